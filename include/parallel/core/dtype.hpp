@@ -1,0 +1,105 @@
+// Element types: bf16, run-time names of element types, and the type in which each one accumulates.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include <parallel/core/config.hpp>
+
+namespace parallel {
+
+/// bfloat16: the upper half of an IEEE float; conversion rounds to nearest, ties to even, NaN stays
+/// NaN. Storage only: arithmetic is done in float.
+struct bf16 {
+  std::uint16_t bits = 0;
+
+  bf16() = default;
+  PARALLELLM_HOST_DEVICE explicit bf16(float value) {
+    auto const word = std::bit_cast<std::uint32_t>(value);
+    if ((word & 0x7fffffffU) > 0x7f800000U)
+      bits = static_cast<std::uint16_t>((word >> 16) | 0x40U);  // quiet NaN
+    else
+      bits = static_cast<std::uint16_t>((word + 0x7fffU + ((word >> 16) & 1U)) >> 16);
+  }
+  PARALLELLM_HOST_DEVICE operator float() const {  // NOLINT(google-explicit-constructor): widening
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  }
+  friend bool operator==(bf16 const&, bf16 const&) = default;
+};
+
+/// The run-time name of an element type (files, type-erased communicators).
+enum class dtype : std::uint8_t { u8, i32, i64, u64, bf16, f16, f32, f64 };
+
+[[nodiscard]] constexpr std::size_t size_of(dtype type) {
+  switch (type) {
+    case dtype::u8: return 1;
+    case dtype::bf16:
+    case dtype::f16: return 2;
+    case dtype::i32:
+    case dtype::f32: return 4;
+    default: return 8;
+  }
+}
+
+[[nodiscard]] constexpr std::string_view name_of(dtype type) {
+  constexpr std::string_view names[] = {"u8", "i32", "i64", "u64", "bf16", "f16", "f32", "f64"};
+  return names[static_cast<std::size_t>(type)];
+}
+
+namespace detail {
+template <class T>
+struct dtype_of;
+template <>
+struct dtype_of<std::uint8_t> {
+  static constexpr auto value = dtype::u8;
+};
+template <>
+struct dtype_of<std::byte> {
+  static constexpr auto value = dtype::u8;
+};
+template <>
+struct dtype_of<std::int32_t> {
+  static constexpr auto value = dtype::i32;
+};
+template <>
+struct dtype_of<std::int64_t> {
+  static constexpr auto value = dtype::i64;
+};
+template <>
+struct dtype_of<std::uint64_t> {
+  static constexpr auto value = dtype::u64;
+};
+template <>
+struct dtype_of<bf16> {
+  static constexpr auto value = dtype::bf16;
+};
+template <>
+struct dtype_of<float> {
+  static constexpr auto value = dtype::f32;
+};
+template <>
+struct dtype_of<double> {
+  static constexpr auto value = dtype::f64;
+};
+
+template <class T>
+struct accumulate {
+  using type = T;
+};
+template <>
+struct accumulate<bf16> {
+  using type = float;
+};
+}  // namespace detail
+
+template <class T>
+inline constexpr dtype dtype_of = detail::dtype_of<std::remove_cv_t<T>>::value;
+
+/// The type in which sums, gradients and master weights of T are kept: float for bf16, else T.
+template <class T>
+using accumulate_t = typename detail::accumulate<std::remove_cv_t<T>>::type;
+
+}  // namespace parallel

@@ -1,0 +1,86 @@
+// Philox4x32-10: counter-based random numbers (Salmon et al., "Parallel random numbers: as easy as
+// 1, 2, 3", SC'11, table 2).
+//
+// A number is a pure function of (key, counter): no state to save, no dependence on layout,
+// microbatch or recomputation. The library keys by (seed, stream), where the stream is a hash of a
+// tensor or operation name, and counts by (global element index, step).
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <string_view>
+
+#include <parallel/core/config.hpp>
+
+namespace parallel {
+
+/// One block of four 32-bit words for a 128-bit counter under a 64-bit key.
+[[nodiscard]] PARALLELLM_HOST_DEVICE constexpr std::array<std::uint32_t, 4> philox4x32(
+    std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+  constexpr std::uint64_t multiplier0 = 0xD2511F53U;
+  constexpr std::uint64_t multiplier1 = 0xCD9E8D57U;
+  for (int round = 0; round < 10; ++round) {
+    std::uint64_t const product0 = multiplier0 * counter[0];
+    std::uint64_t const product1 = multiplier1 * counter[2];
+    counter = {static_cast<std::uint32_t>(product1 >> 32) ^ counter[1] ^ key[0],
+               static_cast<std::uint32_t>(product1),
+               static_cast<std::uint32_t>(product0 >> 32) ^ counter[3] ^ key[1],
+               static_cast<std::uint32_t>(product0)};
+    key[0] += 0x9E3779B9U;
+    key[1] += 0xBB67AE85U;
+  }
+  return counter;
+}
+
+/// FNV-1a: a stable 32-bit name for a random stream ("transformer.wte.weight", "resid_dropout/3").
+[[nodiscard]] constexpr std::uint32_t stream_id(std::string_view name) {
+  std::uint32_t hash = 2166136261U;
+  for (char const character : name)
+    hash = (hash ^ static_cast<std::uint8_t>(character)) * 16777619U;
+  return hash;
+}
+
+/// Random numbers of one (seed, stream, step), addressed by global element index.
+class philox {
+ public:
+  PARALLELLM_HOST_DEVICE constexpr philox(std::uint64_t seed, std::uint32_t stream,
+                                          std::uint32_t step = 0)
+      : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
+        stream_(stream),
+        step_(step) {}
+
+  /// 32 random bits for `element`; neighbours in groups of four share one Philox block.
+  [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr std::uint32_t bits(std::uint64_t element) const {
+    return block(element >> 2)[element & 3U];
+  }
+
+  /// Uniform in (0, 1): never 0 and never 1.
+  [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr float uniform(std::uint64_t element) const {
+    return (static_cast<float>(bits(element) >> 9) + 0.5F) * (1.0F / 8388608.0F);
+  }
+
+  /// Standard normal by Box and Muller; elements 2i and 2i+1 share one pair.
+  [[nodiscard]] float normal(std::uint64_t element) const {
+    auto const words = block(element >> 1);
+    double const radius_uniform = (static_cast<double>(words[0]) + 0.5) / 4294967296.0;
+    double const angle = 2.0 * std::numbers::pi * (static_cast<double>(words[1]) / 4294967296.0);
+    double const radius = std::sqrt(-2.0 * std::log(radius_uniform));
+    return static_cast<float>(radius * ((element & 1U) == 0 ? std::cos(angle) : std::sin(angle)));
+  }
+
+ private:
+  [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr std::array<std::uint32_t, 4> block(
+      std::uint64_t counter) const {
+    return philox4x32({static_cast<std::uint32_t>(counter),
+                       static_cast<std::uint32_t>(counter >> 32), stream_, step_},
+                      key_);
+  }
+
+  std::array<std::uint32_t, 2> key_;
+  std::uint32_t stream_;
+  std::uint32_t step_;
+};
+
+}  // namespace parallel
