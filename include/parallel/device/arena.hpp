@@ -1,0 +1,66 @@
+// arena: activations live here. A bump allocator whose size was planned on the meta device.
+//
+// Allocation is an addition; freeing goes back to a mark, in the opposite order of allocation. Work
+// on an in-order stream may still be reading what was released: whoever allocates it next runs
+// later on the same stream, so that is safe. With a null base the arena only measures (meta).
+#pragma once
+
+#include <cstddef>
+
+#include <parallel/core/error.hpp>
+#include <parallel/core/tensor.hpp>
+#include <parallel/device/buffer.hpp>
+
+namespace parallel {
+
+class arena {
+ public:
+  static constexpr std::size_t alignment = 64;
+
+  /// A measuring arena: null pointers, no limit.
+  arena() = default;
+
+  /// An arena over `memory`.
+  explicit arena(buffer<std::byte> memory)
+      : memory_(std::move(memory)), capacity_(memory_.size()) {}
+
+  /// Uninitialised elements of the given shape. Throws `error` when the plan was too small.
+  template <class T, std::size_t N>
+  [[nodiscard]] tensor_view<T, N> allocate(shape<N> extents) {
+    std::size_t const begin = used_;
+    std::size_t const bytes = static_cast<std::size_t>(volume(extents)) * sizeof(T);
+    used_ += (bytes + alignment - 1) / alignment * alignment;
+    peak_ = used_ > peak_ ? used_ : peak_;
+    require(used_ <= capacity_, "the activation arena of ", capacity_,
+            " bytes is too small: ", used_, " are needed; this is an error in the memory plan");
+    if (memory_.data() == nullptr) return {nullptr, extents};
+    return {reinterpret_cast<T*>(memory_.data() + begin), extents};
+  }
+
+  [[nodiscard]] std::size_t mark() const { return used_; }
+  void release(std::size_t mark) { used_ = mark; }
+
+  /// The most bytes ever in use at once: what a plan must provide.
+  [[nodiscard]] std::size_t peak() const { return peak_; }
+
+  /// Frees on leaving a scope everything that was allocated in it.
+  class scope {
+   public:
+    explicit scope(arena& owner) : owner_(owner), mark_(owner.mark()) {}
+    ~scope() { owner_.release(mark_); }
+    scope(scope const&) = delete;
+    scope& operator=(scope const&) = delete;
+
+   private:
+    arena& owner_;
+    std::size_t mark_;
+  };
+
+ private:
+  buffer<std::byte> memory_;
+  std::size_t capacity_ = static_cast<std::size_t>(-1);
+  std::size_t used_ = 0;
+  std::size_t peak_ = 0;
+};
+
+}  // namespace parallel

@@ -1,0 +1,43 @@
+// The interface of a matrix-product library on the host: what cuBLAS is to a CUDA device.
+//
+// One virtual call a product; implementations live in parallel/ops/host (onednn, cblas). A stream
+// without an engine multiplies in plain loops.
+#pragma once
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/core/tensor.hpp>
+
+namespace parallel::host {
+
+/// C[m,n] = op(A) op(B) + beta C, all row-major; op transposes where asked. A and B share one
+/// element type, C may be wider (bf16 inputs, f32 result). Accumulates in accumulate_t.
+struct matmul_arguments {
+  index m = 0;
+  index n = 0;
+  index k = 0;
+  void const* a = nullptr;  // [m,k], or [k,m] when transposed
+  void const* b = nullptr;  // [k,n], or [n,k] when transposed
+  void* c = nullptr;        // [m,n]
+  index lda = 0;            // elements from one stored row to the next
+  index ldb = 0;
+  index ldc = 0;
+  bool transpose_a = false;
+  bool transpose_b = false;
+  float beta = 0.0F;
+  dtype input = dtype::f32;
+  dtype output = dtype::f32;
+  int threads = 1;
+};
+
+class matmul_engine {
+ public:
+  virtual ~matmul_engine() = default;
+
+  /// Whether `multiply` takes these element types (f32·f32→f32, bf16·bf16→bf16 or f32).
+  [[nodiscard]] virtual bool supports(dtype input, dtype output) const = 0;
+
+  /// Runs the product to its end on the calling thread and `threads - 1` helpers.
+  virtual void multiply(matmul_arguments const& arguments) const = 0;
+};
+
+}  // namespace parallel::host

@@ -1,0 +1,151 @@
+// host::stream: real in-order asynchronous execution on a CPU.
+//
+// One worker thread per stream runs what is enqueued, in order, and blocks (never spins) when there
+// is nothing to do. So computation and communication overlap by the same code as on a GPU. When a
+// task throws, the stream is failed: later tasks are skipped, and the first failure is rethrown by
+// `synchronize`, by waiting for any event recorded after it, and by the next `enqueue`.
+#pragma once
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <parallel/device/host/event.hpp>
+#include <parallel/device/host/matmul_engine.hpp>
+
+namespace parallel::host {
+
+struct stream_options {
+  /// Threads that one operation may use, the worker included.
+  int threads = 1;
+  /// Cores the worker (and the helpers it starts) may run on; empty: wherever the system likes.
+  std::vector<int> cores = {};
+  /// Matrix products; null: plain loops. Must outlive the stream.
+  matmul_engine const* engine = nullptr;
+};
+
+class stream {
+ public:
+  explicit stream(stream_options options = {})
+      : options_(std::move(options)), worker_([this] { run(); }) {}
+
+  stream(stream const&) = delete;
+  stream& operator=(stream const&) = delete;
+
+  /// Finishes what was enqueued, then joins the worker. Failures not asked for are dropped.
+  ~stream() {
+    {
+      std::scoped_lock const lock(mutex_);
+      closing_ = true;
+    }
+    work_.notify_one();
+    worker_.join();
+  }
+
+  /// Appends a task `void()`; it may own move-only state. Rethrows an earlier task's failure.
+  template <class Task>
+  void enqueue(Task&& task) {
+    push(std::make_unique<task_of<std::decay_t<Task>>>(std::forward<Task>(task)));
+  }
+
+  /// An event that is reached when everything enqueued so far has run.
+  [[nodiscard]] event record() {
+    event mark;
+    {
+      std::scoped_lock const lock(mutex_);
+      tasks_.push_back(std::make_unique<mark_task>(mark));
+    }
+    work_.notify_one();
+    return mark;
+  }
+
+  /// Later tasks of this stream run only after `mark` is reached; its failure fails this stream.
+  void wait(event mark) {
+    enqueue([mark = std::move(mark)] { mark.wait(); });
+  }
+
+  /// Blocks the caller until all enqueued work has run; rethrows the first failure.
+  void synchronize() { record().wait(); }
+
+  [[nodiscard]] int threads() const { return options_.threads; }
+  [[nodiscard]] matmul_engine const* engine() const { return options_.engine; }
+
+ private:
+  struct task {
+    virtual ~task() = default;
+    /// Runs unless the stream failed before; a mark always runs and passes the failure on.
+    virtual void run(std::exception_ptr const& failure) = 0;
+  };
+
+  template <class F>
+  struct task_of final : task {
+    explicit task_of(F f) : function(std::move(f)) {}
+    void run(std::exception_ptr const& failure) override {
+      if (!failure) function();
+    }
+    F function;
+  };
+
+  struct mark_task final : task {
+    explicit mark_task(event e) : mark(std::move(e)) {}
+    void run(std::exception_ptr const& failure) override { mark.complete(failure); }
+    event mark;
+  };
+
+  void push(std::unique_ptr<task> next) {
+    {
+      std::scoped_lock const lock(mutex_);
+      if (failure_) std::rethrow_exception(failure_);
+      tasks_.push_back(std::move(next));
+    }
+    work_.notify_one();
+  }
+
+  void bind_to_cores() const {
+    if (options_.cores.empty()) return;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (int const core : options_.cores) CPU_SET(static_cast<unsigned>(core), &set);
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // advice: failing changes no result
+  }
+
+  void run() {
+    bind_to_cores();
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      work_.wait(lock, [this] { return closing_ || !tasks_.empty(); });
+      if (tasks_.empty()) return;
+      auto next = std::move(tasks_.front());
+      tasks_.pop_front();
+      auto const failure = failure_;
+      lock.unlock();
+      std::exception_ptr thrown;
+      try {
+        next->run(failure);
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+      next.reset();  // frees what the task owned before the next one starts
+      lock.lock();
+      if (thrown && !failure_) failure_ = thrown;
+    }
+  }
+
+  stream_options options_;
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::deque<std::unique_ptr<task>> tasks_;
+  std::exception_ptr failure_;
+  bool closing_ = false;
+  std::thread worker_;  // last: starts when everything else is ready
+};
+
+}  // namespace parallel::host

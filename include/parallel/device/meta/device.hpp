@@ -1,0 +1,59 @@
+// The meta device: allocates and computes nothing, but counts bytes and floating-point operations.
+//
+// `dry_run`, the automatic microbatch and the size of the activation arena come from running the
+// very same training step on it. Pointers are null; every operation has a meta overload that only
+// adds to the counters.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <parallel/device/buffer.hpp>
+
+namespace parallel::meta {
+
+/// Reached at once: nothing ever runs.
+struct event {
+  void wait() const {}
+  [[nodiscard]] bool ready() const { return true; }
+};
+
+/// Counts the floating-point operations that operations on it would have executed.
+class stream {
+ public:
+  template <class Task>
+  void enqueue(Task&&) {}
+  [[nodiscard]] event record() { return {}; }
+  void wait(event) {}
+  void synchronize() {}
+
+  void count(std::uint64_t floating_point_operations) { operations_ += floating_point_operations; }
+  [[nodiscard]] std::uint64_t operations() const { return operations_; }
+
+ private:
+  std::uint64_t operations_ = 0;
+};
+
+class device {
+ public:
+  using stream_type = stream;
+  using event_type = event;
+
+  template <class T>
+  [[nodiscard]] buffer<T> allocate(std::size_t count) {
+    bytes_ += count * sizeof(T);
+    return {nullptr, nullptr, count};
+  }
+  template <class T>
+  [[nodiscard]] buffer<T> allocate_zeroed(std::size_t count) {
+    return allocate<T>(count);
+  }
+
+  /// Bytes that were asked for so far.
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace parallel::meta
