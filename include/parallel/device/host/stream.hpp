@@ -52,8 +52,8 @@ class stream {
 
   /// Appends a task `void()`; it may own move-only state. Rethrows an earlier task's failure.
   template <class Task>
-  void enqueue(Task&& task) {
-    push(std::make_unique<task_of<std::decay_t<Task>>>(std::forward<Task>(task)));
+  void enqueue(Task&& work) {
+    push(std::make_unique<task_of<std::decay_t<Task>>>(std::forward<Task>(work)));
   }
 
   /// An event that is reached when everything enqueued so far has run.
