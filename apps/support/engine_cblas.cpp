@@ -1,0 +1,7 @@
+#include <parallel/ops/host/cblas.hpp>
+
+#include "support/engine.hpp"
+
+apps::engine apps::make_engine() {
+  return {std::make_unique<parallel::host::cblas_engine>(), "BLAS"};
+}

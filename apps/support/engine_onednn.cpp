@@ -1,0 +1,7 @@
+#include <parallel/ops/host/onednn.hpp>
+
+#include "support/engine.hpp"
+
+apps::engine apps::make_engine() {
+  return {std::make_unique<parallel::host::onednn_engine>(), "oneDNN"};
+}

@@ -1,0 +1,3 @@
+#include "support/engine.hpp"
+
+apps::engine apps::make_engine() { return {nullptr, "plain loops"}; }

@@ -1,0 +1,37 @@
+# The header-only library, one INTERFACE target per thing a consumer may want.
+#
+#   ParallelLM::parallel    floors 0-4 and the training step: no third-party headers
+#   ParallelLM::checkpoint  parallel + files of tensors (JSON, xxHash)
+#   ParallelLM::mpt         checkpoint + the MPT model, its data and programs' parts
+#   ParallelLM::openmp, onednn, cblas, mpi   backends, when found
+
+function(parallellm_interface name)
+  add_library(ParallelLM_${name} INTERFACE)
+  add_library(ParallelLM::${name} ALIAS ParallelLM_${name})
+  set_target_properties(ParallelLM_${name} PROPERTIES EXPORT_NAME ${name})
+  target_link_libraries(ParallelLM_${name} INTERFACE ${ARGN})
+  set_property(GLOBAL APPEND PROPERTY parallellm_components ${name})
+endfunction()
+
+parallellm_interface(parallel Threads::Threads)
+target_compile_features(ParallelLM_parallel INTERFACE cxx_std_20)
+target_include_directories(ParallelLM_parallel INTERFACE
+  $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+
+parallellm_interface(checkpoint ParallelLM::parallel nlohmann_json::nlohmann_json
+  ParallelLM::xxhash)
+parallellm_interface(mpt ParallelLM::checkpoint fmt::fmt yaml-cpp::yaml-cpp ZLIB::ZLIB
+  ParallelLM::zstd ParallelLM::utf8proc)
+if(OpenMP_CXX_FOUND)
+  parallellm_interface(openmp ParallelLM::parallel OpenMP::OpenMP_CXX)
+endif()
+if(TARGET ParallelLM::dnnl)
+  parallellm_interface(onednn ParallelLM::parallel ParallelLM::dnnl)
+endif()
+if(TARGET ParallelLM::openblas)
+  parallellm_interface(cblas ParallelLM::parallel ParallelLM::openblas)
+endif()
+if(MPI_CXX_FOUND)
+  parallellm_interface(mpi ParallelLM::parallel MPI::MPI_CXX)
+endif()

@@ -1,0 +1,128 @@
+// A configuration as a program gets it: a YAML file, then `key.sub=value` from the command line,
+// then `${...}` replaced.
+//
+// Overrides come before interpolation, so `variables.max_seq_len=128` changes every place that
+// refers to it, as under OmegaConf. Values of overrides are YAML (scalars, [lists], {mappings});
+// mappings merge into what is there, everything else replaces it.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <mpt/config/interpolate.hpp>
+#include <mpt/config/node.hpp>
+#include <mpt/config/scalar.hpp>
+#include <mpt/config/yaml.hpp>
+#include <parallel/core/error.hpp>
+
+namespace mpt {
+
+namespace detail {
+
+inline void merge_into(config_node& target, config_node value) {
+  if (!target.is_map() || !value.is_map()) {
+    target = std::move(value);
+    return;
+  }
+  for (std::size_t i = 0; i < value.keys.size(); ++i) {
+    if (config_node* const member = target.find(value.keys[i].name))
+      merge_into(*member, std::move(value.items[i]));
+    else
+      target.set(std::move(value.keys[i]), std::move(value.items[i]));
+  }
+}
+
+}  // namespace detail
+
+/// Merges one `key.sub=value` into the tree; list items are named by number
+/// (`eval_loader.0.label=x`).
+inline void apply_override(config_node& root, std::string_view text,
+                           config_limits const& limits = {}) {
+  std::string const place = "command line";
+  auto const equals = text.find('=');
+  parallel::require(equals != std::string_view::npos && equals > 0, place, ": '", printable(text),
+                    "' is not key=value");
+  std::string_view rest = text.substr(0, equals);
+  config_node value = parse_yaml(text.substr(equals + 1), place, limits);
+  config_node* node = &root;
+  std::size_t depth = 0;
+  while (true) {
+    parallel::require(++depth <= limits.depth, place, ": '", printable(text),
+                      "' is nested more than ", limits.depth, " levels deep");
+    auto const dot = rest.find('.');
+    std::string const segment(rest.substr(0, dot));
+    parallel::require(!segment.empty(), place, ": '", printable(text),
+                      "': a part of the key is empty");
+    if (node->is_null()) node->type = config_node::kind::map;
+    config_node* next = nullptr;
+    if (node->is_list()) {
+      auto const number = parse_integer(segment);
+      parallel::require(
+          number && *number >= 0 && static_cast<std::size_t>(*number) < node->items.size(), place,
+          ": '", printable(text), "': '", printable(segment), "' is no item of the list at ",
+          node->place, ", which has ", node->items.size());
+      next = &node->items[static_cast<std::size_t>(*number)];
+    } else {
+      parallel::require(node->is_map(), place, ": '", printable(text), "': '", printable(segment),
+                        "' cannot be set inside ", describe(*node), " (", node->place, ")");
+      if (node->find(segment) == nullptr) {
+        config_node nothing;
+        nothing.place = place;
+        node->set({segment, place}, std::move(nothing));
+      }
+      next = node->find(segment);
+    }
+    node = next;
+    if (dot == std::string_view::npos) break;
+    rest.remove_prefix(dot + 1);
+  }
+  detail::merge_into(*node, std::move(value));
+}
+
+/// The whole of a small text file. Throws when it is absent, no regular file, or over the limit.
+[[nodiscard]] inline std::string read_small_file(std::filesystem::path const& path,
+                                                 config_limits const& limits = {}) {
+  std::error_code code;
+  parallel::require(std::filesystem::exists(path, code), path.string(), ": no such file");
+  parallel::require(std::filesystem::is_regular_file(path, code), path.string(),
+                    ": not a regular file");
+  std::ifstream stream(path, std::ios::binary);
+  parallel::require(stream.good(), path.string(), ": cannot be opened for reading");
+  std::string text(limits.bytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  parallel::require(!stream.bad(), path.string(), ": reading failed");
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  parallel::require(text.size() <= limits.bytes, path.string(), ": more than ", limits.bytes,
+                    " bytes, too long for a configuration");
+  return text;
+}
+
+/// Parses `text` (named `source` in messages), applies the overrides, replaces `${...}`. The result
+/// is a mapping.
+[[nodiscard]] inline config_node make_document(std::string_view text, std::string const& source,
+                                               std::span<std::string const> overrides = {},
+                                               config_limits const& limits = {}) {
+  config_node root = parse_yaml(text, source, limits);
+  if (root.is_null()) root.type = config_node::kind::map;
+  parallel::require(root.is_map(), root.place, ": expected `key: value` lines, found ",
+                    describe(root));
+  for (std::string const& text_of_override : overrides)
+    apply_override(root, text_of_override, limits);
+  config_node resolved = resolve_references(root, limits);
+  resolved.place = source;
+  return resolved;
+}
+
+/// Reads a YAML file and makes the document; places name the file without its folder.
+[[nodiscard]] inline config_node load_document(std::filesystem::path const& path,
+                                               std::span<std::string const> overrides = {},
+                                               config_limits const& limits = {}) {
+  return make_document(read_small_file(path, limits), path.filename().string(), overrides, limits);
+}
+
+}  // namespace mpt

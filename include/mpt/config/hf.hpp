@@ -1,0 +1,221 @@
+// Hugging Face `config.json` to and from a model_config.
+//
+// Two programs write such files. transformers' own MptForCausalLM has only one form whatever the
+// file says: ALiBi, no bias, a 4x FFN with exact GELU, LayerNorm without bias; it ignores qk_ln,
+// attention_bias, learned_pos_emb, logit_scale and the model's own dropouts (it uses attn_pdrop for
+// the residuals). LLM Foundry's MPTForCausalLM (on the hub as remote code) has them all. So a file
+// is written for transformers exactly when it represents the model (`transformers_gaps` is empty),
+// else for MPTForCausalLM; every field is written either way, so that reading gives the model back.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <mpt/config/document.hpp>
+#include <mpt/config/model.hpp>
+#include <mpt/config/read_model.hpp>
+#include <parallel/core/error.hpp>
+
+namespace mpt {
+
+/// A model and the element type its weights are stored in ("float32", "bfloat16", "float16").
+struct hf_model {
+  model_config model;
+  std::string dtype = "float32";
+};
+
+/// What transformers' MptForCausalLM would compute differently; empty when it represents the model.
+[[nodiscard]] inline std::vector<std::string> transformers_gaps(model_config const& model) {
+  std::vector<std::string> gaps;
+  auto const unless = [&](bool same, std::string_view gap) {
+    if (!same) gaps.emplace_back(gap);
+  };
+  unless(model.attn.alibi, "positions are learned; it always uses ALiBi");
+  unless(model.attn.alibi_bias_max == 8, "attn_config.alibi_bias_max is not 8, which it assumes");
+  unless(model.no_bias, "norms and FFN have biases; it has none");
+  unless(!has_attention_bias(model), "attention has biases; it has none");
+  unless(ffn_hidden(model) == 4 * model.d_model, "the FFN is not 4 times d_model wide");
+  unless(!model.attn.qk_ln, "q and k are normalised (qk_ln); it ignores that");
+  unless(!model.logit_scale, "logits are scaled (logit_scale); it ignores that");
+  return gaps;
+}
+
+namespace detail {
+
+/// A JSON value as a configuration value; `place` is the file and the name of the key.
+[[nodiscard]] inline config_node node_of(nlohmann::json const& json, std::string const& place,
+                                         std::size_t depth) {
+  parallel::require(depth > 0, place, ": nested too deeply");
+  config_node node;
+  node.place = place;
+  if (json.is_null()) return node;
+  if (json.is_object()) {
+    node.type = config_node::kind::map;
+    for (auto const& [key, value] : json.items()) {
+      node.keys.push_back({key, place});
+      node.items.push_back(node_of(value, place, depth - 1));
+    }
+  } else if (json.is_array()) {
+    node.type = config_node::kind::list;
+    for (auto const& value : json) node.items.push_back(node_of(value, place, depth - 1));
+  } else {
+    node.type = config_node::kind::scalar;
+    node.is_string = json.is_string();
+    node.text = json.is_string() ? json.get<std::string>() : json.dump();
+  }
+  return node;
+}
+
+template <class T>
+[[nodiscard]] nlohmann::json json_or_null(std::optional<T> const& value) {
+  return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
+}
+
+/// 4.0 as 4: readers in Python expect integers where LLM Foundry writes them.
+[[nodiscard]] inline nlohmann::json shortest(double value) {
+  if (value == std::trunc(value) && std::fabs(value) < 1e15)
+    return static_cast<std::int64_t>(value);
+  return value;
+}
+
+[[nodiscard]] inline nlohmann::json init_json(init_config const& init) {
+  nlohmann::json json = {{"emb_init_std", json_or_null(init.emb_init_std)},
+                         {"emb_init_uniform_lim", json_or_null(init.emb_init_uniform_lim)},
+                         {"init_std", json_or_null(init.init_std)},
+                         {"init_gain", init.init_gain},
+                         {"fan_mode", init.fan_mode},
+                         {"init_nonlinearity", init.init_nonlinearity}};
+  for (auto const& [spelling, scheme] : init_scheme_names)
+    if (scheme == init.name) json["name"] = spelling;
+  std::visit([&](auto value) { json["init_div_is_residual"] = value; }, init.init_div_is_residual);
+  return json;
+}
+
+}  // namespace detail
+
+/// The `config.json` of a model whose weights are stored as `dtype` ("float32" or "bfloat16").
+[[nodiscard]] inline nlohmann::json to_hf_json(model_config const& model, std::string_view dtype) {
+  parallel::require(dtype == "float32" || dtype == "bfloat16" || dtype == "float16",
+                    "torch_dtype must be float32, bfloat16 or float16, found ", dtype);
+  bool const own = transformers_gaps(model).empty();
+  nlohmann::json json = {
+      {"architectures", {own ? "MptForCausalLM" : "MPTForCausalLM"}},
+      {"model_type", "mpt"},
+      {"torch_dtype", dtype},
+      {"d_model", model.d_model},
+      {"n_heads", model.n_heads},
+      {"n_layers", model.n_layers},
+      {"expansion_ratio", detail::shortest(model.expansion_ratio)},
+      {"max_seq_len", model.max_seq_len},
+      {"vocab_size", model.vocab_size},
+      {"resid_pdrop", model.resid_pdrop},
+      {"emb_pdrop", model.emb_pdrop},
+      {"learned_pos_emb", model.learned_pos_emb},
+      {"no_bias", model.no_bias},
+      {"norm_type",
+       model.norm_type == norm_kind::layernorm ? "layernorm" : "low_precision_layernorm"},
+      {"norm_eps", model.norm_eps},
+      {"layer_norm_epsilon", model.norm_eps},
+      {"logit_scale", detail::json_or_null(model.logit_scale)},
+      {"tie_word_embeddings", true},
+      {"embedding_fraction", 1.0},
+      {"use_cache", false},
+      {"attn_config",
+       {{"attn_type", "multihead_attention"},
+        {"attn_impl", "torch"},
+        {"attn_pdrop", model.attn.attn_pdrop},
+        {"clip_qkv", detail::json_or_null(model.attn.clip_qkv)},
+        {"qk_ln", model.attn.qk_ln},
+        {"softmax_scale", detail::json_or_null(model.attn.softmax_scale)},
+        {"attn_uses_sequence_id", false},
+        {"prefix_lm", false},
+        {"alibi", model.attn.alibi},
+        {"alibi_bias_max", detail::shortest(model.attn.alibi_bias_max)}}},
+      {"init_config", detail::init_json(model.init)}};
+  if (model.attention_bias) json["attention_bias"] = *model.attention_bias;
+  if (model.ffn_hidden_size)
+    json["ffn_config"] = {{"ffn_type", "mptmlp"}, {"ffn_hidden_size", *model.ffn_hidden_size}};
+  return json;
+}
+
+/// Reads a `config.json` written by transformers, by LLM Foundry, or as on the hub; `source` names
+/// it in messages. Keys of no model (token ids, versions, auto_map, ...) are passed over; what we
+/// cannot represent is an error.
+[[nodiscard]] inline hf_model from_hf_json(nlohmann::json const& json, std::string const& source) {
+  parallel::require(json.is_object(), source, ": expected a JSON object");
+  config_node root = detail::node_of(json, source, config_limits{}.depth);
+  auto const text_of = [&](std::string_view key) {
+    config_node const* const node = root.find(key);
+    return node != nullptr && node->is_scalar() ? node->text : std::string();
+  };
+  parallel::require(text_of("model_type") == "mpt", source, ": model_type is '",
+                    printable(text_of("model_type")), "'; expected 'mpt'");
+  bool from_transformers = root.find("layer_norm_epsilon") != nullptr;
+  if (config_node const* const names = root.find("architectures"); names != nullptr)
+    for (config_node const& name : names->items) from_transformers = name.text.starts_with("Mpt");
+
+  // The two programs name and default things differently.
+  if (config_node const* const eps = root.find("layer_norm_epsilon");
+      eps != nullptr && (from_transformers || root.find("norm_eps") == nullptr))
+    root.set({"norm_eps", source}, *eps);
+  config_node* attention = root.find("attn_config");
+  if (attention == nullptr || attention->is_null()) {
+    config_node empty;
+    empty.type = config_node::kind::map;
+    empty.place = source;
+    root.set({"attn_config", source}, std::move(empty));
+    attention = root.find("attn_config");
+  }
+  parallel::require(attention->is_map(), source, ": attn_config: expected a mapping, found ",
+                    detail::quoted_list({describe(*attention)}));
+  config_node truth;
+  truth.type = config_node::kind::scalar;
+  truth.text = "true";
+  truth.place = source;
+  if (from_transformers) {
+    if (root.find("no_bias") == nullptr) root.set({"no_bias", source}, truth);
+    if (attention->find("alibi") == nullptr) attention->set({"alibi", source}, truth);
+  }
+  // What PretrainedConfig adds to every nested configuration is no setting of attention.
+  config_node kept;
+  kept.type = config_node::kind::map;
+  kept.place = source;
+  for (std::size_t i = 0; i < attention->keys.size(); ++i)
+    if (attention->keys[i].name != "model_type" && attention->keys[i].name != "torch_dtype" &&
+        attention->keys[i].name != "transformers_version")
+      kept.set(attention->keys[i], attention->items[i]);
+  *attention = std::move(kept);
+
+  config_report unused;
+  config_reader reader(root, "", unused);
+  hf_model result;
+  result.model = read_model(reader);
+  if (!text_of("torch_dtype").empty()) result.dtype = text_of("torch_dtype");
+  parallel::require(
+      result.dtype == "float32" || result.dtype == "bfloat16" || result.dtype == "float16", source,
+      ": torch_dtype is '", printable(result.dtype), "'; expected float32, bfloat16 or float16");
+  if (from_transformers) {
+    auto const gaps = transformers_gaps(result.model);
+    if (!gaps.empty())
+      parallel::fail(source,
+                     ": written for transformers' MptForCausalLM, which does not do what it says: ",
+                     gaps.front());
+  }
+  return result;
+}
+
+/// Reads the `config.json` of a folder or the file itself.
+[[nodiscard]] inline hf_model read_hf_config(std::filesystem::path path) {
+  if (std::filesystem::is_directory(path)) path /= "config.json";
+  auto const json = nlohmann::json::parse(read_small_file(path), nullptr, false);
+  parallel::require(!json.is_discarded(), path.string(), ": not JSON");
+  return from_hf_json(json, path.string());
+}
+
+}  // namespace mpt

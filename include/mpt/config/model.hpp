@@ -1,0 +1,193 @@
+// model_config: the shape of an MPT model, with LLM Foundry's field names and defaults.
+//
+// Two published forms: (a) LLM Foundry's YAMLs (learned positions, biases, vocabulary 50368), which
+// the defaults give, and (b) the Hugging Face hub's (ALiBi, no bias anywhere, vocabulary 50432),
+// see sizes.hpp. Only plain values here, so that the model can include it without a parser. With V
+// the vocabulary, d the width, L the layers, S the positions, h the width of the FFN:
+//   N = V d + [S d] + L (4 d^2 + 2 d h + 2 d + biases: 4 d, h + d, 2 d; qk_ln: 2 d, 2 d) + d [+ d]
+// which for form (a) with h = 4d is V d + S d + L (12 d^2 + 13 d) + 2 d.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include <parallel/core/error.hpp>
+
+namespace mpt {
+
+/// low_precision runs the norm in the compute type (statistics in fp32); plain runs it in fp32.
+enum class norm_kind { layernorm, low_precision_layernorm };
+
+/// LLM Foundry's `init_config.name`.
+enum class init_scheme {
+  torch_default,
+  baseline,
+  kaiming_uniform,
+  kaiming_normal,
+  neox,
+  small,
+  xavier_uniform,
+  xavier_normal
+};
+
+/// `attn_config`.
+struct attention_config {
+  double attn_pdrop = 0;                ///< dropout on the probabilities
+  std::optional<double> clip_qkv;       ///< clamp to [-c, c] after the projection
+  bool qk_ln = false;                   ///< norm of q and k over the full width, eps 1e-5
+  std::optional<double> softmax_scale;  ///< none: 1/sqrt(d_model/n_heads)
+  bool alibi = false;
+  double alibi_bias_max = 8;
+
+  friend bool operator==(attention_config const&, attention_config const&) = default;
+};
+
+/// `init_config`: initial distributions.
+struct init_config {
+  init_scheme name = init_scheme::kaiming_normal;
+  std::optional<double> emb_init_std;                         ///< normal(0, std) for wte and wpe
+  std::optional<std::array<double, 2>> emb_init_uniform_lim;  ///< uniform(a, b) for wte and wpe
+  std::variant<bool, double> init_div_is_residual = true;     ///< see residual_divisor
+  std::optional<double> init_std;                             ///< for baseline
+  double init_gain = 0;                                       ///< kaiming's `a`, xavier's gain
+  std::string fan_mode = "fan_in";                            ///< or fan_out
+  std::string init_nonlinearity = "relu";                     ///< relu, leaky_relu, linear, tanh...
+
+  friend bool operator==(init_config const&, init_config const&) = default;
+};
+
+/// `model`.
+struct model_config {
+  std::int64_t d_model = 2048;
+  std::int64_t n_heads = 16;
+  std::int64_t n_layers = 24;
+  double expansion_ratio = 4;                   ///< times d_model is a whole number
+  std::optional<std::int64_t> ffn_hidden_size;  ///< overrides expansion_ratio
+  std::int64_t max_seq_len = 2048;              ///< positions of wpe; the longest sequence
+  std::int64_t vocab_size = 50368;
+  double resid_pdrop = 0;
+  double emb_pdrop = 0;
+  bool learned_pos_emb = true;         ///< always false with ALiBi
+  bool no_bias = false;                ///< no bias in FFN and norms
+  std::optional<bool> attention_bias;  ///< of Wqkv and out_proj; none: not no_bias
+  norm_kind norm_type = norm_kind::low_precision_layernorm;
+  double norm_eps = 1e-5;
+  std::optional<double> logit_scale;  ///< logits are multiplied by it
+  attention_config attn;
+  init_config init;
+
+  friend bool operator==(model_config const&, model_config const&) = default;
+};
+
+/// Bounds that keep every count below in 64 bits, also six times the number of parameters.
+inline constexpr std::int64_t largest_d_model = std::int64_t{1} << 17;
+inline constexpr std::int64_t largest_ffn = std::int64_t{1} << 20;
+inline constexpr std::int64_t largest_n_layers = std::int64_t{1} << 12;
+inline constexpr std::int64_t largest_seq_len = std::int64_t{1} << 22;
+inline constexpr std::int64_t largest_vocab = std::int64_t{1} << 24;
+
+/// Width of the FFN's hidden layer.
+[[nodiscard]] inline std::int64_t ffn_hidden(model_config const& model) {
+  if (model.ffn_hidden_size) return *model.ffn_hidden_size;
+  return std::llround(model.expansion_ratio * static_cast<double>(model.d_model));
+}
+
+[[nodiscard]] inline std::int64_t head_dim(model_config const& model) {
+  return model.d_model / model.n_heads;
+}
+
+/// Whether Wqkv and out_proj have a bias.
+[[nodiscard]] inline bool has_attention_bias(model_config const& model) {
+  return model.attention_bias.value_or(!model.no_bias);
+}
+
+/// What out_proj and down_proj are divided by after their initialisation; 1 for "not at all".
+[[nodiscard]] inline double residual_divisor(model_config const& model) {
+  auto const layers = static_cast<double>(model.n_layers);
+  if (model.init.name == init_scheme::torch_default) return 1;  // torch's own, never divided
+  if (model.init.name == init_scheme::neox) return layers / std::sqrt(10.0);
+  if (auto const* divisor = std::get_if<double>(&model.init.init_div_is_residual)) return *divisor;
+  return std::get<bool>(model.init.init_div_is_residual) ? std::sqrt(2 * layers) : 1;
+}
+
+/// Scale of the attention scores.
+[[nodiscard]] inline double softmax_scale(model_config const& model) {
+  return model.attn.softmax_scale.value_or(1 / std::sqrt(static_cast<double>(head_dim(model))));
+}
+
+/// Fails unless the shape is one that can be built. Readers call it with the name of their source.
+inline void check_model(model_config const& model, std::string_view where) {
+  auto const within = [&](std::int64_t value, std::int64_t largest, std::string_view name) {
+    parallel::require(value >= 1 && value <= largest, where, name, " must be from 1 to ", largest,
+                      ", found ", value);
+  };
+  auto const probability = [&](double value, std::string_view name) {
+    parallel::require(value >= 0 && value < 1, where, name,
+                      " is a dropout probability from 0 to below 1, found ", value);
+  };
+  within(model.d_model, largest_d_model, "d_model");
+  within(model.n_heads, model.d_model, "n_heads");
+  within(model.n_layers, largest_n_layers, "n_layers");
+  within(model.max_seq_len, largest_seq_len, "max_seq_len");
+  within(model.vocab_size, largest_vocab, "vocab_size");
+  parallel::require(model.d_model % model.n_heads == 0, where, "d_model ", model.d_model,
+                    " must be divisible by n_heads ", model.n_heads);
+  if (model.ffn_hidden_size) {
+    within(*model.ffn_hidden_size, largest_ffn, "ffn_config.ffn_hidden_size");
+  } else {
+    double const hidden = model.expansion_ratio * static_cast<double>(model.d_model);
+    parallel::require(hidden >= 1 && hidden <= static_cast<double>(largest_ffn) &&
+                          std::fabs(hidden - std::round(hidden)) < 1e-6,
+                      where, "expansion_ratio ", model.expansion_ratio, " times d_model ",
+                      model.d_model, " must be a whole number from 1 to ", largest_ffn);
+  }
+  probability(model.resid_pdrop, "resid_pdrop");
+  probability(model.emb_pdrop, "emb_pdrop");
+  probability(model.attn.attn_pdrop, "attn_config.attn_pdrop");
+  parallel::require(model.norm_eps > 0 && model.norm_eps < 1, where,
+                    "norm_eps must be above 0 and below 1, found ", model.norm_eps);
+  if (model.attn.clip_qkv)
+    parallel::require(*model.attn.clip_qkv > 0, where,
+                      "attn_config.clip_qkv must be above 0, or null for none, found ",
+                      *model.attn.clip_qkv);
+  parallel::require(model.attn.alibi_bias_max > 0, where,
+                    "attn_config.alibi_bias_max must be above 0, found ",
+                    model.attn.alibi_bias_max);
+  parallel::require(!(model.attn.alibi && model.learned_pos_emb), where,
+                    "learned_pos_emb must be false with attn_config.alibi");
+}
+
+/// Parameters outside the embedding tables (wte, wpe).
+[[nodiscard]] inline std::int64_t non_embedding_parameter_count(model_config const& model) {
+  std::int64_t const d = model.d_model;
+  std::int64_t const hidden = ffn_hidden(model);
+  std::int64_t const norm = model.no_bias ? d : 2 * d;
+  std::int64_t const attention =
+      4 * d * d + (has_attention_bias(model) ? 4 * d : 0) + (model.attn.qk_ln ? 2 * norm : 0);
+  std::int64_t const ffn = 2 * d * hidden + (model.no_bias ? 0 : hidden + d);
+  return model.n_layers * (attention + ffn + 2 * norm) + norm;
+}
+
+/// All parameters; the tied embedding counts once.
+[[nodiscard]] inline std::int64_t parameter_count(model_config const& model) {
+  std::int64_t const positions = model.learned_pos_emb ? model.max_seq_len : 0;
+  return (model.vocab_size + positions) * model.d_model + non_embedding_parameter_count(model);
+}
+
+/// Training FLOPs of a token by LLM Foundry's formula, 6 N + 12 L d S: forward and backward, every
+/// parameter counted, attention as if it were not causal. This is the numerator of its MFU.
+[[nodiscard]] inline std::int64_t flops_per_token(model_config const& model, std::int64_t seq_len) {
+  return 6 * parameter_count(model) + 12 * model.n_layers * model.d_model * seq_len;
+}
+
+/// The same with only the scores a causal mask keeps, (S + 1) / 2 a token: 6 N + 6 L d (S + 1).
+[[nodiscard]] inline std::int64_t causal_flops_per_token(model_config const& model,
+                                                         std::int64_t seq_len) {
+  return 6 * parameter_count(model) + 6 * model.n_layers * model.d_model * (seq_len + 1);
+}
+
+}  // namespace mpt

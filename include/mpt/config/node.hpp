@@ -1,0 +1,109 @@
+// config_node: one value of a configuration, with the place it came from.
+//
+// A plain tree of values rather than yaml-cpp's nodes, because those are shared, mutable references
+// (copying one aliases it) and forget where they came from once values are merged. Here every value
+// and key remembers "file:line:column" or "command line", so that any later error can name it.
+// Copies are deep; a tree holds at most `config_limits::values` values, so that stays cheap.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <parallel/core/error.hpp>
+
+namespace mpt {
+
+/// What a configuration may hold at most. Files are untrusted: aliases and `${...}` can multiply.
+struct config_limits {
+  std::size_t bytes = std::size_t{1} << 20;    ///< of a file
+  std::size_t values = 100'000;                ///< after aliases and interpolation
+  std::size_t scalar = std::size_t{64} << 10;  ///< bytes of one scalar
+  std::size_t depth = 32;                      ///< of nested lists and mappings
+};
+
+/// The key of a mapping's member and where it was written.
+struct config_key {
+  std::string name;
+  std::string place;
+};
+
+/// A value: nothing, a scalar, a list or a mapping.
+struct config_node {
+  enum class kind { null, scalar, list, map };
+
+  kind type = kind::null;
+  bool is_string = false;        ///< a scalar written in quotes or made by interpolation
+  std::string text;              ///< of a scalar, as written
+  std::string place;             ///< "file:line:column" or "command line"
+  std::vector<config_key> keys;  ///< of a mapping: keys[i] belongs to items[i]
+  std::vector<config_node> items;
+
+  [[nodiscard]] bool is_null() const { return type == kind::null; }
+  [[nodiscard]] bool is_scalar() const { return type == kind::scalar; }
+  [[nodiscard]] bool is_list() const { return type == kind::list; }
+  [[nodiscard]] bool is_map() const { return type == kind::map; }
+
+  /// The member of that name, or null.
+  [[nodiscard]] config_node const* find(std::string_view name) const {
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      if (keys[i].name == name) return &items[i];
+    return nullptr;
+  }
+  [[nodiscard]] config_node* find(std::string_view name) {
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      if (keys[i].name == name) return &items[i];
+    return nullptr;
+  }
+
+  /// Adds a member or replaces it, with its place.
+  void set(config_key key, config_node value) {
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      if (keys[i].name == key.name) {
+        keys[i] = std::move(key);
+        items[i] = std::move(value);
+        return;
+      }
+    keys.push_back(std::move(key));
+    items.push_back(std::move(value));
+  }
+};
+
+/// The number of values in a tree, itself included.
+[[nodiscard]] inline std::size_t count_values(config_node const& node) {
+  std::size_t count = 1;
+  for (config_node const& item : node.items) count += count_values(item);
+  return count;
+}
+
+/// Text for an error message: control characters are shown as '?', long text is cut.
+[[nodiscard]] inline std::string printable(std::string_view text) {
+  constexpr std::size_t longest = 60;
+  std::string shown;
+  for (char const character : text.substr(0, longest)) {
+    auto const byte = static_cast<unsigned char>(character);
+    shown += byte < 0x20 || byte == 0x7f ? '?' : character;
+  }
+  if (text.size() > longest) {
+    // cut before a UTF-8 sequence that the limit broke
+    while (!shown.empty() && (static_cast<unsigned char>(shown.back()) & 0xc0U) == 0x80U)
+      shown.pop_back();
+    if (!shown.empty() && static_cast<unsigned char>(shown.back()) >= 0xc0U) shown.pop_back();
+    shown += "...";
+  }
+  return shown;
+}
+
+/// A value in words, for "expected an integer, found ...".
+[[nodiscard]] inline std::string describe(config_node const& node) {
+  switch (node.type) {
+    case config_node::kind::null: return "nothing";
+    case config_node::kind::list: return "a list";
+    case config_node::kind::map: return "a mapping";
+    default: break;
+  }
+  return parallel::concat(node.is_string ? "the string '" : "'", printable(node.text), "'");
+}
+
+}  // namespace mpt

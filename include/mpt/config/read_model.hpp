@@ -1,0 +1,229 @@
+// Reads `model` of a configuration into a model_config.
+//
+// Every key of LLM Foundry's MPTConfig is known here. Those that only choose an implementation (of
+// attention, of the loss, of where weights are created) are listed as without effect; those that
+// would change the model but that we do not have are errors. Dropouts, shapes and the like are
+// checked by check_model.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <mpt/config/model.hpp>
+#include <mpt/config/reader.hpp>
+
+namespace mpt {
+
+/// LLM Foundry's spelling of each init_scheme.
+inline constexpr std::array<std::pair<std::string_view, init_scheme>, 8> init_scheme_names{
+    {{"default_", init_scheme::torch_default},
+     {"baseline_", init_scheme::baseline},
+     {"kaiming_uniform_", init_scheme::kaiming_uniform},
+     {"kaiming_normal_", init_scheme::kaiming_normal},
+     {"neox_init_", init_scheme::neox},
+     {"small_init_", init_scheme::small},
+     {"xavier_uniform_", init_scheme::xavier_uniform},
+     {"xavier_normal_", init_scheme::xavier_normal}}};
+
+namespace detail {
+
+[[nodiscard]] inline attention_config read_attention(config_reader& reader) {
+  attention_config attention;
+  attention.attn_pdrop = reader.get("attn_pdrop", attention.attn_pdrop);
+  attention.clip_qkv = reader.optional<double>("clip_qkv");
+  attention.qk_ln = reader.get("qk_ln", attention.qk_ln);
+  attention.softmax_scale = reader.optional<double>("softmax_scale");
+  attention.alibi = reader.get("alibi", attention.alibi);
+  attention.alibi_bias_max = reader.get("alibi_bias_max", attention.alibi_bias_max);
+
+  reader.without_effect("attn_impl", "attention has one implementation per device");
+  reader.without_effect("verbose", "there is nothing more to say");
+  for (std::string_view const key :
+       {"rope_theta", "rope_impl", "rope_dail_config", "rope_hf_config"})
+    reader.without_effect(key, "belongs to rope");
+  constexpr std::string_view positions = "use learned_pos_emb or attn_config.alibi for positions";
+  reader.not_yet("rope", positions, {"false"});
+  reader.not_yet("nope", positions, {"false"});
+  reader.not_yet("attn_type", "use multihead_attention", {"multihead_attention"});
+  reader.not_yet("kv_n_heads", "every head has its own keys and values");
+  reader.not_yet("kv_dim", "keys and values come from the layer's own input");
+  reader.not_yet("qk_gn", "use qk_ln", {"false"});
+  reader.not_yet("fused_qkv", "use the fused Wqkv (true)", {"true"});
+  reader.not_yet("norm_type", "q and k use low_precision_layernorm", {"low_precision_layernorm"});
+  reader.not_yet("attn_uses_sequence_id", "tokens of packed texts attend to each other", {"false"});
+  reader.not_yet("sliding_window_size", "attention spans the whole sequence (-1)", {"-1"});
+  reader.not_yet("attn_logit_softcapping", "leave it blank");
+  reader.not_yet("prefix_lm", "attention is causal", {"false"});
+  reader.not_yet("seq_parallel_world_size", "leave it blank", {"1"});
+  auto tuning = reader.section("attn_temperature_tuning");
+  tuning.not_yet("attn_scale", "use 0", {"0"});
+  tuning.without_effect("floor_scale", "belongs to attn_scale");
+  tuning.finish();
+  return attention;
+}
+
+[[nodiscard]] inline double read_limit(config_reader const& reader, config_node const& node) {
+  auto const number = node.is_scalar() ? parse_number(node.text) : std::nullopt;
+  reader.check("emb_init_uniform_lim", number.has_value(),
+               "expected a number or a list of two, found ", describe(node));
+  return *number;
+}
+
+[[nodiscard]] inline init_config read_init(config_reader& reader) {
+  init_config init;
+  auto const name = reader.get<std::string>("name", "kaiming_normal_");
+  bool found = false;
+  std::string known;
+  for (auto const& [spelling, scheme] : init_scheme_names) {
+    if (spelling == name) {
+      init.name = scheme;
+      found = true;
+    }
+    known.append(known.empty() ? "" : ", ").append(spelling);
+  }
+  reader.check("name", found, "'", printable(name), "' is not an initialisation; there are ",
+               known);
+  init.emb_init_std = reader.optional<double>("emb_init_std");
+  if (config_node const* const limit = reader.raw("emb_init_uniform_lim")) {
+    if (limit->is_list()) {
+      reader.check("emb_init_uniform_lim", limit->items.size() == 2,
+                   "expected a number or a list of two, found a list of ", limit->items.size());
+      init.emb_init_uniform_lim = {read_limit(reader, limit->items[0]),
+                                   read_limit(reader, limit->items[1])};
+    } else {
+      double const bound = read_limit(reader, *limit);
+      init.emb_init_uniform_lim = {-bound, bound};
+    }
+    reader.check("emb_init_uniform_lim",
+                 (*init.emb_init_uniform_lim)[0] <= (*init.emb_init_uniform_lim)[1],
+                 "the lower limit is above the upper one");
+    reader.check("emb_init_uniform_lim", !init.emb_init_std,
+                 "give emb_init_std or emb_init_uniform_lim, not both");
+  }
+  if (config_node const* const divisor = reader.raw("init_div_is_residual")) {
+    auto const truth = parse_bool(divisor->text);
+    auto const number = parse_number(divisor->text);
+    reader.check("init_div_is_residual", divisor->is_scalar() && (truth || (number && *number > 0)),
+                 "expected true, false or a number above 0, found ", describe(*divisor));
+    if (truth)
+      init.init_div_is_residual = *truth;
+    else
+      init.init_div_is_residual = *number;
+  }
+  init.init_std = reader.optional<double>("init_std");
+  init.init_gain = reader.get("init_gain", init.init_gain);
+  init.fan_mode = reader.one_of("fan_mode", init.fan_mode, {"fan_in", "fan_out"});
+  init.init_nonlinearity =
+      reader.one_of("init_nonlinearity", init.init_nonlinearity,
+                    {"linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu"});
+  reader.without_effect("verbose", "there is nothing more to say");
+  for (auto const& [key, deviation] :
+       {std::pair{"emb_init_std", init.emb_init_std}, std::pair{"init_std", init.init_std}})
+    reader.check(key, deviation.value_or(0) >= 0, "a standard deviation cannot be negative");
+  reader.check("init_std", init.name != init_scheme::baseline || init.init_std,
+               "baseline_ needs it");
+  reader.check("init_gain",
+               init.init_gain > 0 || (init.name != init_scheme::xavier_uniform &&
+                                      init.name != init_scheme::xavier_normal),
+               name, " needs a gain above 0 (1 is usual); 0 would make every weight 0");
+  return init;
+}
+
+inline void read_ffn(config_reader& reader, model_config& model) {
+  reader.not_yet("ffn_type", "use mptmlp", {"mptmlp"});
+  model.ffn_hidden_size = reader.optional<std::int64_t>("ffn_hidden_size");
+  reader.not_yet("fc_type", "use torch", {"torch"});
+  auto activation = reader.section("ffn_act_fn");
+  activation.not_yet("name", "use gelu", {"gelu"});
+  activation.not_yet("approximate", "use the exact GELU (none)", {"none"});
+  activation.finish();
+  reader.finish();
+}
+
+/// `fc_type` is a name or a mapping with one.
+inline void read_fc_type(config_reader& reader) {
+  config_node const* const node = reader.raw("fc_type");
+  if (node == nullptr) return;
+  if (node->is_map()) {
+    auto section = reader.section("fc_type");
+    section.not_yet("name", "use torch", {"torch"});
+    section.finish();
+  } else {
+    reader.not_yet("fc_type", "use torch", {"torch"});
+  }
+}
+
+}  // namespace detail
+
+/// Reads and checks a model. Does not call `reader.finish()`: the keys of config.json that belong
+/// to no model are the caller's business.
+[[nodiscard]] inline model_config read_model(config_reader& reader) {
+  model_config model;
+  for (auto const& [key, field] :
+       {std::pair{"d_model", &model.d_model}, std::pair{"n_heads", &model.n_heads},
+        std::pair{"n_layers", &model.n_layers}, std::pair{"max_seq_len", &model.max_seq_len},
+        std::pair{"vocab_size", &model.vocab_size}})
+    *field = reader.get(key, *field);
+  for (auto const& [key, field] :
+       {std::pair{"expansion_ratio", &model.expansion_ratio},
+        std::pair{"resid_pdrop", &model.resid_pdrop}, std::pair{"emb_pdrop", &model.emb_pdrop},
+        std::pair{"norm_eps", &model.norm_eps}})
+    *field = reader.get(key, *field);
+  reader.check("d_model", model.d_model > 0, "must be above 0, found ", model.d_model);
+  reader.check("n_heads", model.n_heads > 0, "must be above 0, found ", model.n_heads);
+  reader.check("head_dim", reader.get("head_dim", head_dim(model)) == head_dim(model),
+               "not yet supported; leave it blank, which gives d_model / n_heads");
+  model.learned_pos_emb = reader.get("learned_pos_emb", model.learned_pos_emb);
+  model.no_bias = reader.get("no_bias", model.no_bias);
+  model.attention_bias = reader.optional<bool>("attention_bias");
+  auto const norm = reader.get<std::string>("norm_type", "low_precision_layernorm");
+  if (norm == "layernorm") model.norm_type = norm_kind::layernorm;
+  if (norm.ends_with("rmsnorm"))
+    reader.fail("norm_type", "'", printable(norm),
+                "' is not yet supported; use layernorm or low_precision_layernorm");
+  reader.check("norm_type", norm == "layernorm" || norm == "low_precision_layernorm",
+               "expected 'layernorm' or 'low_precision_layernorm', found '", printable(norm), "'");
+  if (config_node const* const scale = reader.raw("logit_scale")) {
+    auto const number = scale->is_scalar() ? parse_number(scale->text) : std::nullopt;
+    reader.check("logit_scale", number || scale->text == "inv_sqrt_d_model",
+                 "expected a number or 'inv_sqrt_d_model', found ", describe(*scale));
+    model.logit_scale = number ? *number : 1 / std::sqrt(static_cast<double>(model.d_model));
+  }
+  auto attention = reader.section("attn_config");
+  model.attn = detail::read_attention(attention);
+  attention.finish();
+  if (model.attn.alibi) model.learned_pos_emb = false;  // as LLM Foundry does, whatever is written
+  auto init = reader.section("init_config");
+  model.init = detail::read_init(init);
+  init.finish();
+  auto ffn = reader.section("ffn_config");
+  detail::read_ffn(ffn, model);
+  detail::read_fc_type(reader);
+
+  reader.not_yet("name", "use mpt_causal_lm", {"mpt_causal_lm"});
+  reader.not_yet("tie_word_embeddings", "the head is the embedding (true)", {"true"});
+  reader.not_yet("embedding_fraction", "use 1.0", {"1"});
+  reader.not_yet("block_overrides", "all layers are alike");
+  reader.not_yet("final_logit_softcapping", "leave it blank");
+  reader.not_yet("fuse_norm_attn_norm", "use false", {"false"});
+  reader.not_yet("additional_train_metrics",
+                 "loss, perplexity and token accuracy are always measured");
+  reader.not_yet("master_weights_dtype", "master weights are float32", {"float32", "fp32"});
+  reader.without_effect("init_device", "weights are created where they stay");
+  reader.without_effect("loss_fn", "there is one cross entropy, fused and exact");
+  reader.without_effect("use_train_metrics", "training metrics cost nothing here");
+  reader.without_effect("use_cache", "generation always keeps keys and values");
+  reader.without_effect("use_pad_tok_in_ffn", "there is no padding");
+  reader.without_effect("activation_checkpointing_target", "activations are kept");
+  reader.without_effect("verbose", "there is nothing more to say");
+
+  check_model(model, parallel::concat(reader.place_of(""), ": ", reader.full_name("")));
+  return model;
+}
+
+}  // namespace mpt

@@ -1,0 +1,128 @@
+// Reads what surrounds the training step: FSDP's settings, callbacks, logging, and our own keys.
+//
+// FULL_SHARD and SHARD_GRAD_OP become ZeRO stage 1 for now, which has the same result at more
+// memory; PURE becomes fp32 reductions, which are more exact. Each is said once, as a note.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <mpt/config/reader.hpp>
+#include <mpt/config/train.hpp>
+
+namespace mpt::detail {
+
+/// `fsdp_config`: the ZeRO stage it stands for; 0 without one (plain data parallelism).
+[[nodiscard]] inline int read_fsdp(config_reader& parent, precision_kind precision) {
+  bool const given = parent.has("fsdp_config");
+  auto reader = parent.section("fsdp_config");
+  auto& notes = parent.report().notes;
+  reader.not_yet("sharding_strategy", "use FULL_SHARD, SHARD_GRAD_OP or NO_SHARD",
+                 {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD"});
+  auto const strategy = reader.get<std::string>("sharding_strategy", "FULL_SHARD");
+  int const stage = given && strategy != "NO_SHARD" ? 1 : 0;
+  if (stage == 1)
+    notes.push_back("fsdp_config.sharding_strategy " + strategy +
+                    ": runs as ZeRO stage 1 for now (optimizer state sharded, parameters and "
+                    "gradients whole on every rank); the results are the same");
+  if (config_node const* const node = reader.raw("mixed_precision");
+      node != nullptr && !node->is_scalar())
+    reader.fail("mixed_precision", "a mapping is not yet supported; use DEFAULT or PURE");
+  auto const mixed = reader.one_of("mixed_precision", "DEFAULT", {"DEFAULT", "PURE", "FULL"});
+  if (mixed == "PURE" && precision == precision_kind::amp_bf16)
+    notes.push_back("fsdp_config.mixed_precision PURE: gradients are reduced in fp32, not bf16");
+  if (mixed == "FULL" && precision == precision_kind::amp_bf16)
+    notes.push_back(
+        "fsdp_config.mixed_precision FULL: parameters are bf16 with fp32 master weights; use "
+        "precision fp32 for fp32 parameters");
+  if (reader.get("activation_checkpointing", false))
+    notes.push_back(
+        "fsdp_config.activation_checkpointing: not there yet, activations are kept; this takes "
+        "more memory and no recomputation, the results are the same");
+  for (std::string_view const key :
+       {"activation_checkpointing_reentrant", "activation_cpu_offload", "auto_wrap",
+        "backward_prefetch", "backward_prefetch_limit", "forward_prefetch",
+        "forward_prefetch_limit", "limit_all_gathers", "sync_module_states", "use_orig_params",
+        "process_group", "te_checkpoint_wrapper", "te_shard_fp8_weight", "verbose"})
+    reader.without_effect(key, "sharding needs no such choice here");
+  for (std::string_view const key : {"state_dict_type", "sharded_ckpt_prefix_dir", "load_planner",
+                                     "save_planner", "load_monolith_rank0_only"})
+    reader.without_effect(key, "checkpoints have one form");
+  reader.not_yet("cpu_offload", "use false", {"false"});
+  reader.not_yet("data_parallel_shard_degree", "all ranks share one copy (-1)", {"-1"});
+  reader.not_yet("data_parallel_replicate_degree", "leave it blank", {"1"});
+  reader.not_yet("keep_low_precision_grads", "gradients are summed in fp32 (false)", {"false"});
+  reader.not_yet("ignored_modules", "leave it blank");
+  reader.finish();
+  return stage;
+}
+
+/// `callbacks`, of which those that only watch are always on or not there.
+inline void read_callbacks(config_reader& parent, logging_config& logging) {
+  auto reader = parent.section("callbacks");
+  auto speed = reader.section("speed_monitor");
+  logging.speed_window = speed.get("window_size", logging.speed_window);
+  speed.check("window_size", logging.speed_window >= 1, "must be at least 1, found ",
+              logging.speed_window);
+  logging.gpu_flops_available = speed.optional<double>("gpu_flops_available");
+  speed.check("gpu_flops_available", logging.gpu_flops_available.value_or(1) > 0,
+              "must be above 0, found ", logging.gpu_flops_available.value_or(0));
+  speed.without_effect("time_unit", "times are shown in fitting units");
+  speed.finish();
+  for (std::string_view const key : {"lr_monitor", "memory_monitor", "runtime_estimator"})
+    reader.without_effect(key, "always on");
+  for (std::string_view const key :
+       {"system_metrics_monitor", "memory_snapshot", "optimizer_monitor", "oom_observer",
+        "env_logging", "eval_output_logging", "loss_perp_v_len", "mbmoe_tok_per_expert",
+        "fdiff_metrics"})
+    reader.without_effect(key, "only watches, and is not there yet");
+  reader.without_effect("scheduled_gc", "there is no garbage collector");
+  reader.without_effect("run_timeout", "see dist_timeout");
+  for (std::string_view const key :
+       {"nan_monitor", "generate_callback", "early_stopper", "hf_checkpointer", "global_lr_scaling",
+        "layer_freezing", "mono_checkpoint_saver", "kill_loss_spike", "load_checkpoint",
+        "async_eval", "curriculum_learning", "dataset_swap"})
+    reader.not_yet(key,
+                   "of the callbacks, speed_monitor, lr_monitor, memory_monitor and "
+                   "runtime_estimator are there");
+  reader.finish();
+}
+
+[[nodiscard]] inline logging_config read_logging(config_reader& reader) {
+  logging_config logging;
+  logging.progress_bar = reader.get("progress_bar", logging.progress_bar);
+  logging.log_to_console = reader.get("log_to_console", logging.log_to_console);
+  logging.console_log_interval = reader.get("console_log_interval", logging.console_log_interval);
+  reader.check("console_log_interval", logging.console_log_interval.count > 0, "must be above 0");
+  read_callbacks(reader, logging);
+  return logging;
+}
+
+/// FSDP and our own keys. `config.precision` must be read before.
+inline void read_system(config_reader& reader, train_config& config) {
+  config.dist_timeout = reader.get("dist_timeout", config.dist_timeout);
+  reader.check("dist_timeout", config.dist_timeout > 0 && config.dist_timeout <= 1e6,
+               "expected seconds above 0 and up to 1e6, found ", config.dist_timeout);
+  config.zero_stage = read_fsdp(reader, config.precision);
+  if (auto const stage = reader.optional<std::int64_t>("zero_stage")) {
+    if (*stage == 2 || *stage == 3)
+      reader.fail("zero_stage", *stage, " is not yet supported; use 0 or 1");
+    reader.check("zero_stage", *stage == 0 || *stage == 1, "expected 0 or 1, found ", *stage);
+    config.zero_stage = static_cast<int>(*stage);
+  }
+  constexpr std::int64_t most = 4096;
+  config.ranks = reader.optional<std::int64_t>("ranks");
+  config.threads = reader.optional<std::int64_t>("threads");
+  for (auto const& [key, count] :
+       {std::pair{"ranks", config.ranks}, std::pair{"threads", config.threads}})
+    reader.check(key, !count || (*count >= 1 && *count <= most), "must be from 1 to ", most,
+                 ", found ", count.value_or(0));
+  config.bucket_bytes = reader.get("bucket_bytes", config.bucket_bytes);
+  reader.check("bucket_bytes", config.bucket_bytes >= 4096, "must be at least 4096, found ",
+               config.bucket_bytes);
+  config.dry_run = reader.get("dry_run", config.dry_run);
+}
+
+}  // namespace mpt::detail

@@ -1,0 +1,275 @@
+// Reads a whole training configuration (LLM Foundry's scripts/train YAML surface).
+//
+// Every top-level key of LLM Foundry's TrainConfig is known: it has its effect, is listed as
+// without effect here with the reason, or is refused while we lack it. Other keys are errors.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <mpt/config/document.hpp>
+#include <mpt/config/read_model.hpp>
+#include <mpt/config/read_system.hpp>
+#include <mpt/config/reader.hpp>
+#include <mpt/config/train.hpp>
+
+namespace mpt {
+
+/// What a configuration may take from outside itself.
+struct config_environment {
+  std::string run_name;  ///< $RUN_NAME; used where run_name is blank
+  std::string default_run_name =
+      "mpt";  ///< where that is empty, too: stable, so that resuming works
+};
+
+/// $RUN_NAME of this process, and the configuration file's name without its ending.
+[[nodiscard]] inline config_environment process_environment(std::filesystem::path const& file) {
+  config_environment environment;
+  if (char const* const name = std::getenv("RUN_NAME")) environment.run_name = name;
+  std::string stem;
+  for (char const c : file.stem().string()) {
+    bool const plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '-' || (c == '.' && !stem.empty());
+    stem += plain ? c : '-';
+  }
+  if (!stem.empty()) environment.default_run_name = stem.substr(0, 100);
+  return environment;
+}
+
+namespace detail {
+
+/// A name that can stand in paths as it is.
+inline void check_run_name(std::string const& name, std::string_view where) {
+  bool plain = !name.empty() && name.size() <= 200 && !name.starts_with('.');
+  for (char const c : name)
+    plain = plain && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      c == '_' || c == '-' || c == '.');
+  parallel::require(plain, where, ": '", printable(name),
+                    "' cannot name a run; use letters, digits, '-', '_' and '.'");
+}
+
+[[nodiscard]] inline std::string with_run_name(std::string path, std::string const& run_name) {
+  constexpr std::string_view placeholder = "{run_name}";
+  for (auto at = path.find(placeholder); at != std::string::npos;
+       at = path.find(placeholder, at + run_name.size()))
+    path.replace(at, placeholder.size(), run_name);
+  return path;
+}
+
+/// A path on this machine with {run_name} filled in; "" when blank.
+[[nodiscard]] inline std::string read_path(config_reader& reader, std::string_view key,
+                                           std::string const& run_name) {
+  auto const path = reader.get<std::string>(key, "");
+  reader.check(key, !is_remote(path), "'", printable(path),
+               "' is not yet supported; use a path on this machine");
+  auto const filled = with_run_name(path, run_name);
+  reader.check(key, filled.find('{') == std::string::npos, "'", printable(path),
+               "': only {run_name} can stand in braces");
+  return filled;
+}
+
+[[nodiscard]] inline std::int64_t positive(config_reader& reader, std::string_view key,
+                                           std::int64_t value) {
+  reader.check(key, value >= 1, "must be at least 1, found ", value);
+  return value;
+}
+
+[[nodiscard]] inline tokenizer_config read_tokenizer(config_reader reader) {
+  tokenizer_config tokenizer;
+  tokenizer.name = reader.required<std::string>("name");
+  auto kwargs = reader.section("kwargs");
+  tokenizer.model_max_length = kwargs.optional<std::int64_t>("model_max_length");
+  for (std::string_view const key : {"use_fast", "trust_remote_code", "padding_side"})
+    kwargs.without_effect(key, "one tokenizer, from tokenizer.json");
+  kwargs.finish();
+  reader.finish();
+  return tokenizer;
+}
+
+[[nodiscard]] inline evaluation_config read_evaluation(config_reader& reader,
+                                                       std::int64_t microbatch) {
+  evaluation_config evaluation;
+  evaluation.eval_interval = reader.get("eval_interval", evaluation.eval_interval);
+  evaluation.eval_first = reader.get("eval_first", evaluation.eval_first);
+  evaluation.eval_subset_num_batches =
+      reader.get("eval_subset_num_batches", evaluation.eval_subset_num_batches);
+  reader.check("eval_subset_num_batches",
+               evaluation.eval_subset_num_batches == -1 || evaluation.eval_subset_num_batches > 0,
+               "expected -1 for all or a number above 0, found ",
+               evaluation.eval_subset_num_batches);
+  evaluation.device_eval_batch_size =
+      positive(reader, "device_eval_batch_size", reader.get("device_eval_batch_size", microbatch));
+  return evaluation;
+}
+
+[[nodiscard]] inline checkpoint_config read_checkpoint(config_reader& reader,
+                                                       std::string const& run_name) {
+  checkpoint_config checkpoint;
+  checkpoint.save_folder = read_path(reader, "save_folder", run_name);
+  checkpoint.save_interval = reader.get("save_interval", checkpoint.save_interval);
+  reader.check("save_interval", checkpoint.save_interval.count > 0, "must be above 0");
+  checkpoint.save_num_checkpoints_to_keep =
+      reader.get("save_num_checkpoints_to_keep", checkpoint.save_num_checkpoints_to_keep);
+  reader.check(
+      "save_num_checkpoints_to_keep",
+      checkpoint.save_num_checkpoints_to_keep == -1 || checkpoint.save_num_checkpoints_to_keep >= 1,
+      "expected -1 for all or at least 1, found ", checkpoint.save_num_checkpoints_to_keep);
+  checkpoint.save_overwrite = reader.get("save_overwrite", checkpoint.save_overwrite);
+  checkpoint.load_path = read_path(reader, "load_path", run_name);
+  reader.check("load_path", !checkpoint.load_path.ends_with(".pt"),
+               "Composer's .pt files are not yet supported; give a checkpoint folder of ours or a "
+               "Hugging Face folder");
+  checkpoint.load_weights_only = reader.get("load_weights_only", checkpoint.load_weights_only);
+  checkpoint.autoresume = reader.get("autoresume", checkpoint.autoresume);
+  reader.check("autoresume", !checkpoint.autoresume || !checkpoint.save_folder.empty(),
+               "needs save_folder, where the checkpoint to go on from is found");
+  reader.check("autoresume", !checkpoint.autoresume || !checkpoint.save_overwrite,
+               "cannot go with save_overwrite: one goes on from the newest checkpoint, the other "
+               "starts over");
+  for (std::string_view const key : {"save_filename", "save_latest_filename"})
+    reader.without_effect(key, "checkpoints are folders named by batch, and 'latest'");
+  reader.without_effect("only_composer_checkpoint", "checkpoints have one form");
+  reader.not_yet("save_weights_only", "use false; convert exports the weights alone", {"false"});
+  reader.not_yet("only_hf_checkpoint", "use false; convert makes a Hugging Face folder", {"false"});
+  reader.not_yet("save_ignore_keys", "leave it blank");
+  reader.not_yet("load_ignore_keys", "leave it blank");
+  reader.not_yet("load_strict_model_weights", "use true", {"true"});
+  return checkpoint;
+}
+
+/// Top-level keys that change nothing here, and those we do not have.
+inline void read_the_rest(config_reader& reader) {
+  for (std::string_view const key : {"python_log_level", "log_config"})
+    reader.without_effect(key, "the console shows one short form");
+  reader.without_effect("loggers", "metrics go to the console and metrics_file");
+  for (std::string_view const key : {"metadata", "flatten_metadata"})
+    reader.without_effect(key, "for loggers, which there are none of");
+  for (std::string_view const key : {"max_split_size_mb", "expandable_segments", "cuda_load_lazy"})
+    reader.without_effect(key, "memory is planned before the start");
+  reader.without_effect("code_paths", "no Python is run");
+  reader.without_effect("compile_config", "everything is compiled");
+  reader.without_effect("profiler", "no profiler is built in");
+  reader.without_effect("spin_dataloaders", "data is resumed by position");
+  for (std::string_view const key : {"icl_subset_num_batches", "icl_seq_len"})
+    reader.without_effect(key, "belongs to icl_tasks");
+  for (std::string_view const key :
+       {"icl_tasks", "icl_tasks_str", "eval_gauntlet", "eval_gauntlet_str"})
+    reader.not_yet(key, "evaluation is cross entropy, perplexity and accuracy on eval_loader");
+  reader.not_yet("tp_config", "ranks are data parallel");
+  reader.not_yet("accumulate_train_batch_on_tokens", "losses are always weighted by tokens (true)",
+                 {"true"});
+  for (std::string_view const key :
+       {"device_train_batch_size", "device_train_grad_accum", "n_gpus"})
+    reader.not_yet(key, "it follows from global_train_batch_size, microbatch and ranks");
+  static_cast<void>(reader.raw("variables"));
+}
+
+}  // namespace detail
+
+/// Reads a document. Throws `parallel::error` on the first thing that is wrong; what to print is in
+/// the result's report.
+[[nodiscard]] inline train_config read_train_config(config_node const& document,
+                                                    config_environment const& environment = {}) {
+  train_config config;
+  config_reader reader(document, "", config.report);
+  config.run_name = reader.get<std::string>("run_name", "");
+  std::string where = parallel::concat(reader.place_of("run_name"), ": run_name");
+  if (config.run_name.empty()) {
+    config.run_name = environment.run_name;
+    where = "$RUN_NAME";
+  }
+  if (config.run_name.empty()) config.run_name = environment.default_run_name;
+  detail::check_run_name(config.run_name, where);
+
+  config.max_seq_len = reader.required<std::int64_t>("max_seq_len");
+  reader.check("max_seq_len", config.max_seq_len >= 2 && config.max_seq_len <= largest_seq_len,
+               "must be from 2 to ", largest_seq_len, ", found ", config.max_seq_len);
+  reader.check("model", reader.has("model"), "missing; it is required");
+  auto model = reader.section("model");
+  config.model = read_model(model);
+  model.finish();
+  for (std::string_view const key : {"tokenizer", "optimizer", "scheduler", "train_loader"})
+    reader.check(key, reader.has(key), "missing; it is required");
+  config.tokenizer = detail::read_tokenizer(reader.section("tokenizer"));
+  config.optimizer = read_optimizer(reader.section("optimizer"));
+  config.gradient_clipping = read_gradient_clipping(reader.section("algorithms"));
+  config.scheduler = read_scheduler(reader.section("scheduler"));
+  config.train_loader = read_loader(reader.section("train_loader"),
+                                    {.max_seq_len = config.max_seq_len, .drop_last = true});
+  config.eval_loaders =
+      read_eval_loaders(reader, {.max_seq_len = config.max_seq_len, .drop_last = false});
+  reader.check(
+      "max_seq_len",
+      !config.model.learned_pos_emb || config.train_loader.max_seq_len <= config.model.max_seq_len,
+      "train_loader.dataset.max_seq_len ", config.train_loader.max_seq_len, " is longer than the ",
+      config.model.max_seq_len, " learned positions of model.max_seq_len");
+
+  config.global_train_batch_size = detail::positive(
+      reader, "global_train_batch_size", reader.required<std::int64_t>("global_train_batch_size"));
+  if (reader.get<std::string>("device_train_microbatch_size", "auto") != "auto")
+    config.device_train_microbatch_size =
+        detail::positive(reader, "device_train_microbatch_size",
+                         reader.required<std::int64_t>("device_train_microbatch_size"));
+  config.max_duration = reader.required<time_value>("max_duration");
+  reader.check("max_duration",
+               config.max_duration.count > 0 && config.max_duration.unit != time_unit::duration,
+               "expected a time above 0 in ep, ba, sp or tok, found ",
+               to_string(config.max_duration));
+  config.train_subset_num_batches = reader.get<std::int64_t>("train_subset_num_batches", -1);
+  reader.check("train_subset_num_batches",
+               config.train_subset_num_batches == -1 || config.train_subset_num_batches > 0,
+               "expected -1 for all or a number above 0, found ", config.train_subset_num_batches);
+  auto const seed = reader.get<std::int64_t>("seed", 17);
+  reader.check("seed", seed >= 0, "must not be negative, found ", seed);
+  config.seed = static_cast<std::uint64_t>(seed);
+  reader.not_yet("precision", "use fp32 or amp_bf16", {"fp32", "amp_bf16"});
+  if (reader.has("precision") && reader.raw("precision")->text == "fp32")
+    config.precision = precision_kind::fp32;
+  config.evaluation =
+      detail::read_evaluation(reader, config.device_train_microbatch_size.value_or(1));
+  config.checkpoint = detail::read_checkpoint(reader, config.run_name);
+  config.logging = detail::read_logging(reader);
+  config.logging.metrics_file = detail::read_path(reader, "metrics_file", config.run_name);
+  detail::read_system(reader, config);
+  detail::read_the_rest(reader);
+  reader.finish();
+
+  bool const in_epochs = config.max_duration.unit == time_unit::epoch ||
+                         config.scheduler.t_max.unit == time_unit::epoch;
+  if (!in_epochs) check_schedule(config.scheduler, clock_of(config));
+  return config;
+}
+
+/// Loads a file with overrides and reads it.
+[[nodiscard]] inline train_config load_train_config(std::filesystem::path const& file,
+                                                    std::span<std::string const> overrides = {}) {
+  return read_train_config(load_document(file, overrides), process_environment(file));
+}
+
+/// Every key a training configuration knows, sorted by name.
+[[nodiscard]] inline std::vector<known_key> known_keys() {
+  constexpr std::string_view smallest = R"(
+max_seq_len: 2
+max_duration: 1ba
+global_train_batch_size: 1
+model: {}
+tokenizer: {name: t}
+optimizer: {name: decoupled_adamw}
+scheduler: {name: linear_decay_with_warmup, t_warmup: 0ba}
+train_loader: {dataset: {local: d}}
+eval_loader: {dataset: {local: d}}
+)";
+  auto known = read_train_config(make_document(smallest, "smallest")).report.known;
+  std::sort(known.begin(), known.end(),
+            [](known_key const& a, known_key const& b) { return a.name < b.name; });
+  return known;
+}
+
+}  // namespace mpt

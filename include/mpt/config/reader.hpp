@@ -1,0 +1,224 @@
+// A typed reader of one mapping that tracks which keys were asked for.
+//
+// Whatever is read, ignored on purpose or refused becomes a known key of the report; `finish` makes
+// an error of every other key and names the nearest known one. So no key is ever dropped in
+// silence, and the list of known keys cannot differ from what is read. Every error says where the
+// value was written, the full name of the key, what was expected and what was found.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <mpt/config/nearest.hpp>
+#include <mpt/config/node.hpp>
+#include <mpt/config/report.hpp>
+#include <mpt/config/scalar.hpp>
+#include <mpt/config/time.hpp>
+#include <parallel/core/error.hpp>
+
+namespace mpt {
+
+/// Types a scalar can be read as.
+template <class T>
+concept config_value = std::same_as<T, bool> || std::same_as<T, std::int64_t> ||
+    std::same_as<T, double> || std::same_as<T, std::string> || std::same_as<T, time_value>;
+
+namespace detail {
+
+/// "'a'", "'a' and 'b'", "'a', 'b' and 'c'" (with another last word if asked for).
+[[nodiscard]] inline std::string quoted_list(std::initializer_list<std::string_view> words,
+                                             std::string_view last = " or ") {
+  std::string text;
+  std::size_t left = words.size();
+  for (std::string_view const word : words) {
+    text += parallel::concat("'", word, "'");
+    --left;
+    if (left > 0) text += left == 1 ? last : std::string_view(", ");
+  }
+  return text;
+}
+
+}  // namespace detail
+
+class config_reader {
+ public:
+  /// Reads `node`, a mapping or null, whose full name is `path` ("" for the whole document). Node
+  /// and report must outlive the reader.
+  config_reader(config_node const& node, std::string path, config_report& report)
+      : node_(&node), path_(std::move(path)), report_(&report) {
+    parallel::require(node.is_map() || node.is_null(), node.place, ": ",
+                      path_.empty() ? "the document" : path_, ": expected a mapping, found ",
+                      describe(node));
+  }
+
+  /// True when the key is there and has a value.
+  [[nodiscard]] bool has(std::string_view key) const {
+    config_node const* const value = find(key);
+    return value != nullptr && !value->is_null();
+  }
+
+  /// The value of a key that must be there.
+  template <config_value T>
+  [[nodiscard]] T required(std::string_view key) {
+    note(key, key_role::effective);
+    parallel::require(has(key), place_of(key), ": ", full_name(key), ": missing; it is required");
+    return convert<T>(key, *find(key));
+  }
+
+  /// The value, or nothing when the key is absent or blank.
+  template <config_value T>
+  [[nodiscard]] std::optional<T> optional(std::string_view key) {
+    note(key, key_role::effective);
+    if (!has(key)) return std::nullopt;
+    return convert<T>(key, *find(key));
+  }
+
+  /// The value, or `fallback` when the key is absent or blank.
+  template <config_value T>
+  [[nodiscard]] T get(std::string_view key, T fallback) {
+    auto value = optional<T>(key);
+    return value ? *std::move(value) : std::move(fallback);
+  }
+
+  /// The mapping under a key; an empty one when absent or blank. Finish it, too.
+  [[nodiscard]] config_reader section(std::string_view key) {
+    note(key, key_role::effective);
+    return {has(key) ? *find(key) : nothing_, full_name(key), *report_};
+  }
+
+  /// The value as it is, or null; for keys of several forms.
+  [[nodiscard]] config_node const* raw(std::string_view key) {
+    note(key, key_role::effective);
+    return has(key) ? find(key) : nullptr;
+  }
+
+  /// Accepts a key that has no effect here, and says so in the report if it is written.
+  void without_effect(std::string_view key, std::string_view reason) {
+    note(key, key_role::without_effect);
+    if (find(key) != nullptr) report_->ignored.push_back({full_name(key), std::string(reason)});
+  }
+
+  /// Refuses a known key unless it is absent, blank, or one of the `accepted` spellings of LLM
+  /// Foundry's default. `supported` says what to do instead.
+  void not_yet(std::string_view key, std::string_view supported,
+               std::initializer_list<std::string_view> accepted = {}) {
+    note(key, key_role::restricted);
+    if (!has(key)) return;
+    config_node const& value = *find(key);
+    if (value.is_scalar())
+      for (std::string_view const word : accepted)
+        if (same_scalar(value, word)) return;
+    if (value.items.empty() && !value.is_scalar()) return;  // {} or []
+    parallel::fail(value.place, ": ", full_name(key), ": ",
+                   value.is_scalar() ? describe(value) + " is " : std::string(),
+                   "not yet supported; ", supported);
+  }
+
+  /// Fails at a key unless the condition holds: "place: name: parts".
+  template <class... Parts>
+  void check(std::string_view key, bool condition, Parts const&... parts) const {
+    if (!condition) fail(key, parts...);
+  }
+  template <class... Parts>
+  [[noreturn]] void fail(std::string_view key, Parts const&... parts) const {
+    parallel::fail(place_of(key), ": ", full_name(key), ": ", parts...);
+  }
+
+  /// The name of one of a few values; fails on any other.
+  [[nodiscard]] std::string one_of(std::string_view key, std::string fallback,
+                                   std::initializer_list<std::string_view> words) {
+    std::string value = get<std::string>(key, std::move(fallback));
+    for (std::string_view const word : words)
+      if (value == word) return value;
+    fail(key, "expected ", detail::quoted_list(words), ", found '", printable(value), "'");
+  }
+
+  /// Where the key's value was written, or the mapping when it was not.
+  [[nodiscard]] std::string const& place_of(std::string_view key) const {
+    config_node const* const value = find(key);
+    return value != nullptr ? value->place : node_->place;
+  }
+  [[nodiscard]] std::string full_name(std::string_view key) const {
+    return path_.empty() ? std::string(key) : parallel::concat(path_, ".", key);
+  }
+  [[nodiscard]] config_report& report() const { return *report_; }
+
+  /// Fails on the first key that nobody asked for.
+  void finish() const {
+    for (config_key const& key : node_->keys) {
+      bool known = false;
+      for (std::string const& name : asked_) known = known || name == key.name;
+      if (known) continue;
+      auto nearest = nearest_name(key.name, asked_);
+      std::string advice;
+      if (!nearest.empty()) advice = parallel::concat("; did you mean '", full_name(nearest), "'?");
+      parallel::fail(key.place, ": ", full_name(printable(key.name)), ": unknown key", advice);
+    }
+  }
+
+ private:
+  [[nodiscard]] config_node const* find(std::string_view key) const { return node_->find(key); }
+
+  void note(std::string_view key, key_role role) {
+    for (std::string const& name : asked_)
+      if (name == key) return;
+    asked_.emplace_back(key);
+    report_->known.push_back({full_name(key), role});
+  }
+
+  /// Equal as text, as numbers or as booleans.
+  [[nodiscard]] static bool same_scalar(config_node const& value, std::string_view word) {
+    if (value.text == word) return true;
+    auto const number = parse_number(value.text);
+    if (number && number == parse_number(word)) return true;
+    auto const truth = parse_bool(value.text);
+    return truth && truth == parse_bool(word);
+  }
+
+  template <class T>
+  [[nodiscard]] T convert(std::string_view key, config_node const& value) const {
+    auto const expected = [&](std::string_view what) {
+      parallel::fail(value.place, ": ", full_name(key), ": expected ", what, ", found ",
+                     describe(value));
+    };
+    if constexpr (std::same_as<T, std::string>) {
+      if (!value.is_scalar()) expected("text");
+      return value.text;
+    } else if constexpr (std::same_as<T, time_value>) {
+      if (!value.is_scalar()) expected("a time such as 100ba");
+      try {
+        return parse_time(value.text);
+      } catch (parallel::error const& problem) {
+        parallel::fail(value.place, ": ", full_name(key), ": ", problem.what());
+      }
+    } else {
+      constexpr bool is_bool = std::same_as<T, bool>;
+      constexpr bool is_integer = std::same_as<T, std::int64_t>;
+      std::optional<T> parsed;
+      if (value.is_scalar() && !value.is_string) {
+        if constexpr (is_bool) parsed = parse_bool(value.text);
+        if constexpr (is_integer) parsed = parse_integer(value.text);
+        if constexpr (!is_bool && !is_integer) parsed = parse_number(value.text);
+      }
+      if (!parsed)
+        expected(is_bool ? "true or false" : is_integer ? "an integer" : "a finite number");
+      return *parsed;
+    }
+  }
+
+  static inline config_node const nothing_{};
+
+  config_node const* node_;
+  std::string path_;
+  config_report* report_;
+  std::vector<std::string> asked_;
+};
+
+}  // namespace mpt

@@ -1,0 +1,110 @@
+// scheduler_config: LLM Foundry's `scheduler`, and the learning rate as a pure function of it.
+//
+// Multipliers act on the initial learning rate; t counts finished batches (batch t+1 is trained
+// with the multiplier at t, so the first one under a warm-up with 0). With w = t_warmup, T = t_max
+// and tau = clip((t - w) / (T - w), 0, 1), and below w a straight line from 0:
+//   cosine_with_warmup        alpha_f + (1 - alpha_f) (1 + cos(pi tau)) / 2
+//   linear_decay_with_warmup  alpha_i + (alpha_f - alpha_i) tau
+//   constant_with_warmup      alpha
+// The arithmetic is Composer's, in its order, on doubles. Unlike there, t_warmup and t_max may be
+// in different units, since every batch here has the same number of tokens.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <string>
+
+#include <mpt/config/optimizer.hpp>
+#include <mpt/config/reader.hpp>
+#include <mpt/config/time.hpp>
+#include <parallel/core/error.hpp>
+
+namespace mpt {
+
+enum class schedule_kind { constant_with_warmup, linear_decay_with_warmup, cosine_with_warmup };
+
+/// `scheduler`.
+struct scheduler_config {
+  schedule_kind kind = schedule_kind::cosine_with_warmup;
+  time_value t_warmup{0, time_unit::batch};
+  time_value t_max{1, time_unit::duration};
+  double alpha_i = 1;  ///< multiplier after the warm-up (`alpha` of the constant schedule)
+  double alpha_f = 0;  ///< multiplier at t_max
+
+  friend bool operator==(scheduler_config const&, scheduler_config const&) = default;
+};
+
+/// Fails when t_max ends before max_duration, or when a time needs an epoch's length that the clock
+/// does not know.
+inline void check_schedule(scheduler_config const& schedule, training_clock const& clock) {
+  double const end = in_batches(schedule.t_max, clock);
+  double const duration = in_batches(clock.max_duration, clock);
+  parallel::require(end >= duration, "scheduler.t_max ", to_string(schedule.t_max), " (", end,
+                    " batches) is shorter than max_duration ", to_string(clock.max_duration), " (",
+                    duration, " batches); make it at least as long");
+}
+
+/// The multiplier of the learning rate after `batch` finished batches.
+[[nodiscard]] inline double learning_rate_multiplier(scheduler_config const& schedule,
+                                                     std::int64_t batch,
+                                                     training_clock const& clock) {
+  time_value warmup = detail::without_fractions(schedule.t_warmup, clock);
+  time_value end = detail::without_fractions(schedule.t_max, clock);
+  double now = static_cast<double>(batch);
+  if (warmup.unit == end.unit)
+    now *= detail::per_batch(end.unit, clock);
+  else {
+    warmup.count /= detail::per_batch(warmup.unit, clock);
+    end.count /= detail::per_batch(end.unit, clock);
+  }
+  double const first = schedule.kind == schedule_kind::cosine_with_warmup ? 1 : schedule.alpha_i;
+  if (now < warmup.count) return std::min(1.0, now / warmup.count) * first;
+  double const tau = end.count > warmup.count
+                         ? std::min(1.0, (now - warmup.count) / (end.count - warmup.count))
+                         : 0;
+  if (schedule.kind == schedule_kind::constant_with_warmup) return schedule.alpha_i;
+  if (schedule.kind == schedule_kind::linear_decay_with_warmup)
+    return schedule.alpha_i + tau * (schedule.alpha_f - schedule.alpha_i);
+  return schedule.alpha_f + (1 - schedule.alpha_f) * (1 + std::cos(tau * std::numbers::pi)) / 2;
+}
+
+/// The learning rate with which batch number `batch` + 1 is trained.
+[[nodiscard]] inline double learning_rate(scheduler_config const& schedule,
+                                          optimizer_config const& optimizer, std::int64_t batch,
+                                          training_clock const& clock) {
+  return optimizer.lr * learning_rate_multiplier(schedule, batch, clock);
+}
+
+/// Reads and checks `scheduler`.
+[[nodiscard]] inline scheduler_config read_scheduler(config_reader reader) {
+  scheduler_config schedule;
+  auto const name = reader.required<std::string>("name");
+  if (name == "inv_sqrt_with_warmup")
+    reader.fail("name",
+                "'inv_sqrt_with_warmup' is not yet supported; use cosine_with_warmup, "
+                "linear_decay_with_warmup or constant_with_warmup");
+  static_cast<void>(reader.one_of(
+      "name", name, {"cosine_with_warmup", "linear_decay_with_warmup", "constant_with_warmup"}));
+  if (name == "linear_decay_with_warmup") schedule.kind = schedule_kind::linear_decay_with_warmup;
+  if (name == "constant_with_warmup") schedule.kind = schedule_kind::constant_with_warmup;
+  schedule.t_warmup = reader.required<time_value>("t_warmup");
+  schedule.t_max = reader.get("t_max", schedule.t_max);
+  reader.check("t_max", schedule.t_max.count > 0, "must be above 0");
+  bool const constant = schedule.kind == schedule_kind::constant_with_warmup;
+  if (constant) schedule.alpha_i = reader.get("alpha", schedule.alpha_i);
+  if (schedule.kind == schedule_kind::linear_decay_with_warmup)
+    schedule.alpha_i = reader.get("alpha_i", schedule.alpha_i);
+  if (constant)
+    schedule.alpha_f = schedule.alpha_i;
+  else
+    schedule.alpha_f = reader.get("alpha_f", schedule.alpha_f);
+  for (std::string_view const key : {"alpha", "alpha_i", "alpha_f"})
+    reader.check(key, schedule.alpha_i >= 0 && schedule.alpha_f >= 0, "must not be negative");
+  reader.without_effect("scale_warmup", "durations are never rescaled");
+  reader.finish();
+  return schedule;
+}
+
+}  // namespace mpt

@@ -1,0 +1,59 @@
+// The nine published sizes by name, in the form of LLM Foundry's YAMLs, and the hub's form.
+//
+// Numbers: LLM Foundry's scripts/train/yamls/pretrain/mpt-*.yaml (all head_dim 64 or 128).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <mpt/config/model.hpp>
+#include <parallel/core/error.hpp>
+
+namespace mpt {
+
+/// A published size: its name without "mpt-" and what sets it apart.
+struct model_size {
+  std::string_view name;
+  std::int64_t d_model = 0;
+  std::int64_t n_heads = 0;
+  std::int64_t n_layers = 0;
+};
+
+/// Smallest first.
+inline constexpr std::array<model_size, 9> model_sizes{{{"125m", 768, 12, 12},
+                                                        {"350m", 1024, 16, 24},
+                                                        {"760m", 1536, 12, 24},
+                                                        {"1b", 2048, 16, 24},
+                                                        {"3b", 2560, 20, 32},
+                                                        {"7b", 4096, 32, 32},
+                                                        {"13b", 5120, 40, 40},
+                                                        {"30b", 7168, 56, 48},
+                                                        {"70b", 8192, 64, 80}}};
+
+/// Form (a) of a size: learned positions, biases, vocabulary 50368, 2048 positions. Takes "125m" or
+/// "mpt-125m".
+[[nodiscard]] inline model_config named_size(std::string_view name) {
+  std::string_view const short_name = name.starts_with("mpt-") ? name.substr(4) : name;
+  std::string known;
+  for (model_size const& size : model_sizes) {
+    if (size.name == short_name)
+      return {.d_model = size.d_model, .n_heads = size.n_heads, .n_layers = size.n_layers};
+    known.append(known.empty() ? "" : ", ").append(size.name);
+  }
+  parallel::fail("'", name, "' is not the name of a model size; there are ", known);
+}
+
+/// Form (b) of the same shape, as on the Hugging Face hub: ALiBi, no bias anywhere, vocabulary
+/// 50432.
+[[nodiscard]] inline model_config hub_form(model_config model) {
+  model.learned_pos_emb = false;
+  model.attn.alibi = true;
+  model.no_bias = true;
+  model.attention_bias.reset();
+  model.vocab_size = 50432;
+  return model;
+}
+
+}  // namespace mpt

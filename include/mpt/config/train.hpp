@@ -1,0 +1,132 @@
+// train_config: everything one training run is told, typed and checked.
+//
+// Field names and defaults are LLM Foundry's; our own keys are `zero_stage`, `ranks`, `threads`,
+// `bucket_bytes`, `dry_run` and `metrics_file`. What depends on the number of ranks (the split of a
+// batch) or on the data (epochs in batches) is worked out by the functions below, when it is known.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <mpt/config/loader.hpp>
+#include <mpt/config/model.hpp>
+#include <mpt/config/optimizer.hpp>
+#include <mpt/config/report.hpp>
+#include <mpt/config/scheduler.hpp>
+#include <mpt/config/time.hpp>
+#include <parallel/core/error.hpp>
+
+namespace mpt {
+
+/// amp_bf16: bf16 parameters and activations, fp32 master weights, accumulation and reductions.
+enum class precision_kind { fp32, amp_bf16 };
+
+/// `tokenizer`: a name or folder, and how long its model reads.
+struct tokenizer_config {
+  std::string name;
+  std::optional<std::int64_t> model_max_length;
+};
+
+/// Where and how often checkpoints are written and read.
+struct checkpoint_config {
+  std::string save_folder;  ///< "" for none; {run_name} is filled in
+  time_value save_interval{1000, time_unit::batch};
+  std::int64_t save_num_checkpoints_to_keep = -1;  ///< -1: all
+  bool save_overwrite = false;
+  std::string load_path;  ///< "" for none; {run_name} is filled in
+  bool load_weights_only = false;
+  bool autoresume = false;
+};
+
+/// When and on how much the model is evaluated.
+struct evaluation_config {
+  time_value eval_interval{1, time_unit::epoch};  ///< 0: never
+  bool eval_first = false;
+  std::int64_t eval_subset_num_batches = -1;  ///< -1: all
+  std::int64_t device_eval_batch_size = 1;
+};
+
+/// What is shown and written while training.
+struct logging_config {
+  bool progress_bar = false;
+  bool log_to_console = true;
+  time_value console_log_interval{1, time_unit::batch};
+  std::int64_t speed_window = 100;            ///< batches; callbacks.speed_monitor.window_size
+  std::optional<double> gpu_flops_available;  ///< peak FLOP/s for MFU; none: known or measured
+  std::string metrics_file;                   ///< JSON lines; "" for save_folder's or none
+};
+
+struct train_config {
+  std::string run_name;
+  model_config model;
+  tokenizer_config tokenizer;
+  optimizer_config optimizer;
+  std::optional<double> gradient_clipping;  ///< largest norm of the gradient
+  scheduler_config scheduler;
+  loader_config train_loader;
+  std::vector<loader_config> eval_loaders;
+  std::int64_t global_train_batch_size = 0;  ///< sequences per optimizer step, all ranks
+  std::optional<std::int64_t> device_train_microbatch_size;  ///< none: auto
+  std::int64_t train_subset_num_batches = -1;                ///< of an epoch; -1: all
+  time_value max_duration;
+  std::int64_t max_seq_len = 2048;
+  std::uint64_t seed = 17;
+  precision_kind precision = precision_kind::amp_bf16;
+  evaluation_config evaluation;
+  checkpoint_config checkpoint;
+  logging_config logging;
+  double dist_timeout = 600;  ///< seconds a rank waits for another before it is an error
+
+  int zero_stage = 0;                   ///< 0 or 1
+  std::optional<std::int64_t> ranks;    ///< threads that train; none: the launcher's, or 1
+  std::optional<std::int64_t> threads;  ///< of one rank; none: the cores shared equally
+  std::int64_t bucket_bytes = std::int64_t{32} << 20;  ///< of a gradient reduction
+  bool dry_run = false;
+
+  config_report report;  ///< what to print once: ignored keys and notes
+};
+
+/// How one rank works through its part of a global batch.
+struct batch_split {
+  std::int64_t device_batch = 0;  ///< sequences of one rank and step
+  std::int64_t microbatch = 0;    ///< sequences of one forward pass
+  std::int64_t accumulation = 0;  ///< forward passes a step; the last may be smaller
+};
+
+/// Splits the global batch over `ranks`. `planned_microbatch` stands in where the configuration
+/// says auto. A microbatch larger than the rank's batch is reduced to it, as in LLM Foundry.
+[[nodiscard]] inline batch_split split_batch(train_config const& config, std::int64_t ranks,
+                                             std::int64_t planned_microbatch = 1) {
+  std::int64_t const global = config.global_train_batch_size;
+  parallel::require(ranks >= 1, "the number of ranks must be at least 1, found ", ranks);
+  if (global % ranks != 0) {
+    std::int64_t const below = global / ranks * ranks;
+    parallel::fail("global_train_batch_size ", global, " cannot be shared equally by ", ranks,
+                   " ranks; use ", below > 0 ? parallel::concat(below, " or ") : std::string(),
+                   below + ranks, ", or another number of ranks");
+  }
+  batch_split split;
+  split.device_batch = global / ranks;
+  split.microbatch = std::min(config.device_train_microbatch_size.value_or(planned_microbatch),
+                              split.device_batch);
+  parallel::require(split.microbatch >= 1, "the microbatch must be at least 1, found ",
+                    split.microbatch);
+  split.accumulation = (split.device_batch + split.microbatch - 1) / split.microbatch;
+  return split;
+}
+
+/// The clock of this run. `batches_per_epoch` as the data says; 0 while it is not known.
+[[nodiscard]] inline training_clock clock_of(train_config const& config,
+                                             std::int64_t batches_per_epoch = 0) {
+  if (config.train_subset_num_batches > 0 && batches_per_epoch > 0)
+    batches_per_epoch = std::min(batches_per_epoch, config.train_subset_num_batches);
+  return {.samples_per_batch = config.global_train_batch_size,
+          .tokens_per_batch = config.global_train_batch_size * config.train_loader.max_seq_len,
+          .batches_per_epoch = batches_per_epoch,
+          .max_duration = config.max_duration};
+}
+
+}  // namespace mpt

@@ -1,0 +1,236 @@
+// YAML text to config_node, through yaml-cpp's events.
+//
+// Events rather than YAML::Load, because they carry a mark for every value, show aliases as aliases
+// (a few lines of them can stand for 10^9 values: each copy is counted against a limit), and show a
+// key that is written twice. Not accepted: tags (nothing is constructed from data), keys that are
+// not scalars, more than one document. Merge keys (`<<: *defaults`) are. Cost: one pass.
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <map>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+
+#include <mpt/config/node.hpp>
+#include <parallel/core/error.hpp>
+
+namespace mpt {
+
+namespace detail {
+
+/// Builds the tree from events; `source` names the text in places.
+class tree_builder final : public YAML::EventHandler {
+ public:
+  tree_builder(std::string source, config_limits limits)
+      : source_(std::move(source)), limits_(limits) {}
+
+  [[nodiscard]] config_node take() { return std::move(root_); }
+
+  void OnDocumentStart(YAML::Mark const& /*mark*/) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(YAML::Mark const& mark, YAML::anchor_t anchor) override {
+    config_node node;
+    node.place = place_of(mark);
+    count(1, node.place);
+    finish(std::move(node), anchor);
+  }
+  void OnAlias(YAML::Mark const& mark, YAML::anchor_t anchor) override {
+    auto const found = anchors_.find(anchor);
+    parallel::require(found != anchors_.end(), place_of(mark),
+                      ": an alias refers to the value that contains it");
+    count(count_values(found->second), place_of(mark));
+    finish(found->second, 0);
+  }
+  void OnScalar(YAML::Mark const& mark, std::string const& tag, YAML::anchor_t anchor,
+                std::string const& value) override {
+    config_node node;
+    node.type = config_node::kind::scalar;
+    node.place = place_of(mark);
+    check_tag(node, tag);
+    parallel::require(value.size() <= limits_.scalar, node.place, ": a scalar of ", value.size(),
+                      " bytes; at most ", limits_.scalar, " are read");
+    node.is_string = tag == "!";  // yaml-cpp's mark of quoted and block scalars
+    node.text = value;
+    count(1, node.place);
+    finish(std::move(node), anchor);
+  }
+  void OnSequenceStart(YAML::Mark const& mark, std::string const& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value /*style*/) override {
+    open(config_node::kind::list, mark, tag, anchor);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(YAML::Mark const& mark, std::string const& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value /*style*/) override {
+    open(config_node::kind::map, mark, tag, anchor);
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct frame {
+    config_node node;
+    YAML::anchor_t anchor = 0;
+    config_key key;
+    bool has_key = false;
+  };
+
+  [[nodiscard]] std::string place_of(YAML::Mark const& mark) const {
+    if (source_ == "command line" || mark.line < 0) return source_;
+    return parallel::concat(source_, ":", mark.line + 1, ":", mark.column + 1);
+  }
+
+  static void check_tag(config_node const& node, std::string const& tag) {
+    parallel::require(tag.empty() || tag == "?" || tag == "!", node.place, ": the tag '",
+                      printable(tag), "' is not supported; write a plain value");
+  }
+
+  void open(config_node::kind type, YAML::Mark const& mark, std::string const& tag,
+            YAML::anchor_t anchor) {
+    frame next;
+    next.node.type = type;
+    next.node.place = place_of(mark);
+    next.anchor = anchor;
+    check_tag(next.node, tag);
+    count(1, next.node.place);
+    parallel::require(stack_.size() < limits_.depth, next.node.place, ": nested more than ",
+                      limits_.depth, " levels deep");
+    stack_.push_back(std::move(next));
+  }
+
+  void close() {
+    frame done = std::move(stack_.back());
+    stack_.pop_back();
+    if (done.node.is_map()) merge_defaults(done.node);
+    finish(std::move(done.node), done.anchor);
+  }
+
+  /// `<<: *other` and `<<: [*a, *b]`: members that the mapping does not have itself.
+  void merge_defaults(config_node& map) {
+    for (std::size_t i = 0; i < map.keys.size(); ++i) {
+      if (map.keys[i].name != "<<") continue;
+      config_node const source = std::move(map.items[i]);
+      map.keys.erase(map.keys.begin() + static_cast<std::ptrdiff_t>(i));
+      map.items.erase(map.items.begin() + static_cast<std::ptrdiff_t>(i));
+      if (source.is_list())
+        for (config_node const& item : source.items) add_missing(map, item);
+      else
+        add_missing(map, source);
+      return;
+    }
+  }
+  void add_missing(config_node& map, config_node const& source) {
+    parallel::require(source.is_map(), source.place, ": '<<' takes a mapping, found ",
+                      describe(source));
+    for (std::size_t i = 0; i < source.keys.size(); ++i)
+      if (map.find(source.keys[i].name) == nullptr) map.set(source.keys[i], source.items[i]);
+  }
+
+  void count(std::size_t more, std::string const& place) {
+    values_ += more;
+    parallel::require(values_ <= limits_.values, place, ": more than ", limits_.values,
+                      " values, aliases counted by what they stand for");
+  }
+
+  void finish(config_node node, YAML::anchor_t anchor) {
+    if (anchor != 0) anchors_[anchor] = node;
+    if (stack_.empty()) {
+      root_ = std::move(node);
+      return;
+    }
+    frame& parent = stack_.back();
+    if (parent.node.is_list()) {
+      parent.node.items.push_back(std::move(node));
+    } else if (!parent.has_key) {
+      parallel::require(node.is_scalar() && !node.text.empty(), node.place,
+                        ": expected the name of a key, found ", describe(node));
+      parallel::require(parent.node.find(node.text) == nullptr, node.place, ": the key '",
+                        printable(node.text), "' is written twice; the first is at ",
+                        first_place(parent.node, node.text));
+      parent.key = {std::move(node.text), std::move(node.place)};
+      parent.has_key = true;
+    } else {
+      parent.node.keys.push_back(std::move(parent.key));
+      parent.node.items.push_back(std::move(node));
+      parent.has_key = false;
+    }
+  }
+
+  [[nodiscard]] static std::string first_place(config_node const& map, std::string_view name) {
+    for (config_key const& key : map.keys)
+      if (key.name == name) return key.place;
+    return {};
+  }
+
+  std::string source_;
+  config_limits limits_;
+  config_node root_;
+  std::vector<frame> stack_;
+  std::map<YAML::anchor_t, config_node> anchors_;
+  std::size_t values_ = 0;
+};
+
+inline void check_depth(config_node const& node, std::size_t left) {
+  parallel::require(left > 0 || node.items.empty(), node.place, ": nested too deeply");
+  for (config_node const& item : node.items) check_depth(item, left - 1);
+}
+
+/// The offset of the first byte that is not UTF-8 text (NUL is not text), or npos.
+[[nodiscard]] inline std::size_t first_non_text(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    auto const byte = static_cast<unsigned char>(text[i]);
+    std::size_t const length = byte == 0     ? 0
+                               : byte < 0x80 ? 1
+                               : byte < 0xc2 ? 0
+                               : byte < 0xe0 ? 2
+                               : byte < 0xf0 ? 3
+                               : byte < 0xf5 ? 4
+                                             : 0;
+    if (length == 0 || i + length > text.size()) return i;
+    for (std::size_t k = 1; k < length; ++k)
+      if ((static_cast<unsigned char>(text[i + k]) & 0xc0U) != 0x80U) return i;
+    i += length;
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace detail
+
+/// Parses one YAML document; `source` names it in places ("mpt-125m.yaml:17:12"). Empty text is a
+/// null value. Throws `parallel::error` for text that is not YAML or is over the limits.
+[[nodiscard]] inline config_node parse_yaml(std::string_view text, std::string const& source,
+                                            config_limits const& limits = {}) {
+  parallel::require(text.size() <= limits.bytes, source, ": ", text.size(),
+                    " bytes; a configuration has at most ", limits.bytes);
+  auto const odd = detail::first_non_text(text);
+  parallel::require(odd == std::string_view::npos, source, ": byte ", odd, " is not UTF-8 text");
+  detail::tree_builder builder(source, limits);
+  try {
+    std::istringstream stream{std::string(text)};
+    YAML::Parser parser(stream);
+    if (!parser.HandleNextDocument(builder)) {
+      config_node nothing;
+      nothing.place = source;
+      return nothing;
+    }
+    detail::tree_builder second(source, limits);
+    parallel::require(!parser.HandleNextDocument(second), source,
+                      ": more than one YAML document; expected one");
+  } catch (YAML::Exception const& problem) {
+    auto const place =
+        problem.mark.is_null() || source == "command line"
+            ? source
+            : parallel::concat(source, ":", problem.mark.line + 1, ":", problem.mark.column + 1);
+    parallel::fail(place, ": not YAML: ", problem.msg);
+  }
+  config_node root = builder.take();
+  detail::check_depth(root, limits.depth);
+  return root;
+}
+
+}  // namespace mpt

@@ -1,0 +1,140 @@
+// Reads a plain, gzip or zstd file as one stream of bytes, in bounded memory.
+//
+// Several gzip members or zstd frames in a row are one stream, as their command-line tools take
+// them. A stream that ends in the middle, or is damaged, is an error naming the file and the byte
+// reached: silently training on half a file is worse. Memory: a 256 KiB input window, and the
+// decoder's (32 KiB for gzip; at most 128 MiB for zstd).
+#pragma once
+
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <mpt/data/file.hpp>
+
+namespace mpt::data {
+
+/// How a file is compressed.
+enum class compression { none, gzip, zstd };
+
+/// By the end of the name: ".gz", ".zst" or ".zstd", else none.
+[[nodiscard]] inline compression compression_of(std::string_view name) {
+  if (name.ends_with(".gz")) return compression::gzip;
+  if (name.ends_with(".zst") || name.ends_with(".zstd")) return compression::zstd;
+  return compression::none;
+}
+
+class byte_stream {
+ public:
+  byte_stream(std::filesystem::path path, compression kind)
+      : file_(std::move(path)), kind_(kind), window_(std::size_t{1} << 18) {
+    if (kind_ == compression::gzip) {
+      auto stream = std::make_unique<::z_stream>();
+      // 15: largest window; + 16: gzip header and checksum required
+      parallel::require(::inflateInit2(stream.get(), 15 + 16) == Z_OK, "zlib: out of memory");
+      gzip_.reset(stream.release());
+    } else if (kind_ == compression::zstd) {
+      zstd_.reset(ZSTD_createDCtx());
+      parallel::require(zstd_ != nullptr, "zstd: out of memory");
+    }
+  }
+
+  [[nodiscard]] std::string const& name() const { return file_.name(); }
+  /// Bytes of the file consumed so far (compressed bytes).
+  [[nodiscard]] std::uint64_t consumed() const { return read_ - (window_end_ - window_begin_); }
+  [[nodiscard]] std::uint64_t file_size() const { return file_.size(); }
+
+  /// Reads up to `count` > 0 bytes; 0 means the end of the stream, which was whole.
+  [[nodiscard]] std::size_t read(char* out, std::size_t count) {
+    if (kind_ == compression::none) {
+      auto const got = file_.read_some(read_, out, count);
+      read_ += got;
+      return got;
+    }
+    for (;;) {
+      if (window_begin_ == window_end_) refill();
+      bool const input_left = window_begin_ != window_end_;
+      auto const got =
+          kind_ == compression::gzip ? inflate(out, count) : decompress(out, count);
+      if (got > 0) return got;
+      if (!input_left) {
+        parallel::require(between_frames_ && read_ > 0, file_.name(), ": the ",
+                          kind_ == compression::gzip ? "gzip" : "zstd",
+                          " data ends in the middle, at byte ", consumed(),
+                          ": the file is cut short; fetch it again");
+        return 0;
+      }
+    }
+  }
+
+ private:
+  struct end_inflate {
+    void operator()(::z_stream* stream) const {
+      ::inflateEnd(stream);
+      delete stream;
+    }
+  };
+  struct free_context {
+    void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
+  };
+
+  void refill() {
+    window_begin_ = 0;
+    window_end_ = file_.read_some(read_, window_.data(), window_.size());
+    read_ += window_end_;
+  }
+
+  [[noreturn]] void damaged(std::string_view why) const {
+    parallel::fail(file_.name(), ": damaged ", kind_ == compression::gzip ? "gzip" : "zstd",
+                   " data near byte ", consumed(), " of the file: ", why, "; fetch it again");
+  }
+
+  [[nodiscard]] std::size_t inflate(char* out, std::size_t count) {
+    if (between_frames_) {
+      if (window_begin_ == window_end_) return 0;
+      ::inflateReset(gzip_.get());
+    }
+    auto const room = static_cast<unsigned>(std::min<std::size_t>(count, 1U << 30));
+    gzip_->next_in = reinterpret_cast<unsigned char*>(window_.data() + window_begin_);
+    gzip_->avail_in = static_cast<unsigned>(window_end_ - window_begin_);
+    gzip_->next_out = reinterpret_cast<unsigned char*>(out);
+    gzip_->avail_out = room;
+    auto const status = ::inflate(gzip_.get(), Z_NO_FLUSH);
+    window_begin_ = window_end_ - gzip_->avail_in;
+    if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
+      damaged(gzip_->msg != nullptr ? gzip_->msg : "zlib error");
+    between_frames_ = status == Z_STREAM_END;
+    return room - gzip_->avail_out;
+  }
+
+  [[nodiscard]] std::size_t decompress(char* out, std::size_t count) {
+    ZSTD_inBuffer input{window_.data(), window_end_, window_begin_};
+    ZSTD_outBuffer output{out, count, 0};
+    if (between_frames_ && input.pos == input.size) return 0;
+    auto const status = ZSTD_decompressStream(zstd_.get(), &output, &input);
+    window_begin_ = input.pos;
+    if (ZSTD_isError(status) != 0) damaged(ZSTD_getErrorName(status));
+    between_frames_ = status == 0;
+    return output.pos;
+  }
+
+  input_file file_;
+  compression kind_;
+  std::vector<char> window_;
+  std::size_t window_begin_ = 0;
+  std::size_t window_end_ = 0;
+  std::uint64_t read_ = 0;
+  bool between_frames_ = true;
+  std::unique_ptr<::z_stream, end_inflate> gzip_;
+  std::unique_ptr<ZSTD_DCtx, free_context> zstd_;
+};
+
+}  // namespace mpt::data

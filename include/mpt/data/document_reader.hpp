@@ -1,0 +1,242 @@
+// Documents out of text files: one a line of JSON lines, or pieces of plain text.
+//
+// By name, after a compression ending is taken off (.gz, .zst, .zstd): .json, .jsonl and .ndjson are
+// JSON lines (C4's layout); no ending at all after it ("00.zst") goes by the first byte, '{' means
+// JSON lines; everything else is plain text. Lines end at '\n' only: JSON strings may hold U+0085 or
+// U+2028, which other line splitters take for ends. Blank lines are skipped.
+//
+// Plain text has no documents, so it is cut where a blank line follows at least
+// `plain_text_bytes` (default 16 KiB); text without blank lines is cut after four times that, at a
+// line end or else between UTF-8 characters. The pieces joined are the file, byte for byte.
+//
+// Memory: the longest document and a 256 KiB window, never the file.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <mpt/data/byte_stream.hpp>
+#include <mpt/data/json.hpp>
+
+namespace mpt::data {
+
+enum class text_format { json_lines, plain };
+
+struct document_options {
+  std::uint64_t plain_text_bytes = std::uint64_t{1} << 14;  ///< least size of a piece of plain text
+  std::uint64_t max_line_bytes = std::uint64_t{1} << 28;    ///< longer JSON lines are an error
+};
+
+namespace detail {
+
+/// Takes "text" out of one row without building it: the row's other values are only skipped.
+class text_row {
+ public:
+  bool key(std::string& name) {
+    if (depth_ == 1) {
+      wanted_ = name == "text";
+      if (keys_.size() < 300) keys_ += (keys_.empty() ? "\"" : ", \"") + name + "\"";
+    }
+    return true;
+  }
+  bool string(std::string& value) {
+    if (depth_ == 1 && wanted_) {
+      text = std::move(value);
+      found = true;
+      found_type = "string";
+    }
+    return depth_ > 0 || fail_root();
+  }
+  bool null() { return other("null"); }
+  bool boolean(bool) { return other("boolean"); }
+  bool number_integer(std::int64_t) { return other("number"); }
+  bool number_unsigned(std::uint64_t) { return other("number"); }
+  bool number_float(double, std::string const&) { return other("number"); }
+  bool binary(std::vector<std::uint8_t>&) { return other("binary"); }
+  bool start_object(std::size_t) {
+    if (depth_ == 1 && wanted_) reject("object");
+    return ++depth_ <= max_depth || fail_deep();
+  }
+  bool end_object() { return leave(); }
+  bool start_array(std::size_t) {
+    if (depth_ == 0) return fail_root();
+    if (depth_ == 1 && wanted_) reject("array");
+    return ++depth_ <= max_depth || fail_deep();
+  }
+  bool end_array() { return leave(); }
+  bool parse_error(std::size_t, std::string const&, nlohmann::json::exception const& problem) {
+    error = std::string("not valid JSON: ") + problem.what();
+    return false;
+  }
+
+  std::string text;
+  bool found = false;       // the last "text" was a string
+  std::string found_type;   // of the last "text"
+  std::string error;
+
+  [[nodiscard]] std::string const& keys() const { return keys_; }
+
+ private:
+  static constexpr int max_depth = 64;
+
+  void reject(char const* type) {
+    found = false;
+    found_type = type;
+  }
+  bool other(char const* type) {
+    if (depth_ == 1 && wanted_) reject(type);
+    return depth_ > 0 || fail_root();
+  }
+  bool leave() {
+    --depth_;
+    return true;
+  }
+  bool fail_root() {
+    error = "expected one JSON object a line ({\"text\": ...})";
+    return false;
+  }
+  bool fail_deep() {
+    error = "nested deeper than 64";
+    return false;
+  }
+
+  int depth_ = 0;
+  bool wanted_ = false;
+  std::string keys_;
+};
+
+}  // namespace detail
+
+/// The "text" of one JSON row; errors name `file` and `line`, and the keys the row has.
+[[nodiscard]] inline std::string text_of_row(std::string_view row, std::string_view file,
+                                             std::uint64_t line) {
+  detail::text_row handler;
+  bool const parsed = nlohmann::json::sax_parse(row.begin(), row.end(), &handler);
+  parallel::require(parsed, file, ":", line, ": ", handler.error);
+  parallel::require(handler.found, file, ":", line,
+                    handler.found_type.empty()
+                        ? ": the row has no \"text\"; its keys are " +
+                              (handler.keys().empty() ? "none" : handler.keys())
+                        : ": \"text\" is of type " + handler.found_type + ", expected a string");
+  return std::move(handler.text);
+}
+
+class document_reader {
+ public:
+  explicit document_reader(std::filesystem::path const& path, document_options options = {})
+      : options_(options), stream_(path, compression_of(path.native())), buffer_(1U << 18) {
+    parallel::require(options_.plain_text_bytes > 0, "plain_text_bytes must be positive");
+    auto inner = path.filename();
+    if (compression_of(inner.native()) != compression::none) inner = inner.stem();
+    auto const ending = inner.extension();
+    if (ending == ".json" || ending == ".jsonl" || ending == ".ndjson") {
+      format_ = text_format::json_lines;
+    } else if (ending.empty() && compression_of(path.native()) != compression::none) {
+      refill();
+      std::string_view const start(buffer_.data(), end_);
+      auto const first = start.find_first_not_of(" \t\r\n");
+      if (first != std::string_view::npos && start[first] == '{')
+        format_ = text_format::json_lines;
+    }
+  }
+
+  [[nodiscard]] text_format format() const { return format_; }
+  [[nodiscard]] std::string const& name() const { return stream_.name(); }
+  /// Line, counted from 1, on which the last document began.
+  [[nodiscard]] std::uint64_t line() const { return document_line_; }
+  /// Bytes of the (compressed) file read so far, for progress.
+  [[nodiscard]] std::uint64_t consumed() const { return stream_.consumed(); }
+
+  /// Puts the next document into `out`: a JSON row yet to be parsed by `text_of_row`, or plain text.
+  /// Returns false at the end of the file.
+  [[nodiscard]] bool next(std::string& out) {
+    return format_ == text_format::json_lines ? next_row(out) : next_piece(out);
+  }
+
+ private:
+  [[nodiscard]] bool refill() {
+    begin_ = 0;
+    end_ = stream_.read(buffer_.data(), buffer_.size());
+    return end_ > 0;
+  }
+
+  /// Appends one line with its '\n', or at most `limit` bytes of it. False at the end of the file.
+  [[nodiscard]] bool append_line(std::string& out, std::uint64_t limit) {
+    bool any = false;
+    while (limit > 0) {
+      if (begin_ == end_ && !refill()) return any;
+      auto rest = std::string_view(buffer_.data() + begin_, end_ - begin_).substr(0, limit);
+      auto const newline = rest.find('\n');
+      if (newline != std::string_view::npos) rest = rest.substr(0, newline + 1);
+      out += rest;
+      begin_ += rest.size();
+      limit -= rest.size();
+      any = true;
+      if (newline != std::string_view::npos) {
+        ++lines_;
+        return true;
+      }
+    }
+    return any;
+  }
+
+  [[nodiscard]] bool next_row(std::string& out) {
+    do {
+      out.clear();
+      document_line_ = lines_ + 1;
+      if (!append_line(out, options_.max_line_bytes)) return false;
+      parallel::require(out.size() < options_.max_line_bytes || out.back() == '\n', name(), ":",
+                        document_line_, ": a line of more than ", options_.max_line_bytes,
+                        " bytes; is this JSON lines?");
+      if (out.back() == '\n') out.pop_back();
+    } while (out.find_first_not_of(" \t\r") == std::string::npos);
+    return true;
+  }
+
+  [[nodiscard]] bool next_piece(std::string& out) {
+    out = std::exchange(pending_, {});
+    document_line_ = lines_ + 1;
+    auto const longest = 4 * options_.plain_text_bytes;
+    for (std::size_t start = out.size(); out.size() < longest; start = out.size()) {
+      if (!append_line(out, longest - start)) return !out.empty();
+      bool const blank =
+          std::string_view(out).substr(start).find_first_not_of(" \t\r\n") == std::string::npos;
+      if (blank && out.back() == '\n' && out.size() >= options_.plain_text_bytes) return true;
+    }
+    cut(out);
+    return true;
+  }
+
+  /// Leaves whole lines, or at least whole characters, in `out`; the rest begins the next piece.
+  void cut(std::string& out) {
+    if (out.back() == '\n') return;
+    auto at = out.rfind('\n');
+    if (at != std::string::npos) {
+      ++at;
+    } else {
+      at = out.size();
+      for (int i = 0; i < 3 && (static_cast<unsigned char>(out[at - 1]) & 0xC0U) == 0x80U; ++i) --at;
+      // out[at - 1] now leads a character that may be cut short: it goes to the next piece
+      if (static_cast<unsigned char>(out[at - 1]) >= 0xC0U) --at;
+      if (at == 0) at = out.size();
+    }
+    pending_.assign(out, at);
+    out.resize(at);
+  }
+
+  document_options options_;
+  byte_stream stream_;
+  std::vector<char> buffer_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  text_format format_ = text_format::plain;
+  std::uint64_t lines_ = 0;
+  std::uint64_t document_line_ = 0;
+  std::string pending_;
+};
+
+}  // namespace mpt::data

@@ -1,0 +1,100 @@
+// The exit of the model: final norm, tied output projection, cross entropy.
+//
+// Logits are made, turned into their own gradient and multiplied back a chunk of rows at a time, so
+// no more than a chunk of [rows, vocabulary] ever exists. The gradient is that of the *sum* of
+// token losses: nothing is divided here.
+#pragma once
+
+#include <algorithm>
+
+#include <parallel/layer/layer_norm.hpp>
+#include <parallel/ops/cross_entropy.hpp>
+#include <parallel/ops/reduce.hpp>
+#include <parallel/train/model.hpp>
+
+namespace mpt {
+
+/// Token ids and, for each, the id that follows (-100: no loss), row by row.
+struct microbatch {
+  vector_view<std::int32_t const> ids;     // [sequences * length]
+  vector_view<std::int32_t const> labels;  // [sequences * length], or empty for generation
+  index sequences = 0;
+  index length = 0;
+  std::int64_t loss_tokens = 0;  // labels that are not -100
+};
+
+template <class T>
+struct head {
+  using accumulate = accumulate_t<T>;
+
+  layer_norm<T> norm;      // "norm_f"
+  parameter<T, 2> weight;  // [V, D]: the embedding's values, with gradients of its own
+  float logit_scale = 1.0F;
+
+  /// Rows whose logits exist at once: about 32 MiB of fp32 logits, at least 64 rows.
+  [[nodiscard]] index chunk_rows() const {
+    return std::max<index>(64, (index{1} << 23) / weight.extents[0]);
+  }
+
+  /// Adds to `sums`; with `dx` also writes the gradient of x and adds to the weights' gradients.
+  template <class Stream>
+  void loss(context<Stream>& c, microbatch const& batch, matrix_view<T const> x, matrix_view<T> dx,
+            train::statistics<double>& sums) const {
+    bool const backward = dx.extent(0) > 0;
+    typename layer_norm<T>::saved kept;
+    auto const y = norm.forward(c, x, kept);
+    matrix_view<T> dy;
+    if (backward) dy = c.template allocate<T, 2>(y.extents());
+    for (index begin = 0; begin < y.extent(0); begin += chunk_rows()) {
+      index const end = std::min(begin + chunk_rows(), y.extent(0));
+      chunk(c, batch.labels.slice(begin, end), y.slice(begin, end),
+            backward ? dy.slice(begin, end) : dy, sums);
+    }
+    sums.tokens += batch.loss_tokens;
+    if (!backward) return;
+    auto const gradient = norm.backward_input(c, dy, kept);
+    norm.backward_weight(c, kept);
+    ops::copy(c.stream, dx.span(), std::span<T const>(gradient.span()));
+  }
+
+  /// Logits of all rows of x, unscaled losses aside: [rows, V] in the accumulation type.
+  template <class Stream>
+  [[nodiscard]] matrix_view<accumulate> logits(context<Stream>& c, matrix_view<T const> x) const {
+    typename layer_norm<T>::saved kept;
+    auto const y = norm.forward(c, x, kept);
+    auto out = c.template allocate<accumulate, 2>({x.extent(0), weight.extents[0]});
+    ops::matmul(c.stream, out, matrix_view<T const>(y), weight.value(), {.transpose_b = true});
+    if (logit_scale != 1.0F) ops::scale(c.stream, out.span(), accumulate(logit_scale));
+    return out;
+  }
+
+ private:
+  template <class Stream>
+  void chunk(context<Stream>& c, vector_view<std::int32_t const> labels, matrix_view<T const> y,
+             matrix_view<T> dy, train::statistics<double>& sums) const {
+    arena::scope const temporaries(c.memory);
+    shape<2> const extents{y.extent(0), weight.extents[0]};
+    auto logits = c.template allocate<accumulate, 2>(extents);
+    auto losses = c.template allocate<float, 1>({y.extent(0)});
+    auto correct = c.template allocate<std::uint8_t, 1>({y.extent(0)});
+    bool const backward = dy.extent(0) > 0;
+    matrix_view<T> dlogits;
+    if constexpr (std::is_same_v<T, accumulate>) {
+      if (backward) dlogits = logits;
+    } else {
+      if (backward) dlogits = c.template allocate<T, 2>(extents);
+    }
+    ops::matmul(c.stream, logits, y, weight.value(), {.transpose_b = true});
+    ops::cross_entropy(c.stream, dlogits, losses, correct, matrix_view<accumulate const>(logits),
+                       labels, {.scale = logit_scale});
+    ops::sum(c.stream, &sums.loss, std::span<float const>(losses.span()));
+    ops::sum(c.stream, &sums.correct, std::span<std::uint8_t const>(correct.span()));
+    if (!backward) return;
+    matrix_view<T const> const gradient = dlogits;
+    ops::matmul(c.stream, dy, gradient, weight.value());
+    ops::matmul(c.stream, weight.gradient(), gradient, y,
+                {.transpose_a = true, .accumulate = true});
+  }
+};
+
+}  // namespace mpt

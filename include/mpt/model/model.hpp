@@ -1,0 +1,186 @@
+// MPT, in LLM Foundry's YAML form (learned positions, biases) and in the Hugging Face hub form
+// (ALiBi, no biases), built from the library's layers. Parameter names are those of the files.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include <mpt/config/model.hpp>
+#include <mpt/model/alibi.hpp>
+#include <mpt/model/block.hpp>
+#include <mpt/model/head.hpp>
+#include <mpt/model/initial.hpp>
+#include <parallel/layer/embedding.hpp>
+#include <parallel/train/model.hpp>
+
+namespace mpt {
+
+template <class T>
+class model {
+ public:
+  using element = T;
+  using block = mpt::block<T>;
+  using microbatch = mpt::microbatch;
+
+  /// Declares all parameters; units bind them to memory. Does not move afterwards.
+  explicit model(model_config config) : config_(std::move(config)), initial_(config_) {
+    std::string const prefix = "transformer.";
+    index const d = config_.d_model;
+    tokens_.weight = {
+        prefix + "wte.weight", {config_.vocab_size, d}, initial_.embedding(config_.vocab_size)};
+    if (config_.learned_pos_emb)
+      positions_ = {
+          prefix + "wpe.weight", {config_.max_seq_len, d}, initial_.embedding(config_.max_seq_len)};
+    for (index i = 0; i < config_.n_layers; ++i)
+      blocks_.push_back(make_block(concat(prefix, "blocks.", i, ".")));
+    head_.norm = norm(prefix + "norm_f");
+    head_.weight = tokens_.weight;
+    head_.logit_scale = static_cast<float>(config_.logit_scale.value_or(1.0));
+  }
+  model(model const&) = delete;
+  model& operator=(model const&) = delete;
+
+  [[nodiscard]] model_config const& config() const { return config_; }
+  [[nodiscard]] std::size_t num_blocks() const { return blocks_.size(); }
+  [[nodiscard]] block const& at(std::size_t i) const { return blocks_[i]; }
+  [[nodiscard]] index width() const { return config_.d_model; }
+  [[nodiscard]] index rows(microbatch const& b) const { return b.sequences * b.length; }
+  [[nodiscard]] index sequence(microbatch const& b) const { return b.length; }
+
+  /// Units in forward order: f(name, layer, parts that complete each use, further uses).
+  template <class F>
+  void visit_units(F&& f) {
+    using uses = std::vector<parameter_base<T>*>;
+    auto const leave = static_cast<train::part>(blocks_.size());
+    f(std::string("transformer.wte"), tokens_, std::vector<train::part>{train::enter, leave},
+      uses{&head_.weight});
+    if (positions_.present()) {
+      single_parameter<T, 2> alone{positions_};
+      f(std::string("transformer.wpe"), alone, std::vector<train::part>{train::enter}, uses{});
+    }
+    for (std::size_t i = 0; i < blocks_.size(); ++i)
+      f(concat("transformer.blocks.", i), blocks_[i],
+        std::vector<train::part>{static_cast<train::part>(i)}, uses{});
+    f(std::string("transformer.norm_f"), head_.norm, std::vector<train::part>{leave}, uses{});
+  }
+
+  /// ids → [rows, D].  `first_position` is that of the first token (generation continues).
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> enter(context<Stream>& c, microbatch const& b,
+                                     index first_position = 0) const {
+    auto x = tokens_.forward(c, b.ids);
+    if (positions_.present())
+      ops::add_positions(c.stream, x, positions_.value(), b.length, {.first = first_position});
+    if (dropping(c)) drop(c, x, x);
+    return x;
+  }
+
+  template <class Stream>
+  void enter_backward(context<Stream>& c, microbatch const& b, matrix_view<T const> dy) const {
+    auto gradient = dy;
+    if (dropping(c)) {
+      auto masked = c.template allocate<T, 2>(dy.extents());
+      drop(c, masked, dy);
+      gradient = masked;
+    }
+    tokens_.backward_weight(c, b.ids, gradient);
+    if (positions_.present())
+      ops::add_positions_backward(c.stream, positions_.gradient(), gradient, b.length);
+  }
+
+  template <class Stream>
+  void leave(context<Stream>& c, microbatch const& b, matrix_view<T const> x, matrix_view<T> dx,
+             train::statistics<double>& sums) const {
+    head_.loss(c, b, x, dx, sums);
+  }
+
+  /// Logits of every row, for generation and tests: [rows, V].
+  template <class Stream>
+  [[nodiscard]] matrix_view<accumulate_t<T>> logits(context<Stream>& c,
+                                                    matrix_view<T const> x) const {
+    return head_.logits(c, x);
+  }
+
+ private:
+  /// A bare parameter as something with visit_parameters.
+  template <class U, std::size_t N>
+  struct single_parameter {
+    parameter<U, N>& own;
+    void visit_parameters(auto&& visit) { visit(own); }
+  };
+
+  [[nodiscard]] layer_norm<T> norm(std::string const& name) const {
+    layer_norm<T> out;
+    out.weight = {name + ".weight", {config_.d_model}, constant_init{1.0F}};
+    if (!config_.no_bias) out.bias = {name + ".bias", {config_.d_model}};
+    out.eps = static_cast<float>(config_.norm_eps);
+    return out;
+  }
+
+  [[nodiscard]] linear<T> projection(std::string const& name, index out, index in, initializer init,
+                                     bool biased) const {
+    linear<T> layer;
+    layer.weight = {name + ".weight", {out, in}, init};
+    if (biased) layer.bias = {name + ".bias", {out}, initial_.bias(in)};
+    return layer;
+  }
+
+  [[nodiscard]] attention<T> make_attention(std::string const& name) const {
+    index const d = config_.d_model;
+    bool const biased = has_attention_bias(config_);
+    attention<T> out;
+    out.qkv = projection(name + "Wqkv", 3 * d, d, initial_.linear(3 * d, d), biased);
+    out.out = projection(name + "out_proj", d, d, initial_.residual(d, d), biased);
+    out.heads = config_.n_heads;
+    out.scale = static_cast<float>(softmax_scale(config_));
+    out.clip = static_cast<float>(config_.attn.clip_qkv.value_or(0.0));
+    out.dropout = static_cast<float>(config_.attn.attn_pdrop);
+    out.dropout_operation = stream_id(name + "dropout");
+    if (config_.attn.qk_ln) {
+      out.q_norm = norm(name + "q_ln");
+      out.k_norm = norm(name + "k_ln");
+      out.q_norm.eps = out.k_norm.eps = 1e-5F;  // LLM Foundry does not pass norm_eps on here
+    }
+    if (config_.attn.alibi)
+      out.slopes = alibi_slopes(static_cast<int>(config_.n_heads), config_.attn.alibi_bias_max);
+    return out;
+  }
+
+  [[nodiscard]] block make_block(std::string const& name) const {
+    index const d = config_.d_model;
+    index const hidden = ffn_hidden(config_);
+    bool const biased = !config_.no_bias;
+    auto const pdrop = static_cast<float>(config_.resid_pdrop);
+    sequential attend(norm(name + "norm_1"), make_attention(name + "attn."));
+    sequential mlp(
+        norm(name + "norm_2"),
+        projection(name + "ffn.up_proj", hidden, d, initial_.linear(hidden, d), biased), gelu<T>{},
+        projection(name + "ffn.down_proj", d, hidden, initial_.residual(d, hidden), biased));
+    return block(
+        residual(dropout(std::move(attend), pdrop, stream_id(name + "resid_attn_dropout"))),
+        residual(dropout(std::move(mlp), pdrop, stream_id(name + "resid_ffn_dropout"))));
+  }
+
+  template <class Stream>
+  [[nodiscard]] bool dropping(context<Stream> const& c) const {
+    return config_.emb_pdrop > 0 && c.mode == pass::training;
+  }
+
+  template <class Stream>
+  void drop(context<Stream>& c, matrix_view<T> y, matrix_view<T const> x) const {
+    ops::dropout(c.stream, y.span(), x.span(),
+                 {.probability = static_cast<float>(config_.emb_pdrop),
+                  .random = c.random(stream_id("transformer.emb_drop")),
+                  .first_element = c.first_row() * static_cast<std::uint64_t>(width())});
+  }
+
+  model_config config_;
+  initial_distribution initial_;
+  embedding<T> tokens_;
+  parameter<T, 2> positions_;
+  std::deque<block> blocks_;  // addresses stay
+  head<T> head_;
+};
+
+}  // namespace mpt

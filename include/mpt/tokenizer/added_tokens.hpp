@@ -1,0 +1,129 @@
+// Finding added tokens ("<|endoftext|>", runs of spaces) in text, before any BPE.
+//
+// Tokens are matched leftmost first, of those the longest, and matches do not overlap; what lies
+// between is handed on as pieces. The tokens form a trie; from every place the longest path to a
+// token's end is walked. A token may swallow white space on its left or right (`lstrip`, `rstrip`);
+// what that means where matches meet is copied from the reference implementation: white space taken
+// on the right does not stop a token that begins inside it.
+// Cost: one look-up a byte where no token begins with that byte; at worst text x longest token.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <mpt/tokenizer/character_class.hpp>
+#include <mpt/tokenizer/utf8.hpp>
+
+namespace mpt {
+
+/// Which white space beside an added token becomes part of it.
+struct strip_options {
+  bool left = false;
+  bool right = false;
+};
+
+/// A set of added tokens to be found in text.
+class added_token_matcher {
+ public:
+  /// Adds a token, spelt as in the text it is looked for in. Of equal spellings the first counts.
+  void insert(std::string_view spelling, std::int32_t id, strip_options strip) {
+    if (spelling.empty()) return;
+    std::size_t at = root;
+    for (char const byte : spelling) at = child_or_new(at, static_cast<unsigned char>(byte));
+    if (nodes_[at].id < 0) {
+      nodes_[at].id = id;
+      nodes_[at].strip = strip;
+    }
+    first_bytes_[static_cast<unsigned char>(spelling.front())] = true;
+  }
+
+  /// Whether there is nothing to find.
+  [[nodiscard]] bool empty() const { return nodes_.size() == 1; }
+
+  /// Calls `piece(std::string_view)` for text between tokens (never empty) and `token(id)` for every
+  /// token found, in order.
+  template <class Piece, class Token>
+  void split(std::string_view text, Piece&& piece, Token&& token) const {
+    std::size_t done = 0;
+    for (std::size_t place = 0; place < text.size() && !empty();) {
+      auto const found = longest_at(text, place);
+      if (found.id < 0) {
+        ++place;
+        continue;
+      }
+      auto begin = place;
+      auto end = place + found.bytes;
+      place = end;  // the search goes on here, whatever is stripped
+      if (found.strip.left) begin = std::max(white_space_before(text, begin), done);
+      if (found.strip.right) end = white_space_after(text, end);
+      if (done < begin) piece(text.substr(done, begin - done));
+      token(found.id);
+      done = end;
+    }
+    if (done < text.size()) piece(text.substr(done));
+  }
+
+ private:
+  static constexpr std::size_t root = 0;
+  struct node {
+    std::vector<std::pair<unsigned char, std::uint32_t>> children;  // few: searched in order
+    std::int32_t id = -1;
+    strip_options strip;
+  };
+  struct match {
+    std::int32_t id = -1;
+    std::size_t bytes = 0;
+    strip_options strip;
+  };
+
+  [[nodiscard]] std::size_t child(std::size_t at, unsigned char byte) const {
+    for (auto const& [label, next] : nodes_[at].children)
+      if (label == byte) return next;
+    return root;
+  }
+  std::size_t child_or_new(std::size_t at, unsigned char byte) {
+    if (auto const next = child(at, byte); next != root) return next;
+    nodes_[at].children.emplace_back(byte, static_cast<std::uint32_t>(nodes_.size()));
+    nodes_.emplace_back();
+    return nodes_.size() - 1;
+  }
+  [[nodiscard]] match longest_at(std::string_view text, std::size_t place) const {
+    match best;
+    if (!first_bytes_[static_cast<unsigned char>(text[place])]) return best;
+    std::size_t at = root;
+    for (auto end = place; end < text.size();) {
+      at = child(at, static_cast<unsigned char>(text[end]));
+      if (at == root) break;
+      ++end;
+      if (nodes_[at].id >= 0) best = {nodes_[at].id, end - place, nodes_[at].strip};
+    }
+    return best;
+  }
+  [[nodiscard]] static std::size_t white_space_before(std::string_view text, std::size_t place) {
+    while (place > 0) {
+      auto previous = place - 1;
+      while (previous > 0 && (static_cast<unsigned char>(text[previous]) & 0xC0U) == 0x80U)
+        --previous;
+      if (!is_white_space(utf8::read(text, previous).code_point)) break;
+      place = previous;
+    }
+    return place;
+  }
+  [[nodiscard]] static std::size_t white_space_after(std::string_view text, std::size_t place) {
+    while (place < text.size()) {
+      auto const next = utf8::read(text, place);
+      if (!is_white_space(next.code_point)) break;
+      place += next.bytes;
+    }
+    return place;
+  }
+
+  std::vector<node> nodes_ = std::vector<node>(1);
+  std::array<bool, 256> first_bytes_{};
+};
+
+}  // namespace mpt

@@ -1,0 +1,87 @@
+// The tokens of a vocabulary: spelling to id, id to spelling and to the bytes it stands for.
+//
+// Spellings are those of the tokenizer's file (byte-level spelling for tokens of the model, plain
+// text for added ones). Ids may have gaps; they are bounded because the tables are arrays over ids
+// and the file is not trusted.
+// Memory: each token's spelling twice and its bytes once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <mpt/tokenizer/byte_level.hpp>
+
+namespace mpt {
+
+/// Tokens and their ids.
+class vocabulary {
+ public:
+  /// Ids are below this.
+  static constexpr std::int32_t id_limit = 1 << 21;
+
+  /// What became of an `insert`.
+  enum class outcome : std::uint8_t { added, spelling_known, id_taken };
+
+  /// Adds a token, unless its spelling or its id (which is in [0, id_limit)) is taken.
+  outcome insert(std::string_view spelling, std::int32_t id) {
+    auto const at = static_cast<std::size_t>(id);
+    if (ids_.contains(spelling)) return outcome::spelling_known;
+    if (at < tokens_.size() && tokens_[at].used) return outcome::id_taken;
+    if (at >= tokens_.size()) tokens_.resize(at + 1);
+    ids_.emplace(spelling, id);
+    tokens_[at] = {std::string(spelling), byte_level::read(spelling), true};
+    return outcome::added;
+  }
+
+  /// The id of a token, if it is here.
+  [[nodiscard]] std::optional<std::int32_t> id_of(std::string_view spelling) const {
+    auto const found = ids_.find(spelling);
+    if (found == ids_.end()) return std::nullopt;
+    return found->second;
+  }
+
+  /// Whether the id belongs to a token.
+  [[nodiscard]] bool contains(std::int32_t id) const {
+    return id >= 0 && id < size() && tokens_[static_cast<std::size_t>(id)].used;
+  }
+
+  /// The spelling of a token the vocabulary contains.
+  [[nodiscard]] std::string_view spelling(std::int32_t id) const {
+    return tokens_[static_cast<std::size_t>(id)].spelling;
+  }
+
+  /// The bytes of a token the vocabulary contains.
+  [[nodiscard]] std::string_view bytes(std::int32_t id) const {
+    return tokens_[static_cast<std::size_t>(id)].bytes;
+  }
+
+  /// The largest id plus one.
+  [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(tokens_.size()); }
+
+  /// The number of tokens, which is less than `size()` where ids have gaps.
+  [[nodiscard]] std::size_t count() const { return ids_.size(); }
+
+ private:
+  struct token {
+    std::string spelling;
+    std::string bytes;
+    bool used = false;
+  };
+  struct hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>{}(text);
+    }
+  };
+
+  std::vector<token> tokens_;
+  std::unordered_map<std::string, std::int32_t, hash, std::equal_to<>> ids_;
+};
+
+}  // namespace mpt

@@ -1,0 +1,102 @@
+// What a step is reported as: loss, speed, utilisation, memory, on the console and as JSON lines.
+//
+// MFU is LLM Foundry's: (6N + 12·L·d·S) FLOPs a token, tokens a second, over the peak rate. HFU
+// counts what the hardware executes besides (recomputed activations); without recomputation they
+// are equal. `mfu_causal` counts only the attention scores that a causal mask keeps. On a CPU the
+// peak is the matrix-product rate measured at the start of the run.
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include <mpt/config/model.hpp>
+#include <mpt/console/format.hpp>
+#include <parallel/core/error.hpp>
+
+namespace mpt {
+
+/// Tokens a second over the last `window` batches.
+class speed_window {
+ public:
+  explicit speed_window(std::size_t batches) : capacity_(batches + 1) { mark(0); }
+
+  /// After a batch, with the tokens of the run so far.
+  void mark(std::int64_t tokens) {
+    marks_.push_back({clock::now(), tokens});
+    if (marks_.size() > capacity_) marks_.pop_front();
+  }
+  /// Leaves time that was not training (evaluation, saving) out of the window.
+  void skip(std::chrono::steady_clock::duration pause) {
+    for (auto& entry : marks_) entry.time += pause;
+  }
+  [[nodiscard]] double tokens_per_second() const {
+    double const seconds =
+        std::chrono::duration<double>(marks_.back().time - marks_.front().time).count();
+    return seconds > 0 ? static_cast<double>(marks_.back().tokens - marks_.front().tokens) / seconds
+                       : 0.0;
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  struct entry {
+    clock::time_point time;
+    std::int64_t tokens;
+  };
+  std::size_t capacity_;
+  std::deque<entry> marks_;
+};
+
+/// Utilisation of all devices together.
+struct utilisation {
+  double peak_flops = 0;  // of all ranks, FLOP/s
+  double flops_per_token = 0;
+  double causal_flops_per_token = 0;
+
+  [[nodiscard]] double mfu(double tokens_per_second) const {
+    return peak_flops > 0 ? tokens_per_second * flops_per_token / peak_flops : 0.0;
+  }
+  [[nodiscard]] double mfu_causal(double tokens_per_second) const {
+    return peak_flops > 0 ? tokens_per_second * causal_flops_per_token / peak_flops : 0.0;
+  }
+};
+
+/// The largest resident set of this process so far, in bytes; 0 where the system does not tell.
+[[nodiscard]] inline double peak_memory_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) * 1024;
+  return 0;
+}
+
+/// Appends one JSON object a line; each line is written whole.
+class metrics_file {
+ public:
+  metrics_file() = default;
+
+  /// Opens `path` for appending; the folder is made. An empty path writes nothing.
+  explicit metrics_file(std::filesystem::path const& path) {
+    if (path.empty()) return;
+    if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+    file_.open(path, std::ios::app);
+    parallel::require(file_.good(), "cannot write the metrics file ", path.string(),
+                      "; choose another with metrics_file=PATH");
+  }
+
+  void write(nlohmann::ordered_json const& record) {
+    if (file_.is_open()) file_ << record.dump() + "\n" << std::flush;
+  }
+
+ private:
+  std::ofstream file_;
+};
+
+}  // namespace mpt

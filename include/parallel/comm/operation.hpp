@@ -1,0 +1,75 @@
+// operation: a collective or a message as a value.
+//
+// The typed functions of a communicator (collectives.hpp) check their arguments and build one of
+// these; a backend implements one function, `submit(stream, operation)`, and a decorator looks at
+// the value, changes it or passes it on. So new backends and decorators are one function each, and
+// what a rank is doing can be compared with what the others are doing (signature.hpp).
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <parallel/comm/reduction.hpp>
+#include <parallel/core/dtype.hpp>
+#include <parallel/core/error.hpp>
+
+namespace parallel {
+
+/// Element types that communicators move and combine.
+template <class T>
+concept transferable =
+    std::same_as<T, std::uint8_t> || std::same_as<T, std::byte> || std::same_as<T, std::int32_t> ||
+    std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t> || std::same_as<T, bf16> ||
+    std::same_as<T, float> || std::same_as<T, double>;
+
+enum class operation_kind : std::uint8_t {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  barrier,
+  send,
+  recv
+};
+
+[[nodiscard]] constexpr std::string_view name_of(operation_kind kind) {
+  constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
+                                        "barrier",    "send",           "recv"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+[[nodiscard]] constexpr bool is_message(operation_kind kind) {
+  return kind == operation_kind::send || kind == operation_kind::recv;
+}
+
+[[nodiscard]] constexpr bool combines(operation_kind kind) {
+  return kind == operation_kind::all_reduce || kind == operation_kind::reduce_scatter;
+}
+
+/// One rank's part in a collective or message. Pointers are borrowed until it has run.
+struct operation {
+  operation_kind kind = operation_kind::barrier;
+  dtype type = dtype::u8;
+  reduction combine = reduction::sum;
+  /// Root of a broadcast, the other side of a send or recv; otherwise -1.
+  int peer = -1;
+  int tag = 0;
+  /// Elements: of one shard in reduce_scatter and all_gather, else of the whole span.
+  std::size_t count = 0;
+  /// What is read: `count` elements, in reduce_scatter `size()` times as many.
+  void const* in = nullptr;
+  /// What is written: `count` elements, in all_gather `size()` times as many. May equal `in`, or the
+  /// rank's own shard of it, but may not overlap it in another way.
+  void* out = nullptr;
+  std::source_location where = {};
+
+  /// Bytes of `count` elements.
+  [[nodiscard]] std::size_t bytes() const { return count * size_of(type); }
+};
+
+}  // namespace parallel

@@ -1,0 +1,22 @@
+// reduction: how the ranks' values are combined.
+//
+// Every backend combines in rank order, ((x0 + x1) + x2) + ..., each element by itself, so that the
+// bits of a result depend on the number of ranks but not on the backend, the chunking or timing.
+// Sums of bf16 are kept in float and rounded once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace parallel {
+
+/// Integers wrap around in sums. A NaN on any rank makes `max` and `min` NaN.
+enum class reduction : std::uint8_t { sum, max, min };
+
+[[nodiscard]] constexpr std::string_view name_of(reduction combine) {
+  constexpr std::string_view names[] = {"sum", "max", "min"};
+  return names[static_cast<std::size_t>(combine)];
+}
+
+}  // namespace parallel

@@ -1,0 +1,104 @@
+// parameter: what a layer declares, and a unit binds to memory.
+//
+// A layer knows a parameter's global name, shape and initial distribution; where its values and
+// gradients lie is decided by the unit that owns it (sharded, gathered, in which buffer), which
+// binds the two pointers. So a layer's code is the same under every strategy.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/core/philox.hpp>
+#include <parallel/core/tensor.hpp>
+
+namespace parallel {
+
+/// Initial values: every element the same.
+struct constant_init {
+  float value = 0.0F;
+};
+/// Initial values: Normal(0, deviation), by global element index.
+struct normal_init {
+  float deviation = 1.0F;
+};
+/// Initial values: Uniform(low, high), by global element index.
+struct uniform_init {
+  float low = 0.0F;
+  float high = 1.0F;
+};
+using initializer = std::variant<constant_init, normal_init, uniform_init>;
+
+/// A parameter of any rank: name, extents and where it is bound.
+template <class T>
+struct parameter_base {
+  using gradient_type = accumulate_t<T>;
+
+  std::string name;  // global, as in the files: "transformer.blocks.0.attn.Wqkv.weight"
+  std::vector<index> extents;
+  initializer initial = constant_init{};
+  T* data = nullptr;                       // bound by a unit; null on the meta device
+  gradient_type* gradient_data = nullptr;  // summed into, never divided
+
+  [[nodiscard]] index size() const {
+    index product = extents.empty() ? 0 : 1;
+    for (index const extent : extents) product *= extent;
+    return product;
+  }
+};
+
+/// A parameter of rank N. Without extents it is absent (a linear layer without bias).
+template <class T, std::size_t N>
+class parameter : public parameter_base<T> {
+ public:
+  using gradient_type = typename parameter_base<T>::gradient_type;
+
+  parameter() = default;
+  parameter(std::string name, shape<N> extents, initializer initial = constant_init{}) {
+    this->name = std::move(name);
+    this->extents.assign(extents.begin(), extents.end());
+    this->initial = initial;
+  }
+
+  /// Whether the layer has this parameter at all.
+  [[nodiscard]] bool present() const { return !this->extents.empty(); }
+
+  [[nodiscard]] tensor_view<T const, N> value() const { return {this->data, dims()}; }
+  [[nodiscard]] tensor_view<gradient_type, N> gradient() const {
+    return {this->gradient_data, dims()};
+  }
+
+ private:
+  [[nodiscard]] shape<N> dims() const {
+    shape<N> out{};
+    for (std::size_t i = 0; i < this->extents.size(); ++i) out[i] = this->extents[i];
+    return out;
+  }
+};
+
+/// Elements [begin, begin + out.size()) of a parameter's initial value. A pure function of seed,
+/// name and global index: every layout starts from the same numbers.
+template <class U>
+void initial_values(std::span<U> out, std::string_view name, initializer const& initial,
+                    std::uint64_t seed, index begin) {
+  philox const random(seed, stream_id(name));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    auto const element = static_cast<std::uint64_t>(begin) + i;
+    out[i] = static_cast<U>(std::visit(
+        [&](auto const& kind) {
+          using kind_type = std::decay_t<decltype(kind)>;
+          if constexpr (std::is_same_v<kind_type, constant_init>)
+            return kind.value;
+          else if constexpr (std::is_same_v<kind_type, normal_init>)
+            return kind.deviation * random.normal(element);
+          else
+            return kind.low + (kind.high - kind.low) * random.uniform(element);
+        },
+        initial));
+  }
+}
+
+}  // namespace parallel

@@ -1,0 +1,41 @@
+// Data parallelism: which sequences of a global batch a rank takes, and in which microbatches.
+//
+// A global batch is an ordered list of sequences. Rank r takes a contiguous share; a share is cut
+// into microbatches, the last of which may be smaller. Nothing is averaged per rank or microbatch:
+// losses, counts and gradients are only summed, so uneven shares weigh right by themselves.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include <parallel/core/error.hpp>
+#include <parallel/core/tensor.hpp>
+
+namespace parallel::data {
+
+/// Sequences [begin, end) of a global batch.
+struct share {
+  index begin = 0;
+  index end = 0;
+  [[nodiscard]] constexpr index size() const { return end - begin; }
+  friend bool operator==(share const&, share const&) = default;
+};
+
+/// Rank `rank`'s share of `total` sequences: sizes differ by one at most, lower ranks take more.
+[[nodiscard]] constexpr share share_of(index total, index rank, index ranks) {
+  index const base = total / ranks;
+  index const extra = total % ranks;
+  index const begin = rank * base + std::min(rank, extra);
+  return {begin, begin + base + (rank < extra ? 1 : 0)};
+}
+
+/// Cuts a share into microbatches of `size` sequences; the last one takes the rest.
+[[nodiscard]] inline std::vector<share> microbatches(share whole, index size) {
+  require(size > 0, "a microbatch must hold at least one sequence, got ", size);
+  std::vector<share> out;
+  for (index begin = whole.begin; begin < whole.end; begin += size)
+    out.push_back({begin, std::min(begin + size, whole.end)});
+  return out;
+}
+
+}  // namespace parallel::data

@@ -1,0 +1,67 @@
+// dropout: a layer whose output passes through dropout: each element is zeroed with probability p
+// and else scaled by 1/(1-p) (Srivastava et al., 2014). The mask is a function of seed, operation,
+// step and global element, so nothing is kept; p = 0 costs nothing.
+#pragma once
+
+#include <utility>
+
+#include <parallel/layer/concepts.hpp>
+#include <parallel/ops/dropout.hpp>
+
+namespace parallel {
+
+template <class Inner>
+struct dropout {
+  using element = typename Inner::element;
+  using saved = typename Inner::saved;
+
+  Inner inner;
+  float probability = 0.0F;
+  std::uint32_t operation = 0;  // stream_id of a name unique in the model
+
+  dropout() = default;
+  dropout(Inner layer, float p, std::uint32_t id)
+      : inner(std::move(layer)), probability(p), operation(id) {}
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<element> forward(context<Stream>& c, matrix_view<element const> x,
+                                             saved& kept) const {
+    auto y = inner.forward(c, x, kept);
+    if (active(c)) apply(c, y, y);
+    return y;
+  }
+
+  /// The same mask falls on the gradient.
+  template <class Stream>
+  [[nodiscard]] matrix_view<element> backward_input(context<Stream>& c,
+                                                    matrix_view<element const> dy,
+                                                    saved& kept) const {
+    if (!active(c)) return inner.backward_input(c, dy, kept);
+    auto masked = c.template allocate<element, 2>(dy.extents());
+    apply(c, masked, dy);
+    return inner.backward_input(c, masked, kept);
+  }
+
+  template <class Stream>
+  void backward_weight(context<Stream>& c, saved const& kept) const {
+    inner.backward_weight(c, kept);
+  }
+
+  void visit_parameters(auto&& visit) { inner.visit_parameters(visit); }
+
+ private:
+  template <class Stream>
+  [[nodiscard]] bool active(context<Stream> const& c) const {
+    return probability > 0.0F && c.mode == pass::training;
+  }
+
+  template <class Stream>
+  void apply(context<Stream>& c, matrix_view<element> y, matrix_view<element const> x) const {
+    ops::dropout(c.stream, y.span(), x.span(),
+                 {.probability = probability,
+                  .random = c.random(operation),
+                  .first_element = c.first_row() * static_cast<std::uint64_t>(x.extent(1))});
+  }
+};
+
+}  // namespace parallel

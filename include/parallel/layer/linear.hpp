@@ -1,0 +1,55 @@
+// linear: y = x Wᵀ + b, W stored [out, in] as in PyTorch and the Hugging Face files.
+#pragma once
+
+#include <parallel/layer/concepts.hpp>
+#include <parallel/ops/bias.hpp>
+#include <parallel/ops/matmul.hpp>
+
+namespace parallel {
+
+/// Cost for M rows: 2·M·in·out operations forward, twice that backward; keeps x and dy (views).
+template <class T>
+struct linear {
+  using element = T;
+
+  parameter<T, 2> weight;  // [out, in]
+  parameter<T, 1> bias;    // [out], or absent
+
+  struct saved {
+    matrix_view<T const> x;   // [rows, in]
+    matrix_view<T const> dy;  // [rows, out]
+  };
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
+                                       saved& kept) const {
+    kept.x = x;
+    auto y = c.template allocate<T, 2>({x.extent(0), weight.extents[0]});
+    ops::matmul(c.stream, y, x, weight.value(), {.transpose_b = true});
+    if (bias.present()) ops::add_bias(c.stream, y, bias.value());
+    return y;
+  }
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
+                                              saved& kept) const {
+    kept.dy = dy;
+    auto dx = c.template allocate<T, 2>({dy.extent(0), weight.extents[1]});
+    ops::matmul(c.stream, dx, dy, weight.value());
+    return dx;
+  }
+
+  template <class Stream>
+  void backward_weight(context<Stream>& c, saved const& kept) const {
+    ops::matmul(c.stream, weight.gradient(), kept.dy, kept.x,
+                {.transpose_a = true, .accumulate = true});
+    if (bias.present()) ops::add_bias_backward(c.stream, bias.gradient(), kept.dy);
+  }
+
+  void visit_parameters(auto&& visit) {
+    visit(weight);
+    if (bias.present()) visit(bias);
+  }
+};
+
+}  // namespace parallel

@@ -1,0 +1,37 @@
+// add_bias: y[m,:] += bias, and its gradient, the sums of columns. T is float, bf16, double or
+// std::uint64_t. Cost: one pass over y, or over dy.
+#pragma once
+
+#include <type_traits>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/core/tensor.hpp>
+#include <parallel/ops/detail/check.hpp>
+
+namespace parallel::ops {
+
+struct add_bias_fn {
+  template <class Stream, class T>
+  void operator()(Stream& s, matrix_view<T> y,
+                  vector_view<std::type_identity_t<T> const> bias) const {
+    detail::same("add_bias", "the number of columns of y", y.extent(1), "the size of bias",
+                 bias.extent(0));
+    add_bias_impl(s, y, bias);
+  }
+};
+/// add_bias(s, y, bias): y[m,n] += bias[n] for y [M,N], bias [N].
+inline constexpr add_bias_fn add_bias{};
+
+struct add_bias_backward_fn {
+  template <class Stream, class T>
+  void operator()(Stream& s, vector_view<accumulate_t<T>> dbias, matrix_view<T> dy) const {
+    detail::same("add_bias_backward", "the number of columns of dy", dy.extent(1),
+                 "the size of dbias", dbias.extent(0));
+    add_bias_backward_impl(s, dbias, matrix_view<std::remove_const_t<T> const>(dy));
+  }
+};
+/// add_bias_backward(s, dbias, dy): dbias[n] += sum over m of dy[m,n], for dy [M,N] and dbias [N]
+/// of accumulate_t<T>. The order of summation is a function of the shape alone.
+inline constexpr add_bias_backward_fn add_bias_backward{};
+
+}  // namespace parallel::ops

@@ -1,0 +1,62 @@
+// cross_entropy of logits and labels, with its gradient in the same call: z = scale * logits,
+// loss = log(sum exp z) - z[label], dlogits = scale (softmax(z) - onehot(label)).
+//
+// Losses are per token and the gradient is that of their SUM: nothing is divided here (the
+// optimizer divides once by all tokens of the global batch). Logits and the arithmetic are
+// accumulate_t<T>, the gradient is rounded to T. Cost: one pass over the logits, and one that
+// writes the gradient.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/core/tensor.hpp>
+#include <parallel/ops/detail/check.hpp>
+
+namespace parallel::ops {
+
+struct cross_entropy_options {
+  float scale = 1.0F;          // MPT's logit_scale
+  std::int32_t ignore = -100;  // label of a token without a loss
+};
+
+namespace detail {
+
+/// Throws `error` unless a label that is not ignored is a token of the vocabulary.
+inline void check_label(index label, index vocabulary, index row) {
+  require(0 <= label && label < vocabulary, "ops::cross_entropy: label ", label, " of token ", row,
+          " is outside of the vocabulary of ", vocabulary);
+}
+
+}  // namespace detail
+
+struct cross_entropy_fn {
+  /// Loss is float, or double for the tests in double.
+  template <class Stream, class T, class Loss>
+  void operator()(Stream& s, matrix_view<T> dlogits, vector_view<Loss> losses,
+                  vector_view<std::uint8_t> correct, matrix_view<accumulate_t<T> const> logits,
+                  vector_view<std::int32_t const> labels,
+                  cross_entropy_options options = {}) const {
+    auto constexpr name = "cross_entropy";
+    index const rows = logits.extent(0);
+    if (!dlogits.empty()) {
+      detail::same(name, "the number of rows of dlogits", dlogits.extent(0), "that of logits",
+                   rows);
+      detail::same(name, "the number of columns of dlogits", dlogits.extent(1), "that of logits",
+                   logits.extent(1));
+    }
+    detail::same(name, "the size of losses", losses.extent(0), "the number of rows", rows);
+    detail::same(name, "the size of correct", correct.extent(0), "the number of rows", rows);
+    detail::same(name, "the size of labels", labels.extent(0), "the number of rows", rows);
+    cross_entropy_impl(s, dlogits, losses, correct, logits, labels, options);
+  }
+};
+/// cross_entropy(s, dlogits, losses, correct, logits, labels, {.scale, .ignore}): logits [M,V];
+/// dlogits [M,V], or empty for no gradient, or the logits themselves when T is the type of logits;
+/// losses, labels and correct [M]. correct[m] is 1 when the label is the greatest logit, the lowest
+/// index winning ties. An ignored row has loss 0, correct 0 and a gradient of zeros. A label
+/// outside of the vocabulary is an error when the task runs; a NaN logit gives a NaN loss.
+inline constexpr cross_entropy_fn cross_entropy{};
+
+}  // namespace parallel::ops

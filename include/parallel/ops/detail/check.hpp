@@ -1,0 +1,22 @@
+// Checks of shapes shared by the operations. They run where an operation is called, on every device
+// (the meta device too), so a wrong shape is found before anything was enqueued. Cost: a
+// comparison.
+#pragma once
+
+#include <string_view>
+
+#include <parallel/core/error.hpp>
+#include <parallel/core/tensor.hpp>
+
+namespace parallel::ops::detail {
+
+/// Throws `error` unless two extents of an operation's arguments agree.
+template <class A, class B>
+void same(std::string_view operation, std::string_view what_a, A a, std::string_view what_b, B b) {
+  auto const first = static_cast<index>(a);
+  auto const second = static_cast<index>(b);
+  require(first == second, "ops::", operation, ": ", what_a, " is ", first, ", but ", what_b,
+          " is ", second, "; the two must be the same");
+}
+
+}  // namespace parallel::ops::detail

@@ -1,0 +1,75 @@
+// Element-wise operations on flat arrays: fill, copy, add, multiply, scale, cast.
+//
+// T is float, bf16, double or std::uint64_t (arithmetic modulo 2^64; not for cast). Arithmetic is
+// done in accumulate_t<T> and rounded once. Inputs and outputs may be the same array, but must not
+// overlap otherwise. Cost: memory bandwidth.
+#pragma once
+
+#include <span>
+#include <type_traits>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/ops/detail/check.hpp>
+
+namespace parallel::ops {
+
+struct fill_fn {
+  template <class Stream, class T>
+  void operator()(Stream& s, std::span<T> y, std::type_identity_t<T> value) const {
+    fill_impl(s, y, value);
+  }
+};
+/// fill(s, y, value): y[i] = value.
+inline constexpr fill_fn fill{};
+
+struct copy_fn {
+  template <class Stream, class T>
+  void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x) const {
+    detail::same("copy", "the size of y", y.size(), "that of x", x.size());
+    copy_impl(s, y, x);
+  }
+};
+/// copy(s, y, x): y[i] = x[i].
+inline constexpr copy_fn copy{};
+
+struct add_fn {
+  template <class Stream, class T>
+  void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x) const {
+    detail::same("add", "the size of y", y.size(), "that of x", x.size());
+    add_impl(s, y, x);
+  }
+};
+/// add(s, y, x): y[i] += x[i].
+inline constexpr add_fn add{};
+
+struct multiply_fn {
+  template <class Stream, class T>
+  void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x) const {
+    detail::same("multiply", "the size of y", y.size(), "that of x", x.size());
+    multiply_impl(s, y, x);
+  }
+};
+/// multiply(s, y, x): y[i] *= x[i].
+inline constexpr multiply_fn multiply{};
+
+struct scale_fn {
+  template <class Stream, class T>
+  void operator()(Stream& s, std::span<T> y, accumulate_t<T> factor) const {
+    scale_impl(s, y, factor);
+  }
+};
+/// scale(s, y, factor): y[i] *= factor.
+inline constexpr scale_fn scale{};
+
+struct cast_fn {
+  template <class Stream, class To, class From>
+  void operator()(Stream& s, std::span<To> y, std::span<From> x) const {
+    detail::same("cast", "the size of y", y.size(), "that of x", x.size());
+    cast_impl(s, y, std::span<std::remove_const_t<From> const>(x));
+  }
+};
+/// cast(s, y, x): y[i] = x[i] in another element type, to nearest, ties to even. Between float,
+/// bf16 and double; double goes to bf16 by way of float.
+inline constexpr cast_fn cast{};
+
+}  // namespace parallel::ops

@@ -1,0 +1,94 @@
+// Embeddings: rows of a table by token, and by position. T is float, bf16, double or std::uint64_t.
+//
+// Gradients are summed into accumulate_t<T> in the order of ascending rows of dy, whatever the
+// number of threads. Ids are checked by whoever reads them; here they are checked again, when the
+// task runs, because one bad id would write anywhere. Cost: one pass over y or dy; positions: over
+// y and table.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/core/tensor.hpp>
+#include <parallel/ops/detail/check.hpp>
+
+namespace parallel::ops {
+
+namespace detail {
+
+/// Throws `error` naming the first id outside of [0, rows).
+inline void check_ids(vector_view<std::int32_t const> ids, index rows) {
+  auto const values = ids.span();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    require(0 <= values[i] && values[i] < rows, "ops::embedding: id ", values[i], " of token ", i,
+            " is outside of the table of ", rows, " rows");
+}
+
+template <class Y, class Table>
+void check_positions(std::string_view name, Y const& y, Table const& table, index sequence,
+                     index first) {
+  same(name, "the width of a token", y.extent(1), "that of the table", table.extent(1));
+  require(sequence > 0 && y.extent(0) % sequence == 0, "ops::", name, ": ", y.extent(0),
+          " rows are not a whole number of sequences of ", sequence, " tokens");
+  require(first >= 0 && first + sequence <= table.extent(0), "ops::", name, ": positions ", first,
+          " to ", first + sequence - 1, " are needed, but the table ends at ", table.extent(0) - 1);
+}
+
+}  // namespace detail
+
+struct embedding_fn {
+  template <class Stream, class T>
+  void operator()(Stream& s, matrix_view<T> y, vector_view<std::int32_t const> ids,
+                  matrix_view<std::type_identity_t<T> const> table) const {
+    detail::same("embedding", "the number of rows of y", y.extent(0), "that of ids", ids.extent(0));
+    detail::same("embedding", "the width of y", y.extent(1), "that of the table", table.extent(1));
+    embedding_impl(s, y, ids, table);
+  }
+};
+/// embedding(s, y, ids, table): y[m,:] = table[ids[m],:] for y [M,D], ids [M], table [V,D].
+inline constexpr embedding_fn embedding{};
+
+struct embedding_backward_fn {
+  template <class Stream, class T>
+  void operator()(Stream& s, matrix_view<accumulate_t<T>> dtable, matrix_view<T> dy,
+                  vector_view<std::int32_t const> ids) const {
+    auto constexpr name = "embedding_backward";
+    detail::same(name, "the number of rows of dy", dy.extent(0), "that of ids", ids.extent(0));
+    detail::same(name, "the width of dy", dy.extent(1), "that of dtable", dtable.extent(1));
+    embedding_backward_impl(s, dtable, matrix_view<std::remove_const_t<T> const>(dy), ids);
+  }
+};
+/// embedding_backward(s, dtable, dy, ids): dtable[ids[m],:] += dy[m,:].
+inline constexpr embedding_backward_fn embedding_backward{};
+
+struct position_options {
+  index first = 0;  // position of the first token of every sequence (context parallelism)
+};
+
+struct add_positions_fn {
+  template <class Stream, class T>
+  void operator()(Stream& s, matrix_view<T> y, matrix_view<std::type_identity_t<T> const> table,
+                  index sequence, position_options options = {}) const {
+    detail::check_positions("add_positions", y, table, sequence, options.first);
+    add_positions_impl(s, y, table, sequence, options);
+  }
+};
+/// add_positions(s, y, table, sequence, {.first}): y[r,:] += table[first + r % sequence,:] for y
+/// [batch * sequence, D] and table [P,D].
+inline constexpr add_positions_fn add_positions{};
+
+struct add_positions_backward_fn {
+  template <class Stream, class T>
+  void operator()(Stream& s, matrix_view<accumulate_t<T>> dtable, matrix_view<T> dy, index sequence,
+                  position_options options = {}) const {
+    detail::check_positions("add_positions_backward", dy, dtable, sequence, options.first);
+    add_positions_backward_impl(s, dtable, matrix_view<std::remove_const_t<T> const>(dy), sequence,
+                                options);
+  }
+};
+/// add_positions_backward(s, dtable, dy, sequence, {.first}): dtable[first + r % sequence,:] +=
+/// dy[r,:].
+inline constexpr add_positions_backward_fn add_positions_backward{};
+
+}  // namespace parallel::ops

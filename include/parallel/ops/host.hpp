@@ -1,0 +1,16 @@
+// All operations on host::stream. Engines for matrix products are not included: they need
+// libraries.
+#pragma once
+
+#include <parallel/ops/host/adamw.hpp>
+#include <parallel/ops/host/attention.hpp>
+#include <parallel/ops/host/bias.hpp>
+#include <parallel/ops/host/clip.hpp>
+#include <parallel/ops/host/cross_entropy.hpp>
+#include <parallel/ops/host/dropout.hpp>
+#include <parallel/ops/host/elementwise.hpp>
+#include <parallel/ops/host/embedding.hpp>
+#include <parallel/ops/host/gelu.hpp>
+#include <parallel/ops/host/layer_norm.hpp>
+#include <parallel/ops/host/matmul.hpp>
+#include <parallel/ops/host/reduce.hpp>

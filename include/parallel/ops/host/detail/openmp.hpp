@@ -1,0 +1,64 @@
+// The only OpenMP pragmas of the library: loops over tasks on several threads.
+//
+// Declared a system header because g++ warns of unknown pragmas when built without -fopenmp, and
+// silences that only so; the loops are then sequential and compute the same.
+#pragma once
+#pragma GCC system_header
+
+#include <atomic>
+#include <exception>
+
+#include <parallel/core/tensor.hpp>
+
+namespace parallel::host {
+
+namespace detail {
+
+/// Keeps the first exception of several threads; an exception may not leave an OpenMP region.
+class first_failure {
+ public:
+  void keep() noexcept {
+    if (!taken_.exchange(true)) failure_ = std::current_exception();
+  }
+  [[nodiscard]] bool any() const noexcept { return taken_.load(std::memory_order_relaxed); }
+  /// After the threads were joined.
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::atomic<bool> taken_ = false;
+  std::exception_ptr failure_;
+};
+
+template <class F>
+void parallel_static([[maybe_unused]] int threads, index count, F const& f) {
+  first_failure failure;
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (index task = 0; task < count; ++task) {
+    try {
+      if (!failure.any()) f(task);
+    } catch (...) {
+      failure.keep();
+    }
+  }
+  failure.rethrow();
+}
+
+template <class F>
+void parallel_dynamic([[maybe_unused]] int threads, index count, F const& f) {
+  first_failure failure;
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+  for (index task = 0; task < count; ++task) {
+    try {
+      if (!failure.any()) f(task);
+    } catch (...) {
+      failure.keep();
+    }
+  }
+  failure.rethrow();
+}
+
+}  // namespace detail
+
+}  // namespace parallel::host

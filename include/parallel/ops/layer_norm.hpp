@@ -1,0 +1,84 @@
+// layer_norm over rows: y = (x - mean) rstd * weight + bias, rstd = 1/sqrt(variance + eps) (Ba,
+// Kiros, Hinton, 2016). The variance is the mean square around the mean, taken in a second pass:
+// no cancellation. Rows may lie apart (rows_view): the q or k of a packed [q | k | v] is normalised
+// in place of a copy. T is float, bf16 or double; mean, rstd and the gradients of parameters are
+// accumulate_t<T>. Cost: one pass over memory each (a row stays in cache).
+#pragma once
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/core/tensor.hpp>
+#include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/rows_view.hpp>
+
+namespace parallel::ops {
+
+struct layer_norm_options {
+  float eps = 1e-5F;
+};
+
+struct layer_norm_fn {
+  template <class Stream, class Y, class T = typename Y::value_type>
+  void operator()(Stream& s, Y y, vector_view<accumulate_t<T>> mean,
+                  vector_view<accumulate_t<T>> rstd, rows_view<T const> x,
+                  vector_view<T const> weight, vector_view<T const> bias,
+                  layer_norm_options options = {}) const {
+    rows_view<T> const out(y);
+    detail::same("layer_norm", "the number of rows of y", out.rows, "that of x", x.rows);
+    detail::same("layer_norm", "the number of columns of y", out.columns, "that of x", x.columns);
+    detail::same("layer_norm", "the size of weight", weight.extent(0), "that of a row", x.columns);
+    detail::same("layer_norm", "the size of mean", mean.extent(0), "that of rstd", rstd.extent(0));
+    if (!mean.empty())
+      detail::same("layer_norm", "the size of mean", mean.extent(0), "the number of rows", x.rows);
+    if (!bias.empty())
+      detail::same("layer_norm", "the size of bias", bias.extent(0), "that of a row", x.columns);
+    layer_norm_impl(s, out, mean, rstd, x, weight, bias, options);
+  }
+};
+/// layer_norm(s, y, mean, rstd, x, weight, bias, {.eps}): x, y [M,D] (matrix_view or rows_view; y
+/// may be x), weight [D], bias [D] or empty; mean, rstd [M] for the backward pass, or both empty.
+inline constexpr layer_norm_fn layer_norm{};
+
+struct layer_norm_backward_input_fn {
+  template <class Stream, class Dx, class T = typename Dx::value_type>
+  void operator()(Stream& s, Dx dx, rows_view<T const> dy, rows_view<T const> x,
+                  vector_view<T const> weight, vector_view<accumulate_t<T> const> mean,
+                  vector_view<accumulate_t<T> const> rstd) const {
+    rows_view<T> const out(dx);
+    auto constexpr name = "layer_norm_backward_input";
+    detail::same(name, "the number of rows of dx", out.rows, "that of dy", dy.rows);
+    detail::same(name, "the number of rows of dx", out.rows, "that of x", x.rows);
+    detail::same(name, "the number of columns of dx", out.columns, "that of dy", dy.columns);
+    detail::same(name, "the number of columns of dx", out.columns, "that of x", x.columns);
+    detail::same(name, "the size of weight", weight.extent(0), "that of a row", x.columns);
+    detail::same(name, "the size of mean", mean.extent(0), "the number of rows", x.rows);
+    detail::same(name, "the size of rstd", rstd.extent(0), "the number of rows", x.rows);
+    layer_norm_backward_input_impl(s, out, dy, x, weight, mean, rstd);
+  }
+};
+/// layer_norm_backward_input(s, dx, dy, x, weight, mean, rstd): with x^ = (x - mean) rstd and
+/// g = dy weight, dx = rstd (g - mean(g) - x^ mean(g x^)), means over a row; dx may be dy.
+inline constexpr layer_norm_backward_input_fn layer_norm_backward_input{};
+
+struct layer_norm_backward_weight_fn {
+  template <class Stream, class Dy, class T = typename Dy::value_type>
+  void operator()(Stream& s, vector_view<accumulate_t<T>> dweight,
+                  vector_view<accumulate_t<T>> dbias, Dy dy, rows_view<T const> x,
+                  vector_view<accumulate_t<T> const> mean,
+                  vector_view<accumulate_t<T> const> rstd) const {
+    rows_view<T const> const gradient(dy);
+    auto constexpr name = "layer_norm_backward_weight";
+    detail::same(name, "the number of rows of dy", gradient.rows, "that of x", x.rows);
+    detail::same(name, "the number of columns of dy", gradient.columns, "that of x", x.columns);
+    detail::same(name, "the size of dweight", dweight.extent(0), "that of a row", x.columns);
+    if (!dbias.empty())
+      detail::same(name, "the size of dbias", dbias.extent(0), "that of a row", x.columns);
+    detail::same(name, "the size of mean", mean.extent(0), "the number of rows", x.rows);
+    detail::same(name, "the size of rstd", rstd.extent(0), "the number of rows", x.rows);
+    layer_norm_backward_weight_impl(s, dweight, dbias, gradient, x, mean, rstd);
+  }
+};
+/// layer_norm_backward_weight(s, dweight, dbias, dy, x, mean, rstd): dweight += sum over rows of
+/// dy x^, dbias (may be empty) += sum over rows of dy. The order is a function of the shape alone.
+inline constexpr layer_norm_backward_weight_fn layer_norm_backward_weight{};
+
+}  // namespace parallel::ops

@@ -1,0 +1,45 @@
+// Element-wise operations in plain loops.
+#pragma once
+
+#include <cstddef>
+
+#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/reference/stream.hpp>
+
+namespace parallel::reference {
+
+template <class T>
+void fill_impl(stream&, std::span<T> y, T value) {
+  for (T& element : y) element = value;
+}
+
+template <class T>
+void copy_impl(stream&, std::span<T> y, std::span<T const> x) {
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] = x[i];
+}
+
+template <class T>
+void add_impl(stream&, std::span<T> y, std::span<T const> x) {
+  using A = accumulate_t<T>;
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] = static_cast<T>(A(y[i]) + A(x[i]));
+}
+
+template <class T>
+void multiply_impl(stream&, std::span<T> y, std::span<T const> x) {
+  using A = accumulate_t<T>;
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] = static_cast<T>(A(y[i]) * A(x[i]));
+}
+
+template <class T>
+void scale_impl(stream&, std::span<T> y, accumulate_t<T> factor) {
+  using A = accumulate_t<T>;
+  for (T& element : y) element = static_cast<T>(A(element) * factor);
+}
+
+template <class To, class From>
+void cast_impl(stream&, std::span<To> y, std::span<From const> x) {
+  for (std::size_t i = 0; i < y.size(); ++i)
+    y[i] = static_cast<To>(static_cast<accumulate_t<To>>(accumulate_t<From>(x[i])));
+}
+
+}  // namespace parallel::reference

@@ -1,0 +1,46 @@
+// The optimizer concept: an element-wise rule over flat ranges.
+//
+// An optimizer sees ranges of segments, never tensors, so every ZeRO stage and every layout runs
+// the same code on whatever range a rank owns. It takes only reduced gradients: sums over the whole
+// global batch, still undivided; the one division is folded into `gradient_scale`.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include <parallel/core/dtype.hpp>
+
+namespace parallel {
+
+/// A gradient whose reduction over the data ranks has been made (see mesh/placement.hpp).
+template <class G>
+concept reduced_gradient = G::is_reduced;
+
+/// What changes from step to step.
+template <class A>
+struct step_info {
+  std::uint64_t step = 1;             // 1 for the first update
+  double learning_rate_factor = 1;    // the schedule's multiplier of the initial learning rate
+  A const* gradient_scale = nullptr;  // clip factor / loss tokens; read on the stream
+};
+
+/// The flat ranges one update works on; states in the order of `O::state_names`.
+template <class T, class Gradient>
+struct update_ranges {
+  std::span<T> values;
+  std::span<accumulate_t<T>> master;  // may be `values` itself when T accumulates in T
+  std::span<std::span<accumulate_t<T>> const> states;
+  Gradient gradients;
+};
+
+template <class O, class Stream, class T, class Gradient>
+concept optimizer = reduced_gradient<Gradient> &&
+    requires(O const& o, Stream& s, update_ranges<T, Gradient> const& ranges,
+             step_info<accumulate_t<T>> const& info) {
+  { O::state_names.size() } -> std::convertible_to<std::size_t>;
+  o.update(s, ranges, info);
+};
+
+}  // namespace parallel

@@ -1,0 +1,38 @@
+// Decoupled AdamW as LLM Foundry and Composer define it (Loshchilov, Hutter, 2019, algorithm 2,
+// with decay scaled by lr / initial_lr instead of lr).
+#pragma once
+
+#include <array>
+
+#include <parallel/ops/adamw.hpp>
+#include <parallel/optim/concepts.hpp>
+
+namespace parallel {
+
+/// Memory: master weights and two states per element. 38 bytes a parameter move each update.
+struct decoupled_adamw {
+  static constexpr std::array<std::string_view, 2> state_names = {"exp_avg", "exp_avg_sq"};
+
+  double learning_rate = 1e-3;  // initial; the schedule multiplies it
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 1e-5;
+
+  template <class Stream, class T, reduced_gradient Gradient>
+  void update(Stream& s, update_ranges<T, Gradient> const& ranges,
+              step_info<accumulate_t<T>> const& info) const {
+    ops::adamw(s, ranges.values, ranges.master, ranges.states[0], ranges.states[1],
+               ranges.gradients.elements,
+               {.lr = learning_rate * info.learning_rate_factor,
+                .initial_lr = learning_rate,
+                .beta1 = beta1,
+                .beta2 = beta2,
+                .eps = eps,
+                .weight_decay = weight_decay,
+                .step = info.step,
+                .gradient_scale = info.gradient_scale});
+  }
+};
+
+}  // namespace parallel

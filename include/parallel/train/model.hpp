@@ -1,0 +1,106 @@
+// The trainable-model concept: a column of blocks between an entry (ids to activations) and an exit
+// (activations to a loss). MPT is one; the exact ring model of the tests is another.
+//
+// One microbatch's passes are driven here, for any model, so the life of every activation is
+// decided in one place: forward allocates upwards in the arena, the backward pass of each block
+// releases what its forward pass kept.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <vector>
+
+#include <parallel/core/parameter.hpp>
+#include <parallel/layer/context.hpp>
+#include <parallel/ops/elementwise.hpp>
+
+namespace parallel::train {
+
+/// The parts of a backward pass, in forward order: enter = -1, block i = i, leave = num_blocks.
+/// A unit names the part after which its gradients are complete.
+using part = index;
+inline constexpr part enter = -1;
+
+/// Sums over the loss tokens of a step; never divided before all ranks' sums are added.
+template <class Loss>
+struct statistics {
+  Loss loss = {};            // sum of token losses
+  std::int64_t tokens = 0;   // tokens that have a label
+  std::int64_t correct = 0;  // of these, where the most likely token is the label
+};
+
+/// The accumulator of losses: double for real elements, the element itself for exact rings.
+template <class T>
+using loss_type = std::conditional_t<std::is_integral_v<T>, accumulate_t<T>, double>;
+
+/// What a model must offer to be trained. `leave` adds to the statistics, and when `dx` is not
+/// empty writes the gradient of the summed loss there and adds to the exit's weight gradients.
+template <class M, class Stream>
+concept model = requires(M& m, M const& cm, context<Stream>& c, typename M::microbatch const& batch,
+                         matrix_view<typename M::element> dx,
+                         matrix_view<typename M::element const> x,
+                         statistics<loss_type<typename M::element>>& sums,
+                         typename M::block::saved& kept) {
+  { cm.num_blocks() } -> std::convertible_to<std::size_t>;
+  { cm.at(std::size_t{}) } -> std::convertible_to<typename M::block const&>;
+  { cm.rows(batch) } -> std::convertible_to<index>;
+  { cm.sequence(batch) } -> std::convertible_to<index>;
+  { cm.width() } -> std::convertible_to<index>;
+  { cm.enter(c, batch) } -> std::same_as<matrix_view<typename M::element>>;
+  cm.leave(c, batch, x, dx, sums);
+  cm.enter_backward(c, batch, x);
+};
+
+/// Forward and backward of one microbatch. Calls complete(part) when a part's gradients of this
+/// microbatch are enqueued. Arena: what the blocks keep, one gradient [rows, width], and the
+/// temporaries of one block's backward pass.
+template <class Model, class Stream, class Complete>
+void run_microbatch(Model const& model, context<Stream>& c, typename Model::microbatch const& batch,
+                    statistics<loss_type<typename Model::element>>& sums, Complete&& complete) {
+  using element = typename Model::element;
+  arena::scope const everything(c.memory);
+  auto gradient =
+      c.template allocate<element, 2>({model.rows(batch), static_cast<index>(model.width())});
+
+  std::size_t const blocks = model.num_blocks();
+  std::vector<typename Model::block::saved> kept(blocks);
+  std::vector<std::size_t> marks(blocks);
+  matrix_view<element const> x = model.enter(c, batch);
+  for (std::size_t i = 0; i < blocks; ++i) {
+    marks[i] = c.memory.mark();
+    x = model.at(i).forward(c, x, kept[i]);
+  }
+  {
+    arena::scope const temporaries(c.memory);
+    model.leave(c, batch, x, gradient, sums);
+  }
+  complete(static_cast<part>(blocks));
+  for (std::size_t i = blocks; i-- > 0;) {
+    auto const dx = model.at(i).backward_input(c, gradient, kept[i]);
+    model.at(i).backward_weight(c, kept[i]);
+    ops::copy(c.stream, gradient.span(), std::span<element const>(dx.span()));
+    c.memory.release(marks[i]);
+    complete(static_cast<part>(i));
+  }
+  model.enter_backward(c, batch, gradient);
+  complete(enter);
+}
+
+/// Forward only, for evaluation: keeps one activation and one block's temporaries.
+template <class Model, class Stream>
+void evaluate_microbatch(Model const& model, context<Stream>& c,
+                         typename Model::microbatch const& batch,
+                         statistics<loss_type<typename Model::element>>& sums) {
+  using element = typename Model::element;
+  arena::scope const everything(c.memory);
+  auto x = model.enter(c, batch);
+  for (std::size_t i = 0; i < model.num_blocks(); ++i) {
+    arena::scope const temporaries(c.memory);
+    typename Model::block::saved kept;
+    auto const y = model.at(i).forward(c, x, kept);
+    ops::copy(c.stream, x.span(), std::span<element const>(y.span()));
+  }
+  model.leave(c, batch, x, {}, sums);
+}
+
+}  // namespace parallel::train

@@ -1,0 +1,81 @@
+// plan: the memory and the arithmetic of a training step, found by running it on the meta device.
+//
+// Exact by construction: the plan runs the same code that will run for real, so the arena it
+// measures is the arena the step needs. Costs microseconds and no memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <parallel/device/arena.hpp>
+#include <parallel/device/meta/device.hpp>
+#include <parallel/train/model.hpp>
+#include <parallel/zero/partitioned_unit.hpp>
+
+namespace parallel::train {
+
+/// Bytes per rank.
+struct memory_plan {
+  std::size_t values = 0;        // parameters as the model reads them
+  std::size_t gradients = 0;     // one buffer per use
+  std::size_t master = 0;        // fp32 master weights of what the rank owns (0 when T is fp32)
+  std::size_t optimizer = 0;     // optimizer states of what the rank owns
+  std::size_t activations = 0;   // the arena
+  std::uint64_t operations = 0;  // floating-point operations of one microbatch, both passes
+
+  [[nodiscard]] std::size_t total() const {
+    return values + gradients + master + optimizer + activations;
+  }
+};
+
+/// Arena bytes and operations of one training microbatch (its views may be null).
+template <class Model>
+[[nodiscard]] memory_plan plan_microbatch(Model const& model,
+                                          typename Model::microbatch const& batch) {
+  meta::stream stream;
+  arena memory;
+  context<meta::stream> c{stream, memory, pass::training, {}, model.sequence(batch)};
+  statistics<loss_type<typename Model::element>> sums;
+  run_microbatch(model, c, batch, sums, [](part) {});
+  memory_plan plan;
+  plan.activations = memory.peak();
+  plan.operations = stream.operations();
+  return plan;
+}
+
+/// Arena bytes of a forward pass without a backward one.
+template <class Model>
+[[nodiscard]] std::size_t plan_evaluation(Model const& model,
+                                          typename Model::microbatch const& batch) {
+  meta::stream stream;
+  arena memory;
+  context<meta::stream> c{stream, memory, pass::inference, {}, model.sequence(batch)};
+  statistics<loss_type<typename Model::element>> sums;
+  evaluate_microbatch(model, c, batch, sums);
+  return memory.peak();
+}
+
+/// Everything a rank of `ranks` holds besides activations. Leaves the model bound to nothing.
+template <class Optimizer, class Model>
+[[nodiscard]] memory_plan plan_units(Model& model, zero::stage stage, index ranks) {
+  using element = typename Model::element;
+  memory_plan plan;
+  model.visit_units([&](std::string name, auto& layer, std::vector<part> const&,
+                        std::vector<parameter_base<element>*> const& uses) {
+    unit<element> layout(std::move(name), layer, ranks);
+    for (auto* const use : uses) layout.add_use(*use);
+    meta::device device;
+    zero::partitioned_unit<element> const memory(std::move(layout), stage, 0, ranks,
+                                                 Optimizer::state_names.size(), device);
+    for (auto const& m : memory.segments()) {
+      auto const bytes = [](auto const& b) { return b.size() * sizeof(*b.data()); };
+      plan.values += bytes(m.values);
+      for (auto const& gradient : m.gradients) plan.gradients += bytes(gradient);
+      if constexpr (!std::is_same_v<element, accumulate_t<element>>) plan.master += bytes(m.master);
+      for (auto const& state : m.states) plan.optimizer += bytes(state);
+    }
+  });
+  return plan;
+}
+
+}  // namespace parallel::train

@@ -1,0 +1,125 @@
+// unit: the parameters that are sharded, gathered, reduced and saved together, laid out flat.
+//
+// A unit is typically one transformer block, or a tied embedding. Its parameters are divided into
+// segments (by trainable or not, and optimizer group); each segment is one flat range, padded so
+// that it divides among the ranks. Buckets, ZeRO shards, optimizer spans and checkpoint slices are
+// all ranges of a segment. Padding is never stored in a file.
+//
+// A tied parameter (the same values used in two places) has one value and one gradient buffer per
+// use: `add_use` declares the second one; the two gradients meet after their reduction, between
+// owners of the same shard.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <parallel/core/error.hpp>
+#include <parallel/core/parameter.hpp>
+
+namespace parallel {
+
+/// What parameters of one segment have in common.
+struct segment_key {
+  bool trainable = true;
+  int group = 0;  // optimizer group
+  friend auto operator<=>(segment_key const&, segment_key const&) = default;
+};
+
+/// A parameter's place in its segment.
+template <class T>
+struct placed_parameter {
+  parameter_base<T>* parameter;
+  index offset;  // of its first element in the segment
+};
+
+/// One flat range of parameters; elements between and behind them are padding.
+template <class T>
+struct segment {
+  segment_key key;
+  std::vector<placed_parameter<T>> parameters;
+  index size = 0;  // elements, padding included
+
+  /// Calls f(parameter, first, last, offset): elements [first, last) of the parameter lie at
+  /// `offset` of the segment, for all of the segment's range [begin, end).
+  template <class F>
+  void for_each_piece(index begin, index end, F&& f) const {
+    for (auto const& [parameter, offset] : parameters) {
+      index const first = std::max(begin, offset);
+      index const last = std::min(end, offset + parameter->size());
+      if (first < last) f(*parameter, first - offset, last - offset, first);
+    }
+  }
+};
+
+template <class T>
+class unit {
+ public:
+  using gradient_type = accumulate_t<T>;
+
+  /// Every parameter starts at a multiple of this many elements (a cache line of bf16).
+  static constexpr index alignment = 32;
+
+  /// Lays out the parameters that `layer.visit_parameters` shows. Each segment's size becomes a
+  /// multiple of `ranks * alignment`. The layer must not move afterwards.
+  template <class Layer>
+  unit(std::string name, Layer& layer, index ranks) : name_(std::move(name)) {
+    require(ranks > 0, "unit ", name_, ": number of ranks must be positive");
+    layer.visit_parameters([this](parameter_base<T>& parameter) { place(parameter, {}); });
+    for (auto& part : segments_) part.size = round_up(part.size, ranks * alignment);
+  }
+
+  /// Declares another use of this unit's single parameter, with a gradient buffer of its own.
+  void add_use(parameter_base<T>& alias) {
+    require(segments_.size() == 1 && segments_[0].parameters.size() == 1, "unit ", name_,
+            ": only a unit of one parameter can be tied");
+    auto const& own = *segments_[0].parameters[0].parameter;
+    require(own.extents == alias.extents, "unit ", name_, ": tied parameters differ in shape");
+    uses_.push_back(&alias);
+  }
+
+  [[nodiscard]] std::string const& name() const { return name_; }
+  [[nodiscard]] std::vector<segment<T>> const& segments() const { return segments_; }
+
+  /// How many gradient buffers each segment needs: one per use of the values.
+  [[nodiscard]] std::size_t uses() const { return 1 + uses_.size(); }
+
+  /// Elements of all segments, padding included.
+  [[nodiscard]] index size() const {
+    index total = 0;
+    for (auto const& part : segments_) total += part.size;
+    return total;
+  }
+
+  /// Binds the layer's parameters of segment `s` to flat memory for values.
+  void bind_values(std::size_t s, T* values) {
+    for (auto const& [parameter, offset] : segments_[s].parameters) {
+      parameter->data = values + offset;
+      for (auto* const use : uses_) use->data = values + offset;
+    }
+  }
+
+  /// Binds the gradients of use `use` of segment `s` to flat memory.
+  void bind_gradients(std::size_t s, std::size_t use, gradient_type* gradients) {
+    for (auto const& [parameter, offset] : segments_[s].parameters)
+      (use == 0 ? parameter : uses_[use - 1])->gradient_data = gradients + offset;
+  }
+
+ private:
+  static index round_up(index value, index multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+  }
+
+  void place(parameter_base<T>& parameter, segment_key key) {
+    auto part = std::ranges::find(segments_, key, &segment<T>::key);
+    if (part == segments_.end()) part = segments_.insert(part, segment<T>{key, {}, 0});
+    part->parameters.push_back({&parameter, part->size});
+    part->size += round_up(parameter.size(), alignment);
+  }
+
+  std::string name_;
+  std::vector<segment<T>> segments_;
+  std::vector<parameter_base<T>*> uses_;
+};
+
+}  // namespace parallel

@@ -1,0 +1,179 @@
+// partitioned_unit: a unit's memory on one rank, and the collectives that keep it consistent.
+//
+// Stages differ only in the range a rank *owns*: all of a segment (none) or its shard (optimizer).
+// Master weights and optimizer states exist for the owned range; the update runs over it; what is
+// owned by others is gathered afterwards. With one rank every stage is the same program.
+//
+// Communication per step and rank, Ψ gradient bytes: none 2Ψ(N-1)/N (all-reduce); optimizer
+// Ψ(N-1)/N (reduce-scatter) + parameters (N-1)/N (all-gather).
+#pragma once
+
+#include <source_location>
+#include <vector>
+
+#include <parallel/comm/concepts.hpp>
+#include <parallel/device/buffer.hpp>
+#include <parallel/mesh/placement.hpp>
+#include <parallel/ops/elementwise.hpp>
+#include <parallel/optim/concepts.hpp>
+#include <parallel/unit/unit.hpp>
+#include <parallel/zero/stage.hpp>
+
+namespace parallel::zero {
+
+template <class T>
+class partitioned_unit {
+ public:
+  using gradient_type = accumulate_t<T>;
+  using summed_gradient = placed_gradient<gradient_type, reduced<axis::data>>;
+
+  /// Memory of one segment. `master` is the owned part of `values` when T accumulates in T.
+  struct memory {
+    range owned;
+    buffer<T> values;                              // whole segment
+    std::vector<buffer<gradient_type>> gradients;  // whole segment, one per use
+    buffer<gradient_type> master;                  // owned range
+    std::vector<buffer<gradient_type>> states;     // owned range, one per optimizer state
+  };
+
+  /// Allocates on `device` and binds the layer's parameters. `rank` of `ranks` data ranks.
+  template <class Device>
+  partitioned_unit(unit<T> layout, stage kind, index rank, index ranks, std::size_t num_states,
+                   Device& device)
+      : unit_(std::move(layout)), stage_(kind), rank_(rank), ranks_(ranks) {
+    for (std::size_t s = 0; s < unit_.segments().size(); ++s) {
+      index const size = unit_.segments()[s].size;
+      auto const elements = static_cast<std::size_t>(size);
+      memory m;
+      m.owned = kind == stage::none ? range{0, size} : shard_of(size, rank, ranks);
+      auto const owned = static_cast<std::size_t>(m.owned.size());
+      m.values = device.template allocate_zeroed<T>(elements);
+      for (std::size_t use = 0; use < unit_.uses(); ++use)
+        m.gradients.push_back(device.template allocate_zeroed<gradient_type>(elements));
+      if constexpr (std::is_same_v<T, gradient_type>)
+        m.master = {m.values.owner(), offset(m.values.data(), m.owned.begin), owned};
+      else
+        m.master = device.template allocate_zeroed<gradient_type>(owned);
+      for (std::size_t i = 0; i < num_states; ++i)
+        m.states.push_back(device.template allocate_zeroed<gradient_type>(owned));
+      unit_.bind_values(s, m.values.data());
+      for (std::size_t use = 0; use < unit_.uses(); ++use)
+        unit_.bind_gradients(s, use, m.gradients[use].data());
+      memory_.push_back(std::move(m));
+    }
+  }
+
+  [[nodiscard]] unit<T> const& layout() const { return unit_; }
+  [[nodiscard]] std::vector<memory> const& segments() const { return memory_; }
+
+  /// Bytes of the gradients of one use, over all segments.
+  [[nodiscard]] std::size_t gradient_bytes() const {
+    return static_cast<std::size_t>(unit_.size()) * sizeof(gradient_type);
+  }
+
+  /// Fills master weights and values with the parameters' initial distributions. Host memory only.
+  void initialise(std::uint64_t seed) {
+    for (std::size_t s = 0; s < memory_.size(); ++s) {
+      auto const& m = memory_[s];
+      auto const& part = unit_.segments()[s];
+      std::vector<gradient_type> scratch;
+      part.for_each_piece(
+          0, part.size, [&](auto const& parameter, index first, index last, index at) {
+            scratch.resize(static_cast<std::size_t>(last - first));
+            initial_values(std::span(scratch), parameter.name, parameter.initial, seed, first);
+            for (index i = 0; i < last - first; ++i) {
+              auto const value = scratch[static_cast<std::size_t>(i)];
+              m.values.data()[at + i] = static_cast<T>(value);
+              if (m.owned.begin <= at + i && at + i < m.owned.end)
+                m.master.data()[at + i - m.owned.begin] = value;
+            }
+          });
+    }
+  }
+
+  /// Sets all gradients to zero, before the first microbatch of a step.
+  template <class Stream>
+  void clear_gradients(Stream& compute) const {
+    for (auto const& m : memory_)
+      for (auto const& g : m.gradients) ops::fill(compute, g.span(), gradient_type{});
+  }
+
+  /// Enqueues on `stream` the sum over ranks of one use's gradients; afterwards this rank holds the
+  /// sums of what it owns. Appends the requests to wait for.
+  template <class Comm, class Stream, class Requests>
+  void reduce(Comm& comm, Stream& stream, std::size_t use, Requests& requests,
+              std::source_location where = std::source_location::current()) const {
+    for (auto const& m : memory_) {
+      auto const all = m.gradients[use].span();
+      auto request =
+          stage_ == stage::none
+              ? comm.all_reduce(stream, all, reduction::sum, where)
+              : comm.reduce_scatter(stream, part(all, m.owned), std::span<gradient_type const>(all),
+                                    reduction::sum, where);
+      request.keep(m.gradients[use].owner());
+      requests.push_back(std::move(request));
+    }
+  }
+
+  /// After `reduce` of every use: joins the uses of a tied parameter. What it returns is reduced.
+  template <class Stream>
+  void join_uses(Stream& compute) const {
+    for (auto const& m : memory_)
+      for (std::size_t use = 1; use < m.gradients.size(); ++use)
+        ops::add(compute, part(m.gradients[0].span(), m.owned),
+                 std::span<gradient_type const>(part(m.gradients[use].span(), m.owned)));
+  }
+
+  /// The reduced gradients of the part of segment `s` whose norm this rank accounts for: its shard
+  /// in every stage, so that each element counts once and every stage sums in the same order.
+  [[nodiscard]] std::span<gradient_type const> norm_part(std::size_t s) const {
+    auto const all = memory_[s].gradients[0].span();
+    return part(all, shard_of(static_cast<index>(all.size()), rank_, ranks_));
+  }
+
+  /// Updates the owned range of every segment.
+  template <class Stream, class Optimizer>
+  void update(Stream& compute, Optimizer const& optimizer,
+              step_info<gradient_type> const& info) const {
+    for (auto const& m : memory_) {
+      std::vector<std::span<gradient_type>> states;
+      for (auto const& state : m.states) states.push_back(state.span());
+      optimizer.update(
+          compute,
+          update_ranges<T, summed_gradient>{part(m.values.span(), m.owned), m.master.span(), states,
+                                            summed_gradient{part(m.gradients[0].span(), m.owned)}},
+          info);
+    }
+  }
+
+  /// Enqueues on `stream` the gathering of what other ranks own; nothing when all is owned.
+  template <class Comm, class Stream, class Requests>
+  void gather(Comm& comm, Stream& stream, Requests& requests,
+              std::source_location where = std::source_location::current()) const {
+    if (stage_ == stage::none) return;
+    for (auto const& m : memory_) {
+      auto request = comm.all_gather(stream, m.values.span(),
+                                     std::span<T const>(part(m.values.span(), m.owned)), where);
+      request.keep(m.values.owner());
+      requests.push_back(std::move(request));
+    }
+  }
+
+ private:
+  template <class U>
+  static U* offset(U* data, index by) {
+    return data == nullptr ? nullptr : data + by;
+  }
+  template <class U>
+  static std::span<U> part(std::span<U> all, range r) {
+    return {offset(all.data(), r.begin), static_cast<std::size_t>(r.size())};
+  }
+
+  unit<T> unit_;
+  stage stage_;
+  index rank_;
+  index ranks_;
+  std::vector<memory> memory_;
+};
+
+}  // namespace parallel::zero
