@@ -173,7 +173,7 @@ template <class T>
     attention = root.find("attn_config");
   }
   parallel::require(attention->is_map(), source, ": attn_config: expected a mapping, found ",
-                    detail::quoted_list({describe(*attention)}));
+                    describe(*attention));
   config_node truth;
   truth.type = config_node::kind::scalar;
   truth.text = "true";
@@ -188,7 +188,7 @@ template <class T>
   kept.place = source;
   for (std::size_t i = 0; i < attention->keys.size(); ++i)
     if (attention->keys[i].name != "model_type" && attention->keys[i].name != "torch_dtype" &&
-        attention->keys[i].name != "transformers_version")
+        attention->keys[i].name != "dtype" && attention->keys[i].name != "transformers_version")
       kept.set(attention->keys[i], attention->items[i]);
   *attention = std::move(kept);
 
@@ -196,7 +196,8 @@ template <class T>
   config_reader reader(root, "", unused);
   hf_model result;
   result.model = read_model(reader);
-  if (!text_of("torch_dtype").empty()) result.dtype = text_of("torch_dtype");
+  for (std::string_view const key : {"torch_dtype", "dtype"})  // older and newer transformers
+    if (!text_of(key).empty()) result.dtype = text_of(key);
   parallel::require(
       result.dtype == "float32" || result.dtype == "bfloat16" || result.dtype == "float16", source,
       ": torch_dtype is '", printable(result.dtype), "'; expected float32, bfloat16 or float16");

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include <mpt/config/model.hpp>
 #include <mpt/config/reader.hpp>
 
 namespace mpt {
@@ -86,8 +87,8 @@ struct loader_defaults {
   data.check("shuffle_block_size", loader.shuffle_block_size.value_or(1) >= 1,
              "must be above 0, found ", loader.shuffle_block_size.value_or(1));
   loader.max_seq_len = data.get("max_seq_len", defaults.max_seq_len);
-  data.check("max_seq_len", loader.max_seq_len >= 2, "must be at least 2, found ",
-             loader.max_seq_len);
+  data.check("max_seq_len", loader.max_seq_len >= 2 && loader.max_seq_len <= largest_seq_len,
+             "must be from 2 to ", largest_seq_len, ", found ", loader.max_seq_len);
   loader.token_encoding_type =
       data.one_of("token_encoding_type", loader.token_encoding_type,
                   {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"});

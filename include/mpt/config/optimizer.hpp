@@ -41,10 +41,10 @@ struct optimizer_config {
     double* const fields[] = {&optimizer.beta1, &optimizer.beta2};
     for (std::size_t i = 0; i < 2; ++i) {
       config_node const& item = betas->items[i];
-      auto const beta = item.is_scalar() ? parse_number(item.text) : std::nullopt;
-      reader.check("betas", beta && *beta >= 0 && *beta < 1,
+      double const beta = item.is_scalar() ? parse_number(item.text).value_or(-1) : -1;
+      reader.check("betas", beta >= 0 && beta < 1,
                    "each must be a number from 0 to below 1, found ", describe(item));
-      *fields[i] = *beta;
+      *fields[i] = beta;
     }
   }
   optimizer.eps = reader.get("eps", optimizer.eps);

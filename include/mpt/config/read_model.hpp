@@ -36,6 +36,7 @@ namespace detail {
   attention_config attention;
   attention.attn_pdrop = reader.get("attn_pdrop", attention.attn_pdrop);
   attention.clip_qkv = reader.optional<double>("clip_qkv");
+  if (attention.clip_qkv == 0) attention.clip_qkv.reset();  // as LLM Foundry understands it
   attention.qk_ln = reader.get("qk_ln", attention.qk_ln);
   attention.softmax_scale = reader.optional<double>("softmax_scale");
   attention.alibi = reader.get("alibi", attention.alibi);
@@ -134,17 +135,6 @@ namespace detail {
   return init;
 }
 
-inline void read_ffn(config_reader& reader, model_config& model) {
-  reader.not_yet("ffn_type", "use mptmlp", {"mptmlp"});
-  model.ffn_hidden_size = reader.optional<std::int64_t>("ffn_hidden_size");
-  reader.not_yet("fc_type", "use torch", {"torch"});
-  auto activation = reader.section("ffn_act_fn");
-  activation.not_yet("name", "use gelu", {"gelu"});
-  activation.not_yet("approximate", "use the exact GELU (none)", {"none"});
-  activation.finish();
-  reader.finish();
-}
-
 /// `fc_type` is a name or a mapping with one.
 inline void read_fc_type(config_reader& reader) {
   config_node const* const node = reader.raw("fc_type");
@@ -156,6 +146,17 @@ inline void read_fc_type(config_reader& reader) {
   } else {
     reader.not_yet("fc_type", "use torch", {"torch"});
   }
+}
+
+inline void read_ffn(config_reader& reader, model_config& model) {
+  reader.not_yet("ffn_type", "use mptmlp", {"mptmlp"});
+  model.ffn_hidden_size = reader.optional<std::int64_t>("ffn_hidden_size");
+  read_fc_type(reader);
+  auto activation = reader.section("ffn_act_fn");
+  activation.not_yet("name", "use gelu", {"gelu"});
+  activation.not_yet("approximate", "use the exact GELU (none)", {"none"});
+  activation.finish();
+  reader.finish();
 }
 
 }  // namespace detail

@@ -77,7 +77,8 @@ inline void check_run_name(std::string const& name, std::string_view where) {
 
 [[nodiscard]] inline std::int64_t positive(config_reader& reader, std::string_view key,
                                            std::int64_t value) {
-  reader.check(key, value >= 1, "must be at least 1, found ", value);
+  constexpr std::int64_t most = std::int64_t{1} << 30;
+  reader.check(key, value >= 1 && value <= most, "must be from 1 to ", most, ", found ", value);
   return value;
 }
 
@@ -88,6 +89,8 @@ inline void check_run_name(std::string const& name, std::string_view where) {
   tokenizer.model_max_length = kwargs.optional<std::int64_t>("model_max_length");
   for (std::string_view const key : {"use_fast", "trust_remote_code", "padding_side"})
     kwargs.without_effect(key, "one tokenizer, from tokenizer.json");
+  for (std::string_view const key : {"add_bos_token", "add_eos_token"})
+    kwargs.not_yet(key, "prepare has --bos_text and --eos_text", {"false"});
   kwargs.finish();
   reader.finish();
   return tokenizer;
@@ -243,7 +246,13 @@ inline void read_the_rest(config_reader& reader) {
 
   bool const in_epochs = config.max_duration.unit == time_unit::epoch ||
                          config.scheduler.t_max.unit == time_unit::epoch;
-  if (!in_epochs) check_schedule(config.scheduler, clock_of(config));
+  if (!in_epochs) {
+    try {
+      check_schedule(config.scheduler, clock_of(config));
+    } catch (parallel::error const& problem) {
+      parallel::fail(reader.place_of("scheduler"), ": ", problem.what());
+    }
+  }
   return config;
 }
 

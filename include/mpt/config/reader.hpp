@@ -52,7 +52,7 @@ class config_reader {
   /// Reads `node`, a mapping or null, whose full name is `path` ("" for the whole document). Node
   /// and report must outlive the reader.
   config_reader(config_node const& node, std::string path, config_report& report)
-      : node_(&node), path_(std::move(path)), report_(&report) {
+      : node_(&node), place_(node.place), path_(std::move(path)), report_(&report) {
     parallel::require(node.is_map() || node.is_null(), node.place, ": ",
                       path_.empty() ? "the document" : path_, ": expected a mapping, found ",
                       describe(node));
@@ -90,7 +90,9 @@ class config_reader {
   /// The mapping under a key; an empty one when absent or blank. Finish it, too.
   [[nodiscard]] config_reader section(std::string_view key) {
     note(key, key_role::effective);
-    return {has(key) ? *find(key) : nothing_, full_name(key), *report_};
+    config_reader result(has(key) ? *find(key) : nothing_, full_name(key), *report_);
+    if (!has(key)) result.place_ = place_of(key);
+    return result;
   }
 
   /// The value as it is, or null; for keys of several forms.
@@ -143,7 +145,7 @@ class config_reader {
   /// Where the key's value was written, or the mapping when it was not.
   [[nodiscard]] std::string const& place_of(std::string_view key) const {
     config_node const* const value = find(key);
-    return value != nullptr ? value->place : node_->place;
+    return value != nullptr ? value->place : place_;
   }
   [[nodiscard]] std::string full_name(std::string_view key) const {
     return path_.empty() ? std::string(key) : parallel::concat(path_, ".", key);
@@ -167,10 +169,16 @@ class config_reader {
   [[nodiscard]] config_node const* find(std::string_view key) const { return node_->find(key); }
 
   void note(std::string_view key, key_role role) {
-    for (std::string const& name : asked_)
-      if (name == key) return;
+    auto name = full_name(key);
+    for (std::string const& asked : asked_) {
+      if (asked != key) continue;
+      if (role == key_role::effective)
+        for (known_key& known : report_->known)
+          if (known.name == name) known.role = role;
+      return;
+    }
     asked_.emplace_back(key);
-    report_->known.push_back({full_name(key), role});
+    report_->known.push_back({std::move(name), role});
   }
 
   /// Equal as text, as numbers or as booleans.
@@ -216,6 +224,7 @@ class config_reader {
   static inline config_node const nothing_{};
 
   config_node const* node_;
+  std::string place_;  ///< where missing keys would stand
   std::string path_;
   config_report* report_;
   std::vector<std::string> asked_;

@@ -38,7 +38,8 @@ namespace detail {
   char const* begin = digits->data();
   char const* const end = begin + digits->size();
   if (*begin == '+') ++begin;
-  if (begin == end || *begin == '+') return std::nullopt;
+  if (begin == end || (begin != digits->data() && (*begin == '+' || *begin == '-')))
+    return std::nullopt;
   char const first = *begin == '-' && begin + 1 != end ? begin[1] : *begin;
   if (first != '.' && (first < '0' || first > '9')) return std::nullopt;  // inf, nan, words
   double value = 0;
@@ -54,7 +55,8 @@ namespace detail {
   char const* begin = digits->data();
   char const* const end = begin + digits->size();
   if (*begin == '+') ++begin;
-  if (begin == end || *begin == '+') return std::nullopt;
+  if (begin == end || (begin != digits->data() && (*begin == '+' || *begin == '-')))
+    return std::nullopt;
   std::int64_t value = 0;
   auto const [stop, code] = std::from_chars(begin, end, value);
   if (code == std::errc{} && stop == end) return value;

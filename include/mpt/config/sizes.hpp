@@ -38,8 +38,13 @@ inline constexpr std::array<model_size, 9> model_sizes{{{"125m", 768, 12, 12},
   std::string_view const short_name = name.starts_with("mpt-") ? name.substr(4) : name;
   std::string known;
   for (model_size const& size : model_sizes) {
-    if (size.name == short_name)
-      return {.d_model = size.d_model, .n_heads = size.n_heads, .n_layers = size.n_layers};
+    if (size.name == short_name) {
+      model_config model;
+      model.d_model = size.d_model;
+      model.n_heads = size.n_heads;
+      model.n_layers = size.n_layers;
+      return model;
+    }
     known.append(known.empty() ? "" : ", ").append(size.name);
   }
   parallel::fail("'", name, "' is not the name of a model size; there are ", known);

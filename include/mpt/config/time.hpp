@@ -116,7 +116,10 @@ namespace detail {
 /// The number of finished batches after which the time is reached.
 [[nodiscard]] inline std::int64_t batches_to_reach(time_value const& time,
                                                    training_clock const& clock) {
-  return static_cast<std::int64_t>(std::ceil(in_batches(time, clock)));
+  double const batches = std::ceil(in_batches(time, clock));
+  parallel::require(batches < 9007199254740992.0, "the time ", to_string(time),
+                    " is more than 2^53 batches");
+  return static_cast<std::int64_t>(batches);
 }
 
 /// The number of batches of the whole training.

@@ -62,8 +62,7 @@ class byte_stream {
     for (;;) {
       if (window_begin_ == window_end_) refill();
       bool const input_left = window_begin_ != window_end_;
-      auto const got =
-          kind_ == compression::gzip ? inflate(out, count) : decompress(out, count);
+      auto const got = kind_ == compression::gzip ? inflate(out, count) : decompress(out, count);
       if (got > 0) return got;
       if (!input_left) {
         parallel::require(between_frames_ && read_ > 0, file_.name(), ": the ",

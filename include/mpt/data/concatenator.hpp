@@ -1,9 +1,9 @@
 // LLM Foundry's concatenation rule: documents end to end, cut into samples of N ids.
 //
 // For every document, buffer += bos ids + ids + eos ids; while the buffer holds N ids, the first N
-// are a sample. The tail is dropped. With `wrap::no` what a document leaves is thrown away, so that
-// every sample starts at a document. Every sample knows where it starts (document and offset), which
-// is all a restart needs. Cost: O(ids); at most N - 1 ids wait.
+// are a sample. The tail is dropped. With `wrap::no` what is left of a document after it filled a
+// sample is thrown away, so that every sample starts with a document. Every sample knows where it
+// starts (document and offset), which is all a restart needs. Cost: O(ids); at most N - 1 ids wait.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace mpt::data {
 
-/// Whether the end of one document and the start of the next may share a sample.
+/// Whether a document that fills a sample goes on in the next one.
 enum class wrap { yes, no };
 
 /// A place in the stream of ids: `offset` ids into bos + ids + eos of document number `document`.
@@ -52,9 +52,8 @@ class concatenator {
                       document, ", which has ", total,
                       ": its text or the tokenizer changed; start over in an empty folder");
     std::uint64_t at = 0;  // ids of this document that have been looked at
-    for (std::span<std::int32_t const> part :
-         {std::span<std::int32_t const>(options_.bos), ids,
-          std::span<std::int32_t const>(options_.eos)}) {
+    for (std::span<std::int32_t const> part : {std::span<std::int32_t const>(options_.bos), ids,
+                                               std::span<std::int32_t const>(options_.eos)}) {
       auto const dropped = std::min<std::uint64_t>(part.size(), earlier - std::min(earlier, at));
       at += dropped;
       part = part.subspan(static_cast<std::size_t>(dropped));
@@ -68,10 +67,10 @@ class concatenator {
         if (buffer_.size() == options_.sample_ids) {
           emit(std::span<std::int32_t const>(buffer_), start_);
           buffer_.clear();
+          if (options_.wrapping == wrap::no) return total;
         }
       }
     }
-    if (options_.wrapping == wrap::no) buffer_.clear();
     return total;
   }
 

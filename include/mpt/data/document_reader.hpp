@@ -1,9 +1,9 @@
 // Documents out of text files: one a line of JSON lines, or pieces of plain text.
 //
-// By name, after a compression ending is taken off (.gz, .zst, .zstd): .json, .jsonl and .ndjson are
-// JSON lines (C4's layout); no ending at all after it ("00.zst") goes by the first byte, '{' means
-// JSON lines; everything else is plain text. Lines end at '\n' only: JSON strings may hold U+0085 or
-// U+2028, which other line splitters take for ends. Blank lines are skipped.
+// By name, after a compression ending is taken off (.gz, .zst, .zstd): .json, .jsonl and .ndjson
+// are JSON lines (C4's layout); no ending at all after it ("00.zst") goes by the first byte, '{'
+// means JSON lines; everything else is plain text. Lines end at '\n' only: JSON strings may hold
+// U+0085 or U+2028, which other line splitters take for ends. Blank lines are skipped.
 //
 // Plain text has no documents, so it is cut where a blank line follows at least
 // `plain_text_bytes` (default 16 KiB); text without blank lines is cut after four times that, at a
@@ -74,8 +74,8 @@ class text_row {
   }
 
   std::string text;
-  bool found = false;       // the last "text" was a string
-  std::string found_type;   // of the last "text"
+  bool found = false;      // the last "text" was a string
+  std::string found_type;  // of the last "text"
   std::string error;
 
   [[nodiscard]] std::string const& keys() const { return keys_; }
@@ -136,11 +136,10 @@ class document_reader {
     if (ending == ".json" || ending == ".jsonl" || ending == ".ndjson") {
       format_ = text_format::json_lines;
     } else if (ending.empty() && compression_of(path.native()) != compression::none) {
-      refill();
+      (void)refill();
       std::string_view const start(buffer_.data(), end_);
       auto const first = start.find_first_not_of(" \t\r\n");
-      if (first != std::string_view::npos && start[first] == '{')
-        format_ = text_format::json_lines;
+      if (first != std::string_view::npos && start[first] == '{') format_ = text_format::json_lines;
     }
   }
 
@@ -151,8 +150,8 @@ class document_reader {
   /// Bytes of the (compressed) file read so far, for progress.
   [[nodiscard]] std::uint64_t consumed() const { return stream_.consumed(); }
 
-  /// Puts the next document into `out`: a JSON row yet to be parsed by `text_of_row`, or plain text.
-  /// Returns false at the end of the file.
+  /// Puts the next document into `out`: a JSON row yet to be parsed by `text_of_row`, or plain
+  /// text. Returns false at the end of the file.
   [[nodiscard]] bool next(std::string& out) {
     return format_ == text_format::json_lines ? next_row(out) : next_piece(out);
   }
@@ -219,7 +218,8 @@ class document_reader {
       ++at;
     } else {
       at = out.size();
-      for (int i = 0; i < 3 && (static_cast<unsigned char>(out[at - 1]) & 0xC0U) == 0x80U; ++i) --at;
+      for (int i = 0; i < 3 && (static_cast<unsigned char>(out[at - 1]) & 0xC0U) == 0x80U; ++i)
+        --at;
       // out[at - 1] now leads a character that may be cut short: it goes to the next piece
       if (static_cast<unsigned char>(out[at - 1]) >= 0xC0U) --at;
       if (at == 0) at = out.size();

@@ -84,12 +84,13 @@ class input_file {
   /// Bytes when the file was opened.
   [[nodiscard]] std::uint64_t size() const { return size_; }
 
-  /// Reads up to `count` bytes at `offset`; fewer only at the end of the file. Returns their number.
+  /// Reads up to `count` bytes at `offset`; fewer only at the end of the file. Returns their
+  /// number.
   std::size_t read_some(std::uint64_t offset, char* out, std::size_t count) const {
     std::size_t done = 0;
     while (done < count) {
-      auto const got = ::pread(handle_.get(), out + done, count - done,
-                               static_cast<::off_t>(offset + done));
+      auto const got =
+          ::pread(handle_.get(), out + done, count - done, static_cast<::off_t>(offset + done));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0)
         parallel::fail(name(), ": cannot read at byte ", offset + done, ": ",

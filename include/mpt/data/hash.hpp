@@ -27,7 +27,8 @@ template <class Word>
   return out;
 }
 
-/// The message padded as FIPS 180-4 section 5.1.1 says, cut into 64-byte blocks of big-endian words.
+/// The message padded as FIPS 180-4 section 5.1.1 says, cut into 64-byte blocks of big-endian
+/// words.
 template <class Block>
 void for_each_sha_block(std::string_view message, Block const& block) {
   auto const bytes = message.size();

@@ -65,7 +65,8 @@ inline constexpr std::array<named_mds_type, 11> mds_types{{{"uint8", mds_type::u
   auto const mantissa = static_cast<std::uint32_t>(bits) & 1023U;
   auto const sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000U | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
   auto const tiny = static_cast<float>(mantissa) * 0x1p-24F;
   return sign == 0 ? tiny : -tiny;
 }
@@ -233,9 +234,9 @@ inline mds_encoding mds_encoding::parse(std::string_view name) {
       out.fixed_bytes = *volume * size_of(*out.type);
     }
   } else {
-    constexpr std::array<std::string_view, 9> opaque{
-        "pil", "jpeg", "jpeg_array", "jpegarray", "png", "list[pil]", "list[jpeg]", "list[png]",
-        "pkl"};
+    constexpr std::array<std::string_view, 9> opaque{"pil",        "jpeg",      "jpeg_array",
+                                                     "jpegarray",  "png",       "list[pil]",
+                                                     "list[jpeg]", "list[png]", "pkl"};
     bool known = false;
     for (auto const candidate : opaque) known = known || candidate == name;
     parallel::require(known, "unknown MDS encoding '", name,
@@ -297,7 +298,10 @@ void mds_encoding::encode_array(std::string& out, std::span<Number const> values
   if (shape.empty()) {
     std::uint64_t largest = 0;
     for (auto const extent : dims) largest = std::max(largest, extent);
-    unsigned const code = largest < 0x100U ? 0 : largest < 0x10000U ? 1 : largest >> 32 == 0 ? 2 : 3;
+    unsigned const code = largest < 0x100U     ? 0
+                          : largest < 0x10000U ? 1
+                          : largest >> 32 == 0 ? 2
+                                               : 3;
     detail::store(out, static_cast<std::uint8_t>(dims.size() << 2 | code));
     for (auto const extent : dims) {
       char raw[8];

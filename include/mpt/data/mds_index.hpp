@@ -33,10 +33,10 @@ struct mds_column {
 
 /// What a shard's own header repeats; equal for all shards one writer makes.
 struct mds_layout {
-  std::vector<std::string> names;        ///< of columns, sorted by the writer
-  std::vector<mds_encoding> encodings;   ///< per column
-  std::string compression;               ///< "" for none, "zstd", "zstd:7", ...
-  std::vector<std::string> hashes;       ///< algorithms, sorted
+  std::vector<std::string> names;       ///< of columns, sorted by the writer
+  std::vector<mds_encoding> encodings;  ///< per column
+  std::string compression;              ///< "" for none, "zstd", "zstd:7", ...
+  std::vector<std::string> hashes;      ///< algorithms, sorted
   std::optional<std::uint64_t> size_limit = std::uint64_t{1} << 26;
 
   /// Position of column `name`; throws with the names there are.
@@ -89,7 +89,7 @@ inline nlohmann::json mds_layout::to_json() const {
   }
   return {{"version", 2},
           {"format", "mds"},
-          {"compression", compression.empty() ? nlohmann::json(nullptr) : compression},
+          {"compression", compression.empty() ? nlohmann::json(nullptr) : nlohmann::json(compression)},
           {"hashes", hashes},
           {"size_limit", size_limit ? nlohmann::json(*size_limit) : nullptr},
           {"column_names", names},
@@ -204,8 +204,7 @@ inline mds_shard mds_shard::from_json(nlohmann::json const& object, std::string_
   parallel::require(list.is_array(), where, ": \"shards\" is not a list");
   std::vector<mds_shard> out;
   for (auto const& object : list)
-    out.push_back(
-        mds_shard::from_json(object, parallel::concat(where, ": shard ", out.size())));
+    out.push_back(mds_shard::from_json(object, parallel::concat(where, ": shard ", out.size())));
   return out;
 }
 

@@ -2,8 +2,9 @@
 //
 // Opening reads index.json only. Shards are opened when first touched and kept, least recently used
 // out first, within a budget of bytes (decompressed shards are what fills it). Nothing is written,
-// and no shared memory is named: ranks of one process may share one reader (it is thread-safe), ranks
-// of several processes each have theirs. Two threads that miss the same shard decompress it once.
+// and no shared memory is named: ranks of one process may share one reader (it is thread-safe),
+// ranks of several processes each have theirs. Two threads that miss the same shard decompress it
+// once.
 #pragma once
 
 #include <algorithm>
@@ -24,9 +25,9 @@
 namespace mpt::data {
 
 struct mds_reader_options {
-  std::string split;                                  ///< sub-folder; empty: the folder itself
-  std::uint64_t cache_bytes = std::uint64_t{1} << 30; ///< of open shards; one is always kept
-  std::size_t cache_shards = 64;                      ///< open at once (each raw one holds a file)
+  std::string split;                                   ///< sub-folder; empty: the folder itself
+  std::uint64_t cache_bytes = std::uint64_t{1} << 30;  ///< of open shards; one is always kept
+  std::size_t cache_shards = 64;                       ///< open at once (each raw one holds a file)
   hash_check hashes = hash_check::whole_reads;
 };
 
@@ -69,15 +70,16 @@ class mds_reader {
   /// Sample `at`, counted through all shards in the order of the index. Valid while this lives.
   [[nodiscard]] mds_sample sample(std::uint64_t at) const {
     parallel::require(at < size(), folder_.native(), ": sample ", at, " of ", size());
-    auto const shard = static_cast<std::size_t>(
-        std::upper_bound(ends_.begin(), ends_.end(), at) - ends_.begin());
+    auto const shard =
+        static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), at) - ends_.begin());
     return open(shard)->sample(at - (ends_[shard] - shards_[shard].samples));
   }
 
-  /// Changes the budget of the cache.
-  void set_cache_bytes(std::uint64_t bytes) const {
+  /// Raises the budget of the cache to at least `bytes` and `shards`.
+  void grow_cache(std::uint64_t bytes, std::size_t shards) const {
     std::scoped_lock const lock(mutex_);
-    options_.cache_bytes = bytes;
+    options_.cache_bytes = std::max(options_.cache_bytes, bytes);
+    options_.cache_shards = std::max(options_.cache_shards, shards);
   }
 
   /// Reads everything once: sizes, headers, every sample's columns and all known checksums.
@@ -89,9 +91,8 @@ class mds_reader {
       ++out.shards;
       out.samples += file.size();
       for (auto const& [algorithm, digest] : shard.raw.hashes)
-        if (!is_known_hash(algorithm) &&
-            std::find(out.unverified.begin(), out.unverified.end(), algorithm) ==
-                out.unverified.end())
+        if (!is_known_hash(algorithm) && std::find(out.unverified.begin(), out.unverified.end(),
+                                                   algorithm) == out.unverified.end())
           out.unverified.push_back(algorithm);
     }
     return out;

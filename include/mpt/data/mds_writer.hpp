@@ -69,8 +69,8 @@ namespace detail {
             [](mds_column const& a, mds_column const& b) { return a.name < b.name; });
   mds_layout out;
   for (auto const& column : columns) {
-    parallel::require(out.names.empty() || out.names.back() != column.name, "column '",
-                      column.name, "' is given twice");
+    parallel::require(out.names.empty() || out.names.back() != column.name, "column '", column.name,
+                      "' is given twice");
     out.names.push_back(column.name);
     out.encodings.push_back(mds_encoding::parse(column.encoding));
   }
@@ -121,8 +121,8 @@ class mds_writer {
                         " were given");
       bytes += size + (fixed ? 0 : 4);
     }
-    bool const full = layout_.size_limit && !offsets_.empty() &&
-                      *layout_.size_limit < shard_bytes() + bytes + 4;
+    bool const full =
+        layout_.size_limit && !offsets_.empty() && *layout_.size_limit < shard_bytes() + bytes + 4;
     if (full) flush();
     parallel::require((shard_bytes() + bytes + 4) >> 32 == 0, folder_.native(),
                       ": a shard would have 4 GiB or more; set a size_limit");
@@ -163,7 +163,8 @@ class mds_writer {
     std::string raw;
     raw.reserve(shard_bytes());
     detail::store(raw, static_cast<std::uint32_t>(offsets_.size()));
-    for (auto const offset : offsets_) detail::store(raw, static_cast<std::uint32_t>(first + offset));
+    for (auto const offset : offsets_)
+      detail::store(raw, static_cast<std::uint32_t>(first + offset));
     detail::store(raw, static_cast<std::uint32_t>(first + samples_.size()));
     raw += header_;
     raw += samples_;

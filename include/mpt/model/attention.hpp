@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include <mpt/vocabulary.hpp>
 #include <parallel/layer/layer_norm.hpp>
 #include <parallel/layer/linear.hpp>
 #include <parallel/ops/attention.hpp>
@@ -15,7 +16,8 @@
 
 namespace mpt {
 
-using namespace parallel;  // the model is written in the library's vocabulary
+using parallel::layer_norm;
+using parallel::linear;
 
 /// Packed Q | K | V rows of the tokens so far, of one block and one sequence (generation).
 template <class T>

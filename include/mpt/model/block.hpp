@@ -8,6 +8,11 @@
 
 namespace mpt {
 
+using parallel::dropout;
+using parallel::gelu;
+using parallel::residual;
+using parallel::sequential;
+
 template <class T>
 using attention_branch = residual<dropout<sequential<layer_norm<T>, attention<T>>>>;
 

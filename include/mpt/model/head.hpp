@@ -7,12 +7,15 @@
 
 #include <algorithm>
 
+#include <mpt/vocabulary.hpp>
 #include <parallel/layer/layer_norm.hpp>
 #include <parallel/ops/cross_entropy.hpp>
 #include <parallel/ops/reduce.hpp>
 #include <parallel/train/model.hpp>
 
 namespace mpt {
+
+using parallel::layer_norm;
 
 /// Token ids and, for each, the id that follows (-100: no loss), row by row.
 struct microbatch {

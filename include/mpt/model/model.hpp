@@ -16,6 +16,10 @@
 
 namespace mpt {
 
+using parallel::constant_init;
+using parallel::embedding;
+using parallel::initializer;
+
 template <class T>
 class model {
  public:

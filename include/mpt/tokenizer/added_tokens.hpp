@@ -44,8 +44,8 @@ class added_token_matcher {
   /// Whether there is nothing to find.
   [[nodiscard]] bool empty() const { return nodes_.size() == 1; }
 
-  /// Calls `piece(std::string_view)` for text between tokens (never empty) and `token(id)` for every
-  /// token found, in order.
+  /// Calls `piece(std::string_view)` for text between tokens (never empty) and `token(id)` for
+  /// every token found, in order.
   template <class Piece, class Token>
   void split(std::string_view text, Piece&& piece, Token&& token) const {
     std::size_t done = 0;

@@ -1,11 +1,11 @@
 // Byte-pair encoding: the merges, and their application to one word.
 //
-// A merge says that the pair of tokens (left, right) becomes one token; its rank is its line number.
-// A word begins as its bytes' tokens; again and again the pair of lowest rank (the leftmost of equal
-// ones) is merged, until no pair is left. Words of a few letters are merged by scanning for the
-// minimum (n^2 steps, all in cache); long ones by a heap (n log n), so a text without spaces is no trap.
-// Memory: 16 bytes a merge in an open-addressing table at most half full.
-// Paper: Sennrich, Haddow, Birch, "Neural Machine Translation of Rare Words with Subword Units" (2016).
+// A merge says that the pair of tokens (left, right) becomes one token; its rank is its line
+// number. A word begins as its bytes' tokens; again and again the pair of lowest rank (the leftmost
+// of equal ones) is merged, until no pair is left. Words of a few letters are merged by scanning
+// for the minimum (n^2 steps, all in cache); long ones by a heap (n log n), so a text without
+// spaces is no trap. Memory: 16 bytes a merge in an open-addressing table at most half full. Paper:
+// Sennrich, Haddow, Birch, "Neural Machine Translation of Rare Words with Subword Units" (2016).
 #pragma once
 
 #include <algorithm>
@@ -56,7 +56,8 @@ class merge_table {
   };
 
   [[nodiscard]] static std::uint64_t key(std::int32_t left, std::int32_t right) {
-    return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
+    return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 |
+           static_cast<std::uint32_t>(right);
   }
   [[nodiscard]] std::size_t place(std::uint64_t key) const {
     std::uint64_t const mixed = (key ^ (key >> 29)) * 0x9E3779B97F4A7C15U;

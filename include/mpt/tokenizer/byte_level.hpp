@@ -1,9 +1,9 @@
 // How byte-level BPE spells bytes: each of the 256 bytes as one printable character.
 //
 // Printable Latin-1 bytes stand for themselves; the 68 others (controls, space, 0x7F-0xA0, 0xAD)
-// become U+0100, U+0101, ... in order, so a space is U+0120. Vocabulary files are spelt so. A token that
-// holds any other character is no byte-level token; the reference decoder then emits its characters
-// as they are, and so do we.
+// become U+0100, U+0101, ... in order, so a space is U+0120. Vocabulary files are spelt so. A token
+// that holds any other character is no byte-level token; the reference decoder then emits its
+// characters as they are, and so do we.
 #pragma once
 
 #include <mpt/tokenizer/utf8.hpp>
@@ -47,6 +47,18 @@ inline constexpr std::array<std::int16_t, 324> reading = make_reading();
   std::string out;
   for (char const byte : bytes) utf8::append(out, spelling[static_cast<unsigned char>(byte)]);
   return out;
+}
+
+/// One byte in its printable spelling.
+[[nodiscard]] inline std::string spell(unsigned char byte) {
+  std::string out;
+  utf8::append(out, spelling[byte]);
+  return out;
+}
+
+/// Whether a byte occurs in any UTF-8 text.
+[[nodiscard]] constexpr bool occurs_in_utf8(std::size_t byte) {
+  return byte < 0xC0 || (byte >= 0xC2 && byte <= 0xF4);
 }
 
 /// The bytes a token stands for; a token with a character that spells no byte stands for itself.

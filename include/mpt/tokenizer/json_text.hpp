@@ -1,8 +1,8 @@
 // Reading and writing the small text files of a tokenizer, trusting none.
 //
 // A file is read whole, up to a limit. JSON is parsed by nlohmann-json, with a limit on depth, and
-// with repeated keys refused (the parser would keep the last one and say nothing). Files are written
-// beside their place and renamed, so a reader, or a run that dies, never sees half of one.
+// with repeated keys refused (the parser would keep the last one and say nothing). Files are
+// written beside their place and renamed, so a reader, or a run that dies, never sees half of one.
 // Cost: one copy of the file.
 #pragma once
 
@@ -57,7 +57,8 @@ inline void write_text_file(std::filesystem::path const& path, std::string_view 
     file.close();
     if (file.fail()) {
       std::filesystem::remove(beside, ignored);
-      parallel::fail(path.string(), ": cannot be written; is the folder there, writable, not full?");
+      parallel::fail(path.string(),
+                     ": cannot be written; is the folder there, writable, not full?");
     }
   }
   std::error_code failure;

@@ -5,7 +5,8 @@
 // rest is copied. The reference implementation's tables are those of Unicode 9: to it, combining
 // marks that came later are ordinary characters, which neither move nor compose. They are listed
 // here and passed over in the same way, so that ids are equal for every text.
-// Cost: one pass. A stretch of k combining marks in a row costs up to k^2 (utf8proc sorts by insertion).
+// Cost: one pass. A stretch of k combining marks in a row costs up to k^2 (utf8proc sorts by
+// insertion).
 #pragma once
 
 #include <utf8proc.h>
@@ -38,8 +39,8 @@ template <std::size_t Count>
   return range != std::end(ranges) && range->first <= c;
 }
 
-/// Characters that are in NFC, of combining class 0, and never combine with one before them. Not all
-/// such characters: the common ones in few ranges.
+/// Characters that are in NFC, of combining class 0, and never combine with one before them. Not
+/// all such characters: the common ones in few ranges.
 inline constexpr code_point_range stable_characters[] = {
     {0x0000, 0x02FF},   // Latin, IPA
     {0x0388, 0x0482},   // Greek, Cyrillic
@@ -57,29 +58,31 @@ inline constexpr code_point_range stable_characters[] = {
     {0x1F000, 0x1FAFF}  // emoji
 };
 
-/// Combining or composing characters that came after Unicode 9.
-inline constexpr code_point_range newer_marks[] = {
+/// Characters that neither move nor compose: combining or composing ones that came after Unicode 9,
+/// and U+11A7, which utf8proc 2.8 takes for a trailing Hangul consonant and swallows.
+inline constexpr code_point_range inert_characters[] = {
     {0x07FD, 0x07FD},   {0x0897, 0x089F},   {0x08CA, 0x08D3},   {0x09FE, 0x09FE},
-    {0x0C3C, 0x0C3C},   {0x0D3B, 0x0D3C},   {0x0EBA, 0x0EBA},   {0x1715, 0x1715},
-    {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},   {0xA82C, 0xA82C},   {0x105C0, 0x105F3},
-    {0x10D24, 0x10D27}, {0x10D69, 0x10D6D}, {0x10EAB, 0x10EAC}, {0x10EFC, 0x10EFF},
-    {0x10F46, 0x10F50}, {0x10F82, 0x10F85}, {0x11070, 0x11070}, {0x1133B, 0x1133B},
-    {0x11380, 0x113E2}, {0x1145E, 0x1145E}, {0x11839, 0x1183A}, {0x11930, 0x11946},
-    {0x119E0, 0x119E0}, {0x11A34, 0x11A34}, {0x11A47, 0x11A47}, {0x11A99, 0x11A99},
-    {0x11D42, 0x11D45}, {0x11D97, 0x11D97}, {0x11F41, 0x11F42}, {0x16100, 0x16139},
-    {0x16D40, 0x16D79}, {0x16FF0, 0x16FF1}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136},
-    {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF}, {0x1E5EE, 0x1E5EF}};
+    {0x0C3C, 0x0C3C},   {0x0D3B, 0x0D3C},   {0x0EBA, 0x0EBA},   {0x11A7, 0x11A7},
+    {0x1715, 0x1715},   {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},   {0xA82C, 0xA82C},
+    {0x105C0, 0x105F3}, {0x10D24, 0x10D27}, {0x10D69, 0x10D6D}, {0x10EAB, 0x10EAC},
+    {0x10EFC, 0x10EFF}, {0x10F46, 0x10F50}, {0x10F82, 0x10F85}, {0x11070, 0x11070},
+    {0x1133B, 0x1133B}, {0x11380, 0x113E2}, {0x1145E, 0x1145E}, {0x11839, 0x1183A},
+    {0x11930, 0x11946}, {0x119E0, 0x119E0}, {0x11A34, 0x11A34}, {0x11A47, 0x11A47},
+    {0x11A99, 0x11A99}, {0x11D42, 0x11D45}, {0x11D97, 0x11D97}, {0x11F41, 0x11F42},
+    {0x16100, 0x16139}, {0x16D40, 0x16D79}, {0x16FF0, 0x16FF1}, {0x1E08F, 0x1E08F},
+    {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF},
+    {0x1E5EE, 0x1E5EF}};
 
 inline void append_nfc(std::string& out, std::string_view stretch) {
   if (stretch.empty()) return;
   utf8proc_uint8_t* result = nullptr;
-  auto const length = utf8proc_map(
-      reinterpret_cast<utf8proc_uint8_t const*>(stretch.data()),
-      static_cast<utf8proc_ssize_t>(stretch.size()), &result,
-      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  auto const length =
+      utf8proc_map(reinterpret_cast<utf8proc_uint8_t const*>(stretch.data()),
+                   static_cast<utf8proc_ssize_t>(stretch.size()), &result,
+                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
   std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> const owner(result, &std::free);
-  parallel::require(length >= 0, "normalising text to NFC failed: ",
-                    length < 0 ? utf8proc_errmsg(length) : "");
+  parallel::require(length >= 0,
+                    "normalising text to NFC failed: ", length < 0 ? utf8proc_errmsg(length) : "");
   out.append(reinterpret_cast<char const*>(result), static_cast<std::size_t>(length));
 }
 
@@ -118,7 +121,7 @@ inline void append_nfc(std::string& out, std::string_view stretch) {
     if (detail::contains(detail::stable_characters, next.code_point)) {
       flush(place);
       stretch = place;
-    } else if (detail::contains(detail::newer_marks, next.code_point)) {
+    } else if (detail::contains(detail::inert_characters, next.code_point)) {
       flush(place);
       stretch = place + next.bytes;  // nothing composes with it
     } else {

@@ -4,10 +4,11 @@
 //
 // The alternatives are tried in this order at every place, each greedy. Because the four classes
 // cover all characters, the next word follows from the class of the character here (or behind one
-// leading space), and only white space needs a look ahead: a run of it that is followed by something
-// leaves its last character for the next word (`\s+(?!\S)`), unless it is that one character.
-// Words are views into the text, in order, without gaps. Cost: each character is classed once or
-// twice. Paper: Radford et al., "Language Models are Unsupervised Multitask Learners" (2019).
+// leading space), and only white space needs a look ahead: a run of it that is followed by
+// something leaves its last character for the next word (`\s+(?!\S)`), unless it is that one
+// character. Words are views into the text, in order, without gaps. Cost: each character is classed
+// once or twice. Paper: Radford et al., "Language Models are Unsupervised Multitask Learners"
+// (2019).
 #pragma once
 
 #include <mpt/tokenizer/character_class.hpp>

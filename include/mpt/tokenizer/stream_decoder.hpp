@@ -1,8 +1,8 @@
 // Decoding ids one at a time, for text that appears while it is generated.
 //
-// A token may end in the middle of a UTF-8 character; such bytes wait for the next token. What comes
-// out is always whole characters, and all of it together, with `finish`, equals decoding all ids at
-// once. At most 3 bytes wait.
+// A token may end in the middle of a UTF-8 character; such bytes wait for the next token. What
+// comes out is always whole characters, and all of it together, with `finish`, equals decoding all
+// ids at once. At most 3 bytes wait.
 #pragma once
 
 #include <cstddef>

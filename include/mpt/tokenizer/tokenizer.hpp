@@ -3,10 +3,10 @@
 // Ids are equal, one for one, to those of Hugging Face's tokenizers with add_special_tokens=False:
 // added tokens that are found in the raw text; between them, per piece: NFC (if the file says so),
 // added tokens that are found in normalised text, a prefix space (if asked), GPT-2's words, merges.
-// Nothing is put around the text. Text that is not UTF-8 is read with U+FFFD in place of wrong bytes.
-// A tokenizer does not change after it is made: any number of threads may encode and decode with
-// one, each with its own `word_cache`. Decoding gives bytes; U+FFFD stands for what is no UTF-8.
-// Cost: load some tens of milliseconds; encode see docs of word_cache and bpe.
+// Nothing is put around the text. Text that is not UTF-8 is read with U+FFFD in place of wrong
+// bytes. A tokenizer does not change after it is made: any number of threads may encode and decode
+// with one, each with its own `word_cache`. Decoding gives bytes; U+FFFD stands for what is no
+// UTF-8. Cost: load some tens of milliseconds; encode see docs of word_cache and bpe.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,8 @@ enum class special_tokens : std::uint8_t { keep, skip };
 class tokenizer {
  public:
   /// Loads a tokenizer.json, or the one in a folder, with the tokenizer_config.json beside it if
-  /// there is one. Errors: not there (names like "owner/name" are not downloaded), or not supported.
+  /// there is one. Errors: not there (names like "owner/name" are not downloaded), or not
+  /// supported.
   [[nodiscard]] static tokenizer load(std::filesystem::path const& file_or_folder) {
     return tokenizer(read_tokenizer_files(file_or_folder));
   }
@@ -44,9 +45,8 @@ class tokenizer {
   explicit tokenizer(tokenizer_files files)
       : files_(std::move(files)), parts_(read_tokenizer_json(files_.json, files_.name())) {
     for (std::size_t byte = 0; byte < 256; ++byte) {
-      std::string spelling;
-      utf8::append(spelling, byte_level::spelling[byte]);
-      bytes_[byte] = *parts_.tokens.id_of(spelling);
+      auto const spelling = byte_level::spell(static_cast<unsigned char>(byte));
+      bytes_[byte] = id_of(spelling).value_or(-1);  // -1 only for bytes that UTF-8 never has
     }
     // Where two tokens have one normalised spelling, special ones count first, as in the reference.
     for (bool const special : {true, false})
@@ -144,7 +144,8 @@ class tokenizer {
   static constexpr std::size_t longest_text = std::size_t{1} << 31;
 
  private:
-  void encode_valid(std::string_view text, std::vector<std::int32_t>& out, word_cache& cache) const {
+  void encode_valid(std::string_view text, std::vector<std::int32_t>& out,
+                    word_cache& cache) const {
     in_raw_text_.split(
         text,
         [&](std::string_view piece) {

@@ -37,14 +37,17 @@ struct tokenizer_files {
   bool const there = folder || std::filesystem::exists(file_or_folder, failure);
   parallel::require(
       there, "there is no tokenizer at \"", file_or_folder.string(),
-      "\": give the path of a tokenizer.json, or of the folder that holds it. Nothing is downloaded: "
-      "for a name such as \"EleutherAI/gpt-neox-20b\", get tokenizer.json and tokenizer_config.json "
+      "\": give the path of a tokenizer.json, or of the folder that holds it. Nothing is "
+      "downloaded: "
+      "for a name such as \"EleutherAI/gpt-neox-20b\", get tokenizer.json and "
+      "tokenizer_config.json "
       "from the \"Files\" of that model on the Hugging Face Hub, put them into a folder, and give "
       "that folder");
   tokenizer_files files;
   files.source = folder ? file_or_folder / "tokenizer.json" : file_or_folder;
   parallel::require(std::filesystem::exists(files.source, failure), "the folder \"",
-                    file_or_folder.string(), "\" holds no tokenizer.json; a tokenizer of vocab.json "
+                    file_or_folder.string(),
+                    "\" holds no tokenizer.json; a tokenizer of vocab.json "
                     "and merges.txt must be saved as tokenizer.json first (transformers' "
                     "AutoTokenizer does that with save_pretrained)");
   files.json = read_text_file(files.source);
@@ -90,8 +93,8 @@ struct tokenizer_files {
   return config.dump(2) + "\n";
 }
 
-/// Writes tokenizer.json and tokenizer_config.json (made for "<|endoftext|>" if there was none) into
-/// a folder, which is made if need be.
+/// Writes tokenizer.json and tokenizer_config.json (made for "<|endoftext|>" if there was none)
+/// into a folder, which is made if need be.
 inline void write_tokenizer_files(tokenizer_files const& files,
                                   std::filesystem::path const& folder) {
   std::error_code failure;

@@ -5,10 +5,12 @@
 // not supported (dropout, byte_fallback, other types, ...) is an error naming the field. Ignored,
 // because they do not bear on text-to-ids without special tokens around: post_processor, and
 // truncation and padding (settings of a caller's batches; transformers overrides them as well).
-// The vocabulary must hold all 256 bytes: then every text has ids and unk_token is never used.
+// The vocabulary must hold every byte that occurs in UTF-8 (all but C0, C1, F5-FF, which GPT-NeoX's
+// lacks): then every text has ids and unk_token is never used.
 // Cost: the JSON tree, a few times the file's size, gone afterwards.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <mpt/tokenizer/added_tokens.hpp>
@@ -42,8 +44,8 @@ struct tokenizer_parts {
   merge_table merges;
   std::vector<added_token> added;
   bool normalise_nfc = false;
-  bool add_prefix_space = false;  ///< a space before text (and before text after an added token)
-  bool split_words = true;        ///< by GPT-2's pattern
+  bool add_prefix_space = false;   ///< a space before text (and before text after an added token)
+  bool split_words = true;         ///< by GPT-2's pattern
   bool whole_words_first = false;  ///< `ignore_merges`: a word that is a token is not merged up
 };
 
@@ -123,11 +125,10 @@ inline void read_vocabulary(json_fields const& model, tokenizer_parts& parts) {
                       ": the id ", id, " belongs to two tokens, one is \"", token, "\"");
   }
   for (std::size_t byte = 0; byte < 256; ++byte) {
-    std::string spelling;
-    utf8::append(spelling, byte_level::spelling[byte]);
-    parallel::require(parts.tokens.id_of(spelling).has_value(), place, " has no token for byte ",
-                      byte, " (spelt \"", spelling,
-                      "\"): all 256 bytes are needed, else some text has no ids");
+    auto const spelling = byte_level::spell(static_cast<unsigned char>(byte));
+    parallel::require(!byte_level::occurs_in_utf8(byte) || parts.tokens.id_of(spelling).has_value(),
+                      place, " has no token for byte ", byte, " (spelt \"", spelling,
+                      "\"): every byte of UTF-8 is needed, else some text has no ids");
   }
 }
 
@@ -179,8 +180,9 @@ inline void read_merges(json_fields const& model, tokenizer_parts& parts) {
 inline void read_model(json_fields const& root, tokenizer_parts& parts) {
   auto const model = root.object("model");
   if (model.find("type") != nullptr || model.find("merges") == nullptr) model.require_type("BPE");
-  parallel::require(model.find("dropout") == nullptr, model.place("dropout"),
-                    " is set; encoding here is deterministic and has no BPE dropout: set it to null");
+  parallel::require(
+      model.find("dropout") == nullptr, model.place("dropout"),
+      " is set; encoding here is deterministic and has no BPE dropout: set it to null");
   parallel::require(!model.flag_or("byte_fallback", false), model.place("byte_fallback"),
                     " is true; only byte-level BPE is supported, which needs no fallback");
   for (char const* const field : {"continuing_subword_prefix", "end_of_word_suffix"})
@@ -194,6 +196,8 @@ inline void read_model(json_fields const& root, tokenizer_parts& parts) {
 inline void read_added_tokens(json_fields const& root, std::string const& name,
                               tokenizer_parts& parts) {
   constexpr std::size_t longest = 1024;
+  auto const model_tokens = static_cast<std::int32_t>(parts.tokens.count());
+  std::int32_t largest = -1;  // id of an added token
   auto const* const list = root.find("added_tokens");
   if (list == nullptr) return;
   parallel::require(list->is_array(), root.place("added_tokens"), " must be an array, not ",
@@ -212,17 +216,23 @@ inline void read_added_tokens(json_fields const& root, std::string const& name,
     auto const known = parts.tokens.id_of(content);
     parallel::require(!known || *known == id, token.place("id"), " is ", id, ", but \"", content,
                       "\" has id ", known.value_or(-1), " in model.vocab");
+    // The reference implementation numbers tokens that are new to the model by itself.
+    auto const expected = largest >= model_tokens ? largest + 1 : model_tokens;
+    parallel::require(known || id == expected, token.place("id"), " of \"", content, "\" is ", id,
+                      ", but Hugging Face's tokenizers would make it ", expected,
+                      ": added tokens must follow the model's, in order and without gaps");
     parallel::require(known || parts.tokens.insert(content, id) == vocabulary::outcome::added,
                       token.place("id"), ": id ", id, " of \"", content,
                       "\" belongs to another token");
+    largest = std::max(largest, id);
     bool const special = token.flag_or("special", false);
     bool const normalised = token.flag_or("normalized", !special);
-    parts.added.push_back(
-        {.content = content,
-         .id = id,
-         .special = special,
-         .stage = normalised ? match_stage::normalised : match_stage::raw,
-         .strip = {.left = token.flag_or("lstrip", false), .right = token.flag_or("rstrip", false)}});
+    parts.added.push_back({.content = content,
+                           .id = id,
+                           .special = special,
+                           .stage = normalised ? match_stage::normalised : match_stage::raw,
+                           .strip = {.left = token.flag_or("lstrip", false),
+                                     .right = token.flag_or("rstrip", false)}});
   }
 }
 

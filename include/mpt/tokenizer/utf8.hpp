@@ -2,10 +2,10 @@
 //
 // Text comes from crawls and files, so it may hold bytes that are no UTF-8. They are replaced as a
 // lossy decoder does (Unicode 15, section 3.9, "substitution of maximal subparts", also what
-// Python's errors="replace" and Rust's from_utf8_lossy do): every longest prefix of a character that
-// cannot be continued becomes one U+FFFD. A prefix cut off by the end of the text is told apart from
-// a wrong one, because a streaming decoder must wait for its rest.
-// Cost: one pass; pure ASCII is passed over eight bytes at a time.
+// Python's errors="replace" and Rust's from_utf8_lossy do): every longest prefix of a character
+// that cannot be continued becomes one U+FFFD. A prefix cut off by the end of the text is told
+// apart from a wrong one, because a streaming decoder must wait for its rest. Cost: one pass; pure
+// ASCII is passed over eight bytes at a time.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ namespace mpt::utf8 {
 
 /// What stands at a place of a text.
 enum class status : std::uint8_t {
-  valid,       ///< a whole character
-  invalid,     ///< bytes that no UTF-8 character begins with, or that are not continued as they must
+  valid,    ///< a whole character
+  invalid,  ///< bytes that no UTF-8 character begins with, or that are not continued as they must
   incomplete,  ///< the beginning of a character, cut off by the end of the text
 };
 

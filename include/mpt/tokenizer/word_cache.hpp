@@ -1,10 +1,10 @@
 // A bounded cache from words to their ids, one for each encoding thread.
 //
 // Words follow Zipf's law: a few thousand make up most of a text, so remembering their ids saves
-// nearly all merging. A slot is one cache line: a word of at most 30 bytes and at most 8 ids; longer
-// ones are not kept. A word has one slot (direct mapped), and the latest word takes it: no lists, no
-// eviction, no allocation after construction, memory = 64 bytes x slots. The cache also lends its
-// owner a buffer for the word at hand. It never changes what encode returns.
+// nearly all merging. A slot is one cache line: a word of at most 30 bytes and at most 8 ids;
+// longer ones are not kept. A word has one slot (direct mapped), and the latest word takes it: no
+// lists, no eviction, no allocation after construction, memory = 64 bytes x slots. The cache also
+// lends its owner a buffer for the word at hand. It never changes what encode returns.
 #pragma once
 
 #include <algorithm>

@@ -47,12 +47,12 @@ class speed_window {
 
  private:
   using clock = std::chrono::steady_clock;
-  struct entry {
+  struct instant {
     clock::time_point time;
     std::int64_t tokens;
   };
   std::size_t capacity_;
-  std::deque<entry> marks_;
+  std::deque<instant> marks_;
 };
 
 /// Utilisation of all devices together.

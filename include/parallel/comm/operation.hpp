@@ -63,8 +63,8 @@ struct operation {
   std::size_t count = 0;
   /// What is read: `count` elements, in reduce_scatter `size()` times as many.
   void const* in = nullptr;
-  /// What is written: `count` elements, in all_gather `size()` times as many. May equal `in`, or the
-  /// rank's own shard of it, but may not overlap it in another way.
+  /// What is written: `count` elements, in all_gather `size()` times as many. May equal `in`, or
+  /// the rank's own shard of it, but may not overlap it in another way.
   void* out = nullptr;
   std::source_location where = {};
 

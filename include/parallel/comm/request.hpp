@@ -12,7 +12,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <string>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -71,20 +71,19 @@ class [[nodiscard]] request {
 
   /// Later work of `other` runs only after the operation; its failure fails `other`.
   void wait_on(host::stream& other) {
-    if (operation_.kind == operation_kind::barrier && !origin_.state) return;
-    other.wait(done_);
+    if (done_) other.wait(*done_);
     pending_ = false;
   }
 
   /// Blocks the caller until the operation has run; rethrows its failure.
   void wait() {
     pending_ = false;
-    if (origin_.state) done_.wait();
+    if (done_) done_->wait();
   }
 
   /// Like `wait`, until `deadline` at most; false when the deadline passed first.
   [[nodiscard]] bool wait_until(std::chrono::steady_clock::time_point deadline) {
-    if (origin_.state && !done_.wait_until(deadline)) return false;
+    if (done_ && !done_->wait_until(deadline)) return false;
     pending_ = false;
     return true;
   }
@@ -113,15 +112,15 @@ class [[nodiscard]] request {
   }
 
   void settle() {
-    if (!origin_.state) return;
-    if (std::uncaught_exceptions() > exceptions_ && !done_.ready())
+    if (!done_) return;
+    if (origin_.state && std::uncaught_exceptions() > exceptions_ && !done_->ready())
       origin_.state->abort(concat("an exception left rank ", origin_.rank, " before its ",
                                   describe(operation_), " had finished"));
-    if (pending_) done_.wait();
+    if (pending_) done_->wait();
   }
 
   bool pending_ = false;
-  host::event done_;
+  std::optional<host::event> done_;  // none: nothing to wait for
   std::weak_ptr<detail::kept> kept_;
   detail::origin origin_;
   operation operation_;

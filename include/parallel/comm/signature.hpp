@@ -143,8 +143,8 @@ namespace detail {
   std::string out = concat("ranks disagree in ", detail::join(words), " (call ",
                            parties.front().what.sequence, " of this communicator): ");
   for (std::size_t i = 0; i < parties.size(); ++i)
-    out += concat(i == 0 ? "" : "; ", name_ranks(parties[i].ranks), ": ",
-                  describe(parties[i].what));
+    out +=
+        concat(i == 0 ? "" : "; ", name_ranks(parties[i].ranks), ": ", describe(parties[i].what));
   return out + "; all ranks must make the same calls in the same order";
 }
 

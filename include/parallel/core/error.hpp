@@ -24,11 +24,17 @@ namespace detail {
 
 inline void append(std::string& out, std::string_view part) { out += part; }
 inline void append(std::string& out, char part) { out += part; }
-inline void append(std::string& out, bool part) { out += part ? "true" : "false"; }
+
+// constrained: a string literal must not become a bool
+template <std::same_as<bool> Flag>
+void append(std::string& out, Flag part) {
+  out += part ? "true" : "false";
+}
 
 template <class Number>
-requires std::integral<Number> || std::floating_point<Number>
-void append(std::string& out, Number part) {
+requires((std::integral<Number> ||
+          std::floating_point<Number>)&&!std::same_as<Number, bool>) void append(std::string& out,
+                                                                                 Number part) {
   char digits[64];
   auto const end = std::to_chars(digits, digits + sizeof digits, part).ptr;
   out.append(digits, end);

@@ -13,6 +13,8 @@
 #include <span>
 #include <vector>
 
+#include <parallel/comm/reduction.hpp>
+#include <parallel/comm/request.hpp>
 #include <parallel/ops/reduce.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
@@ -98,20 +100,18 @@ class stepper {
     return finish(compute, traffic, sums, squared_norm, where.step, learning_rate_factor);
   }
 
-  /// Sums over all ranks of a forward pass without update.
-  statistics<loss> evaluate(stream& compute, stream& traffic, arena& memory,
-                            std::span<microbatch const> batches) {
-    statistics<loss> sums;
+  /// Adds a forward pass of this rank's microbatches to `sums`; sum them over ranks when all are
+  /// done. Blocks until they have run.
+  void add_evaluation(stream& compute, arena& memory, std::span<microbatch const> batches,
+                      statistics<loss>& sums) {
     for (auto const& batch : batches) {
       context<stream> c{compute, memory, pass::inference, {}, model_.sequence(batch)};
       evaluate_microbatch(model_, c, batch, sums);
     }
     compute.synchronize();
-    add_over_ranks(traffic, sums);
-    return sums;
   }
 
-  /// Sums of one more kind, over all ranks (host values).
+  /// Replaces this rank's sums by those of all ranks.
   void add_over_ranks(stream& traffic, statistics<loss>& sums) {
     std::int64_t counts[2] = {sums.tokens, sums.correct};
     auto first = comm_.all_reduce(traffic, std::span<loss>(&sums.loss, 1), reduction::sum);
@@ -136,7 +136,7 @@ class stepper {
     zero::partitioned_unit<element> const* memory;
     std::size_t use;
   };
-  using requests_type = std::vector<typename Comm::request_type>;
+  using requests_type = std::vector<request>;
 
   /// Adds the units that `done` completes to the bucket and starts its reduction when full.
   void collect(part done, std::vector<pending>& bucket, stream& compute, stream& traffic,

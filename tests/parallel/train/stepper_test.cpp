@@ -44,8 +44,8 @@ struct layout {
 
 std::int32_t token(index step, index sequence, index at) {
   philox const random(7, stream_id("tokens"), static_cast<std::uint32_t>(step));
-  return static_cast<std::int32_t>(
-      random.bits(static_cast<std::uint64_t>(sequence * 97 + at)) % vocabulary);
+  return static_cast<std::int32_t>(random.bits(static_cast<std::uint64_t>(sequence * 97 + at)) %
+                                   vocabulary);
 }
 
 /// Runs `steps` steps of one rank and adds what it owns to `out`.

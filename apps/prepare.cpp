@@ -1,0 +1,87 @@
+// prepare: raw text to a tokenised MDS set, as LLM Foundry's convert_dataset_* scripts make it.
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <mpt/console/format.hpp>
+#include <mpt/console/progress.hpp>
+#include <mpt/data/prepare.hpp>
+#include <mpt/tokenizer/tokenizer.hpp>
+
+#include "support/app.hpp"
+
+namespace {
+
+struct arguments {
+  std::string tokenizer, bos_text, eos_text, compression, split;
+  std::filesystem::path out_root;
+  std::vector<std::filesystem::path> files;
+  std::uint32_t concat_tokens = 2048;
+  std::size_t workers = std::max(1U, std::thread::hardware_concurrency());
+  bool no_wrap = false;
+};
+
+void prepare(arguments const& args) {
+  namespace console = mpt::console;
+  auto const tokenizer = mpt::tokenizer::load(args.tokenizer);
+  mpt::data::prepare_options options;
+  options.inputs = args.files;
+  options.out_root = args.out_root;
+  options.split = args.split;
+  options.tokenizer = fmt::format("{:016x}", tokenizer.fingerprint());
+  options.concat.sample_ids = args.concat_tokens;
+  options.concat.bos = tokenizer.encode(args.bos_text);
+  options.concat.eos = tokenizer.encode(args.eos_text);
+  options.concat.wrapping = args.no_wrap ? mpt::data::wrap::no : mpt::data::wrap::yes;
+  options.compression = args.compression;
+  options.workers = args.workers;
+  console::progress bar("prepare ");
+  options.progress = [&](mpt::data::prepare_progress const& now) {
+    double const done =
+        static_cast<double>(now.input_read) / std::max(1.0, static_cast<double>(now.input_total));
+    bar.update(std::min(done, 0.999),
+               fmt::format("{} documents  {} tokens  {}/s",
+                           console::grouped(static_cast<std::int64_t>(now.documents)),
+                           console::count(static_cast<double>(now.tokens)),
+                           console::bytes(static_cast<double>(now.bytes) /
+                                          std::max(1e-3, now.seconds))));
+  };
+  auto const result = mpt::data::prepare(options, [&tokenizer] {
+    return [&tokenizer, cache = mpt::word_cache(std::size_t{1} << 16)](
+               std::string_view text, std::vector<std::int32_t>& ids) mutable {
+      tokenizer.encode(text, ids, cache);
+    };
+  });
+  bar.finish();
+  bool const before = result.status == mpt::data::prepare_status::already_complete;
+  fmt::print("{}{}: {} samples of {} tokens from {} documents ({} tokens, {}), {} shards\n",
+             before ? "already complete: " : "", result.folder.string(), result.total.samples,
+             args.concat_tokens, console::grouped(static_cast<std::int64_t>(result.total.documents)),
+             console::count(static_cast<double>(result.total.tokens)),
+             console::bytes(static_cast<double>(result.total.bytes)), result.total.shards);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  arguments args;
+  CLI::App app{"Tokenise text into an MDS set: .json.gz, .jsonl, .jsonl.zst, .json or plain text"};
+  app.add_option("--tokenizer", args.tokenizer, "tokenizer.json, or a folder that holds it")
+      ->required();
+  app.add_option("--concat_tokens", args.concat_tokens, "tokens of a sample")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--bos_text", args.bos_text, "text before every document");
+  app.add_option("--eos_text", args.eos_text, "text after every document, e.g. '<|endoftext|>'");
+  app.add_flag("--no_wrap", args.no_wrap, "do not continue a document in the next sample");
+  app.add_option("--compression", args.compression, "zstd, zstd:LEVEL, or nothing");
+  app.add_option("--out_root", args.out_root, "folder of the set")->required();
+  app.add_option("--split", args.split, "sub-folder of out_root, e.g. train");
+  app.add_option("--num_workers", args.workers, "threads that tokenise; the output is the same")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("files", args.files, "input files, in order")->required()->check(CLI::ExistingFile);
+  return apps::run(app, argc, argv, [&] { prepare(args); });
+}

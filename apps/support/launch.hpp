@@ -1,0 +1,33 @@
+// Starting the ranks of a program: the one place where the communicator is chosen.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include <parallel/comm/any_communicator.hpp>
+
+namespace apps {
+
+/// Where a rank runs: the cores that are its own, so that ranks of one machine do not collide.
+struct place {
+  std::vector<int> cores;
+};
+
+struct launch_options {
+  std::optional<int> ranks;   // threads; none: what mpirun says, or 1
+  double deadline = 600;      // seconds one rank waits for another
+};
+
+/// Runs `program` once a rank: as a process of an MPI job when started by mpirun, else as threads
+/// of this process. Signature checks are always on. Rethrows the first failure.
+void launch(launch_options const& options,
+            std::function<void(parallel::any_communicator&, place const&)> const& program);
+
+/// Whether this process was started by mpirun (or another launcher Open MPI knows).
+[[nodiscard]] bool under_mpirun();
+
+/// True on the process whose output counts: rank 0 under mpirun, always otherwise.
+[[nodiscard]] bool speaks();
+
+}  // namespace apps

@@ -1,0 +1,38 @@
+# Target cuda_check (PARALLELLM_CUDA_CHECK=ON): the CUDA side compiles and links. Nothing needs a
+# GPU: device code is compiled for sm_90 with --Ofast-compile, which proves it compiles and is not
+# for use.
+#   1. one operation: launchers instantiated by nvcc, linked with a main that g++ compiled;
+#   2. every public header of include/parallel, included by one .cu.
+# Left out of 2: comm/mpi and the onednn and cblas engines (they need those libraries), and the
+# SIMD kernels of ops/host (see below).
+
+find_package(CUDAToolkit REQUIRED)
+if(NOT CMAKE_CUDA_COMPILER)
+  set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+endif()
+set(CMAKE_CUDA_ARCHITECTURES 90-real)
+enable_language(CUDA)
+
+# CMake 3.25 does not know that nvcc takes C++20; newer ones do.
+if(NOT cuda_std_20 IN_LIST CMAKE_CUDA_COMPILE_FEATURES)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  list(APPEND CMAKE_CUDA_COMPILE_FEATURES cuda_std_20)
+endif()
+
+file(GLOB_RECURSE cuda_headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}/include
+  include/parallel/*.hpp)
+list(FILTER cuda_headers EXCLUDE REGEX "/mpi/|/(onednn|cblas)")
+list(TRANSFORM cuda_headers REPLACE "(.+)" "#include <\\1>")
+list(JOIN cuda_headers "\n" cuda_headers)
+file(CONFIGURE OUTPUT cuda_check/all_headers.cu CONTENT
+  "// Every public header, as nvcc sees it.\n@cuda_headers@\n" @ONLY)
+
+set(sources ${CMAKE_CURRENT_SOURCE_DIR}/tests/consumer/cuda)
+add_executable(cuda_check EXCLUDE_FROM_ALL ${sources}/main.cpp ${sources}/gelu.cu
+  ${CMAKE_CURRENT_BINARY_DIR}/cuda_check/all_headers.cu)
+target_compile_features(cuda_check PRIVATE cuda_std_20)
+target_compile_options(cuda_check PRIVATE
+  $<$<COMPILE_LANGUAGE:CUDA>:--Ofast-compile=max -Werror=all-warnings>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror>)
+target_link_libraries(cuda_check PRIVATE ParallelLM::checkpoint CUDA::cudart)

@@ -1,0 +1,43 @@
+# Installs the headers and a package config with components. Each component has an export file of
+# its own, loaded together with its dependencies, so find_package(ParallelLM COMPONENTS parallel)
+# needs none of the libraries that mpt needs.
+#
+# Everything belongs to the install component "development":
+#   cmake --install build --component development --prefix DIR      needs no built program
+
+option(PARALLELLM_INSTALL "Install the headers and the CMake package" ${PROJECT_IS_TOP_LEVEL})
+if(NOT PARALLELLM_INSTALL)
+  return()
+endif()
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ParallelLM)
+get_property(components GLOBAL PROPERTY parallellm_components)
+
+install(DIRECTORY include/parallel include/mpt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN *.cuh)
+foreach(component IN LISTS components)
+  install(TARGETS ParallelLM_${component} EXPORT ParallelLM_${component}
+    COMPONENT development)
+  install(EXPORT ParallelLM_${component} FILE ParallelLM-${component}.cmake
+    NAMESPACE ParallelLM:: DESTINATION ${package_dir} COMPONENT development)
+endforeach()
+
+# Names of libraries that were chosen here and must be found again by consumers.
+set(parallellm_cblas_library openblas)
+if(TARGET ParallelLM::openblas)
+  get_target_property(file ParallelLM::openblas IMPORTED_LOCATION)
+  if(file MATCHES "blis")
+    set(parallellm_cblas_library blis)
+  endif()
+endif()
+
+configure_package_config_file(cmake/ParallelLMConfig.cmake.in
+  ${CMAKE_CURRENT_BINARY_DIR}/package/ParallelLMConfig.cmake INSTALL_DESTINATION ${package_dir}
+  NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+write_basic_package_version_file(
+  ${CMAKE_CURRENT_BINARY_DIR}/package/ParallelLMConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/package/ParallelLMConfig.cmake
+  ${CMAKE_CURRENT_BINARY_DIR}/package/ParallelLMConfigVersion.cmake cmake/PlainLibrary.cmake
+  DESTINATION ${package_dir} COMPONENT development)

@@ -1,0 +1,82 @@
+// Worker threads whose results come back in the order the tasks went in.
+//
+// The one who pushes is the one who pops, so whatever is made of the results does not depend on how
+// many workers there are or how fast each is. An exception in a worker is rethrown by the `pop` of
+// its task. The caller bounds memory by how much it keeps pending.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace mpt::data {
+
+template <class Task, class Result>
+class ordered_workers {
+ public:
+  using function = std::function<Result(Task&)>;
+
+  /// Starts `count` >= 1 threads; each gets its own function from `make`, called in this thread.
+  ordered_workers(std::size_t count, std::function<function()> const& make) {
+    for (std::size_t i = 0; i < count; ++i)
+      threads_.emplace_back([this, work = make()](std::stop_token stop) { run(stop, work); });
+  }
+
+  ordered_workers(ordered_workers const&) = delete;
+  ordered_workers& operator=(ordered_workers const&) = delete;
+
+  /// Drops tasks not yet begun, and waits for those begun.
+  ~ordered_workers() {
+    for (auto& thread : threads_) thread.request_stop();
+  }
+
+  void push(Task task) {
+    std::promise<Result> promise;
+    results_.push_back(promise.get_future());
+    {
+      std::scoped_lock const lock(mutex_);
+      jobs_.emplace_back(std::move(task), std::move(promise));
+    }
+    ready_.notify_one();
+  }
+
+  /// Tasks pushed and not popped.
+  [[nodiscard]] std::size_t pending() const { return results_.size(); }
+
+  /// Waits for the oldest pending task; there must be one.
+  [[nodiscard]] Result pop() {
+    auto result = std::move(results_.front());
+    results_.pop_front();
+    return result.get();
+  }
+
+ private:
+  void run(std::stop_token const& stop, function const& work) {
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      if (!ready_.wait(lock, stop, [&] { return !jobs_.empty(); }) || stop.stop_requested()) return;
+      auto job = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      try {
+        job.second.set_value(work(job.first));
+      } catch (...) {
+        job.second.set_exception(std::current_exception());
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any ready_;
+  std::deque<std::pair<Task, std::promise<Result>>> jobs_;
+  std::deque<std::future<Result>> results_;
+  std::vector<std::jthread> threads_;  // last: they stop before what they use goes
+};
+
+}  // namespace mpt::data

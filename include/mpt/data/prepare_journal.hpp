@@ -1,0 +1,145 @@
+// The journal that makes `prepare` restartable.
+//
+// `prepare.journal` stands in the output folder while a set is being written. Its first line holds
+// the parameters; every finished shard adds a line: the shard's index entry, where in the input the
+// next sample starts, and the counts up to there. A line counts once its '\n' is there (it is
+// fsynced after the shard), so a kill at any moment loses at most the shard in the making. When the
+// set is whole, index.json is written, then `prepare.json` (parameters and counts), then the
+// journal goes. Both names are ignored by every MDS reader.
+#pragma once
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <mpt/data/mds_index.hpp>
+
+namespace mpt::data::detail {
+
+/// How much input has been turned into ids.
+struct prepare_counts {
+  std::uint64_t documents = 0;
+  std::uint64_t bytes = 0;   // of text
+  std::uint64_t tokens = 0;  // with bos and eos
+};
+
+/// Where a sample starts: id `offset` of document `document` of input `file`.
+struct prepare_position {
+  std::uint64_t file = 0;
+  std::uint64_t document = 0;
+  std::uint64_t offset = 0;
+  prepare_counts before;  // up to the start of that document
+};
+
+[[nodiscard]] inline nlohmann::json to_json(prepare_counts const& counts) {
+  return {{"documents", counts.documents}, {"bytes", counts.bytes}, {"tokens", counts.tokens}};
+}
+
+[[nodiscard]] inline prepare_counts counts_from_json(nlohmann::json const& object,
+                                                     std::string_view where) {
+  return {count_member(object, "documents", where), count_member(object, "bytes", where),
+          count_member(object, "tokens", where)};
+}
+
+/// Throws a message that names every parameter in which `now` differs from `then`.
+inline void require_same_parameters(nlohmann::json const& then, nlohmann::json const& now,
+                                    std::filesystem::path const& folder) {
+  std::string differences;
+  parallel::require(then.is_object(), folder.native(), ": the record of parameters is damaged");
+  for (auto const& [key, value] : now.items()) {
+    auto const old = then.contains(key) ? then[key] : nlohmann::json(nullptr);
+    if (old != value)
+      differences += "\n  " + key + ": was " + python_json(old) + ", now " + python_json(value);
+  }
+  parallel::require(differences.empty(), folder.native(),
+                    ": holds a data set prepared with other parameters:", differences,
+                    "\nRepeat those parameters, or choose another folder, or remove this one.");
+}
+
+class prepare_journal {
+ public:
+  explicit prepare_journal(std::filesystem::path folder)
+      : folder_(std::move(folder)), path_(folder_ / "prepare.journal") {}
+
+  [[nodiscard]] bool exists() const { return std::filesystem::exists(path_); }
+  [[nodiscard]] std::vector<mds_shard> const& shards() const { return shards_; }
+  [[nodiscard]] prepare_position const& position() const { return position_; }
+
+  /// Begins an empty journal.
+  void create(nlohmann::json const& parameters) {
+    write_file(path_, python_json(parameters) + "\n");
+    open();
+  }
+
+  /// Reads a journal left by an interrupted run; the parameters must be the same.
+  void resume(nlohmann::json const& parameters) {
+    auto const text = read_file(path_, std::uint64_t{1} << 32);
+    std::uint64_t valid = 0;
+    std::uint64_t number = 0;
+    for (std::size_t end = 0; (end = text.find('\n', valid)) != std::string::npos;
+         valid = end + 1) {
+      auto const where = parallel::concat(path_.native(), ":", ++number);
+      auto const entry = parse_json(std::string_view(text).substr(valid, end - valid), where);
+      if (number == 1) {
+        require_same_parameters(entry, parameters, folder_);
+        continue;
+      }
+      add(entry, where);
+    }
+    parallel::require(number > 0, path_.native(), ": is damaged; remove the folder and start over");
+    for (auto const& shard : shards_) {
+      auto const& file = shard.zip ? *shard.zip : shard.raw;
+      auto const path = folder_ / file.basename;
+      parallel::require(
+          std::filesystem::exists(path) && std::filesystem::file_size(path) == file.bytes,
+          path.native(), ": the journal of the interrupted run lists it with ", file.bytes,
+          " bytes; remove the folder and start over");
+    }
+    write_file(path_, std::string_view(text).substr(0, valid));  // without a torn last line
+    open();
+  }
+
+  /// Records that `shard` is on disk and that the next sample starts at `position`.
+  void append(mds_shard const& shard, prepare_position const& position) {
+    auto const line = python_json({{"shard", shard.to_json()},
+                                   {"file", position.file},
+                                   {"document", position.document},
+                                   {"offset", position.offset},
+                                   {"before", to_json(position.before)}}) +
+                      "\n";
+    // One write of a short line with O_APPEND; a torn one is dropped by resume().
+    if (::write(file_.get(), line.data(), line.size()) != static_cast<::ssize_t>(line.size()))
+      parallel::fail(path_.native(), ": cannot write: ", system_message(errno));
+    sync(file_, path_);
+  }
+
+  void remove() { std::filesystem::remove(path_); }
+
+ private:
+  void add(nlohmann::json const& entry, std::string const& where) {
+    shards_.push_back(mds_shard::from_json(member(entry, "shard", where), where));
+    position_.file = count_member(entry, "file", where);
+    position_.document = count_member(entry, "document", where);
+    position_.offset = count_member(entry, "offset", where);
+    position_.before = counts_from_json(member(entry, "before", where), where);
+  }
+
+  void open() {
+    file_ = descriptor(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+    if (file_.get() < 0) parallel::fail(path_.native(), ": cannot open: ", system_message(errno));
+  }
+
+  std::filesystem::path folder_;
+  std::filesystem::path path_;
+  descriptor file_;
+  std::vector<mds_shard> shards_;
+  prepare_position position_;
+};
+
+}  // namespace mpt::data::detail

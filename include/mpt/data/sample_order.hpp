@@ -1,0 +1,134 @@
+// In which order an epoch visits the samples: a permutation one can index, instead of a list.
+//
+// Epoch e of seed s first permutes the shards (Fisher-Yates), then cuts the samples, in that shard
+// order, into blocks and permutes each block by a Feistel network on its positions with cycle
+// walking (Luby and Rackoff 1988; Black and Rogaway 2002), all drawn from Philox keyed by s. So
+// position -> sample is a pure function of (shard sizes, s, e, block size): it does not depend on
+// ranks or workers, resuming in mid-epoch costs nothing, and only the few shards of one block are
+// open at a time. Cost: O(shards) at the start of an epoch; O(log shards) and some 20 Philox blocks
+// a sample, no memory for the permutation. Not streaming's own order: that needs NumPy's
+// generators.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <parallel/core/error.hpp>
+#include <parallel/core/philox.hpp>
+
+namespace mpt::data {
+
+enum class shuffle { none, blocks };
+
+struct sample_order_options {
+  shuffle mode = shuffle::blocks;
+  std::uint64_t seed = 9176;     ///< LLM Foundry's default shuffle_seed
+  std::uint64_t block_size = 0;  ///< samples; 0: four times the largest shard
+};
+
+/// A permutation of 0 .. size - 1 for every (seed, epoch, block), evaluated point by point.
+[[nodiscard]] constexpr std::uint64_t permuted(std::uint64_t at, std::uint64_t size,
+                                               std::uint64_t seed, std::uint32_t epoch,
+                                               std::uint32_t block) {
+  if (size < 2) return at;
+  std::array<std::uint32_t, 2> const key{static_cast<std::uint32_t>(seed),
+                                         static_cast<std::uint32_t>(seed >> 32)};
+  auto const half_bits = (std::bit_width(size - 1) + 1) / 2;  // domain 4^half_bits, below 4 * size
+  std::uint64_t const mask = (std::uint64_t{1} << half_bits) - 1;
+  do {
+    std::uint64_t left = at >> half_bits;
+    std::uint64_t right = at & mask;
+    for (std::uint32_t round = 0; round < 6; ++round) {
+      auto const words = parallel::philox4x32({static_cast<std::uint32_t>(right), block, epoch,
+                                               parallel::stream_id("sample_order/block") + round},
+                                              key);
+      left = std::exchange(right, left ^ (words[0] & mask));
+    }
+    at = left << half_bits | right;
+  } while (at >= size);
+  return at;
+}
+
+class sample_order {
+ public:
+  /// `shard_samples`: the number of samples of every shard, in the order of the index.
+  sample_order(std::span<std::uint64_t const> shard_samples, sample_order_options options,
+               std::uint64_t epoch)
+      : options_(options), epoch_(static_cast<std::uint32_t>(epoch)) {
+    std::vector<std::uint64_t> first(shard_samples.size());
+    std::exclusive_scan(shard_samples.begin(), shard_samples.end(), first.begin(),
+                        std::uint64_t{0});
+    std::vector<std::size_t> order(shard_samples.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    if (options_.mode == shuffle::blocks)
+      for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw(i)]);
+    std::uint64_t total = 0;
+    std::uint64_t largest = 1;
+    for (auto const shard : order) {
+      ends_.push_back(total += shard_samples[shard]);
+      first_.push_back(first[shard]);
+      largest = std::max(largest, shard_samples[shard]);
+    }
+    if (options_.block_size == 0) options_.block_size = 4 * largest;
+    parallel::require(total / options_.block_size < (std::uint64_t{1} << 32), "shuffle_block_size ",
+                      options_.block_size, " is too small for ", total, " samples");
+  }
+
+  [[nodiscard]] std::uint64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
+  [[nodiscard]] std::uint64_t block_size() const { return options_.block_size; }
+
+  /// The sample (index in the set) at `position` < size() of this epoch.
+  [[nodiscard]] std::uint64_t operator()(std::uint64_t position) const {
+    parallel::require(position < size(), "position ", position, " in an epoch of ", size(),
+                      " samples");
+    if (options_.mode == shuffle::blocks) {
+      auto const block = position / options_.block_size;
+      auto const start = block * options_.block_size;
+      auto const length = std::min(options_.block_size, size() - start);
+      position = start + permuted(position - start, length, options_.seed, epoch_,
+                                  static_cast<std::uint32_t>(block));
+    }
+    auto const shard = static_cast<std::size_t>(
+        std::upper_bound(ends_.begin(), ends_.end(), position) - ends_.begin());
+    return first_[shard] + position - (shard == 0 ? 0 : ends_[shard - 1]);
+  }
+
+  /// The most shards a block touches: what must stay open for reading to be quick.
+  [[nodiscard]] std::size_t shards_in_block() const {
+    if (options_.mode == shuffle::none) return 1;
+    std::size_t most = 0;
+    std::size_t begin = 0;
+    for (std::uint64_t start = 0; start < size(); start += options_.block_size) {
+      auto const last = std::min(start + options_.block_size, size()) - 1;
+      while (ends_[begin] <= start) ++begin;
+      std::size_t end = begin;
+      while (ends_[end] <= last) ++end;
+      most = std::max(most, end - begin + 1);
+    }
+    return most;
+  }
+
+ private:
+  /// Uniform in 0 .. below - 1, for step `below` of the shard shuffle.
+  [[nodiscard]] std::size_t draw(std::size_t below) const {
+    auto const words = parallel::philox4x32(
+        {static_cast<std::uint32_t>(below), static_cast<std::uint32_t>(std::uint64_t{below} >> 32),
+         epoch_, parallel::stream_id("sample_order/shards")},
+        {static_cast<std::uint32_t>(options_.seed),
+         static_cast<std::uint32_t>(options_.seed >> 32)});
+    return static_cast<std::size_t>((std::uint64_t{words[1]} << 32 | words[0]) % below);
+  }
+
+  sample_order_options options_;
+  std::uint32_t epoch_;
+  std::vector<std::uint64_t> ends_;   // of shards, in this epoch's order
+  std::vector<std::uint64_t> first_;  // sample of each of them, in the order of the index
+};
+
+}  // namespace mpt::data

@@ -1,0 +1,120 @@
+// Generation with a KV cache: one forward pass over the prompt, then one row a token.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include <mpt/generate/sampler.hpp>
+#include <mpt/model/model.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/device/meta/device.hpp>
+
+namespace mpt {
+
+struct generation_options {
+  std::int64_t max_new_tokens = 100;
+  std::int32_t end_of_text = -1;  // stops here; -1: never
+  sampling_options sampling = {};
+};
+
+/// Rows of packed K and V of every block for one sequence: 3·D·capacity elements a block.
+template <class T>
+class generation_cache {
+ public:
+  template <class Device>
+  generation_cache(model_config const& config, index capacity, Device& device) {
+    index const width = 3 * config.d_model;
+    for (index i = 0; i < config.n_layers; ++i) {
+      storage_.push_back(device.template allocate<T>(static_cast<std::size_t>(capacity * width)));
+      blocks_.push_back({.rows = {storage_.back().data(), {capacity, width}}, .length = 0});
+    }
+  }
+  [[nodiscard]] kv_cache<T>& at(std::size_t block) { return blocks_[block]; }
+  [[nodiscard]] index length() const { return blocks_.empty() ? 0 : blocks_[0].length; }
+
+ private:
+  std::vector<buffer<T>> storage_;
+  std::vector<kv_cache<T>> blocks_;
+};
+
+namespace detail {
+
+/// One pass of `batch` through the blocks: logits [1, V] of its last row.
+template <class T, class Stream, class Cache>
+[[nodiscard]] matrix_view<accumulate_t<T>> last_logits(model<T> const& net, context<Stream>& c,
+                                                       microbatch const& batch, Cache&& cache_of,
+                                                       index first_position) {
+  auto x = net.enter(c, batch, first_position);
+  for (std::size_t i = 0; i < net.num_blocks(); ++i) {
+    arena::scope const temporaries(c.memory);
+    typename model<T>::block::saved kept;
+    attention_of<T>(kept).cache = cache_of(i);
+    auto const y = net.at(i).forward(c, x, kept);
+    ops::copy(c.stream, x.span(), std::span<T const>(y.span()));
+  }
+  return net.logits(c, x.slice(batch.length - 1, batch.length));
+}
+
+}  // namespace detail
+
+/// Arena bytes of a pass over `rows` tokens, measured on the meta device.
+template <class T>
+[[nodiscard]] std::size_t generation_bytes(model<T> const& net, index rows) {
+  meta::stream stream;
+  arena memory;
+  context<meta::stream> c{stream, memory, pass::inference, {}, rows};
+  microbatch const batch{.ids = {nullptr, {rows}}, .labels = {}, .sequences = 1, .length = rows};
+  auto const no_cache = [](std::size_t) -> kv_cache<T>* { return nullptr; };
+  static_cast<void>(detail::last_logits(net, c, batch, no_cache, 0));
+  return memory.peak();
+}
+
+/// Logits [V] of the last of `ids`, after adding all of them to the cache. Host memory.
+template <class T, class Stream>
+[[nodiscard]] std::vector<float> next_logits(model<T> const& net, Stream& stream, arena& memory,
+                                             generation_cache<T>& cache,
+                                             std::span<std::int32_t const> ids) {
+  arena::scope const everything(memory);
+  auto const rows = static_cast<index>(ids.size());
+  context<Stream> c{stream, memory, pass::inference, {}, rows};
+  microbatch const batch{.ids = {ids.data(), {rows}}, .labels = {}, .sequences = 1, .length = rows};
+  auto const logits = detail::last_logits(
+      net, c, batch, [&](std::size_t i) { return &cache.at(i); }, cache.length());
+  stream.synchronize();
+  std::vector<float> out(static_cast<std::size_t>(logits.size()));
+  for (index i = 0; i < logits.size(); ++i)
+    out[static_cast<std::size_t>(i)] = static_cast<float>(logits.data()[i]);
+  return out;
+}
+
+/// Continues `prompt`, calling token(id) for each new id, until max_new_tokens, end_of_text, or the
+/// model's longest sequence. Returns the new ids.
+template <class T>
+std::vector<std::int32_t> generate(model<T> const& net, host::device& device, host::stream& stream,
+                                   std::span<std::int32_t const> prompt,
+                                   generation_options const& options,
+                                   std::function<void(std::int32_t)> const& token = {}) {
+  auto const length = static_cast<index>(prompt.size());
+  index const longest = net.config().max_seq_len;
+  require(length > 0, "the prompt has no tokens; give at least one word");
+  require(length < longest, "the prompt has ", length, " tokens, but the model reads at most ",
+          longest - 1, " before a new one");
+  index const wanted = std::min<index>(options.max_new_tokens, longest - length);
+  generation_cache<T> cache(net.config(), length + wanted, device);
+
+  arena memory(device.allocate<std::byte>(generation_bytes(net, length)));
+
+  std::vector<std::int32_t> out;
+  sampler choose(options.sampling);
+  std::vector<std::int32_t> next(prompt.begin(), prompt.end());
+  while (static_cast<index>(out.size()) < wanted) {
+    auto const id = choose.pick(next_logits(net, stream, memory, cache, next));
+    if (id == options.end_of_text) break;
+    out.push_back(id);
+    if (token) token(id);
+    next.assign(1, id);
+  }
+  return out;
+}
+
+}  // namespace mpt

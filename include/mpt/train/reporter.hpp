@@ -1,0 +1,102 @@
+// reporter: what a run says, on the console and in its metrics file. Rank 0 has one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <mpt/config/train.hpp>
+#include <mpt/console/format.hpp>
+#include <mpt/console/progress.hpp>
+#include <mpt/train/metrics.hpp>
+
+namespace mpt {
+
+/// One finished batch.
+struct batch_record {
+  std::int64_t batch = 0;  // finished batches, this one included
+  std::int64_t total_batches = 0;
+  std::int64_t epoch = 0;
+  std::int64_t tokens = 0;  // of the run so far
+  double loss = 0;          // mean over the batch's loss tokens
+  double accuracy = 0;
+  double gradient_norm = 0;
+  double learning_rate = 0;
+  double tokens_per_second = 0;
+  double seconds = 0;            // since the program started training
+  double remaining_seconds = 0;  // estimated
+};
+
+class reporter {
+ public:
+  reporter(train_config const& config, int ranks, utilisation peak)
+      : bar_mode_(config.logging.progress_bar),
+        console_(config.logging.log_to_console),
+        every_(config.logging.console_log_interval),
+        ranks_(ranks),
+        peak_(peak),
+        file_(config.logging.metrics_file),
+        bar_("pretrain") {}
+
+  void note(std::string const& text) { bar_.note(text); }
+
+  void batch(batch_record const& r, training_clock const& clock) {
+    double const mfu = peak_.mfu(r.tokens_per_second);
+    double const memory = peak_memory_bytes();
+    file_.write({{"time/batch", r.batch},
+                 {"time/epoch", r.epoch},
+                 {"time/token", r.tokens},
+                 {"time/train_seconds", r.seconds},
+                 {"time/remaining_estimate", r.remaining_seconds},
+                 {"loss/train/total", r.loss},
+                 {"metrics/train/LanguagePerplexity", std::exp(r.loss)},
+                 {"metrics/train/TokenAccuracy", r.accuracy},
+                 {"l2_norm/grad/global", r.gradient_norm},
+                 {"lr-DecoupledAdamW/group0", r.learning_rate},
+                 {"throughput/tokens_per_sec", r.tokens_per_second},
+                 {"throughput/device/tokens_per_sec", r.tokens_per_second / ranks_},
+                 {"throughput/device/mfu", mfu},
+                 {"throughput/device/hfu", mfu},
+                 {"throughput/device/mfu_causal", peak_.mfu_causal(r.tokens_per_second)},
+                 {"memory/peak_resident_gb", memory / 1e9}});
+    double const done = static_cast<double>(r.batch) / static_cast<double>(r.total_batches);
+    std::string const text =
+        fmt::format("{}/{} ba  loss {:.3f}  {} tok/s  MFU {:.1f}%  {}  left {}", r.batch,
+                    r.total_batches, r.loss, console::count(r.tokens_per_second), 100 * mfu,
+                    console::bytes(memory), console::duration(r.remaining_seconds));
+    if (bar_mode_)
+      bar_.update(done, text);
+    else if (console_ && is_due(every_, r.batch, clock))
+      bar_.note(fmt::format("{}  lr {:.2e}  grad {:.3f}", text, r.learning_rate, r.gradient_norm));
+  }
+
+  void evaluation(std::string const& label, std::int64_t batch, double loss, double accuracy,
+                  std::int64_t tokens) {
+    std::string const prefix = "metrics/eval/" + (label.empty() ? "" : label + "/");
+    file_.write({{"time/batch", batch},
+                 {prefix + "LanguageCrossEntropy", loss},
+                 {prefix + "LanguagePerplexity", std::exp(loss)},
+                 {prefix + "TokenAccuracy", accuracy},
+                 {prefix + "tokens", tokens}});
+    bar_.note(
+        fmt::format("eval{}{} at {} ba: cross entropy {:.4f}, perplexity {:.2f}, accuracy "
+                    "{:.1f} %, {} tokens",
+                    label.empty() ? "" : " ", label, batch, loss, std::exp(loss), 100 * accuracy,
+                    console::grouped(tokens)));
+  }
+
+  void finish() { bar_.finish(); }
+
+ private:
+  bool bar_mode_;
+  bool console_;
+  time_value every_;
+  int ranks_;
+  utilisation peak_;
+  metrics_file file_;
+  console::progress bar_;
+};
+
+}  // namespace mpt

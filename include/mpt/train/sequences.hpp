@@ -1,0 +1,62 @@
+// sequences: rows of ids with their labels, cut into microbatches without copying.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include <mpt/model/head.hpp>
+#include <mpt/vocabulary.hpp>
+#include <parallel/data/share.hpp>
+
+namespace mpt {
+
+/// Rows of `length` ids; a row's labels are its ids moved left by one, -100 at its end.
+class sequences {
+ public:
+  sequences() = default;
+
+  /// Takes ids [sequences * length].
+  sequences(std::vector<std::int32_t> ids, index length)
+      : length_(length), ids_(std::move(ids)), labels_(ids_.size(), -100) {
+    require(length > 0 && static_cast<index>(ids_.size()) % length == 0, "a batch of ", ids_.size(),
+            " ids does not divide into sequences of ", length);
+    for (std::size_t i = 0; i + 1 < ids_.size(); ++i)
+      if (static_cast<index>(i + 1) % length != 0) labels_[i] = ids_[i + 1];
+  }
+
+  [[nodiscard]] index count() const {
+    return length_ == 0 ? 0 : static_cast<index>(ids_.size()) / length_;
+  }
+  [[nodiscard]] index length() const { return length_; }
+
+  /// Sequences [part.begin, part.end) as a microbatch; valid while this batch lives.
+  [[nodiscard]] microbatch view(parallel::data::share part) const {
+    index const rows = part.size() * length_;
+    vector_view<std::int32_t const> const labels{labels_.data() + part.begin * length_, {rows}};
+    auto const loss_tokens =
+        std::ranges::count_if(labels.span(), [](std::int32_t label) { return label >= 0; });
+    return {.ids = {ids_.data() + part.begin * length_, {rows}},
+            .labels = labels,
+            .sequences = part.size(),
+            .length = length_,
+            .loss_tokens = loss_tokens};
+  }
+
+  /// A microbatch of the right shape without data, for the meta device.
+  [[nodiscard]] static microbatch shape_of(index count, index length) {
+    index const rows = count * length;
+    return {.ids = {nullptr, {rows}},
+            .labels = {nullptr, {rows}},
+            .sequences = count,
+            .length = length,
+            .loss_tokens = 0};
+  }
+
+ private:
+  index length_ = 0;
+  std::vector<std::int32_t> ids_;
+  std::vector<std::int32_t> labels_;
+};
+
+}  // namespace mpt

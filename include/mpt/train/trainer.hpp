@@ -1,0 +1,238 @@
+// trainer: the pretraining loop of one rank.
+//
+// Everything a run does follows from (configuration, data, batch number): batches, learning rate,
+// dropout, when to evaluate and save. So a resumed run continues with the same bits, and the only
+// state outside parameters and optimizer is how many batches are done.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <mpt/config/train.hpp>
+#include <mpt/model/model.hpp>
+#include <mpt/train/matmul_rate.hpp>
+#include <mpt/train/plan.hpp>
+#include <mpt/train/reporter.hpp>
+#include <mpt/train/run_checkpoint.hpp>
+#include <mpt/train/training_data.hpp>
+#include <parallel/comm/any_communicator.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/train/stepper.hpp>
+
+namespace mpt {
+
+using parallel::any_communicator;
+using parallel::decoupled_adamw;
+using parallel::reduction;
+
+/// What a run has done; the same on every rank.
+struct run_summary {
+  std::int64_t batches = 0;
+  std::int64_t tokens = 0;  // of the whole run, resumed parts included
+  double loss = 0;          // of the last batch
+  double tokens_per_second = 0;
+  double mfu = 0;
+  double mfu_causal = 0;
+  double seconds = 0;  // of this part of the run
+  double peak_memory_bytes = 0;
+  std::string checkpoint;  // the last one written or found
+};
+
+template <class T>
+class trainer {
+ public:
+  /// Collective: all ranks make one at the same time. `device` says which cores and engine to use.
+  trainer(train_config const& config, any_communicator& comm, host::device& device, run_plan plan)
+      : config_(config),
+        comm_(comm),
+        device_(device),
+        plan_(plan),
+        compute_(device.compute_options()),
+        traffic_({.threads = 1, .cores = device.compute_options().cores}),
+        net_(config.model),
+        step_(net_, device, comm, optimizer_of(config),
+              {.stage = static_cast<zero::stage>(config.zero_stage),
+               .bucket_bytes = static_cast<std::size_t>(config.bucket_bytes),
+               .clip_norm = config.gradient_clipping.value_or(0.0)}),
+        memory_(device.allocate<std::byte>(plan.memory.activations)),
+        batches_(config, comm.rank(), comm.size()),
+        clock_(clock_of(config, batches_.batches_per_epoch())) {
+    check_schedule(config.scheduler, clock_);
+    for (auto const& loader : config.eval_loaders)
+      evaluation_sets_.push_back(open_dataset(loader, config.model.vocab_size));
+  }
+
+  /// Trains to max_duration, from the beginning or from where a checkpoint left off.
+  run_summary run() {
+    double const rate = measure_matmul_rate<T>(device_, compute_);
+    utilisation const peak{
+        .peak_flops = sum_over_ranks(rate),
+        .flops_per_token = static_cast<double>(flops_per_token(config_.model, sequence_length())),
+        .causal_flops_per_token =
+            static_cast<double>(causal_flops_per_token(config_.model, sequence_length()))};
+    if (comm_.rank() == 0) report_.emplace(config_, comm_.size(), peak);
+    start();
+    if (config_.evaluation.eval_first && batch_ == 0) evaluate();
+    auto const last = total_batches(clock_);
+    begin_ = std::chrono::steady_clock::now();
+    first_batch_ = batch_;
+    speed_.emplace(static_cast<std::size_t>(config_.logging.speed_window));
+    speed_->mark(tokens());
+    while (batch_ < last) {
+      train_batch(last);
+      auto const pause = std::chrono::steady_clock::now();
+      if (is_due(config_.evaluation.eval_interval, batch_, clock_)) evaluate();
+      if (saving() && is_due(config_.checkpoint.save_interval, batch_, clock_)) save();
+      auto const paused = std::chrono::steady_clock::now() - pause;
+      speed_->skip(paused);
+      begin_ += paused;
+    }
+    if (report_) report_->finish();
+    summary_.batches = batch_;
+    summary_.tokens = tokens();
+    if (trained_seconds() > 0 && batch_ > first_batch_)
+      summary_.tokens_per_second =
+          static_cast<double>((batch_ - first_batch_) * clock_.tokens_per_batch) /
+          trained_seconds();
+    summary_.mfu = peak.mfu(summary_.tokens_per_second);
+    summary_.mfu_causal = peak.mfu_causal(summary_.tokens_per_second);
+    summary_.seconds = trained_seconds();
+    summary_.peak_memory_bytes = peak_memory_bytes();
+    return summary_;
+  }
+
+ private:
+  static decoupled_adamw optimizer_of(train_config const& config) {
+    return {.learning_rate = config.optimizer.lr,
+            .beta1 = config.optimizer.beta1,
+            .beta2 = config.optimizer.beta2,
+            .eps = config.optimizer.eps,
+            .weight_decay = config.optimizer.weight_decay};
+  }
+
+  [[nodiscard]] index sequence_length() const { return config_.train_loader.max_seq_len; }
+  [[nodiscard]] std::int64_t tokens() const { return batch_ * clock_.tokens_per_batch; }
+  [[nodiscard]] bool saving() const { return !config_.checkpoint.save_folder.empty(); }
+  [[nodiscard]] double trained_seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+  void say(std::string const& text) {
+    if (report_) report_->note(text);
+  }
+
+  double sum_over_ranks(double value) {
+    comm_.all_reduce(traffic_, std::span<double>(&value, 1), reduction::sum).wait();
+    return value;
+  }
+
+  /// Initial values, or those of a checkpoint.
+  void start() {
+    auto const found = checkpoint_to_load(config_);
+    if (!found) {
+      step_.initialise(config_.seed);
+      return;
+    }
+    bool const resuming = !found->weights_only;
+    auto const state = load_run(step_, config_, *found);
+    if (resuming) batch_ = state.batches;
+    summary_.checkpoint = found->folder.string();
+    say(resuming ? fmt::format("resumed {} at batch {}", found->folder.string(), batch_)
+                 : fmt::format("weights of {}", found->folder.string()));
+  }
+
+  void train_batch(std::int64_t last) {
+    auto const data = batches_.at(batch_);
+    std::vector<microbatch> parts;
+    std::vector<index> first;
+    for (auto const& part :
+         parallel::data::microbatches({0, data.count()}, plan_.split.microbatch)) {
+      parts.push_back(data.view(part));
+      first.push_back(batches_.share().begin + part.begin);
+    }
+    double const factor = learning_rate_multiplier(config_.scheduler, batch_, clock_);
+    auto const result =
+        step_.step(compute_, traffic_, memory_, std::span<microbatch const>(parts),
+                   std::span<index const>(first),
+                   {.seed = config_.seed, .step = static_cast<std::uint32_t>(batch_)}, factor);
+    double const loss =
+        result.sums.loss / static_cast<double>(std::max<std::int64_t>(1, result.sums.tokens));
+    require(std::isfinite(loss) && std::isfinite(result.gradient_norm), "batch ", batch_ + 1,
+            ": the ", std::isfinite(loss) ? "gradient" : "loss",
+            " is not finite; lower the learning rate, or resume from an earlier checkpoint");
+    ++batch_;
+    speed_->mark(tokens());
+    summary_.loss = loss;
+    if (!report_) return;
+    double const speed = speed_->tokens_per_second();
+    double const remaining =
+        speed > 0 ? static_cast<double>((last - batch_) * clock_.tokens_per_batch) / speed : -1.0;
+    report_->batch({.batch = batch_,
+                    .total_batches = last,
+                    .epoch = (batch_ - 1) / clock_.batches_per_epoch,
+                    .tokens = tokens(),
+                    .loss = loss,
+                    .accuracy = static_cast<double>(result.sums.correct) /
+                                static_cast<double>(std::max<std::int64_t>(1, result.sums.tokens)),
+                    .gradient_norm = result.gradient_norm,
+                    .learning_rate = config_.optimizer.lr * factor,
+                    .tokens_per_second = speed,
+                    .seconds = trained_seconds(),
+                    .remaining_seconds = remaining},
+                   clock_);
+  }
+
+  void evaluate() {
+    for (std::size_t i = 0; i < evaluation_sets_.size(); ++i) {
+      evaluation_batches set(evaluation_sets_[i], config_.evaluation.device_eval_batch_size,
+                             comm_.rank(), comm_.size(),
+                             config_.evaluation.eval_subset_num_batches);
+      train::statistics<double> sums;
+      while (auto const part = set.next()) {
+        std::vector<microbatch> parts;
+        if (part->count() > 0) parts.push_back(part->view({0, part->count()}));
+        step_.add_evaluation(compute_, memory_, std::span<microbatch const>(parts), sums);
+      }
+      step_.add_over_ranks(traffic_, sums);
+      auto const count = static_cast<double>(std::max<std::int64_t>(1, sums.tokens));
+      if (report_)
+        report_->evaluation(config_.eval_loaders[i].label, batch_, sums.loss / count,
+                            static_cast<double>(sums.correct) / count, sums.tokens);
+    }
+  }
+
+  void save() {
+    summary_.checkpoint = save_run(step_, comm_, traffic_, config_,
+                                   {.batches = batch_,
+                                    .epoch = batch_ / clock_.batches_per_epoch,
+                                    .batch_in_epoch = batch_ % clock_.batches_per_epoch,
+                                    .samples_in_set = batches_.samples(),
+                                    .tokens = tokens()})
+                              .string();
+  }
+
+  train_config const& config_;
+  any_communicator& comm_;
+  host::device& device_;
+  run_plan plan_;
+  host::stream compute_;
+  host::stream traffic_;
+  model<T> net_;
+  train::stepper<model<T>, host::device, any_communicator, decoupled_adamw> step_;
+  arena memory_;
+  training_batches batches_;
+  training_clock clock_;
+  std::vector<std::shared_ptr<data::token_dataset const>> evaluation_sets_;
+  std::optional<reporter> report_;
+  std::optional<speed_window> speed_;
+  std::chrono::steady_clock::time_point begin_;
+  std::int64_t batch_ = 0;
+  std::int64_t first_batch_ = 0;
+  run_summary summary_;
+};
+
+}  // namespace mpt

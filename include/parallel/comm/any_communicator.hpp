@@ -1,0 +1,60 @@
+// any_communicator: some communicator, chosen at run time.
+//
+// The one place of type erasure: programs are compiled once for it, and the command line decides
+// whether ranks are threads, MPI processes or just one. Operations are values already, so it costs
+// one virtual call each.
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <parallel/comm/collectives.hpp>
+#include <parallel/comm/concepts.hpp>
+
+namespace parallel {
+
+class any_communicator : public collectives<any_communicator> {
+ public:
+  /// Owns `inner`.
+  template <class C>
+  requires(has_submit<C> && !std::same_as<C, any_communicator>) explicit any_communicator(C inner)
+      : inner_(std::make_unique<model<C>>(std::move(inner))) {}
+
+  [[nodiscard]] int rank() const { return inner_->rank(); }
+  [[nodiscard]] int size() const { return inner_->size(); }
+  void abort(std::string const& reason) { inner_->abort(reason); }
+
+  /// Enqueues `op`.
+  request submit(host::stream& s, operation const& op) { return inner_->submit(s, op); }
+
+  [[nodiscard]] signature_exchange open_exchange() { return inner_->open_exchange(); }
+
+ private:
+  struct interface {
+    virtual ~interface() = default;
+    [[nodiscard]] virtual int rank() const = 0;
+    [[nodiscard]] virtual int size() const = 0;
+    virtual void abort(std::string const& reason) = 0;
+    virtual request submit(host::stream& s, operation const& op) = 0;
+    virtual signature_exchange open_exchange() = 0;
+  };
+
+  template <class C>
+  struct model final : interface {
+    explicit model(C c) : inner(std::move(c)) {}
+    [[nodiscard]] int rank() const override { return inner.rank(); }
+    [[nodiscard]] int size() const override { return inner.size(); }
+    void abort(std::string const& reason) override { inner.abort(reason); }
+    request submit(host::stream& s, operation const& op) override { return inner.submit(s, op); }
+    signature_exchange open_exchange() override { return inner.open_exchange(); }
+    C inner;
+  };
+
+  std::unique_ptr<interface> inner_;
+};
+
+static_assert(has_collectives<any_communicator, float> && has_submit<any_communicator>);
+
+}  // namespace parallel

@@ -1,0 +1,83 @@
+// checked: every call is agreed upon by all ranks before it runs.
+//
+// Before each collective the ranks exchange signatures (operation, element type, count, reduction,
+// root, place in the order of calls, call site). If they differ, every rank throws one sentence
+// that names the call sites, what differs and which ranks; if a rank is missing, the others say so
+// when the deadline passes. Before each message the sender tells the receiver its signature. Cost:
+// one exchange of 256 bytes per rank and call.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <parallel/comm/collectives.hpp>
+#include <parallel/comm/concepts.hpp>
+#include <parallel/comm/signature.hpp>
+
+namespace parallel {
+
+struct checked_options {
+  /// By default a collective may be called from different lines on different ranks.
+  call_sites sites = call_sites::may_differ;
+};
+
+template <has_submit Inner>
+class checked : public collectives<checked<Inner>> {
+ public:
+  /// Owns `inner`. All ranks must use it, or none.
+  explicit checked(Inner inner, checked_options options = {})
+      : inner_(std::make_shared<Inner>(std::move(inner))), options_(options) {}
+
+  checked(checked&&) = default;
+  checked& operator=(checked&&) = default;
+
+  [[nodiscard]] int rank() const { return inner_->rank(); }
+  [[nodiscard]] int size() const { return inner_->size(); }
+  void abort(std::string const& reason) { inner_->abort(reason); }
+
+  /// Enqueues the check, then `op`.
+  request submit(host::stream& s, operation const& op) {
+    if (is_message(op.kind)) return submit_message(s, op);
+    s.enqueue([exchange = inner_->open_exchange(), mine = signature_of(op, calls_++),
+               sites = options_.sites,
+               inner = inner_] { refuse(*inner, disagreement(exchange(mine), sites)); });
+    return inner_->submit(s, op);
+  }
+
+  [[nodiscard]] signature_exchange open_exchange() { return inner_->open_exchange(); }
+
+ private:
+  // Messages of one tag keep their order, so a header on the same tag comes before its payload.
+  request submit_message(host::stream& s, operation const& op) {
+    auto const mine = signature_of(op, 0);
+    auto const header = std::make_shared<signature>(mine);
+    operation first = op;
+    first.type = dtype::u8;
+    first.count = sizeof *header;
+    if (op.kind == operation_kind::send)
+      first.in = header.get();
+    else
+      first.out = header.get();
+    auto sent_first = std::make_shared<request>(inner_->submit(s, first).keep(header));
+    if (op.kind == operation_kind::recv)
+      s.enqueue([header, mine, from = op.peer, inner = inner_] {
+        refuse(*inner, message_disagreement(*header, from, mine, inner->rank()));
+      });
+    return inner_->submit(s, op).keep(std::move(sent_first));  // done before, as the stream is
+  }
+
+  // Everybody else learns it too: who waits for this rank elsewhere, or has gone on.
+  static void refuse(Inner& inner, std::string const& message) {
+    if (message.empty()) return;
+    inner.abort(message);
+    throw error(message);
+  }
+
+  std::shared_ptr<Inner> inner_;
+  checked_options options_;
+  std::uint64_t calls_ = 0;
+};
+
+}  // namespace parallel

@@ -1,0 +1,164 @@
+// collectives: the typed functions that every communicator offers.
+//
+// A communicator derives from `collectives<itself>` and provides rank(), size() and
+// `submit(stream, operation)`; the functions here check the arguments on this rank, with the call
+// site in the message, and build the operation. Everything is enqueued on the given stream and
+// returns at once; the spans must stay valid until the request is done (request::keep).
+//
+// All ranks must make the same calls in the same order, whatever streams they use for them.
+// Communicators are used by one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <source_location>
+#include <span>
+#include <type_traits>
+
+#include <parallel/comm/operation.hpp>
+#include <parallel/comm/request.hpp>
+#include <parallel/device/host/stream.hpp>
+
+namespace parallel {
+
+template <class Derived>
+class collectives {
+ public:
+  using stream_type = host::stream;
+
+  /// Every rank's `inout` becomes the combination of all of them, in rank order.
+  template <transferable T>
+  request all_reduce(host::stream& s, std::span<T> inout, reduction combine,
+                     std::source_location where = std::source_location::current()) {
+    return self().submit(s, {.kind = operation_kind::all_reduce,
+                             .type = dtype_of<T>,
+                             .combine = combine,
+                             .count = inout.size(),
+                             .in = inout.data(),
+                             .out = inout.data(),
+                             .where = where});
+  }
+
+  /// Rank r's `shard_out` becomes the combination, in rank order, of the r-th of the size() equal
+  /// shards of every rank's `in`. `shard_out` may be the rank's own shard of `in`.
+  template <transferable T>
+  request reduce_scatter(host::stream& s, std::span<T> shard_out,
+                         std::type_identity_t<std::span<T const>> in, reduction combine,
+                         std::source_location where = std::source_location::current()) {
+    check_shards("reduce_scatter", "input", shard_out, in, where);
+    return self().submit(s, {.kind = operation_kind::reduce_scatter,
+                             .type = dtype_of<T>,
+                             .combine = combine,
+                             .count = shard_out.size(),
+                             .in = in.data(),
+                             .out = shard_out.data(),
+                             .where = where});
+  }
+
+  /// `out` becomes all ranks' shards (of equal size), in rank order. `shard` may be the rank's own
+  /// part of `out`.
+  template <transferable T>
+  request all_gather(host::stream& s, std::span<T> out,
+                     std::type_identity_t<std::span<T const>> shard,
+                     std::source_location where = std::source_location::current()) {
+    check_shards("all_gather", "output", shard, std::span<T const>(out), where);
+    return self().submit(s, {.kind = operation_kind::all_gather,
+                             .type = dtype_of<T>,
+                             .count = shard.size(),
+                             .in = shard.data(),
+                             .out = out.data(),
+                             .where = where});
+  }
+
+  /// Every rank's `inout` becomes that of rank `root`.
+  template <transferable T>
+  request broadcast(host::stream& s, std::span<T> inout, int root,
+                    std::source_location where = std::source_location::current()) {
+    require(root >= 0 && root < self().size(), "broadcast at ", where, ": root ", root,
+            " is not a rank of this communicator of ", self().size());
+    return self().submit(s, {.kind = operation_kind::broadcast,
+                             .type = dtype_of<T>,
+                             .peer = root,
+                             .count = inout.size(),
+                             .in = inout.data(),
+                             .out = inout.data(),
+                             .where = where});
+  }
+
+  /// Done when every rank's stream has come this far.
+  request barrier(host::stream& s, std::source_location where = std::source_location::current()) {
+    return self().submit(s, {.where = where});
+  }
+
+  /// Sends `data` to the recv of rank `peer` with the same tag (matched in the order of the calls).
+  /// Done at the latest when it has been received: two ranks that send to each other use a stream
+  /// for each direction.
+  template <class T>
+  requires transferable<std::remove_const_t<T>> request
+  send(host::stream& s, std::span<T> data, int peer, int tag = 0,
+       std::source_location where = std::source_location::current()) {
+    check_peer("send", "to", peer, tag, where);
+    return self().submit(s, {.kind = operation_kind::send,
+                             .type = dtype_of<T>,
+                             .peer = peer,
+                             .tag = tag,
+                             .count = data.size(),
+                             .in = data.data(),
+                             .where = where});
+  }
+
+  /// Receives what rank `peer` sends with the same tag; element type and count must agree.
+  template <transferable T>
+  request recv(host::stream& s, std::span<T> data, int peer, int tag = 0,
+               std::source_location where = std::source_location::current()) {
+    check_peer("recv", "from", peer, tag, where);
+    return self().submit(s, {.kind = operation_kind::recv,
+                             .type = dtype_of<T>,
+                             .peer = peer,
+                             .tag = tag,
+                             .count = data.size(),
+                             .out = data.data(),
+                             .where = where});
+  }
+
+  /// Message tags are 0 ... max_tag.
+  static constexpr int max_tag = 16383;
+
+ protected:
+  collectives() = default;
+
+ private:
+  Derived& self() { return static_cast<Derived&>(*this); }
+
+  template <class T>
+  void check_shards(char const* name, char const* whole_name, std::span<T const> shard,
+                    std::span<T const> whole, std::source_location where) {
+    auto const ranks = static_cast<std::size_t>(self().size());
+    require(whole.size() == ranks * shard.size(), name, " at ", where, ": the ", whole_name,
+            " has ", whole.size(), " elements, expected ", ranks, " shards of ", shard.size());
+    auto const own = whole.data() + static_cast<std::size_t>(self().rank()) * shard.size();
+    std::less<T const*> const before;
+    bool const apart = shard.empty() || !before(shard.data(), whole.data() + whole.size()) ||
+                       !before(whole.data(), shard.data() + shard.size());
+    require(apart || shard.data() == own, name, " at ", where, ": the shard overlaps the ",
+            whole_name, " but is not this rank's own part of it");
+  }
+
+  template <class T>
+  void check_shards(char const* name, char const* whole_name, std::span<T> shard,
+                    std::span<T const> whole, std::source_location where) {
+    check_shards(name, whole_name, std::span<T const>(shard), whole, where);
+  }
+
+  void check_peer(char const* name, char const* word, int peer, int tag,
+                  std::source_location where) {
+    require(peer >= 0 && peer < self().size(), name, " at ", where, ": rank ", peer,
+            " is not in this communicator of ", self().size());
+    require(peer != self().rank(), name, " at ", where, ": ", word, " rank ", peer,
+            " is to itself; copy instead");
+    require(tag >= 0 && tag <= max_tag, name, " at ", where, ": tag ", tag, " is not in 0 ... ",
+            max_tag);
+  }
+};
+
+}  // namespace parallel

@@ -1,0 +1,87 @@
+// Communicator concepts: what algorithms may ask for, one concept a collective.
+//
+// Templates name exactly the collectives they use, so that a backend that lacks one can still be
+// used for everything else, and a missing one is named where it is needed.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <parallel/comm/operation.hpp>
+#include <parallel/comm/request.hpp>
+#include <parallel/comm/signature.hpp>
+
+namespace parallel {
+
+/// A rank's end of a group of `size()` ranks that can talk to each other. `abort` makes every
+/// waiting rank that can be reached fail with `aborted`.
+template <class C>
+concept communicator = requires(C c, C const& fixed, std::string reason) {
+  typename C::stream_type;
+  { fixed.rank() } -> std::same_as<int>;
+  { fixed.size() } -> std::same_as<int>;
+  c.abort(reason);
+};
+
+template <class C, class T>
+concept has_all_reduce = communicator<C> &&
+    requires(C c, typename C::stream_type& s, std::span<T> x) {
+  { c.all_reduce(s, x, reduction::sum) } -> std::same_as<request>;
+};
+
+template <class C, class T>
+concept has_reduce_scatter = communicator<C> &&
+    requires(C c, typename C::stream_type& s, std::span<T> out, std::span<T const> in) {
+  { c.reduce_scatter(s, out, in, reduction::sum) } -> std::same_as<request>;
+};
+
+template <class C, class T>
+concept has_all_gather = communicator<C> &&
+    requires(C c, typename C::stream_type& s, std::span<T> out, std::span<T const> in) {
+  { c.all_gather(s, out, in) } -> std::same_as<request>;
+};
+
+template <class C, class T>
+concept has_broadcast = communicator<C> &&
+    requires(C c, typename C::stream_type& s, std::span<T> x) {
+  { c.broadcast(s, x, 0) } -> std::same_as<request>;
+};
+
+template <class C>
+concept has_barrier = communicator<C> && requires(C c, typename C::stream_type& s) {
+  { c.barrier(s) } -> std::same_as<request>;
+};
+
+template <class C, class T>
+concept has_send = communicator<C> &&
+    requires(C c, typename C::stream_type& s, std::span<T const> x) {
+  { c.send(s, x, 0, 0) } -> std::same_as<request>;
+};
+
+template <class C, class T>
+concept has_recv = communicator<C> && requires(C c, typename C::stream_type& s, std::span<T> x) {
+  { c.recv(s, x, 0, 0) } -> std::same_as<request>;
+};
+
+/// Everything, for one element type.
+template <class C, class T>
+concept has_collectives =
+    has_all_reduce<C, T> && has_reduce_scatter<C, T> && has_all_gather<C, T> &&
+    has_broadcast<C, T> && has_barrier<C> && has_send<C, T> && has_recv<C, T>;
+
+/// One meeting of all ranks, called once, on the stream's worker: gives this rank's signature and
+/// returns those of all, by rank. Throws, naming the missing ranks, when the deadline passes.
+using signature_exchange = std::function<std::vector<signature>(signature const&)>;
+
+/// What decorators are built on: operations as values, and signatures exchanged before them.
+template <class C>
+concept has_submit = communicator<C> && requires(C c, typename C::stream_type& s, operation op) {
+  { c.submit(s, op) } -> std::same_as<request>;
+  { c.open_exchange() } -> std::same_as<signature_exchange>;
+};
+
+}  // namespace parallel

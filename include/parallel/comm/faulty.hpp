@@ -1,0 +1,139 @@
+// faulty: breaks one call on purpose, to prove that a test suite notices.
+//
+// A suite has teeth when for every k some test fails under `faulty` with fault k (mutation
+// testing). The real operation always runs, on scratch memory where needed, so that the ranks never
+// lose step and one rank alone can be broken. Barriers are passed on (their k changes nothing).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/collectives.hpp>
+#include <parallel/comm/concepts.hpp>
+#include <parallel/comm/detail/combine.hpp>
+#include <parallel/comm/detail/visit.hpp>
+
+namespace parallel {
+
+/// What happens to the payload. drop: in-place results keep this rank's own values, other outputs
+/// (and what a send delivers) are filled with bytes 0xff, NaN or -1; a gather keeps its own part.
+/// twice: multiplied by 2. divide: divided by the number of ranks.
+enum class fault_kind : std::uint8_t { drop, twice, divide };
+
+struct fault {
+  static constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
+  /// Which call of this rank's communicator breaks, counted from 0, messages and barriers included.
+  std::uint64_t at = never;
+  fault_kind kind = fault_kind::drop;
+};
+
+template <has_submit Inner>
+class faulty : public collectives<faulty<Inner>> {
+ public:
+  /// Owns `inner`.
+  explicit faulty(Inner inner, fault what) : inner_(std::move(inner)), fault_(what) {}
+
+  faulty(faulty&&) = default;
+  faulty& operator=(faulty&&) = default;
+
+  [[nodiscard]] int rank() const { return inner_.rank(); }
+  [[nodiscard]] int size() const { return inner_.size(); }
+  void abort(std::string const& reason) { inner_.abort(reason); }
+
+  /// How many calls were made so far: the number of different faults.
+  [[nodiscard]] std::uint64_t calls() const { return calls_; }
+
+  /// Enqueues `op`, broken if it is its turn.
+  request submit(host::stream& s, operation const& op) {
+    if (calls_++ != fault_.at || op.kind == operation_kind::barrier) return inner_.submit(s, op);
+    if (op.kind == operation_kind::send) return broken_send(s, op);
+    return fault_.kind == fault_kind::drop ? dropped(s, op) : scaled(s, op);
+  }
+
+  [[nodiscard]] signature_exchange open_exchange() { return inner_.open_exchange(); }
+
+ private:
+  using scratch = std::vector<std::byte>;
+
+  [[nodiscard]] std::size_t output_count(operation const& op) const {
+    return op.kind == operation_kind::all_gather ? op.count * static_cast<std::size_t>(size())
+                                                 : op.count;
+  }
+
+  static void scale(dtype type, void* data, std::size_t count, fault_kind kind, int ranks) {
+    detail::visit(type, [&]<class T>(std::type_identity<T>) {
+      using wide = accumulate_t<T>;
+      for (T& x : std::span(static_cast<T*>(data), count)) {
+        auto const value = static_cast<wide>(x);
+        // Twice is a sum in the reductions' arithmetic: integers wrap.
+        x = static_cast<T>(kind == fault_kind::twice ? detail::add{}(value, value)
+                                                     : value / static_cast<wide>(ranks));
+      }
+    });
+  }
+
+  request broken_send(host::stream& s, operation const& op) {
+    auto const copy = std::make_shared<scratch>(op.bytes());
+    s.enqueue([op, copy, kind = fault_.kind, ranks = size()] {
+      if (copy->empty()) return;
+      if (kind == fault_kind::drop) {
+        std::fill(copy->begin(), copy->end(), std::byte{0xff});
+      } else {
+        std::memcpy(copy->data(), op.in, copy->size());
+        scale(op.type, copy->data(), op.count, kind, ranks);
+      }
+    });
+    operation sent = op;
+    sent.in = copy->data();
+    return inner_.submit(s, sent).keep(copy);
+  }
+
+  request dropped(host::stream& s, operation const& op) {
+    std::size_t const bytes = output_count(op) * size_of(op.type);
+    auto const copy = std::make_shared<scratch>(bytes);
+    operation diverted = op;
+    diverted.out = copy->data();
+    bool const in_place =
+        op.kind == operation_kind::all_reduce || op.kind == operation_kind::broadcast;
+    if (in_place) {
+      diverted.in = copy->data();
+      s.enqueue([op, copy] {
+        if (!copy->empty()) std::memcpy(copy->data(), op.in, copy->size());
+      });
+    }
+    auto inner = std::make_shared<request>(inner_.submit(s, diverted).keep(copy));
+    return detail::enqueue(s, {}, op, [op, bytes, in_place, copy, inner, rank = rank()] {
+      if (in_place || bytes == 0) return;
+      auto* const out = static_cast<std::byte*>(op.out);
+      auto* const own = out + static_cast<std::size_t>(rank) * op.bytes();
+      scratch const kept(own == op.in ? own : out, own == op.in ? own + op.bytes() : out);
+      std::memset(out, 0xff, bytes);
+      std::copy(kept.begin(), kept.end(), own);
+    });
+  }
+
+  request scaled(host::stream& s, operation const& op) {
+    auto inner = std::make_shared<request>(inner_.submit(s, op));
+    bool const received = op.kind != operation_kind::broadcast || op.peer != rank();
+    return detail::enqueue(
+        s, {}, op,
+        [op, inner, received, count = output_count(op), kind = fault_.kind, ranks = size()] {
+          if (received) scale(op.type, op.out, count, kind, ranks);
+        });
+  }
+
+  Inner inner_;
+  fault fault_;
+  std::uint64_t calls_ = 0;
+};
+
+}  // namespace parallel

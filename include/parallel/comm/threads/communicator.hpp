@@ -1,0 +1,146 @@
+// threads::communicator: ranks are threads; they read and write each other's memory directly.
+//
+// Nothing is copied twice: all_reduce has every rank combine its chunk of all inputs and store it
+// to all outputs, at 2(n-1)/n of the data per rank, as a ring would move. Signatures are compared
+// in every call, since a mismatch would be an access out of bounds. Any host memory will do.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/collectives.hpp>
+#include <parallel/comm/concepts.hpp>
+#include <parallel/comm/detail/combine.hpp>
+#include <parallel/comm/threads/world.hpp>
+
+namespace parallel::threads {
+
+namespace detail {
+
+inline void copy(void* to, void const* from, std::size_t bytes) {
+  if (to != from && bytes != 0) std::memcpy(to, from, bytes);
+}
+
+template <class Void>
+auto* at(Void* base, std::size_t bytes) {
+  using byte = std::conditional_t<std::is_const_v<Void>, std::byte const, std::byte>;
+  return bytes == 0 ? base : static_cast<Void*>(static_cast<byte*>(base) + bytes);
+}
+
+// Combines `part` of every rank's input, counted in elements from where each input begins.
+inline void combine_part(operation const& op, meeting const& here, parallel::detail::chunk part,
+                         std::vector<void*> const& outs) {
+  if (part.count == 0) return;
+  std::vector<void const*> sources;
+  for (seat const& s : here.seats) sources.push_back(at(s.in, part.first * size_of(op.type)));
+  parallel::detail::combine(op.type, op.combine, outs, sources, part.count);
+}
+
+/// This rank's share of a complete meeting. Never blocks.
+inline void work(operation const& op, meeting const& here, int rank) {
+  auto const r = static_cast<std::size_t>(rank);
+  switch (op.kind) {
+    case operation_kind::all_reduce: {
+      auto const part =
+          parallel::detail::chunk_of(op.count, rank, static_cast<int>(here.seats.size()));
+      std::vector<void*> outs;
+      for (seat const& s : here.seats) outs.push_back(at(s.out, part.first * size_of(op.type)));
+      return combine_part(op, here, part, outs);
+    }
+    case operation_kind::reduce_scatter:
+      return combine_part(op, here, {r * op.count, op.count}, {op.out});
+    case operation_kind::all_gather:
+      for (std::size_t i = 0; i < here.seats.size(); ++i)
+        copy(at(op.out, i * op.bytes()), here.seats[i].in, op.bytes());
+      return;
+    case operation_kind::broadcast:
+      return copy(op.out, here.seats[static_cast<std::size_t>(op.peer)].in, op.bytes());
+    case operation_kind::recv: return copy(op.out, here.seats[0].in, op.bytes());
+    case operation_kind::barrier:
+    case operation_kind::send: return;
+  }
+}
+
+}  // namespace detail
+
+class communicator : public collectives<communicator> {
+ public:
+  /// Rank `rank` of `world`; every rank makes one.
+  communicator(std::shared_ptr<world> world, int rank) : world_(std::move(world)), rank_(rank) {
+    world_->take_rank(rank);
+  }
+
+  communicator(communicator&&) = default;
+  communicator& operator=(communicator&&) = default;
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return world_->size(); }
+
+  /// Wakes all ranks of the world with an `aborted` error that names this rank and the reason.
+  void abort(std::string const& reason) {
+    world_->abort(concat("rank ", rank_, " aborted: ", reason));
+  }
+
+  /// Enqueues `op`.
+  request submit(host::stream& s, operation const& op) {
+    bool const sends = op.kind == operation_kind::send;
+    detail::meeting_name name{.number = calls_};
+    std::vector<int> ranks;
+    if (is_message(op.kind)) {
+      name = {.kind = detail::meeting_kind::message,
+              .from = sends ? rank_ : op.peer,
+              .to = sends ? op.peer : rank_,
+              .tag = op.tag};
+      name.number = messages_[{name.from, name.to, name.tag}]++;
+      ranks = {name.from, name.to};
+    } else {
+      ++calls_;
+      ranks = everybody();
+    }
+    detail::seat const mine{signature_of(op, name.number), op.in, op.out};
+    auto meet = [world = world_, rank = rank_, op, name, ranks, mine] {
+      auto const here = world->enter(name, ranks, rank, mine);
+      leaving const at_the_end{*world, *here};
+      detail::work(op, *here, rank);
+    };
+    return parallel::detail::enqueue(s, {world_, rank_}, op, std::move(meet));
+  }
+
+  /// A meeting without data; see `signature_exchange`.
+  [[nodiscard]] signature_exchange open_exchange() {
+    detail::meeting_name const name{.kind = detail::meeting_kind::exchange, .number = exchanges_++};
+    return [world = world_, rank = rank_, name, ranks = everybody()](signature const& mine) {
+      return world->exchange(name, ranks, rank, mine);
+    };
+  }
+
+ private:
+  struct leaving {
+    world& of;
+    detail::meeting& from;
+    ~leaving() { of.leave(from); }
+  };
+
+  [[nodiscard]] std::vector<int> everybody() const {
+    std::vector<int> ranks(static_cast<std::size_t>(size()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return ranks;
+  }
+
+  std::shared_ptr<world> world_;
+  int rank_;
+  std::uint64_t calls_ = 0;
+  std::uint64_t exchanges_ = 0;
+  std::map<std::tuple<int, int, int>, std::uint64_t> messages_;
+};
+
+static_assert(has_collectives<communicator, float> && has_submit<communicator>);
+
+}  // namespace parallel::threads

@@ -1,0 +1,40 @@
+// CUDA errors as parallel::error, and the current device as a scope.
+//
+// CUDA keeps the last error of a failed launch ("sticky" until read); it is read before throwing,
+// so that the next call does not report it again. Needs cuda_runtime_api.h only, no nvcc.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <source_location>
+
+#include <parallel/core/error.hpp>
+
+namespace parallel::cuda {
+
+/// Throws `error` naming `call`, CUDA's reason and the call site, unless `status` is success.
+inline void check(cudaError_t status, char const* call,
+                  std::source_location where = std::source_location::current()) {
+  if (status == cudaSuccess) [[likely]]
+    return;
+  static_cast<void>(cudaGetLastError());
+  fail("CUDA: ", call, " failed with ", cudaGetErrorName(status), ": ", cudaGetErrorString(status),
+       " (", where, ")");
+}
+
+/// Makes `device` current on the calling thread; the destructor brings back the one before.
+class device_scope {
+ public:
+  explicit device_scope(int device) {
+    check(cudaGetDevice(&before_), "cudaGetDevice");
+    if (device != before_) check(cudaSetDevice(device), "cudaSetDevice");
+  }
+  ~device_scope() { static_cast<void>(cudaSetDevice(before_)); }
+  device_scope(device_scope const&) = delete;
+  device_scope& operator=(device_scope const&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+}  // namespace parallel::cuda

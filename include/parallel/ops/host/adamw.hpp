@@ -1,0 +1,70 @@
+// adamw on the host: one pass over the five arrays.
+#pragma once
+
+#include <cstdint>
+
+#include <parallel/device/host/stream.hpp>
+#include <parallel/ops/adamw.hpp>
+#include <parallel/ops/host/blocks.hpp>
+#include <parallel/ops/reference/adamw.hpp>
+
+namespace parallel::host {
+
+namespace detail {
+
+/// The square root to 1 ulp, for numbers >= 0; less than 1e-38 counts as 0. A guess of the
+/// reciprocal root from the exponent, three steps of Newton, and one correction of the root itself:
+/// calls of libm do not vectorise.
+template <int Lanes>
+[[gnu::always_inline]] inline simd::pack<float, Lanes> square_root(
+    simd::pack<float, Lanes> const& x) {
+  using floats = simd::pack<float, Lanes>;
+  simd::pack<std::uint32_t, Lanes> bits;
+  bits.v = 0x5f3759dfU - (simd::bits_as<std::uint32_t>(x).v >> 1);
+  auto r = simd::bits_as<float>(bits);  // about 1/sqrt(x)
+  floats const half = x * 0.5F;
+  for (int step = 0; step < 3; ++step) r = r * (floats(1.5F) - half * r * r);
+  floats root = x * r;
+  root = simd::fma(r * 0.5F, x - root * root, root);
+  root = simd::select(x < floats(1e-38F), floats(0.0F), root);
+  // infinity and NaN stay what they are
+  return simd::select(x < floats(__builtin_inff()), root, x);
+}
+
+}  // namespace detail
+
+template <class T, class A = accumulate_t<T>>
+void adamw_impl(stream& s, std::span<T> values, std::span<A> master, std::span<A> exp_avg,
+                std::span<A> exp_avg_sq, std::span<A const> gradients,
+                ops::adamw_options<A> options) {
+  s.enqueue([=, threads = s.threads()] {
+    if constexpr (simd_element<T>) {
+      ops::detail::adamw_factors<float> const f(options);
+      float const scale = options.gradient_scale == nullptr ? 1.0F : *options.gradient_scale;
+      for_packs(
+          threads, std::ssize(values), [
+            =, to = values.data(), weights = master.data(), first = exp_avg.data(),
+            second = exp_avg_sq.data(), from = gradients.data()
+          ](auto lanes, index i, index left) __attribute__((always_inline)) {
+            auto const g = simd::load_partial<lanes>(from + i, left) * scale;
+            auto const m =
+                simd::load_partial<lanes>(first + i, left) * f.beta1 + g * f.one_minus_beta1;
+            auto const v =
+                simd::load_partial<lanes>(second + i, left) * f.beta2 + g * g * f.one_minus_beta2;
+            auto const denominator =
+                simd::fma(detail::square_root(v), f.inverse_correction2, f.eps);
+            auto const p = simd::load_partial<lanes>(weights + i, left) * f.decay -
+                           m / denominator * f.step_size;
+            simd::store_partial(first + i, m, left);
+            simd::store_partial(second + i, v, left);
+            simd::store_partial(weights + i, p, left);
+            simd::store_partial(to + i, p, left);
+          });
+    } else {
+      reference::stream here;
+      ops::adamw(here, values, master, exp_avg, exp_avg_sq, gradients, options);
+    }
+  });
+}
+
+}  // namespace parallel::host

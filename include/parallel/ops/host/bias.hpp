@@ -1,0 +1,46 @@
+// add_bias and its gradient on the host.
+#pragma once
+
+#include <parallel/device/host/stream.hpp>
+#include <parallel/ops/bias.hpp>
+#include <parallel/ops/host/blocks.hpp>
+#include <parallel/ops/reference/bias.hpp>
+
+namespace parallel::host {
+
+template <class T>
+void add_bias_impl(stream& s, matrix_view<T> y, vector_view<T const> bias) {
+  s.enqueue([=, threads = s.threads()] {
+    if constexpr (simd_element<T>) {
+      index const columns = y.extent(1);
+      for_rows(
+          threads, y.extent(0), columns,
+          [ =, to = y.data(), from = bias.data() ](auto lanes, index m) __attribute__((
+              always_inline)) { add_packs<lanes>(to + m * columns, from, columns); });
+    } else {
+      reference::stream here;
+      ops::add_bias(here, y, bias);
+    }
+  });
+}
+
+template <class T>
+void add_bias_backward_impl(stream& s, vector_view<accumulate_t<T>> dbias,
+                            matrix_view<T const> dy) {
+  s.enqueue([=, threads = s.threads()] {
+    if constexpr (simd_element<T>) {
+      index const columns = dy.extent(1);
+      auto const sums = sum_rows(
+          threads, dy.extent(0), columns,
+          [ =, from = dy.data() ](auto lanes, index m, float* to) __attribute__((always_inline)) {
+            add_packs<lanes>(to, from + m * columns, columns);
+          });
+      for (index n = 0; n < columns; ++n) dbias.data()[n] += sums[static_cast<std::size_t>(n)];
+    } else {
+      reference::stream here;
+      ops::add_bias_backward(here, dbias, dy);
+    }
+  });
+}
+
+}  // namespace parallel::host

@@ -1,0 +1,94 @@
+// clip and its gradient on the host.
+#pragma once
+
+#include <parallel/device/host/stream.hpp>
+#include <parallel/ops/clip.hpp>
+#include <parallel/ops/host/blocks.hpp>
+#include <parallel/ops/reference/clip.hpp>
+
+namespace parallel::host {
+
+namespace detail {
+
+/// The mask as bytes 0 and 1, the first `count` lanes of it.
+template <int Lanes>
+[[gnu::always_inline]] inline void store_flags(std::uint8_t* to,
+                                               simd::pack<std::int32_t, Lanes> const& mask,
+                                               index count) {
+  using bytes = simd::pack<std::uint8_t, Lanes>;
+  bytes flags;
+  flags.v = __builtin_convertvector(mask.v & 1, typename bytes::raw);
+  if (count >= Lanes) {
+    __builtin_memcpy(to, &flags.v, sizeof flags.v);
+    return;
+  }
+  for (index i = 0; i < count; ++i) to[i] = flags.v[i];
+}
+
+/// Bytes as a mask: set where not 0.
+template <int Lanes>
+[[gnu::always_inline]] inline simd::pack<std::int32_t, Lanes> load_flags(std::uint8_t const* from,
+                                                                         index count) {
+  std::uint8_t tail[Lanes] = {};
+  if (count < Lanes) {
+    for (index i = 0; i < count; ++i) tail[i] = from[i];
+    from = tail;
+  }
+  simd::pack<std::uint8_t, Lanes> flags;
+  __builtin_memcpy(&flags.v, from, sizeof flags.v);
+  using words = simd::pack<std::int32_t, Lanes>;
+  words mask;
+  mask.v = __builtin_convertvector(flags.v, typename words::raw) != 0;
+  return mask;
+}
+
+}  // namespace detail
+
+template <class T>
+void clip_impl(stream& s, std::span<T> x, std::span<std::uint8_t> inside, float limit) {
+  s.enqueue([=, threads = s.threads()] {
+    if constexpr (simd_element<T>) {
+      for_packs(
+          threads, std::ssize(x),
+          [ =, data = x.data(), flags = inside.empty() ? nullptr : inside.data() ](
+              auto lanes, index i, index left) __attribute__((always_inline)) {
+            using floats = simd::pack<float, lanes>;
+            floats const value = simd::load_partial<lanes>(data + i, left);
+            auto above = floats(limit) < value;
+            auto const below = value < floats(-limit);
+            auto const clipped =
+                simd::select(above, floats(limit), simd::select(below, floats(-limit), value));
+            if (flags != nullptr) {
+              auto within = value == value;  // not NaN
+              within.v &= ~(above.v | below.v);
+              detail::store_flags(flags + i, within, left);
+            }
+            simd::store_partial(data + i, clipped, left);
+          });
+    } else {
+      reference::stream here;
+      ops::clip(here, x, inside, limit);
+    }
+  });
+}
+
+template <class T>
+void clip_backward_impl(stream& s, std::span<T> dx, std::span<std::uint8_t const> inside) {
+  s.enqueue([=, threads = s.threads()] {
+    if constexpr (simd_element<T>) {
+      for_packs(
+          threads, std::ssize(dx),
+          [ data = dx.data(), flags = inside.data() ](auto lanes, index i, index left)
+              __attribute__((always_inline)) {
+                auto const gradient = simd::load_partial<lanes>(data + i, left);
+                auto const passes = detail::load_flags<lanes>(flags + i, left);
+                simd::store_partial(data + i, simd::select(passes, gradient, 0.0F), left);
+              });
+    } else {
+      reference::stream here;
+      ops::clip_backward(here, dx, inside);
+    }
+  });
+}
+
+}  // namespace parallel::host

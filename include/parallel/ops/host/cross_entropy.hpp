@@ -1,0 +1,125 @@
+// cross_entropy on the host. The greatest logit and the sum of exponentials are found in one pass
+// over memory: per chunk of 8 KiB (in the nearest cache) first its maximum, then its sum, which is
+// rescaled when the running maximum grows (online softmax: Milakov, Gimelshein, 2018). A second
+// pass writes the gradient. Sums of chunks are added in double.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <parallel/device/host/stream.hpp>
+#include <parallel/ops/cross_entropy.hpp>
+#include <parallel/ops/host/blocks.hpp>
+#include <parallel/ops/host/math.hpp>
+#include <parallel/ops/reference/cross_entropy.hpp>
+
+namespace parallel::host {
+
+namespace detail {
+
+/// The greatest number of a row, and the sum of all exp(number - top).
+struct exponential_sum {
+  float top;
+  double sum;
+};
+
+/// scale * from[0, Lanes), with -infinity after the first `count`.
+template <int Lanes>
+[[gnu::always_inline]] inline simd::pack<float, Lanes> load_scaled(float const* from, float scale,
+                                                                   index count) {
+  auto const z = simd::load_partial<Lanes>(from, count) * scale;
+  if (count >= Lanes) return z;
+  float lanes[Lanes];
+  simd::store(lanes, z);
+  for (index i = count; i < Lanes; ++i) lanes[i] = -std::numeric_limits<float>::infinity();
+  return simd::load<Lanes>(lanes);
+}
+
+template <int Lanes>
+[[gnu::always_inline]] inline exponential_sum sum_exponentials(float const* from, float scale,
+                                                               index count) {
+  constexpr float least = -std::numeric_limits<float>::infinity();
+  constexpr index chunk = 2048;
+  exponential_sum out{least, 0.0};
+  for (index begin = 0; begin < count; begin += chunk) {
+    index const size = std::min(chunk, count - begin);
+    float const* const part = from + begin;
+    simd::pack<float, Lanes> greatest(least);
+    for (index i = 0; i < size; i += Lanes)
+      greatest = simd::max(greatest, load_scaled<Lanes>(part + i, scale, size - i));
+    float const top = simd::max_of(greatest);
+    if (top > out.top) {
+      out.sum *= std::exp(double(out.top) - double(top));
+      out.top = top;
+    }
+    float const shift = out.top == least ? 0.0F : out.top;  // so far all are -infinity, or NaN
+    out.sum += double(sum_packs<Lanes>(
+        size, [=](index i, index left) __attribute__((always_inline)) {
+          return simd::exp(load_scaled<Lanes>(part + i, scale, left) - shift);
+        }));
+  }
+  return out;
+}
+
+/// Whether no number before `label` is as great as its own, which is `top`.
+[[nodiscard]] inline bool first_to_reach(float const* from, float scale, index label, float top) {
+  for (index n = 0; n < label; ++n)
+    if (from[n] * scale == top) return false;
+  return true;
+}
+
+}  // namespace detail
+
+template <class T, class Loss>
+void cross_entropy_impl(stream& s, matrix_view<T> dlogits, vector_view<Loss> losses,
+                        vector_view<std::uint8_t> correct,
+                        matrix_view<accumulate_t<T> const> logits,
+                        vector_view<std::int32_t const> labels,
+                        ops::cross_entropy_options options) {
+  s.enqueue([=, threads = s.threads()] {
+    if constexpr (simd_element<T>) {
+      index const columns = logits.extent(1);
+      T* const gradients = dlogits.empty() ? nullptr : dlogits.data();
+      for (index m = 0; m < labels.extent(0); ++m)
+        if (labels(m) != options.ignore) ops::detail::check_label(labels(m), columns, m);
+      for_rows(
+          threads, logits.extent(0), columns,
+          [ =, scale = options.scale ](auto lanes, index m) __attribute__((always_inline)) {
+            constexpr int L = lanes;
+            index const label = labels.data()[m];
+            float const* const from = logits.data() + m * columns;
+            T* const to = gradients == nullptr ? nullptr : gradients + m * columns;
+            if (label == options.ignore) {
+              losses.data()[m] = Loss(0);
+              correct.data()[m] = 0;
+              if (to != nullptr)
+                for (index i = 0; i < columns; i += L)
+                  simd::store_partial(to + i, simd::pack<float, L>(0.0F), columns - i);
+              return;
+            }
+            auto const [top, sum] = detail::sum_exponentials<L>(from, scale, columns);
+            float const z = from[label] * scale;
+            double const loss = std::log(sum) + double(top) - double(z);
+            losses.data()[m] = static_cast<Loss>(loss);
+            correct.data()[m] =
+                z == top && loss == loss && detail::first_to_reach(from, scale, label, top);
+            if (to == nullptr) return;
+            // the label's own gradient in double, where 1 - probability may cancel
+            double const at_label = double(scale) * (std::exp(double(z) - double(top)) / sum - 1.0);
+            auto const factor = static_cast<float>(double(scale) / sum);
+            for (index i = 0; i < columns; i += L) {
+              auto const power =
+                  simd::exp(simd::load_partial<L>(from + i, columns - i) * scale - top);
+              simd::store_partial(to + i, power * factor, columns - i);
+            }
+            to[label] = static_cast<T>(static_cast<float>(at_label));
+          });
+    } else {
+      reference::stream here;
+      ops::cross_entropy(here, dlogits, losses, correct, logits, labels, options);
+    }
+  });
+}
+
+}  // namespace parallel::host

@@ -1,0 +1,103 @@
+// Reductions on the host. Sums run in 16 double accumulators over blocks of 65536 elements that are
+// then added in order, on every instruction set; squares of floats are exact in double, so
+// squared_norm has the same bits for every processor and number of threads.
+#pragma once
+
+#include <atomic>
+#include <vector>
+
+#include <parallel/device/host/stream.hpp>
+#include <parallel/ops/host/blocks.hpp>
+#include <parallel/ops/reduce.hpp>
+#include <parallel/ops/reference/reduce.hpp>
+
+namespace parallel::host {
+
+namespace detail {
+
+/// The sum of map(x[i]) in double; `map` takes and returns a pack of doubles, and maps 0 to 0.
+template <class T, class Map>
+[[nodiscard]] double sum_in_double(int threads, std::span<T const> x, Map const& map) {
+  constexpr index grain = 65536;
+  index const count = std::ssize(x);
+  std::vector<double> partial(static_cast<std::size_t>((count + grain - 1) / grain));
+  parallel_for(threads, count, grain, [&](index begin, index end) {
+    simd::dispatch([&, from = x.data() ](auto lanes) __attribute__((always_inline)) {
+      constexpr int L = lanes;
+      using doubles = simd::pack<double, L>;
+      constexpr int parts = 16 / L;
+      doubles sums[parts];
+      for (auto& sum : sums) sum = doubles(0.0);
+      for (index i = begin; i < end; i += 16)
+        for (int k = 0; k < parts; ++k) {
+          doubles wide;
+          wide.v = __builtin_convertvector(
+              simd::load_partial<L>(from + i + k * L, end - i - k * L).v, typename doubles::raw);
+          sums[k] += map(wide);
+        }
+      for (int half = parts / 2; half > 0; half /= 2)
+        for (int k = 0; k < half; ++k) sums[k] += sums[k + half];
+      partial[static_cast<std::size_t>(begin / grain)] = simd::sum(sums[0]);
+    });
+  });
+  double total = 0.0;
+  for (double const sum : partial) total += sum;
+  return total;
+}
+
+}  // namespace detail
+
+template <class T>
+void squared_norm_impl(stream& s, ops::sum_t<T>* out, std::span<T const> x) {
+  s.enqueue([=, threads = s.threads()] {
+    if constexpr (simd_element<T>) {
+      *out += detail::sum_in_double(
+          threads, x, [](auto const& v) __attribute__((always_inline)) { return v * v; });
+    } else {
+      reference::stream here;
+      ops::squared_norm(here, out, x);
+    }
+  });
+}
+
+template <class T>
+void sum_impl(stream& s, ops::sum_t<T>* out, std::span<T const> x) {
+  s.enqueue([=, threads = s.threads()] {
+    if constexpr (simd_element<T>) {
+      *out += detail::sum_in_double(
+          threads, x, [](auto const& v) __attribute__((always_inline)) { return v; });
+    } else {
+      reference::stream here;
+      ops::sum(here, out, x);
+    }
+  });
+}
+
+template <class T>
+void all_finite_impl(stream& s, int* out, std::span<T const> x) {
+  s.enqueue([=, threads = s.threads()] {
+    if constexpr (simd_element<T>) {
+      std::atomic<bool> finite = true;
+      parallel_for(threads, std::ssize(x), 4 * block_elements, [&](index begin, index end) {
+        simd::dispatch([&, from = x.data() ](auto lanes) __attribute__((always_inline)) {
+          using words = simd::pack<std::uint32_t, lanes>;
+          // exponents of all ones: carried into the sign bit by one more in the exponent
+          words carry(0U);
+          for (index i = begin; i < end; i += lanes) {
+            auto const word =
+                simd::bits_as<std::uint32_t>(simd::load_partial<lanes>(from + i, end - i));
+            carry.v |= (word.v & 0x7f800000U) + 0x00800000U;
+          }
+          for (int lane = 0; lane < lanes; ++lane)
+            if ((carry.v[lane] & 0x80000000U) != 0) finite.store(false, std::memory_order_relaxed);
+        });
+      });
+      if (!finite) *out = 0;
+    } else {
+      reference::stream here;
+      ops::all_finite(here, out, x);
+    }
+  });
+}
+
+}  // namespace parallel::host

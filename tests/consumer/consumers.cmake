@@ -1,0 +1,35 @@
+# Outside projects, built as their authors would: the headers are installed into a fresh prefix, and
+# each folder beside this file is configured, built and run against it (one by add_subdirectory).
+
+set(prefix ${CMAKE_CURRENT_BINARY_DIR}/consumer/prefix)
+
+add_test(NAME consumer/clear COMMAND ${CMAKE_COMMAND} -E rm -rf ${CMAKE_CURRENT_BINARY_DIR}/consumer)
+set_tests_properties(consumer/clear PROPERTIES FIXTURES_SETUP clean_prefix)
+add_test(NAME consumer/install COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR}
+  --component development --prefix ${prefix})
+set_tests_properties(consumer/install PROPERTIES FIXTURES_SETUP installed
+  FIXTURES_REQUIRED clean_prefix)
+
+# The settings of this build that an outside project needs to find the same compiler and libraries.
+set(options -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DCMAKE_BUILD_TYPE=Debug
+  -DCMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER})
+
+function(parallellm_consumer name)
+  add_test(NAME consumer/${name} COMMAND ${CMAKE_CTEST_COMMAND}
+    --build-and-test ${CMAKE_CURRENT_SOURCE_DIR}/consumer/${name}
+    ${CMAKE_CURRENT_BINARY_DIR}/consumer/${name}
+    --build-generator ${CMAKE_GENERATOR} --build-makeprogram ${CMAKE_MAKE_PROGRAM}
+    --build-options ${options} ${ARGN} --test-command consumer)
+  set_tests_properties(consumer/${name} PROPERTIES TIMEOUT 900 FIXTURES_REQUIRED installed)
+endfunction()
+
+parallellm_consumer(parallel -DCMAKE_PREFIX_PATH=${prefix})
+parallellm_consumer(two_units -DCMAKE_PREFIX_PATH=${prefix})
+parallellm_consumer(mpt -DCMAKE_PREFIX_PATH=${prefix})
+parallellm_consumer(subdirectory -DPARALLELLM_SOURCE=${PROJECT_SOURCE_DIR})
+
+add_test(NAME consumer/refusal COMMAND ${CMAKE_COMMAND} ${options} -DCMAKE_PREFIX_PATH=${prefix}
+  -S ${CMAKE_CURRENT_SOURCE_DIR}/consumer/refusal -B ${CMAKE_CURRENT_BINARY_DIR}/consumer/refusal)
+set_tests_properties(consumer/refusal PROPERTIES TIMEOUT 60 FIXTURES_REQUIRED installed
+  PASS_REGULAR_EXPRESSION
+  "ParallelLM has no component 'paralel'; there are parallel, checkpoint, mpt")

@@ -1,0 +1,82 @@
+// Tests of documents: overrides from the command line, their order, and reading files.
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/config/document.hpp>
+#include <parallel/core/error.hpp>
+
+namespace document_test {
+
+inline std::string problem(std::string const& text, std::vector<std::string> const& overrides) {
+  try {
+    static_cast<void>(mpt::make_document(text, "f.yaml", overrides));
+  } catch (parallel::error const& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST_CASE("an override replaces a value, makes missing mappings, and is named by its place") {
+  std::vector<std::string> const overrides{"model.d_model=64", "new.deep.key=[1, 2]",
+                                           "gone=", "model.attn={alibi: true}"};
+  auto const root =
+      mpt::make_document("model: {d_model: 8, n: 2, attn: {x: 1}}\ngone: 5\n", "f.yaml", overrides);
+  auto const& model = *root.find("model");
+  CHECK(model.find("d_model")->text == "64");
+  CHECK(model.find("d_model")->place == "command line");
+  CHECK(model.find("n")->text == "2");
+  CHECK(root.find("new")->find("deep")->find("key")->items.size() == 2);
+  CHECK(root.find("gone")->is_null());
+  CHECK(model.find("attn")->find("x")->text == "1");
+  CHECK(model.find("attn")->find("alibi")->text == "true");
+}
+
+TEST_CASE("overrides come before interpolation, and may use it") {
+  auto const root = mpt::make_document("variables: {s: 2048}\na: ${variables.s}\n", "f.yaml",
+                                       std::vector<std::string>{"variables.s=128", "b=${a}"});
+  CHECK(root.find("a")->text == "128");
+  CHECK(root.find("b")->text == "128");
+}
+
+TEST_CASE("items of lists are named by number") {
+  auto const root =
+      mpt::make_document("l: [{a: 1}, {a: 2}]\n", "f.yaml", std::vector<std::string>{"l.1.a=3"});
+  CHECK(root.find("l")->items[1].find("a")->text == "3");
+}
+
+TEST_CASE("an override that cannot be is an error") {
+  std::vector<std::pair<std::string, std::string>> const cases{
+      {"nothing", "command line: 'nothing' is not key=value"},
+      {"=1", "command line: '=1' is not key=value"},
+      {"a..b=1", "command line: 'a..b=1': a part of the key is empty"},
+      {"s.x=1", "command line: 's.x=1': 'x' cannot be set inside 'text' (f.yaml:1:4)"},
+      {"l.7=1", "command line: 'l.7=1': '7' is no item of the list at f.yaml:2:4, which has 1"},
+      {"a=[1", "command line: not YAML: end of sequence flow not found"}};
+  for (auto const& [text, message] : cases) CHECK(problem("s: text\nl: [1]\n", {text}) == message);
+  CHECK(problem("[1, 2]", {}) == "f.yaml:1:1: expected `key: value` lines, found a list");
+}
+
+TEST_CASE("a file is read whole, and one that is not there is named") {
+  auto const folder = std::filesystem::temp_directory_path() / "parallellm_document_test";
+  std::filesystem::create_directories(folder);
+  auto const path = folder / "x.yaml";
+  std::ofstream(path) << "a: 1\n";
+  CHECK(mpt::load_document(path).find("a")->place == "x.yaml:1:4");
+  CHECK_THROWS_WITH_AS(mpt::load_document(folder / "none.yaml"),
+                       ((folder / "none.yaml").string() + ": no such file").c_str(),
+                       parallel::error);
+  CHECK_THROWS_WITH_AS(mpt::load_document(folder),
+                       (folder.string() + ": not a regular file").c_str(), parallel::error);
+  CHECK_THROWS_WITH_AS(
+      mpt::load_document(path, {}, {.bytes = 3}),
+      (path.string() + ": more than 3 bytes, too long for a configuration").c_str(),
+      parallel::error);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace document_test

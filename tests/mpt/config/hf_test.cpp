@@ -1,0 +1,130 @@
+// Tests of config.json: round trips, the hub's file, transformers' file, and what is refused.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/config/hf.hpp>
+#include <mpt/config/sizes.hpp>
+#include <support/data.hpp>
+
+namespace hf_test {
+
+inline std::string problem(nlohmann::json const& json) {
+  try {
+    static_cast<void>(mpt::from_hf_json(json, "config.json"));
+  } catch (parallel::error const& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST_CASE("what is written is read back, whatever the form") {
+  auto model = mpt::named_size("125m");
+  auto fancy = model;
+  fancy.expansion_ratio = 2.5;
+  fancy.attention_bias = false;
+  fancy.logit_scale = 0.25;
+  fancy.norm_type = mpt::norm_kind::layernorm;
+  fancy.norm_eps = 1e-6;
+  fancy.attn.qk_ln = true;
+  fancy.attn.clip_qkv = 8;
+  fancy.attn.softmax_scale = 0.1;
+  fancy.attn.attn_pdrop = 0.1;
+  fancy.init.name = mpt::init_scheme::small;
+  fancy.init.emb_init_uniform_lim = {-0.25, 0.5};
+  fancy.init.init_div_is_residual = 4.0;
+  auto hidden = mpt::hub_form(model);
+  hidden.ffn_hidden_size = 1000;
+  for (auto const& config : {model, fancy, hidden, mpt::hub_form(model), mpt::hub_form(fancy)})
+    for (std::string const dtype : {"float32", "bfloat16"}) {
+      auto const text = mpt::to_hf_json(config, dtype).dump();
+      auto const back = mpt::from_hf_json(nlohmann::json::parse(text), "config.json");
+      CHECK(back.model == config);
+      CHECK(back.dtype == dtype);
+    }
+}
+
+TEST_CASE("a file is for transformers exactly when it computes the same") {
+  auto const model = mpt::named_size("125m");
+  auto const hub = mpt::hub_form(model);
+  CHECK(mpt::transformers_gaps(hub).empty());
+  CHECK(mpt::to_hf_json(hub, "float32")["architectures"][0] == "MptForCausalLM");
+  CHECK(mpt::to_hf_json(model, "float32")["architectures"][0] == "MPTForCausalLM");
+  CHECK(mpt::transformers_gaps(model).size() == 3);
+  auto other = hub;
+  other.attn.qk_ln = true;
+  other.expansion_ratio = 5;
+  CHECK(mpt::transformers_gaps(other) ==
+        std::vector<std::string>{"the FFN is not 4 times d_model wide",
+                                 "q and k are normalised (qk_ln); it ignores that"});
+}
+
+TEST_CASE("the hub's mpt-7b config is read") {
+  auto const folder = test::data_folder();
+  if (folder.empty()) {
+    MESSAGE("skipped: no ../shared/data");
+    return;
+  }
+  auto const read = mpt::read_hf_config(folder / "mpt" / "mpt-7b-instruct_config.json");
+  auto expected = mpt::hub_form(mpt::named_size("7b"));
+  expected.init.init_std = 0.02;
+  CHECK(read.model == expected);
+  CHECK(read.dtype == "bfloat16");
+}
+
+TEST_CASE("absent keys mean what the program that wrote the file means") {
+  nlohmann::json json = {{"model_type", "mpt"}, {"architectures", {"MptForCausalLM"}}};
+  auto const transformers = mpt::from_hf_json(json, "config.json").model;
+  CHECK(transformers.attn.alibi);
+  CHECK(transformers.no_bias);
+  json["architectures"] = {"MPTForCausalLM"};
+  auto const foundry = mpt::from_hf_json(json, "config.json").model;
+  CHECK(foundry == mpt::model_config{});
+}
+
+TEST_CASE("files that cannot be represented are refused") {
+  nlohmann::json const base = mpt::to_hf_json(mpt::hub_form(mpt::named_size("125m")), "float32");
+  auto const with = [&](std::string const& pointer, nlohmann::json const& value) {
+    auto json = base;
+    json[nlohmann::json::json_pointer(pointer)] = value;
+    return json;
+  };
+  std::vector<std::pair<nlohmann::json, std::string>> const cases{
+      {nlohmann::json::array(), "config.json: expected a JSON object"},
+      {with("/model_type", "llama"), "config.json: model_type is 'llama'; expected 'mpt'"},
+      {with("/d_model", "wide"),
+       "config.json: d_model: expected an integer, found the string 'wide'"},
+      {with("/d_model", 770), "config.json: d_model 770 must be divisible by n_heads 12"},
+      {with("/attn_config", 7), "config.json: attn_config: expected a mapping, found '7'"},
+      {with("/attn_config/rope", true),
+       "config.json: attn_config.rope: 'true' is not yet supported; use learned_pos_emb or "
+       "attn_config.alibi for positions"},
+      {with("/attn_config/prefix_lm", true),
+       "config.json: attn_config.prefix_lm: 'true' is not yet supported; attention is causal"},
+      {with("/attn_config/surprise", 1), "config.json: attn_config.surprise: unknown key"},
+      {with("/ffn_config", {{"ffn_type", "mptglu"}}),
+       "config.json: ffn_config.ffn_type: 'mptglu' is not yet supported; use mptmlp"},
+      {with("/torch_dtype", "int8"),
+       "config.json: torch_dtype is 'int8'; expected float32, bfloat16 or float16"},
+      {with("/no_bias", false),
+       "config.json: written for transformers' MptForCausalLM, which does not do what it says: "
+       "norms "
+       "and FFN have biases; it has none"}};
+  for (auto const& [json, message] : cases) CHECK(problem(json) == message);
+  nlohmann::json deep = 1;
+  for (int i = 0; i < 1000; ++i) deep = nlohmann::json::array({deep});
+  CHECK(problem(with("/deep", deep)) == "config.json: nested too deeply");
+}
+
+TEST_CASE("keys that belong to no model are passed over") {
+  auto json = mpt::to_hf_json(mpt::hub_form(mpt::named_size("125m")), "float32");
+  json["bos_token_id"] = 0;
+  json["auto_map"] = {{"AutoConfig", "configuration_mpt.MPTConfig"}};
+  json["attn_config"]["model_type"] = "";
+  json["attn_config"]["attn_impl"] = "triton";
+  CHECK(problem(json) == "");
+}
+
+}  // namespace hf_test

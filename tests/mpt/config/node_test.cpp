@@ -1,0 +1,42 @@
+// Tests of the value tree: members, counting, and words for messages.
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <mpt/config/node.hpp>
+
+namespace node_test {
+
+inline mpt::config_node scalar(std::string text) {
+  mpt::config_node node;
+  node.type = mpt::config_node::kind::scalar;
+  node.text = std::move(text);
+  return node;
+}
+
+TEST_CASE("a mapping finds its members, and set replaces one of the same name") {
+  mpt::config_node map;
+  map.type = mpt::config_node::kind::map;
+  map.set({"a", "here"}, scalar("1"));
+  map.set({"b", "here"}, scalar("2"));
+  map.set({"a", "there"}, scalar("3"));
+  REQUIRE(map.items.size() == 2);
+  CHECK(map.find("a")->text == "3");
+  CHECK(map.keys[0].place == "there");
+  CHECK(map.find("c") == nullptr);
+  CHECK(mpt::count_values(map) == 3);
+}
+
+TEST_CASE("values are described in words that are safe to print") {
+  CHECK(mpt::describe(mpt::config_node{}) == "nothing");
+  CHECK(mpt::describe(scalar("12")) == "'12'");
+  auto quoted = scalar("12");
+  quoted.is_string = true;
+  CHECK(mpt::describe(quoted) == "the string '12'");
+  CHECK(mpt::describe(scalar("a\x1b[2J\n")) == "'a?[2J?'");
+  CHECK(mpt::printable(std::string(100, 'x')) == std::string(60, 'x') + "...");
+  // 59 letters and a two-byte letter across the limit: the half letter is left out
+  CHECK(mpt::printable(std::string(59, 'x') + "\xc3\xa9" + "yy") == std::string(59, 'x') + "...");
+}
+
+}  // namespace node_test

@@ -1,0 +1,99 @@
+// Tests of the optimizer's configuration and of gradient clipping.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/config/optimizer.hpp>
+#include <mpt/config/yaml.hpp>
+
+namespace optimizer_test {
+
+inline mpt::optimizer_config read(std::string const& text, mpt::config_report& report) {
+  auto const root = mpt::parse_yaml(text, "f.yaml");
+  return mpt::read_optimizer({root, "optimizer", report});
+}
+
+inline std::string problem(std::string const& text) {
+  mpt::config_report report;
+  try {
+    static_cast<void>(read(text, report));
+  } catch (parallel::error const& error) {
+    return error.what();
+  }
+  return {};
+}
+
+inline std::optional<double> clipping(std::string const& text, std::string& problem) {
+  auto const root = mpt::parse_yaml(text, "f.yaml");
+  mpt::config_report report;
+  try {
+    return mpt::read_gradient_clipping({root, "algorithms", report});
+  } catch (parallel::error const& error) {
+    problem = error.what();
+    return std::nullopt;
+  }
+}
+
+TEST_CASE("the optimizer's defaults are LLM Foundry's, and values replace them") {
+  mpt::config_report report;
+  CHECK(read("name: decoupled_adamw", report) == mpt::optimizer_config{});
+  auto const read_all =
+      read("{name: decoupled_adamw, lr: 6.0e-4, betas: [0.8, 0.99], eps: 1e-08, weight_decay: 0.0}",
+           report);
+  CHECK(read_all.lr == 6e-4);
+  CHECK(read_all.beta1 == 0.8);
+  CHECK(read_all.beta2 == 0.99);
+  CHECK(read_all.eps == 1e-8);
+  CHECK(read_all.weight_decay == 0);
+  CHECK(report.notes.empty());
+  static_cast<void>(read("{name: decoupled_adamw, weight_decay: 0.1}", report));
+  REQUIRE(report.notes.size() == 1);
+  CHECK(report.notes[0].starts_with("optimizer.weight_decay 0.1 is not multiplied by lr"));
+}
+
+TEST_CASE("an optimizer that cannot be is one clear message") {
+  std::vector<std::pair<std::string, std::string>> const cases{
+      {"lr: 1", "f.yaml:1:1: optimizer.name: missing; it is required"},
+      {"name: sgd", "f.yaml:1:7: optimizer.name: expected 'decoupled_adamw', found 'sgd'"},
+      {"name: decoupled_lionw",
+       "f.yaml:1:7: optimizer.name: 'decoupled_lionw' is not yet supported; use decoupled_adamw"},
+      {"{name: decoupled_adamw, lr: 0}", "f.yaml:1:29: optimizer.lr: must be above 0, found 0"},
+      {"{name: decoupled_adamw, betas: [0.9]}",
+       "f.yaml:1:32: optimizer.betas: expected a list of two numbers, found a list"},
+      {"{name: decoupled_adamw, betas: [0.9, 1]}",
+       "f.yaml:1:32: optimizer.betas: each must be a number from 0 to below 1, found '1'"},
+      {"{name: decoupled_adamw, eps: -1}",
+       "f.yaml:1:30: optimizer.eps: must not be negative, found -1"},
+      {"{name: decoupled_adamw, disable_grad: [wte]}",
+       "f.yaml:1:39: optimizer.disable_grad: not yet supported; every parameter is trained"},
+      {"{name: decoupled_adamw, weight_decya: 1}",
+       "f.yaml:1:25: optimizer.weight_decya: unknown key; did you mean 'optimizer.weight_decay'?"}};
+  for (auto const& [text, message] : cases) CHECK(problem(text) == message);
+}
+
+TEST_CASE("gradients are clipped by their norm or not at all") {
+  std::string problem;
+  CHECK(!clipping("{}", problem));
+  CHECK(problem.empty());
+  CHECK(clipping("gradient_clipping: {clipping_type: norm, clipping_threshold: 1.0}", problem) ==
+        1.0);
+  std::vector<std::pair<std::string, std::string>> const cases{
+      {"gradient_clipping: {clipping_type: value, clipping_threshold: 1}",
+       "f.yaml:1:36: algorithms.gradient_clipping.clipping_type: 'value' is not yet supported; use "
+       "norm"},
+      {"gradient_clipping: {clipping_type: norm}",
+       "f.yaml:1:20: algorithms.gradient_clipping.clipping_threshold: missing; it is required"},
+      {"gradient_clipping: {clipping_threshold: 0}",
+       "f.yaml:1:41: algorithms.gradient_clipping.clipping_threshold: must be above 0, found 0"},
+      {"alibi: {max_sequence_length: 5}",
+       "f.yaml:1:8: algorithms.alibi: not yet supported; algorithms knows gradient_clipping only; "
+       "see model's own keys"}};
+  for (auto const& [text, message] : cases) {
+    static_cast<void>(clipping(text, problem));
+    CHECK(problem == message);
+  }
+}
+
+}  // namespace optimizer_test

@@ -1,0 +1,156 @@
+// Tests of reading a model: defaults, every key, and what is refused.
+#include <array>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/config/read_model.hpp>
+#include <mpt/config/yaml.hpp>
+
+namespace read_model_test {
+
+inline mpt::model_config read(std::string const& text) {
+  auto const root = mpt::parse_yaml(text, "f.yaml");
+  mpt::config_report report;
+  mpt::config_reader reader(root, "model", report);
+  auto model = mpt::read_model(reader);
+  reader.finish();
+  return model;
+}
+
+inline std::string problem(std::string const& text) {
+  try {
+    static_cast<void>(read(text));
+  } catch (parallel::error const& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST_CASE("an empty model is LLM Foundry's default") {
+  auto const model = read("{}");
+  CHECK(model == mpt::model_config{});
+  CHECK(model.d_model == 2048);
+  CHECK(model.n_layers == 24);
+  CHECK(model.norm_type == mpt::norm_kind::low_precision_layernorm);
+}
+
+TEST_CASE("every key has its effect") {
+  auto const model = read(R"(
+name: mpt_causal_lm
+d_model: 96
+n_heads: 6
+n_layers: 2
+expansion_ratio: 2.5
+max_seq_len: 64
+vocab_size: 300
+resid_pdrop: 0.1
+emb_pdrop: 0.2
+learned_pos_emb: true
+no_bias: true
+attention_bias: true
+norm_type: layernorm
+norm_eps: 1e-6
+logit_scale: inv_sqrt_d_model
+attn_config: {attn_pdrop: 0.3, clip_qkv: 6, qk_ln: true, softmax_scale: 0.5, alibi: yes, alibi_bias_max: 16}
+init_config: {name: baseline_, init_std: 0.02, emb_init_uniform_lim: [-0.1, 0.3], init_div_is_residual: 2, fan_mode: fan_out, init_gain: 1, init_nonlinearity: leaky_relu}
+)");
+  CHECK(mpt::ffn_hidden(model) == 240);
+  CHECK(!model.learned_pos_emb);  // ALiBi
+  CHECK(mpt::has_attention_bias(model));
+  CHECK(model.norm_type == mpt::norm_kind::layernorm);
+  CHECK(model.norm_eps == 1e-6);
+  CHECK(model.logit_scale == 1 / std::sqrt(96.0));
+  CHECK(model.attn.attn_pdrop == 0.3);
+  CHECK(model.attn.clip_qkv == 6.0);
+  CHECK(model.attn.qk_ln);
+  CHECK(model.attn.softmax_scale == 0.5);
+  CHECK(model.attn.alibi_bias_max == 16);
+  CHECK(model.init.name == mpt::init_scheme::baseline);
+  CHECK(model.init.emb_init_uniform_lim == std::array<double, 2>{-0.1, 0.3});
+  CHECK(std::get<double>(model.init.init_div_is_residual) == 2);
+  CHECK(model.init.fan_mode == "fan_out");
+  CHECK(read("ffn_config: {ffn_type: mptmlp, ffn_hidden_size: 100, fc_type: {name: torch}}")
+            .ffn_hidden_size == 100);
+  CHECK(read("init_config: {emb_init_uniform_lim: 0.5}").init.emb_init_uniform_lim ==
+        std::array<double, 2>{-0.5, 0.5});
+  CHECK(!read("attn_config: {clip_qkv: 0}").attn.clip_qkv);
+  CHECK(
+      read(
+          "{fc_type: torch, head_dim: 128, attn_config: {rope: false, sliding_window_size: -1}}") ==
+      mpt::model_config{});
+}
+
+TEST_CASE("what cannot be is one clear message") {
+  std::vector<std::pair<std::string, std::string>> const cases{
+      {"d_model: 770", "f.yaml:1:1: model.d_model 770 must be divisible by n_heads 16"},
+      {"n_heads: 0", "f.yaml:1:10: model.n_heads: must be above 0, found 0"},
+      {"n_layers: -1", "f.yaml:1:1: model.n_layers must be from 1 to 4096, found -1"},
+      {"vocab_size: 1e12",
+       "f.yaml:1:1: model.vocab_size must be from 1 to 16777216, found 1000000000000"},
+      {"expansion_ratio: 0.3",
+       "f.yaml:1:1: model.expansion_ratio 0.3 times d_model 2048 must be a whole number from 1 to "
+       "1048576"},
+      {"resid_pdrop: 1.5",
+       "f.yaml:1:1: model.resid_pdrop is a dropout probability from 0 to below 1, found 1.5"},
+      {"norm_type: rmsnorm",
+       "f.yaml:1:12: model.norm_type: 'rmsnorm' is not yet supported; use layernorm or "
+       "low_precision_layernorm"},
+      {"norm_type: batchnorm",
+       "f.yaml:1:12: model.norm_type: expected 'layernorm' or 'low_precision_layernorm', found "
+       "'batchnorm'"},
+      {"logit_scale: big",
+       "f.yaml:1:14: model.logit_scale: expected a number or 'inv_sqrt_d_model', found 'big'"},
+      {"tie_word_embeddings: false",
+       "f.yaml:1:22: model.tie_word_embeddings: 'false' is not yet supported; the head is the "
+       "embedding (true)"},
+      {"embedding_fraction: 0.1",
+       "f.yaml:1:21: model.embedding_fraction: '0.1' is not yet supported; use 1.0"},
+      {"head_dim: 64",
+       "f.yaml:1:11: model.head_dim: not yet supported; leave it blank, which gives d_model / "
+       "n_heads"},
+      {"attn_config: {rope: true}",
+       "f.yaml:1:21: model.attn_config.rope: 'true' is not yet supported; use learned_pos_emb or "
+       "attn_config.alibi for positions"},
+      {"attn_config: {attn_type: grouped_query_attention}",
+       "f.yaml:1:26: model.attn_config.attn_type: 'grouped_query_attention' is not yet supported; "
+       "use multihead_attention"},
+      {"attn_config: {clip_qkv: -1}",
+       "f.yaml:1:1: model.attn_config.clip_qkv must be above 0, or null for none, found -1"},
+      {"attn_config: {alibis: true}",
+       "f.yaml:1:15: model.attn_config.alibis: unknown key; did you mean "
+       "'model.attn_config.alibi'?"},
+      {"ffn_config: {ffn_type: mptglu}",
+       "f.yaml:1:24: model.ffn_config.ffn_type: 'mptglu' is not yet supported; use mptmlp"},
+      {"ffn_config: {ffn_act_fn: {name: gelu, approximate: tanh}}",
+       "f.yaml:1:52: model.ffn_config.ffn_act_fn.approximate: 'tanh' is not yet supported; use the "
+       "exact GELU (none)"},
+      {"fc_type: te", "f.yaml:1:10: model.fc_type: 'te' is not yet supported; use torch"},
+      {"init_config: {name: magic_}",
+       "f.yaml:1:21: model.init_config.name: 'magic_' is not an initialisation; there are "
+       "default_, "
+       "baseline_, kaiming_uniform_, kaiming_normal_, neox_init_, small_init_, xavier_uniform_, "
+       "xavier_normal_"},
+      {"init_config: {name: baseline_}",
+       "f.yaml:1:14: model.init_config.init_std: baseline_ needs it"},
+      {"init_config: {name: xavier_normal_}",
+       "f.yaml:1:14: model.init_config.init_gain: xavier_normal_ needs a gain above 0 (1 is "
+       "usual); "
+       "0 would make every weight 0"},
+      {"init_config: {init_div_is_residual: maybe}",
+       "f.yaml:1:37: model.init_config.init_div_is_residual: expected true, false or a number "
+       "above "
+       "0, found 'maybe'"},
+      {"init_config: {emb_init_std: 0.1, emb_init_uniform_lim: 1}",
+       "f.yaml:1:56: model.init_config.emb_init_uniform_lim: give emb_init_std or "
+       "emb_init_uniform_lim, not both"},
+      {"init_config: {emb_init_uniform_lim: [1, 2, 3]}",
+       "f.yaml:1:37: model.init_config.emb_init_uniform_lim: expected a number or a list of two, "
+       "found a list of 3"}};
+  for (auto const& [text, message] : cases) CHECK(problem(text) == message);
+}
+
+}  // namespace read_model_test

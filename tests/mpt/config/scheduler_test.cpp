@@ -1,0 +1,145 @@
+// Tests of the learning rate against numbers made by Composer's own schedulers (0.33.0.dev0).
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/config/scheduler.hpp>
+#include <mpt/config/yaml.hpp>
+
+namespace scheduler_test {
+
+inline mpt::scheduler_config read(std::string const& text) {
+  auto const root = mpt::parse_yaml(text, "f.yaml");
+  mpt::config_report report;
+  return mpt::read_scheduler({root, "scheduler", report});
+}
+
+inline std::string problem(std::string const& text) {
+  try {
+    static_cast<void>(read(text));
+  } catch (parallel::error const& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST_CASE("multipliers equal Composer's to the last bit") {
+  struct row {
+    std::string scheduler, duration;
+    std::int64_t batches_per_epoch;
+    std::vector<std::pair<std::int64_t, double>> points;
+  };
+  std::vector<row> const rows{
+      {"{name: cosine_with_warmup, t_warmup: 100ba, alpha_f: 0.1}",
+       "4800ba",
+       1000,
+       {{0, 0.0},
+        {1, 0.01},
+        {99, 0.99},
+        {100, 1.0},
+        {101, 0.9999998994721183},
+        {1000, 0.9209987021537921},
+        {2450, 0.55},
+        {4799, 0.10000010052788172},
+        {4800, 0.1}}},
+      {"{name: cosine_with_warmup, t_warmup: 0.02dur}",
+       "2e9tok",
+       1000,
+       {{0, 0.0},
+        {10, 0.131072},
+        {76, 0.9961472},
+        {77, 0.9999999119875491},
+        {1000, 0.8567754850639699},
+        {3814, 8.583490768154789e-08},
+        {3815, 0.0}}},
+      {"{name: linear_decay_with_warmup, t_warmup: 20ba, alpha_i: 0.8, alpha_f: 0.2}",
+       "2ep",
+       50,
+       {{0, 0.0}, {10, 0.4}, {20, 0.8}, {30, 0.7250000000000001}, {100, 0.19999999999999996}}},
+      {"{name: linear_decay_with_warmup, t_warmup: 0.1dur, alpha_i: 0.8, alpha_f: 0.2}",
+       "2ep",
+       55,
+       {{0, 0.0},
+        {10, 0.7272727272727273},
+        {11, 0.8},
+        {30, 0.6848484848484849},
+        {109, 0.20606060606060594},
+        {110, 0.19999999999999996}}},
+      {"{name: constant_with_warmup, t_warmup: 5120sp, alpha: 0.5, t_max: 3000000sp}",
+       "2560000sp",
+       1000,
+       {{0, 0.0}, {10, 0.25}, {19, 0.475}, {20, 0.5}, {100, 0.5}}}};
+  for (auto const& [text, duration, batches_per_epoch, points] : rows) {
+    mpt::training_clock const clock{.samples_per_batch = 256,
+                                    .tokens_per_batch = 256 * 2048,
+                                    .batches_per_epoch = batches_per_epoch,
+                                    .max_duration = mpt::parse_time(duration)};
+    auto const schedule = read(text);
+    mpt::check_schedule(schedule, clock);
+    for (auto const& [batch, expected] : points) {
+      CAPTURE(batch);
+      CHECK(mpt::learning_rate_multiplier(schedule, batch, clock) == expected);
+      CHECK(mpt::learning_rate(schedule, {}, batch, clock) == 1e-3 * expected);
+    }
+  }
+}
+
+TEST_CASE("times of different units are one schedule") {
+  mpt::training_clock clock{.samples_per_batch = 4,
+                            .tokens_per_batch = 400,
+                            .batches_per_epoch = 0,
+                            .max_duration = mpt::parse_time("40000tok")};
+  auto const mixed = read("{name: cosine_with_warmup, t_warmup: 10ba}");
+  auto const same = read("{name: cosine_with_warmup, t_warmup: 4000tok}");
+  for (std::int64_t batch = 0; batch <= 100; ++batch)
+    CHECK(mpt::learning_rate_multiplier(mixed, batch, clock) ==
+          doctest::Approx(mpt::learning_rate_multiplier(same, batch, clock)).epsilon(1e-14));
+}
+
+TEST_CASE("a warm-up as long as the training, or none, is not divided by zero") {
+  mpt::training_clock const clock{.samples_per_batch = 1,
+                                  .tokens_per_batch = 1,
+                                  .batches_per_epoch = 0,
+                                  .max_duration = mpt::parse_time("10ba")};
+  CHECK(mpt::learning_rate_multiplier(read("{name: cosine_with_warmup, t_warmup: 10ba}"), 10,
+                                      clock) == 1);
+  CHECK(mpt::learning_rate_multiplier(read("{name: cosine_with_warmup, t_warmup: 0ba}"), 0,
+                                      clock) == 1);
+}
+
+TEST_CASE("a schedule that ends before the training is an error") {
+  auto const schedule = read("{name: cosine_with_warmup, t_warmup: 1ba, t_max: 50ba}");
+  mpt::training_clock const clock{.samples_per_batch = 1,
+                                  .tokens_per_batch = 1,
+                                  .batches_per_epoch = 60,
+                                  .max_duration = mpt::parse_time("1ep")};
+  CHECK_THROWS_WITH_AS(mpt::check_schedule(schedule, clock),
+                       "scheduler.t_max 50ba (50 batches) is shorter than max_duration 1ep (60 "
+                       "batches); make it at least as long",
+                       parallel::error);
+}
+
+TEST_CASE("a scheduler that cannot be is one clear message") {
+  std::vector<std::pair<std::string, std::string>> const cases{
+      {"name: cosine_with_warmup", "f.yaml:1:1: scheduler.t_warmup: missing; it is required"},
+      {"{name: cosine, t_warmup: 1ba}",
+       "f.yaml:1:8: scheduler.name: expected 'cosine_with_warmup', 'linear_decay_with_warmup' or "
+       "'constant_with_warmup', found 'cosine'"},
+      {"{name: inv_sqrt_with_warmup, t_warmup: 1ba}",
+       "f.yaml:1:8: scheduler.name: 'inv_sqrt_with_warmup' is not yet supported; use "
+       "cosine_with_warmup, linear_decay_with_warmup or constant_with_warmup"},
+      {"{name: cosine_with_warmup, t_warmup: 100b}",
+       "f.yaml:1:38: scheduler.t_warmup: '100b' is not a time: expected a number and one of ep, "
+       "ba, "
+       "sp, tok, dur"},
+      {"{name: cosine_with_warmup, t_warmup: 1ba, alpha_f: -1}",
+       "f.yaml:1:52: scheduler.alpha_f: must not be negative"},
+      {"{name: cosine_with_warmup, t_warmup: 1ba, alpha: 1}",
+       "f.yaml:1:43: scheduler.alpha: unknown key; did you mean 'scheduler.alpha_f'?"}};
+  for (auto const& [text, message] : cases) CHECK(problem(text) == message);
+}
+
+}  // namespace scheduler_test

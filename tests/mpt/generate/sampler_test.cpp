@@ -1,0 +1,67 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include <mpt/generate/sampler.hpp>
+
+namespace sampler_test {
+
+std::vector<float> const logits = {1.0F, 3.0F, 2.0F, 3.0F, -1.0F};
+
+TEST_CASE("greedy takes the largest logit, the lowest id of equals") {
+  mpt::sampler choose({});
+  for (int i = 0; i < 5; ++i) CHECK(choose.pick(logits) == 1);
+}
+
+TEST_CASE("the same seed gives the same tokens, another seed others") {
+  mpt::sampler a({.temperature = 1.0, .seed = 5});
+  mpt::sampler b({.temperature = 1.0, .seed = 5});
+  mpt::sampler c({.temperature = 1.0, .seed = 6});
+  int equal = 0;
+  for (int i = 0; i < 200; ++i) {
+    auto const token = a.pick(logits);
+    CHECK(token == b.pick(logits));
+    equal += token == c.pick(logits) ? 1 : 0;
+  }
+  CHECK(equal < 150);
+}
+
+TEST_CASE("frequencies follow the softmax of logits over temperature") {
+  mpt::sampler choose({.temperature = 2.0, .seed = 1});
+  std::map<int, int> counts;
+  constexpr int draws = 20000;
+  for (int i = 0; i < draws; ++i) ++counts[choose.pick(logits)];
+  double total = 0;
+  for (float const logit : logits) total += std::exp(logit / 2.0);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    double const p = std::exp(logits[i] / 2.0) / total;
+    double const deviation = std::sqrt(p * (1 - p) / draws);
+    CHECK(std::abs(static_cast<double>(counts[static_cast<int>(i)]) / draws - p) < 5 * deviation);
+  }
+}
+
+TEST_CASE("top-k and top-p keep only the most likely tokens") {
+  mpt::sampler two({.temperature = 5.0, .top_k = 2});
+  for (int i = 0; i < 500; ++i) {
+    auto const token = two.pick(logits);
+    CHECK((token == 1 || token == 3));
+  }
+  // tokens 1 and 3 have 0.4 each: 0.5 needs both, 0.3 only the first
+  mpt::sampler nucleus({.temperature = 1.0, .top_p = 0.5});
+  mpt::sampler first({.temperature = 1.0, .top_p = 0.3});
+  for (int i = 0; i < 500; ++i) {
+    auto const token = nucleus.pick(logits);
+    CHECK((token == 1 || token == 3));
+    CHECK(first.pick(logits) == 1);
+  }
+}
+
+TEST_CASE("bad options are refused with a sentence") {
+  CHECK_THROWS_WITH(mpt::sampler({.temperature = -1}),
+                    "temperature must not be negative, found -1");
+  CHECK_THROWS_WITH(mpt::sampler({.top_p = 0}), "top-p must be above 0 and at most 1, found 0");
+}
+
+}  // namespace sampler_test

@@ -1,0 +1,28 @@
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include <mpt/model/alibi.hpp>
+
+#include "support/golden.hpp"
+
+namespace alibi_test {
+
+TEST_CASE("ALiBi slopes equal the reference implementation's for 1 to 64 heads") {
+  std::ifstream file(test::golden_folder() / "alibi_slopes.json");
+  REQUIRE(file.good());
+  auto const golden = nlohmann::json::parse(file);
+  double const bias_max = golden.at("alibi_bias_max");
+  CHECK(golden.at("slopes").size() == 64);
+  for (auto const& [heads, expected] : golden.at("slopes").items()) {
+    CAPTURE(heads);
+    auto const slopes = mpt::alibi_slopes(std::stoi(heads), bias_max);
+    REQUIRE(slopes.size() == expected.size());
+    for (std::size_t i = 0; i < slopes.size(); ++i)
+      CHECK(slopes[i] == doctest::Approx(expected[i].get<float>()).epsilon(1e-7));
+  }
+}
+
+}  // namespace alibi_test

@@ -1,0 +1,222 @@
+// The suite every communicator must pass, on every rank; it throws `error` at the first wrong bit.
+//
+// Expected values come from a serial loop in rank order over the same deterministic inputs, so all
+// backends and decorators are held to the same bits.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <parallel/comm/concepts.hpp>
+#include <parallel/core/dtype.hpp>
+#include <parallel/core/error.hpp>
+#include <parallel/device/host/stream.hpp>
+
+namespace test::comm_suite {
+
+namespace host = parallel::host;
+using parallel::reduction;
+
+inline std::uint64_t hash(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+/// A value that differs by rank and place; floats of mixed sign and magnitude, so order matters.
+template <class T>
+T value(int rank, std::size_t i) {
+  auto const h = hash(static_cast<std::uint64_t>(rank) * 1000003ULL + i + 1);
+  if constexpr (std::is_integral_v<T> || std::is_same_v<T, std::byte>) {
+    return static_cast<T>(h);
+  } else {
+    auto const scale = static_cast<float>(1ULL << (h % 23));
+    auto const sign = (h >> 40) % 2 == 0 ? 1.0F : -1.0F;
+    return static_cast<T>(sign * scale * (1.0F + static_cast<float>((h >> 8) % 8191) / 8191.0F));
+  }
+}
+
+template <class T>
+std::vector<T> values(int rank, std::size_t count, std::size_t first = 0) {
+  std::vector<T> out(count);
+  for (std::size_t i = 0; i < count; ++i) out[i] = value<T>(rank, first + i);
+  return out;
+}
+
+/// The serial reference: ((x0 op x1) op x2) ..., rounded once.
+template <class T>
+std::vector<T> combined(int ranks, std::size_t count, reduction how, std::size_t first = 0) {
+  using wide = parallel::accumulate_t<T>;
+  std::vector<T> out(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    auto sum = static_cast<wide>(value<T>(0, first + i));
+    for (int r = 1; r < ranks; ++r) {
+      auto const x = static_cast<wide>(value<T>(r, first + i));
+      if (how == reduction::sum) {
+        if constexpr (std::is_integral_v<wide>)
+          sum = static_cast<wide>(static_cast<std::uint64_t>(sum) + static_cast<std::uint64_t>(x));
+        else
+          sum += x;
+      } else if (how == reduction::max ? x > sum : x < sum) {
+        sum = x;
+      }
+    }
+    out[i] = static_cast<T>(sum);
+  }
+  return out;
+}
+
+template <class T>
+void same(std::vector<T> const& found, std::vector<T> const& expected, char const* what, int rank) {
+  parallel::require(found.size() == expected.size(), what, ": sizes differ");
+  for (std::size_t i = 0; i < found.size(); ++i)
+    parallel::require(std::memcmp(&found[i], &expected[i], sizeof(T)) == 0, what, " of ",
+                      found.size(), " ", parallel::name_of(parallel::dtype_of<T>), ", rank ", rank,
+                      ": element ", i, " is wrong");
+}
+
+template <class T, class C>
+void check_reductions(C& comm, host::stream& s, std::size_t count, reduction how) {
+  int const me = comm.rank();
+  auto const ranks = static_cast<std::size_t>(comm.size());
+  auto x = values<T>(me, count);
+  comm.all_reduce(s, std::span<T>(x), how).wait();
+  same(x, combined<T>(comm.size(), count, how), "all_reduce", me);
+
+  auto whole = values<T>(me, count * ranks);
+  auto const shard = combined<T>(comm.size(), count, how, static_cast<std::size_t>(me) * count);
+  std::vector<T> out(count);
+  comm.reduce_scatter(s, std::span<T>(out), whole, how).wait();
+  same(out, shard, "reduce_scatter", me);
+  same(whole, values<T>(me, count * ranks), "reduce_scatter's input", me);
+  auto const own = std::span<T>(whole).subspan(static_cast<std::size_t>(me) * count, count);
+  comm.reduce_scatter(s, own, whole, how).wait();
+  same(std::vector<T>(own.begin(), own.end()), shard, "reduce_scatter in place", me);
+}
+
+template <class T, class C>
+void check_copies(C& comm, host::stream& s, std::size_t count) {
+  int const me = comm.rank();
+  auto const ranks = static_cast<std::size_t>(comm.size());
+  std::vector<T> expected;
+  for (int r = 0; r < comm.size(); ++r)
+    for (T const v : values<T>(r, count)) expected.push_back(v);
+  auto const shard = values<T>(me, count);
+  std::vector<T> out(count * ranks);
+  comm.all_gather(s, std::span<T>(out), shard).wait();
+  same(out, expected, "all_gather", me);
+  std::vector<T> in_place(count * ranks);
+  auto const own = std::span<T>(in_place).subspan(static_cast<std::size_t>(me) * count, count);
+  std::copy(shard.begin(), shard.end(), own.begin());
+  comm.all_gather(s, std::span<T>(in_place), own).wait();
+  same(in_place, expected, "all_gather in place", me);
+
+  for (int root = 0; root < comm.size(); ++root) {
+    auto y = values<T>(me, count, 17);
+    comm.broadcast(s, std::span<T>(y), root).wait();
+    same(y, values<T>(root, count, 17), "broadcast", me);
+  }
+  // Around the ring, both directions in flight at once on two streams; two messages in order.
+  if (comm.size() == 1) return;
+  host::stream other;
+  int const next = (me + 1) % comm.size();
+  int const previous = (me + comm.size() - 1) % comm.size();
+  auto const first = values<T>(me, count);
+  auto const second = values<T>(me, count, 99);
+  std::vector<T> got_first(count);
+  std::vector<T> got_second(count);
+  auto a = comm.send(s, std::span<T const>(first), next, 3);
+  auto b = comm.send(s, std::span<T const>(second), next, 3);
+  auto c = comm.recv(other, std::span<T>(got_first), previous, 3);
+  auto d = comm.recv(other, std::span<T>(got_second), previous, 3);
+  d.wait();
+  c.wait();
+  a.wait();
+  b.wait();
+  same(got_first, values<T>(previous, count), "first message", me);
+  same(got_second, values<T>(previous, count, 99), "second message", me);
+}
+
+/// Streams wait for requests, requests keep buffers, and many calls may be in flight.
+template <class C>
+void check_order(C& comm) {
+  host::stream compute;
+  host::stream communication;
+  int const me = comm.rank();
+  constexpr std::size_t count = 3001;
+  auto const x = std::make_shared<std::vector<float>>(count);
+  std::vector<parallel::request> pending;
+  std::vector<std::vector<float>> results(20, std::vector<float>(count));
+  for (std::size_t k = 0; k < results.size(); ++k) {
+    compute.enqueue([x, k, me] {
+      auto const fresh = values<float>(me, count, k);
+      std::copy(fresh.begin(), fresh.end(), x->begin());  // the memory stays where it is
+    });
+    communication.wait(compute.record());
+    auto reduced = comm.all_reduce(communication, std::span<float>(x->data(), count),
+                                   reduction::sum);
+    reduced.keep(x).wait_on(compute);
+    compute.enqueue([x, &out = results[k]] { out = *x; });
+    pending.push_back(std::move(reduced));
+  }
+  compute.synchronize();
+  for (std::size_t k = 0; k < results.size(); ++k)
+    same(results[k], combined<float>(comm.size(), count, reduction::sum, k), "step", me);
+  std::weak_ptr<std::vector<float>> kept;
+  {
+    auto const mine = std::make_shared<std::vector<float>>(values<float>(me, count));
+    kept = mine;
+    auto const data = std::span<float>(*mine);
+    pending.push_back(comm.all_reduce(communication, data, reduction::sum).keep(mine));
+  }
+  for (auto& one : pending) one.wait();
+  parallel::require(kept.expired(), "the buffer outlived its operation");
+}
+
+/// Everything, for counts that divide evenly and that do not; `more` is one large count.
+template <class T, class C>
+void check_type(C& comm, std::size_t more) {
+  host::stream s;
+  auto const ranks = static_cast<std::size_t>(comm.size());
+  for (std::size_t const count : {std::size_t{0}, std::size_t{1}, ranks - 1, ranks, std::size_t{13},
+                                  std::size_t{1031}, more}) {
+    for (auto const how : {reduction::sum, reduction::max, reduction::min})
+      check_reductions<T>(comm, s, count, how);
+    check_copies<T>(comm, s, count);
+  }
+  comm.barrier(s).wait();
+}
+
+template <class C>
+void check_all(C& comm, std::size_t more = 5003) {
+  static_assert(parallel::has_collectives<C, parallel::bf16>);
+  check_type<std::uint64_t>(comm, more);
+  check_type<float>(comm, more);
+  check_type<parallel::bf16>(comm, more);
+  check_type<double>(comm, 131);
+  check_type<std::int32_t>(comm, 131);
+  check_type<std::int64_t>(comm, 131);
+  check_type<std::uint8_t>(comm, 131);
+  check_order(comm);
+}
+
+/// The message of the `error` that `f` throws.
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (parallel::error const& thrown) {
+    return thrown.what();
+  }
+  return "nothing was thrown";
+}
+
+}  // namespace test::comm_suite
