@@ -118,9 +118,10 @@ class config_reader {
       for (std::string_view const word : accepted)
         if (same_scalar(value, word)) return;
     if (value.items.empty() && !value.is_scalar()) return;  // {} or []
-    parallel::fail(value.place, ": ", full_name(key), ": ",
-                   value.is_scalar() ? describe(value) + " is " : std::string(),
-                   "not yet supported; ", supported);
+    parallel::fail(
+        value.place, ": ", full_name(key), ": ",
+        value.is_scalar() ? parallel::concat("'", printable(value.text), "' is ") : std::string(),
+        "not yet supported; ", supported);
   }
 
   /// Fails at a key unless the condition holds: "place: name: parts".

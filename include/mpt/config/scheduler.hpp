@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <numbers>
 #include <string>
+#include <string_view>
 
 #include <mpt/config/optimizer.hpp>
 #include <mpt/config/reader.hpp>
@@ -92,16 +93,19 @@ inline void check_schedule(scheduler_config const& schedule, training_clock cons
   schedule.t_warmup = reader.required<time_value>("t_warmup");
   schedule.t_max = reader.get("t_max", schedule.t_max);
   reader.check("t_max", schedule.t_max.count > 0, "must be above 0");
-  bool const constant = schedule.kind == schedule_kind::constant_with_warmup;
-  if (constant) schedule.alpha_i = reader.get("alpha", schedule.alpha_i);
-  if (schedule.kind == schedule_kind::linear_decay_with_warmup)
-    schedule.alpha_i = reader.get("alpha_i", schedule.alpha_i);
-  if (constant)
+  auto const multiplier = [&](std::string_view key, double fallback) {
+    double const value = reader.get(key, fallback);
+    reader.check(key, value >= 0, "must not be negative, found ", value);
+    return value;
+  };
+  if (schedule.kind == schedule_kind::constant_with_warmup) {
+    schedule.alpha_i = multiplier("alpha", schedule.alpha_i);
     schedule.alpha_f = schedule.alpha_i;
-  else
-    schedule.alpha_f = reader.get("alpha_f", schedule.alpha_f);
-  for (std::string_view const key : {"alpha", "alpha_i", "alpha_f"})
-    reader.check(key, schedule.alpha_i >= 0 && schedule.alpha_f >= 0, "must not be negative");
+  } else {
+    if (schedule.kind == schedule_kind::linear_decay_with_warmup)
+      schedule.alpha_i = multiplier("alpha_i", schedule.alpha_i);
+    schedule.alpha_f = multiplier("alpha_f", schedule.alpha_f);
+  }
   reader.without_effect("scale_warmup", "durations are never rescaled");
   reader.finish();
   return schedule;

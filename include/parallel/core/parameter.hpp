@@ -57,10 +57,10 @@ class parameter : public parameter_base<T> {
   using gradient_type = typename parameter_base<T>::gradient_type;
 
   parameter() = default;
-  parameter(std::string name, shape<N> extents, initializer initial = constant_init{}) {
-    this->name = std::move(name);
-    this->extents.assign(extents.begin(), extents.end());
-    this->initial = initial;
+  parameter(std::string full_name, shape<N> of_shape, initializer start = constant_init{}) {
+    this->name = std::move(full_name);
+    this->extents.assign(of_shape.begin(), of_shape.end());
+    this->initial = start;
   }
 
   /// Whether the layer has this parameter at all.

@@ -5,6 +5,8 @@
 // accumulate_t<T>. Cost: one pass over memory each (a row stays in cache).
 #pragma once
 
+#include <type_traits>
+
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/ops/detail/check.hpp>
@@ -19,8 +21,9 @@ struct layer_norm_options {
 struct layer_norm_fn {
   template <class Stream, class Y, class T = typename Y::value_type>
   void operator()(Stream& s, Y y, vector_view<accumulate_t<T>> mean,
-                  vector_view<accumulate_t<T>> rstd, rows_view<T const> x,
-                  vector_view<T const> weight, vector_view<T const> bias,
+                  vector_view<accumulate_t<T>> rstd, rows_view<std::type_identity_t<T> const> x,
+                  vector_view<std::type_identity_t<T> const> weight,
+                  vector_view<std::type_identity_t<T> const> bias,
                   layer_norm_options options = {}) const {
     rows_view<T> const out(y);
     detail::same("layer_norm", "the number of rows of y", out.rows, "that of x", x.rows);
@@ -40,8 +43,10 @@ inline constexpr layer_norm_fn layer_norm{};
 
 struct layer_norm_backward_input_fn {
   template <class Stream, class Dx, class T = typename Dx::value_type>
-  void operator()(Stream& s, Dx dx, rows_view<T const> dy, rows_view<T const> x,
-                  vector_view<T const> weight, vector_view<accumulate_t<T> const> mean,
+  void operator()(Stream& s, Dx dx, rows_view<std::type_identity_t<T> const> dy,
+                  rows_view<std::type_identity_t<T> const> x,
+                  vector_view<std::type_identity_t<T> const> weight,
+                  vector_view<accumulate_t<T> const> mean,
                   vector_view<accumulate_t<T> const> rstd) const {
     rows_view<T> const out(dx);
     auto constexpr name = "layer_norm_backward_input";
@@ -62,7 +67,8 @@ inline constexpr layer_norm_backward_input_fn layer_norm_backward_input{};
 struct layer_norm_backward_weight_fn {
   template <class Stream, class Dy, class T = typename Dy::value_type>
   void operator()(Stream& s, vector_view<accumulate_t<T>> dweight,
-                  vector_view<accumulate_t<T>> dbias, Dy dy, rows_view<T const> x,
+                  vector_view<accumulate_t<T>> dbias, Dy dy,
+                  rows_view<std::type_identity_t<T> const> x,
                   vector_view<accumulate_t<T> const> mean,
                   vector_view<accumulate_t<T> const> rstd) const {
     rows_view<T const> const gradient(dy);

@@ -136,7 +136,7 @@ TEST_CASE("a scheduler that cannot be is one clear message") {
        "ba, "
        "sp, tok, dur"},
       {"{name: cosine_with_warmup, t_warmup: 1ba, alpha_f: -1}",
-       "f.yaml:1:52: scheduler.alpha_f: must not be negative"},
+       "f.yaml:1:52: scheduler.alpha_f: must not be negative, found -1"},
       {"{name: cosine_with_warmup, t_warmup: 1ba, alpha: 1}",
        "f.yaml:1:43: scheduler.alpha: unknown key; did you mean 'scheduler.alpha_f'?"}};
   for (auto const& [text, message] : cases) CHECK(problem(text) == message);

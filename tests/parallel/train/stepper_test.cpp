@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <parallel/comm/checked.hpp>
-#include <parallel/comm/threads.hpp>
+#include <parallel/comm/threads/run.hpp>
 #include <parallel/data/share.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
@@ -19,6 +19,7 @@
 namespace stepper_test {
 
 using namespace parallel;
+using parallel::index;  // not the one of <strings.h>
 using test::ring;
 
 constexpr index global_batch = 11;

@@ -1,0 +1,207 @@
+// Files and folders by POSIX calls: positioned reads and writes, flushing, renaming.
+//
+// Reads go through pread, never mmap: a file cut short under us is an error here, not a SIGBUS.
+// What is written becomes visible by one rename after everything is on disk. Every error names the
+// path and the system's own words. `step_hook` is called before each such action with its name; it
+// lets tests stop a writer at any point, and programs report progress.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <parallel/core/error.hpp>
+
+namespace parallel::checkpoint {
+
+/// Called with the name of the action about to happen; may throw to stop it. May be empty.
+using step_hook = std::function<void(std::string_view)>;
+
+namespace detail {
+
+inline void step(step_hook const& hook, std::string_view name) {
+  if (hook) hook(name);
+}
+
+[[noreturn]] inline void system_failure(std::filesystem::path const& path, std::string_view action,
+                                        int code = errno) {
+  fail(path.native(), ": ", action, ": ", std::generic_category().message(code));
+}
+
+/// Owns a file descriptor.
+class descriptor {
+ public:
+  explicit descriptor(int value = -1) : value_(value) {}
+  descriptor(descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+  descriptor& operator=(descriptor&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+  ~descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  [[nodiscard]] int get() const { return value_; }
+
+ private:
+  int value_;
+};
+
+/// The folder that holds `path`.
+[[nodiscard]] inline std::filesystem::path folder_of(std::filesystem::path const& path) {
+  auto parent = path.parent_path();
+  return parent.empty() ? std::filesystem::path(".") : parent;
+}
+
+/// Makes renames and new files in `folder` survive a loss of power.
+inline void sync_folder(std::filesystem::path const& folder) {
+  descriptor const handle(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (handle.get() < 0) system_failure(folder, "cannot open this folder");
+  if (::fsync(handle.get()) != 0) system_failure(folder, "cannot flush this folder to disk");
+}
+
+inline void rename_path(std::filesystem::path const& from, std::filesystem::path const& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0)
+    system_failure(to, concat("cannot rename ", from.filename().native(), " to this name"));
+}
+
+inline void make_folder(std::filesystem::path const& folder) {
+  if (::mkdir(folder.c_str(), 0777) != 0) system_failure(folder, "cannot create this folder");
+}
+
+inline void make_folders(std::filesystem::path const& folder) {
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem) system_failure(folder, "cannot create this folder", problem.value());
+}
+
+inline void remove_tree(std::filesystem::path const& path) {
+  std::error_code problem;
+  std::filesystem::remove_all(path, problem);
+  if (problem) system_failure(path, "cannot remove", problem.value());
+}
+
+}  // namespace detail
+
+/// Whether `name` is one plain file name: no folders, no "..", nothing that cannot be printed.
+[[nodiscard]] inline bool is_plain_name(std::string_view name) {
+  if (name.empty() || name.size() > 255 || name == "." || name == "..") return false;
+  for (char const character : name)
+    if (character == '/' || character == '\\' || static_cast<unsigned char>(character) < 0x20 ||
+        character == 0x7f)
+      return false;
+  return true;
+}
+
+/// A regular file opened for positioned reads; may be shared between threads.
+class input_file {
+ public:
+  /// Throws unless `path` is a readable regular file.
+  explicit input_file(std::filesystem::path path)
+      : path_(std::move(path)),
+        handle_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // a FIFO must not block
+    if (handle_.get() < 0) detail::system_failure(path_, "cannot open");
+    struct ::stat status {};
+    if (::fstat(handle_.get(), &status) != 0) detail::system_failure(path_, "cannot stat");
+    require(S_ISREG(status.st_mode), path_.native(), ": not a regular file");
+    size_ = static_cast<std::uint64_t>(status.st_size);
+  }
+
+  [[nodiscard]] std::string const& name() const { return path_.native(); }
+  /// Bytes when the file was opened.
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+
+  /// Fills `out` from byte `offset` on; throws when the file ends before that.
+  void read(std::uint64_t offset, std::span<std::byte> out, std::string_view what) const {
+    std::size_t done = 0;
+    while (done < out.size()) {
+      auto const got = ::pread(handle_.get(), out.data() + done, out.size() - done,
+                               static_cast<::off_t>(offset + done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) detail::system_failure(path_, concat("cannot read at byte ", offset + done));
+      require(got != 0, name(), ": ends at byte ", offset + done, " inside ", what,
+              ", which needs bytes ", offset, " to ", offset + out.size(),
+              ": the file is cut short; fetch or write it again");
+      done += static_cast<std::size_t>(got);
+    }
+  }
+
+ private:
+  std::filesystem::path path_;
+  detail::descriptor handle_;
+  std::uint64_t size_ = 0;
+};
+
+/// The whole content of a file of at most `max_bytes`.
+[[nodiscard]] inline std::string read_text_file(std::filesystem::path const& path,
+                                                std::uint64_t max_bytes) {
+  input_file const file(path);
+  require(file.size() <= max_bytes, file.name(), ": has ", file.size(), " bytes, more than the ",
+          max_bytes, " allowed for such a file");
+  std::string out(static_cast<std::size_t>(file.size()), '\0');
+  file.read(0, std::as_writable_bytes(std::span(out)), "the file");
+  return out;
+}
+
+/// A new file, written at any offset.
+class output_file {
+ public:
+  /// What may stand at the path already.
+  enum class existing { refuse, replace };
+
+  /// Creates `path`. Throws when it cannot, or stands there already and `policy` refuses.
+  output_file(std::filesystem::path path, existing policy)
+      : path_(std::move(path)),
+        handle_(::open(path_.c_str(),
+                       O_WRONLY | O_CREAT | O_CLOEXEC |
+                           (policy == existing::replace ? O_TRUNC : O_EXCL),
+                       0666)) {
+    if (handle_.get() < 0) detail::system_failure(path_, "cannot create");
+  }
+
+  [[nodiscard]] std::filesystem::path const& path() const { return path_; }
+
+  /// Writes all of `bytes` at `offset`.
+  void write(std::uint64_t offset, std::span<std::byte const> bytes) const {
+    std::size_t done = 0;
+    while (done < bytes.size()) {
+      auto const put = ::pwrite(handle_.get(), bytes.data() + done, bytes.size() - done,
+                                static_cast<::off_t>(offset + done));
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) detail::system_failure(path_, concat("cannot write at byte ", offset + done));
+      done += static_cast<std::size_t>(put);
+    }
+  }
+
+  /// Returns when everything written is on disk.
+  void sync() const {
+    if (::fsync(handle_.get()) != 0) detail::system_failure(path_, "cannot flush to disk");
+  }
+
+ private:
+  std::filesystem::path path_;
+  detail::descriptor handle_;
+};
+
+/// Writes a small file and flushes it. Not atomic: for files inside a temporary folder.
+inline void write_text_file(std::filesystem::path const& path, std::string_view content,
+                            step_hook const& on_step = {}) {
+  detail::step(on_step, "create file");
+  output_file const file(path, output_file::existing::replace);
+  detail::step(on_step, "write file");
+  file.write(0, std::as_bytes(std::span(content)));
+  detail::step(on_step, "flush file");
+  file.sync();
+}
+
+}  // namespace parallel::checkpoint

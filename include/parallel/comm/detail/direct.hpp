@@ -1,0 +1,185 @@
+// direct: collectives over messages, for backends that have nothing better.
+//
+// Reduction is by direct exchange: every rank receives its part of the data from every other rank
+// and combines in rank order, so the bits are those of the other backends. Volume per rank is that
+// of a ring: (n-1)/n of the data for reduce_scatter and all_gather each, twice that for all_reduce.
+// Work goes in pieces, the next of which travels while one is combined; staging memory is
+// 2 (n-1) pieces. Broadcast is a binomial tree, barrier a dissemination (log2 n rounds).
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/detail/combine.hpp>
+#include <parallel/comm/operation.hpp>
+
+namespace parallel::detail {
+
+/// Sends and receives that are under way together; `wait` blocks until all are done.
+template <class B>
+concept message_batch = requires(B b, void const* from, void* to, std::size_t bytes, int peer) {
+  b.send(from, bytes, peer);
+  b.recv(to, bytes, peer);
+  b.wait();
+};
+
+/// Messages between the ranks of one operation; those of a pair arrive in the order sent.
+template <class T>
+concept transport = requires(T t) {
+  { t.rank() } -> std::convertible_to<int>;
+  { t.size() } -> std::convertible_to<int>;
+  { t.piece_bytes() } -> std::convertible_to<std::size_t>;
+  { t.begin() } -> message_batch;
+};
+
+// Byte addresses into an operation's memory, in elements.
+struct place {
+  operation const& op;
+  [[nodiscard]] std::byte const* in(std::size_t first) const {
+    return static_cast<std::byte const*>(op.in) + first * size_of(op.type);
+  }
+  [[nodiscard]] std::byte* out(std::size_t first) const {
+    return static_cast<std::byte*>(op.out) + first * size_of(op.type);
+  }
+};
+
+// Combines parts[rank] of everybody's input into `result`; in may be where result is.
+template <transport Transport>
+void exchange_and_combine(Transport& t, operation const& op, std::vector<chunk> const& parts,
+                          std::byte* result) {
+  int const me = t.rank();
+  int const ranks = t.size();
+  place const at{op};
+  std::size_t const width = size_of(op.type);
+  std::size_t longest = 0;
+  for (chunk const& part : parts) longest = std::max(longest, part.count);
+  std::size_t const piece = std::min(longest, std::max<std::size_t>(1, t.piece_bytes() / width));
+  if (longest == 0) return;
+
+  auto const part_of = [&](int rank) { return parts[static_cast<std::size_t>(rank)]; };
+  auto const length = [&](int rank, std::size_t k) {
+    std::size_t const first = std::min(part_of(rank).count, k * piece);
+    return std::min(piece, part_of(rank).count - first);
+  };
+  auto const slots = static_cast<std::size_t>(ranks);
+  auto const memory = std::make_unique_for_overwrite<std::byte[]>(2 * slots * piece * width);
+  auto const slot = [&](int rank, std::size_t k) {
+    return memory.get() + ((k % 2) * slots + static_cast<std::size_t>(rank)) * piece * width;
+  };
+  auto const post = [&](std::size_t k) {
+    auto batch = t.begin();
+    for (int step = 1; step < ranks; ++step) {  // different partners at the same time
+      int const to = (me + step) % ranks;
+      int const from = (me + ranks - step) % ranks;
+      if (length(me, k) != 0) batch.recv(slot(from, k), length(me, k) * width, from);
+      if (length(to, k) != 0)
+        batch.send(at.in(part_of(to).first + k * piece), length(to, k) * width, to);
+    }
+    return batch;
+  };
+
+  auto current = post(0);
+  for (std::size_t k = 0; k * piece < longest; ++k) {
+    auto next = (k + 1) * piece < longest ? post(k + 1) : t.begin();
+    current.wait();
+    if (std::size_t const n = length(me, k); n != 0) {
+      std::vector<void const*> sources;
+      for (int r = 0; r < ranks; ++r)
+        sources.push_back(r == me ? at.in(part_of(me).first + k * piece) : slot(r, k));
+      void* const to = result + k * piece * width;
+      combine(op.type, op.combine, {&to, 1}, sources, n);
+    }
+    current = std::move(next);
+  }
+}
+
+// Everybody's part of `op.out` to everybody; this rank's part is already there.
+template <transport Transport>
+void gather_parts(Transport& t, operation const& op, std::vector<chunk> const& parts) {
+  place const at{op};
+  std::size_t const width = size_of(op.type);
+  chunk const mine = parts[static_cast<std::size_t>(t.rank())];
+  auto batch = t.begin();
+  for (int step = 1; step < t.size(); ++step) {
+    int const to = (t.rank() + step) % t.size();
+    int const from = (t.rank() + t.size() - step) % t.size();
+    chunk const part = parts[static_cast<std::size_t>(from)];
+    if (part.count != 0) batch.recv(at.out(part.first), part.count * width, from);
+    if (mine.count != 0) batch.send(at.out(mine.first), mine.count * width, to);
+  }
+  batch.wait();
+}
+
+template <transport Transport>
+void broadcast_tree(Transport& t, operation const& op) {
+  if (op.out != op.in && t.rank() == op.peer && op.bytes() != 0)
+    std::memcpy(op.out, op.in, op.bytes());
+  if (op.count == 0) return;
+  int const ranks = t.size();
+  int const place_in_tree = (t.rank() + ranks - op.peer) % ranks;
+  int bit = 1;
+  while (bit < ranks && (place_in_tree & bit) == 0) bit *= 2;
+  if (place_in_tree != 0) {
+    auto batch = t.begin();
+    batch.recv(op.out, op.bytes(), (place_in_tree - bit + op.peer) % ranks);
+    batch.wait();
+  }
+  auto batch = t.begin();
+  for (bit /= 2; bit >= 1; bit /= 2)
+    if (place_in_tree + bit < ranks)
+      batch.send(op.out, op.bytes(), (place_in_tree + bit + op.peer) % ranks);
+  batch.wait();
+}
+
+template <transport Transport>
+void disseminate(Transport& t) {
+  for (int distance = 1; distance < t.size(); distance *= 2) {
+    auto batch = t.begin();
+    batch.recv(nullptr, 0, (t.rank() + t.size() - distance) % t.size());
+    batch.send(nullptr, 0, (t.rank() + distance) % t.size());
+    batch.wait();
+  }
+}
+
+/// Runs `op` over messages; blocks until this rank is done with its memory.
+template <transport Transport>
+void run_direct(Transport& t, operation const& op) {
+  auto const ranks = static_cast<std::size_t>(t.size());
+  auto const me = static_cast<std::size_t>(t.rank());
+  std::vector<chunk> parts;
+  for (std::size_t r = 0; r < ranks; ++r)
+    parts.push_back(op.kind == operation_kind::all_reduce
+                        ? chunk_of(op.count, static_cast<int>(r), t.size())
+                        : chunk{r * op.count, op.count});
+  place const at{op};
+  switch (op.kind) {
+    case operation_kind::all_reduce:
+      exchange_and_combine(t, op, parts, at.out(parts[me].first));
+      return gather_parts(t, op, parts);
+    case operation_kind::reduce_scatter: return exchange_and_combine(t, op, parts, at.out(0));
+    case operation_kind::all_gather: {
+      std::byte* const own = at.out(parts[me].first);
+      if (own != op.in && op.bytes() != 0) std::memcpy(own, op.in, op.bytes());
+      return gather_parts(t, op, parts);
+    }
+    case operation_kind::broadcast: return broadcast_tree(t, op);
+    case operation_kind::barrier: return disseminate(t);
+    case operation_kind::send: {
+      auto batch = t.begin();
+      batch.send(op.in, op.bytes(), op.peer);
+      return batch.wait();
+    }
+    case operation_kind::recv: {
+      auto batch = t.begin();
+      batch.recv(op.out, op.bytes(), op.peer);
+      return batch.wait();
+    }
+  }
+}
+
+}  // namespace parallel::detail

@@ -1,0 +1,185 @@
+// mpi::detail::batch: non-blocking sends and receives that are waited for together.
+//
+// Larger than an int can count goes in several messages. When waiting ends without success (the
+// deadline, an abort, an error) what MPI has not finished is cancelled as far as MPI can.
+#pragma once
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/aborted.hpp>
+#include <parallel/comm/mpi/link.hpp>
+#include <parallel/comm/signature.hpp>
+
+namespace parallel::mpi::detail {
+
+class batch {
+ public:
+  /// Messages on `comm` with `tag`, on behalf of the operation that `what` describes.
+  batch(link& over, MPI_Comm comm, int tag, signature const& what)
+      : link_(&over), comm_(comm), tag_(tag), what_(what) {}
+
+  batch(batch&&) = default;
+  batch& operator=(batch&& other) noexcept {
+    std::swap(link_, other.link_);
+    std::swap(comm_, other.comm_);
+    std::swap(tag_, other.tag_);
+    std::swap(what_, other.what_);
+    std::swap(requests_, other.requests_);
+    std::swap(transfers_, other.transfers_);
+    return *this;
+  }
+  ~batch() { give_up(); }
+
+  void send(void const* from, std::size_t bytes, int peer) {
+    in_messages(bytes, [&](std::size_t first, int count) {
+      post(peer, count, false);
+      check(MPI_Isend(static_cast<std::byte const*>(from) + first, count, MPI_BYTE, peer, tag_,
+                      comm_, &requests_.back()),
+            "MPI_Isend");
+    });
+  }
+
+  void recv(void* to, std::size_t bytes, int peer) {
+    in_messages(bytes, [&](std::size_t first, int count) {
+      post(peer, count, true);
+      check(MPI_Irecv(static_cast<std::byte*>(to) + first, count, MPI_BYTE, peer, tag_, comm_,
+                      &requests_.back()),
+            "MPI_Irecv");
+    });
+  }
+
+  /// Blocks until all are done. Throws at the deadline, naming the ranks that are missing, and when
+  /// a rank aborts.
+  void wait() {
+    if (wait_for_missing().empty()) return;
+    std::string const message = overdue({});
+    link_->abort(message);
+    throw error(message);
+  }
+
+  /// The same, but returns the missing ranks at the deadline; none when all are done.
+  std::vector<int> wait_for_missing() {
+    auto const limit = std::chrono::steady_clock::now() + link_->options().deadline;
+    std::vector<int> finished(requests_.size());
+    std::vector<MPI_Status> statuses(requests_.size());
+    backoff pace;
+    for (std::size_t left = requests_.size(); left != 0;) {
+      int count = 0;
+      {
+        std::scoped_lock const lock(link_->env().mutex());
+        int const code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
+                                      finished.data(), statuses.data());
+        if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) check(code, "MPI_Testsome");
+        if (count == MPI_UNDEFINED) count = 0;
+        for (int i = 0; i < count; ++i)
+          verify(transfers_[static_cast<std::size_t>(finished[static_cast<std::size_t>(i)])],
+                 statuses[static_cast<std::size_t>(i)], code);
+        if (count == 0) link_->throw_if_aborted();
+      }
+      left -= static_cast<std::size_t>(count);
+      if (count != 0) pace.reset();
+      if (left != 0 && count == 0) {
+        if (std::chrono::steady_clock::now() > limit) return missing();
+        pace.pause();
+      }
+    }
+    requests_.clear();
+    transfers_.clear();
+    return {};
+  }
+
+  /// The sentence for the deadline; `others` says what is known of the ranks that came.
+  [[nodiscard]] std::string overdue(std::string const& others) const {
+    return concat(describe(what_), " (call ", what_.sequence, "): rank ", link_->rank(), " waited ",
+                  static_cast<double>(link_->options().deadline.count()) / 1000.0, " s for ",
+                  name_ranks(missing()), others);
+  }
+
+ private:
+  struct transfer {
+    int peer = 0;
+    int bytes = 0;
+    bool receives = false;
+  };
+
+  template <class F>
+  void in_messages(std::size_t bytes, F&& f) {
+    constexpr std::size_t most = std::size_t{1} << 30;
+    std::scoped_lock const lock(link_->env().mutex());
+    std::size_t first = 0;
+    do {
+      std::size_t const count = std::min(most, bytes - first);
+      f(first, static_cast<int>(count));
+      first += count;
+    } while (first < bytes);
+  }
+
+  void post(int peer, int bytes, bool receives) {
+    transfers_.push_back({peer, bytes, receives});
+    requests_.push_back(MPI_REQUEST_NULL);
+  }
+
+  // A message of another length means that the ranks do not agree on the operation.
+  void verify(transfer const& what, MPI_Status const& status, int code) const {
+    int received = what.bytes;
+    bool const failed = code == MPI_ERR_IN_STATUS && status.MPI_ERROR != MPI_SUCCESS;
+    if (what.receives && !failed) MPI_Get_count(&status, MPI_BYTE, &received);
+    if (!failed && received == what.bytes) return;
+    int cause = MPI_SUCCESS;
+    if (failed) MPI_Error_class(status.MPI_ERROR, &cause);
+    bool const longer = cause == MPI_ERR_TRUNCATE;
+    if (failed && !longer) check(status.MPI_ERROR, describe(what_));
+    fail(describe(what_), ": rank ", what.peer, " sent ", longer ? "more" : "fewer",
+         " bytes than the ", what.bytes, " that rank ", link_->rank(),
+         " expects; the ranks make different calls (use `checked` to see which)");
+  }
+
+  [[nodiscard]] std::vector<int> missing() const {
+    std::vector<int> out;
+    for (std::size_t i = 0; i < requests_.size(); ++i)
+      if (requests_[i] != MPI_REQUEST_NULL) out.push_back(transfers_[i].peer);
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    return out;
+  }
+
+  // Leaves no request behind if MPI lets go of them within a moment.
+  void give_up() noexcept {
+    if (requests_.empty()) return;
+    auto const limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+    bool first = true;
+    backoff pace;
+    for (;; pace.pause()) {
+      std::scoped_lock const lock(link_->env().mutex());
+      int all = 1;
+      for (std::size_t i = 0; i < requests_.size(); ++i) {
+        if (requests_[i] == MPI_REQUEST_NULL) continue;
+        if (first && transfers_[i].receives) MPI_Cancel(&requests_[i]);
+        int done = 0;
+        MPI_Test(&requests_[i], &done, MPI_STATUS_IGNORE);
+        if (done == 0) all = 0;
+      }
+      first = false;
+      if (all != 0) return;
+      if (std::chrono::steady_clock::now() > limit) return link_->env().note_stuck();
+    }
+  }
+
+  link* link_;
+  MPI_Comm comm_;
+  int tag_;
+  signature what_;
+  std::vector<MPI_Request> requests_;
+  std::vector<transfer> transfers_;
+};
+
+}  // namespace parallel::mpi::detail

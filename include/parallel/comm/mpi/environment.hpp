@@ -1,0 +1,87 @@
+// mpi::environment: MPI is initialised and finalised, once, by the thread that owns this object.
+//
+// MPI is then called from several threads (the owner, and the workers of communication streams) but
+// never at the same time: every call holds the environment's mutex. That is MPI_THREAD_SERIALIZED;
+// FUNNELED would not do, since a stream's worker is not the thread that initialises.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include <parallel/core/error.hpp>
+
+namespace parallel::mpi {
+
+/// Throws `error` with MPI's own words unless `code` is success.
+inline void check(int code, std::string_view call) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  fail(call, " failed: ", std::string_view(text, static_cast<std::size_t>(length)));
+}
+
+/// Make one at the beginning of main; it must outlive all mpi communicators and the streams that
+/// they were used on.
+class environment {
+ public:
+  /// Initialises MPI. Throws `error` when it was initialised before, or when this MPI library
+  /// cannot be called from more than one thread.
+  environment() : exceptions_(std::uncaught_exceptions()) {
+    int before = 0;
+    MPI_Initialized(&before);
+    require(before == 0,
+            "mpi::environment: MPI is already initialised; make one environment in main, and no "
+            "other call of MPI_Init");
+    int provided = MPI_THREAD_SINGLE;
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+    if (provided < MPI_THREAD_SERIALIZED) {
+      MPI_Finalize();
+      fail("mpi::environment: this MPI library provides thread level ", provided,
+           ", but communication runs on worker threads and needs MPI_THREAD_SERIALIZED (",
+           MPI_THREAD_SERIALIZED, "); use an MPI library built with thread support");
+    }
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  }
+
+  environment(environment const&) = delete;
+  environment& operator=(environment const&) = delete;
+
+  /// Finalises MPI. When an exception leaves the scope, or an operation had to be given up while
+  /// MPI still worked on it, finalising could block for ever: then all ranks are ended.
+  ~environment() {
+    if (stuck_ || std::uncaught_exceptions() > exceptions_) MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Finalize();
+  }
+
+  /// This process among all that mpirun started.
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+
+  /// Ends the processes of all ranks: for a program that has reported its error and cannot go on.
+  [[noreturn]] void end_all_ranks(int exit_code) {
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+    std::abort();
+  }
+
+  /// Held around every call of MPI.
+  [[nodiscard]] std::mutex& mutex() { return mutex_; }
+
+  /// An operation was given up that MPI has not finished. Call with the mutex held.
+  void note_stuck() { stuck_ = true; }
+
+ private:
+  int exceptions_;
+  std::mutex mutex_;
+  bool stuck_ = false;
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+}  // namespace parallel::mpi

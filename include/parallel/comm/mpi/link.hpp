@@ -1,0 +1,172 @@
+// mpi::detail::link: the state behind an mpi::communicator, shared with its enqueued operations.
+//
+// Waiting never spins: requests are tested, with sleeps that grow to 80 microseconds while nothing
+// happens. A control message tells all ranks when one aborts, so that they stop waiting and know
+// why; MPI has no such thing of its own short of ending all processes.
+#pragma once
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/aborted.hpp>
+#include <parallel/comm/mpi/environment.hpp>
+
+namespace parallel::mpi {
+
+struct communicator_options {
+  /// How long a rank waits for the others in one operation before it gives up.
+  std::chrono::milliseconds deadline = std::chrono::seconds(600);
+  /// Reductions travel in pieces of this size; staging memory is twice that for each rank.
+  std::size_t piece_bytes = std::size_t{1} << 20;
+};
+
+namespace detail {
+
+/// Sleeps longer and longer while nothing happens; `reset` when something did.
+class backoff {
+ public:
+  void reset() { tests_ = 0; }
+  void pause() {
+    if (++tests_ <= 3) return;
+    auto const doublings = std::min(tests_ - 4, 3);
+    std::this_thread::sleep_for(std::chrono::microseconds(10 << doublings));
+  }
+
+ private:
+  int tests_ = 0;
+};
+
+class link final : public parallel::detail::abortable {
+ public:
+  /// Collective over all ranks of the environment.
+  link(environment& env, communicator_options options) : env_(env), options_(options) {
+    duplicate(calls_);
+    duplicate(messages_);
+    std::scoped_lock const lock(env_.mutex());
+    MPI_Comm_rank(calls_, &rank_);
+    MPI_Comm_size(calls_, &size_);
+    void* value = nullptr;
+    int found = 0;
+    MPI_Comm_get_attr(calls_, MPI_TAG_UB, &value, &found);
+    tag_limit_ = found != 0 ? static_cast<std::uint64_t>(*static_cast<int*>(value)) : 32767;
+    check(MPI_Irecv(heard_.data(), static_cast<int>(heard_.size()), MPI_CHAR, MPI_ANY_SOURCE,
+                    control_tag, calls_, &notice_),
+          "MPI_Irecv");
+  }
+
+  link(link const&) = delete;
+  link& operator=(link const&) = delete;
+
+  ~link() override {
+    std::scoped_lock const lock(env_.mutex());
+    if (notice_ != MPI_REQUEST_NULL) {
+      MPI_Cancel(&notice_);
+      MPI_Wait(&notice_, MPI_STATUS_IGNORE);
+    }
+    for (auto& request : spoken_requests_) {
+      int done = 0;
+      MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+      if (done == 0) env_.note_stuck();
+    }
+    if (reason_) return;  // messages of given-up operations may still be under way
+    MPI_Comm_free(&calls_);
+    MPI_Comm_free(&messages_);
+  }
+
+  /// Tells all ranks. Any thread may call it.
+  void abort(std::string const& reason) override {
+    std::scoped_lock const lock(env_.mutex());
+    hear_notice();
+    if (reason_) return;
+    reason_ = reason;
+    std::size_t const length = std::min(reason.size(), spoken_.size() - 1);
+    std::copy_n(reason.begin(), length, spoken_.begin());
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer == rank_) continue;
+      MPI_Isend(spoken_.data(), static_cast<int>(spoken_.size()), MPI_CHAR, peer, control_tag,
+                calls_, &spoken_requests_.emplace_back(MPI_REQUEST_NULL));
+    }
+  }
+
+  /// Throws `aborted` when this or another rank has aborted. Call with the mutex held.
+  void throw_if_aborted() {
+    hear_notice();
+    if (reason_) throw aborted(*reason_);
+  }
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] environment& env() { return env_; }
+  [[nodiscard]] communicator_options const& options() const { return options_; }
+  [[nodiscard]] MPI_Comm calls() const { return calls_; }
+  [[nodiscard]] MPI_Comm messages() const { return messages_; }
+
+  /// The MPI tag of the number-th use of a slot out of `slots`; numbers far apart share tags.
+  [[nodiscard]] int tag_of(std::uint64_t number, std::uint64_t slot, std::uint64_t slots) const {
+    return static_cast<int>((number % ((tag_limit_ + 1) / slots)) * slots + slot);
+  }
+
+ private:
+  static constexpr int control_tag = 0;  // slot 0 of number 0 is never used by calls
+
+  // Not MPI_Comm_dup: another communicator's worker may need MPI while the others come.
+  void duplicate(MPI_Comm& out) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    {
+      std::scoped_lock const lock(env_.mutex());
+      check(MPI_Comm_idup(MPI_COMM_WORLD, &out, &request), "MPI_Comm_idup");
+    }
+    auto const limit = std::chrono::steady_clock::now() + options_.deadline;
+    backoff pace;
+    for (;; pace.pause()) {
+      std::scoped_lock const lock(env_.mutex());
+      int done = 0;
+      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Comm_idup");
+      if (done != 0) break;
+      if (std::chrono::steady_clock::now() < limit) continue;
+      env_.note_stuck();
+      fail("mpi::communicator: not all of the ", env_.size(),
+           " ranks made this communicator before the deadline");
+    }
+    std::scoped_lock const lock(env_.mutex());
+    MPI_Comm_set_errhandler(out, MPI_ERRORS_RETURN);
+  }
+
+  void hear_notice() {
+    if (notice_ == MPI_REQUEST_NULL) return;
+    int done = 0;
+    MPI_Test(&notice_, &done, MPI_STATUS_IGNORE);
+    if (done == 0) return;
+    heard_.back() = '\0';
+    if (!reason_) reason_ = heard_.data();
+  }
+
+  environment& env_;
+  communicator_options options_;
+  MPI_Comm calls_ = MPI_COMM_NULL;
+  MPI_Comm messages_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int size_ = 1;
+  std::uint64_t tag_limit_ = 32767;
+  std::optional<std::string> reason_;
+  std::array<char, 2048> heard_ = {};
+  std::array<char, 2048> spoken_ = {};
+  MPI_Request notice_ = MPI_REQUEST_NULL;
+  std::vector<MPI_Request> spoken_requests_;
+};
+
+}  // namespace detail
+}  // namespace parallel::mpi

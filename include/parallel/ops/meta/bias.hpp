@@ -1,0 +1,19 @@
+// add_bias on the meta device: one addition an element, either way.
+#pragma once
+
+#include <parallel/device/meta/device.hpp>
+#include <parallel/ops/bias.hpp>
+
+namespace parallel::meta {
+
+template <class T>
+void add_bias_impl(stream& s, matrix_view<T> y, vector_view<T const>) {
+  s.count(static_cast<std::uint64_t>(y.size()));
+}
+
+template <class T>
+void add_bias_backward_impl(stream& s, vector_view<accumulate_t<T>>, matrix_view<T const> dy) {
+  s.count(static_cast<std::uint64_t>(dy.size()));
+}
+
+}  // namespace parallel::meta

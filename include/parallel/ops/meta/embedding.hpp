@@ -1,0 +1,31 @@
+// Embeddings on the meta device: a look-up computes nothing, sums are one operation an element.
+#pragma once
+
+#include <parallel/device/meta/device.hpp>
+#include <parallel/ops/embedding.hpp>
+
+namespace parallel::meta {
+
+template <class T>
+void embedding_impl(stream&, matrix_view<T>, vector_view<std::int32_t const>,
+                    matrix_view<T const>) {}
+
+template <class T>
+void embedding_backward_impl(stream& s, matrix_view<accumulate_t<T>>, matrix_view<T const> dy,
+                             vector_view<std::int32_t const>) {
+  s.count(static_cast<std::uint64_t>(dy.size()));
+}
+
+template <class T>
+void add_positions_impl(stream& s, matrix_view<T> y, matrix_view<T const>, index,
+                        ops::position_options) {
+  s.count(static_cast<std::uint64_t>(y.size()));
+}
+
+template <class T>
+void add_positions_backward_impl(stream& s, matrix_view<accumulate_t<T>>, matrix_view<T const> dy,
+                                 index, ops::position_options) {
+  s.count(static_cast<std::uint64_t>(dy.size()));
+}
+
+}  // namespace parallel::meta

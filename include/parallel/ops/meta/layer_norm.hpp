@@ -1,0 +1,33 @@
+// layer_norm on the meta device, counted an element: forward 8 (mean 1, variance 3, result 4),
+// gradient of x 12, gradients of weight and bias 4 and 1.
+#pragma once
+
+#include <parallel/device/meta/device.hpp>
+#include <parallel/ops/layer_norm.hpp>
+
+namespace parallel::meta {
+
+template <class T>
+void layer_norm_impl(stream& s, ops::rows_view<T>, vector_view<accumulate_t<T>>,
+                     vector_view<accumulate_t<T>>, ops::rows_view<T const> x, vector_view<T const>,
+                     vector_view<T const>, ops::layer_norm_options) {
+  s.count(8 * static_cast<std::uint64_t>(x.rows * x.columns));
+}
+
+template <class T>
+void layer_norm_backward_input_impl(stream& s, ops::rows_view<T>, ops::rows_view<T const>,
+                                    ops::rows_view<T const> x, vector_view<T const>,
+                                    vector_view<accumulate_t<T> const>,
+                                    vector_view<accumulate_t<T> const>) {
+  s.count(12 * static_cast<std::uint64_t>(x.rows * x.columns));
+}
+
+template <class T>
+void layer_norm_backward_weight_impl(stream& s, vector_view<accumulate_t<T>>,
+                                     vector_view<accumulate_t<T>> dbias, ops::rows_view<T const>,
+                                     ops::rows_view<T const> x, vector_view<accumulate_t<T> const>,
+                                     vector_view<accumulate_t<T> const>) {
+  s.count((dbias.empty() ? 4U : 5U) * static_cast<std::uint64_t>(x.rows * x.columns));
+}
+
+}  // namespace parallel::meta

@@ -1,0 +1,109 @@
+// Tests of loaders: defaults, folders, lists of evaluation sets, and what is refused.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/config/loader.hpp>
+#include <mpt/config/yaml.hpp>
+
+namespace loader_test {
+
+inline mpt::loader_config read(std::string const& text, mpt::config_report& report) {
+  auto const root = mpt::parse_yaml(text, "f.yaml");
+  return mpt::read_loader({root, "train_loader", report}, {.max_seq_len = 128, .drop_last = true});
+}
+
+inline std::string problem(std::string const& text) {
+  mpt::config_report report;
+  try {
+    static_cast<void>(read(text, report));
+  } catch (parallel::error const& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST_CASE("a loader has streaming's defaults and takes the sequence length of the run") {
+  mpt::config_report report;
+  auto const loader = read("dataset: {local: ./c4}", report);
+  CHECK(loader.shuffle_seed == 9176);
+  CHECK(!loader.shuffle);
+  CHECK(loader.drop_last);
+  CHECK(loader.max_seq_len == 128);
+  CHECK(mpt::folder_of(loader) == "./c4");
+  auto const full = read(
+      "{name: text, drop_last: false, num_workers: 8, dataset: {local: ./c4, remote: ./c4, split: "
+      "train, shuffle: true, shuffle_seed: 17, shuffle_block_size: 4_000_000, max_seq_len: 64, "
+      "shuffle_algo: py1e, token_encoding_type: uint16}}",
+      report);
+  CHECK(mpt::folder_of(full) == "./c4/train");
+  CHECK(full.shuffle_block_size == 4'000'000);
+  CHECK(full.token_encoding_type == "uint16");
+  CHECK(!full.drop_last);
+  CHECK(
+      mpt::describe_ignored(report) ==
+      "accepted and without effect here: train_loader.num_workers (batches are read ahead without "
+      "worker processes); train_loader.dataset.shuffle_algo (the order is our own and the same for "
+      "any number of ranks)");
+}
+
+TEST_CASE("addresses are told from paths") {
+  for (std::string const path : {"s3://b/x", "hf://m", "https://a", "dbfs://x"})
+    CHECK(mpt::is_remote(path));
+  for (std::string const path : {"./x", "/a/b", "a:b", "x", "", "://", "a b://c", "C:/x"})
+    CHECK(!mpt::is_remote(path));
+}
+
+TEST_CASE("a loader that cannot be is one clear message") {
+  std::vector<std::pair<std::string, std::string>> const cases{
+      {"name: text", "f.yaml:1:1: train_loader.dataset.local: missing; it is required"},
+      {"name: finetuning",
+       "f.yaml:1:7: train_loader.name: 'finetuning' is not yet supported; use text"},
+      {"dataset: {local: 's3://b/c4'}",
+       "f.yaml:1:18: train_loader.dataset.local: expected a folder on this machine, found "
+       "'s3://b/c4'"},
+      {"dataset: {local: ./c4, remote: 's3://b/c4'}",
+       "f.yaml:1:32: train_loader.dataset.remote: 's3://b/c4' is not yet supported; data is read "
+       "from dataset.local, so leave remote blank"},
+      {"dataset: {local: ./c4, split: ../x}",
+       "f.yaml:1:31: train_loader.dataset.split: expected the name of a subfolder, found '../x'"},
+      {"dataset: {local: ./c4, streams: {a: {local: x}}}",
+       "f.yaml:1:33: train_loader.dataset.streams: not yet supported; give one set as "
+       "dataset.local"},
+      {"dataset: {local: ./c4, epoch_size: 10}",
+       "f.yaml:1:36: train_loader.dataset.epoch_size: '10' is not yet supported; an epoch is every "
+       "sample once"},
+      {"dataset: {local: ./c4, shuffle_seed: -1}",
+       "f.yaml:1:38: train_loader.dataset.shuffle_seed: must not be negative, found -1"},
+      {"dataset: {local: ./c4, suffle: true}",
+       "f.yaml:1:24: train_loader.dataset.suffle: unknown key; did you mean "
+       "'train_loader.dataset.shuffle'?"}};
+  for (auto const& [text, message] : cases) CHECK(problem(text) == message);
+}
+
+TEST_CASE("evaluation sets are one, or a list with different labels") {
+  auto const read_all = [](std::string const& text) {
+    auto const root = mpt::parse_yaml(text, "f.yaml");
+    mpt::config_report report;
+    mpt::config_reader reader(root, "", report);
+    return mpt::read_eval_loaders(reader, {.max_seq_len = 64, .drop_last = false});
+  };
+  CHECK(read_all("eval_loader:").empty());
+  CHECK(read_all("eval_loader: {dataset: {local: a}}").size() == 1);
+  auto const two = read_all(
+      "eval_loader: [{label: c4, dataset: {local: a}}, {label: books, dataset: {local: b}}]");
+  REQUIRE(two.size() == 2);
+  CHECK(two[1].label == "books");
+  CHECK(!two[1].drop_last);
+  CHECK_THROWS_WITH_AS(
+      read_all("eval_loader: [{label: c4, dataset: {local: a}}, {dataset: {local: b}}]"),
+      "f.yaml:1:49: eval_loader.1.label: missing; each loader of a list needs one",
+      parallel::error);
+  CHECK_THROWS_WITH_AS(
+      read_all("eval_loader: [{label: c, dataset: {local: a}}, {label: c, dataset: {local: b}}]"),
+      "f.yaml:1:48: eval_loader.1.label: 'c' is also the label of eval_loader.0", parallel::error);
+}
+
+}  // namespace loader_test

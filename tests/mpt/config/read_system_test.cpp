@@ -1,0 +1,98 @@
+// Tests of what surrounds the step: sharding, callbacks, logging, our own keys.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/config/read_system.hpp>
+#include <mpt/config/yaml.hpp>
+
+namespace read_system_test {
+
+inline mpt::train_config read(std::string const& text,
+                              mpt::precision_kind precision = mpt::precision_kind::amp_bf16) {
+  auto const root = mpt::parse_yaml(text, "f.yaml");
+  mpt::train_config config;
+  config.precision = precision;
+  mpt::config_reader reader(root, "", config.report);
+  mpt::detail::read_system(reader, config);
+  config.logging = mpt::detail::read_logging(reader);
+  reader.finish();
+  return config;
+}
+
+inline std::string problem(std::string const& text) {
+  try {
+    static_cast<void>(read(text));
+  } catch (parallel::error const& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST_CASE("FSDP's strategies become ZeRO stages, with one note") {
+  CHECK(read("{}").zero_stage == 0);
+  CHECK(read("{}").report.notes.empty());
+  CHECK(read("fsdp_config:").zero_stage == 0);
+  CHECK(read("fsdp_config: {sharding_strategy: NO_SHARD}").zero_stage == 0);
+  auto const full = read("fsdp_config: {sharding_strategy: FULL_SHARD, mixed_precision: PURE}");
+  CHECK(full.zero_stage == 1);
+  REQUIRE(full.report.notes.size() == 2);
+  CHECK(full.report.notes[0] ==
+        "fsdp_config.sharding_strategy FULL_SHARD: runs as ZeRO stage 1 for now (optimizer state "
+        "sharded, parameters and gradients whole on every rank); the results are the same");
+  CHECK(full.report.notes[1] ==
+        "fsdp_config.mixed_precision PURE: gradients are reduced in fp32, not bf16");
+  CHECK(
+      read("fsdp_config: {mixed_precision: PURE}", mpt::precision_kind::fp32).report.notes.size() ==
+      1);
+  CHECK(read("{fsdp_config: {sharding_strategy: SHARD_GRAD_OP}, zero_stage: 0}").zero_stage == 0);
+  CHECK(read("fsdp_config: {activation_checkpointing: true}").report.notes.size() == 2);
+}
+
+TEST_CASE("our own keys and the monitor's window are read") {
+  auto const config = read(
+      "{zero_stage: 1, ranks: 4, threads: 2, bucket_bytes: 1e6, dry_run: true, dist_timeout: 60, "
+      "callbacks: {speed_monitor: {window_size: 10, gpu_flops_available: 1e12}}, progress_bar: "
+      "yes, "
+      "console_log_interval: 10ba}");
+  CHECK(config.zero_stage == 1);
+  CHECK(config.ranks == 4);
+  CHECK(config.threads == 2);
+  CHECK(config.bucket_bytes == 1'000'000);
+  CHECK(config.dry_run);
+  CHECK(config.dist_timeout == 60);
+  CHECK(config.logging.speed_window == 10);
+  CHECK(config.logging.gpu_flops_available == 1e12);
+  CHECK(config.logging.progress_bar);
+  CHECK(mpt::to_string(config.logging.console_log_interval) == "10ba");
+}
+
+TEST_CASE("a system that cannot be is one clear message") {
+  std::vector<std::pair<std::string, std::string>> const cases{
+      {"zero_stage: 3", "f.yaml:1:13: zero_stage: 3 is not yet supported; use 0 or 1"},
+      {"zero_stage: 5", "f.yaml:1:13: zero_stage: expected 0 or 1, found 5"},
+      {"ranks: 0", "f.yaml:1:8: ranks: must be from 1 to 4096, found 0"},
+      {"dist_timeout: 0",
+       "f.yaml:1:15: dist_timeout: expected seconds above 0 and up to 1e6, found 0"},
+      {"bucket_bytes: 1", "f.yaml:1:15: bucket_bytes: must be at least 4096, found 1"},
+      {"fsdp_config: {sharding_strategy: HYBRID_SHARD}",
+       "f.yaml:1:34: fsdp_config.sharding_strategy: 'HYBRID_SHARD' is not yet supported; use "
+       "FULL_SHARD, SHARD_GRAD_OP or NO_SHARD"},
+      {"fsdp_config: {mixed_precision: {param_dtype: bf16}}",
+       "f.yaml:1:32: fsdp_config.mixed_precision: a mapping is not yet supported; use DEFAULT or "
+       "PURE"},
+      {"fsdp_config: {limit_all_gather: true}",
+       "f.yaml:1:15: fsdp_config.limit_all_gather: unknown key; did you mean "
+       "'fsdp_config.limit_all_gathers'?"},
+      {"callbacks: {early_stopper: {monitor: loss}}",
+       "f.yaml:1:28: callbacks.early_stopper: not yet supported; of the callbacks, speed_monitor, "
+       "lr_monitor, memory_monitor and runtime_estimator are there"},
+      {"callbacks: {speed_monitr: {}}",
+       "f.yaml:1:13: callbacks.speed_monitr: unknown key; did you mean 'callbacks.speed_monitor'?"},
+      {"console_log_interval: 0ba", "f.yaml:1:23: console_log_interval: must be above 0"}};
+  for (auto const& [text, message] : cases) CHECK(problem(text) == message);
+}
+
+}  // namespace read_system_test

@@ -1,0 +1,319 @@
+// Tests of whole configurations: LLM Foundry's files, the messages for malformed ones, the frozen
+// list of keys, and that no mutation of a file does anything but load or give one message.
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/config/read_train.hpp>
+#include <mpt/config/sizes.hpp>
+#include <parallel/core/philox.hpp>
+#include <support/data.hpp>
+
+namespace read_train_test {
+
+inline std::string const base = R"(
+variables:
+  len: 128
+  run_name:
+max_seq_len: ${variables.len}
+run_name: ${variables.run_name}
+model:
+  name: mpt_causal_lm
+  d_model: 64
+  n_heads: 4
+  n_layers: 2
+  max_seq_len: ${variables.len}
+  vocab_size: 512
+tokenizer:
+  name: gpt2
+  kwargs:
+    model_max_length: ${variables.len}
+train_loader:
+  name: text
+  dataset:
+    local: ./data
+    split: train
+optimizer:
+  name: decoupled_adamw
+  lr: 6.0e-4
+scheduler:
+  name: cosine_with_warmup
+  t_warmup: 10ba
+max_duration: 100ba
+global_train_batch_size: 8
+)";
+
+using overrides = std::vector<std::string>;
+
+inline mpt::train_config read(overrides const& changes, std::string const& text = base) {
+  return mpt::read_train_config(mpt::make_document(text, "t.yaml", changes));
+}
+
+inline std::string problem(overrides const& changes, std::string const& text = base) {
+  try {
+    static_cast<void>(read(changes, text));
+  } catch (parallel::error const& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST_CASE("a short file has LLM Foundry's defaults") {
+  auto const config = read({});
+  CHECK(config.run_name == "mpt");
+  CHECK(config.max_seq_len == 128);
+  CHECK(config.train_loader.max_seq_len == 128);
+  CHECK(config.tokenizer.model_max_length == 128);
+  CHECK(config.seed == 17);
+  CHECK(config.precision == mpt::precision_kind::amp_bf16);
+  CHECK(!config.device_train_microbatch_size);
+  CHECK(config.evaluation.device_eval_batch_size == 1);
+  CHECK(mpt::to_string(config.evaluation.eval_interval) == "1ep");
+  CHECK(config.evaluation.eval_subset_num_batches == -1);
+  CHECK(mpt::to_string(config.checkpoint.save_interval) == "1000ba");
+  CHECK(config.checkpoint.save_num_checkpoints_to_keep == -1);
+  CHECK(config.logging.log_to_console);
+  CHECK(!config.logging.progress_bar);
+  CHECK(config.logging.speed_window == 100);
+  CHECK(config.dist_timeout == 600);
+  CHECK(!config.gradient_clipping);
+  CHECK(config.eval_loaders.empty());
+  CHECK(config.zero_stage == 0);
+  CHECK(config.report.notes.empty());
+  CHECK(config.report.ignored.empty());
+}
+
+TEST_CASE("values take their place") {
+  auto const config =
+      read({"run_name=first", "save_folder=./{run_name}/checkpoints", "autoresume=true",
+            "metrics_file=./{run_name}.jsonl", "device_train_microbatch_size=4", "precision=fp32",
+            "eval_interval=10ba", "save_interval=0.5dur", "max_duration=2e9tok", "seed=5",
+            "algorithms.gradient_clipping={clipping_type: norm, clipping_threshold: 1.0}"});
+  CHECK(config.checkpoint.save_folder == "./first/checkpoints");
+  CHECK(config.checkpoint.autoresume);
+  CHECK(config.logging.metrics_file == "./first.jsonl");
+  CHECK(config.device_train_microbatch_size == 4);
+  CHECK(config.evaluation.device_eval_batch_size == 4);
+  CHECK(config.precision == mpt::precision_kind::fp32);
+  CHECK(config.gradient_clipping == 1.0);
+  CHECK(config.seed == 5);
+  CHECK(mpt::total_batches(mpt::clock_of(config)) == 1953125);
+  CHECK(!read({"device_train_microbatch_size=auto"}).device_train_microbatch_size);
+}
+
+TEST_CASE("a blank run name comes from the environment, else from the file's name") {
+  auto const document = mpt::make_document(base, "t.yaml");
+  CHECK(mpt::read_train_config(document, {.run_name = "from-env"}).run_name == "from-env");
+  CHECK(
+      mpt::read_train_config(document, {.run_name = "", .default_run_name = "mpt-125m"}).run_name ==
+      "mpt-125m");
+  CHECK(mpt::process_environment("a/mpt 125m.v1.yaml").default_run_name == "mpt-125m.v1");
+  CHECK_THROWS_WITH_AS(mpt::read_train_config(document, {.run_name = "../x"}),
+                       "$RUN_NAME: '../x' cannot name a run; use letters, digits, '-', '_' and '.'",
+                       parallel::error);
+}
+
+TEST_CASE("malformed configurations give one exact message each") {
+  std::vector<std::pair<overrides, std::string>> const cases{
+      {{"model="}, "command line: model: missing; it is required"},
+      {{"model=5"}, "command line: model: expected a mapping, found '5'"},
+      {{"max_duration="}, "command line: max_duration: missing; it is required"},
+      {{"max_duration=100b"},
+       "command line: max_duration: '100b' is not a time: expected a number and one of ep, ba, sp, "
+       "tok, dur"},
+      {{"max_duration=0ba"},
+       "command line: max_duration: expected a time above 0 in ep, ba, sp or tok, found 0ba"},
+      {{"max_duration=1dur"},
+       "command line: max_duration: expected a time above 0 in ep, ba, sp or tok, found 1dur"},
+      {{"max_sequence_len=5"},
+       "command line: max_sequence_len: unknown key; did you mean 'max_seq_len'?"},
+      {{"model.n_head=5"},
+       "command line: model.n_head: unknown key; did you mean 'model.n_heads'?"},
+      {{"model.d_model=${variables.width}"}, "command line: ${variables.width} names nothing"},
+      {{"model.max_seq_len=64"},
+       "t.yaml:3:8, by ${variables.len} at t.yaml:5:14: max_seq_len: "
+       "train_loader.dataset.max_seq_len 128 is longer than the 64 learned positions of "
+       "model.max_seq_len"},
+      {{"variables.len=abc"},
+       "command line, by ${variables.len} at t.yaml:5:14: max_seq_len: expected an integer, found "
+       "'abc'"},
+      {{"global_train_batch_size=0"},
+       "command line: global_train_batch_size: must be from 1 to 1073741824, found 0"},
+      {{"device_train_microbatch_size=0.5"},
+       "command line: device_train_microbatch_size: expected an integer, found '0.5'"},
+      {{"precision=amp_fp8"},
+       "command line: precision: 'amp_fp8' is not yet supported; use fp32 or amp_bf16"},
+      {{"save_folder=s3://bucket/{run_name}"},
+       "command line: save_folder: 's3://bucket/{run_name}' is not yet supported; use a path on "
+       "this machine"},
+      {{"save_folder=./{epoch}"},
+       "command line: save_folder: './{epoch}': only {run_name} can stand in braces"},
+      {{"load_path=./x/latest.pt"},
+       "command line: load_path: Composer's .pt files are not yet supported; give a checkpoint "
+       "folder of ours or a Hugging Face folder"},
+      {{"autoresume=true"},
+       "command line: autoresume: needs save_folder, where the checkpoint to go on from is found"},
+      {{"autoresume=true", "save_folder=./x", "save_overwrite=true"},
+       "command line: autoresume: cannot go with save_overwrite: one goes on from the newest "
+       "checkpoint, the other starts over"},
+      {{"save_num_checkpoints_to_keep=0"},
+       "command line: save_num_checkpoints_to_keep: expected -1 for all or at least 1, found 0"},
+      {{"save_weights_only=true"},
+       "command line: save_weights_only: 'true' is not yet supported; use false; convert exports "
+       "the weights alone"},
+      {{"icl_tasks=[{label: piqa}]"},
+       "command line: icl_tasks: not yet supported; evaluation is cross entropy, perplexity and "
+       "accuracy on eval_loader"},
+      {{"eval_gauntlet=x.yaml"},
+       "command line: eval_gauntlet: 'x.yaml' is not yet supported; evaluation is cross entropy, "
+       "perplexity and accuracy on eval_loader"},
+      {{"tp_config.strategy=ffn"},
+       "command line: tp_config: not yet supported; ranks are data parallel"},
+      {{"accumulate_train_batch_on_tokens=false"},
+       "command line: accumulate_train_batch_on_tokens: 'false' is not yet supported; losses are "
+       "always weighted by tokens (true)"},
+      {{"n_gpus=8"},
+       "command line: n_gpus: '8' is not yet supported; it follows from global_train_batch_size, "
+       "microbatch and ranks"},
+      {{"scheduler.t_max=50ba"},
+       "t.yaml:27:3: scheduler.t_max 50ba (50 batches) is shorter than max_duration 100ba (100 "
+       "batches); make it at least as long"},
+      {{"eval_first=maybe"}, "command line: eval_first: expected true or false, found 'maybe'"},
+      {{"eval_subset_num_batches=0"},
+       "command line: eval_subset_num_batches: expected -1 for all or a number above 0, found 0"},
+      {{"seed=-1"}, "command line: seed: must not be negative, found -1"},
+      {{"run_name=a/b"},
+       "command line: run_name: 'a/b' cannot name a run; use letters, digits, '-', '_' and '.'"},
+      {{"tokenizer.kwargs.add_eos_token=true"},
+       "command line: tokenizer.kwargs.add_eos_token: 'true' is not yet supported; prepare has "
+       "--bos_text and --eos_text"},
+      {{"tokenizer.nmae=x"},
+       "command line: tokenizer.nmae: unknown key; did you mean 'tokenizer.name'?"},
+      {{"train_loader=x"}, "command line: train_loader: expected a mapping, found 'x'"}};
+  for (auto const& [changes, message] : cases) CHECK(problem(changes) == message);
+  CHECK(problem({}, "a: 1") == "t.yaml: max_seq_len: missing; it is required");
+}
+
+TEST_CASE("every pretraining YAML of LLM Foundry loads, and is the size it is named after") {
+  auto const data = test::data_folder();
+  if (data.empty()) {
+    MESSAGE("skipped: no ../shared/data");
+    return;
+  }
+  auto const folder = data / "mpt" / "yamls" / "pretrain";
+  for (auto const& size : mpt::model_sizes) {
+    CAPTURE(size.name);
+    auto const config =
+        mpt::load_train_config(folder / ("mpt-" + std::string(size.name) + ".yaml"), overrides{});
+    CHECK(config.model == mpt::named_size(size.name));
+    CHECK(config.optimizer.beta2 == 0.95);
+    CHECK(config.optimizer.weight_decay == 0);
+    CHECK(config.gradient_clipping == 1.0);
+    CHECK(config.zero_stage == 1);
+    CHECK(config.eval_loaders.size() == 1);
+    CHECK(config.train_loader.shuffle_seed == 17);
+    CHECK(mpt::folder_of(config.train_loader) == "./my-copy-c4/train");
+    CHECK(mpt::learning_rate_multiplier(config.scheduler, mpt::total_batches(mpt::clock_of(config)),
+                                        mpt::clock_of(config)) == 0.1);
+  }
+  auto const small = mpt::load_train_config(
+      folder / "mpt-125m.yaml",
+      overrides{"model.n_layers=2", "max_duration=20ba", "ranks=2", "zero_stage=0",
+                "variables.max_seq_len=256", "save_folder=./{run_name}/checkpoints"});
+  CHECK(small.model.n_layers == 2);
+  CHECK(small.model.max_seq_len == 256);
+  CHECK(small.ranks == 2);
+  CHECK(small.zero_stage == 0);
+  CHECK(small.checkpoint.save_folder == "./mpt-125m/checkpoints");
+  auto const cpu = mpt::load_train_config(folder / "mpt-small-cpu.yaml", overrides{});
+  CHECK(cpu.run_name == "mpt_causal_lm_cpu");
+  CHECK(mpt::ffn_hidden(cpu.model) == 80);
+  CHECK(cpu.precision == mpt::precision_kind::fp32);
+  CHECK(mpt::load_train_config(folder / "testing.yaml", overrides{}).model.d_model == 128);
+}
+
+TEST_CASE("what a pretraining YAML holds that has no effect is said in one line") {
+  auto const data = test::data_folder();
+  if (data.empty()) {
+    MESSAGE("skipped: no ../shared/data");
+    return;
+  }
+  auto const config =
+      mpt::load_train_config(data / "mpt" / "yamls" / "pretrain" / "mpt-125m.yaml", overrides{});
+  CHECK(mpt::describe_ignored(config.report) ==
+        "accepted and without effect here: model.attn_config.attn_impl (attention has one "
+        "implementation per device); model.init_device (weights are created where they stay); "
+        "train_loader.num_workers, eval_loader.num_workers (batches are read ahead without worker "
+        "processes); callbacks.lr_monitor, callbacks.memory_monitor, callbacks.runtime_estimator "
+        "(always on); fsdp_config.activation_checkpointing_reentrant, "
+        "fsdp_config.activation_cpu_offload, fsdp_config.limit_all_gathers (sharding needs no such "
+        "choice here)");
+}
+
+TEST_CASE("finetuning YAMLs are refused with what is supported") {
+  auto const data = test::data_folder();
+  if (data.empty()) {
+    MESSAGE("skipped: no ../shared/data");
+    return;
+  }
+  auto const file = data / "mpt" / "yamls" / "finetune" / "mpt-7b_dolly_sft.yaml";
+  CHECK_THROWS_WITH_AS(
+      mpt::load_train_config(file, overrides{}),
+      "mpt-7b_dolly_sft.yaml:13:9: model.name: 'hf_causal_lm' is not yet supported; use "
+      "mpt_causal_lm",
+      parallel::error);
+}
+
+TEST_CASE("a mutated configuration loads or gives one message") {
+  parallel::philox const random(17, parallel::stream_id("mutations"));
+  std::string const pieces[] = {"${variables.len}",
+                                "${",
+                                "}",
+                                "*a",
+                                "&a ",
+                                "- ",
+                                ": ",
+                                "\n",
+                                "  ",
+                                "[",
+                                "]",
+                                "{",
+                                "'",
+                                "\"",
+                                "!!x ",
+                                "1e999",
+                                "-1",
+                                "null",
+                                "<<: ",
+                                "\t"};
+  std::size_t loaded = 0;
+  std::uint64_t draw = 0;
+  auto const below = [&](std::size_t bound) { return random.bits(draw++) % bound; };
+  for (int round = 0; round < 2000; ++round) {
+    std::string text = base;
+    for (auto left = 1 + below(4); left > 0; --left) {
+      auto const at = below(text.size());
+      switch (below(4)) {
+        case 0: text[at] = static_cast<char>(below(256)); break;
+        case 1: text.erase(at, 1 + below(20)); break;
+        case 2: text.insert(at, pieces[below(std::size(pieces))]); break;
+        default: text.insert(at, text.substr(below(text.size()), below(60)));
+      }
+    }
+    try {
+      static_cast<void>(read({}, text));
+      ++loaded;
+    } catch (parallel::error const& error) {
+      CHECK(std::string(error.what()).size() > 5);
+    }
+  }
+  CHECK(loaded > 20);
+  CHECK(loaded < 1900);
+}
+
+}  // namespace read_train_test
