@@ -41,12 +41,12 @@ void prepare(arguments const& args) {
   options.progress = [&](mpt::data::prepare_progress const& now) {
     double const done =
         static_cast<double>(now.input_read) / std::max(1.0, static_cast<double>(now.input_total));
-    bar.update(std::min(done, 0.999),
-               fmt::format("{} documents  {} tokens  {}/s",
-                           console::grouped(static_cast<std::int64_t>(now.documents)),
-                           console::count(static_cast<double>(now.tokens)),
-                           console::bytes(static_cast<double>(now.bytes) /
-                                          std::max(1e-3, now.seconds))));
+    bar.update(
+        std::min(done, 0.999),
+        fmt::format("{} documents  {} tokens  {}/s",
+                    console::grouped(static_cast<std::int64_t>(now.documents)),
+                    console::count(static_cast<double>(now.tokens)),
+                    console::bytes(static_cast<double>(now.bytes) / std::max(1e-3, now.seconds))));
   };
   auto const result = mpt::data::prepare(options, [&tokenizer] {
     return [&tokenizer, cache = mpt::word_cache(std::size_t{1} << 16)](
@@ -58,7 +58,8 @@ void prepare(arguments const& args) {
   bool const before = result.status == mpt::data::prepare_status::already_complete;
   fmt::print("{}{}: {} samples of {} tokens from {} documents ({} tokens, {}), {} shards\n",
              before ? "already complete: " : "", result.folder.string(), result.total.samples,
-             args.concat_tokens, console::grouped(static_cast<std::int64_t>(result.total.documents)),
+             args.concat_tokens,
+             console::grouped(static_cast<std::int64_t>(result.total.documents)),
              console::count(static_cast<double>(result.total.tokens)),
              console::bytes(static_cast<double>(result.total.bytes)), result.total.shards);
 }
@@ -82,6 +83,8 @@ int main(int argc, char** argv) {
   app.add_option("--num_workers", args.workers, "threads that tokenise; the output is the same")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("files", args.files, "input files, in order")->required()->check(CLI::ExistingFile);
+  app.add_option("files", args.files, "input files, in order")
+      ->required()
+      ->check(CLI::ExistingFile);
   return apps::run(app, argc, argv, [&] { prepare(args); });
 }

@@ -84,5 +84,6 @@ if(PARALLELLM_CBLAS)
   endif()
 endif()
 if(PARALLELLM_MPI)
+  set(MPI_CXX_SKIP_MPICXX ON)  # the old C++ bindings, gone since MPI 3
   find_package(MPI QUIET COMPONENTS CXX)
 endif()

@@ -4,8 +4,8 @@
 #include <exception>
 #include <functional>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 namespace apps {
 

@@ -15,8 +15,8 @@ struct place {
 };
 
 struct launch_options {
-  std::optional<int> ranks;   // threads; none: what mpirun says, or 1
-  double deadline = 600;      // seconds one rank waits for another
+  std::optional<int> ranks;  // threads; none: what mpirun says, or 1
+  double deadline = 600;     // seconds one rank waits for another
 };
 
 /// Runs `program` once a rank: as a process of an MPI job when started by mpirun, else as threads
@@ -29,5 +29,8 @@ void launch(launch_options const& options,
 
 /// True on the process whose output counts: rank 0 under mpirun, always otherwise.
 [[nodiscard]] bool speaks();
+
+/// How many of `ranks` share this machine's memory and cores.
+[[nodiscard]] int ranks_on_this_machine(int ranks);
 
 }  // namespace apps

@@ -1,23 +1,10 @@
-#include <parallel/comm/checked.hpp>
-#include <parallel/comm/threads/run.hpp>
-
-#include "support/cores.hpp"
-#include "support/launch.hpp"
+#include "support/launch_threads.hpp"
 
 bool apps::under_mpirun() { return false; }
 bool apps::speaks() { return true; }
+int apps::ranks_on_this_machine(int ranks) { return ranks; }
 
 void apps::launch(launch_options const& options,
                   std::function<void(parallel::any_communicator&, place const&)> const& program) {
-  auto const cores = available_cores();
-  int const ranks = options.ranks.value_or(1);
-  auto const deadline = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::duration<double>(options.deadline));
-  parallel::threads::run(
-      ranks,
-      [&](parallel::threads::communicator& comm) {
-        parallel::any_communicator any(parallel::checked(comm));
-        program(any, {cores_of_rank(cores, any.rank(), ranks)});
-      },
-      {.deadline = deadline});
+  launch_threads(options, program);
 }

@@ -124,7 +124,7 @@ template <class T>
       {"layer_norm_epsilon", model.norm_eps},
       {"logit_scale", detail::json_or_null(model.logit_scale)},
       {"tie_word_embeddings", true},
-      {"embedding_fraction", 1.0},
+      {"embedding_fraction", model.embedding_fraction},
       {"use_cache", false},
       {"attn_config",
        {{"attn_type", "multihead_attention"},

@@ -27,8 +27,7 @@ class interpolator {
   interpolator(config_node const& root, config_limits limits) : root_(root), limits_(limits) {}
 
   [[nodiscard]] config_node resolve(config_node const& node, std::size_t depth = 0) {
-    parallel::require(++values_ <= limits_.values, node.place, ": more than ", limits_.values,
-                      " values after ${...} is replaced");
+    count(node);
     parallel::require(depth <= limits_.depth, node.place, ": nested more than ", limits_.depth,
                       " levels deep after ${...} is replaced");
     if (node.is_scalar()) return resolve_scalar(node, depth);
@@ -75,7 +74,16 @@ class interpolator {
         result.text += text[at++];
       }
     }
+    count(result);
     return result;
+  }
+
+  /// Counts one value without its items.
+  void count(config_node const& node) {
+    size_.values += 1;
+    size_.text += node.text.size();
+    for (config_key const& key : node.keys) size_.text += key.name.size();
+    check_size(size_, limits_, node.place);
   }
 
   [[nodiscard]] static std::string trimmed(std::string_view name) {
@@ -125,7 +133,7 @@ class interpolator {
         for (config_key const& key : node->keys) names.push_back(parent + key.name);
         auto const nearest = nearest_name(parent + std::string(segment), names);
         parallel::fail(from.place, ": ${", printable(name), "} names nothing",
-                       nearest.empty() ? "" : "; the nearest is ", nearest);
+                       nearest.empty() ? "" : "; the nearest is ", printable(nearest));
       }
       node = next;
       if (dot == std::string_view::npos) return *node;
@@ -137,7 +145,7 @@ class interpolator {
   config_node const& root_;
   config_limits limits_;
   std::vector<std::string> active_;  ///< references being followed, outermost first
-  std::size_t values_ = 0;
+  config_size size_;                 ///< of everything resolved so far
 };
 
 }  // namespace detail

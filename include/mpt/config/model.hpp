@@ -73,9 +73,10 @@ struct model_config {
   double emb_pdrop = 0;
   bool learned_pos_emb = true;         ///< always false with ALiBi
   bool no_bias = false;                ///< no bias in FFN and norms
-  std::optional<bool> attention_bias;  ///< of Wqkv and out_proj; none: not no_bias
+  std::optional<bool> attention_bias;  ///< of Wqkv alone; none: not no_bias
   norm_kind norm_type = norm_kind::low_precision_layernorm;
   double norm_eps = 1e-5;
+  double embedding_fraction = 1;      ///< share of the embeddings' gradient that is kept
   std::optional<double> logit_scale;  ///< logits are multiplied by it
   attention_config attn;
   init_config init;
@@ -100,7 +101,7 @@ inline constexpr std::int64_t largest_vocab = std::int64_t{1} << 24;
   return model.d_model / model.n_heads;
 }
 
-/// Whether Wqkv and out_proj have a bias.
+/// Whether Wqkv has a bias; out_proj has one unless no_bias (LLM Foundry 0.22's attention.py).
 [[nodiscard]] inline bool has_attention_bias(model_config const& model) {
   return model.attention_bias.value_or(!model.no_bias);
 }
@@ -150,6 +151,9 @@ inline void check_model(model_config const& model, std::string_view where) {
   probability(model.attn.attn_pdrop, "attn_config.attn_pdrop");
   parallel::require(model.norm_eps > 0 && model.norm_eps < 1, where,
                     "norm_eps must be above 0 and below 1, found ", model.norm_eps);
+  parallel::require(model.embedding_fraction > 0 && model.embedding_fraction <= 1, where,
+                    "embedding_fraction must be above 0 and at most 1, found ",
+                    model.embedding_fraction);
   if (model.attn.clip_qkv)
     parallel::require(*model.attn.clip_qkv > 0, where,
                       "attn_config.clip_qkv must be above 0, or null for none, found ",
@@ -166,8 +170,8 @@ inline void check_model(model_config const& model, std::string_view where) {
   std::int64_t const d = model.d_model;
   std::int64_t const hidden = ffn_hidden(model);
   std::int64_t const norm = model.no_bias ? d : 2 * d;
-  std::int64_t const attention =
-      4 * d * d + (has_attention_bias(model) ? 4 * d : 0) + (model.attn.qk_ln ? 2 * norm : 0);
+  std::int64_t const attention = 4 * d * d + (has_attention_bias(model) ? 3 * d : 0) +
+                                 (model.no_bias ? 0 : d) + (model.attn.qk_ln ? 2 * norm : 0);
   std::int64_t const ffn = 2 * d * hidden + (model.no_bias ? 0 : hidden + d);
   return model.n_layers * (attention + ffn + 2 * norm) + norm;
 }

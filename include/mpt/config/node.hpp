@@ -18,8 +18,9 @@ namespace mpt {
 /// What a configuration may hold at most. Files are untrusted: aliases and `${...}` can multiply.
 struct config_limits {
   std::size_t bytes = std::size_t{1} << 20;    ///< of a file
-  std::size_t values = 100'000;                ///< after aliases and interpolation
-  std::size_t scalar = std::size_t{64} << 10;  ///< bytes of one scalar
+  std::size_t values = 10'000;                 ///< after aliases and interpolation
+  std::size_t text = std::size_t{4} << 20;     ///< bytes of all scalars, counted likewise
+  std::size_t scalar = std::size_t{16} << 10;  ///< bytes of one scalar
   std::size_t depth = 32;                      ///< of nested lists and mappings
 };
 
@@ -70,11 +71,27 @@ struct config_node {
   }
 };
 
-/// The number of values in a tree, itself included.
-[[nodiscard]] inline std::size_t count_values(config_node const& node) {
-  std::size_t count = 1;
-  for (config_node const& item : node.items) count += count_values(item);
-  return count;
+/// How much a tree holds: values, itself included, and bytes of keys and scalars.
+struct config_size {
+  std::size_t values = 0;
+  std::size_t text = 0;
+};
+
+/// Adds what `node` holds to `size`.
+inline void add_size(config_node const& node, config_size& size) {
+  size.values += 1;
+  size.text += node.text.size();
+  for (config_key const& key : node.keys) size.text += key.name.size();
+  for (config_node const& item : node.items) add_size(item, size);
+}
+
+/// Fails when `size` is over the limits; `place` is where that was noticed.
+inline void check_size(config_size const& size, config_limits const& limits,
+                       std::string const& place) {
+  parallel::require(size.values <= limits.values, place, ": more than ", limits.values,
+                    " values, aliases and ${...} counted by what they stand for");
+  parallel::require(size.text <= limits.text, place, ": more than ", limits.text,
+                    " bytes of text, aliases and ${...} counted by what they stand for");
 }
 
 /// Text for an error message: control characters are shown as '?', long text is cut.

@@ -208,7 +208,7 @@ inline void read_ffn(config_reader& reader, model_config& model) {
 
   reader.not_yet("name", "use mpt_causal_lm", {"mpt_causal_lm"});
   reader.not_yet("tie_word_embeddings", "the head is the embedding (true)", {"true"});
-  reader.not_yet("embedding_fraction", "use 1.0", {"1"});
+  model.embedding_fraction = reader.get("embedding_fraction", model.embedding_fraction);
   reader.not_yet("block_overrides", "all layers are alike");
   reader.not_yet("final_logit_softcapping", "leave it blank");
   reader.not_yet("fuse_norm_attn_norm", "use false", {"false"});

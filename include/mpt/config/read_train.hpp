@@ -233,7 +233,7 @@ inline void read_the_rest(config_reader& reader) {
   reader.check("seed", seed >= 0, "must not be negative, found ", seed);
   config.seed = static_cast<std::uint64_t>(seed);
   reader.not_yet("precision", "use fp32 or amp_bf16", {"fp32", "amp_bf16"});
-  if (reader.has("precision") && reader.raw("precision")->text == "fp32")
+  if (reader.get<std::string>("precision", "amp_bf16") == "fp32")
     config.precision = precision_kind::fp32;
   config.evaluation =
       detail::read_evaluation(reader, config.device_train_microbatch_size.value_or(1));

@@ -38,14 +38,15 @@ class tree_builder final : public YAML::EventHandler {
   void OnNull(YAML::Mark const& mark, YAML::anchor_t anchor) override {
     config_node node;
     node.place = place_of(mark);
-    count(1, node.place);
+    count(node);
     finish(std::move(node), anchor);
   }
   void OnAlias(YAML::Mark const& mark, YAML::anchor_t anchor) override {
     auto const found = anchors_.find(anchor);
     parallel::require(found != anchors_.end(), place_of(mark),
                       ": an alias refers to the value that contains it");
-    count(count_values(found->second), place_of(mark));
+    add_size(found->second, size_);
+    check_size(size_, limits_, place_of(mark));
     finish(found->second, 0);
   }
   void OnScalar(YAML::Mark const& mark, std::string const& tag, YAML::anchor_t anchor,
@@ -58,7 +59,7 @@ class tree_builder final : public YAML::EventHandler {
                       " bytes; at most ", limits_.scalar, " are read");
     node.is_string = tag == "!";  // yaml-cpp's mark of quoted and block scalars
     node.text = value;
-    count(1, node.place);
+    count(node);
     finish(std::move(node), anchor);
   }
   void OnSequenceStart(YAML::Mark const& mark, std::string const& tag, YAML::anchor_t anchor,
@@ -97,7 +98,7 @@ class tree_builder final : public YAML::EventHandler {
     next.node.place = place_of(mark);
     next.anchor = anchor;
     check_tag(next.node, tag);
-    count(1, next.node.place);
+    count(next.node);
     parallel::require(stack_.size() < limits_.depth, next.node.place, ": nested more than ",
                       limits_.depth, " levels deep");
     stack_.push_back(std::move(next));
@@ -131,10 +132,9 @@ class tree_builder final : public YAML::EventHandler {
       if (map.find(source.keys[i].name) == nullptr) map.set(source.keys[i], source.items[i]);
   }
 
-  void count(std::size_t more, std::string const& place) {
-    values_ += more;
-    parallel::require(values_ <= limits_.values, place, ": more than ", limits_.values,
-                      " values, aliases counted by what they stand for");
+  void count(config_node const& node) {
+    add_size(node, size_);
+    check_size(size_, limits_, node.place);
   }
 
   void finish(config_node node, YAML::anchor_t anchor) {
@@ -172,7 +172,7 @@ class tree_builder final : public YAML::EventHandler {
   config_node root_;
   std::vector<frame> stack_;
   std::map<YAML::anchor_t, config_node> anchors_;
-  std::size_t values_ = 0;
+  config_size size_;
 };
 
 inline void check_depth(config_node const& node, std::size_t left) {

@@ -39,8 +39,8 @@ struct batch_loader_options {
   std::uint64_t global_batch_size = 1;  ///< G, rows of a global batch
   std::uint64_t first_row = 0;          ///< this rank's share of them: [first_row, last_row)
   std::uint64_t last_row = 1;
-  sample_order_options order;  ///< ignored in evaluation, which is in order
-  loader_position start;
+  sample_order_options order{};  ///< ignored in evaluation, which is in order
+  loader_position start{};
   std::size_t prefetch = 2;                                ///< batches read ahead, at least 1
   std::uint64_t max_cache_bytes = std::uint64_t{1} << 32;  ///< for the shards of a shuffle block
 };

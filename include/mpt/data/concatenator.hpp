@@ -28,8 +28,8 @@ struct token_position {
 
 struct concatenator_options {
   std::size_t sample_ids = 2048;  ///< N
-  std::vector<std::int32_t> bos;
-  std::vector<std::int32_t> eos;
+  std::vector<std::int32_t> bos{};
+  std::vector<std::int32_t> eos{};
   wrap wrapping = wrap::yes;
 };
 

@@ -87,14 +87,15 @@ inline nlohmann::json mds_layout::to_json() const {
     encoding_names.push_back(encoding.name);
     sizes.push_back(encoding.fixed_bytes ? nlohmann::json(*encoding.fixed_bytes) : nullptr);
   }
-  return {{"version", 2},
-          {"format", "mds"},
-          {"compression", compression.empty() ? nlohmann::json(nullptr) : nlohmann::json(compression)},
-          {"hashes", hashes},
-          {"size_limit", size_limit ? nlohmann::json(*size_limit) : nullptr},
-          {"column_names", names},
-          {"column_encodings", encoding_names},
-          {"column_sizes", sizes}};
+  return {
+      {"version", 2},
+      {"format", "mds"},
+      {"compression", compression.empty() ? nlohmann::json(nullptr) : nlohmann::json(compression)},
+      {"hashes", hashes},
+      {"size_limit", size_limit ? nlohmann::json(*size_limit) : nullptr},
+      {"column_names", names},
+      {"column_encodings", encoding_names},
+      {"column_sizes", sizes}};
 }
 
 namespace detail {
@@ -115,8 +116,9 @@ namespace detail {
 [[nodiscard]] inline mds_file file_from_json(nlohmann::json const& object, std::string_view where) {
   mds_file out;
   out.basename = string_member(object, "basename", where);
-  parallel::require(is_plain_path(out.basename), where, ": file name '", out.basename,
-                    "' is not a plain relative name");
+  parallel::require(is_plain_path(out.basename), where, ": file name ",
+                    nlohmann::json(out.basename).dump(-1, ' ', true),
+                    " is not a plain relative name");
   out.bytes = count_member(object, "bytes", where);
   auto const& hashes = member(object, "hashes", where);
   parallel::require(hashes.is_object(), where, ": \"hashes\" of a file is not an object");

@@ -25,7 +25,7 @@
 namespace mpt::data {
 
 struct mds_reader_options {
-  std::string split;                                   ///< sub-folder; empty: the folder itself
+  std::string split{};                                 ///< sub-folder; empty: the folder itself
   std::uint64_t cache_bytes = std::uint64_t{1} << 30;  ///< of open shards; one is always kept
   std::size_t cache_shards = 64;                       ///< open at once (each raw one holds a file)
   hash_check hashes = hash_check::whole_reads;

@@ -20,7 +20,7 @@
 
 namespace mpt::data {
 
-/// One sample: its own bytes and where each column lies in them.
+/// One sample: its own bytes and where each column lies in them. What it hands out are views of it.
 class mds_sample {
  public:
   /// Cuts `bytes` into the columns of `layout`; throws unless they fill it exactly.
@@ -53,23 +53,31 @@ class mds_sample {
   [[nodiscard]] std::string const& where() const { return where_; }
 
   /// The encoded value of a column.
-  [[nodiscard]] std::string_view bytes(std::size_t column) const {
+  [[nodiscard]] std::string_view bytes(std::size_t column) const& {
     return std::string_view(bytes_).substr(starts_[column], starts_[column + 1] - starts_[column]);
   }
-  [[nodiscard]] std::string_view bytes(std::string_view column) const {
+  [[nodiscard]] std::string_view bytes(std::string_view column) const& {
     return bytes(layout_->column(column));
   }
   /// A str, bytes or json value as it stands.
-  [[nodiscard]] std::string_view text(std::string_view column) const { return bytes(column); }
+  [[nodiscard]] std::string_view text(std::string_view column) const& { return bytes(column); }
+  [[nodiscard]] std::string text(std::string_view column) && {
+    return std::string(static_cast<mds_sample const&>(*this).bytes(column));
+  }
   /// A json value, parsed.
   [[nodiscard]] nlohmann::json json(std::string_view column) const {
     return parse_json(bytes(column), where_);
   }
   /// An ndarray value; a view into this sample.
-  [[nodiscard]] mds_array array(std::string_view column) const {
+  [[nodiscard]] mds_array array(std::string_view column) const& {
     auto const at = layout_->column(column);
     return layout_->encodings[at].decode_array(bytes(at), where_);
   }
+  // Views into a sample that is about to go are refused by the compiler: name the sample first.
+  std::string_view bytes(std::size_t column) && = delete;
+  std::string_view bytes(std::string_view column) && = delete;
+  mds_array array(std::string_view column) && = delete;
+
   /// An int, int8..64, uint8..64 or float16..64 value.
   template <class Number>
   [[nodiscard]] Number scalar(std::string_view column) const {

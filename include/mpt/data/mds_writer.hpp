@@ -31,9 +31,9 @@ namespace mpt::data {
 
 /// What a writer is asked for.
 struct mds_writer_options {
-  std::vector<mds_column> columns;
-  std::string compression;          ///< "", "zstd" (level 3) or "zstd:1" to "zstd:22"
-  std::vector<std::string> hashes;  ///< of every file, see hash.hpp
+  std::vector<mds_column> columns{};
+  std::string compression{};          ///< "", "zstd" (level 3) or "zstd:1" to "zstd:22"
+  std::vector<std::string> hashes{};  ///< of every file, see hash.hpp
   std::optional<std::uint64_t> size_limit = std::uint64_t{1} << 26;  ///< raw bytes; none: one shard
 };
 

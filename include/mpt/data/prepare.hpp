@@ -48,18 +48,18 @@ struct prepare_progress {
 };
 
 struct prepare_options {
-  std::vector<std::filesystem::path> inputs;
-  std::filesystem::path out_root;
-  std::string split;      ///< sub-folder of out_root; empty: out_root itself holds index.json
-  std::string tokenizer;  ///< identity of the tokenizer (a digest, a name), compared on a restart
-  concatenator_options concat;
-  std::string compression;                                           ///< "", "zstd", "zstd:LEVEL"
-  std::vector<std::string> hashes;                                   ///< see hash.hpp
+  std::vector<std::filesystem::path> inputs{};
+  std::filesystem::path out_root{};
+  std::string split{};      ///< sub-folder of out_root; empty: out_root itself holds index.json
+  std::string tokenizer{};  ///< identity of the tokenizer (a digest, a name), compared on a restart
+  concatenator_options concat{};
+  std::string compression{};                                         ///< "", "zstd", "zstd:LEVEL"
+  std::vector<std::string> hashes{};                                 ///< see hash.hpp
   std::optional<std::uint64_t> size_limit = std::uint64_t{1} << 26;  ///< of a raw shard
   std::size_t workers = 1;
   std::uint64_t batch_bytes = std::uint64_t{1} << 18;  ///< of text a worker takes at a time
-  document_options documents;
-  std::function<void(prepare_progress const&)> progress;  ///< called after every batch
+  document_options documents{};
+  std::function<void(prepare_progress const&)> progress{};  ///< called after every batch
 };
 
 enum class prepare_status { written, resumed, already_complete };

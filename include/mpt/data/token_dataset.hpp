@@ -21,7 +21,7 @@ namespace mpt::data {
 
 struct token_dataset_options {
   std::uint64_t sequence_length = 2048;
-  std::string split;
+  std::string split{};
   std::string column = "tokens";
   mds_type raw_type = mds_type::int64;  ///< of ids in a `bytes` column (token_encoding_type)
   std::int64_t vocab_size = 0;          ///< ids must be below; 0: only below 2^31

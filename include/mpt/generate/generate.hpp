@@ -8,6 +8,7 @@
 #include <mpt/model/model.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/device/meta/device.hpp>
+#include <parallel/ops/meta.hpp>
 
 namespace mpt {
 

@@ -83,10 +83,15 @@ class model {
   template <class Stream>
   void enter_backward(context<Stream>& c, microbatch const& b, matrix_view<T const> dy) const {
     auto gradient = dy;
-    if (dropping(c)) {
-      auto masked = c.template allocate<T, 2>(dy.extents());
-      drop(c, masked, dy);
-      gradient = masked;
+    auto const fraction = static_cast<accumulate_t<T>>(config_.embedding_fraction);
+    if (dropping(c) || fraction != 1) {
+      auto scaled = c.template allocate<T, 2>(dy.extents());
+      if (dropping(c))
+        drop(c, scaled, dy);
+      else
+        ops::copy(c.stream, scaled.span(), dy.span());
+      if (fraction != 1) ops::scale(c.stream, scaled.span(), fraction);
+      gradient = scaled;
     }
     tokens_.backward_weight(c, b.ids, gradient);
     if (positions_.present())
@@ -132,10 +137,10 @@ class model {
 
   [[nodiscard]] attention<T> make_attention(std::string const& name) const {
     index const d = config_.d_model;
-    bool const biased = has_attention_bias(config_);
     attention<T> out;
-    out.qkv = projection(name + "Wqkv", 3 * d, d, initial_.linear(3 * d, d), biased);
-    out.out = projection(name + "out_proj", d, d, initial_.residual(d, d), biased);
+    out.qkv =
+        projection(name + "Wqkv", 3 * d, d, initial_.linear(3 * d, d), has_attention_bias(config_));
+    out.out = projection(name + "out_proj", d, d, initial_.residual(d, d), !config_.no_bias);
     out.heads = config_.n_heads;
     out.scale = static_cast<float>(softmax_scale(config_));
     out.clip = static_cast<float>(config_.attn.clip_qkv.value_or(0.0));

@@ -80,7 +80,7 @@ class pair_counts {
 
  private:
   static constexpr std::uint64_t mask = 0xFFFFFFFFU;
-  struct row {
+  struct tally {
     std::int64_t count = 0;
     std::vector<std::uint32_t> words;
   };
@@ -96,7 +96,7 @@ class pair_counts {
            static_cast<std::uint32_t>(key.second);
   }
 
-  std::unordered_map<std::uint64_t, row> rows_;
+  std::unordered_map<std::uint64_t, tally> rows_;
   std::priority_queue<candidate> heap_;
 };
 

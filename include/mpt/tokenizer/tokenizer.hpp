@@ -137,6 +137,16 @@ class tokenizer {
   /// Where the tokenizer was loaded from (empty if it was made in memory), and its files' texts.
   [[nodiscard]] tokenizer_files const& files() const { return files_; }
 
+  /// Writes the tokenizer's files into a folder (made if need be), as they were loaded; without a
+  /// tokenizer_config.json one is made, ending documents with "<|endoftext|>" if there is such a
+  /// token.
+  void save(std::filesystem::path const& folder) const {
+    auto copy = files_;
+    if (copy.config.empty())
+      copy.config = make_tokenizer_config(id_of("<|endoftext|>") ? "<|endoftext|>" : "", 0);
+    write_tokenizer_files(copy, folder);
+  }
+
   /// A number that differs between tokenizers of different text (not proof against intent).
   [[nodiscard]] std::uint64_t fingerprint() const { return fingerprint_; }
 

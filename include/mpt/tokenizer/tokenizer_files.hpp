@@ -78,23 +78,24 @@ struct tokenizer_files {
   return found->get<std::string>();
 }
 
-/// The text of a tokenizer_config.json with which transformers' AutoTokenizer loads the folder.
-/// `model_max_length` is left out if 0.
+/// The text of a tokenizer_config.json with which transformers' AutoTokenizer loads the folder. An
+/// empty `eos_token` and a `model_max_length` of 0 are left out.
 [[nodiscard]] inline std::string make_tokenizer_config(std::string_view eos_token,
                                                        std::int64_t model_max_length) {
   nlohmann::ordered_json config;
   config["tokenizer_class"] = "PreTrainedTokenizerFast";
   config["add_prefix_space"] = false;
   config["clean_up_tokenization_spaces"] = false;
-  for (char const* const role : {"bos_token", "eos_token", "unk_token"}) config[role] = eos_token;
+  if (!eos_token.empty())
+    for (char const* const role : {"bos_token", "eos_token", "unk_token"}) config[role] = eos_token;
   // Without this the class also returns token_type_ids, which MPT's generate does not take.
   config["model_input_names"] = {"input_ids", "attention_mask"};
   if (model_max_length > 0) config["model_max_length"] = model_max_length;
   return config.dump(2) + "\n";
 }
 
-/// Writes tokenizer.json and tokenizer_config.json (made for "<|endoftext|>" if there was none)
-/// into a folder, which is made if need be.
+/// Writes tokenizer.json and, if there is one, tokenizer_config.json into a folder, which is made
+/// if need be.
 inline void write_tokenizer_files(tokenizer_files const& files,
                                   std::filesystem::path const& folder) {
   std::error_code failure;
@@ -102,8 +103,7 @@ inline void write_tokenizer_files(tokenizer_files const& files,
   parallel::require(std::filesystem::is_directory(folder), "the folder \"", folder.string(),
                     "\" cannot be made: ", failure.message());
   write_text_file(folder / "tokenizer.json", files.json);
-  write_text_file(folder / "tokenizer_config.json",
-                  files.config.empty() ? make_tokenizer_config("<|endoftext|>", 0) : files.config);
+  if (!files.config.empty()) write_text_file(folder / "tokenizer_config.json", files.config);
 }
 
 }  // namespace mpt

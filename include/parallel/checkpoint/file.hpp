@@ -178,7 +178,9 @@ class output_file {
       auto const put = ::pwrite(handle_.get(), bytes.data() + done, bytes.size() - done,
                                 static_cast<::off_t>(offset + done));
       if (put < 0 && errno == EINTR) continue;
-      if (put < 0) detail::system_failure(path_, concat("cannot write at byte ", offset + done));
+      if (put <= 0)
+        detail::system_failure(path_, concat("cannot write at byte ", offset + done),
+                               put < 0 ? errno : ENOSPC);
       done += static_cast<std::size_t>(put);
     }
   }

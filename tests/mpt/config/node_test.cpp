@@ -24,7 +24,18 @@ TEST_CASE("a mapping finds its members, and set replaces one of the same name") 
   CHECK(map.find("a")->text == "3");
   CHECK(map.keys[0].place == "there");
   CHECK(map.find("c") == nullptr);
-  CHECK(mpt::count_values(map) == 3);
+  mpt::config_size size;
+  mpt::add_size(map, size);
+  CHECK(size.values == 3);
+  CHECK(size.text == 4);  // a, b, 3, 2
+  CHECK_THROWS_WITH_AS(
+      mpt::check_size(size, {.values = 2}, "here"),
+      "here: more than 2 values, aliases and ${...} counted by what they stand for",
+      parallel::error);
+  CHECK_THROWS_WITH_AS(
+      mpt::check_size(size, {.text = 3}, "here"),
+      "here: more than 3 bytes of text, aliases and ${...} counted by what they stand for",
+      parallel::error);
 }
 
 TEST_CASE("values are described in words that are safe to print") {

@@ -134,7 +134,8 @@ TEST_CASE("malformed configurations give one exact message each") {
        "command line: max_sequence_len: unknown key; did you mean 'max_seq_len'?"},
       {{"model.n_head=5"},
        "command line: model.n_head: unknown key; did you mean 'model.n_heads'?"},
-      {{"model.d_model=${variables.width}"}, "command line: ${variables.width} names nothing"},
+      {{"model.d_model=${variables.width}"},
+       "command line: ${variables.width} names nothing; the nearest is variables.len"},
       {{"model.max_seq_len=64"},
        "t.yaml:3:8, by ${variables.len} at t.yaml:5:14: max_seq_len: "
        "train_loader.dataset.max_seq_len 128 is longer than the 64 learned positions of "
@@ -269,6 +270,65 @@ TEST_CASE("finetuning YAMLs are refused with what is supported") {
       parallel::error);
 }
 
+// Change this list on purpose only: files of users depend on it.
+TEST_CASE("the keys that have an effect are these") {
+  std::string found;
+  for (auto const& key : mpt::known_keys())
+    if (key.role == mpt::key_role::effective && !key.name.starts_with("eval_loader."))
+      found += (found.empty() ? "" : " ") + key.name;
+  CHECK(
+      found ==
+      "algorithms algorithms.gradient_clipping algorithms.gradient_clipping.clipping_threshold "
+      "autoresume bucket_bytes callbacks callbacks.speed_monitor "
+      "callbacks.speed_monitor.gpu_flops_available callbacks.speed_monitor.window_size "
+      "console_log_interval device_eval_batch_size device_train_microbatch_size dist_timeout "
+      "dry_run eval_first eval_interval eval_loader eval_subset_num_batches fsdp_config "
+      "fsdp_config.activation_checkpointing fsdp_config.mixed_precision "
+      "fsdp_config.sharding_strategy global_train_batch_size load_path load_weights_only "
+      "log_to_console max_duration max_seq_len metrics_file model model.attention_bias "
+      "model.attn_config model.attn_config.alibi model.attn_config.alibi_bias_max "
+      "model.attn_config.attn_pdrop model.attn_config.attn_temperature_tuning "
+      "model.attn_config.clip_qkv model.attn_config.qk_ln model.attn_config.softmax_scale "
+      "model.d_model model.emb_pdrop model.expansion_ratio model.fc_type model.ffn_config "
+      "model.ffn_config.fc_type model.ffn_config.ffn_act_fn model.ffn_config.ffn_hidden_size "
+      "model.head_dim model.init_config model.init_config.emb_init_std "
+      "model.init_config.emb_init_uniform_lim model.init_config.fan_mode "
+      "model.init_config.init_div_is_residual model.init_config.init_gain "
+      "model.init_config.init_nonlinearity model.init_config.init_std model.init_config.name "
+      "model.learned_pos_emb model.logit_scale model.max_seq_len model.n_heads model.n_layers "
+      "model.no_bias model.norm_eps model.norm_type model.resid_pdrop model.vocab_size optimizer "
+      "optimizer.betas optimizer.eps optimizer.lr optimizer.name optimizer.weight_decay precision "
+      "progress_bar ranks run_name save_folder save_interval save_num_checkpoints_to_keep "
+      "save_overwrite scheduler scheduler.alpha_f scheduler.alpha_i scheduler.name scheduler.t_max "
+      "scheduler.t_warmup seed threads tokenizer tokenizer.kwargs "
+      "tokenizer.kwargs.model_max_length "
+      "tokenizer.name train_loader train_loader.dataset train_loader.dataset.local "
+      "train_loader.dataset.max_seq_len train_loader.dataset.remote train_loader.dataset.shuffle "
+      "train_loader.dataset.shuffle_block_size train_loader.dataset.shuffle_seed "
+      "train_loader.dataset.split train_loader.dataset.token_encoding_type train_loader.drop_last "
+      "train_loader.label train_subset_num_batches variables zero_stage");
+}
+
+TEST_CASE("keys of LLM Foundry that have no effect or are not there yet are known, too") {
+  auto const role_of = [known = mpt::known_keys()](std::string_view name) {
+    for (auto const& key : known)
+      if (key.name == name) return static_cast<int>(key.role);
+    return -1;
+  };
+  for (std::string const name :
+       {"train_loader.num_workers", "train_loader.pin_memory", "train_loader.prefetch_factor",
+        "train_loader.persistent_workers", "train_loader.timeout", "fsdp_config.limit_all_gathers",
+        "fsdp_config.activation_checkpointing_reentrant", "model.attn_config.attn_impl",
+        "model.loss_fn", "model.init_device", "model.use_train_metrics", "code_paths",
+        "max_split_size_mb", "expandable_segments", "callbacks.lr_monitor",
+        "callbacks.memory_monitor", "callbacks.runtime_estimator", "loggers"})
+    CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::without_effect), name);
+  for (std::string const name :
+       {"icl_tasks", "eval_gauntlet", "algorithms.alibi", "model.ffn_config.ffn_type",
+        "model.attn_config.rope", "tp_config"})
+    CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::restricted), name);
+}
+
 TEST_CASE("a mutated configuration loads or gives one message") {
   parallel::philox const random(17, parallel::stream_id("mutations"));
   std::string const pieces[] = {"${variables.len}",
@@ -312,7 +372,7 @@ TEST_CASE("a mutated configuration loads or gives one message") {
       CHECK(std::string(error.what()).size() > 5);
     }
   }
-  CHECK(loaded > 20);
+  CHECK(loaded > 5);
   CHECK(loaded < 1900);
 }
 

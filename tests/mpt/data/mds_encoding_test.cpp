@@ -11,10 +11,10 @@
 
 namespace mds_encoding_test {
 
-using mpt::data::mds_encoding;
-using mpt::data::mds_type;
 using data_test::contains;
 using data_test::message_of;
+using mpt::data::mds_encoding;
+using mpt::data::mds_type;
 using namespace std::string_literals;
 
 template <class Number>
@@ -33,8 +33,8 @@ template <class Number>
 void check_round_trip(std::string_view type) {
   std::vector<Number> const values{Number{0}, std::numeric_limits<Number>::lowest(),
                                    std::numeric_limits<Number>::max(), Number{7}};
-  for (auto const& name : {"ndarray"s, "ndarray:" + std::string(type),
-                           "ndarray:" + std::string(type) + ":2,2"}) {
+  for (auto const& name :
+       {"ndarray"s, "ndarray:" + std::string(type), "ndarray:" + std::string(type) + ":2,2"}) {
     auto const encoding = mds_encoding::parse(name);
     auto const bytes = encoded<Number>(name, values, {2, 2});
     if (encoding.fixed_bytes) CHECK(*encoding.fixed_bytes == bytes.size());
@@ -90,7 +90,8 @@ TEST_CASE("scalars of every type are decoded, and sizes must fit") {
         -std::numeric_limits<double>::infinity());
   CHECK(mds_encoding::parse("float64").decode_scalar<double>("\0\0\0\0\0\0\xd0\x3f"s, "h") == 0.25);
   auto const fails = [](char const* name, std::string const& bytes) {
-    return message_of([&] { (void)mds_encoding::parse(name).decode_scalar<std::int8_t>(bytes, "h"); });
+    return message_of(
+        [&] { (void)mds_encoding::parse(name).decode_scalar<std::int8_t>(bytes, "h"); });
   };
   CHECK(contains(fails("int16", "\xff\x7f"s), "value 32767"));
   CHECK(contains(fails("int16", "x"), "needs 2 bytes, found 1"));

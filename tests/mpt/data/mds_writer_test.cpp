@@ -113,10 +113,10 @@ TEST_CASE("a set of many encodings equals streaming's byte for byte and reads ba
                          std::vector<std::uint64_t>{300});
     else
       array.encode_array(a, std::span<float const>(pair), std::vector<std::uint64_t>{1, 2});
-    (void)write(writer, {a, "\x00\x01\x02\x03\x04\x05"s, "\x00\xb8"s, R"({"k": [1, 2, "x"]})",
-                         (i == 0 ? "\xfb"s : "\xfc"s) + std::string(7, '\xff'),
-                         i == 0 ? "" : "h\u00e9llo", "\xff\xff", std::string(1, char(i)) + "\xff",
-                         "\x04\x01\0\0\0\0\0\0\xd0\x3f"s});
+    (void)write(writer,
+                {a, "\x00\x01\x02\x03\x04\x05"s, "\x00\xb8"s, R"({"k": [1, 2, "x"]})",
+                 (i == 0 ? "\xfb"s : "\xfc"s) + std::string(7, '\xff'), i == 0 ? "" : "h\u00e9llo",
+                 "\xff\xff", std::string(1, char(i)) + "\xff", "\x04\x01\0\0\0\0\0\0\xd0\x3f"s});
   }
   writer.finish();
   CHECK(data_test::get_file(folder / "index.json") == expected_mixed_index);
@@ -157,8 +157,10 @@ TEST_CASE("compressed sets hold the same samples, at every level") {
     mpt::data::mds_reader const reader(folder.path());
     CHECK(reader.shards().size() > 2);
     CHECK(reader.shards()[0].zip->basename == "shard.00000.mds.zstd");
-    for (std::uint64_t i = 0; i < 40; ++i)
-      CHECK(reader.sample(i).array("tokens").to<std::uint64_t>()[7] == 10 * i + 7);
+    for (std::uint64_t i = 0; i < 40; ++i) {
+      auto const sample = reader.sample(i);
+      CHECK(sample.array("tokens").to<std::uint64_t>()[7] == 10 * i + 7);
+    }
     CHECK(reader.verify().shards == reader.shards().size());
   }
 }
@@ -212,6 +214,8 @@ TEST_CASE("what a set cannot hold is refused before anything is written") {
 
   mds_writer writer(folder.path(), {{{"a", "int"}, {"b", "str"}}, "", {}, 10});
   CHECK(contains(message_of([&] { (void)write(writer, {"12345678"}); }), "has 2 columns"));
-  CHECK(contains(message_of([&] { (void)write(writer, {"1234567", "x"}); }),
+  CHECK(contains(message_of([&] {
+                   (void)write(writer, {"1234567", "x"});
+                 }),
                  "column 'a' of encoding 'int' needs 8 bytes, 7 were given"));
 }

@@ -161,8 +161,8 @@ void check_order(C& comm) {
       std::copy(fresh.begin(), fresh.end(), x->begin());  // the memory stays where it is
     });
     communication.wait(compute.record());
-    auto reduced = comm.all_reduce(communication, std::span<float>(x->data(), count),
-                                   reduction::sum);
+    auto reduced =
+        comm.all_reduce(communication, std::span<float>(x->data(), count), reduction::sum);
     reduced.keep(x).wait_on(compute);
     compute.enqueue([x, &out = results[k]] { out = *x; });
     pending.push_back(std::move(reduced));

@@ -1,8 +1,12 @@
 #include <doctest/doctest.h>
 
-#include <parallel/comm/any_communicator.hpp>
-#include <parallel/comm/checked.hpp>
-#include <parallel/comm/faulty.hpp>
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
 #include <parallel/comm/single.hpp>
 #include <parallel/comm/threads/run.hpp>
 
@@ -11,10 +15,29 @@
 namespace threads_test {
 
 using namespace parallel;
-using test::comm_suite::check_all;
 using namespace std::chrono_literals;
+using test::comm_suite::check_all;
+using test::comm_suite::message_of;
 
-constexpr int sizes[] = {1, 2, 3, 4, 5, 7, 8};
+/// What each rank's program threw, as text.
+template <class Program>
+std::vector<std::string> messages_of(int ranks, Program program,
+                                     threads::world_options options = {}) {
+  std::vector<std::string> out(static_cast<std::size_t>(ranks));
+  threads::run(
+      ranks,
+      [&](threads::communicator& comm) {
+        out[static_cast<std::size_t>(comm.rank())] = message_of([&] { program(comm); });
+      },
+      options);
+  return out;
+}
+
+inline bool contains(std::string const& text, std::string const& part) {
+  return text.find(part) != std::string::npos;
+}
+
+inline std::string line(unsigned number) { return "threads_test.cpp:" + std::to_string(number); }
 
 }  // namespace threads_test
 
@@ -25,23 +48,264 @@ TEST_CASE("a single rank passes the suite of all communicators") {
 
 TEST_CASE("threads reduce in rank order to the exact bits for every number of ranks") {
   using namespace threads_test;
-  for (int const n : sizes) {
+  for (int const n : {1, 2, 3, 4, 5, 7, 8}) {
     CAPTURE(n);
     CHECK_NOTHROW(threads::run(n, [](auto& comm) { check_all(comm); }));
   }
 }
 
-TEST_CASE("decorated and erased communicators give the same bits") {
+TEST_CASE("two worlds of the same threads work side by side in any interleaving") {
   using namespace threads_test;
-  for (int const n : {1, 2, 3, 5}) {
-    CAPTURE(n);
-    auto const world = std::make_shared<threads::world>(n);
-    (void)world;
-    CHECK_NOTHROW(threads::run(n, [](threads::communicator& comm) {
-      checked checker(any_communicator(checked(any_communicator(std::move(comm)))));
-      faulty harmless(std::move(checker), fault{});
-      any_communicator erased(std::move(harmless));
-      check_all(erased);
-    }));
+  constexpr int ranks = 4;
+  auto const second = std::make_shared<threads::world>(ranks);
+  CHECK_NOTHROW(threads::run(ranks, [&](threads::communicator& first) {
+    threads::communicator other(second, first.rank());
+    host::stream one;
+    host::stream two;
+    std::vector<std::uint64_t> x(1013);
+    std::vector<std::uint64_t> y(517);
+    for (int step = 0; step < 50; ++step) {
+      auto const me = static_cast<std::uint64_t>(first.rank());
+      std::fill(x.begin(), x.end(), me + 1);
+      std::fill(y.begin(), y.end(), me * me);
+      auto reduce = [&] { return first.all_reduce(one, std::span(x), reduction::sum); };
+      auto sum = [&] { return other.all_reduce(two, std::span(y), reduction::max); };
+      if ((step + first.rank()) % 2 == 0) {  // ranks issue in different orders
+        auto a = reduce();
+        auto b = sum();
+        a.wait();
+        b.wait();
+      } else {
+        auto b = sum();
+        auto a = reduce();
+        b.wait();
+        a.wait();
+      }
+      require(x.front() == 10 && x.back() == 10, "sum is wrong in step ", step);
+      require(y.front() == 9 && y.back() == 9, "maximum is wrong in step ", step);
+    }
+  }));
+}
+
+TEST_CASE("one communicator may be used on several streams") {
+  using namespace threads_test;
+  CHECK_NOTHROW(threads::run(3, [&](threads::communicator& comm) {
+    host::stream streams[2];
+    std::vector<std::vector<std::int32_t>> x(20, std::vector<std::int32_t>(100));
+    std::vector<request> pending;
+    for (std::size_t k = 0; k < x.size(); ++k) {
+      std::fill(x[k].begin(), x[k].end(), static_cast<std::int32_t>(k) * (comm.rank() + 1));
+      pending.push_back(comm.all_reduce(streams[k % 2], std::span(x[k]), reduction::sum));
+    }
+    for (auto& one : pending) one.wait();
+    for (std::size_t k = 0; k < x.size(); ++k)
+      require(x[k][99] == static_cast<std::int32_t>(6 * k), "call ", k, " is wrong");
+  }));
+}
+
+TEST_CASE("a NaN on any rank survives maximum and minimum") {
+  using namespace threads_test;
+  CHECK_NOTHROW(threads::run(3, [&](threads::communicator& comm) {
+    host::stream s;
+    for (int place = 0; place < 3; ++place)
+      for (auto const how : {reduction::max, reduction::min}) {
+        std::vector<float> x(1, comm.rank() == place ? std::nanf("") : 1.0F);
+        comm.all_reduce(s, std::span(x), how).wait();
+        require(x[0] != x[0], "the NaN of rank ", place, " was lost");
+      }
+  }));
+}
+
+TEST_CASE("ranks that reduce different counts all learn which ranks and from where") {
+  using namespace threads_test;
+  unsigned here = 0;
+  auto const found = messages_of(3, [&](threads::communicator& comm) {
+    host::stream s;
+    std::vector<float> x(comm.rank() == 1 ? 3 : 5);
+    if (comm.rank() == 0) here = std::source_location::current().line() + 1;
+    comm.all_reduce(s, std::span(x), reduction::sum).wait();
+  });
+  for (auto const& message : found) {
+    CHECK(message ==
+          "ranks disagree in count (call 0 of this communicator): ranks 0, 2: "
+          "all_reduce(sum) of 5 f32 at " +
+              line(here) + "; rank 1: all_reduce(sum) of 3 f32 at " + line(here) +
+              "; all ranks must make the same calls in the same order");
   }
+}
+
+TEST_CASE("ranks that call different operations are told both call sites") {
+  using namespace threads_test;
+  unsigned reduces = 0;
+  unsigned gathers = 0;
+  auto const found = messages_of(2, [&](threads::communicator& comm) {
+    host::stream s;
+    std::vector<float> x(4);
+    std::vector<double> y(8);
+    comm.barrier(s).wait();
+    if (comm.rank() == 0) {
+      reduces = std::source_location::current().line() + 1;
+      comm.all_reduce(s, std::span(x), reduction::max).wait();
+    } else {
+      gathers = std::source_location::current().line() + 1;
+      comm.all_gather(s, std::span(y), std::span(y).subspan(4)).wait();
+    }
+  });
+  for (auto const& message : found) {
+    CHECK(contains(message, "operation, element type"));
+    CHECK(contains(message, "call 1 of"));
+    CHECK(contains(message, "rank 0: all_reduce(max) of 4 f32 at " + line(reduces)));
+    CHECK(contains(message, "rank 1: all_gather of 4 f64 at " + line(gathers)));
+  }
+}
+
+TEST_CASE("different roots and reductions are refused") {
+  using namespace threads_test;
+  auto const roots = messages_of(2, [](threads::communicator& comm) {
+    host::stream s;
+    std::vector<float> x(4);
+    comm.broadcast(s, std::span(x), comm.rank()).wait();
+  });
+  CHECK(contains(roots[0], "disagree in root"));
+  CHECK(contains(roots[1], "broadcast of 4 f32 from root 1"));
+  auto const reductions = messages_of(2, [](threads::communicator& comm) {
+    host::stream s;
+    std::vector<float> x(4);
+    comm.all_reduce(s, std::span(x), comm.rank() == 0 ? reduction::sum : reduction::min).wait();
+  });
+  CHECK(contains(reductions[1], "disagree in reduction"));
+}
+
+TEST_CASE("a missing rank is named at the deadline with the place where it waits") {
+  using namespace threads_test;
+  unsigned reduces = 0;
+  unsigned receives = 0;
+  auto const found = messages_of(3,
+                                 [&](threads::communicator& comm) {
+                                   host::stream s;
+                                   std::vector<float> x(4);
+                                   if (comm.rank() == 2) {
+                                     receives = std::source_location::current().line() + 1;
+                                     comm.recv(s, std::span(x), 1, 7).wait();
+                                   } else {
+                                     if (comm.rank() == 0)
+                                       reduces = std::source_location::current().line() + 1;
+                                     comm.all_reduce(s, std::span(x), reduction::sum).wait();
+                                   }
+                                 },
+                                 {.deadline = 100ms});
+  std::string all;
+  for (auto const& message : found) all += message + '\n';
+  CAPTURE(all);
+  // One rank gives up first and tells the others.
+  CHECK(contains(all, "waited 0.1 s for rank"));
+  CHECK(contains(found[0], line(reduces)));
+  if (contains(found[0], "for rank 2")) {
+    CHECK(contains(found[0], "came: all_reduce(sum) of 4 f32 at " + line(reduces)));
+    CHECK(contains(found[0],
+                   "rank 2 waits in recv of 4 f32 from rank 1, tag 7 at " + line(receives)));
+  }
+}
+
+TEST_CASE("a rank that never comes is named") {
+  using namespace threads_test;
+  auto const found = messages_of(2,
+                                 [&](threads::communicator& comm) {
+                                   host::stream s;
+                                   if (comm.rank() == 0) comm.barrier(s).wait();
+                                 },
+                                 {.deadline = 50ms});
+  CHECK(contains(found[0], "barrier at threads_test.cpp:"));
+  CHECK(contains(found[0], "rank 0 waited 0.05 s for rank 1; rank 1 is in no collective"));
+}
+
+TEST_CASE("when a rank throws, the others stop and the program reports the cause") {
+  using namespace threads_test;
+  std::vector<std::string> found(3);
+  auto const program = [&](threads::communicator& comm) {
+    host::stream s;
+    if (comm.rank() == 1) throw std::out_of_range("the cause");
+    try {
+      comm.barrier(s).wait();
+    } catch (aborted const& stopped) {
+      found[static_cast<std::size_t>(comm.rank())] = stopped.what();
+      throw;
+    }
+  };
+  CHECK_THROWS_AS(threads::run(3, program), std::out_of_range);
+  CHECK(found[0] == "rank 1 failed: the cause");
+  CHECK(found[2] == "rank 1 failed: the cause");
+}
+
+TEST_CASE("an exception that leaves a request behind aborts instead of waiting for the deadline") {
+  using namespace threads_test;
+  std::string found;
+  auto const program = [&](threads::communicator& comm) {
+    host::stream s;
+    std::vector<float> x(4);
+    if (comm.rank() == 0) {
+      auto const pending = comm.all_reduce(s, std::span(x), reduction::sum);
+      throw std::runtime_error("after the call");
+    }
+    found = message_of([&] { comm.recv(s, std::span(x), 0).wait(); });
+  };
+  CHECK_THROWS_WITH(threads::run(2, program), "after the call");
+  CHECK(contains(found, "an exception left rank 0 before its all_reduce(sum) of 4 f32 at "));
+}
+
+TEST_CASE("an abort wakes every rank with its reason, and later calls fail at once") {
+  using namespace threads_test;
+  auto const found = messages_of(3, [](threads::communicator& comm) {
+    host::stream s;
+    if (comm.rank() == 2) comm.abort("the disk is full");
+    comm.barrier(s).wait();
+  });
+  for (auto const& message : found) CHECK(message == "rank 2 aborted: the disk is full");
+}
+
+TEST_CASE("sender and receiver must agree in type and count") {
+  using namespace threads_test;
+  auto const found = messages_of(3, [](threads::communicator& comm) {
+    host::stream s;
+    std::vector<float> x(comm.rank() == 0 ? 4 : 6);
+    if (comm.rank() == 0) comm.send(s, std::span(x), 2, 1).wait();
+    if (comm.rank() == 2) comm.recv(s, std::span(x), 0, 1).wait();
+    if (comm.rank() == 1) comm.barrier(s).wait();  // woken too
+  });
+  for (auto const& message : found) {
+    CHECK(contains(message,
+                   "sender and receiver disagree in count: rank 0: send of 4 f32 to rank "
+                   "2, tag 1 at "));
+    CHECK(contains(message, "; rank 2: recv of 6 f32 from rank 0, tag 1 at "));
+  }
+}
+
+TEST_CASE("wrong arguments are refused on the spot with the call site") {
+  using namespace threads_test;
+  threads::run(2, [](threads::communicator& comm) {
+    host::stream s;
+    std::vector<float> x(7);
+    std::vector<float> y(2);
+    auto const at = [&](auto f) { return message_of(f); };
+    auto const scatter = at([&] { (void)comm.reduce_scatter(s, std::span(y), x, reduction::sum); });
+    require(contains(scatter, "the input has 7 elements, expected 2 shards of 2"), scatter);
+    auto const gather = at([&] { (void)comm.all_gather(s, std::span(x), y); });
+    require(contains(gather, "the output has 7 elements, expected 2 shards of 2"), gather);
+    auto const overlap =
+        at([&] { (void)comm.all_gather(s, std::span(x).first(4), std::span(x).subspan(1, 2)); });
+    require(contains(overlap, "is not this rank's own part"), overlap);
+    auto const root = at([&] { (void)comm.broadcast(s, std::span(x), 2); });
+    require(contains(root, "root 2 is not a rank of this communicator of 2"), root);
+    auto const self = at([&] { (void)comm.send(s, std::span(x), comm.rank()); });
+    require(contains(self, "is to itself"), self);
+    auto const tag = at([&] { (void)comm.recv(s, std::span(x), 1 - comm.rank(), -1); });
+    require(contains(tag, "tag -1 is not in 0 ... 16383"), tag);
+    comm.barrier(s).wait();  // nothing was lost
+  });
+  CHECK(contains(message_of([] { threads::world(0); }), "must be at least 1"));
+  auto const world = std::make_shared<threads::world>(2);
+  threads::communicator const first(world, 1);
+  CHECK(contains(message_of([&] { threads::communicator(world, 1); }),
+                 "rank 1 of this world already has a communicator"));
+  CHECK(contains(message_of([&] { threads::communicator(world, 2); }), "not in a world of 2"));
 }

@@ -83,7 +83,7 @@ class batch {
         for (int i = 0; i < count; ++i)
           verify(transfers_[static_cast<std::size_t>(finished[static_cast<std::size_t>(i)])],
                  statuses[static_cast<std::size_t>(i)], code);
-        if (count == 0) link_->throw_if_aborted();
+        if (count == 0) link_->throw_if_aborted_locked();
       }
       left -= static_cast<std::size_t>(count);
       if (count != 0) pace.reset();

@@ -93,6 +93,7 @@ class communicator : public collectives<communicator> {
       tag = link_->tag_of(number, 1, 3);
     }
     auto work = [link = link_, op, number, tag] {
+      link->throw_if_aborted();
       auto const comm = is_message(op.kind) ? link->messages() : link->calls();
       detail::operation_transport over{*link, comm, tag, signature_of(op, number)};
       parallel::detail::run_direct(over, op);

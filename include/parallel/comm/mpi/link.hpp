@@ -101,8 +101,13 @@ class link final : public parallel::detail::abortable {
     }
   }
 
-  /// Throws `aborted` when this or another rank has aborted. Call with the mutex held.
+  /// Throws `aborted` when this or another rank has aborted.
   void throw_if_aborted() {
+    std::scoped_lock const lock(env_.mutex());
+    throw_if_aborted_locked();
+  }
+  /// The same with the mutex held.
+  void throw_if_aborted_locked() {
     hear_notice();
     if (reason_) throw aborted(*reason_);
   }

@@ -10,14 +10,17 @@ namespace parallel::host {
 
 namespace detail {
 
-/// The mask as bytes 0 and 1, the first `count` lanes of it.
+/// Bytes to[i] = size[i] <= limit (0 for NaN), of the first `count` lanes. A comparison must be the
+/// condition of a choice, as here: g++ 12 takes one apart into lanes when it is a value.
 template <int Lanes>
 [[gnu::always_inline]] inline void store_flags(std::uint8_t* to,
-                                               simd::pack<std::int32_t, Lanes> const& mask,
-                                               index count) {
+                                               simd::pack<float, Lanes> const& size,
+                                               simd::pack<float, Lanes> const& limit, index count) {
+  using words = simd::pack<std::int32_t, Lanes>;
   using bytes = simd::pack<std::uint8_t, Lanes>;
   bytes flags;
-  flags.v = __builtin_convertvector(mask.v & 1, typename bytes::raw);
+  flags.v =
+      __builtin_convertvector(size.v <= limit.v ? words(1).v : words(0).v, typename bytes::raw);
   if (count >= Lanes) {
     __builtin_memcpy(to, &flags.v, sizeof flags.v);
     return;
@@ -54,15 +57,11 @@ void clip_impl(stream& s, std::span<T> x, std::span<std::uint8_t> inside, float 
               auto lanes, index i, index left) __attribute__((always_inline)) {
             using floats = simd::pack<float, lanes>;
             floats const value = simd::load_partial<lanes>(data + i, left);
-            auto above = floats(limit) < value;
-            auto const below = value < floats(-limit);
-            auto const clipped =
-                simd::select(above, floats(limit), simd::select(below, floats(-limit), value));
-            if (flags != nullptr) {
-              auto within = value == value;  // not NaN
-              within.v &= ~(above.v | below.v);
-              detail::store_flags(flags + i, within, left);
-            }
+            floats const clipped =
+                simd::select(floats(limit) < value, floats(limit),
+                             simd::select(value < floats(-limit), floats(-limit), value));
+            if (flags != nullptr)
+              detail::store_flags<lanes>(flags + i, simd::abs(value), floats(limit), left);
             simd::store_partial(data + i, clipped, left);
           });
     } else {

@@ -24,48 +24,74 @@ namespace detail {
 static_assert(philox_words(philox(0x0000000200000001U, 3U, 4U)) ==
               std::array<std::uint32_t, 4>{1, 2, 3, 4});
 
-/// a0, b0, a1, b1, ...
-template <int Lanes>
-[[gnu::always_inline]] inline simd::pack<std::uint32_t, 2 * Lanes> interleave(
+/// Lanes of a and b in turn: those with index begin, begin + step, ... of each, a first.
+template <int Lanes, int Begin, int Step>
+[[gnu::always_inline]] inline simd::pack<std::uint32_t, Lanes> in_turn(
     simd::pack<std::uint32_t, Lanes> const& a, simd::pack<std::uint32_t, Lanes> const& b) {
   return [&]<int... Lane>(std::integer_sequence<int, Lane...>) __attribute__((always_inline)) {
-    simd::pack<std::uint32_t, 2 * Lanes> out;
-    out.v = __builtin_shufflevector(a.v, b.v, (Lane % 2 * Lanes + Lane / 2)...);
+    simd::pack<std::uint32_t, Lanes> out;
+    out.v = __builtin_shufflevector(a.v, b.v, (Lane % 2 * Lanes + Begin + Lane / 2 * Step)...);
     return out;
   }
-  (std::make_integer_sequence<int, 2 * Lanes>{});
+  (std::make_integer_sequence<int, Lanes>{});
+}
+
+/// The low and the high words of a * factor. Even lanes and odd lanes are multiplied apart, as
+/// 64-bit numbers in registers of the same size: nothing has to be widened.
+template <int Lanes>
+[[gnu::always_inline]] inline void multiply(simd::pack<std::uint32_t, Lanes>& low,
+                                            simd::pack<std::uint32_t, Lanes>& high,
+                                            simd::pack<std::uint32_t, Lanes> const& a,
+                                            std::uint64_t factor) {
+  using wide = simd::pack<std::uint64_t, Lanes / 2>;
+  using narrow = simd::pack<std::uint32_t, Lanes>;
+  auto const pairs = reinterpret_cast<typename wide::raw>(a.v);
+  narrow even;
+  narrow odd;
+  even.v = reinterpret_cast<typename narrow::raw>((pairs & 0xffffffffU) * factor);
+  odd.v = reinterpret_cast<typename narrow::raw>((pairs >> 32) * factor);
+  low = in_turn<Lanes, 0, 2>(even, odd);
+  high = in_turn<Lanes, 1, 2>(even, odd);
 }
 
 /// The random words of elements [4 counter, 4 counter + 4 Lanes), in their order, to `to`.
 template <int Lanes>
 [[gnu::always_inline]] inline void philox_block(std::uint32_t* to, std::uint64_t counter,
                                                 std::array<std::uint32_t, 4> const& words) {
-  using narrow = simd::pack<std::uint32_t, Lanes>;
-  using wide = simd::pack<std::uint64_t, Lanes>;
-  wide counters(counter);
-  for (int lane = 0; lane < Lanes; ++lane) counters.v[lane] += static_cast<std::uint64_t>(lane);
-  narrow c0;
-  narrow c1;
-  narrow c2(words[2]);
-  narrow c3(words[3]);
-  c0.v = __builtin_convertvector(counters.v, typename narrow::raw);
-  c1.v = __builtin_convertvector(counters.v >> 32, typename narrow::raw);
+  using word_pack = simd::pack<std::uint32_t, Lanes>;
+  word_pack c0(static_cast<std::uint32_t>(counter));
+  word_pack c1(static_cast<std::uint32_t>(counter >> 32));
+  word_pack c2(words[2]);
+  word_pack c3(words[3]);
+  for (int lane = 0; lane < Lanes; ++lane) c0.v[lane] += static_cast<std::uint32_t>(lane);
+  // a carry into the upper word, in the lanes beyond 2^32
+  c1.v += c0.v < static_cast<std::uint32_t>(counter) ? word_pack(1U).v : word_pack(0U).v;
   std::uint32_t key0 = words[0];
   std::uint32_t key1 = words[1];
   for (int round = 0; round < 10; ++round) {
-    wide product0;
-    wide product1;
-    product0.v = __builtin_convertvector(c0.v, typename wide::raw) * 0xD2511F53U;
-    product1.v = __builtin_convertvector(c2.v, typename wide::raw) * 0xCD9E8D57U;
-    c0.v = __builtin_convertvector(product1.v >> 32, typename narrow::raw) ^ c1.v ^ key0;
-    c2.v = __builtin_convertvector(product0.v >> 32, typename narrow::raw) ^ c3.v ^ key1;
-    c1.v = __builtin_convertvector(product1.v, typename narrow::raw);
-    c3.v = __builtin_convertvector(product0.v, typename narrow::raw);
+    word_pack low0;
+    word_pack high0;
+    word_pack low1;
+    word_pack high1;
+    multiply<Lanes>(low0, high0, c0, 0xD2511F53U);
+    multiply<Lanes>(low1, high1, c2, 0xCD9E8D57U);
+    c0.v = high1.v ^ c1.v ^ key0;
+    c2.v = high0.v ^ c3.v ^ key1;
+    c1 = low1;
+    c3 = low0;
     key0 += 0x9E3779B9U;
     key1 += 0xBB67AE85U;
   }
-  auto const ordered = interleave<2 * Lanes>(interleave<Lanes>(c0, c2), interleave<Lanes>(c1, c3));
-  __builtin_memcpy(to, &ordered.v, sizeof ordered.v);
+  // from four words of each block apart to the blocks one after the other
+  constexpr int half = Lanes / 2;
+  auto const even_low = in_turn<Lanes, 0, 1>(c0, c2);
+  auto const odd_low = in_turn<Lanes, 0, 1>(c1, c3);
+  auto const even_high = in_turn<Lanes, half, 1>(c0, c2);
+  auto const odd_high = in_turn<Lanes, half, 1>(c1, c3);
+  word_pack const ordered[4] = {
+      in_turn<Lanes, 0, 1>(even_low, odd_low), in_turn<Lanes, half, 1>(even_low, odd_low),
+      in_turn<Lanes, 0, 1>(even_high, odd_high), in_turn<Lanes, half, 1>(even_high, odd_high)};
+  __builtin_memcpy(to, ordered, sizeof ordered);
 }
 
 /// y = x * factor where the element's uniform number is >= p, else 0, for [begin, end).

@@ -23,16 +23,17 @@ template <class T, class Map>
   std::vector<double> partial(static_cast<std::size_t>((count + grain - 1) / grain));
   parallel_for(threads, count, grain, [&](index begin, index end) {
     simd::dispatch([&, from = x.data() ](auto lanes) __attribute__((always_inline)) {
-      constexpr int L = lanes;
+      constexpr int L = lanes / 2;  // of doubles, in one register
       using doubles = simd::pack<double, L>;
       constexpr int parts = 16 / L;
       doubles sums[parts];
       for (auto& sum : sums) sum = doubles(0.0);
       for (index i = begin; i < end; i += 16)
         for (int k = 0; k < parts; ++k) {
+          index const at = i + k * L;
           doubles wide;
-          wide.v = __builtin_convertvector(
-              simd::load_partial<L>(from + i + k * L, end - i - k * L).v, typename doubles::raw);
+          wide.v = __builtin_convertvector(simd::load_partial<L>(from + at, end - at).v,
+                                           typename doubles::raw);
           sums[k] += map(wide);
         }
       for (int half = parts / 2; half > 0; half /= 2)

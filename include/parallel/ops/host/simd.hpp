@@ -49,8 +49,13 @@ struct pack {
   [[gnu::always_inline]] pack(pack const& other) : v(other.v) {}
   [[gnu::always_inline]] explicit pack(raw const& lanes_of_it) : v(lanes_of_it) {}
   /// All lanes the same number.
-  [[gnu::always_inline]] pack(T value)  // NOLINT(google-explicit-constructor): 2.0F * x
-      : v(raw{} + value) {}
+  [[gnu::always_inline]] pack(T value) {  // NOLINT(google-explicit-constructor): 2.0F * x
+    // not `raw{} + value`: g++ would write such a vector element by element where the instruction
+    // set of this function (not the kernel's) lacks registers of its size
+    raw first;
+    first[0] = value;
+    v = __builtin_shuffle(first, typename mask::raw{});
+  }
   [[gnu::always_inline]] pack& operator=(pack const& other) {
     v = other.v;
     return *this;

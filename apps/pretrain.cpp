@@ -1,0 +1,117 @@
+// pretrain: trains an MPT from one of LLM Foundry's YAML files.
+//
+//   pretrain mpt-125m.yaml key.sub=value …          on threads (ranks=N), or
+//   mpirun -n N pretrain mpt-125m.yaml …            on MPI ranks
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <mpt/config/read_train.hpp>
+#include <mpt/train/trainer.hpp>
+#include <nlohmann/json.hpp>
+
+#include "support/app.hpp"
+#include "support/engine.hpp"
+#include "support/launch.hpp"
+
+namespace {
+
+void write_summary(mpt::train_config const& config, mpt::run_summary const& s,
+                   mpt::run_plan const& plan, int ranks, std::string_view engine) {
+  if (config.checkpoint.save_folder.empty()) return;
+  auto const& m = config.model;
+  auto const model = fmt::format(
+      "{} parameters, {} layers × {}, {}, {}",
+      mpt::console::count(static_cast<double>(parameter_count(m))), m.n_layers, m.d_model,
+      m.attn.alibi ? "ALiBi" : "learned positions",
+      config.precision == mpt::precision_kind::fp32 ? "fp32" : "bf16 with fp32 master weights");
+  nlohmann::ordered_json const record{
+      {"run_name", config.run_name},
+      {"model", model},
+      {"ranks", ranks},
+      {"ranks_text",
+       fmt::format("{} × {} microbatches of {}, ZeRO stage {}", ranks, plan.split.accumulation,
+                   plan.split.microbatch, config.zero_stage)},
+      {"engine", engine},
+      {"batches", s.batches},
+      {"tokens", s.tokens},
+      {"loss", s.loss},
+      {"tokens_per_second", s.tokens_per_second},
+      {"mfu", s.mfu},
+      {"mfu_causal", s.mfu_causal},
+      {"seconds", s.seconds},
+      {"peak_memory_bytes", s.peak_memory_bytes},
+      {"checkpoint", s.checkpoint}};
+  auto const file = std::filesystem::path(config.checkpoint.save_folder) / "summary.json";
+  auto const before = std::filesystem::exists(file) && s.seconds == 0.0;
+  if (before) return;  // nothing was left to train: keep what the run itself said
+  std::filesystem::create_directories(file.parent_path());
+  std::ofstream(file) << record.dump(2) << '\n';
+}
+
+template <class T>
+void train(mpt::train_config const& config, parallel::any_communicator& comm,
+           apps::place const& where, apps::engine const& engine) {
+  int const threads = config.threads ? static_cast<int>(*config.threads)
+                                     : std::max<int>(1, static_cast<int>(where.cores.size()));
+  parallel::host::device device(
+      {.threads = threads, .cores = where.cores, .engine = engine.products.get()});
+  auto const plan = mpt::plan_run<T>(config, comm.size(), apps::ranks_on_this_machine(comm.size()));
+  bool const speaks = comm.rank() == 0;
+  if (config.dry_run) {
+    if (!speaks) return;
+    std::int64_t batches = 0;
+    try {
+      batches = total_batches(clock_of(config));
+    } catch (parallel::error const&) {  // epochs need the data
+      batches =
+          total_batches(clock_of(config, mpt::training_batches(config, 0, 1).batches_per_epoch()));
+    }
+    fmt::print("{}", describe_plan(config, plan, comm.size(), batches));
+    return;
+  }
+  require_fits(plan);
+  if (speaks)
+    fmt::print(stderr, "{} parameters, {} ranks × {} threads, {}, microbatch {}{}, {} per rank\n",
+               mpt::console::count(static_cast<double>(parameter_count(config.model))), comm.size(),
+               threads, engine.name, plan.split.microbatch, plan.automatic ? " (automatic)" : "",
+               mpt::console::bytes(static_cast<double>(plan.memory.total())));
+  mpt::trainer<T> trainer(config, comm, device, plan);
+  auto const summary = trainer.run();
+  if (!speaks) return;
+  write_summary(config, summary, plan, comm.size(), engine.name);
+  fmt::print("trained {} batches, {} tokens: loss {:.4f}, {} tokens/s, MFU {:.1f} %{}\n",
+             summary.batches, mpt::console::count(static_cast<double>(summary.tokens)),
+             summary.loss, mpt::console::count(summary.tokens_per_second), 100 * summary.mfu,
+             summary.checkpoint.empty() ? "" : ", checkpoint " + summary.checkpoint);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::filesystem::path file;
+  std::vector<std::string> overrides;
+  CLI::App app{"Pretrain an MPT from a YAML in LLM Foundry's form"};
+  app.add_option("config", file, "training YAML")->required()->check(CLI::ExistingFile);
+  app.add_option("overrides", overrides, "key.sub=value, over what the YAML says");
+  return apps::run(app, argc, argv, [&] {
+    auto const config = mpt::load_train_config(file, overrides);
+    if (apps::speaks()) {
+      if (auto const line = describe_ignored(config.report); !line.empty())
+        fmt::print(stderr, "{}\n", line);
+      for (auto const& note : config.report.notes) fmt::print(stderr, "note: {}\n", note);
+    }
+    auto const engine = apps::make_engine();
+    std::optional<int> ranks;
+    if (config.ranks) ranks = static_cast<int>(*config.ranks);
+    apps::launch({.ranks = ranks, .deadline = config.dist_timeout},
+                 [&](parallel::any_communicator& comm, apps::place const& where) {
+                   if (config.precision == mpt::precision_kind::fp32)
+                     train<float>(config, comm, where, engine);
+                   else
+                     train<parallel::bf16>(config, comm, where, engine);
+                 });
+  });
+}

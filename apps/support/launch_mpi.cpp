@@ -1,0 +1,55 @@
+#include <parallel/comm/checked.hpp>
+#include <parallel/comm/mpi/communicator.hpp>
+#include <parallel/comm/mpi/environment.hpp>
+
+#include <cstdlib>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "support/launch.hpp"
+#include "support/launch_threads.hpp"
+
+namespace {
+
+/// What a launcher says of this process, or `otherwise`.
+int from_environment(char const* name, int otherwise) {
+  char const* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+/// mpirun binds processes to cores by itself; where it did not, those of one machine divide them.
+std::vector<int> own_cores() {
+  auto const cores = apps::available_cores();
+  int const local = from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0);
+  int const here = from_environment("OMPI_COMM_WORLD_LOCAL_SIZE", 1);
+  bool const bound = std::getenv("OMPI_MCA_orte_bound_at_launch") != nullptr;
+  return bound ? cores : apps::cores_of_rank(cores, local, here);
+}
+
+}  // namespace
+
+bool apps::under_mpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
+bool apps::speaks() { return from_environment("OMPI_COMM_WORLD_RANK", 0) == 0; }
+int apps::ranks_on_this_machine(int ranks) {
+  return from_environment("OMPI_COMM_WORLD_LOCAL_SIZE", ranks);
+}
+
+void apps::launch(launch_options const& options,
+                  std::function<void(parallel::any_communicator&, place const&)> const& program) {
+  if (!under_mpirun()) return launch_threads(options, program);
+  int const ranks = from_environment("OMPI_COMM_WORLD_SIZE", 1);
+  parallel::require(!options.ranks || *options.ranks == ranks, "ranks=", options.ranks.value_or(0),
+                    ", but mpirun started ", ranks, "; leave ranks out under mpirun");
+  parallel::mpi::environment environment;
+  try {
+    auto const deadline = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::duration<double>(options.deadline));
+    parallel::any_communicator any(
+        parallel::checked(parallel::mpi::communicator(environment, {.deadline = deadline})));
+    program(any, {own_cores()});
+  } catch (std::exception const& problem) {
+    fmt::print(stderr, "error: rank {}: {}\n", environment.rank(), problem.what());
+    environment.end_all_ranks(1);
+  }
+}

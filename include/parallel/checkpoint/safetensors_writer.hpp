@@ -1,0 +1,150 @@
+// Writing a safetensors file tensor by tensor, never holding more than the caller's chunk.
+//
+// All tensors are declared first, which fixes the header; their bytes may then arrive in any order
+// among tensors, each tensor's own in order. Wider elements lie first, so that every tensor is
+// aligned for readers that map the file. The file appears under its name only when complete.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <parallel/checkpoint/file.hpp>
+#include <parallel/checkpoint/safetensors_header.hpp>
+
+namespace parallel::checkpoint {
+
+/// A tensor about to be written.
+struct tensor_declaration {
+  std::string name;
+  element_type type = element_type::f32;
+  std::vector<index> extents;
+};
+
+/// A safetensors file being written. Destroyed before `finish`, it leaves nothing behind.
+class safetensors_writer {
+ public:
+  struct options {
+    tensor_metadata metadata = {};
+    step_hook on_step = {};
+  };
+
+  /// Writes the header of `path` under a temporary name beside it.
+  safetensors_writer(std::filesystem::path path, std::vector<tensor_declaration> const& tensors)
+      : safetensors_writer(std::move(path), tensors, options()) {}
+  safetensors_writer(std::filesystem::path path, std::vector<tensor_declaration> const& tensors,
+                     options options)
+      : path_(std::move(path)),
+        header_(lay_out(tensors, std::move(options.metadata), path_.native())),
+        on_step_(std::move(options.on_step)),
+        file_(open()) {
+    for (std::size_t i = 0; i < header_.tensors.size(); ++i) {
+      bool const fresh = progress_.emplace(header_.tensors[i].name, progress{i, 0}).second;
+      if (!fresh) discard();
+      require(fresh, path_.native(), ": tensor \"", header_.tensors[i].name, "\" declared twice");
+    }
+    try {
+      auto const text = pack_safetensors_header(
+          format_safetensors_header(header_, path_.native()), 0, path_.native());
+      data_begin_ = text.size();
+      file_.write(0, std::as_bytes(std::span(text)));
+    } catch (...) {
+      discard();
+      throw;
+    }
+  }
+  safetensors_writer(safetensors_writer const&) = delete;
+  safetensors_writer& operator=(safetensors_writer const&) = delete;
+  ~safetensors_writer() {
+    if (!finished_) discard();
+  }
+
+  /// Appends the next elements of a tensor: whole ones, in the declared type.
+  void append(std::string const& tensor, std::span<std::byte const> bytes) {
+    auto const found = progress_.find(tensor);
+    require(found != progress_.end(), path_.native(), ": tensor \"", tensor,
+            "\" was not declared");
+    auto& [place, written] = found->second;
+    auto const& entry = header_.tensors[place];
+    require(bytes.size() <= entry.end - entry.begin - written, path_.native(), ": tensor \"",
+            tensor, "\" of shape ", shape_text(entry.extents), " has ", entry.end - entry.begin,
+            " bytes; ", written, " are written and ", bytes.size(), " more were given");
+    require(bytes.size() % size_of(entry.type) == 0, path_.native(), ": tensor \"", tensor, "\": ",
+            bytes.size(), " bytes are not whole elements of ", entry.type_name);
+    detail::step(on_step_, "write tensor");
+    file_.write(data_begin_ + entry.begin + written, bytes);
+    written += bytes.size();
+  }
+
+  /// Checks that every tensor is complete, flushes, and gives the file its name.
+  void finish() {
+    for (auto const& entry : header_.tensors) {
+      auto const written = progress_.at(entry.name).written;
+      require(written == entry.end - entry.begin, path_.native(), ": tensor \"", entry.name,
+              "\" is incomplete: ", written, " of ", entry.end - entry.begin, " bytes were given");
+    }
+    detail::step(on_step_, "flush file");
+    file_.sync();
+    detail::step(on_step_, "rename file");
+    detail::rename_path(file_.path(), path_);
+    finished_ = true;
+    detail::step(on_step_, "flush folder");
+    detail::sync_folder(detail::folder_of(path_));
+  }
+
+ private:
+  struct progress {
+    std::size_t place;
+    std::uint64_t written;
+  };
+
+  [[nodiscard]] static safetensors_header lay_out(std::vector<tensor_declaration> const& tensors,
+                                                  tensor_metadata metadata,
+                                                  std::string_view file) {
+    safetensors_header header{.tensors = {}, .metadata = std::move(metadata)};
+    for (auto const& [name, type, extents] : tensors) {
+      require(name != "__metadata__" && type != element_type::unknown, file, ": tensor \"", name,
+              "\" of type ", name_of(type), " cannot be written");
+      header.tensors.push_back({.name = name,
+                                .type_name = std::string(name_of(type)),
+                                .type = type,
+                                .extents = extents});
+    }
+    std::stable_sort(
+        header.tensors.begin(), header.tensors.end(),
+        [](auto const& a, auto const& b) { return size_of(a.type) > size_of(b.type); });
+    std::uint64_t position = 0;
+    for (auto& entry : header.tensors) {
+      auto const width = size_of(entry.type);
+      entry.begin = position;
+      position += static_cast<std::uint64_t>(
+                      checked_volume(entry.extents, width, concat(file, ": ", entry.name))) *
+                  width;
+      entry.end = position;
+    }
+    return header;
+  }
+
+  [[nodiscard]] output_file open() const {
+    detail::step(on_step_, "create file");
+    auto temporary = path_;
+    temporary += ".tmp";
+    return output_file(temporary, output_file::existing::replace);
+  }
+
+  void discard() { ::unlink(file_.path().c_str()); }
+
+  std::filesystem::path path_;
+  safetensors_header header_;
+  step_hook on_step_;
+  output_file file_;
+  std::uint64_t data_begin_ = 0;
+  std::unordered_map<std::string, progress> progress_;
+  bool finished_ = false;
+};
+
+}  // namespace parallel::checkpoint

@@ -1,0 +1,207 @@
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <mpt/data/document_reader.hpp>
+#include <mpt/data/scratch.hpp>
+#include <string>
+#include <support/data.hpp>
+#include <vector>
+
+namespace document_reader_test {
+
+using data_test::contains;
+using data_test::message_of;
+using mpt::data::document_options;
+using mpt::data::document_reader;
+using mpt::data::text_format;
+using mpt::data::text_of_row;
+
+struct found {
+  text_format format = text_format::plain;
+  std::vector<std::string> documents;
+  std::vector<std::uint64_t> lines;
+};
+
+inline found read(std::filesystem::path const& path, document_options options = {}) {
+  document_reader reader(path, options);
+  found out;
+  out.format = reader.format();
+  for (std::string document; reader.next(document);) {
+    out.lines.push_back(reader.line());
+    out.documents.push_back(reader.format() == text_format::json_lines
+                                ? text_of_row(document, reader.name(), reader.line())
+                                : document);
+  }
+  return out;
+}
+
+inline std::string row_error(std::string_view row) {
+  return message_of([&] { (void)text_of_row(row, "f.jsonl", 7); });
+}
+
+}  // namespace document_reader_test
+
+TEST_CASE("the text of a JSON row is found among other values, whatever they hold") {
+  using namespace document_reader_test;
+  CHECK(text_of_row(R"({"text": "a\u00e9\nb", "url": "x"})", "f", 1) == "a\u00e9\nb");
+  CHECK(text_of_row(R"({"meta": {"text": "no", "a": [1, {"text": 2}]}, "text": "yes"})", "f", 1) ==
+        "yes");
+  CHECK(text_of_row(R"({"text": 1, "text": "last wins, as in Python"})", "f", 1) ==
+        "last wins, as in Python");
+  CHECK(text_of_row(R"({"text": ""})", "f", 1).empty());
+  CHECK(text_of_row("{\"text\": \"\xc2\x85 and \xe2\x80\xa8\"}\r", "f", 1) ==
+        "\xc2\x85 and \xe2\x80\xa8");
+  CHECK(text_of_row(R"({"text": "a\u0000b"})", "f", 1) == std::string("a\0b", 3));
+}
+
+TEST_CASE("a row without a text is an error with file, line and the keys it has") {
+  using namespace document_reader_test;
+  CHECK(row_error(R"({"content": "x", "url": 1, "meta": {"text": "inner"}})") ==
+        "f.jsonl:7: the row has no \"text\"; its keys are \"content\", \"url\", \"meta\"");
+  CHECK(row_error("{}") == "f.jsonl:7: the row has no \"text\"; its keys are none");
+  for (auto const& [value, type] :
+       std::vector<std::pair<std::string, std::string>>{{"1", "number"},
+                                                        {"-1", "number"},
+                                                        {"1.5", "number"},
+                                                        {"null", "null"},
+                                                        {"true", "boolean"},
+                                                        {"[\"text\"]", "array"},
+                                                        {"{\"text\": \"x\"}", "object"}})
+    CHECK(row_error("{\"text\": " + value + "}") ==
+          "f.jsonl:7: \"text\" is of type " + type + ", expected a string");
+}
+
+TEST_CASE("rows that are not JSON objects are errors with file and line") {
+  using namespace document_reader_test;
+  for (auto const* row : {"[1]", "\"text\"", "3", "null"})
+    CHECK(contains(row_error(row), "f.jsonl:7: expected one JSON object a line"));
+  for (auto const* row : {"{", "{\"text\": \"x\"} {}", "nonsense", "{\"text\": \"\xff\"}",
+                          "{\"text\": \"\\ud800\"}", "{\"text\": \"x\",}"})
+    CHECK(contains(row_error(row), "f.jsonl:7: not valid JSON"));
+  CHECK(contains(row_error("{\"text\":" + std::string(1000000, '[')), "nested deeper than 64"));
+}
+
+TEST_CASE("lines end at newline only, blank ones are skipped, the last needs none") {
+  using namespace document_reader_test;
+  data_test::scratch_folder const folder;
+  data_test::put_file(folder / "a.jsonl",
+                      "{\"text\": \"one\xc2\x85\xe2\x80\xa8x\"}\n\n \t\r\n{\"text\": \"two\"}\r\n"
+                      "{\"text\": \"three\"}");
+  auto const out = read(folder / "a.jsonl");
+  CHECK(out.format == text_format::json_lines);
+  CHECK(out.documents == std::vector<std::string>{"one\xc2\x85\xe2\x80\xa8x", "two", "three"});
+  CHECK(out.lines == std::vector<std::uint64_t>{1, 4, 5});
+}
+
+TEST_CASE("the format goes by the name, and by the first byte where the name tells nothing") {
+  using namespace document_reader_test;
+  data_test::scratch_folder const folder;
+  auto const frame = [](std::string_view text) {
+    std::string out(ZSTD_compressBound(text.size()), '\0');
+    out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));
+    return out;
+  };
+  std::string const row = "{\"text\": \"x\"}\n";
+  for (auto const* name : {"a.json", "a.jsonl", "a.ndjson", "a.b.jsonl"}) {
+    data_test::put_file(folder / name, row);
+    CHECK(read(folder / name).documents == std::vector<std::string>{"x"});
+  }
+  for (auto const* name : {"a.json.zst", "a.jsonl.zstd", "00.zst"}) {
+    data_test::put_file(folder / name, frame(row));
+    CHECK(read(folder / name).documents == std::vector<std::string>{"x"});
+  }
+  data_test::put_file(folder / "01.zst", frame("A story.\n"));
+  CHECK(read(folder / "01.zst").documents == std::vector<std::string>{"A story.\n"});
+  data_test::put_file(folder / "a.txt.zst", frame(row));
+  CHECK(read(folder / "a.txt.zst").documents == std::vector<std::string>{row});
+  for (auto const* name : {"a.txt", "README", "a.pod"}) {
+    data_test::put_file(folder / name, row);
+    CHECK(read(folder / name).format == text_format::plain);
+  }
+  data_test::put_file(folder / "empty.txt", "");
+  CHECK(read(folder / "empty.txt").documents.empty());
+}
+
+TEST_CASE("plain text is cut at blank lines and loses no byte") {
+  using namespace document_reader_test;
+  data_test::scratch_folder const folder;
+  std::string text;
+  for (int i = 0; i < 50; ++i)
+    text += "Paragraph " + std::to_string(i) + "\nof two lines.\n" + (i % 3 == 0 ? "\n\n" : " \n");
+  data_test::put_file(folder / "a.txt", text);
+  for (std::uint64_t const size : {1U, 30U, 100U, 500U, 100000U}) {
+    auto const out = read(folder / "a.txt", {.plain_text_bytes = size});
+    std::string joined;
+    for (auto const& piece : out.documents) {
+      joined += piece;
+      CHECK(piece.size() <= 4 * std::max<std::uint64_t>(size, 30));
+    }
+    CHECK(joined == text);
+    if (size >= 100 && size < 1000)
+      for (std::size_t i = 0; i + 1 < out.documents.size(); ++i) {
+        CHECK(out.documents[i].size() >= size);
+        CHECK((out.documents[i].ends_with("\n\n") || out.documents[i].ends_with(" \n")));
+      }
+    if (size == 100000) CHECK(out.documents.size() == 1);
+  }
+}
+
+TEST_CASE("text without blank lines, or without lines, is cut between characters") {
+  using namespace document_reader_test;
+  data_test::scratch_folder const folder;
+  std::string lines;
+  for (int i = 0; i < 100; ++i) lines += "line " + std::to_string(i) + "\n";
+  data_test::put_file(folder / "lines.txt", lines);
+  std::string joined;
+  for (auto const& piece : read(folder / "lines.txt", {.plain_text_bytes = 20}).documents) {
+    CHECK(piece.back() == '\n');
+    CHECK(piece.size() <= 80);
+    joined += piece;
+  }
+  CHECK(joined == lines);
+
+  std::string wide;
+  for (int i = 0; i < 100; ++i) wide += "a\u00e9\u20ac\U0001F600";
+  data_test::put_file(folder / "wide.txt", wide);
+  for (std::uint64_t size = 1; size < 12; ++size) {
+    joined.clear();
+    for (auto const& piece : read(folder / "wide.txt", {.plain_text_bytes = size}).documents) {
+      CHECK((static_cast<unsigned char>(piece.front()) & 0xC0U) != 0x80U);
+      joined += piece;
+    }
+    CHECK(joined == wide);
+  }
+  std::string const junk(1000, '\x80');  // not UTF-8 at all: still no byte lost, no endless loop
+  data_test::put_file(folder / "junk.txt", junk);
+  joined.clear();
+  for (auto const& piece : read(folder / "junk.txt", {.plain_text_bytes = 1}).documents)
+    joined += piece;
+  CHECK(joined == junk);
+}
+
+TEST_CASE("an endless line is an error, not all of memory") {
+  using namespace document_reader_test;
+  data_test::scratch_folder const folder;
+  data_test::put_file(folder / "a.jsonl", "{\"text\": \"ok\"}\n" + std::string(5000, 'x'));
+  CHECK(contains(message_of([&] { (void)read(folder / "a.jsonl", {.max_line_bytes = 1000}); }),
+                 "a.jsonl:2: a line of more than 1000 bytes"));
+}
+
+TEST_CASE("the sample corpora read: documents counted, both spellings of UTF-8") {
+  using namespace document_reader_test;
+  auto const data = test::data_folder();
+  if (data.empty()) {
+    MESSAGE("skipped: no ../shared/data");
+    return;
+  }
+  std::size_t documents = 0;
+  for (int i = 0; i < 4; ++i)
+    documents += read(data / "c4/en" / ("c4-train.0000" + std::to_string(i) + "-of-00004.json.gz"))
+                     .documents.size();
+  CHECK(documents == 1000);
+  CHECK(read(data / "c4/en/c4-validation.00000-of-00001.json.gz").documents.size() == 1000);
+  CHECK(read(data / "mds/golden-arxiv-neox20b-2048/input-arxiv.jsonl").documents.size() == 20);
+  auto const plain = read(data / "text/tinyshakespeare.txt");
+  CHECK(plain.documents.size() > 50);
+  CHECK(plain.documents.size() < 70);
+}

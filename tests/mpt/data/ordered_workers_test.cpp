@@ -1,0 +1,56 @@
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <mpt/data/ordered_workers.hpp>
+#include <stdexcept>
+#include <thread>
+
+TEST_CASE("results come in the order of the tasks, whoever is faster") {
+  mpt::data::ordered_workers<int, int> workers(4, [] {
+    return [](int& task) {
+      std::this_thread::sleep_for(std::chrono::microseconds(task % 7 * 100));
+      return task * 2;
+    };
+  });
+  for (int i = 0; i < 100; ++i) workers.push(i);
+  CHECK(workers.pending() == 100);
+  for (int i = 0; i < 100; ++i) CHECK(workers.pop() == 2 * i);
+  CHECK(workers.pending() == 0);
+}
+
+TEST_CASE("each worker has its own function, and an exception comes with its task") {
+  int made = 0;
+  mpt::data::ordered_workers<int, int> workers(3, [&] {
+    ++made;
+    return [](int& task) {
+      if (task == 5) throw std::runtime_error("five");
+      return task;
+    };
+  });
+  CHECK(made == 3);
+  for (int i = 0; i < 10; ++i) workers.push(i);
+  for (int i = 0; i < 10; ++i) {
+    if (i == 5)
+      CHECK_THROWS_WITH((void)workers.pop(), "five");
+    else
+      CHECK(workers.pop() == i);
+  }
+}
+
+TEST_CASE("tasks not begun are dropped when the workers go") {
+  std::atomic<int> ran = 0;
+  {
+    mpt::data::ordered_workers<int, int> workers(1, [&] {
+      return [&](int& task) {
+        ++ran;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        return task;
+      };
+    });
+    for (int i = 0; i < 1000; ++i) workers.push(i);
+    (void)workers.pop();
+  }
+  CHECK(ran < 1000);
+}

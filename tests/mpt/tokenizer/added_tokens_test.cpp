@@ -1,0 +1,52 @@
+#include <doctest/doctest.h>
+
+#include <mpt/tokenizer/added_tokens.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace added_tokens_test {
+
+std::vector<std::string> split(mpt::added_token_matcher const& matcher, std::string_view text) {
+  std::vector<std::string> out;
+  matcher.split(
+      text, [&](std::string_view piece) { out.push_back("'" + std::string(piece) + "'"); },
+      [&](int id) { out.push_back(std::to_string(id)); });
+  return out;
+}
+
+using parts = std::vector<std::string>;
+
+TEST_CASE("tokens are found leftmost first, then longest, without overlap") {
+  mpt::added_token_matcher matcher;
+  CHECK(matcher.empty());
+  CHECK(split(matcher, "abc") == parts{"'abc'"});
+  matcher.insert("ab", 1, {});
+  matcher.insert("abcd", 2, {});
+  matcher.insert("bcde", 3, {});
+  matcher.insert("ab", 4, {});  // a spelling that is taken
+  CHECK(split(matcher, "abcde") == parts{"2", "'e'"});
+  CHECK(split(matcher, "abcab") == parts{"1", "'c'", "1"});
+  CHECK(split(matcher, "xbcdeab") == parts{"'x'", "3", "1"});
+  CHECK(split(matcher, "abc") == parts{"1", "'c'"});
+  CHECK(split(matcher, "").empty());
+}
+
+TEST_CASE("runs of spaces are cut into the longest tokens from the left") {
+  mpt::added_token_matcher matcher;
+  for (int n = 2; n <= 4; ++n) matcher.insert(std::string(static_cast<std::size_t>(n), ' '), n, {});
+  CHECK(split(matcher, "a          b") == parts{"'a'", "4", "4", "2", "'b'"});
+  CHECK(split(matcher, "a         b") == parts{"'a'", "4", "4", "' b'"});
+}
+
+TEST_CASE("a token may take white space beside it, but not what a token before has taken") {
+  mpt::added_token_matcher matcher;
+  matcher.insert("<L>", 1, {.left = true});
+  matcher.insert("<R>", 2, {.right = true});
+  CHECK(split(matcher, "a \u3000<L> b") == parts{"'a'", "1", "' b'"});
+  CHECK(split(matcher, "a <R>\u2003\n b") == parts{"'a '", "2", "'b'"});
+  CHECK(split(matcher, "<R>  <L><R>  ") == parts{"2", "1", "2"});
+  CHECK(split(matcher, "\xC3\xA9 <L>") == parts{"'\xC3\xA9'", "1"});
+}
+
+}  // namespace added_tokens_test

@@ -1,0 +1,101 @@
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <mpt/tokenizer/tokenizer.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "small_tokenizer.hpp"
+
+namespace tokenizer_files_test {
+
+namespace fs = std::filesystem;
+using tokenizer_test::contains;
+using tokenizer_test::message_of;
+using tokenizer_test::small_tokenizer;
+
+struct scratch {
+  scratch() {
+    auto name = (fs::temp_directory_path() / "parallellm-tokenizer-XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~scratch() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  scratch(scratch const&) = delete;
+  scratch& operator=(scratch const&) = delete;
+  fs::path path;
+};
+
+std::string load_error(fs::path const& path) {
+  return message_of([&] { (void)mpt::tokenizer::load(path); });
+}
+
+TEST_CASE("a saved tokenizer is loaded from its folder or its file, and saved again unchanged") {
+  scratch const folder;
+  auto const source = small_tokenizer();
+  source.save(folder.path / "a/b");
+  auto const from_folder = mpt::tokenizer::load(folder.path / "a/b");
+  auto const from_file = mpt::tokenizer::load(folder.path / "a/b/tokenizer.json");
+  for (auto const* other : {&from_folder, &from_file}) {
+    CHECK(other->files().json == source.files().json);
+    CHECK(other->files().config == source.files().config);
+    CHECK(other->files().source == folder.path / "a/b/tokenizer.json");
+    CHECK(other->encode("the lazy dog") == source.encode("the lazy dog"));
+  }
+  from_file.save(folder.path / "c");
+  CHECK(mpt::read_text_file(folder.path / "c/tokenizer.json") == source.files().json);
+  CHECK(mpt::read_text_file(folder.path / "c/tokenizer_config.json") == source.files().config);
+  for (auto const& entry : fs::directory_iterator(folder.path / "c"))
+    CHECK(entry.path().extension() == ".json");  // no temporary file is left
+}
+
+TEST_CASE("the configuration names the end of documents, the class and the model's length") {
+  auto const trained = mpt::train_tokenizer(tokenizer_test::sentences(),
+                                            {.vocab_size = 290, .model_max_length = 2048});
+  auto const config = nlohmann::json::parse(trained.files().config);
+  CHECK(config["tokenizer_class"] == "PreTrainedTokenizerFast");
+  CHECK(config["eos_token"] == "<|endoftext|>");
+  CHECK(config["model_max_length"] == 2048);
+  CHECK_FALSE(nlohmann::json::parse(mpt::make_tokenizer_config("", 0)).contains("eos_token"));
+}
+
+TEST_CASE("a tokenizer without configuration gets one when it is saved") {
+  scratch const folder;
+  mpt::tokenizer const bare({.json = small_tokenizer().files().json, .config = {}, .source = {}});
+  bare.save(folder.path);
+  auto const config =
+      nlohmann::json::parse(mpt::read_text_file(folder.path / "tokenizer_config.json"));
+  CHECK(config["eos_token"] == "<|endoftext|>");
+}
+
+TEST_CASE("a tokenizer that is not there is explained") {
+  scratch const folder;
+  CHECK(contains(load_error("EleutherAI/gpt-neox-20b"),
+                 "there is no tokenizer at \"EleutherAI/gpt-neox-20b\""));
+  CHECK(contains(load_error("EleutherAI/gpt-neox-20b"), "Nothing is downloaded"));
+  CHECK(contains(load_error(folder.path), "holds no tokenizer.json"));
+}
+
+TEST_CASE("files that are no tokenizer name the file") {
+  scratch const folder;
+  auto const file = folder.path / "tokenizer.json";
+  std::ofstream(file) << "{\"model\": ";
+  CHECK(contains(load_error(folder.path), file.string() + ": not valid JSON"));
+  std::ofstream(file) << small_tokenizer().files().json;
+  std::ofstream(folder.path / "tokenizer_config.json") << "[]";
+  CHECK(contains(load_error(folder.path), "tokenizer_config.json: must hold a JSON object"));
+  CHECK(contains(message_of([&] { mpt::write_text_file(folder.path / "no/such/file", "x"); }),
+                 "cannot be written"));
+  std::ofstream(folder.path / "plain") << "x";
+  CHECK(contains(message_of([&] { small_tokenizer().save(folder.path / "plain"); }),
+                 "cannot be made"));
+}
+
+}  // namespace tokenizer_files_test

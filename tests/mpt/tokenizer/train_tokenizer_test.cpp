@@ -1,0 +1,120 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <mpt/tokenizer/train_tokenizer.hpp>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "small_tokenizer.hpp"
+
+namespace train_tokenizer_test {
+
+using nlohmann::json;
+using tokenizer_test::contains;
+using tokenizer_test::message_of;
+using tokenizer_test::sentences;
+using tokenizer_test::small_tokenizer;
+
+std::vector<std::string> merges_of(mpt::tokenizer const& source) {
+  return json::parse(source.files().json)["model"]["merges"].get<std::vector<std::string>>();
+}
+
+TEST_CASE("merges are those that the reference learns") {
+  auto const expected = json::parse(tokenizer_test::reference_merges);
+  CHECK(merges_of(small_tokenizer()) == expected.get<std::vector<std::string>>());
+}
+
+TEST_CASE("ids are: special tokens, bytes by their spelling, merges") {
+  auto const source =
+      mpt::train_tokenizer(sentences(), {.vocab_size = 270, .special_tokens = {"<a>", "<b>"}});
+  CHECK(source.size() == 270);
+  CHECK(source.id_of("<a>") == 0);
+  CHECK(source.id_of("<b>") == 1);
+  CHECK(source.id_of("!") == 2);
+  CHECK(source.id_of("\u0143") == 257);
+  CHECK(source.id_of("he") == 258);
+  CHECK(source.is_special(1));
+  CHECK(source.eos_id() == 0);  // the first special token ends documents
+}
+
+TEST_CASE("the order of the texts does not matter, nor how often training is repeated") {
+  auto texts = sentences();
+  auto const first = small_tokenizer().files().json;
+  std::reverse(texts.begin(), texts.end());
+  CHECK(mpt::train_tokenizer(texts, {.vocab_size = 290}).files().json == first);
+  CHECK(small_tokenizer().files().json == first);
+}
+
+TEST_CASE("of equally frequent pairs the one with the smaller ids is merged first") {
+  // "ba" and "ab" occur three times each in words of two letters; a < b
+  std::vector<std::string> const texts = {"ba\nba\nba\nab\nab\nab"};
+  CHECK(merges_of(mpt::train_tokenizer(texts, {.vocab_size = 259})) ==
+        std::vector<std::string>{"a b", "b a"});
+}
+
+TEST_CASE("pairs rarer than min_count are not merged, and a text may have too few pairs") {
+  std::vector<std::string> const texts = {"abab ab cd"};
+  CHECK(merges_of(mpt::train_tokenizer(texts, {.vocab_size = 400, .min_count = 3})) ==
+        std::vector<std::string>{"a b"});
+  CHECK(mpt::train_tokenizer(texts, {.vocab_size = 400, .min_count = 1}).size() < 270);
+  CHECK(mpt::train_tokenizer({}, {.vocab_size = 400}).size() == 257);
+}
+
+TEST_CASE("special tokens in the texts divide them and are not learnt from") {
+  std::vector<std::string> const plain = {"ab", "cd", "ab"};
+  std::vector<std::string> const joined = {"ab<|endoftext|>cd<|endoftext|>ab"};
+  mpt::train_tokenizer_options const options = {.vocab_size = 300, .min_count = 1};
+  CHECK(mpt::train_tokenizer(joined, options).files().json ==
+        mpt::train_tokenizer(plain, options).files().json);
+}
+
+TEST_CASE("learning by changed counts merges what counting afresh would merge") {
+  // Words without runs of one letter: there the reference's arithmetic is plain counting.
+  std::mt19937 random(3);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<mpt::counted_word> words(30);
+    for (auto& word : words) {
+      word.count = 1 + static_cast<std::int64_t>(random() % 9);
+      for (auto n = 1 + random() % 9; word.ids.size() < n;) {
+        auto const id = static_cast<std::int32_t>(random() % 5);
+        if (word.ids.empty() || word.ids.back() != id) word.ids.push_back(id);
+      }
+    }
+    auto copy = words;
+    std::vector<std::string> tokens = {"a", "b", "c", "d", "e"};
+    auto const learnt = mpt::learn_merges(words, tokens, 25, 1);
+    for (auto const& merge : learnt) {
+      std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> counts;
+      for (auto const& word : copy)
+        for (std::size_t i = 1; i < word.ids.size(); ++i)
+          counts[{word.ids[i - 1], word.ids[i]}] += word.count;
+      auto best = counts.begin();
+      for (auto it = counts.begin(); it != counts.end(); ++it)
+        if (it->second > best->second) best = it;
+      if (best->first.first == best->first.second) break;  // a run came into being
+      REQUIRE(best->first == std::pair(merge.left, merge.right));
+      for (auto& word : copy)
+        for (std::size_t i = 0; i + 1 < word.ids.size(); ++i)
+          if (word.ids[i] == merge.left && word.ids[i + 1] == merge.right) {
+            word.ids[i] = merge.merged;
+            word.ids.erase(word.ids.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+          }
+    }
+  }
+}
+
+TEST_CASE("wrong options are refused with the limits") {
+  auto const message = [&](mpt::train_tokenizer_options const& options) {
+    return message_of([&] { (void)mpt::train_tokenizer(sentences(), options); });
+  };
+  CHECK(contains(message({.vocab_size = 256}), "vocab_size 256 must lie between 257"));
+  CHECK(contains(message({.vocab_size = -1}), "vocab_size -1"));
+  CHECK(contains(message({.special_tokens = {""}}), "must be UTF-8 and not empty"));
+  CHECK(contains(message({.special_tokens = {"<a>", "<a>"}}), "\"<a>\" is given twice"));
+  CHECK(contains(message({.special_tokens = {"!"}}), "the spelling of a single byte"));
+}
+
+}  // namespace train_tokenizer_test

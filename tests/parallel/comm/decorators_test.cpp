@@ -1,0 +1,194 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <parallel/comm/any_communicator.hpp>
+#include <parallel/comm/checked.hpp>
+#include <parallel/comm/faulty.hpp>
+#include <parallel/comm/single.hpp>
+#include <parallel/comm/threads/run.hpp>
+
+#include "parallel/comm/suite.hpp"
+
+namespace decorators_test {
+
+using namespace parallel;
+using namespace std::chrono_literals;
+using test::comm_suite::check_all;
+using test::comm_suite::message_of;
+
+inline bool contains(std::string const& text, std::string const& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace decorators_test
+
+TEST_CASE("decorated and erased communicators give the same bits") {
+  using namespace decorators_test;
+  for (int const n : {1, 2, 3, 5}) {
+    CAPTURE(n);
+    CHECK_NOTHROW(threads::run(n, [](threads::communicator& comm) {
+      checked checker(any_communicator(checked(any_communicator(std::move(comm)))));
+      faulty harmless(std::move(checker), fault{});
+      any_communicator erased(std::move(harmless));
+      check_all(erased);
+    }));
+  }
+}
+
+TEST_CASE("checked tells every rank what the others call") {
+  using namespace decorators_test;
+  std::vector<std::string> found(3);
+  threads::run(3, [&](threads::communicator& comm) {
+    auto const rank = static_cast<std::size_t>(comm.rank());
+    checked<threads::communicator> checker(std::move(comm));
+    host::stream s;
+    std::vector<float> x(6);
+    found[rank] = message_of([&] {
+      if (rank == 2)
+        checker.reduce_scatter(s, std::span(x).first(2), x, reduction::sum).wait();
+      else
+        checker.all_reduce(s, std::span(x), reduction::sum).wait();
+    });
+  });
+  for (auto const& message : found) {
+    CHECK(contains(message, "ranks disagree in operation, count (call 0 of this communicator)"));
+    CHECK(contains(message, "ranks 0, 1: all_reduce(sum) of 6 f32 at decorators_test.cpp:"));
+    CHECK(contains(message, "rank 2: reduce_scatter(sum) of 2 f32 at decorators_test.cpp:"));
+  }
+}
+
+TEST_CASE("checked can ask for the same call site on all ranks") {
+  using namespace decorators_test;
+  for (auto const sites : {call_sites::may_differ, call_sites::must_agree}) {
+    std::vector<std::string> found(2);
+    threads::run(2, [&](threads::communicator& comm) {
+      auto const rank = static_cast<std::size_t>(comm.rank());
+      checked<threads::communicator> checker(std::move(comm), {.sites = sites});
+      host::stream s;
+      found[rank] = message_of([&] {
+        if (rank == 0)
+          checker.barrier(s).wait();
+        else
+          checker.barrier(s).wait();
+      });
+    });
+    for (auto const& message : found)
+      CHECK(contains(message, sites == call_sites::may_differ ? "nothing was thrown"
+                                                              : "disagree in call site"));
+  }
+}
+
+TEST_CASE("checked names the missing rank and where the others are") {
+  using namespace decorators_test;
+  std::vector<std::string> found(3);
+  threads::run(3,
+               [&](threads::communicator& comm) {
+                 auto const rank = static_cast<std::size_t>(comm.rank());
+                 checked<threads::communicator> checker(std::move(comm));
+                 host::stream s;
+                 std::vector<float> x(6);
+                 if (rank == 1) return;
+                 found[rank] = message_of(
+                     [&] { checker.all_reduce(s, std::span(x), reduction::sum).wait(); });
+               },
+               {.deadline = 50ms});
+  for (std::size_t const rank : {0, 2}) {
+    CHECK(contains(found[rank], "all_reduce(sum) of 6 f32 at decorators_test.cpp:"));
+    CHECK(contains(found[rank], "waited 0.05 s for rank 1; rank "));
+    CHECK(contains(found[rank], "rank 1 is in no collective"));
+  }
+}
+
+TEST_CASE("checked compares messages before they are moved") {
+  using namespace decorators_test;
+  std::vector<std::string> found(2);
+  threads::run(2, [&](threads::communicator& comm) {
+    auto const rank = static_cast<std::size_t>(comm.rank());
+    checked<threads::communicator> checker(std::move(comm));
+    host::stream s;
+    std::vector<float> x(6);
+    std::vector<double> y(6);
+    found[rank] = message_of([&] {
+      if (rank == 0)
+        checker.send(s, std::span(x), 1).wait();
+      else
+        checker.recv(s, std::span(y), 0).wait();
+    });
+  });
+  for (auto const& message : found)
+    CHECK(contains(message, "sender and receiver disagree in element type: rank 0: send of 6 f32"));
+}
+
+TEST_CASE("faulty breaks exactly the call it is told to") {
+  using namespace decorators_test;
+  auto const sums_with = [](fault what) {
+    std::vector<std::vector<float>> results(2);
+    threads::run(2, [&](threads::communicator& comm) {
+      auto const rank = static_cast<std::size_t>(comm.rank());
+      faulty<threads::communicator> broken(std::move(comm), what);
+      host::stream s;
+      for (int call = 0; call < 3; ++call) {
+        std::vector<float> x{3.0F + static_cast<float>(rank)};
+        broken.all_reduce(s, std::span(x), reduction::sum).wait();
+        results[rank].push_back(x[0]);
+      }
+      require(broken.calls() == 3, "calls are not counted");
+    });
+    return results;
+  };
+  using list = std::vector<float>;
+  CHECK(sums_with({}) == std::vector<list>{{7, 7, 7}, {7, 7, 7}});
+  CHECK(sums_with({.at = 1, .kind = fault_kind::drop}) == std::vector<list>{{7, 3, 7}, {7, 4, 7}});
+  CHECK(sums_with({.at = 0, .kind = fault_kind::twice}) ==
+        std::vector<list>{{14, 7, 7}, {14, 7, 7}});
+  CHECK(sums_with({.at = 2, .kind = fault_kind::divide}) ==
+        std::vector<list>{{7, 7, 3.5}, {7, 7, 3.5}});
+}
+
+TEST_CASE("faulty breaks every kind of call and the ranks stay in step") {
+  using namespace decorators_test;
+  using list = std::vector<std::int64_t>;
+  auto const after = [](operation_kind kind, fault_kind how) {
+    std::vector<list> results(2);
+    threads::run(2, [&](threads::communicator& comm) {
+      auto const rank = static_cast<std::size_t>(comm.rank());
+      faulty<threads::communicator> broken(std::move(comm), {.at = 0, .kind = how});
+      host::stream s;
+      auto const me = static_cast<std::int64_t>(rank);
+      list x{10 + me, 20 + me};
+      list out(1);
+      auto& result = results[rank];
+      if (kind == operation_kind::reduce_scatter) {
+        broken.reduce_scatter(s, std::span(out), x, reduction::sum).wait();
+        result = out;
+      } else if (kind == operation_kind::all_gather) {
+        broken.all_gather(s, std::span(x), std::span(x).subspan(rank, 1)).wait();
+        result = x;
+      } else if (kind == operation_kind::broadcast) {
+        broken.broadcast(s, std::span(x), 0).wait();
+        result = x;
+      } else if (rank == 0) {
+        broken.send(s, std::span(x), 1).wait();
+      } else {
+        broken.recv(s, std::span(x), 0).wait();
+        result = x;
+      }
+      broken.barrier(s).wait();
+    });
+    return results;
+  };
+  using enum operation_kind;
+  CHECK(after(reduce_scatter, fault_kind::drop) == std::vector<list>{{-1}, {-1}});
+  CHECK(after(reduce_scatter, fault_kind::twice) == std::vector<list>{{42}, {82}});
+  CHECK(after(reduce_scatter, fault_kind::divide) == std::vector<list>{{10}, {20}});
+  CHECK(after(all_gather, fault_kind::drop) == std::vector<list>{{10, -1}, {-1, 21}});
+  CHECK(after(all_gather, fault_kind::twice) == std::vector<list>{{20, 42}, {20, 42}});
+  CHECK(after(broadcast, fault_kind::drop) == std::vector<list>{{10, 20}, {11, 21}});
+  CHECK(after(broadcast, fault_kind::twice) == std::vector<list>{{10, 20}, {20, 40}});
+  // Both sides break: the sender what it sends, the receiver what it got.
+  CHECK(after(send, fault_kind::drop)[1] == list{-1, -1});
+  CHECK(after(send, fault_kind::twice)[1] == list{40, 80});
+}

@@ -1,0 +1,115 @@
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <parallel/comm/single.hpp>
+#include <parallel/comm/threads/run.hpp>
+
+namespace request_test {
+
+using namespace parallel;
+using namespace std::chrono_literals;
+
+/// Holds up a stream until opened.
+struct gate {
+  host::event opened;
+  void hold(host::stream& s) const { s.wait(opened); }
+  void open() const { opened.complete(); }
+};
+
+}  // namespace request_test
+
+TEST_CASE("a default request is done") {
+  using namespace request_test;
+  request none;
+  none.wait();
+  CHECK(none.wait_until(std::chrono::steady_clock::now()));
+  host::stream s;
+  none.wait_on(s);
+  none.keep(std::make_shared<int>(1));
+}
+
+TEST_CASE("waiting with a deadline says whether the operation has run") {
+  using namespace request_test;
+  single alone;
+  host::stream s;
+  gate const closed;
+  closed.hold(s);
+  std::vector<float> x(3);
+  auto pending = alone.all_reduce(s, std::span(x), reduction::sum);
+  CHECK_FALSE(pending.wait_until(std::chrono::steady_clock::now() + 5ms));
+  closed.open();
+  CHECK(pending.wait_until(std::chrono::steady_clock::now() + 60s));
+}
+
+TEST_CASE("the operation keeps buffers alive until it has run, and no longer") {
+  using namespace request_test;
+  single alone;
+  host::stream s;
+  gate const closed;
+  closed.hold(s);
+  auto owner = std::make_shared<std::vector<float>>(3);
+  std::weak_ptr<std::vector<float>> const watch = owner;
+  host::stream other;
+  {
+    auto pending = alone.all_reduce(s, std::span(*owner), reduction::sum);
+    pending.keep(std::move(owner)).wait_on(other);
+  }  // nobody waits on the host; the request is gone
+  CHECK_FALSE(watch.expired());
+  closed.open();
+  other.synchronize();
+  CHECK(watch.expired());
+  auto late = std::make_shared<int>(1);
+  std::weak_ptr<int> const late_watch = late;
+  request done = alone.barrier(s);
+  done.wait();
+  done.keep(std::move(late));
+  CHECK(late_watch.expired());
+}
+
+TEST_CASE("destroying a request that nobody waited for waits") {
+  using namespace request_test;
+  single alone;
+  host::stream s;
+  std::atomic<bool> ran = false;
+  s.enqueue([&] {
+    std::this_thread::sleep_for(20ms);
+    ran = true;
+  });
+  { auto const pending = alone.barrier(s); }
+  CHECK(ran);
+}
+
+TEST_CASE("a failure before the operation reaches whoever waits") {
+  using namespace request_test;
+  single alone;
+  host::stream s;
+  host::stream other;
+  gate const closed;
+  closed.hold(s);
+  s.enqueue([] { throw std::runtime_error("broken before"); });
+  auto pending = alone.barrier(s);
+  pending.wait_on(other);
+  closed.open();
+  CHECK_THROWS_WITH(pending.wait(), "broken before");
+  CHECK_THROWS_WITH(other.synchronize(), "broken before");
+}
+
+TEST_CASE("a moved request takes its duty along, and assignment waits for the old one") {
+  using namespace request_test;
+  single alone;
+  host::stream s;
+  std::vector<float> in{1, 2};
+  std::vector<float> out(2);
+  request first = alone.all_gather(s, std::span(out), in);
+  request second = std::move(first);
+  first.wait();  // moved from: done
+  second = alone.barrier(s);
+  CHECK(out == in);
+  second.wait();
+}

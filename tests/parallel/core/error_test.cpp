@@ -1,0 +1,37 @@
+#include <cstdint>
+#include <source_location>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <parallel/core/error.hpp>
+
+namespace error_test {
+namespace {
+
+TEST_CASE("concat joins text, characters, numbers, truth values and call sites") {
+  std::string const name = "wte";
+  CHECK(parallel::concat() == "");
+  CHECK(parallel::concat("rank ", 3, " of ", std::uint64_t{18446744073709551615U}) ==
+        "rank 3 of 18446744073709551615");
+  CHECK(parallel::concat(name, '[', -7, ']') == "wte[-7]");
+  CHECK(parallel::concat(0.5, ' ', 1e300, ' ', -2.5F) == "0.5 1e+300 -2.5");
+  CHECK(parallel::concat(true, '/', false) == "true/false");
+  CHECK(parallel::concat(0.1) == "0.1");  // shortest text that reads back as the same number
+  auto const here = std::source_location::current();
+  CHECK(parallel::concat(here) == "error_test.cpp:" + std::to_string(here.line()));
+}
+
+TEST_CASE("require throws the message it was given, and only when its condition fails") {
+  CHECK_NOTHROW(parallel::require(true, "not built"));
+  CHECK_THROWS_WITH_AS(parallel::require(false, "expected ", 4, " ranks, found ", 3),
+                       "expected 4 ranks, found 3", parallel::error);
+}
+
+TEST_CASE("fail always throws") {
+  CHECK_THROWS_WITH_AS(parallel::fail("a file of ", 12, " bytes"), "a file of 12 bytes",
+                       parallel::error);
+}
+
+}  // namespace
+}  // namespace error_test

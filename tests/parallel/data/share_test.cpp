@@ -1,0 +1,57 @@
+#include <algorithm>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/data/share.hpp>
+
+namespace share_test {
+namespace {
+
+using parallel::index;
+using parallel::data::microbatches;
+using parallel::data::share;
+using parallel::data::share_of;
+
+TEST_CASE("the shares of all ranks are the batch, in order, and differ by one at most") {
+  for (index ranks = 1; ranks <= 9; ++ranks)
+    for (index total = 0; total <= 40; ++total) {
+      index next = 0;
+      index least = total;
+      index most = 0;
+      for (index rank = 0; rank < ranks; ++rank) {
+        auto const mine = share_of(total, rank, ranks);
+        CHECK(mine.begin == next);
+        next = mine.end;
+        if (rank > 0) CHECK(mine.size() <= share_of(total, rank - 1, ranks).size());
+        least = std::min(least, mine.size());
+        most = std::max(most, mine.size());
+      }
+      CHECK(next == total);
+      CHECK(most - least <= 1);
+    }
+}
+
+TEST_CASE("shares are known at compile time") {
+  static_assert(share_of(10, 0, 4) == share{0, 3});
+  static_assert(share_of(10, 1, 4) == share{3, 6});
+  static_assert(share_of(10, 2, 4) == share{6, 8});
+  static_assert(share_of(10, 3, 4) == share{8, 10});
+  static_assert(share_of(2, 3, 4).size() == 0);
+}
+
+TEST_CASE("microbatches are full but for the last one") {
+  CHECK(microbatches({3, 10}, 3) == std::vector<share>{{3, 6}, {6, 9}, {9, 10}});
+  CHECK(microbatches({3, 9}, 3) == std::vector<share>{{3, 6}, {6, 9}});
+  CHECK(microbatches({3, 9}, 100) == std::vector<share>{{3, 9}});
+  CHECK(microbatches({5, 5}, 2).empty());
+}
+
+TEST_CASE("a microbatch of nothing is refused") {
+  CHECK_THROWS_WITH_AS(static_cast<void>(microbatches({0, 4}, 0)),
+                       "a microbatch must hold at least one sequence, got 0", parallel::error);
+  CHECK_THROWS_AS(static_cast<void>(microbatches({0, 4}, -1)), parallel::error);
+}
+
+}  // namespace
+}  // namespace share_test

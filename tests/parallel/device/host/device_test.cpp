@@ -1,0 +1,54 @@
+#include <cstdint>
+#include <memory>
+
+#include <doctest/doctest.h>
+
+#include <parallel/device/host/device.hpp>
+
+namespace host_device_test {
+namespace {
+
+TEST_CASE("host memory is aligned to a cache line, zeroed on demand, and may be empty") {
+  parallel::host::device const device;
+  auto const some = device.allocate_zeroed<double>(33);
+  CHECK(some.size() == 33);
+  CHECK(reinterpret_cast<std::uintptr_t>(some.data()) % 64 == 0);
+  for (double const value : some.span()) CHECK(value == 0.0);
+  CHECK(some.view().extent(0) == 33);
+  auto const none = device.allocate<float>(0);
+  CHECK(none.empty());
+  CHECK(none.span().empty());
+}
+
+TEST_CASE("a buffer's memory lives as long as anyone keeps its owner") {
+  parallel::host::device const device;
+  std::weak_ptr<void> alive;
+  {
+    std::shared_ptr<void> keeper;
+    {
+      auto const memory = device.allocate<int>(8);
+      alive = memory.owner();
+      keeper = memory.owner();
+    }
+    CHECK_FALSE(alive.expired());
+  }
+  CHECK(alive.expired());
+}
+
+TEST_CASE("more memory than there is an error with the number of bytes") {
+  parallel::host::device const device;
+  CHECK_THROWS_WITH_AS(static_cast<void>(device.allocate<std::byte>(std::size_t{1} << 62)),
+                       "out of memory: the host could not provide 4611686018427387904 bytes",
+                       parallel::error);
+}
+
+TEST_CASE("a device carries the options of its compute streams") {
+  parallel::host::device const device({.threads = 3, .cores = {0}});
+  CHECK(device.compute_options().threads == 3);
+  parallel::host::stream const stream(device.compute_options());
+  CHECK(stream.threads() == 3);
+  CHECK(stream.engine() == nullptr);
+}
+
+}  // namespace
+}  // namespace host_device_test

@@ -1,0 +1,246 @@
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/device/host/stream.hpp>
+
+namespace host_stream_test {
+namespace {
+
+using parallel::host::event;
+using parallel::host::stream;
+using std::chrono_literals::operator""ms;
+
+[[noreturn]] void break_down(char const* reason) { throw std::runtime_error(reason); }
+
+TEST_CASE("tasks run in the order in which they were enqueued, thousands of them") {
+  stream s;
+  std::vector<int> order;
+  for (int i = 0; i < 20000; ++i) s.enqueue([&order, i] { order.push_back(i); });
+  s.synchronize();
+  std::vector<int> expected(20000);
+  std::iota(expected.begin(), expected.end(), 0);
+  CHECK(order == expected);
+}
+
+TEST_CASE("enqueueing does not wait for the work") {
+  std::promise<void> open;
+  stream s;
+  bool done = false;
+  s.enqueue([&, gate = open.get_future()] {
+    gate.wait();
+    done = true;
+  });
+  auto const mark = s.record();
+  CHECK_FALSE(mark.ready());
+  CHECK_FALSE(mark.wait_until(std::chrono::steady_clock::now() + 2ms));
+  open.set_value();
+  CHECK(mark.wait_until(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
+  CHECK(mark.ready());
+  CHECK(done);
+}
+
+TEST_CASE("an event is reached when what was enqueued before it has run, and not later work") {
+  std::promise<void> open;
+  stream s;
+  int value = 0;
+  s.enqueue([&] { value = 1; });
+  auto const early = s.record();
+  s.enqueue([gate = open.get_future()] { gate.wait(); });
+  auto const late = s.record();
+  early.wait();
+  CHECK(value == 1);
+  CHECK_FALSE(late.ready());
+  open.set_value();
+  late.wait();
+  late.wait();  // any number of times
+  CHECK(late.ready());
+}
+
+TEST_CASE("a stream waits for another stream's event before its later tasks") {
+  std::promise<void> open;
+  stream producer;
+  stream consumer;
+  int value = 0;
+  int seen = -1;
+  producer.enqueue([&, gate = open.get_future()] {
+    gate.wait();
+    value = 7;
+  });
+  consumer.wait(producer.record());
+  consumer.enqueue([&] { seen = value; });
+  auto const consumed = consumer.record();
+  CHECK_FALSE(consumed.ready());
+  open.set_value();
+  consumed.wait();
+  CHECK(seen == 7);
+}
+
+TEST_CASE("two streams hand one value back and forth thousands of times without a lock") {
+  stream left;
+  stream right;
+  long value = 0;  // ordered by events alone
+  for (int i = 0; i < 2000; ++i) {
+    left.enqueue([&] { value += 1; });
+    right.wait(left.record());
+    right.enqueue([&] { value *= 3; });
+    right.enqueue([&] { value %= 1000003; });
+    left.wait(right.record());
+  }
+  left.synchronize();
+  long expected = 0;
+  for (int i = 0; i < 2000; ++i) expected = (expected + 1) * 3 % 1000003;
+  CHECK(value == expected);
+}
+
+TEST_CASE("many threads may enqueue on one stream; each one's tasks keep their order") {
+  constexpr int producers = 4;
+  constexpr int tasks = 500;
+  stream s;
+  std::vector<int> last(producers, -1);
+  int out_of_order = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t p = 0; p < producers; ++p)
+      threads.emplace_back([&, p] {
+        for (int i = 0; i < tasks; ++i)
+          s.enqueue([&, p, i] {
+            out_of_order += last[p] == i - 1 ? 0 : 1;
+            last[p] = i;
+          });
+      });
+  }
+  s.synchronize();
+  CHECK(out_of_order == 0);
+  CHECK(last == std::vector<int>(producers, tasks - 1));
+}
+
+TEST_CASE("after a task threw, later tasks are skipped and the first failure is reported") {
+  stream s;
+  int ran = 0;
+  s.enqueue([&] { ++ran; });
+  auto const before = s.record();
+  s.enqueue([] { break_down("the first failure"); });
+  event const after = s.record();
+  CHECK_NOTHROW(before.wait());
+  CHECK_THROWS_WITH_AS(after.wait(), "the first failure", std::runtime_error);
+  CHECK(after.ready());
+  // the next enqueue says so, and what it brought does not run
+  CHECK_THROWS_WITH_AS(s.enqueue([&] { ++ran; }), "the first failure", std::runtime_error);
+  CHECK_THROWS_WITH_AS(s.synchronize(), "the first failure", std::runtime_error);
+  CHECK(ran == 1);
+}
+
+TEST_CASE("of two failing tasks the first one is reported, and the second does not run") {
+  std::promise<void> open;
+  stream s;
+  bool second = false;
+  s.enqueue([gate = open.get_future()] {
+    gate.wait();
+    break_down("one");
+  });
+  s.enqueue([&] {
+    second = true;
+    break_down("two");
+  });
+  open.set_value();
+  CHECK_THROWS_WITH_AS(s.synchronize(), "one", std::runtime_error);
+  CHECK_FALSE(second);
+}
+
+TEST_CASE("a failure reaches every stream that waits for it, along a chain") {
+  stream first;
+  stream second;
+  stream third;
+  bool ran = false;
+  std::promise<void> open;
+  first.enqueue([gate = open.get_future()] {
+    gate.wait();
+    break_down("out of paper");
+  });
+  second.wait(first.record());
+  third.wait(second.record());
+  third.enqueue([&] { ran = true; });
+  open.set_value();
+  CHECK_THROWS_WITH_AS(third.synchronize(), "out of paper", std::runtime_error);
+  CHECK_THROWS_WITH_AS(second.synchronize(), "out of paper", std::runtime_error);
+  CHECK_FALSE(ran);
+  // other streams are not touched
+  stream fourth;
+  fourth.enqueue([&] { ran = true; });
+  CHECK_NOTHROW(fourth.synchronize());
+  CHECK(ran);
+}
+
+TEST_CASE("waiting with a deadline rethrows the failure too") {
+  stream s;
+  s.enqueue([] { break_down("late"); });
+  auto const mark = s.record();
+  CHECK_THROWS_WITH_AS(static_cast<void>(mark.wait_until(std::chrono::steady_clock::now() +
+                                                         std::chrono::minutes(1))),
+                       "late", std::runtime_error);
+}
+
+TEST_CASE("a task may own what cannot be copied, and gives it up before the next task starts") {
+  stream s;
+  auto owned = std::make_shared<int>(5);
+  std::weak_ptr<int> const alive = owned;
+  int seen = 0;
+  bool freed = false;
+  auto movable = std::make_unique<int>(6);
+  s.enqueue([&seen, owned = std::move(owned), movable = std::move(movable)] {
+    seen = *owned + *movable;
+  });
+  s.enqueue([&freed, alive] { freed = alive.expired(); });
+  s.synchronize();
+  CHECK(seen == 11);
+  CHECK(freed);
+}
+
+TEST_CASE("destroying a stream first runs what was enqueued") {
+  std::vector<int> order;
+  {
+    stream s;
+    for (int i = 0; i < 1000; ++i) s.enqueue([&order, i] { order.push_back(i); });
+  }
+  CHECK(order.size() == 1000);
+}
+
+TEST_CASE("destroying a failed stream is quiet, and its events stay valid") {
+  std::optional<stream> s(std::in_place);
+  s->enqueue([] { break_down("nobody asked"); });
+  auto const mark = s->record();
+  s.reset();
+  CHECK(mark.ready());
+  CHECK_THROWS_AS(mark.wait(), std::runtime_error);
+}
+
+TEST_CASE("streams come and go by the hundred, idle and busy ones") {
+  std::atomic<int> ran = 0;
+  for (int i = 0; i < 300; ++i) {
+    stream idle;
+    stream busy({.threads = 2, .cores = {0}});
+    busy.enqueue([&] { ++ran; });
+    if (i % 2 == 0) busy.synchronize();
+  }
+  CHECK(ran == 300);
+}
+
+TEST_CASE("a stream runs tasks on a thread of its own") {
+  stream s;
+  std::thread::id id;
+  s.enqueue([&] { id = std::this_thread::get_id(); });
+  s.synchronize();
+  CHECK(id != std::this_thread::get_id());
+}
+
+}  // namespace
+}  // namespace host_stream_test

@@ -1,0 +1,32 @@
+#include <doctest/doctest.h>
+
+#include <parallel/device/meta/device.hpp>
+
+namespace meta_device_test {
+namespace {
+
+TEST_CASE("the meta device counts bytes and hands out sizes without memory") {
+  parallel::meta::device device;
+  auto const a = device.allocate<double>(1000);
+  auto const b = device.allocate_zeroed<char>(std::size_t{1} << 50);
+  CHECK(a.data() == nullptr);
+  CHECK(a.size() == 1000);
+  CHECK(b.size() == std::size_t{1} << 50);
+  CHECK(device.bytes() == 8000 + (std::size_t{1} << 50));
+}
+
+TEST_CASE("the meta stream runs nothing and adds up operations") {
+  parallel::meta::stream stream;
+  bool ran = false;
+  stream.enqueue([&] { ran = true; });
+  stream.wait(stream.record());
+  CHECK(stream.record().ready());
+  stream.synchronize();
+  stream.count(10);
+  stream.count(32);
+  CHECK_FALSE(ran);
+  CHECK(stream.operations() == 42);
+}
+
+}  // namespace
+}  // namespace meta_device_test

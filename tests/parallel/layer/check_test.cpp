@@ -1,0 +1,127 @@
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <parallel/layer/check.hpp>
+
+namespace check_test {
+namespace {
+
+using parallel::context;
+using parallel::matrix_view;
+
+/// What is done wrong.
+enum class fault {
+  none,
+  input_gradient,
+  weight_gradient,
+  weight_gradient_replaced,
+  input_overwritten,
+  gradient_overwritten,
+  weight_overwritten,
+  reads_unwritten_memory,
+  wrong_shape,
+};
+
+/// y = w ∘ x² with a vector w, in plain loops.
+struct toy {
+  using element = double;
+  struct saved {
+    matrix_view<double const> x;
+    matrix_view<double const> dy;
+  };
+
+  parallel::parameter<double, 1> weight;
+  fault wrong = fault::none;
+
+  toy(parallel::index width, fault f) : weight("toy.weight", {width}), wrong(f) {}
+
+  template <class Stream>
+  matrix_view<double> forward(context<Stream>& c, matrix_view<double const> x, saved& kept) const {
+    kept.x = x;
+    auto y = c.template allocate<double, 2>(x.extents());
+    for (parallel::index i = 0; i < x.extent(0); ++i)
+      for (parallel::index j = 0; j < x.extent(1); ++j) {
+        if (wrong == fault::reads_unwritten_memory && i == 1 && j == 1) continue;
+        y(i, j) = weight.value()(j) * x(i, j) * x(i, j);
+      }
+    if (wrong == fault::input_overwritten) *const_cast<double*>(&x(0, 0)) = 0.0;
+    if (wrong == fault::weight_overwritten) const_cast<double&>(weight.value()(0)) += 1.0;
+    return y;
+  }
+
+  template <class Stream>
+  matrix_view<double> backward_input(context<Stream>& c, matrix_view<double const> dy,
+                                     saved& kept) const {
+    kept.dy = dy;
+    auto extents = dy.extents();
+    if (wrong == fault::wrong_shape) --extents[1];
+    auto dx = c.template allocate<double, 2>(extents);
+    for (parallel::index i = 0; i < dx.extent(0); ++i)
+      for (parallel::index j = 0; j < dx.extent(1); ++j)
+        dx(i, j) = (wrong == fault::input_gradient && i == 1 ? 2.000001 : 2.0) * weight.value()(j) *
+                   kept.x(i, j) * dy(i, j);
+    if (wrong == fault::gradient_overwritten) const_cast<double&>(dy(0, 0)) = 0.0;
+    return dx;
+  }
+
+  template <class Stream>
+  void backward_weight(context<Stream>&, saved const& kept) const {
+    auto const gradient = weight.gradient();
+    for (parallel::index j = 0; j < gradient.extent(0); ++j) {
+      double sum = 0.0;
+      for (parallel::index i = 0; i < kept.x.extent(0); ++i)
+        sum += kept.x(i, j) * kept.x(i, j) * kept.dy(i, j);
+      if (wrong == fault::weight_gradient) sum = -sum;
+      if (wrong == fault::weight_gradient_replaced) gradient(j) = 0.0;
+      gradient(j) += sum;
+    }
+  }
+
+  void visit_parameters(auto&& visit) { visit(weight); }
+};
+
+std::string verdict(fault wrong) {
+  try {
+    parallel::check_layer(toy(3, wrong), 2, 3);
+  } catch (parallel::error const& failure) {
+    return failure.what();
+  }
+  return "right";
+}
+
+bool says(fault wrong, std::string const& words) {
+  auto const text = verdict(wrong);
+  INFO(text);
+  return text.find(words) != std::string::npos;
+}
+
+TEST_CASE("check_layer accepts a right layer and says how much it compared") {
+  auto const result = parallel::check_layer(toy(3, fault::none), 2, 3);
+  CHECK(result.compared == 2 * 3 + 3);
+  CHECK(result.difference < 1e-10);
+}
+
+TEST_CASE("check_layer finds a gradient that is wrong by a millionth, and names its place") {
+  CHECK(says(fault::input_gradient, "check_layer: backward_input gives the gradient "));
+  CHECK(says(fault::input_gradient, " of the input, but differences of forward give "));
+}
+
+TEST_CASE("check_layer finds a wrong gradient of a parameter, and one that is not added") {
+  for (fault const wrong : {fault::weight_gradient, fault::weight_gradient_replaced})
+    CHECK(says(wrong, " for element 0 of parameter toy.weight, but "));
+}
+
+TEST_CASE("check_layer finds passes that overwrite what they may only read") {
+  CHECK(says(fault::input_overwritten, "has overwritten the input"));
+  CHECK(says(fault::gradient_overwritten, "has overwritten the gradient of the output"));
+  CHECK(says(fault::weight_overwritten, "has overwritten a parameter"));
+}
+
+TEST_CASE("check_layer finds elements that are never written, and wrong shapes") {
+  CHECK(says(fault::reads_unwritten_memory, "but differences of forward give nan"));
+  CHECK(says(fault::wrong_shape, "backward_input returned [2, 2] for an input of [2, 3]"));
+}
+
+}  // namespace
+}  // namespace check_test
