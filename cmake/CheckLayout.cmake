@@ -1,7 +1,7 @@
 # Run as `cmake -P cmake/CheckLayout.cmake`: the include graph is the architecture, and this holds
 # it. Checks every header of include/: it includes only its own folder and lower floors, stays under
 # the size limit, says what it is, has no conditional compilation, and keeps vendor headers in their
-# backend's folder; and every test mirrors a header.
+# backend's folder and third-party ones above floor 4; and every test mirrors a header.
 cmake_minimum_required(VERSION 3.25)
 get_filename_component(root ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
 set(max_lines 400)
@@ -79,6 +79,10 @@ foreach(header IN LISTS headers)
       if(NOT header MATCHES "/(mpi|cuda|nccl|kokkos|host)/")
         problem(${header} ": vendor header <" ${path} "> outside its backend's folder")
       endif()
+    elseif(path MATCHES "^(fmt/|nlohmann/|yaml-cpp/|CLI/|doctest/|boost/|zstd|zlib|utf8proc|xxhash)")
+      if(NOT own MATCHES "^(parallel/checkpoint|mpt)$")
+        problem(${header} ": third-party header <" ${path} "> below parallel/checkpoint and mpt")
+      endif()
     endif()
   endforeach()
 endforeach()
@@ -86,8 +90,16 @@ endforeach()
 file(GLOB_RECURSE tests RELATIVE ${root}/tests ${root}/tests/*_test.cpp)
 foreach(test IN LISTS tests)
   string(REGEX REPLACE "_test\\.cpp$" "" stem ${test})
-  if(test MATCHES "^(parallel|mpt)/" AND NOT EXISTS ${root}/include/${stem}.hpp
-      AND NOT IS_DIRECTORY ${root}/include/${stem})
+  if(NOT test MATCHES "^(parallel|mpt)/")
+    continue()
+  endif()
+  # "<header>_<aspect>_test.cpp" will do as well
+  set(mirrored ${stem})
+  while(NOT EXISTS ${root}/include/${mirrored}.hpp AND NOT IS_DIRECTORY ${root}/include/${mirrored}
+      AND mirrored MATCHES "^(.+)_[^_/]+$")
+    set(mirrored ${CMAKE_MATCH_1})
+  endwhile()
+  if(NOT EXISTS ${root}/include/${mirrored}.hpp AND NOT IS_DIRECTORY ${root}/include/${mirrored})
     problem("tests/" ${test} ": mirrors no header (expected include/" ${stem} ".hpp)")
   endif()
 endforeach()

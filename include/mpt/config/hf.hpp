@@ -134,7 +134,6 @@ template <class T>
         {"qk_ln", model.attn.qk_ln},
         {"softmax_scale", detail::json_or_null(model.attn.softmax_scale)},
         {"attn_uses_sequence_id", false},
-        {"prefix_lm", false},
         {"alibi", model.attn.alibi},
         {"alibi_bias_max", detail::shortest(model.attn.alibi_bias_max)}}},
       {"init_config", detail::init_json(model.init)}};

@@ -39,7 +39,9 @@ struct sample_order_options {
   if (size < 2) return at;
   std::array<std::uint32_t, 2> const key{static_cast<std::uint32_t>(seed),
                                          static_cast<std::uint32_t>(seed >> 32)};
-  auto const half_bits = (std::bit_width(size - 1) + 1) / 2;  // domain 4^half_bits, below 4 * size
+  // The domain 4^half_bits is below 4 * size, but at least 256: over smaller domains six rounds do
+  // not reach all orders evenly (measured: chi-squared over the 120 orders of five samples).
+  auto const half_bits = std::max(4, (static_cast<int>(std::bit_width(size - 1)) + 1) / 2);
   std::uint64_t const mask = (std::uint64_t{1} << half_bits) - 1;
   do {
     std::uint64_t left = at >> half_bits;

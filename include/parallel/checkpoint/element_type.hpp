@@ -98,8 +98,8 @@ inline constexpr element_name element_names[] = {
 
 /// The types that `convert` can write.
 template <class T>
-concept real_element = std::is_same_v<T, float> || std::is_same_v<T, double> ||
-    std::is_same_v<T, bf16>;
+concept real_element =
+    std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, bf16>;
 
 /// Whether `convert` can read this type.
 [[nodiscard]] constexpr bool is_real(element_type type) {
@@ -127,8 +127,8 @@ template <real_element To>
 void convert(element_type from, std::span<std::byte const> source, std::span<To> out) {
   require(is_real(from), "elements of type ", name_of(from),
           " are not real numbers and cannot be converted");
-  require(source.size() == out.size() * size_of(from), "conversion of ", out.size(), " elements of ",
-          name_of(from), " got ", source.size(), " bytes");
+  require(source.size() == out.size() * size_of(from), "conversion of ", out.size(),
+          " elements of ", name_of(from), " got ", source.size(), " bytes");
   auto const same = [](auto value) { return value; };
   switch (from) {
     case element_type::f16:
@@ -156,8 +156,7 @@ void convert(element_type from, std::span<std::byte const> source, std::span<To>
     overflow = __builtin_mul_overflow(product, extent, &product) || overflow;
   }
   index bytes = 0;
-  overflow =
-      __builtin_mul_overflow(product, static_cast<index>(element_bytes), &bytes) || overflow;
+  overflow = __builtin_mul_overflow(product, static_cast<index>(element_bytes), &bytes) || overflow;
   require(empty || !overflow, what, ": its shape has more elements than 64 bits can address");
   return empty ? 0 : product;
 }

@@ -70,6 +70,12 @@ inline void sync_folder(std::filesystem::path const& folder) {
   if (::fsync(handle.get()) != 0) system_failure(folder, "cannot flush this folder to disk");
 }
 
+/// Whether anything, a broken link too, has this name.
+[[nodiscard]] inline bool exists(std::filesystem::path const& path) {
+  struct ::stat status {};
+  return ::lstat(path.c_str(), &status) == 0;
+}
+
 inline void rename_path(std::filesystem::path const& from, std::filesystem::path const& to) {
   if (::rename(from.c_str(), to.c_str()) != 0)
     system_failure(to, concat("cannot rename ", from.filename().native(), " to this name"));
@@ -109,7 +115,8 @@ class input_file {
   /// Throws unless `path` is a readable regular file.
   explicit input_file(std::filesystem::path path)
       : path_(std::move(path)),
-        handle_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // a FIFO must not block
+        handle_(
+            ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // a FIFO must not block
     if (handle_.get() < 0) detail::system_failure(path_, "cannot open");
     struct ::stat status {};
     if (::fstat(handle_.get(), &status) != 0) detail::system_failure(path_, "cannot stat");
@@ -162,10 +169,10 @@ class output_file {
   /// Creates `path`. Throws when it cannot, or stands there already and `policy` refuses.
   output_file(std::filesystem::path path, existing policy)
       : path_(std::move(path)),
-        handle_(::open(path_.c_str(),
-                       O_WRONLY | O_CREAT | O_CLOEXEC |
-                           (policy == existing::replace ? O_TRUNC : O_EXCL),
-                       0666)) {
+        handle_(::open(
+            path_.c_str(),
+            O_WRONLY | O_CREAT | O_CLOEXEC | (policy == existing::replace ? O_TRUNC : O_EXCL),
+            0666)) {
     if (handle_.get() < 0) detail::system_failure(path_, "cannot create");
   }
 

@@ -93,8 +93,7 @@ inline constexpr int max_json_depth = 64;
 
 /// The member `key` as the extents of a tensor: at most 16 whole numbers.
 [[nodiscard]] inline std::vector<index> shape_member(nlohmann::json const& object,
-                                                     std::string_view key,
-                                                     std::string_view where) {
+                                                     std::string_view key, std::string_view where) {
   auto const& value = array_member(object, key, where);
   require(value.size() <= 16, where, ": \"", key, "\" has ", value.size(),
           " dimensions, more than 16");

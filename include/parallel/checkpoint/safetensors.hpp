@@ -87,7 +87,8 @@ class safetensors_file {
     return *entry;
   }
 
-  /// Reads elements [begin, end) of a tensor (row-major) as they are; `out` has exactly their bytes.
+  /// Reads elements [begin, end) of a tensor (row-major) as they are; `out` has exactly their
+  /// bytes.
   void read_bytes(std::string const& tensor, index begin, index end,
                   std::span<std::byte> out) const {
     auto const& entry = at(tensor);
@@ -108,9 +109,10 @@ class safetensors_file {
     auto const type = at(tensor).type;
     require(is_real(type), name(), ": tensor \"", tensor, "\" has elements of type ",
             at(tensor).type_name, ", which are not converted to ", name_of(dtype_of<T>));
-    index const end = begin + static_cast<index>(out.size());
-    require(0 <= begin && end <= at(tensor).size(), name(), ": tensor \"", tensor, "\" has ",
-            at(tensor).size(), " elements; [", begin, ", ", end, ") was asked for");
+    auto const size = at(tensor).size();
+    auto const count_out = static_cast<index>(out.size());
+    require(0 <= begin && begin <= size && count_out <= size - begin, name(), ": tensor \"", tensor,
+            "\" has ", size, " elements; ", count_out, " from ", begin, " on were asked for");
     detail::read_converted(type, begin, out, [&](index first, std::span<std::byte> bytes) {
       auto const count = static_cast<index>(bytes.size() / size_of(type));
       read_bytes(tensor, first, first + count, bytes);

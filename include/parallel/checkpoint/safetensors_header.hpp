@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,18 +25,18 @@ inline constexpr std::uint64_t max_safetensors_header = 100'000'000;
 
 /// A tensor of a file: what it is, and where its bytes lie behind the header.
 struct tensor_entry {
-  std::string name;
-  std::string type_name;  // as in the file: "F32", also for unknown types
+  std::string name = {};
+  std::string type_name = {};  // as in the file: "F32", also for unknown types
   element_type type = element_type::unknown;
-  std::vector<index> extents;
+  std::vector<index> extents = {};
   std::uint64_t begin = 0;  // bytes behind the header
   std::uint64_t end = 0;
 
   /// Elements; 1 for a scalar.
   [[nodiscard]] index size() const {
-    index product = 1;
-    for (index const extent : extents) product *= extent;
-    return product;
+    std::size_t product = 1;  // unsigned: [2^40, 2^40, 0] is legal
+    for (index const extent : extents) product *= static_cast<std::size_t>(extent);
+    return static_cast<index>(product);
   }
   friend bool operator==(tensor_entry const&, tensor_entry const&) = default;
 };
@@ -45,8 +46,8 @@ using tensor_metadata = std::map<std::string, std::string>;
 
 /// A parsed header; tensors in the order of their bytes.
 struct safetensors_header {
-  std::vector<tensor_entry> tensors;
-  tensor_metadata metadata;
+  std::vector<tensor_entry> tensors = {};
+  tensor_metadata metadata = {};
 };
 
 namespace detail {
@@ -118,25 +119,24 @@ namespace detail {
   return out;
 }
 
+/// One member of the header's object: "name":{...}.
+[[nodiscard]] inline std::string format_tensor_entry(tensor_entry const& entry,
+                                                     std::string_view file) {
+  nlohmann::ordered_json value;
+  value["dtype"] = entry.type_name;
+  value["shape"] = entry.extents;
+  value["data_offsets"] = {entry.begin, entry.end};
+  return dump_json(entry.name, concat(file, ": a tensor's name")) + ":" + value.dump();
+}
+
 /// The JSON of a header, without padding.
 [[nodiscard]] inline std::string format_safetensors_header(safetensors_header const& header,
                                                            std::string_view file) {
-  auto json = nlohmann::ordered_json::object();
-  if (!header.metadata.empty()) json["__metadata__"] = header.metadata;
   std::string out;
-  try {
-    if (!json.empty()) out = json.dump().substr(1), out.pop_back();
-    for (auto const& entry : header.tensors) {
-      nlohmann::ordered_json value;
-      value["dtype"] = entry.type_name;
-      value["shape"] = entry.extents;
-      value["data_offsets"] = {entry.begin, entry.end};
-      if (!out.empty()) out += ',';
-      out += nlohmann::json(entry.name).dump() + ":" + value.dump();
-    }
-  } catch (nlohmann::json::exception const& problem) {
-    fail(file, ": a name or metadata cannot be written as JSON: ", problem.what());
-  }
+  if (!header.metadata.empty())
+    out = "\"__metadata__\":" + dump_json(header.metadata, concat(file, ": metadata"));
+  for (auto const& entry : header.tensors)
+    out += (out.empty() ? "" : ",") + format_tensor_entry(entry, file);
   return "{" + out + "}";
 }
 

@@ -25,31 +25,27 @@ struct tensor_declaration {
   std::vector<index> extents;
 };
 
+struct safetensors_writer_options {
+  tensor_metadata metadata = {};
+  step_hook on_step = {};
+};
+
 /// A safetensors file being written. Destroyed before `finish`, it leaves nothing behind.
 class safetensors_writer {
  public:
-  struct options {
-    tensor_metadata metadata = {};
-    step_hook on_step = {};
-  };
-
   /// Writes the header of `path` under a temporary name beside it.
-  safetensors_writer(std::filesystem::path path, std::vector<tensor_declaration> const& tensors)
-      : safetensors_writer(std::move(path), tensors, options()) {}
   safetensors_writer(std::filesystem::path path, std::vector<tensor_declaration> const& tensors,
-                     options options)
+                     safetensors_writer_options options = {})
       : path_(std::move(path)),
         header_(lay_out(tensors, std::move(options.metadata), path_.native())),
         on_step_(std::move(options.on_step)),
         file_(open()) {
-    for (std::size_t i = 0; i < header_.tensors.size(); ++i) {
-      bool const fresh = progress_.emplace(header_.tensors[i].name, progress{i, 0}).second;
-      if (!fresh) discard();
-      require(fresh, path_.native(), ": tensor \"", header_.tensors[i].name, "\" declared twice");
-    }
     try {
-      auto const text = pack_safetensors_header(
-          format_safetensors_header(header_, path_.native()), 0, path_.native());
+      for (std::size_t i = 0; i < header_.tensors.size(); ++i)
+        require(progress_.emplace(header_.tensors[i].name, progress{i, 0}).second, path_.native(),
+                ": tensor \"", header_.tensors[i].name, "\" declared twice");
+      auto const text = pack_safetensors_header(format_safetensors_header(header_, path_.native()),
+                                                0, path_.native());
       data_begin_ = text.size();
       file_.write(0, std::as_bytes(std::span(text)));
     } catch (...) {
@@ -66,15 +62,14 @@ class safetensors_writer {
   /// Appends the next elements of a tensor: whole ones, in the declared type.
   void append(std::string const& tensor, std::span<std::byte const> bytes) {
     auto const found = progress_.find(tensor);
-    require(found != progress_.end(), path_.native(), ": tensor \"", tensor,
-            "\" was not declared");
+    require(found != progress_.end(), path_.native(), ": tensor \"", tensor, "\" was not declared");
     auto& [place, written] = found->second;
     auto const& entry = header_.tensors[place];
     require(bytes.size() <= entry.end - entry.begin - written, path_.native(), ": tensor \"",
             tensor, "\" of shape ", shape_text(entry.extents), " has ", entry.end - entry.begin,
             " bytes; ", written, " are written and ", bytes.size(), " more were given");
-    require(bytes.size() % size_of(entry.type) == 0, path_.native(), ": tensor \"", tensor, "\": ",
-            bytes.size(), " bytes are not whole elements of ", entry.type_name);
+    require(bytes.size() % size_of(entry.type) == 0, path_.native(), ": tensor \"", tensor,
+            "\": ", bytes.size(), " bytes are not whole elements of ", entry.type_name);
     detail::step(on_step_, "write tensor");
     file_.write(data_begin_ + entry.begin + written, bytes);
     written += bytes.size();
@@ -103,8 +98,7 @@ class safetensors_writer {
   };
 
   [[nodiscard]] static safetensors_header lay_out(std::vector<tensor_declaration> const& tensors,
-                                                  tensor_metadata metadata,
-                                                  std::string_view file) {
+                                                  tensor_metadata metadata, std::string_view file) {
     safetensors_header header{.tensors = {}, .metadata = std::move(metadata)};
     for (auto const& [name, type, extents] : tensors) {
       require(name != "__metadata__" && type != element_type::unknown, file, ": tensor \"", name,
@@ -121,9 +115,10 @@ class safetensors_writer {
     for (auto& entry : header.tensors) {
       auto const width = size_of(entry.type);
       entry.begin = position;
-      position += static_cast<std::uint64_t>(
-                      checked_volume(entry.extents, width, concat(file, ": ", entry.name))) *
-                  width;
+      auto const where = concat(file, ": tensor \"", entry.name, "\"");
+      auto const elements = checked_volume(entry.extents, width, where);
+      position += static_cast<std::uint64_t>(elements) * width;
+      require(position <= INT64_MAX, where, ": the file would exceed 63 bits of bytes");
       entry.end = position;
     }
     return header;

@@ -74,7 +74,7 @@ class layer_checker {
   }
 
   [[nodiscard]] arena make_arena() {
-    // NOLINTNEXTLINE: the arena only borrows, and the vector outlives it
+    // it only borrows; the vector outlives it
     return arena(buffer<std::byte>(nullptr, memory_.data(), memory_.size()));
   }
 

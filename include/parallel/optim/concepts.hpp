@@ -21,7 +21,7 @@ concept reduced_gradient = G::is_reduced;
 /// What changes from step to step.
 template <class A>
 struct step_info {
-  std::uint64_t step = 1;             // 1 for the first update
+  std::int64_t step = 1;              // 1 for the first update
   double learning_rate_factor = 1;    // the schedule's multiplier of the initial learning rate
   A const* gradient_scale = nullptr;  // clip factor / loss tokens; read on the stream
 };

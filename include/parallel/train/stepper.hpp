@@ -173,7 +173,7 @@ class stepper {
         clip = std::min(1.0, options_.clip_norm / (result.gradient_norm + 1e-6));
       scale = static_cast<gradient_type>(clip / tokens);
     }
-    step_info<gradient_type> const info{std::uint64_t{step} + 1, learning_rate_factor, &scale};
+    step_info<gradient_type> const info{std::int64_t{step} + 1, learning_rate_factor, &scale};
     for (auto const& [memory, completes] : units_) memory.update(compute, optimizer_, info);
     traffic.wait(compute.record());
     requests_type requests;

@@ -25,6 +25,7 @@ TEST_CASE("what is written is read back, whatever the form") {
   auto fancy = model;
   fancy.expansion_ratio = 2.5;
   fancy.attention_bias = false;
+  fancy.embedding_fraction = 0.5;
   fancy.logit_scale = 0.25;
   fancy.norm_type = mpt::norm_kind::layernorm;
   fancy.norm_eps = 1e-6;

@@ -55,6 +55,7 @@ attention_bias: true
 norm_type: layernorm
 norm_eps: 1e-6
 logit_scale: inv_sqrt_d_model
+embedding_fraction: 0.1
 attn_config: {attn_pdrop: 0.3, clip_qkv: 6, qk_ln: true, softmax_scale: 0.5, alibi: yes, alibi_bias_max: 16}
 init_config: {name: baseline_, init_std: 0.02, emb_init_uniform_lim: [-0.1, 0.3], init_div_is_residual: 2, fan_mode: fan_out, init_gain: 1, init_nonlinearity: leaky_relu}
 )");
@@ -64,6 +65,7 @@ init_config: {name: baseline_, init_std: 0.02, emb_init_uniform_lim: [-0.1, 0.3]
   CHECK(model.norm_type == mpt::norm_kind::layernorm);
   CHECK(model.norm_eps == 1e-6);
   CHECK(model.logit_scale == 1 / std::sqrt(96.0));
+  CHECK(model.embedding_fraction == 0.1);
   CHECK(model.attn.attn_pdrop == 0.3);
   CHECK(model.attn.clip_qkv == 6.0);
   CHECK(model.attn.qk_ln);
@@ -107,8 +109,8 @@ TEST_CASE("what cannot be is one clear message") {
       {"tie_word_embeddings: false",
        "f.yaml:1:22: model.tie_word_embeddings: 'false' is not yet supported; the head is the "
        "embedding (true)"},
-      {"embedding_fraction: 0.1",
-       "f.yaml:1:21: model.embedding_fraction: '0.1' is not yet supported; use 1.0"},
+      {"embedding_fraction: 0",
+       "f.yaml:1:1: model.embedding_fraction must be above 0 and at most 1, found 0"},
       {"head_dim: 64",
        "f.yaml:1:11: model.head_dim: not yet supported; leave it blank, which gives d_model / "
        "n_heads"},

@@ -94,10 +94,9 @@ inline constexpr char const* reference_ids =
 {"variant":"prefix","text":" the","ids":[259]},
 {"variant":"prefix","text":"the<|endoftext|>the <|endoftext|> the","ids":[259,0,259,221,0,259]},
 {"variant":"prefix","text":"","ids":[]},
-{"variant":"whole","text":"the fox jumps over the lazy dog the fox jumps over the lazy dog the fox jumps over the lazy dog the fox jumps over the lazy dog ","ids":[
-  84,257,284,88,221,74,85,77,80,83,221,279,82,259,221,76,65,90,89,289,259,284,88,221,74,85,77,
-  80,83,221,279,82,259,221,76,65,90,89,289,259,284,88,221,74,85,77,80,83,221,279,82,259,221,76,
-  65,90,89,289,259,284,88,221,74,85,77,80,83,221,279,82,259,221,76,65,90,89,289,221]},
+{"variant":"whole","text":"the fox jumps over the lazy dog the fox jumps over the lazy dog ","ids":[
+  84,257,284,88,221,74,85,77,80,83,221,279,82,259,221,76,65,90,89,289,
+  259,284,88,221,74,85,77,80,83,221,279,82,259,221,76,65,90,89,289,221]},
 {"variant":"ignore","text":" dog","ids":[289]},
 {"variant":"ignore","text":"the weaver","ids":[84,257,260,276,261,82]},
 {"variant":"added","text":"a     b","ids":[65,290,291,66]},

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "small_tokenizer.hpp"
+#include <mpt/tokenizer/small_tokenizer.hpp>
 
 namespace stream_decoder_test {
 

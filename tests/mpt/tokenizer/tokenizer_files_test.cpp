@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "small_tokenizer.hpp"
+#include <mpt/tokenizer/small_tokenizer.hpp>
 
 namespace tokenizer_files_test {
 

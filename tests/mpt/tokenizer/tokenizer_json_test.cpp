@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "small_tokenizer.hpp"
+#include <mpt/tokenizer/small_tokenizer.hpp>
 
 namespace tokenizer_json_test {
 
@@ -155,7 +155,6 @@ TEST_CASE("wrong added tokens are named by their place") {
 TEST_CASE("repeated keys and deep nesting are refused") {
   CHECK(contains(error_of(R"({"model": {"vocab": {"a": 1, "a": 2}}})"),
                  "FILE: the key \"a\" stands twice"));
-  CHECK(contains(error_of(R"({"a": {"x": 1}, "b": {"x": 1}})"), "model is missing") == false);
   CHECK(contains(error_of(std::string(100000, '[')), "nested deeper than 16"));
   std::string objects;
   for (int i = 0; i < 1000; ++i) objects += "{\"a\":";

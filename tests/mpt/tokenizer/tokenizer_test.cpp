@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "small_tokenizer.hpp"
+#include <mpt/tokenizer/small_tokenizer.hpp>
 
 namespace tokenizer_unit_test {
 
@@ -107,9 +107,9 @@ TEST_CASE("decoding replaces halves of characters and may skip special tokens") 
 
 TEST_CASE("an added token that spells bytes is decoded as these bytes, as the reference does") {
   auto const source = changed_tokenizer(
-      [](json& file) { file["added_tokens"].push_back(added(290, "\u00E9", false)); });
-  CHECK(source.encode("\u00E9") == id_list{290});
-  CHECK(source.decode(id_list{290}) == "\uFFFD");  // byte E9 alone
+      [](json& file) { file["added_tokens"].push_back(added(290, "\u00E9!", false)); });
+  CHECK(source.encode("\u00E9!") == id_list{290});
+  CHECK(source.decode(id_list{290}) == "\uFFFD!");  // byte E9 alone
 }
 
 TEST_CASE("tokens are found by spelling, id and role") {

@@ -1,14 +1,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <map>
 #include <mpt/tokenizer/train_tokenizer.hpp>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "small_tokenizer.hpp"
+#include <mpt/tokenizer/small_tokenizer.hpp>
 
 namespace train_tokenizer_test {
 
@@ -69,41 +67,6 @@ TEST_CASE("special tokens in the texts divide them and are not learnt from") {
   mpt::train_tokenizer_options const options = {.vocab_size = 300, .min_count = 1};
   CHECK(mpt::train_tokenizer(joined, options).files().json ==
         mpt::train_tokenizer(plain, options).files().json);
-}
-
-TEST_CASE("learning by changed counts merges what counting afresh would merge") {
-  // Words without runs of one letter: there the reference's arithmetic is plain counting.
-  std::mt19937 random(3);
-  for (int round = 0; round < 20; ++round) {
-    std::vector<mpt::counted_word> words(30);
-    for (auto& word : words) {
-      word.count = 1 + static_cast<std::int64_t>(random() % 9);
-      for (auto n = 1 + random() % 9; word.ids.size() < n;) {
-        auto const id = static_cast<std::int32_t>(random() % 5);
-        if (word.ids.empty() || word.ids.back() != id) word.ids.push_back(id);
-      }
-    }
-    auto copy = words;
-    std::vector<std::string> tokens = {"a", "b", "c", "d", "e"};
-    auto const learnt = mpt::learn_merges(words, tokens, 25, 1);
-    for (auto const& merge : learnt) {
-      std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> counts;
-      for (auto const& word : copy)
-        for (std::size_t i = 1; i < word.ids.size(); ++i)
-          counts[{word.ids[i - 1], word.ids[i]}] += word.count;
-      auto best = counts.begin();
-      for (auto it = counts.begin(); it != counts.end(); ++it)
-        if (it->second > best->second) best = it;
-      if (best->first.first == best->first.second) break;  // a run came into being
-      REQUIRE(best->first == std::pair(merge.left, merge.right));
-      for (auto& word : copy)
-        for (std::size_t i = 0; i + 1 < word.ids.size(); ++i)
-          if (word.ids[i] == merge.left && word.ids[i + 1] == merge.right) {
-            word.ids[i] = merge.merged;
-            word.ids.erase(word.ids.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-          }
-    }
-  }
 }
 
 TEST_CASE("wrong options are refused with the limits") {

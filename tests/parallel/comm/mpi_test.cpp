@@ -2,6 +2,11 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/checked.hpp>
 #include <parallel/comm/mpi/communicator.hpp>
@@ -12,16 +17,154 @@ namespace mpi_test {
 
 using namespace parallel;
 using namespace std::chrono_literals;
+using test::comm_suite::check_all;
 using test::comm_suite::message_of;
 
 // The environment is made in main and handed to the tests here.
 mpi::environment* environment = nullptr;
+
+inline bool contains(std::string const& text, std::string const& part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace mpi_test
 
 TEST_CASE("MPI gives the bits of the serial reference") {
   parallel::mpi::communicator comm(*mpi_test::environment, {.piece_bytes = 1000});
   CHECK_NOTHROW(test::comm_suite::check_all(comm));
+}
+
+TEST_CASE("MPI gives the same bits in one piece, checked and erased") {
+  using namespace mpi_test;
+  mpi::communicator plain(*environment);
+  CHECK_NOTHROW(check_all(plain));
+  any_communicator erased{checked{any_communicator{mpi::communicator{*environment}}}};
+  CHECK_NOTHROW(check_all(erased, 100003));
+}
+
+TEST_CASE("MPI is initialised once") {
+  using namespace mpi_test;
+  CHECK(contains(message_of([] { mpi::environment second; }), "MPI is already initialised"));
+}
+
+TEST_CASE("two MPI communicators on two streams work side by side in any interleaving") {
+  using namespace mpi_test;
+  mpi::communicator first(*environment);
+  mpi::communicator second(*environment);
+  host::stream one;
+  host::stream two;
+  auto const ranks = static_cast<std::uint64_t>(first.size());
+  std::vector<std::uint64_t> x(1013);
+  std::vector<std::uint64_t> y(517);
+  for (int step = 0; step < 30; ++step) {
+    auto const me = static_cast<std::uint64_t>(first.rank());
+    std::fill(x.begin(), x.end(), me + 1);
+    std::fill(y.begin(), y.end(), me * me);
+    auto reduce = [&] { return first.all_reduce(one, std::span(x), reduction::sum); };
+    auto maximum = [&] { return second.all_reduce(two, std::span(y), reduction::max); };
+    bool const swapped = (step + first.rank()) % 2 == 0;
+    request a = swapped ? maximum() : reduce();
+    request b = swapped ? reduce() : maximum();
+    a.wait();
+    b.wait();
+    CHECK(x.back() == ranks * (ranks + 1) / 2);
+    CHECK(y.back() == (ranks - 1) * (ranks - 1));
+  }
+}
+
+TEST_CASE("several calls of one MPI communicator may be in flight on two streams") {
+  using namespace mpi_test;
+  mpi::communicator comm(*environment, {.piece_bytes = 64});
+  host::stream streams[2];
+  std::vector<std::vector<std::int32_t>> x(20, std::vector<std::int32_t>(1000));
+  std::vector<request> pending;
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    std::fill(x[k].begin(), x[k].end(), static_cast<std::int32_t>(k));
+    pending.push_back(comm.all_reduce(streams[k % 2], std::span(x[k]), reduction::sum));
+  }
+  for (auto& one : pending) one.wait();
+  for (std::size_t k = 0; k < x.size(); ++k)
+    CHECK(x[k][999] == static_cast<std::int32_t>(k) * comm.size());
+}
+
+TEST_CASE("checked MPI ranks are all told who calls what") {
+  using namespace mpi_test;
+  checked<mpi::communicator> comm{mpi::communicator{*environment}};
+  if (comm.size() == 1) return;
+  host::stream s;
+  std::vector<float> x(comm.rank() == 1 ? 3 : 5);
+  auto const message = message_of([&] { comm.all_reduce(s, std::span(x), reduction::sum).wait(); });
+  CHECK(contains(message, "ranks disagree in count (call 0 of this communicator)"));
+  CHECK(contains(message, "rank 1: all_reduce(sum) of 3 f32 at mpi_test.cpp:"));
+  CHECK(contains(message, ": all_reduce(sum) of 5 f32 at mpi_test.cpp:"));
+}
+
+TEST_CASE("checked MPI messages must agree in type and count") {
+  using namespace mpi_test;
+  checked<mpi::communicator> comm{mpi::communicator{*environment}};
+  if (comm.size() == 1) return;
+  host::stream s;
+  std::vector<float> x(comm.rank() == 0 ? 4 : 6);
+  std::string message;
+  if (comm.rank() == 0)
+    message = message_of([&] {
+      comm.send(s, std::span(x), 1).wait();  // may be on its way before the receiver refuses it
+      comm.recv(s, std::span(x), 1).wait();
+    });
+  else if (comm.rank() == 1)
+    message = message_of([&] { comm.recv(s, std::span(x), 0).wait(); });
+  else
+    message = message_of([&] { comm.recv(s, std::span(x), 0).wait(); });  // woken
+  CHECK(
+      contains(message, "sender and receiver disagree in count: rank 0: send of 4 f32 to rank 1"));
+  CHECK(contains(message, "rank 1: recv of 6 f32 from rank 0"));
+}
+
+TEST_CASE("messages of another length are an error without checks too") {
+  using namespace mpi_test;
+  for (std::size_t const sent : {2, 9}) {
+    mpi::communicator comm(*environment);
+    if (comm.size() == 1) return;
+    host::stream s;
+    std::vector<float> x(comm.rank() == 0 ? sent : 4);
+    if (comm.rank() == 0) CHECK_NOTHROW(comm.send(s, std::span(x), 1).wait());
+    if (comm.rank() == 1) {
+      auto const message = message_of([&] { comm.recv(s, std::span(x), 0).wait(); });
+      CHECK(contains(message, "recv of 4 f32 from rank 0, tag 0 at mpi_test.cpp:"));
+      CHECK(contains(message, sent == 2
+                                  ? "rank 0 sent fewer bytes than the 16 that rank 1 expects"
+                                  : "rank 0 sent more bytes than the 16 that rank 1 expects"));
+    }
+  }
+}
+
+TEST_CASE("a missing MPI rank is named at the deadline and hears of it when it comes") {
+  using namespace mpi_test;
+  mpi::communicator comm(*environment, {.deadline = 300ms});
+  if (comm.size() == 1) return;
+  checked<mpi::communicator> checker(std::move(comm));
+  host::stream s;
+  std::vector<float> x(4);
+  auto const last = checker.size() - 1;
+  if (checker.rank() == last) std::this_thread::sleep_for(600ms);
+  auto const message =
+      message_of([&] { checker.all_reduce(s, std::span(x), reduction::sum).wait(); });
+  CHECK(contains(message, "all_reduce(sum) of 4 f32 at mpi_test.cpp:"));
+  CHECK(contains(message, "waited 0.3 s for rank " + std::to_string(last)));
+  if (checker.size() > 2) CHECK(contains(message, "came: all_reduce(sum) of 4 f32"));
+}
+
+TEST_CASE("an abort wakes all MPI ranks with its reason") {
+  using namespace mpi_test;
+  mpi::communicator comm(*environment);
+  if (comm.size() == 1) return;
+  host::stream s;
+  if (comm.rank() == 1) comm.abort("the disk is full");
+  std::vector<float> x(100);  // so small that MPI can let go of it
+  auto const message = message_of([&] {
+    for (;;) comm.all_reduce(s, std::span(x), reduction::sum).wait();
+  });
+  CHECK(message == "rank 1 aborted: the disk is full");
 }
 
 int main(int argc, char** argv) {

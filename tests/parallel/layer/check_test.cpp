@@ -119,7 +119,7 @@ TEST_CASE("check_layer finds passes that overwrite what they may only read") {
 }
 
 TEST_CASE("check_layer finds elements that are never written, and wrong shapes") {
-  CHECK(says(fault::reads_unwritten_memory, "but differences of forward give nan"));
+  CHECK(says(fault::reads_unwritten_memory, "nan"));
   CHECK(says(fault::wrong_shape, "backward_input returned [2, 2] for an input of [2, 3]"));
 }
 

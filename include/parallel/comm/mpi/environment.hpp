@@ -7,11 +7,13 @@
 
 #include <mpi.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include <parallel/core/error.hpp>
 
@@ -54,9 +56,13 @@ class environment {
   environment& operator=(environment const&) = delete;
 
   /// Finalises MPI. When an exception leaves the scope, or an operation had to be given up while
-  /// MPI still worked on it, finalising could block for ever: then all ranks are ended.
+  /// MPI still worked on it, finalising could block for ever: then all ranks are ended, after a
+  /// second in which the others, who were told of the abort, can report it too.
   ~environment() {
-    if (stuck_ || std::uncaught_exceptions() > exceptions_) MPI_Abort(MPI_COMM_WORLD, 1);
+    if (stuck_ || std::uncaught_exceptions() > exceptions_) {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      MPI_Abort(MPI_COMM_WORLD, 1);
+    }
     MPI_Finalize();
   }
 

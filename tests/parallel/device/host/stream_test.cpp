@@ -12,7 +12,7 @@
 
 #include <parallel/device/host/stream.hpp>
 
-namespace host_stream_test {
+namespace stream_test {
 namespace {
 
 using parallel::host::event;
@@ -243,4 +243,4 @@ TEST_CASE("a stream runs tasks on a thread of its own") {
 }
 
 }  // namespace
-}  // namespace host_stream_test
+}  // namespace stream_test

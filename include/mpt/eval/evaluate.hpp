@@ -1,0 +1,92 @@
+// Evaluation of a model's weights on unseen token sequences: cross entropy, perplexity, accuracy.
+//
+// The unigram cross entropy of the same labels is reported beside it: what the best model without
+// any context would reach. Memory: the weights, and one batch's forward pass.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include <mpt/model/model.hpp>
+#include <mpt/train/sequences.hpp>
+#include <mpt/vocabulary.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/device/meta/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/train/plan.hpp>
+
+namespace mpt {
+
+/// Means over all labelled tokens, in nats.
+struct evaluation_result {
+  std::int64_t tokens = 0;  // with a label
+  double cross_entropy = 0;
+  double token_accuracy = 0;
+  double unigram_cross_entropy = 0;
+
+  [[nodiscard]] double perplexity() const { return std::exp(cross_entropy); }
+};
+
+/// Entropy of the labels' own frequencies, in nats: a lower bound for any model without context.
+class unigram_counter {
+ public:
+  explicit unigram_counter(index vocabulary) : counts_(static_cast<std::size_t>(vocabulary)) {}
+
+  void add(std::span<std::int32_t const> labels) {
+    for (auto const label : labels)
+      if (label >= 0) ++counts_[static_cast<std::size_t>(label)];
+  }
+
+  [[nodiscard]] double cross_entropy() const {
+    double total = 0;
+    double sum = 0;
+    for (auto const count : counts_) {
+      auto const n = static_cast<double>(count);
+      total += n;
+      if (count > 0) sum += n * std::log(n);
+    }
+    return total > 0 ? std::log(total) - sum / total : 0.0;
+  }
+
+ private:
+  std::vector<std::int64_t> counts_;
+};
+
+/// Evaluates on everything `next` gives; `seen(tokens)` is called after every batch.
+template <class T>
+[[nodiscard]] evaluation_result evaluate(model<T> const& net, host::device const& device,
+                                         host::stream& stream,
+                                         std::function<std::optional<sequences>()> const& next,
+                                         std::function<void(std::int64_t)> const& seen = {}) {
+  train::statistics<double> sums;
+  unigram_counter unigrams(net.config().vocab_size);
+  arena memory;
+  std::size_t capacity = 0;
+  while (auto const batch = next()) {
+    if (batch->count() == 0) continue;
+    auto const part = batch->view({0, batch->count()});
+    unigrams.add(part.labels.span());
+    auto const bytes =
+        train::plan_evaluation(net, sequences::shape_of(part.sequences, part.length));
+    if (bytes > capacity) {
+      capacity = bytes;
+      memory = arena(device.template allocate<std::byte>(bytes));
+    }
+    context<host::stream> c{stream, memory, pass::inference, {}, part.length};
+    train::evaluate_microbatch(net, c, part, sums);
+    stream.synchronize();
+    if (seen) seen(sums.tokens);
+  }
+  require(sums.tokens > 0, "there is nothing to evaluate: the data has no token with a label");
+  auto const tokens = static_cast<double>(sums.tokens);
+  return {.tokens = sums.tokens,
+          .cross_entropy = sums.loss / tokens,
+          .token_accuracy = static_cast<double>(sums.correct) / tokens,
+          .unigram_cross_entropy = unigrams.cross_entropy()};
+}
+
+}  // namespace mpt

@@ -1,0 +1,105 @@
+// Folders that appear whole or not at all: written under a temporary name, flushed, renamed.
+//
+// Names: `X.tmp-<token>` is being written, `X.trash-<token>` is being removed; neither is ever
+// taken for X. What a killed program left under such names is swept away by the next writer.
+#pragma once
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <parallel/checkpoint/file.hpp>
+#include <parallel/checkpoint/hash.hpp>
+
+namespace parallel::checkpoint {
+
+/// What becomes of a folder that stands where a new one shall.
+enum class if_exists { refuse, replace };
+
+/// `folder` + ".tmp-" + token: where its next content is written.
+[[nodiscard]] inline std::filesystem::path temporary_name(std::filesystem::path folder,
+                                                          std::uint64_t token) {
+  folder += ".tmp-" + checksum_text(token);
+  return folder;
+}
+
+/// The name before ".tmp-" or ".trash-" and 16 digits; empty when `name` is no such name.
+[[nodiscard]] inline std::string_view name_of_leftover(std::string_view name) {
+  for (std::string_view const mark : {".tmp-", ".trash-"}) {
+    auto const at = name.rfind(mark);
+    if (at != std::string_view::npos && at > 0 && name.size() == at + mark.size() + 16 &&
+        name.find_first_not_of("0123456789abcdef", at + mark.size()) == std::string_view::npos)
+      return name.substr(0, at);
+  }
+  return {};
+}
+
+/// Removes `folder`: first renames it, so that half of it is never seen under its name.
+inline void remove_folder(std::filesystem::path const& folder, step_hook const& on_step = {}) {
+  auto trash = folder;
+  for (std::uint64_t token = 0;; ++token) {  // the first free name
+    trash = folder;
+    trash += ".trash-" + checksum_text(token);
+    if (!detail::exists(trash)) break;
+  }
+  detail::step(on_step, "rename to trash");
+  detail::rename_path(folder, trash);
+  detail::step(on_step, "remove trash");
+  detail::remove_tree(trash);
+}
+
+/// Removes the leftovers in `parent` of folders for which `is_ours(name)` holds.
+template <class Predicate>
+void remove_leftovers(std::filesystem::path const& parent, Predicate is_ours) {
+  std::vector<std::filesystem::path> found;
+  std::error_code problem;
+  auto entries = std::filesystem::directory_iterator(parent, problem);
+  if (problem) detail::system_failure(parent, "cannot list this folder", problem.value());
+  for (auto const& entry : entries) {
+    auto const name = entry.path().filename().native();
+    auto const original = name_of_leftover(name);
+    if (!original.empty() && is_ours(original)) found.push_back(entry.path());
+  }
+  for (auto const& path : found) detail::remove_tree(path);
+}
+
+/// Gives the complete folder `temporary` its final name: flushes it, renames it, flushes the
+/// parent. Its files must have been flushed already. With `replace`, the two folders change places
+/// in one step where the file system can, and the old one is removed.
+inline void publish_folder(std::filesystem::path const& temporary,
+                           std::filesystem::path const& final_name, if_exists policy,
+                           step_hook const& on_step = {}) {
+  detail::step(on_step, "flush temporary folder");
+  detail::sync_folder(temporary);
+  auto const parent = detail::folder_of(final_name);
+  bool const exists = detail::exists(final_name);
+  require(!exists || policy == if_exists::replace, final_name.native(),
+          ": exists already; choose another name, or allow it to be replaced");
+  detail::step(on_step, "rename folder");
+  if (!exists) {
+    detail::rename_path(temporary, final_name);
+  } else if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_name.c_str(),
+                         RENAME_EXCHANGE) == 0) {
+    detail::step(on_step, "flush parent of exchanged folders");
+    detail::sync_folder(parent);
+    detail::step(on_step, "remove replaced content");
+    detail::remove_tree(temporary);  // it holds the old content now
+  } else {
+    if (errno != EINVAL && errno != ENOSYS)
+      detail::system_failure(final_name, "cannot put the new folder in its place");
+    remove_folder(final_name, on_step);  // a file system that cannot exchange
+    detail::step(on_step, "rename folder after removal");
+    detail::rename_path(temporary, final_name);
+  }
+  detail::step(on_step, "flush parent folder");
+  detail::sync_folder(parent);
+}
+
+}  // namespace parallel::checkpoint

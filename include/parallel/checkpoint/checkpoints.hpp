@@ -1,0 +1,117 @@
+// The checkpoints of a folder: listing them, finding the latest, keeping the last k.
+//
+// A checkpoint exists if and only if its folder has its final name and a valid manifest, so these
+// functions look at nothing else; the link `latest` is a convenience that may be missing or stale.
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <parallel/checkpoint/manifest.hpp>
+#include <parallel/checkpoint/save_target.hpp>
+
+namespace parallel::checkpoint {
+
+/// A folder named like a checkpoint.
+struct checkpoint_entry {
+  checkpoint_id id;
+  std::filesystem::path folder;
+  std::string problem;  // why it is not a checkpoint; empty: it is one
+
+  [[nodiscard]] bool valid() const { return problem.empty(); }
+};
+
+/// Why the folder is not a checkpoint; empty when it is one. Reads its manifest, not its tensors.
+[[nodiscard]] inline std::string problem_of(std::filesystem::path const& folder) {
+  try {
+    static_cast<void>(read_manifest(folder));
+    return {};
+  } catch (error const& problem) {
+    return problem.what();
+  }
+}
+
+/// All folders under `root` named like checkpoints, newest first. None when `root` does not exist.
+[[nodiscard]] inline std::vector<checkpoint_entry> list_checkpoints(
+    std::filesystem::path const& root) {
+  std::vector<checkpoint_entry> out;
+  if (!detail::exists(root)) return out;
+  std::error_code problem;
+  auto entries = std::filesystem::directory_iterator(root, problem);
+  if (problem) detail::system_failure(root, "cannot list this folder", problem.value());
+  for (auto const& entry : entries) {
+    auto const id = checkpoint_id::parse(entry.path().filename().native());
+    std::error_code ignored;
+    if (id && entry.is_directory(ignored))
+      out.push_back({*id, entry.path(), problem_of(entry.path())});
+  }
+  std::sort(out.begin(), out.end(), [](auto const& a, auto const& b) { return a.id > b.id; });
+  return out;
+}
+
+/// What `latest` found.
+struct latest_checkpoint {
+  std::optional<std::filesystem::path> folder;  // none: there is no checkpoint
+  std::string note;                             // what was not as expected, for the user; or empty
+};
+
+/// The checkpoint that the link `latest` names; when the link is missing or what it names is not a
+/// checkpoint, the newest one that is, and a note that says so.
+[[nodiscard]] inline latest_checkpoint latest(std::filesystem::path const& root) {
+  auto const link = root / "latest";
+  std::error_code unreadable;
+  auto const target = std::filesystem::read_symlink(link, unreadable);
+  latest_checkpoint out;
+  if (unreadable) {
+    out.note = concat(link.native(), ": no such link");
+  } else if (!checkpoint_id::parse(target.native())) {
+    out.note = concat(link.native(), ": does not name a checkpoint");
+  } else if (auto const problem = problem_of(root / target); problem.empty()) {
+    out.folder = root / target;
+    return out;
+  } else {
+    out.note =
+        concat(link.native(), ": names ", target.native(), ", which is not valid (", problem, ")");
+  }
+  auto const all = list_checkpoints(root);
+  auto const newest =
+      std::find_if(all.begin(), all.end(), [](auto const& entry) { return entry.valid(); });
+  if (newest != all.end()) {
+    out.folder = newest->folder;
+    out.note += concat("; took the newest valid checkpoint, ", newest->id.text());
+  } else if (all.empty() && unreadable) {
+    out.note.clear();  // nothing was ever saved here
+  } else {
+    for (auto const& entry : all) out.note += concat("; ", entry.problem);
+    out.note += "; there is no valid checkpoint";
+  }
+  return out;
+}
+
+/// Removes all but the newest `keep` valid checkpoints, oldest first, and never the one that the
+/// link `latest` names. Damaged folders neither count nor are removed: they may be what someone
+/// wants to rescue. Returns the folders removed. Rank 0 calls it after `commit`.
+inline std::vector<std::filesystem::path> prune(std::filesystem::path const& root, index keep,
+                                                step_hook const& on_step = {}) {
+  require(keep >= 1, root.native(), ": at least one checkpoint must be kept, not ", keep);
+  auto all = list_checkpoints(root);
+  std::erase_if(all, [](auto const& entry) { return !entry.valid(); });
+  std::error_code unreadable;
+  auto const linked = std::filesystem::read_symlink(root / "latest", unreadable);
+  std::vector<std::filesystem::path> removed;
+  for (auto i = static_cast<index>(all.size()) - 1; i >= keep; --i) {
+    auto const& entry = all[static_cast<std::size_t>(i)];
+    if (!unreadable && linked == entry.id.text()) continue;
+    remove_folder(entry.folder, on_step);
+    removed.push_back(entry.folder);
+  }
+  if (!removed.empty()) detail::sync_folder(root);
+  return removed;
+}
+
+}  // namespace parallel::checkpoint

@@ -1,0 +1,79 @@
+// The manifest: what a checkpoint holds. A checkpoint exists if and only if it has a valid one.
+//
+// JSON: "format", "version", the program's own "state", the files with their sizes, the tensors
+// with their slices, and as its last line a checksum of everything before that line, so that half a
+// manifest, or a damaged one, is never taken for a whole.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <parallel/checkpoint/file.hpp>
+#include <parallel/checkpoint/hash.hpp>
+#include <parallel/checkpoint/json.hpp>
+#include <parallel/checkpoint/slice.hpp>
+
+namespace parallel::checkpoint {
+
+inline constexpr std::string_view manifest_name = "manifest.json";
+inline constexpr std::string_view manifest_format = "parallel.checkpoint";
+inline constexpr index manifest_version = 1;
+inline constexpr std::uint64_t max_manifest_bytes = std::uint64_t{1} << 30;
+
+/// A parsed manifest; the slices are known to tile their tensors.
+struct manifest {
+  nlohmann::json state;  // an object: what the program said of its step, schedule, data position
+  slice_set slices;
+};
+
+namespace detail {
+inline constexpr std::string_view checksum_head = ",\n \"checksum\": \"";
+inline constexpr std::string_view checksum_tail = "\"}\n";
+}  // namespace detail
+
+/// The text of a manifest.
+[[nodiscard]] inline std::string format_manifest(manifest const& value, std::string_view where) {
+  auto out = concat("{\n \"format\": \"", manifest_format, "\",\n \"version\": ", manifest_version,
+                    ",\n \"state\": ", dump_json(value.state, where), ",\n",
+                    format_slices(value.slices, where));
+  auto const sum = checksum(std::string_view(out));
+  return concat(out, detail::checksum_head, checksum_text(sum), detail::checksum_tail);
+}
+
+/// Parses and checks a manifest; `where` (its file) opens every message.
+[[nodiscard]] inline manifest parse_manifest(std::string_view text, std::string_view where) {
+  constexpr auto tail = detail::checksum_head.size() + 16 + detail::checksum_tail.size();
+  auto const body = text.substr(0, text.size() < tail ? 0 : text.size() - tail);
+  auto const end =
+      concat(detail::checksum_head, checksum_text(checksum(body)), detail::checksum_tail);
+  require(text.size() >= tail && text.substr(body.size()) == end, where,
+          ": does not end in the checksum of its content; it is cut short or damaged");
+  auto json = parse_json(text, where);
+  require(string_member(json, "format", where) == manifest_format, where, ": its format is not \"",
+          manifest_format, "\"");
+  auto const version = natural_member(json, "version", where);
+  require(version == manifest_version, where, ": is of version ", version, ", this program reads ",
+          manifest_version);
+  manifest out;
+  require(member(json, "state", where).is_object(), where, ": \"state\" must be an object");
+  out.state = std::move(json["state"]);
+  add_slices(out.slices, json, where);
+  check_tiling(out.slices, where);
+  return out;
+}
+
+/// Reads a checkpoint folder's manifest and checks that every file it names is there in full size.
+[[nodiscard]] inline manifest read_manifest(std::filesystem::path const& folder) {
+  auto const path = folder / manifest_name;
+  auto out = parse_manifest(read_text_file(path, max_manifest_bytes), path.native());
+  for (auto const& [name, bytes] : out.slices.files) {
+    input_file const file(folder / name);
+    require(file.size() == bytes, file.name(), ": has ", file.size(), " bytes, the manifest says ",
+            bytes);
+  }
+  return out;
+}
+
+}  // namespace parallel::checkpoint

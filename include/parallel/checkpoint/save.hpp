@@ -1,0 +1,95 @@
+// Saving a checkpoint: every rank writes its slices, rank 0 makes them one checkpoint.
+//
+//   rank 0:    prepare_save(target)          an empty temporary folder
+//              barrier
+//   all:       rank_writer w(target, rank);  w.add(...) for each slice;  records = w.finish()
+//              gather the records at rank 0  (no rank's records before its files are on disk)
+//   rank 0:    commit(target, records, state)
+//
+// Nothing is visible under the checkpoint's name before the last rename. A writer that is killed at
+// any point leaves the previous checkpoints as they were; the next save sweeps away what it left.
+// One program at a time saves into a folder. Cost: each slice is hashed and written once.
+#pragma once
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <parallel/checkpoint/atomic_folder.hpp>
+#include <parallel/checkpoint/manifest.hpp>
+#include <parallel/checkpoint/rank_writer.hpp>
+#include <parallel/checkpoint/save_target.hpp>
+
+namespace parallel::checkpoint {
+
+/// Rank 0, first: creates the root if need be, removes what killed savers left, and creates the
+/// empty temporary folder.
+inline void prepare_save(save_target const& target, step_hook const& on_step = {}) {
+  detail::step(on_step, "create root");
+  detail::make_folders(target.root);
+  detail::step(on_step, "remove leftovers");
+  remove_leftovers(target.root,
+                   [](std::string_view name) { return checkpoint_id::parse(name).has_value(); });
+  detail::step(on_step, "create temporary folder");
+  detail::make_folder(target.temporary());
+}
+
+/// Rank 0, when any rank failed to save (disk full, say): removes the temporary folder.
+inline void abandon_save(save_target const& target) { detail::remove_tree(target.temporary()); }
+
+/// Makes `latest` name this checkpoint of `root`: a link, replaced by one rename.
+inline void point_latest(std::filesystem::path const& root, checkpoint_id id,
+                         step_hook const& on_step = {}) {
+  auto const temporary = root / "latest.tmp";
+  detail::step(on_step, "create link");
+  if (::unlink(temporary.c_str()) != 0 && errno != ENOENT)
+    detail::system_failure(temporary, "cannot remove");
+  if (::symlink(id.text().c_str(), temporary.c_str()) != 0) {
+    if (errno == EPERM) return;  // a file system without links: the newest checkpoint is the latest
+    detail::system_failure(temporary, "cannot create this link");
+  }
+  detail::step(on_step, "rename link");
+  detail::rename_path(temporary, root / "latest");
+  detail::step(on_step, "flush root");
+  detail::sync_folder(root);
+}
+
+struct commit_options {
+  if_exists existing = if_exists::replace;
+  step_hook on_step = {};
+};
+
+/// Rank 0, last: checks that the ranks' slices tile every tensor and that their files are here,
+/// writes the manifest, gives the checkpoint its name, and points `latest` at it. `state`: a JSON
+/// object, the program's own. Throws and leaves the previous checkpoints as they were otherwise.
+inline void commit(save_target const& target, std::vector<std::string> const& records,
+                   std::string_view state, commit_options const& options = {}) {
+  auto const temporary = target.temporary();
+  auto const where = concat(target.folder().native(), " (being saved)");
+  manifest content;
+  content.state = parse_json(state, concat(where, ": state"));
+  require(content.state.is_object(), where, ": state must be a JSON object");
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    auto const place = concat(where, ": records of rank ", i);
+    add_slices(content.slices, parse_json(records[i], place), place);
+  }
+  check_tiling(content.slices, where);
+  for (auto const& [name, bytes] : content.slices.files) {
+    std::error_code problem;
+    auto const found = std::filesystem::file_size(temporary / name, problem);
+    require(!problem && found == bytes, temporary.native(), ": a rank wrote ", name, " with ",
+            bytes, " bytes, but rank 0 ",
+            problem ? concat("does not find it (", problem.message(), ")")
+                    : concat("sees ", found, " bytes"),
+            "; all ranks must save into the same shared folder");
+  }
+  write_text_file(temporary / manifest_name, format_manifest(content, where), options.on_step);
+  publish_folder(temporary, target.folder(), options.existing, options.on_step);
+  point_latest(target.root, target.id, options.on_step);
+}
+
+}  // namespace parallel::checkpoint

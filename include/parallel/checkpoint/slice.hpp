@@ -1,0 +1,180 @@
+// slice_record: a flat range of a tensor's elements, and where its bytes lie.
+//
+// A checkpoint is a set of named slices. A slice is [begin, end) of the tensor's elements in
+// row-major order, whatever unit, shard or stage it came from; a tensor is whole when its slices
+// tile it exactly. So any layout can be read into any other.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <parallel/checkpoint/element_type.hpp>
+#include <parallel/checkpoint/file.hpp>
+#include <parallel/checkpoint/hash.hpp>
+#include <parallel/checkpoint/json.hpp>
+
+namespace parallel::checkpoint {
+
+/// Elements [begin, end) of a tensor, in a file of the checkpoint's folder.
+struct slice_record {
+  index begin = 0;
+  index end = 0;
+  std::string file;
+  std::uint64_t offset = 0;  // of the first byte in the file
+  std::uint64_t bytes = 0;
+  std::uint64_t checksum = 0;  // XXH3 of the bytes
+  friend bool operator==(slice_record const&, slice_record const&) = default;
+};
+
+/// A tensor and its slices.
+struct sliced_tensor {
+  element_type type = element_type::f32;
+  std::vector<index> extents;
+  std::vector<slice_record> slices;
+
+  /// Elements; 1 for a scalar.
+  [[nodiscard]] index size() const { return checked_volume(extents, size_of(type), "tensor"); }
+};
+
+/// A set of named slices, and the sizes of the files that hold them.
+struct slice_set {
+  std::map<std::string, sliced_tensor> tensors;
+  std::map<std::string, std::uint64_t> files;  // name -> bytes
+};
+
+/// Whether a tensor may have this name: 1 to 1024 bytes without control characters or '@', which
+/// separates names from ranges inside the files.
+[[nodiscard]] inline bool is_tensor_name(std::string_view name) {
+  return !name.empty() && name.size() <= 1024 &&
+         std::none_of(name.begin(), name.end(), [](char character) {
+           return character == '@' || static_cast<unsigned char>(character) < 0x20;
+         });
+}
+
+namespace detail {
+
+[[nodiscard]] inline std::uint64_t parse_checksum(std::string const& text, std::string_view where) {
+  std::uint64_t value = 0;
+  auto const* last = text.data() + text.size();
+  auto const [end, problem] = std::from_chars(text.data(), last, value, 16);
+  require(text.size() == 16 && problem == std::errc() && end == last, where,
+          ": a checksum must be 16 hexadecimal digits");
+  return value;
+}
+
+[[nodiscard]] inline slice_record parse_slice(nlohmann::json const& json, std::string_view where) {
+  slice_record out;
+  out.begin = natural_member(json, "begin", where);
+  out.end = natural_member(json, "end", where);
+  out.file = string_member(json, "file", where);
+  out.offset = static_cast<std::uint64_t>(natural_member(json, "offset", where));
+  out.bytes = static_cast<std::uint64_t>(natural_member(json, "bytes", where));
+  out.checksum = parse_checksum(string_member(json, "xxh3", where), where);
+  return out;
+}
+
+}  // namespace detail
+
+/// Adds the tensors and files that `json` ("files", "tensors") describes. Throws on fields that are
+/// not as they should be, and on tensors that differ in type or shape from those already in `set`.
+inline void add_slices(slice_set& set, nlohmann::json const& json, std::string_view where) {
+  for (auto const& file : array_member(json, "files", where)) {
+    auto const& name = string_member(file, "name", where);
+    require(is_plain_name(name), where, ": file \"", name, "\" is not a plain file name");
+    auto const bytes = static_cast<std::uint64_t>(natural_member(file, "bytes", where));
+    require(set.files.emplace(name, bytes).second, where, ": file ", name, " is named twice");
+  }
+  for (auto const& tensor : array_member(json, "tensors", where)) {
+    auto const& name = string_member(tensor, "name", where);
+    require(is_tensor_name(name), where, ": \"", name, "\" is not a name for a tensor");
+    auto const place = concat(where, ": tensor \"", name, "\"");
+    auto const& type_name = string_member(tensor, "dtype", place);
+    auto const type = element_type_named(type_name);
+    require(type != element_type::unknown, place, ": unknown element type ", type_name);
+    auto const extents = shape_member(tensor, "shape", place);
+    static_cast<void>(checked_volume(extents, size_of(type), place));
+    auto& known = set.tensors.try_emplace(name, sliced_tensor{type, extents, {}}).first->second;
+    require(known.type == type && known.extents == extents, place, ": is ", name_of(type), " ",
+            shape_text(extents), " in one place and ", name_of(known.type), " ",
+            shape_text(known.extents), " in another");
+    for (auto const& slice : array_member(tensor, "slices", place))
+      known.slices.push_back(detail::parse_slice(slice, place));
+  }
+}
+
+/// Sorts each tensor's slices and checks that they tile it: no hole, no overlap, bytes that fit and
+/// lie within their file.
+inline void check_tiling(slice_set& set, std::string_view where) {
+  for (auto& [name, tensor] : set.tensors) {
+    auto const place = concat(where, ": tensor \"", name, "\"");
+    std::sort(tensor.slices.begin(), tensor.slices.end(), [](auto const& a, auto const& b) {
+      return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+    });
+    index const size = tensor.size();
+    index position = 0;
+    for (auto const& slice : tensor.slices) {
+      auto const range = [&] { return concat("[", slice.begin, ", ", slice.end, ")"); };
+      require(slice.begin <= slice.end && slice.end <= size, place, ": slice ", range(),
+              " does not lie within its ", size, " elements");
+      require(slice.begin == position, place, ": elements ", std::min(position, slice.begin),
+              " to ", std::max(position, slice.begin), " are ",
+              slice.begin < position ? "in two slices" : "in no slice",
+              " (every element must be saved by exactly one rank)");
+      position = slice.end;
+      require(
+          slice.bytes == static_cast<std::uint64_t>(slice.end - slice.begin) * size_of(tensor.type),
+          place, ": slice ", range(), " of ", name_of(tensor.type), " cannot have ", slice.bytes,
+          " bytes");
+      auto const file = set.files.find(slice.file);
+      require(file != set.files.end(), place, ": slice ", range(), " is in a file \"", slice.file,
+              "\" that is not listed");
+      require(slice.offset <= file->second && slice.bytes <= file->second - slice.offset, place,
+              ": slice ", range(), " lies beyond the ", file->second, " bytes of ", slice.file);
+    }
+    require(position == size, place, ": elements ", position, " to ", size,
+            " are in no slice (every element must be saved by exactly one rank)");
+  }
+}
+
+/// The set as the members `"files": [...], "tensors": [...]` of a JSON object, a line a tensor.
+[[nodiscard]] inline std::string format_slices(slice_set const& set, std::string_view where) {
+  using nlohmann::ordered_json;
+  std::string out = " \"files\": [";
+  char const* separator = "\n  ";
+  for (auto const& [name, bytes] : set.files) {
+    out += separator + ordered_json({{"name", name}, {"bytes", bytes}}).dump();
+    separator = ",\n  ";
+  }
+  out += "],\n \"tensors\": [";
+  separator = "\n  ";
+  for (auto const& [name, tensor] : set.tensors) {
+    ordered_json json;
+    json["name"] = name;
+    json["dtype"] = name_of(tensor.type);
+    json["shape"] = tensor.extents;
+    json["slices"] = ordered_json::array();
+    for (auto const& slice : tensor.slices)
+      json["slices"].push_back({{"begin", slice.begin},
+                                {"end", slice.end},
+                                {"file", slice.file},
+                                {"offset", slice.offset},
+                                {"bytes", slice.bytes},
+                                {"xxh3", checksum_text(slice.checksum)}});
+    try {
+      out += separator + json.dump();
+    } catch (nlohmann::json::exception const& problem) {
+      fail(where, ": cannot be written as JSON: ", problem.what());
+    }
+    separator = ",\n  ";
+  }
+  return out + "]";
+}
+
+}  // namespace parallel::checkpoint

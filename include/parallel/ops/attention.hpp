@@ -1,0 +1,153 @@
+// Causal attention with ALiBi: out_i = sum_j dropout(softmax_j(scale q_i·k_j - slope (i - j))) v_j
+// over keys j <= i, without ever storing S x S numbers.
+//
+// Dao et al., "FlashAttention", 2022, and "FlashAttention-2", 2023: blocks of keys with a running
+// maximum and sum; the backward pass recomputes probabilities from `lse`, one number per row and
+// head. Press et al., "Train short, test long" (ALiBi), 2021. With H query heads and KV key heads,
+// query head h uses key head h / (H / KV). There may be fewer queries than keys: query i stands at
+// position keys - queries + i, as in decoding with a cache. T is float, bf16 or double; statistics
+// and sums are in accumulate_t<T>. With P = pairs (i, j) seen, over batch and heads: 4 P head_dim
+// operations forward, 10 backward. Memory: lse, and scratch that the device's header states.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/core/philox.hpp>
+#include <parallel/core/tensor.hpp>
+#include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/heads_view.hpp>
+
+namespace parallel::ops {
+
+/// Dropout of probabilities. Pair (i, j) of sequence b and head h is kept iff random.uniform(e) >=
+/// probability, e = ((first_sequence + b) * heads + first_head + h) * S * S + i * S + j modulo
+/// 2^64, S = number of keys, i and j positions: the same in every layout and on every device.
+struct attention_dropout {
+  float probability = 0.0F;          // of zeroing, in [0, 1)
+  philox random = philox(0, 0);      // of this seed, operation and step
+  std::uint64_t first_sequence = 0;  // global index of sequence 0
+  index first_head = 0;              // global index of head 0, when heads are split over ranks
+  index heads = 0;                   // global number of query heads; 0: those of q
+
+  [[nodiscard]] constexpr bool active() const { return probability > 0.0F; }
+};
+
+struct attention_options {
+  float scale = 1.0F;                        // of q·k, usually 1 / sqrt(head_dim)
+  std::span<float const> alibi_slopes = {};  // one per head of q; empty: none. Not copied: it must
+                                             // live until the operation has run
+  attention_dropout dropout = {};
+};
+
+namespace detail {
+
+/// Index of pair (0, 0) of sequence b and head h among the random numbers of dropout.
+[[nodiscard]] inline std::uint64_t first_pair(attention_dropout const& dropout, index b, index h,
+                                              index heads, index keys) {
+  auto const all = static_cast<std::uint64_t>(dropout.heads != 0 ? dropout.heads : heads);
+  auto const head = static_cast<std::uint64_t>(dropout.first_head + h);
+  auto const pairs = static_cast<std::uint64_t>(keys) * static_cast<std::uint64_t>(keys);
+  return ((dropout.first_sequence + static_cast<std::uint64_t>(b)) * all + head) * pairs;
+}
+
+/// Pairs (query, key) seen by one head of one sequence.
+[[nodiscard]] inline index causal_pairs(index queries, index keys) {
+  return queries * (keys - queries) + queries * (queries + 1) / 2;
+}
+
+template <class T, class U>
+void check_heads(std::string_view operation, std::string_view name, heads_view<T> const& view,
+                 heads_view<U> const& q, index sequence, index heads) {
+  same(operation, concat("the batch of ", name), view.batch, "that of q", q.batch);
+  same(operation, concat("the sequence length of ", name), view.sequence, "what is needed",
+       sequence);
+  same(operation, concat("the number of heads of ", name), view.heads, "what is needed", heads);
+  same(operation, concat("the head_dim of ", name), view.head_dim, "that of q", q.head_dim);
+  require(view.row_stride >= view.heads * view.head_dim || view.sequence <= 1, "ops::", operation,
+          ": the rows of ", name, " overlap: row_stride is ", view.row_stride, ", but a row has ",
+          view.heads * view.head_dim, " elements");
+}
+
+template <class Q, class K, class V>
+void check_attention(std::string_view operation, heads_view<Q> const& q, heads_view<K> const& k,
+                     heads_view<V> const& v, attention_options const& options) {
+  check_heads(operation, "q", q, q, q.sequence, q.heads);
+  check_heads(operation, "k", k, q, k.sequence, k.heads);
+  check_heads(operation, "v", v, q, k.sequence, k.heads);
+  require(k.heads > 0 && q.heads % k.heads == 0, "ops::", operation, ": ", q.heads,
+          " query heads cannot share ", k.heads,
+          " key heads; the number of key heads must divide that of query heads");
+  require(q.sequence <= k.sequence, "ops::", operation, ": there are ", q.sequence,
+          " queries but only ", k.sequence,
+          " keys; query i stands at position keys - queries + i, so keys may not be fewer");
+  auto const slopes = static_cast<index>(options.alibi_slopes.size());
+  require(slopes == 0 || slopes == q.heads, "ops::", operation, ": there are ", slopes,
+          " ALiBi slopes for ", q.heads, " heads; give one per head, or none");
+  float const p = options.dropout.probability;
+  require(p >= 0.0F && p < 1.0F, "ops::", operation, ": the dropout probability is ", p,
+          ", but must be in [0, 1)");
+}
+
+}  // namespace detail
+
+struct attention_fn {
+  template <class Stream, class T, class Q, class K, class V>
+  void operator()(Stream& s, heads_view<T> out, tensor_view<accumulate_t<T>, 3> lse,
+                  heads_view<Q> q, heads_view<K> k, heads_view<V> v,
+                  attention_options options = {}) const {
+    static_assert(std::is_same_v<Q const, T const> && std::is_same_v<K const, T const> &&
+                      std::is_same_v<V const, T const>,
+                  "attention: out, q, k and v must have the same element type");
+    detail::check_attention("attention", q, k, v, options);
+    detail::check_heads("attention", "out", out, q, q.sequence, q.heads);
+    if (out.size() == 0) return;
+    require(lse.empty() || lse.extents() == shape<3>{q.batch, q.heads, q.sequence},
+            "ops::attention: lse is [", lse.extent(0), ", ", lse.extent(1), ", ", lse.extent(2),
+            "], but must be [batch, heads, queries] = [", q.batch, ", ", q.heads, ", ", q.sequence,
+            "], or empty when no backward pass follows");
+    attention_impl(s, out, lse, heads_view<T const>(q), heads_view<T const>(k),
+                   heads_view<T const>(v), options);
+  }
+};
+/// attention(s, out, lse, q, k, v, {.scale, .alibi_slopes, .dropout}): out [B, Sq, H, D] from q [B,
+/// Sq, H, D] and k, v [B, Sk, KV, D]; lse [B, H, Sq] receives log(sum_j exp(score_ij)) for the
+/// backward pass, or is empty. out may overlap q, nothing else. Throws `error` before anything is
+/// enqueued when shapes do not fit.
+inline constexpr attention_fn attention{};
+
+struct attention_backward_fn {
+  template <class Stream, class T, class DO, class Q, class K, class V, class O, class L>
+  void operator()(Stream& s, heads_view<T> dq, heads_view<T> dk, heads_view<T> dv,
+                  heads_view<DO> dout, heads_view<Q> q, heads_view<K> k, heads_view<V> v,
+                  heads_view<O> out, tensor_view<L, 3> lse, attention_options options = {}) const {
+    static_assert(std::is_same_v<Q const, T const> && std::is_same_v<K const, T const> &&
+                      std::is_same_v<V const, T const> && std::is_same_v<O const, T const> &&
+                      std::is_same_v<DO const, T const>,
+                  "attention_backward: all views of heads must have the same element type");
+    constexpr auto name = "attention_backward";
+    detail::check_attention(name, q, k, v, options);
+    detail::check_heads(name, "dq", dq, q, q.sequence, q.heads);
+    detail::check_heads(name, "dk", dk, q, k.sequence, k.heads);
+    detail::check_heads(name, "dv", dv, q, k.sequence, k.heads);
+    detail::check_heads(name, "dout", dout, q, q.sequence, q.heads);
+    detail::check_heads(name, "out", out, q, q.sequence, q.heads);
+    if (dk.size() == 0) return;
+    require(lse.extents() == shape<3>{q.batch, q.heads, q.sequence},
+            "ops::attention_backward: lse is [", lse.extent(0), ", ", lse.extent(1), ", ",
+            lse.extent(2), "], but must be what attention wrote, [batch, heads, queries] = [",
+            q.batch, ", ", q.heads, ", ", q.sequence, "]");
+    attention_backward_impl(s, dq, dk, dv, heads_view<T const>(dout), heads_view<T const>(q),
+                            heads_view<T const>(k), heads_view<T const>(v),
+                            heads_view<T const>(out), tensor_view<accumulate_t<T> const, 3>(lse),
+                            options);
+  }
+};
+/// attention_backward(s, dq, dk, dv, dout, q, k, v, out, lse, options): gradients for dout, given
+/// what `attention` was called with and what it wrote. dq, dk and dv are overwritten; they may be
+/// parts of one packed matrix, but may not overlap the inputs. Deterministic.
+inline constexpr attention_backward_fn attention_backward{};
+
+}  // namespace parallel::ops

@@ -1,0 +1,102 @@
+// attention on the host: float and bf16 in SIMD by blocks, over threads by (sequence, head) and, if
+// those are few, by blocks of queries; other types by the reference loops on the worker.
+//
+// Results do not depend on the number of threads. Scratch (see detail/attention_*.hpp) is allocated
+// once a thread and operation. The backward pass is parallel over (sequence, key head) only, so
+// that gradients of keys are summed in one place and order.
+#pragma once
+
+#include <atomic>
+
+#include <parallel/device/host/stream.hpp>
+#include <parallel/ops/attention.hpp>
+#include <parallel/ops/host/detail/attention_backward.hpp>
+#include <parallel/ops/host/detail/attention_forward.hpp>
+#include <parallel/ops/host/parallel_for.hpp>
+#include <parallel/ops/reference/attention.hpp>
+
+namespace parallel::host {
+
+namespace detail {
+
+/// Tasks [0, count) over threads; `Space` is made once a thread: body(task, space).
+template <class Space, class Body>
+void with_scratch(int threads, index count, index keys, index width, Body const& body) {
+  std::atomic<index> next = 0;
+  parallel_tasks(threads, std::min<index>(std::max(threads, 1), count), [&](index) {
+    Space space(keys, width);
+    for (index task = next++; task < count; task = next++) body(task, space);
+  });
+}
+
+template <class T>
+void run_attention(attention_forward<T> const& pass, int threads) {
+  auto const& q = pass.q;
+  index const heads = q.batch * q.heads;
+  // each part copies the keys it needs again: no more parts than threads can use
+  index const blocks = (q.sequence + attention_queries - 1) / attention_queries;
+  index const parts = heads >= 2 * threads ? 1 : std::min<index>(blocks, 4 * threads);
+  index const share = (blocks + parts - 1) / parts * attention_queries;
+  using space_type = typename attention_forward<T>::space;
+  with_scratch<space_type>(threads, heads * parts, pass.k.sequence, pass.width(),
+                           [&](index task, space_type& space) {
+                             index const part = parts - 1 - task / heads;  // the longest first
+                             index const head = task % heads;
+                             index const begin = part * share;
+                             if (begin >= q.sequence) return;
+                             simd::dispatch([&](auto lanes) __attribute__((always_inline)) {
+                               pass.template run<lanes>(head / q.heads, head % q.heads, begin,
+                                                        std::min(begin + share, q.sequence), space);
+                             });
+                           });
+}
+
+template <class T>
+void run_attention(attention_backward<T> const& pass, int threads) {
+  index const heads = pass.k.heads;
+  using space_type = typename attention_backward<T>::space;
+  with_scratch<space_type>(threads, pass.k.batch * heads, pass.k.sequence, pass.width(),
+                           [&](index task, space_type& space) {
+                             simd::dispatch([&](auto lanes) __attribute__((always_inline)) {
+                               pass.template run<lanes>(task / heads, task % heads, space);
+                             });
+                           });
+}
+
+}  // namespace detail
+
+template <class T>
+void attention_impl(stream& s, ops::heads_view<T> out, tensor_view<accumulate_t<T>, 3> lse,
+                    ops::heads_view<T const> q, ops::heads_view<T const> k,
+                    ops::heads_view<T const> v, ops::attention_options options) {
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
+    s.enqueue([=, threads = s.threads()] {
+      detail::run_attention(detail::attention_forward<T>{out, lse, q, k, v, options}, threads);
+    });
+  else
+    s.enqueue([=] {
+      reference::stream here;
+      reference::attention_impl(here, out, lse, q, k, v, options);
+    });
+}
+
+template <class T>
+void attention_backward_impl(stream& s, ops::heads_view<T> dq, ops::heads_view<T> dk,
+                             ops::heads_view<T> dv, ops::heads_view<T const> dout,
+                             ops::heads_view<T const> q, ops::heads_view<T const> k,
+                             ops::heads_view<T const> v, ops::heads_view<T const> out,
+                             tensor_view<accumulate_t<T> const, 3> lse,
+                             ops::attention_options options) {
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
+    s.enqueue([=, threads = s.threads()] {
+      detail::run_attention(
+          detail::attention_backward<T>{dq, dk, dv, dout, q, k, v, out, lse, options}, threads);
+    });
+  else
+    s.enqueue([=] {
+      reference::stream here;
+      reference::attention_backward_impl(here, dq, dk, dv, dout, q, k, v, out, lse, options);
+    });
+}
+
+}  // namespace parallel::host

@@ -1,0 +1,58 @@
+// Matrix products by a BLAS library with the C interface (OpenBLAS, BLIS, MKL, ...): float only.
+//
+// bf16 is not a type of BLAS: for it the stream's own product is used. The interface has no way to
+// say how many threads a call may use; libraries have functions of their own for that, of which one
+// is given to the engine. Links with -lopenblas, -lblis or the like.
+#pragma once
+
+#include <cblas.h>
+
+#include <limits>
+
+#include <parallel/core/error.hpp>
+#include <parallel/device/host/matmul_engine.hpp>
+
+namespace parallel::host {
+
+struct cblas_options {
+  /// Called before each product with the number of threads it may use, such as
+  /// `openblas_set_num_threads`, `omp_set_num_threads` (libraries built with OpenMP) or a lambda
+  /// that calls `bli_thread_set_num_threads`. Null: the library decides. Where the number is one of
+  /// the whole process (OpenBLAS with pthreads), all streams should use the same.
+  void (*set_threads)(int) = nullptr;
+};
+
+class cblas_engine final : public matmul_engine {
+ public:
+  explicit cblas_engine(cblas_options options = {}) : options_(options) {}
+
+  /// f32·f32→f32.
+  [[nodiscard]] bool supports(dtype input, dtype output) const override {
+    return input == dtype::f32 && output == dtype::f32;
+  }
+
+  /// Throws `error` when an extent exceeds what BLAS can count (a 32-bit int).
+  void multiply(matmul_arguments const& p) const override {
+    if (p.m == 0 || p.n == 0) return;
+    if (options_.set_threads != nullptr) options_.set_threads(p.threads);
+    cblas_sgemm(CblasRowMajor, transposed(p.transpose_a), transposed(p.transpose_b), size(p.m),
+                size(p.n), size(p.k), /*alpha=*/1.0F, static_cast<float const*>(p.a), size(p.lda),
+                static_cast<float const*>(p.b), size(p.ldb), p.beta, static_cast<float*>(p.c),
+                size(p.ldc));
+  }
+
+ private:
+  [[nodiscard]] static CBLAS_TRANSPOSE transposed(bool yes) {
+    return yes ? CblasTrans : CblasNoTrans;
+  }
+
+  [[nodiscard]] static int size(index extent) {
+    require(extent <= std::numeric_limits<int>::max(), "a product has an extent of ", extent,
+            ", but BLAS counts with 32-bit integers; use another engine, such as oneDNN");
+    return static_cast<int>(extent);
+  }
+
+  cblas_options options_;
+};
+
+}  // namespace parallel::host

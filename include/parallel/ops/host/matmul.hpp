@@ -1,0 +1,69 @@
+// matmul on the host: the stream's engine where it has one for these types, else our own blocked
+// SIMD product (float, bf16) or the reference loops (double, uint64), over threads by rows.
+#pragma once
+
+#include <parallel/device/host/stream.hpp>
+#include <parallel/ops/host/detail/gemm.hpp>
+#include <parallel/ops/host/parallel_for.hpp>
+#include <parallel/ops/matmul.hpp>
+#include <parallel/ops/reference/matmul.hpp>
+
+namespace parallel::host {
+
+namespace detail {
+
+template <class C, class T>
+void multiply_plain(matmul_arguments const& p) {
+  auto const strides = [](bool transpose, index ld) {
+    return transpose ? shape<2>{1, ld} : shape<2>{ld, 1};
+  };
+  auto const a = strides(p.transpose_a, p.lda);
+  auto const b = strides(p.transpose_b, p.ldb);
+  gemm<T, C>{.m = p.m,
+             .n = p.n,
+             .k = p.k,
+             .a = {static_cast<T const*>(p.a), a[0], a[1]},
+             .b = {static_cast<T const*>(p.b), b[0], b[1]},
+             .c = static_cast<C*>(p.c),
+             .ldc = p.ldc,
+             .beta = p.beta}(p.threads);
+}
+
+}  // namespace detail
+
+template <class C, class T>
+void matmul_impl(stream& s, matrix_view<C> c, matrix_view<T const> a, matrix_view<T const> b,
+                 ops::matmul_options options) {
+  if (c.empty()) return;
+  int const threads = s.threads();
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>) {
+    matmul_arguments const arguments{.m = c.extent(0),
+                                     .n = c.extent(1),
+                                     .k = a.extent(options.transpose_a ? 0 : 1),
+                                     .a = a.data(),
+                                     .b = b.data(),
+                                     .c = c.data(),
+                                     .lda = a.extent(1),
+                                     .ldb = b.extent(1),
+                                     .ldc = c.extent(1),
+                                     .transpose_a = options.transpose_a,
+                                     .transpose_b = options.transpose_b,
+                                     .beta = options.accumulate ? 1.0F : 0.0F,
+                                     .input = dtype_of<T>,
+                                     .output = dtype_of<C>,
+                                     .threads = threads};
+    matmul_engine const* engine = s.engine();
+    if (engine != nullptr && arguments.k > 0 && engine->supports(dtype_of<T>, dtype_of<C>))
+      s.enqueue([=] { engine->multiply(arguments); });
+    else
+      s.enqueue([=] { detail::multiply_plain<C, T>(arguments); });
+  } else {
+    s.enqueue([=] {
+      parallel_for(threads, c.extent(0), 8, [&](index begin, index end) {
+        reference::detail::matmul_rows(begin, end, c, a, b, options);
+      });
+    });
+  }
+}
+
+}  // namespace parallel::host

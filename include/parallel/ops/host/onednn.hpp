@@ -1,0 +1,154 @@
+// Matrix products by oneDNN (github.com/oneapi-src/oneDNN), versions 2 and 3: float, and bf16 where
+// the processor has it at full speed.
+//
+// A product's code is generated once for each shape, strides, types and number of threads, and kept
+// in the engine. One engine serves any number of streams: primitives run with scratch memory given
+// by the caller, so they may run at the same time. oneDNN's threads are OpenMP's: the number is set
+// for the calling thread before each call. Links with -ldnnl, compile with -fopenmp.
+#pragma once
+
+#include <omp.h>
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include <parallel/core/error.hpp>
+#include <parallel/device/host/matmul_engine.hpp>
+#include <parallel/ops/host/detail/scratch.hpp>
+
+namespace parallel::host {
+
+class onednn_engine final : public matmul_engine {
+ public:
+  onednn_engine() : engine_(dnnl::engine::kind::cpu, 0) {}
+
+  /// f32·f32→f32; bf16·bf16→bf16 and bf16·bf16→f32 where the processor has AVX512-BF16. Elsewhere
+  /// oneDNN refuses bf16 or emulates it slowly, and the stream's own product is used.
+  [[nodiscard]] bool supports(dtype input, dtype output) const override {
+    if (input == dtype::f32) return output == dtype::f32;
+    return input == dtype::bf16 && (output == dtype::bf16 || output == dtype::f32) && has_bf16();
+  }
+
+  /// Throws `error` with oneDNN's message when it refuses.
+  void multiply(matmul_arguments const& p) const override {
+    if (p.m == 0 || p.n == 0) return;
+    omp_set_num_threads(p.threads);
+    try {
+      auto const product = find(p);
+      auto const space = take_scratch(product->scratch.get_size());
+      dnnl::stream stream(engine_);
+      product->primitive.execute(
+          stream, {{DNNL_ARG_SRC, {product->a, engine_, const_cast<void*>(p.a)}},
+                   {DNNL_ARG_WEIGHTS, {product->b, engine_, const_cast<void*>(p.b)}},
+                   {DNNL_ARG_DST, {product->c, engine_, p.c}},
+                   {DNNL_ARG_SCRATCHPAD, {product->scratch, engine_, space->data.data()}}});
+      stream.wait();
+      give_back(space);
+    } catch (dnnl::error const& problem) {
+      fail("oneDNN refused the product [", p.m, ", ", p.k, "] x [", p.k, ", ", p.n, "] of ",
+           name_of(p.input), " to ", name_of(p.output), ": ", problem.what());
+    }
+  }
+
+ private:
+  using key =
+      std::tuple<index, index, index, index, index, index, bool, bool, float, dtype, dtype, int>;
+  using desc = dnnl::memory::desc;
+
+  struct product_code {
+    desc a, b, c, scratch;
+    dnnl::matmul primitive;
+  };
+
+  struct memory {
+    explicit memory(std::size_t bytes) : size(bytes), data(static_cast<index>(bytes)) {}
+    std::size_t size;
+    detail::scratch<std::byte> data;
+  };
+
+  [[nodiscard]] static bool has_bf16() {
+    auto const wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
+  }
+
+  [[nodiscard]] static dnnl::memory::data_type type_of(dtype type) {
+    return type == dtype::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+  }
+
+  /// op(X) [rows, columns] of a stored matrix whose rows are `ld` elements apart.
+  [[nodiscard]] static desc describe(dtype type, index rows, index columns, index ld,
+                                     bool transpose) {
+    return {{rows, columns},
+            type_of(type),
+            transpose ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
+  }
+
+  /// Version 2 describes an operation first, version 3 does not know such descriptions.
+  template <class Matmul>
+  [[nodiscard]] static typename Matmul::primitive_desc plan(
+      dnnl::engine const& engine, desc const& a, desc const& b, desc const& c,
+      dnnl::primitive_attr const& attributes) {
+    if constexpr (requires { typename Matmul::desc; })
+      return {typename Matmul::desc(a, b, c), attributes, engine};
+    else
+      return {engine, a, b, c, attributes};
+  }
+
+  [[nodiscard]] std::shared_ptr<product_code const> find(matmul_arguments const& p) const {
+    key const wanted{p.m,           p.n,           p.k,    p.lda,   p.ldb,    p.ldc,
+                     p.transpose_a, p.transpose_b, p.beta, p.input, p.output, p.threads};
+    std::scoped_lock const lock(mutex_);  // also while making code: others may want the same
+    auto& known = products_[wanted];
+    if (known == nullptr) {
+      auto made = std::make_shared<product_code>();
+      made->a = describe(p.input, p.m, p.k, p.lda, p.transpose_a);
+      made->b = describe(p.input, p.k, p.n, p.ldb, p.transpose_b);
+      made->c = describe(p.output, p.m, p.n, p.ldc, false);
+      dnnl::primitive_attr attributes;
+      attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+      if (p.beta != 0.0F) {
+        dnnl::post_ops after;
+        after.append_sum(p.beta);
+        attributes.set_post_ops(after);
+      }
+      auto const planned = plan<dnnl::matmul>(engine_, made->a, made->b, made->c, attributes);
+      made->scratch = planned.scratchpad_desc();
+      made->primitive = dnnl::matmul(planned);
+      known = std::move(made);
+    }
+    return known;
+  }
+
+  /// Scratch memory not in use, of at least `bytes`; a new one if need be.
+  [[nodiscard]] std::shared_ptr<memory> take_scratch(std::size_t bytes) const {
+    std::shared_ptr<memory> space;
+    {
+      std::scoped_lock const lock(mutex_);
+      if (!free_.empty()) {
+        space = std::move(free_.back());
+        free_.pop_back();
+      }
+    }
+    if (space == nullptr || space->size < bytes) space = std::make_shared<memory>(bytes);
+    return space;
+  }
+
+  void give_back(std::shared_ptr<memory> space) const {
+    std::scoped_lock const lock(mutex_);
+    free_.push_back(std::move(space));
+  }
+
+  dnnl::engine engine_;
+  mutable std::mutex mutex_;
+  mutable std::map<key, std::shared_ptr<product_code const>> products_;
+  mutable std::vector<std::shared_ptr<memory>> free_;
+};
+
+}  // namespace parallel::host

@@ -1,0 +1,48 @@
+// matmul: C = op(A) op(B), or C += op(A) op(B), all row-major.
+//
+// T is float, bf16, double or std::uint64_t (modulo 2^64, for exact tests); C may be wider, in
+// accumulate_t<T>: weight gradients accumulate in float from bf16 activations. Sums are accumulated
+// in accumulate_t<T> and rounded once. Cost: 2 m n k operations; engines run it near the peak.
+#pragma once
+
+#include <type_traits>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/core/tensor.hpp>
+#include <parallel/ops/detail/check.hpp>
+
+namespace parallel::ops {
+
+struct matmul_options {
+  bool transpose_a = false;  // A is stored [k, m]
+  bool transpose_b = false;  // B is stored [n, k]
+  bool accumulate = false;   // add to C instead of replacing it
+};
+
+struct matmul_fn {
+  template <class Stream, class C, class TA, class TB>
+  void operator()(Stream& s, matrix_view<C> c, matrix_view<TA> a, matrix_view<TB> b,
+                  matmul_options options = {}) const {
+    using T = std::remove_const_t<TA>;
+    static_assert(std::is_same_v<T, std::remove_const_t<TB>>,
+                  "matmul: A and B must have the same element type");
+    static_assert(
+        std::is_same_v<C, T> || std::is_same_v<C, accumulate_t<T>>,
+        "matmul: C must have the element type of A and B, or that in which they accumulate");
+    index const depth_a = a.extent(options.transpose_a ? 0 : 1);
+    index const depth_b = b.extent(options.transpose_b ? 1 : 0);
+    detail::same("matmul", "the number of rows of C", c.extent(0), "that of op(A)",
+                 a.extent(options.transpose_a ? 1 : 0));
+    detail::same("matmul", "the number of columns of C", c.extent(1), "that of op(B)",
+                 b.extent(options.transpose_b ? 0 : 1));
+    detail::same("matmul", "the number of columns of op(A)", depth_a, "the number of rows of op(B)",
+                 depth_b);
+    matmul_impl(s, c, matrix_view<T const>(a), matrix_view<T const>(b), options);
+  }
+};
+/// matmul(s, c, a, b, {.transpose_a, .transpose_b, .accumulate}): c [m, n] = op(a) [m, k] op(b)
+/// [k, n], plus c where `accumulate` is set. c may not overlap a or b. Throws `error` before
+/// anything is enqueued when the shapes do not fit.
+inline constexpr matmul_fn matmul{};
+
+}  // namespace parallel::ops

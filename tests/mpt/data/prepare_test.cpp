@@ -1,0 +1,409 @@
+#include <doctest/doctest.h>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <mpt/data/prepare.hpp>
+#include <mpt/data/scratch.hpp>
+#include <mpt/data/token_dataset.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace prepare_test {
+
+using data_test::contains;
+using data_test::get_folder;
+using data_test::message_of;
+using mpt::data::prepare;
+using mpt::data::prepare_options;
+using mpt::data::prepare_progress;
+using mpt::data::prepare_result;
+using mpt::data::prepare_status;
+
+/// A tokenizer for tests: an id a byte, above 0, which ends documents.
+inline mpt::data::text_encoder bytes_as_ids() {
+  return [](std::string_view text, std::vector<std::int32_t>& out) {
+    for (char const byte : text) out.push_back(static_cast<unsigned char>(byte) + 1);
+  };
+}
+
+inline std::string text_of(int document) {
+  std::string text;
+  for (int i = 0; i < document * 37 % 101; ++i)
+    text += static_cast<char>('a' + (document + i) % 26);
+  return text;
+}
+
+/// 120 documents in three files of different kinds, small shards: some 50 of them.
+inline prepare_options options_in(std::filesystem::path const& folder) {
+  std::string rows[3];
+  for (int i = 0; i < 120; ++i) rows[i / 40] += "{\"text\": \"" + text_of(i) + "\"}\n";
+  data_test::put_file(folder / "in/a.jsonl", rows[0]);
+  std::string packed(ZSTD_compressBound(rows[1].size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), rows[1].data(), rows[1].size(), 3));
+  data_test::put_file(folder / "in/b.jsonl.zst", packed);
+  ::gzFile const gz = ::gzopen((folder / "in/c.json.gz").c_str(), "wb");
+  ::gzwrite(gz, rows[2].data(), static_cast<unsigned>(rows[2].size()));
+  ::gzclose(gz);
+
+  prepare_options out;
+  out.inputs = {folder / "in/a.jsonl", folder / "in/b.jsonl.zst", folder / "in/c.json.gz"};
+  out.out_root = folder / "out";
+  out.tokenizer = "bytes";
+  out.concat = {.sample_ids = 16, .eos = {0}};
+  out.size_limit = 800;
+  out.batch_bytes = 300;
+  return out;
+}
+
+inline prepare_result run(prepare_options const& options) { return prepare(options, bytes_as_ids); }
+
+/// The output of an undisturbed run.
+inline std::map<std::string, std::string> expected_for(prepare_options options,
+                                                       std::filesystem::path const& out) {
+  options.out_root = out;
+  options.progress = nullptr;
+  (void)run(options);
+  return get_folder(out);
+}
+
+struct stop {};
+
+}  // namespace prepare_test
+
+TEST_CASE("prepare writes the concatenated ids of all documents in order, and counts") {
+  using namespace prepare_test;
+  data_test::scratch_folder const folder;
+  auto const options = options_in(folder.path());
+  auto const result = run(options);
+  std::vector<std::int32_t> all;
+  std::uint64_t bytes = 0;
+  for (int i = 0; i < 120; ++i) {
+    bytes_as_ids()(text_of(i), all);
+    all.push_back(0);
+    bytes += text_of(i).size();
+  }
+  CHECK(result.status == prepare_status::written);
+  CHECK(result.folder == folder / "out");
+  CHECK(result.total.documents == 120);
+  CHECK(result.total.bytes == bytes);
+  CHECK(result.total.tokens == all.size());
+  CHECK(result.total.samples == all.size() / 16);
+  CHECK(result.total.shards > 20);
+  CHECK(result.total.input_read == result.total.input_total);
+  mpt::data::token_dataset const set(folder / "out", {.sequence_length = 16});
+  REQUIRE(set.size() == all.size() / 16);
+  CHECK(set.reader().shards().size() == result.total.shards);
+  std::vector<std::int32_t> sample(16);
+  for (std::uint64_t i = 0; i < set.size(); ++i) {
+    set.sample(i, sample);
+    CHECK(std::equal(sample.begin(), sample.end(),
+                     all.begin() + static_cast<std::ptrdiff_t>(16 * i)));
+  }
+  auto const files = get_folder(folder / "out");
+  CHECK(files.size() == result.total.shards + 2);  // index.json and prepare.json
+  CHECK(files.contains("prepare.json"));
+}
+
+TEST_CASE("the output is the same for any number of workers and any batch size") {
+  using namespace prepare_test;
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  options.compression = "zstd";
+  options.hashes = {"xxh3_64"};
+  auto const expected = expected_for(options, folder / "expected");
+  for (std::size_t const workers : {1U, 2U, 3U, 8U})
+    for (std::uint64_t const batch : {1U, 100U, 1000000U}) {
+      options.workers = workers;
+      options.batch_bytes = batch;
+      CHECK(expected_for(options, folder / ("w" + std::to_string(workers) + "b" +
+                                            std::to_string(batch))) == expected);
+    }
+}
+
+TEST_CASE("a split goes to its own sub-folder") {
+  using namespace prepare_test;
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  options.split = "val";
+  CHECK(run(options).folder == folder / "out/val");
+  CHECK(mpt::data::mds_reader(folder / "out", {.split = "val"}).size() > 0);
+  options.split = "../val";
+  CHECK(contains(message_of([&] { (void)run(options); }), "not the name of a sub-folder"));
+}
+
+TEST_CASE("a complete set is left alone, and other parameters are refused by name") {
+  using namespace prepare_test;
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  auto const first = run(options);
+  auto const before = get_folder(folder / "out");
+  options.workers = 3;
+  options.batch_bytes = 77;
+  auto const again = run(options);
+  CHECK(again.status == prepare_status::already_complete);
+  CHECK(again.total.samples == first.total.samples);
+  CHECK(again.total.tokens == first.total.tokens);
+  CHECK(again.total.shards == first.total.shards);
+  CHECK(get_folder(folder / "out") == before);
+
+  auto other = options;
+  other.concat.sample_ids = 32;
+  other.tokenizer = "gpt2";
+  auto const message = message_of([&] { (void)run(other); });
+  CHECK(contains(message, "concat_tokens: was 16, now 32"));
+  CHECK(contains(message, "tokenizer: was \"bytes\", now \"gpt2\""));
+  CHECK(contains(message, "choose another folder, or remove this one"));
+  data_test::put_file(folder / "in/a.jsonl", "{\"text\": \"changed\"}\n");
+  CHECK(contains(message_of([&] { (void)run(options); }), "inputs: was"));
+  CHECK(get_folder(folder / "out") == before);
+}
+
+TEST_CASE(
+    "a run stopped by an exception at any batch, and stopped again, ends with the same bytes") {
+  using namespace prepare_test;
+  data_test::scratch_folder const folder;
+  for (auto const wrapping : {mpt::data::wrap::yes, mpt::data::wrap::no}) {
+    auto options = options_in(folder.path());
+    options.concat.bos = {300};
+    options.concat.wrapping = wrapping;
+    auto const tag = wrapping == mpt::data::wrap::yes ? "wrap" : "cut";
+    auto const expected = expected_for(options, folder / tag);
+    auto const total = run([&] {
+                         auto copy = options;
+                         copy.out_root = folder / tag;
+                         return copy;
+                       }())
+                           .total;
+    for (int every = 1; every < 12; every += 2) {
+      options.out_root = folder / (tag + std::to_string(every));
+      options.workers = 1 + static_cast<std::size_t>(every) % 3;
+      int runs = 0;
+      prepare_result result;
+      for (bool done = false; !done && runs < 300; ++runs) {
+        // Each run stops after some batches, but never before it got one shard further.
+        std::uint64_t shards = 0;
+        int batches = 0;
+        options.progress = [&](prepare_progress const& now) {
+          if (batches++ == 0) shards = now.shards;
+          if (batches > every && now.shards > shards) throw stop{};
+        };
+        try {
+          result = run(options);
+          done = true;
+        } catch (stop const&) {
+          CHECK_FALSE(std::filesystem::exists(options.out_root / "index.json"));
+        }
+      }
+      CHECK(runs > 1);
+      CHECK(result.status == prepare_status::resumed);
+      CHECK(result.total.documents == total.documents);
+      CHECK(result.total.bytes == total.bytes);
+      CHECK(result.total.tokens == total.tokens);
+      CHECK(result.total.samples == total.samples);
+      CHECK(get_folder(options.out_root) == expected);
+    }
+  }
+}
+
+TEST_CASE("a run killed at any moment ends with the same bytes when it is repeated") {
+  using namespace prepare_test;
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  options.compression = "zstd:1";
+  auto const expected = expected_for(options, folder / "expected");
+  int killed = 0;
+  for (unsigned const microseconds : {500U, 2000U, 5000U, 9000U, 14000U, 20000U, 30000U, 60000U}) {
+    options.out_root = folder / ("out" + std::to_string(microseconds));
+    auto const child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      try {
+        (void)run(options);
+      } catch (...) {
+      }
+      ::_exit(0);
+    }
+    ::usleep(microseconds);
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    killed += WIFSIGNALED(status) ? 1 : 0;
+    (void)run(options);
+    CHECK(get_folder(options.out_root) == expected);
+  }
+  CHECK(killed > 0);
+}
+
+TEST_CASE("a process that ends inside any batch leaves what the next one completes") {
+  using namespace prepare_test;
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  auto const expected = expected_for(options, folder / "expected");
+  for (int at = 0; at < 20; at += 3) {
+    options.out_root = folder / ("out" + std::to_string(at));
+    auto const child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      int batches = 0;
+      options.progress = [&](prepare_progress const&) {
+        if (batches++ == at) ::_exit(9);
+      };
+      (void)run(options);
+      ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    REQUIRE(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 9);
+    CHECK(run(options).status == prepare_status::resumed);
+    CHECK(get_folder(options.out_root) == expected);
+  }
+}
+
+TEST_CASE("leftovers of every step of a killed run are dealt with") {
+  using namespace prepare_test;
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  auto const expected = expected_for(options, folder / "expected");
+  auto const interrupt = [&](std::string const& name, std::uint64_t shards) {
+    options.out_root = folder / name;
+    options.progress = [=](prepare_progress const& now) {
+      if (now.shards >= shards) throw stop{};
+    };
+    CHECK_THROWS_AS((void)run(options), stop);
+    options.progress = nullptr;
+  };
+  auto const complete = [&] {
+    (void)run(options);
+    return get_folder(options.out_root) == expected;
+  };
+  interrupt("torn-line", 3);
+  auto const journal = data_test::get_file(options.out_root / "prepare.journal");
+  data_test::put_file(options.out_root / "prepare.journal", journal + "{\"shard\": {\"col");
+  CHECK(complete());
+
+  interrupt("temporary-files", 3);
+  data_test::put_file(options.out_root / "shard.00003.mds.tmp", "half");
+  data_test::put_file(options.out_root / "index.json.tmp", "half");
+  CHECK(complete());
+
+  interrupt("shard-not-in-journal", 3);
+  auto const lines = data_test::get_file(options.out_root / "prepare.journal");
+  auto number = std::to_string(std::count(lines.begin(), lines.end(), '\n') - 1);
+  number.insert(0, 5 - number.size(), '0');
+  REQUIRE_FALSE(std::filesystem::exists(options.out_root / ("shard." + number + ".mds")));
+  data_test::put_file(options.out_root / ("shard." + number + ".mds"), "anything");
+  CHECK(complete());
+
+  interrupt("index-without-record", 3);  // killed between index.json and prepare.json
+  data_test::put_file(options.out_root / "index.json", expected.at("index.json"));
+  CHECK(complete());
+
+  interrupt("journal-not-removed", 3);  // killed between prepare.json and the journal's removal
+  auto const left = data_test::get_file(options.out_root / "prepare.journal");
+  CHECK(complete());
+  data_test::put_file(options.out_root / "prepare.journal", left);
+  CHECK(run(options).status == prepare_status::already_complete);
+  CHECK(get_folder(options.out_root) == expected);
+
+  interrupt("shard-lost", 3);
+  std::filesystem::remove(options.out_root / "shard.00001.mds");
+  CHECK(contains(message_of([&] { (void)run(options); }), "shard.00001.mds: the journal"));
+
+  interrupt("other-parameters", 3);
+  options.concat.sample_ids = 17;
+  CHECK(contains(message_of([&] { (void)run(options); }), "concat_tokens: was 16, now 17"));
+}
+
+TEST_CASE("a damaged journal is an error or harmless, never a wrong set") {
+  using namespace prepare_test;
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  options.progress = [](prepare_progress const& now) {
+    if (now.shards >= 2) throw stop{};
+  };
+  CHECK_THROWS_AS((void)run(options), stop);
+  options.progress = nullptr;
+  auto const path = folder / "out/prepare.journal";
+  for (auto const* bad : {"", "\n", "[]\n", "{}\n", "{\"inputs\": 3}\n", "\xff\n"}) {
+    data_test::put_file(path, bad);
+    CHECK(message_of([&] { (void)run(options); }) != "no error");
+  }
+}
+
+TEST_CASE("a folder with someone else's files is refused and left alone") {
+  using namespace prepare_test;
+  data_test::scratch_folder const folder;
+  auto const options = options_in(folder.path());
+  for (auto const* name : {"index.json", "shard.00000.mds"}) {
+    std::filesystem::remove_all(folder / "out");
+    data_test::put_file(folder / "out" / name, "precious");
+    CHECK(contains(message_of([&] { (void)run(options); }), "which prepare did not leave"));
+    CHECK(data_test::get_file(folder / "out" / name) == "precious");
+  }
+}
+
+TEST_CASE("bad input stops the run, naming file and line, and mending it needs a fresh folder") {
+  using namespace prepare_test;
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  options.workers = 3;
+  auto content = data_test::get_file(folder / "in/a.jsonl");
+  data_test::put_file(folder / "in/a.jsonl", content + "{\"body\": \"x\"}\n");
+  CHECK(contains(message_of([&] { (void)run(options); }),
+                 "in/a.jsonl:41: the row has no \"text\"; its keys are \"body\""));
+  CHECK_FALSE(std::filesystem::exists(folder / "out/index.json"));
+  data_test::put_file(folder / "in/a.jsonl", content);
+  CHECK(contains(message_of([&] { (void)run(options); }), "inputs: was"));
+  options.out_root = folder / "fresh";
+  auto const gz = data_test::get_file(folder / "in/c.json.gz");
+  data_test::put_file(folder / "in/c.json.gz", gz.substr(0, gz.size() / 2));
+  CHECK(contains(message_of([&] { (void)run(options); }), "c.json.gz: the gzip data ends in the"));
+}
+
+TEST_CASE("options that make no sense are refused with what to give") {
+  using namespace prepare_test;
+  data_test::scratch_folder const folder;
+  auto const good = options_in(folder.path());
+  auto const error = [&](auto const& change) {
+    auto options = good;
+    change(options);
+    return message_of([&] { (void)run(options); });
+  };
+  CHECK(contains(error([](auto& o) { o.concat.eos.clear(); }), "--eos_text '<|endoftext|>'"));
+  CHECK(contains(error([](auto& o) { o.inputs.clear(); }), "at least one input"));
+  CHECK(
+      contains(error([](auto& o) { o.inputs[1] = "absent.jsonl"; }), "absent.jsonl: cannot open"));
+  CHECK(contains(error([](auto& o) { o.workers = 0; }), "at least one worker"));
+  CHECK(contains(error([](auto& o) { o.compression = "gz"; }), "compression 'gz'"));
+  CHECK(contains(error([](auto& o) { o.concat.sample_ids = 0; }), "must be positive"));
+  CHECK(contains(error([](auto& o) {
+                   o.concat.sample_ids = 100000;
+                   o.out_root += "2";
+                 }),
+                 "fewer than one sample of 100000"));
+  CHECK_FALSE(std::filesystem::exists(folder / "out/index.json"));
+}
+
+TEST_CASE("two runs into one folder do not meet") {
+  using namespace prepare_test;
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  std::string message;
+  options.progress = [&](prepare_progress const&) {
+    auto second = options;
+    second.progress = nullptr;
+    if (message.empty()) message = message_of([&] { (void)run(second); });
+  };
+  (void)run(options);
+  CHECK(contains(message, "another program is writing here"));
+}

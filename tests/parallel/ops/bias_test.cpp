@@ -1,0 +1,72 @@
+// add_bias and its gradient.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include <parallel/ops/bias.hpp>
+#include <parallel/ops/host/bias.hpp>
+#include <parallel/ops/meta/bias.hpp>
+#include <parallel/ops/reference/bias.hpp>
+
+#include "support.hpp"
+
+namespace bias_test {
+
+using namespace ops_support;
+namespace ops = parallel::ops;
+using parallel::accumulate_t;
+using parallel::bf16;
+
+TEST_CASE("add_bias adds one number to each column, its gradient sums columns") {
+  std::vector<double> y{1, 2, 3, 4, 5, 6};
+  std::vector<double> const bias{10, 20, 30};
+  std::vector<double> gradient{100, 100, 100};
+  on_reference([&](auto& s) {
+    ops::add_bias(s, matrix(y, 2), vector(bias));
+    ops::add_bias_backward(s, vector(gradient), matrix(y, 2));
+  });
+  CHECK(y == std::vector<double>{11, 22, 33, 14, 25, 36});
+  CHECK(gradient == std::vector<double>{125, 147, 169});
+}
+
+TEST_CASE_TEMPLATE("add_bias on the host equals the reference for odd shapes", T, float, bf16,
+                   double, std::uint64_t) {
+  using A = accumulate_t<T>;
+  for (std::ptrdiff_t const rows : {1, 2, 63, 64, 65, 130, 5000})
+    for (std::ptrdiff_t const columns : {1, 2, 15, 17, 33, 100}) {
+      CAPTURE(rows);
+      CAPTURE(columns);
+      auto const bias = random<T>(columns, 1);
+      auto const y = random<T>(rows * columns, 2);
+      auto const start = random<A>(columns, 3);
+      auto a = y, b = y, c = y;
+      auto da = start, db = start, dc = start;
+      auto const run = [&](auto& s, std::vector<T>& out, std::vector<A>& gradient) {
+        ops::add_bias(s, matrix(out, rows), vector(bias));
+        ops::add_bias_backward(s, vector(gradient), matrix(y, rows));
+      };
+      on_reference([&](auto& s) { run(s, a, da); });
+      on_host(1, [&](auto& s) { run(s, b, db); });
+      on_host(2, [&](auto& s) { run(s, c, dc); });
+      CHECK(same_bits(a, b));
+      CHECK(same_bits(b, c));
+      CHECK(same_bits(db, dc));
+      if constexpr (std::is_integral_v<T>)
+        CHECK(same_bits(da, db));
+      else  // another order of summation, over numbers of about 1
+        CHECK(excess(da, db, 0.0) <= 8.0 * unit<A> * static_cast<double>(rows));
+    }
+}
+
+TEST_CASE("no rows leave the gradient of a bias as it is") {
+  std::vector<float> dbias{1, 2, 3};
+  std::vector<float> const none;
+  on_host(2, [&](auto& s) {
+    ops::add_bias_backward(s, vector(dbias),
+                           parallel::matrix_view<float const>(none.data(), {0, 3}));
+  });
+  CHECK(dbias == std::vector<float>{1, 2, 3});
+}
+
+}  // namespace bias_test

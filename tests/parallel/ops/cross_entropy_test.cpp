@@ -1,0 +1,176 @@
+// cross_entropy against the formula, numeric derivatives, ignored labels, ties and NaN.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <parallel/ops/cross_entropy.hpp>
+#include <parallel/ops/host/cross_entropy.hpp>
+#include <parallel/ops/meta/cross_entropy.hpp>
+#include <parallel/ops/reference/cross_entropy.hpp>
+
+#include "support.hpp"
+
+namespace cross_entropy_test {
+
+using namespace ops_support;
+namespace ops = parallel::ops;
+using parallel::accumulate_t;
+using parallel::bf16;
+using std::ptrdiff_t;
+
+double formula(std::vector<double> const& logits, std::size_t label, double scale) {
+  double sum = 0.0;
+  for (double const v : logits) sum += std::exp(scale * v);
+  return std::log(sum) - scale * logits[label];
+}
+
+template <class T>
+struct result {
+  std::vector<T> gradient;
+  std::vector<accumulate_t<T>> losses;
+  std::vector<std::uint8_t> correct;
+};
+
+template <class T, class Stream>
+result<T> run(Stream& s, std::vector<accumulate_t<T>> const& logits,
+              std::vector<std::int32_t> const& labels, float scale = 1.0F) {
+  auto const rows = std::ssize(labels);
+  result<T> out{std::vector<T>(logits.size()), std::vector<accumulate_t<T>>(labels.size()),
+                std::vector<std::uint8_t>(labels.size(), 9)};
+  ops::cross_entropy(s, matrix(out.gradient, rows), vector(out.losses), vector(out.correct),
+                     matrix(logits, rows), vector(labels), {.scale = scale});
+  s.synchronize();
+  return out;
+}
+
+TEST_CASE("the reference is logsumexp minus the label, its gradient the numeric derivative") {
+  auto const logits = random<double>(9, 1);
+  double const h = 1e-5;
+  for (float const scale : {1.0F, 0.25F}) {
+    parallel::reference::stream s;
+    auto const got = run<double>(s, logits, {4}, scale);
+    CHECK(std::abs(got.losses[0] - formula(logits, 4, double(scale))) <= 1e-14);
+    for (std::size_t i = 0; i < 9; ++i) {
+      auto up = logits, down = logits;
+      up[i] += h;
+      down[i] -= h;
+      double const slope =
+          (formula(up, 4, double(scale)) - formula(down, 4, double(scale))) / (2.0 * h);
+      CHECK(std::abs(got.gradient[i] - slope) <= 1e-9);
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("the host equals the reference for odd shapes, with any number of threads", T,
+                   float, bf16, double) {
+  using A = accumulate_t<T>;
+  for (ptrdiff_t const rows : {0, 1, 3, 40})
+    for (ptrdiff_t const columns : {1, 2, 15, 17, 100, 2048, 2049, 5003}) {
+      CAPTURE(rows);
+      CAPTURE(columns);
+      auto const logits = random<A>(rows * columns, 1, 3.0);
+      auto labels = random_ids(rows, static_cast<std::int32_t>(columns), 2);
+      if (rows > 2) labels[1] = -100;
+      parallel::reference::stream reference;
+      parallel::host::stream one({.threads = 1}), two({.threads = 2});
+      auto const a = run<T>(reference, logits, labels, 0.5F);
+      auto const b = run<T>(one, logits, labels, 0.5F);
+      auto const c = run<T>(two, logits, labels, 0.5F);
+      CHECK(excess(b.losses, a.losses, 4.0 * unit<A>) <= 1e-6);
+      CHECK(excess(b.gradient, a.gradient, std::max(2.0 * unit<T>, 40.0 * unit<A>)) <= 1e-9);
+      CHECK(a.correct == b.correct);
+      CHECK(same_bits(b.losses, c.losses));
+      CHECK(same_bits(b.gradient, c.gradient));
+      CHECK(b.correct == c.correct);
+    }
+}
+
+TEST_CASE_TEMPLATE("an ignored row has no loss, no gradient and is not correct", T, float, bf16,
+                   double) {
+  auto const logits = random<accumulate_t<T>>(2 * 37, 1);
+  parallel::host::stream s;
+  auto const got = run<T>(s, logits, {-100, 3});
+  CHECK(got.losses[0] == 0);
+  CHECK(got.losses[1] > 0);
+  CHECK(got.correct[0] == 0);
+  for (std::size_t i = 0; i < 37; ++i) CHECK(got.gradient[i] == T{});
+}
+
+TEST_CASE_TEMPLATE("the lowest index wins ties", T, float, double) {
+  std::vector<T> const logits{1, 5, 5, 0, 1, 5, 5, 0};
+  parallel::reference::stream reference;
+  parallel::host::stream host;
+  std::vector<std::uint8_t> const expected{1, 0};
+  CHECK(run<T>(reference, logits, {1, 2}).correct == expected);
+  CHECK(run<T>(host, logits, {1, 2}).correct == expected);
+}
+
+TEST_CASE("the gradient may take the place of the logits, or be left out") {
+  auto logits = random<float>(3 * 2500, 1);
+  std::vector<std::int32_t> const labels{7, -100, 2400};
+  parallel::host::stream s;
+  auto const apart = run<float>(s, logits, labels);
+  std::vector<float> losses(3), losses_only(3);
+  std::vector<std::uint8_t> correct(3);
+  ops::cross_entropy(s, parallel::matrix_view<float>(), vector(losses_only), vector(correct),
+                     matrix(logits, 3), vector(labels));
+  ops::cross_entropy(s, matrix(logits, 3), vector(losses), vector(correct), matrix(logits, 3),
+                     vector(labels));
+  s.synchronize();
+  CHECK(same_bits(logits, apart.gradient));
+  CHECK(same_bits(losses, apart.losses));
+  CHECK(same_bits(losses_only, apart.losses));
+}
+
+TEST_CASE("great logits do not overflow, and a sure prediction keeps a tiny gradient") {
+  std::vector<float> const logits{10000.0F, 9980.0F, -10000.0F};
+  parallel::host::stream s;
+  auto const got = run<float>(s, logits, {0});
+  double const rest = std::exp(-20.0);
+  CHECK(got.losses[0] == doctest::Approx(rest).epsilon(1e-6));
+  CHECK(got.gradient[0] == doctest::Approx(-rest).epsilon(1e-6));
+  CHECK(got.gradient[1] == doctest::Approx(rest).epsilon(1e-5));
+  CHECK(got.gradient[2] == 0.0F);
+  CHECK(got.correct[0] == 1);
+}
+
+TEST_CASE_TEMPLATE("masked logits of minus infinity have probability 0, NaN spoils its own row", T,
+                   float, double) {
+  T const infinity = std::numeric_limits<T>::infinity();
+  T const nan = std::numeric_limits<T>::quiet_NaN();
+  std::vector<T> const logits{-infinity, 1, 1, -infinity, 0, nan, 3, 0};
+  auto const check = [](result<T> const& got) {
+    CHECK(double(got.losses[0]) == doctest::Approx(std::log(2.0)));
+    CHECK(got.gradient[0] == 0);
+    CHECK(double(got.gradient[2]) == doctest::Approx(0.5));
+    CHECK(std::isnan(got.losses[1]));
+    CHECK(got.correct == std::vector<std::uint8_t>{1, 0});
+    for (std::size_t i = 4; i < 8; ++i) CHECK(std::isnan(got.gradient[i]));
+  };
+  parallel::host::stream s;
+  check(run<T>(s, logits, {1, 2}));
+  // a first chunk without any finite number
+  std::vector<T> late(5000, -infinity);
+  late[4999] = 2;
+  auto const got = run<T>(s, late, {4999});
+  CHECK(got.losses[0] == 0);
+  CHECK(got.correct[0] == 1);
+}
+
+TEST_CASE("a label outside of the vocabulary is an error that names it") {
+  std::vector<float> const logits(6);
+  parallel::host::stream s;
+  std::string message;
+  try {
+    (void)run<float>(s, logits, {0, 3});
+  } catch (parallel::error const& e) {
+    message = e.what();
+  }
+  CHECK(message == "ops::cross_entropy: label 3 of token 1 is outside of the vocabulary of 3");
+}
+
+}  // namespace cross_entropy_test

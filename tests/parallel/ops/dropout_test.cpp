@@ -1,0 +1,113 @@
+// dropout: the mask is Philox's, element by element, wherever a block begins.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <parallel/ops/dropout.hpp>
+#include <parallel/ops/host/dropout.hpp>
+#include <parallel/ops/meta/dropout.hpp>
+#include <parallel/ops/reference/dropout.hpp>
+
+#include "support.hpp"
+
+namespace dropout_test {
+
+using namespace ops_support;
+namespace ops = parallel::ops;
+using parallel::bf16;
+using parallel::philox;
+
+TEST_CASE("an element is kept iff its uniform number is at least p") {
+  philox const random(11, 22, 33);
+  std::vector<double> const x(1000, 3.0);
+  std::vector<double> y(1000);
+  on_reference([&](auto& s) {
+    ops::dropout(s, std::span(y), std::span(x),
+                 {.probability = 0.25F, .random = random, .first_element = 5});
+  });
+  int kept = 0;
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    bool const keep = random.uniform(5 + i) >= 0.25F;
+    CHECK(y[i] == (keep ? 4.0 : 0.0));
+    kept += keep ? 1 : 0;
+  }
+  CHECK(std::abs(kept - 750) < 60);
+}
+
+TEST_CASE_TEMPLATE("the host equals the reference bit for bit, also across 2^32 and in place", T,
+                   float, bf16, double) {
+  philox const source(0x123456789abcdefULL, 77, 5);
+  for (auto const size : odd_sizes)
+    for (std::uint64_t const first :
+         {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{6}, std::uint64_t{0x3fffffff3ULL}}) {
+      CAPTURE(size);
+      CAPTURE(first);
+      auto const x = random<T>(size, 1);
+      ops::dropout_options const options{
+          .probability = 0.1F, .random = source, .first_element = first};
+      std::vector<T> a(x.size()), b = x, c(x.size());
+      on_reference([&](auto& s) { ops::dropout(s, std::span(a), std::span(x), options); });
+      on_host(1, [&](auto& s) { ops::dropout(s, std::span(b), std::span(b), options); });
+      on_host(2, [&](auto& s) { ops::dropout(s, std::span(c), std::span(x), options); });
+      CHECK(same_bits(a, b));
+      CHECK(same_bits(a, c));
+    }
+}
+
+TEST_CASE("every instruction set makes the random words of parallel::philox") {
+  namespace simd = parallel::host::simd;
+  philox const source(987654321987ULL, 3, 9);
+  auto const words = parallel::host::detail::philox_words(source);
+  for (int const lanes : {4, 8, 16}) {
+    if (lanes > simd::native_lanes()) continue;
+    for (std::uint64_t const counter :
+         {std::uint64_t{0}, std::uint64_t{0xfffffffdU}, std::uint64_t{0x123456789aULL}}) {
+      std::vector<std::uint32_t> out(static_cast<std::size_t>(4 * lanes));
+      simd::dispatch_to(
+          lanes, [&, to = out.data() ](auto l) __attribute__((always_inline)) {
+            parallel::host::detail::philox_block<l>(to, counter, words);
+          });
+      for (std::size_t i = 0; i < out.size(); ++i) CHECK(out[i] == source.bits(4 * counter + i));
+    }
+  }
+}
+
+TEST_CASE("a part of the elements is dropped as in the whole") {
+  auto const x = random<float>(1000, 1);
+  std::vector<float> whole(1000), part(300);
+  on_host(1, [&](auto& s) {
+    ops::dropout(s, std::span(whole), std::span(x),
+                 {.probability = 0.5F, .random = philox(1, 2), .first_element = 10});
+    ops::dropout(s, std::span(part), std::span(x).subspan(333, 300),
+                 {.probability = 0.5F, .random = philox(1, 2), .first_element = 343});
+  });
+  CHECK(same_bits(part, std::vector<float>(whole.begin() + 333, whole.begin() + 633)));
+}
+
+TEST_CASE_TEMPLATE("probability 0 copies, probability 1 leaves zeros", T, float, bf16, double) {
+  auto const x = random<T>(77, 1);
+  std::vector<T> all(77), nothing(77, T(1.0F));
+  on_host(1, [&](auto& s) {
+    ops::dropout(s, std::span(all), std::span(x), {.probability = 0.0F});
+    ops::dropout(s, std::span(nothing), std::span(x), {.probability = 1.0F});
+  });
+  CHECK(same_bits(all, x));
+  CHECK(same_bits(nothing, std::vector<T>(77)));
+}
+
+TEST_CASE("a probability outside of [0, 1] is refused") {
+  std::vector<float> x(3);
+  std::string message;
+  try {
+    on_reference(
+        [&](auto& s) { ops::dropout(s, std::span(x), std::span(x), {.probability = 1.5F}); });
+  } catch (parallel::error const& e) {
+    message = e.what();
+  }
+  CHECK(message == "ops::dropout: the probability is 1.5, but must be in [0, 1]");
+}
+
+}  // namespace dropout_test

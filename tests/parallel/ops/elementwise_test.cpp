@@ -1,0 +1,121 @@
+// Element-wise operations: exact on every device.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <parallel/ops/host/elementwise.hpp>
+#include <parallel/ops/meta/elementwise.hpp>
+#include <parallel/ops/reference/elementwise.hpp>
+
+#include "support.hpp"
+
+namespace elementwise_test {
+
+using namespace ops_support;
+namespace ops = parallel::ops;
+using parallel::accumulate_t;
+using parallel::bf16;
+
+TEST_CASE_TEMPLATE(
+    "fill, copy, add, multiply and scale on the host equal the reference bit for bit", T, float,
+    bf16, double, std::uint64_t) {
+  for (auto const size : odd_sizes)
+    for (int const threads : {1, 2}) {
+      CAPTURE(size);
+      auto const x = random<T>(size, 1);
+      auto const start = random<T>(size, 2);
+      auto const run = [&](auto& s, std::vector<T>& filled, std::vector<T>& y) {
+        ops::fill(s, std::span(filled), number<T>(3.0));
+        ops::add(s, std::span(y), std::span(x));
+        ops::multiply(s, std::span(y), std::span(x));
+        ops::scale(s, std::span(y), accumulate_t<T>(7));
+      };
+      std::vector<T> fill_a(x.size()), fill_b(x.size()), y_a(x.size());
+      on_reference([&](auto& s) { ops::copy(s, std::span(y_a), std::span(start)); });
+      CHECK(same_bits(y_a, start));
+      std::vector<T> y_b(x.size());
+      on_host(threads, [&](auto& s) { ops::copy(s, std::span(y_b), std::span(start)); });
+      CHECK(same_bits(y_b, start));
+      on_reference([&](auto& s) { run(s, fill_a, y_a); });
+      on_host(threads, [&](auto& s) { run(s, fill_b, y_b); });
+      CHECK(same_bits(fill_a, fill_b));
+      CHECK(same_bits(y_a, y_b));
+    }
+}
+
+TEST_CASE("addition and multiplication of 64-bit integers wrap around") {
+  std::vector<std::uint64_t> y{~0ULL, 1ULL << 63};
+  std::vector<std::uint64_t> const x{2, 2};
+  on_host(1, [&](auto& s) { ops::add(s, std::span(y), std::span(x)); });
+  CHECK(y == std::vector<std::uint64_t>{1, (1ULL << 63) + 2});
+  on_host(1, [&](auto& s) { ops::multiply(s, std::span(y), std::span(x)); });
+  CHECK(y == std::vector<std::uint64_t>{2, 4});
+}
+
+template <class To, class From>
+void check_cast() {
+  for (auto const size : odd_sizes) {
+    auto const x = random<From>(size, 3);
+    std::vector<To> a(x.size()), b(x.size());
+    on_reference([&](auto& s) { ops::cast(s, std::span(a), std::span(x)); });
+    on_host(2, [&](auto& s) { ops::cast(s, std::span(b), std::span(x)); });
+    CHECK(same_bits(a, b));
+    CHECK(excess(a, x, std::max(unit<To>, 0.0)) == 0.0);
+  }
+}
+
+TEST_CASE("cast rounds to nearest between any two of float, bf16 and double") {
+  check_cast<float, float>();
+  check_cast<float, bf16>();
+  check_cast<float, double>();
+  check_cast<bf16, float>();
+  check_cast<bf16, bf16>();
+  check_cast<bf16, double>();
+  check_cast<double, float>();
+  check_cast<double, bf16>();
+  check_cast<double, double>();
+}
+
+TEST_CASE("cast keeps NaN and infinity") {
+  float const infinity = std::numeric_limits<float>::infinity();
+  std::vector<float> const x(17, std::numeric_limits<float>::quiet_NaN());
+  std::vector<bf16> y(17);
+  on_host(1, [&](auto& s) { ops::cast(s, std::span(y), std::span(x)); });
+  for (bf16 const element : y) CHECK(std::isnan(float(element)));
+  std::vector<float> const huge{infinity, -infinity, 3.4e38F};
+  y.resize(3);
+  on_host(1, [&](auto& s) { ops::cast(s, std::span(y), std::span(huge)); });
+  CHECK(float(y[0]) == infinity);
+  CHECK(float(y[1]) == -infinity);
+  CHECK(float(y[2]) == infinity);  // beyond the greatest bf16
+}
+
+TEST_CASE("sizes that differ are refused at the call, on the meta device too") {
+  parallel::meta::stream s;
+  std::span<float> const y(static_cast<float*>(nullptr), 3);
+  std::span<float const> const x(static_cast<float const*>(nullptr), 4);
+  std::string message;
+  try {
+    ops::add(s, y, x);
+  } catch (parallel::error const& e) {
+    message = e.what();
+  }
+  CHECK(message == "ops::add: the size of y is 3, but that of x is 4; the two must be the same");
+}
+
+TEST_CASE("the meta device counts one operation an element") {
+  parallel::meta::stream s;
+  std::span<float> const y(static_cast<float*>(nullptr), 5);
+  ops::fill(s, y, 1.0F);
+  ops::copy(s, y, y);
+  ops::cast(s, std::span<double>(static_cast<double*>(nullptr), 5), y);
+  CHECK(s.operations() == 0);
+  ops::add(s, y, y);
+  ops::multiply(s, y, y);
+  ops::scale(s, y, 2.0F);
+  CHECK(s.operations() == 15);
+}
+
+}  // namespace elementwise_test

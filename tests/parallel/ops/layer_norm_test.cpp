@@ -1,0 +1,228 @@
+// layer_norm against an independent formula in double, numeric derivatives, and strided rows.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <parallel/ops/host/layer_norm.hpp>
+#include <parallel/ops/meta/layer_norm.hpp>
+#include <parallel/ops/reference/layer_norm.hpp>
+
+#include "support.hpp"
+
+namespace layer_norm_test {
+
+using namespace ops_support;
+namespace ops = parallel::ops;
+using parallel::accumulate_t;
+using parallel::bf16;
+using std::ptrdiff_t;
+
+template <class T>
+struct problem {
+  using A = accumulate_t<T>;
+  ptrdiff_t rows;
+  ptrdiff_t columns;
+  std::vector<T> x, dy, weight, bias;
+  std::vector<T> y, dx;
+  std::vector<A> mean, rstd, dweight, dbias;
+
+  problem(ptrdiff_t m, ptrdiff_t n)
+      : rows(m),
+        columns(n),
+        x(random<T>(m * n, 1, 2.0)),
+        dy(random<T>(m * n, 2)),
+        weight(random<T>(n, 3)),
+        bias(random<T>(n, 4)),
+        y(x.size()),
+        dx(x.size()),
+        mean(static_cast<std::size_t>(m)),
+        rstd(mean),
+        dweight(random<A>(n, 5)),
+        dbias(random<A>(n, 6)) {}
+
+  template <class Stream>
+  void operator()(Stream& s) {
+    ops::layer_norm(s, matrix(y, rows), vector(mean), vector(rstd), matrix(x, rows), vector(weight),
+                    vector(bias), {.eps = 1e-4F});
+    ops::layer_norm_backward_input(s, matrix(dx, rows), matrix(dy, rows), matrix(x, rows),
+                                   vector(weight), vector(mean), vector(rstd));
+    ops::layer_norm_backward_weight(s, vector(dweight), vector(dbias), matrix(dy, rows),
+                                    matrix(x, rows), vector(mean), vector(rstd));
+  }
+};
+
+/// y of one row by E[x^2] - E[x]^2, which is another way to the same numbers.
+std::vector<double> formula(std::vector<double> const& x, std::vector<double> const& weight,
+                            std::vector<double> const& bias, double eps) {
+  double sum = 0.0, squares = 0.0;
+  for (double const v : x) {
+    sum += v;
+    squares += v * v;
+  }
+  auto const n = static_cast<double>(x.size());
+  double const mean = sum / n, variance = squares / n - mean * mean;
+  std::vector<double> y(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i)
+    y[i] = (x[i] - mean) / std::sqrt(variance + eps) * weight[i] + bias[i];
+  return y;
+}
+
+TEST_CASE("the reference follows the formula, its gradients the numeric derivatives") {
+  problem<double> p(3, 7);
+  auto const dweight = p.dweight, dbias = p.dbias;
+  on_reference(p);
+  double const eps = double(1e-4F);
+  double const h = 1e-6;
+  for (ptrdiff_t m = 0; m < p.rows; ++m) {
+    std::vector<double> const row(p.x.begin() + m * 7, p.x.begin() + (m + 1) * 7);
+    auto const expected = formula(row, p.weight, p.bias, eps);
+    for (std::size_t i = 0; i < 7; ++i)
+      CHECK(std::abs(p.y[static_cast<std::size_t>(m) * 7 + i] - expected[i]) <= 1e-12);
+    for (std::size_t i = 0; i < 7; ++i) {
+      auto up = row, down = row;
+      up[i] += h;
+      down[i] -= h;
+      auto const high = formula(up, p.weight, p.bias, eps);
+      auto const low = formula(down, p.weight, p.bias, eps);
+      double slope = 0.0;
+      for (std::size_t j = 0; j < 7; ++j)
+        slope += p.dy[static_cast<std::size_t>(m) * 7 + j] * (high[j] - low[j]) / (2.0 * h);
+      CHECK(std::abs(p.dx[static_cast<std::size_t>(m) * 7 + i] - slope) <= 1e-7);
+    }
+  }
+  // y is linear in weight and bias: their gradients are sums of dy times (y - bias)/weight, and 1
+  for (std::size_t i = 0; i < 7; ++i) {
+    double weight_sum = dweight[i], bias_sum = dbias[i];
+    for (std::size_t m = 0; m < 3; ++m) {
+      weight_sum += p.dy[m * 7 + i] * (p.y[m * 7 + i] - p.bias[i]) / p.weight[i];
+      bias_sum += p.dy[m * 7 + i];
+    }
+    CHECK(std::abs(p.dweight[i] - weight_sum) <= 1e-12);
+    CHECK(std::abs(p.dbias[i] - bias_sum) <= 1e-12);
+  }
+}
+
+TEST_CASE_TEMPLATE("the host equals the reference for odd shapes, with any number of threads", T,
+                   float, bf16, double) {
+  using A = accumulate_t<T>;
+  for (ptrdiff_t const rows : {0, 1, 3, 64, 131})
+    for (ptrdiff_t const columns : {1, 2, 15, 17, 33, 65, 768}) {
+      CAPTURE(rows);
+      CAPTURE(columns);
+      problem<T> a(rows, columns), b(rows, columns), c(rows, columns);
+      on_reference(a);
+      on_host(1, [&](auto& s) { b(s); });
+      on_host(2, [&](auto& s) { c(s); });
+      // one column: x - mean is rounding of the mean, times 1/sqrt(eps) = 100
+      double const base = (columns <= 2 ? 400.0 : 40.0) * unit<A>;
+      CHECK(excess(b.mean, a.mean, 0.0) <= base);
+      CHECK(excess(b.rstd, a.rstd, 100.0 * unit<A>) <= base);
+      CHECK(excess(b.y, a.y, 2.0 * unit<T>) <= base * 4.0);
+      CHECK(excess(b.dx, a.dx, 2.0 * unit<T>) <= (columns <= 2 ? 1e6 : 60.0) * unit<A>);
+      CHECK(excess(b.dweight, a.dweight, 0.0) <= base * static_cast<double>(4 + rows));
+      CHECK(excess(b.dbias, a.dbias, 0.0) <= base * static_cast<double>(1 + rows));
+      CHECK(same_bits(b.y, c.y));
+      CHECK(same_bits(b.dx, c.dx));
+      CHECK(same_bits(b.dweight, c.dweight));
+      CHECK(same_bits(b.dbias, c.dbias));
+    }
+}
+
+TEST_CASE("a large common offset does not spoil the variance") {
+  ptrdiff_t const columns = 768;
+  auto x = random<float>(columns, 1);
+  std::vector<double> wide(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] += 1000.0F;
+    wide[i] = double(x[i]);
+  }
+  std::vector<float> const weight(x.size(), 1.0F);
+  std::vector<double> const ones(x.size(), 1.0);
+  std::vector<float> y(x.size());
+  std::vector<double> exact(x.size());
+  on_host(1, [&](auto& s) {
+    ops::layer_norm(s, matrix(y, 1), {}, {}, matrix(x, 1), vector(weight), {});
+  });
+  on_reference([&](auto& s) {
+    ops::layer_norm(s, matrix(exact, 1), {}, {}, matrix(wide, 1), vector(ones), {});
+  });
+  CHECK(excess(y, exact, 0.0) <= 2e-4);  // the spacing of floats at 1000 is 6e-5
+}
+
+TEST_CASE_TEMPLATE("columns of a wider matrix are normalised in place, the others untouched", T,
+                   float, bf16, double) {
+  ptrdiff_t const rows = 5, columns = 19, stride = 64, offset = 21;
+  auto packed = random<T>(rows * stride, 1);
+  auto const before = packed;
+  auto const weight = random<T>(columns, 2);
+  auto gradients = random<T>(rows * stride, 3);
+  auto const dy_before = gradients;
+  std::vector<accumulate_t<T>> mean(5), rstd(5), dweight(19), dweight_dense(19);
+
+  std::vector<T> x, dy;  // the same columns, packed densely
+  for (ptrdiff_t m = 0; m < rows; ++m)
+    for (ptrdiff_t n = 0; n < columns; ++n) {
+      x.push_back(before[static_cast<std::size_t>(m * stride + offset + n)]);
+      dy.push_back(dy_before[static_cast<std::size_t>(m * stride + offset + n)]);
+    }
+  std::vector<T> y(x.size()), dx(x.size());
+  on_host(2, [&](auto& s) {
+    ops::layer_norm(s, matrix(y, rows), vector(mean), vector(rstd), matrix(x, rows), vector(weight),
+                    {});
+    ops::layer_norm_backward_input(s, matrix(dx, rows), matrix(dy, rows), matrix(x, rows),
+                                   vector(weight), vector(mean), vector(rstd));
+    ops::layer_norm_backward_weight(s, vector(dweight_dense), {}, matrix(dy, rows), matrix(x, rows),
+                                    vector(mean), vector(rstd));
+    auto const part = [&](std::vector<T>& data) {
+      return ops::rows_view<T>(matrix(data, rows)).slice_columns(offset, offset + columns);
+    };
+    auto const source = before;
+    ops::rows_view<T const> const inputs(source.data() + offset, rows, columns, stride);
+    ops::layer_norm_backward_weight(s, vector(dweight), {}, part(gradients), inputs, vector(mean),
+                                    vector(rstd));
+    ops::layer_norm_backward_input(s, part(gradients), part(gradients), inputs, vector(weight),
+                                   vector(mean), vector(rstd));
+    ops::layer_norm(s, part(packed), vector(mean), vector(rstd), part(packed), vector(weight), {});
+    s.synchronize();
+  });
+  CHECK(same_bits(dweight, dweight_dense));
+  std::size_t next = 0;
+  for (ptrdiff_t m = 0; m < rows; ++m)
+    for (ptrdiff_t n = 0; n < stride; ++n) {
+      auto const at = static_cast<std::size_t>(m * stride + n);
+      bool const inside = offset <= n && n < offset + columns;
+      CHECK(packed[at] == (inside ? y[next] : before[at]));
+      CHECK(gradients[at] == (inside ? dx[next] : dy_before[at]));
+      if (inside) ++next;
+    }
+}
+
+TEST_CASE("a NaN spoils its own row only") {
+  auto x = random<float>(3 * 33, 1);
+  x[40] = std::nanf("");
+  std::vector<float> const weight(33, 1.0F);
+  std::vector<float> y(x.size());
+  on_host(1, [&](auto& s) {
+    ops::layer_norm(s, matrix(y, 3), {}, {}, matrix(x, 3), vector(weight), {});
+  });
+  for (std::size_t i = 0; i < y.size(); ++i) CHECK(std::isnan(y[i]) == (i / 33 == 1));
+}
+
+TEST_CASE("a weight of the wrong size is refused") {
+  std::vector<float> x(6), y(6), weight(2);
+  std::string message;
+  try {
+    on_reference([&](auto& s) {
+      ops::layer_norm(s, matrix(y, 2), {}, {}, matrix(x, 2), vector(weight), {});
+    });
+  } catch (parallel::error const& e) {
+    message = e.what();
+  }
+  CHECK(message ==
+        "ops::layer_norm: the size of weight is 2, but that of a row is 3; the two must be the "
+        "same");
+}
+
+}  // namespace layer_norm_test

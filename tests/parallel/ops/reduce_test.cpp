@@ -1,0 +1,92 @@
+// Reductions to one number.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <parallel/ops/host/reduce.hpp>
+#include <parallel/ops/meta/reduce.hpp>
+#include <parallel/ops/reduce.hpp>
+#include <parallel/ops/reference/reduce.hpp>
+
+#include "support.hpp"
+
+namespace reduce_test {
+
+using namespace ops_support;
+namespace ops = parallel::ops;
+using parallel::bf16;
+
+TEST_CASE_TEMPLATE("squared_norm and sum on the host equal the reference", T, float, bf16, double) {
+  for (std::ptrdiff_t const size : {0, 1, 15, 16, 17, 1000, 65536, 65537, 200003}) {
+    CAPTURE(size);
+    auto const x = random<T>(size, 1);
+    double squares[3] = {1.0, 1.0, 1.0}, sums[3] = {2.0, 2.0, 2.0};
+    auto const run = [&](auto& s, int which) {
+      ops::squared_norm(s, &squares[which], std::span(x));
+      ops::sum(s, &sums[which], std::span(x));
+    };
+    on_reference([&](auto& s) { run(s, 0); });
+    on_host(1, [&](auto& s) { run(s, 1); });
+    on_host(2, [&](auto& s) { run(s, 2); });
+    CHECK(std::abs(squares[0] - squares[1]) <= 1e-12 * squares[0]);
+    CHECK(std::abs(sums[0] - sums[1]) <= 1e-13 * static_cast<double>(size));
+    CHECK(squares[1] == squares[2]);
+    CHECK(sums[1] == sums[2]);
+  }
+}
+
+TEST_CASE("the sums of 64-bit integers are exact modulo 2^64, those of bytes exact") {
+  auto const x = random<std::uint64_t>(1001, 1);
+  std::vector<std::uint8_t> const bytes(70000, 255);
+  std::uint64_t squares = 3, expected = 3, sum = 0, expected_sum = 0;
+  for (auto const v : x) {
+    expected += v * v;
+    expected_sum += v;
+  }
+  std::int64_t count = 5;
+  on_host(2, [&](auto& s) {
+    ops::squared_norm(s, &squares, std::span(x));
+    ops::sum(s, &sum, std::span(x));
+    ops::sum(s, &count, std::span(bytes));
+  });
+  CHECK(squares == expected);
+  CHECK(sum == expected_sum);
+  CHECK(count == 5 + 70000 * 255);
+}
+
+TEST_CASE_TEMPLATE("all_finite finds one bad number anywhere and never reports what is finite", T,
+                   float, bf16, double) {
+  float const bad[] = {std::numeric_limits<float>::infinity(),
+                       -std::numeric_limits<float>::infinity(),
+                       std::numeric_limits<float>::quiet_NaN()};
+  for (std::ptrdiff_t const size : {1, 15, 16, 17, 33, 70000}) {
+    auto x = random<T>(size, 1);
+    if (size > 15) x[7] = std::is_same_v<T, double> ? T(1e300) : T(3e38F);
+    int finite = 1;
+    on_host(2, [&](auto& s) { ops::all_finite(s, &finite, std::span(x)); });
+    CHECK(finite == 1);
+    for (float const value : bad)
+      for (std::size_t const at : {std::size_t{0}, x.size() / 2, x.size() - 1}) {
+        auto const kept = x[at];
+        x[at] = T(value);
+        int host = 1, reference = 1;
+        on_host(2, [&](auto& s) { ops::all_finite(s, &host, std::span(x)); });
+        on_reference([&](auto& s) { ops::all_finite(s, &reference, std::span(x)); });
+        CHECK(host == 0);
+        CHECK(reference == 0);
+        x[at] = kept;
+      }
+  }
+  int still = 1;
+  on_host(1, [&](auto& s) { ops::all_finite(s, &still, std::span<T const>()); });
+  CHECK(still == 1);
+  still = 0;  // a finite array does not set it again
+  auto const x = random<T>(5, 1);
+  on_host(1, [&](auto& s) { ops::all_finite(s, &still, std::span(x)); });
+  CHECK(still == 0);
+}
+
+}  // namespace reduce_test
