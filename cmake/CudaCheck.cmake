@@ -3,8 +3,7 @@
 # for use.
 #   1. one operation: launchers instantiated by nvcc, linked with a main that g++ compiled;
 #   2. every public header of include/parallel, included by one .cu.
-# Left out of 2: comm/mpi and the onednn and cblas engines (they need those libraries), and the
-# SIMD kernels of ops/host (see below).
+# Left out of 2: comm/mpi and the onednn and cblas engines, which need those libraries.
 
 find_package(CUDAToolkit REQUIRED)
 if(NOT CMAKE_CUDA_COMPILER)
@@ -33,6 +32,7 @@ add_executable(cuda_check EXCLUDE_FROM_ALL ${sources}/main.cpp ${sources}/gelu.c
   ${CMAKE_CURRENT_BINARY_DIR}/cuda_check/all_headers.cu)
 target_compile_features(cuda_check PRIVATE cuda_std_20)
 target_compile_options(cuda_check PRIVATE
-  $<$<COMPILE_LANGUAGE:CUDA>:--Ofast-compile=max -Werror=all-warnings>
+  # 20011-20015: host functions called where device code is made; nvcc itself only warns
+  $<$<COMPILE_LANGUAGE:CUDA>:--Ofast-compile=max -diag-error=20011,20013,20014,20015>
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror>)
 target_link_libraries(cuda_check PRIVATE ParallelLM::checkpoint CUDA::cudart)

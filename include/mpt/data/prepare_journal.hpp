@@ -77,7 +77,8 @@ class prepare_journal {
     open();
   }
 
-  /// Reads a journal left by an interrupted run; the parameters must be the same.
+  /// Reads a journal left by an interrupted run; once a shard is finished, the parameters must be
+  /// the same.
   void resume(nlohmann::json const& parameters) {
     auto const text = read_file(path_, std::uint64_t{1} << 32);
     std::uint64_t valid = 0;
@@ -87,6 +88,8 @@ class prepare_journal {
       auto const where = parallel::concat(path_.native(), ":", ++number);
       auto const entry = parse_json(std::string_view(text).substr(valid, end - valid), where);
       if (number == 1) {
+        // An interrupted run that finished nothing binds no one.
+        if (text.find('\n', end + 1) == std::string::npos) return create(parameters);
         require_same_parameters(entry, parameters, folder_);
         continue;
       }

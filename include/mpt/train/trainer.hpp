@@ -130,19 +130,22 @@ class trainer {
     return value;
   }
 
-  /// Initial values, or those of a checkpoint.
+  /// Initial values, or those of a checkpoint. Rank 0 decides which one, for all.
   void start() {
-    auto const found = checkpoint_to_load(config_);
-    if (!found) {
+    found_checkpoint found;
+    if (comm_.rank() == 0) found = checkpoint_to_load(config_).value_or(found_checkpoint{});
+    found.folder = broadcast_text(comm_, traffic_, found.folder.string());
+    found.weights_only = !broadcast_text(comm_, traffic_, found.weights_only ? "yes" : "").empty();
+    if (found.folder.empty()) {
       step_.initialise(config_.seed);
       return;
     }
-    bool const resuming = !found->weights_only;
-    auto const state = load_run(step_, config_, *found);
-    if (resuming) batch_ = state.batches;
-    summary_.checkpoint = found->folder.string();
-    say(resuming ? fmt::format("resumed {} at batch {}", found->folder.string(), batch_)
-                 : fmt::format("weights of {}", found->folder.string()));
+    if (!found.note.empty()) say("note: " + found.note);
+    auto const state = load_run(step_, comm_, config_, found, batches_.samples());
+    if (!found.weights_only) batch_ = state.batches;
+    summary_.checkpoint = found.folder.string();
+    say(found.weights_only ? fmt::format("weights of {}", found.folder.string())
+                           : fmt::format("resumed {} at batch {}", found.folder.string(), batch_));
   }
 
   void train_batch(std::int64_t last) {

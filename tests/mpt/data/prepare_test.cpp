@@ -352,7 +352,7 @@ TEST_CASE("a folder with someone else's files is refused and left alone") {
   }
 }
 
-TEST_CASE("bad input stops the run, naming file and line, and mending it needs a fresh folder") {
+TEST_CASE("bad input stops the run, naming file and line") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
@@ -365,6 +365,9 @@ TEST_CASE("bad input stops the run, naming file and line, and mending it needs a
   data_test::put_file(folder / "in/a.jsonl", content);
   CHECK(contains(message_of([&] { (void)run(options); }), "inputs: was"));
   options.out_root = folder / "fresh";
+  data_test::put_file(folder / "in/a.jsonl", "not JSON\n" + content);
+  CHECK(contains(message_of([&] { (void)run(options); }), "in/a.jsonl:1: not valid JSON"));
+  data_test::put_file(folder / "in/a.jsonl", content);  // nothing was finished: just run it again
   auto const gz = data_test::get_file(folder / "in/c.json.gz");
   data_test::put_file(folder / "in/c.json.gz", gz.substr(0, gz.size() / 2));
   CHECK(contains(message_of([&] { (void)run(options); }), "c.json.gz: the gzip data ends in the"));

@@ -69,4 +69,12 @@ TEST_CASE("no rows leave the gradient of a bias as it is") {
   CHECK(dbias == std::vector<float>{1, 2, 3});
 }
 
+TEST_CASE("the meta device counts one addition an element") {
+  parallel::meta::stream s;
+  parallel::matrix_view<bf16> const y(nullptr, {4, 3});
+  ops::add_bias(s, y, parallel::vector_view<bf16 const>(nullptr, {3}));
+  ops::add_bias_backward(s, parallel::vector_view<float>(nullptr, {3}), y);
+  CHECK(s.operations() == 24);
+}
+
 }  // namespace bias_test

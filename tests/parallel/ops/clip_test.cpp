@@ -82,4 +82,13 @@ TEST_CASE("a negative limit is refused") {
   CHECK(message == "ops::clip: the limit is -1, but must not be negative");
 }
 
+TEST_CASE("the meta device takes null pointers and counts nothing") {
+  parallel::meta::stream s;
+  std::span<bf16> const x(static_cast<bf16*>(nullptr), 7);
+  std::span<std::uint8_t> const inside(static_cast<std::uint8_t*>(nullptr), 7);
+  ops::clip(s, x, inside, 1.0F);
+  ops::clip_backward(s, x, inside);
+  CHECK(s.operations() == 0);
+}
+
 }  // namespace clip_test

@@ -173,4 +173,17 @@ TEST_CASE("a label outside of the vocabulary is an error that names it") {
   CHECK(message == "ops::cross_entropy: label 3 of token 1 is outside of the vocabulary of 3");
 }
 
+TEST_CASE("the meta device counts 4 operations a logit, and 4 for the gradient") {
+  parallel::meta::stream s;
+  parallel::matrix_view<float> const logits(nullptr, {2, 5});
+  parallel::vector_view<float> const losses(nullptr, {2});
+  parallel::vector_view<std::uint8_t> const correct(nullptr, {2});
+  parallel::vector_view<std::int32_t> const labels(nullptr, {2});
+  ops::cross_entropy(s, parallel::matrix_view<bf16>(), losses, correct, logits, labels);
+  CHECK(s.operations() == 40);
+  ops::cross_entropy(s, parallel::matrix_view<bf16>(nullptr, {2, 5}), losses, correct, logits,
+                     labels);
+  CHECK(s.operations() == 120);
+}
+
 }  // namespace cross_entropy_test

@@ -110,4 +110,12 @@ TEST_CASE("a probability outside of [0, 1] is refused") {
   CHECK(message == "ops::dropout: the probability is 1.5, but must be in [0, 1]");
 }
 
+TEST_CASE("the meta device counts one operation an element, none for probability 0") {
+  parallel::meta::stream s;
+  std::span<bf16> const x(static_cast<bf16*>(nullptr), 7);
+  ops::dropout(s, x, x, {.probability = 0.0F});
+  ops::dropout(s, x, x, {.probability = 0.5F});
+  CHECK(s.operations() == 7);
+}
+
 }  // namespace dropout_test

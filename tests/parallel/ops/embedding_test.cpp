@@ -115,4 +115,17 @@ TEST_CASE("positions beyond the table are refused at the call") {
   CHECK(message == "ops::add_positions: positions 2 to 3 are needed, but the table ends at 2");
 }
 
+TEST_CASE("the meta device counts one operation for each element that is added") {
+  parallel::meta::stream s;
+  parallel::matrix_view<bf16> const y(nullptr, {4, 3}), table(nullptr, {9, 3});
+  parallel::matrix_view<float> const dtable(nullptr, {9, 3});
+  parallel::vector_view<std::int32_t> const ids(nullptr, {4});
+  ops::embedding(s, y, ids, table);
+  CHECK(s.operations() == 0);
+  ops::embedding_backward(s, dtable, y, ids);
+  ops::add_positions(s, y, table, 2);
+  ops::add_positions_backward(s, dtable, y, 2);
+  CHECK(s.operations() == 36);
+}
+
 }  // namespace embedding_test

@@ -44,12 +44,15 @@ struct problem {
 
   template <class Stream>
   void operator()(Stream& s) {
-    ops::layer_norm(s, matrix(y, rows), vector(mean), vector(rstd), matrix(x, rows), vector(weight),
-                    vector(bias), {.eps = 1e-4F});
-    ops::layer_norm_backward_input(s, matrix(dx, rows), matrix(dy, rows), matrix(x, rows),
-                                   vector(weight), vector(mean), vector(rstd));
-    ops::layer_norm_backward_weight(s, vector(dweight), vector(dbias), matrix(dy, rows),
-                                    matrix(x, rows), vector(mean), vector(rstd));
+    auto const full = [&](std::vector<T>& data) {
+      return parallel::matrix_view<T>(data.data(), {rows, columns});
+    };
+    ops::layer_norm(s, full(y), vector(mean), vector(rstd), full(x), vector(weight), vector(bias),
+                    {.eps = 1e-4F});
+    ops::layer_norm_backward_input(s, full(dx), full(dy), full(x), vector(weight), vector(mean),
+                                   vector(rstd));
+    ops::layer_norm_backward_weight(s, vector(dweight), vector(dbias), full(dy), full(x),
+                                    vector(mean), vector(rstd));
   }
 };
 
@@ -223,6 +226,17 @@ TEST_CASE("a weight of the wrong size is refused") {
   CHECK(message ==
         "ops::layer_norm: the size of weight is 2, but that of a row is 3; the two must be the "
         "same");
+}
+
+TEST_CASE("the meta device takes null pointers") {
+  parallel::meta::stream s;
+  parallel::matrix_view<bf16> const x(nullptr, {4, 3});
+  parallel::vector_view<bf16> const weight(nullptr, {3});
+  parallel::vector_view<float> const mean(nullptr, {4}), dweight(nullptr, {3});
+  ops::layer_norm(s, x, mean, mean, x, weight, weight);
+  ops::layer_norm_backward_input(s, x, x, x, weight, mean, mean);
+  ops::layer_norm_backward_weight(s, dweight, dweight, x, x, mean, mean);
+  CHECK(s.operations() == 12 * (8 + 12 + 5));
 }
 
 }  // namespace layer_norm_test

@@ -221,6 +221,28 @@ TEST_CASE("our own product has the same bits for every number of threads") {
   CHECK(multiply(three, e, a, b, c, {.transpose_b = true}) == expected);
 }
 
+TEST_CASE("our own product is exact on every instruction set of this processor") {
+  extents const e{33, 70, 260};
+  auto const a = integers<bf16>(e.m * e.k, 1);
+  auto const b = integers<bf16>(e.k * e.n, 2);
+  auto const c = integers<float>(e.m * e.n, 3);
+  parallel::reference::stream r;
+  auto const expected = multiply(r, e, a, b, c, {.accumulate = true});
+  for (int const lanes : {4, 8, 16}) {
+    if (lanes > parallel::host::simd::native_lanes()) continue;
+    auto got = c;
+    parallel::host::detail::gemm<bf16, float>{.m = e.m,
+                                              .n = e.n,
+                                              .k = e.k,
+                                              .a = {a.data(), e.k, 1},
+                                              .b = {b.data(), e.n, 1},
+                                              .c = got.data(),
+                                              .ldc = e.n,
+                                              .beta = 1.0F}(1, lanes);
+    CHECK(got == expected);
+  }
+}
+
 TEST_CASE("one oneDNN engine serves several streams at the same time") {
   parallel::host::onednn_engine const engine;
   std::atomic<int> wrong = 0;

@@ -89,4 +89,13 @@ TEST_CASE_TEMPLATE("all_finite finds one bad number anywhere and never reports w
   CHECK(still == 0);
 }
 
+TEST_CASE("the meta device takes null pointers") {
+  parallel::meta::stream s;
+  std::span<float const> const x(static_cast<float const*>(nullptr), 7);
+  ops::squared_norm(s, nullptr, x);
+  ops::sum(s, nullptr, x);
+  ops::all_finite(s, nullptr, x);
+  CHECK(s.operations() == 21);
+}
+
 }  // namespace reduce_test

@@ -68,7 +68,7 @@ void on_host(int threads, Work const& work) {
 
 /// Runs `work(stream)` on the reference stream.
 template <class Work>
-void on_reference(Work const& work) {
+void on_reference(Work&& work) {
   parallel::reference::stream stream;
   work(stream);
 }

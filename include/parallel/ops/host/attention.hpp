@@ -30,7 +30,8 @@ void with_scratch(int threads, index count, index keys, index width, Body const&
 }
 
 template <class T>
-void run_attention(attention_forward<T> const& pass, int threads) {
+void run_attention(attention_forward<T> const& pass, int threads,
+                   int lanes = simd::native_lanes()) {
   auto const& q = pass.q;
   index const heads = q.batch * q.heads;
   // each part copies the keys it needs again: no more parts than threads can use
@@ -38,28 +39,31 @@ void run_attention(attention_forward<T> const& pass, int threads) {
   index const parts = heads >= 2 * threads ? 1 : std::min<index>(blocks, 4 * threads);
   index const share = (blocks + parts - 1) / parts * attention_queries;
   using space_type = typename attention_forward<T>::space;
-  with_scratch<space_type>(threads, heads * parts, pass.k.sequence, pass.width(),
-                           [&](index task, space_type& space) {
-                             index const part = parts - 1 - task / heads;  // the longest first
-                             index const head = task % heads;
-                             index const begin = part * share;
-                             if (begin >= q.sequence) return;
-                             simd::dispatch([&](auto lanes) __attribute__((always_inline)) {
-                               pass.template run<lanes>(head / q.heads, head % q.heads, begin,
-                                                        std::min(begin + share, q.sequence), space);
-                             });
-                           });
+  with_scratch<space_type>(
+      threads, heads * parts, pass.k.sequence, pass.width(), [&](index task, space_type& space) {
+        index const part = parts - 1 - task / heads;  // the longest first
+        index const head = task % heads;
+        index const begin = part * share;
+        if (begin >= q.sequence) return;
+        simd::dispatch_to(
+            lanes, [&](auto width) __attribute__((always_inline)) {
+              pass.template run<width>(head / q.heads, head % q.heads, begin,
+                                       std::min(begin + share, q.sequence), space);
+            });
+      });
 }
 
 template <class T>
-void run_attention(attention_backward<T> const& pass, int threads) {
+void run_attention(attention_backward<T> const& pass, int threads,
+                   int lanes = simd::native_lanes()) {
   index const heads = pass.k.heads;
   using space_type = typename attention_backward<T>::space;
   with_scratch<space_type>(threads, pass.k.batch * heads, pass.k.sequence, pass.width(),
                            [&](index task, space_type& space) {
-                             simd::dispatch([&](auto lanes) __attribute__((always_inline)) {
-                               pass.template run<lanes>(task / heads, task % heads, space);
-                             });
+                             simd::dispatch_to(
+                                 lanes, [&](auto width) __attribute__((always_inline)) {
+                                   pass.template run<width>(task / heads, task % heads, space);
+                                 });
                            });
 }
 

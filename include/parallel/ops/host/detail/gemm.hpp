@@ -110,7 +110,8 @@ struct gemm {
       }
   }
 
-  void operator()(int threads) const {
+  /// `lanes`: see simd::dispatch_to.
+  void operator()(int threads, int lanes = simd::native_lanes()) const {
     if (m == 0 || n == 0) return;
     index const blocks_n = (n + block_n - 1) / block_n;
     index const blocks = (m + block_m - 1) / block_m * blocks_n;
@@ -118,9 +119,10 @@ struct gemm {
     parallel_tasks(threads, std::min<index>(threads < 1 ? 1 : threads, blocks), [&](index) {
       space own;
       for (index at = next++; at < blocks; at = next++)
-        simd::dispatch([&](auto lanes) __attribute__((always_inline)) {
-          block<lanes>(at / blocks_n * block_m, at % blocks_n * block_n, own);
-        });
+        simd::dispatch_to(
+            lanes, [&](auto width) __attribute__((always_inline)) {
+              block<width>(at / blocks_n * block_m, at % blocks_n * block_n, own);
+            });
     });
   }
 };

@@ -1,0 +1,89 @@
+// model_source: a trained model, wherever it lies: a checkpoint of ours, the folder that holds a
+// run's checkpoints (its latest is meant), or a Hugging Face folder. Tensors are read one by one.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <mpt/config/hf.hpp>
+#include <mpt/vocabulary.hpp>
+#include <parallel/checkpoint/checkpoints.hpp>
+#include <parallel/checkpoint/reader.hpp>
+#include <parallel/checkpoint/tensor_folder.hpp>
+
+namespace mpt {
+
+class model_source {
+ public:
+  /// Opens it and reads its configuration; throws when it is none of the three.
+  explicit model_source(std::filesystem::path const& path) : path_(path) {
+    if (std::filesystem::exists(path / "config.json")) {
+      auto const hf = read_hf_config(path / "config.json");
+      config_ = hf.model;
+      dtype_ = hf.dtype;
+      folder_.emplace(path);
+      if (std::filesystem::exists(path / "tokenizer.json")) tokenizer_ = path.string();
+      return;
+    }
+    if (!std::filesystem::exists(path / parallel::checkpoint::manifest_name)) {
+      auto const newest = parallel::checkpoint::latest(path);
+      require(newest.folder.has_value(), path.string(),
+              ": is neither a checkpoint, nor a folder of checkpoints, nor a Hugging Face folder "
+              "with config.json",
+              newest.note.empty() ? "" : "; ", newest.note);
+      path_ = *newest.folder;
+    }
+    checkpoint_.emplace(path_);
+    auto const& state = checkpoint_->state();
+    require(state.contains("model") && state.at("model").is_object(), path_.string(),
+            ": its state does not say which model it holds");
+    auto const hf = from_hf_json(state.at("model"), path_.string());
+    config_ = hf.model;
+    dtype_ = hf.dtype;
+    auto const name = state.value("tokenizer", std::string());
+    if (std::filesystem::exists(name)) tokenizer_ = name;
+  }
+
+  [[nodiscard]] model_config const& config() const { return config_; }
+  /// "float32" or "bfloat16": how it was trained or stored.
+  [[nodiscard]] std::string const& dtype() const { return dtype_; }
+  /// The checkpoint or folder that was found.
+  [[nodiscard]] std::filesystem::path const& path() const { return path_; }
+  /// Where its tokenizer lies; empty when that is not known.
+  [[nodiscard]] std::string const& tokenizer() const { return tokenizer_; }
+
+  /// Reads elements of a parameter from `begin` on, converted to T.
+  template <class T>
+  void read(std::string const& name, index begin, std::span<T> out) const {
+    if (checkpoint_)
+      checkpoint_->read(name, begin, out);
+    else
+      folder_->read(name, begin, out);
+  }
+
+  /// The shape of a parameter; throws when it is not there.
+  [[nodiscard]] std::vector<index> const& shape_of(std::string const& name) const {
+    return checkpoint_ ? checkpoint_->at(name).extents : folder_->at(name).extents;
+  }
+
+  /// Fills a model's weights; throws when one is missing or has another shape.
+  template <class Weights>
+  void load(Weights const& weights) const {
+    weights.for_each([&](auto const& parameter, auto values) {
+      require(shape_of(parameter.name) == parameter.extents, path_.string(), ": ", parameter.name,
+              " has another shape than its configuration says");
+      read(parameter.name, 0, values);
+    });
+  }
+
+ private:
+  std::filesystem::path path_;
+  model_config config_;
+  std::string dtype_;
+  std::string tokenizer_;
+  std::optional<parallel::checkpoint::checkpoint_reader> checkpoint_;
+  std::optional<parallel::checkpoint::tensor_folder> folder_;
+};
+
+}  // namespace mpt

@@ -1,0 +1,195 @@
+// The checkpoints of a training run: master weights and optimizer states as named slices, and the
+// few numbers from which everything else follows.
+//
+// Every rank writes the shard it would own under ZeRO-1, whatever the stage, so nothing is written
+// twice; it reads whatever ranges it needs, so any number of ranks and any stage can continue.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include <mpt/config/hf.hpp>
+#include <mpt/config/train.hpp>
+#include <mpt/train/exchange.hpp>
+#include <mpt/vocabulary.hpp>
+#include <parallel/checkpoint/checkpoints.hpp>
+#include <parallel/checkpoint/reader.hpp>
+#include <parallel/checkpoint/save.hpp>
+#include <parallel/train/stepper.hpp>
+
+namespace mpt {
+
+namespace checkpoint = parallel::checkpoint;
+
+/// Where a run is.
+struct run_state {
+  std::int64_t batches = 0;  // finished
+  std::int64_t epoch = 0;
+  std::int64_t batch_in_epoch = 0;
+  std::int64_t samples_in_set = 0;
+  std::int64_t tokens = 0;
+};
+
+/// A checkpoint to begin from.
+struct found_checkpoint {
+  std::filesystem::path folder;
+  bool weights_only = false;
+  std::string note;  // what was not as expected
+};
+
+/// Whether `folder` is itself a checkpoint rather than a folder of them.
+[[nodiscard]] inline bool is_checkpoint(std::filesystem::path const& folder) {
+  return std::filesystem::exists(folder / checkpoint::manifest_name);
+}
+
+/// What autoresume or load_path asks for; nothing for a fresh start. Refuses to start afresh over
+/// another run's checkpoints.
+[[nodiscard]] inline std::optional<found_checkpoint> checkpoint_to_load(
+    train_config const& config) {
+  auto const& c = config.checkpoint;
+  if (!c.save_folder.empty()) {
+    auto const newest = checkpoint::latest(c.save_folder);
+    if (newest.folder && c.autoresume) return found_checkpoint{*newest.folder, false, newest.note};
+    require(!newest.folder || c.save_overwrite, c.save_folder,
+            ": holds checkpoints of an earlier run; continue it with autoresume=true, replace them "
+            "with save_overwrite=true, or choose another save_folder");
+  }
+  if (c.load_path.empty()) return std::nullopt;
+  if (is_checkpoint(c.load_path)) return found_checkpoint{c.load_path, c.load_weights_only, {}};
+  auto const newest = checkpoint::latest(c.load_path);
+  require(newest.folder.has_value(), "load_path ", c.load_path,
+          ": there is no checkpoint here; name a folder like ep0-ba100 or one that holds such");
+  return found_checkpoint{*newest.folder, c.load_weights_only, newest.note};
+}
+
+namespace detail {
+
+/// The settings that decide which data comes next; a resumed run must have the same.
+[[nodiscard]] inline nlohmann::json order_of(train_config const& config,
+                                             std::int64_t samples_in_set) {
+  return {{"samples_in_set", samples_in_set},
+          {"global_train_batch_size", config.global_train_batch_size},
+          {"max_seq_len", config.train_loader.max_seq_len},
+          {"shuffle", config.train_loader.shuffle},
+          {"shuffle_seed", config.train_loader.shuffle_seed},
+          {"seed", config.seed}};
+}
+
+inline void require_same_order(nlohmann::json const& saved, nlohmann::json const& now,
+                               std::filesystem::path const& folder) {
+  for (auto const& [key, value] : now.items())
+    require(saved.contains(key) && saved.at(key) == value, folder.string(), ": was trained with ",
+            key, " = ", saved.contains(key) ? saved.at(key).dump() : "nothing", ", this run has ",
+            value.dump(),
+            "; make them equal to continue, or take only the weights with load_weights_only=true");
+}
+
+/// Calls f(name, segment memory, parameter piece…) for the master weights and each state.
+template <class Stepper, class F>
+void for_each_segment(Stepper& step, F&& f) {
+  for (auto& unit : step.units())
+    for (std::size_t s = 0; s < unit.memory.segments().size(); ++s)
+      f(unit.memory.layout().segments()[s], unit.memory.segments()[s]);
+}
+
+}  // namespace detail
+
+/// Collective: all ranks write their slices of one checkpoint. Returns its folder. When it returns
+/// it is on disk; killed at any moment before, the previous checkpoint is the latest.
+template <class Stepper,
+          class Optimizer = std::decay_t<decltype(std::declval<Stepper>().optimizer())>>
+std::filesystem::path save_run(Stepper& step, parallel::any_communicator& comm,
+                               host::stream& traffic, train_config const& config,
+                               run_state const& state) {
+  checkpoint::save_target const target{.root = config.checkpoint.save_folder,
+                                       .id = {.epoch = state.epoch, .batch = state.batches},
+                                       .token = static_cast<std::uint64_t>(state.batches)};
+  if (comm.rank() == 0) checkpoint::prepare_save(target);
+  comm.barrier(traffic).wait();
+
+  checkpoint::rank_writer writer(target, comm.rank());
+  detail::for_each_segment(step, [&](auto const& segment, auto const& memory) {
+    auto const mine = zero::shard_of(segment.size, comm.rank(), comm.size());
+    segment.for_each_piece(
+        mine.begin, mine.end, [&](auto const& p, index first, index last, index at) {
+          auto const count = static_cast<std::size_t>(last - first);
+          auto const part = static_cast<std::size_t>(at - memory.owned.begin);
+          auto const write = [&](std::string const& name, auto const& elements) {
+            using element = std::decay_t<decltype(*elements.data())>;
+            writer.add(name, std::span<index const>(p.extents), first,
+                       std::span<element const>(elements.data() + part, count));
+          };
+          write(p.name, memory.master);
+          for (std::size_t i = 0; i < memory.states.size(); ++i)
+            write(concat(p.name, "#", Optimizer::state_names[i]), memory.states[i]);
+        });
+  });
+  auto const records = gather_texts(comm, traffic, writer.finish());
+  if (comm.rank() == 0) {
+    nlohmann::json const text{
+        {"batches", state.batches},
+        {"epoch", state.epoch},
+        {"batch_in_epoch", state.batch_in_epoch},
+        {"tokens", state.tokens},
+        {"order", detail::order_of(config, state.samples_in_set)},
+        {"model", to_hf_json(config.model,
+                             config.precision == precision_kind::fp32 ? "float32" : "bfloat16")},
+        {"tokenizer", config.tokenizer.name},
+        {"run_name", config.run_name}};
+    checkpoint::commit(target, records, text.dump(), {});
+    if (config.checkpoint.save_num_checkpoints_to_keep > 0)
+      checkpoint::prune(target.root, config.checkpoint.save_num_checkpoints_to_keep);
+  }
+  comm.barrier(traffic).wait();
+  return target.folder();
+}
+
+/// Fills this rank's memory from a checkpoint made by any layout, after checking this rank's part
+/// of it. Returns where the run was; with weights_only the optimizer starts from zero.
+template <class Stepper,
+          class Optimizer = std::decay_t<decltype(std::declval<Stepper>().optimizer())>>
+run_state load_run(Stepper& step, parallel::any_communicator const& comm,
+                   train_config const& config, found_checkpoint const& found,
+                   std::int64_t samples_in_set) {
+  checkpoint::checkpoint_reader const reader(found.folder);
+  auto const& state = reader.state();
+  auto const number = [&](char const* key) {
+    require(state.contains(key) && state.at(key).is_number_integer(), found.folder.string(),
+            ": its state lacks the number ", key);
+    return state.at(key).template get<std::int64_t>();
+  };
+  if (!found.weights_only)
+    detail::require_same_order(state.value("order", nlohmann::json::object()),
+                               detail::order_of(config, samples_in_set), found.folder);
+  reader.verify(comm.rank(), comm.size());
+  detail::for_each_segment(step, [&](auto const& segment, auto const& memory) {
+    segment.for_each_piece(0, segment.size, [&](auto const& p, index, index, index at) {
+      auto const& saved = reader.at(p.name);
+      require(saved.extents == p.extents, found.folder.string(), ": ", p.name,
+              " has another shape than this model's; use the configuration it was trained with");
+      reader.read(p.name, 0,
+                  std::span(memory.values.data() + at, static_cast<std::size_t>(p.size())));
+    });
+    auto const owned = memory.owned;
+    segment.for_each_piece(
+        owned.begin, owned.end, [&](auto const& p, index first, index last, index at) {
+          auto const count = static_cast<std::size_t>(last - first);
+          auto const part = static_cast<std::size_t>(at - owned.begin);
+          reader.read(p.name, first, std::span(memory.master.data() + part, count));
+          if (found.weights_only) return;
+          for (std::size_t i = 0; i < memory.states.size(); ++i)
+            reader.read(concat(p.name, "#", Optimizer::state_names[i]), first,
+                        std::span(memory.states[i].data() + part, count));
+        });
+  });
+  return {.batches = number("batches"),
+          .epoch = number("epoch"),
+          .batch_in_epoch = number("batch_in_epoch"),
+          .samples_in_set = samples_in_set,
+          .tokens = number("tokens")};
+}
+
+}  // namespace mpt

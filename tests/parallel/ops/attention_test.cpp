@@ -1,0 +1,457 @@
+// Attention: the reference against S x S matrices in double and numeric gradients, the host against
+// the reference, with packed inputs, shared key heads, fewer queries than keys, ALiBi and dropout.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <parallel/core/philox.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host/attention.hpp>
+#include <parallel/ops/meta/attention.hpp>
+#include <parallel/ops/reference/attention.hpp>
+
+namespace attention_test {
+
+using parallel::accumulate_t;
+using parallel::bf16;
+using parallel::index;
+using parallel::tensor_view;
+namespace ops = parallel::ops;
+
+struct sizes {
+  index batch, queries, keys, heads, key_heads, width;
+};
+
+struct variant {
+  bool alibi = false;
+  float dropout = 0.0F;
+};
+
+/// Inputs and results of one attention; q, k, v (and their gradients) lie in packed rows
+/// [q | k | v] when there are as many queries as keys, apart otherwise.
+template <class T>
+struct problem {
+  using A = accumulate_t<T>;
+
+  problem(sizes size, variant what) : n(size) {
+    scale = 1.0F / std::sqrt(static_cast<float>(n.width));
+    if (what.alibi)
+      for (index h = 0; h < n.heads; ++h)
+        slopes.push_back(std::exp2(-static_cast<float>(h + 1) / 2.0F));
+    dropout = {
+        .probability = what.dropout, .random = parallel::philox(11, 22, 33), .first_sequence = 5};
+    inputs = random(n.batch * (n.queries * n.heads + 2 * n.keys * n.key_heads) * n.width, 1);
+    gradients.assign(inputs.size(), T(99.0F));
+    dout = random(n.batch * n.queries * n.heads * n.width, 2);
+    out.assign(dout.size(), T(99.0F));
+    log_sums.assign(static_cast<std::size_t>(n.batch * n.heads * n.queries), A(99));
+  }
+
+  static std::vector<T> random(index count, std::uint32_t stream) {
+    parallel::philox const source(3, stream);
+    std::vector<T> all(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<T>(source.normal(i));
+    return all;
+  }
+
+  template <class U>
+  [[nodiscard]] ops::heads_view<U> part(U* data, int which) const {
+    index const q_row = n.heads * n.width;
+    index const k_row = n.key_heads * n.width;
+    index const heads = which == 0 ? n.heads : n.key_heads;
+    index const sequence = which == 0 ? n.queries : n.keys;
+    if (n.queries == n.keys) {
+      index const row = q_row + 2 * k_row;
+      index const column = which == 0 ? 0 : q_row + (which - 1) * k_row;
+      return {data + column, n.batch, sequence, heads, n.width, n.keys * row, row};
+    }
+    index const row = which == 0 ? q_row : k_row;
+    index const first =
+        which == 0 ? 0 : n.batch * (n.queries * q_row + (which - 1) * n.keys * k_row);
+    return {data + first, n.batch, sequence, heads, n.width, sequence * row, row};
+  }
+
+  template <class U>
+  [[nodiscard]] ops::heads_view<U> result(U* data) const {
+    index const row = n.heads * n.width;
+    return {data, n.batch, n.queries, n.heads, n.width, n.queries * row, row};
+  }
+
+  [[nodiscard]] ops::attention_options options() const {
+    return {.scale = scale, .alibi_slopes = slopes, .dropout = dropout};
+  }
+  [[nodiscard]] tensor_view<A, 3> lse() { return {log_sums.data(), {n.batch, n.heads, n.queries}}; }
+
+  template <class Stream>
+  void forward(Stream& s) {
+    T const* const in = inputs.data();
+    ops::attention(s, result(out.data()), lse(), part(in, 0), part(in, 1), part(in, 2), options());
+    s.synchronize();
+  }
+
+  template <class Stream>
+  void backward(Stream& s) {
+    T const* const in = inputs.data();
+    T const* const gradient = dout.data();
+    T const* const forward_result = out.data();
+    ops::attention_backward(s, part(gradients.data(), 0), part(gradients.data(), 1),
+                            part(gradients.data(), 2), result(gradient), part(in, 0), part(in, 1),
+                            part(in, 2), result(forward_result), lse(), options());
+    s.synchronize();
+  }
+
+  sizes n;
+  float scale;
+  std::vector<float> slopes;
+  ops::attention_dropout dropout;
+  std::vector<T> inputs, gradients, dout, out;
+  std::vector<A> log_sums;
+};
+
+/// The definition: a matrix of scores in double, softmax of its rows, a product.
+std::vector<double> by_definition(problem<double> const& p, std::vector<double>& log_sums) {
+  auto const& n = p.n;
+  std::vector<double> all(p.out.size());
+  log_sums.clear();
+  double const* const in = p.inputs.data();
+  auto const q = p.part(in, 0);
+  auto const k = p.part(in, 1);
+  auto const v = p.part(in, 2);
+  auto const to = p.result(all.data());
+  for (index b = 0; b < n.batch; ++b)
+    for (index h = 0; h < n.heads; ++h) {
+      index const shared = h * n.key_heads / n.heads;
+      for (index i = 0; i < n.queries; ++i) {
+        index const at = n.keys - n.queries + i;
+        std::vector<double> weights(static_cast<std::size_t>(n.keys), 0.0);
+        double total = 0;
+        for (index j = 0; j <= at; ++j) {
+          double score = 0;
+          for (index d = 0; d < n.width; ++d) score += q.row(b, i, h)[d] * k.row(b, j, shared)[d];
+          score *= static_cast<double>(p.scale);
+          if (!p.slopes.empty())
+            score -= static_cast<double>(p.slopes[static_cast<std::size_t>(h)]) *
+                     static_cast<double>(at - j);
+          total += weights[static_cast<std::size_t>(j)] = std::exp(score);
+        }
+        log_sums.push_back(std::log(total));
+        for (index j = 0; j <= at; ++j) {
+          // the documented element of the documented stream
+          auto const element =
+              static_cast<std::uint64_t>((((5 + b) * n.heads + h) * n.keys + at) * n.keys + j);
+          float const drop = p.dropout.probability;
+          double factor = 1;
+          if (drop > 0)
+            factor = p.dropout.random.uniform(element) >= drop
+                         ? 1.0 / (1.0 - static_cast<double>(drop))
+                         : 0.0;
+          for (index d = 0; d < n.width; ++d)
+            to.row(b, i, h)[d] +=
+                factor * weights[static_cast<std::size_t>(j)] / total * v.row(b, j, shared)[d];
+        }
+      }
+    }
+  return all;
+}
+
+template <class X, class Y>
+double worst_difference(std::vector<X> const& x, std::vector<Y> const& y) {
+  REQUIRE(x.size() == y.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    double const apart = std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i]));
+    worst = apart <= worst ? worst : apart;  // NaN is taken over
+    if (std::isnan(apart)) return std::numeric_limits<double>::infinity();
+  }
+  return worst;
+}
+
+template <class X>
+double greatest(std::vector<X> const& x) {
+  double most = 0;
+  for (auto const& value : x) most = std::max(most, std::abs(static_cast<double>(value)));
+  return most;
+}
+
+std::vector<variant> variants() { return {{}, {.alibi = true}, {.alibi = true, .dropout = 0.3F}}; }
+
+TEST_CASE("the reference follows the definition of causal attention") {
+  parallel::reference::stream s;
+  for (auto const& size :
+       {sizes{2, 7, 7, 4, 4, 8}, sizes{1, 9, 9, 4, 2, 5}, sizes{2, 3, 11, 3, 1, 4},
+        sizes{1, 1, 6, 2, 2, 3}, sizes{1, 1, 1, 1, 1, 1}})
+    for (auto const& what : variants()) {
+      problem<double> p(size, what);
+      p.forward(s);
+      std::vector<double> log_sums;
+      CHECK(worst_difference(p.out, by_definition(p, log_sums)) < 1e-13);
+      CHECK(worst_difference(p.log_sums, log_sums) < 1e-13);
+    }
+}
+
+TEST_CASE("the reference's gradients are those of its results") {
+  parallel::reference::stream s;
+  for (auto const& size :
+       {sizes{2, 5, 5, 2, 2, 3}, sizes{1, 4, 4, 4, 2, 3}, sizes{1, 2, 6, 2, 1, 2}})
+    for (auto const& what : variants()) {
+      problem<double> p(size, what);
+      p.forward(s);
+      p.backward(s);
+      auto const analytic = p.gradients;
+      auto const loss = [&] {
+        p.forward(s);
+        double sum = 0;
+        for (std::size_t i = 0; i < p.out.size(); ++i) sum += p.out[i] * p.dout[i];
+        return sum;
+      };
+      double const step = 1e-5;
+      double worst = 0;
+      for (std::size_t i = 0; i < p.inputs.size(); ++i) {
+        double const middle = p.inputs[i];
+        p.inputs[i] = middle + step;
+        double const above = loss();
+        p.inputs[i] = middle - step;
+        double const below = loss();
+        p.inputs[i] = middle;
+        worst = std::max(worst, std::abs((above - below) / (2 * step) - analytic[i]));
+      }
+      CHECK(worst < 1e-8);
+    }
+}
+
+/// The host's results and gradients against the reference's in double, given the same inputs;
+/// bounds are relative to the greatest number.
+template <class T>
+void compare(sizes size, variant what, double result_bound, double gradient_bound) {
+  CAPTURE(size.queries);
+  CAPTURE(size.keys);
+  CAPTURE(size.heads);
+  CAPTURE(size.key_heads);
+  CAPTURE(size.width);
+  CAPTURE(what.alibi);
+  CAPTURE(what.dropout);
+  problem<double> truth(size, what);
+  problem<T> one(size, what);
+  for (std::size_t i = 0; i < one.inputs.size(); ++i)
+    truth.inputs[i] = static_cast<double>(one.inputs[i]);
+  for (std::size_t i = 0; i < one.dout.size(); ++i)
+    truth.dout[i] = static_cast<double>(one.dout[i]);
+  auto two = one;
+  parallel::reference::stream r;
+  truth.forward(r);
+  truth.backward(r);
+  parallel::host::stream single({.threads = 1});
+  parallel::host::stream pair({.threads = 2});
+  one.forward(single);
+  one.backward(single);
+  two.forward(pair);
+  two.backward(pair);
+  CHECK(worst_difference(one.out, truth.out) <= result_bound * greatest(truth.out));
+  CHECK(worst_difference(one.log_sums, truth.log_sums) <=
+        1e-5 * std::max(1.0, greatest(truth.log_sums)));
+  CHECK(worst_difference(one.gradients, truth.gradients) <=
+        gradient_bound * greatest(truth.gradients));
+  CHECK(one.out == two.out);
+  CHECK(one.log_sums == two.log_sums);
+  CHECK(one.gradients == two.gradients);
+}
+
+std::vector<sizes> host_sizes() {
+  std::vector<sizes> all;
+  for (index const sequence : {1, 7, 64, 65, 130})
+    for (index const width : {8, 24, 64}) all.push_back({2, sequence, sequence, 2, 2, width});
+  all.push_back({1, 100, 100, 6, 2, 16});  // grouped queries
+  all.push_back({2, 70, 70, 4, 1, 32});    // one key head for all
+  all.push_back({1, 1, 77, 4, 2, 24});     // decoding one token
+  all.push_back({2, 5, 130, 2, 2, 8});     // a few
+  all.push_back({1, 66, 67, 1, 1, 128});   // one head: split by blocks of queries
+  all.push_back({1, 260, 330, 1, 1, 20});
+  return all;
+}
+
+TEST_CASE("the host agrees with the reference in float, the same for 1 and 2 threads") {
+  for (auto const& size : host_sizes())
+    for (auto const& what : variants()) compare<float>(size, what, 5e-6, 5e-6);
+}
+
+TEST_CASE("the host agrees with the reference in bf16, the same for 1 and 2 threads") {
+  // rounding the result is half a unit in the last place, 2^-9; D is computed from the rounded
+  // result
+  for (auto const& size : host_sizes())
+    for (auto const& what : variants()) compare<bf16>(size, what, 0x1p-8, 0x1p-7);
+}
+
+TEST_CASE("every instruction set of this processor gives the same attention") {
+  for (auto const& size : {sizes{1, 100, 130, 4, 2, 24}, sizes{2, 65, 65, 1, 1, 64}})
+    for (auto const& what : variants())
+      for (int const lanes : {4, 8}) {
+        if (lanes > parallel::host::simd::native_lanes()) continue;
+        CAPTURE(lanes);
+        problem<float> best(size, what);
+        auto narrow = best;
+        parallel::host::stream s;
+        best.forward(s);
+        best.backward(s);
+        auto& p = narrow;
+        float const* const in = p.inputs.data();
+        float const* const gradient = p.dout.data();
+        float const* const result = p.out.data();
+        namespace detail = parallel::host::detail;
+        detail::run_attention(
+            detail::attention_forward<float>{p.result(p.out.data()), p.lse(), p.part(in, 0),
+                                             p.part(in, 1), p.part(in, 2), p.options()},
+            1, lanes);
+        detail::run_attention(
+            detail::attention_backward<float>{
+                p.part(p.gradients.data(), 0), p.part(p.gradients.data(), 1),
+                p.part(p.gradients.data(), 2), p.result(gradient), p.part(in, 0), p.part(in, 1),
+                p.part(in, 2), p.result(result), p.lse(), p.options()},
+            1, lanes);
+        CHECK(worst_difference(narrow.out, best.out) <= 5e-6 * greatest(best.out));
+        CHECK(worst_difference(narrow.gradients, best.gradients) <=
+              5e-6 * greatest(best.gradients));
+      }
+}
+
+TEST_CASE("the host in double is the reference") {
+  for (auto const& what : variants()) {
+    problem<double> expected({2, 33, 40, 4, 2, 12}, what);
+    auto got = expected;
+    parallel::reference::stream r;
+    parallel::host::stream s({.threads = 2});
+    expected.forward(r);
+    expected.backward(r);
+    got.forward(s);
+    got.backward(s);
+    CHECK(got.out == expected.out);
+    CHECK(got.gradients == expected.gradients);
+  }
+}
+
+TEST_CASE("scores far from zero neither overflow nor vanish") {
+  problem<float> p({1, 70, 70, 1, 1, 16}, {});
+  for (auto& x : p.inputs) x *= 30.0F;
+  problem<double> truth({1, 70, 70, 1, 1, 16}, {});
+  for (std::size_t i = 0; i < p.inputs.size(); ++i)
+    truth.inputs[i] = static_cast<double>(p.inputs[i]);
+  parallel::reference::stream r;
+  parallel::host::stream s;
+  truth.forward(r);
+  p.forward(s);
+  CHECK(greatest(truth.log_sums) > 1000.0);
+  CHECK(worst_difference(p.out, truth.out) < 1e-3 * greatest(truth.out));  // exp(s): error of s
+}
+
+TEST_CASE("queries one at a time on a growing cache give what all at once give") {
+  problem<float> whole({1, 70, 70, 2, 2, 16}, {.alibi = true});
+  parallel::host::stream s;
+  whole.forward(s);
+  float const* const in = whole.inputs.data();
+  auto const q = whole.part(in, 0);
+  auto const k = whole.part(in, 1);
+  auto const v = whole.part(in, 2);
+  std::vector<float> one(32);
+  double worst = 0;
+  for (index i = 0; i < 70; ++i) {
+    auto query = q;
+    query.data = q.row(0, i, 0);
+    query.sequence = 1;
+    auto keys = k;
+    auto values = v;
+    keys.sequence = values.sequence = i + 1;
+    ops::heads_view<float> const to{one.data(), 1, 1, 2, 16, 32, 32};
+    ops::attention(s, to, {}, query, keys, values, whole.options());
+    s.synchronize();
+    for (index at = 0; at < 32; ++at)
+      worst = std::max(
+          worst, static_cast<double>(std::abs(one[static_cast<std::size_t>(at)] -
+                                              whole.out[static_cast<std::size_t>(i * 32 + at)])));
+  }
+  CHECK(worst < 1e-5);
+}
+
+TEST_CASE("heads split over ranks drop what one rank drops") {
+  problem<float> whole({1, 20, 20, 4, 4, 8}, {.alibi = true, .dropout = 0.5F});
+  parallel::host::stream s;
+  whole.forward(s);
+  float const* const in = whole.inputs.data();
+  std::vector<float> half(20 * 16);
+  for (index rank = 0; rank < 2; ++rank) {
+    auto const mine = [&](int which) {
+      auto view = whole.part(in, which);
+      view.data += rank * 16;
+      view.heads = 2;
+      return view;
+    };
+    auto options = whole.options();
+    options.alibi_slopes = options.alibi_slopes.subspan(static_cast<std::size_t>(rank * 2), 2);
+    options.dropout.first_head = rank * 2;
+    options.dropout.heads = 4;
+    ops::attention(s, ops::heads_view<float>{half.data(), 1, 20, 2, 8, 320, 16}, {}, mine(0),
+                   mine(1), mine(2), options);
+    s.synchronize();
+    bool same = true;
+    for (index i = 0; i < 20; ++i)
+      for (index at = 0; at < 16; ++at)
+        same = same && half[static_cast<std::size_t>(i * 16 + at)] ==
+                           whole.out[static_cast<std::size_t>(i * 32 + rank * 16 + at)];
+    CHECK(same);
+  }
+}
+
+TEST_CASE("attention that cannot be is refused in one sentence") {
+  parallel::host::stream s;
+  std::vector<float> data(4096);
+  auto const view = [&](index sequence, index heads) {
+    return ops::heads_view<float>{data.data(),          1,        sequence, heads, 8,
+                                  sequence * heads * 8, heads * 8};
+  };
+  CHECK_THROWS_WITH_AS(ops::attention(s, view(4, 4), {}, view(4, 4), view(4, 3), view(4, 3)),
+                       "ops::attention: 4 query heads cannot share 3 key heads; the number of key "
+                       "heads must divide that of query heads",
+                       parallel::error);
+  CHECK_THROWS_WITH_AS(ops::attention(s, view(4, 2), {}, view(4, 2), view(3, 2), view(3, 2)),
+                       "ops::attention: there are 4 queries but only 3 keys; query i stands at "
+                       "position keys - queries + i, so keys may not be fewer",
+                       parallel::error);
+  CHECK_THROWS_WITH_AS(
+      ops::attention(s, view(4, 2), {}, view(4, 2), view(4, 2), view(5, 2)),
+      "ops::attention: the sequence length of v is 5, but what is needed is 4; the "
+      "two must be the same",
+      parallel::error);
+  std::vector<float> const slopes(3, 0.5F);
+  CHECK_THROWS_WITH_AS(
+      ops::attention(s, view(4, 2), {}, view(4, 2), view(4, 2), view(4, 2),
+                     {.alibi_slopes = slopes}),
+      "ops::attention: there are 3 ALiBi slopes for 2 heads; give one per head, or "
+      "none",
+      parallel::error);
+  CHECK_THROWS_AS(ops::attention(s, view(4, 2), {}, view(4, 2), view(4, 2), view(4, 2),
+                                 {.dropout = {.probability = 1.0F}}),
+                  parallel::error);
+  CHECK_THROWS_WITH_AS(
+      ops::attention_backward(s, view(4, 2), view(4, 2), view(4, 2), view(4, 2), view(4, 2),
+                              view(4, 2), view(4, 2), view(4, 2), tensor_view<float, 3>{}),
+      "ops::attention_backward: lse is [0, 0, 0], but must be what attention wrote, [batch, heads, "
+      "queries] = [1, 2, 4]",
+      parallel::error);
+  CHECK_NOTHROW(s.synchronize());
+}
+
+TEST_CASE("the meta device counts the pairs that causal attention sees") {
+  parallel::meta::stream s;
+  ops::heads_view<bf16> const q{nullptr, 2, 3, 4, 8, 96, 32};
+  ops::heads_view<bf16> const k{nullptr, 2, 5, 2, 8, 80, 16};
+  ops::attention(s, q, {nullptr, {2, 4, 3}}, q, k, k);
+  std::uint64_t const pairs = 2 * 4 * (3 + 4 + 5);
+  CHECK(s.operations() == 4 * pairs * 8);
+  ops::attention_backward(s, q, k, k, q, q, k, k, q, tensor_view<float, 3>(nullptr, {2, 4, 3}));
+  CHECK(s.operations() == 14 * pairs * 8);
+}
+
+}  // namespace attention_test

@@ -1,0 +1,38 @@
+// rows_view: conversions and column slices.
+#include <doctest/doctest.h>
+
+#include <type_traits>
+
+#include <parallel/ops/rows_view.hpp>
+
+namespace rows_view_test {
+
+using parallel::matrix_view;
+using parallel::ops::rows_view;
+
+static_assert(std::is_convertible_v<matrix_view<float>, rows_view<float>>);
+static_assert(std::is_convertible_v<matrix_view<float>, rows_view<float const>>);
+static_assert(std::is_convertible_v<matrix_view<float const>, rows_view<float const>>);
+static_assert(std::is_convertible_v<rows_view<float>, rows_view<float const>>);
+static_assert(!std::is_convertible_v<matrix_view<float const>, rows_view<float>>);
+static_assert(!std::is_convertible_v<rows_view<float const>, rows_view<float>>);
+static_assert(!std::is_convertible_v<matrix_view<double>, rows_view<float>>);
+
+TEST_CASE("columns of a matrix keep the matrix's stride") {
+  int data[12] = {0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23};
+  rows_view<int> const all = matrix_view<int>(data, {3, 4});
+  CHECK(all.row_stride == 4);
+  auto const middle = all.slice_columns(1, 3);
+  CHECK(middle.rows == 3);
+  CHECK(middle.columns == 2);
+  CHECK(middle.row(2)[1] == 22);
+  auto const last = middle.slice_columns(1, 2);
+  CHECK(last.row(1)[0] == 12);
+}
+
+TEST_CASE("columns of nothing stay null: the meta device has no addresses") {
+  rows_view<int> const all = matrix_view<int>(nullptr, {3, 4});
+  CHECK(all.slice_columns(1, 3).data == nullptr);
+}
+
+}  // namespace rows_view_test
