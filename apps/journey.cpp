@@ -31,6 +31,11 @@ struct arguments {
   std::vector<fs::path> files;
 };
 
+strings operator+(strings left, strings const& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
 class journey {
  public:
   explicit journey(arguments args)
@@ -64,11 +69,6 @@ class journey {
   }
 
  private:
-  friend strings operator+(strings left, strings const& right) {
-    left.insert(left.end(), right.begin(), right.end());
-    return left;
-  }
-
   static strings names(std::vector<fs::path> const& files) {
     strings out;
     for (auto const& file : files) out.push_back(file.string());

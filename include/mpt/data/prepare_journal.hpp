@@ -3,13 +3,14 @@
 // `prepare.journal` stands in the output folder while a set is being written. Its first line holds
 // the parameters; every finished shard adds a line: the shard's index entry, where in the input the
 // next sample starts, and the counts up to there. A line counts once its '\n' is there (it is
-// fsynced after the shard), so a kill at any moment loses at most the shard in the making. When the
-// set is whole, index.json is written, then `prepare.json` (parameters and counts), then the
-// journal goes. Both names are ignored by every MDS reader.
+// fsynced after the shard) and its checksum fits, so a kill at any moment loses at most the shard
+// in the making. When the set is whole, index.json is written, then `prepare.json` (parameters and
+// counts), then the journal goes. Both names are ignored by every MDS reader.
 #pragma once
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <filesystem>
@@ -18,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include <mpt/data/hash.hpp>
 #include <mpt/data/mds_index.hpp>
 
 namespace mpt::data::detail {
@@ -73,7 +75,7 @@ class prepare_journal {
 
   /// Begins an empty journal.
   void create(nlohmann::json const& parameters) {
-    write_file(path_, python_json(parameters) + "\n");
+    write_file(path_, line_of(parameters));
     open();
   }
 
@@ -86,7 +88,7 @@ class prepare_journal {
     for (std::size_t end = 0; (end = text.find('\n', valid)) != std::string::npos;
          valid = end + 1) {
       auto const where = parallel::concat(path_.native(), ":", ++number);
-      auto const entry = parse_json(std::string_view(text).substr(valid, end - valid), where);
+      auto const entry = entry_of(std::string_view(text).substr(valid, end - valid), where);
       if (number == 1) {
         // An interrupted run that finished nothing binds no one.
         if (text.find('\n', end + 1) == std::string::npos) return create(parameters);
@@ -110,12 +112,11 @@ class prepare_journal {
 
   /// Records that `shard` is on disk and that the next sample starts at `position`.
   void append(mds_shard const& shard, prepare_position const& position) {
-    auto const line = python_json({{"shard", shard.to_json()},
-                                   {"file", position.file},
-                                   {"document", position.document},
-                                   {"offset", position.offset},
-                                   {"before", to_json(position.before)}}) +
-                      "\n";
+    auto const line = line_of({{"shard", shard.to_json()},
+                               {"file", position.file},
+                               {"document", position.document},
+                               {"offset", position.offset},
+                               {"before", to_json(position.before)}});
     // One write of a short line with O_APPEND; a torn one is dropped by resume().
     if (::write(file_.get(), line.data(), line.size()) != static_cast<::ssize_t>(line.size()))
       parallel::fail(path_.native(), ": cannot write: ", system_message(errno));
@@ -125,6 +126,19 @@ class prepare_journal {
   void remove() { std::filesystem::remove(path_); }
 
  private:
+  /// A checksum in front, so that a changed digit is no valid place to go on from.
+  [[nodiscard]] static std::string line_of(nlohmann::json const& entry) {
+    auto const text = python_json(entry);
+    return hash_of("xxh3_64", text) + " " + text + "\n";
+  }
+
+  [[nodiscard]] static nlohmann::json entry_of(std::string_view line, std::string const& where) {
+    auto const text = line.substr(std::min<std::size_t>(17, line.size()));
+    parallel::require(line.substr(0, 16) == hash_of("xxh3_64", text), where,
+                      ": the journal is damaged; remove the folder and start over");
+    return parse_json(text, where);
+  }
+
   void add(nlohmann::json const& entry, std::string const& where) {
     shards_.push_back(mds_shard::from_json(member(entry, "shard", where), where));
     position_.file = count_member(entry, "file", where);

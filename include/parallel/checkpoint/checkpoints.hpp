@@ -114,4 +114,21 @@ inline std::vector<std::filesystem::path> prune(std::filesystem::path const& roo
   return removed;
 }
 
+/// Removes all folders named like checkpoints of later batches than `last`, oldest first. For a run
+/// that starts afresh, or goes back, over another one's checkpoints: called after its first commit,
+/// it leaves none that `prune` or `latest` could take for newer ones. Returns the folders removed.
+inline std::vector<std::filesystem::path> remove_after(std::filesystem::path const& root,
+                                                       checkpoint_id last,
+                                                       step_hook const& on_step = {}) {
+  auto const all = list_checkpoints(root);
+  std::vector<std::filesystem::path> removed;
+  for (auto entry = all.rbegin(); entry != all.rend(); ++entry) {
+    if (entry->id <= last) continue;
+    remove_folder(entry->folder, on_step);
+    removed.push_back(entry->folder);
+  }
+  if (!removed.empty()) detail::sync_folder(root);
+  return removed;
+}
+
 }  // namespace parallel::checkpoint

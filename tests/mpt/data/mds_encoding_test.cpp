@@ -72,8 +72,8 @@ TEST_CASE("array headers have streaming's bytes") {
   auto const large = encoded<std::uint8_t>("ndarray", std::vector<std::uint8_t>(70000), {70000});
   CHECK(large.substr(0, 6) == "\x08\x06\x70\x11\x01\x00"s);
   // a dimension of eight bytes is legal, if never needed here
-  auto const decoded = mds_encoding::parse("ndarray").decode_array(
-      "\x08\x07\x02\x00\x00\x00\x00\x00\x00\x00\x05\x06"s, "here");
+  auto const bytes = "\x08\x07\x02\x00\x00\x00\x00\x00\x00\x00\x05\x06"s;
+  auto const decoded = mds_encoding::parse("ndarray").decode_array(bytes, "here");
   CHECK(decoded.to<int>() == std::vector<int>{5, 6});
 }
 

@@ -7,12 +7,14 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <mpt/data/prepare.hpp>
 #include <mpt/data/scratch.hpp>
 #include <mpt/data/token_dataset.hpp>
+#include <parallel/core/philox.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -328,16 +330,42 @@ TEST_CASE("a damaged journal is an error or harmless, never a wrong set") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
+  auto const expected = expected_for(options, folder / "expected");
   options.progress = [](prepare_progress const& now) {
     if (now.shards >= 2) throw stop{};
   };
   CHECK_THROWS_AS((void)run(options), stop);
   options.progress = nullptr;
-  auto const path = folder / "out/prepare.journal";
-  for (auto const* bad : {"", "\n", "[]\n", "{}\n", "{\"inputs\": 3}\n", "\xff\n"}) {
+  auto const path = options.out_root / "prepare.journal";
+  auto const good = data_test::get_file(path);
+  auto const files = get_folder(options.out_root);
+  int refused = 0;
+  int completed = 0;
+  parallel::philox const random(7, parallel::stream_id("prepare_test/journal"));
+  for (std::uint64_t round = 0; round < 300; ++round) {
+    std::filesystem::remove_all(options.out_root);
+    for (auto const& [name, content] : files) data_test::put_file(options.out_root / name, content);
+    auto bad = good;
+    if (round < 6) {
+      bad = std::array{"", "\n", "[]\n", "{}\n", "{\"inputs\": 3}\n", "\xff\n"}[round];
+    } else if (round < 100) {
+      bad.resize(random.bits(2 * round) % bad.size());
+    } else {
+      // digits of counts and positions, where a wrong one would do most harm
+      auto const at = bad.size() - 600 + random.bits(2 * round) % 600;
+      bad[at] = static_cast<char>(random.bits(2 * round + 1) % 256);
+    }
     data_test::put_file(path, bad);
-    CHECK(message_of([&] { (void)run(options); }) != "no error");
+    auto const message = message_of([&] { (void)run(options); });
+    if (message != "no error") {
+      ++refused;
+      continue;
+    }
+    ++completed;
+    CHECK(get_folder(options.out_root) == expected);
   }
+  CHECK(refused > 0);
+  CHECK(completed > 0);
 }
 
 TEST_CASE("a folder with someone else's files is refused and left alone") {

@@ -29,8 +29,9 @@ inline bool contains(std::string const& text, std::string const& part) {
 
 }  // namespace mpi_test
 
-TEST_CASE("MPI gives the bits of the serial reference") {
-  parallel::mpi::communicator comm(*mpi_test::environment, {.piece_bytes = 1000});
+TEST_CASE("MPI gives the bits of the serial reference, in many pieces and messages") {
+  parallel::mpi::communicator comm(*mpi_test::environment,
+                                   {.piece_bytes = 1000, .message_bytes = 700});
   CHECK_NOTHROW(test::comm_suite::check_all(comm));
 }
 

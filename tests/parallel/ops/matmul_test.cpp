@@ -76,8 +76,8 @@ std::vector<ops::matmul_options> all_options() {
 }
 
 std::vector<extents> all_extents() {
-  return {{1, 1, 1},    {1, 17, 5},   {3, 1, 9},     {8, 32, 16},    {7, 33, 1},
-          {65, 70, 31}, {1, 130, 64}, {16, 64, 300}, {193, 257, 259}};
+  return {{1, 1, 1},   {1, 17, 5},   {3, 1, 9},    {8, 32, 16},   {7, 33, 1},     {2, 40, 33},
+          {4, 65, 70}, {65, 70, 31}, {1, 130, 64}, {16, 64, 300}, {193, 257, 259}};
 }
 
 struct host_stream {
@@ -240,6 +240,22 @@ TEST_CASE("our own product is exact on every instruction set of this processor")
                                               .ldc = e.n,
                                               .beta = 1.0F}(1, lanes);
     CHECK(got == expected);
+    for (index const b_row : {e.n, index(1)}) {  // as stored, and its transpose
+      extents const few{3, 70, 33};
+      auto const options = ops::matmul_options{.transpose_b = b_row == 1};
+      std::vector<bf16> const left(a.begin(), a.begin() + few.m * few.k);
+      std::vector<bf16> const right(b.begin(), b.begin() + few.k * few.n);
+      std::vector<float> narrow(static_cast<std::size_t>(few.m * few.n));
+      auto const reference = multiply(r, few, left, right, narrow, options);
+      parallel::host::detail::gemm_narrow<bf16, float>{
+          .n = few.n,
+          .k = few.k,
+          .a = {left.data(), few.k, 1},
+          .b = {right.data(), b_row, b_row == 1 ? few.k : 1},
+          .c = narrow.data(),
+          .ldc = few.n}(few.m, 1, lanes);
+      CHECK(narrow == reference);
+    }
   }
 }
 

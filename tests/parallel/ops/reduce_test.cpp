@@ -64,7 +64,7 @@ TEST_CASE_TEMPLATE("all_finite finds one bad number anywhere and never reports w
                        std::numeric_limits<float>::quiet_NaN()};
   for (std::ptrdiff_t const size : {1, 15, 16, 17, 33, 70000}) {
     auto x = random<T>(size, 1);
-    if (size > 15) x[7] = std::is_same_v<T, double> ? T(1e300) : T(3e38F);
+    if (size > 15) x[7] = number<T>(std::is_same_v<T, double> ? 1e300 : 3e38);
     int finite = 1;
     on_host(2, [&](auto& s) { ops::all_finite(s, &finite, std::span(x)); });
     CHECK(finite == 1);

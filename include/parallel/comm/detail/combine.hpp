@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <span>
 #include <type_traits>
 
@@ -66,6 +67,11 @@ void combine_blocks(std::span<void* const> outs, std::span<void const* const> so
 /// Combines `count` elements of every source, in order, and writes the result to every out.
 inline void combine(dtype type, reduction how, std::span<void* const> outs,
                     std::span<void const* const> sources, std::size_t count) {
+  if (sources.size() == 1) {  // one rank: a copy, or nothing
+    for (void* const out : outs)
+      if (out != sources[0]) std::memcpy(out, sources[0], count * size_of(type));
+    return;
+  }
   visit(type, [&]<class T>(std::type_identity<T>) {
     switch (how) {
       case reduction::sum: return combine_blocks<T>(outs, sources, count, add{});

@@ -113,7 +113,7 @@ class batch {
 
   template <class F>
   void in_messages(std::size_t bytes, F&& f) {
-    constexpr std::size_t most = std::size_t{1} << 30;
+    auto const most = static_cast<std::size_t>(link_->options().message_bytes);
     std::scoped_lock const lock(link_->env().mutex());
     std::size_t first = 0;
     do {

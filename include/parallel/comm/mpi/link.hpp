@@ -31,6 +31,8 @@ struct communicator_options {
   std::chrono::milliseconds deadline = std::chrono::seconds(600);
   /// Reductions travel in pieces of this size; staging memory is twice that for each rank.
   std::size_t piece_bytes = std::size_t{1} << 20;
+  /// Longer messages are split: MPI counts in int.
+  int message_bytes = 1 << 30;
 };
 
 namespace detail {
@@ -53,6 +55,8 @@ class link final : public parallel::detail::abortable {
  public:
   /// Collective over all ranks of the environment.
   link(environment& env, communicator_options options) : env_(env), options_(options) {
+    require(options.message_bytes >= 1 && options.piece_bytes >= 1,
+            "mpi::communicator: piece_bytes and message_bytes must be at least 1");
     duplicate(calls_);
     duplicate(messages_);
     std::scoped_lock const lock(env_.mutex());
@@ -71,15 +75,23 @@ class link final : public parallel::detail::abortable {
   link& operator=(link const&) = delete;
 
   ~link() override {
+    // A notice is small and normally gone at once, unless its receiver has not called MPI for long.
+    auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    backoff pace;
+    for (;; pace.pause()) {
+      std::scoped_lock const lock(env_.mutex());
+      int done = 0;
+      MPI_Testall(static_cast<int>(spoken_requests_.size()), spoken_requests_.data(), &done,
+                  MPI_STATUSES_IGNORE);
+      if (done != 0) break;
+      if (std::chrono::steady_clock::now() < limit) continue;
+      env_.note_stuck();
+      break;
+    }
     std::scoped_lock const lock(env_.mutex());
     if (notice_ != MPI_REQUEST_NULL) {
       MPI_Cancel(&notice_);
       MPI_Wait(&notice_, MPI_STATUS_IGNORE);
-    }
-    for (auto& request : spoken_requests_) {
-      int done = 0;
-      MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-      if (done == 0) env_.note_stuck();
     }
     if (reason_) return;  // messages of given-up operations may still be under way
     MPI_Comm_free(&calls_);

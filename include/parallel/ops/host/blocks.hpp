@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <parallel/core/dtype.hpp>
@@ -50,6 +51,22 @@ void for_rows(int threads, index rows, index columns, Row const& row) {
       for (index m = begin; m < end; ++m) local(lanes, m);
     });
   });
+}
+
+/// All lanes the same number that is known at run time only. Not pack(value): g++ 12 writes such a
+/// vector lane by lane, and again for every use, where the function it stands in (which is compiled
+/// for the kernel's instruction set only once inlined there) lacks registers of its size.
+template <int Lanes, class T>
+[[gnu::always_inline]] inline simd::pack<T, Lanes> broadcast(T value) {
+  simd::pack<T, Lanes> first;
+  first.v = typename simd::pack<T, Lanes>::raw{};
+  first.v[0] = value;
+  return [&]<int... Lane>(std::integer_sequence<int, Lane...>) __attribute__((always_inline)) {
+    simd::pack<T, Lanes> out;
+    out.v = __builtin_shufflevector(first.v, first.v, (0 * Lane)...);
+    return out;
+  }
+  (std::make_integer_sequence<int, Lanes>{});
 }
 
 /// x, with zeros after its first `count` lanes.

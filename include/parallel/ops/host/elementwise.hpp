@@ -19,7 +19,7 @@ void fill_impl(stream& s, std::span<T> y, T value) {
           threads, std::ssize(y),
           [ =, to = y.data(), number = float(value) ](auto lanes, index i, index left)
               __attribute__((always_inline)) {
-                simd::store_partial(to + i, simd::pack<float, lanes>(number), left);
+                simd::store_partial(to + i, broadcast<lanes>(number), left);
               });
     } else {
       reference::stream here;
@@ -84,7 +84,7 @@ void scale_impl(stream& s, std::span<T> y, accumulate_t<T> factor) {
       for_packs(
           threads, std::ssize(y),
           [ =, to = y.data() ](auto lanes, index i, index left) __attribute__((always_inline)) {
-            auto const product = simd::load_partial<lanes>(to + i, left) * factor;
+            auto const product = simd::load_partial<lanes>(to + i, left) * broadcast<lanes>(factor);
             simd::store_partial(to + i, product, left);
           });
     } else {

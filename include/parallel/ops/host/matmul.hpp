@@ -4,6 +4,7 @@
 
 #include <parallel/device/host/stream.hpp>
 #include <parallel/ops/host/detail/gemm.hpp>
+#include <parallel/ops/host/detail/gemm_narrow.hpp>
 #include <parallel/ops/host/parallel_for.hpp>
 #include <parallel/ops/matmul.hpp>
 #include <parallel/ops/reference/matmul.hpp>
@@ -14,19 +15,16 @@ namespace detail {
 
 template <class C, class T>
 void multiply_plain(matmul_arguments const& p) {
-  auto const strides = [](bool transpose, index ld) {
-    return transpose ? shape<2>{1, ld} : shape<2>{ld, 1};
+  auto const view = [](void const* data, bool transpose, index ld) {
+    return operand<T>{static_cast<T const*>(data), transpose ? 1 : ld, transpose ? ld : 1};
   };
-  auto const a = strides(p.transpose_a, p.lda);
-  auto const b = strides(p.transpose_b, p.ldb);
-  gemm<T, C>{.m = p.m,
-             .n = p.n,
-             .k = p.k,
-             .a = {static_cast<T const*>(p.a), a[0], a[1]},
-             .b = {static_cast<T const*>(p.b), b[0], b[1]},
-             .c = static_cast<C*>(p.c),
-             .ldc = p.ldc,
-             .beta = p.beta}(p.threads);
+  auto const a = view(p.a, p.transpose_a, p.lda);
+  auto const b = view(p.b, p.transpose_b, p.ldb);
+  auto* const c = static_cast<C*>(p.c);
+  if (p.m <= gemm_narrow<T, C>::most_rows)
+    gemm_narrow<T, C>{p.n, p.k, a, b, c, p.ldc, p.beta}(p.m, p.threads);
+  else
+    gemm<T, C>{p.m, p.n, p.k, a, b, c, p.ldc, p.beta}(p.threads);
 }
 
 }  // namespace detail

@@ -13,21 +13,13 @@
 #include <cstddef>
 
 #include <parallel/core/dtype.hpp>
+#include <parallel/ops/host/detail/operand.hpp>
 #include <parallel/ops/host/detail/scratch.hpp>
 #include <parallel/ops/host/detail/tile.hpp>
 #include <parallel/ops/host/parallel_for.hpp>
 #include <parallel/ops/host/simd.hpp>
 
 namespace parallel::host::detail {
-
-/// A stored matrix seen as op(X): element (i, j) is at data[i * row + j * column]; one of the two
-/// strides is 1.
-template <class T>
-struct operand {
-  T const* data = nullptr;
-  index row = 0;
-  index column = 0;
-};
 
 template <class T, class C>
 struct gemm {

@@ -1,0 +1,63 @@
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <parallel/checkpoint/atomic_folder.hpp>
+#include <parallel/support/files.hpp>
+
+namespace atomic_folder_test {
+namespace pc = parallel::checkpoint;
+
+TEST_CASE("leftovers are recognised by their whole name, and only those asked for are removed") {
+  CHECK(pc::temporary_name("a/x", 255).native() == "a/x.tmp-00000000000000ff");
+  CHECK(pc::name_of_leftover("x.tmp-00000000000000ff") == "x");
+  CHECK(pc::name_of_leftover("x.trash-0123456789abcdef") == "x");
+  for (auto const* other :
+       {"x", "x.tmp", "x.tmp-", "x.tmp-00000000000000fg", ".tmp-00000000000000ff",
+        "x.tmp-00000000000000ff0", "x.tmp-00000000000000ff.keep"})
+    CHECK(pc::name_of_leftover(other).empty());
+  test::temporary_folder const folder;
+  for (auto const* name : {"x.tmp-00000000000000ff", "y.tmp-00000000000000ff", "x", "x.tmp"})
+    std::filesystem::create_directories(folder / name / "inner");
+  pc::remove_leftovers(folder.path(), [](std::string_view name) { return name == "x"; });
+  CHECK_FALSE(std::filesystem::exists(folder / "x.tmp-00000000000000ff"));
+  CHECK(std::filesystem::exists(folder / "y.tmp-00000000000000ff"));
+  CHECK(std::filesystem::exists(folder / "x"));
+  CHECK(std::filesystem::exists(folder / "x.tmp"));
+}
+
+TEST_CASE("a folder is published once, and replaces another only when allowed to") {
+  test::temporary_folder const folder;
+  auto const make = [&](std::string const& content) {
+    std::filesystem::create_directory(folder / "t");
+    test::write_all(folder / "t/f", content);
+  };
+  make("one");
+  pc::publish_folder(folder / "t", folder / "x", pc::if_exists::refuse);
+  CHECK(test::read_all(folder / "x/f") == "one");
+  make("two");
+  CHECK(test::contains(test::message_of([&] {
+                         pc::publish_folder(folder / "t", folder / "x", pc::if_exists::refuse);
+                       }),
+                       "/x: exists already"));
+  CHECK(test::read_all(folder / "x/f") == "one");
+  pc::publish_folder(folder / "t", folder / "x", pc::if_exists::replace);
+  CHECK(test::read_all(folder / "x/f") == "two");
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("a folder being removed loses its name first") {
+  test::temporary_folder const folder;
+  std::filesystem::create_directory(folder / "x");
+  std::filesystem::create_directory(folder / "x.trash-0000000000000000");
+  auto const stop = [](std::string_view step) {
+    if (step == "remove trash") parallel::fail("stopped");
+  };
+  CHECK(test::message_of([&] { pc::remove_folder(folder / "x", stop); }) == "stopped");
+  CHECK_FALSE(std::filesystem::exists(folder / "x"));
+  CHECK(std::filesystem::exists(folder / "x.trash-0000000000000001"));
+  CHECK(test::contains(test::message_of([&] { pc::remove_folder(folder / "x"); }),
+                       "cannot rename x to this name: No such file"));
+}
+
+}  // namespace atomic_folder_test

@@ -1,0 +1,102 @@
+#include <random>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <parallel/checkpoint/manifest.hpp>
+#include <parallel/support/files.hpp>
+
+namespace manifest_test {
+namespace pc = parallel::checkpoint;
+
+pc::manifest example() {
+  pc::manifest out;
+  out.state = {{"batch", 12}, {"text", "ü"}};
+  out.slices.files["f"] = 100;
+  out.slices.tensors["w"] = {
+      pc::element_type::f32, {2, 2}, {{0, 1, "f", 8, 4, 1}, {1, 4, "f", 12, 12, 2}}};
+  return out;
+}
+
+std::string problem(std::string const& text) {
+  return test::message_of([&] { static_cast<void>(pc::parse_manifest(text, "m")); });
+}
+
+std::string sealed(std::string const& body) {
+  return body + ",\n \"checksum\": \"" + pc::checksum_text(pc::checksum(std::string_view(body))) +
+         "\"}\n";
+}
+
+TEST_CASE("a manifest survives the round trip through its text, which is JSON") {
+  auto const text = pc::format_manifest(example(), "m");
+  auto const read = pc::parse_manifest(text, "m");
+  CHECK(read.state == example().state);
+  CHECK(read.slices.tensors.at("w").slices == example().slices.tensors.at("w").slices);
+  CHECK(pc::format_manifest(read, "m") == text);
+  CHECK(nlohmann::json::parse(text).at("version") == 1);
+}
+
+TEST_CASE("a manifest that is cut short or changed anywhere is refused") {
+  auto const text = pc::format_manifest(example(), "m");
+  for (std::size_t size = 0; size < text.size(); ++size)
+    REQUIRE(test::contains(problem(text.substr(0, size)), "it is cut short or damaged"));
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    auto changed = text;
+    changed[at] ^= 4;
+    REQUIRE(test::contains(problem(changed), "it is cut short or damaged"));
+  }
+}
+
+TEST_CASE("a manifest with a right checksum is still not trusted") {
+  CHECK(test::contains(problem(sealed("{")), "not valid JSON"));
+  CHECK(test::contains(problem(sealed(R"({"format":"x")")), "its format is not"));
+  CHECK(test::contains(problem(sealed(R"({"format":"parallel.checkpoint","version":2)")),
+                       "is of version 2, this program reads 1"));
+  CHECK(test::contains(problem(sealed(R"({"format":"parallel.checkpoint","version":1,"state":3)")),
+                       "\"state\" must be an object"));
+  auto holed = example();
+  holed.slices.tensors["w"].slices.pop_back();
+  CHECK(test::contains(problem(pc::format_manifest(holed, "m")), "in no slice"));
+}
+
+TEST_CASE("no mutation of a sealed manifest does more than throw an error") {
+  auto const text = pc::format_manifest(example(), "m");
+  auto const body = text.substr(0, text.find(",\n \"checksum\""));
+  std::mt19937 random(3);
+  for (int round = 0; round < 3000; ++round) {
+    auto content = body;
+    for (auto edits = 1 + random() % 3; edits > 0; --edits) {
+      auto const at = random() % content.size();
+      switch (random() % 4) {
+        case 0: content[at] = static_cast<char>(random()); break;
+        case 1: content.erase(at, 1 + random() % 8); break;
+        case 2: content.insert(at, content.substr(random() % content.size(), random() % 40)); break;
+        default: content[at] = "0123456789{}[],:\"-"[random() % 18]; break;
+      }
+      if (content.empty()) content = "{";
+    }
+    try {
+      auto const read = pc::parse_manifest(sealed(content), "m");
+      for (auto const& [name, tensor] : read.slices.tensors)
+        for (auto const& slice : tensor.slices)
+          REQUIRE(slice.offset + slice.bytes <= read.slices.files.at(slice.file));
+    } catch (parallel::error const& found) {
+      REQUIRE(test::contains(found.what(), "m: "));
+    }
+  }
+}
+
+TEST_CASE("a manifest names files that must be there in full size") {
+  test::temporary_folder const folder;
+  test::write_all(folder / "manifest.json", pc::format_manifest(example(), "m"));
+  auto const read = [&] {
+    return test::message_of([&] { static_cast<void>(pc::read_manifest(folder.path())); });
+  };
+  CHECK(test::contains(read(), "/f: cannot open"));
+  test::write_all(folder / "f", std::string(99, 'x'));
+  CHECK(test::contains(read(), "has 99 bytes, the manifest says 100"));
+  test::write_all(folder / "f", std::string(100, 'x'));
+  CHECK(read().empty());
+}
+
+}  // namespace manifest_test

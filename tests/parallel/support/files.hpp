@@ -1,0 +1,67 @@
+// What tests of files need: a folder that goes away, bytes in and out, and the message of an error.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <parallel/core/error.hpp>
+
+namespace test {
+
+/// A new empty folder, removed with all it holds.
+class temporary_folder {
+ public:
+  temporary_folder() {
+    auto name = (std::filesystem::temp_directory_path() / "parallellm-test-XXXXXX").native();
+    parallel::require(::mkdtemp(name.data()) != nullptr, "cannot create ", name);
+    path_ = name;
+  }
+  temporary_folder(temporary_folder const&) = delete;
+  temporary_folder& operator=(temporary_folder const&) = delete;
+  ~temporary_folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  [[nodiscard]] std::filesystem::path const& path() const { return path_; }
+  [[nodiscard]] std::filesystem::path operator/(std::string const& name) const {
+    return path_ / name;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::string read_all(std::filesystem::path const& path) {
+  std::ifstream in(path, std::ios::binary);
+  parallel::require(in.good(), "cannot read ", path.native());
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline void write_all(std::filesystem::path const& path, std::string const& content) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << content;
+  out.close();
+  parallel::require(out.good(), "cannot write ", path.native());
+}
+
+/// The message of the `parallel::error` that `action` throws; "" when it throws none.
+template <class Action>
+std::string message_of(Action action) {
+  try {
+    action();
+    return {};
+  } catch (parallel::error const& problem) {
+    return problem.what();
+  }
+}
+
+inline bool contains(std::string const& text, std::string const& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace test
