@@ -1,1 +1,57 @@
-int main() { return 1; }
+// convert: a checkpoint to a Hugging Face folder, or a Hugging Face folder to a checkpoint.
+#include <filesystem>
+#include <string>
+
+#include <mpt/console/format.hpp>
+#include <mpt/hf/convert.hpp>
+
+#include "support/app.hpp"
+
+namespace {
+
+struct arguments {
+  std::filesystem::path from, to;
+  mpt::convert_options options;
+  bool replace = false;
+};
+
+void convert(arguments const& args) {
+  mpt::model_source const source(args.from);
+  auto options = args.options;
+  if (args.replace) options.existing = parallel::checkpoint::if_exists::replace;
+  auto const parameters =
+      mpt::console::count(static_cast<double>(parameter_count(source.config())));
+  if (std::filesystem::exists(source.path() / parallel::checkpoint::manifest_name)) {
+    export_hugging_face(source, args.to, options);
+    auto const gaps = transformers_gaps(source.config());
+    fmt::print("{} → {} ({} parameters, {})\n", source.path().string(), args.to.string(),
+               parameters, options.dtype.empty() ? source.dtype() : options.dtype);
+    for (auto const& gap : gaps)
+      fmt::print("note: transformers' MptForCausalLM cannot represent {}; LLM Foundry can\n", gap);
+    if (!std::filesystem::exists(args.to / "tokenizer.json"))
+      fmt::print("note: no tokenizer was found to go with it; name one with --tokenizer\n");
+    return;
+  }
+  auto const made = import_hugging_face(source, args.to, options);
+  fmt::print("{} → {} ({} parameters); begin from it with load_path={} load_weights_only=true\n",
+             source.path().string(), made.string(), parameters, args.to.string());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  arguments args;
+  CLI::App app{"Convert a checkpoint to a Hugging Face folder, or the other way"};
+  app.add_option("from", args.from, "checkpoint, save folder, or Hugging Face folder")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  app.add_option("to", args.to, "Hugging Face folder, or folder of checkpoints")->required();
+  app.add_option("--tokenizer", args.options.tokenizer,
+                 "tokenizer folder to go with it; default: what the source names");
+  app.add_option("--dtype", args.options.dtype, "float32 or bfloat16; default: as trained")
+      ->check(CLI::IsMember({"float32", "bfloat16"}));
+  app.add_option("--max_shard_bytes", args.options.max_shard_bytes, "of one .safetensors file")
+      ->capture_default_str();
+  app.add_flag("--replace", args.replace, "replace what is there");
+  return apps::run(app, argc, argv, [&] { convert(args); });
+}

@@ -20,6 +20,8 @@ struct arguments {
   std::vector<std::filesystem::path> files;
   std::uint32_t concat_tokens = 2048;
   std::size_t workers = std::max(1U, std::thread::hardware_concurrency());
+  std::uint64_t hold_out = 20;
+  std::string part = "all";
   bool no_wrap = false;
 };
 
@@ -37,6 +39,9 @@ void prepare(arguments const& args) {
   options.concat.wrapping = args.no_wrap ? mpt::data::wrap::no : mpt::data::wrap::yes;
   options.compression = args.compression;
   options.workers = args.workers;
+  options.hold_out_every = args.hold_out;
+  if (args.part == "held_out") options.part = mpt::data::document_part::held_out;
+  if (args.part == "rest") options.part = mpt::data::document_part::rest;
   console::progress bar("prepare ");
   options.progress = [&](mpt::data::prepare_progress const& now) {
     double const done =
@@ -80,6 +85,12 @@ int main(int argc, char** argv) {
   app.add_option("--compression", args.compression, "zstd, zstd:LEVEL, or nothing");
   app.add_option("--out_root", args.out_root, "folder of the set")->required();
   app.add_option("--split", args.split, "sub-folder of out_root, e.g. train");
+  app.add_option("--part", args.part, "all documents, those held out, or the rest")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"all", "held_out", "rest"}));
+  app.add_option("--hold_out", args.hold_out, "every so many documents one is held out")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 1000000));
   app.add_option("--num_workers", args.workers, "threads that tokenise; the output is the same")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);

@@ -8,21 +8,7 @@ macro(parallellm_need package target debian)
   endif()
 endmacro()
 
-# A library without a CMake package: an imported target from a header and a library file.
-function(parallellm_plain_library target header library)
-  if(TARGET ${target})
-    return()
-  endif()
-  string(MAKE_C_IDENTIFIER ${target} id)
-  find_path(${id}_INCLUDE ${header})
-  find_library(${id}_LIBRARY ${library})
-  mark_as_advanced(${id}_INCLUDE ${id}_LIBRARY)
-  if(${id}_INCLUDE AND ${id}_LIBRARY)
-    add_library(${target} UNKNOWN IMPORTED)
-    set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${${id}_LIBRARY}
-      INTERFACE_INCLUDE_DIRECTORIES ${${id}_INCLUDE})
-  endif()
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/PlainLibrary.cmake)
 
 find_package(Threads REQUIRED)
 

@@ -47,6 +47,10 @@ struct prepare_progress {
   double seconds = 0;  ///< of this run
 };
 
+/// Which documents of the inputs are taken: all, or, to keep data for evaluation apart, every k-th
+/// document of each file (held_out) or the others (rest).
+enum class document_part { all, held_out, rest };
+
 struct prepare_options {
   std::vector<std::filesystem::path> inputs{};
   std::filesystem::path out_root{};
@@ -56,6 +60,8 @@ struct prepare_options {
   std::string compression{};                                         ///< "", "zstd", "zstd:LEVEL"
   std::vector<std::string> hashes{};                                 ///< see hash.hpp
   std::optional<std::uint64_t> size_limit = std::uint64_t{1} << 26;  ///< of a raw shard
+  document_part part = document_part::all;
+  std::uint64_t hold_out_every = 20;  ///< k, for held_out and rest
   std::size_t workers = 1;
   std::uint64_t batch_bytes = std::uint64_t{1} << 18;  ///< of text a worker takes at a time
   document_options documents{};
@@ -95,7 +101,9 @@ namespace detail {
           {"compression", options.compression},
           {"hashes", options.hashes},
           {"size_limit", options.size_limit.value_or(0)},
-          {"plain_text_bytes", options.documents.plain_text_bytes}};
+          {"plain_text_bytes", options.documents.plain_text_bytes},
+          {"part", static_cast<int>(options.part)},
+          {"hold_out_every", options.hold_out_every}};
 }
 
 /// Reads batches of rows from all inputs, from a position on.
@@ -103,7 +111,7 @@ class batch_reader {
  public:
   struct batch {
     std::uint64_t file = 0;
-    std::uint64_t first_document = 0;  // within the file
+    std::vector<std::uint64_t> documents;  // places of the rows within the file
     std::string name;
     text_format format = text_format::plain;
     std::vector<std::string> rows;
@@ -136,13 +144,15 @@ class batch_reader {
         skip_ = 0;
       }
       out.file = file_;
-      out.first_document = document_;
       out.name = reader_->name();
       out.format = reader_->format();
       while (bytes < options_->batch_bytes && reader_->next(row)) {
         bytes += row.size();
-        out.rows.push_back(std::move(row));
-        out.lines.push_back(reader_->line());
+        if (wanted(document_)) {
+          out.rows.push_back(std::move(row));
+          out.lines.push_back(reader_->line());
+          out.documents.push_back(document_);
+        }
         ++document_;
       }
       out.input_read = done_ + reader_->consumed();
@@ -156,6 +166,13 @@ class batch_reader {
   }
 
  private:
+  /// The last of every k documents of a file is held out.
+  [[nodiscard]] bool wanted(std::uint64_t document) const {
+    if (options_->part == document_part::all) return true;
+    bool const held_out = document % options_->hold_out_every == options_->hold_out_every - 1;
+    return held_out == (options_->part == document_part::held_out);
+  }
+
   prepare_options const* options_;
   std::uint64_t file_;
   std::uint64_t skip_;
@@ -167,7 +184,7 @@ class batch_reader {
 /// A batch after a worker: all ids end to end, and where each document's end.
 struct encoded_batch {
   std::uint64_t file = 0;
-  std::uint64_t first_document = 0;
+  std::vector<std::uint64_t> documents;
   std::uint64_t input_read = 0;
   std::vector<std::int32_t> ids;
   std::vector<std::size_t> ends;
@@ -176,7 +193,7 @@ struct encoded_batch {
 
 [[nodiscard]] inline encoded_batch encode_batch(batch_reader::batch& rows,
                                                 text_encoder const& encode) {
-  encoded_batch out{rows.file, rows.first_document, rows.input_read, {}, {}, {}};
+  encoded_batch out{rows.file, std::move(rows.documents), rows.input_read, {}, {}, {}};
   for (std::size_t i = 0; i < rows.rows.size(); ++i) {
     auto const text = rows.format == text_format::json_lines
                           ? text_of_row(rows.rows[i], rows.name, rows.lines[i])
@@ -228,6 +245,9 @@ inline prepare_result prepare(prepare_options const& options,
   parallel::require(!options.concat.bos.empty() || !options.concat.eos.empty(),
                     "documents would run into each other: give a text to stand between them, for "
                     "GPT-NeoX --eos_text '<|endoftext|>'");
+  parallel::require(options.part == document_part::all || options.hold_out_every >= 2,
+                    "at least every second document must stay: hold_out_every is ",
+                    options.hold_out_every);
   parallel::require(options.split.empty() || is_plain_path(options.split), "split '", options.split,
                     "' is not the name of a sub-folder");
   auto const parameters = detail::prepare_parameters(options);
@@ -297,7 +317,7 @@ inline prepare_result prepare(prepare_options const& options,
     auto const batch = workers.pop();
     for (std::size_t i = 0; i < batch.ends.size(); ++i) {
       auto const begin = i == 0 ? 0 : batch.ends[i - 1];
-      starts.push_back({batch.file, batch.first_document + i, 0, counts});
+      starts.push_back({batch.file, batch.documents[i], 0, counts});
       counts.tokens +=
           joined.append(std::span(batch.ids).subspan(begin, batch.ends[i] - begin), emit);
       counts.bytes += batch.text_bytes[i];

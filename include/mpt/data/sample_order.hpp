@@ -37,7 +37,7 @@ struct sample_order_options {
                                                std::uint64_t seed, std::uint32_t epoch,
                                                std::uint32_t block) {
   if (size < 2) return at;
-  std::array<std::uint32_t, 2> const key{static_cast<std::uint32_t>(seed),
+  parallel::random_words<2> const key{static_cast<std::uint32_t>(seed),
                                          static_cast<std::uint32_t>(seed >> 32)};
   // The domain 4^half_bits is below 4 * size, but at least 256: over smaller domains six rounds do
   // not reach all orders evenly (measured: chi-squared over the 120 orders of five samples).

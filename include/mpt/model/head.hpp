@@ -10,6 +10,7 @@
 #include <mpt/vocabulary.hpp>
 #include <parallel/layer/layer_norm.hpp>
 #include <parallel/ops/cross_entropy.hpp>
+#include <parallel/ops/matmul.hpp>
 #include <parallel/ops/reduce.hpp>
 #include <parallel/train/model.hpp>
 

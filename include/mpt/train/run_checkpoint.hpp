@@ -140,6 +140,8 @@ std::filesystem::path save_run(Stepper& step, parallel::any_communicator& comm,
         {"tokenizer", config.tokenizer.name},
         {"run_name", config.run_name}};
     checkpoint::commit(target, records, text.dump(), {});
+    // a run that began anew (save_overwrite) replaces the later checkpoints of the one before it
+    if (config.checkpoint.save_overwrite) checkpoint::remove_after(target.root, target.id);
     if (config.checkpoint.save_num_checkpoints_to_keep > 0)
       checkpoint::prune(target.root, config.checkpoint.save_num_checkpoints_to_keep);
   }

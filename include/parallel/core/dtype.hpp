@@ -1,7 +1,6 @@
 // Element types: bf16, run-time names of element types, and the type in which each one accumulates.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -18,14 +17,14 @@ struct bf16 {
 
   bf16() = default;
   PARALLELLM_HOST_DEVICE explicit bf16(float value) {
-    auto const word = std::bit_cast<std::uint32_t>(value);
+    auto const word = __builtin_bit_cast(std::uint32_t, value);
     if ((word & 0x7fffffffU) > 0x7f800000U)
       bits = static_cast<std::uint16_t>((word >> 16) | 0x40U);  // quiet NaN
     else
       bits = static_cast<std::uint16_t>((word + 0x7fffU + ((word >> 16) & 1U)) >> 16);
   }
   PARALLELLM_HOST_DEVICE operator float() const {  // NOLINT(google-explicit-constructor): widening
-    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+    return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
   }
   friend bool operator==(bf16 const&, bf16 const&) = default;
 };

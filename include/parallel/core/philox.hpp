@@ -6,8 +6,8 @@
 // tensor or operation name, and counts by (global element index, step).
 #pragma once
 
-#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <numbers>
 #include <string_view>
@@ -16,18 +16,30 @@
 
 namespace parallel {
 
+/// N 32-bit words. Not std::array, whose operator[] cannot be called in device code.
+template <int N>
+struct random_words {
+  std::uint32_t word[N];
+  [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr std::uint32_t& operator[](std::size_t i) {
+    return word[i];
+  }
+  [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr std::uint32_t operator[](std::size_t i) const {
+    return word[i];
+  }
+};
+
 /// One block of four 32-bit words for a 128-bit counter under a 64-bit key.
-[[nodiscard]] PARALLELLM_HOST_DEVICE constexpr std::array<std::uint32_t, 4> philox4x32(
-    std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+[[nodiscard]] PARALLELLM_HOST_DEVICE constexpr random_words<4> philox4x32(random_words<4> counter,
+                                                                          random_words<2> key) {
   constexpr std::uint64_t multiplier0 = 0xD2511F53U;
   constexpr std::uint64_t multiplier1 = 0xCD9E8D57U;
   for (int round = 0; round < 10; ++round) {
     std::uint64_t const product0 = multiplier0 * counter[0];
     std::uint64_t const product1 = multiplier1 * counter[2];
-    counter = {static_cast<std::uint32_t>(product1 >> 32) ^ counter[1] ^ key[0],
-               static_cast<std::uint32_t>(product1),
-               static_cast<std::uint32_t>(product0 >> 32) ^ counter[3] ^ key[1],
-               static_cast<std::uint32_t>(product0)};
+    counter = {{static_cast<std::uint32_t>(product1 >> 32) ^ counter[1] ^ key[0],
+                static_cast<std::uint32_t>(product1),
+                static_cast<std::uint32_t>(product0 >> 32) ^ counter[3] ^ key[1],
+                static_cast<std::uint32_t>(product0)}};
     key[0] += 0x9E3779B9U;
     key[1] += 0xBB67AE85U;
   }
@@ -47,7 +59,7 @@ class philox {
  public:
   PARALLELLM_HOST_DEVICE constexpr philox(std::uint64_t seed, std::uint32_t stream,
                                           std::uint32_t step = 0)
-      : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
+      : key_{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}},
         stream_(stream),
         step_(step) {}
 
@@ -71,14 +83,14 @@ class philox {
   }
 
  private:
-  [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr std::array<std::uint32_t, 4> block(
+  [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr random_words<4> block(
       std::uint64_t counter) const {
-    return philox4x32({static_cast<std::uint32_t>(counter),
-                       static_cast<std::uint32_t>(counter >> 32), stream_, step_},
+    return philox4x32({{static_cast<std::uint32_t>(counter),
+                        static_cast<std::uint32_t>(counter >> 32), stream_, step_}},
                       key_);
   }
 
-  std::array<std::uint32_t, 2> key_;
+  random_words<2> key_;
   std::uint32_t stream_;
   std::uint32_t step_;
 };

@@ -1,5 +1,3 @@
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -8,7 +6,6 @@
 #include <mpt/hf/export.hpp>
 #include <mpt/hf/import.hpp>
 #include <parallel/support/files.hpp>
-#include <support/data.hpp>
 
 namespace hf_import_test {
 namespace hf = mpt::hf;

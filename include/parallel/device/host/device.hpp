@@ -24,6 +24,8 @@ class device {
   template <class T>
   [[nodiscard]] buffer<T> allocate(std::size_t count) const {
     static_assert(std::is_trivially_copyable_v<T>);
+    require(count <= static_cast<std::size_t>(-1) / 2 / sizeof(T), "out of memory: ", count,
+            " elements of ", sizeof(T), " bytes are more than any machine has");
     constexpr std::align_val_t alignment{64};
     std::size_t const bytes = std::max<std::size_t>(1, count * sizeof(T));
     void* const data = ::operator new(bytes, alignment, std::nothrow);

@@ -46,15 +46,17 @@ void adamw_impl(stream& s, std::span<T> values, std::span<A> master, std::span<A
             =, to = values.data(), weights = master.data(), first = exp_avg.data(),
             second = exp_avg_sq.data(), from = gradients.data()
           ](auto lanes, index i, index left) __attribute__((always_inline)) {
-            auto const g = simd::load_partial<lanes>(from + i, left) * scale;
-            auto const m =
-                simd::load_partial<lanes>(first + i, left) * f.beta1 + g * f.one_minus_beta1;
-            auto const v =
-                simd::load_partial<lanes>(second + i, left) * f.beta2 + g * g * f.one_minus_beta2;
+            auto const g = simd::load_partial<lanes>(from + i, left) * broadcast<lanes>(scale);
+            auto const m = simd::load_partial<lanes>(first + i, left) * broadcast<lanes>(f.beta1) +
+                           g * broadcast<lanes>(f.one_minus_beta1);
+            auto const v = simd::load_partial<lanes>(second + i, left) * broadcast<lanes>(f.beta2) +
+                           g * g * broadcast<lanes>(f.one_minus_beta2);
             auto const denominator =
-                simd::fma(detail::square_root(v), f.inverse_correction2, f.eps);
-            auto const p = simd::load_partial<lanes>(weights + i, left) * f.decay -
-                           m / denominator * f.step_size;
+                simd::fma(detail::square_root(v), broadcast<lanes>(f.inverse_correction2),
+                          broadcast<lanes>(f.eps));
+            auto const p =
+                simd::load_partial<lanes>(weights + i, left) * broadcast<lanes>(f.decay) -
+                m / denominator * broadcast<lanes>(f.step_size);
             simd::store_partial(first + i, m, left);
             simd::store_partial(second + i, v, left);
             simd::store_partial(weights + i, p, left);

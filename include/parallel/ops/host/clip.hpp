@@ -28,10 +28,11 @@ template <int Lanes>
   for (index i = 0; i < count; ++i) to[i] = flags.v[i];
 }
 
-/// Bytes as a mask: set where not 0.
+/// x where its byte is not 0, else 0.
 template <int Lanes>
-[[gnu::always_inline]] inline simd::pack<std::int32_t, Lanes> load_flags(std::uint8_t const* from,
-                                                                         index count) {
+[[gnu::always_inline]] inline simd::pack<float, Lanes> keep_flagged(
+    simd::pack<float, Lanes> const& x, std::uint8_t const* from, index count) {
+  using words = simd::pack<std::int32_t, Lanes>;
   std::uint8_t tail[Lanes] = {};
   if (count < Lanes) {
     for (index i = 0; i < count; ++i) tail[i] = from[i];
@@ -39,10 +40,9 @@ template <int Lanes>
   }
   simd::pack<std::uint8_t, Lanes> flags;
   __builtin_memcpy(&flags.v, from, sizeof flags.v);
-  using words = simd::pack<std::int32_t, Lanes>;
-  words mask;
-  mask.v = __builtin_convertvector(flags.v, typename words::raw) != 0;
-  return mask;
+  auto const wide = __builtin_convertvector(flags.v, typename words::raw);
+  simd::pack<float, Lanes> const zero(0.0F);
+  return simd::pack<float, Lanes>(wide != words(0).v ? x.v : zero.v);
 }
 
 }  // namespace detail
@@ -55,13 +55,13 @@ void clip_impl(stream& s, std::span<T> x, std::span<std::uint8_t> inside, float 
           threads, std::ssize(x),
           [ =, data = x.data(), flags = inside.empty() ? nullptr : inside.data() ](
               auto lanes, index i, index left) __attribute__((always_inline)) {
-            using floats = simd::pack<float, lanes>;
-            floats const value = simd::load_partial<lanes>(data + i, left);
-            floats const clipped =
-                simd::select(floats(limit) < value, floats(limit),
-                             simd::select(value < floats(-limit), floats(-limit), value));
+            auto const value = simd::load_partial<lanes>(data + i, left);
+            auto const upper = broadcast<lanes>(limit);
+            auto const lower = broadcast<lanes>(-limit);
+            auto const clipped =
+                simd::select(upper < value, upper, simd::select(value < lower, lower, value));
             if (flags != nullptr)
-              detail::store_flags<lanes>(flags + i, simd::abs(value), floats(limit), left);
+              detail::store_flags<lanes>(flags + i, simd::abs(value), upper, left);
             simd::store_partial(data + i, clipped, left);
           });
     } else {
@@ -80,8 +80,8 @@ void clip_backward_impl(stream& s, std::span<T> dx, std::span<std::uint8_t const
           [ data = dx.data(), flags = inside.data() ](auto lanes, index i, index left)
               __attribute__((always_inline)) {
                 auto const gradient = simd::load_partial<lanes>(data + i, left);
-                auto const passes = detail::load_flags<lanes>(flags + i, left);
-                simd::store_partial(data + i, simd::select(passes, gradient, 0.0F), left);
+                simd::store_partial(data + i,
+                                    detail::keep_flagged<lanes>(gradient, flags + i, left), left);
               });
     } else {
       reference::stream here;

@@ -26,8 +26,8 @@ struct exponential_sum {
 
 /// scale * from[0, Lanes), with -infinity after the first `count`.
 template <int Lanes>
-[[gnu::always_inline]] inline simd::pack<float, Lanes> load_scaled(float const* from, float scale,
-                                                                   index count) {
+[[gnu::always_inline]] inline simd::pack<float, Lanes> load_scaled(
+    float const* from, simd::pack<float, Lanes> const& scale, index count) {
   auto const z = simd::load_partial<Lanes>(from, count) * scale;
   if (count >= Lanes) return z;
   float lanes[Lanes];
@@ -37,8 +37,8 @@ template <int Lanes>
 }
 
 template <int Lanes>
-[[gnu::always_inline]] inline exponential_sum sum_exponentials(float const* from, float scale,
-                                                               index count) {
+[[gnu::always_inline]] inline exponential_sum sum_exponentials(
+    float const* from, simd::pack<float, Lanes> const& scale, index count) {
   constexpr float least = -std::numeric_limits<float>::infinity();
   constexpr index chunk = 2048;
   exponential_sum out{least, 0.0};
@@ -53,7 +53,8 @@ template <int Lanes>
       out.sum *= std::exp(double(out.top) - double(top));
       out.top = top;
     }
-    float const shift = out.top == least ? 0.0F : out.top;  // so far all are -infinity, or NaN
+    // while all were -infinity or NaN, nothing is to be subtracted
+    auto const shift = broadcast<Lanes>(out.top == least ? 0.0F : out.top);
     out.sum += double(sum_packs<Lanes>(
         size, [=](index i, index left) __attribute__((always_inline)) {
           return simd::exp(load_scaled<Lanes>(part + i, scale, left) - shift);
@@ -98,7 +99,7 @@ void cross_entropy_impl(stream& s, matrix_view<T> dlogits, vector_view<Loss> los
                   simd::store_partial(to + i, simd::pack<float, L>(0.0F), columns - i);
               return;
             }
-            auto const [top, sum] = detail::sum_exponentials<L>(from, scale, columns);
+            auto const [top, sum] = detail::sum_exponentials<L>(from, broadcast<L>(scale), columns);
             float const z = from[label] * scale;
             double const loss = std::log(sum) + double(top) - double(z);
             losses.data()[m] = static_cast<Loss>(loss);
@@ -107,10 +108,12 @@ void cross_entropy_impl(stream& s, matrix_view<T> dlogits, vector_view<Loss> los
             if (to == nullptr) return;
             // the label's own gradient in double, where 1 - probability may cancel
             double const at_label = double(scale) * (std::exp(double(z) - double(top)) / sum - 1.0);
-            auto const factor = static_cast<float>(double(scale) / sum);
+            auto const factor = broadcast<L>(static_cast<float>(double(scale) / sum));
+            auto const shift = broadcast<L>(top);
+            auto const scales = broadcast<L>(scale);
             for (index i = 0; i < columns; i += L) {
               auto const power =
-                  simd::exp(simd::load_partial<L>(from + i, columns - i) * scale - top);
+                  simd::exp(simd::load_partial<L>(from + i, columns - i) * scales - shift);
               simd::store_partial(to + i, power * factor, columns - i);
             }
             to[label] = static_cast<T>(static_cast<float>(at_label));

@@ -59,15 +59,16 @@ template <int Lanes>
 [[gnu::always_inline]] inline void philox_block(std::uint32_t* to, std::uint64_t counter,
                                                 std::array<std::uint32_t, 4> const& words) {
   using word_pack = simd::pack<std::uint32_t, Lanes>;
-  word_pack c0(static_cast<std::uint32_t>(counter));
-  word_pack c1(static_cast<std::uint32_t>(counter >> 32));
-  word_pack c2(words[2]);
-  word_pack c3(words[3]);
+  auto const first = static_cast<std::uint32_t>(counter);
+  auto c0 = broadcast<Lanes>(first);
+  auto c1 = broadcast<Lanes>(static_cast<std::uint32_t>(counter >> 32));
+  auto c2 = broadcast<Lanes>(words[2]);
+  auto c3 = broadcast<Lanes>(words[3]);
   for (int lane = 0; lane < Lanes; ++lane) c0.v[lane] += static_cast<std::uint32_t>(lane);
   // a carry into the upper word, in the lanes beyond 2^32
-  c1.v += c0.v < static_cast<std::uint32_t>(counter) ? word_pack(1U).v : word_pack(0U).v;
-  std::uint32_t key0 = words[0];
-  std::uint32_t key1 = words[1];
+  c1.v += c0.v < broadcast<Lanes>(first).v ? word_pack(1U).v : word_pack(0U).v;
+  auto key0 = broadcast<Lanes>(words[0]);
+  auto key1 = broadcast<Lanes>(words[1]);
   for (int round = 0; round < 10; ++round) {
     word_pack low0;
     word_pack high0;
@@ -75,12 +76,12 @@ template <int Lanes>
     word_pack high1;
     multiply<Lanes>(low0, high0, c0, 0xD2511F53U);
     multiply<Lanes>(low1, high1, c2, 0xCD9E8D57U);
-    c0.v = high1.v ^ c1.v ^ key0;
-    c2.v = high0.v ^ c3.v ^ key1;
+    c0.v = high1.v ^ c1.v ^ key0.v;
+    c2.v = high0.v ^ c3.v ^ key1.v;
     c1 = low1;
     c3 = low0;
-    key0 += 0x9E3779B9U;
-    key1 += 0xBB67AE85U;
+    key0.v += 0x9E3779B9U;
+    key1.v += 0xBB67AE85U;
   }
   // from four words of each block apart to the blocks one after the other
   constexpr int half = Lanes / 2;
@@ -113,9 +114,10 @@ template <int Lanes, class T>
       floats uniform;
       uniform.v = __builtin_convertvector(word.v, typename floats::raw);
       uniform = (uniform + 0.5F) * (1.0F / 8388608.0F);  // exact
-      floats const value = simd::load_partial<Lanes>(from + i + k, count - k) * factor;
-      simd::store_partial(to + i + k, simd::select(uniform < floats(p), floats(0.0F), value),
-                          count - k);
+      floats const value =
+          simd::load_partial<Lanes>(from + i + k, count - k) * broadcast<Lanes>(factor);
+      simd::store_partial(
+          to + i + k, simd::select(uniform < broadcast<Lanes>(p), floats(0.0F), value), count - k);
     }
     i += count;
   }

@@ -21,40 +21,36 @@ void layer_norm_impl(stream& s, ops::rows_view<T> y, vector_view<accumulate_t<T>
       float* const means = mean.empty() ? nullptr : mean.data();
       for_rows(
           threads, x.rows, x.columns,
-          [ =, gain = weight.data(), rstds = rstd.data() ](auto lanes, index m)
-              __attribute__((always_inline)) {
-                constexpr int L = lanes;
-                index const columns = x.columns;
-                T const* const from = x.data + m * x.row_stride;
-                T* const to = y.data + m * y.row_stride;
-                float const width = static_cast<float>(columns);
-                float const center = sum_packs<L>(
-                                         columns,
-                                         [=](index i, index left) __attribute__((always_inline)) {
-                                           return simd::load_partial<L>(from + i, left);
-                                         }) /
-                                     width;
-                float const variance = sum_packs<L>(
-                                           columns,
-                                           [=](index i, index left) __attribute__((always_inline)) {
-                                             auto const distance =
-                                                 simd::load_partial<L>(from + i, left) - center;
-                                             return distance * distance;
-                                           }) /
-                                       width;
-                float const factor = 1.0F / std::sqrt(variance + options.eps);
-                if (means != nullptr) {
-                  means[m] = center;
-                  rstds[m] = factor;
-                }
-                for (index i = 0; i < columns; i += L) {
-                  index const left = columns - i;
-                  auto out = (simd::load_partial<L>(from + i, left) - center) * factor *
-                             simd::load_partial<L>(gain + i, left);
-                  if (shift != nullptr) out += simd::load_partial<L>(shift + i, left);
-                  simd::store_partial(to + i, out, left);
-                }
-              });
+          [ =, gain = weight.data(), rstds = rstd.data() ](auto lanes,
+                                                           index m) __attribute__((always_inline)) {
+            constexpr int L = lanes;
+            index const columns = x.columns;
+            T const* const from = x.data + m * x.row_stride;
+            T* const to = y.data + m * y.row_stride;
+            float const width = static_cast<float>(columns);
+            auto const value = [=](index i, index left) __attribute__((always_inline)) {
+              return simd::load_partial<L>(from + i, left);
+            };
+            float const row_mean = sum_packs<L>(columns, value) / width;
+            auto const center = broadcast<L>(row_mean);
+            auto const square = [=](index i, index left) __attribute__((always_inline)) {
+              auto const distance = value(i, left) - center;
+              return distance * distance;
+            };
+            float const variance = sum_packs<L>(columns, square) / width;
+            float const row_rstd = 1.0F / std::sqrt(variance + options.eps);
+            auto const factor = broadcast<L>(row_rstd);
+            if (means != nullptr) {
+              means[m] = row_mean;
+              rstds[m] = row_rstd;
+            }
+            for (index i = 0; i < columns; i += L) {
+              index const left = columns - i;
+              auto out = (value(i, left) - center) * factor * simd::load_partial<L>(gain + i, left);
+              if (shift != nullptr) out += simd::load_partial<L>(shift + i, left);
+              simd::store_partial(to + i, out, left);
+            }
+          });
     } else {
       reference::stream here;
       ops::layer_norm(here, y, mean, rstd, x, weight, bias, options);
@@ -78,8 +74,8 @@ void layer_norm_backward_input_impl(stream& s, ops::rows_view<T> dx, ops::rows_v
                 T const* const from = x.data + m * x.row_stride;
                 T const* const gradient = dy.data + m * dy.row_stride;
                 T* const to = dx.data + m * dx.row_stride;
-                float const center = means[m];
-                float const factor = rstds[m];
+                auto const center = broadcast<L>(means[m]);
+                auto const factor = broadcast<L>(rstds[m]);
                 float const width = static_cast<float>(columns);
                 auto const normal = [=](index i, index left) __attribute__((always_inline)) {
                   return (simd::load_partial<L>(from + i, left) - center) * factor;
@@ -88,12 +84,11 @@ void layer_norm_backward_input_impl(stream& s, ops::rows_view<T> dx, ops::rows_v
                   return simd::load_partial<L>(gradient + i, left) *
                          simd::load_partial<L>(gain + i, left);
                 };
-                float const shift = sum_packs<L>(columns, slope) / width;
-                float const stretch =
-                    sum_packs<L>(
-                        columns, [=](index i, index left) __attribute__((
-                                     always_inline)) { return slope(i, left) * normal(i, left); }) /
-                    width;
+                auto const product = [=](index i, index left) __attribute__((always_inline)) {
+                  return slope(i, left) * normal(i, left);
+                };
+                auto const shift = broadcast<L>(sum_packs<L>(columns, slope) / width);
+                auto const stretch = broadcast<L>(sum_packs<L>(columns, product) / width);
                 for (index i = 0; i < columns; i += L) {
                   index const left = columns - i;
                   auto const out = (slope(i, left) - shift - normal(i, left) * stretch) * factor;
@@ -125,8 +120,8 @@ void layer_norm_backward_weight_impl(stream& s, vector_view<accumulate_t<T>> dwe
                 constexpr int L = lanes;
                 T const* const from = x.data + m * x.row_stride;
                 T const* const gradient = dy.data + m * dy.row_stride;
-                float const center = means[m];
-                float const factor = rstds[m];
+                auto const center = broadcast<L>(means[m]);
+                auto const factor = broadcast<L>(rstds[m]);
                 for (index i = 0; i < columns; i += L) {
                   index const left = columns - i;
                   auto const g = simd::load_partial<L>(gradient + i, left);
