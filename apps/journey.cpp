@@ -162,7 +162,8 @@ int main(int argc, char** argv) {
   app.add_option("--out", args.out, "folder of everything that is made")->capture_default_str();
   app.add_option("--config", args.config, "training YAML")->required()->check(CLI::ExistingFile);
   app.add_option("--prompt", args.prompt, "what the model continues")->capture_default_str();
-  app.add_option("--set", args.overrides, "key=value of the training YAML; may be repeated");
+  app.add_option("--set", args.overrides, "key=value of the training YAML; may be repeated")
+      ->allow_extra_args(false);
   app.add_option("files", args.files, "text files")->required()->check(CLI::ExistingFile);
   return apps::run(app, argc, argv, [&] { journey(args).run(); });
 }

@@ -103,7 +103,7 @@ namespace detail {
           {"size_limit", options.size_limit.value_or(0)},
           {"plain_text_bytes", options.documents.plain_text_bytes},
           {"part", static_cast<int>(options.part)},
-          {"hold_out_every", options.hold_out_every}};
+          {"hold_out_every", options.part == document_part::all ? 0 : options.hold_out_every}};
 }
 
 /// Reads batches of rows from all inputs, from a position on.
@@ -147,8 +147,8 @@ class batch_reader {
       out.name = reader_->name();
       out.format = reader_->format();
       while (bytes < options_->batch_bytes && reader_->next(row)) {
-        bytes += row.size();
         if (wanted(document_)) {
+          bytes += row.size();  // of wanted rows only, else a batch could end empty
           out.rows.push_back(std::move(row));
           out.lines.push_back(reader_->line());
           out.documents.push_back(document_);

@@ -38,7 +38,7 @@ struct sample_order_options {
                                                std::uint32_t block) {
   if (size < 2) return at;
   parallel::random_words<2> const key{static_cast<std::uint32_t>(seed),
-                                         static_cast<std::uint32_t>(seed >> 32)};
+                                      static_cast<std::uint32_t>(seed >> 32)};
   // The domain 4^half_bits is below 4 * size, but at least 256: over smaller domains six rounds do
   // not reach all orders evenly (measured: chi-squared over the 120 orders of five samples).
   auto const half_bits = std::max(4, (static_cast<int>(std::bit_width(size - 1)) + 1) / 2);

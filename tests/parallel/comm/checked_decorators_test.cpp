@@ -12,7 +12,7 @@
 
 #include "parallel/comm/suite.hpp"
 
-namespace decorators_test {
+namespace checked_decorators_test {
 
 using namespace parallel;
 using namespace std::chrono_literals;
@@ -23,10 +23,10 @@ inline bool contains(std::string const& text, std::string const& part) {
   return text.find(part) != std::string::npos;
 }
 
-}  // namespace decorators_test
+}  // namespace checked_decorators_test
 
 TEST_CASE("decorated and erased communicators give the same bits") {
-  using namespace decorators_test;
+  using namespace checked_decorators_test;
   for (int const n : {1, 2, 3, 5}) {
     CAPTURE(n);
     CHECK_NOTHROW(threads::run(n, [](threads::communicator& comm) {
@@ -39,7 +39,7 @@ TEST_CASE("decorated and erased communicators give the same bits") {
 }
 
 TEST_CASE("checked tells every rank what the others call") {
-  using namespace decorators_test;
+  using namespace checked_decorators_test;
   std::vector<std::string> found(3);
   threads::run(3, [&](threads::communicator& comm) {
     auto const rank = static_cast<std::size_t>(comm.rank());
@@ -55,13 +55,15 @@ TEST_CASE("checked tells every rank what the others call") {
   });
   for (auto const& message : found) {
     CHECK(contains(message, "ranks disagree in operation, count (call 0 of this communicator)"));
-    CHECK(contains(message, "ranks 0, 1: all_reduce(sum) of 6 f32 at decorators_test.cpp:"));
-    CHECK(contains(message, "rank 2: reduce_scatter(sum) of 2 f32 at decorators_test.cpp:"));
+    CHECK(
+        contains(message, "ranks 0, 1: all_reduce(sum) of 6 f32 at checked_decorators_test.cpp:"));
+    CHECK(
+        contains(message, "rank 2: reduce_scatter(sum) of 2 f32 at checked_decorators_test.cpp:"));
   }
 }
 
 TEST_CASE("checked can ask for the same call site on all ranks") {
-  using namespace decorators_test;
+  using namespace checked_decorators_test;
   for (auto const sites : {call_sites::may_differ, call_sites::must_agree}) {
     std::vector<std::string> found(2);
     threads::run(2, [&](threads::communicator& comm) {
@@ -82,7 +84,7 @@ TEST_CASE("checked can ask for the same call site on all ranks") {
 }
 
 TEST_CASE("checked names the missing rank and where the others are") {
-  using namespace decorators_test;
+  using namespace checked_decorators_test;
   std::vector<std::string> found(3);
   threads::run(3,
                [&](threads::communicator& comm) {
@@ -96,14 +98,14 @@ TEST_CASE("checked names the missing rank and where the others are") {
                },
                {.deadline = 50ms});
   for (std::size_t const rank : {0, 2}) {
-    CHECK(contains(found[rank], "all_reduce(sum) of 6 f32 at decorators_test.cpp:"));
+    CHECK(contains(found[rank], "all_reduce(sum) of 6 f32 at checked_decorators_test.cpp:"));
     CHECK(contains(found[rank], "waited 0.05 s for rank 1; rank "));
     CHECK(contains(found[rank], "rank 1 is in no collective"));
   }
 }
 
 TEST_CASE("checked compares messages before they are moved") {
-  using namespace decorators_test;
+  using namespace checked_decorators_test;
   std::vector<std::string> found(2);
   threads::run(2, [&](threads::communicator& comm) {
     auto const rank = static_cast<std::size_t>(comm.rank());
@@ -123,7 +125,7 @@ TEST_CASE("checked compares messages before they are moved") {
 }
 
 TEST_CASE("faulty breaks exactly the call it is told to") {
-  using namespace decorators_test;
+  using namespace checked_decorators_test;
   auto const sums_with = [](fault what) {
     std::vector<std::vector<float>> results(2);
     threads::run(2, [&](threads::communicator& comm) {
@@ -149,7 +151,7 @@ TEST_CASE("faulty breaks exactly the call it is told to") {
 }
 
 TEST_CASE("faulty breaks every kind of call and the ranks stay in step") {
-  using namespace decorators_test;
+  using namespace checked_decorators_test;
   using list = std::vector<std::int64_t>;
   auto const after = [](operation_kind kind, fault_kind how) {
     std::vector<list> results(2);

@@ -2,8 +2,8 @@
 //
 // Each is a range reduction and a polynomial (Chebyshev interpolation of the remainder at 40
 // digits). Errors against double precision, over floats of the stated range, are measured in
-// tests/parallel/ops/simd_test.cpp: exp 1 ulp, erf 2, tanh 1.5 (0.98, 1.9, 1.3 seen). NaN stays
-// NaN. No tables, no branches: about 15, 40 and 30 instructions a pack.
+// tests/parallel/ops/host/simd_test.cpp: exp 1 ulp, erf 2, tanh 1.5 (0.98, 1.9, 1.3 seen). NaN
+// stays NaN. No tables, no branches: about 15, 40 and 30 instructions a pack.
 #pragma once
 
 #include <cstdint>

@@ -4,9 +4,8 @@
 // and B are copied to contiguous floats (bf16 is widened there, transposition is resolved there)
 // and multiplied; sums stay in float until the block is finished. The order of all sums is fixed by
 // the shape, so results do not depend on the number of threads. Scratch: 640 KiB a thread,
-// allocated once a product. Reaches about 80 % of the peak of one core in float; see tests and
-// bench for numbers. (Goto, van de Geijn, "Anatomy of high-performance matrix multiplication",
-// 2008.)
+// allocated once a product. 81 to 95 GF/s of 117 on one Zen 4 core (512 x 768 x 768, float or
+// bf16). (Goto, van de Geijn, "Anatomy of high-performance matrix multiplication", 2008.)
 #pragma once
 
 #include <atomic>
