@@ -47,8 +47,8 @@ struct prepare_progress {
   double seconds = 0;  ///< of this run
 };
 
-/// Which documents of the inputs are taken: all, or, to keep data for evaluation apart, every k-th
-/// document of each file (held_out) or the others (rest).
+/// Which documents of the inputs are taken: all, or, to keep data for evaluation apart, one of every
+/// k documents (held_out) or the others (rest).
 enum class document_part { all, held_out, rest };
 
 struct prepare_options {
@@ -166,10 +166,11 @@ class batch_reader {
   }
 
  private:
-  /// The last of every k documents of a file is held out.
+  /// One of every k documents is held out, beginning elsewhere in each file.
   [[nodiscard]] bool wanted(std::uint64_t document) const {
     if (options_->part == document_part::all) return true;
-    bool const held_out = document % options_->hold_out_every == options_->hold_out_every - 1;
+    bool const held_out =
+        (file_ + document) % options_->hold_out_every == options_->hold_out_every - 1;
     return held_out == (options_->part == document_part::held_out);
   }
 

@@ -36,7 +36,7 @@ struct attention {
   linear<T> out;                 // "out_proj": [D, D]
   layer_norm<T> q_norm, k_norm;  // [D] each, over all heads; absent without qk_ln
   index heads = 1;
-  float scale = 1.0F;    // of q·k
+  double scale = 1.0;    // of q·k
   float clip = 0.0F;     // projections are clamped to [-clip, clip]; 0: not
   float dropout = 0.0F;  // of attention probabilities
   std::uint32_t dropout_operation = 0;

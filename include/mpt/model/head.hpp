@@ -33,7 +33,7 @@ struct head {
 
   layer_norm<T> norm;      // "norm_f"
   parameter<T, 2> weight;  // [V, D]: the embedding's values, with gradients of its own
-  float logit_scale = 1.0F;
+  double logit_scale = 1.0;
 
   /// Rows whose logits exist at once: about 32 MiB of fp32 logits, at least 64 rows.
   [[nodiscard]] index chunk_rows() const {
@@ -68,7 +68,7 @@ struct head {
     auto const y = norm.forward(c, x, kept);
     auto out = c.template allocate<accumulate, 2>({x.extent(0), weight.extents[0]});
     ops::matmul(c.stream, out, matrix_view<T const>(y), weight.value(), {.transpose_b = true});
-    if (logit_scale != 1.0F) ops::scale(c.stream, out.span(), accumulate(logit_scale));
+    if (logit_scale != 1.0) ops::scale(c.stream, out.span(), static_cast<accumulate>(logit_scale));
     return out;
   }
 
@@ -79,7 +79,7 @@ struct head {
     arena::scope const temporaries(c.memory);
     shape<2> const extents{y.extent(0), weight.extents[0]};
     auto logits = c.template allocate<accumulate, 2>(extents);
-    auto losses = c.template allocate<float, 1>({y.extent(0)});
+    auto losses = c.template allocate<accumulate, 1>({y.extent(0)});
     auto correct = c.template allocate<std::uint8_t, 1>({y.extent(0)});
     bool const backward = dy.extent(0) > 0;
     matrix_view<T> dlogits;
@@ -91,7 +91,7 @@ struct head {
     ops::matmul(c.stream, logits, y, weight.value(), {.transpose_b = true});
     ops::cross_entropy(c.stream, dlogits, losses, correct, matrix_view<accumulate const>(logits),
                        labels, {.scale = logit_scale});
-    ops::sum(c.stream, &sums.loss, std::span<float const>(losses.span()));
+    ops::sum(c.stream, &sums.loss, std::span<accumulate const>(losses.span()));
     ops::sum(c.stream, &sums.correct, std::span<std::uint8_t const>(correct.span()));
     if (!backward) return;
     matrix_view<T const> const gradient = dlogits;

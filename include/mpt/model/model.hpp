@@ -40,7 +40,7 @@ class model {
       blocks_.push_back(make_block(concat(prefix, "blocks.", i, ".")));
     head_.norm = norm(prefix + "norm_f");
     head_.weight = tokens_.weight;
-    head_.logit_scale = static_cast<float>(config_.logit_scale.value_or(1.0));
+    head_.logit_scale = config_.logit_scale.value_or(1.0);
   }
   model(model const&) = delete;
   model& operator=(model const&) = delete;
@@ -123,7 +123,7 @@ class model {
     layer_norm<T> out;
     out.weight = {name + ".weight", {config_.d_model}, constant_init{1.0F}};
     if (!config_.no_bias) out.bias = {name + ".bias", {config_.d_model}};
-    out.eps = static_cast<float>(config_.norm_eps);
+    out.eps = config_.norm_eps;
     return out;
   }
 
@@ -142,14 +142,14 @@ class model {
         projection(name + "Wqkv", 3 * d, d, initial_.linear(3 * d, d), has_attention_bias(config_));
     out.out = projection(name + "out_proj", d, d, initial_.residual(d, d), !config_.no_bias);
     out.heads = config_.n_heads;
-    out.scale = static_cast<float>(softmax_scale(config_));
+    out.scale = softmax_scale(config_);
     out.clip = static_cast<float>(config_.attn.clip_qkv.value_or(0.0));
     out.dropout = static_cast<float>(config_.attn.attn_pdrop);
     out.dropout_operation = stream_id(name + "dropout");
     if (config_.attn.qk_ln) {
       out.q_norm = norm(name + "q_ln");
       out.k_norm = norm(name + "k_ln");
-      out.q_norm.eps = out.k_norm.eps = 1e-5F;  // LLM Foundry does not pass norm_eps on here
+      out.q_norm.eps = out.k_norm.eps = 1e-5;  // LLM Foundry does not pass norm_eps on here
     }
     if (config_.attn.alibi)
       out.slopes = alibi_slopes(static_cast<int>(config_.n_heads), config_.attn.alibi_bias_max);

@@ -14,7 +14,7 @@ struct layer_norm {
 
   parameter<T, 1> weight;  // [width]
   parameter<T, 1> bias;    // [width], or absent
-  float eps = 1e-5F;
+  double eps = 1e-5;
 
   struct saved {
     matrix_view<T const> x;

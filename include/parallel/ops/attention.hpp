@@ -36,7 +36,7 @@ struct attention_dropout {
 };
 
 struct attention_options {
-  float scale = 1.0F;                        // of q·k, usually 1 / sqrt(head_dim)
+  double scale = 1.0;                        // of q·k, usually 1 / sqrt(head_dim)
   std::span<float const> alibi_slopes = {};  // one per head of q; empty: none. Not copied: it must
                                              // live until the operation has run
   attention_dropout dropout = {};

@@ -17,7 +17,7 @@
 namespace parallel::ops {
 
 struct cross_entropy_options {
-  float scale = 1.0F;          // MPT's logit_scale
+  double scale = 1.0;          // MPT's logit_scale
   std::int32_t ignore = -100;  // label of a token without a loss
 };
 

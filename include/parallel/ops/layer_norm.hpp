@@ -15,7 +15,7 @@
 namespace parallel::ops {
 
 struct layer_norm_options {
-  float eps = 1e-5F;
+  double eps = 1e-5;
 };
 
 struct layer_norm_fn {

@@ -86,7 +86,8 @@ void cross_entropy_impl(stream& s, matrix_view<T> dlogits, vector_view<Loss> los
         if (labels(m) != options.ignore) ops::detail::check_label(labels(m), columns, m);
       for_rows(
           threads, logits.extent(0), columns,
-          [ =, scale = options.scale ](auto lanes, index m) __attribute__((always_inline)) {
+          [ =, scale = static_cast<float>(options.scale) ](auto lanes,
+                                                           index m) __attribute__((always_inline)) {
             constexpr int L = lanes;
             index const label = labels.data()[m];
             float const* const from = logits.data() + m * columns;

@@ -38,7 +38,7 @@ void layer_norm_impl(stream& s, ops::rows_view<T> y, vector_view<accumulate_t<T>
               return distance * distance;
             };
             float const variance = sum_packs<L>(columns, square) / width;
-            float const row_rstd = 1.0F / std::sqrt(variance + options.eps);
+            float const row_rstd = 1.0F / std::sqrt(variance + static_cast<float>(options.eps));
             auto const factor = broadcast<L>(row_rstd);
             if (means != nullptr) {
               means[m] = row_mean;

@@ -102,7 +102,7 @@ struct attention_backward {
     std::fill_n(own.dq.data(), block.columns * width(), 0.0F);
     copy_rows<L>(own.q.data(), width(), q, b, h, first, block.queries);
     transpose_rows(own.q_columns.data(), block.columns, own.q.data(), width(), q.head_dim,
-                   options.scale);
+                   static_cast<float>(options.scale));
     transpose_rows(own.dout_columns.data(), block.columns, own.dout.data(), width(), q.head_dim,
                    1.0F);
   }
@@ -174,7 +174,7 @@ struct attention_backward {
     index const seen = block.seen_rows<L>(column);
     floats const distance = counting<L>(block.offset() + column);
     floats const slope(-block.slope);
-    floats const scale(options.scale);
+    floats const scale(static_cast<float>(options.scale));
     floats const log_total = simd::load<L>(own.lse.data() + column);
     floats const row_sum = simd::load<L>(own.own.data() + column);
     bool const dropped = options.dropout.active();

@@ -57,7 +57,8 @@ struct attention_forward {
                                        : options.alibi_slopes[static_cast<std::size_t>(h)]};
     index const columns = block.columns;
     copy_rows<L>(own.rows.data(), width(), q, b, h, first, count);
-    transpose_rows(own.query.data(), columns, own.rows.data(), width(), q.head_dim, options.scale);
+    transpose_rows(own.query.data(), columns, own.rows.data(), width(), q.head_dim,
+                   static_cast<float>(options.scale));
     std::fill_n(own.sum.data(), width() * columns, 0.0F);
     std::fill_n(own.greatest.data(), columns, -std::numeric_limits<float>::infinity());
     std::fill_n(own.total.data(), columns, 0.0F);
