@@ -1,0 +1,51 @@
+// Mutation: the k-th collective of every rank is dropped, doubled or divided. For every k the run
+// must come out different from the sound one; a mutant that does not is one no test would notice.
+#include <doctest/doctest.h>
+
+#include <parallel/comm/faulty.hpp>
+
+#include "support/ring_run.hpp"
+
+namespace stepper_mutation_test {
+
+using parallel::fault;
+using parallel::fault_kind;
+using test::layout;
+using test::outcome;
+namespace zero = parallel::zero;
+
+/// Runs with `what` on all ranks; counts the calls of rank 0. Differing values of one parameter on
+/// different ranks are a difference too.
+outcome run_faulty(layout const& how, fault const& what, std::size_t& calls) {
+  outcome out;
+  std::mutex lock;
+  parallel::threads::run(how.ranks, [&](parallel::threads::communicator& comm) {
+    parallel::faulty broken(std::move(comm), what);
+    test::run_rank(broken, how, out, lock);
+    if (broken.rank() == 0) calls = static_cast<std::size_t>(broken.calls());
+  });
+  return out;
+}
+
+TEST_CASE("every dropped, doubled or divided collective changes the result") {
+  int mutants = 0;
+  for (auto const stage : {zero::stage::none, zero::stage::optimizer}) {
+    layout const how{.ranks = 3, .stage = stage, .microbatch = 2, .bucket_bytes = 2000};
+    std::size_t calls = 0;
+    auto const sound = run_faulty(how, {}, calls);
+    CHECK(sound == test::run(how));
+    REQUIRE(calls > 20);
+    for (std::size_t k = 0; k < calls; ++k)
+      for (auto const kind : {fault_kind::drop, fault_kind::twice, fault_kind::divide}) {
+        CAPTURE(static_cast<int>(stage));
+        CAPTURE(k);
+        CAPTURE(static_cast<int>(kind));
+        std::size_t ignored = 0;
+        CHECK(run_faulty(how, {.at = k, .kind = kind}, ignored) != sound);
+        ++mutants;
+      }
+  }
+  MESSAGE(mutants << " mutants, all caught");
+}
+
+}  // namespace stepper_mutation_test
