@@ -31,7 +31,11 @@ struct arguments {
   std::int64_t batch_size = 8;
 };
 
-using batches = std::function<std::optional<mpt::sequences>()>;
+/// Batches, and about how many labels they hold in all.
+struct batches {
+  std::function<std::optional<mpt::sequences>()> next;
+  double tokens = 1;
+};
 
 /// Batches of an MDS set.
 batches of_set(arguments const& args, mpt::model_config const& config, std::int64_t length) {
@@ -39,9 +43,10 @@ batches of_set(arguments const& args, mpt::model_config const& config, std::int6
   loader.local = args.data;
   loader.max_seq_len = length;
   auto set = mpt::open_dataset(loader, config.vocab_size);
+  double const tokens = static_cast<double>(set->size()) * static_cast<double>(length - 1);
   auto const source =
       std::make_shared<mpt::evaluation_batches>(std::move(set), args.batch_size, 0, 1, -1);
-  return [source] { return source->next(); };
+  return {[source] { return source->next(); }, tokens};
 }
 
 /// Documents of a text file, tokenised, joined by end-of-text and cut; the last piece is shorter.
@@ -61,9 +66,10 @@ batches of_text(arguments const& args, mpt::model_source const& model, std::int6
                      ids, cache);
     if (end) ids.push_back(*end);
   }
-  return [ids = std::move(ids), length, at = std::size_t{0},
-          rows = static_cast<std::size_t>(
-              args.batch_size)]() mutable -> std::optional<mpt::sequences> {
+  auto const tokens = static_cast<double>(ids.size());
+  auto next = [ids = std::move(ids), length, at = std::size_t{0},
+               rows = static_cast<std::size_t>(
+                   args.batch_size)]() mutable -> std::optional<mpt::sequences> {
     auto const whole = static_cast<std::size_t>(length);
     std::size_t const left = (ids.size() - at) / whole;
     std::size_t const take = left > 0 ? std::min(left, rows) * whole : ids.size() - at;
@@ -73,6 +79,7 @@ batches of_text(arguments const& args, mpt::model_source const& model, std::int6
     at += take;
     return mpt::sequences(std::move(part), left > 0 ? length : static_cast<std::int64_t>(take));
   };
+  return {std::move(next), tokens};
 }
 
 template <class T>
@@ -83,7 +90,7 @@ void evaluate(arguments const& args) {
   auto const length = args.sequence_length > 0 ? args.sequence_length : config.max_seq_len;
   parallel::require(!config.learned_pos_emb || length <= config.max_seq_len, "--seq_len ", length,
                     " is longer than the ", config.max_seq_len, " positions the model has");
-  auto const next =
+  auto const data =
       fs::is_directory(args.data) ? of_set(args, config, length) : of_text(args, source, length);
   auto const engine = apps::make_engine();
   auto const cores = apps::available_cores();
@@ -96,8 +103,9 @@ void evaluate(arguments const& args) {
   source.load(weights);
 
   console::progress bar("evaluate");
-  auto const result = mpt::evaluate(net, device, stream, next, [&](std::int64_t tokens) {
-    bar.update(0.5, fmt::format("{} tokens", console::grouped(tokens)));
+  auto const result = mpt::evaluate(net, device, stream, data.next, [&](std::int64_t tokens) {
+    bar.update(std::min(1.0, static_cast<double>(tokens) / data.tokens),
+               fmt::format("{} tokens", console::grouped(tokens)));
   });
   bar.finish();
   fmt::print(

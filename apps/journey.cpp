@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -97,14 +98,17 @@ class journey {
                       "are kept");
   }
 
-  /// The command line, shortened where it lists many files.
-  static std::string shown(std::string const& program, strings const& words) {
+  /// The command line, with the text files counted rather than listed.
+  [[nodiscard]] std::string shown(std::string const& program, strings const& words) const {
     std::string line = program;
-    std::size_t const most = 14;
-    for (std::size_t i = 0; i < words.size() && i < most; ++i)
-      line += words[i].find_first_of(" <|>") == std::string::npos ? " " + words[i]
-                                                                  : " '" + words[i] + "'";
-    return words.size() > most ? line + fmt::format(" … ({} more)", words.size() - most) : line;
+    std::size_t files = 0;
+    for (auto const& word : words) {
+      if (std::ranges::find(args_.files, fs::path(word)) != args_.files.end())
+        ++files;
+      else
+        line += word.find_first_of(" <|>") == std::string::npos ? " " + word : " '" + word + "'";
+    }
+    return files == 0 ? line : fmt::format("{} … {} files", line, files);
   }
 
   static nlohmann::json read(fs::path const& file) {
