@@ -17,8 +17,8 @@
 #include <parallel/train/weights.hpp>
 
 #include "support/app.hpp"
-#include "support/cores.hpp"
 #include "support/engine.hpp"
+#include "support/whole_machine.hpp"
 
 namespace {
 
@@ -93,10 +93,7 @@ void evaluate(arguments const& args) {
   auto const data =
       fs::is_directory(args.data) ? of_set(args, config, length) : of_text(args, source, length);
   auto const engine = apps::make_engine();
-  auto const cores = apps::available_cores();
-  parallel::host::device device({.threads = std::max<int>(1, static_cast<int>(cores.size())),
-                                 .cores = cores,
-                                 .engine = engine.products.get()});
+  auto device = apps::whole_machine(engine);
   parallel::host::stream stream(device.compute_options());
   mpt::model<T> net(config);
   parallel::train::weights<T> const weights(net, device);

@@ -13,8 +13,8 @@
 #include <parallel/train/weights.hpp>
 
 #include "support/app.hpp"
-#include "support/cores.hpp"
 #include "support/engine.hpp"
+#include "support/whole_machine.hpp"
 
 namespace {
 
@@ -37,10 +37,7 @@ void generate(arguments args) {
   args.options.end_of_text = tokenizer.eos_id().value_or(-1);
 
   auto const engine = apps::make_engine();
-  auto const cores = apps::available_cores();
-  parallel::host::device device({.threads = std::max<int>(1, static_cast<int>(cores.size())),
-                                 .cores = cores,
-                                 .engine = engine.products.get()});
+  auto device = apps::whole_machine(engine);
   parallel::host::stream stream(device.compute_options());
   mpt::model<T> net(source.config());
   parallel::train::weights<T> const weights(net, device);

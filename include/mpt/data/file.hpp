@@ -21,6 +21,7 @@
 #include <system_error>
 #include <utility>
 
+#include <parallel/checkpoint/file.hpp>
 #include <parallel/core/error.hpp>
 
 namespace mpt::data {
@@ -33,23 +34,7 @@ namespace detail {
   return std::generic_category().message(code);
 }
 
-/// Owns a file descriptor.
-class descriptor {
- public:
-  explicit descriptor(int value = -1) : value_(value) {}
-  descriptor(descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
-  descriptor& operator=(descriptor&& other) noexcept {
-    std::swap(value_, other.value_);
-    return *this;
-  }
-  ~descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  [[nodiscard]] int get() const { return value_; }
-
- private:
-  int value_;
-};
+using parallel::checkpoint::detail::descriptor;
 
 inline void sync(descriptor const& file, std::filesystem::path const& path) {
   if (::fsync(file.get()) != 0)
