@@ -19,11 +19,13 @@ class any_communicator : public collectives<any_communicator> {
  public:
   /// Owns `inner`.
   template <class C>
-  requires(has_submit<C> && !std::same_as<C, any_communicator>) explicit any_communicator(C inner)
+  requires(has_submit<C>&& has_split<C> &&
+           !std::same_as<C, any_communicator>) explicit any_communicator(C inner)
       : inner_(std::make_unique<model<C>>(std::move(inner))) {}
 
   [[nodiscard]] int rank() const { return inner_->rank(); }
   [[nodiscard]] int size() const { return inner_->size(); }
+  [[nodiscard]] int world_rank(int rank) const { return inner_->world_rank(rank); }
   void abort(std::string const& reason) { inner_->abort(reason); }
 
   /// Enqueues `op`.
@@ -31,14 +33,19 @@ class any_communicator : public collectives<any_communicator> {
 
   [[nodiscard]] signature_exchange open_exchange() { return inner_->open_exchange(); }
 
+  /// See `has_split`.
+  [[nodiscard]] any_communicator split(int color) { return inner_->split(color); }
+
  private:
   struct interface {
     virtual ~interface() = default;
     [[nodiscard]] virtual int rank() const = 0;
     [[nodiscard]] virtual int size() const = 0;
+    [[nodiscard]] virtual int world_rank(int rank) const = 0;
     virtual void abort(std::string const& reason) = 0;
     virtual request submit(host::stream& s, operation const& op) = 0;
     virtual signature_exchange open_exchange() = 0;
+    virtual any_communicator split(int color) = 0;
   };
 
   template <class C>
@@ -46,15 +53,18 @@ class any_communicator : public collectives<any_communicator> {
     explicit model(C c) : inner(std::move(c)) {}
     [[nodiscard]] int rank() const override { return inner.rank(); }
     [[nodiscard]] int size() const override { return inner.size(); }
+    [[nodiscard]] int world_rank(int rank) const override { return inner.world_rank(rank); }
     void abort(std::string const& reason) override { inner.abort(reason); }
     request submit(host::stream& s, operation const& op) override { return inner.submit(s, op); }
     signature_exchange open_exchange() override { return inner.open_exchange(); }
+    any_communicator split(int color) override { return any_communicator(inner.split(color)); }
     C inner;
   };
 
   std::unique_ptr<interface> inner_;
 };
 
-static_assert(has_collectives<any_communicator, float> && has_submit<any_communicator>);
+static_assert(has_collectives<any_communicator, float> && has_submit<any_communicator> &&
+              has_split<any_communicator>);
 
 }  // namespace parallel

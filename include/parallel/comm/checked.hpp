@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <parallel/comm/collectives.hpp>
 #include <parallel/comm/concepts.hpp>
@@ -28,30 +29,45 @@ class checked : public collectives<checked<Inner>> {
  public:
   /// Owns `inner`. All ranks must use it, or none.
   explicit checked(Inner inner, checked_options options = {})
-      : inner_(std::make_shared<Inner>(std::move(inner))), options_(options) {}
+      : inner_(std::make_shared<Inner>(std::move(inner))), options_(options) {
+    for (int r = 0; r < size(); ++r) names_.push_back(world_rank(r));
+  }
 
   checked(checked&&) = default;
   checked& operator=(checked&&) = default;
 
   [[nodiscard]] int rank() const { return inner_->rank(); }
   [[nodiscard]] int size() const { return inner_->size(); }
+  [[nodiscard]] int world_rank(int rank) const { return inner_->world_rank(rank); }
   void abort(std::string const& reason) { inner_->abort(reason); }
 
   /// Enqueues the check, then `op`.
   request submit(host::stream& s, operation const& op) {
     if (is_message(op.kind)) return submit_message(s, op);
-    s.enqueue([exchange = inner_->open_exchange(), mine = signature_of(op, calls_++),
+    s.enqueue([exchange = inner_->open_exchange(), mine = named(op, calls_++), names = names_,
                sites = options_.sites,
-               inner = inner_] { refuse(*inner, disagreement(exchange(mine), sites)); });
+               inner = inner_] { refuse(*inner, disagreement(exchange(mine), sites, names)); });
     return inner_->submit(s, op);
   }
 
   [[nodiscard]] signature_exchange open_exchange() { return inner_->open_exchange(); }
 
+  /// See `has_split`.
+  [[nodiscard]] checked split(int color) requires has_split<Inner> {
+    return checked(inner_->split(color), options_);
+  }
+
  private:
+  // The signature with ranks named as the world does.
+  [[nodiscard]] signature named(operation const& op, std::uint64_t number) const {
+    auto out = signature_of(op, number);
+    if (out.peer >= 0) out.peer = world_rank(out.peer);
+    return out;
+  }
+
   // Messages of one tag keep their order, so a header on the same tag comes before its payload.
   request submit_message(host::stream& s, operation const& op) {
-    auto const mine = signature_of(op, 0);
+    auto const mine = named(op, 0);
     auto const header = std::make_shared<signature>(mine);
     operation first = op;
     first.type = dtype::u8;
@@ -62,8 +78,8 @@ class checked : public collectives<checked<Inner>> {
       first.out = header.get();
     auto sent_first = std::make_shared<request>(inner_->submit(s, first).keep(header));
     if (op.kind == operation_kind::recv)
-      s.enqueue([header, mine, from = op.peer, inner = inner_] {
-        refuse(*inner, message_disagreement(*header, from, mine, inner->rank()));
+      s.enqueue([header, mine, me = world_rank(rank()), inner = inner_] {
+        refuse(*inner, message_disagreement(*header, mine.peer, mine, me));
       });
     return inner_->submit(s, op).keep(std::move(sent_first));  // done before, as the stream is
   }
@@ -77,6 +93,7 @@ class checked : public collectives<checked<Inner>> {
 
   std::shared_ptr<Inner> inner_;
   checked_options options_;
+  std::vector<int> names_;  // of the ranks, in the world
   std::uint64_t calls_ = 0;
 };
 

@@ -17,13 +17,15 @@
 
 namespace parallel {
 
-/// A rank's end of a group of `size()` ranks that can talk to each other. `abort` makes every
-/// waiting rank that can be reached fail with `aborted`.
+/// A rank's end of a group of `size()` ranks that can talk to each other. `world_rank(r)` is what
+/// rank r is called in the group that this one was split from, for messages. `abort` makes every
+/// waiting rank that can be reached fail with `aborted`, outside of the group too.
 template <class C>
 concept communicator = requires(C c, C const& fixed, std::string reason) {
   typename C::stream_type;
   { fixed.rank() } -> std::same_as<int>;
   { fixed.size() } -> std::same_as<int>;
+  { fixed.world_rank(0) } -> std::same_as<int>;
   c.abort(reason);
 };
 
@@ -82,6 +84,14 @@ template <class C>
 concept has_submit = communicator<C> && requires(C c, typename C::stream_type& s, operation op) {
   { c.submit(s, op) } -> std::same_as<request>;
   { c.open_exchange() } -> std::same_as<signature_exchange>;
+};
+
+/// `split(color)`: the communicator of the ranks that give the same color (>= 0), in their order.
+/// Collective and blocking: every rank comes, with nothing of its own still waiting for another.
+/// Calls of the parts and of the whole never mix. This is what a mesh's axes are made of.
+template <class C>
+concept has_split = communicator<C> && requires(C c) {
+  { c.split(0) } -> std::same_as<C>;
 };
 
 }  // namespace parallel

@@ -3,6 +3,7 @@
 // A suite has teeth when for every k some test fails under `faulty` with fault k (mutation
 // testing). The real operation always runs, on scratch memory where needed, so that the ranks never
 // lose step and one rank alone can be broken. Barriers are passed on (their k changes nothing).
+// Parts (split) count together with the whole, so k runs over all axes of a mesh.
 #pragma once
 
 #include <algorithm>
@@ -40,28 +41,38 @@ template <has_submit Inner>
 class faulty : public collectives<faulty<Inner>> {
  public:
   /// Owns `inner`.
-  explicit faulty(Inner inner, fault what) : inner_(std::move(inner)), fault_(what) {}
+  explicit faulty(Inner inner, fault what)
+      : faulty(std::move(inner), what, std::make_shared<std::uint64_t>(0)) {}
 
   faulty(faulty&&) = default;
   faulty& operator=(faulty&&) = default;
 
   [[nodiscard]] int rank() const { return inner_.rank(); }
   [[nodiscard]] int size() const { return inner_.size(); }
+  [[nodiscard]] int world_rank(int rank) const { return inner_.world_rank(rank); }
   void abort(std::string const& reason) { inner_.abort(reason); }
 
   /// How many calls were made so far: the number of different faults.
-  [[nodiscard]] std::uint64_t calls() const { return calls_; }
+  [[nodiscard]] std::uint64_t calls() const { return *calls_; }
 
   /// Enqueues `op`, broken if it is its turn.
   request submit(host::stream& s, operation const& op) {
-    if (calls_++ != fault_.at || op.kind == operation_kind::barrier) return inner_.submit(s, op);
+    if ((*calls_)++ != fault_.at || op.kind == operation_kind::barrier) return inner_.submit(s, op);
     if (op.kind == operation_kind::send) return broken_send(s, op);
     return fault_.kind == fault_kind::drop ? dropped(s, op) : scaled(s, op);
   }
 
   [[nodiscard]] signature_exchange open_exchange() { return inner_.open_exchange(); }
 
+  /// See `has_split`.
+  [[nodiscard]] faulty split(int color) requires has_split<Inner> {
+    return faulty(inner_.split(color), fault_, calls_);
+  }
+
  private:
+  faulty(Inner inner, fault what, std::shared_ptr<std::uint64_t> calls)
+      : inner_(std::move(inner)), fault_(what), calls_(std::move(calls)) {}
+
   using scratch = std::vector<std::byte>;
 
   [[nodiscard]] std::size_t output_count(operation const& op) const {
@@ -133,7 +144,7 @@ class faulty : public collectives<faulty<Inner>> {
 
   Inner inner_;
   fault fault_;
-  std::uint64_t calls_ = 0;
+  std::shared_ptr<std::uint64_t> calls_;  // of the whole and its parts
 };
 
 }  // namespace parallel

@@ -118,8 +118,10 @@ namespace detail {
 }  // namespace detail
 
 /// The sentence that says how the ranks' signatures of one collective differ; empty: they agree.
+/// Rank r is called names[r], or r when there are no names.
 [[nodiscard]] inline std::string disagreement(std::span<signature const> by_rank,
-                                              call_sites sites = call_sites::may_differ) {
+                                              call_sites sites = call_sites::may_differ,
+                                              std::span<int const> names = {}) {
   struct party {
     signature what;
     std::vector<int> ranks;
@@ -127,17 +129,18 @@ namespace detail {
   std::vector<party> parties;
   std::vector<std::string_view> words;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    int const name = names.empty() ? static_cast<int>(rank) : names[rank];
     auto const same = std::find_if(parties.begin(), parties.end(), [&](party const& p) {
       return detail::differences(p.what, by_rank[rank], sites).empty();
     });
     if (same != parties.end()) {
-      same->ranks.push_back(static_cast<int>(rank));
+      same->ranks.push_back(name);
       continue;
     }
     if (!parties.empty())
       for (auto const word : detail::differences(parties.front().what, by_rank[rank], sites))
         if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
-    parties.push_back({by_rank[rank], {static_cast<int>(rank)}});
+    parties.push_back({by_rank[rank], {name}});
   }
   if (parties.size() < 2) return {};
   std::string out = concat("ranks disagree in ", detail::join(words), " (call ",

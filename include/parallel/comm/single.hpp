@@ -30,11 +30,14 @@ class single : public collectives<single> {
     });
   }
 
+  /// See `has_split`: a rank alone is its own part.
+  [[nodiscard]] single split(int) { return single(); }
+
   [[nodiscard]] signature_exchange open_exchange() {
     return [](signature const& mine) { return std::vector<signature>{mine}; };
   }
 };
 
-static_assert(has_collectives<single, float> && has_submit<single>);
+static_assert(has_collectives<single, float> && has_submit<single> && has_split<single>);
 
 }  // namespace parallel

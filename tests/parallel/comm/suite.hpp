@@ -195,6 +195,36 @@ void check_type(C& comm, std::size_t more) {
   comm.barrier(s).wait();
 }
 
+/// Parts by color are communicators like others; calls of the whole and of parts of parts may be in
+/// flight together.
+template <class C>
+void check_parts(C& comm) {
+  int const me = comm.rank();
+  C part = comm.split(me % 2);
+  parallel::require(part.rank() == me / 2 && part.size() == (comm.size() + 1 - me % 2) / 2,
+                    "the part of rank ", me, " is wrong");
+  parallel::require(part.world_rank(part.rank()) == comm.world_rank(me), "world_rank of rank ", me);
+  check_type<float>(part, 131);
+  check_order(part);
+  C alone = part.split(part.rank());
+  parallel::require(alone.size() == 1 && alone.rank() == 0, "a part of one rank");
+  C same_again = part.split(7);
+  host::stream s, other, third;
+  std::vector<std::uint64_t> x(701, 1), y(33, 1), z(5, 1);
+  auto a = comm.all_reduce(s, std::span(x), reduction::sum);
+  auto b = part.all_reduce(other, std::span(y), reduction::sum);
+  auto c = same_again.all_reduce(third, std::span(z), reduction::sum);
+  c.wait();
+  b.wait();
+  a.wait();
+  auto const are = [](auto const& numbers, int value) {
+    return std::all_of(numbers.begin(), numbers.end(),
+                       [&](auto n) { return n == static_cast<std::uint64_t>(value); });
+  };
+  parallel::require(are(x, comm.size()) && are(y, part.size()) && are(z, part.size()),
+                    "sums over a whole and its parts");
+}
+
 template <class C>
 void check_all(C& comm, std::size_t more = 5003) {
   static_assert(parallel::has_collectives<C, parallel::bf16>);
@@ -206,6 +236,7 @@ void check_all(C& comm, std::size_t more = 5003) {
   check_type<std::int64_t>(comm, 131);
   check_type<std::uint8_t>(comm, 131);
   check_order(comm);
+  check_parts(comm);
 }
 
 /// The message of the `error` that `f` throws.

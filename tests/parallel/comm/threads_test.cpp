@@ -306,3 +306,45 @@ TEST_CASE("wrong arguments are refused on the spot with the call site") {
                  "rank 1 of this world already has a communicator"));
   CHECK(contains(message_of([&] { threads::communicator(world, 2); }), "not in a world of 2"));
 }
+
+TEST_CASE("the errors of a part name ranks as the world does, and stop the world") {
+  using namespace threads_test;
+  auto const said = messages_of(5,
+                                [](threads::communicator& comm) {
+                                  auto part = comm.split(comm.rank() % 2);  // 0, 2, 4 and 1, 3
+                                  host::stream s;
+                                  std::vector<float> x(comm.rank() == 3 ? 4 : 6);
+                                  if (comm.rank() % 2 == 1)
+                                    part.all_reduce(s, std::span(x), reduction::sum).wait();
+                                  else
+                                    comm.barrier(s).wait();  // the odd ranks never come
+                                },
+                                {.deadline = 20s});
+  for (auto const& message : said) {
+    CAPTURE(message);
+    CHECK(contains(message, "ranks disagree in count"));
+    CHECK(contains(message, "rank 1: all_reduce(sum) of 6 f32"));
+    CHECK(contains(message, "rank 3: all_reduce(sum) of 4 f32"));
+  }
+}
+
+TEST_CASE("who does not come to a part's call is named as in the world") {
+  using namespace threads_test;
+  auto const said = messages_of(4,
+                                [](threads::communicator& comm) {
+                                  auto part = comm.split(comm.rank() / 2);
+                                  host::stream s;
+                                  std::vector<float> x(3);
+                                  if (comm.rank() == 2) part.recv(s, std::span(x), 1).wait();
+                                  if (comm.rank() == 3) part.barrier(s).wait();
+                                },
+                                {.deadline = 300ms});
+  CHECK(contains(said[2] + said[3], "rank 3"));
+  CHECK(contains(said[2], "of 3 f32 from rank 3, tag 0"));
+}
+
+TEST_CASE("colors are not negative") {
+  using namespace threads_test;
+  CHECK(contains(messages_of(1, [](auto& comm) { (void)comm.split(-2); })[0],
+                 "split: the color must not be negative, but is -2"));
+}

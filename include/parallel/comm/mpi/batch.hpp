@@ -66,7 +66,8 @@ class batch {
     throw error(message);
   }
 
-  /// The same, but returns the missing ranks at the deadline; none when all are done.
+  /// The same, but returns the missing ranks, as the world calls them, at the deadline; none when
+  /// all are done.
   std::vector<int> wait_for_missing() {
     auto const limit = std::chrono::steady_clock::now() + link_->options().deadline;
     std::vector<int> finished(requests_.size());
@@ -99,7 +100,8 @@ class batch {
 
   /// The sentence for the deadline; `others` says what is known of the ranks that came.
   [[nodiscard]] std::string overdue(std::string const& others) const {
-    return concat(describe(what_), " (call ", what_.sequence, "): rank ", link_->rank(), " waited ",
+    return concat(describe(what_), " (call ", what_.sequence, "): rank ",
+                  link_->world_rank(link_->rank()), " waited ",
                   static_cast<double>(link_->options().deadline.count()) / 1000.0, " s for ",
                   name_ranks(missing()), others);
   }
@@ -138,15 +140,16 @@ class batch {
     if (failed) MPI_Error_class(status.MPI_ERROR, &cause);
     bool const longer = cause == MPI_ERR_TRUNCATE;
     if (failed && !longer) check(status.MPI_ERROR, describe(what_));
-    fail(describe(what_), ": rank ", what.peer, " sent ", longer ? "more" : "fewer",
-         " bytes than the ", what.bytes, " that rank ", link_->rank(),
+    fail(describe(what_), ": rank ", link_->world_rank(what.peer), " sent ",
+         longer ? "more" : "fewer", " bytes than the ", what.bytes, " that rank ",
+         link_->world_rank(link_->rank()),
          " expects; the ranks make different calls (use `checked` to see which)");
   }
 
   [[nodiscard]] std::vector<int> missing() const {
     std::vector<int> out;
     for (std::size_t i = 0; i < requests_.size(); ++i)
-      if (requests_[i] != MPI_REQUEST_NULL) out.push_back(transfers_[i].peer);
+      if (requests_[i] != MPI_REQUEST_NULL) out.push_back(link_->world_rank(transfers_[i].peer));
     std::sort(out.begin(), out.end());
     out.erase(std::unique(out.begin(), out.end()), out.end());
     return out;

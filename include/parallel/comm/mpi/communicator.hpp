@@ -18,6 +18,7 @@
 #include <parallel/comm/collectives.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/detail/direct.hpp>
+#include <parallel/comm/detail/part.hpp>
 #include <parallel/comm/mpi/batch.hpp>
 #include <parallel/comm/mpi/environment.hpp>
 #include <parallel/comm/mpi/link.hpp>
@@ -53,8 +54,10 @@ inline std::vector<signature> exchange(link& over, int tag, signature const& min
   if (missing.empty()) return all;
   std::string others;
   for (int peer = 0; peer < over.size(); ++peer)
-    if (peer != over.rank() && !std::binary_search(missing.begin(), missing.end(), peer))
-      others += concat("; rank ", peer, " came: ", describe(all[static_cast<std::size_t>(peer)]));
+    if (peer != over.rank() &&
+        !std::binary_search(missing.begin(), missing.end(), over.world_rank(peer)))
+      others += concat("; rank ", over.world_rank(peer),
+                       " came: ", describe(all[static_cast<std::size_t>(peer)]));
   std::string const message = messages.overdue(others);
   over.abort(message);
   throw error(message);
@@ -74,11 +77,12 @@ class communicator : public collectives<communicator> {
 
   [[nodiscard]] int rank() const { return link_->rank(); }
   [[nodiscard]] int size() const { return link_->size(); }
+  [[nodiscard]] int world_rank(int rank) const { return link_->world_rank(rank); }
 
   /// Makes every rank's pending and later operations fail with `aborted`, naming this rank and the
   /// reason. The processes go on; `environment::end_all_ranks` ends them.
   void abort(std::string const& reason) {
-    link_->abort(concat("rank ", rank(), " aborted: ", reason));
+    link_->abort(concat("rank ", world_rank(rank()), " aborted: ", reason));
   }
 
   /// Enqueues `op`.
@@ -96,9 +100,10 @@ class communicator : public collectives<communicator> {
       link->throw_if_aborted();
       auto const comm = is_message(op.kind) ? link->messages() : link->calls();
       detail::operation_transport over{*link, comm, tag, signature_of(op, number)};
+      if (op.peer >= 0) over.what.peer = link->world_rank(op.peer);
       parallel::detail::run_direct(over, op);
     };
-    return parallel::detail::enqueue(s, {link_, rank()}, op, std::move(work));
+    return parallel::detail::enqueue(s, {link_, world_rank(rank())}, op, std::move(work));
   }
 
   /// A meeting without data; see `signature_exchange`.
@@ -108,13 +113,22 @@ class communicator : public collectives<communicator> {
     };
   }
 
+  /// See `has_split`.
+  [[nodiscard]] communicator split(int color) {
+    auto const part = parallel::detail::part_of(open_exchange(), color, rank());
+    return communicator(std::make_shared<detail::link>(link_, color, part.members));
+  }
+
  private:
+  explicit communicator(std::shared_ptr<detail::link> part) : link_(std::move(part)) {}
+
   std::shared_ptr<detail::link> link_;
   std::uint64_t calls_ = 0;
   std::uint64_t exchanges_ = 0;
   std::map<std::tuple<operation_kind, int, int>, std::uint64_t> messages_;
 };
 
-static_assert(has_collectives<communicator, float> && has_submit<communicator>);
+static_assert(has_collectives<communicator, float> && has_submit<communicator> &&
+              has_split<communicator>);
 
 }  // namespace parallel::mpi

@@ -2,7 +2,8 @@
 //
 // Waiting never spins: requests are tested, with sleeps that grow to 80 microseconds while nothing
 // happens. A control message tells all ranks when one aborts, so that they stop waiting and know
-// why; MPI has no such thing of its own short of ending all processes.
+// why; MPI has no such thing of its own short of ending all processes. A part's link has MPI
+// communicators of its own, and aborts with the whole it was split from.
 #pragma once
 
 #include <mpi.h>
@@ -15,7 +16,9 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -60,15 +63,25 @@ class link final : public parallel::detail::abortable {
     duplicate(calls_);
     duplicate(messages_);
     std::scoped_lock const lock(env_.mutex());
-    MPI_Comm_rank(calls_, &rank_);
-    MPI_Comm_size(calls_, &size_);
-    void* value = nullptr;
-    int found = 0;
-    MPI_Comm_get_attr(calls_, MPI_TAG_UB, &value, &found);
-    tag_limit_ = found != 0 ? static_cast<std::uint64_t>(*static_cast<int*>(value)) : 32767;
+    read_shape();
+    names_.resize(static_cast<std::size_t>(size_));
+    std::iota(names_.begin(), names_.end(), 0);
     check(MPI_Irecv(heard_.data(), static_cast<int>(heard_.size()), MPI_CHAR, MPI_ANY_SOURCE,
                     control_tag, calls_, &notice_),
           "MPI_Irecv");
+  }
+
+  /// The part of `whole` that `color` belongs to; its members in the order of their ranks. All
+  /// ranks of the whole are known to be here.
+  link(std::shared_ptr<link> const& whole, int color, std::span<int const> members)
+      : env_(whole->env_), options_(whole->options_), root_(whole->root_ ? whole->root_ : whole) {
+    for (int const member : members) names_.push_back(whole->world_rank(member));
+    std::scoped_lock const lock(env_.mutex());
+    for (MPI_Comm* const made : {&calls_, &messages_}) {
+      check(MPI_Comm_split(whole->calls_, color, whole->rank_, made), "MPI_Comm_split");
+      MPI_Comm_set_errhandler(*made, MPI_ERRORS_RETURN);
+    }
+    read_shape();
   }
 
   link(link const&) = delete;
@@ -93,13 +106,14 @@ class link final : public parallel::detail::abortable {
       MPI_Cancel(&notice_);
       MPI_Wait(&notice_, MPI_STATUS_IGNORE);
     }
-    if (reason_) return;  // messages of given-up operations may still be under way
+    if (stopped()) return;  // messages of given-up operations may still be under way
     MPI_Comm_free(&calls_);
     MPI_Comm_free(&messages_);
   }
 
   /// Tells all ranks. Any thread may call it.
   void abort(std::string const& reason) override {
+    if (root_) return root_->abort(reason);
     std::scoped_lock const lock(env_.mutex());
     hear_notice();
     if (reason_) return;
@@ -120,12 +134,14 @@ class link final : public parallel::detail::abortable {
   }
   /// The same with the mutex held.
   void throw_if_aborted_locked() {
+    if (root_) return root_->throw_if_aborted_locked();
     hear_notice();
     if (reason_) throw aborted(*reason_);
   }
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] int world_rank(int rank) const { return names_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] environment& env() { return env_; }
   [[nodiscard]] communicator_options const& options() const { return options_; }
   [[nodiscard]] MPI_Comm calls() const { return calls_; }
@@ -137,6 +153,17 @@ class link final : public parallel::detail::abortable {
   }
 
  private:
+  [[nodiscard]] bool stopped() const { return root_ ? root_->stopped() : reason_.has_value(); }
+
+  void read_shape() {
+    MPI_Comm_rank(calls_, &rank_);
+    MPI_Comm_size(calls_, &size_);
+    void* value = nullptr;
+    int found = 0;
+    MPI_Comm_get_attr(calls_, MPI_TAG_UB, &value, &found);
+    tag_limit_ = found != 0 ? static_cast<std::uint64_t>(*static_cast<int*>(value)) : 32767;
+  }
+
   static constexpr int control_tag = 0;  // slot 0 of number 0 is never used by calls
 
   // Not MPI_Comm_dup: another communicator's worker may need MPI while the others come.
@@ -173,6 +200,8 @@ class link final : public parallel::detail::abortable {
 
   environment& env_;
   communicator_options options_;
+  std::shared_ptr<link> root_;  // of a part: the whole, which hears of aborts
+  std::vector<int> names_;      // of the ranks, in the whole
   MPI_Comm calls_ = MPI_COMM_NULL;
   MPI_Comm messages_ = MPI_COMM_NULL;
   int rank_ = 0;

@@ -18,6 +18,7 @@
 #include <parallel/comm/collectives.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/detail/combine.hpp>
+#include <parallel/comm/detail/part.hpp>
 #include <parallel/comm/threads/world.hpp>
 
 namespace parallel::threads {
@@ -75,50 +76,68 @@ class communicator : public collectives<communicator> {
   /// Rank `rank` of `world`; every rank makes one.
   communicator(std::shared_ptr<world> world, int rank) : world_(std::move(world)), rank_(rank) {
     world_->take_rank(rank);
+    ranks_.resize(static_cast<std::size_t>(world_->size()));
+    std::iota(ranks_.begin(), ranks_.end(), 0);
   }
 
   communicator(communicator&&) = default;
   communicator& operator=(communicator&&) = default;
 
   [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int size() const { return world_->size(); }
+  [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
+  [[nodiscard]] int world_rank(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
 
   /// Wakes all ranks of the world with an `aborted` error that names this rank and the reason.
   void abort(std::string const& reason) {
-    world_->abort(concat("rank ", rank_, " aborted: ", reason));
+    world_->abort(concat("rank ", world_rank(rank_), " aborted: ", reason));
   }
 
   /// Enqueues `op`.
   request submit(host::stream& s, operation const& op) {
     bool const sends = op.kind == operation_kind::send;
-    detail::meeting_name name{.number = calls_};
+    int const me = world_rank(rank_);
+    int const peer = op.peer < 0 ? op.peer : world_rank(op.peer);
+    detail::meeting_name name{.group = group_, .number = calls_};
     std::vector<int> ranks;
     if (is_message(op.kind)) {
-      name = {.kind = detail::meeting_kind::message,
-              .from = sends ? rank_ : op.peer,
-              .to = sends ? op.peer : rank_,
-              .tag = op.tag};
+      ranks = sends ? std::vector{me, peer} : std::vector{peer, me};
+      name.kind = detail::meeting_kind::message;
+      name.from = ranks[0];
+      name.to = ranks[1];
+      name.tag = op.tag;
       name.number = messages_[{name.from, name.to, name.tag}]++;
-      ranks = {name.from, name.to};
     } else {
       ++calls_;
-      ranks = everybody();
+      ranks = ranks_;
     }
-    detail::seat const mine{signature_of(op, name.number), op.in, op.out};
-    auto meet = [world = world_, rank = rank_, op, name, ranks, mine] {
-      auto const here = world->enter(name, ranks, rank, mine);
+    detail::seat mine{signature_of(op, name.number), op.in, op.out};
+    mine.what.peer = peer;
+    auto meet = [world = world_, me, rank = rank_, op, name, ranks, mine] {
+      auto const here = world->enter(name, ranks, me, mine);
       leaving const at_the_end{*world, *here};
       detail::work(op, *here, rank);
     };
-    return parallel::detail::enqueue(s, {world_, rank_}, op, std::move(meet));
+    return parallel::detail::enqueue(s, {world_, me}, op, std::move(meet));
   }
 
   /// A meeting without data; see `signature_exchange`.
   [[nodiscard]] signature_exchange open_exchange() {
-    detail::meeting_name const name{.kind = detail::meeting_kind::exchange, .number = exchanges_++};
-    return [world = world_, rank = rank_, name, ranks = everybody()](signature const& mine) {
-      return world->exchange(name, ranks, rank, mine);
+    detail::meeting_name const name{
+        .group = group_, .kind = detail::meeting_kind::exchange, .number = exchanges_++};
+    return [world = world_, me = world_rank(rank_), name, ranks = ranks_](signature const& mine) {
+      return world->exchange(name, ranks, me, mine);
     };
+  }
+
+  /// See `has_split`.
+  [[nodiscard]] communicator split(int color) {
+    std::uint64_t const number = exchanges_;
+    auto const part = parallel::detail::part_of(open_exchange(), color, rank_);
+    communicator out(world_);
+    out.group_ = world_->group_of(group_, number, color);
+    out.rank_ = part.rank;
+    for (int const member : part.members) out.ranks_.push_back(world_rank(member));
+    return out;
   }
 
  private:
@@ -128,19 +147,19 @@ class communicator : public collectives<communicator> {
     ~leaving() { of.leave(from); }
   };
 
-  [[nodiscard]] std::vector<int> everybody() const {
-    std::vector<int> ranks(static_cast<std::size_t>(size()));
-    std::iota(ranks.begin(), ranks.end(), 0);
-    return ranks;
-  }
+  // A part of the world, without its ranks yet.
+  explicit communicator(std::shared_ptr<world> world) : world_(std::move(world)) {}
 
   std::shared_ptr<world> world_;
-  int rank_;
+  int group_ = 0;           // 0: the world
+  std::vector<int> ranks_;  // of the group, as the world counts
+  int rank_ = 0;            // in the group
   std::uint64_t calls_ = 0;
   std::uint64_t exchanges_ = 0;
   std::map<std::tuple<int, int, int>, std::uint64_t> messages_;
 };
 
-static_assert(has_collectives<communicator, float> && has_submit<communicator>);
+static_assert(has_collectives<communicator, float> && has_submit<communicator> &&
+              has_split<communicator>);
 
 }  // namespace parallel::threads

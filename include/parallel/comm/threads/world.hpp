@@ -4,7 +4,8 @@
 // condition variable (never spinning) until all are there, does its share of the work on the other
 // ranks' memory, and leaves when everybody has finished. One mutex guards the bookkeeping; data
 // moves outside of it. A meeting whose ranks disagree, or that is not complete in time, aborts the
-// world: every waiter wakes with the reason.
+// world: every waiter wakes with the reason. Parts of a world (communicator::split) are groups in
+// it, so an abort reaches everybody, and messages name ranks as the world does.
 #pragma once
 
 #include <chrono>
@@ -16,6 +17,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -40,8 +42,10 @@ struct seat {
 
 enum class meeting_kind : std::uint8_t { collective, message, exchange };
 
-/// Names a meeting: the number-th of its kind, of messages the number-th of (from, to, tag).
+/// Names a meeting: the number-th of its kind in a group, of messages the number-th of (from, to,
+/// tag). Ranks are those of the world.
 struct meeting_name {
+  int group = 0;
   meeting_kind kind = meeting_kind::collective;
   int from = -1;
   int to = -1;
@@ -101,6 +105,13 @@ class world final : public parallel::detail::abortable {
     taken = 1;
   }
 
+  // The number of the group that the `number`-th split of `group` makes of `color`.
+  int group_of(int group, std::uint64_t number, int color) {
+    std::scoped_lock const lock(mutex_);
+    return groups_.try_emplace({group, number, color}, static_cast<int>(groups_.size()) + 1)
+        .first->second;
+  }
+
   // Comes to a meeting of `ranks` and waits for all others. Throws when they disagree, at the
   // deadline, and when the world is aborted before the meeting is complete.
   std::shared_ptr<meeting> enter(meeting_name const& name, std::vector<int> ranks, int rank,
@@ -156,7 +167,8 @@ class world final : public parallel::detail::abortable {
       here.seats.push_back(*one);
       all.push_back(one->what);
     }
-    if (kind == detail::meeting_kind::collective) here.mismatch = disagreement(all);
+    if (kind == detail::meeting_kind::collective)
+      here.mismatch = disagreement(all, call_sites::may_differ, here.ranks);
     if (kind == detail::meeting_kind::message)
       here.mismatch = message_disagreement(all[0], here.ranks[0], all[1], here.ranks[1]);
     if (!here.mismatch.empty()) abort_locked(here.mismatch);
@@ -198,6 +210,7 @@ class world final : public parallel::detail::abortable {
   world_options const options_;
   mutable std::mutex mutex_;
   std::vector<char> taken_;
+  std::map<std::tuple<int, std::uint64_t, int>, int> groups_;  // parent, split, color
   std::map<meeting_name, std::shared_ptr<meeting>> meetings_;  // the incomplete ones
   std::optional<std::string> reason_;
 };
