@@ -11,21 +11,35 @@
 
 namespace parallel::host {
 
-template <class T>
-void fill_impl(stream& s, std::span<T> y, T value) {
+namespace detail {
+
+/// y[i] = value(lanes, y, i, left), a pack of elements from i on, when To and From have SIMD
+/// kernels; else what `plain(reference stream)` does.
+template <class From, class To, class Value, class Plain>
+void assign(stream& s, std::span<To> y, Value value, Plain plain) {
   s.enqueue([=, threads = s.threads()] {
-    if constexpr (simd_element<T>) {
+    if constexpr (simd_element<To> && simd_element<From>) {
       for_packs(
           threads, std::ssize(y),
-          [ =, to = y.data(), number = float(value) ](auto lanes, index i, index left)
-              __attribute__((always_inline)) {
-                simd::store_partial(to + i, broadcast<lanes>(number), left);
-              });
+          [ =, to = y.data() ](auto lanes, index i, index left) __attribute__((always_inline)) {
+            simd::store_partial(to + i, value(lanes, to, i, left), left);
+          });
     } else {
       reference::stream here;
-      ops::fill(here, y, value);
+      plain(here);
     }
   });
+}
+
+}  // namespace detail
+
+template <class T>
+void fill_impl(stream& s, std::span<T> y, T value) {
+  detail::assign<T>(
+      s, y,
+      [number = float(value)](auto lanes, T const*, index, index)
+          __attribute__((always_inline)) { return broadcast<lanes>(number); },
+      [=](auto& here) { ops::fill(here, y, value); });
 }
 
 template <class T>
@@ -41,74 +55,43 @@ void copy_impl(stream& s, std::span<T> y, std::span<T const> x) {
 
 template <class T>
 void add_impl(stream& s, std::span<T> y, std::span<T const> x) {
-  s.enqueue([=, threads = s.threads()] {
-    if constexpr (simd_element<T>) {
-      for_packs(
-          threads, std::ssize(y),
-          [ to = y.data(), from = x.data() ](auto lanes, index i, index left)
-              __attribute__((always_inline)) {
-                auto const sum = simd::load_partial<lanes>(to + i, left) +
-                                 simd::load_partial<lanes>(from + i, left);
-                simd::store_partial(to + i, sum, left);
-              });
-    } else {
-      reference::stream here;
-      ops::add(here, y, x);
-    }
-  });
+  detail::assign<T>(
+      s, y,
+      [from = x.data()](auto lanes, T const* to, index i,
+                        index left) __attribute__((always_inline)) {
+        return simd::load_partial<lanes>(to + i, left) + simd::load_partial<lanes>(from + i, left);
+      },
+      [=](auto& here) { ops::add(here, y, x); });
 }
 
 template <class T>
 void multiply_impl(stream& s, std::span<T> y, std::span<T const> x) {
-  s.enqueue([=, threads = s.threads()] {
-    if constexpr (simd_element<T>) {
-      for_packs(
-          threads, std::ssize(y),
-          [ to = y.data(), from = x.data() ](auto lanes, index i, index left)
-              __attribute__((always_inline)) {
-                auto const product = simd::load_partial<lanes>(to + i, left) *
-                                     simd::load_partial<lanes>(from + i, left);
-                simd::store_partial(to + i, product, left);
-              });
-    } else {
-      reference::stream here;
-      ops::multiply(here, y, x);
-    }
-  });
+  detail::assign<T>(
+      s, y,
+      [from = x.data()](auto lanes, T const* to, index i,
+                        index left) __attribute__((always_inline)) {
+        return simd::load_partial<lanes>(to + i, left) * simd::load_partial<lanes>(from + i, left);
+      },
+      [=](auto& here) { ops::multiply(here, y, x); });
 }
 
 template <class T>
 void scale_impl(stream& s, std::span<T> y, accumulate_t<T> factor) {
-  s.enqueue([=, threads = s.threads()] {
-    if constexpr (simd_element<T>) {
-      for_packs(
-          threads, std::ssize(y),
-          [ =, to = y.data() ](auto lanes, index i, index left) __attribute__((always_inline)) {
-            auto const product = simd::load_partial<lanes>(to + i, left) * broadcast<lanes>(factor);
-            simd::store_partial(to + i, product, left);
-          });
-    } else {
-      reference::stream here;
-      ops::scale(here, y, factor);
-    }
-  });
+  detail::assign<T>(
+      s, y,
+      [factor](auto lanes, T const* to, index i, index left) __attribute__((always_inline)) {
+        return simd::load_partial<lanes>(to + i, left) * broadcast<lanes>(factor);
+      },
+      [=](auto& here) { ops::scale(here, y, factor); });
 }
 
 template <class To, class From>
 void cast_impl(stream& s, std::span<To> y, std::span<From const> x) {
-  s.enqueue([=, threads = s.threads()] {
-    if constexpr (simd_element<To> && simd_element<From>) {
-      for_packs(
-          threads, std::ssize(y),
-          [ to = y.data(), from = x.data() ](auto lanes, index i, index left)
-              __attribute__((always_inline)) {
-                simd::store_partial(to + i, simd::load_partial<lanes>(from + i, left), left);
-              });
-    } else {
-      reference::stream here;
-      ops::cast(here, y, x);
-    }
-  });
+  detail::assign<From>(
+      s, y,
+      [from = x.data()](auto lanes, To const*, index i, index left)
+          __attribute__((always_inline)) { return simd::load_partial<lanes>(from + i, left); },
+      [=](auto& here) { ops::cast(here, y, x); });
 }
 
 }  // namespace parallel::host
