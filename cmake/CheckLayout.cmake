@@ -1,7 +1,8 @@
 # Run as `cmake -P cmake/CheckLayout.cmake`: the include graph is the architecture, and this holds
 # it. Checks every header of include/: it includes only its own folder and lower floors, stays under
-# the size limit, says what it is, has no conditional compilation, and keeps vendor headers in their
-# backend's folder and third-party ones above floor 4; and every test mirrors a header.
+# the size limit, says what it is, has no conditional compilation, keeps vendor headers in their
+# backend's folder and third-party ones above floor 4, and uses no standard header that a supported
+# compiler lacks; and every test mirrors a header.
 cmake_minimum_required(VERSION 3.25)
 get_filename_component(root ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
 set(max_lines 400)
@@ -83,6 +84,8 @@ foreach(header IN LISTS headers)
       if(NOT own MATCHES "^(parallel/checkpoint|mpt)$")
         problem(${header} ": third-party header <" ${path} "> below parallel/checkpoint and mpt")
       endif()
+    elseif(path STREQUAL "source_location")
+      problem(${header} ": <source_location> is empty with clang 14; use parallel/core/call_site.hpp")
     endif()
   endforeach()
 endforeach()

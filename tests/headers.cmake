@@ -1,5 +1,6 @@
 # Every public header compiles alone, twice included, with only the libraries of its component: one
-# generated translation unit a header, built by the ctest entry "headers" (not by "all").
+# generated translation unit a header, built by the ctest entry "headers" (not by "all"). Where there
+# is a clang++, "headers/clang" compiles all of them in one unit with it.
 
 find_package(CUDAToolkit QUIET)
 
@@ -28,11 +29,15 @@ endfunction()
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include
   ${PROJECT_SOURCE_DIR}/include/*.hpp)
 add_custom_target(check_headers)
+set(all_headers "")
+set(all_libraries "")
 foreach(header IN LISTS headers)
   parallellm_header_libraries(${header} libraries)
   if(NOT libraries)
     continue()
   endif()
+  string(APPEND all_headers "#include <${header}>\n")
+  list(APPEND all_libraries ${libraries})
   list(JOIN libraries _ group)
   string(MAKE_C_IDENTIFIER check_headers_${group} group)
   if(NOT TARGET ${group})
@@ -48,3 +53,19 @@ endforeach()
 
 add_test(NAME headers COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target check_headers)
 set_tests_properties(headers PROPERTIES TIMEOUT 1800 RESOURCE_LOCK build)
+
+find_program(PARALLELLM_CLANG clang++)
+mark_as_advanced(PARALLELLM_CLANG)
+if(PARALLELLM_CLANG)
+  set(unit ${CMAKE_CURRENT_BINARY_DIR}/headers/all.cpp)
+  file(CONFIGURE OUTPUT ${unit} CONTENT "@all_headers@" @ONLY)
+  list(REMOVE_DUPLICATES all_libraries)
+  add_library(check_headers_clang INTERFACE)  # never built: it gathers the include folders
+  target_link_libraries(check_headers_clang INTERFACE ${all_libraries})
+  set(folders $<TARGET_PROPERTY:check_headers_clang,INTERFACE_INCLUDE_DIRECTORIES>)
+  add_test(NAME headers/clang COMMAND ${PARALLELLM_CLANG} -std=c++20 -fsyntax-only -Wall -Wextra
+    -Wpedantic -Wconversion -Wshadow -Werror -I${PROJECT_SOURCE_DIR}/include
+    -idirafter$<JOIN:${folders},$<SEMICOLON>-idirafter> -DOMPI_SKIP_MPICXX ${unit}
+    COMMAND_EXPAND_LISTS)
+  set_tests_properties(headers/clang PROPERTIES TIMEOUT 600)
+endif()

@@ -11,12 +11,12 @@
 
 #include <cstddef>
 #include <functional>
-#include <source_location>
 #include <span>
 #include <type_traits>
 
 #include <parallel/comm/operation.hpp>
 #include <parallel/comm/request.hpp>
+#include <parallel/core/call_site.hpp>
 #include <parallel/device/host/stream.hpp>
 
 namespace parallel {
@@ -29,7 +29,7 @@ class collectives {
   /// Every rank's `inout` becomes the combination of all of them, in rank order.
   template <transferable T>
   request all_reduce(host::stream& s, std::span<T> inout, reduction combine,
-                     std::source_location where = std::source_location::current()) {
+                     call_site where = call_site::current()) {
     return self().submit(s, {.kind = operation_kind::all_reduce,
                              .type = dtype_of<T>,
                              .combine = combine,
@@ -44,7 +44,7 @@ class collectives {
   template <transferable T>
   request reduce_scatter(host::stream& s, std::span<T> shard_out,
                          std::type_identity_t<std::span<T const>> in, reduction combine,
-                         std::source_location where = std::source_location::current()) {
+                         call_site where = call_site::current()) {
     check_shards("reduce_scatter", "input", shard_out, in, where);
     return self().submit(s, {.kind = operation_kind::reduce_scatter,
                              .type = dtype_of<T>,
@@ -60,7 +60,7 @@ class collectives {
   template <transferable T>
   request all_gather(host::stream& s, std::span<T> out,
                      std::type_identity_t<std::span<T const>> shard,
-                     std::source_location where = std::source_location::current()) {
+                     call_site where = call_site::current()) {
     check_shards("all_gather", "output", shard, std::span<T const>(out), where);
     return self().submit(s, {.kind = operation_kind::all_gather,
                              .type = dtype_of<T>,
@@ -73,7 +73,7 @@ class collectives {
   /// Every rank's `inout` becomes that of rank `root`.
   template <transferable T>
   request broadcast(host::stream& s, std::span<T> inout, int root,
-                    std::source_location where = std::source_location::current()) {
+                    call_site where = call_site::current()) {
     require(root >= 0 && root < self().size(), "broadcast at ", where, ": root ", root,
             " is not a rank of this communicator of ", self().size());
     return self().submit(s, {.kind = operation_kind::broadcast,
@@ -86,7 +86,7 @@ class collectives {
   }
 
   /// Done when every rank's stream has come this far.
-  request barrier(host::stream& s, std::source_location where = std::source_location::current()) {
+  request barrier(host::stream& s, call_site where = call_site::current()) {
     return self().submit(s, {.where = where});
   }
 
@@ -96,7 +96,7 @@ class collectives {
   template <class T>
   requires transferable<std::remove_const_t<T>> request
   send(host::stream& s, std::span<T> data, int peer, int tag = 0,
-       std::source_location where = std::source_location::current()) {
+       call_site where = call_site::current()) {
     check_peer("send", "to", peer, tag, where);
     return self().submit(s, {.kind = operation_kind::send,
                              .type = dtype_of<T>,
@@ -110,7 +110,7 @@ class collectives {
   /// Receives what rank `peer` sends with the same tag; element type and count must agree.
   template <transferable T>
   request recv(host::stream& s, std::span<T> data, int peer, int tag = 0,
-               std::source_location where = std::source_location::current()) {
+               call_site where = call_site::current()) {
     check_peer("recv", "from", peer, tag, where);
     return self().submit(s, {.kind = operation_kind::recv,
                              .type = dtype_of<T>,
@@ -135,7 +135,7 @@ class collectives {
 
   template <class T>
   void check_shards(char const* name, char const* whole_name, std::span<T const> shard,
-                    std::span<T const> whole, std::source_location where) {
+                    std::span<T const> whole, call_site where) {
     auto const ranks = static_cast<std::size_t>(self().size());
     require(whole.size() == ranks * shard.size(), name, " at ", where, ": the ", whole_name,
             " has ", whole.size(), " elements, expected ", ranks, " shards of ", shard.size());
@@ -149,12 +149,11 @@ class collectives {
 
   template <class T>
   void check_shards(char const* name, char const* whole_name, std::span<T> shard,
-                    std::span<T const> whole, std::source_location where) {
+                    std::span<T const> whole, call_site where) {
     check_shards(name, whole_name, std::span<T const>(shard), whole, where);
   }
 
-  void check_peer(char const* name, char const* word, int peer, int tag,
-                  std::source_location where) {
+  void check_peer(char const* name, char const* word, int peer, int tag, call_site where) {
     require(peer >= 0 && peer < self().size(), name, " at ", where, ": rank ", peer,
             " is not in this communicator of ", self().size());
     require(peer != self().rank(), name, " at ", where, ": ", word, " rank ", peer,

@@ -9,12 +9,12 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
 #include <parallel/comm/reduction.hpp>
+#include <parallel/core/call_site.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/error.hpp>
 
@@ -66,7 +66,7 @@ struct operation {
   /// What is written: `count` elements, in all_gather `size()` times as many. May equal `in`, or
   /// the rank's own shard of it, but may not overlap it in another way.
   void* out = nullptr;
-  std::source_location where = {};
+  call_site where = {};
 
   /// Bytes of `count` elements.
   [[nodiscard]] std::size_t bytes() const { return count * size_of(type); }

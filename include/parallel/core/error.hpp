@@ -7,10 +7,11 @@
 
 #include <charconv>
 #include <concepts>
-#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+
+#include <parallel/core/call_site.hpp>
 
 namespace parallel {
 
@@ -40,7 +41,7 @@ requires((std::integral<Number> ||
   out.append(digits, end);
 }
 
-inline void append(std::string& out, std::source_location const& where) {
+inline void append(std::string& out, call_site const& where) {
   std::string_view file = where.file_name();
   if (auto const slash = file.rfind('/'); slash != std::string_view::npos)
     file.remove_prefix(slash + 1);

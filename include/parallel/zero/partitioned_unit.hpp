@@ -8,10 +8,10 @@
 // Ψ(N-1)/N (reduce-scatter) + parameters (N-1)/N (all-gather).
 #pragma once
 
-#include <source_location>
 #include <vector>
 
 #include <parallel/comm/concepts.hpp>
+#include <parallel/core/call_site.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/mesh/placement.hpp>
 #include <parallel/ops/elementwise.hpp>
@@ -102,7 +102,7 @@ class partitioned_unit {
   /// sums of what it owns. Appends the requests to wait for.
   template <class Comm, class Stream, class Requests>
   void reduce(Comm& comm, Stream& stream, std::size_t use, Requests& requests,
-              std::source_location where = std::source_location::current()) const {
+              call_site where = call_site::current()) const {
     for (auto const& m : memory_) {
       auto const all = m.gradients[use].span();
       auto request =
@@ -149,7 +149,7 @@ class partitioned_unit {
   /// Enqueues on `stream` the gathering of what other ranks own; nothing when all is owned.
   template <class Comm, class Stream, class Requests>
   void gather(Comm& comm, Stream& stream, Requests& requests,
-              std::source_location where = std::source_location::current()) const {
+              call_site where = call_site::current()) const {
     if (stage_ == stage::none) return;
     for (auto const& m : memory_) {
       auto request = comm.all_gather(stream, m.values.span(),

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <parallel/comm/signature.hpp>
+#include <parallel/core/call_site.hpp>
 
 namespace signature_test {
 
@@ -11,7 +12,7 @@ using namespace parallel;
 
 inline signature some(operation_kind kind, std::size_t count) {
   operation op{.kind = kind, .type = dtype::bf16, .peer = 1, .count = count};
-  op.where = std::source_location::current();
+  op.where = parallel::call_site::current();
   return signature_of(op, 4);
 }
 
@@ -19,11 +20,11 @@ inline signature some(operation_kind kind, std::size_t count) {
 
 TEST_CASE("a signature reads as a call with its place") {
   using namespace signature_test;
-  auto const line = std::to_string(std::source_location::current().line());
+  auto const line = std::to_string(parallel::call_site::current().line());
   CHECK(describe(some(operation_kind::all_gather, 3)).starts_with("all_gather of 3 bf16 at "));
   CHECK(describe(some(operation_kind::broadcast, 3)).find("from root 1") != std::string::npos);
   operation op{};
-  op.where = std::source_location::current();
+  op.where = parallel::call_site::current();
   CHECK(describe(op).starts_with("barrier at signature_test.cpp:"));
   CHECK(describe(op).size() == std::string("barrier at signature_test.cpp:").size() + line.size());
 }

@@ -10,6 +10,7 @@
 
 #include <parallel/comm/single.hpp>
 #include <parallel/comm/threads/run.hpp>
+#include <parallel/core/call_site.hpp>
 
 #include "parallel/comm/suite.hpp"
 
@@ -123,7 +124,7 @@ TEST_CASE("ranks that reduce different counts all learn which ranks and from whe
   auto const found = messages_of(3, [&](threads::communicator& comm) {
     host::stream s;
     std::vector<float> x(comm.rank() == 1 ? 3 : 5);
-    if (comm.rank() == 0) here = std::source_location::current().line() + 1;
+    if (comm.rank() == 0) here = parallel::call_site::current().line() + 1;
     comm.all_reduce(s, std::span(x), reduction::sum).wait();
   });
   for (auto const& message : found) {
@@ -145,10 +146,10 @@ TEST_CASE("ranks that call different operations are told both call sites") {
     std::vector<double> y(8);
     comm.barrier(s).wait();
     if (comm.rank() == 0) {
-      reduces = std::source_location::current().line() + 1;
+      reduces = parallel::call_site::current().line() + 1;
       comm.all_reduce(s, std::span(x), reduction::max).wait();
     } else {
-      gathers = std::source_location::current().line() + 1;
+      gathers = parallel::call_site::current().line() + 1;
       comm.all_gather(s, std::span(y), std::span(y).subspan(4)).wait();
     }
   });
@@ -188,10 +189,10 @@ TEST_CASE("a missing rank is named at the deadline with the place where it waits
                     std::vector<float> x(4);
                     if (comm.rank() == 2) {
                       std::this_thread::sleep_for(200ms);  // so that another gives up first
-                      receives = std::source_location::current().line() + 1;
+                      receives = parallel::call_site::current().line() + 1;
                       comm.recv(s, std::span(x), 1, 7).wait();
                     } else {
-                      if (comm.rank() == 0) reduces = std::source_location::current().line() + 1;
+                      if (comm.rank() == 0) reduces = parallel::call_site::current().line() + 1;
                       comm.all_reduce(s, std::span(x), reduction::sum).wait();
                     }
                   },

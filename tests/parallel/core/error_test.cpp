@@ -1,9 +1,9 @@
 #include <cstdint>
-#include <source_location>
 #include <string>
 
 #include <doctest/doctest.h>
 
+#include <parallel/core/call_site.hpp>
 #include <parallel/core/error.hpp>
 
 namespace error_test {
@@ -18,7 +18,7 @@ TEST_CASE("concat joins text, characters, numbers, truth values and call sites")
   CHECK(parallel::concat(0.5, ' ', 1e300, ' ', -2.5F) == "0.5 1e+300 -2.5");
   CHECK(parallel::concat(true, '/', false) == "true/false");
   CHECK(parallel::concat(0.1) == "0.1");  // shortest text that reads back as the same number
-  auto const here = std::source_location::current();
+  auto const here = parallel::call_site::current();
   CHECK(parallel::concat(here) == "error_test.cpp:" + std::to_string(here.line()));
 }
 

@@ -6,15 +6,13 @@
 
 #include <cuda_runtime_api.h>
 
-#include <source_location>
-
+#include <parallel/core/call_site.hpp>
 #include <parallel/core/error.hpp>
 
 namespace parallel::cuda {
 
 /// Throws `error` naming `call`, CUDA's reason and the call site, unless `status` is success.
-inline void check(cudaError_t status, char const* call,
-                  std::source_location where = std::source_location::current()) {
+inline void check(cudaError_t status, char const* call, call_site where = call_site::current()) {
   if (status == cudaSuccess) [[likely]]
     return;
   static_cast<void>(cudaGetLastError());

@@ -1,0 +1,35 @@
+#include <string_view>
+
+#include <doctest/doctest.h>
+
+#include <parallel/core/call_site.hpp>
+
+namespace call_site_test {
+namespace {
+
+using parallel::call_site;
+
+constexpr unsigned line_of_call(call_site where = call_site::current()) { return where.line(); }
+
+template <class T>
+constexpr unsigned line_of_call(T, call_site where = call_site::current()) {
+  return where.line();
+}
+
+static_assert(line_of_call() == __LINE__);
+
+TEST_CASE("as a default argument it is the place of the call") {
+  CHECK(line_of_call() == __LINE__);
+  CHECK(line_of_call(1) == __LINE__);
+  auto const in_lambda = [](auto value) { return line_of_call(value) == __LINE__; };
+  CHECK(in_lambda(1));
+  CHECK(std::string_view(call_site::current().file_name()) == __FILE__);
+}
+
+TEST_CASE("a default-constructed one is nowhere") {
+  CHECK(call_site().line() == 0);
+  CHECK(std::string_view(call_site().file_name()).empty());
+}
+
+}  // namespace
+}  // namespace call_site_test
