@@ -1,6 +1,5 @@
 // evaluate: cross entropy, perplexity and token accuracy of a model on unseen data.
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +13,7 @@
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/train/training_data.hpp>
 #include <nlohmann/json.hpp>
+#include <parallel/core/file.hpp>
 #include <parallel/train/weights.hpp>
 
 #include "support/app.hpp"
@@ -125,9 +125,7 @@ void evaluate(arguments const& args) {
     fmt::print("{}\n", record.dump(2));
     return;
   }
-  std::ofstream file(args.json);
-  file << record.dump(2) << '\n';
-  parallel::require(file.good(), "cannot write ", args.json.string());
+  parallel::replace_text_file(args.json, record.dump(2) + "\n");
 }
 
 }  // namespace

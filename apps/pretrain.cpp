@@ -3,7 +3,6 @@
 //   pretrain mpt-125m.yaml key.sub=value …          on threads (ranks=N), or
 //   mpirun -n N pretrain mpt-125m.yaml …            on MPI ranks
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include <mpt/config/read_train.hpp>
 #include <mpt/train/trainer.hpp>
 #include <nlohmann/json.hpp>
+#include <parallel/core/file.hpp>
 
 #include "support/app.hpp"
 #include "support/engine.hpp"
@@ -48,7 +48,7 @@ void write_summary(mpt::train_config const& config, mpt::run_summary const& s,
   auto const before = std::filesystem::exists(file) && s.seconds == 0.0;
   if (before) return;  // nothing was left to train: keep what the run itself said
   std::filesystem::create_directories(file.parent_path());
-  std::ofstream(file) << record.dump(2) << '\n';
+  parallel::replace_text_file(file, record.dump(2) + "\n");
 }
 
 template <class T>

@@ -13,12 +13,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <mpt/data/file.hpp>
+#include <parallel/core/file.hpp>
 
 namespace mpt::data {
 
@@ -55,7 +56,7 @@ class byte_stream {
   /// Reads up to `count` > 0 bytes; 0 means the end of the stream, which was whole.
   [[nodiscard]] std::size_t read(char* out, std::size_t count) {
     if (kind_ == compression::none) {
-      auto const got = file_.read_some(read_, out, count);
+      auto const got = file_.read_some(read_, std::as_writable_bytes(std::span(out, count)));
       read_ += got;
       return got;
     }
@@ -87,7 +88,7 @@ class byte_stream {
 
   void refill() {
     window_begin_ = 0;
-    window_end_ = file_.read_some(read_, window_.data(), window_.size());
+    window_end_ = file_.read_some(read_, std::as_writable_bytes(std::span(window_)));
     read_ += window_end_;
   }
 
@@ -125,7 +126,7 @@ class byte_stream {
     return output.pos;
   }
 
-  input_file file_;
+  parallel::input_file file_;
   compression kind_;
   std::vector<char> window_;
   std::size_t window_begin_ = 0;

@@ -21,9 +21,30 @@
 #include <utility>
 #include <vector>
 
-#include <mpt/data/file.hpp>
+#include <parallel/core/error.hpp>
 
 namespace mpt::data {
+
+static_assert(std::endian::native == std::endian::little, "MDS files are little-endian");
+
+namespace detail {
+
+/// Little-endian integers at any alignment.
+template <class Number>
+[[nodiscard]] Number load(char const* from) {
+  Number value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+template <class Number>
+void store(std::string& out, Number value) {
+  char bytes[sizeof value];
+  std::memcpy(bytes, &value, sizeof value);
+  out.append(bytes, sizeof value);
+}
+
+}  // namespace detail
 
 /// Element types of scalars and arrays; the values are streaming's dtype codes.
 enum class mds_type : std::uint8_t {

@@ -53,7 +53,7 @@ class mds_reader {
                       ": not found, so this is not a finished MDS set; name the folder (and split) "
                       "that holds index.json, or let prepare finish");
     constexpr std::uint64_t max_index = std::uint64_t{1} << 30;
-    shards_ = parse_mds_index(read_file(index, max_index), index.native());
+    shards_ = parse_mds_index(parallel::read_text_file(index, max_index), index.native());
     ends_.reserve(shards_.size());
     std::uint64_t total = 0;
     for (auto const& shard : shards_) ends_.push_back(total += shard.samples);

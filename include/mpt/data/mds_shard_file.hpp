@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -111,7 +112,8 @@ class mds_shard_file {
                         " bytes, index.json says ", shard.raw.bytes,
                         ": the file is incomplete or belongs to another set");
       name_ = file_->name();
-      if (check == hash_check::all) check_hashes(read_file(raw, shard.raw.bytes), shard.raw);
+      if (check == hash_check::all)
+        check_hashes(parallel::read_text_file(raw, shard.raw.bytes), shard.raw);
     } else {
       decompress(folder / shard.zip->basename, check);
     }
@@ -133,7 +135,7 @@ class mds_shard_file {
 
  private:
   void read(std::uint64_t offset, char* out, std::size_t count, std::string_view what) const {
-    if (file_) return file_->read(offset, out, count, what);
+    if (file_) return file_->read(offset, std::as_writable_bytes(std::span(out, count)), what);
     parallel::require(offset + count <= content_.size(), name_, ": ends inside ", what);
     std::memcpy(out, content_.data() + offset, count);
   }
@@ -152,7 +154,7 @@ class mds_shard_file {
     name_ = path.native();
     parallel::require(layout.compression.starts_with("zstd"), name_, ": compression '",
                       layout.compression, "' is not supported; write the set with zstd or none");
-    auto const packed = read_file(path, shard_->zip->bytes);
+    auto const packed = parallel::read_text_file(path, shard_->zip->bytes);
     parallel::require(packed.size() == shard_->zip->bytes, name_, ": has ", packed.size(),
                       " bytes, index.json says ", shard_->zip->bytes,
                       ": the file is incomplete or belongs to another set");
@@ -206,7 +208,7 @@ class mds_shard_file {
 
   mds_shard const* shard_;
   std::string name_;
-  std::optional<input_file> file_;
+  std::optional<parallel::input_file> file_;
   std::string content_;  // raw bytes of a compressed shard
   std::vector<std::uint32_t> offsets_;
 };

@@ -26,6 +26,7 @@
 
 #include <mpt/data/hash.hpp>
 #include <mpt/data/mds_index.hpp>
+#include <parallel/core/file.hpp>
 
 namespace mpt::data {
 
@@ -137,7 +138,7 @@ class mds_writer {
   /// Closes the last shard, writes index.json and returns all shards.
   std::vector<mds_shard> const& finish() {
     if (!offsets_.empty()) flush();
-    write_file(folder_ / "index.json", print_mds_index(shards_));
+    parallel::replace_text_file(folder_ / "index.json", print_mds_index(shards_));
     return shards_;
   }
 
@@ -176,11 +177,11 @@ class mds_writer {
     number.insert(0, number.size() < 5 ? 5 - number.size() : 0, '0');
     shard.raw = describe("shard." + number + ".mds", raw);
     if (layout_.compression.empty()) {
-      write_file(folder_ / shard.raw.basename, raw);
+      parallel::replace_text_file(folder_ / shard.raw.basename, raw);
     } else {
       raw = detail::zstd_compress(raw, detail::zstd_level(layout_.compression));
       shard.zip = describe(shard.raw.basename + ".zstd", raw);
-      write_file(folder_ / shard.zip->basename, raw);
+      parallel::replace_text_file(folder_ / shard.zip->basename, raw);
     }
     shards_.push_back(std::move(shard));
     reset();

@@ -26,6 +26,7 @@
 
 #include <mpt/data/concatenator.hpp>
 #include <mpt/data/document_reader.hpp>
+#include <mpt/data/folder_lock.hpp>
 #include <mpt/data/mds_writer.hpp>
 #include <mpt/data/ordered_workers.hpp>
 #include <mpt/data/prepare_journal.hpp>
@@ -47,8 +48,8 @@ struct prepare_progress {
   double seconds = 0;  ///< of this run
 };
 
-/// Which documents of the inputs are taken: all, or, to keep data for evaluation apart, one of every
-/// k documents (held_out) or the others (rest).
+/// Which documents of the inputs are taken: all, or, to keep data for evaluation apart, one of
+/// every k documents (held_out) or the others (rest).
 enum class document_part { all, held_out, rest };
 
 struct prepare_options {
@@ -82,12 +83,13 @@ namespace detail {
 [[nodiscard]] inline nlohmann::json prepare_parameters(prepare_options const& options) {
   auto inputs = nlohmann::json::array();
   for (auto const& path : options.inputs) {
-    input_file const file(path);
+    parallel::input_file const file(path);
     constexpr std::uint64_t end_bytes = 1U << 16;
     std::string ends(2 * end_bytes, '\0');
-    auto const head = file.read_some(0, ends.data(), end_bytes);
-    auto const tail =
-        file.read_some(std::max(file.size(), end_bytes) - end_bytes, ends.data() + head, end_bytes);
+    auto const bytes = std::as_writable_bytes(std::span(ends));
+    auto const head = file.read_some(0, bytes.first(end_bytes));
+    auto const tail = file.read_some(std::max(file.size(), end_bytes) - end_bytes,
+                                     bytes.subspan(head, end_bytes));
     ends.resize(head + tail);
     inputs.push_back(parallel::concat(path.filename().native(), ", ", file.size(), " bytes, ends ",
                                       hash_of("xxh3_64", ends)));
@@ -212,7 +214,7 @@ struct encoded_batch {
   bool const indexed = std::filesystem::exists(folder / "index.json");
   auto const record = folder / "prepare.json";
   if (indexed && std::filesystem::exists(record)) {
-    auto const text = read_file(record, 1U << 26);
+    auto const text = parallel::read_text_file(record, 1U << 26);
     auto const object = parse_json(text, record.native());
     require_same_parameters(member(object, "parameters", record.native()), parameters, folder);
     return prepare_status::already_complete;
@@ -264,7 +266,7 @@ inline prepare_result prepare(prepare_options const& options,
   detail::prepare_journal journal(result.folder);
   auto const record = result.folder / "prepare.json";
   if (result.status == prepare_status::already_complete) {
-    auto const object = parse_json(read_file(record, 1U << 26), record.native());
+    auto const object = parse_json(parallel::read_text_file(record, 1U << 26), record.native());
     auto const counts = detail::counts_from_json(object, record.native());
     result.total.documents = counts.documents;
     result.total.bytes = counts.bytes;
@@ -340,7 +342,7 @@ inline prepare_result prepare(prepare_options const& options,
   done["parameters"] = parameters;
   done["samples"] = total.samples;
   done["shards"] = total.shards;
-  write_file(record, python_json(done) + "\n");
+  parallel::replace_text_file(record, python_json(done) + "\n");
   journal.remove();
   total.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

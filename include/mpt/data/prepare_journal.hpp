@@ -21,6 +21,7 @@
 
 #include <mpt/data/hash.hpp>
 #include <mpt/data/mds_index.hpp>
+#include <parallel/core/file.hpp>
 
 namespace mpt::data::detail {
 
@@ -75,14 +76,14 @@ class prepare_journal {
 
   /// Begins an empty journal.
   void create(nlohmann::json const& parameters) {
-    write_file(path_, line_of(parameters));
+    parallel::replace_text_file(path_, line_of(parameters));
     open();
   }
 
   /// Reads a journal left by an interrupted run; once a shard is finished, the parameters must be
   /// the same.
   void resume(nlohmann::json const& parameters) {
-    auto const text = read_file(path_, std::uint64_t{1} << 32);
+    auto const text = parallel::read_text_file(path_, std::uint64_t{1} << 32);
     std::uint64_t valid = 0;
     std::uint64_t number = 0;
     for (std::size_t end = 0; (end = text.find('\n', valid)) != std::string::npos;
@@ -106,7 +107,8 @@ class prepare_journal {
           path.native(), ": the journal of the interrupted run lists it with ", file.bytes,
           " bytes; remove the folder and start over");
     }
-    write_file(path_, std::string_view(text).substr(0, valid));  // without a torn last line
+    parallel::replace_text_file(
+        path_, std::string_view(text).substr(0, valid));  // without a torn last line
     open();
   }
 
@@ -119,8 +121,8 @@ class prepare_journal {
                                {"before", to_json(position.before)}});
     // One write of a short line with O_APPEND; a torn one is dropped by resume().
     if (::write(file_.get(), line.data(), line.size()) != static_cast<::ssize_t>(line.size()))
-      parallel::fail(path_.native(), ": cannot write: ", system_message(errno));
-    sync(file_, path_);
+      parallel::files::failure(path_, "cannot write");
+    if (::fsync(file_.get()) != 0) parallel::files::failure(path_, "cannot flush to disk");
   }
 
   void remove() { std::filesystem::remove(path_); }
@@ -148,13 +150,13 @@ class prepare_journal {
   }
 
   void open() {
-    file_ = descriptor(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
-    if (file_.get() < 0) parallel::fail(path_.native(), ": cannot open: ", system_message(errno));
+    file_ = parallel::descriptor(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+    if (file_.get() < 0) parallel::files::failure(path_, "cannot open");
   }
 
   std::filesystem::path folder_;
   std::filesystem::path path_;
-  descriptor file_;
+  parallel::descriptor file_;
   std::vector<mds_shard> shards_;
   prepare_position position_;
 };

@@ -50,7 +50,7 @@ struct export_options {
   std::map<std::string, std::string> extra_files = {};  // name -> content; override the tokenizer's
   std::uint64_t max_shard_bytes = 5'000'000'000;        // of tensors in one file
   parallel::checkpoint::if_exists existing = parallel::checkpoint::if_exists::refuse;
-  parallel::checkpoint::step_hook on_step = {};
+  parallel::step_hook on_step = {};
 };
 
 /// The files of a tokenizer that are copied when they are there.
@@ -148,14 +148,16 @@ inline void write_shard(std::filesystem::path const& path, std::span<named_shape
   if (fs::is_directory(options.tokenizer, ignored)) {
     for (auto const name : tokenizer_files)
       if (fs::exists(options.tokenizer / name, ignored))
-        out.try_emplace(std::string(name), pc::read_text_file(options.tokenizer / name, max_bytes));
+        out.try_emplace(std::string(name),
+                        parallel::read_text_file(options.tokenizer / name, max_bytes));
     parallel::require(out.contains("tokenizer.json") || out.contains("vocab.json"),
                       options.tokenizer.native(), ": this folder has no tokenizer.json");
   } else if (!options.tokenizer.empty()) {
-    out.try_emplace("tokenizer.json", pc::read_text_file(options.tokenizer, max_bytes));
+    out.try_emplace("tokenizer.json", parallel::read_text_file(options.tokenizer, max_bytes));
   }
   for (auto const& [name, content] : out)
-    parallel::require(pc::is_plain_name(name), "export: \"", name, "\" is not a plain file name");
+    parallel::require(parallel::is_plain_name(name), "export: \"", name,
+                      "\" is not a plain file name");
   return out;
 }
 
@@ -170,7 +172,7 @@ inline void write_shard(std::filesystem::path const& path, std::span<named_shape
     empty = false;
     files_only = files_only && entry.is_regular_file(problem) && !entry.is_symlink(problem);
   }
-  return empty || (files_only && pc::detail::exists(folder / "config.json"));
+  return empty || (files_only && parallel::files::exists(folder / "config.json"));
 }
 
 }  // namespace detail
@@ -188,7 +190,7 @@ inline void hf_export(std::filesystem::path const& folder, std::span<named_shape
   std::error_code ignored;
   bool const empty =
       std::filesystem::is_directory(target, ignored) && std::filesystem::is_empty(target, ignored);
-  if (pc::detail::exists(target) && !empty) {
+  if (parallel::files::exists(target) && !empty) {
     parallel::require(options.existing == pc::if_exists::replace, folder.native(),
                       ": exists already; choose another folder, or allow it to be replaced");
     parallel::require(detail::is_export_folder(target), folder.native(),
@@ -200,12 +202,12 @@ inline void hf_export(std::filesystem::path const& folder, std::span<named_shape
                     ": max_shard_bytes must be positive");
   auto const small = detail::small_files(options);
 
-  pc::detail::make_folders(target.parent_path());
+  parallel::files::make_folders(target.parent_path());
   auto const own_name = target.filename().native();
   pc::remove_leftovers(target.parent_path(),
                        [&](std::string_view name) { return name == own_name; });
   auto const temporary = pc::temporary_name(target, 0);
-  pc::detail::make_folder(temporary);
+  parallel::files::make_folder(temporary);
   try {
     auto const width = options.type == precision::bf16 ? 2U : 4U;
     auto const shards = detail::plan_shards(tensors, width, options.max_shard_bytes);
@@ -221,10 +223,10 @@ inline void hf_export(std::filesystem::path const& folder, std::span<named_shape
     parallel::require(index["weight_map"].size() == tensors.size(), folder.native(),
                       ": two tensors have the same name");
     if (shards.size() > 1)
-      pc::write_text_file(temporary / "model.safetensors.index.json", index.dump(2) + "\n",
-                          options.on_step);
+      parallel::write_text_file(temporary / "model.safetensors.index.json", index.dump(2) + "\n",
+                                options.on_step);
     for (auto const& [name, content] : small)
-      pc::write_text_file(temporary / name, content, options.on_step);
+      parallel::write_text_file(temporary / name, content, options.on_step);
     pc::publish_folder(temporary, target, empty ? pc::if_exists::replace : options.existing,
                        options.on_step);
   } catch (...) {

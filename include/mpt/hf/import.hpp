@@ -36,7 +36,7 @@ class hf_import {
   /// The folder's tokenizer.json, if it has one.
   [[nodiscard]] std::optional<std::filesystem::path> tokenizer() const {
     auto path = folder_ / "tokenizer.json";
-    if (!parallel::checkpoint::detail::exists(path)) return std::nullopt;
+    if (!parallel::files::exists(path)) return std::nullopt;
     return path;
   }
 
@@ -102,7 +102,8 @@ class hf_import {
   [[nodiscard]] static nlohmann::json read_config(std::filesystem::path const& folder) {
     namespace pc = parallel::checkpoint;
     auto const path = folder / "config.json";
-    auto out = pc::parse_json(pc::read_text_file(path, std::uint64_t{1} << 24), path.native());
+    auto out =
+        pc::parse_json(parallel::read_text_file(path, std::uint64_t{1} << 24), path.native());
     parallel::require(out.is_object(), path.native(), ": must be a JSON object");
     return out;
   }

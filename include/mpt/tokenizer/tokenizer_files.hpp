@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <parallel/core/error.hpp>
+#include <parallel/core/file.hpp>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -50,10 +51,10 @@ struct tokenizer_files {
                     "\" holds no tokenizer.json; a tokenizer of vocab.json "
                     "and merges.txt must be saved as tokenizer.json first (transformers' "
                     "AutoTokenizer does that with save_pretrained)");
-  files.json = read_text_file(files.source);
+  files.json = parallel::read_text_file(files.source, largest_tokenizer_file);
   auto const config = files.source.parent_path() / "tokenizer_config.json";
   if (std::filesystem::exists(config, failure)) {
-    files.config = read_text_file(config);
+    files.config = parallel::read_text_file(config, largest_tokenizer_file);
     auto const parsed = parse_json(files.config, config.string());
     parallel::require(parsed.is_object(), config.string(), ": must hold a JSON object");
   }
@@ -102,8 +103,9 @@ inline void write_tokenizer_files(tokenizer_files const& files,
   std::filesystem::create_directories(folder, failure);
   parallel::require(std::filesystem::is_directory(folder), "the folder \"", folder.string(),
                     "\" cannot be made: ", failure.message());
-  write_text_file(folder / "tokenizer.json", files.json);
-  if (!files.config.empty()) write_text_file(folder / "tokenizer_config.json", files.config);
+  parallel::replace_text_file(folder / "tokenizer.json", files.json);
+  if (!files.config.empty())
+    parallel::replace_text_file(folder / "tokenizer_config.json", files.config);
 }
 
 }  // namespace mpt

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include <parallel/checkpoint/file.hpp>
 #include <parallel/checkpoint/hash.hpp>
+#include <parallel/core/file.hpp>
 
 namespace parallel::checkpoint {
 
@@ -47,12 +47,12 @@ inline void remove_folder(std::filesystem::path const& folder, step_hook const& 
   for (std::uint64_t token = 0;; ++token) {  // the first free name
     trash = folder;
     trash += ".trash-" + checksum_text(token);
-    if (!detail::exists(trash)) break;
+    if (!files::exists(trash)) break;
   }
-  detail::step(on_step, "rename to trash");
-  detail::rename_path(folder, trash);
-  detail::step(on_step, "remove trash");
-  detail::remove_tree(trash);
+  files::step(on_step, "rename to trash");
+  files::rename(folder, trash);
+  files::step(on_step, "remove trash");
+  files::remove_tree(trash);
 }
 
 /// Removes the leftovers in `parent` of folders for which `is_ours(name)` holds.
@@ -61,13 +61,13 @@ void remove_leftovers(std::filesystem::path const& parent, Predicate is_ours) {
   std::vector<std::filesystem::path> found;
   std::error_code problem;
   auto entries = std::filesystem::directory_iterator(parent, problem);
-  if (problem) detail::system_failure(parent, "cannot list this folder", problem.value());
+  if (problem) files::failure(parent, "cannot list this folder", problem.value());
   for (auto const& entry : entries) {
     auto const name = entry.path().filename().native();
     auto const original = name_of_leftover(name);
     if (!original.empty() && is_ours(original)) found.push_back(entry.path());
   }
-  for (auto const& path : found) detail::remove_tree(path);
+  for (auto const& path : found) files::remove_tree(path);
 }
 
 /// Gives the complete folder `temporary` its final name: flushes it, renames it, flushes the
@@ -76,30 +76,30 @@ void remove_leftovers(std::filesystem::path const& parent, Predicate is_ours) {
 inline void publish_folder(std::filesystem::path const& temporary,
                            std::filesystem::path const& final_name, if_exists policy,
                            step_hook const& on_step = {}) {
-  detail::step(on_step, "flush temporary folder");
-  detail::sync_folder(temporary);
-  auto const parent = detail::folder_of(final_name);
-  bool const exists = detail::exists(final_name);
+  files::step(on_step, "flush temporary folder");
+  files::sync_folder(temporary);
+  auto const parent = files::parent_of(final_name);
+  bool const exists = files::exists(final_name);
   require(!exists || policy == if_exists::replace, final_name.native(),
           ": exists already; choose another name, or allow it to be replaced");
-  detail::step(on_step, "rename folder");
+  files::step(on_step, "rename folder");
   if (!exists) {
-    detail::rename_path(temporary, final_name);
+    files::rename(temporary, final_name);
   } else if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_name.c_str(),
                          RENAME_EXCHANGE) == 0) {
-    detail::step(on_step, "flush parent of exchanged folders");
-    detail::sync_folder(parent);
-    detail::step(on_step, "remove replaced content");
-    detail::remove_tree(temporary);  // it holds the old content now
+    files::step(on_step, "flush parent of exchanged folders");
+    files::sync_folder(parent);
+    files::step(on_step, "remove replaced content");
+    files::remove_tree(temporary);  // it holds the old content now
   } else {
     if (errno != EINVAL && errno != ENOSYS)
-      detail::system_failure(final_name, "cannot put the new folder in its place");
+      files::failure(final_name, "cannot put the new folder in its place");
     remove_folder(final_name, on_step);  // a file system that cannot exchange
-    detail::step(on_step, "rename folder after removal");
-    detail::rename_path(temporary, final_name);
+    files::step(on_step, "rename folder after removal");
+    files::rename(temporary, final_name);
   }
-  detail::step(on_step, "flush parent folder");
-  detail::sync_folder(parent);
+  files::step(on_step, "flush parent folder");
+  files::sync_folder(parent);
 }
 
 }  // namespace parallel::checkpoint

@@ -40,10 +40,10 @@ struct checkpoint_entry {
 [[nodiscard]] inline std::vector<checkpoint_entry> list_checkpoints(
     std::filesystem::path const& root) {
   std::vector<checkpoint_entry> out;
-  if (!detail::exists(root)) return out;
+  if (!files::exists(root)) return out;
   std::error_code problem;
   auto entries = std::filesystem::directory_iterator(root, problem);
-  if (problem) detail::system_failure(root, "cannot list this folder", problem.value());
+  if (problem) files::failure(root, "cannot list this folder", problem.value());
   for (auto const& entry : entries) {
     auto const id = checkpoint_id::parse(entry.path().filename().native());
     std::error_code ignored;
@@ -110,7 +110,7 @@ inline std::vector<std::filesystem::path> prune(std::filesystem::path const& roo
     remove_folder(entry.folder, on_step);
     removed.push_back(entry.folder);
   }
-  if (!removed.empty()) detail::sync_folder(root);
+  if (!removed.empty()) files::sync_folder(root);
   return removed;
 }
 
@@ -127,7 +127,7 @@ inline std::vector<std::filesystem::path> remove_after(std::filesystem::path con
     remove_folder(entry->folder, on_step);
     removed.push_back(entry->folder);
   }
-  if (!removed.empty()) detail::sync_folder(root);
+  if (!removed.empty()) files::sync_folder(root);
   return removed;
 }
 

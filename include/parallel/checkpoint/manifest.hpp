@@ -10,10 +10,10 @@
 #include <string_view>
 #include <utility>
 
-#include <parallel/checkpoint/file.hpp>
 #include <parallel/checkpoint/hash.hpp>
 #include <parallel/checkpoint/json.hpp>
 #include <parallel/checkpoint/slice.hpp>
+#include <parallel/core/file.hpp>
 
 namespace parallel::checkpoint {
 

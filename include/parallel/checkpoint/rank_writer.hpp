@@ -16,11 +16,11 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/checkpoint/file.hpp>
 #include <parallel/checkpoint/hash.hpp>
 #include <parallel/checkpoint/safetensors_header.hpp>
 #include <parallel/checkpoint/save_target.hpp>
 #include <parallel/checkpoint/slice.hpp>
+#include <parallel/core/file.hpp>
 
 namespace parallel::checkpoint {
 
@@ -68,7 +68,7 @@ class rank_writer {
             " were added twice");
     auto& file = part_for(entry, bytes.size());
     auto const offset = options_.header_bytes + file.data_bytes;
-    detail::step(options_.on_step, "write slice");
+    files::step(options_.on_step, "write slice");
     file.out.write(offset, bytes);
     file.data_bytes += bytes.size();
     auto& tensor = records_.tensors
@@ -130,7 +130,7 @@ class rank_writer {
       digits.insert(0, digits.size() < 3 ? 3 - digits.size() : 0, '0');
       rank.insert(0, rank.size() < 5 ? 5 - rank.size() : 0, '0');
       auto const name = concat("rank-", rank, "-", entry.type_name, "-", digits, ".safetensors");
-      detail::step(options_.on_step, "create rank file");
+      files::step(options_.on_step, "create rank file");
       found = open_
                   .emplace(entry.type,
                            part{output_file(folder_ / name, output_file::existing::refuse), {}, 0})
@@ -146,9 +146,9 @@ class rank_writer {
     auto const& path = file.out.path();
     auto const header =
         pack_safetensors_header("{" + file.header + "}", options_.header_bytes, path.native());
-    detail::step(options_.on_step, "write header");
+    files::step(options_.on_step, "write header");
     file.out.write(0, std::as_bytes(std::span(header)));
-    detail::step(options_.on_step, "flush rank file");
+    files::step(options_.on_step, "flush rank file");
     file.out.sync();
     records_.files.emplace(path.filename().native(), options_.header_bytes + file.data_bytes);
   }

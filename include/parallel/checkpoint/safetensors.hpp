@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/checkpoint/file.hpp>
 #include <parallel/checkpoint/safetensors_header.hpp>
+#include <parallel/core/file.hpp>
 
 namespace parallel::checkpoint {
 

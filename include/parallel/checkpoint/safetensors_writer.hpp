@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/checkpoint/file.hpp>
 #include <parallel/checkpoint/safetensors_header.hpp>
+#include <parallel/core/file.hpp>
 
 namespace parallel::checkpoint {
 
@@ -70,7 +70,7 @@ class safetensors_writer {
             " bytes; ", written, " are written and ", bytes.size(), " more were given");
     require(bytes.size() % size_of(entry.type) == 0, path_.native(), ": tensor \"", tensor,
             "\": ", bytes.size(), " bytes are not whole elements of ", entry.type_name);
-    detail::step(on_step_, "write tensor");
+    files::step(on_step_, "write tensor");
     file_.write(data_begin_ + entry.begin + written, bytes);
     written += bytes.size();
   }
@@ -82,13 +82,13 @@ class safetensors_writer {
       require(written == entry.end - entry.begin, path_.native(), ": tensor \"", entry.name,
               "\" is incomplete: ", written, " of ", entry.end - entry.begin, " bytes were given");
     }
-    detail::step(on_step_, "flush file");
+    files::step(on_step_, "flush file");
     file_.sync();
-    detail::step(on_step_, "rename file");
-    detail::rename_path(file_.path(), path_);
+    files::step(on_step_, "rename file");
+    files::rename(file_.path(), path_);
     finished_ = true;
-    detail::step(on_step_, "flush folder");
-    detail::sync_folder(detail::folder_of(path_));
+    files::step(on_step_, "flush folder");
+    files::sync_folder(files::parent_of(path_));
   }
 
  private:
@@ -125,7 +125,7 @@ class safetensors_writer {
   }
 
   [[nodiscard]] output_file open() const {
-    detail::step(on_step_, "create file");
+    files::step(on_step_, "create file");
     auto temporary = path_;
     temporary += ".tmp";
     return output_file(temporary, output_file::existing::replace);

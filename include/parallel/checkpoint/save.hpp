@@ -29,33 +29,33 @@ namespace parallel::checkpoint {
 /// Rank 0, first: creates the root if need be, removes what killed savers left, and creates the
 /// empty temporary folder.
 inline void prepare_save(save_target const& target, step_hook const& on_step = {}) {
-  detail::step(on_step, "create root");
-  detail::make_folders(target.root);
-  detail::step(on_step, "remove leftovers");
+  files::step(on_step, "create root");
+  files::make_folders(target.root);
+  files::step(on_step, "remove leftovers");
   remove_leftovers(target.root,
                    [](std::string_view name) { return checkpoint_id::parse(name).has_value(); });
-  detail::step(on_step, "create temporary folder");
-  detail::make_folder(target.temporary());
+  files::step(on_step, "create temporary folder");
+  files::make_folder(target.temporary());
 }
 
 /// Rank 0, when any rank failed to save (disk full, say): removes the temporary folder.
-inline void abandon_save(save_target const& target) { detail::remove_tree(target.temporary()); }
+inline void abandon_save(save_target const& target) { files::remove_tree(target.temporary()); }
 
 /// Makes `latest` name this checkpoint of `root`: a link, replaced by one rename.
 inline void point_latest(std::filesystem::path const& root, checkpoint_id id,
                          step_hook const& on_step = {}) {
   auto const temporary = root / "latest.tmp";
-  detail::step(on_step, "create link");
+  files::step(on_step, "create link");
   if (::unlink(temporary.c_str()) != 0 && errno != ENOENT)
-    detail::system_failure(temporary, "cannot remove");
+    files::failure(temporary, "cannot remove");
   if (::symlink(id.text().c_str(), temporary.c_str()) != 0) {
     if (errno == EPERM) return;  // a file system without links: the newest checkpoint is the latest
-    detail::system_failure(temporary, "cannot create this link");
+    files::failure(temporary, "cannot create this link");
   }
-  detail::step(on_step, "rename link");
-  detail::rename_path(temporary, root / "latest");
-  detail::step(on_step, "flush root");
-  detail::sync_folder(root);
+  files::step(on_step, "rename link");
+  files::rename(temporary, root / "latest");
+  files::step(on_step, "flush root");
+  files::sync_folder(root);
 }
 
 struct commit_options {

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include <parallel/checkpoint/element_type.hpp>
-#include <parallel/checkpoint/file.hpp>
 #include <parallel/checkpoint/hash.hpp>
 #include <parallel/checkpoint/json.hpp>
+#include <parallel/core/file.hpp>
 
 namespace parallel::checkpoint {
 

@@ -124,7 +124,8 @@ TEST_CASE("GPT-2 and GPT-NeoX-20B give the ids of published vectors") {
        {std::tuple("gpt2", "gpt2_vectors.jsonl", 217),
         std::tuple("gpt-neox-20b", "neox20b_vectors.jsonl", 148)}) {
     auto const source = mpt::tokenizer::load(data / "tokenizers" / folder);
-    auto const rows = json_lines(mpt::read_text_file(data / "tokenizers/vectors" / vectors));
+    auto const rows = json_lines(parallel::read_text_file(data / "tokenizers/vectors" / vectors,
+                                                          mpt::largest_tokenizer_file));
     CHECK(rows.size() >= static_cast<std::size_t>(least));
     for (auto const& row : rows) {
       auto const text = row["text"].get<std::string>();
@@ -142,8 +143,8 @@ TEST_CASE("GPT-2 and GPT-NeoX-20B give the reference's ids of whole corpora") {
   }
   std::map<std::string, mpt::tokenizer> tokenizers;
   int checked = 0;
-  auto const streams = nlohmann::json::parse(
-      mpt::read_text_file(data / "tokenizers/vectors/derived_token_streams.json"));
+  auto const streams = nlohmann::json::parse(parallel::read_text_file(
+      data / "tokenizers/vectors/derived_token_streams.json", mpt::largest_tokenizer_file));
   for (auto const& stream : streams) {
     auto const file = data / stream["file"].get<std::string>();
     if (!std::filesystem::exists(file)) continue;

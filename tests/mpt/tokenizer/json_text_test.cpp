@@ -32,10 +32,4 @@ TEST_CASE("bad JSON is an error with its place") {
   CHECK(contains(error_of("\"\xC3\""), "not valid JSON"));
 }
 
-TEST_CASE("a folder or nothing is no file to read") {
-  CHECK(contains(message_of([] { (void)mpt::read_text_file("no such file"); }),
-                 "no such file: no such file"));
-  CHECK(contains(message_of([] { (void)mpt::read_text_file("."); }), "not a regular one"));
-}
-
 }  // namespace json_text_test

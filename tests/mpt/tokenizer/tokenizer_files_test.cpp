@@ -50,8 +50,10 @@ TEST_CASE("a saved tokenizer is loaded from its folder or its file, and saved ag
     CHECK(other->encode("the lazy dog") == source.encode("the lazy dog"));
   }
   from_file.save(folder.path / "c");
-  CHECK(mpt::read_text_file(folder.path / "c/tokenizer.json") == source.files().json);
-  CHECK(mpt::read_text_file(folder.path / "c/tokenizer_config.json") == source.files().config);
+  CHECK(parallel::read_text_file(folder.path / "c/tokenizer.json", mpt::largest_tokenizer_file) ==
+        source.files().json);
+  CHECK(parallel::read_text_file(folder.path / "c/tokenizer_config.json",
+                                 mpt::largest_tokenizer_file) == source.files().config);
   for (auto const& entry : fs::directory_iterator(folder.path / "c"))
     CHECK(entry.path().extension() == ".json");  // no temporary file is left
 }
@@ -70,8 +72,8 @@ TEST_CASE("a tokenizer without configuration gets one when it is saved") {
   scratch const folder;
   mpt::tokenizer const bare({.json = small_tokenizer().files().json, .config = {}, .source = {}});
   bare.save(folder.path);
-  auto const config =
-      nlohmann::json::parse(mpt::read_text_file(folder.path / "tokenizer_config.json"));
+  auto const config = nlohmann::json::parse(
+      parallel::read_text_file(folder.path / "tokenizer_config.json", mpt::largest_tokenizer_file));
   CHECK(config["eos_token"] == "<|endoftext|>");
 }
 
@@ -91,8 +93,6 @@ TEST_CASE("files that are no tokenizer name the file") {
   std::ofstream(file) << small_tokenizer().files().json;
   std::ofstream(folder.path / "tokenizer_config.json") << "[]";
   CHECK(contains(load_error(folder.path), "tokenizer_config.json: must hold a JSON object"));
-  CHECK(contains(message_of([&] { mpt::write_text_file(folder.path / "no/such/file", "x"); }),
-                 "cannot be written"));
   std::ofstream(folder.path / "plain") << "x";
   CHECK(contains(message_of([&] { small_tokenizer().save(folder.path / "plain"); }),
                  "cannot be made"));

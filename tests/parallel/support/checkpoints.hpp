@@ -27,7 +27,7 @@ inline std::vector<index> const& matrix_extents() {
 /// Saves checkpoint ep0-ba{number} as `ranks` ranks would; rank r has a contiguous share of "w",
 /// the moments are cut elsewhere, rank 0 has the scalar "step" (I64).
 inline void save_checkpoint(std::filesystem::path const& root, index number, index ranks,
-                            parallel::checkpoint::step_hook const& on_step = {}) {
+                            parallel::step_hook const& on_step = {}) {
   namespace pc = parallel::checkpoint;
   pc::save_target const target{root, {0, number}, static_cast<std::uint64_t>(number)};
   pc::prepare_save(target, on_step);

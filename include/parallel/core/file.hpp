@@ -2,8 +2,8 @@
 //
 // Reads go through pread, never mmap: a file cut short under us is an error here, not a SIGBUS.
 // What is written becomes visible by one rename after everything is on disk. Every error names the
-// path and the system's own words. `step_hook` is called before each such action with its name; it
-// lets tests stop a writer at any point, and programs report progress.
+// path and the system's own words. `step_hook` is called before each action of a writer with its
+// name; it lets tests stop it at any point, and programs report progress.
 #pragma once
 
 #include <fcntl.h>
@@ -23,21 +23,10 @@
 
 #include <parallel/core/error.hpp>
 
-namespace parallel::checkpoint {
+namespace parallel {
 
 /// Called with the name of the action about to happen; may throw to stop it. May be empty.
 using step_hook = std::function<void(std::string_view)>;
-
-namespace detail {
-
-inline void step(step_hook const& hook, std::string_view name) {
-  if (hook) hook(name);
-}
-
-[[noreturn]] inline void system_failure(std::filesystem::path const& path, std::string_view action,
-                                        int code = errno) {
-  fail(path.native(), ": ", action, ": ", std::generic_category().message(code));
-}
 
 /// Owns a file descriptor.
 class descriptor {
@@ -57,8 +46,19 @@ class descriptor {
   int value_;
 };
 
+namespace files {
+
+inline void step(step_hook const& hook, std::string_view name) {
+  if (hook) hook(name);
+}
+
+[[noreturn]] inline void failure(std::filesystem::path const& path, std::string_view action,
+                                 int code = errno) {
+  fail(path.native(), ": ", action, ": ", std::generic_category().message(code));
+}
+
 /// The folder that holds `path`.
-[[nodiscard]] inline std::filesystem::path folder_of(std::filesystem::path const& path) {
+[[nodiscard]] inline std::filesystem::path parent_of(std::filesystem::path const& path) {
   auto parent = path.parent_path();
   return parent.empty() ? std::filesystem::path(".") : parent;
 }
@@ -66,8 +66,8 @@ class descriptor {
 /// Makes renames and new files in `folder` survive a loss of power.
 inline void sync_folder(std::filesystem::path const& folder) {
   descriptor const handle(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (handle.get() < 0) system_failure(folder, "cannot open this folder");
-  if (::fsync(handle.get()) != 0) system_failure(folder, "cannot flush this folder to disk");
+  if (handle.get() < 0) failure(folder, "cannot open this folder");
+  if (::fsync(handle.get()) != 0) failure(folder, "cannot flush this folder to disk");
 }
 
 /// Whether anything, a broken link too, has this name.
@@ -76,28 +76,28 @@ inline void sync_folder(std::filesystem::path const& folder) {
   return ::lstat(path.c_str(), &status) == 0;
 }
 
-inline void rename_path(std::filesystem::path const& from, std::filesystem::path const& to) {
+inline void rename(std::filesystem::path const& from, std::filesystem::path const& to) {
   if (::rename(from.c_str(), to.c_str()) != 0)
-    system_failure(to, concat("cannot rename ", from.filename().native(), " to this name"));
+    failure(to, concat("cannot rename ", from.filename().native(), " to this name"));
 }
 
 inline void make_folder(std::filesystem::path const& folder) {
-  if (::mkdir(folder.c_str(), 0777) != 0) system_failure(folder, "cannot create this folder");
+  if (::mkdir(folder.c_str(), 0777) != 0) failure(folder, "cannot create this folder");
 }
 
 inline void make_folders(std::filesystem::path const& folder) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
-  if (problem) system_failure(folder, "cannot create this folder", problem.value());
+  if (problem) failure(folder, "cannot create this folder", problem.value());
 }
 
 inline void remove_tree(std::filesystem::path const& path) {
   std::error_code problem;
   std::filesystem::remove_all(path, problem);
-  if (problem) system_failure(path, "cannot remove", problem.value());
+  if (problem) failure(path, "cannot remove", problem.value());
 }
 
-}  // namespace detail
+}  // namespace files
 
 /// Whether `name` is one plain file name: no folders, no "..", nothing that cannot be printed.
 [[nodiscard]] inline bool is_plain_name(std::string_view name) {
@@ -117,9 +117,9 @@ class input_file {
       : path_(std::move(path)),
         handle_(
             ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // a FIFO must not block
-    if (handle_.get() < 0) detail::system_failure(path_, "cannot open");
+    if (handle_.get() < 0) files::failure(path_, "cannot open");
     struct ::stat status {};
-    if (::fstat(handle_.get(), &status) != 0) detail::system_failure(path_, "cannot stat");
+    if (::fstat(handle_.get(), &status) != 0) files::failure(path_, "cannot stat");
     require(S_ISREG(status.st_mode), path_.native(), ": not a regular file");
     size_ = static_cast<std::uint64_t>(status.st_size);
   }
@@ -128,24 +128,32 @@ class input_file {
   /// Bytes when the file was opened.
   [[nodiscard]] std::uint64_t size() const { return size_; }
 
-  /// Fills `out` from byte `offset` on; throws when the file ends before that.
-  void read(std::uint64_t offset, std::span<std::byte> out, std::string_view what) const {
+  /// Reads into `out` from byte `offset` on; less than all of it only at the end of the file.
+  /// Returns the number of bytes.
+  std::size_t read_some(std::uint64_t offset, std::span<std::byte> out) const {
     std::size_t done = 0;
     while (done < out.size()) {
       auto const got = ::pread(handle_.get(), out.data() + done, out.size() - done,
                                static_cast<::off_t>(offset + done));
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) detail::system_failure(path_, concat("cannot read at byte ", offset + done));
-      require(got != 0, name(), ": ends at byte ", offset + done, " inside ", what,
-              ", which needs bytes ", offset, " to ", offset + out.size(),
-              ": the file is cut short; fetch or write it again");
+      if (got < 0) files::failure(path_, concat("cannot read at byte ", offset + done));
+      if (got == 0) break;
       done += static_cast<std::size_t>(got);
     }
+    return done;
+  }
+
+  /// Fills `out` from byte `offset` on; throws when the file ends before that.
+  void read(std::uint64_t offset, std::span<std::byte> out, std::string_view what) const {
+    auto const got = read_some(offset, out);
+    require(got == out.size(), name(), ": ends at byte ", offset + got, " inside ", what,
+            ", which needs bytes ", offset, " to ", offset + out.size(),
+            ": the file is cut short; fetch or write it again");
   }
 
  private:
   std::filesystem::path path_;
-  detail::descriptor handle_;
+  descriptor handle_;
   std::uint64_t size_ = 0;
 };
 
@@ -173,7 +181,7 @@ class output_file {
             path_.c_str(),
             O_WRONLY | O_CREAT | O_CLOEXEC | (policy == existing::replace ? O_TRUNC : O_EXCL),
             0666)) {
-    if (handle_.get() < 0) detail::system_failure(path_, "cannot create");
+    if (handle_.get() < 0) files::failure(path_, "cannot create");
   }
 
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }
@@ -186,31 +194,44 @@ class output_file {
                                 static_cast<::off_t>(offset + done));
       if (put < 0 && errno == EINTR) continue;
       if (put <= 0)
-        detail::system_failure(path_, concat("cannot write at byte ", offset + done),
-                               put < 0 ? errno : ENOSPC);
+        files::failure(path_, concat("cannot write at byte ", offset + done),
+                       put < 0 ? errno : ENOSPC);
       done += static_cast<std::size_t>(put);
     }
   }
 
   /// Returns when everything written is on disk.
   void sync() const {
-    if (::fsync(handle_.get()) != 0) detail::system_failure(path_, "cannot flush to disk");
+    if (::fsync(handle_.get()) != 0) files::failure(path_, "cannot flush to disk");
   }
 
  private:
   std::filesystem::path path_;
-  detail::descriptor handle_;
+  descriptor handle_;
 };
 
 /// Writes a small file and flushes it. Not atomic: for files inside a temporary folder.
 inline void write_text_file(std::filesystem::path const& path, std::string_view content,
                             step_hook const& on_step = {}) {
-  detail::step(on_step, "create file");
+  files::step(on_step, "create file");
   output_file const file(path, output_file::existing::replace);
-  detail::step(on_step, "write file");
+  files::step(on_step, "write file");
   file.write(0, std::as_bytes(std::span(content)));
-  detail::step(on_step, "flush file");
+  files::step(on_step, "flush file");
   file.sync();
 }
 
-}  // namespace parallel::checkpoint
+/// Writes a file so that `path` holds either its old state or all of `content`, also after a crash
+/// of the machine. Leaves at most a file named `path` + ".tmp" behind when killed.
+inline void replace_text_file(std::filesystem::path const& path, std::string_view content,
+                              step_hook const& on_step = {}) {
+  auto temporary = path;
+  temporary += ".tmp";
+  write_text_file(temporary, content, on_step);
+  files::step(on_step, "rename file");
+  files::rename(temporary, path);
+  files::step(on_step, "flush folder");
+  files::sync_folder(files::parent_of(path));
+}
+
+}  // namespace parallel

@@ -1,0 +1,30 @@
+// One writer a folder: flock(2) on the folder itself, which leaves nothing behind after a crash.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include <parallel/core/file.hpp>
+
+namespace mpt::data {
+
+/// Holds a folder for one writer while it lives; the kernel releases it when the process dies.
+class folder_lock {
+ public:
+  /// Throws at once when another process or object holds `folder`.
+  explicit folder_lock(std::filesystem::path const& folder)
+      : handle_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (handle_.get() < 0) parallel::files::failure(folder, "cannot open this folder");
+    if (::flock(handle_.get(), LOCK_EX | LOCK_NB) != 0)
+      parallel::files::failure(
+          folder, "another program is writing here; wait for it or choose another folder");
+  }
+
+ private:
+  parallel::descriptor handle_;
+};
+
+}  // namespace mpt::data

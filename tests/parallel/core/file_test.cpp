@@ -1,0 +1,96 @@
+#include <sys/stat.h>
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/core/file.hpp>
+#include <parallel/support/files.hpp>
+
+namespace file_test {
+TEST_CASE("only plain names are file names") {
+  for (auto const* good : {"a", "model-00001-of-00002.safetensors", "..a", "ä b"})
+    CHECK(parallel::is_plain_name(good));
+  for (auto const* bad : {"", ".", "..", "a/b", "/a", "../a", "a\\b", "a\nb", "a\x7f"})
+    CHECK_FALSE(parallel::is_plain_name(bad));
+  CHECK_FALSE(parallel::is_plain_name(std::string_view("a\0b", 3)));
+  CHECK_FALSE(parallel::is_plain_name(std::string(256, 'a')));
+}
+
+TEST_CASE("what is written at any offset is read back") {
+  test::temporary_folder const folder;
+  {
+    parallel::output_file const out(folder / "f", parallel::output_file::existing::refuse);
+    out.write(4, std::as_bytes(std::span(std::string_view("world"))));
+    out.write(0, std::as_bytes(std::span(std::string_view("hey "))));
+    out.sync();
+  }
+  CHECK(parallel::read_text_file(folder / "f", 9) == "hey world");
+  CHECK(test::contains(
+      test::message_of([&] { static_cast<void>(parallel::read_text_file(folder / "f", 8)); }),
+      "has 9 bytes, more than the 8 allowed"));
+  CHECK(test::contains(test::message_of([&] {
+                         parallel::output_file(folder / "f",
+                                               parallel::output_file::existing::refuse);
+                       }),
+                       "cannot create: File exists"));
+}
+
+TEST_CASE("reading past the end, of a folder, a FIFO or nothing is an error that says so") {
+  test::temporary_folder const folder;
+  test::write_all(folder / "f", "12345");
+  parallel::input_file const file(folder / "f");
+  std::vector<std::byte> bytes(4);
+  CHECK(test::contains(test::message_of([&] { file.read(2, bytes, "tensor t"); }),
+                       "/f: ends at byte 5 inside tensor t, which needs bytes 2 to 6"));
+  test::write_all(folder / "f", "1");  // cut short under the reader
+  CHECK(test::contains(test::message_of([&] { file.read(1, bytes, "t"); }), "ends at byte 1"));
+  CHECK(test::contains(test::message_of([&] { parallel::input_file(folder / "g"); }),
+                       "/g: cannot open: No such file or directory"));
+  CHECK(test::contains(test::message_of([&] { parallel::input_file(folder.path()); }),
+                       "not a regular file"));
+  REQUIRE(::mkfifo((folder / "p").c_str(), 0600) == 0);
+  CHECK(test::contains(test::message_of([&] { parallel::input_file(folder / "p"); }),
+                       "not a regular file"));
+}
+
+TEST_CASE("a failing step stops the writing before its action") {
+  test::temporary_folder const folder;
+  std::vector<std::string> steps;
+  parallel::write_text_file(folder / "f", "x", [&](auto step) { steps.emplace_back(step); });
+  CHECK(steps == std::vector<std::string>{"create file", "write file", "flush file"});
+  auto const stop = [](std::string_view) { parallel::fail("stopped"); };
+  CHECK(test::message_of([&] { parallel::write_text_file(folder / "g", "x", stop); }) == "stopped");
+  CHECK_FALSE(std::filesystem::exists(folder / "g"));
+}
+
+TEST_CASE("a file is replaced whole, and a writer stopped before the rename leaves the old one") {
+  test::temporary_folder const folder;
+  parallel::replace_text_file(folder / "x", "first");
+  std::vector<std::string> steps;
+  parallel::replace_text_file(folder / "x", std::string(100000, 'y'),
+                              [&](auto step) { steps.emplace_back(step); });
+  CHECK(parallel::read_text_file(folder / "x", 1 << 20) == std::string(100000, 'y'));
+  CHECK_FALSE(parallel::files::exists(folder / "x.tmp"));
+  CHECK(steps.size() == 5);
+  for (auto const& last : steps) {
+    if (last == "flush folder") continue;
+    auto const stop = [&](std::string_view step) { parallel::require(step != last, "stopped"); };
+    CHECK(test::message_of([&] { parallel::replace_text_file(folder / "x", "z", stop); }) ==
+          "stopped");
+    CHECK(parallel::read_text_file(folder / "x", 1 << 20) == std::string(100000, 'y'));
+  }
+}
+
+TEST_CASE("the end of a file shortens read_some and nothing else") {
+  test::temporary_folder const folder;
+  test::write_all(folder / "f", "12345");
+  parallel::input_file const file(folder / "f");
+  std::vector<std::byte> bytes(8);
+  CHECK(file.read_some(3, bytes) == 2);
+  CHECK(file.read_some(5, bytes) == 0);
+  CHECK(file.read_some(0, std::span(bytes).first(3)) == 3);
+}
+
+}  // namespace file_test
