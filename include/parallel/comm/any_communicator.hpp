@@ -8,6 +8,7 @@
 #include <concepts>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <parallel/comm/collectives.hpp>
@@ -26,6 +27,7 @@ class any_communicator : public collectives<any_communicator> {
   [[nodiscard]] int rank() const { return inner_->rank(); }
   [[nodiscard]] int size() const { return inner_->size(); }
   [[nodiscard]] int world_rank(int rank) const { return inner_->world_rank(rank); }
+  [[nodiscard]] std::string_view name() const { return inner_->name(); }
   void abort(std::string const& reason) { inner_->abort(reason); }
 
   /// Enqueues `op`.
@@ -34,7 +36,9 @@ class any_communicator : public collectives<any_communicator> {
   [[nodiscard]] signature_exchange open_exchange() { return inner_->open_exchange(); }
 
   /// See `has_split`.
-  [[nodiscard]] any_communicator split(int color) { return inner_->split(color); }
+  [[nodiscard]] any_communicator split(int color, std::string name = {}) {
+    return inner_->split(color, std::move(name));
+  }
 
  private:
   struct interface {
@@ -45,7 +49,8 @@ class any_communicator : public collectives<any_communicator> {
     virtual void abort(std::string const& reason) = 0;
     virtual request submit(host::stream& s, operation const& op) = 0;
     virtual signature_exchange open_exchange() = 0;
-    virtual any_communicator split(int color) = 0;
+    [[nodiscard]] virtual std::string_view name() const = 0;
+    virtual any_communicator split(int color, std::string name) = 0;
   };
 
   template <class C>
@@ -57,7 +62,10 @@ class any_communicator : public collectives<any_communicator> {
     void abort(std::string const& reason) override { inner.abort(reason); }
     request submit(host::stream& s, operation const& op) override { return inner.submit(s, op); }
     signature_exchange open_exchange() override { return inner.open_exchange(); }
-    any_communicator split(int color) override { return any_communicator(inner.split(color)); }
+    [[nodiscard]] std::string_view name() const override { return inner.name(); }
+    any_communicator split(int color, std::string name) override {
+      return any_communicator(inner.split(color, std::move(name)));
+    }
     C inner;
   };
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,7 @@ class checked : public collectives<checked<Inner>> {
   [[nodiscard]] int rank() const { return inner_->rank(); }
   [[nodiscard]] int size() const { return inner_->size(); }
   [[nodiscard]] int world_rank(int rank) const { return inner_->world_rank(rank); }
+  [[nodiscard]] std::string_view name() const { return inner_->name(); }
   void abort(std::string const& reason) { inner_->abort(reason); }
 
   /// Enqueues the check, then `op`.
@@ -53,14 +55,14 @@ class checked : public collectives<checked<Inner>> {
   [[nodiscard]] signature_exchange open_exchange() { return inner_->open_exchange(); }
 
   /// See `has_split`.
-  [[nodiscard]] checked split(int color) requires has_split<Inner> {
-    return checked(inner_->split(color), options_);
+  [[nodiscard]] checked split(int color, std::string name = {}) requires has_split<Inner> {
+    return checked(inner_->split(color, std::move(name)), options_);
   }
 
  private:
   // The signature with ranks named as the world does.
   [[nodiscard]] signature named(operation const& op, std::uint64_t number) const {
-    auto out = signature_of(op, number);
+    auto out = signature_of(op, number, name());
     if (out.peer >= 0) out.peer = world_rank(out.peer);
     return out;
   }

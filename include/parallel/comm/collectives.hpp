@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <string_view>
 #include <type_traits>
 
 #include <parallel/comm/operation.hpp>
@@ -121,8 +122,9 @@ class collectives {
                              .where = where});
   }
 
-  /// A whole: its ranks are called by their own numbers. Parts hide this.
+  /// Of a whole, whose ranks are called by their own numbers. Communicators with parts hide these.
   [[nodiscard]] int world_rank(int rank) const { return rank; }
+  [[nodiscard]] std::string_view name() const { return {}; }
 
   /// Message tags are 0 ... max_tag.
   static constexpr int max_tag = 16383;

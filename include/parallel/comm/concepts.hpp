@@ -9,6 +9,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <parallel/comm/operation.hpp>
@@ -18,7 +19,8 @@
 namespace parallel {
 
 /// A rank's end of a group of `size()` ranks that can talk to each other. `world_rank(r)` is what
-/// rank r is called in the group that this one was split from, for messages. `abort` makes every
+/// rank r is called in the group that this one was split from, and `name()` the axis (empty: the
+/// whole), for messages. `abort` makes every
 /// waiting rank that can be reached fail with `aborted`, outside of the group too.
 template <class C>
 concept communicator = requires(C c, C const& fixed, std::string reason) {
@@ -26,6 +28,7 @@ concept communicator = requires(C c, C const& fixed, std::string reason) {
   { fixed.rank() } -> std::same_as<int>;
   { fixed.size() } -> std::same_as<int>;
   { fixed.world_rank(0) } -> std::same_as<int>;
+  { fixed.name() } -> std::convertible_to<std::string_view>;
   c.abort(reason);
 };
 
@@ -86,12 +89,13 @@ concept has_submit = communicator<C> && requires(C c, typename C::stream_type& s
   { c.open_exchange() } -> std::same_as<signature_exchange>;
 };
 
-/// `split(color)`: the communicator of the ranks that give the same color (>= 0), in their order.
+/// `split(color, name)`: the communicator of the ranks that give the same color (>= 0), in their
+/// order.
 /// Collective and blocking: every rank comes, with nothing of its own still waiting for another.
 /// Calls of the parts and of the whole never mix. This is what a mesh's axes are made of.
 template <class C>
 concept has_split = communicator<C> && requires(C c) {
-  { c.split(0) } -> std::same_as<C>;
+  { c.split(0, std::string()) } -> std::same_as<C>;
 };
 
 }  // namespace parallel

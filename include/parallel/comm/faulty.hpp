@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -50,6 +51,7 @@ class faulty : public collectives<faulty<Inner>> {
   [[nodiscard]] int rank() const { return inner_.rank(); }
   [[nodiscard]] int size() const { return inner_.size(); }
   [[nodiscard]] int world_rank(int rank) const { return inner_.world_rank(rank); }
+  [[nodiscard]] std::string_view name() const { return inner_.name(); }
   void abort(std::string const& reason) { inner_.abort(reason); }
 
   /// How many calls were made so far: the number of different faults.
@@ -65,8 +67,8 @@ class faulty : public collectives<faulty<Inner>> {
   [[nodiscard]] signature_exchange open_exchange() { return inner_.open_exchange(); }
 
   /// See `has_split`.
-  [[nodiscard]] faulty split(int color) requires has_split<Inner> {
-    return faulty(inner_.split(color), fault_, calls_);
+  [[nodiscard]] faulty split(int color, std::string name = {}) requires has_split<Inner> {
+    return faulty(inner_.split(color, std::move(name)), fault_, calls_);
   }
 
  private:

@@ -32,8 +32,12 @@ struct signature {
   std::uint64_t sequence = 0;
   /// Hash of the whole path, since `file` may be cut.
   std::uint64_t file_hash = 0;
+  /// The axis of the communicator ("tensor"), closed by a zero; empty: the whole world.
+  std::array<char, 24> axis = {};
   /// The end of the file's path, closed by a zero.
-  std::array<char, 216> file = {};
+  std::array<char, 192> file = {};
+
+  [[nodiscard]] std::string_view axis_name() const { return axis.data(); }
 
   [[nodiscard]] std::string_view file_name() const {
     auto const end = std::find(file.begin(), file.end(), '\0');
@@ -42,8 +46,9 @@ struct signature {
 };
 static_assert(sizeof(signature) == 256 && std::is_trivially_copyable_v<signature>);
 
-/// The signature of `op` as the `sequence`-th call.
-[[nodiscard]] inline signature signature_of(operation const& op, std::uint64_t sequence) {
+/// The signature of `op` as the `sequence`-th call of a communicator along `axis`.
+[[nodiscard]] inline signature signature_of(operation const& op, std::uint64_t sequence,
+                                            std::string_view axis = {}) {
   signature out{.kind = op.kind,
                 .type = op.type,
                 .combine = op.combine,
@@ -58,10 +63,12 @@ static_assert(sizeof(signature) == 256 && std::is_trivially_copyable_v<signature
     out.file_hash = (out.file_hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
   if (path.size() >= out.file.size()) path.remove_prefix(path.size() - out.file.size() + 1);
   std::copy(path.begin(), path.end(), out.file.begin());
+  axis = axis.substr(0, out.axis.size() - 1);
+  std::copy(axis.begin(), axis.end(), out.axis.begin());
   return out;
 }
 
-/// "all_reduce(sum) of 5 f32 at step.cpp:31".
+/// "all_reduce(sum) of 5 f32 over tensor at step.cpp:31".
 [[nodiscard]] inline std::string describe(signature const& what) {
   std::string out(name_of(what.kind));
   if (combines(what.kind)) out += concat('(', name_of(what.combine), ')');
@@ -71,6 +78,7 @@ static_assert(sizeof(signature) == 256 && std::is_trivially_copyable_v<signature
   if (what.kind == operation_kind::send) out += concat(" to rank ", what.peer, ", tag ", what.tag);
   if (what.kind == operation_kind::recv)
     out += concat(" from rank ", what.peer, ", tag ", what.tag);
+  if (what.axis[0] != '\0') out += concat(" over ", what.axis_name());
   std::string_view name = what.file_name();
   if (auto const slash = name.rfind('/'); slash != std::string_view::npos)
     name.remove_prefix(slash + 1);

@@ -31,7 +31,7 @@ class single : public collectives<single> {
   }
 
   /// See `has_split`: a rank alone is its own part.
-  [[nodiscard]] single split(int) { return single(); }
+  [[nodiscard]] single split(int, std::string const& = {}) { return single(); }
 
   [[nodiscard]] signature_exchange open_exchange() {
     return [](signature const& mine) { return std::vector<signature>{mine}; };

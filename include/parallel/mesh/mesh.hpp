@@ -1,6 +1,7 @@
 // mesh: a world of ranks arranged along axes, and communicators along them.
 #pragma once
 
+#include <string>
 #include <utility>
 
 #include <parallel/comm/concepts.hpp>
@@ -35,7 +36,9 @@ class mesh {
   /// blocking: every rank calls it for the same axes in the same order, at the start.
   template <class... Axes>
   [[nodiscard]] Comm along() {
-    return world_.split(shape_.template group<Axes...>(world_.rank()));
+    std::string name;
+    ((name += concat(name.empty() ? "" : " x ", Axes::name)), ...);
+    return world_.split(shape_.template group<Axes...>(world_.rank()), std::move(name));
   }
 
  private:

@@ -312,7 +312,8 @@ TEST_CASE("the errors of a part name ranks as the world does, and stop the world
   using namespace threads_test;
   auto const said = messages_of(5,
                                 [](threads::communicator& comm) {
-                                  auto part = comm.split(comm.rank() % 2);  // 0, 2, 4 and 1, 3
+                                  auto part =
+                                      comm.split(comm.rank() % 2, "tensor");  // 0, 2, 4 and 1, 3
                                   host::stream s;
                                   std::vector<float> x(comm.rank() == 3 ? 4 : 6);
                                   if (comm.rank() % 2 == 1)
@@ -324,7 +325,7 @@ TEST_CASE("the errors of a part name ranks as the world does, and stop the world
   for (auto const& message : said) {
     CAPTURE(message);
     CHECK(contains(message, "ranks disagree in count"));
-    CHECK(contains(message, "rank 1: all_reduce(sum) of 6 f32"));
+    CHECK(contains(message, "rank 1: all_reduce(sum) of 6 f32 over tensor at "));
     CHECK(contains(message, "rank 3: all_reduce(sum) of 4 f32"));
   }
 }

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -78,6 +79,7 @@ class communicator : public collectives<communicator> {
   [[nodiscard]] int rank() const { return link_->rank(); }
   [[nodiscard]] int size() const { return link_->size(); }
   [[nodiscard]] int world_rank(int rank) const { return link_->world_rank(rank); }
+  [[nodiscard]] std::string_view name() const { return name_; }
 
   /// Makes every rank's pending and later operations fail with `aborted`, naming this rank and the
   /// reason. The processes go on; `environment::end_all_ranks` ends them.
@@ -96,10 +98,10 @@ class communicator : public collectives<communicator> {
       number = calls_++;
       tag = link_->tag_of(number, 1, 3);
     }
-    auto work = [link = link_, op, number, tag] {
+    auto work = [link = link_, op, number, tag, axis = name_] {
       link->throw_if_aborted();
       auto const comm = is_message(op.kind) ? link->messages() : link->calls();
-      detail::operation_transport over{*link, comm, tag, signature_of(op, number)};
+      detail::operation_transport over{*link, comm, tag, signature_of(op, number, axis)};
       if (op.peer >= 0) over.what.peer = link->world_rank(op.peer);
       parallel::detail::run_direct(over, op);
     };
@@ -114,15 +116,17 @@ class communicator : public collectives<communicator> {
   }
 
   /// See `has_split`.
-  [[nodiscard]] communicator split(int color) {
+  [[nodiscard]] communicator split(int color, std::string name = {}) {
     auto const part = parallel::detail::part_of(open_exchange(), color, rank());
-    return communicator(std::make_shared<detail::link>(link_, color, part.members));
+    return {std::make_shared<detail::link>(link_, color, part.members), std::move(name)};
   }
 
  private:
-  explicit communicator(std::shared_ptr<detail::link> part) : link_(std::move(part)) {}
+  communicator(std::shared_ptr<detail::link> part, std::string name)
+      : link_(std::move(part)), name_(std::move(name)) {}
 
   std::shared_ptr<detail::link> link_;
+  std::string name_;  // of the axis
   std::uint64_t calls_ = 0;
   std::uint64_t exchanges_ = 0;
   std::map<std::tuple<operation_kind, int, int>, std::uint64_t> messages_;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -86,6 +87,7 @@ class communicator : public collectives<communicator> {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
   [[nodiscard]] int world_rank(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] std::string_view name() const { return name_; }
 
   /// Wakes all ranks of the world with an `aborted` error that names this rank and the reason.
   void abort(std::string const& reason) {
@@ -110,7 +112,7 @@ class communicator : public collectives<communicator> {
       ++calls_;
       ranks = ranks_;
     }
-    detail::seat mine{signature_of(op, name.number), op.in, op.out};
+    detail::seat mine{signature_of(op, name.number, name_), op.in, op.out};
     mine.what.peer = peer;
     auto meet = [world = world_, me, rank = rank_, op, name, ranks, mine] {
       auto const here = world->enter(name, ranks, me, mine);
@@ -130,12 +132,13 @@ class communicator : public collectives<communicator> {
   }
 
   /// See `has_split`.
-  [[nodiscard]] communicator split(int color) {
+  [[nodiscard]] communicator split(int color, std::string name = {}) {
     std::uint64_t const number = exchanges_;
     auto const part = parallel::detail::part_of(open_exchange(), color, rank_);
     communicator out(world_);
     out.group_ = world_->group_of(group_, number, color);
     out.rank_ = part.rank;
+    out.name_ = std::move(name);
     for (int const member : part.members) out.ranks_.push_back(world_rank(member));
     return out;
   }
@@ -151,6 +154,7 @@ class communicator : public collectives<communicator> {
   explicit communicator(std::shared_ptr<world> world) : world_(std::move(world)) {}
 
   std::shared_ptr<world> world_;
+  std::string name_;        // of the axis
   int group_ = 0;           // 0: the world
   std::vector<int> ranks_;  // of the group, as the world counts
   int rank_ = 0;            // in the group

@@ -1,0 +1,143 @@
+// recorded: a flight recorder: the last calls of a rank, what became of them, and totals by axis.
+//
+// When a run stops, the first question is which call every rank was in. Each rank keeps its last
+// calls with their call sites; the text of the recorders, side by side, answers it. A decorator:
+// parts (split) write to the recorder of the whole.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <parallel/comm/collectives.hpp>
+#include <parallel/comm/concepts.hpp>
+#include <parallel/comm/signature.hpp>
+
+namespace parallel {
+
+/// What one rank said. Any thread may use it.
+class flight_recorder {
+ public:
+  enum class state : std::uint8_t { waiting, running, done };
+
+  struct call {
+    std::uint64_t number = 0;  // of all calls of this rank
+    signature what;
+    state now = state::waiting;
+    std::chrono::steady_clock::time_point since;  // when it came into this state
+  };
+
+  struct total {
+    std::uint64_t calls = 0;
+    std::uint64_t bytes = 0;  // payload: what the rank gives or takes, size() times `count` at most
+  };
+
+  /// Remembers the last `capacity` calls; totals are of all.
+  explicit flight_recorder(std::size_t capacity = 1024) : capacity_(capacity) {}
+
+  /// Notes a call that has been enqueued; returns its number.
+  std::uint64_t enqueued(signature const& what, std::uint64_t bytes) {
+    std::scoped_lock const lock(mutex_);
+    auto& sum = totals_[{std::string(what.axis_name()), what.kind}];
+    ++sum.calls;
+    sum.bytes += bytes;
+    calls_.push_back({next_, what, state::waiting, std::chrono::steady_clock::now()});
+    if (calls_.size() > capacity_) calls_.pop_front();
+    return next_++;
+  }
+
+  void now(std::uint64_t number, state what) {
+    std::scoped_lock const lock(mutex_);
+    if (calls_.empty() || number < calls_.front().number) return;  // forgotten
+    auto& entry = calls_[number - calls_.front().number];
+    entry.now = what;
+    entry.since = std::chrono::steady_clock::now();
+  }
+
+  [[nodiscard]] std::deque<call> calls() const {
+    std::scoped_lock const lock(mutex_);
+    return calls_;
+  }
+
+  /// By axis (empty: the whole) and operation.
+  [[nodiscard]] std::map<std::pair<std::string, operation_kind>, total> totals() const {
+    std::scoped_lock const lock(mutex_);
+    return totals_;
+  }
+
+  /// A line for each of the last `most` calls, oldest first:
+  /// "412 running for 3.2 s: all_reduce(sum) of 5 f32 over tensor at step.cpp:31".
+  [[nodiscard]] std::string text(std::size_t most = 20) const {
+    constexpr std::string_view names[] = {"waiting", "running", "done"};
+    auto const entries = calls();
+    auto const time = std::chrono::steady_clock::now();
+    std::string out;
+    for (std::size_t i = entries.size() - std::min(most, entries.size()); i < entries.size(); ++i) {
+      auto const& one = entries[i];
+      auto const tenths =
+          std::chrono::duration_cast<std::chrono::milliseconds>(time - one.since).count() / 100;
+      out += concat(one.number, ' ', names[static_cast<std::size_t>(one.now)],
+                    one.now == state::done ? " since " : " for ", tenths / 10, '.', tenths % 10,
+                    " s: ", describe(one.what), '\n');
+    }
+    return out;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::size_t capacity_;
+  std::uint64_t next_ = 0;
+  std::deque<call> calls_;
+  std::map<std::pair<std::string, operation_kind>, total> totals_;
+};
+
+template <has_submit Inner>
+class recorded : public collectives<recorded<Inner>> {
+ public:
+  /// Owns `inner`.
+  recorded(Inner inner, std::shared_ptr<flight_recorder> recorder)
+      : inner_(std::move(inner)), recorder_(std::move(recorder)) {}
+
+  [[nodiscard]] int rank() const { return inner_.rank(); }
+  [[nodiscard]] int size() const { return inner_.size(); }
+  [[nodiscard]] int world_rank(int rank) const { return inner_.world_rank(rank); }
+  [[nodiscard]] std::string_view name() const { return inner_.name(); }
+  void abort(std::string const& reason) { inner_.abort(reason); }
+  [[nodiscard]] flight_recorder const& recorder() const { return *recorder_; }
+
+  /// Enqueues `op` between two notes. A call that fails stays "running".
+  request submit(host::stream& s, operation const& op) {
+    auto what = signature_of(op, 0, name());
+    if (what.peer >= 0) what.peer = world_rank(what.peer);
+    bool const shards =
+        op.kind == operation_kind::reduce_scatter || op.kind == operation_kind::all_gather;
+    auto const ranks = shards ? static_cast<std::uint64_t>(size()) : 1U;
+    auto const number = recorder_->enqueued(what, ranks * op.bytes());
+    s.enqueue([number, r = recorder_] { r->now(number, flight_recorder::state::running); });
+    auto inner = std::make_shared<request>(inner_.submit(s, op));
+    return detail::enqueue(s, {}, op, [number, inner, r = recorder_] {
+      r->now(number, flight_recorder::state::done);
+    });
+  }
+
+  [[nodiscard]] signature_exchange open_exchange() { return inner_.open_exchange(); }
+
+  /// See `has_split`.
+  [[nodiscard]] recorded split(int color, std::string name = {}) requires has_split<Inner> {
+    return recorded(inner_.split(color, std::move(name)), recorder_);
+  }
+
+ private:
+  Inner inner_;
+  std::shared_ptr<flight_recorder> recorder_;
+};
+
+}  // namespace parallel

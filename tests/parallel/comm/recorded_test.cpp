@@ -1,0 +1,74 @@
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <parallel/comm/any_communicator.hpp>
+#include <parallel/comm/checked.hpp>
+#include <parallel/comm/recorded.hpp>
+#include <parallel/comm/threads/run.hpp>
+
+#include "parallel/comm/suite.hpp"
+
+namespace recorded_test {
+
+using namespace parallel;
+
+TEST_CASE("a recorded communicator passes the suite, erased and checked too") {
+  CHECK_NOTHROW(threads::run(3, [](threads::communicator& comm) {
+    auto const recorder = std::make_shared<flight_recorder>(8);
+    any_communicator all{recorded{checked{std::move(comm)}, recorder}};
+    test::comm_suite::check_all(all, 1000);
+    CHECK(recorder->calls().size() == 8);
+  }));
+}
+
+TEST_CASE("calls are counted by axis and operation, and told in order") {
+  threads::run(4, [](threads::communicator& comm) {
+    auto const recorder = std::make_shared<flight_recorder>();
+    recorded all(std::move(comm), recorder);
+    auto pair = all.split(all.rank() / 2, "tensor");
+    host::stream s;
+    std::vector<float> x(6), y(12);
+    pair.all_reduce(s, std::span(x), reduction::sum).wait();
+    pair.all_gather(s, std::span(y), std::span<float const>(x)).wait();
+    all.barrier(s).wait();
+    pair.all_reduce(s, std::span(x), reduction::max).wait();
+    auto const totals = recorder->totals();
+    REQUIRE(totals.size() == 3);
+    CHECK(totals.at({"tensor", operation_kind::all_reduce}).calls == 2);
+    CHECK(totals.at({"tensor", operation_kind::all_reduce}).bytes == 2 * 24);
+    CHECK(totals.at({"tensor", operation_kind::all_gather}).bytes == 48);
+    CHECK(totals.at({"", operation_kind::barrier}).calls == 1);
+    auto const told = recorder->text(2);
+    CHECK(told.find("2 done since 0.") == 0);
+    CHECK(told.find("s: barrier at recorded_test.cpp:") != std::string::npos);
+    CHECK(told.find("\n3 done since 0.") != std::string::npos);
+    CHECK(told.find("all_reduce(max) of 6 f32 over tensor at recorded_test") != std::string::npos);
+  });
+}
+
+TEST_CASE("a call that fails is told as running, those behind it as waiting") {
+  auto const recorder = std::make_shared<flight_recorder>();
+  CHECK_THROWS_AS(threads::run(2,
+                               [&](threads::communicator& comm) {
+                                 bool const first = comm.rank() == 0;
+                                 recorded all(
+                                     std::move(comm),
+                                     first ? recorder : std::make_shared<flight_recorder>());
+                                 host::stream s;
+                                 std::vector<float> x(first ? 6 : 5);
+                                 auto a = all.all_reduce(s, std::span(x), reduction::sum);
+                                 auto b = all.barrier(s);
+                                 a.wait();
+                               }),
+                  error);
+  auto const told = recorder->text();
+  CAPTURE(told);
+  CHECK(told.find("0 running for ") == 0);
+  CHECK(told.find("\n1 waiting for ") != std::string::npos);
+}
+
+}  // namespace recorded_test
