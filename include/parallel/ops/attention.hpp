@@ -1,5 +1,9 @@
-// Causal attention with ALiBi: out_i = sum_j dropout(softmax_j(scale q_i·k_j - slope (i - j))) v_j
-// over keys j <= i, without ever storing S x S numbers.
+// Causal attention: out_i = sum_j dropout(softmax_j(cap(scale q_i·k_j) - slope (i - j))) v_j over
+// the keys [first(i), i] that query i sees, without ever storing S x S numbers.
+//
+// first(i) is 0, or later where a window or the beginning of a packed document says so; blocks of
+// keys that no query of a block sees cost nothing. slope is ALiBi's; cap(s) = c tanh(s / c) if
+// asked for (Gemma 2, 2024), applied before ALiBi.
 //
 // Dao et al., "FlashAttention", 2022, and "FlashAttention-2", 2023: blocks of keys with a running
 // maximum and sum; the backward pass recomputes probabilities from `lse`, one number per row and
@@ -10,6 +14,7 @@
 // operations forward, 10 backward. Memory: lse, and scratch that the device's header states.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -40,9 +45,24 @@ struct attention_options {
   std::span<float const> alibi_slopes = {};  // one per head of q; empty: none. Not copied: it must
                                              // live until the operation has run
   attention_dropout dropout = {};
+  double softcap = 0.0;  // c of c tanh(s / c); 0: scores are not capped
+  index window = -1;     // keys before its own position that a query sees; negative: all
+  // [batch * queries]: the position at which a query's document begins, at most its own and not
+  // less than that of the query before; empty: each sequence is one document. Not copied either.
+  std::span<std::int32_t const> document_begins = {};
 };
 
 namespace detail {
+
+/// first(i): the first of the keys that query i of sequence b, at position `at`, sees.
+[[nodiscard]] inline index first_key(attention_options const& options, index b, index i,
+                                     index queries, index at) {
+  index first = options.window < 0 ? 0 : std::max<index>(at - options.window, 0);
+  if (!options.document_begins.empty())
+    first =
+        std::max<index>(first, options.document_begins[static_cast<std::size_t>(b * queries + i)]);
+  return std::min(first, at);
+}
 
 /// Index of pair (0, 0) of sequence b and head h among the random numbers of dropout.
 [[nodiscard]] inline std::uint64_t first_pair(attention_dropout const& dropout, index b, index h,
@@ -53,9 +73,14 @@ namespace detail {
   return ((dropout.first_sequence + static_cast<std::uint64_t>(b)) * all + head) * pairs;
 }
 
-/// Pairs (query, key) seen by one head of one sequence.
-[[nodiscard]] inline index causal_pairs(index queries, index keys) {
-  return queries * (keys - queries) + queries * (queries + 1) / 2;
+/// Pairs (query, key) seen by one head of one sequence that is one document.
+[[nodiscard]] inline index causal_pairs(index queries, index keys, index window) {
+  index const all = queries * (keys - queries) + queries * (queries + 1) / 2;
+  if (window < 0) return all;
+  // the query at position `at` misses at - window keys if that is positive
+  index const most = std::max<index>(keys - 1 - window, 0);
+  index const least = std::max<index>(keys - queries - window, 1);
+  return most < least ? all : all - (most - least + 1) * (most + least) / 2;
 }
 
 template <class T, class U>
@@ -86,6 +111,12 @@ void check_attention(std::string_view operation, heads_view<Q> const& q, heads_v
   auto const slopes = static_cast<index>(options.alibi_slopes.size());
   require(slopes == 0 || slopes == q.heads, "ops::", operation, ": there are ", slopes,
           " ALiBi slopes for ", q.heads, " heads; give one per head, or none");
+  auto const documents = static_cast<index>(options.document_begins.size());
+  require(documents == 0 || documents == q.batch * q.sequence, "ops::", operation, ": there are ",
+          documents, " document_begins for ", q.batch * q.sequence,
+          " queries; give one per query, or none");
+  require(options.softcap >= 0.0, "ops::", operation, ": softcap is ", options.softcap,
+          ", but must be above 0, or 0 for none");
   float const p = options.dropout.probability;
   require(p >= 0.0F && p < 1.0F, "ops::", operation, ": the dropout probability is ", p,
           ", but must be in [0, 1)");
@@ -112,10 +143,10 @@ struct attention_fn {
                    heads_view<T const>(v), options);
   }
 };
-/// attention(s, out, lse, q, k, v, {.scale, .alibi_slopes, .dropout}): out [B, Sq, H, D] from q [B,
-/// Sq, H, D] and k, v [B, Sk, KV, D]; lse [B, H, Sq] receives log(sum_j exp(score_ij)) for the
-/// backward pass, or is empty. out may overlap q, nothing else. Throws `error` before anything is
-/// enqueued when shapes do not fit.
+/// attention(s, out, lse, q, k, v, {.scale, .alibi_slopes, ...}): out [B, Sq, H, D] from q [B, Sq,
+/// H, D] and k, v [B, Sk, KV, D]; lse [B, H, Sq] receives log(sum_j exp(score_ij)) for the backward
+/// pass, or is empty. out may overlap q, nothing else. Throws `error` before anything is enqueued
+/// when shapes do not fit.
 inline constexpr attention_fn attention{};
 
 struct attention_backward_fn {

@@ -1,5 +1,6 @@
 // Attention: the reference against S x S matrices in double and numeric gradients, the host against
-// the reference, with packed inputs, shared key heads, fewer queries than keys, ALiBi and dropout.
+// the reference, with packed inputs, shared key heads, fewer queries than keys, ALiBi, dropout,
+// windows, capped scores and packed documents, alone and in all combinations.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -30,6 +31,9 @@ struct sizes {
 struct variant {
   bool alibi = false;
   float dropout = 0.0F;
+  index window = -1;
+  double softcap = 0.0;
+  index document = 0;  // greatest length of a document; 0: one document
 };
 
 /// Inputs and results of one attention; q, k, v (and their gradients) lie in packed rows
@@ -43,6 +47,9 @@ struct problem {
     if (what.alibi)
       for (index h = 0; h < n.heads; ++h)
         slopes.push_back(std::exp2(-static_cast<float>(h + 1) / 2.0F));
+    window = what.window;
+    softcap = what.softcap;
+    if (what.document > 0) fill_documents(what.document);
     dropout = {
         .probability = what.dropout, .random = parallel::philox(11, 22, 33), .first_sequence = 5};
     inputs = random(n.batch * (n.queries * n.heads + 2 * n.keys * n.key_heads) * n.width, 1);
@@ -50,6 +57,20 @@ struct problem {
     dout = random(n.batch * n.queries * n.heads * n.width, 2);
     out.assign(dout.size(), T(99.0F));
     log_sums.assign(static_cast<std::size_t>(n.batch * n.heads * n.queries), A(99));
+  }
+
+  /// Documents of 1 to `greatest` tokens, others in each sequence.
+  void fill_documents(index greatest) {
+    parallel::philox const source(4, 7);
+    std::uint64_t drawn = 0;
+    for (index b = 0; b < n.batch; ++b)
+      for (index j = 0, begin = 0, end = 0; j < n.keys; ++j) {
+        if (j == end) {
+          begin = j;
+          end += 1 + static_cast<index>(source.bits(drawn++)) % greatest;
+        }
+        if (j >= n.keys - n.queries) documents.push_back(static_cast<std::int32_t>(begin));
+      }
   }
 
   static std::vector<T> random(index count, std::uint32_t stream) {
@@ -83,7 +104,12 @@ struct problem {
   }
 
   [[nodiscard]] ops::attention_options options() const {
-    return {.scale = scale, .alibi_slopes = slopes, .dropout = dropout};
+    return {.scale = scale,
+            .alibi_slopes = slopes,
+            .dropout = dropout,
+            .softcap = softcap,
+            .window = window,
+            .document_begins = documents};
   }
   [[nodiscard]] tensor_view<A, 3> lse() { return {log_sums.data(), {n.batch, n.heads, n.queries}}; }
 
@@ -107,7 +133,10 @@ struct problem {
 
   sizes n;
   float scale;
+  index window;
+  double softcap;
   std::vector<float> slopes;
+  std::vector<std::int32_t> documents;
   ops::attention_dropout dropout;
   std::vector<T> inputs, gradients, dout, out;
   std::vector<A> log_sums;
@@ -130,10 +159,17 @@ std::vector<double> by_definition(problem<double> const& p, std::vector<double>&
         index const at = n.keys - n.queries + i;
         std::vector<double> weights(static_cast<std::size_t>(n.keys), 0.0);
         double total = 0;
+        auto const hidden = [&](index j) {
+          return (p.window >= 0 && at - j > p.window) ||
+                 (!p.documents.empty() &&
+                  j < p.documents[static_cast<std::size_t>(b * n.queries + i)]);
+        };
         for (index j = 0; j <= at; ++j) {
+          if (hidden(j)) continue;
           double score = 0;
           for (index d = 0; d < n.width; ++d) score += q.row(b, i, h)[d] * k.row(b, j, shared)[d];
           score *= static_cast<double>(p.scale);
+          if (p.softcap > 0) score = p.softcap * std::tanh(score / p.softcap);
           if (!p.slopes.empty())
             score -= static_cast<double>(p.slopes[static_cast<std::size_t>(h)]) *
                      static_cast<double>(at - j);
@@ -141,6 +177,7 @@ std::vector<double> by_definition(problem<double> const& p, std::vector<double>&
         }
         log_sums.push_back(std::log(total));
         for (index j = 0; j <= at; ++j) {
+          if (hidden(j)) continue;
           // the documented element of the documented stream
           auto const element =
               static_cast<std::uint64_t>((((5 + b) * n.heads + h) * n.keys + at) * n.keys + j);
@@ -180,12 +217,39 @@ double greatest(std::vector<X> const& x) {
 
 std::vector<variant> variants() { return {{}, {.alibi = true}, {.alibi = true, .dropout = 0.3F}}; }
 
+/// What hides keys or bends scores, alone and with all the rest.
+std::vector<variant> restrictions() {
+  return {{.window = 0},
+          {.window = 3},
+          {.softcap = 0.7},
+          {.document = 4},
+          {.alibi = true, .dropout = 0.3F, .window = 2, .softcap = 1.5, .document = 5}};
+}
+
+std::vector<variant> small_variants() {
+  auto all = variants();
+  for (auto const& what : restrictions()) all.push_back(what);
+  return all;
+}
+
+/// Every combination of ALiBi, dropout, window, cap and documents.
+std::vector<variant> combinations() {
+  std::vector<variant> all;
+  for (bool const alibi : {false, true})
+    for (float const dropout : {0.0F, 0.2F})
+      for (index const window : {-1, 1, 40, 63, 100})
+        for (double const softcap : {0.0, 2.0})
+          for (index const document : {0, 9, 90})
+            all.push_back({alibi, dropout, window, softcap, document});
+  return all;
+}
+
 TEST_CASE("the reference follows the definition of causal attention") {
   parallel::reference::stream s;
   for (auto const& size :
        {sizes{2, 7, 7, 4, 4, 8}, sizes{1, 9, 9, 4, 2, 5}, sizes{2, 3, 11, 3, 1, 4},
         sizes{1, 1, 6, 2, 2, 3}, sizes{1, 1, 1, 1, 1, 1}})
-    for (auto const& what : variants()) {
+    for (auto const& what : small_variants()) {
       problem<double> p(size, what);
       p.forward(s);
       std::vector<double> log_sums;
@@ -198,7 +262,7 @@ TEST_CASE("the reference's gradients are those of its results") {
   parallel::reference::stream s;
   for (auto const& size :
        {sizes{2, 5, 5, 2, 2, 3}, sizes{1, 4, 4, 4, 2, 3}, sizes{1, 2, 6, 2, 1, 2}})
-    for (auto const& what : variants()) {
+    for (auto const& what : small_variants()) {
       problem<double> p(size, what);
       p.forward(s);
       p.backward(s);
@@ -235,6 +299,9 @@ void compare(sizes size, variant what, double result_bound, double gradient_boun
   CAPTURE(size.width);
   CAPTURE(what.alibi);
   CAPTURE(what.dropout);
+  CAPTURE(what.window);
+  CAPTURE(what.softcap);
+  CAPTURE(what.document);
   problem<double> truth(size, what);
   problem<T> one(size, what);
   for (std::size_t i = 0; i < one.inputs.size(); ++i)
@@ -286,9 +353,62 @@ TEST_CASE("the host agrees with the reference in bf16, the same for 1 and 2 thre
     for (auto const& what : variants()) compare<bf16>(size, what, 0x1p-8, 0x1p-7);
 }
 
+/// A size for each combination: odd lengths, shared heads, sometimes fewer queries than keys.
+sizes size_of(std::size_t combination) {
+  parallel::philox const source(8, 9);
+  auto draw = [&, at = 8 * combination](index count) mutable {
+    return 1 + static_cast<index>(source.bits(at++)) % count;
+  };
+  index const keys = draw(200);
+  index const key_heads = draw(2);
+  return {draw(2), draw(3) == 1 ? draw(keys) : keys, keys, key_heads * draw(3), key_heads,
+          draw(40)};
+}
+
+TEST_CASE("the host agrees with the reference in every combination of options") {
+  auto const all = combinations();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    CAPTURE(i);
+    compare<float>(size_of(i), all[i], 5e-6, 5e-6);
+    if (i % 3 == 0) compare<bf16>(size_of(i), all[i], 0x1p-8, 0x1p-7);
+  }
+}
+
+TEST_CASE("a window that reaches every key and documents of whole sequences change no bit") {
+  problem<float> plain({2, 100, 100, 2, 2, 24}, {.alibi = true});
+  auto restricted = plain;
+  restricted.window = 99;
+  restricted.documents.assign(200, 0);
+  parallel::host::stream s;
+  plain.forward(s);
+  plain.backward(s);
+  restricted.forward(s);
+  restricted.backward(s);
+  CHECK(plain.out == restricted.out);
+  CHECK(plain.gradients == restricted.gradients);
+}
+
+TEST_CASE("a window costs what it shows: keys out of sight are not read") {
+  // poisoned keys far to the left of the last queries' window: any arithmetic on them gives NaN
+  index const keys = 400;
+  problem<float> p({1, 10, keys, 1, 1, 16}, {.window = 20});
+  auto const poison = [&](int which) {
+    auto const view = p.part(p.inputs.data(), which);
+    for (index j = 0; j < 256; ++j)
+      std::fill_n(view.row(0, j, 0), 16, std::numeric_limits<float>::quiet_NaN());
+  };
+  poison(1);
+  poison(2);
+  parallel::host::stream s;
+  p.forward(s);
+  CHECK(std::ranges::none_of(p.out, [](float x) { return std::isnan(x); }));
+  p.backward(s);
+  CHECK(std::ranges::none_of(p.gradients, [](float x) { return std::isnan(x); }));
+}
+
 TEST_CASE("every instruction set of this processor gives the same attention") {
   for (auto const& size : {sizes{1, 100, 130, 4, 2, 24}, sizes{2, 65, 65, 1, 1, 64}})
-    for (auto const& what : variants())
+    for (auto const& what : small_variants())
       for (int const lanes : {4, 8}) {
         if (lanes > parallel::host::simd::native_lanes()) continue;
         CAPTURE(lanes);
@@ -319,7 +439,7 @@ TEST_CASE("every instruction set of this processor gives the same attention") {
 }
 
 TEST_CASE("the host in double is the reference") {
-  for (auto const& what : variants()) {
+  for (auto const& what : small_variants()) {
     problem<double> expected({2, 33, 40, 4, 2, 12}, what);
     auto got = expected;
     parallel::reference::stream r;
@@ -348,7 +468,7 @@ TEST_CASE("scores far from zero neither overflow nor vanish") {
 }
 
 TEST_CASE("queries one at a time on a growing cache give what all at once give") {
-  problem<float> whole({1, 70, 70, 2, 2, 16}, {.alibi = true});
+  problem<float> whole({1, 70, 70, 2, 2, 16}, {.alibi = true, .window = 30, .softcap = 3.0});
   parallel::host::stream s;
   whole.forward(s);
   float const* const in = whole.inputs.data();
@@ -435,6 +555,15 @@ TEST_CASE("attention that cannot be is refused in one sentence") {
                                  {.dropout = {.probability = 1.0F}}),
                   parallel::error);
   CHECK_THROWS_WITH_AS(
+      ops::attention(s, view(4, 2), {}, view(4, 2), view(4, 2), view(4, 2), {.softcap = -1.0}),
+      "ops::attention: softcap is -1, but must be above 0, or 0 for none", parallel::error);
+  std::vector<std::int32_t> const begins(3);
+  CHECK_THROWS_WITH_AS(ops::attention(s, view(4, 2), {}, view(4, 2), view(4, 2), view(4, 2),
+                                      {.document_begins = begins}),
+                       "ops::attention: there are 3 document_begins for 4 queries; give one per "
+                       "query, or none",
+                       parallel::error);
+  CHECK_THROWS_WITH_AS(
       ops::attention_backward(s, view(4, 2), view(4, 2), view(4, 2), view(4, 2), view(4, 2),
                               view(4, 2), view(4, 2), view(4, 2), tensor_view<float, 3>{}),
       "ops::attention_backward: lse is [0, 0, 0], but must be what attention wrote, [batch, heads, "
@@ -452,6 +581,13 @@ TEST_CASE("the meta device counts the pairs that causal attention sees") {
   CHECK(s.operations() == 4 * pairs * 8);
   ops::attention_backward(s, q, k, k, q, q, k, k, q, tensor_view<float, 3>(nullptr, {2, 4, 3}));
   CHECK(s.operations() == 14 * pairs * 8);
+  for (index const window : {0, 1, 2, 3, 4, 9}) {  // positions 2, 3, 4
+    parallel::meta::stream windowed;
+    ops::attention(windowed, q, {}, q, k, k, {.window = window});
+    std::uint64_t seen = 0;
+    for (index at = 2; at < 5; ++at) seen += static_cast<std::uint64_t>(std::min(at, window) + 1);
+    CHECK(windowed.operations() == 4 * 2 * 4 * seen * 8);
+  }
 }
 
 }  // namespace attention_test

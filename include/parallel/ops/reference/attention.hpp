@@ -25,6 +25,7 @@ struct attention_row {
   index b, h, i;
   index kv = h / (q.heads / k.heads);
   index at = k.sequence - q.sequence + i;
+  index first = ops::detail::first_key(options, b, i, q.sequence, at);
   std::uint64_t pair = ops::detail::first_pair(options.dropout, b, h, q.heads, k.sequence) +
                        static_cast<std::uint64_t>(at) * static_cast<std::uint64_t>(k.sequence);
 
@@ -34,12 +35,26 @@ struct attention_row {
     return sum;
   }
 
+  [[nodiscard]] A scaled(index j) const {
+    return dot(q.row(b, i, h), k.row(b, j, kv)) * static_cast<A>(options.scale);
+  }
+
   [[nodiscard]] A score(index j) const {
-    A sum = dot(q.row(b, i, h), k.row(b, j, kv)) * static_cast<A>(options.scale);
+    A sum = scaled(j);
+    if (auto const cap = static_cast<A>(options.softcap); cap > 0) sum = cap * std::tanh(sum / cap);
     if (!options.alibi_slopes.empty())
       sum -= static_cast<A>(options.alibi_slopes[static_cast<std::size_t>(h)]) *
              static_cast<A>(at - j);
     return sum;
+  }
+
+  /// The derivative of the score by q·k.
+  [[nodiscard]] A derivative(index j) const {
+    auto const scale = static_cast<A>(options.scale);
+    auto const cap = static_cast<A>(options.softcap);
+    if (cap == 0) return scale;
+    A const t = std::tanh(scaled(j) / cap);
+    return scale * (1 - t * t);
   }
 
   /// What dropout multiplies probability j by: 0 or 1 / (1 - p).
@@ -65,11 +80,11 @@ void attention_impl(stream&, ops::heads_view<T> out, tensor_view<accumulate_t<T>
       for (index i = 0; i < q.sequence; ++i) {
         detail::attention_row<T> const row{q, k, v, options, b, h, i};
         A greatest = -std::numeric_limits<A>::infinity();
-        for (index j = 0; j <= row.at; ++j)
+        for (index j = row.first; j <= row.at; ++j)
           greatest = std::max(greatest, scores[static_cast<std::size_t>(j)] = row.score(j));
         A total = 0;
         std::fill(sum.begin(), sum.end(), A(0));
-        for (index j = 0; j <= row.at; ++j) {
+        for (index j = row.first; j <= row.at; ++j) {
           A const weight = std::exp(scores[static_cast<std::size_t>(j)] - greatest);
           total += weight;
           T const* const value = v.row(b, j, row.kv);
@@ -91,7 +106,6 @@ void attention_backward_impl(stream&, ops::heads_view<T> dq, ops::heads_view<T> 
                              ops::attention_options options) {
   using A = accumulate_t<T>;
   index const width = q.head_dim;
-  A const scale = static_cast<A>(options.scale);
   auto const count = static_cast<std::size_t>(k.sequence * k.heads * width);
   std::vector<A> query(static_cast<std::size_t>(width));
   for (index b = 0; b < q.batch; ++b) {
@@ -102,11 +116,11 @@ void attention_backward_impl(stream&, ops::heads_view<T> dq, ops::heads_view<T> 
         T const* const gradient = dout.row(b, i, h);
         A const own = row.dot(gradient, out.row(b, i, h));
         std::fill(query.begin(), query.end(), A(0));
-        for (index j = 0; j <= row.at; ++j) {
+        for (index j = row.first; j <= row.at; ++j) {
           A const probability = std::exp(row.score(j) - lse(b, h, i));
           A const factor = row.factor(j);
-          A const d_score =
-              probability * (factor * row.dot(gradient, v.row(b, j, row.kv)) - own) * scale;
+          A const d_score = probability * (factor * row.dot(gradient, v.row(b, j, row.kv)) - own) *
+                            row.derivative(j);
           A* const d_key = keys.data() + (j * k.heads + row.kv) * width;
           A* const d_value = values.data() + (j * k.heads + row.kv) * width;
           for (index d = 0; d < width; ++d) {

@@ -31,12 +31,14 @@ struct attention_backward {
           scores(attention_queries * attention_keys),
           d_scores(attention_queries * attention_keys),
           lse(attention_queries),
-          own(attention_queries) {}
+          own(attention_queries),
+          first_keys(attention_queries) {}
     scratch<float> k, v, dk, dv;             // [keys, width]
     scratch<float> q, dout, dq;              // [queries, width]
     scratch<float> q_columns, dout_columns;  // [head_dim, queries]; q_columns scaled
     scratch<float> scores, d_scores;         // [keys, queries]: S, then P; dP, then dS
     scratch<float> lse, own;                 // [queries]; own = D
+    scratch<index> first_keys;               // [queries]
   };
 
   [[nodiscard]] index width() const { return padded(q.head_dim, 16); }
@@ -73,11 +75,15 @@ struct attention_backward {
                           .first_query = k.sequence - q.sequence + first,
                           .slope = options.alibi_slopes.empty()
                                        ? 0.0F
-                                       : options.alibi_slopes[static_cast<std::size_t>(h)]};
+                                       : options.alibi_slopes[static_cast<std::size_t>(h)],
+                          .first_keys = own.first_keys.data()};
+    fill_first_keys(own.first_keys.data(), options, b, q.sequence, k.sequence, first,
+                    block.columns);
     prepare<L>(b, h, first, block, own);
     auto const pair = ops::detail::first_pair(options.dropout, b, h, q.heads, k.sequence);
     index const end = block.first_query + count;
-    for (block.first_key = 0; block.first_key < end; block.first_key += attention_keys) {
+    for (block.first_key = own.first_keys.data()[0] / attention_keys * attention_keys;
+         block.first_key < end; block.first_key += attention_keys) {
       block.keys = std::min(attention_keys, end - block.first_key);
       pairs<L>(block, pair, own);
     }
@@ -170,19 +176,28 @@ struct attention_backward {
     index const columns = block.columns;
     float* const scores = own.scores.data() + column;
     float* const d_scores = own.d_scores.data() + column;
-    index const full = block.full_rows<L>(column);
-    index const seen = block.seen_rows<L>(column);
+    auto const rows = block.rows_of<L>(column);
     floats const distance = counting<L>(block.offset() + column);
+    floats const reach = block.reach<L>(column);
     floats const slope(-block.slope);
     floats const scale(static_cast<float>(options.scale));
     floats const log_total = simd::load<L>(own.lse.data() + column);
     floats const row_sum = simd::load<L>(own.own.data() + column);
     bool const dropped = options.dropout.active();
-    for (index j = 0; j < seen; ++j) {
+    bool const capped = options.softcap > 0.0;
+    floats const limit(static_cast<float>(options.softcap));
+    for (index j = rows.begin; j < rows.end; ++j) {
       floats const apart = distance - floats(static_cast<float>(j));
-      floats const score = simd::fma(slope, apart, simd::load<L>(scores + j * columns));
-      floats probability = simd::exp(score - log_total);
-      if (j >= full) probability = simd::select(apart < floats(0.0F), floats(0.0F), probability);
+      floats score = simd::load<L>(scores + j * columns);
+      floats derivative = scale;
+      if (capped) [[unlikely]] {
+        floats const t = simd::tanh(score / limit);
+        score = limit * t;
+        derivative = scale * (floats(1.0F) - t * t);
+      }
+      floats probability = simd::exp(simd::fma(slope, apart, score) - log_total);
+      if (j < rows.all_begin || j >= rows.all_end)
+        probability = where_seen<L>(apart, reach, probability, 0.0F);
       floats d_probability = simd::load<L>(d_scores + j * columns);
       if (dropped) [[unlikely]] {
         floats const factors = dropout_factors<L>(options.dropout, pair, k.sequence,
@@ -192,10 +207,12 @@ struct attention_backward {
       } else {
         simd::store(scores + j * columns, probability);
       }
-      simd::store(d_scores + j * columns, probability * scale * (d_probability - row_sum));
+      simd::store(d_scores + j * columns, probability * derivative * (d_probability - row_sum));
     }
-    clear_rows<L>(scores, columns, seen, block.rows());
-    clear_rows<L>(d_scores, columns, seen, block.rows());
+    for (float* const tile : {scores, d_scores}) {
+      clear_rows<L>(tile, columns, 0, rows.begin);
+      clear_rows<L>(tile, columns, rows.end, block.rows());
+    }
   }
 };
 

@@ -23,13 +23,15 @@ struct attention_forward {
           sum(attention_queries * width),
           scores(attention_queries * attention_keys),
           greatest(attention_queries),
-          total(attention_queries) {}
+          total(attention_queries),
+          first_keys(attention_queries) {}
     scratch<float> k, v;             // [keys, width]
     scratch<float> rows;             // [queries, width]
     scratch<float> query;            // [head_dim, queries], scaled
     scratch<float> sum;              // [width, queries]: probabilities times values so far
     scratch<float> scores;           // [keys, queries]: scores, then probabilities
     scratch<float> greatest, total;  // [queries]: running maximum and sum
+    scratch<index> first_keys;       // [queries]
   };
 
   [[nodiscard]] index width() const { return padded(q.head_dim, 16); }
@@ -39,11 +41,18 @@ struct attention_forward {
   template <int L>
   [[gnu::always_inline]] void run(index b, index h, index begin, index end, space& own) const {
     index const kv = h / (q.heads / k.heads);
-    index const keys = first_position() + end;
-    copy_rows<L>(own.k.data(), width(), k, b, kv, 0, keys);
-    copy_rows<L>(own.v.data(), width(), v, b, kv, 0, keys);
+    index const first = first_block(b, begin);
+    index const keys = first_position() + end - first;
+    copy_rows<L>(own.k.data() + first * width(), width(), k, b, kv, first, keys);
+    copy_rows<L>(own.v.data() + first * width(), width(), v, b, kv, first, keys);
     for (index i = begin; i < end; i += attention_queries)
       queries<L>(b, h, i, std::min(attention_queries, end - i), own);
+  }
+
+  /// Where the first block of keys begins that query i of sequence b sees.
+  [[nodiscard]] index first_block(index b, index i) const {
+    index const first = ops::detail::first_key(options, b, i, q.sequence, first_position() + i);
+    return first / attention_keys * attention_keys;
   }
 
   template <int L>
@@ -54,8 +63,10 @@ struct attention_forward {
                           .first_query = first_position() + first,
                           .slope = options.alibi_slopes.empty()
                                        ? 0.0F
-                                       : options.alibi_slopes[static_cast<std::size_t>(h)]};
+                                       : options.alibi_slopes[static_cast<std::size_t>(h)],
+                          .first_keys = own.first_keys.data()};
     index const columns = block.columns;
+    fill_first_keys(own.first_keys.data(), options, b, q.sequence, k.sequence, first, columns);
     copy_rows<L>(own.rows.data(), width(), q, b, h, first, count);
     transpose_rows(own.query.data(), columns, own.rows.data(), width(), q.head_dim,
                    static_cast<float>(options.scale));
@@ -64,7 +75,8 @@ struct attention_forward {
     std::fill_n(own.total.data(), columns, 0.0F);
     auto const pair = ops::detail::first_pair(options.dropout, b, h, q.heads, k.sequence);
     index const end = block.first_query + count;
-    for (block.first_key = 0; block.first_key < end; block.first_key += attention_keys) {
+    for (block.first_key = first_block(b, first); block.first_key < end;
+         block.first_key += attention_keys) {
       block.keys = std::min(attention_keys, end - block.first_key);
       tile_product<L, tile_store::assign>({.rows = block.rows(),
                                            .columns = columns,
@@ -103,38 +115,48 @@ struct attention_forward {
     using floats = simd::pack<float, L>;
     index const columns = block.columns;
     float* const scores = own.scores.data() + column;
-    index const full = block.full_rows<L>(column);
-    index const seen = block.seen_rows<L>(column);
+    auto const rows = block.rows_of<L>(column);
     floats const distance = counting<L>(block.offset() + column);  // of each query from key 0
     floats const slope(-block.slope);
     floats const before = simd::load<L>(own.greatest.data() + column);
     floats greatest = before;
-    for (index j = 0; j < full; ++j) {
+    if (options.softcap > 0.0) [[unlikely]]
+      cap<L>(scores, columns, rows.begin, rows.end);
+    for (index j = rows.all_begin; j < rows.all_end; ++j) {
       floats score = simd::load<L>(scores + j * columns);
       score = simd::fma(slope, distance - floats(static_cast<float>(j)), score);
       simd::store(scores + j * columns, score);
       greatest = simd::max(greatest, score);
     }
-    for (index j = full; j < seen; ++j) {
-      floats score = simd::load<L>(scores + j * columns);
-      floats const apart = distance - floats(static_cast<float>(j));
-      score = simd::select(apart < floats(0.0F), floats(-std::numeric_limits<float>::infinity()),
-                           simd::fma(slope, apart, score));
-      simd::store(scores + j * columns, score);
-      greatest = simd::max(greatest, score);
-    }
+    floats const reach = block.reach<L>(column);
+    auto const masked = [&](index begin, index end) __attribute__((always_inline)) {
+      for (index j = begin; j < end; ++j) {
+        floats const apart = distance - floats(static_cast<float>(j));
+        floats const score = where_seen<L>(
+            apart, reach, simd::fma(slope, apart, simd::load<L>(scores + j * columns)),
+            -std::numeric_limits<float>::infinity());
+        simd::store(scores + j * columns, score);
+        greatest = simd::max(greatest, score);
+      }
+    };
+    masked(rows.begin, rows.all_begin);
+    masked(rows.all_end, rows.end);
+    // a query that has seen no key yet: its weights are e^(-inf - 0), not e^(-inf + inf)
+    floats const shift = simd::select(greatest < floats(std::numeric_limits<float>::lowest()),
+                                      floats(0.0F), greatest);
     floats total(0.0F);
     bool const dropped = options.dropout.active();
-    for (index j = 0; j < seen; ++j) {
-      floats weight = simd::exp(simd::load<L>(scores + j * columns) - greatest);
+    for (index j = rows.begin; j < rows.end; ++j) {
+      floats weight = simd::exp(simd::load<L>(scores + j * columns) - shift);
       total += weight;
       if (dropped) [[unlikely]]
         weight *= dropout_factors<L>(options.dropout, pair, k.sequence, block.first_query + column,
                                      block.first_key + j);
       simd::store(scores + j * columns, weight);
     }
-    clear_rows<L>(scores, columns, seen, block.rows());
-    floats const correction = simd::exp(before - greatest);
+    clear_rows<L>(scores, columns, 0, rows.begin);
+    clear_rows<L>(scores, columns, rows.end, block.rows());
+    floats const correction = simd::exp(before - shift);
     simd::store(own.greatest.data() + column, greatest);
     simd::store(own.total.data() + column,
                 simd::fma(correction, simd::load<L>(own.total.data() + column), total));
@@ -142,6 +164,14 @@ struct attention_forward {
       float* const sum = own.sum.data() + i * columns + column;
       simd::store(sum, correction * simd::load<L>(sum));
     }
+  }
+
+  template <int L>
+  [[gnu::always_inline]] void cap(float* scores, index columns, index begin, index end) const {
+    simd::pack<float, L> const limit(static_cast<float>(options.softcap));
+    for (index j = begin; j < end; ++j)
+      simd::store(scores + j * columns,
+                  limit * simd::tanh(simd::load<L>(scores + j * columns) / limit));
   }
 
   [[gnu::always_inline]] void finish(index b, index h, index first, attention_block const& block,

@@ -57,19 +57,53 @@ struct attention_block {
   index first_query = 0;  // position of column 0
   float slope = 0.0F;
 
+  index const* first_keys = nullptr;  // [columns]: first(i) of each column, never decreasing
+
   [[nodiscard]] index offset() const { return first_query - first_key; }
   /// Rows of the tiles: `keys`, padded to what a product computes at once.
   [[nodiscard]] index rows() const { return padded(keys, tile_rows); }
-  /// Of the register of L columns from `column` on: rows that all its lanes see, that some see.
+  /// Of the register of L columns from `column` on: [begin, end) are the rows that some lane sees,
+  /// [all_begin, all_end) those that every lane sees, and in between lanes must be masked.
+  struct row_range {
+    index begin, all_begin, all_end, end;
+  };
   template <int L>
-  [[nodiscard, gnu::always_inline]] index full_rows(index column) const {
-    return std::clamp<index>(column + offset() + 1, 0, keys);
+  [[nodiscard, gnu::always_inline]] row_range rows_of(index column) const {
+    index const end = std::clamp<index>(column + L + offset(), 0, keys);
+    index const begin = std::clamp<index>(first_keys[column] - first_key, 0, end);
+    index const all_begin = std::clamp<index>(first_keys[column + L - 1] - first_key, begin, end);
+    return {begin, all_begin, std::clamp<index>(column + offset() + 1, all_begin, end), end};
   }
+  /// How many keys before its own position each of the L queries sees.
   template <int L>
-  [[nodiscard, gnu::always_inline]] index seen_rows(index column) const {
-    return std::clamp<index>(column + L + offset(), 0, keys);
+  [[nodiscard, gnu::always_inline]] simd::pack<float, L> reach(index column) const {
+    float lanes[L];
+    for (int lane = 0; lane < L; ++lane)
+      lanes[lane] = static_cast<float>(first_query + column + lane - first_keys[column + lane]);
+    return simd::load<L>(lanes);
   }
 };
+
+/// to[c] = first(i) of query i = first + c of sequence b; columns that are no query repeat the
+/// last.
+inline void fill_first_keys(index* to, ops::attention_options const& options, index b,
+                            index queries, index keys, index first, index columns) {
+  for (index c = 0; c < columns; ++c) {
+    index const i = std::min(first + c, queries - 1);
+    to[c] = ops::detail::first_key(options, b, i, queries, keys - queries + i);
+  }
+}
+
+/// `kept` where query and key see each other, else `otherwise`; apart = query's - key's position.
+template <int L>
+[[gnu::always_inline]] inline simd::pack<float, L> where_seen(simd::pack<float, L> const& apart,
+                                                              simd::pack<float, L> const& reach,
+                                                              simd::pack<float, L> const& kept,
+                                                              float otherwise) {
+  using floats = simd::pack<float, L>;
+  floats const past = simd::select(apart < floats(0.0F), floats(otherwise), kept);
+  return simd::select(reach < apart, floats(otherwise), past);
+}
 
 /// column + 0, 1, ... L-1 + first as floats.
 template <int L>
