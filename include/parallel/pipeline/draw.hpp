@@ -1,0 +1,110 @@
+// draw: a schedule as text, as a picture (SVG), and in the CSV form of PyTorch's pipelining.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <parallel/pipeline/simulate.hpp>
+
+namespace parallel::pipeline {
+
+/// A line for each rank, time from left to right, a column for each unit of time: "F0 F1 .. B0 --
+/// ": letter (stage before it, where a rank has several) and microbatch, dashes while it goes on,
+/// dots while the rank is idle. The last line gives makespan and idle time.
+[[nodiscard]] inline std::string text_of(schedule const& of, costs cost = {}) {
+  check(of);
+  auto const time = simulate(of, cost);
+  bool const several = of.stages_per_rank > 1;
+  auto const label = [&](action const& a) {
+    return several ? text_of(a) : text_of(a).substr(std::to_string(a.stage).size());
+  };
+  std::size_t width = 0;
+  for (auto const& list : of.by_rank)
+    for (action const& a : list) width = std::max(width, label(a).size());
+  std::string out;
+  long busy = 0;
+  for (std::size_t rank = 0; rank < of.by_rank.size(); ++rank) {
+    std::string line;
+    auto const fill = [&](int until, char with) {
+      while (line.size() < static_cast<std::size_t>(until) * (width + 1))
+        line += std::string(width, with) + ' ';
+    };
+    for (std::size_t i = 0; i < of.by_rank[rank].size(); ++i) {
+      action const& a = of.by_rank[rank][i];
+      int const start = time.starts[rank][i];
+      fill(start, '.');
+      auto text = label(a);
+      text.resize(width + 1, ' ');
+      line += text;
+      fill(start + cost.of(a.kind), '-');
+      busy += cost.of(a.kind);
+    }
+    fill(time.makespan, '.');
+    line.pop_back();
+    out += concat("rank ", rank, "  ", line, '\n');
+  }
+  long const all = static_cast<long>(time.makespan) * of.ranks;
+  return out + concat(of.name, ": ", of.ranks, " ranks, ", of.microbatches, " microbatches, ",
+                      time.makespan, " units of time, ", 100 * (all - busy) / all, " % idle\n");
+}
+
+/// A self-contained picture: a row for each rank, a box for each action with its microbatch; chunks
+/// are told by shade.
+[[nodiscard]] inline std::string svg_of(schedule const& of, costs cost = {}) {
+  check(of);
+  auto const time = simulate(of, cost);
+  constexpr int unit = 24, row = 26, left = 60, top = 30;
+  constexpr std::string_view colors[] = {"#4c78a8", "#54a24b", "#b5cf6b", "#54a24b"};
+  constexpr std::string_view names[] = {"forward", "backward: input", "backward: weight",
+                                        "backward"};
+  int const right = left + unit * time.makespan + 10;
+  std::string out =
+      concat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", std::max(right, 520),
+             "\" height=\"", top + row * of.ranks + 34,
+             "\" font-family=\"sans-serif\" font-size=\"11\">\n<text x=\"4\" y=\"18\">", of.name,
+             ", ", of.ranks, " ranks, ", of.microbatches, " microbatches: ", time.makespan,
+             " units of time</text>\n");
+  bool used[4] = {};
+  for (std::size_t rank = 0; rank < of.by_rank.size(); ++rank) {
+    int const y = top + row * static_cast<int>(rank);
+    out += concat("<text x=\"4\" y=\"", y + 16, "\">rank ", rank, "</text>\n");
+    for (std::size_t i = 0; i < of.by_rank[rank].size(); ++i) {
+      action const& a = of.by_rank[rank][i];
+      auto const kind = static_cast<std::size_t>(a.kind);
+      used[kind] = true;
+      int const x = left + unit * time.starts[rank][i];
+      int const width = unit * cost.of(a.kind);
+      std::string_view const shade = a.stage / of.ranks % 2 == 0 ? "1" : "0.6";
+      out += concat("<rect x=\"", x, "\" y=\"", y, "\" width=\"", width, "\" height=\"", row - 4,
+                    "\" fill=\"", colors[kind], "\" fill-opacity=\"", shade,
+                    "\" stroke=\"white\"><title>", text_of(a), "</title></rect><text x=\"",
+                    x + width / 2, "\" y=\"", y + 15, "\" text-anchor=\"middle\" fill=\"white\">",
+                    a.microbatch, "</text>\n");
+    }
+  }
+  int x = left;
+  int const y = top + row * of.ranks + 8;
+  for (std::size_t kind = 0; kind < 4; ++kind) {
+    if (!used[kind]) continue;
+    out +=
+        concat("<rect x=\"", x, "\" y=\"", y, "\" width=\"12\" height=\"12\" fill=\"", colors[kind],
+               "\"/><text x=\"", x + 16, "\" y=\"", y + 11, "\">", names[kind], "</text>\n");
+    x += 120;
+  }
+  return out + "</svg>\n";
+}
+
+/// A line for each rank, actions separated by commas ("0F0,0F1,0B0"): what PyTorch's
+/// torch.distributed.pipelining loads as a compute-only schedule.
+[[nodiscard]] inline std::string csv_of(schedule const& of) {
+  check(of);
+  std::string out;
+  for (auto const& list : of.by_rank)
+    for (std::size_t i = 0; i < list.size(); ++i)
+      out += concat(text_of(list[i]), i + 1 < list.size() ? ',' : '\n');
+  return out;
+}
+
+}  // namespace parallel::pipeline

@@ -1,0 +1,29 @@
+// All pipeline schedules, and the one that a name in a configuration means.
+#pragma once
+
+#include <string_view>
+
+#include <parallel/pipeline/schedules/dual_pipe_v.hpp>
+#include <parallel/pipeline/schedules/gpipe.hpp>
+#include <parallel/pipeline/schedules/interleaved.hpp>
+#include <parallel/pipeline/schedules/one_f_one_b.hpp>
+#include <parallel/pipeline/schedules/zb_h1.hpp>
+#include <parallel/pipeline/schedules/zb_v.hpp>
+
+namespace parallel::pipeline {
+
+/// The schedule called `name`; `stages_per_rank` is for interleaved alone, the V schedules have 2.
+/// Throws when there is none of that name, or when it cannot take these numbers.
+[[nodiscard]] inline schedule make_schedule(std::string_view name, int ranks, int microbatches,
+                                            int stages_per_rank = 2) {
+  if (name == "gpipe") return gpipe(ranks, microbatches);
+  if (name == "1f1b") return one_f_one_b(ranks, microbatches);
+  if (name == "interleaved") return interleaved(ranks, microbatches, stages_per_rank);
+  if (name == "zb-h1") return zb_h1(ranks, microbatches);
+  if (name == "zb-v") return zb_v(ranks, microbatches);
+  if (name == "dual-pipe-v") return dual_pipe_v(ranks, microbatches);
+  fail("no pipeline schedule is called '", name,
+       "'; there are gpipe, 1f1b, interleaved, zb-h1, zb-v, dual-pipe-v");
+}
+
+}  // namespace parallel::pipeline

@@ -1,0 +1,68 @@
+// DualPipeV: ZB-V's placement, with forward and backward passes of the two directions side by side,
+// so that each hides the other's communication (DeepSeek-AI, 2025: DualPipe, cut in half).
+//
+// A rank keeps 2p + 1 stages' activations at most. At least 2p microbatches.
+#pragma once
+
+#include <parallel/pipeline/schedule.hpp>
+
+namespace parallel::pipeline {
+
+[[nodiscard]] constexpr schedule dual_pipe_v(int ranks, int microbatches) {
+  require(microbatches >= 2 * ranks, "dual-pipe-v: needs at least ", 2 * ranks,
+          " microbatches, two for each of the ", ranks, " pipeline ranks, but there are ",
+          microbatches);
+  return build({.name = "dual-pipe-v",
+                .ranks = ranks,
+                .microbatches = microbatches,
+                .stages_per_rank = 2,
+                .place = placement::v},
+               [=](rank_builder& rank, int r) {
+                 using enum action_kind;
+                 std::vector<int> owed;  // chunks whose weight gradients wait, oldest first
+                 std::size_t paid = 0;
+                 auto const split_backward = [&](int chunk) {
+                   rank.add(backward_input, chunk);
+                   owed.push_back(chunk);
+                 };
+                 auto const pay = [&] { rank.add(backward_weight, owed[paid++]); };
+                 int const above = ranks - 1 - r;
+
+                 rank.add(forward, 0, 2 * above);
+                 for (int i = 0; i < r + 1; ++i) {
+                   rank.add(forward, 0);
+                   rank.add(forward, 1);
+                 }
+                 for (int i = 0; i < above; ++i) {
+                   split_backward(1);
+                   pay();
+                   rank.add(forward, 1);
+                 }
+                 for (int i = 0; i < microbatches - 2 * ranks + r + 1; ++i) {
+                   rank.add(forward, 0);
+                   rank.add(backward, 1);
+                   rank.add(forward, 1);
+                   rank.add(backward, 0);
+                 }
+                 for (int i = 0; i < above; ++i) {
+                   rank.add(backward, 1);
+                   rank.add(forward, 1);
+                   rank.add(backward, 0);
+                 }
+                 // of the last 2(r+1) backward passes the second half is split
+                 for (int i = 0; i < 2 * (r + 1); ++i) {
+                   int const chunk = 1 - i % 2;
+                   if (i < r + 1)
+                     rank.add(backward, chunk);
+                   else
+                     split_backward(chunk);
+                 }
+                 for (int i = 0; i < above; ++i) {
+                   pay();
+                   split_backward(0);
+                 }
+                 while (paid < owed.size()) pay();
+               });
+}
+
+}  // namespace parallel::pipeline

@@ -1,0 +1,51 @@
+// ZB-V: two stages a rank, down the ranks and back up, so that rank 0 holds the first and the last
+// (Qi et al., "Pipeline Parallelism with Controllable Memory", 2024).
+//
+// No bubble between a rank's first and last action when F, I and W take as long; every rank keeps
+// 2p stages' activations, as much as p of 1F1B's. At least p microbatches.
+#pragma once
+
+#include <parallel/pipeline/schedule.hpp>
+
+namespace parallel::pipeline {
+
+[[nodiscard]] constexpr schedule zb_v(int ranks, int microbatches) {
+  require(microbatches >= ranks, "zb-v: needs at least as many microbatches as the ", ranks,
+          " pipeline ranks, but there are ", microbatches);
+  return build({.name = "zb-v",
+                .ranks = ranks,
+                .microbatches = microbatches,
+                .stages_per_rank = 2,
+                .place = placement::v},
+               [=](rank_builder& rank, int r) {
+                 using enum action_kind;
+                 auto const both = [&](int chunk) {
+                   rank.add(backward_input, chunk);
+                   rank.add(backward_weight, chunk);
+                 };
+                 rank.add(forward, 0, 2 * (ranks - r) - 1);
+                 for (int i = 0; i < r; ++i) {
+                   rank.add(forward, 1);
+                   rank.add(forward, 0);
+                 }
+                 for (int i = 0; i < ranks - r; ++i) {
+                   rank.add(forward, 1);
+                   both(1);
+                 }
+                 while (!rank.finished(forward, 1)) {
+                   rank.add(forward, 0);
+                   both(0);
+                   rank.add(forward, 1);
+                   both(1);
+                 }
+                 for (int i = 0; i < r; ++i) {
+                   rank.add(backward_input, 0);
+                   rank.add(backward_input, 1);
+                 }
+                 for (int i = 0; i < ranks - r; ++i) both(0);
+                 rank.finish(backward_weight, 1);
+                 rank.finish(backward_weight, 0);
+               });
+}
+
+}  // namespace parallel::pipeline
