@@ -17,10 +17,11 @@ import types
 
 PACKAGES = {
     "llmfoundry": [
-        "llmfoundry", "llmfoundry.models", "llmfoundry.models.layers", "llmfoundry.models.mpt",
-        "llmfoundry.models.utils", "llmfoundry.utils",
+        "llmfoundry", "llmfoundry.callbacks", "llmfoundry.models", "llmfoundry.models.layers", "llmfoundry.models.mpt",
+        "llmfoundry.models.utils", "llmfoundry.optim", "llmfoundry.utils",
     ],
-    "composer": ["composer", "composer.core", "composer.models", "composer.optim", "composer.utils"],
+    "composer": ["composer", "composer.algorithms", "composer.algorithms.gradient_clipping", "composer.callbacks",
+                 "composer.core", "composer.loggers", "composer.models", "composer.optim", "composer.utils"],
 }
 
 
@@ -58,3 +59,12 @@ def prepare() -> None:
     time = importlib.import_module("composer.core.time")
     core = sys.modules["composer.core"]
     core.Time, core.TimeUnit, core.Timestamp, core.State = time.Time, time.TimeUnit, time.Timestamp, object
+    # Base classes and names that algorithms and callbacks mention, and never call here.
+    core.Algorithm = core.Callback = core.Event = object
+    loggers = sys.modules["composer.loggers"]
+    loggers.Logger, loggers.MosaicMLLogger = object, type("MosaicMLLogger", (), {})
+    sys.modules["composer.models"].ComposerModel = object
+    distributed.get_global_rank = lambda: 0
+    scheduler = importlib.import_module("composer.optim.scheduler")
+    optim = sys.modules["composer.optim"]
+    optim.ComposerScheduler, optim.LinearScheduler = scheduler.ComposerScheduler, scheduler.LinearScheduler

@@ -1,7 +1,7 @@
 """Makes the committed golden numbers in ../golden (see README.md beside this file).
 
 The numbers come from other people's programs, run unchanged: LLM Foundry's MPTForCausalLM (`attn_impl: torch`) for form
-(a), transformers' MptForCausalLM for form (b), Composer's DecoupledAdamW and CosineAnnealingWithWarmupScheduler.
+(a), transformers' MptForCausalLM for form (b), Composer's and LLM Foundry's optimizers, schedulers, adaptive clipping and callbacks.
 Every parameter is exactly representable in bf16, so that the fp64, fp32 and bf16 runs start from the same weights
 and the distance between them is arithmetic alone.
 
@@ -28,12 +28,19 @@ import importlib.metadata
 
 import torch
 import transformers
+from composer.algorithms.gradient_clipping.gradient_clipping import _get_clipped_gradient_coeff
+from composer.callbacks.early_stopper import EarlyStopper
 from composer.core.time import Time, Timestamp, TimeUnit
 from composer.optim.decoupled_weight_decay import DecoupledAdamW
-from composer.optim.scheduler import CosineAnnealingWithWarmupScheduler
+from composer.optim.scheduler import (ConstantWithWarmupScheduler, CosineAnnealingWithWarmupScheduler,
+                                      LinearWithWarmupScheduler)
+from llmfoundry.callbacks.kill_loss_spike_callback import KillLossSpike
 from llmfoundry.models.layers.attention import gen_slopes
 from llmfoundry.models.mpt.configuration_mpt import MPTConfig
 from llmfoundry.models.mpt.modeling_mpt import MPTForCausalLM
+from llmfoundry.optim.lion import DecoupledLionW
+from llmfoundry.optim.scheduler import InverseSquareRootWithWarmupScheduler
+from llmfoundry.utils.exceptions import HighLossError, LossSpikeError
 from safetensors.torch import load_file, save_file
 
 transformers.logging.set_verbosity_error()
@@ -283,9 +290,9 @@ def compare_programs():
     return worst
 
 
-def make_adamw(out):
-    """Five steps of DecoupledAdamW with given gradients. The first learning rate is 0, as in every warm-up."""
-    initial_lr, betas, eps, decay, size = 1e-2, (0.9, 0.95), 1e-8, 1e-3, 37
+def make_optimizer(path, name, optimizer_class, states, settings, size=37):
+    """Five steps of an optimizer with given gradients. The first learning rate is 0, as in every warm-up."""
+    initial_lr = settings["lr"]
     multipliers = [0.0, 0.5, 1.0, 0.775, 0.1]
     generator = torch.Generator().manual_seed(3001)
     param = torch.randn(size, generator=generator)
@@ -297,19 +304,43 @@ def make_adamw(out):
     tensors = {"param": param, "grads": grads, "lr": lr}
     for dtype, suffix in ((torch.float32, ""), (torch.float64, "64")):
         p = torch.nn.Parameter(param.to(dtype).clone())
-        optimizer = DecoupledAdamW([p], lr=initial_lr, betas=betas, eps=eps, weight_decay=decay)
-        params, first, second = [], [], []
+        optimizer = optimizer_class([p], **settings)
+        rows = {"params": []} | {state: [] for state in states}
         for m, g in zip(multipliers, grads):
             optimizer.param_groups[0]["lr"] = initial_lr * m
             p.grad = g.to(dtype).clone()
             optimizer.step()
-            params.append(p.detach().clone())
-            first.append(optimizer.state[p]["exp_avg"].clone())
-            second.append(optimizer.state[p]["exp_avg_sq"].clone())
-        tensors |= {f"params{suffix}": torch.stack(params), f"exp_avg{suffix}": torch.stack(first),
-                    f"exp_avg_sq{suffix}": torch.stack(second)}
-    settings = {"name": "decoupled_adamw", "initial_lr": initial_lr, "betas": betas, "eps": eps, "weight_decay": decay}
-    save(tensors, out / "adamw.safetensors", {"config": json.dumps(settings), "versions": json.dumps(VERSIONS)})
+            rows["params"].append(p.detach().clone())
+            for state in states:
+                rows[state].append(optimizer.state[p][state].clone())
+        tensors |= {key + suffix: torch.stack(row) for key, row in rows.items()}
+    settings = {"name": name, "initial_lr": initial_lr} | {k: v for k, v in settings.items() if k != "lr"}
+    save(tensors, path, {"config": json.dumps(settings), "versions": json.dumps(VERSIONS)})
+
+
+def make_optimizers(out):
+    make_optimizer(out / "adamw.safetensors", "decoupled_adamw", DecoupledAdamW, ["exp_avg", "exp_avg_sq"],
+                   {"lr": 1e-2, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 1e-3})
+    make_optimizer(out / "lion.safetensors", "decoupled_lionw", DecoupledLionW, ["exp_avg"],
+                   {"lr": 1e-2, "betas": (0.9, 0.99), "weight_decay": 1e-3})
+
+
+def make_clipping(out):
+    """Coefficients of Composer's adaptive clipping: by row of a matrix, by the whole of a vector."""
+    generator = torch.Generator().manual_seed(3101)
+    tensors = {}
+    for name, shape in (("matrix", (7, 5)), ("vector", (11,)), ("cube", (3, 4, 2))):
+        weight = torch.randn(shape, generator=generator, dtype=torch.float64)
+        gradient = torch.randn(shape, generator=generator, dtype=torch.float64)
+        if name == "matrix":
+            gradient *= torch.logspace(-3, 3, 7, dtype=torch.float64)[:, None]
+            weight[5] = 0           # no weight: its gradient is clipped to nothing
+            gradient[0] = 0         # no gradient: left alone
+            weight[1], gradient[1] = 0, 0
+        coefficient = _get_clipped_gradient_coeff(weight, gradient, clipping_threshold=0.5)
+        tensors |= {f"{name}/weight": weight, f"{name}/gradient": gradient, f"{name}/clipped": gradient * coefficient}
+    save(tensors, out / "adaptive_clipping.safetensors",
+         {"config": json.dumps({"clipping_threshold": 0.5}), "versions": json.dumps(VERSIONS)})
 
 
 def make_schedules(out):
@@ -361,6 +392,117 @@ def make_schedules(out):
         else:
             raise AssertionError(f"not refused: {t_warmup} {t_max} {max_duration}")
     write_json(out / "cosine_with_warmup.json", {"versions": VERSIONS, "accepted": rows, "refused": refused})
+
+
+def make_other_schedules(out):
+    """The same for the other schedulers: every batch of short runs."""
+    linear, constant, root = LinearWithWarmupScheduler, ConstantWithWarmupScheduler, InverseSquareRootWithWarmupScheduler
+    names = {linear: "linear_decay_with_warmup", constant: "constant_with_warmup", root: "inv_sqrt_with_warmup"}
+    settings = [  # scheduler, its arguments, max_duration, batches per epoch
+        (linear, {"t_warmup": "10ba", "alpha_i": 0.8, "alpha_f": 0.2}, "40ba", None),
+        (linear, {"t_warmup": "0.1dur"}, "2ep", 33),
+        (linear, {"t_warmup": "2e3tok", "t_max": "1dur", "alpha_f": 0.1}, "4e4tok", None),
+        (linear, {"t_warmup": "100sp", "t_max": "400sp", "alpha_f": 0.5}, "320sp", None),
+        (linear, {"t_warmup": "40ba"}, "40ba", None),
+        (constant, {"t_warmup": "7ba", "alpha": 0.5}, "20ba", None),
+        (constant, {"t_warmup": "1ep"}, "3ep", 10),
+        (constant, {"t_warmup": "0ba", "alpha": 2.0}, "5ba", None),
+        (root, {"t_warmup": "10ba", "t_scale": "10ba", "t_cooldown": "5ba"}, "60ba", None),
+        (root, {"t_warmup": "10ba", "t_scale": "25ba", "t_cooldown": "20ba", "alpha_f_decay": 0.2,
+                "alpha_f_cooldown": 0.1}, "60ba", None),
+        (root, {"t_warmup": "4e3tok", "t_scale": "9e3tok", "t_cooldown": "1e4tok", "t_max": "5e4tok"}, "4e4tok", None),
+        (root, {"t_warmup": "10ba", "t_scale": "10ba", "t_cooldown": "0ba"}, "30ba", None),
+        (root, {"t_warmup": "20ba", "t_scale": "5ba", "t_cooldown": "20ba", "alpha_f_decay": 0.3}, "30ba", None),
+        (root, {"t_warmup": "1ep", "t_scale": "2ep", "t_cooldown": "1ep"}, "5ep", 9),
+        (root, {"t_warmup": "0ba", "t_scale": "10ba", "t_cooldown": "5ba", "t_max": "50ba"}, "30ba", None),
+    ]
+    sequences, length = 8, 128
+    rows = []
+    for kind, arguments, max_duration, epoch in settings:
+        duration = Time.from_timestring(max_duration)
+        per_batch = {TimeUnit.BATCH: 1, TimeUnit.TOKEN: sequences * length, TimeUnit.SAMPLE: sequences}
+        total = duration.value * epoch if duration.unit == TimeUnit.EPOCH else \
+            math.ceil(duration.value / per_batch[duration.unit])
+        scheduler = kind(**arguments)
+        points = []
+        for b in range(total + 1):
+            timestamp = Timestamp(epoch=b // epoch if epoch else 0, batch=b, sample=b * sequences,
+                                  token=b * sequences * length)
+            points.append(scheduler(types.SimpleNamespace(max_duration=duration, timestamp=timestamp,
+                                                          dataloader_len=epoch)))
+        rows.append({"scheduler": {"name": names[kind]} | arguments, "max_duration": max_duration,
+                     "batches_per_epoch": epoch, "samples_per_batch": sequences, "tokens_per_sample": length,
+                     "multipliers": points})
+    refused = []
+    for arguments, max_duration in (
+            ({"t_warmup": "0.1dur", "t_scale": "10ba", "t_cooldown": "5ba"}, "40ba"),
+            ({"t_warmup": "10ba", "t_scale": "10tok", "t_cooldown": "5ba"}, "40ba"),
+            ({"t_warmup": "10ba", "t_scale": "10ba", "t_cooldown": "5ba", "alpha_f_decay": 0.1,
+              "alpha_f_cooldown": 0.2}, "40ba")):
+        try:
+            root(**arguments)(types.SimpleNamespace(max_duration=Time.from_timestring(max_duration),
+                                                    timestamp=Timestamp(), dataloader_len=None))
+        except ValueError as error:
+            refused.append({"scheduler": {"name": names[root]} | arguments, "max_duration": max_duration,
+                            "why": str(error)})
+        else:
+            raise AssertionError(f"not refused: {arguments}")
+    write_json(out / "schedules.json", {"versions": VERSIONS, "accepted": rows, "refused": refused})
+
+
+def make_callbacks(out):
+    """When Composer's EarlyStopper stops, and when LLM Foundry's KillLossSpike raises, on given series."""
+    rng = random.Random(5001)
+    stops = []
+    # The sense of LanguageCrossEntropy is given: Composer takes what is not called loss, error or perplexity for an
+    # accuracy.
+    for monitor, comp, patience, min_delta, every in (
+            ("LanguageCrossEntropy", "less", "3ba", 0.0, 1), ("LanguageCrossEntropy", "lt", "6ba", 0.05, 1),
+            ("LanguagePerplexity", None, "10ba", 0.1, 4), ("TokenAccuracy", None, "1ep", 0.0, 5),
+            ("TokenAccuracy", "gt", "9ba", -0.01, 2), ("LanguagePerplexity", None, 2, 0.0, 5)):
+        for _ in range(4):
+            stopper = EarlyStopper(monitor, "eval", comp, patience=patience, min_delta=min_delta)
+            values, stopped = [], None
+            for batch in range(every, 200, every):
+                values.append(5 * math.exp(-batch / 20) + rng.random() * 0.3)
+                if monitor == "TokenAccuracy":
+                    values[-1] = 1 - values[-1] / 6
+                stop = []
+                stopper.eval_end(types.SimpleNamespace(
+                    dataloader_label="eval", timestamp=Timestamp(epoch=batch // 5, batch=batch),
+                    eval_metrics={"eval": {monitor: types.SimpleNamespace(compute=lambda: torch.tensor(
+                        values[-1], dtype=torch.float64))}}, stop_training=lambda: stop.append(1)), None)
+                if stop:
+                    stopped = batch
+                    break
+            stops.append({"monitor": monitor, "comp": comp, "patience": patience, "min_delta": min_delta, "eval_every": every,
+                          "batches_per_epoch": 5, "values": values, "stops_at": stopped})
+    spikes = []
+    # The window's size is left alone: a window that is given never forgets in LLM Foundry, and is looked at once.
+    for settings, duration, shape in (
+            ({}, "4000ba", "spike"), ({"patience": 1, "outlier_multiplier": 1.5}, "600ba", "spike"),
+            ({"patience": 2}, "3000ba", "blip"), ({"patience": 1}, "3000ba", "blip"), ({"loss_cap": 3}, "600ba", "plateau"),
+            ({"loss_cap": 3}, "3000ba", "plateau"), ({}, "600ba", "plateau"), ({}, "600ba", "fall")):
+        monitor = KillLossSpike(log_only=False, **settings)
+        total = int(duration[:-2])
+        losses, raised = [], None
+        for batch in range(1, min(total, 420) + 1):
+            base = {"spike": 3.0, "blip": 3.0, "plateau": 3.5 if batch > 20 else 3.2, "fall": 5 * math.exp(-batch / 30)}[
+                shape] * (1 + 0.02 * rng.random())
+            if shape == "spike" and batch > total // 2 or shape == "spike" and batch > 300:
+                base *= 4
+            if shape == "blip" and batch % 20 in (1, 2):
+                base *= 3
+            losses.append(base)
+            try:
+                monitor.batch_end(types.SimpleNamespace(
+                    loss=torch.tensor(base, dtype=torch.float64), max_duration=Time.from_timestring(duration),
+                    timestamp=Timestamp(batch=batch, token=batch * 10), dataloader_len=None), None)
+            except (LossSpikeError, HighLossError) as error:
+                raised = {"batch": batch, "kind": type(error).__name__}
+                break
+        spikes.append({"settings": settings, "max_duration": duration, "losses": losses, "raised": raised})
+    write_json(out / "callbacks.json", {"versions": VERSIONS, "early_stopper": stops, "kill_loss_spike": spikes})
 
 
 def make_slopes(out, expected):
@@ -424,8 +566,11 @@ def main():
             print(case.name, json.dumps(summary["models"][case.name]))
     if args.only is None:
         write_json(args.out / "summary.json", summary)
-        make_adamw(args.out)
+        make_optimizers(args.out)
+        make_clipping(args.out)
         make_schedules(args.out)
+        make_other_schedules(args.out)
+        make_callbacks(args.out)
         make_slopes(args.out, args.expected_slopes)
         make_init(args.out)
         make_counts(args.out)

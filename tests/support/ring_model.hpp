@@ -182,8 +182,9 @@ class ring_model {
     if (dx.extent(0) == 0) return;
     matrix_view<ring const> const gradient = logits;
     parallel::ops::matmul(c.stream, dx, gradient, exit_.value());
-    parallel::ops::matmul(c.stream, exit_.gradient(), gradient, x,
-                          {.transpose_a = true, .accumulate = true});
+    if (exit_.has_gradient())
+      parallel::ops::matmul(c.stream, exit_.gradient(), gradient, x,
+                            {.transpose_a = true, .accumulate = true});
   }
 
  private:
@@ -200,18 +201,23 @@ class ring_model {
   std::deque<block> blocks_;
 };
 
-/// An optimizer of ring operations with one state: m = 3 m + g; p = p - 5 m.
+/// An optimizer of ring operations with one state: m = 3 m + g; p = p - rate m.
 struct ring_momentum {
-  static constexpr std::array<std::string_view, 1> state_names = {"momentum"};
+  ring rate = 5;
+
+  [[nodiscard]] static std::span<std::string_view const> state_names() {
+    static constexpr std::array<std::string_view, 1> names = {"momentum"};
+    return names;
+  }
 
   template <class Stream, class T, parallel::reduced_gradient Gradient>
   void update(Stream& s, parallel::update_ranges<T, Gradient> const& ranges,
               parallel::step_info<parallel::accumulate_t<T>> const&) const {
     s.enqueue([values = ranges.values, momentum = ranges.states[0],
-               gradients = ranges.gradients.elements] {
+               gradients = ranges.gradients.elements, rate = rate] {
       for (std::size_t i = 0; i < values.size(); ++i) {
         momentum[i] = 3 * momentum[i] + gradients[i];
-        values[i] -= 5 * momentum[i];
+        values[i] -= rate * momentum[i];
       }
     });
   }

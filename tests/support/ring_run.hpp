@@ -1,6 +1,7 @@
 // One run of the ring model on one rank, and everything it produced: what layouts are compared by.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <string>
@@ -30,7 +31,8 @@ struct outcome {
   std::vector<std::int64_t> tokens;
   std::map<std::string, std::vector<ring>> gradients;   // of the last step
   std::map<std::string, std::vector<ring>> parameters;  // after the last step
-  bool ranks_agree = true;                              // every rank holds the same parameters
+  bool frozen_is_lean = true;  // frozen segments have values and nothing else
+  bool ranks_agree = true;     // every rank holds the same parameters
   friend bool operator==(outcome const&, outcome const&) = default;
 };
 
@@ -39,7 +41,22 @@ struct layout {
   zero::stage stage = zero::stage::none;
   index microbatch = 1;
   std::size_t bucket_bytes = 1;
+  /// A parameter is frozen, or in group 1, when its name contains one of these.
+  std::vector<std::string> frozen = {};
+  std::vector<std::string> second_group = {};
+  int num_steps = steps;
 };
+
+[[nodiscard]] inline parallel::train::optimizer_groups<ring_momentum> groups_of(layout const& how) {
+  auto const any = [](std::vector<std::string> const& parts, std::string const& name) {
+    return std::ranges::any_of(
+        parts, [&](auto const& part) { return name.find(part) != std::string::npos; });
+  };
+  return {{ring_momentum{}, ring_momentum{.rate = 11}}, [=](std::string const& name) {
+            return parallel::segment_key{.trainable = !any(how.frozen, name),
+                                         .group = any(how.second_group, name) ? 1 : 0};
+          }};
+}
 
 inline std::int32_t token(index step, index sequence, index at) {
   parallel::philox const random(7, parallel::stream_id("tokens"), static_cast<std::uint32_t>(step));
@@ -47,7 +64,7 @@ inline std::int32_t token(index step, index sequence, index at) {
                                    vocabulary);
 }
 
-/// Runs `steps` steps of one rank and adds what it owns to `out`.
+/// Runs the steps of one rank and adds what it owns to `out`.
 template <class Comm>
 void run_rank(Comm& comm, layout const& how, outcome& out, std::mutex& lock) {
   parallel::host::device device;
@@ -56,11 +73,11 @@ void run_rank(Comm& comm, layout const& how, outcome& out, std::mutex& lock) {
   auto const storage = device.allocate<std::byte>(std::size_t{4} << 20);
   parallel::arena memory(storage);
   ring_model model(3, 4, vocabulary);
-  parallel::train::stepper stepper(model, device, comm, ring_momentum{},
+  parallel::train::stepper stepper(model, device, comm, groups_of(how),
                                    {.stage = how.stage, .bucket_bytes = how.bucket_bytes});
   stepper.initialise(42);
   auto const mine = parallel::data::share_of(global_batch, comm.rank(), comm.size());
-  for (int step = 0; step < steps; ++step) {
+  for (int step = 0; step < how.num_steps; ++step) {
     std::vector<std::vector<std::int32_t>> ids, labels;
     std::vector<ring_microbatch> batches;
     std::vector<index> first;
@@ -93,13 +110,16 @@ void run_rank(Comm& comm, layout const& how, outcome& out, std::mutex& lock) {
     for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
       auto const& m = unit.memory.segments()[s];
       auto const& segment = unit.memory.layout().segments()[s];
-      segment.for_each_piece(
-          m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index at) {
-            auto& gradient = out.gradients[p.name];
-            gradient.resize(static_cast<std::size_t>(p.size()));
-            for (index i = from; i < to; ++i)
-              gradient[static_cast<std::size_t>(i)] = m.gradients[0].data()[at + i - from];
-          });
+      if (segment.key.trainable)
+        segment.for_each_piece(
+            m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index at) {
+              auto& gradient = out.gradients[p.name];
+              gradient.resize(static_cast<std::size_t>(p.size()));
+              for (index i = from; i < to; ++i)
+                gradient[static_cast<std::size_t>(i)] = m.gradients[0].data()[at + i - from];
+            });
+      else if (!m.gradients.empty() || !m.states.empty() || m.master.size() > 0)
+        out.frozen_is_lean = false;
       // every rank must hold the same values of everything
       segment.for_each_piece(0, segment.size, [&](auto const& p, index, index, index at) {
         std::vector<ring> const values(m.values.data() + at, m.values.data() + at + p.size());

@@ -6,6 +6,8 @@
 //   cosine_with_warmup        alpha_f + (1 - alpha_f) (1 + cos(pi tau)) / 2
 //   linear_decay_with_warmup  alpha_i + (alpha_f - alpha_i) tau
 //   constant_with_warmup      alpha
+//   inv_sqrt_with_warmup      d + (1 - d) / sqrt((t - w + s) / s) with d = alpha_f_decay and
+//                             s = t_scale, until T - t_cooldown; then straight to alpha_f_cooldown
 // The arithmetic is Composer's, in its order, on doubles. Unlike there, t_warmup and t_max may be
 // in different units, since every batch here has the same number of tokens.
 #pragma once
@@ -16,6 +18,7 @@
 #include <numbers>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <mpt/config/optimizer.hpp>
 #include <mpt/config/reader.hpp>
@@ -24,7 +27,12 @@
 
 namespace mpt {
 
-enum class schedule_kind { constant_with_warmup, linear_decay_with_warmup, cosine_with_warmup };
+enum class schedule_kind {
+  constant_with_warmup,
+  linear_decay_with_warmup,
+  cosine_with_warmup,
+  inv_sqrt_with_warmup
+};
 
 /// `scheduler`.
 struct scheduler_config {
@@ -32,20 +40,62 @@ struct scheduler_config {
   time_value t_warmup{0, time_unit::batch};
   time_value t_max{1, time_unit::duration};
   double alpha_i = 1;  ///< multiplier after the warm-up (`alpha` of the constant schedule)
-  double alpha_f = 0;  ///< multiplier at t_max
+  double alpha_f = 0;  ///< multiplier at t_max; inv_sqrt_with_warmup: the decay's limit
+
+  // of inv_sqrt_with_warmup alone
+  time_value t_scale{1, time_unit::batch};
+  time_value t_cooldown{0, time_unit::batch};
+  double alpha_f_cooldown = 0;  ///< multiplier at the cooldown's end
 
   friend bool operator==(scheduler_config const&, scheduler_config const&) = default;
 };
 
-/// Fails when t_max ends before max_duration, or when a time needs an epoch's length that the clock
-/// does not know.
+/// Fails when t_max ends before max_duration (inv_sqrt_with_warmup: when its times are in another
+/// unit), or when a time needs an epoch's length that the clock does not know.
 inline void check_schedule(scheduler_config const& schedule, training_clock const& clock) {
+  if (schedule.kind == schedule_kind::inv_sqrt_with_warmup) {
+    auto const check = [&](std::string_view key, time_value const& time) {
+      auto const unit = clock.max_duration.unit;
+      parallel::require(time.unit == unit || (key == "t_max" && time.unit == time_unit::duration),
+                        "scheduler.", key, " ", to_string(time),
+                        " must be in the unit of max_duration ", to_string(clock.max_duration),
+                        ", as that of inv_sqrt_with_warmup");
+    };
+    check("t_warmup", schedule.t_warmup);
+    check("t_scale", schedule.t_scale);
+    check("t_cooldown", schedule.t_cooldown);
+    check("t_max", schedule.t_max);
+    static_cast<void>(in_batches(schedule.t_max, clock));
+    return;
+  }
   double const end = in_batches(schedule.t_max, clock);
   double const duration = in_batches(clock.max_duration, clock);
   parallel::require(end >= duration, "scheduler.t_max ", to_string(schedule.t_max), " (", end,
                     " batches) is shorter than max_duration ", to_string(clock.max_duration), " (",
                     duration, " batches); make it at least as long");
 }
+
+namespace detail {
+
+/// After the warm-up; all times in one unit.
+[[nodiscard]] inline double inverse_root_multiplier(scheduler_config const& schedule, double now,
+                                                    double warmup, double end,
+                                                    training_clock const& clock) {
+  double const scale = without_fractions(schedule.t_scale, clock).count;
+  double const cooldown = without_fractions(schedule.t_cooldown, clock).count;
+  double const turn = std::max(warmup, end - cooldown);
+  auto const decayed = [&](double time) {  // a power, as Python writes it: the last bit may differ
+    double const factor = 1 / std::pow((time + (scale - warmup)) / scale, 0.5);
+    return schedule.alpha_f + factor * (1 - schedule.alpha_f);
+  };
+  if (now < turn) return decayed(now);
+  double const first = decayed(turn);
+  if (cooldown == 0) return first;
+  double const tau = std::min(1.0, (now - turn) / cooldown);
+  return first + tau * (schedule.alpha_f_cooldown - first);
+}
+
+}  // namespace detail
 
 /// The multiplier of the learning rate after `batch` finished batches.
 [[nodiscard]] inline double learning_rate_multiplier(scheduler_config const& schedule,
@@ -60,8 +110,12 @@ inline void check_schedule(scheduler_config const& schedule, training_clock cons
     warmup.count /= detail::per_batch(warmup.unit, clock);
     end.count /= detail::per_batch(end.unit, clock);
   }
-  double const first = schedule.kind == schedule_kind::cosine_with_warmup ? 1 : schedule.alpha_i;
+  bool const starts_at_1 = schedule.kind == schedule_kind::cosine_with_warmup ||
+                           schedule.kind == schedule_kind::inv_sqrt_with_warmup;
+  double const first = starts_at_1 ? 1 : schedule.alpha_i;
   if (now < warmup.count) return std::min(1.0, now / warmup.count) * first;
+  if (schedule.kind == schedule_kind::inv_sqrt_with_warmup)
+    return detail::inverse_root_multiplier(schedule, now, warmup.count, end.count, clock);
   double const tau = end.count > warmup.count
                          ? std::min(1.0, (now - warmup.count) / (end.count - warmup.count))
                          : 0;
@@ -82,12 +136,10 @@ inline void check_schedule(scheduler_config const& schedule, training_clock cons
 [[nodiscard]] inline scheduler_config read_scheduler(config_reader reader) {
   scheduler_config schedule;
   auto const name = reader.required<std::string>("name");
-  if (name == "inv_sqrt_with_warmup")
-    reader.fail("name",
-                "'inv_sqrt_with_warmup' is not yet supported; use cosine_with_warmup, "
-                "linear_decay_with_warmup or constant_with_warmup");
-  static_cast<void>(reader.one_of(
-      "name", name, {"cosine_with_warmup", "linear_decay_with_warmup", "constant_with_warmup"}));
+  static_cast<void>(reader.one_of("name", name,
+                                  {"cosine_with_warmup", "linear_decay_with_warmup",
+                                   "constant_with_warmup", "inv_sqrt_with_warmup"}));
+  if (name == "inv_sqrt_with_warmup") schedule.kind = schedule_kind::inv_sqrt_with_warmup;
   if (name == "linear_decay_with_warmup") schedule.kind = schedule_kind::linear_decay_with_warmup;
   if (name == "constant_with_warmup") schedule.kind = schedule_kind::constant_with_warmup;
   schedule.t_warmup = reader.required<time_value>("t_warmup");
@@ -101,12 +153,29 @@ inline void check_schedule(scheduler_config const& schedule, training_clock cons
   if (schedule.kind == schedule_kind::constant_with_warmup) {
     schedule.alpha_i = multiplier("alpha", schedule.alpha_i);
     schedule.alpha_f = schedule.alpha_i;
+  } else if (schedule.kind == schedule_kind::inv_sqrt_with_warmup) {
+    schedule.t_scale = reader.required<time_value>("t_scale");
+    reader.check("t_scale", schedule.t_scale.count > 0, "must be above 0");
+    schedule.t_cooldown = reader.required<time_value>("t_cooldown");
+    for (auto const& [key, time] :
+         {std::pair<std::string_view, time_value>{"t_warmup", schedule.t_warmup},
+          {"t_scale", schedule.t_scale},
+          {"t_cooldown", schedule.t_cooldown}})
+      reader.check(key, time.unit != time_unit::duration,
+                   "cannot be a fraction of max_duration, since this schedule is for training that "
+                   "goes on; use the unit of max_duration");
+    schedule.alpha_f = multiplier("alpha_f_decay", schedule.alpha_f);
+    schedule.alpha_f_cooldown = multiplier("alpha_f_cooldown", schedule.alpha_f_cooldown);
+    reader.check("alpha_f_decay", schedule.alpha_f >= schedule.alpha_f_cooldown,
+                 "must be at least alpha_f_cooldown, ", schedule.alpha_f_cooldown, ", found ",
+                 schedule.alpha_f);
   } else {
     if (schedule.kind == schedule_kind::linear_decay_with_warmup)
       schedule.alpha_i = multiplier("alpha_i", schedule.alpha_i);
     schedule.alpha_f = multiplier("alpha_f", schedule.alpha_f);
   }
-  reader.without_effect("scale_warmup", "durations are never rescaled");
+  if (schedule.kind != schedule_kind::inv_sqrt_with_warmup)
+    reader.without_effect("scale_warmup", "durations are never rescaled");
   reader.finish();
   return schedule;
 }

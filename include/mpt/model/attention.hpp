@@ -101,6 +101,7 @@ struct attention {
     for (int part = 0; part < 2; ++part) {
       auto const& norm = part == 0 ? q_norm : k_norm;
       auto const& statistics = part == 0 ? kept.q_norm : kept.k_norm;
+      if (!norm.weight.has_gradient() && !norm.bias.has_gradient()) continue;
       ops::layer_norm_backward_weight(c.stream, norm.weight.gradient(), norm.bias.gradient(),
                                       part_of(matrix_view<T const>(kept.d_attended), part),
                                       part_of(matrix_view<T const>(kept.projected), part),

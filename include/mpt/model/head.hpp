@@ -96,8 +96,9 @@ struct head {
     if (!backward) return;
     matrix_view<T const> const gradient = dlogits;
     ops::matmul(c.stream, dy, gradient, weight.value());
-    ops::matmul(c.stream, weight.gradient(), gradient, y,
-                {.transpose_a = true, .accumulate = true});
+    if (weight.has_gradient())
+      ops::matmul(c.stream, weight.gradient(), gradient, y,
+                  {.transpose_a = true, .accumulate = true});
   }
 };
 

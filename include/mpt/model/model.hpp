@@ -94,7 +94,7 @@ class model {
       gradient = scaled;
     }
     tokens_.backward_weight(c, b.ids, gradient);
-    if (positions_.present())
+    if (positions_.has_gradient())
       ops::add_positions_backward(c.stream, positions_.gradient(), gradient, b.length);
   }
 

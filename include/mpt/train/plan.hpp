@@ -13,15 +13,13 @@
 #include <mpt/console/format.hpp>
 #include <mpt/console/table.hpp>
 #include <mpt/model/model.hpp>
+#include <mpt/train/parameter_groups.hpp>
 #include <mpt/train/sequences.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/ops/meta.hpp>
-#include <parallel/optim/decoupled_adamw.hpp>
 #include <parallel/train/plan.hpp>
 
 namespace mpt {
-
-using parallel::decoupled_adamw;
 
 /// Bytes the system says could still be used (MemAvailable); 0 when it does not tell.
 [[nodiscard]] inline std::size_t available_memory() {
@@ -47,7 +45,7 @@ template <class T>
   plan.available = available_memory() / 10 * 9 / static_cast<std::size_t>(ranks_here);
   plan.automatic = !config.device_train_microbatch_size.has_value();
   auto const stage = static_cast<zero::stage>(config.zero_stage);
-  plan.memory = train::plan_units<decoupled_adamw>(net, stage, ranks);
+  plan.memory = train::plan_units(net, groups_of(config.optimizer, net), stage, ranks);
 
   index const length = config.train_loader.max_seq_len;
   auto const activations = [&](index microbatch) {
@@ -99,6 +97,12 @@ inline void require_fits(run_plan const& plan) {
   out.row("precision", config.precision == precision_kind::fp32
                            ? "fp32"
                            : "bf16, fp32 master weights and reductions");
+  auto const& optimizer = config.optimizer;
+  out.row("optimizer", fmt::format("{}{}{}", optimizer.name,
+                                   optimizer.groups.empty()
+                                       ? ""
+                                       : fmt::format(", {} groups", optimizer.groups.size() + 1),
+                                   optimizer.disable_grad.empty() ? "" : ", partly frozen"));
   out.row("ranks", fmt::format("{}, ZeRO stage {}", ranks, config.zero_stage));
   out.row("batch",
           fmt::format("{} sequences of {} = {} ranks × {} microbatches of {}{}",

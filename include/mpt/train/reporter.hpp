@@ -23,7 +23,7 @@ struct batch_record {
   double loss = 0;          // mean over the batch's loss tokens
   double accuracy = 0;
   double gradient_norm = 0;
-  double learning_rate = 0;
+  std::vector<double> learning_rates;  // by optimizer group
   double tokens_per_second = 0;
   double seconds = 0;            // since the program started training
   double remaining_seconds = 0;  // estimated
@@ -36,6 +36,8 @@ class reporter {
         console_(config.logging.log_to_console),
         every_(config.logging.console_log_interval),
         ranks_(ranks),
+        optimizer_(config.optimizer.name == "decoupled_lionw" ? "DecoupledLionW"
+                                                              : "DecoupledAdamW"),
         peak_(peak),
         file_(config.logging.metrics_file),
         bar_("pretrain") {}
@@ -45,22 +47,25 @@ class reporter {
   void batch(batch_record const& r, training_clock const& clock) {
     double const mfu = peak_.mfu(r.tokens_per_second);
     double const memory = peak_memory_bytes();
-    file_.write({{"time/batch", r.batch},
-                 {"time/epoch", r.epoch},
-                 {"time/token", r.tokens},
-                 {"time/train_seconds", r.seconds},
-                 {"time/remaining_estimate", r.remaining_seconds},
-                 {"loss/train/total", r.loss},
-                 {"metrics/train/LanguagePerplexity", std::exp(r.loss)},
-                 {"metrics/train/TokenAccuracy", r.accuracy},
-                 {"l2_norm/grad/global", r.gradient_norm},
-                 {"lr-DecoupledAdamW/group0", r.learning_rate},
-                 {"throughput/tokens_per_sec", r.tokens_per_second},
-                 {"throughput/device/tokens_per_sec", r.tokens_per_second / ranks_},
-                 {"throughput/device/mfu", mfu},
-                 {"throughput/device/hfu", mfu},
-                 {"throughput/device/mfu_causal", peak_.mfu_causal(r.tokens_per_second)},
-                 {"memory/peak_resident_gb", memory / 1e9}});
+    nlohmann::ordered_json record{
+        {"time/batch", r.batch},
+        {"time/epoch", r.epoch},
+        {"time/token", r.tokens},
+        {"time/train_seconds", r.seconds},
+        {"time/remaining_estimate", r.remaining_seconds},
+        {"loss/train/total", r.loss},
+        {"metrics/train/LanguagePerplexity", std::exp(r.loss)},
+        {"metrics/train/TokenAccuracy", r.accuracy},
+        {"l2_norm/grad/global", r.gradient_norm},
+        {"throughput/tokens_per_sec", r.tokens_per_second},
+        {"throughput/device/tokens_per_sec", r.tokens_per_second / ranks_},
+        {"throughput/device/mfu", mfu},
+        {"throughput/device/hfu", mfu},
+        {"throughput/device/mfu_causal", peak_.mfu_causal(r.tokens_per_second)},
+        {"memory/peak_resident_gb", memory / 1e9}};
+    for (std::size_t group = 0; group < r.learning_rates.size(); ++group)
+      record[fmt::format("lr-{}/group{}", optimizer_, group)] = r.learning_rates[group];
+    file_.write(record);
     double const done = static_cast<double>(r.batch) / static_cast<double>(r.total_batches);
     std::string const text =
         fmt::format("{}/{} ba  loss {:.3f}  {} tok/s  MFU {:.1f}%  {}  left {}", r.batch,
@@ -69,7 +74,8 @@ class reporter {
     if (bar_mode_)
       bar_.update(done, text);
     else if (console_ && is_due(every_, r.batch, clock))
-      bar_.note(fmt::format("{}  lr {:.2e}  grad {:.3f}", text, r.learning_rate, r.gradient_norm));
+      bar_.note(
+          fmt::format("{}  lr {:.2e}  grad {:.3f}", text, r.learning_rates.at(0), r.gradient_norm));
   }
 
   void evaluation(std::string const& label, std::int64_t batch, double loss, double accuracy,
@@ -94,6 +100,7 @@ class reporter {
   bool console_;
   time_value every_;
   int ranks_;
+  std::string optimizer_;  // LLM Foundry's class
   utilisation peak_;
   metrics_file file_;
   console::progress bar_;

@@ -67,7 +67,14 @@ struct found_checkpoint {
 
 namespace detail {
 
-/// The settings that decide which data comes next; a resumed run must have the same.
+[[nodiscard]] inline nlohmann::json frozen_patterns(train_config const& config) {
+  auto patterns = nlohmann::json::array();
+  for (auto const& pattern : config.optimizer.disable_grad) patterns.push_back(pattern.text);
+  return patterns;
+}
+
+/// The settings that decide which data comes next and which states there are; a resumed run must
+/// have the same.
 [[nodiscard]] inline nlohmann::json order_of(train_config const& config,
                                              std::int64_t samples_in_set) {
   return {{"samples_in_set", samples_in_set},
@@ -75,7 +82,9 @@ namespace detail {
           {"max_seq_len", config.train_loader.max_seq_len},
           {"shuffle", config.train_loader.shuffle},
           {"shuffle_seed", config.train_loader.shuffle_seed},
-          {"seed", config.seed}};
+          {"seed", config.seed},
+          {"optimizer", config.optimizer.name},
+          {"frozen", frozen_patterns(config)}};
 }
 
 inline void require_same_order(nlohmann::json const& saved, nlohmann::json const& now,
@@ -99,8 +108,7 @@ void for_each_segment(Stepper& step, F&& f) {
 
 /// Collective: all ranks write their slices of one checkpoint. Returns its folder. When it returns
 /// it is on disk; killed at any moment before, the previous checkpoint is the latest.
-template <class Stepper,
-          class Optimizer = std::decay_t<decltype(std::declval<Stepper>().optimizer())>>
+template <class Stepper>
 std::filesystem::path save_run(Stepper& step, parallel::any_communicator& comm,
                                host::stream& traffic, train_config const& config,
                                run_state const& state) {
@@ -113,19 +121,22 @@ std::filesystem::path save_run(Stepper& step, parallel::any_communicator& comm,
   checkpoint::rank_writer writer(target, comm.rank());
   detail::for_each_segment(step, [&](auto const& segment, auto const& memory) {
     auto const mine = zero::shard_of(segment.size, comm.rank(), comm.size());
-    segment.for_each_piece(
-        mine.begin, mine.end, [&](auto const& p, index first, index last, index at) {
-          auto const count = static_cast<std::size_t>(last - first);
-          auto const part = static_cast<std::size_t>(at - memory.owned.begin);
-          auto const write = [&](std::string const& name, auto const& elements) {
-            using element = std::decay_t<decltype(*elements.data())>;
-            writer.add(name, std::span<index const>(p.extents), first,
-                       std::span<element const>(elements.data() + part, count));
-          };
-          write(p.name, memory.master);
-          for (std::size_t i = 0; i < memory.states.size(); ++i)
-            write(concat(p.name, "#", Optimizer::state_names[i]), memory.states[i]);
-        });
+    segment.for_each_piece(mine.begin, mine.end,
+                           [&](auto const& p, index first, index last, index at) {
+                             auto const count = static_cast<std::size_t>(last - first);
+                             auto const part = static_cast<std::size_t>(at - memory.owned.begin);
+                             auto const write = [&](std::string const& name, auto const& elements) {
+                               using element = std::decay_t<decltype(*elements.data())>;
+                               writer.add(name, std::span<index const>(p.extents), first,
+                                          std::span<element const>(elements.data() + part, count));
+                             };
+                             if (segment.key.trainable)
+                               write(p.name, memory.master);
+                             else
+                               write(p.name, memory.values);
+                             for (std::size_t i = 0; i < memory.states.size(); ++i)
+                               write(concat(p.name, "#", step.state_names()[i]), memory.states[i]);
+                           });
   });
   auto const records = gather_texts(comm, traffic, writer.finish());
   if (comm.rank() == 0) {
@@ -151,8 +162,7 @@ std::filesystem::path save_run(Stepper& step, parallel::any_communicator& comm,
 
 /// Fills this rank's memory from a checkpoint made by any layout, after checking this rank's part
 /// of it. Returns where the run was; with weights_only the optimizer starts from zero.
-template <class Stepper,
-          class Optimizer = std::decay_t<decltype(std::declval<Stepper>().optimizer())>>
+template <class Stepper>
 run_state load_run(Stepper& step, parallel::any_communicator const& comm,
                    train_config const& config, found_checkpoint const& found,
                    std::int64_t samples_in_set) {
@@ -180,10 +190,11 @@ run_state load_run(Stepper& step, parallel::any_communicator const& comm,
         owned.begin, owned.end, [&](auto const& p, index first, index last, index at) {
           auto const count = static_cast<std::size_t>(last - first);
           auto const part = static_cast<std::size_t>(at - owned.begin);
+          if (!segment.key.trainable) return;
           reader.read(p.name, first, std::span(memory.master.data() + part, count));
           if (found.weights_only) return;
           for (std::size_t i = 0; i < memory.states.size(); ++i)
-            reader.read(concat(p.name, "#", Optimizer::state_names[i]), first,
+            reader.read(concat(p.name, "#", step.state_names()[i]), first,
                         std::span(memory.states[i].data() + part, count));
         });
   });

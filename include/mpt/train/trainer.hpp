@@ -26,7 +26,6 @@
 namespace mpt {
 
 using parallel::any_communicator;
-using parallel::decoupled_adamw;
 using parallel::reduction;
 
 /// What a run has done; the same on every rank.
@@ -54,7 +53,7 @@ class trainer {
         compute_(device.compute_options()),
         traffic_({.threads = 1, .cores = device.compute_options().cores}),
         net_(config.model),
-        step_(net_, device, comm, optimizer_of(config),
+        step_(net_, device, comm, groups_of(config.optimizer, net_),
               {.stage = static_cast<zero::stage>(config.zero_stage),
                .bucket_bytes = static_cast<std::size_t>(config.bucket_bytes),
                .clip_norm = config.gradient_clipping.value_or(0.0)}),
@@ -106,14 +105,6 @@ class trainer {
   }
 
  private:
-  static decoupled_adamw optimizer_of(train_config const& config) {
-    return {.learning_rate = config.optimizer.lr,
-            .beta1 = config.optimizer.beta1,
-            .beta2 = config.optimizer.beta2,
-            .eps = config.optimizer.eps,
-            .weight_decay = config.optimizer.weight_decay};
-  }
-
   [[nodiscard]] index sequence_length() const { return config_.train_loader.max_seq_len; }
   [[nodiscard]] std::int64_t tokens() const { return batch_ * clock_.tokens_per_batch; }
   [[nodiscard]] bool saving() const { return !config_.checkpoint.save_folder.empty(); }
@@ -123,6 +114,12 @@ class trainer {
 
   void say(std::string const& text) {
     if (report_) report_->note(text);
+  }
+
+  [[nodiscard]] std::vector<double> learning_rates(double factor) const {
+    std::vector<double> rates{config_.optimizer.lr * factor};
+    for (auto const& group : config_.optimizer.groups) rates.push_back(group.lr * factor);
+    return rates;
   }
 
   double sum_over_ranks(double value) {
@@ -182,7 +179,7 @@ class trainer {
                     .accuracy = static_cast<double>(result.sums.correct) /
                                 static_cast<double>(std::max<std::int64_t>(1, result.sums.tokens)),
                     .gradient_norm = result.gradient_norm,
-                    .learning_rate = config_.optimizer.lr * factor,
+                    .learning_rates = learning_rates(factor),
                     .tokens_per_second = speed,
                     .seconds = trained_seconds(),
                     .remaining_seconds = remaining},
@@ -225,7 +222,7 @@ class trainer {
   host::stream compute_;
   host::stream traffic_;
   model<T> net_;
-  train::stepper<model<T>, host::device, any_communicator, decoupled_adamw> step_;
+  train::stepper<model<T>, host::device, any_communicator, run_optimizer> step_;
   arena memory_;
   training_batches batches_;
   training_clock clock_;

@@ -42,6 +42,7 @@ struct parameter_base {
   initializer initial = constant_init{};
   T* data = nullptr;                       // bound by a unit; null on the meta device
   gradient_type* gradient_data = nullptr;  // summed into, never divided
+  bool trainable = true;                   // else frozen by its unit: it has no gradient
 
   [[nodiscard]] index size() const {
     index product = extents.empty() ? 0 : 1;
@@ -66,9 +67,13 @@ class parameter : public parameter_base<T> {
   /// Whether the layer has this parameter at all.
   [[nodiscard]] bool present() const { return !this->extents.empty(); }
 
+  /// Whether a backward pass is to add to its gradient: it is there and not frozen.
+  [[nodiscard]] bool has_gradient() const { return present() && this->trainable; }
+
   [[nodiscard]] tensor_view<T const, N> value() const { return {this->data, dims()}; }
+  /// Empty when absent or frozen.
   [[nodiscard]] tensor_view<gradient_type, N> gradient() const {
-    return {this->gradient_data, dims()};
+    return {this->gradient_data, this->trainable ? dims() : shape<N>{}};
   }
 
  private:

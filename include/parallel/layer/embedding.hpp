@@ -28,7 +28,7 @@ struct embedding {
   template <class Stream>
   void backward_weight(context<Stream>& c, vector_view<std::int32_t const> ids,
                        matrix_view<T const> dy) const {
-    ops::embedding_backward(c.stream, weight.gradient(), dy, ids);
+    if (weight.has_gradient()) ops::embedding_backward(c.stream, weight.gradient(), dy, ids);
   }
 
   void visit_parameters(auto&& visit) { visit(weight); }

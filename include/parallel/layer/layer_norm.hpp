@@ -46,6 +46,7 @@ struct layer_norm {
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {
+    if (!weight.has_gradient() && !bias.has_gradient()) return;
     ops::layer_norm_backward_weight(c.stream, weight.gradient(), bias.gradient(), kept.dy, kept.x,
                                     kept.mean, kept.rstd);
   }

@@ -41,9 +41,10 @@ struct linear {
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {
-    ops::matmul(c.stream, weight.gradient(), kept.dy, kept.x,
-                {.transpose_a = true, .accumulate = true});
-    if (bias.present()) ops::add_bias_backward(c.stream, bias.gradient(), kept.dy);
+    if (weight.has_gradient())
+      ops::matmul(c.stream, weight.gradient(), kept.dy, kept.x,
+                  {.transpose_a = true, .accumulate = true});
+    if (bias.has_gradient()) ops::add_bias_backward(c.stream, bias.gradient(), kept.dy);
   }
 
   void visit_parameters(auto&& visit) {

@@ -16,6 +16,7 @@
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/detail/decoupled_decay.hpp>
 
 namespace parallel::ops {
 
@@ -40,10 +41,7 @@ struct adamw_factors {
   A decay, beta1, one_minus_beta1, beta2, one_minus_beta2, step_size, inverse_correction2, eps;
 
   explicit adamw_factors(adamw_options<A> const& o)
-      : decay(o.weight_decay == 0.0
-                  ? A(1)
-                  : static_cast<A>(1.0 - (o.initial_lr == 0.0 ? 1.0 : o.lr / o.initial_lr) *
-                                             o.weight_decay)),
+      : decay(static_cast<A>(decoupled_decay(o.lr, o.initial_lr, o.weight_decay))),
         beta1(static_cast<A>(o.beta1)),
         one_minus_beta1(static_cast<A>(1.0 - o.beta1)),
         beta2(static_cast<A>(o.beta2)),

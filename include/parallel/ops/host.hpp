@@ -12,5 +12,6 @@
 #include <parallel/ops/host/embedding.hpp>
 #include <parallel/ops/host/gelu.hpp>
 #include <parallel/ops/host/layer_norm.hpp>
+#include <parallel/ops/host/lion.hpp>
 #include <parallel/ops/host/matmul.hpp>
 #include <parallel/ops/host/reduce.hpp>

@@ -75,7 +75,8 @@ struct layer_norm_backward_weight_fn {
     auto constexpr name = "layer_norm_backward_weight";
     detail::same(name, "the number of rows of dy", gradient.rows, "that of x", x.rows);
     detail::same(name, "the number of columns of dy", gradient.columns, "that of x", x.columns);
-    detail::same(name, "the size of dweight", dweight.extent(0), "that of a row", x.columns);
+    if (!dweight.empty())
+      detail::same(name, "the size of dweight", dweight.extent(0), "that of a row", x.columns);
     if (!dbias.empty())
       detail::same(name, "the size of dbias", dbias.extent(0), "that of a row", x.columns);
     detail::same(name, "the size of mean", mean.extent(0), "the number of rows", x.rows);
@@ -84,7 +85,8 @@ struct layer_norm_backward_weight_fn {
   }
 };
 /// layer_norm_backward_weight(s, dweight, dbias, dy, x, mean, rstd): dweight += sum over rows of
-/// dy x^, dbias (may be empty) += sum over rows of dy. The order is a function of the shape alone.
+/// dy x^, dbias += sum over rows of dy; either may be empty: absent, or frozen. The order is a
+/// function of the shape alone.
 inline constexpr layer_norm_backward_weight_fn layer_norm_backward_weight{};
 
 }  // namespace parallel::ops

@@ -11,5 +11,6 @@
 #include <parallel/ops/meta/embedding.hpp>
 #include <parallel/ops/meta/gelu.hpp>
 #include <parallel/ops/meta/layer_norm.hpp>
+#include <parallel/ops/meta/lion.hpp>
 #include <parallel/ops/meta/matmul.hpp>
 #include <parallel/ops/meta/reduce.hpp>

@@ -11,5 +11,6 @@
 #include <parallel/ops/reference/embedding.hpp>
 #include <parallel/ops/reference/gelu.hpp>
 #include <parallel/ops/reference/layer_norm.hpp>
+#include <parallel/ops/reference/lion.hpp>
 #include <parallel/ops/reference/matmul.hpp>
 #include <parallel/ops/reference/reduce.hpp>

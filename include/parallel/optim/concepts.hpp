@@ -26,7 +26,7 @@ struct step_info {
   A const* gradient_scale = nullptr;  // clip factor / loss tokens; read on the stream
 };
 
-/// The flat ranges one update works on; states in the order of `O::state_names`.
+/// The flat ranges one update works on; states in the order of `state_names()`.
 template <class T, class Gradient>
 struct update_ranges {
   std::span<T> values;
@@ -39,7 +39,7 @@ template <class O, class Stream, class T, class Gradient>
 concept optimizer = reduced_gradient<Gradient> &&
     requires(O const& o, Stream& s, update_ranges<T, Gradient> const& ranges,
              step_info<accumulate_t<T>> const& info) {
-  { O::state_names.size() } -> std::convertible_to<std::size_t>;
+  { o.state_names() } -> std::convertible_to<std::span<std::string_view const>>;
   o.update(s, ranges, info);
 };
 

@@ -11,13 +11,16 @@ namespace parallel {
 
 /// Memory: master weights and two states per element. 38 bytes a parameter move each update.
 struct decoupled_adamw {
-  static constexpr std::array<std::string_view, 2> state_names = {"exp_avg", "exp_avg_sq"};
-
   double learning_rate = 1e-3;  // initial; the schedule multiplies it
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 1e-5;
+
+  [[nodiscard]] static std::span<std::string_view const> state_names() {
+    static constexpr std::array<std::string_view, 2> names = {"exp_avg", "exp_avg_sq"};
+    return names;
+  }
 
   template <class Stream, class T, reduced_gradient Gradient>
   void update(Stream& s, update_ranges<T, Gradient> const& ranges,

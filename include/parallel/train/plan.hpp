@@ -10,6 +10,7 @@
 #include <parallel/device/arena.hpp>
 #include <parallel/device/meta/device.hpp>
 #include <parallel/train/model.hpp>
+#include <parallel/train/optimizer_groups.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
 
 namespace parallel::train {
@@ -57,16 +58,17 @@ template <class Model>
 
 /// Everything a rank of `ranks` holds besides activations. Leaves the model bound to nothing.
 template <class Optimizer, class Model>
-[[nodiscard]] memory_plan plan_units(Model& model, zero::stage stage, index ranks) {
+[[nodiscard]] memory_plan plan_units(Model& model, optimizer_groups<Optimizer> const& groups,
+                                     zero::stage stage, index ranks) {
   using element = typename Model::element;
   memory_plan plan;
   model.visit_units([&](std::string name, auto& layer, std::vector<part> const&,
                         std::vector<parameter_base<element>*> const& uses) {
-    unit<element> layout(std::move(name), layer, ranks);
+    unit<element> layout(std::move(name), layer, ranks, groups.key_of);
     for (auto* const use : uses) layout.add_use(*use);
     meta::device device;
     zero::partitioned_unit<element> const memory(std::move(layout), stage, 0, ranks,
-                                                 Optimizer::state_names.size(), device);
+                                                 groups.state_names().size(), device);
     for (auto const& m : memory.segments()) {
       auto const bytes = [](auto const& b) { return b.size() * sizeof(*b.data()); };
       plan.values += bytes(m.values);

@@ -17,6 +17,7 @@
 #include <parallel/comm/request.hpp>
 #include <parallel/ops/reduce.hpp>
 #include <parallel/train/model.hpp>
+#include <parallel/train/optimizer_groups.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
 
 namespace parallel::train {
@@ -49,17 +50,25 @@ class stepper {
 
   /// Allocates all units on `device` and binds `model` to them; both must outlive the stepper and
   /// stay where they are.
-  stepper(Model& model, Device& device, Comm& comm, Optimizer optimizer, stepper_options options)
-      : model_(model), comm_(comm), optimizer_(std::move(optimizer)), options_(options) {
+  stepper(Model& model, Device& device, Comm& comm, optimizer_groups<Optimizer> groups,
+          stepper_options options)
+      : model_(model), comm_(comm), optimizers_(std::move(groups.optimizers)), options_(options) {
     model.visit_units([&](std::string name, auto& layer, std::vector<part> completes,
                           std::vector<parameter_base<element>*> uses) {
-      unit<element> layout(std::move(name), layer, comm.size());
+      unit<element> layout(std::move(name), layer, comm.size(), groups.key_of);
       for (auto* const use : uses) layout.add_use(*use);
+      for (auto const& part_of : layout.segments())
+        require(0 <= part_of.key.group && part_of.key.group < std::ssize(optimizers_), "unit ",
+                layout.name(), ": optimizer group ", part_of.key.group, " of ", optimizers_.size());
       units_.push_back({{std::move(layout), options.stage, comm.rank(), comm.size(),
-                         Optimizer::state_names.size(), device},
+                         state_names().size(), device},
                         std::move(completes)});
     });
   }
+
+  /// The same with one optimizer for all parameters.
+  stepper(Model& model, Device& device, Comm& comm, Optimizer optimizer, stepper_options options)
+      : stepper(model, device, comm, optimizer_groups<Optimizer>(std::move(optimizer)), options) {}
 
   void initialise(std::uint64_t seed) {
     for (auto& [memory, completes] : units_) memory.initialise(seed);
@@ -129,7 +138,9 @@ class stepper {
 
   [[nodiscard]] std::deque<trained_unit>& units() { return units_; }
   [[nodiscard]] std::deque<trained_unit> const& units() const { return units_; }
-  [[nodiscard]] Optimizer const& optimizer() const { return optimizer_; }
+  [[nodiscard]] std::span<std::string_view const> state_names() const {
+    return optimizers_.front().state_names();
+  }
 
  private:
   struct pending {
@@ -174,7 +185,8 @@ class stepper {
       scale = static_cast<gradient_type>(clip / tokens);
     }
     step_info<gradient_type> const info{std::int64_t{step} + 1, learning_rate_factor, &scale};
-    for (auto const& [memory, completes] : units_) memory.update(compute, optimizer_, info);
+    for (auto const& [memory, completes] : units_)
+      memory.update(compute, std::span<Optimizer const>(optimizers_), info);
     traffic.wait(compute.record());
     requests_type requests;
     for (auto const& [memory, completes] : units_) memory.gather(comm_, traffic, requests);
@@ -185,7 +197,7 @@ class stepper {
 
   Model& model_;
   Comm& comm_;
-  Optimizer optimizer_;
+  std::vector<Optimizer> optimizers_;  // by group
   stepper_options options_;
   std::deque<trained_unit> units_;  // addresses stay
 };

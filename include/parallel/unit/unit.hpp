@@ -1,9 +1,10 @@
 // unit: the parameters that are sharded, gathered, reduced and saved together, laid out flat.
 //
 // A unit is typically one transformer block, or a tied embedding. Its parameters are divided into
-// segments (by trainable or not, and optimizer group); each segment is one flat range, padded so
-// that it divides among the ranks. Buckets, ZeRO shards, optimizer spans and checkpoint slices are
-// all ranges of a segment. Padding is never stored in a file.
+// segments (by trainable or frozen, and optimizer group); each segment is one flat range, padded so
+// that it divides among the ranks. A frozen segment has values and nothing else. Buckets, ZeRO
+// shards, optimizer spans and checkpoint slices are all ranges of a segment. Padding is never
+// stored in a file.
 //
 // A tied parameter (the same values used in two places) has one value and one gradient buffer per
 // use: `add_use` declares the second one; the two gradients meet after their reduction, between
@@ -24,6 +25,11 @@ struct segment_key {
   bool trainable = true;
   int group = 0;  // optimizer group
   friend auto operator<=>(segment_key const&, segment_key const&) = default;
+};
+
+/// The key of every parameter when all are trained alike.
+struct one_segment {
+  [[nodiscard]] segment_key operator()(std::string const& /*name*/) const { return {}; }
 };
 
 /// A parameter's place in its segment.
@@ -60,12 +66,15 @@ class unit {
   /// Every parameter starts at a multiple of this many elements (a cache line of bf16).
   static constexpr index alignment = 32;
 
-  /// Lays out the parameters that `layer.visit_parameters` shows. Each segment's size becomes a
-  /// multiple of `ranks * alignment`. The layer must not move afterwards.
-  template <class Layer>
-  unit(std::string name, Layer& layer, index ranks) : name_(std::move(name)) {
+  /// Lays out the parameters that `layer.visit_parameters` shows, each in the segment of
+  /// `key_of(name)`, and marks the frozen ones. Each segment's size becomes a multiple of
+  /// `ranks * alignment`. The layer must not move afterwards.
+  template <class Layer, class KeyOf = one_segment>
+  unit(std::string name, Layer& layer, index ranks, KeyOf const& key_of = {})
+      : name_(std::move(name)) {
     require(ranks > 0, "unit ", name_, ": number of ranks must be positive");
-    layer.visit_parameters([this](parameter_base<T>& parameter) { place(parameter, {}); });
+    layer.visit_parameters(
+        [&](parameter_base<T>& parameter) { place(parameter, key_of(parameter.name)); });
     for (auto& part : segments_) part.size = round_up(part.size, ranks * alignment);
   }
 
@@ -75,6 +84,7 @@ class unit {
             ": only a unit of one parameter can be tied");
     auto const& own = *segments_[0].parameters[0].parameter;
     require(own.extents == alias.extents, "unit ", name_, ": tied parameters differ in shape");
+    alias.trainable = own.trainable;
     uses_.push_back(&alias);
   }
 
@@ -88,6 +98,13 @@ class unit {
   [[nodiscard]] index size() const {
     index total = 0;
     for (auto const& part : segments_) total += part.size;
+    return total;
+  }
+
+  /// Elements of those with gradients.
+  [[nodiscard]] index trainable_size() const {
+    index total = 0;
+    for (auto const& part : segments_) total += part.key.trainable ? part.size : 0;
     return total;
   }
 
@@ -113,6 +130,7 @@ class unit {
   void place(parameter_base<T>& parameter, segment_key key) {
     auto part = std::ranges::find(segments_, key, &segment<T>::key);
     if (part == segments_.end()) part = segments_.insert(part, segment<T>{key, {}, 0});
+    parameter.trainable = key.trainable;
     part->parameters.push_back({&parameter, part->size});
     part->size += round_up(parameter.size(), alignment);
   }

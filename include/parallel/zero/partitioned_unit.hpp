@@ -27,7 +27,8 @@ class partitioned_unit {
   using gradient_type = accumulate_t<T>;
   using summed_gradient = placed_gradient<gradient_type, reduced<axis::data>>;
 
-  /// Memory of one segment. `master` is the owned part of `values` when T accumulates in T.
+  /// Memory of one segment. `master` is the owned part of `values` when T accumulates in T. A
+  /// frozen segment has `values` alone, and every rank owns all of it.
   struct memory {
     range owned;
     buffer<T> values;                              // whole segment
@@ -45,9 +46,15 @@ class partitioned_unit {
       index const size = unit_.segments()[s].size;
       auto const elements = static_cast<std::size_t>(size);
       memory m;
-      m.owned = kind == stage::none ? range{0, size} : shard_of(size, rank, ranks);
-      auto const owned = static_cast<std::size_t>(m.owned.size());
       m.values = device.template allocate_zeroed<T>(elements);
+      unit_.bind_values(s, m.values.data());
+      m.owned = {0, size};
+      if (!unit_.segments()[s].key.trainable) {
+        memory_.push_back(std::move(m));
+        continue;
+      }
+      if (kind == stage::optimizer) m.owned = shard_of(size, rank, ranks);
+      auto const owned = static_cast<std::size_t>(m.owned.size());
       for (std::size_t use = 0; use < unit_.uses(); ++use)
         m.gradients.push_back(device.template allocate_zeroed<gradient_type>(elements));
       if constexpr (std::is_same_v<T, gradient_type>)
@@ -56,7 +63,6 @@ class partitioned_unit {
         m.master = device.template allocate_zeroed<gradient_type>(owned);
       for (std::size_t i = 0; i < num_states; ++i)
         m.states.push_back(device.template allocate_zeroed<gradient_type>(owned));
-      unit_.bind_values(s, m.values.data());
       for (std::size_t use = 0; use < unit_.uses(); ++use)
         unit_.bind_gradients(s, use, m.gradients[use].data());
       memory_.push_back(std::move(m));
@@ -68,8 +74,10 @@ class partitioned_unit {
 
   /// Bytes of the gradients of one use, over all segments.
   [[nodiscard]] std::size_t gradient_bytes() const {
-    return static_cast<std::size_t>(unit_.size()) * sizeof(gradient_type);
+    return static_cast<std::size_t>(unit_.trainable_size()) * sizeof(gradient_type);
   }
+
+  [[nodiscard]] bool is_trainable(std::size_t s) const { return unit_.segments()[s].key.trainable; }
 
   /// Fills master weights and values with the parameters' initial distributions. Host memory only.
   void initialise(std::uint64_t seed) {
@@ -84,7 +92,7 @@ class partitioned_unit {
             for (index i = 0; i < last - first; ++i) {
               auto const value = scratch[static_cast<std::size_t>(i)];
               m.values.data()[at + i] = static_cast<T>(value);
-              if (m.owned.begin <= at + i && at + i < m.owned.end)
+              if (part.key.trainable && m.owned.begin <= at + i && at + i < m.owned.end)
                 m.master.data()[at + i - m.owned.begin] = value;
             }
           });
@@ -104,6 +112,7 @@ class partitioned_unit {
   void reduce(Comm& comm, Stream& stream, std::size_t use, Requests& requests,
               call_site where = call_site::current()) const {
     for (auto const& m : memory_) {
+      if (m.gradients.empty()) continue;  // frozen
       auto const all = m.gradients[use].span();
       auto request =
           stage_ == stage::none
@@ -127,15 +136,19 @@ class partitioned_unit {
   /// The reduced gradients of the part of segment `s` whose norm this rank accounts for: its shard
   /// in every stage, so that each element counts once and every stage sums in the same order.
   [[nodiscard]] std::span<gradient_type const> norm_part(std::size_t s) const {
+    if (!is_trainable(s)) return {};
     auto const all = memory_[s].gradients[0].span();
     return part(all, shard_of(static_cast<index>(all.size()), rank_, ranks_));
   }
 
-  /// Updates the owned range of every segment.
+  /// Updates the owned range of every segment that is trained, by the optimizer of its group.
   template <class Stream, class Optimizer>
-  void update(Stream& compute, Optimizer const& optimizer,
+  void update(Stream& compute, std::span<Optimizer const> optimizers,
               step_info<gradient_type> const& info) const {
-    for (auto const& m : memory_) {
+    for (std::size_t s = 0; s < memory_.size(); ++s) {
+      if (!is_trainable(s)) continue;
+      auto const& m = memory_[s];
+      auto const& optimizer = optimizers[static_cast<std::size_t>(unit_.segments()[s].key.group)];
       std::vector<std::span<gradient_type>> states;
       for (auto const& state : m.states) states.push_back(state.span());
       optimizer.update(
@@ -150,8 +163,8 @@ class partitioned_unit {
   template <class Comm, class Stream, class Requests>
   void gather(Comm& comm, Stream& stream, Requests& requests,
               call_site where = call_site::current()) const {
-    if (stage_ == stage::none) return;
     for (auto const& m : memory_) {
+      if (m.owned.size() == static_cast<index>(m.values.size())) continue;
       auto request = comm.all_gather(stream, m.values.span(),
                                      std::span<T const>(part(m.values.span(), m.owned)), where);
       request.keep(m.values.owner());

@@ -56,9 +56,11 @@ TEST_CASE("the optimizer's defaults are LLM Foundry's, and values replace them")
 TEST_CASE("an optimizer that cannot be is one clear message") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"lr: 1", "f.yaml:1:1: optimizer.name: missing; it is required"},
-      {"name: sgd", "f.yaml:1:7: optimizer.name: expected 'decoupled_adamw', found 'sgd'"},
-      {"name: decoupled_lionw",
-       "f.yaml:1:7: optimizer.name: 'decoupled_lionw' is not yet supported; use decoupled_adamw"},
+      {"name: sgd",
+       "f.yaml:1:7: optimizer.name: expected 'decoupled_adamw' or 'decoupled_lionw', found 'sgd'"},
+      {"name: clip_lion",
+       "f.yaml:1:7: optimizer.name: 'clip_lion' is not yet supported; use decoupled_adamw or "
+       "decoupled_lionw"},
       {"{name: decoupled_adamw, lr: 0}", "f.yaml:1:29: optimizer.lr: must be above 0, found 0"},
       {"{name: decoupled_adamw, betas: [0.9]}",
        "f.yaml:1:32: optimizer.betas: expected a list of two numbers, found a list"},
@@ -66,11 +68,43 @@ TEST_CASE("an optimizer that cannot be is one clear message") {
        "f.yaml:1:32: optimizer.betas: each must be a number from 0 to below 1, found '1'"},
       {"{name: decoupled_adamw, eps: -1}",
        "f.yaml:1:30: optimizer.eps: must not be negative, found -1"},
-      {"{name: decoupled_adamw, disable_grad: [wte]}",
-       "f.yaml:1:39: optimizer.disable_grad: not yet supported; every parameter is trained"},
+      {"{name: decoupled_adamw, disable_grad: [[wte]]}",
+       "f.yaml:1:39: optimizer.disable_grad: expected a regular expression of 1 to 200 characters "
+       "or a list of such, found a list"},
+      {"{name: decoupled_adamw, param_groups: {lr: 1}}",
+       "f.yaml:1:39: optimizer.param_groups: expected a list of mappings, found a mapping"},
+      {"{name: decoupled_adamw, param_groups: [{lr: 1}]}",
+       "f.yaml:1:40: optimizer.param_groups.0.param_str_match: missing; it is required: a regular "
+       "expression for names of parameters"},
+      {"{name: decoupled_adamw, param_groups: [{param_str_match: a, lr: 0}]}",
+       "f.yaml:1:65: optimizer.param_groups.0.lr: must be above 0, found 0"},
       {"{name: decoupled_adamw, weight_decya: 1}",
        "f.yaml:1:25: optimizer.weight_decya: unknown key; did you mean 'optimizer.weight_decay'?"}};
   for (auto const& [text, message] : cases) CHECK(problem(text) == message);
+}
+
+TEST_CASE("Lion has its own defaults; groups take what they do not say from the optimizer") {
+  mpt::config_report report;
+  auto const plain = read("name: decoupled_lionw", report);
+  CHECK(plain.lr == 1e-4);
+  CHECK(plain.beta1 == 0.9);
+  CHECK(plain.beta2 == 0.99);
+  CHECK(plain.weight_decay == 0);
+  auto const grouped = read(
+      "{name: decoupled_lionw, lr: 1.0e-3, betas: [0.9, 0.95], weight_decay: 1.0e-4, "
+      "disable_grad: wte, param_groups: [{param_str_match: norm, weight_decay: 0.0}, "
+      "{param_str_match: 'bias$', lr: 2.0e-3}]}",
+      report);
+  REQUIRE(grouped.disable_grad.size() == 1);
+  CHECK(grouped.disable_grad[0].text == "wte");
+  REQUIRE(grouped.groups.size() == 2);
+  CHECK(grouped.groups[0].match.text == "norm");
+  CHECK(grouped.groups[0].lr == 1e-3);
+  CHECK(grouped.groups[0].beta2 == 0.95);
+  CHECK(grouped.groups[0].weight_decay == 0);
+  CHECK(grouped.groups[1].lr == 2e-3);
+  CHECK(grouped.groups[1].weight_decay == 1e-4);
+  CHECK(report.notes.empty());
 }
 
 TEST_CASE("gradients are clipped by their norm or not at all") {

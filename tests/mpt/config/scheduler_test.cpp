@@ -6,8 +6,11 @@
 
 #include <doctest/doctest.h>
 
+#include <mpt/config/document.hpp>
 #include <mpt/config/scheduler.hpp>
 #include <mpt/config/yaml.hpp>
+#include <nlohmann/json.hpp>
+#include <support/golden.hpp>
 
 namespace scheduler_test {
 
@@ -87,6 +90,58 @@ TEST_CASE("multipliers equal Composer's to the last bit") {
   }
 }
 
+nlohmann::json golden() {
+  return nlohmann::json::parse(mpt::read_small_file(test::golden_folder() / "schedules.json"));
+}
+
+mpt::training_clock clock_of(nlohmann::json const& row) {
+  auto const number = [&](char const* key) {
+    return row.contains(key) && row[key].is_number() ? row[key].get<std::int64_t>() : 0;
+  };
+  return {.samples_per_batch = number("samples_per_batch"),
+          .tokens_per_batch = number("samples_per_batch") * number("tokens_per_sample"),
+          .batches_per_epoch = number("batches_per_epoch"),
+          .max_duration = mpt::parse_time(row["max_duration"].get<std::string>())};
+}
+
+TEST_CASE("linear, constant and inverse root schedules equal the references' at every batch") {
+  std::size_t points = 0;
+  auto const all = golden();
+  for (auto const& row : all["accepted"]) {
+    CAPTURE(row["scheduler"].dump());
+    auto const clock = clock_of(row);
+    auto const schedule = read(row["scheduler"].dump());
+    mpt::check_schedule(schedule, clock);
+    auto const& expected = row["multipliers"];
+    for (std::size_t batch = 0; batch < expected.size(); ++batch, ++points) {
+      CAPTURE(batch);
+      CHECK(mpt::learning_rate_multiplier(schedule, static_cast<std::int64_t>(batch), clock) ==
+            expected[batch].get<double>());
+    }
+  }
+  CHECK(points == 591);
+}
+
+TEST_CASE("what LLM Foundry refuses of an inverse root schedule is refused, saying why") {
+  std::vector<std::string> const messages{
+      "f.yaml:1:79: scheduler.t_warmup: cannot be a fraction of max_duration, since this schedule "
+      "is for training that goes on; use the unit of max_duration",
+      "scheduler.t_scale 10tok must be in the unit of max_duration 40ba, as that of "
+      "inv_sqrt_with_warmup",
+      "f.yaml:1:41: scheduler.alpha_f_decay: must be at least alpha_f_cooldown, 0.2, found 0.1"};
+  auto const refused = golden()["refused"];
+  REQUIRE(refused.size() == messages.size());
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    std::string message;
+    try {
+      mpt::check_schedule(read(refused[i]["scheduler"].dump()), clock_of(refused[i]));
+    } catch (parallel::error const& error) {
+      message = error.what();
+    }
+    CHECK(message == messages[i]);
+  }
+}
+
 TEST_CASE("times of different units are one schedule") {
   mpt::training_clock clock{.samples_per_batch = 4,
                             .tokens_per_batch = 400,
@@ -126,11 +181,12 @@ TEST_CASE("a scheduler that cannot be is one clear message") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"name: cosine_with_warmup", "f.yaml:1:1: scheduler.t_warmup: missing; it is required"},
       {"{name: cosine, t_warmup: 1ba}",
-       "f.yaml:1:8: scheduler.name: expected 'cosine_with_warmup', 'linear_decay_with_warmup' or "
-       "'constant_with_warmup', found 'cosine'"},
-      {"{name: inv_sqrt_with_warmup, t_warmup: 1ba}",
-       "f.yaml:1:8: scheduler.name: 'inv_sqrt_with_warmup' is not yet supported; use "
-       "cosine_with_warmup, linear_decay_with_warmup or constant_with_warmup"},
+       "f.yaml:1:8: scheduler.name: expected 'cosine_with_warmup', 'linear_decay_with_warmup', "
+       "'constant_with_warmup' or 'inv_sqrt_with_warmup', found 'cosine'"},
+      {"{name: inv_sqrt_with_warmup, t_warmup: 1ba, t_scale: 2ba}",
+       "f.yaml:1:1: scheduler.t_cooldown: missing; it is required"},
+      {"{name: inv_sqrt_with_warmup, t_warmup: 1ba, t_scale: 0ba, t_cooldown: 1ba}",
+       "f.yaml:1:54: scheduler.t_scale: must be above 0"},
       {"{name: cosine_with_warmup, t_warmup: 100b}",
        "f.yaml:1:38: scheduler.t_warmup: '100b' is not a time: expected a number and one of ep, "
        "ba, "

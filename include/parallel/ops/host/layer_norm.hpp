@@ -133,10 +133,10 @@ void layer_norm_backward_weight_impl(stream& s, vector_view<accumulate_t<T>> dwe
                                         simd::load_partial<L>(to + columns + i, left) + g, left);
                 }
               });
-      for (index n = 0; n < columns; ++n) {
+      for (index n = 0; n < dweight.size(); ++n)
         dweight.data()[n] += sums[static_cast<std::size_t>(n)];
-        if (with_bias) dbias.data()[n] += sums[static_cast<std::size_t>(columns + n)];
-      }
+      for (index n = 0; n < dbias.size(); ++n)
+        dbias.data()[n] += sums[static_cast<std::size_t>(columns + n)];
     } else {
       reference::stream here;
       ops::layer_norm_backward_weight(here, dweight, dbias, dy, x, mean, rstd);

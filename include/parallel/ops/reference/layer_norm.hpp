@@ -75,7 +75,7 @@ void layer_norm_backward_weight_impl(stream&, vector_view<accumulate_t<T>> dweig
       product += double(A(dy.row(m)[n])) * double(normal);
       sum += double(dy.row(m)[n]);
     }
-    dweight(n) += static_cast<A>(product);
+    if (!dweight.empty()) dweight(n) += static_cast<A>(product);
     if (!dbias.empty()) dbias(n) += static_cast<A>(sum);
   }
 }

@@ -1,0 +1,94 @@
+// Which parameters are trained and how, from the configuration's patterns.
+//
+// Patterns are searched, as Python's re.search does, in LLM Foundry's names: the file's name with
+// "model." before it. The grammar is ECMAScript's, which has the same characters, classes, groups
+// and repetitions. One that matches nothing is an error: it is always a misspelling.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mpt/config/train.hpp>
+#include <mpt/vocabulary.hpp>
+#include <parallel/optim/any_optimizer.hpp>
+#include <parallel/optim/decoupled_adamw.hpp>
+#include <parallel/optim/decoupled_lion.hpp>
+#include <parallel/train/optimizer_groups.hpp>
+
+namespace mpt {
+
+/// The optimizer of a run, chosen by its configuration.
+using run_optimizer = parallel::any_optimizer<parallel::decoupled_adamw, parallel::decoupled_lion>;
+
+/// A parameter's name in LLM Foundry, which patterns and metrics use.
+[[nodiscard]] inline std::string foundry_name(std::string const& name) { return "model." + name; }
+
+namespace detail {
+
+[[nodiscard]] inline run_optimizer make_optimizer(std::string_view name,
+                                                  optimizer_settings const& s) {
+  if (name == "decoupled_lionw")
+    return parallel::decoupled_lion{
+        .learning_rate = s.lr, .beta1 = s.beta1, .beta2 = s.beta2, .weight_decay = s.weight_decay};
+  return parallel::decoupled_adamw{.learning_rate = s.lr,
+                                   .beta1 = s.beta1,
+                                   .beta2 = s.beta2,
+                                   .eps = s.eps,
+                                   .weight_decay = s.weight_decay};
+}
+
+/// The names that the pattern is found in; never none.
+[[nodiscard]] inline std::vector<std::string> names_matching(
+    name_pattern const& pattern, std::vector<std::string> const& names) {
+  std::vector<std::string> found;
+  try {
+    std::regex const expression(pattern.text);
+    for (auto const& name : names)
+      if (std::regex_search(foundry_name(name), expression)) found.push_back(name);
+  } catch (std::regex_error const&) {
+    parallel::fail(pattern.place, ": '", pattern.text,
+                   "' is not a regular expression that is understood here");
+  }
+  require(!found.empty(), pattern.place, ": '", pattern.text,
+          "' matches no parameter; their names are like ", foundry_name(names.front()));
+  return found;
+}
+
+}  // namespace detail
+
+/// The groups of these parameters: by `param_groups`, the first that matches; frozen by
+/// `disable_grad`.
+[[nodiscard]] inline train::optimizer_groups<run_optimizer> group_parameters(
+    optimizer_config const& config, std::vector<std::string> const& names) {
+  std::map<std::string, parallel::segment_key> keys;
+  for (auto const& name : names) keys[name];
+  std::vector<run_optimizer> optimizers{detail::make_optimizer(config.name, config)};
+  for (auto const& group : config.groups) {
+    auto const number = static_cast<int>(optimizers.size());
+    for (auto const& name : detail::names_matching(group.match, names))
+      if (keys[name].group == 0) keys[name].group = number;
+    optimizers.push_back(detail::make_optimizer(config.name, group));
+  }
+  for (auto const& pattern : config.disable_grad)
+    for (auto const& name : detail::names_matching(pattern, names)) keys[name].trainable = false;
+  require(std::ranges::any_of(keys, [](auto const& key) { return key.second.trainable; }),
+          "optimizer.disable_grad freezes every parameter; nothing is left to train");
+  return {std::move(optimizers), [keys](std::string const& name) { return keys.at(name); }};
+}
+
+/// The groups of a model's parameters.
+template <class Model>
+[[nodiscard]] train::optimizer_groups<run_optimizer> groups_of(optimizer_config const& config,
+                                                               Model& net) {
+  std::vector<std::string> names;
+  net.visit_units([&](std::string const&, auto& layer, auto const&, auto const&) {
+    layer.visit_parameters([&](auto const& parameter) { names.push_back(parameter.name); });
+  });
+  return group_parameters(config, names);
+}
+
+}  // namespace mpt

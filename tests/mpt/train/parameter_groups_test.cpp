@@ -1,0 +1,86 @@
+// Tests of freezing and grouping parameters by patterns.
+#include <map>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/model/model.hpp>
+#include <mpt/train/parameter_groups.hpp>
+
+namespace parameter_groups_test {
+
+mpt::model_config small() {
+  mpt::model_config config;
+  config.d_model = 8;
+  config.n_heads = 2;
+  config.n_layers = 2;
+  config.max_seq_len = 4;
+  config.vocab_size = 16;
+  return config;
+}
+
+/// Group by name, -1 for frozen.
+std::map<std::string, int> sorted(mpt::optimizer_config const& config) {
+  mpt::model<float> net(small());
+  auto const groups = groups_of(config, net);
+  CHECK(groups.optimizers.size() == 1 + config.groups.size());
+  std::map<std::string, int> out;
+  net.visit_units([&](std::string const&, auto& layer, auto const&, auto const&) {
+    layer.visit_parameters([&](auto const& p) {
+      auto const key = groups.key_of(p.name);
+      out[p.name] = key.trainable ? key.group : -1;
+    });
+  });
+  return out;
+}
+
+mpt::parameter_group group(std::string pattern) {
+  mpt::parameter_group out;
+  out.match = {std::move(pattern), "f.yaml:3:5: optimizer.param_groups.0.param_str_match"};
+  return out;
+}
+
+TEST_CASE("the first pattern that matches decides, and frozen ones are in no group") {
+  mpt::optimizer_config config;
+  config.groups = {group("norm"), group("bias$"), group("^model.transformer.blocks.1")};
+  config.disable_grad = {{"w[tp]e", "f.yaml"}, {"blocks\\.0\\.attn.*weight", "f.yaml"}};
+  auto const keys = sorted(config);
+  CHECK(keys.size() == 2 + 2 * 12 + 2);
+  CHECK(keys.at("transformer.wte.weight") == -1);
+  CHECK(keys.at("transformer.wpe.weight") == -1);
+  CHECK(keys.at("transformer.blocks.0.attn.Wqkv.weight") == -1);
+  CHECK(keys.at("transformer.blocks.0.attn.Wqkv.bias") == 2);
+  CHECK(keys.at("transformer.blocks.0.norm_1.bias") == 1);
+  CHECK(keys.at("transformer.blocks.0.ffn.up_proj.weight") == 0);
+  CHECK(keys.at("transformer.blocks.1.attn.Wqkv.weight") == 3);
+  CHECK(keys.at("transformer.blocks.1.attn.Wqkv.bias") == 2);
+  CHECK(keys.at("transformer.norm_f.weight") == 1);
+}
+
+TEST_CASE("without patterns every parameter is in group 0") {
+  for (auto const& [name, key] : sorted({})) CHECK(key == 0);
+}
+
+TEST_CASE("patterns that cannot be meant are one clear message") {
+  mpt::optimizer_config config;
+  config.groups = {group("Norm")};
+  CHECK_THROWS_WITH_AS(
+      sorted(config),
+      "f.yaml:3:5: optimizer.param_groups.0.param_str_match: 'Norm' matches no parameter; their "
+      "names are like model.transformer.wte.weight",
+      parallel::error);
+  config.groups = {group("(?<=x)norm")};
+  CHECK_THROWS_WITH_AS(
+      sorted(config),
+      "f.yaml:3:5: optimizer.param_groups.0.param_str_match: '(?<=x)norm' is not a regular "
+      "expression that is understood here",
+      parallel::error);
+  config.groups.clear();
+  config.disable_grad = {{".", "f.yaml"}};
+  CHECK_THROWS_WITH_AS(sorted(config),
+                       "optimizer.disable_grad freezes every parameter; nothing is left to train",
+                       parallel::error);
+}
+
+}  // namespace parameter_groups_test
