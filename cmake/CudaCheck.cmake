@@ -30,7 +30,7 @@ file(CONFIGURE OUTPUT generated/all_headers.cu CONTENT
   "// Every public header, as nvcc sees it.\n@cuda_headers@\n" @ONLY)
 
 set(sources ${CMAKE_CURRENT_SOURCE_DIR}/tests/consumer/cuda)
-add_executable(cuda_check EXCLUDE_FROM_ALL ${sources}/main.cpp ${sources}/gelu.cu
+add_executable(cuda_check EXCLUDE_FROM_ALL ${sources}/main.cpp ${sources}/activation.cu
   ${CMAKE_CURRENT_BINARY_DIR}/generated/all_headers.cu)
 target_compile_features(cuda_check PRIVATE cuda_std_20)
 # 20011-20015: host functions called where device code is made, of which nvcc itself only warns.

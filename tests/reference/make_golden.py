@@ -38,6 +38,7 @@ from llmfoundry.callbacks.kill_loss_spike_callback import KillLossSpike
 from llmfoundry.models.layers.attention import gen_slopes
 from llmfoundry.models.mpt.configuration_mpt import MPTConfig
 from llmfoundry.models.mpt.modeling_mpt import MPTForCausalLM
+from llmfoundry.models.utils.mpt_param_count import mpt_get_active_params, mpt_get_total_params
 from llmfoundry.optim.lion import DecoupledLionW
 from llmfoundry.optim.scheduler import InverseSquareRootWithWarmupScheduler
 from llmfoundry.utils.exceptions import HighLossError, LossSpikeError
@@ -82,6 +83,16 @@ def mpt(d_model, n_heads, n_layers, vocab_size, max_seq_len, attn=None, **more):
     } | more
 
 
+def small(**more):
+    """A model of 1 layer, on which one option is changed."""
+    return mpt(16, 2, 1, 29, 8, **more)
+
+
+def ffn(activation, ffn_type="mptmlp", ffn_hidden_size=None, **more):
+    sizes = {} if ffn_hidden_size is None else {"ffn_hidden_size": ffn_hidden_size}
+    return {"ffn_type": ffn_type, "ffn_act_fn": {"name": activation} | more} | sizes
+
+
 CASES = [
     # Form (a), the pretraining YAMLs' form. wpe has more rows than the batch uses.
     Case("a1", "foundry", mpt(32, 4, 2, 96, 20, norm_type="layernorm"), seed=1001),
@@ -97,6 +108,28 @@ CASES = [
          batch=3, seq=11, ignore=True),
     Case("a5", "foundry", mpt(24, 3, 1, 61, 11, {"qk_ln": True}, no_bias=True, attention_bias=True,
                               norm_eps=1e-3, embedding_fraction=0.25), seed=1005, batch=1, seq=7),
+    # Everything outside attention that MPTConfig can change, each alone on one small model (c...), then together.
+    Case("c_rmsnorm", "foundry", small(norm_type="rmsnorm"), seed=3001, seq=8),
+    Case("c_gelu_tanh", "foundry", small(ffn_config=ffn("gelu", approximate="tanh")), seed=3002, seq=8),
+    Case("c_quick_gelu", "foundry", small(ffn_config=ffn("quick_gelu")), seed=3003, seq=8),
+    Case("c_silu", "foundry", small(ffn_config=ffn("silu")), seed=3004, seq=8),
+    Case("c_relu", "foundry", small(ffn_config=ffn("relu")), seed=3005, seq=8),
+    Case("c_glu", "foundry", small(ffn_config={"ffn_type": "mptglu"}), seed=3006, seq=8),
+    Case("c_hidden", "foundry", small(ffn_config={"ffn_type": "mptmlp", "ffn_hidden_size": 23}), seed=3007, seq=8),
+    Case("c_ratio", "foundry", small(expansion_ratio=2.625), seed=3008, seq=8),
+    Case("c_untied", "foundry", small(tie_word_embeddings=False), seed=3009, seq=8),
+    Case("c_softcap", "foundry", small(final_logit_softcapping=2.0), seed=3010, seq=8),
+    Case("c_fused", "foundry", small(fuse_norm_attn_norm=True), seed=3011, seq=8),
+    # The shape of most later models: RMSNorm, gated SiLU, no bias, a head of its own.
+    Case("c_modern", "foundry",
+         mpt(24, 3, 2, 43, 12, {"alibi": True, "qk_ln": True, "norm_type": "rmsnorm"}, no_bias=True,
+             norm_type="low_precision_rmsnorm", ffn_config=ffn("silu", "mptglu", ffn_hidden_size=36),
+             tie_word_embeddings=False, final_logit_softcapping=3.0, logit_scale=1.5), seed=3012, seq=12, ignore=True),
+    # rmsnorm beside biases, a gate with biases, a scale but no cap, q and k by layernorm.
+    Case("c_mixed", "foundry",
+         mpt(24, 3, 1, 61, 11, {"qk_ln": True}, norm_type="rmsnorm", norm_eps=1e-3,
+             ffn_config=ffn("gelu", "mptglu", approximate="tanh"), expansion_ratio=1.5, tie_word_embeddings=False,
+             logit_scale="inv_sqrt_d_model", embedding_fraction=0.5), seed=3013, batch=3, seq=11, ignore=True),
     # Form (b), the hub's form: transformers' own implementation.
     Case("b1", "transformers", mpt(32, 4, 2, 96, 32, {"alibi": True}, no_bias=True), seed=2001, generate=5),
     Case("b2", "transformers",
@@ -134,7 +167,7 @@ def fill(model, seed):
             z = torch.randn(p.shape, generator=generator)
             if name.endswith("bias"):
                 z *= 0.2
-            elif "norm" in name or "_ln" in name:
+            elif p.ndim == 1:  # the weight of a norm
                 z = 1 + 0.2 * z
             elif "wte" in name:
                 z *= 0.25
@@ -516,20 +549,45 @@ def make_slopes(out, expected):
     write_json(out / "alibi_slopes.json", {"versions": VERSIONS, "alibi_bias_max": 8, "slopes": slopes})
 
 
+INITS = {  # what init_config says -> other options of the model
+    "default": ({}, {}),
+    "untied_glu": ({}, {"tie_word_embeddings": False, "ffn_config": {"ffn_type": "mptglu"}, "no_bias": True}),
+    "default_": ({"name": "default_", "emb_init_std": 0.5}, {"tie_word_embeddings": False}),
+    "baseline_": ({"name": "baseline_", "init_std": 0.03}, {}),
+    "kaiming_uniform_fan_out": ({"name": "kaiming_uniform_", "fan_mode": "fan_out", "init_nonlinearity": "tanh"}, {}),
+    "kaiming_normal_fan_out": ({"name": "kaiming_normal_", "fan_mode": "fan_out"}, {"tie_word_embeddings": False}),
+    "kaiming_leaky": ({"name": "kaiming_uniform_", "init_nonlinearity": "leaky_relu", "init_gain": 2.0}, {}),
+    "kaiming_selu": ({"name": "kaiming_normal_", "init_nonlinearity": "selu", "init_div_is_residual": False}, {}),
+    "kaiming_linear": ({"name": "kaiming_normal_", "init_nonlinearity": "linear", "init_div_is_residual": 3.0}, {}),
+    "neox_init_": ({"name": "neox_init_"}, {}),
+    "small_init_": ({"name": "small_init_", "emb_init_std": 0.125}, {}),
+    "xavier_uniform_": ({"name": "xavier_uniform_", "init_gain": 1.5, "emb_init_uniform_lim": 0.25}, {}),
+    "xavier_normal_": ({"name": "xavier_normal_", "init_gain": 1.0, "emb_init_uniform_lim": [-0.5, 1.0]}, {}),
+}
+
+
 def make_init(out):
-    """Statistics of LLM Foundry's default initialisation: per tensor the standard deviation over 8 seeds."""
-    config = mpt(256, 4, 3, 512, 128)
-    squares, numbers, largest = {}, {}, {}
-    for seed in range(8):
-        torch.manual_seed(seed)
-        for name, p in build_foundry(config).named_parameters():
-            squares[name] = squares.get(name, 0.0) + p.detach().double().square().sum().item()
-            numbers[name] = numbers.get(name, 0) + p.numel()
-            largest[name] = max(largest.get(name, 0.0), p.detach().abs().max().item())
-    write_json(out / "init.json", {
-        "versions": VERSIONS, "config": config, "seeds": 8,
-        "tensors": {n: {"rms": math.sqrt(squares[n] / numbers[n]), "largest": largest[n], "values": numbers[n]}
-                    for n in sorted(squares)}})
+    """Statistics of LLM Foundry's initialisations: per tensor root mean square, least and largest value over the seeds.
+    `apply(param_init_fn)` is what its trainer does with `init_device: meta`; without it lm_head would keep torch's."""
+    rows, seeds = {}, 8
+    for label, (init, more) in INITS.items():
+        config = mpt(128, 4, 3, 192, 64, init_config=init, **more)
+        squares, values = {}, {}
+        for seed in range(seeds):
+            torch.manual_seed(seed)
+            model = build_foundry(config)
+            model.apply(model.param_init_fn)
+            for name, p in model.named_parameters():
+                if "blocks." in name and ".0." not in name:
+                    continue  # all blocks are alike
+                p = p.detach().double()
+                squares[name] = squares.get(name, 0.0) + p.square().sum().item()
+                least, largest = values.get(name, (math.inf, -math.inf))
+                values[name] = (min(least, p.min().item()), max(largest, p.max().item()))
+        rows[label] = {"config": config, "tensors": {
+            n: {"rms": math.sqrt(squares[n] / (seeds * model.get_parameter(n).numel())), "least": values[n][0],
+                "largest": values[n][1], "values": seeds * model.get_parameter(n).numel()} for n in sorted(squares)}}
+    write_json(out / "init.json", {"versions": VERSIONS, "seeds": seeds, "cases": rows})
 
 
 def make_counts(out):
@@ -544,7 +602,15 @@ def make_counts(out):
         rows[name] = {"d_model": d, "n_heads": heads, "n_layers": layers, "max_seq_len": 2048,
                       "form_a_vocab_50368": count(50368, {}),
                       "form_b_vocab_50432": count(50432, {"alibi": True}, no_bias=True)}
-    write_json(out / "parameter_counts.json", {"versions": VERSIONS, "sizes": rows})
+    # Each golden model and its active parameters: what LLM Foundry's FLOPs count.
+    options = {}
+    for case in CASES:
+        causal = build_foundry(case.config)
+        # what ComposerMPTCausalLM offers these functions
+        model = types.SimpleNamespace(model=causal, config=causal.config, parameters=causal.parameters)
+        options[case.name] = {"total": mpt_get_total_params(model),
+                              "active": mpt_get_active_params(model)}
+    write_json(out / "parameter_counts.json", {"versions": VERSIONS, "sizes": rows, "golden_models": options})
 
 
 def write_json(path, value):

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <parallel/layer/embedding.hpp>
+#include <parallel/layer/feed_forward.hpp>
 #include <parallel/layer/linear.hpp>
 #include <parallel/layer/sequential.hpp>
 #include <parallel/ops/elementwise.hpp>
@@ -113,24 +114,32 @@ struct ring_microbatch {
   index length = 0;
 };
 
+struct ring_options {
+  bool tied = true;    // the exit multiplies by the embedding, or by a unit of its own
+  bool gated = false;  // the feed-forward layers are gated linear units
+};
+
 class ring_model {
  public:
   using element = ring;
   using microbatch = ring_microbatch;
   using mixer = parallel::residual<parallel::sequential<parallel::linear<ring>, ring_attention>>;
-  using mlp = parallel::residual<
-      parallel::sequential<parallel::linear<ring>, ring_square, parallel::linear<ring>>>;
+  using mlp = parallel::residual<parallel::feed_forward<ring_square>>;
   using block = parallel::sequential<mixer, mlp>;
 
-  ring_model(index blocks, index width, index vocabulary) : width_(width) {
+  ring_model(index blocks, index width, index vocabulary, ring_options options = {})
+      : width_(width), options_(options) {
     tokens_.weight = {"wte", {vocabulary, width}, parallel::uniform_init{0.0F, 1e9F}};
-    exit_ = tokens_.weight;
+    exit_.weight = tokens_.weight;
+    if (!options.tied) exit_.weight.name = "head";
     for (index i = 0; i < blocks; ++i) {
       auto const name = parallel::concat("block.", i, ".");
       mixer attend{parallel::sequential(make(name + "mix", width, width), ring_attention{})};
-      mlp feed{parallel::sequential(make(name + "up", 3 * width, width), ring_square{},
-                                    make(name + "down", width, 3 * width))};
-      blocks_.emplace_back(attend, feed);
+      parallel::feed_forward<ring_square> feed;
+      feed.up = make(name + "up", 3 * width, width);
+      if (options.gated) feed.gate = make(name + "gate", 3 * width, width);
+      feed.down = make(name + "down", width, 3 * width);
+      blocks_.emplace_back(attend, mlp{feed});
     }
   }
 
@@ -144,11 +153,13 @@ class ring_model {
   void visit_units(F&& f) {
     using uses = std::vector<parallel::parameter_base<ring>*>;
     auto const leave = static_cast<index>(blocks_.size());
-    f(std::string("tokens"), tokens_, std::vector<index>{parallel::train::enter, leave},
-      uses{&exit_});
+    std::vector<index> ends{parallel::train::enter, leave};
+    if (!options_.tied) ends.pop_back();
+    f(std::string("tokens"), tokens_, ends, options_.tied ? uses{&exit_.weight} : uses{});
     for (std::size_t i = 0; i < blocks_.size(); ++i)
       f(parallel::concat("block.", i), blocks_[i], std::vector<index>{static_cast<index>(i)},
         uses{});
+    if (!options_.tied) f(std::string("head"), exit_, std::vector<index>{leave}, uses{});
   }
 
   template <class Stream>
@@ -164,8 +175,8 @@ class ring_model {
   template <class Stream>
   void leave(context<Stream>& c, microbatch const& b, matrix_view<ring const> x,
              matrix_view<ring> dx, parallel::train::statistics<ring>& sums) const {
-    auto logits = c.template allocate<ring, 2>({x.extent(0), exit_.extents[0]});
-    parallel::ops::matmul(c.stream, logits, x, exit_.value(), {.transpose_b = true});
+    auto logits = c.template allocate<ring, 2>({x.extent(0), exit_.weight.extents[0]});
+    parallel::ops::matmul(c.stream, logits, x, exit_.weight.value(), {.transpose_b = true});
     c.stream.enqueue([logits, labels = b.labels, loss = &sums.loss] {
       for (index r = 0; r < logits.extent(0); ++r)
         for (index v = 0; v < logits.extent(1); ++v) {
@@ -181,9 +192,9 @@ class ring_model {
     for (index r = 0; r < b.labels.size(); ++r) sums.tokens += b.labels(r) >= 0 ? 1 : 0;
     if (dx.extent(0) == 0) return;
     matrix_view<ring const> const gradient = logits;
-    parallel::ops::matmul(c.stream, dx, gradient, exit_.value());
-    if (exit_.has_gradient())
-      parallel::ops::matmul(c.stream, exit_.gradient(), gradient, x,
+    parallel::ops::matmul(c.stream, dx, gradient, exit_.weight.value());
+    if (exit_.weight.has_gradient())
+      parallel::ops::matmul(c.stream, exit_.weight.gradient(), gradient, x,
                             {.transpose_a = true, .accumulate = true});
   }
 
@@ -196,8 +207,9 @@ class ring_model {
   }
 
   index width_;
+  ring_options options_;
   parallel::embedding<ring> tokens_;
-  parallel::parameter<ring, 2> exit_;
+  parallel::embedding<ring> exit_;  // its table alone is used
   std::deque<block> blocks_;
 };
 

@@ -45,6 +45,7 @@ struct layout {
   std::vector<std::string> frozen = {};
   std::vector<std::string> second_group = {};
   int num_steps = steps;
+  ring_options model = {};
 };
 
 [[nodiscard]] inline parallel::train::optimizer_groups<ring_momentum> groups_of(layout const& how) {
@@ -72,7 +73,7 @@ void run_rank(Comm& comm, layout const& how, outcome& out, std::mutex& lock) {
   parallel::host::stream traffic;
   auto const storage = device.allocate<std::byte>(std::size_t{4} << 20);
   parallel::arena memory(storage);
-  ring_model model(3, 4, vocabulary);
+  ring_model model(3, 4, vocabulary, how.model);
   parallel::train::stepper stepper(model, device, comm, groups_of(how),
                                    {.stage = how.stage, .bucket_bytes = how.bucket_bytes});
   stepper.initialise(42);

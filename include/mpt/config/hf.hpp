@@ -41,8 +41,14 @@ struct hf_model {
   unless(model.no_bias, "norms and FFN have biases; it has none");
   unless(!has_attention_bias(model), "attention has biases; it has none");
   unless(ffn_hidden(model) == 4 * model.d_model, "the FFN is not 4 times d_model wide");
+  unless(!is_rms(model.norm_type), "norms are rmsnorm; it uses layernorm");
+  unless(model.ffn_type == ffn_kind::mptmlp, "the FFN is gated (mptglu); it has none");
+  unless(model.ffn_act_fn == parallel::ops::activation_kind::gelu,
+         "ffn_act_fn is not the exact gelu, which it uses");
   unless(!model.attn.qk_ln, "q and k are normalised (qk_ln); it ignores that");
   unless(!model.logit_scale, "logits are scaled (logit_scale); it ignores that");
+  unless(!model.final_logit_softcapping,
+         "logits are capped (final_logit_softcapping); it ignores that");
   return gaps;
 }
 
@@ -84,6 +90,29 @@ template <class T>
   return value;
 }
 
+/// The name of a kind in a table such as norm_kind_names.
+template <class Kind, std::size_t Size>
+[[nodiscard]] std::string name_of(std::array<std::pair<std::string_view, Kind>, Size> const& names,
+                                  Kind kind) {
+  for (auto const& [name, value] : names)
+    if (value == kind) return std::string(name);
+  return {};
+}
+
+/// `ffn_config`; null for LLM Foundry's default.
+[[nodiscard]] inline nlohmann::json ffn_json(model_config const& model) {
+  using enum parallel::ops::activation_kind;
+  nlohmann::json json;
+  if (model.ffn_hidden_size) json["ffn_hidden_size"] = *model.ffn_hidden_size;
+  if (model.ffn_act_fn == gelu_tanh)
+    json["ffn_act_fn"] = {{"name", "gelu"}, {"approximate", "tanh"}};
+  else if (model.ffn_act_fn != gelu)
+    json["ffn_act_fn"] = {{"name", name_of(activation_names, model.ffn_act_fn)}};
+  bool const gated = model.ffn_type == ffn_kind::mptglu;
+  if (gated || !json.is_null()) json["ffn_type"] = gated ? "mptglu" : "mptmlp";
+  return json;
+}
+
 [[nodiscard]] inline nlohmann::json init_json(init_config const& init) {
   nlohmann::json json = {{"emb_init_std", json_or_null(init.emb_init_std)},
                          {"emb_init_uniform_lim", json_or_null(init.emb_init_uniform_lim)},
@@ -91,8 +120,7 @@ template <class T>
                          {"init_gain", init.init_gain},
                          {"fan_mode", init.fan_mode},
                          {"init_nonlinearity", init.init_nonlinearity}};
-  for (auto const& [spelling, scheme] : init_scheme_names)
-    if (scheme == init.name) json["name"] = spelling;
+  json["name"] = name_of(init_scheme_names, init.name);
   std::visit([&](auto value) { json["init_div_is_residual"] = value; }, init.init_div_is_residual);
   return json;
 }
@@ -118,12 +146,12 @@ template <class T>
       {"emb_pdrop", model.emb_pdrop},
       {"learned_pos_emb", model.learned_pos_emb},
       {"no_bias", model.no_bias},
-      {"norm_type",
-       model.norm_type == norm_kind::layernorm ? "layernorm" : "low_precision_layernorm"},
+      {"norm_type", detail::name_of(norm_kind_names, model.norm_type)},
       {"norm_eps", model.norm_eps},
       {"layer_norm_epsilon", model.norm_eps},
       {"logit_scale", detail::json_or_null(model.logit_scale)},
-      {"tie_word_embeddings", true},
+      {"final_logit_softcapping", detail::json_or_null(model.final_logit_softcapping)},
+      {"tie_word_embeddings", model.tie_word_embeddings},
       {"embedding_fraction", model.embedding_fraction},
       {"use_cache", false},
       {"attn_config",
@@ -138,8 +166,9 @@ template <class T>
         {"alibi_bias_max", detail::shortest(model.attn.alibi_bias_max)}}},
       {"init_config", detail::init_json(model.init)}};
   if (model.attention_bias) json["attention_bias"] = *model.attention_bias;
-  if (model.ffn_hidden_size)
-    json["ffn_config"] = {{"ffn_type", "mptmlp"}, {"ffn_hidden_size", *model.ffn_hidden_size}};
+  if (model.attn.norm_type != norm_kind::low_precision_layernorm)
+    json["attn_config"]["norm_type"] = detail::name_of(norm_kind_names, model.attn.norm_type);
+  if (auto const ffn = detail::ffn_json(model); !ffn.is_null()) json["ffn_config"] = ffn;
   return json;
 }
 

@@ -4,8 +4,9 @@
 // the defaults give, and (b) the Hugging Face hub's (ALiBi, no bias anywhere, vocabulary 50432),
 // see sizes.hpp. Only plain values here, so that the model can include it without a parser. With V
 // the vocabulary, d the width, L the layers, S the positions, h the width of the FFN:
-//   N = V d + [S d] + L (4 d^2 + 2 d h + 2 d + biases: 4 d, h + d, 2 d; qk_ln: 2 d, 2 d) + d [+ d]
-// which for form (a) with h = 4d is V d + S d + L (12 d^2 + 13 d) + 2 d.
+//   N = V d + [S d] + L (4 d^2 + 2 d h + 2 d + biases: 4 d, h + d, 2 d; qk_ln: 2 d, 2 d) + d [+ d],
+// with a gated FFN L (d h + bias: h) more, with a head of its own V d more; with rmsnorm no norm
+// has a bias. This for form (a) with h = 4d is V d + S d + L (12 d^2 + 13 d) + 2 d.
 #pragma once
 
 #include <array>
@@ -16,11 +17,22 @@
 #include <variant>
 
 #include <parallel/core/error.hpp>
+#include <parallel/ops/activation.hpp>
 
 namespace mpt {
 
-/// low_precision runs the norm in the compute type (statistics in fp32); plain runs it in fp32.
-enum class norm_kind { layernorm, low_precision_layernorm };
+/// `norm_type`. Here the names of one rule mean the same: activations in, activations out, the
+/// arithmetic in between in fp32.
+enum class norm_kind {
+  layernorm,
+  low_precision_layernorm,
+  rmsnorm,
+  low_precision_rmsnorm,
+  triton_rmsnorm
+};
+
+/// `ffn_config.ffn_type`: down(f(up(x))), or gated: down(f(gate(x)) * up(x)).
+enum class ffn_kind { mptmlp, mptglu };
 
 /// LLM Foundry's `init_config.name`.
 enum class init_scheme {
@@ -36,10 +48,11 @@ enum class init_scheme {
 
 /// `attn_config`.
 struct attention_config {
-  double attn_pdrop = 0;                ///< dropout on the probabilities
-  std::optional<double> clip_qkv;       ///< clamp to [-c, c] after the projection
-  bool qk_ln = false;                   ///< norm of q and k over the full width, eps 1e-5
-  std::optional<double> softmax_scale;  ///< none: 1/sqrt(d_model/n_heads)
+  double attn_pdrop = 0;           ///< dropout on the probabilities
+  std::optional<double> clip_qkv;  ///< clamp to [-c, c] after the projection
+  bool qk_ln = false;              ///< norm of q and k over the full width, eps 1e-5
+  norm_kind norm_type = norm_kind::low_precision_layernorm;  ///< of q and k
+  std::optional<double> softmax_scale;                       ///< none: 1/sqrt(d_model/n_heads)
   bool alibi = false;
   double alibi_bias_max = 8;
 
@@ -78,6 +91,10 @@ struct model_config {
   double norm_eps = 1e-5;
   double embedding_fraction = 1;      ///< share of the embeddings' gradient that is kept
   std::optional<double> logit_scale;  ///< logits are multiplied by it
+  std::optional<double> final_logit_softcapping;  ///< then c: c tanh(logits / c)
+  bool tie_word_embeddings = true;                ///< false: a bias-free lm_head of its own
+  ffn_kind ffn_type = ffn_kind::mptmlp;
+  parallel::ops::activation_kind ffn_act_fn = parallel::ops::activation_kind::gelu;
   attention_config attn;
   init_config init;
 
@@ -99,6 +116,15 @@ inline constexpr std::int64_t largest_vocab = std::int64_t{1} << 24;
 
 [[nodiscard]] inline std::int64_t head_dim(model_config const& model) {
   return model.d_model / model.n_heads;
+}
+
+[[nodiscard]] constexpr bool is_rms(norm_kind kind) {
+  return kind != norm_kind::layernorm && kind != norm_kind::low_precision_layernorm;
+}
+
+/// Whether a norm of this kind has a bias beside its weight.
+[[nodiscard]] inline bool has_norm_bias(model_config const& model, norm_kind kind) {
+  return !model.no_bias && !is_rms(kind);
 }
 
 /// Whether Wqkv has a bias; out_proj has one unless no_bias (LLM Foundry 0.22's attention.py).
@@ -154,6 +180,10 @@ inline void check_model(model_config const& model, std::string_view where) {
   parallel::require(model.embedding_fraction > 0 && model.embedding_fraction <= 1, where,
                     "embedding_fraction must be above 0 and at most 1, found ",
                     model.embedding_fraction);
+  if (model.final_logit_softcapping)
+    parallel::require(*model.final_logit_softcapping > 0, where,
+                      "final_logit_softcapping must be above 0, or null for none, found ",
+                      *model.final_logit_softcapping);
   if (model.attn.clip_qkv)
     parallel::require(*model.attn.clip_qkv > 0, where,
                       "attn_config.clip_qkv must be above 0, or null for none, found ",
@@ -165,33 +195,45 @@ inline void check_model(model_config const& model, std::string_view where) {
                     "learned_pos_emb must be false with attn_config.alibi");
 }
 
-/// Parameters outside the embedding tables (wte, wpe).
+/// Parameters outside the embedding tables (wte, wpe) and a head of its own (lm_head).
 [[nodiscard]] inline std::int64_t non_embedding_parameter_count(model_config const& model) {
   std::int64_t const d = model.d_model;
   std::int64_t const hidden = ffn_hidden(model);
-  std::int64_t const norm = model.no_bias ? d : 2 * d;
+  auto const norm_of = [&](norm_kind kind) { return has_norm_bias(model, kind) ? 2 * d : d; };
+  std::int64_t const norm = norm_of(model.norm_type);
   std::int64_t const attention = 4 * d * d + (has_attention_bias(model) ? 3 * d : 0) +
-                                 (model.no_bias ? 0 : d) + (model.attn.qk_ln ? 2 * norm : 0);
-  std::int64_t const ffn = 2 * d * hidden + (model.no_bias ? 0 : hidden + d);
+                                 (model.no_bias ? 0 : d) +
+                                 (model.attn.qk_ln ? 2 * norm_of(model.attn.norm_type) : 0);
+  std::int64_t const into_hidden = model.ffn_type == ffn_kind::mptglu ? 2 : 1;
+  std::int64_t const ffn =
+      (into_hidden + 1) * d * hidden + (model.no_bias ? 0 : into_hidden * hidden + d);
   return model.n_layers * (attention + ffn + 2 * norm) + norm;
 }
 
 /// All parameters; the tied embedding counts once.
 [[nodiscard]] inline std::int64_t parameter_count(model_config const& model) {
   std::int64_t const positions = model.learned_pos_emb ? model.max_seq_len : 0;
-  return (model.vocab_size + positions) * model.d_model + non_embedding_parameter_count(model);
+  std::int64_t const vocabularies = model.tie_word_embeddings ? 1 : 2;
+  return (vocabularies * model.vocab_size + positions) * model.d_model +
+         non_embedding_parameter_count(model);
+}
+
+/// Those that LLM Foundry's FLOPs count, N: all but an embedding table that is only looked up.
+[[nodiscard]] inline std::int64_t active_parameter_count(model_config const& model) {
+  return parameter_count(model) -
+         (model.tie_word_embeddings ? 0 : model.vocab_size * model.d_model);
 }
 
 /// Training FLOPs of a token by LLM Foundry's formula, 6 N + 12 L d S: forward and backward, every
-/// parameter counted, attention as if it were not causal. This is the numerator of its MFU.
+/// active parameter counted, attention as if it were not causal. This is the numerator of its MFU.
 [[nodiscard]] inline std::int64_t flops_per_token(model_config const& model, std::int64_t seq_len) {
-  return 6 * parameter_count(model) + 12 * model.n_layers * model.d_model * seq_len;
+  return 6 * active_parameter_count(model) + 12 * model.n_layers * model.d_model * seq_len;
 }
 
 /// The same with only the scores a causal mask keeps, (S + 1) / 2 a token: 6 N + 6 L d (S + 1).
 [[nodiscard]] inline std::int64_t causal_flops_per_token(model_config const& model,
                                                          std::int64_t seq_len) {
-  return 6 * parameter_count(model) + 6 * model.n_layers * model.d_model * (seq_len + 1);
+  return 6 * active_parameter_count(model) + 6 * model.n_layers * model.d_model * (seq_len + 1);
 }
 
 }  // namespace mpt

@@ -30,7 +30,36 @@ inline constexpr std::array<std::pair<std::string_view, init_scheme>, 8> init_sc
      {"xavier_uniform_", init_scheme::xavier_uniform},
      {"xavier_normal_", init_scheme::xavier_normal}}};
 
+/// LLM Foundry's spelling of each norm_kind.
+inline constexpr std::array<std::pair<std::string_view, norm_kind>, 5> norm_kind_names{
+    {{"layernorm", norm_kind::layernorm},
+     {"low_precision_layernorm", norm_kind::low_precision_layernorm},
+     {"rmsnorm", norm_kind::rmsnorm},
+     {"low_precision_rmsnorm", norm_kind::low_precision_rmsnorm},
+     {"triton_rmsnorm", norm_kind::triton_rmsnorm}}};
+
+/// `ffn_act_fn.name`; gelu_tanh is gelu with `approximate: tanh`.
+inline constexpr std::array<std::pair<std::string_view, parallel::ops::activation_kind>, 4>
+    activation_names{{{"gelu", parallel::ops::activation_kind::gelu},
+                      {"quick_gelu", parallel::ops::activation_kind::quick_gelu},
+                      {"silu", parallel::ops::activation_kind::silu},
+                      {"relu", parallel::ops::activation_kind::relu}}};
+
 namespace detail {
+
+/// What a key's word names in a table such as init_scheme_names; fails on any other word.
+template <class Kind, std::size_t Size>
+[[nodiscard]] Kind read_name(config_reader& reader, std::string_view key, std::string_view fallback,
+                             std::array<std::pair<std::string_view, Kind>, Size> const& names,
+                             std::string_view what) {
+  auto const word = reader.get<std::string>(key, std::string(fallback));
+  std::string known;
+  for (auto const& [name, kind] : names) {
+    if (name == word) return kind;
+    known.append(known.empty() ? "" : ", ").append(name);
+  }
+  reader.fail(key, "'", printable(word), "' is not ", what, "; there are ", known);
+}
 
 [[nodiscard]] inline attention_config read_attention(config_reader& reader) {
   attention_config attention;
@@ -38,6 +67,8 @@ namespace detail {
   attention.clip_qkv = reader.optional<double>("clip_qkv");
   if (attention.clip_qkv == 0) attention.clip_qkv.reset();  // as LLM Foundry understands it
   attention.qk_ln = reader.get("qk_ln", attention.qk_ln);
+  attention.norm_type =
+      read_name(reader, "norm_type", "low_precision_layernorm", norm_kind_names, "a norm");
   attention.softmax_scale = reader.optional<double>("softmax_scale");
   attention.alibi = reader.get("alibi", attention.alibi);
   attention.alibi_bias_max = reader.get("alibi_bias_max", attention.alibi_bias_max);
@@ -55,7 +86,6 @@ namespace detail {
   reader.not_yet("kv_dim", "keys and values come from the layer's own input");
   reader.not_yet("qk_gn", "use qk_ln", {"false"});
   reader.not_yet("fused_qkv", "use the fused Wqkv (true)", {"true"});
-  reader.not_yet("norm_type", "q and k use low_precision_layernorm", {"low_precision_layernorm"});
   reader.not_yet("attn_uses_sequence_id", "tokens of packed texts attend to each other", {"false"});
   reader.not_yet("sliding_window_size", "attention spans the whole sequence (-1)", {"-1"});
   reader.not_yet("attn_logit_softcapping", "leave it blank");
@@ -77,18 +107,7 @@ namespace detail {
 
 [[nodiscard]] inline init_config read_init(config_reader& reader) {
   init_config init;
-  auto const name = reader.get<std::string>("name", "kaiming_normal_");
-  bool found = false;
-  std::string known;
-  for (auto const& [spelling, scheme] : init_scheme_names) {
-    if (spelling == name) {
-      init.name = scheme;
-      found = true;
-    }
-    known.append(known.empty() ? "" : ", ").append(spelling);
-  }
-  reader.check("name", found, "'", printable(name), "' is not an initialisation; there are ",
-               known);
+  init.name = read_name(reader, "name", "kaiming_normal_", init_scheme_names, "an initialisation");
   init.emb_init_std = reader.optional<double>("emb_init_std");
   if (config_node const* const limit = reader.raw("emb_init_uniform_lim")) {
     if (limit->is_list()) {
@@ -131,7 +150,7 @@ namespace detail {
   reader.check("init_gain",
                init.init_gain > 0 || (init.name != init_scheme::xavier_uniform &&
                                       init.name != init_scheme::xavier_normal),
-               name, " needs a gain above 0 (1 is usual); 0 would make every weight 0");
+               "xavier needs a gain above 0 (1 is usual); 0 would make every weight 0");
   return init;
 }
 
@@ -142,6 +161,8 @@ inline void read_fc_type(config_reader& reader) {
   if (node->is_map()) {
     auto section = reader.section("fc_type");
     section.not_yet("name", "use torch", {"torch"});
+    section.without_effect("bias", "no_bias and attention_bias decide");
+    section.without_effect("device", "weights are created where they stay");
     section.finish();
   } else {
     reader.not_yet("fc_type", "use torch", {"torch"});
@@ -149,12 +170,20 @@ inline void read_fc_type(config_reader& reader) {
 }
 
 inline void read_ffn(config_reader& reader, model_config& model) {
-  reader.not_yet("ffn_type", "use mptmlp", {"mptmlp"});
+  auto const type = reader.get<std::string>("ffn_type", "mptmlp");
+  reader.check("ffn_type", type == "mptmlp" || type == "mptglu", "'", printable(type),
+               "' is not supported; use mptmlp or mptglu");
+  if (type == "mptglu") model.ffn_type = ffn_kind::mptglu;
   model.ffn_hidden_size = reader.optional<std::int64_t>("ffn_hidden_size");
   read_fc_type(reader);
   auto activation = reader.section("ffn_act_fn");
-  activation.not_yet("name", "use gelu", {"gelu"});
-  activation.not_yet("approximate", "use the exact GELU (none)", {"none"});
+  model.ffn_act_fn = read_name(activation, "name", "gelu", activation_names, "an activation here");
+  auto const approximate = activation.one_of("approximate", "none", {"none", "tanh"});
+  if (approximate == "tanh") {
+    activation.check("approximate", model.ffn_act_fn == parallel::ops::activation_kind::gelu,
+                     "belongs to gelu");
+    model.ffn_act_fn = parallel::ops::activation_kind::gelu_tanh;
+  }
   activation.finish();
   reader.finish();
 }
@@ -182,13 +211,8 @@ inline void read_ffn(config_reader& reader, model_config& model) {
   model.learned_pos_emb = reader.get("learned_pos_emb", model.learned_pos_emb);
   model.no_bias = reader.get("no_bias", model.no_bias);
   model.attention_bias = reader.optional<bool>("attention_bias");
-  auto const norm = reader.get<std::string>("norm_type", "low_precision_layernorm");
-  if (norm == "layernorm") model.norm_type = norm_kind::layernorm;
-  if (norm.ends_with("rmsnorm"))
-    reader.fail("norm_type", "'", printable(norm),
-                "' is not yet supported; use layernorm or low_precision_layernorm");
-  reader.check("norm_type", norm == "layernorm" || norm == "low_precision_layernorm",
-               "expected 'layernorm' or 'low_precision_layernorm', found '", printable(norm), "'");
+  model.norm_type =
+      detail::read_name(reader, "norm_type", "low_precision_layernorm", norm_kind_names, "a norm");
   if (config_node const* const scale = reader.raw("logit_scale")) {
     auto const number = scale->is_scalar() ? parse_number(scale->text) : std::nullopt;
     reader.check("logit_scale", number || scale->text == "inv_sqrt_d_model",
@@ -207,11 +231,13 @@ inline void read_ffn(config_reader& reader, model_config& model) {
   detail::read_fc_type(reader);
 
   reader.not_yet("name", "use mpt_causal_lm", {"mpt_causal_lm"});
-  reader.not_yet("tie_word_embeddings", "the head is the embedding (true)", {"true"});
+  model.tie_word_embeddings = reader.get("tie_word_embeddings", model.tie_word_embeddings);
   model.embedding_fraction = reader.get("embedding_fraction", model.embedding_fraction);
   reader.not_yet("block_overrides", "all layers are alike");
-  reader.not_yet("final_logit_softcapping", "leave it blank");
-  reader.not_yet("fuse_norm_attn_norm", "use false", {"false"});
+  model.final_logit_softcapping = reader.optional<double>("final_logit_softcapping");
+  reader.without_effect(
+      "fuse_norm_attn_norm",
+      "it groups modules; the names of tensors are the plain ones, either is read");
   reader.not_yet("additional_train_metrics",
                  "loss, perplexity and token accuracy are always measured");
   reader.not_yet("master_weights_dtype", "master weights are float32", {"float32", "fp32"});

@@ -7,6 +7,7 @@
 #include <string>
 
 #include <mpt/config/hf.hpp>
+#include <mpt/hf/names.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/checkpoint/checkpoints.hpp>
 #include <parallel/checkpoint/reader.hpp>
@@ -23,6 +24,7 @@ class model_source {
       config_ = hf.model;
       dtype_ = hf.dtype;
       folder_.emplace(path);
+      fused_ = folder_->contains(hf::fused_name("transformer.blocks.0.norm_1.weight"));
       if (std::filesystem::exists(path / "tokenizer.json")) tokenizer_ = path.string();
       return;
     }
@@ -59,12 +61,12 @@ class model_source {
     if (checkpoint_)
       checkpoint_->read(name, begin, out);
     else
-      folder_->read(name, begin, out);
+      folder_->read(stored(name), begin, out);
   }
 
   /// The shape of a parameter; throws when it is not there.
   [[nodiscard]] std::vector<index> const& shape_of(std::string const& name) const {
-    return checkpoint_ ? checkpoint_->at(name).extents : folder_->at(name).extents;
+    return checkpoint_ ? checkpoint_->at(name).extents : folder_->at(stored(name)).extents;
   }
 
   /// Fills a model's weights; throws when one is missing or has another shape.
@@ -78,10 +80,16 @@ class model_source {
   }
 
  private:
+  /// A parameter's name in the Hugging Face folder.
+  [[nodiscard]] std::string stored(std::string const& name) const {
+    return fused_ ? hf::fused_name(name) : name;
+  }
+
   std::filesystem::path path_;
   model_config config_;
   std::string dtype_;
   std::string tokenizer_;
+  bool fused_ = false;  // the folder was written with fuse_norm_attn_norm
   std::optional<parallel::checkpoint::checkpoint_reader> checkpoint_;
   std::optional<parallel::checkpoint::tensor_folder> folder_;
 };

@@ -8,16 +8,16 @@
 #include <vector>
 
 #include <mpt/vocabulary.hpp>
-#include <parallel/layer/layer_norm.hpp>
 #include <parallel/layer/linear.hpp>
+#include <parallel/layer/norm.hpp>
 #include <parallel/ops/attention.hpp>
 #include <parallel/ops/clip.hpp>
 #include <parallel/ops/elementwise.hpp>
 
 namespace mpt {
 
-using parallel::layer_norm;
 using parallel::linear;
+using parallel::norm;
 
 /// Packed Q | K | V rows of the tokens so far, of one block and one sequence (generation).
 template <class T>
@@ -32,9 +32,9 @@ template <class T>
 struct attention {
   using element = T;
 
-  linear<T> qkv;                 // "Wqkv": [3D, D]
-  linear<T> out;                 // "out_proj": [D, D]
-  layer_norm<T> q_norm, k_norm;  // [D] each, over all heads; absent without qk_ln
+  linear<T> qkv;           // "Wqkv": [3D, D]
+  linear<T> out;           // "out_proj": [D, D]
+  norm<T> q_norm, k_norm;  // [D] each, over all heads; absent without qk_ln
   index heads = 1;
   double scale = 1.0;    // of q·k
   float clip = 0.0F;     // projections are clamped to [-clip, clip]; 0: not
@@ -44,7 +44,7 @@ struct attention {
 
   struct saved {
     typename linear<T>::saved qkv, out;
-    typename layer_norm<T>::saved q_norm, k_norm;
+    typename norm<T>::saved q_norm, k_norm;
     matrix_view<T> projected;             // [R, 3D] after clipping
     matrix_view<T> attended;              // [R, 3D] after qk_ln; the same view without it
     matrix_view<T> values;                // [R, D] attention's result
@@ -84,8 +84,9 @@ struct attention {
     if (q_norm.weight.present()) {
       d_projected = c.template allocate<T, 2>(kept.projected.extents());
       ops::copy(c.stream, d_projected.span(), std::span<T const>(kept.d_attended.span()));
-      normalise_backward(c, q_norm, kept.q_norm, d_projected, kept, 0);
-      normalise_backward(c, k_norm, kept.k_norm, d_projected, kept, 1);
+      matrix_view<T const> const d_normal = kept.d_attended;
+      q_norm.backward_input_into(c, part_of(d_projected, 0), part_of(d_normal, 0), kept.q_norm);
+      k_norm.backward_input_into(c, part_of(d_projected, 1), part_of(d_normal, 1), kept.k_norm);
     }
     if (clip > 0.0F)
       ops::clip_backward(c.stream, d_projected.span(),
@@ -98,15 +99,8 @@ struct attention {
     out.backward_weight(c, kept.out);
     qkv.backward_weight(c, kept.qkv);
     if (!q_norm.weight.present()) return;
-    for (int part = 0; part < 2; ++part) {
-      auto const& norm = part == 0 ? q_norm : k_norm;
-      auto const& statistics = part == 0 ? kept.q_norm : kept.k_norm;
-      if (!norm.weight.has_gradient() && !norm.bias.has_gradient()) continue;
-      ops::layer_norm_backward_weight(c.stream, norm.weight.gradient(), norm.bias.gradient(),
-                                      part_of(matrix_view<T const>(kept.d_attended), part),
-                                      part_of(matrix_view<T const>(kept.projected), part),
-                                      statistics.mean, statistics.rstd);
-    }
+    q_norm.backward_weight(c, kept.q_norm);
+    k_norm.backward_weight(c, kept.k_norm);
   }
 
   void visit_parameters(auto&& visit) {
@@ -157,25 +151,9 @@ struct attention {
     if (!q_norm.weight.present()) return;
     kept.attended = c.template allocate<T, 2>(kept.projected.extents());
     ops::copy(c.stream, kept.attended.span(), std::span<T const>(kept.projected.span()));
-    for (int part = 0; part < 2; ++part) {
-      auto const& norm = part == 0 ? q_norm : k_norm;
-      auto& statistics = part == 0 ? kept.q_norm : kept.k_norm;
-      statistics.mean = c.template allocate<accumulate_t<T>, 1>({kept.projected.extent(0)});
-      statistics.rstd = c.template allocate<accumulate_t<T>, 1>({kept.projected.extent(0)});
-      ops::layer_norm(c.stream, part_of(kept.attended, part), statistics.mean, statistics.rstd,
-                      part_of(matrix_view<T const>(kept.projected), part), norm.weight.value(),
-                      norm.bias.value(), {.eps = norm.eps});
-    }
-  }
-
-  template <class Stream>
-  void normalise_backward(context<Stream>& c, layer_norm<T> const& norm,
-                          typename layer_norm<T>::saved const& statistics,
-                          matrix_view<T> d_projected, saved const& kept, int part) const {
-    ops::layer_norm_backward_input(c.stream, part_of(d_projected, part),
-                                   part_of(matrix_view<T const>(kept.d_attended), part),
-                                   part_of(matrix_view<T const>(kept.projected), part),
-                                   norm.weight.value(), statistics.mean, statistics.rstd);
+    matrix_view<T const> const x = kept.projected;
+    q_norm.forward_into(c, part_of(kept.attended, 0), part_of(x, 0), kept.q_norm);
+    k_norm.forward_into(c, part_of(kept.attended, 1), part_of(x, 1), kept.k_norm);
   }
 
   template <class Stream>

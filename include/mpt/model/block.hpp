@@ -1,26 +1,28 @@
-// One MPT block: x + attention(norm(x)), then x + mlp(norm(x)), pre-norm and sequential.
+// One MPT block: x + attention(norm(x)), then x + feed_forward(norm(x)), pre-norm and sequential.
 #pragma once
 
 #include <mpt/model/attention.hpp>
+#include <parallel/layer/activation.hpp>
 #include <parallel/layer/dropout.hpp>
-#include <parallel/layer/gelu.hpp>
+#include <parallel/layer/feed_forward.hpp>
 #include <parallel/layer/sequential.hpp>
 
 namespace mpt {
 
+using parallel::activation;
 using parallel::dropout;
-using parallel::gelu;
+using parallel::feed_forward;
 using parallel::residual;
 using parallel::sequential;
 
 template <class T>
-using attention_branch = residual<dropout<sequential<layer_norm<T>, attention<T>>>>;
+using attention_branch = residual<dropout<sequential<norm<T>, attention<T>>>>;
 
 template <class T>
-using mlp_branch = residual<dropout<sequential<layer_norm<T>, linear<T>, gelu<T>, linear<T>>>>;
+using feed_forward_branch = residual<dropout<sequential<norm<T>, feed_forward<activation<T>>>>>;
 
 template <class T>
-using block = sequential<attention_branch<T>, mlp_branch<T>>;
+using block = sequential<attention_branch<T>, feed_forward_branch<T>>;
 
 /// The attention part's saved activations, where generation hangs its cache.
 template <class T>

@@ -1,4 +1,4 @@
-// The exit of the model: final norm, tied output projection, cross entropy.
+// The exit of the model: final norm, output projection, scale and cap of the logits, cross entropy.
 //
 // Logits are made, turned into their own gradient and multiplied back a chunk of rows at a time, so
 // no more than a chunk of [rows, vocabulary] ever exists. The gradient is that of the *sum* of
@@ -8,15 +8,16 @@
 #include <algorithm>
 
 #include <mpt/vocabulary.hpp>
-#include <parallel/layer/layer_norm.hpp>
+#include <parallel/layer/norm.hpp>
 #include <parallel/ops/cross_entropy.hpp>
 #include <parallel/ops/matmul.hpp>
 #include <parallel/ops/reduce.hpp>
+#include <parallel/ops/softcap.hpp>
 #include <parallel/train/model.hpp>
 
 namespace mpt {
 
-using parallel::layer_norm;
+using parallel::norm;
 
 /// Token ids and, for each, the id that follows (-100: no loss), row by row.
 struct microbatch {
@@ -31,9 +32,10 @@ template <class T>
 struct head {
   using accumulate = accumulate_t<T>;
 
-  layer_norm<T> norm;      // "norm_f"
-  parameter<T, 2> weight;  // [V, D]: the embedding's values, with gradients of its own
-  double logit_scale = 1.0;
+  norm<T> norm_f;
+  parameter<T, 2> weight;    // [V, D]: lm_head, or the embedding's values with gradients of its own
+  double logit_scale = 1.0;  // logits are multiplied by it, then
+  double softcap = 0.0;      // kept within ±softcap; 0: not
 
   /// Rows whose logits exist at once: about 32 MiB of fp32 logits, at least 64 rows.
   [[nodiscard]] index chunk_rows() const {
@@ -45,8 +47,8 @@ struct head {
   void loss(context<Stream>& c, microbatch const& batch, matrix_view<T const> x, matrix_view<T> dx,
             train::statistics<double>& sums) const {
     bool const backward = dx.extent(0) > 0;
-    typename layer_norm<T>::saved kept;
-    auto const y = norm.forward(c, x, kept);
+    typename norm<T>::saved kept;
+    auto const y = norm_f.forward(c, x, kept);
     matrix_view<T> dy;
     if (backward) dy = c.template allocate<T, 2>(y.extents());
     for (index begin = 0; begin < y.extent(0); begin += chunk_rows()) {
@@ -56,23 +58,28 @@ struct head {
     }
     sums.tokens += batch.loss_tokens;
     if (!backward) return;
-    auto const gradient = norm.backward_input(c, dy, kept);
-    norm.backward_weight(c, kept);
+    auto const gradient = norm_f.backward_input(c, dy, kept);
+    norm_f.backward_weight(c, kept);
     ops::copy(c.stream, dx.span(), std::span<T const>(gradient.span()));
   }
 
   /// Logits of all rows of x, unscaled losses aside: [rows, V] in the accumulation type.
   template <class Stream>
   [[nodiscard]] matrix_view<accumulate> logits(context<Stream>& c, matrix_view<T const> x) const {
-    typename layer_norm<T>::saved kept;
-    auto const y = norm.forward(c, x, kept);
+    typename norm<T>::saved kept;
+    auto const y = norm_f.forward(c, x, kept);
     auto out = c.template allocate<accumulate, 2>({x.extent(0), weight.extents[0]});
     ops::matmul(c.stream, out, matrix_view<T const>(y), weight.value(), {.transpose_b = true});
-    if (logit_scale != 1.0) ops::scale(c.stream, out.span(), static_cast<accumulate>(logit_scale));
+    if (softcap > 0)
+      ops::softcap(c.stream, out.span(), std::span<accumulate const>(out.span()), cap());
+    else if (logit_scale != 1.0)
+      ops::scale(c.stream, out.span(), static_cast<accumulate>(logit_scale));
     return out;
   }
 
  private:
+  [[nodiscard]] ops::softcap_options cap() const { return {.cap = softcap, .scale = logit_scale}; }
+
   template <class Stream>
   void chunk(context<Stream>& c, vector_view<std::int32_t const> labels, matrix_view<T const> y,
              matrix_view<T> dy, train::statistics<double>& sums) const {
@@ -83,18 +90,24 @@ struct head {
     auto correct = c.template allocate<std::uint8_t, 1>({y.extent(0)});
     bool const backward = dy.extent(0) > 0;
     matrix_view<T> dlogits;
+    bool const capped = softcap > 0;
     if constexpr (std::is_same_v<T, accumulate>) {
-      if (backward) dlogits = logits;
+      // in place, unless the gradient of the cap will need the logits
+      if (backward) dlogits = capped ? c.template allocate<T, 2>(extents) : logits;
     } else {
       if (backward) dlogits = c.template allocate<T, 2>(extents);
     }
+    matrix_view<accumulate const> const finished = logits;
     ops::matmul(c.stream, logits, y, weight.value(), {.transpose_b = true});
-    ops::cross_entropy(c.stream, dlogits, losses, correct, matrix_view<accumulate const>(logits),
-                       labels, {.scale = logit_scale});
+    if (capped) ops::softcap(c.stream, logits.span(), finished.span(), cap());
+    ops::cross_entropy(c.stream, dlogits, losses, correct, finished, labels,
+                       {.scale = capped ? 1.0 : logit_scale});
     ops::sum(c.stream, &sums.loss, std::span<accumulate const>(losses.span()));
     ops::sum(c.stream, &sums.correct, std::span<std::uint8_t const>(correct.span()));
     if (!backward) return;
     matrix_view<T const> const gradient = dlogits;
+    if (capped)
+      ops::softcap_backward(c.stream, dlogits.span(), finished.span(), gradient.span(), cap());
     ops::matmul(c.stream, dy, gradient, weight.value());
     if (weight.has_gradient())
       ops::matmul(c.stream, weight.gradient(), gradient, y,

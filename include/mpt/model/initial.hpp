@@ -36,12 +36,12 @@ class initial_distribution {
 
   /// Token and position tables of `rows` rows.
   [[nodiscard]] parallel::initializer embedding(std::int64_t rows) const {
+    if (config_.init.name == init_scheme::torch_default) return normal(1.0);  // whatever emb_init_*
     if (config_.init.emb_init_std) return normal(*config_.init.emb_init_std);
     if (config_.init.emb_init_uniform_lim) {
       auto const [low, high] = *config_.init.emb_init_uniform_lim;
       return parallel::uniform_init{static_cast<float>(low), static_cast<float>(high)};
     }
-    if (config_.init.name == init_scheme::torch_default) return normal(1.0);
     return weight(rows, config_.d_model, 1.0);
   }
 

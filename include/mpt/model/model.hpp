@@ -38,9 +38,14 @@ class model {
           prefix + "wpe.weight", {config_.max_seq_len, d}, initial_.embedding(config_.max_seq_len)};
     for (index i = 0; i < config_.n_layers; ++i)
       blocks_.push_back(make_block(concat(prefix, "blocks.", i, ".")));
-    head_.norm = norm(prefix + "norm_f");
-    head_.weight = tokens_.weight;
+    head_.norm_f = make_norm(prefix + "norm_f", config_.norm_type);
+    index const vocabulary = config_.vocab_size;
+    if (config_.tie_word_embeddings)
+      head_.weight = tokens_.weight;
+    else
+      head_.weight = {"lm_head.weight", {vocabulary, d}, initial_.linear(vocabulary, d)};
     head_.logit_scale = config_.logit_scale.value_or(1.0);
+    head_.softcap = config_.final_logit_softcapping.value_or(0.0);
   }
   model(model const&) = delete;
   model& operator=(model const&) = delete;
@@ -57,8 +62,11 @@ class model {
   void visit_units(F&& f) {
     using uses = std::vector<parameter_base<T>*>;
     auto const leave = static_cast<train::part>(blocks_.size());
-    f(std::string("transformer.wte"), tokens_, std::vector<train::part>{train::enter, leave},
-      uses{&head_.weight});
+    if (config_.tie_word_embeddings)
+      f(std::string("transformer.wte"), tokens_, std::vector<train::part>{train::enter, leave},
+        uses{&head_.weight});
+    else
+      f(std::string("transformer.wte"), tokens_, std::vector<train::part>{train::enter}, uses{});
     if (positions_.present()) {
       single_parameter<T, 2> alone{positions_};
       f(std::string("transformer.wpe"), alone, std::vector<train::part>{train::enter}, uses{});
@@ -66,7 +74,11 @@ class model {
     for (std::size_t i = 0; i < blocks_.size(); ++i)
       f(concat("transformer.blocks.", i), blocks_[i],
         std::vector<train::part>{static_cast<train::part>(i)}, uses{});
-    f(std::string("transformer.norm_f"), head_.norm, std::vector<train::part>{leave}, uses{});
+    f(std::string("transformer.norm_f"), head_.norm_f, std::vector<train::part>{leave}, uses{});
+    if (!config_.tie_word_embeddings) {
+      single_parameter<T, 2> alone{head_.weight};
+      f(std::string("lm_head"), alone, std::vector<train::part>{leave}, uses{});
+    }
   }
 
   /// ids → [rows, D].  `first_position` is that of the first token (generation continues).
@@ -119,11 +131,12 @@ class model {
     void visit_parameters(auto&& visit) { visit(own); }
   };
 
-  [[nodiscard]] layer_norm<T> norm(std::string const& name) const {
-    layer_norm<T> out;
+  [[nodiscard]] norm<T> make_norm(std::string const& name, norm_kind kind) const {
+    norm<T> out;
     out.weight = {name + ".weight", {config_.d_model}, constant_init{1.0F}};
-    if (!config_.no_bias) out.bias = {name + ".bias", {config_.d_model}};
+    if (has_norm_bias(config_, kind)) out.bias = {name + ".bias", {config_.d_model}};
     out.eps = config_.norm_eps;
+    out.rule = is_rms(kind) ? parallel::norm_rule::rms : parallel::norm_rule::layer;
     return out;
   }
 
@@ -138,8 +151,9 @@ class model {
   [[nodiscard]] attention<T> make_attention(std::string const& name) const {
     index const d = config_.d_model;
     attention<T> out;
-    out.qkv =
-        projection(name + "Wqkv", 3 * d, d, initial_.linear(3 * d, d), has_attention_bias(config_));
+    // each head's rows are initialised as a matrix of their own: fan_out is a head's width
+    out.qkv = projection(name + "Wqkv", 3 * d, d, initial_.linear(head_dim(config_), d),
+                         has_attention_bias(config_));
     out.out = projection(name + "out_proj", d, d, initial_.residual(d, d), !config_.no_bias);
     out.heads = config_.n_heads;
     out.scale = softmax_scale(config_);
@@ -147,8 +161,8 @@ class model {
     out.dropout = static_cast<float>(config_.attn.attn_pdrop);
     out.dropout_operation = stream_id(name + "dropout");
     if (config_.attn.qk_ln) {
-      out.q_norm = norm(name + "q_ln");
-      out.k_norm = norm(name + "k_ln");
+      out.q_norm = make_norm(name + "q_ln", config_.attn.norm_type);
+      out.k_norm = make_norm(name + "k_ln", config_.attn.norm_type);
       out.q_norm.eps = out.k_norm.eps = 1e-5;  // LLM Foundry does not pass norm_eps on here
     }
     if (config_.attn.alibi)
@@ -156,19 +170,28 @@ class model {
     return out;
   }
 
-  [[nodiscard]] block make_block(std::string const& name) const {
+  [[nodiscard]] feed_forward<activation<T>> make_feed_forward(std::string const& name) const {
     index const d = config_.d_model;
     index const hidden = ffn_hidden(config_);
     bool const biased = !config_.no_bias;
+    feed_forward<activation<T>> out;
+    out.up = projection(name + "up_proj", hidden, d, initial_.linear(hidden, d), biased);
+    if (config_.ffn_type == ffn_kind::mptglu)
+      out.gate = projection(name + "gate_proj", hidden, d, initial_.linear(hidden, d), biased);
+    out.down = projection(name + "down_proj", d, hidden, initial_.residual(d, hidden), biased);
+    out.activate.kind = config_.ffn_act_fn;
+    return out;
+  }
+
+  [[nodiscard]] block make_block(std::string const& name) const {
     auto const pdrop = static_cast<float>(config_.resid_pdrop);
-    sequential attend(norm(name + "norm_1"), make_attention(name + "attn."));
-    sequential mlp(
-        norm(name + "norm_2"),
-        projection(name + "ffn.up_proj", hidden, d, initial_.linear(hidden, d), biased), gelu<T>{},
-        projection(name + "ffn.down_proj", d, hidden, initial_.residual(d, hidden), biased));
+    sequential attend(make_norm(name + "norm_1", config_.norm_type),
+                      make_attention(name + "attn."));
+    sequential feed(make_norm(name + "norm_2", config_.norm_type),
+                    make_feed_forward(name + "ffn."));
     return block(
         residual(dropout(std::move(attend), pdrop, stream_id(name + "resid_attn_dropout"))),
-        residual(dropout(std::move(mlp), pdrop, stream_id(name + "resid_ffn_dropout"))));
+        residual(dropout(std::move(feed), pdrop, stream_id(name + "resid_ffn_dropout"))));
   }
 
   template <class Stream>

@@ -2,6 +2,7 @@
 // libraries.
 #pragma once
 
+#include <parallel/ops/host/activation.hpp>
 #include <parallel/ops/host/adamw.hpp>
 #include <parallel/ops/host/attention.hpp>
 #include <parallel/ops/host/bias.hpp>
@@ -10,8 +11,9 @@
 #include <parallel/ops/host/dropout.hpp>
 #include <parallel/ops/host/elementwise.hpp>
 #include <parallel/ops/host/embedding.hpp>
-#include <parallel/ops/host/gelu.hpp>
 #include <parallel/ops/host/layer_norm.hpp>
 #include <parallel/ops/host/lion.hpp>
 #include <parallel/ops/host/matmul.hpp>
 #include <parallel/ops/host/reduce.hpp>
+#include <parallel/ops/host/rms_norm.hpp>
+#include <parallel/ops/host/softcap.hpp>

@@ -1,6 +1,7 @@
 // All operations on meta::stream: nothing is computed, floating-point operations are counted.
 #pragma once
 
+#include <parallel/ops/meta/activation.hpp>
 #include <parallel/ops/meta/adamw.hpp>
 #include <parallel/ops/meta/attention.hpp>
 #include <parallel/ops/meta/bias.hpp>
@@ -9,8 +10,9 @@
 #include <parallel/ops/meta/dropout.hpp>
 #include <parallel/ops/meta/elementwise.hpp>
 #include <parallel/ops/meta/embedding.hpp>
-#include <parallel/ops/meta/gelu.hpp>
 #include <parallel/ops/meta/layer_norm.hpp>
 #include <parallel/ops/meta/lion.hpp>
 #include <parallel/ops/meta/matmul.hpp>
 #include <parallel/ops/meta/reduce.hpp>
+#include <parallel/ops/meta/rms_norm.hpp>
+#include <parallel/ops/meta/softcap.hpp>

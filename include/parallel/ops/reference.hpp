@@ -1,6 +1,7 @@
 // All operations on reference::stream: plain loops, the oracle of every other device.
 #pragma once
 
+#include <parallel/ops/reference/activation.hpp>
 #include <parallel/ops/reference/adamw.hpp>
 #include <parallel/ops/reference/attention.hpp>
 #include <parallel/ops/reference/bias.hpp>
@@ -9,8 +10,9 @@
 #include <parallel/ops/reference/dropout.hpp>
 #include <parallel/ops/reference/elementwise.hpp>
 #include <parallel/ops/reference/embedding.hpp>
-#include <parallel/ops/reference/gelu.hpp>
 #include <parallel/ops/reference/layer_norm.hpp>
 #include <parallel/ops/reference/lion.hpp>
 #include <parallel/ops/reference/matmul.hpp>
 #include <parallel/ops/reference/reduce.hpp>
+#include <parallel/ops/reference/rms_norm.hpp>
+#include <parallel/ops/reference/softcap.hpp>

@@ -1,12 +1,12 @@
-// Compiled by g++ against gelu.hpp alone and linked with gelu.cu. Where there is a GPU it compares
-// gelu and its gradient with the plain loops; elsewhere it ends at once.
+// Compiled by g++ against activation.hpp alone and linked with activation.cu. Where there is a GPU
+// it compares every activation and its gradient with the plain loops; elsewhere it ends at once.
 #include <cmath>
 #include <cstdio>
 #include <span>
 #include <vector>
 
-#include <parallel/ops/cuda/gelu.hpp>
-#include <parallel/ops/reference/gelu.hpp>
+#include <parallel/ops/cuda/activation.hpp>
+#include <parallel/ops/reference/activation.hpp>
 
 namespace {
 
@@ -40,7 +40,7 @@ double difference(std::span<T const> a, std::span<T const> b) {
 }
 
 template <class T>
-bool agrees(double tolerance) {
+bool agrees(parallel::ops::activation_kind kind, double tolerance) {
   constexpr std::size_t count = 100003;
   parallel::cuda::stream device;
   parallel::reference::stream host;
@@ -52,17 +52,18 @@ bool agrees(double tolerance) {
     x.data[i] = static_cast<T>(12.0F * static_cast<float>(i) / static_cast<float>(count) - 6.0F);
     dy.data[i] = static_cast<T>(std::sin(static_cast<float>(i)));
   }
-  parallel::ops::gelu(device, y.span(), x.span());
-  parallel::ops::gelu_backward(device, dx.span(), x.span(), dy.span());
+  parallel::ops::activation(device, y.span(), x.span(), kind);
+  parallel::ops::activation_backward(device, dx.span(), x.span(), dy.span(), kind);
   device.record().wait();
   device.synchronize();
 
   std::vector<T> expected(count);
-  parallel::ops::gelu(host, std::span<T>(expected), x.span());
+  parallel::ops::activation(host, std::span<T>(expected), x.span(), kind);
   double const forward = difference<T>(y.span(), expected);
-  parallel::ops::gelu_backward(host, std::span<T>(expected), x.span(), dy.span());
+  parallel::ops::activation_backward(host, std::span<T>(expected), x.span(), dy.span(), kind);
   double const backward = difference<T>(dx.span(), expected);
-  std::printf("gelu differs by %.2g, its gradient by %.2g\n", forward, backward);
+  std::printf("activation %d differs by %.2g, its gradient by %.2g\n", static_cast<int>(kind),
+              forward, backward);
   return forward <= tolerance && backward <= tolerance;
 }
 
@@ -74,5 +75,8 @@ int main() {
     std::puts("no CUDA device: linked, not run");
     return 0;
   }
-  return agrees<float>(1e-6) && agrees<parallel::bf16>(1.0 / 128) ? 0 : 1;
+  using enum parallel::ops::activation_kind;
+  for (auto const kind : {gelu, gelu_tanh, quick_gelu, silu, relu})
+    if (!agrees<float>(kind, 1e-6) || !agrees<parallel::bf16>(kind, 1.0 / 128)) return 1;
+  return 0;
 }

@@ -38,7 +38,17 @@ TEST_CASE("what is written is read back, whatever the form") {
   fancy.init.init_div_is_residual = 4.0;
   auto hidden = mpt::hub_form(model);
   hidden.ffn_hidden_size = 1000;
-  for (auto const& config : {model, fancy, hidden, mpt::hub_form(model), mpt::hub_form(fancy)})
+  auto modern = fancy;
+  modern.norm_type = mpt::norm_kind::triton_rmsnorm;
+  modern.attn.norm_type = mpt::norm_kind::rmsnorm;
+  modern.ffn_type = mpt::ffn_kind::mptglu;
+  modern.ffn_act_fn = parallel::ops::activation_kind::silu;
+  modern.tie_word_embeddings = false;
+  modern.final_logit_softcapping = 30.5;
+  auto tanh = model;
+  tanh.ffn_act_fn = parallel::ops::activation_kind::gelu_tanh;
+  for (auto const& config :
+       {model, fancy, hidden, modern, tanh, mpt::hub_form(model), mpt::hub_form(fancy)})
     for (std::string const dtype : {"float32", "bfloat16"}) {
       auto const text = mpt::to_hf_json(config, dtype).dump();
       auto const back = mpt::from_hf_json(nlohmann::json::parse(text), "config.json");
@@ -54,6 +64,15 @@ TEST_CASE("a file is for transformers exactly when it computes the same") {
   CHECK(mpt::to_hf_json(hub, "float32")["architectures"][0] == "MptForCausalLM");
   CHECK(mpt::to_hf_json(model, "float32")["architectures"][0] == "MPTForCausalLM");
   CHECK(mpt::transformers_gaps(model).size() == 3);
+  auto untied = hub;
+  untied.tie_word_embeddings = false;
+  CHECK(mpt::transformers_gaps(untied).empty());
+  auto modern = hub;
+  modern.norm_type = mpt::norm_kind::rmsnorm;
+  modern.ffn_type = mpt::ffn_kind::mptglu;
+  modern.ffn_act_fn = parallel::ops::activation_kind::silu;
+  modern.final_logit_softcapping = 30;
+  CHECK(mpt::transformers_gaps(modern).size() == 4);
   auto other = hub;
   other.attn.qk_ln = true;
   other.expansion_ratio = 5;
@@ -106,7 +125,8 @@ TEST_CASE("files that cannot be represented are refused") {
        "config.json: attn_config.prefix_lm: 'true' is not yet supported; attention is causal"},
       {with("/attn_config/surprise", 1), "config.json: attn_config.surprise: unknown key"},
       {with("/ffn_config", {{"ffn_type", "mptglu"}}),
-       "config.json: ffn_config.ffn_type: 'mptglu' is not yet supported; use mptmlp"},
+       "config.json: written for transformers' MptForCausalLM, which does not do what it says: the "
+       "FFN is gated (mptglu); it has none"},
       {with("/torch_dtype", "int8"),
        "config.json: torch_dtype is 'int8'; expected float32, bfloat16 or float16"},
       {with("/no_bias", false),

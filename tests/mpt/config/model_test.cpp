@@ -100,6 +100,16 @@ TEST_CASE("every option counts its own parameters") {
   CHECK(base - mpt::parameter_count(changed) == 3 * (2 * 64 + 1) * (256 - 160));
   changed.ffn_hidden_size = 256;
   CHECK(mpt::parameter_count(changed) == base);
+  changed.ffn_type = mpt::ffn_kind::mptglu;
+  CHECK(mpt::parameter_count(changed) - base == 3 * (64 + 1) * 256);
+  changed = model;
+  changed.norm_type = mpt::norm_kind::rmsnorm;
+  CHECK(base - mpt::parameter_count(changed) == (3 * 2 + 1) * 64);
+  changed = model;
+  changed.tie_word_embeddings = false;
+  CHECK(mpt::parameter_count(changed) - base == 100 * 64);
+  CHECK(mpt::active_parameter_count(changed) == base);
+  CHECK(mpt::flops_per_token(changed, 16) == mpt::flops_per_token(model, 16));
 }
 
 TEST_CASE("derived numbers follow LLM Foundry's rules") {
@@ -123,6 +133,8 @@ TEST_CASE("the largest shape allowed keeps its counts in 64 bits") {
   model.ffn_hidden_size = mpt::largest_ffn;
   model.vocab_size = mpt::largest_vocab;
   model.max_seq_len = mpt::largest_seq_len;
+  model.ffn_type = mpt::ffn_kind::mptglu;
+  model.tie_word_embeddings = false;
   mpt::check_model(model, "");
   CHECK(mpt::flops_per_token(model, mpt::largest_seq_len) > 0);
   CHECK(static_cast<double>(mpt::flops_per_token(model, mpt::largest_seq_len)) < 9.2e18);

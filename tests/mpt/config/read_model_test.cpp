@@ -86,6 +86,28 @@ init_config: {name: baseline_, init_std: 0.02, emb_init_uniform_lim: [-0.1, 0.3]
       mpt::model_config{});
 }
 
+TEST_CASE("norms, feed-forward layers and heads of every kind are read") {
+  CHECK(!mpt::is_rms(read("norm_type: layernorm").norm_type));
+  for (std::string const norm : {"rmsnorm", "low_precision_rmsnorm", "triton_rmsnorm"})
+    CHECK(mpt::is_rms(read("norm_type: " + norm).norm_type));
+  CHECK(read("attn_config: {qk_ln: true, norm_type: rmsnorm}").attn.norm_type ==
+        mpt::norm_kind::rmsnorm);
+  CHECK(read("ffn_config: {ffn_type: mptglu}").ffn_type == mpt::ffn_kind::mptglu);
+  auto const activation = [](std::string const& text) {
+    return read("ffn_config: {ffn_act_fn: {" + text + "}}").ffn_act_fn;
+  };
+  using enum parallel::ops::activation_kind;
+  CHECK(activation("name: gelu, approximate: none") == gelu);
+  CHECK(activation("name: gelu, approximate: tanh") == gelu_tanh);
+  CHECK(activation("name: quick_gelu") == quick_gelu);
+  CHECK(activation("name: silu") == silu);
+  CHECK(activation("name: relu") == relu);
+  CHECK(!read("tie_word_embeddings: false").tie_word_embeddings);
+  CHECK(read("final_logit_softcapping: 30").final_logit_softcapping == 30.0);
+  CHECK(read("{fuse_norm_attn_norm: true, use_pad_tok_in_ffn: false}") == mpt::model_config{});
+  CHECK(read("fc_type: {name: torch, bias: true, device: meta}") == mpt::model_config{});
+}
+
 TEST_CASE("what cannot be is one clear message") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"d_model: 770", "f.yaml:1:1: model.d_model 770 must be divisible by n_heads 16"},
@@ -98,17 +120,13 @@ TEST_CASE("what cannot be is one clear message") {
        "1048576"},
       {"resid_pdrop: 1.5",
        "f.yaml:1:1: model.resid_pdrop is a dropout probability from 0 to below 1, found 1.5"},
-      {"norm_type: rmsnorm",
-       "f.yaml:1:12: model.norm_type: 'rmsnorm' is not yet supported; use layernorm or "
-       "low_precision_layernorm"},
       {"norm_type: batchnorm",
-       "f.yaml:1:12: model.norm_type: expected 'layernorm' or 'low_precision_layernorm', found "
-       "'batchnorm'"},
+       "f.yaml:1:12: model.norm_type: 'batchnorm' is not a norm; there are layernorm, "
+       "low_precision_layernorm, rmsnorm, low_precision_rmsnorm, triton_rmsnorm"},
       {"logit_scale: big",
        "f.yaml:1:14: model.logit_scale: expected a number or 'inv_sqrt_d_model', found 'big'"},
-      {"tie_word_embeddings: false",
-       "f.yaml:1:22: model.tie_word_embeddings: 'false' is not yet supported; the head is the "
-       "embedding (true)"},
+      {"final_logit_softcapping: 0",
+       "f.yaml:1:1: model.final_logit_softcapping must be above 0, or null for none, found 0"},
       {"embedding_fraction: 0",
        "f.yaml:1:1: model.embedding_fraction must be above 0 and at most 1, found 0"},
       {"head_dim: 64",
@@ -125,11 +143,13 @@ TEST_CASE("what cannot be is one clear message") {
       {"attn_config: {alibis: true}",
        "f.yaml:1:15: model.attn_config.alibis: unknown key; did you mean "
        "'model.attn_config.alibi'?"},
-      {"ffn_config: {ffn_type: mptglu}",
-       "f.yaml:1:24: model.ffn_config.ffn_type: 'mptglu' is not yet supported; use mptmlp"},
-      {"ffn_config: {ffn_act_fn: {name: gelu, approximate: tanh}}",
-       "f.yaml:1:52: model.ffn_config.ffn_act_fn.approximate: 'tanh' is not yet supported; use the "
-       "exact GELU (none)"},
+      {"ffn_config: {ffn_type: mb_moe}",
+       "f.yaml:1:24: model.ffn_config.ffn_type: 'mb_moe' is not supported; use mptmlp or mptglu"},
+      {"ffn_config: {ffn_act_fn: {name: selu}}",
+       "f.yaml:1:33: model.ffn_config.ffn_act_fn.name: 'selu' is not an activation here; there are "
+       "gelu, quick_gelu, silu, relu"},
+      {"ffn_config: {ffn_act_fn: {name: silu, approximate: tanh}}",
+       "f.yaml:1:52: model.ffn_config.ffn_act_fn.approximate: belongs to gelu"},
       {"fc_type: te", "f.yaml:1:10: model.fc_type: 'te' is not yet supported; use torch"},
       {"init_config: {name: magic_}",
        "f.yaml:1:21: model.init_config.name: 'magic_' is not an initialisation; there are "
@@ -139,7 +159,7 @@ TEST_CASE("what cannot be is one clear message") {
       {"init_config: {name: baseline_}",
        "f.yaml:1:14: model.init_config.init_std: baseline_ needs it"},
       {"init_config: {name: xavier_normal_}",
-       "f.yaml:1:14: model.init_config.init_gain: xavier_normal_ needs a gain above 0 (1 is "
+       "f.yaml:1:14: model.init_config.init_gain: xavier needs a gain above 0 (1 is "
        "usual); "
        "0 would make every weight 0"},
       {"init_config: {init_div_is_residual: maybe}",

@@ -288,16 +288,20 @@ TEST_CASE("the keys that have an effect are these") {
       "log_to_console max_duration max_seq_len metrics_file model model.attention_bias "
       "model.attn_config model.attn_config.alibi model.attn_config.alibi_bias_max "
       "model.attn_config.attn_pdrop model.attn_config.attn_temperature_tuning "
-      "model.attn_config.clip_qkv model.attn_config.qk_ln model.attn_config.softmax_scale "
+      "model.attn_config.clip_qkv model.attn_config.norm_type model.attn_config.qk_ln "
+      "model.attn_config.softmax_scale "
       "model.d_model model.emb_pdrop model.embedding_fraction model.expansion_ratio model.fc_type "
       "model.ffn_config "
-      "model.ffn_config.fc_type model.ffn_config.ffn_act_fn model.ffn_config.ffn_hidden_size "
+      "model.ffn_config.fc_type model.ffn_config.ffn_act_fn "
+      "model.ffn_config.ffn_act_fn.approximate model.ffn_config.ffn_act_fn.name "
+      "model.ffn_config.ffn_hidden_size model.ffn_config.ffn_type model.final_logit_softcapping "
       "model.head_dim model.init_config model.init_config.emb_init_std "
       "model.init_config.emb_init_uniform_lim model.init_config.fan_mode "
       "model.init_config.init_div_is_residual model.init_config.init_gain "
       "model.init_config.init_nonlinearity model.init_config.init_std model.init_config.name "
       "model.learned_pos_emb model.logit_scale model.max_seq_len model.n_heads model.n_layers "
-      "model.no_bias model.norm_eps model.norm_type model.resid_pdrop model.vocab_size optimizer "
+      "model.no_bias model.norm_eps model.norm_type model.resid_pdrop "
+      "model.tie_word_embeddings model.vocab_size optimizer "
       "optimizer.betas optimizer.disable_grad optimizer.eps optimizer.lr optimizer.name "
       "optimizer.param_groups optimizer.weight_decay precision "
       "progress_bar ranks run_name save_folder save_interval save_num_checkpoints_to_keep "
@@ -325,9 +329,8 @@ TEST_CASE("keys of LLM Foundry that have no effect or are not there yet are know
         "max_split_size_mb", "expandable_segments", "callbacks.lr_monitor",
         "callbacks.memory_monitor", "callbacks.runtime_estimator", "loggers"})
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::without_effect), name);
-  for (std::string const name :
-       {"icl_tasks", "eval_gauntlet", "algorithms.alibi", "model.ffn_config.ffn_type",
-        "model.attn_config.rope", "tp_config"})
+  for (std::string const name : {"icl_tasks", "eval_gauntlet", "algorithms.alibi",
+                                 "model.block_overrides", "model.attn_config.rope", "tp_config"})
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::restricted), name);
 }
 

@@ -1,15 +1,18 @@
-// The model against independent implementations: LLM Foundry's modeling code (forms a1-a5) and
+// The model against independent implementations: LLM Foundry's modeling code (a1-a5, c...) and
 // transformers' MptForCausalLM (b1, b2). Golden numbers by tests/reference/make_golden.py.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include <mpt/config/hf.hpp>
 #include <mpt/generate/generate.hpp>
+#include <mpt/hf/names.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/train/sequences.hpp>
 #include <parallel/checkpoint/safetensors.hpp>
@@ -28,39 +31,9 @@ using parallel::index;
 
 /// Reads the reference's configuration, in LLM Foundry's names.
 mpt::model_config config_of(parallel::checkpoint::safetensors_file const& file) {
-  std::string text;
   for (auto const& [key, value] : file.metadata())
-    if (key == "config") text = value;
-  auto const json = nlohmann::json::parse(text);
-  mpt::model_config m;
-  auto const optional = [](nlohmann::json const& from, char const* key) {
-    std::optional<double> out;
-    if (from.contains(key) && from.at(key).is_number()) out = from.at(key).get<double>();
-    return out;
-  };
-  m.d_model = json.at("d_model");
-  m.n_heads = json.at("n_heads");
-  m.n_layers = json.at("n_layers");
-  m.expansion_ratio = optional(json, "expansion_ratio").value_or(4);
-  m.max_seq_len = json.at("max_seq_len");
-  m.vocab_size = json.at("vocab_size");
-  m.no_bias = json.value("no_bias", false);
-  if (json.contains("attention_bias") && json.at("attention_bias").is_boolean())
-    m.attention_bias = json.at("attention_bias").get<bool>();
-  m.norm_eps = optional(json, "norm_eps").value_or(1e-5);
-  m.embedding_fraction = optional(json, "embedding_fraction").value_or(1.0);
-  m.logit_scale = optional(json, "logit_scale");
-  if (json.contains("logit_scale") && json.at("logit_scale") == "inv_sqrt_d_model")
-    m.logit_scale = 1 / std::sqrt(static_cast<double>(m.d_model));
-  auto const& attn = json.at("attn_config");
-  m.attn.alibi = attn.value("alibi", false);
-  m.attn.alibi_bias_max = optional(attn, "alibi_bias_max").value_or(8);
-  m.attn.qk_ln = attn.value("qk_ln", false);
-  m.attn.clip_qkv = optional(attn, "clip_qkv");
-  m.attn.softmax_scale = optional(attn, "softmax_scale");
-  m.learned_pos_emb = json.value("learned_pos_emb", true) && !m.attn.alibi;
-  check_model(m, "golden: ");
-  return m;
+    if (key == "config") return mpt::from_hf_json(nlohmann::json::parse(value), "golden").model;
+  return {};
 }
 
 /// One pass of the model in T over a golden file's batch.
@@ -93,8 +66,8 @@ struct run {
         auto const& segment = unit.memory.layout().segments()[s];
         segment.for_each_piece(0, segment.size, [&](auto const& p, index, index, index at) {
           auto const count = static_cast<std::size_t>(p.size());
-          REQUIRE(file.at("param/" + p.name).size() == p.size());
-          file.read("param/" + p.name, 0, std::span(m.values.data() + at, count));
+          REQUIRE(file.at(stored("param/", p.name)).size() == p.size());
+          file.read(stored("param/", p.name), 0, std::span(m.values.data() + at, count));
         });
       }
     auto const& shape = file.at("input_ids").extents;
@@ -115,6 +88,13 @@ struct run {
 
   parallel::context<parallel::host::stream> context() {
     return {compute, memory, parallel::pass::training, {}, batch.length};
+  }
+
+  /// Where the file has the numbers of a parameter.
+  std::string stored(std::string const& kind, std::string const& name) const {
+    auto const plain = std::ranges::any_of(
+        file.tensors(), [&](auto const& tensor) { return tensor.name == kind + name; });
+    return kind + (plain ? name : mpt::hf::fused_name(name));
   }
 
   std::vector<double> golden(std::string const& tensor) const {
@@ -186,7 +166,10 @@ double norm(std::vector<double> const& a) {
   return norm_of_difference(a, std::vector<double>(a.size()));
 }
 
-constexpr char const* forms[] = {"a1", "a2", "a3", "a4", "a5", "b1", "b2"};
+constexpr char const* forms[] = {"a1",        "a2",          "a3",      "a4",           "a5",
+                                 "c_rmsnorm", "c_gelu_tanh", "c_silu",  "c_quick_gelu", "c_relu",
+                                 "c_glu",     "c_hidden",    "c_ratio", "c_untied",     "c_softcap",
+                                 "c_fused",   "c_modern",    "c_mixed", "b1",           "b2"};
 
 /// In T the error against the fp64 truth is at most `bound` of the largest logit and gradient.
 template <class T>
@@ -201,7 +184,7 @@ void check_against_truth(double bound) {
     double error = 0;
     std::size_t compared = 0;
     model.for_each_gradient([&](std::string const& name, std::vector<double> const& ours) {
-      auto const truth = model.golden("grad64/" + name);
+      auto const truth = model.golden(model.stored("grad64/", name));
       scale = std::max(scale, largest(truth));
       error = std::max(error, largest_difference(ours, truth));
       ++compared;
@@ -236,12 +219,25 @@ TEST_CASE("bf16: no further from the truth than twice the reference's own bf16 r
     double ours_squared = 0;
     double theirs_squared = 0;
     model.for_each_gradient([&](std::string const& name, std::vector<double> const& ours) {
-      auto const gradient = model.golden("grad64/" + name);
+      auto const gradient = model.golden(model.stored("grad64/", name));
       ours_squared += std::pow(norm_of_difference(ours, gradient), 2);
       theirs_squared +=
-          std::pow(norm_of_difference(model.golden("grad_bf16/" + name), gradient), 2);
+          std::pow(norm_of_difference(model.golden(model.stored("grad_bf16/", name)), gradient), 2);
     });
     CHECK(std::sqrt(ours_squared) <= 2 * std::sqrt(theirs_squared));
+  }
+}
+
+TEST_CASE("parameters and those FLOPs count are as many as LLM Foundry says") {
+  std::ifstream in(test::golden_folder() / "parameter_counts.json");
+  auto const counts = nlohmann::json::parse(in).at("golden_models");
+  for (std::string const form : forms) {
+    CAPTURE(form);
+    parallel::checkpoint::safetensors_file const file(test::golden_folder() /
+                                                      ("mpt_" + form + ".safetensors"));
+    auto const config = config_of(file);
+    CHECK(mpt::parameter_count(config) == counts.at(form).at("total").get<std::int64_t>());
+    CHECK(mpt::active_parameter_count(config) == counts.at(form).at("active").get<std::int64_t>());
   }
 }
 

@@ -4,13 +4,14 @@
 
 #include <doctest/doctest.h>
 
+#include <parallel/layer/activation.hpp>
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/dropout.hpp>
-#include <parallel/layer/gelu.hpp>
-#include <parallel/layer/layer_norm.hpp>
+#include <parallel/layer/norm.hpp>
+#include <parallel/ops/reference/activation.hpp>
 #include <parallel/ops/reference/dropout.hpp>
-#include <parallel/ops/reference/gelu.hpp>
 #include <parallel/ops/reference/layer_norm.hpp>
+#include <parallel/ops/reference/rms_norm.hpp>
 
 namespace dropout_layer_test {
 namespace {
@@ -57,12 +58,13 @@ std::vector<float> mask(float p, index rows, index width, parallel::position whe
 }
 
 TEST_CASE("dropout's gradients are those of its forward pass: the same mask falls on both") {
-  parallel::layer_norm<double> const norm{.weight = {"w", {8}}, .bias = {"b", {8}}};
+  parallel::norm<double> const norm{.weight = {"w", {8}}, .bias = {"b", {8}}};
   for (std::uint32_t step : {0U, 5U})
     CHECK_NOTHROW(parallel::check_layer(
         parallel::dropout(norm, 0.4F, 123U), 6, 8,
         {.sequence = 3, .where = {.seed = 9, .step = step, .first_sequence = 2}}));
-  CHECK_NOTHROW(parallel::check_layer(parallel::dropout(parallel::gelu<double>{}, 0.0F, 0U), 3, 4));
+  CHECK_NOTHROW(
+      parallel::check_layer(parallel::dropout(parallel::activation<double>{}, 0.0F, 0U), 3, 4));
 }
 
 TEST_CASE("dropout zeroes with the given probability and scales what stays") {

@@ -27,10 +27,25 @@ TEST_CASE("data parallel x accumulation x ZeRO equal one rank bit for bit") {
           CAPTURE(static_cast<int>(stage));
           CAPTURE(microbatch);
           CAPTURE(bucket);
-          CHECK(run({ranks, stage, microbatch, bucket}) == expected);
+          CHECK(run({ranks, stage, microbatch, bucket, {}}) == expected);
           ++layouts;
         }
   MESSAGE(layouts << " layouts equal one rank bit for bit");
+}
+
+TEST_CASE("so they do for gated linear units and a head of its own") {
+  test::ring_options const model{.tied = false, .gated = true};
+  outcome const expected = run({.microbatch = test::global_batch, .model = model});
+  REQUIRE(expected.parameters.size() == 1 + 3 * 8 + 1);
+  CHECK(expected.losses != run({.microbatch = test::global_batch}).losses);
+  for (int const ranks : {2, 3, 5})
+    for (auto const stage : {zero::stage::none, zero::stage::optimizer})
+      for (std::size_t const bucket : {std::size_t{1}, std::size_t{2000}}) {
+        CAPTURE(ranks);
+        CAPTURE(static_cast<int>(stage));
+        CAPTURE(bucket);
+        CHECK(run({ranks, stage, 2, bucket, model}) == expected);
+      }
 }
 
 TEST_CASE("ranks without a sequence take part in every reduction") {

@@ -1,14 +1,16 @@
-// gelu: y = x Φ(x), the exact (erf) form (Hendrycks, Gimpel, 2016, eq. 1). No parameters.
+// activation: y = f(x), element by element; see ops/activation.hpp. No parameters.
 #pragma once
 
 #include <parallel/layer/concepts.hpp>
-#include <parallel/ops/gelu.hpp>
+#include <parallel/ops/activation.hpp>
 
 namespace parallel {
 
 template <class T>
-struct gelu {
+struct activation {
   using element = T;
+
+  ops::activation_kind kind = ops::activation_kind::gelu;
 
   struct saved {
     matrix_view<T const> x;
@@ -19,7 +21,7 @@ struct gelu {
                                        saved& kept) const {
     kept.x = x;
     auto y = c.template allocate<T, 2>(x.extents());
-    ops::gelu(c.stream, y.span(), x.span());
+    ops::activation(c.stream, y.span(), x.span(), kind);
     return y;
   }
 
@@ -27,7 +29,7 @@ struct gelu {
   [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
                                               saved& kept) const {
     auto dx = c.template allocate<T, 2>(dy.extents());
-    ops::gelu_backward(c.stream, dx.span(), kept.x.span(), dy.span());
+    ops::activation_backward(c.stream, dx.span(), kept.x.span(), dy.span(), kind);
     return dx;
   }
 

@@ -1,0 +1,79 @@
+// feed_forward: the two published forms, chosen at run time by whether there is a gate, with f any
+// layer without parameters that works element by element:
+//   y = down(f(up(x)))                                       (Vaswani et al., 2017, section 3.3)
+//   y = down(f(gate(x)) ∘ up(x)), a gated linear unit        (Shazeer, 2020)
+#pragma once
+
+#include <utility>
+
+#include <parallel/layer/linear.hpp>
+#include <parallel/ops/elementwise.hpp>
+
+namespace parallel {
+
+/// Keeps, a row, h = hidden numbers twice (before f, and the input of down), three times with a
+/// gate; there f is computed again in the backward pass rather than kept.
+template <class Activation>
+struct feed_forward {
+  using element = typename Activation::element;
+  using T = element;
+
+  linear<T> up;    // [h, width]
+  linear<T> gate;  // [h, width], or absent
+  linear<T> down;  // [width, h]
+  Activation activate;
+
+  struct saved {
+    typename linear<T>::saved up, gate, down;
+    typename Activation::saved activate;
+    matrix_view<T const> sharp;   // what f is applied to: up(x), or gate(x)
+    matrix_view<T const> factor;  // up(x) with a gate
+  };
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
+                                       saved& kept) const {
+    kept.sharp = gated() ? gate.forward(c, x, kept.gate) : up.forward(c, x, kept.up);
+    auto hidden = activate.forward(c, kept.sharp, kept.activate);
+    if (gated()) {
+      kept.factor = up.forward(c, x, kept.up);
+      ops::multiply(c.stream, hidden.span(), kept.factor.span());
+    }
+    return down.forward(c, hidden, kept.down);
+  }
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
+                                              saved& kept) const {
+    auto d_hidden = down.backward_input(c, dy, kept.down);
+    if (!gated())
+      return up.backward_input(c, activate.backward_input(c, d_hidden, kept.activate), kept.up);
+    typename Activation::saved again;
+    auto const d_factor = activate.forward(c, kept.sharp, again);
+    ops::multiply(c.stream, d_factor.span(), std::span<T const>(d_hidden.span()));
+    ops::multiply(c.stream, d_hidden.span(), kept.factor.span());
+    auto const d_sharp = activate.backward_input(c, d_hidden, kept.activate);
+    auto const dx = gate.backward_input(c, d_sharp, kept.gate);
+    auto const through_up = up.backward_input(c, d_factor, kept.up);
+    ops::add(c.stream, dx.span(), std::span<T const>(through_up.span()));
+    return dx;
+  }
+
+  template <class Stream>
+  void backward_weight(context<Stream>& c, saved const& kept) const {
+    down.backward_weight(c, kept.down);
+    up.backward_weight(c, kept.up);
+    if (gated()) gate.backward_weight(c, kept.gate);
+  }
+
+  void visit_parameters(auto&& visit) {
+    up.visit_parameters(visit);
+    if (gated()) gate.visit_parameters(visit);
+    down.visit_parameters(visit);
+  }
+
+ private:
+  [[nodiscard]] bool gated() const { return gate.weight.present(); }
+};
+
+}  // namespace parallel

@@ -1,0 +1,91 @@
+// norm: rows are divided by their size, by one of two rules chosen at run time:
+//   layer  y = (x - mean) / sqrt(variance + eps) * weight + bias   (Ba, Kiros, Hinton, 2016)
+//   rms    y = x / sqrt(mean(x²) + eps) * weight                   (Zhang, Sennrich, 2019)
+// Statistics are kept in the accumulation type.
+#pragma once
+
+#include <cstdint>
+
+#include <parallel/layer/concepts.hpp>
+#include <parallel/ops/layer_norm.hpp>
+#include <parallel/ops/rms_norm.hpp>
+
+namespace parallel {
+
+enum class norm_rule : std::uint8_t { layer, rms };
+
+/// Keeps x (a view) and two numbers a row, or one with rms.
+template <class T>
+struct norm {
+  using element = T;
+
+  parameter<T, 1> weight;  // [width]
+  parameter<T, 1> bias;    // [width], or absent; always absent with rms
+  double eps = 1e-5;
+  norm_rule rule = norm_rule::layer;
+
+  struct saved {
+    ops::rows_view<T const> x;
+    ops::rows_view<T const> dy;
+    vector_view<accumulate_t<T>> mean;  // [rows]; empty with rms
+    vector_view<accumulate_t<T>> rstd;  // [rows]
+  };
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
+                                       saved& kept) const {
+    auto y = c.template allocate<T, 2>(x.extents());
+    forward_into(c, y, x, kept);
+    return y;
+  }
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
+                                              saved& kept) const {
+    auto dx = c.template allocate<T, 2>(dy.extents());
+    backward_input_into(c, dx, dy, kept);
+    return dx;
+  }
+
+  template <class Stream>
+  void backward_weight(context<Stream>& c, saved const& kept) const {
+    if (!weight.has_gradient() && !bias.has_gradient()) return;
+    if (rule == norm_rule::rms)
+      ops::rms_norm_backward_weight(c.stream, weight.gradient(), kept.dy, kept.x, kept.rstd);
+    else
+      ops::layer_norm_backward_weight(c.stream, weight.gradient(), bias.gradient(), kept.dy, kept.x,
+                                      kept.mean, kept.rstd);
+  }
+
+  /// The same passes between rows that may lie apart: columns of a packed [q | k | v].
+  template <class Stream>
+  void forward_into(context<Stream>& c, ops::rows_view<T> y, ops::rows_view<T const> x,
+                    saved& kept) const {
+    kept.x = x;
+    kept.rstd = c.template allocate<accumulate_t<T>, 1>({x.rows});
+    if (rule == norm_rule::rms) {
+      ops::rms_norm(c.stream, y, kept.rstd, x, weight.value(), {.eps = eps});
+      return;
+    }
+    kept.mean = c.template allocate<accumulate_t<T>, 1>({x.rows});
+    ops::layer_norm(c.stream, y, kept.mean, kept.rstd, x, weight.value(), bias.value(),
+                    {.eps = eps});
+  }
+  template <class Stream>
+  void backward_input_into(context<Stream>& c, ops::rows_view<T> dx, ops::rows_view<T const> dy,
+                           saved& kept) const {
+    kept.dy = dy;
+    if (rule == norm_rule::rms)
+      ops::rms_norm_backward_input(c.stream, dx, dy, kept.x, weight.value(), kept.rstd);
+    else
+      ops::layer_norm_backward_input(c.stream, dx, dy, kept.x, weight.value(), kept.mean,
+                                     kept.rstd);
+  }
+
+  void visit_parameters(auto&& visit) {
+    visit(weight);
+    if (bias.present()) visit(bias);
+  }
+};
+
+}  // namespace parallel

@@ -1,0 +1,118 @@
+// Activations and their gradients on the host. Error of Φ: some 1e-7, absolute, as with 1 + erf in
+// float; of σ: some 1e-7, relative.
+#pragma once
+
+#include <parallel/device/host/stream.hpp>
+#include <parallel/ops/activation.hpp>
+#include <parallel/ops/host/blocks.hpp>
+#include <parallel/ops/host/math.hpp>
+#include <parallel/ops/reference/activation.hpp>
+
+namespace parallel::host {
+
+namespace detail {
+
+/// Φ(x), the distribution function of the standard normal distribution.
+template <int Lanes>
+[[gnu::always_inline]] inline simd::pack<float, Lanes> normal_distribution(
+    simd::pack<float, Lanes> const& x) {
+  simd::pack<float, Lanes> const half(0.5F);
+  return simd::fma(half, simd::erf(x * 0.70710678F), half);
+}
+
+/// φ(x), its density.
+template <int Lanes>
+[[gnu::always_inline]] inline simd::pack<float, Lanes> normal_density(
+    simd::pack<float, Lanes> const& x) {
+  return simd::exp(x * x * -0.5F) * 0.39894228F;
+}
+
+/// σ(g).
+template <int Lanes>
+[[gnu::always_inline]] inline simd::pack<float, Lanes> logistic(simd::pack<float, Lanes> const& g) {
+  simd::pack<float, Lanes> const one(1.0F);
+  return one / (simd::exp(-g) + one);
+}
+
+/// In the kinds x σ(g(x)): g(x)/x with cubic = 1, and g'(x) with cubic = 3, since only gelu_tanh's
+/// g has another term than the linear one, in x³.
+template <ops::activation_kind Kind, int Lanes>
+[[gnu::always_inline]] inline simd::pack<float, Lanes> gate(simd::pack<float, Lanes> const& x,
+                                                            float cubic) {
+  if constexpr (Kind == ops::activation_kind::gelu_tanh)  // 2 √(2/π) (1 + 0.044715 x²)
+    return simd::fma(x * x, cubic * 0.0713548162F, 1.59576912F);
+  else
+    return Kind == ops::activation_kind::quick_gelu ? 1.702F : 1.0F;
+}
+
+template <ops::activation_kind Kind, int Lanes>
+[[gnu::always_inline]] inline simd::pack<float, Lanes> activate(simd::pack<float, Lanes> const& x) {
+  using floats = simd::pack<float, Lanes>;
+  if constexpr (Kind == ops::activation_kind::gelu) {
+    return x * normal_distribution(x);
+  } else if constexpr (Kind == ops::activation_kind::relu) {
+    return simd::max(x, floats(0.0F));
+  } else {
+    return x * logistic(x * gate<Kind>(x, 1.0F));
+  }
+}
+
+template <ops::activation_kind Kind, int Lanes>
+[[gnu::always_inline]] inline simd::pack<float, Lanes> slope(simd::pack<float, Lanes> const& x) {
+  using floats = simd::pack<float, Lanes>;
+  if constexpr (Kind == ops::activation_kind::gelu) {
+    return simd::fma(x, normal_density(x), normal_distribution(x));
+  } else if constexpr (Kind == ops::activation_kind::relu) {
+    return simd::select(floats(0.0F) < x, floats(1.0F), 0.0F);
+  } else {
+    auto const share = logistic(x * gate<Kind>(x, 1.0F));
+    return simd::fma(share * (floats(1.0F) - share), x * gate<Kind>(x, 3.0F), share);
+  }
+}
+
+}  // namespace detail
+
+template <class T>
+void activation_impl(stream& s, std::span<T> y, std::span<T const> x, ops::activation_kind kind) {
+  s.enqueue([=, threads = s.threads()] {
+    if constexpr (simd_element<T>) {
+      ops::visit_activation(kind, [&](auto chosen) {
+        for_packs(
+            threads, std::ssize(y),
+            [ to = y.data(), from = x.data() ](auto lanes, index i,
+                                               index left) __attribute__((always_inline)) {
+              auto const value = simd::load_partial<lanes>(from + i, left);
+              simd::store_partial(to + i, detail::activate<decltype(chosen)::value>(value), left);
+            });
+      });
+    } else {
+      reference::stream here;
+      ops::activation(here, y, x, kind);
+    }
+  });
+}
+
+template <class T>
+void activation_backward_impl(stream& s, std::span<T> dx, std::span<T const> x,
+                              std::span<T const> dy, ops::activation_kind kind) {
+  s.enqueue([=, threads = s.threads()] {
+    if constexpr (simd_element<T>) {
+      ops::visit_activation(kind, [&](auto chosen) {
+        for_packs(
+            threads, std::ssize(dx),
+            [ to = dx.data(), from = x.data(), gradient = dy.data() ](
+                auto lanes, index i, index left) __attribute__((always_inline)) {
+              auto const slope =
+                  detail::slope<decltype(chosen)::value>(simd::load_partial<lanes>(from + i, left));
+              simd::store_partial(to + i, simd::load_partial<lanes>(gradient + i, left) * slope,
+                                  left);
+            });
+      });
+    } else {
+      reference::stream here;
+      ops::activation_backward(here, dx, x, dy, kind);
+    }
+  });
+}
+
+}  // namespace parallel::host

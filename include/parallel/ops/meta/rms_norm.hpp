@@ -1,0 +1,29 @@
+// rms_norm on the meta device, counted an element: forward 4 (mean square 2, result 2), gradient of
+// x 8, gradient of weight 3.
+#pragma once
+
+#include <parallel/device/meta/device.hpp>
+#include <parallel/ops/rms_norm.hpp>
+
+namespace parallel::meta {
+
+template <class T>
+void rms_norm_impl(stream& s, ops::rows_view<T>, vector_view<accumulate_t<T>>,
+                   ops::rows_view<T const> x, vector_view<T const>, ops::rms_norm_options) {
+  s.count(4 * static_cast<std::uint64_t>(x.rows * x.columns));
+}
+
+template <class T>
+void rms_norm_backward_input_impl(stream& s, ops::rows_view<T>, ops::rows_view<T const>,
+                                  ops::rows_view<T const> x, vector_view<T const>,
+                                  vector_view<accumulate_t<T> const>) {
+  s.count(8 * static_cast<std::uint64_t>(x.rows * x.columns));
+}
+
+template <class T>
+void rms_norm_backward_weight_impl(stream& s, vector_view<accumulate_t<T>>, ops::rows_view<T const>,
+                                   ops::rows_view<T const> x, vector_view<accumulate_t<T> const>) {
+  s.count(3 * static_cast<std::uint64_t>(x.rows * x.columns));
+}
+
+}  // namespace parallel::meta

@@ -1,0 +1,89 @@
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/layer/activation.hpp>
+#include <parallel/layer/check.hpp>
+#include <parallel/layer/feed_forward.hpp>
+#include <parallel/ops/reference/activation.hpp>
+#include <parallel/ops/reference/bias.hpp>
+#include <parallel/ops/reference/elementwise.hpp>
+#include <parallel/ops/reference/matmul.hpp>
+
+namespace feed_forward_test {
+namespace {
+
+using parallel::index;
+using layer_type = parallel::feed_forward<parallel::activation<double>>;
+using enum parallel::ops::activation_kind;
+
+parallel::linear<double> dense(std::string const& name, index out, index in, bool biased) {
+  parallel::linear<double> layer;
+  layer.weight = {name + ".weight", {out, in}};
+  if (biased) layer.bias = {name + ".bias", {out}};
+  return layer;
+}
+
+layer_type make(bool gated, bool biased, parallel::ops::activation_kind kind) {
+  layer_type layer;
+  layer.up = dense("up", 5, 4, biased);
+  if (gated) layer.gate = dense("gate", 5, 4, biased);
+  layer.down = dense("down", 4, 5, biased);
+  layer.activate.kind = kind;
+  return layer;
+}
+
+TEST_CASE("the gradients of both forms are those of the forward pass") {
+  for (bool const gated : {false, true})
+    for (bool const biased : {false, true})
+      for (auto const kind : {gelu, gelu_tanh, quick_gelu, silu}) {
+        CAPTURE(gated);
+        CAPTURE(biased);
+        CAPTURE(static_cast<int>(kind));
+        index const parameters = (gated ? 3 : 2) * 20 + (biased ? (gated ? 14 : 9) : 0);
+        CHECK(parallel::check_layer(make(gated, biased, kind), 3, 4).compared == 12 + parameters);
+      }
+}
+
+TEST_CASE("a gate of ones multiplies by f(1)") {
+  // f = relu and the gate's weights 0, its biases 2: y = down(2 up(x))
+  auto layer = make(true, true, relu);
+  auto plain = make(false, true, relu);
+  std::vector<double> const up(20, 0.25), down(20, 0.5), zeros(20, 0.0), twos(5, 2.0), none(5, 0.0);
+  auto const bind = [](auto& parameter, std::vector<double> const& values) {
+    parameter.data = const_cast<double*>(values.data());
+  };
+  for (auto* const each : {&layer, &plain}) {
+    bind(each->up.weight, up);
+    bind(each->up.bias, none);
+    bind(each->down.weight, down);
+    bind(each->down.bias, none);
+  }
+  bind(layer.gate.weight, zeros);
+  bind(layer.gate.bias, twos);
+  std::vector<double> const x{1, 2, 3, 4};
+  std::vector<std::byte> space(1 << 16);
+  parallel::arena memory({nullptr, space.data(), space.size()});
+  parallel::reference::stream s;
+  parallel::context<parallel::reference::stream> c{s, memory};
+  layer_type::saved kept, kept_plain;
+  auto const y = layer.forward(c, {x.data(), {1, 4}}, kept);
+  auto const half = plain.forward(c, {x.data(), {1, 4}}, kept_plain);
+  for (index i = 0; i < 4; ++i) {
+    CHECK(half(0, i) == 5 * 0.5 * 2.5);
+    CHECK(y(0, i) == 2 * half(0, i));
+  }
+}
+
+TEST_CASE("parameters are shown in order, the gate only when there is one") {
+  std::vector<std::string> names;
+  auto const note = [&](auto& p) { names.push_back(p.name); };
+  make(false, true, gelu).visit_parameters(note);
+  make(true, false, gelu).visit_parameters(note);
+  CHECK(names == std::vector<std::string>{"up.weight", "up.bias", "down.weight", "down.bias",
+                                          "up.weight", "gate.weight", "down.weight"});
+}
+
+}  // namespace
+}  // namespace feed_forward_test

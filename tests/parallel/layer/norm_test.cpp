@@ -1,0 +1,80 @@
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/layer/check.hpp>
+#include <parallel/layer/norm.hpp>
+#include <parallel/ops/reference/layer_norm.hpp>
+#include <parallel/ops/reference/rms_norm.hpp>
+
+namespace norm_layer_test {
+namespace {
+
+using parallel::norm;
+using parallel::norm_rule;
+
+norm<double> layer_norm(parallel::index width) {
+  return {.weight = {"norm.weight", {width}}, .bias = {"norm.bias", {width}}, .eps = 1e-5F};
+}
+
+norm<double> rms_norm(parallel::index width) {
+  return {.weight = {"norm.weight", {width}}, .bias = {}, .eps = 1e-5F, .rule = norm_rule::rms};
+}
+
+TEST_CASE("a norm's gradients are those of its forward pass, by both rules") {
+  CHECK(parallel::check_layer(layer_norm(9), 4, 9).compared == 4 * 9 + 9 + 9);
+  auto bare = layer_norm(9);
+  bare.bias = {};
+  CHECK(parallel::check_layer(bare, 4, 9).compared == 4 * 9 + 9);
+  CHECK(parallel::check_layer(rms_norm(9), 4, 9).compared == 4 * 9 + 9);
+}
+
+TEST_CASE("a norm's gradients hold where eps matters") {
+  for (auto layer : {layer_norm(6), rms_norm(6)}) {
+    layer.eps = 0.25F;
+    CHECK_NOTHROW(parallel::check_layer(layer, 3, 6, {.scale = 0.5}));
+  }
+}
+
+TEST_CASE("with unit weight, layer gives rows of mean 0 and variance 1, rms of mean square 1") {
+  for (auto layer : {layer_norm(64), rms_norm(64)}) {
+    std::vector<double> weight(64, 1.0);
+    std::vector<double> bias(64, 0.0);
+    layer.weight.data = weight.data();
+    layer.bias.data = bias.data();
+    std::vector<double> x(3 * 64);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<double>(i * i)) * 10 + 5;
+    std::vector<std::byte> space(1 << 16);
+    parallel::arena memory({nullptr, space.data(), space.size()});
+    parallel::reference::stream s;
+    parallel::context<parallel::reference::stream> c{s, memory};
+    decltype(layer)::saved kept;
+    auto const y = layer.forward(c, {x.data(), {3, 64}}, kept);
+    for (parallel::index r = 0; r < 3; ++r) {
+      double sum = 0.0;
+      double squares = 0.0;
+      for (parallel::index j = 0; j < 64; ++j) {
+        sum += y(r, j);
+        squares += y(r, j) * y(r, j);
+      }
+      bool const centred = std::fabs(sum / 64) < 1e-12;
+      CHECK(centred == (layer.rule == norm_rule::layer));
+      CHECK(std::fabs(squares / 64 - 1.0) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("a norm shows its parameters in order, the bias only when it has one") {
+  std::vector<std::string> names;
+  auto const note = [&](auto& p) { names.push_back(p.name); };
+  auto layer = layer_norm(4);
+  layer.visit_parameters(note);
+  layer.bias = {};
+  layer.visit_parameters(note);
+  CHECK(names == std::vector<std::string>{"norm.weight", "norm.bias", "norm.weight"});
+}
+
+}  // namespace
+}  // namespace norm_layer_test
