@@ -2,9 +2,8 @@
 // float; of σ: some 1e-7, relative.
 #pragma once
 
-#include <parallel/device/host/stream.hpp>
 #include <parallel/ops/activation.hpp>
-#include <parallel/ops/host/blocks.hpp>
+#include <parallel/ops/host/elementwise.hpp>
 #include <parallel/ops/host/math.hpp>
 #include <parallel/ops/reference/activation.hpp>
 
@@ -74,44 +73,30 @@ template <ops::activation_kind Kind, int Lanes>
 
 template <class T>
 void activation_impl(stream& s, std::span<T> y, std::span<T const> x, ops::activation_kind kind) {
-  s.enqueue([=, threads = s.threads()] {
-    if constexpr (simd_element<T>) {
-      ops::visit_activation(kind, [&](auto chosen) {
-        for_packs(
-            threads, std::ssize(y),
-            [ to = y.data(), from = x.data() ](auto lanes, index i,
-                                               index left) __attribute__((always_inline)) {
-              auto const value = simd::load_partial<lanes>(from + i, left);
-              simd::store_partial(to + i, detail::activate<decltype(chosen)::value>(value), left);
-            });
-      });
-    } else {
-      reference::stream here;
-      ops::activation(here, y, x, kind);
-    }
+  ops::visit_activation(kind, [&](auto chosen) {
+    detail::assign<T>(
+        s, y,
+        [from = x.data()](auto lanes, T const*, index i, index left)
+            __attribute__((always_inline)) {
+              return detail::activate<decltype(chosen)::value>(
+                  simd::load_partial<lanes>(from + i, left));
+            },
+        [=](auto& here) { ops::activation(here, y, x, kind); });
   });
 }
 
 template <class T>
 void activation_backward_impl(stream& s, std::span<T> dx, std::span<T const> x,
                               std::span<T const> dy, ops::activation_kind kind) {
-  s.enqueue([=, threads = s.threads()] {
-    if constexpr (simd_element<T>) {
-      ops::visit_activation(kind, [&](auto chosen) {
-        for_packs(
-            threads, std::ssize(dx),
-            [ to = dx.data(), from = x.data(), gradient = dy.data() ](
-                auto lanes, index i, index left) __attribute__((always_inline)) {
-              auto const slope =
-                  detail::slope<decltype(chosen)::value>(simd::load_partial<lanes>(from + i, left));
-              simd::store_partial(to + i, simd::load_partial<lanes>(gradient + i, left) * slope,
-                                  left);
-            });
-      });
-    } else {
-      reference::stream here;
-      ops::activation_backward(here, dx, x, dy, kind);
-    }
+  ops::visit_activation(kind, [&](auto chosen) {
+    detail::assign<T>(
+        s, dx,
+        [ from = x.data(), gradient = dy.data() ](auto lanes, T const*, index i,
+                                                  index left) __attribute__((always_inline)) {
+          return simd::load_partial<lanes>(gradient + i, left) *
+                 detail::slope<decltype(chosen)::value>(simd::load_partial<lanes>(from + i, left));
+        },
+        [=](auto& here) { ops::activation_backward(here, dx, x, dy, kind); });
   });
 }
 

@@ -1,0 +1,151 @@
+// The model with its later options (gated feed-forward, RMSNorm, a head of its own, capped logits,
+// every dropout) gives the same loss and gradients however sequences are laid over ranks and
+// microbatches: fp64, to 1e-12 of the largest gradient. The exact tests are those of rings.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mpt/model/model.hpp>
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/data/share.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/optim/decoupled_adamw.hpp>
+#include <parallel/train/stepper.hpp>
+
+namespace model_layouts_test {
+
+using parallel::index;
+namespace zero = parallel::zero;
+
+constexpr index sequences = 5;
+constexpr index length = 7;
+
+mpt::model_config small() {
+  mpt::model_config m;
+  m.d_model = 12;
+  m.n_heads = 3;
+  m.n_layers = 2;
+  m.vocab_size = 19;
+  m.max_seq_len = length;
+  m.ffn_hidden_size = 10;
+  m.ffn_type = mpt::ffn_kind::mptglu;
+  m.ffn_act_fn = parallel::ops::activation_kind::silu;
+  m.norm_type = mpt::norm_kind::rmsnorm;
+  m.tie_word_embeddings = false;
+  m.final_logit_softcapping = 2.0;
+  m.embedding_fraction = 0.5;
+  m.resid_pdrop = m.emb_pdrop = m.attn.attn_pdrop = 0.25;
+  check_model(m, "");
+  return m;
+}
+
+struct layout {
+  int ranks = 1;
+  zero::stage stage = zero::stage::none;
+  index microbatch = sequences;
+};
+
+struct outcome {
+  double loss = 0, squared_norm = 0;
+  std::map<std::string, std::vector<double>> gradients;
+};
+
+/// One training step of the whole batch.
+outcome run(mpt::model_config const& config, layout const& how) {
+  outcome out;
+  std::mutex lock;
+  parallel::threads::run(how.ranks, [&](parallel::threads::communicator& comm) {
+    parallel::host::device device;
+    parallel::host::stream compute, traffic;
+    parallel::arena memory(device.allocate<std::byte>(std::size_t{4} << 20));
+    mpt::model<double> net(config);
+    parallel::train::stepper stepper(net, device, comm, parallel::decoupled_adamw{},
+                                     {.stage = how.stage, .bucket_bytes = 2000});
+    stepper.initialise(42);
+    std::vector<std::int32_t> ids(sequences * length), labels(ids.size());
+    parallel::philox const random(7, parallel::stream_id("tokens"));
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      ids[i] = static_cast<std::int32_t>(random.bits(i) % 19U);
+      labels[i] = i % 5 == i / length ? -100 : static_cast<std::int32_t>(random.bits(i + 1) % 19U);
+    }
+    std::vector<mpt::microbatch> batches;
+    std::vector<index> first;
+    auto const mine = parallel::data::share_of(sequences, comm.rank(), comm.size());
+    for (auto const& part : parallel::data::microbatches(mine, how.microbatch)) {
+      index const rows = part.size() * length;
+      auto* const from = labels.data() + part.begin * length;
+      batches.push_back(
+          {.ids = {ids.data() + part.begin * length, {rows}},
+           .labels = {from, {rows}},
+           .sequences = part.size(),
+           .length = length,
+           .loss_tokens = std::count_if(from, from + rows, [](auto l) { return l >= 0; })});
+      first.push_back(part.begin);
+    }
+    auto const result = stepper.step(compute, traffic, memory, std::span(std::as_const(batches)),
+                                     std::span(std::as_const(first)), {.seed = 42, .step = 3}, 1.0);
+    std::scoped_lock const guard(lock);
+    out.loss = result.sums.loss;
+    out.squared_norm = result.squared_norm;
+    for (auto const& unit : stepper.units())
+      for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
+        auto const& m = unit.memory.segments()[s];
+        unit.memory.layout().segments()[s].for_each_piece(
+            m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index at) {
+              auto& gradient = out.gradients[p.name];
+              gradient.resize(static_cast<std::size_t>(p.size()));
+              for (index i = from; i < to; ++i)
+                gradient[static_cast<std::size_t>(i)] = m.gradients[0].data()[at + i - from];
+            });
+      }
+  });
+  return out;
+}
+
+TEST_CASE("gated, untied, with dropout everywhere: all layouts give one rank's gradients") {
+  outcome const expected = run(small(), {});
+  double largest = 0;
+  for (auto const& [name, gradient] : expected.gradients)
+    for (double const g : gradient) largest = std::max(largest, std::abs(g));
+  REQUIRE(largest > 0);
+  REQUIRE(expected.gradients.contains("lm_head.weight"));
+  REQUIRE(expected.gradients.contains("transformer.blocks.1.ffn.gate_proj.weight"));
+  for (int const ranks : {1, 2, 3})
+    for (auto const stage : {zero::stage::none, zero::stage::optimizer})
+      for (index const microbatch : {1, 2}) {
+        CAPTURE(ranks);
+        CAPTURE(static_cast<int>(stage));
+        CAPTURE(microbatch);
+        auto const found = run(small(), {ranks, stage, microbatch});
+        CHECK(std::abs(found.loss - expected.loss) <= 1e-13 * expected.loss);
+        CHECK(std::abs(found.squared_norm - expected.squared_norm) <=
+              1e-12 * expected.squared_norm);
+        REQUIRE(found.gradients.size() == expected.gradients.size());
+        for (auto const& [name, gradient] : expected.gradients) {
+          CAPTURE(name);
+          auto const& other = found.gradients.at(name);
+          for (std::size_t i = 0; i < gradient.size(); ++i)
+            CHECK(std::abs(other[i] - gradient[i]) <= 1e-12 * largest);
+        }
+      }
+}
+
+TEST_CASE("each dropout changes the loss, and the seed decides how") {
+  auto config = small();
+  double const all = run(config, {}).loss;
+  for (double* const p : {&config.resid_pdrop, &config.emb_pdrop, &config.attn.attn_pdrop}) {
+    double const before = std::exchange(*p, 0.0);
+    CHECK(run(config, {}).loss != all);
+    *p = before;
+  }
+  CHECK(run(config, {}).loss == all);
+}
+
+}  // namespace model_layouts_test
