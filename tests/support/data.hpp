@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "support/checkout.hpp"
+
 namespace test {
 
 /// The folder of sample data, or an empty path when there is none: such tests skip with a word.
@@ -11,8 +13,7 @@ inline std::filesystem::path data_folder() {
   if (char const* folder = std::getenv("PARALLELLM_DATA");
       folder != nullptr && std::filesystem::is_directory(folder))
     return folder;
-  // tests/support/data.hpp -> the checkout -> beside it
-  auto const beside = std::filesystem::path(__FILE__).parent_path() / "../../../shared/data";
+  auto const beside = checkout() / "../shared/data";
   if (std::filesystem::is_directory(beside)) return std::filesystem::canonical(beside);
   return {};
 }

@@ -3,10 +3,10 @@
 
 #include <filesystem>
 
+#include "support/checkout.hpp"
+
 namespace test {
 
-inline std::filesystem::path golden_folder() {
-  return std::filesystem::path(__FILE__).parent_path().parent_path() / "golden";
-}
+inline std::filesystem::path golden_folder() { return checkout() / "tests" / "golden"; }
 
 }  // namespace test
