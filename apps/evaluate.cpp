@@ -40,10 +40,10 @@ struct batches {
 /// Batches of an MDS set.
 batches of_set(arguments const& args, mpt::model_config const& config, std::int64_t length) {
   mpt::loader_config loader;
-  loader.local = args.data;
+  loader.streams.push_back({.local = args.data});
   loader.max_seq_len = length;
-  auto set = mpt::open_dataset(loader, config.vocab_size);
-  double const tokens = static_cast<double>(set->size()) * static_cast<double>(length - 1);
+  auto set = mpt::open_streams(loader, config.vocab_size);
+  double const tokens = static_cast<double>(set.size()) * static_cast<double>(length - 1);
   auto const source =
       std::make_shared<mpt::evaluation_batches>(std::move(set), args.batch_size, 0, 1, -1);
   return {[source] { return source->next(); }, tokens};

@@ -42,6 +42,9 @@ void write_summary(mpt::train_config const& config, mpt::run_summary const& s,
       {"mfu", s.mfu},
       {"mfu_causal", s.mfu_causal},
       {"seconds", s.seconds},
+      {"samples_per_second",
+       s.tokens_per_second / static_cast<double>(config.train_loader.max_seq_len)},
+      {"data_wait_share", s.data_wait_share},
       {"peak_memory_bytes", s.peak_memory_bytes},
       {"checkpoint", s.checkpoint}};
   auto const file = std::filesystem::path(config.checkpoint.save_folder) / "summary.json";
@@ -82,9 +85,12 @@ void train(mpt::train_config const& config, parallel::any_communicator& comm,
   auto const summary = trainer.run();
   if (!speaks) return;
   write_summary(config, summary, plan, comm.size(), engine.name);
-  fmt::print("trained {} batches, {} tokens: loss {:.4f}, {} tokens/s, MFU {:.1f} %{}\n",
+  fmt::print("trained {} batches, {} tokens: loss {:.4f}, {} tokens/s, MFU {:.1f} %{}{}\n",
              summary.batches, mpt::console::count(static_cast<double>(summary.tokens)),
              summary.loss, mpt::console::count(summary.tokens_per_second), 100 * summary.mfu,
+             summary.data_wait_share < 0.02 ? ""
+                                            : fmt::format(", {:.0f} % of the time waiting for data",
+                                                          100 * summary.data_wait_share),
              summary.checkpoint.empty() ? "" : ", checkpoint " + summary.checkpoint);
 }
 

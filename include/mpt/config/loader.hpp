@@ -1,9 +1,12 @@
 // loader_config: LLM Foundry's `train_loader` and `eval_loader`, for tokenised MDS sets on this
 // machine.
 //
-// Shuffling is our own (it does not depend on the number of ranks), so streaming's knobs for its
-// algorithms, and everything about worker processes and downloads, are without effect. What would
-// choose other samples (several streams, epoch_size, remote sets) is refused.
+// Which samples an epoch holds is streaming's rule (streams and their weights, epoch_size); their
+// order is our own and the same for any number of ranks (data/mixture_order.hpp). Of shuffle_algo
+// only the reach counts: naive mixes the whole epoch, py1s and py2s as much as the largest shard
+// holds, the others shuffle_block_size samples (none given: four of the largest shards). Knobs of
+// streaming's partition, worker processes and downloads are without effect. `remote` is read where
+// it is mounted; addresses are refused.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +17,31 @@
 
 #include <mpt/config/model.hpp>
 #include <mpt/config/reader.hpp>
+#include <mpt/data/stream_weights.hpp>
 
 namespace mpt {
 
+/// One MDS set.
+struct stream_config {
+  std::string name{};    ///< "" for the only one
+  std::string local{};   ///< its folder
+  std::string remote{};  ///< read instead when `local` holds no set; or ""
+  std::string split{};   ///< subfolder of either, or ""
+  data::stream_weight weight{};
+  friend bool operator==(stream_config const&, stream_config const&) = default;
+};
+
+/// How far a sample may move in an epoch.
+enum class shuffle_reach { block, shard, epoch };
+
 /// `train_loader` or one item of `eval_loader`.
 struct loader_config {
-  std::string label;  ///< of an evaluation set; "" when there is only one
-  std::string local;  ///< folder of the set
-  std::string split;  ///< subfolder, or ""
+  std::string label;                        ///< of an evaluation set; "" when there is only one
+  std::vector<stream_config> streams;       ///< at least one
+  std::optional<std::uint64_t> epoch_size;  ///< samples; none: as the streams' weights say
+  bool validate_hash = false;  ///< compare raw shards with their checksums, too, when opened
   bool shuffle = false;
+  shuffle_reach reach = shuffle_reach::block;
   std::uint64_t shuffle_seed = 9176;
   std::optional<std::int64_t> shuffle_block_size;  ///< samples; none: the shuffle's own default
   std::int64_t max_seq_len = 0;                    ///< samples are cut to this many tokens
@@ -31,13 +50,6 @@ struct loader_config {
 
   friend bool operator==(loader_config const&, loader_config const&) = default;
 };
-
-/// The folder that holds index.json.
-[[nodiscard]] inline std::string folder_of(loader_config const& loader) {
-  if (loader.split.empty()) return loader.local;
-  return loader.local.ends_with('/') ? loader.local + loader.split
-                                     : loader.local + "/" + loader.split;
-}
 
 /// Whether text is an address such as s3://bucket/folder rather than a path.
 [[nodiscard]] inline bool is_remote(std::string_view path) {
@@ -56,6 +68,55 @@ struct loader_defaults {
   bool drop_last = true;
 };
 
+/// Reads where a set is, from `dataset` or one of its streams; `split` is the default.
+[[nodiscard]] inline stream_config read_place(config_reader& data, std::string name,
+                                              std::string split) {
+  stream_config out{.name = std::move(name)};
+  out.remote = data.get<std::string>("remote", "");
+  out.local = out.remote.empty() ? data.required<std::string>("local")
+                                 : data.get<std::string>("local", out.remote);
+  for (std::string_view const key : {"local", "remote"}) {
+    auto const& path = key == "local" ? out.local : out.remote;
+    data.check(key, !is_remote(path), "expected a folder on this machine, found '", printable(path),
+               "'; nothing is downloaded: mount it and give the path, or copy the set to a folder, "
+               "give that as local and leave remote blank");
+  }
+  data.check("local", !out.local.empty(), "expected a folder on this machine, found ''");
+  out.split = data.get<std::string>("split", std::move(split));
+  data.check("split",
+             out.split.find('/') == std::string::npos && out.split != ".." && out.split != ".",
+             "expected the name of a subfolder, found '", printable(out.split), "'");
+  return out;
+}
+
+/// Reads `dataset.streams`, a mapping from names to sets with weights.
+[[nodiscard]] inline std::vector<stream_config> read_streams(config_reader& data) {
+  config_node const* const node = data.raw("streams");
+  std::vector<stream_config> out;
+  if (node == nullptr || node->keys.empty()) return out;
+  for (std::string_view const key : {"local", "remote"})
+    data.check(key, !data.has(key), "stands beside streams; give the folder of each stream there");
+  auto const split = data.get<std::string>("split", "");
+  auto streams = data.section("streams");
+  for (auto const& key : node->keys) {
+    auto stream = streams.section(key.name);
+    out.push_back(read_place(stream, key.name, split));
+    auto& weight = out.back().weight;
+    weight.proportion = stream.optional<double>("proportion");
+    weight.repeat = stream.optional<double>("repeat");
+    if (auto const choose = stream.optional<std::int64_t>("choose")) {
+      stream.check("choose", *choose >= 0, "must not be negative, found ", *choose);
+      weight.choose = static_cast<std::uint64_t>(*choose);
+    }
+    for (std::string_view const ignored :
+         {"download_retry", "download_timeout", "validate_hash", "keep_zip"})
+      stream.without_effect(ignored, "set it for the whole dataset, where it has an effect");
+    stream.finish();
+  }
+  streams.finish();
+  return out;
+}
+
 /// Reads and checks a loader.
 [[nodiscard]] inline loader_config read_loader(config_reader reader,
                                                loader_defaults const& defaults) {
@@ -67,52 +128,65 @@ struct loader_defaults {
        {"num_workers", "pin_memory", "prefetch_factor", "persistent_workers", "timeout"})
     reader.without_effect(key, "batches are read ahead without worker processes");
 
-  auto data = reader.section("dataset");
-  loader.local = data.required<std::string>("local");
-  data.check("local", !loader.local.empty() && !is_remote(loader.local),
-             "expected a folder on this machine, found '", printable(loader.local), "'");
-  auto const remote = data.get<std::string>("remote", "");
-  data.check("remote", remote.empty() || remote == loader.local, "'", printable(remote),
-             "' is not yet supported; data is read from dataset.local, so leave remote blank");
-  loader.split = data.get<std::string>("split", "");
-  data.check(
-      "split",
-      loader.split.find('/') == std::string::npos && loader.split != ".." && loader.split != ".",
-      "expected the name of a subfolder, found '", printable(loader.split), "'");
-  loader.shuffle = data.get("shuffle", loader.shuffle);
-  auto const seed = data.get<std::int64_t>("shuffle_seed", 9176);
-  data.check("shuffle_seed", seed >= 0, "must not be negative, found ", seed);
+  auto dataset = reader.section("dataset");
+  loader.streams = read_streams(dataset);
+  bool const several = !loader.streams.empty();
+  if (!several) loader.streams.push_back(read_place(dataset, "", ""));
+  if (auto const size = dataset.optional<std::int64_t>("epoch_size")) {
+    dataset.check("epoch_size", *size > 0, "must be above 0, found ", *size);
+    loader.epoch_size = static_cast<std::uint64_t>(*size);
+  }
+  std::vector<data::stream_weight> weights;
+  for (auto const& stream : loader.streams) weights.push_back(stream.weight);
+  try {
+    data::require_valid_weights(weights, loader.epoch_size);
+  } catch (parallel::error const& problem) {
+    dataset.fail("streams", problem.what());
+  }
+  loader.shuffle = dataset.get("shuffle", loader.shuffle);
+  auto const seed = dataset.get<std::int64_t>("shuffle_seed", 9176);
+  dataset.check("shuffle_seed", seed >= 0, "must not be negative, found ", seed);
   loader.shuffle_seed = static_cast<std::uint64_t>(seed);
-  loader.shuffle_block_size = data.optional<std::int64_t>("shuffle_block_size");
-  data.check("shuffle_block_size", loader.shuffle_block_size.value_or(1) >= 1,
-             "must be above 0, found ", loader.shuffle_block_size.value_or(1));
-  loader.max_seq_len = data.get("max_seq_len", defaults.max_seq_len);
-  data.check("max_seq_len", loader.max_seq_len >= 2 && loader.max_seq_len <= largest_seq_len,
-             "must be from 2 to ", largest_seq_len, ", found ", loader.max_seq_len);
+  auto const algorithm =
+      dataset.one_of("shuffle_algo", "py1e", {"naive", "py1b", "py1br", "py1e", "py1s", "py2s"});
+  if (algorithm == "naive") loader.reach = shuffle_reach::epoch;
+  if (algorithm == "py1s" || algorithm == "py2s") loader.reach = shuffle_reach::shard;
+  loader.shuffle_block_size = dataset.optional<std::int64_t>("shuffle_block_size");
+  dataset.check("shuffle_block_size", loader.shuffle_block_size.value_or(1) >= 1,
+                "must be above 0, found ", loader.shuffle_block_size.value_or(1));
+  loader.max_seq_len = dataset.get("max_seq_len", defaults.max_seq_len);
+  dataset.check("max_seq_len", loader.max_seq_len >= 2 && loader.max_seq_len <= largest_seq_len,
+                "must be from 2 to ", largest_seq_len, ", found ", loader.max_seq_len);
   loader.token_encoding_type =
-      data.one_of("token_encoding_type", loader.token_encoding_type,
-                  {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"});
+      dataset.one_of("token_encoding_type", loader.token_encoding_type,
+                     {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"});
 
-  data.not_yet("streams", "give one set as dataset.local");
-  data.not_yet("epoch_size", "an epoch is every sample once");
-  data.not_yet("replication", "leave it blank", {"1"});
-  data.not_yet("stream_name", "leave it blank", {"stream"});
-  data.not_yet("stream_config", "leave it blank");
+  if (several || loader.epoch_size) {
+    dataset.not_yet("batching_method", "streams are mixed evenly", {"random"});
+    dataset.not_yet("sampling_method", "every sample comes equally often over epochs",
+                    {"balanced"});
+  } else {
+    for (std::string_view const key : {"batching_method", "sampling_method"})
+      dataset.without_effect(key, "there is one stream, every sample of which comes once");
+  }
+  dataset.not_yet("replication", "leave it blank", {"1"});
+  dataset.not_yet("stream_name", "leave it blank", {"stream"});
+  dataset.not_yet("stream_config", "leave it blank");
   for (std::string_view const key :
        {"hf_name", "hf_kwargs", "preprocessing_fn", "decoder_only_format", "packing_ratio",
         "safe_load", "allow_pad_trimming", "target_prompts", "target_responses"})
-    data.not_yet(key, "finetuning comes later; use a text loader with an MDS set");
+    dataset.not_yet(key, "finetuning comes later; use a text loader with an MDS set");
   for (std::string_view const key :
-       {"shuffle_algo", "num_canonical_nodes", "partition_algo", "sampling_method",
-        "sampling_granularity", "batching_method", "batch_size"})
-    data.without_effect(key, "the order is our own and the same for any number of ranks");
-  for (std::string_view const key : {"download_retry", "download_timeout", "predownload",
-                                     "cache_limit", "keep_zip", "validate_hash"})
-    data.without_effect(key, "nothing is downloaded");
-  data.without_effect("allow_unsafe_types", "pickled samples are never read");
+       {"num_canonical_nodes", "partition_algo", "sampling_granularity", "batch_size"})
+    dataset.without_effect(key, "the order is our own and the same for any number of ranks");
+  for (std::string_view const key :
+       {"download_retry", "download_timeout", "predownload", "cache_limit", "keep_zip"})
+    dataset.without_effect(key, "nothing is downloaded");
+  loader.validate_hash = !dataset.get<std::string>("validate_hash", "").empty();
+  dataset.without_effect("allow_unsafe_types", "pickled samples are never read");
   for (std::string_view const key : {"eos_token_id", "bos_token_id"})
-    data.without_effect(key, "tokens of packed texts attend to each other");
-  data.finish();
+    dataset.without_effect(key, "tokens of packed texts attend to each other");
+  dataset.finish();
   reader.finish();
   return loader;
 }

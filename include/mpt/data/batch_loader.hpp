@@ -1,14 +1,16 @@
 // Batches of ids for one rank, read ahead by a thread of its own.
 //
-// Global batch number b of a run is a pure function of (set, seed, batch size, b): G consecutive
+// Global batch number b of a run is a pure function of (sets, seed, batch size, b): G consecutive
 // positions of the epoch's order, of which a rank takes rows [first, last). So the samples of a
 // batch do not depend on the number of ranks, and all there is to save is where the next batch
 // starts: {epoch, sample_in_epoch} beside the seed. Training drops an epoch's incomplete last batch
-// and never ends; evaluation reads in order, once, and keeps it.
+// and never ends; evaluation reads in order, once, and keeps it. The thread crosses into the next
+// epoch while the batches before it are still being trained on: nothing happens between epochs.
 // Memory: (prefetch + 1) * B * S ids, and the cache of shards.
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -20,8 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include <mpt/data/sample_order.hpp>
-#include <mpt/data/token_dataset.hpp>
+#include <mpt/data/token_streams.hpp>
 
 namespace mpt::data {
 
@@ -41,7 +42,8 @@ struct batch_loader_options {
   std::uint64_t last_row = 1;
   sample_order_options order{};  ///< ignored in evaluation, which is in order
   loader_position start{};
-  std::size_t prefetch = 2;                                ///< batches read ahead, at least 1
+  std::uint64_t epoch_batches = 0;  ///< training: the epoch ends after so many; 0: with the set
+  std::size_t prefetch = 2;         ///< batches read ahead, at least 1
   std::uint64_t max_cache_bytes = std::uint64_t{1} << 32;  ///< for the shards of a shuffle block
 };
 
@@ -63,27 +65,29 @@ struct token_batch {
 class batch_loader {
  public:
   /// Starts reading at `options.start`. Throws when a batch does not fit in the set.
-  batch_loader(std::shared_ptr<token_dataset const> set, batch_loader_options const& options)
-      : set_(std::move(set)), options_(options), next_(options.start) {
+  batch_loader(token_streams streams, batch_loader_options const& options)
+      : streams_(std::move(streams)), options_(options), next_(options.start) {
     parallel::require(
         options_.first_row <= options_.last_row && options_.last_row <= options_.global_batch_size,
         "rows [", options_.first_row, ", ", options_.last_row,
         ") are not a share of a global batch of ", options_.global_batch_size);
     parallel::require(options_.prefetch > 0, "a loader reads at least one batch ahead");
     bool const train = options_.mode == loader_mode::train;
-    parallel::require(!train || set_->size() >= options_.global_batch_size,
-                      set_->reader().folder().native(), ": has ", set_->size(),
-                      " samples, fewer than one global batch of ", options_.global_batch_size,
+    size_ = streams_.size();
+    if (train && options_.epoch_batches > 0)
+      size_ = std::min(size_, options_.epoch_batches * options_.global_batch_size);
+    parallel::require(!train || size_ >= options_.global_batch_size, streams_.name(), ": has ",
+                      size_, " samples, fewer than one global batch of ",
+                      options_.global_batch_size,
                       "; prepare more data or lower global_train_batch_size");
-    parallel::require(options_.start.sample_in_epoch <= set_->size(),
-                      set_->reader().folder().native(), ": has ", set_->size(),
+    parallel::require(options_.start.sample_in_epoch <= size_, streams_.name(), ": has ", size_,
                       " samples, a run cannot resume at sample ", options_.start.sample_in_epoch,
                       ": this is not the set it was trained on");
     if (!train) options_.order.mode = shuffle::none;
     settle(next_);
     reading_ = next_;
-    order_ = order_of(reading_.epoch);
-    reserve_cache();
+    order_.emplace(streams_.order(options_.order, reading_.epoch));
+    streams_.reserve_cache(*order_, options_.max_cache_bytes);
     reader_ = std::jthread([this](std::stop_token const& stop) { read_ahead(stop); });
   }
 
@@ -95,7 +99,11 @@ class batch_loader {
   /// reading, at the batch where it did.
   [[nodiscard]] std::optional<token_batch> next() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !ready_.empty() || ended_; });
+    if (ready_.empty() && !ended_) {
+      auto const begin = std::chrono::steady_clock::now();
+      changed_.wait(lock, [&] { return !ready_.empty() || ended_; });
+      waited_ += std::chrono::steady_clock::now() - begin;
+    }
     if (ready_.empty()) {
       if (problem_) std::rethrow_exception(problem_);
       return std::nullopt;
@@ -111,18 +119,20 @@ class batch_loader {
   /// Where the batch after the last one taken starts: save this, give it as `start` to resume.
   [[nodiscard]] loader_position position() const { return next_; }
 
+  /// How long `next` has waited for reading so far.
+  [[nodiscard]] std::chrono::steady_clock::duration waited() const { return waited_; }
+
   /// Complete batches an epoch has in training; in evaluation all of them.
   [[nodiscard]] std::uint64_t batches_per_epoch() const {
     auto const group = options_.global_batch_size;
-    return options_.mode == loader_mode::train ? set_->size() / group
-                                               : (set_->size() + group - 1) / group;
+    return options_.mode == loader_mode::train ? size_ / group : (size_ + group - 1) / group;
   }
 
  private:
   /// Moves a training position past an incomplete last batch.
   void settle(loader_position& at) const {
     if (options_.mode == loader_mode::train &&
-        set_->size() - at.sample_in_epoch < options_.global_batch_size)
+        size_ - at.sample_in_epoch < options_.global_batch_size)
       at = {at.epoch + 1, 0};
   }
 
@@ -132,45 +142,30 @@ class batch_loader {
     return at;
   }
 
-  [[nodiscard]] std::unique_ptr<sample_order const> order_of(std::uint64_t epoch) const {
-    return std::make_unique<sample_order const>(set_->shard_samples(), options_.order, epoch);
-  }
-
-  /// Shuffled reading jumps between the shards of a block: compressed ones must all fit in memory.
-  void reserve_cache() const {
-    std::uint64_t largest = 0;
-    for (auto const& shard : set_->reader().shards())
-      if (shard.zip) largest = std::max(largest, shard.raw.bytes + 4 * shard.samples);
-    auto const shards = order_->shards_in_block() + 2;  // another epoch may touch one or two more
-    auto const needed = largest * std::min<std::uint64_t>(shards, set_->shard_samples().size());
-    parallel::require(needed <= options_.max_cache_bytes, set_->reader().folder().native(),
-                      ": a shuffle block of ", order_->block_size(), " samples spans ", shards,
-                      " compressed shards, ", needed >> 20, " MiB in memory, more than the ",
-                      options_.max_cache_bytes >> 20,
-                      " MiB allowed; lower shuffle_block_size or decompress the set");
-    set_->reader().grow_cache(needed, shards);
-  }
-
   [[nodiscard]] token_batch load(loader_position at) const {
     token_batch out;
     out.position = at;
-    out.sequence_length = set_->sequence_length();
-    out.global_rows = std::min(options_.global_batch_size, set_->size() - at.sample_in_epoch);
+    out.sequence_length = streams_.sequence_length();
+    out.global_rows = std::min(options_.global_batch_size, size_ - at.sample_in_epoch);
     auto const last = std::min(options_.last_row, out.global_rows);
     auto const first = std::min(options_.first_row, last);
     out.rows = last - first;
     out.ids.resize(out.rows * out.sequence_length);
-    for (std::uint64_t row = 0; row < out.rows; ++row)
-      set_->sample((*order_)(at.sample_in_epoch + first + row),
-                   std::span(out.ids).subspan(row * out.sequence_length, out.sequence_length));
+    for (std::uint64_t row = 0; row < out.rows; ++row) {
+      auto const place = (*order_)(at.sample_in_epoch + first + row);
+      streams_.set(place.stream)
+          .sample(place.sample,
+                  std::span(out.ids).subspan(row * out.sequence_length, out.sequence_length));
+    }
     return out;
   }
 
   void read_ahead(std::stop_token const& stop) {
     try {
       std::uint64_t epoch = reading_.epoch;
-      while (!stop.stop_requested() && reading_.sample_in_epoch < set_->size()) {
-        if (epoch != reading_.epoch) order_ = order_of(epoch = reading_.epoch);
+      while (!stop.stop_requested() && reading_.sample_in_epoch < size_) {
+        if (epoch != reading_.epoch)
+          order_.emplace(streams_.order(options_.order, epoch = reading_.epoch));
         auto batch = load(reading_);
         reading_ = after(reading_, batch.global_rows);
         std::unique_lock lock(mutex_);
@@ -190,11 +185,13 @@ class batch_loader {
     changed_.notify_all();
   }
 
-  std::shared_ptr<token_dataset const> set_;
+  token_streams streams_;
   batch_loader_options options_;
+  std::uint64_t size_ = 0;   // samples of an epoch
   loader_position next_;     // of the caller
   loader_position reading_;  // of the thread
-  std::unique_ptr<sample_order const> order_;
+  std::optional<mixture_order> order_;
+  std::chrono::steady_clock::duration waited_{};
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<token_batch> ready_;

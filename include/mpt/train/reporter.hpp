@@ -25,6 +25,8 @@ struct batch_record {
   double gradient_norm = 0;
   std::vector<double> learning_rates;  // by optimizer group
   double tokens_per_second = 0;
+  double samples_per_second = 0;
+  double data_wait_share = 0;    // of the seconds
   double seconds = 0;            // since the program started training
   double remaining_seconds = 0;  // estimated
 };
@@ -58,6 +60,8 @@ class reporter {
         {"metrics/train/TokenAccuracy", r.accuracy},
         {"l2_norm/grad/global", r.gradient_norm},
         {"throughput/tokens_per_sec", r.tokens_per_second},
+        {"throughput/samples_per_sec", r.samples_per_second},
+        {"time/data_wait_share", r.data_wait_share},
         {"throughput/device/tokens_per_sec", r.tokens_per_second / ranks_},
         {"throughput/device/mfu", mfu},
         {"throughput/device/hfu", mfu},
@@ -67,10 +71,14 @@ class reporter {
       record[fmt::format("lr-{}/group{}", optimizer_, group)] = r.learning_rates[group];
     file_.write(record);
     double const done = static_cast<double>(r.batch) / static_cast<double>(r.total_batches);
+    std::string const held =  // said only when data hold the run back
+        r.data_wait_share < 0.02 ? ""
+                                 : fmt::format("waits {:.0f} % for data ({:.1f} samples/s)  ",
+                                               100 * r.data_wait_share, r.samples_per_second);
     std::string const text =
-        fmt::format("{}/{} ba  loss {:.3f}  {} tok/s  MFU {:.1f}%  {}  left {}", r.batch,
+        fmt::format("{}/{} ba  loss {:.3f}  {} tok/s  MFU {:.1f}%  {}  {}left {}", r.batch,
                     r.total_batches, r.loss, console::count(r.tokens_per_second), 100 * mfu,
-                    console::bytes(memory), console::duration(r.remaining_seconds));
+                    console::bytes(memory), held, console::duration(r.remaining_seconds));
     if (bar_mode_)
       bar_.update(done, text);
     else if (console_ && is_due(every_, r.batch, clock))

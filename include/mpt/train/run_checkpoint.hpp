@@ -82,6 +82,10 @@ namespace detail {
           {"max_seq_len", config.train_loader.max_seq_len},
           {"shuffle", config.train_loader.shuffle},
           {"shuffle_seed", config.train_loader.shuffle_seed},
+          {"shuffle_block_size", config.train_loader.shuffle_block_size.value_or(0)},
+          {"shuffle_reach", static_cast<int>(config.train_loader.reach)},
+          {"streams", config.train_loader.streams.size()},
+          {"train_subset_num_batches", config.train_subset_num_batches},
           {"seed", config.seed},
           {"optimizer", config.optimizer.name},
           {"frozen", frozen_patterns(config)}};

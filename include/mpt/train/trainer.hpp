@@ -38,7 +38,8 @@ struct run_summary {
   double mfu_causal = 0;
   double seconds = 0;  // of this part of the run
   double peak_memory_bytes = 0;
-  std::string checkpoint;  // the last one written or found
+  double data_wait_share = 0;  // of the seconds: waiting for data
+  std::string checkpoint;      // the last one written or found
 };
 
 template <class T>
@@ -62,7 +63,7 @@ class trainer {
         clock_(clock_of(config, batches_.batches_per_epoch())) {
     check_schedule(config.scheduler, clock_);
     for (auto const& loader : config.eval_loaders)
-      evaluation_sets_.push_back(open_dataset(loader, config.model.vocab_size));
+      evaluation_sets_.push_back(open_streams(loader, config.model.vocab_size));
   }
 
   /// Trains to max_duration, from the beginning or from where a checkpoint left off.
@@ -100,6 +101,7 @@ class trainer {
     summary_.mfu = peak.mfu(summary_.tokens_per_second);
     summary_.mfu_causal = peak.mfu_causal(summary_.tokens_per_second);
     summary_.seconds = trained_seconds();
+    summary_.data_wait_share = data_wait_share();
     summary_.peak_memory_bytes = peak_memory_bytes();
     return summary_;
   }
@@ -110,6 +112,11 @@ class trainer {
   [[nodiscard]] bool saving() const { return !config_.checkpoint.save_folder.empty(); }
   [[nodiscard]] double trained_seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+  /// Of the training time so far, on this rank.
+  [[nodiscard]] double data_wait_share() const {
+    return trained_seconds() > 0 ? batches_.waited_seconds() / trained_seconds() : 0.0;
   }
 
   void say(std::string const& text) {
@@ -181,6 +188,8 @@ class trainer {
                     .gradient_norm = result.gradient_norm,
                     .learning_rates = learning_rates(factor),
                     .tokens_per_second = speed,
+                    .samples_per_second = speed / static_cast<double>(sequence_length()),
+                    .data_wait_share = data_wait_share(),
                     .seconds = trained_seconds(),
                     .remaining_seconds = remaining},
                    clock_);
@@ -226,7 +235,7 @@ class trainer {
   arena memory_;
   training_batches batches_;
   training_clock clock_;
-  std::vector<std::shared_ptr<data::token_dataset const>> evaluation_sets_;
+  std::vector<data::token_streams> evaluation_sets_;
   std::optional<reporter> report_;
   std::optional<speed_window> speed_;
   std::chrono::steady_clock::time_point begin_;

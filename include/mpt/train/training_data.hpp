@@ -1,6 +1,9 @@
 // The data of a run: training batches from any position, evaluation sets.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,82 +15,122 @@
 
 namespace mpt {
 
-/// Opens the MDS set of a loader.
+/// Opens an MDS set of a loader; `remote` is read in place where `local` holds no set.
 [[nodiscard]] inline std::shared_ptr<data::token_dataset const> open_dataset(
-    loader_config const& loader, std::int64_t vocab_size) {
+    loader_config const& loader, stream_config const& stream, std::int64_t vocab_size) {
   data::token_dataset_options options{
       .sequence_length = static_cast<std::uint64_t>(loader.max_seq_len),
-      .split = loader.split,
-      .vocab_size = vocab_size};
+      .split = stream.split,
+      .vocab_size = vocab_size,
+      .hashes = loader.validate_hash ? data::hash_check::all : data::hash_check::whole_reads};
   for (auto const& known : data::detail::mds_types)
     if (known.name == loader.token_encoding_type) options.raw_type = known.type;
-  return std::make_shared<data::token_dataset const>(loader.local, std::move(options));
+  bool const here =
+      stream.remote.empty() ||
+      std::filesystem::exists(std::filesystem::path(stream.local) / stream.split / "index.json");
+  return std::make_shared<data::token_dataset const>(here ? stream.local : stream.remote,
+                                                     std::move(options));
+}
+
+/// Opens all streams of a loader and resolves their weights.
+[[nodiscard]] inline data::token_streams open_streams(loader_config const& loader,
+                                                      std::int64_t vocab_size) {
+  std::vector<std::shared_ptr<data::token_dataset const>> sets;
+  std::vector<data::stream_weight> weights;
+  std::vector<std::uint64_t> sizes;
+  for (auto const& stream : loader.streams) {
+    sets.push_back(open_dataset(loader, stream, vocab_size));
+    weights.push_back(stream.weight);
+    sizes.push_back(sets.back()->size());
+  }
+  return {std::move(sets),
+          data::choose_samples(weights, sizes, loader.epoch_size, loader.shuffle_seed)};
+}
+
+/// How a loader shuffles `streams`.
+[[nodiscard]] inline data::sample_order_options order_of(loader_config const& loader,
+                                                         data::token_streams const& streams) {
+  data::sample_order_options order{
+      .mode = loader.shuffle ? data::shuffle::blocks : data::shuffle::none,
+      .seed = loader.shuffle_seed,
+      .block_size = static_cast<std::uint64_t>(loader.shuffle_block_size.value_or(0))};
+  if (loader.reach == shuffle_reach::epoch) order.block_size = streams.size();
+  if (loader.reach == shuffle_reach::shard) {
+    order.block_size = 1;
+    for (std::size_t s = 0; s < streams.count(); ++s)
+      for (auto const samples : streams.set(s).shard_samples())
+        order.block_size = std::max(order.block_size, samples);
+  }
+  return order;
 }
 
 /// This rank's share of training batches; batch numbers count from the start of the run.
 class training_batches {
  public:
   training_batches(train_config const& config, int rank, int ranks)
-      : set_(open_dataset(config.train_loader, config.model.vocab_size)),
+      : streams_(open_streams(config.train_loader, config.model.vocab_size)),
+        order_(order_of(config.train_loader, streams_)),
         global_(config.global_train_batch_size),
-        share_(parallel::data::share_of(global_, rank, ranks)),
-        seed_(config.train_loader.shuffle_seed),
-        shuffle_(config.train_loader.shuffle ? data::shuffle::blocks : data::shuffle::none),
-        block_size_(
-            static_cast<std::uint64_t>(config.train_loader.shuffle_block_size.value_or(0))) {
-    parallel::require(static_cast<index>(set_->size()) >= global_, set_->reader().folder().string(),
-                      ": has ", set_->size(), " samples, fewer than one global batch of ", global_,
+        share_(parallel::data::share_of(global_, rank, ranks)) {
+    parallel::require(samples() >= global_, streams_.name(), ": an epoch has ", samples(),
+                      " samples, fewer than one global batch of ", global_,
                       "; prepare more data or lower global_train_batch_size");
-    per_epoch_ = static_cast<index>(set_->size()) / global_;
-    shortened_ =
-        config.train_subset_num_batches > 0 && config.train_subset_num_batches < per_epoch_;
-    if (shortened_) per_epoch_ = config.train_subset_num_batches;
+    per_epoch_ = samples() / global_;
+    if (config.train_subset_num_batches > 0)
+      per_epoch_ = std::min<index>(per_epoch_, config.train_subset_num_batches);
   }
 
   [[nodiscard]] index batches_per_epoch() const { return per_epoch_; }
-  [[nodiscard]] index samples() const { return static_cast<index>(set_->size()); }
+  [[nodiscard]] index samples() const { return static_cast<index>(streams_.size()); }
   [[nodiscard]] parallel::data::share share() const { return share_; }
 
   /// The share of global batch `batch`. Asked for in order it is read ahead; any other jumps there.
   [[nodiscard]] sequences at(index batch) {
-    if (!loader_ || batch != next_ || (shortened_ && batch % per_epoch_ == 0)) open(batch);
+    if (!loader_ || batch != next_) open(batch);
     auto part = loader_->next();
     parallel::require(part.has_value(), "the training data ended at batch ", batch);
     next_ = batch + 1;
     return {std::move(part->ids), static_cast<index>(part->sequence_length)};
   }
 
- private:
-  void open(index batch) {
-    loader_.emplace(set_, data::batch_loader_options{
-                              .mode = data::loader_mode::train,
-                              .global_batch_size = static_cast<std::uint64_t>(global_),
-                              .first_row = static_cast<std::uint64_t>(share_.begin),
-                              .last_row = static_cast<std::uint64_t>(share_.end),
-                              .order = {.mode = shuffle_, .seed = seed_, .block_size = block_size_},
-                              .start = {static_cast<std::uint64_t>(batch / per_epoch_),
-                                        static_cast<std::uint64_t>(batch % per_epoch_ * global_)}});
+  /// Seconds `at` has waited for data so far.
+  [[nodiscard]] double waited_seconds() const {
+    return waited_before_ +
+           (loader_ ? std::chrono::duration<double>(loader_->waited()).count() : 0.0);
   }
 
-  std::shared_ptr<data::token_dataset const> set_;
+ private:
+  void open(index batch) {
+    waited_before_ = waited_seconds();
+    loader_.emplace(streams_,
+                    data::batch_loader_options{
+                        .mode = data::loader_mode::train,
+                        .global_batch_size = static_cast<std::uint64_t>(global_),
+                        .first_row = static_cast<std::uint64_t>(share_.begin),
+                        .last_row = static_cast<std::uint64_t>(share_.end),
+                        .order = order_,
+                        .start = {static_cast<std::uint64_t>(batch / per_epoch_),
+                                  static_cast<std::uint64_t>(batch % per_epoch_ * global_)},
+                        .epoch_batches = static_cast<std::uint64_t>(per_epoch_)});
+  }
+
+  data::token_streams streams_;
+  data::sample_order_options order_;
   index global_;
   parallel::data::share share_;
-  std::uint64_t seed_;
-  data::shuffle shuffle_;
-  std::uint64_t block_size_;
   index per_epoch_ = 1;
-  bool shortened_ = false;  // an epoch ends before the set does
   index next_ = 0;
+  double waited_before_ = 0;  // by loaders that were replaced
   std::optional<data::batch_loader> loader_;
 };
 
 /// This rank's share of one evaluation set, from its first batch to its last.
 class evaluation_batches {
  public:
-  evaluation_batches(std::shared_ptr<data::token_dataset const> set, index device_batch, int rank,
-                     int ranks, index max_batches)
+  evaluation_batches(data::token_streams streams, index device_batch, int rank, int ranks,
+                     index max_batches)
       : max_batches_(max_batches),
-        loader_(std::move(set),
+        loader_(std::move(streams),
                 {.mode = data::loader_mode::evaluate,
                  .global_batch_size = static_cast<std::uint64_t>(device_batch * ranks),
                  .first_row = static_cast<std::uint64_t>(device_batch * rank),

@@ -32,21 +32,44 @@ TEST_CASE("a loader has streaming's defaults and takes the sequence length of th
   CHECK(!loader.shuffle);
   CHECK(loader.drop_last);
   CHECK(loader.max_seq_len == 128);
-  CHECK(mpt::folder_of(loader) == "./c4");
+  CHECK(loader.streams == std::vector<mpt::stream_config>{{.local = "./c4"}});
   auto const full = read(
       "{name: text, drop_last: false, num_workers: 8, dataset: {local: ./c4, remote: ./c4, split: "
       "train, shuffle: true, shuffle_seed: 17, shuffle_block_size: 4_000_000, max_seq_len: 64, "
-      "shuffle_algo: py1e, token_encoding_type: uint16}}",
+      "shuffle_algo: py1s, num_canonical_nodes: 8, token_encoding_type: uint16}}",
       report);
-  CHECK(mpt::folder_of(full) == "./c4/train");
+  CHECK(full.streams[0].split == "train");
+  CHECK(full.reach == mpt::shuffle_reach::shard);
   CHECK(full.shuffle_block_size == 4'000'000);
   CHECK(full.token_encoding_type == "uint16");
   CHECK(!full.drop_last);
   CHECK(
       mpt::describe_ignored(report) ==
       "accepted and without effect here: train_loader.num_workers (batches are read ahead without "
-      "worker processes); train_loader.dataset.shuffle_algo (the order is our own and the same for "
+      "worker processes); train_loader.dataset.num_canonical_nodes (the order is our own and the "
+      "same for "
       "any number of ranks)");
+}
+
+TEST_CASE("streams have places and weights; a mounted remote is a place") {
+  mpt::config_report report;
+  auto const loader = read(
+      "dataset: {split: train, epoch_size: 1000, streams: {c4: {local: a, proportion: 3}, code: "
+      "{local: b, remote: /net/b, split: val, proportion: 0.5}, books: {remote: /net/c, "
+      "proportion: 1}}}",
+      report);
+  REQUIRE(loader.streams.size() == 3);
+  CHECK(loader.streams[0] ==
+        mpt::stream_config{
+            .name = "c4", .local = "a", .split = "train", .weight = {.proportion = 3.0}});
+  CHECK(loader.streams[1].remote == "/net/b");
+  CHECK(loader.streams[1].split == "val");
+  CHECK(loader.streams[2].local == "/net/c");
+  CHECK(loader.epoch_size == 1000);
+  auto const absolute =
+      read("dataset: {streams: {a: {local: a, repeat: 2}, b: {local: b, choose: 7}}}", report);
+  CHECK(absolute.streams[0].weight.repeat == 2.0);
+  CHECK(absolute.streams[1].weight.choose == 7);
 }
 
 TEST_CASE("addresses are told from paths") {
@@ -63,18 +86,33 @@ TEST_CASE("a loader that cannot be is one clear message") {
        "f.yaml:1:7: train_loader.name: 'finetuning' is not yet supported; use text"},
       {"dataset: {local: 's3://b/c4'}",
        "f.yaml:1:18: train_loader.dataset.local: expected a folder on this machine, found "
-       "'s3://b/c4'"},
+       "'s3://b/c4'; nothing is downloaded: mount it and give the path, or copy the set to a "
+       "folder, give that as local and leave remote blank"},
       {"dataset: {local: ./c4, remote: 's3://b/c4'}",
-       "f.yaml:1:32: train_loader.dataset.remote: 's3://b/c4' is not yet supported; data is read "
-       "from dataset.local, so leave remote blank"},
+       "f.yaml:1:32: train_loader.dataset.remote: expected a folder on this machine, found "
+       "'s3://b/c4'; nothing is downloaded: mount it and give the path, or copy the set to a "
+       "folder, give that as local and leave remote blank"},
       {"dataset: {local: ./c4, split: ../x}",
        "f.yaml:1:31: train_loader.dataset.split: expected the name of a subfolder, found '../x'"},
       {"dataset: {local: ./c4, streams: {a: {local: x}}}",
-       "f.yaml:1:33: train_loader.dataset.streams: not yet supported; give one set as "
-       "dataset.local"},
-      {"dataset: {local: ./c4, epoch_size: 10}",
-       "f.yaml:1:36: train_loader.dataset.epoch_size: '10' is not yet supported; an epoch is every "
-       "sample once"},
+       "f.yaml:1:18: train_loader.dataset.local: stands beside streams; give the folder of each "
+       "stream there"},
+      {"dataset: {streams: {a: {local: x, proportion: 1, choose: 2}}}",
+       "f.yaml:1:20: train_loader.dataset.streams: stream 0: give at most one of proportion, "
+       "repeat "
+       "and choose; the others follow"},
+      {"dataset: {streams: {a: {local: x, choose: -1}}}",
+       "f.yaml:1:43: train_loader.dataset.streams.a.choose: must not be negative, found -1"},
+      {"dataset: {streams: {a: {split: x}}}",
+       "f.yaml:1:24: train_loader.dataset.streams.a.local: missing; it is required"},
+      {"dataset: {local: x, epoch_size: 9, batching_method: stratified}",
+       "f.yaml:1:53: train_loader.dataset.batching_method: 'stratified' is not yet supported; "
+       "streams are mixed evenly"},
+      {"dataset: {local: x, shuffle_algo: py9}",
+       "f.yaml:1:35: train_loader.dataset.shuffle_algo: expected 'naive', 'py1b', 'py1br', 'py1e', "
+       "'py1s' or 'py2s', found 'py9'"},
+      {"dataset: {local: ./c4, epoch_size: 0}",
+       "f.yaml:1:36: train_loader.dataset.epoch_size: must be above 0, found 0"},
       {"dataset: {local: ./c4, shuffle_seed: -1}",
        "f.yaml:1:38: train_loader.dataset.shuffle_seed: must not be negative, found -1"},
       {"dataset: {local: ./c4, suffle: true}",

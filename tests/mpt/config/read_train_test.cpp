@@ -218,7 +218,7 @@ TEST_CASE("every pretraining YAML of LLM Foundry loads, and is the size it is na
     CHECK(config.zero_stage == 1);
     CHECK(config.eval_loaders.size() == 1);
     CHECK(config.train_loader.shuffle_seed == 17);
-    CHECK(mpt::folder_of(config.train_loader) == "./my-copy-c4/train");
+    CHECK(config.train_loader.streams[0].local == "./my-copy-c4");
     CHECK(mpt::learning_rate_multiplier(config.scheduler, mpt::total_batches(mpt::clock_of(config)),
                                         mpt::clock_of(config)) == 0.1);
   }

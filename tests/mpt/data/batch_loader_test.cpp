@@ -129,6 +129,47 @@ TEST_CASE("a run resumed anywhere sees what the undisturbed run saw") {
   }
 }
 
+TEST_CASE("several streams: any number of ranks, resumed anywhere, sees the same batches") {
+  using namespace batch_loader_test;
+  data_test::scratch_folder const folder;
+  mpt::data::token_streams const streams(
+      {make_set(folder / "a", 23), make_set(folder / "b", 40, ""), make_set(folder / "c", 5)},
+      {23, 10, 14});
+  auto const take_from = [&](batch_loader_options const& options, std::size_t batches) {
+    batch_loader loader(streams, options);
+    std::vector<rows> out;
+    while (out.size() < batches) out.push_back(samples_of(*loader.next()));
+    return out;
+  };
+  for (std::uint64_t const limit : {0U, 5U}) {
+    auto const whole = take_from(
+        {.global_batch_size = 4, .last_row = 4, .order = {.seed = 5}, .epoch_batches = limit}, 25);
+    std::vector<rows> joined(25);
+    for (std::uint64_t rank = 0; rank < 3; ++rank) {
+      auto const share = take_from({.global_batch_size = 4,
+                                    .first_row = 4 * rank / 3,
+                                    .last_row = 4 * (rank + 1) / 3,
+                                    .order = {.seed = 5},
+                                    .epoch_batches = limit},
+                                   25);
+      for (std::size_t b = 0; b < 25; ++b)
+        joined[b].insert(joined[b].end(), share[b].begin(), share[b].end());
+    }
+    CHECK(joined == whole);
+    std::uint64_t const per_epoch = limit == 0 ? 47 / 4 : limit;
+    for (std::uint64_t stop = 0; stop < 25; ++stop) {
+      auto const rest = take_from({.global_batch_size = 4,
+                                   .last_row = 4,
+                                   .order = {.seed = 5},
+                                   .start = {stop / per_epoch, stop % per_epoch * 4},
+                                   .epoch_batches = limit},
+                                  25 - stop);
+      CHECK(
+          std::equal(rest.begin(), rest.end(), whole.begin() + static_cast<std::ptrdiff_t>(stop)));
+    }
+  }
+}
+
 TEST_CASE("the batch size may change at a resume: no sample of the epoch comes twice") {
   using namespace batch_loader_test;
   data_test::scratch_folder const folder;
