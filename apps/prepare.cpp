@@ -1,5 +1,9 @@
 // prepare: raw text to a tokenised MDS set, as LLM Foundry's convert_dataset_* scripts make it.
+//
+//   prepare … FILE...                     one process, many threads
+//   prepare --process I/N … FILE...       N of them, maybe on several machines with one disk
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -7,7 +11,7 @@
 
 #include <mpt/console/format.hpp>
 #include <mpt/console/progress.hpp>
-#include <mpt/data/prepare.hpp>
+#include <mpt/data/prepare_share.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 
 #include "support/app.hpp"
@@ -22,8 +26,19 @@ struct arguments {
   std::size_t workers = std::max(1U, std::thread::hardware_concurrency());
   std::uint64_t hold_out = 20;
   std::string part = "all";
+  std::string process = "0/1";
   bool no_wrap = false;
 };
+
+/// "2/8": process 2 of 8, the first being 0.
+mpt::data::process_share share_of(std::string const& text) {
+  unsigned long long index = 0;
+  unsigned long long count = 0;
+  char rest = 0;
+  parallel::require(std::sscanf(text.c_str(), "%llu/%llu%c", &index, &count, &rest) == 2,
+                    "--process: expected I/N such as 0/4, found '", text, "'");
+  return {index, count};
+}
 
 void prepare(arguments const& args) {
   namespace console = mpt::console;
@@ -42,24 +57,35 @@ void prepare(arguments const& args) {
   options.hold_out_every = args.hold_out;
   if (args.part == "held_out") options.part = mpt::data::document_part::held_out;
   if (args.part == "rest") options.part = mpt::data::document_part::rest;
-  console::progress bar("prepare ");
+  auto const share = share_of(args.process);
+  console::progress bar(share.count == 1 ? "prepare " : "prepare " + args.process + " ");
+  double begun = -1;  // where this run began
   options.progress = [&](mpt::data::prepare_progress const& now) {
     double const done =
         static_cast<double>(now.input_read) / std::max(1.0, static_cast<double>(now.input_total));
+    if (begun < 0) begun = done;
+    double const left = done > begun ? now.seconds * (1 - done) / (done - begun) : -1.0;
     bar.update(
         std::min(done, 0.999),
-        fmt::format("{} documents  {} tokens  {}/s",
+        fmt::format("{} documents  {} tokens  {}/s  left {}",
                     console::grouped(static_cast<std::int64_t>(now.documents)),
                     console::count(static_cast<double>(now.tokens)),
-                    console::bytes(static_cast<double>(now.bytes) / std::max(1e-3, now.seconds))));
+                    console::bytes(static_cast<double>(now.bytes) / std::max(1e-3, now.seconds)),
+                    console::duration(left)));
   };
-  auto const result = mpt::data::prepare(options, [&tokenizer] {
+  auto const make_encoder = [&tokenizer] {
     return [&tokenizer, cache = mpt::word_cache(std::size_t{1} << 16)](
                std::string_view text, std::vector<std::int32_t>& ids) mutable {
       tokenizer.encode(text, ids, cache);
     };
-  });
+  };
+  mpt::data::prepare_share_result shared;
+  if (share.count == 1)
+    shared.own = mpt::data::prepare(options, make_encoder);
+  else
+    shared = mpt::data::prepare_share(options, share, make_encoder);
   bar.finish();
+  auto const& result = shared.own;
   bool const before = result.status == mpt::data::prepare_status::already_complete;
   fmt::print("{}{}: {} samples of {} tokens from {} documents ({} tokens, {}), {} shards\n",
              before ? "already complete: " : "", result.folder.string(), result.total.samples,
@@ -67,6 +93,10 @@ void prepare(arguments const& args) {
              console::grouped(static_cast<std::int64_t>(result.total.documents)),
              console::count(static_cast<double>(result.total.tokens)),
              console::bytes(static_cast<double>(result.total.bytes)), result.total.shards);
+  if (share.count > 1 && shared.missing > 0)
+    fmt::print("{} of {} processes have yet to finish\n", shared.missing, share.count);
+  else if (share.count > 1)
+    fmt::print("complete: {}: {} samples\n", shared.folder.string(), shared.samples);
 }
 
 }  // namespace
@@ -94,6 +124,9 @@ int main(int argc, char** argv) {
   app.add_option("--num_workers", args.workers, "threads that tokenise; the output is the same")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
+  app.add_option("--process", args.process,
+                 "I/N: the share of process I (from 0) of N, which give the same files and folder")
+      ->capture_default_str();
   app.add_option("files", args.files, "input files, in order")
       ->required()
       ->check(CLI::ExistingFile);

@@ -14,13 +14,19 @@ namespace mpt::data {
 /// Holds a folder for one writer while it lives; the kernel releases it when the process dies.
 class folder_lock {
  public:
-  /// Throws at once when another process or object holds `folder`.
-  explicit folder_lock(std::filesystem::path const& folder)
+  /// What to do when another process or object holds the folder.
+  enum class taken { refuse, wait };
+
+  /// Throws when `folder` is held by another and `policy` refuses.
+  explicit folder_lock(std::filesystem::path const& folder, taken policy = taken::refuse)
       : handle_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
     if (handle_.get() < 0) parallel::files::failure(folder, "cannot open this folder");
-    if (::flock(handle_.get(), LOCK_EX | LOCK_NB) != 0)
+    int const mode = policy == taken::wait ? LOCK_EX : LOCK_EX | LOCK_NB;
+    while (::flock(handle_.get(), mode) != 0) {
+      if (errno == EINTR) continue;
       parallel::files::failure(
           folder, "another program is writing here; wait for it or choose another folder");
+    }
   }
 
  private:

@@ -63,6 +63,7 @@ struct prepare_options {
   std::optional<std::uint64_t> size_limit = std::uint64_t{1} << 26;  ///< of a raw shard
   document_part part = document_part::all;
   std::uint64_t hold_out_every = 20;  ///< k, for held_out and rest
+  std::uint64_t first_input = 0;      ///< number of inputs before ours, which part depends on
   std::size_t workers = 1;
   std::uint64_t batch_bytes = std::uint64_t{1} << 18;  ///< of text a worker takes at a time
   document_options documents{};
@@ -94,18 +95,22 @@ namespace detail {
     inputs.push_back(parallel::concat(path.filename().native(), ", ", file.size(), " bytes, ends ",
                                       hash_of("xxh3_64", ends)));
   }
-  return {{"inputs", inputs},
-          {"tokenizer", options.tokenizer},
-          {"concat_tokens", options.concat.sample_ids},
-          {"bos_ids", options.concat.bos},
-          {"eos_ids", options.concat.eos},
-          {"no_wrap", options.concat.wrapping == wrap::no},
-          {"compression", options.compression},
-          {"hashes", options.hashes},
-          {"size_limit", options.size_limit.value_or(0)},
-          {"plain_text_bytes", options.documents.plain_text_bytes},
-          {"part", static_cast<int>(options.part)},
-          {"hold_out_every", options.part == document_part::all ? 0 : options.hold_out_every}};
+  nlohmann::json out{
+      {"inputs", inputs},
+      {"tokenizer", options.tokenizer},
+      {"concat_tokens", options.concat.sample_ids},
+      {"bos_ids", options.concat.bos},
+      {"eos_ids", options.concat.eos},
+      {"no_wrap", options.concat.wrapping == wrap::no},
+      {"compression", options.compression},
+      {"hashes", options.hashes},
+      {"size_limit", options.size_limit.value_or(0)},
+      {"plain_text_bytes", options.documents.plain_text_bytes},
+      {"part", static_cast<int>(options.part)},
+      {"hold_out_every", options.part == document_part::all ? 0 : options.hold_out_every}};
+  if (options.part != document_part::all && options.first_input > 0)
+    out["first_input"] = options.first_input;
+  return out;
 }
 
 /// Reads batches of rows from all inputs, from a position on.
@@ -171,8 +176,8 @@ class batch_reader {
   /// One of every k documents is held out, beginning elsewhere in each file.
   [[nodiscard]] bool wanted(std::uint64_t document) const {
     if (options_->part == document_part::all) return true;
-    bool const held_out =
-        (file_ + document) % options_->hold_out_every == options_->hold_out_every - 1;
+    bool const held_out = (options_->first_input + file_ + document) % options_->hold_out_every ==
+                          options_->hold_out_every - 1;
     return held_out == (options_->part == document_part::held_out);
   }
 
@@ -225,7 +230,7 @@ struct encoded_batch {
     if (name.ends_with(".tmp") && (name.starts_with("shard.") || name.starts_with("index.json") ||
                                    name.starts_with("prepare.")))
       std::filesystem::remove(entry.path());
-    else if (name.starts_with("shard."))
+    else if (name.starts_with("shard.") || name.starts_with("part-"))
       foreign = name;
   }
   if (prepare_journal(folder).exists()) return prepare_status::resumed;

@@ -1,0 +1,144 @@
+// `prepare` by several processes, on one machine or on several that share a disk.
+//
+// Process i of n takes whole input files, those whose middle byte lies in the i-th of n equal parts
+// of all bytes, and writes them as an MDS set of its own into the sub-folder part-0000i-of-0000n:
+// what `prepare` makes of these files alone, with its journal, so each process restarts by itself.
+// Whoever finds that all parts are whole writes the index over them, whose shards lie in the
+// sub-folders; the result depends on the inputs and on n, not on who ran when. It differs from one
+// process's only at the seams: every part drops its own incomplete last sample.
+// Nothing but files is exchanged; the disk must keep rename atomic and honour flock(2).
+#pragma once
+
+#include <filesystem>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <mpt/data/mds_reader.hpp>
+#include <mpt/data/prepare.hpp>
+
+namespace mpt::data {
+
+/// Process `index` of `count`.
+struct process_share {
+  std::uint64_t index = 0;
+  std::uint64_t count = 1;
+};
+
+/// Inputs [begin, end) of a process.
+struct input_range {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  friend bool operator==(input_range const&, input_range const&) = default;
+};
+
+/// Which inputs, by their sizes, a process takes; maybe none. Over all processes: each input once,
+/// in order.
+[[nodiscard]] inline input_range inputs_of(std::vector<std::uint64_t> const& sizes,
+                                           process_share share) {
+  auto const total = std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
+  input_range out;
+  std::uint64_t before = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    auto const middle = static_cast<double>(before) + static_cast<double>(sizes[i]) / 2;
+    auto const owner = static_cast<std::uint64_t>(
+        total == 0 ? 0 : middle / static_cast<double>(total) * static_cast<double>(share.count));
+    if (owner < share.index) out.begin = i + 1;
+    if (owner <= share.index) out.end = i + 1;
+    before += sizes[i];
+  }
+  return out;
+}
+
+/// What one process has done, and whether the whole set is there now.
+struct prepare_share_result {
+  prepare_result own;  ///< of its part; empty when no input fell to it
+  std::filesystem::path folder;
+  std::uint64_t missing = 0;  ///< parts that other processes have yet to finish
+  std::uint64_t samples = 0;  ///< of the whole set, once nothing is missing
+};
+
+namespace detail {
+
+[[nodiscard]] inline std::string part_name(process_share share) {
+  auto const digits = [](std::uint64_t number) {
+    auto text = std::to_string(number);
+    return text.insert(0, text.size() < 5 ? 5 - text.size() : 0, '0');
+  };
+  return "part-" + digits(share.index) + "-of-" + digits(share.count);
+}
+
+/// Puts the shards of the named parts into one index in `folder`; safe to do twice, at once, too.
+inline std::uint64_t merge_parts(std::filesystem::path const& folder,
+                                 std::vector<std::string> const& parts) {
+  std::vector<mds_shard> all;
+  std::uint64_t samples = 0;
+  for (auto const& part : parts) {
+    mds_reader const reader(folder / part);
+    for (auto shard : reader.shards()) {
+      samples += shard.samples;
+      shard.raw.basename.insert(0, part + "/");
+      if (shard.zip) shard.zip->basename.insert(0, part + "/");
+      all.push_back(std::move(shard));
+    }
+  }
+  folder_lock const lock(folder, folder_lock::taken::wait);
+  parallel::replace_text_file(folder / "index.json", print_mds_index(all));
+  return samples;
+}
+
+/// Throws when `folder` holds a set that is not this one of `count` parts.
+inline void require_own_parts(std::filesystem::path const& folder, std::uint64_t count) {
+  auto const ending = part_name({0, count}).substr(10);  // "-of-00004"
+  if (!std::filesystem::is_directory(folder)) return;
+  for (auto const& entry : std::filesystem::directory_iterator(folder)) {
+    auto const name = entry.path().filename().native();
+    bool const foreign = (name.starts_with("part-") && !name.ends_with(ending)) ||
+                         name.starts_with("shard.") || name.starts_with("prepare.");
+    parallel::require(!foreign, folder.native(), ": already holds ", name,
+                      ", which a run of another number of processes left; repeat that number, "
+                      "choose another folder or remove this one");
+  }
+}
+
+}  // namespace detail
+
+/// Prepares this process's share of `options.inputs`, which all processes give alike, and completes
+/// the set when it is the last one. Errors as of `prepare`.
+inline prepare_share_result prepare_share(prepare_options options, process_share share,
+                                          std::function<text_encoder()> const& make_encoder) {
+  parallel::require(share.count > 0 && share.index < share.count && share.count < 100000,
+                    "process ", share.index, " of ", share.count,
+                    ": expected a number below the count, which is at most 99999");
+  parallel::require(options.split.empty() || is_plain_path(options.split), "split '", options.split,
+                    "' is not the name of a sub-folder");
+  prepare_share_result out;
+  out.folder = options.split.empty() ? options.out_root : options.out_root / options.split;
+  detail::require_own_parts(out.folder, share.count);
+  std::vector<std::uint64_t> sizes;
+  for (auto const& path : options.inputs) sizes.push_back(parallel::input_file(path).size());
+  auto const own = inputs_of(sizes, share);
+
+  if (own.begin < own.end) {
+    auto const begin = options.inputs.begin();
+    options.first_input = own.begin;
+    options.out_root = out.folder;
+    options.split = detail::part_name(share);
+    options.inputs = {begin + static_cast<std::ptrdiff_t>(own.begin),
+                      begin + static_cast<std::ptrdiff_t>(own.end)};
+    out.own = prepare(options, make_encoder);
+  }
+
+  std::vector<std::string> parts;
+  for (std::uint64_t i = 0; i < share.count; ++i) {
+    auto const range = inputs_of(sizes, {i, share.count});
+    if (range.begin >= range.end) continue;
+    parts.push_back(detail::part_name({i, share.count}));
+    auto const record = out.folder / parts.back() / "prepare.json";  // comes last
+    if (!std::filesystem::exists(record)) ++out.missing;
+  }
+  if (out.missing == 0) out.samples = detail::merge_parts(out.folder, parts);
+  return out;
+}
+
+}  // namespace mpt::data

@@ -1,0 +1,197 @@
+#include <doctest/doctest.h>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <mpt/data/prepare_share.hpp>
+#include <mpt/data/scratch.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace prepare_share_test {
+
+using data_test::contains;
+using data_test::get_folder;
+using data_test::message_of;
+using mpt::data::input_range;
+using mpt::data::inputs_of;
+using mpt::data::prepare_options;
+
+mpt::data::text_encoder bytes_as_ids() {
+  return [](std::string_view text, std::vector<std::int32_t>& out) {
+    for (char const byte : text) out.push_back(static_cast<unsigned char>(byte) + 1);
+  };
+}
+
+/// Nine files of different sizes.
+prepare_options options_in(std::filesystem::path const& folder) {
+  prepare_options out;
+  for (int f = 0; f < 9; ++f) {
+    std::string rows;
+    for (int i = 0; i < 20 + f * 7 % 11; ++i)
+      rows +=
+          "{\"text\": \"" + std::string(static_cast<std::size_t>(i * f % 23 + 1), 'a') + "\"}\n";
+    out.inputs.push_back(folder / ("in/" + std::to_string(f) + ".jsonl"));
+    data_test::put_file(out.inputs.back(), rows);
+  }
+  out.out_root = folder / "out";
+  out.split = "train";
+  out.tokenizer = "bytes";
+  out.concat = {.sample_ids = 16, .eos = {0}};
+  out.size_limit = 600;
+  out.batch_bytes = 200;
+  return out;
+}
+
+/// All samples of a set, in order.
+std::vector<std::string> samples_of(std::filesystem::path const& folder) {
+  mpt::data::mds_reader const reader(folder);
+  std::vector<std::string> out;
+  for (std::uint64_t i = 0; i < reader.size(); ++i) {
+    auto const sample = reader.sample(i);
+    out.emplace_back(sample.bytes("tokens"));
+  }
+  return out;
+}
+
+TEST_CASE("every input belongs to one process, in order, and bytes are shared out evenly") {
+  std::vector<std::uint64_t> const sizes{10, 900, 0, 50, 40, 400, 300, 7, 7, 7, 1000, 279};
+  for (std::uint64_t count = 1; count < 20; ++count) {
+    std::size_t next = 0;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      auto const range = inputs_of(sizes, {i, count});
+      if (range.begin >= range.end) continue;
+      CHECK(range.begin == next);
+      next = range.end;
+      std::uint64_t bytes = 0;
+      for (auto at = range.begin; at < range.end; ++at) bytes += sizes[at];
+      CHECK(bytes <= 3000 / count + 1000);  // an even share, and the largest file
+    }
+    CHECK(next == sizes.size());
+  }
+}
+
+TEST_CASE("parts are what prepare makes of their files, and the index holds them all") {
+  data_test::scratch_folder const folder;
+  auto const options = options_in(folder.path());
+  std::vector<std::uint64_t> sizes;
+  for (auto const& path : options.inputs) sizes.push_back(std::filesystem::file_size(path));
+  std::vector<std::string> expected;
+  for (std::uint64_t const i : {2U, 0U, 3U, 1U}) {  // any order
+    auto const result = mpt::data::prepare_share(options, {i, 4}, bytes_as_ids);
+    CHECK((result.missing == 0) == (i == 1));
+  }
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    auto alone = options;
+    auto const range = inputs_of(sizes, {i, 4});
+    alone.inputs.assign(options.inputs.begin() + static_cast<std::ptrdiff_t>(range.begin),
+                        options.inputs.begin() + static_cast<std::ptrdiff_t>(range.end));
+    alone.out_root = folder / ("alone" + std::to_string(i));
+    alone.split.clear();
+    (void)mpt::data::prepare(alone, bytes_as_ids);
+    CHECK(get_folder(alone.out_root) ==
+          get_folder(folder / ("out/train/part-0000" + std::to_string(i) + "-of-00004")));
+    auto const samples = samples_of(alone.out_root);
+    expected.insert(expected.end(), samples.begin(), samples.end());
+  }
+  CHECK(samples_of(folder / "out/train") == expected);
+  CHECK(mpt::data::mds_reader(folder / "out/train").verify().samples == expected.size());
+}
+
+TEST_CASE("held-out documents and the rest are the same whatever the number of processes") {
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  options.hold_out_every = 5;
+  options.concat.sample_ids = 1;  // no seams
+  for (auto const part : {mpt::data::document_part::held_out, mpt::data::document_part::rest}) {
+    options.part = part;
+    auto const name = std::to_string(static_cast<int>(part));
+    options.split = "one" + name;
+    (void)mpt::data::prepare(options, bytes_as_ids);
+    options.split = "three" + name;
+    for (std::uint64_t i = 0; i < 3; ++i)
+      (void)mpt::data::prepare_share(options, {i, 3}, bytes_as_ids);
+    CHECK(samples_of(options.out_root / ("one" + name)) ==
+          samples_of(options.out_root / ("three" + name)));
+  }
+}
+
+TEST_CASE("processes killed at any moment, together and again, end with the same bytes") {
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  options.compression = "zstd:1";
+  constexpr std::uint64_t count = 3;
+  options.split = "expected";
+  for (std::uint64_t i = 0; i < count; ++i)
+    (void)mpt::data::prepare_share(options, {i, count}, bytes_as_ids);
+  auto const expected = get_folder(options.out_root / options.split);
+  int killed = 0;
+  for (int round = 0; round < 6; ++round) {
+    options.split = "round" + std::to_string(round);
+    bool complete = false;
+    for (int run = 0; !complete && run < 200; ++run) {
+      std::vector<::pid_t> children;
+      for (std::uint64_t i = 0; i < count; ++i) {
+        auto const child = ::fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+          int status = 1;
+          try {
+            status =
+                mpt::data::prepare_share(options, {i, count}, bytes_as_ids).missing == 0 ? 0 : 2;
+          } catch (...) {
+          }
+          ::_exit(status);
+        }
+        children.push_back(child);
+      }
+      ::usleep(static_cast<unsigned>((round + 1) * 1500 + run * 3000));
+      for (auto const child : children) ::kill(child, SIGKILL);
+      for (auto const child : children) {
+        int status = 0;
+        ::waitpid(child, &status, 0);
+        if (WIFSIGNALED(status)) ++killed;
+        CHECK_FALSE((WIFEXITED(status) && WEXITSTATUS(status) == 1));
+        complete = complete || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
+      }
+    }
+    CHECK(complete);
+    (void)mpt::data::prepare_share(options, {0, count}, bytes_as_ids);  // sweeps what a kill left
+    auto found = get_folder(options.out_root / options.split);
+    CHECK(found == expected);
+  }
+  CHECK(killed > 6);
+}
+
+TEST_CASE("another number of processes, and shares that are none, are refused") {
+  data_test::scratch_folder const folder;
+  auto const options = options_in(folder.path());
+  (void)mpt::data::prepare_share(options, {0, 3}, bytes_as_ids);
+  auto const error = [&](mpt::data::process_share share) {
+    return message_of([&] { (void)mpt::data::prepare_share(options, share, bytes_as_ids); });
+  };
+  CHECK(
+      contains(error({0, 4}), "already holds part-00000-of-00003, which a run of another number"));
+  CHECK(contains(error({3, 3}), "process 3 of 3"));
+  CHECK(contains(error({0, 0}), "process 0 of 0"));
+  CHECK(contains(message_of([&] { (void)mpt::data::prepare(options, bytes_as_ids); }), "part-"));
+}
+
+TEST_CASE("more processes than files leave some without work") {
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  options.inputs.resize(2);
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    auto const result = mpt::data::prepare_share(options, {i, 5}, bytes_as_ids);
+    if (i == 4) CHECK(result.missing == 0);
+  }
+  CHECK(samples_of(folder / "out/train").size() > 10);
+}
+
+}  // namespace prepare_share_test
