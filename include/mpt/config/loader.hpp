@@ -95,7 +95,8 @@ struct loader_defaults {
   std::vector<stream_config> out;
   if (node == nullptr || node->keys.empty()) return out;
   for (std::string_view const key : {"local", "remote"})
-    data.check(key, !data.has(key), "stands beside streams; give the folder of each stream there");
+    data.check(key, data.get<std::string>(key, "").empty(),
+               "stands beside streams; give the folder of each stream there");
   auto const split = data.get<std::string>("split", "");
   auto streams = data.section("streams");
   for (auto const& key : node->keys) {

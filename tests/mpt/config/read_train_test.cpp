@@ -308,10 +308,14 @@ TEST_CASE("the keys that have an effect are these") {
       "save_overwrite scheduler scheduler.alpha_f scheduler.alpha_i scheduler.name scheduler.t_max "
       "scheduler.t_warmup seed threads tokenizer tokenizer.kwargs "
       "tokenizer.kwargs.model_max_length "
-      "tokenizer.name train_loader train_loader.dataset train_loader.dataset.local "
+      "tokenizer.name train_loader train_loader.dataset train_loader.dataset.epoch_size "
+      "train_loader.dataset.local "
       "train_loader.dataset.max_seq_len train_loader.dataset.remote train_loader.dataset.shuffle "
-      "train_loader.dataset.shuffle_block_size train_loader.dataset.shuffle_seed "
-      "train_loader.dataset.split train_loader.dataset.token_encoding_type train_loader.drop_last "
+      "train_loader.dataset.shuffle_algo train_loader.dataset.shuffle_block_size "
+      "train_loader.dataset.shuffle_seed "
+      "train_loader.dataset.split train_loader.dataset.streams "
+      "train_loader.dataset.token_encoding_type train_loader.dataset.validate_hash "
+      "train_loader.drop_last "
       "train_loader.label train_subset_num_batches variables zero_stage");
 }
 
