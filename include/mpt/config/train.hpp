@@ -55,7 +55,7 @@ struct logging_config {
   bool log_to_console = true;
   time_value console_log_interval{1, time_unit::batch};
   std::int64_t speed_window = 100;            ///< batches; callbacks.speed_monitor.window_size
-  std::optional<double> gpu_flops_available;  ///< peak FLOP/s for MFU; none: known or measured
+  std::optional<double> gpu_flops_available;  ///< of one rank, for MFU; none: measured
   std::string metrics_file;                   ///< JSON lines; "" for save_folder's or none
 };
 

@@ -68,7 +68,8 @@ class trainer {
 
   /// Trains to max_duration, from the beginning or from where a checkpoint left off.
   run_summary run() {
-    double const rate = measure_matmul_rate<T>(device_, compute_);
+    auto const& told = config_.logging.gpu_flops_available;
+    double const rate = told ? *told : measure_matmul_rate<T>(device_, compute_);
     utilisation const peak{
         .peak_flops = sum_over_ranks(rate),
         .flops_per_token = static_cast<double>(flops_per_token(config_.model, sequence_length())),

@@ -42,6 +42,21 @@ TEST_CASE("more memory than there is an error with the number of bytes") {
                        parallel::error);
 }
 
+TEST_CASE("a device counts the bytes it gave out, its copies too, and the most there were") {
+  parallel::host::device const device;
+  parallel::host::device const copy = device;
+  auto const first = device.allocate<double>(10);
+  {
+    auto const second = copy.allocate_zeroed<std::int32_t>(3);
+    CHECK(device.bytes() == 80 + 12);
+  }
+  CHECK(device.bytes() == 80);
+  auto const third = device.allocate<std::byte>(5);
+  CHECK(copy.bytes() == 85);
+  CHECK(device.peak_bytes() == 92);
+  CHECK(parallel::host::device().bytes() == 0);
+}
+
 TEST_CASE("a device carries the options of its compute streams") {
   parallel::host::device const device({.threads = 3, .cores = {0}});
   CHECK(device.compute_options().threads == 3);

@@ -1,0 +1,165 @@
+// The plan of an MPT against the real thing: memory that the meta device predicts is what the host
+// device and the arena count in a real step, to the byte.
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/train/plan.hpp>
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/support/files.hpp>
+#include <parallel/train/stepper.hpp>
+
+namespace mpt_plan_test {
+namespace {
+
+using mpt::microbatch;
+using mpt::sequences;
+using parallel::bf16;
+using parallel::index;
+namespace train = parallel::train;
+namespace zero = parallel::zero;
+
+mpt::train_config configuration(bool hub_form) {
+  mpt::train_config config;
+  config.run_name = "tiny";
+  config.model.d_model = 24;
+  config.model.n_heads = 3;
+  config.model.n_layers = 2;
+  config.model.vocab_size = 37;
+  config.model.max_seq_len = 12;
+  if (hub_form) {
+    config.model.learned_pos_emb = false;
+    config.model.no_bias = true;
+    config.model.attn.alibi = true;
+    config.model.attn.qk_ln = true;
+  } else {
+    config.model.resid_pdrop = 0.1;
+    config.model.emb_pdrop = 0.1;
+    config.model.attn.attn_pdrop = 0.1;
+  }
+  config.train_loader.max_seq_len = 12;
+  config.max_duration = {3, mpt::time_unit::batch};
+  config.global_train_batch_size = 12;
+  config.evaluation.device_eval_batch_size = 5;
+  return config;
+}
+
+/// One step and one evaluation on every rank, under the plan of exactly this run.
+template <class T>
+void check(mpt::train_config const& config, int ranks) {
+  auto const plan = mpt::plan_run<T>(config, ranks, ranks);
+  auto const batch_of = [](index count) {
+    return sequences(std::vector<std::int32_t>(static_cast<std::size_t>(count * 12), 3), 12);
+  };
+  parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
+    parallel::host::device device;
+    mpt::model<T> net(config.model);
+    train::stepper step(
+        net, device, comm, parallel::decoupled_adamw{},
+        {.stage = static_cast<zero::stage>(config.zero_stage), .bucket_bytes = 4096});
+    step.initialise(1);
+    parallel::arena memory(device.allocate<std::byte>(plan.memory.activations));
+    CHECK(device.bytes() == plan.memory.total());
+    parallel::host::stream compute;
+    parallel::host::stream traffic;
+    auto const data = batch_of(plan.split.microbatch);
+    auto const evaluated = batch_of(config.evaluation.device_eval_batch_size);
+    std::vector const batches(2, data.view({0, data.count()}));
+    std::vector<index> const first(2, 0);
+    (void)step.step(compute, traffic, memory, std::span(batches), std::span(first), {.seed = 3},
+                    1.0);
+    if (!config.eval_loaders.empty()) {
+      auto const batch = evaluated.view({0, evaluated.count()});
+      train::statistics<double> sums;
+      step.add_evaluation(compute, memory, std::span(&batch, 1), sums);
+    }
+    CHECK(memory.peak() == plan.memory.activations);
+    CHECK(device.peak_bytes() == plan.memory.total());
+  });
+}
+
+TEST_CASE_TEMPLATE("a real run uses the bytes that were planned: precision x ZeRO x ranks x form",
+                   T, float, bf16) {
+  for (bool const hub_form : {false, true})
+    for (int const stage : {0, 1})
+      for (int const ranks : {1, 2, 3})
+        for (index const microbatch : {1, 3}) {
+          CAPTURE(hub_form);
+          CAPTURE(stage);
+          CAPTURE(ranks);
+          CAPTURE(microbatch);
+          auto config = configuration(hub_form);
+          config.zero_stage = stage;
+          config.device_train_microbatch_size = microbatch;
+          if (hub_form) config.eval_loaders.push_back(config.train_loader);
+          check<T>(config, ranks);
+        }
+}
+
+TEST_CASE("an evaluation larger than a microbatch decides the arena") {
+  auto config = configuration(false);
+  config.device_train_microbatch_size = 1;
+  auto const alone = mpt::plan_run<float>(config, 1, 1);
+  config.eval_loaders.push_back(config.train_loader);
+  config.evaluation.device_eval_batch_size = 60;
+  auto const with = mpt::plan_run<float>(config, 1, 1);
+  CHECK(with.memory.activations > alone.memory.activations);
+  CHECK(with.memory.operations == alone.memory.operations);
+  check<float>(config, 1);
+}
+
+TEST_CASE("an automatic microbatch is the whole batch of a rank when it fits") {
+  auto config = configuration(false);
+  auto const plan = mpt::plan_run<float>(config, 3, 3);
+  CHECK(plan.automatic);
+  CHECK(plan.split.device_batch == 4);
+  CHECK(plan.split.microbatch == 4);
+  CHECK(plan.split.accumulation == 1);
+  config.device_train_microbatch_size = 3;
+  auto const told = mpt::plan_run<float>(config, 3, 3);
+  CHECK_FALSE(told.automatic);
+  CHECK(told.split.microbatch == 3);
+  CHECK(told.split.accumulation == 2);
+}
+
+TEST_CASE("a model far too large: the microbatch goes down to 1, and the refusal says what to do") {
+  auto config = configuration(false);
+  config.model.d_model = 98304;
+  config.model.n_heads = 96;
+  config.model.n_layers = 96;
+  auto const plan = mpt::plan_run<bf16>(config, 1, 1);
+  if (plan.available == 0) {
+    MESSAGE("skipped: the system does not say how much memory it has");
+    return;
+  }
+  CHECK(plan.split.microbatch == 1);
+  auto const message = test::message_of([&] { require_fits(plan); });
+  CHECK(test::contains(message, "this run needs "));
+  CHECK(test::contains(message, "at a microbatch of 1; use a smaller model, microbatch"));
+  auto fitting = plan;
+  fitting.available = plan.memory.total();
+  CHECK_NOTHROW(require_fits(fitting));
+  --fitting.available;
+  CHECK_THROWS_AS(require_fits(fitting), parallel::error);
+  fitting.available = 0;  // unknown: nothing is refused
+  CHECK_NOTHROW(require_fits(fitting));
+}
+
+TEST_CASE("a dry run's table tells model, batch and memory") {
+  auto config = configuration(true);
+  config.device_train_microbatch_size = 5;
+  auto const text = mpt::describe_plan(config, mpt::plan_run<float>(config, 2, 2), 2, 3);
+  for (char const* const part :
+       {"plan of tiny", "2 layers × 24, 3 heads, vocabulary 37, ALiBi", "2, ZeRO stage 0",
+        "12 sequences of 12 = 2 ranks × 2 microbatches of 5", "memory per rank"}) {
+    CAPTURE(part);
+    CHECK(test::contains(text, part));
+  }
+}
+
+}  // namespace
+}  // namespace mpt_plan_test

@@ -1,0 +1,275 @@
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/data/mds_writer.hpp>
+#include <mpt/train/trainer.hpp>
+#include <nlohmann/json.hpp>
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/support/files.hpp>
+
+namespace trainer_test {
+namespace {
+
+namespace fs = std::filesystem;
+using mpt::time_unit;
+using mpt::train_config;
+using parallel::bf16;
+using test::contains;
+
+constexpr std::int32_t length = 8;
+constexpr std::int32_t vocabulary = 23;
+
+/// `count` sequences that count upwards in steps of 1 or 2: easily learnt.
+void write_set(fs::path const& folder, std::int32_t count) {
+  mpt::data::mds_writer writer(folder, {{{"tokens", "ndarray:int32"}}, "", {}, 1 << 20});
+  auto const encoding = mpt::data::mds_encoding::parse("ndarray:int32");
+  for (std::int32_t i = 0; i < count; ++i) {
+    std::vector<std::int32_t> ids;
+    for (std::int32_t at = 0; at < length; ++at)
+      ids.push_back((i * 5 + at * (1 + i % 2)) % vocabulary);
+    std::string bytes;
+    encoding.encode_array(bytes, std::span<std::int32_t const>(ids),
+                          std::vector<std::uint64_t>{length});
+    std::string_view const columns[] = {bytes};
+    (void)writer.write(columns);
+  }
+  writer.finish();
+}
+
+/// 20 training sequences: 3 batches of 6 an epoch; 7 held-out ones.
+struct place {
+  place() {
+    write_set(folder / "train", 20);
+    write_set(folder / "val", 7);
+  }
+
+  [[nodiscard]] train_config config(double batches) const {
+    train_config c;
+    c.run_name = "tiny";
+    c.model.d_model = 16;
+    c.model.n_heads = 2;
+    c.model.n_layers = 2;
+    c.model.vocab_size = vocabulary;
+    c.model.max_seq_len = length;
+    c.model.resid_pdrop = 0.1;
+    c.optimizer.lr = 1e-2;
+    c.gradient_clipping = 1.0;
+    c.scheduler.t_warmup = {2, time_unit::batch};
+    c.scheduler.t_max = {40, time_unit::batch};
+    c.scheduler.alpha_f = 0.1;
+    c.train_loader.local = folder / "train";
+    c.train_loader.shuffle = true;
+    c.train_loader.max_seq_len = length;
+    c.global_train_batch_size = 6;
+    c.device_train_microbatch_size = 2;
+    c.max_duration = {batches, time_unit::batch};
+    c.evaluation.eval_interval = {0, time_unit::batch};
+    c.evaluation.device_eval_batch_size = 2;
+    c.logging.log_to_console = false;
+    c.logging.gpu_flops_available = 1e12;  // not measured
+    return c;
+  }
+
+  [[nodiscard]] mpt::loader_config held_out() const {
+    mpt::loader_config loader;
+    loader.local = folder / "val";
+    loader.max_seq_len = length;
+    loader.drop_last = false;
+    return loader;
+  }
+
+  test::temporary_folder folder;
+};
+
+template <class T>
+mpt::run_summary train(train_config const& config, int ranks = 1) {
+  auto const plan = mpt::plan_run<T>(config, ranks, ranks);
+  mpt::run_summary out;
+  parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
+    bool const speaks = comm.rank() == 0;
+    parallel::any_communicator any(std::move(comm));
+    parallel::host::device device;
+    mpt::trainer<T> trainer(config, any, device, plan);
+    auto const summary = trainer.run();
+    CHECK(device.peak_bytes() == plan.memory.total());
+    if (speaks) out = summary;
+  });
+  return out;
+}
+
+/// The records of a metrics file.
+std::vector<nlohmann::json> records(fs::path const& file) {
+  std::vector<nlohmann::json> out;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) out.push_back(nlohmann::json::parse(line));
+  return out;
+}
+
+/// Batches at which records have this key.
+std::vector<int> batches_with(std::vector<nlohmann::json> const& all, std::string const& key) {
+  std::vector<int> out;
+  for (auto const& record : all)
+    if (record.contains(key)) out.push_back(record.at("time/batch").get<int>());
+  return out;
+}
+
+/// All files of tensors in a checkpoint, by name.
+std::map<std::string, std::string> tensors_of(fs::path const& checkpoint) {
+  std::map<std::string, std::string> out;
+  for (auto const& entry : fs::directory_iterator(checkpoint))
+    if (entry.path().extension() == ".safetensors")
+      out[entry.path().filename()] = test::read_all(entry.path());
+  return out;
+}
+
+std::vector<std::string> folders_in(fs::path const& root) {
+  std::vector<std::string> out;
+  for (auto const& entry : fs::directory_iterator(root))
+    if (entry.is_directory() && !entry.is_symlink()) out.push_back(entry.path().filename());
+  std::ranges::sort(out);
+  return out;
+}
+
+TEST_CASE_TEMPLATE("stopped and resumed equals not stopped, bit for bit, in mid-epoch too", T,
+                   float, bf16) {
+  place const here;
+  for (int const ranks : {1, 3}) {
+    CAPTURE(ranks);
+    auto config = here.config(11);
+    config.zero_stage = 1;
+    auto const name = "run" + std::to_string(ranks);
+    config.checkpoint.save_folder = here.folder / (name + "calm");
+    auto const calm = train<T>(config, ranks);
+    config.checkpoint.save_folder = here.folder / (name + "stopped");
+    config.checkpoint.autoresume = true;
+    for (double const end : {1.0, 5.0, 11.0}) {
+      config.max_duration.count = end;
+      config.zero_stage = 1 - config.zero_stage;  // stages have the same checkpoints
+      auto const part = train<T>(config, ranks);
+      CHECK(part.batches == static_cast<std::int64_t>(end));
+      if (end == 11) {
+        CHECK(part.loss == calm.loss);
+        CHECK(part.tokens == calm.tokens);
+        auto const expected = tensors_of(calm.checkpoint);
+        CHECK(expected.size() == static_cast<std::size_t>(ranks));
+        CHECK(tensors_of(part.checkpoint) == expected);
+      }
+    }
+    // run again when all is done: nothing is trained, and the checkpoint stays
+    auto const before = tensors_of(calm.checkpoint);
+    auto const again = train<T>(config, ranks);
+    CHECK(again.batches == 11);
+    CHECK(tensors_of(again.checkpoint) == before);
+  }
+}
+
+TEST_CASE_TEMPLATE("the loss falls", T, float, bf16) {
+  place const here;
+  auto config = here.config(40);
+  config.logging.metrics_file = here.folder / "metrics.jsonl";
+  auto const summary = train<T>(config, 2);
+  CHECK(summary.batches == 40);
+  CHECK(summary.tokens == 40 * 6 * length);
+  CHECK(summary.checkpoint.empty());
+  CHECK(summary.tokens_per_second > 0);
+  CHECK(summary.mfu > summary.mfu_causal);
+  auto const all = records(here.folder / "metrics.jsonl");
+  REQUIRE(all.size() == 40);
+  double const first = all.front().at("loss/train/total").get<double>();
+  CHECK(first == doctest::Approx(std::log(vocabulary)).epsilon(0.2));
+  CHECK(summary.loss == all.back().at("loss/train/total").get<double>());
+  CHECK(summary.loss < 0.5 * first);
+  for (int i = 0; i < 40; ++i) {
+    auto const& record = all[static_cast<std::size_t>(i)];
+    CHECK(record.at("time/batch") == i + 1);
+    CHECK(record.at("time/epoch") == i / 3);
+    CHECK(record.at("time/token") == (i + 1) * 6 * length);
+  }
+  CHECK(all[1].at("lr-DecoupledAdamW/group0").get<double>() == doctest::Approx(5e-3));
+}
+
+TEST_CASE("evaluation and saving keep their intervals, and the last batch has both") {
+  place const here;
+  auto config = here.config(8);
+  config.eval_loaders = {here.held_out()};
+  config.evaluation.eval_interval = {3, time_unit::batch};
+  config.evaluation.eval_first = true;
+  config.checkpoint.save_folder = here.folder / "saved";
+  config.checkpoint.save_interval = {1, time_unit::epoch};
+  config.logging.metrics_file = here.folder / "metrics.jsonl";
+  auto const summary = train<float>(config, 2);
+  auto const all = records(here.folder / "metrics.jsonl");
+  CHECK(batches_with(all, "metrics/eval/LanguageCrossEntropy") == std::vector{0, 3, 6, 8});
+  for (auto const& record : all)
+    if (record.contains("metrics/eval/tokens"))
+      CHECK(record.at("metrics/eval/tokens") == 7 * (length - 1));  // every token once
+  CHECK(folders_in(here.folder / "saved") ==
+        std::vector<std::string>{"ep1-ba3", "ep2-ba6", "ep2-ba8"});
+  CHECK(fs::path(summary.checkpoint).filename() == "ep2-ba8");
+  // no interval, no evaluation; the oldest checkpoints go
+  config.evaluation.eval_interval = {0, time_unit::batch};
+  config.evaluation.eval_first = false;
+  config.checkpoint.save_folder = here.folder / "few";
+  config.checkpoint.save_num_checkpoints_to_keep = 1;
+  config.logging.metrics_file = here.folder / "quiet.jsonl";
+  (void)train<float>(config, 1);
+  CHECK(batches_with(records(here.folder / "quiet.jsonl"), "metrics/eval/tokens").empty());
+  CHECK(folders_in(here.folder / "few") == std::vector<std::string>{"ep2-ba8"});
+}
+
+TEST_CASE("weights alone begin another run at batch 0") {
+  place const here;
+  auto config = here.config(30);
+  config.checkpoint.save_folder = here.folder / "first";
+  (void)train<float>(config);
+  auto next = here.config(2);
+  next.checkpoint.load_path = here.folder / "first";
+  next.checkpoint.load_weights_only = true;
+  next.seed = 4;  // other dropout, other everything: weights do not care
+  next.logging.metrics_file = here.folder / "metrics.jsonl";
+  CHECK(train<float>(next).batches == 2);
+  auto const all = records(here.folder / "metrics.jsonl");
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].at("time/batch") == 1);
+  CHECK(all[0].at("loss/train/total").get<double>() < 0.7 * std::log(vocabulary));
+}
+
+TEST_CASE("what cannot be trained is one clear error") {
+  place const here;
+  auto const message = [](train_config const& config, int ranks = 1) {
+    return test::message_of([&] { (void)train<float>(config, ranks); });
+  };
+  auto config = here.config(3);
+  config.checkpoint.save_folder = here.folder / "run";
+  CHECK(message(config).empty());
+  CHECK(contains(message(config),
+                 "holds checkpoints of an earlier run; continue it with "
+                 "autoresume=true, replace them with save_overwrite=true"));
+  config.checkpoint.autoresume = true;
+  config.max_duration.count = 6;
+  config.seed = 5;
+  CHECK(contains(message(config, 2), "was trained with seed = 17, this run has 5"));
+
+  auto large = here.config(3);
+  large.global_train_batch_size = 21;
+  CHECK(contains(message(large), "train: has 20 samples, fewer than one global batch of 21"));
+  auto uneven = here.config(3);
+  CHECK(contains(message(uneven, 4),
+                 "global_train_batch_size 6 cannot be shared equally by 4 ranks; use 4 or 8"));
+  auto nowhere = here.config(3);
+  nowhere.checkpoint.load_path = here.folder / "val";
+  CHECK(contains(message(nowhere, 2), "there is no checkpoint here"));
+  auto wild = here.config(20);
+  wild.optimizer.lr = 1e30;
+  wild.gradient_clipping.reset();
+  CHECK(contains(message(wild, 2), "is not finite; lower the learning rate, or resume"));
+}
+
+}  // namespace
+}  // namespace trainer_test

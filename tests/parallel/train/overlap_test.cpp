@@ -1,0 +1,101 @@
+// Communication overlaps with the backward pass, shown by the order of events and not by timing:
+// one of the two is held until the other has got somewhere. Without overlap it would wait for ever.
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/train/stepper.hpp>
+
+#include "support/ring_model.hpp"
+#include "support/trace.hpp"
+
+namespace overlap_test {
+namespace {
+
+using namespace std::chrono_literals;
+using parallel::index;
+namespace zero = parallel::zero;
+
+/// The ring model, which tells when its backward pass comes to its last part and when it ends.
+class traced_model : public test::ring_model {
+ public:
+  traced_model(test::trace& log, std::function<void()> hold)
+      : ring_model(3, 4, 13), log_(log), hold_(std::move(hold)) {}
+
+  template <class Stream>
+  void enter_backward(test::context<Stream>& c, microbatch const& b,
+                      test::matrix_view<test::ring const> dy) const {
+    c.stream.enqueue([this] {
+      log_.add("last part begins");
+      hold_();
+    });
+    ring_model::enter_backward(c, b, dy);
+    c.stream.enqueue([this] { log_.add("backward ends"); });
+  }
+
+ private:
+  test::trace& log_;
+  std::function<void()> hold_;
+};
+
+/// One step of `ranks` ranks. hold_backward(log) runs in the last part of the backward pass,
+/// hold_collective(log, k) before the k-th collective; check(log) when the step is done.
+void run(zero::stage stage, std::size_t bucket_bytes,
+         std::function<void(test::trace&)> const& hold_backward,
+         std::function<void(test::trace&, int)> const& hold_collective,
+         std::function<void(test::trace&)> const& check) {
+  parallel::threads::run(2, [&](parallel::threads::communicator& own) {
+    test::trace log;
+    test::delayed comm(std::move(own), log, [&](int k) { hold_collective(log, k); });
+    parallel::host::device device;
+    traced_model model(log, [&] { hold_backward(log); });
+    parallel::train::stepper step(model, device, comm, test::ring_momentum{},
+                                  {.stage = stage, .bucket_bytes = bucket_bytes});
+    parallel::arena memory(device.allocate<std::byte>(1 << 20));
+    parallel::host::stream compute;
+    parallel::host::stream traffic;
+    std::vector<std::int32_t> const ids(5, 1);
+    test::ring_microbatch const batch{{ids.data(), {5}}, {ids.data(), {5}}, 1, 5};
+    index const first = 0;
+    (void)step.step(compute, traffic, memory, std::span(&batch, 1), std::span(&first, 1), {}, 1.0);
+    check(log);
+  });
+}
+
+void at_once(test::trace&, int) {}
+
+TEST_CASE("the first bucket is reduced before the backward pass ends") {
+  for (auto const stage : {zero::stage::none, zero::stage::optimizer})
+    run(
+        stage, 1, [](test::trace& log) { CHECK(log.await("collective 0 ends", 60s)); }, at_once,
+        [](test::trace& log) { CHECK(log.in_order("collective 0 ends", "backward ends")); });
+}
+
+TEST_CASE("the backward pass goes on while a bucket is being reduced") {
+  for (auto const stage : {zero::stage::none, zero::stage::optimizer})
+    run(
+        stage, 1, [](test::trace& log) { CHECK(log.await("collective 0 begins", 60s)); },
+        [](test::trace& log, int k) {
+          if (k == 0) CHECK(log.await("backward ends", 60s));
+        },
+        [](test::trace& log) {
+          CHECK(log.in_order("collective 0 begins", "backward ends"));
+          CHECK(log.in_order("backward ends", "collective 0 ends"));
+        });
+}
+
+TEST_CASE("a bucket larger than the model is reduced when the backward pass has ended") {
+  run(
+      zero::stage::none, std::size_t{1} << 30,
+      [](test::trace& log) { CHECK_FALSE(log.await("collective 0 begins", 50ms)); }, at_once,
+      [](test::trace& log) { CHECK(log.in_order("backward ends", "collective 0 begins")); });
+}
+
+}  // namespace
+}  // namespace overlap_test
