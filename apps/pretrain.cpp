@@ -48,8 +48,7 @@ void write_summary(mpt::train_config const& config, mpt::run_summary const& s,
       {"peak_memory_bytes", s.peak_memory_bytes},
       {"checkpoint", s.checkpoint}};
   auto const file = std::filesystem::path(config.checkpoint.save_folder) / "summary.json";
-  auto const before = std::filesystem::exists(file) && s.seconds == 0.0;
-  if (before) return;  // nothing was left to train: keep what the run itself said
+  if (s.seconds == 0 && std::filesystem::exists(file)) return;  // keep what the run itself said
   std::filesystem::create_directories(file.parent_path());
   parallel::replace_text_file(file, record.dump(2) + "\n");
 }
@@ -85,6 +84,12 @@ void train(mpt::train_config const& config, parallel::any_communicator& comm,
   auto const summary = trainer.run();
   if (!speaks) return;
   write_summary(config, summary, plan, comm.size(), engine.name);
+  if (summary.seconds == 0) {
+    fmt::print("already complete: {} batches, {} tokens{}\n", summary.batches,
+               mpt::console::count(static_cast<double>(summary.tokens)),
+               summary.checkpoint.empty() ? "" : ", checkpoint " + summary.checkpoint);
+    return;
+  }
   fmt::print("trained {} batches, {} tokens: loss {:.4f}, {} tokens/s, MFU {:.1f} %{}{}\n",
              summary.batches, mpt::console::count(static_cast<double>(summary.tokens)),
              summary.loss, mpt::console::count(summary.tokens_per_second), 100 * summary.mfu,

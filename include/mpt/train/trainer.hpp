@@ -36,7 +36,7 @@ struct run_summary {
   double tokens_per_second = 0;
   double mfu = 0;
   double mfu_causal = 0;
-  double seconds = 0;  // of this part of the run
+  double seconds = 0;  // of this part of the run; 0: nothing was left to train
   double peak_memory_bytes = 0;
   double data_wait_share = 0;  // of the seconds: waiting for data
   std::string checkpoint;      // the last one written or found
@@ -95,13 +95,13 @@ class trainer {
     if (report_) report_->finish();
     summary_.batches = batch_;
     summary_.tokens = tokens();
-    if (trained_seconds() > 0 && batch_ > first_batch_)
+    if (batch_ > first_batch_) {  // else nothing was left to train
+      summary_.seconds = trained_seconds();
       summary_.tokens_per_second =
-          static_cast<double>((batch_ - first_batch_) * clock_.tokens_per_batch) /
-          trained_seconds();
+          static_cast<double>((batch_ - first_batch_) * clock_.tokens_per_batch) / summary_.seconds;
+    }
     summary_.mfu = peak.mfu(summary_.tokens_per_second);
     summary_.mfu_causal = peak.mfu_causal(summary_.tokens_per_second);
-    summary_.seconds = trained_seconds();
     summary_.data_wait_share = data_wait_share();
     summary_.peak_memory_bytes = peak_memory_bytes();
     return summary_;

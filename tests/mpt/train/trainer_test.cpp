@@ -63,7 +63,7 @@ struct place {
     c.scheduler.t_warmup = {2, time_unit::batch};
     c.scheduler.t_max = {40, time_unit::batch};
     c.scheduler.alpha_f = 0.1;
-    c.train_loader.local = folder / "train";
+    c.train_loader.streams = {{.local = folder / "train"}};
     c.train_loader.shuffle = true;
     c.train_loader.max_seq_len = length;
     c.global_train_batch_size = 6;
@@ -78,7 +78,7 @@ struct place {
 
   [[nodiscard]] mpt::loader_config held_out() const {
     mpt::loader_config loader;
-    loader.local = folder / "val";
+    loader.streams = {{.local = folder / "val"}};
     loader.max_seq_len = length;
     loader.drop_last = false;
     return loader;
@@ -165,27 +165,29 @@ TEST_CASE_TEMPLATE("stopped and resumed equals not stopped, bit for bit, in mid-
     auto const before = tensors_of(calm.checkpoint);
     auto const again = train<T>(config, ranks);
     CHECK(again.batches == 11);
+    CHECK(again.seconds == 0);
     CHECK(tensors_of(again.checkpoint) == before);
   }
 }
 
 TEST_CASE_TEMPLATE("the loss falls", T, float, bf16) {
   place const here;
-  auto config = here.config(40);
+  auto config = here.config(120);
+  config.scheduler.t_max = config.max_duration;
   config.logging.metrics_file = here.folder / "metrics.jsonl";
   auto const summary = train<T>(config, 2);
-  CHECK(summary.batches == 40);
-  CHECK(summary.tokens == 40 * 6 * length);
+  CHECK(summary.batches == 120);
+  CHECK(summary.tokens == 120 * 6 * length);
   CHECK(summary.checkpoint.empty());
   CHECK(summary.tokens_per_second > 0);
   CHECK(summary.mfu > summary.mfu_causal);
   auto const all = records(here.folder / "metrics.jsonl");
-  REQUIRE(all.size() == 40);
+  REQUIRE(all.size() == 120);
   double const first = all.front().at("loss/train/total").get<double>();
   CHECK(first == doctest::Approx(std::log(vocabulary)).epsilon(0.2));
   CHECK(summary.loss == all.back().at("loss/train/total").get<double>());
   CHECK(summary.loss < 0.5 * first);
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 120; ++i) {
     auto const& record = all[static_cast<std::size_t>(i)];
     CHECK(record.at("time/batch") == i + 1);
     CHECK(record.at("time/epoch") == i / 3);

@@ -22,6 +22,7 @@ using test::ring_model;
 namespace train = parallel::train;
 namespace zero = parallel::zero;
 
+train::optimizer_groups<test::ring_momentum> const optimizer(test::ring_momentum{});
 constexpr index length = 5;
 constexpr index vocabulary = 13;
 
@@ -44,13 +45,12 @@ TEST_CASE("the arena and the units of a real step are those of the plan, to the 
         CAPTURE(microbatch);
         ring_model planned(2, 4, vocabulary);
         zeros const data(microbatch);
-        auto plan = train::plan_units<test::ring_momentum>(planned, stage, ranks);
+        auto plan = train::plan_units(planned, optimizer, stage, ranks);
         plan.activations = train::plan_microbatch(planned, data.view()).activations;
         parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
           parallel::host::device device;
           ring_model model(2, 4, vocabulary);
-          train::stepper step(model, device, comm, test::ring_momentum{},
-                              {.stage = stage, .bucket_bytes = 1});
+          train::stepper step(model, device, comm, optimizer, {.stage = stage, .bucket_bytes = 1});
           CHECK(device.bytes() == plan.values + plan.gradients + plan.master + plan.optimizer);
           // a roomier arena would not hide an overrun: its high-water mark is compared
           parallel::arena memory(device.allocate<std::byte>(plan.activations + 4096));
@@ -67,9 +67,8 @@ TEST_CASE("the arena and the units of a real step are those of the plan, to the 
 
 TEST_CASE("ZeRO-1 divides the optimizer's memory by the ranks and nothing else") {
   ring_model model(2, 4, vocabulary);
-  using optimizer = test::ring_momentum;
-  auto const whole = train::plan_units<optimizer>(model, zero::stage::none, 4);
-  auto const shared = train::plan_units<optimizer>(model, zero::stage::optimizer, 4);
+  auto const whole = train::plan_units(model, optimizer, zero::stage::none, 4);
+  auto const shared = train::plan_units(model, optimizer, zero::stage::optimizer, 4);
   CHECK(shared.optimizer * 4 == whole.optimizer);
   CHECK(shared.values == whole.values);
   CHECK(shared.gradients == whole.gradients);
@@ -83,7 +82,7 @@ TEST_CASE("evaluation is planned exactly too, and needs less than training") {
   CHECK(planned < train::plan_microbatch(model, data.view()).activations);
   parallel::threads::run(1, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
-    train::stepper step(model, device, comm, test::ring_momentum{}, {});
+    train::stepper step(model, device, comm, optimizer, {});
     parallel::arena memory(device.allocate<std::byte>(planned));
     parallel::host::stream compute;
     auto const batch = data.view();

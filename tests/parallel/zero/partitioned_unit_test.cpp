@@ -40,7 +40,6 @@ struct table {
 
 /// p += the gradients' sum; one state counts the updates.
 struct adding {
-  static constexpr std::array<std::string_view, 1> state_names = {"count"};
   template <class Stream, class T, parallel::reduced_gradient Gradient>
   void update(Stream& s, parallel::update_ranges<T, Gradient> const& ranges,
               parallel::step_info<parallel::accumulate_t<T>> const&) const {
@@ -88,6 +87,27 @@ TEST_CASE_TEMPLATE("memory: whole values and gradients; master and states of wha
         CHECK(planned.segments()[0].owned == m.owned);
       }
     }
+}
+
+TEST_CASE("a frozen segment has values and nothing else, whole on every rank") {
+  layer<bf16> own;
+  device const host;
+  parallel::unit<bf16> layout("block", own, 3, [](std::string const& name) {
+    return parallel::segment_key{.trainable = name != "a"};
+  });
+  zero::partitioned_unit<bf16> const unit(std::move(layout), zero::stage::optimizer, 1, 3, 2, host);
+  REQUIRE(unit.segments().size() == 2);
+  for (std::size_t s = 0; s < 2; ++s) {
+    auto const& m = unit.segments()[s];
+    bool const trained = unit.layout().segments()[s].key.trainable;
+    CHECK(m.owned == (trained ? zero::range{32, 64} : zero::range{0, 96}));
+    CHECK(m.values.size() == 96);
+    CHECK(m.gradients.size() == (trained ? 1 : 0));
+    CHECK(m.master.size() == (trained ? 32 : 0));
+    CHECK(m.states.size() == (trained ? 2 : 0));
+  }
+  CHECK(host.bytes() == 2 * 96 * 2 + 96 * 4 + 3 * 32 * 4);
+  CHECK(own.a.gradient_data == nullptr);
 }
 
 TEST_CASE_TEMPLATE("initial values do not depend on ranks or stage, and padding is zero", T, float,
@@ -154,11 +174,12 @@ TEST_CASE("reduce, join, update and gather: every rank ends with the same sums, 
         comm.all_reduce(traffic, std::span(&norm_elements, 1), parallel::reduction::sum).wait();
         CHECK(norm_elements == unit.segments()[0].values.size());
 
-        unit.update(compute, adding{}, {});
+        adding const optimizer;
+        unit.update(compute, std::span(&optimizer, 1), {});
         compute.synchronize();
         std::vector<parallel::request> gathered;
         unit.gather(comm, traffic, gathered);
-        CHECK(gathered.size() == (stage == zero::stage::none ? 0 : 1));
+        CHECK(gathered.size() == (stage == zero::stage::none || ranks == 1 ? 0 : 1));
         for (auto& request : gathered) request.wait();
         for (index i = 0; i < 45; ++i) CHECK(own.weight.data[i] == expected(i));
         for (ring const count : unit.segments()[0].states[0].span()) CHECK(count == 1);
