@@ -260,7 +260,8 @@ TEST_CASE("what cannot be trained is one clear error") {
 
   auto large = here.config(3);
   large.global_train_batch_size = 21;
-  CHECK(contains(message(large), "train: has 20 samples, fewer than one global batch of 21"));
+  CHECK(contains(message(large),
+                 "train: an epoch has 20 samples, fewer than one global batch of 21"));
   auto uneven = here.config(3);
   CHECK(contains(message(uneven, 4),
                  "global_train_batch_size 6 cannot be shared equally by 4 ranks; use 4 or 8"));

@@ -15,7 +15,7 @@
 #include "support/ring_model.hpp"
 #include "support/trace.hpp"
 
-namespace overlap_test {
+namespace stepper_overlap_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -98,4 +98,4 @@ TEST_CASE("a bucket larger than the model is reduced when the backward pass has 
 }
 
 }  // namespace
-}  // namespace overlap_test
+}  // namespace stepper_overlap_test
