@@ -135,6 +135,8 @@ CASES = [
     Case("b2", "transformers",
          mpt(48, 6, 1, 96, 40, {"alibi": True, "clip_qkv": 0.75, "softmax_scale": 0.25}, no_bias=True), seed=2002,
          seq=24, ignore=True, generate=9),
+    Case("b3", "transformers", mpt(16, 2, 1, 29, 8, {"alibi": True}, no_bias=True, tie_word_embeddings=False), seed=2003,
+         seq=8),
 ]
 
 
@@ -145,7 +147,7 @@ def build_foundry(config):
 
 def build_transformers(config):
     attn = config["attn_config"]
-    fixed = {"expansion_ratio": 4, "no_bias": True, "logit_scale": None, "tie_word_embeddings": True}
+    fixed = {"expansion_ratio": 4, "no_bias": True, "logit_scale": None}
     wrong = [k for k, v in fixed.items() if config[k] != v]
     assert not wrong and attn["alibi"] and attn["alibi_bias_max"] == 8 and not attn["qk_ln"], wrong
     return transformers.MptForCausalLM(transformers.MptConfig(
@@ -153,7 +155,8 @@ def build_transformers(config):
         max_seq_len=config["max_seq_len"], vocab_size=config["vocab_size"], layer_norm_epsilon=config["norm_eps"],
         attn_config={"alibi": True, "alibi_bias_max": 8, "clip_qkv": attn["clip_qkv"], "qk_ln": False,
                      "softmax_scale": attn["softmax_scale"], "attn_pdrop": 0.0},
-        attn_implementation="eager", no_bias=True, use_cache=True, tie_word_embeddings=True))
+        attn_implementation="eager", no_bias=True, use_cache=True,
+        tie_word_embeddings=config["tie_word_embeddings"]))
 
 
 BUILD = {"foundry": build_foundry, "transformers": build_transformers}

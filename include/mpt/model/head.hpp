@@ -63,7 +63,7 @@ struct head {
     ops::copy(c.stream, dx.span(), std::span<T const>(gradient.span()));
   }
 
-  /// Logits of all rows of x, unscaled losses aside: [rows, V] in the accumulation type.
+  /// Logits of all rows of x, scaled and capped: [rows, V] in the accumulation type.
   template <class Stream>
   [[nodiscard]] matrix_view<accumulate> logits(context<Stream>& c, matrix_view<T const> x) const {
     typename norm<T>::saved kept;

@@ -4,8 +4,6 @@
 //   y = down(f(gate(x)) ∘ up(x)), a gated linear unit        (Shazeer, 2020)
 #pragma once
 
-#include <utility>
-
 #include <parallel/layer/linear.hpp>
 #include <parallel/ops/elementwise.hpp>
 

@@ -1,0 +1,92 @@
+// Folders as LLM Foundry writes them (the golden models' own tensors), to checkpoints and back.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/hf/convert.hpp>
+#include <mpt/hf/import.hpp>
+#include <parallel/checkpoint/safetensors.hpp>
+#include <parallel/support/files.hpp>
+
+#include "support/golden.hpp"
+
+namespace hf_convert_test {
+
+namespace hf = mpt::hf;
+using parallel::index;
+
+/// A golden model's configuration and parameters.
+struct golden_model {
+  parallel::checkpoint::safetensors_file file;
+  nlohmann::json config;
+  std::vector<hf::named_shape> tensors;
+
+  explicit golden_model(std::string const& name)
+      : file(test::golden_folder() / ("mpt_" + name + ".safetensors")) {
+    for (auto const& [key, value] : file.metadata())
+      if (key == "config") config = nlohmann::json::parse(value);
+    for (auto const& tensor : file.tensors())
+      if (tensor.name.starts_with("param/"))
+        tensors.push_back({tensor.name.substr(6), tensor.extents});
+  }
+
+  [[nodiscard]] std::vector<float> values(std::string const& name) const {
+    std::vector<float> out(static_cast<std::size_t>(file.at("param/" + name).size()));
+    file.read("param/" + name, 0, std::span(out));
+    return out;
+  }
+
+  void write(std::filesystem::path const& folder) const {
+    hf::hf_export(folder, tensors,
+                  [&](std::string const& name, index begin, std::span<float> out) {
+                    file.read("param/" + name, begin, out);
+                  },
+                  {.type = hf::precision::fp32, .config = config});
+  }
+};
+
+std::vector<float> values(mpt::model_source const& source, std::string const& name, index size) {
+  std::vector<float> out(static_cast<std::size_t>(size));
+  source.read(name, 0, std::span(out));
+  return out;
+}
+
+TEST_CASE("a folder of LLM Foundry becomes a checkpoint, and that a folder with the same tensors") {
+  for (std::string const name : {"c_fused", "c_untied", "c_modern"}) {
+    CAPTURE(name);
+    test::temporary_folder const folder;
+    golden_model const golden(name);
+    golden.write(folder / "foundry");
+    auto const checkpoint =
+        mpt::import_hugging_face(mpt::model_source(folder / "foundry"), folder / "run", {});
+    mpt::model_source const trained(checkpoint);
+    CHECK(trained.config() == mpt::from_hf_json(golden.config, name).model);
+    mpt::export_hugging_face(trained, folder / "out", {});
+
+    mpt::model_source const exported(folder / "out");
+    CHECK(exported.config() == trained.config());
+    auto const shapes = mpt::detail::shapes_of(exported.config());
+    CHECK(shapes.size() == golden.tensors.size());
+    hf::hf_import(folder / "out").require_tensors(shapes);  // plain names, and no others
+    bool const fused = name == "c_fused";
+    for (auto const& [parameter, extents] : shapes) {
+      CAPTURE(parameter);
+      auto const expected = golden.values(fused ? hf::fused_name(parameter) : parameter);
+      CHECK(values(exported, parameter, std::ssize(expected)) == expected);
+    }
+    CHECK(hf::hf_import(folder / "out").tensors().contains("lm_head.weight") == !fused);
+  }
+}
+
+TEST_CASE("a head that the configuration promises must be there") {
+  test::temporary_folder const folder;
+  golden_model golden("c_untied");
+  std::erase_if(golden.tensors, [](auto const& tensor) { return tensor.name == "lm_head.weight"; });
+  golden.write(folder / "m");
+  auto const message = test::message_of(
+      [&] { mpt::import_hugging_face(mpt::model_source(folder / "m"), folder / "run", {}); });
+  CHECK(message.find("lm_head.weight") != std::string::npos);
+}
+
+}  // namespace hf_convert_test
