@@ -60,10 +60,11 @@ def documents(files, limit):
     for name in files:
         data = (gzip.open(name) if name.endswith(".gz") else open(name, "rb")).read()
         if name.removesuffix(".gz").endswith((".json", ".jsonl")):
-            texts = (json.loads(row)["text"] for row in data.split(b"\n") if row.strip())
+            rows = [row for row in data.split(b"\n") if row.strip()]
+            texts = (json.loads(row)["text"] for row in rows)
         else:
-            text = data.decode(errors="replace")
-            texts = (text[at:at + 16384] for at in range(0, len(text), 16384))
+            whole = data.decode(errors="replace")
+            texts = (whole[at:at + 16384] for at in range(0, len(whole), 16384))
         for text in texts:
             if total >= limit:
                 return

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -75,22 +76,35 @@ class token_dataset {
                       "; lower max_seq_len or prepare the data again with more --concat_tokens");
     parallel::require(!name_of(array.type).starts_with("float"), found.where(), ": ids of type ",
                       name_of(array.type));
-    auto const limit = options_.vocab_size > 0 ? options_.vocab_size : std::int64_t{1} << 31;
+    constexpr std::int64_t most = std::int64_t{1} << 31;
+    auto const limit = options_.vocab_size > 0 ? std::min(options_.vocab_size, most) : most;
     visit_mds_type(array.type, [&]<class Stored>(Stored) {
+      bool good = true;  // looked at once, at the end: so the loop is a vector loop
       for (std::size_t i = 0; i < out.size(); ++i) {
         auto const value = detail::load<Stored>(array.values.data() + i * sizeof(Stored));
-        auto const id = static_cast<std::int64_t>(value);
-        if (id < 0 || id >= limit) [[unlikely]]
-          parallel::fail(found.where(), ": id ", value, " at position ", i,
-                         " is not below the vocabulary size ", limit,
-                         "; the set was prepared with another tokenizer, or has another "
-                         "token_encoding_type");
-        out[i] = static_cast<std::int32_t>(id);
+        good &= is_below(value, limit);
+        out[i] = static_cast<std::int32_t>(value);
+      }
+      for (std::size_t i = 0; !good && i < out.size(); ++i) {
+        auto const value = detail::load<Stored>(array.values.data() + i * sizeof(Stored));
+        parallel::require(is_below(value, limit), found.where(), ": id ", value, " at position ", i,
+                          " is not below the vocabulary size ", limit,
+                          "; the set was prepared with another tokenizer, or has another "
+                          "token_encoding_type");
       }
     });
   }
 
  private:
+  /// Whether 0 <= value < limit <= 2^31, in arithmetic as narrow as the value.
+  template <class Stored>
+  [[nodiscard]] static bool is_below(Stored value, std::int64_t limit) {
+    if constexpr (sizeof(Stored) == 4 && std::is_integral_v<Stored>)
+      return static_cast<std::uint32_t>(value) < static_cast<std::uint32_t>(limit);
+    else
+      return static_cast<std::int64_t>(value) >= 0 && static_cast<std::int64_t>(value) < limit;
+  }
+
   token_dataset_options options_;
   mds_reader reader_;
   std::vector<std::uint64_t> shard_samples_;
