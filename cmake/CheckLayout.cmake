@@ -93,8 +93,8 @@ endforeach()
 file(GLOB_RECURSE tests RELATIVE ${root}/tests ${root}/tests/*_test.cpp)
 foreach(test IN LISTS tests)
   string(REGEX REPLACE "_test\\.cpp$" "" stem ${test})
-  # golden_test.cpp compares a whole folder with tests/golden
-  if(NOT test MATCHES "^(parallel|mpt)/" OR test MATCHES "/golden_test\\.cpp$")
+  # golden_test.cpp compares a whole folder with tests/golden, malformed_test.cpp with docs/errors.md
+  if(NOT test MATCHES "^(parallel|mpt)/" OR test MATCHES "/(golden|malformed)_test\\.cpp$")
     continue()
   endif()
   # "<header>_<aspect>_test.cpp" will do as well

@@ -68,4 +68,17 @@ if(PARALLELLM_CLANG)
     -idirafter$<JOIN:${folders},$<SEMICOLON>-idirafter> -DOMPI_SKIP_MPICXX ${unit}
     COMMAND_EXPAND_LISTS)
   set_tests_properties(headers/clang PROPERTIES TIMEOUT 600)
+
+  # Target lint: clang-tidy over all headers, and over a few programs that instantiate them.
+  find_program(PARALLELLM_CLANG_TIDY clang-tidy)
+  mark_as_advanced(PARALLELLM_CLANG_TIDY)
+  if(PARALLELLM_CLANG_TIDY)
+    add_custom_target(lint COMMAND ${PARALLELLM_CLANG_TIDY} --quiet
+      --config-file=${PROJECT_SOURCE_DIR}/.clang-tidy ${unit}
+      ${CMAKE_CURRENT_SOURCE_DIR}/consumer/parallel/main.cpp
+      ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/targets/manifest.cpp
+      -- -std=c++20 -I${PROJECT_SOURCE_DIR}/include
+      -idirafter$<JOIN:${folders},$<SEMICOLON>-idirafter> -DOMPI_SKIP_MPICXX
+      COMMAND_EXPAND_LISTS VERBATIM)
+  endif()
 endif()

@@ -20,6 +20,7 @@
 #include <mpt/config/document.hpp>
 #include <mpt/config/model.hpp>
 #include <mpt/config/read_model.hpp>
+#include <parallel/checkpoint/json.hpp>
 #include <parallel/core/error.hpp>
 
 namespace mpt {
@@ -176,7 +177,8 @@ template <class Kind, std::size_t Size>
 /// it in messages. Keys of no model (token ids, versions, auto_map, ...) are passed over; what we
 /// cannot represent is an error.
 [[nodiscard]] inline hf_model from_hf_json(nlohmann::json const& json, std::string const& source) {
-  parallel::require(json.is_object(), source, ": expected a JSON object");
+  parallel::require(json.is_object(), source, ": expected a JSON object, found ",
+                    std::string_view(json.type_name()));
   config_node root = detail::node_of(json, source, config_limits{}.depth);
   auto const text_of = [&](std::string_view key) {
     config_node const* const node = root.find(key);
@@ -242,9 +244,8 @@ template <class Kind, std::size_t Size>
 /// Reads the `config.json` of a folder or the file itself.
 [[nodiscard]] inline hf_model read_hf_config(std::filesystem::path path) {
   if (std::filesystem::is_directory(path)) path /= "config.json";
-  auto const json = nlohmann::json::parse(read_small_file(path), nullptr, false);
-  parallel::require(!json.is_discarded(), path.string(), ": not JSON");
-  return from_hf_json(json, path.string());
+  return from_hf_json(parallel::checkpoint::parse_json(read_small_file(path), path.string()),
+                      path.string());
 }
 
 }  // namespace mpt

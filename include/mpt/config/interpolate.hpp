@@ -47,7 +47,7 @@ class interpolator {
     if (text.starts_with("${") && text.find('}') == text.size() - 1) {
       auto const name = trimmed(text.substr(2, text.size() - 3));
       config_node value = follow(name, node, depth);
-      value.place = parallel::concat(value.place, ", by ${", name, "} at ", node.place);
+      value.place = parallel::concat(value.place, ", by ${", printable(name), "} at ", node.place);
       return value;
     }
     config_node result = node;
@@ -101,8 +101,9 @@ class interpolator {
                       "}' is not supported; write the absolute name of a key, as ${variables.x}");
     if (std::find(active_.begin(), active_.end(), name) != active_.end()) {
       std::string chain;
-      for (std::string const& link : active_) chain += link + " -> ";
-      parallel::fail(from.place, ": ${", printable(name), "} refers to itself: ", chain, name);
+      for (std::string const& link : active_) chain += printable(link) + " -> ";
+      parallel::fail(from.place, ": ${", printable(name), "} refers to itself: ", chain,
+                     printable(name));
     }
     parallel::require(active_.size() < limits_.depth, from.place, ": a chain of more than ",
                       limits_.depth, " ${...}");

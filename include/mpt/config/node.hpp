@@ -116,7 +116,7 @@ inline void check_size(config_size const& size, config_limits const& limits,
 [[nodiscard]] inline std::string describe(config_node const& node) {
   switch (node.type) {
     case config_node::kind::null: return "nothing";
-    case config_node::kind::list: return "a list";
+    case config_node::kind::list: return parallel::concat("a list of ", node.items.size());
     case config_node::kind::map: return "a mapping";
     default: break;
   }

@@ -32,13 +32,13 @@ namespace mpt::detail {
     reader.fail("mixed_precision", "a mapping is not yet supported; use DEFAULT or PURE");
   auto const mixed = reader.one_of("mixed_precision", "DEFAULT", {"DEFAULT", "PURE", "FULL"});
   if (mixed == "PURE" && precision == precision_kind::amp_bf16)
-    notes.push_back("fsdp_config.mixed_precision PURE: gradients are reduced in fp32, not bf16");
+    notes.emplace_back("fsdp_config.mixed_precision PURE: gradients are reduced in fp32, not bf16");
   if (mixed == "FULL" && precision == precision_kind::amp_bf16)
-    notes.push_back(
+    notes.emplace_back(
         "fsdp_config.mixed_precision FULL: parameters are bf16 with fp32 master weights; use "
         "precision fp32 for fp32 parameters");
   if (reader.get("activation_checkpointing", false))
-    notes.push_back(
+    notes.emplace_back(
         "fsdp_config.activation_checkpointing: not there yet, activations are kept; this takes "
         "more memory and no recomputation, the results are the same");
   for (std::string_view const key :

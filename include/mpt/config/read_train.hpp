@@ -69,7 +69,7 @@ inline void check_run_name(std::string const& name, std::string_view where) {
   auto const path = reader.get<std::string>(key, "");
   reader.check(key, !is_remote(path), "'", printable(path),
                "' is not yet supported; use a path on this machine");
-  auto const filled = with_run_name(path, run_name);
+  auto filled = with_run_name(path, run_name);
   reader.check(key, filled.find('{') == std::string::npos, "'", printable(path),
                "': only {run_name} can stand in braces");
   return filled;

@@ -47,6 +47,8 @@ struct time_value {
 [[nodiscard]] inline time_value parse_time(std::string_view text) {
   if (auto const epochs = parse_integer(text)) {
     parallel::require(*epochs >= 0, "'", printable(text), "' is a negative time");
+    parallel::require(*epochs < std::int64_t{1} << 53, "'", printable(text),
+                      "' is 2^53 epochs or more");
     return {static_cast<double>(*epochs), time_unit::epoch};
   }
   for (time_unit const unit : {time_unit::epoch, time_unit::batch, time_unit::sample,

@@ -183,18 +183,9 @@ inline void check_depth(config_node const& node, std::size_t left) {
 /// The offset of the first byte that is not UTF-8 text (NUL is not text), or npos.
 [[nodiscard]] inline std::size_t first_non_text(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
-    auto const byte = static_cast<unsigned char>(text[i]);
-    std::size_t const length = byte == 0     ? 0
-                               : byte < 0x80 ? 1
-                               : byte < 0xc2 ? 0
-                               : byte < 0xe0 ? 2
-                               : byte < 0xf0 ? 3
-                               : byte < 0xf5 ? 4
-                                             : 0;
-    if (length == 0 || i + length > text.size()) return i;
-    for (std::size_t k = 1; k < length; ++k)
-      if ((static_cast<unsigned char>(text[i + k]) & 0xc0U) != 0x80U) return i;
-    i += length;
+    auto const bytes = text[i] == '\0' ? 0 : parallel::utf8_bytes(text.substr(i));
+    if (bytes == 0) return i;
+    i += bytes;
   }
   return std::string_view::npos;
 }
@@ -208,7 +199,8 @@ inline void check_depth(config_node const& node, std::size_t left) {
   parallel::require(text.size() <= limits.bytes, source, ": ", text.size(),
                     " bytes; a configuration has at most ", limits.bytes);
   auto const odd = detail::first_non_text(text);
-  parallel::require(odd == std::string_view::npos, source, ": byte ", odd, " is not UTF-8 text");
+  parallel::require(odd == std::string_view::npos, source, ": byte ", odd,
+                    " is not UTF-8 text; save the file as UTF-8");
   detail::tree_builder builder(source, limits);
   try {
     std::istringstream stream{std::string(text)};
@@ -226,7 +218,8 @@ inline void check_depth(config_node const& node, std::size_t left) {
         problem.mark.is_null() || source == "command line"
             ? source
             : parallel::concat(source, ":", problem.mark.line + 1, ":", problem.mark.column + 1);
-    parallel::fail(place, ": not YAML: ", problem.msg);
+    parallel::fail(place, ": not YAML: ", problem.msg,
+                   "; look at indentation, brackets and quotes there");
   }
   config_node root = builder.take();
   detail::check_depth(root, limits.depth);

@@ -2,8 +2,9 @@
 //
 // Several gzip members or zstd frames in a row are one stream, as their command-line tools take
 // them. A stream that ends in the middle, or is damaged, is an error naming the file and the byte
-// reached: silently training on half a file is worse. Memory: a 256 KiB input window, and the
-// decoder's (32 KiB for gzip; at most 128 MiB for zstd).
+// reached: silently training on half a file is worse. So is one that grows as no text does: a few
+// bytes can stand for terabytes. Memory: a 256 KiB input window, and the decoder's (32 KiB for
+// gzip; at most 128 MiB for zstd).
 #pragma once
 
 #include <zlib.h>
@@ -64,6 +65,11 @@ class byte_stream {
       if (window_begin_ == window_end_) refill();
       bool const input_left = window_begin_ != window_end_;
       auto const got = kind_ == compression::gzip ? inflate(out, count) : decompress(out, count);
+      made_ += got;
+      parallel::require(made_ <= unsuspicious_bytes || made_ / largest_ratio <= consumed(),
+                        file_.name(), ": more than ", largest_ratio,
+                        " times its size when decompressed (", made_, " bytes of ", consumed(),
+                        "): not text, maybe a bomb; decompress it yourself if that is meant");
       if (got > 0) return got;
       if (!input_left) {
         parallel::require(between_frames_ && read_ > 0, file_.name(), ": the ",
@@ -76,6 +82,9 @@ class byte_stream {
   }
 
  private:
+  static constexpr std::uint64_t unsuspicious_bytes = std::uint64_t{1} << 26;
+  static constexpr std::uint64_t largest_ratio = 200;  // text is made 3 to 30 times smaller
+
   struct end_inflate {
     void operator()(::z_stream* stream) const {
       ::inflateEnd(stream);
@@ -131,7 +140,8 @@ class byte_stream {
   std::vector<char> window_;
   std::size_t window_begin_ = 0;
   std::size_t window_end_ = 0;
-  std::uint64_t read_ = 0;
+  std::uint64_t read_ = 0;  // bytes of the file
+  std::uint64_t made_ = 0;  // bytes decompressed
   bool between_frames_ = true;
   std::unique_ptr<::z_stream, end_inflate> gzip_;
   std::unique_ptr<ZSTD_DCtx, free_context> zstd_;

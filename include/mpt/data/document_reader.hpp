@@ -69,7 +69,7 @@ class text_row {
   }
   bool end_array() { return leave(); }
   bool parse_error(std::size_t, std::string const&, nlohmann::json::exception const& problem) {
-    error = std::string("not valid JSON: ") + problem.what();
+    error = parallel::concat("not valid JSON: ", parallel::checkpoint::words_of(problem));
     return false;
   }
 

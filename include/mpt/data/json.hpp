@@ -1,4 +1,4 @@
-// JSON as this folder needs it: bounded parsing of untrusted text and Python's way of printing.
+// JSON as this folder needs it: typed members of untrusted files and Python's way of printing.
 //
 // MDS files carry JSON written by Python's json.dumps(sort_keys=True): a space after ',' and ':',
 // everything beyond ASCII escaped. `python_json` prints the same bytes, so that shards and indexes
@@ -10,23 +10,12 @@
 #include <string>
 #include <string_view>
 
+#include <parallel/checkpoint/json.hpp>
 #include <parallel/core/error.hpp>
 
 namespace mpt::data {
 
-/// Parses `text` of the file `where`; throws on bad JSON and on nesting deeper than 16.
-[[nodiscard]] inline nlohmann::json parse_json(std::string_view text, std::string_view where) {
-  constexpr int max_depth = 16;
-  auto const guard = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    parallel::require(depth <= max_depth, where, ": JSON is nested deeper than ", max_depth);
-    return true;
-  };
-  try {
-    return nlohmann::json::parse(text.begin(), text.end(), guard);
-  } catch (nlohmann::json::exception const& problem) {
-    parallel::fail(where, ": not valid JSON: ", std::string_view(problem.what()));
-  }
-}
+using parallel::checkpoint::parse_json;
 
 namespace detail {
 

@@ -113,6 +113,15 @@ namespace detail {
   return out;
 }
 
+[[nodiscard]] inline mds_encoding encoding_named(std::string_view encoding, std::string_view column,
+                                                 std::string_view where) {
+  try {
+    return mds_encoding::parse(encoding);
+  } catch (parallel::error const& problem) {
+    parallel::fail(where, ": column '", column, "': ", std::string_view(problem.what()));
+  }
+}
+
 [[nodiscard]] inline mds_file file_from_json(nlohmann::json const& object, std::string_view where) {
   mds_file out;
   out.basename = string_member(object, "basename", where);
@@ -158,7 +167,7 @@ inline mds_layout mds_layout::from_json(nlohmann::json const& object, std::strin
                         sizes.is_array() && sizes.size() == out.names.size(),
                     where, ": column_names, column_encodings and column_sizes do not match");
   for (std::size_t i = 0; i < encodings.size(); ++i) {
-    auto encoding = mds_encoding::parse(encodings[i]);
+    auto encoding = detail::encoding_named(encodings[i], out.names[i], where);
     auto const& size = sizes[i];
     bool const same = encoding.fixed_bytes
                           ? size.is_number_unsigned() && size == *encoding.fixed_bytes

@@ -164,6 +164,10 @@ class mds_shard_file {
     bool const told = claimed != ZSTD_CONTENTSIZE_UNKNOWN && claimed != ZSTD_CONTENTSIZE_ERROR;
     parallel::require(!told || claimed <= shard_->raw.bytes, name_, ": decompresses to ", claimed,
                       " bytes, index.json says ", shard_->raw.bytes);
+    // A frame need not say: then what zstd can make of so few bytes at most (128 KiB of 4) counts.
+    parallel::require(shard_->raw.bytes / (1U << 15) <= packed.size(), name_, ": its ",
+                      packed.size(), " bytes cannot become the ", shard_->raw.bytes,
+                      " that index.json says");
     content_.resize(shard_->raw.bytes);
     auto const size =
         ZSTD_decompress(content_.data(), content_.size(), packed.data(), packed.size());

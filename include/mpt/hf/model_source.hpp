@@ -38,13 +38,17 @@ class model_source {
     }
     checkpoint_.emplace(path_);
     auto const& state = checkpoint_->state();
-    require(state.contains("model") && state.at("model").is_object(), path_.string(),
-            ": its state does not say which model it holds");
+    require(
+        state.contains("model") && state.at("model").is_object(), path_.string(),
+        ": its state does not say which model it holds; expected a checkpoint saved by pretrain");
     auto const hf = from_hf_json(state.at("model"), path_.string());
     config_ = hf.model;
     dtype_ = hf.dtype;
-    auto const name = state.value("tokenizer", std::string());
-    if (std::filesystem::exists(name)) tokenizer_ = name;
+    if (auto const name = state.find("tokenizer"); name != state.end() && name->is_string()) {
+      std::error_code unreadable;  // then it is not there
+      auto const& folder = name->get_ref<std::string const&>();
+      if (std::filesystem::exists(folder, unreadable)) tokenizer_ = folder;
+    }
   }
 
   [[nodiscard]] model_config const& config() const { return config_; }

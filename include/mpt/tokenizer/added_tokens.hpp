@@ -49,6 +49,7 @@ class added_token_matcher {
   template <class Piece, class Token>
   void split(std::string_view text, Piece&& piece, Token&& token) const {
     std::size_t done = 0;
+    std::size_t spaces_end = 0;
     for (std::size_t place = 0; place < text.size() && !empty();) {
       auto const found = longest_at(text, place);
       if (found.id < 0) {
@@ -58,8 +59,9 @@ class added_token_matcher {
       auto begin = place;
       auto end = place + found.bytes;
       place = end;  // the search goes on here, whatever is stripped
-      if (found.strip.left) begin = std::max(white_space_before(text, begin), done);
-      if (found.strip.right) end = white_space_after(text, end);
+      if (found.strip.left) begin = white_space_before(text, begin, done);
+      if (found.strip.right)  // white space that was walked once is not walked again
+        end = spaces_end = end < spaces_end ? spaces_end : white_space_after(text, end);
       if (done < begin) piece(text.substr(done, begin - done));
       token(found.id);
       done = end;
@@ -103,8 +105,9 @@ class added_token_matcher {
     }
     return best;
   }
-  [[nodiscard]] static std::size_t white_space_before(std::string_view text, std::size_t place) {
-    while (place > 0) {
+  [[nodiscard]] static std::size_t white_space_before(std::string_view text, std::size_t place,
+                                                      std::size_t floor) {
+    while (place > floor) {
       auto previous = place - 1;
       while (previous > 0 && (static_cast<unsigned char>(text[previous]) & 0xC0U) == 0x80U)
         --previous;

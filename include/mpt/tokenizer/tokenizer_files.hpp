@@ -7,9 +7,9 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <mpt/tokenizer/json_text.hpp>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <parallel/checkpoint/json.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
 #include <string>
@@ -17,6 +17,11 @@
 #include <system_error>
 
 namespace mpt {
+
+using parallel::checkpoint::parse_json;
+
+/// The most bytes a tokenizer's file may have.
+inline constexpr std::uintmax_t largest_tokenizer_file = std::uintmax_t{256} << 20;
 
 /// The texts of a tokenizer's files.
 struct tokenizer_files {

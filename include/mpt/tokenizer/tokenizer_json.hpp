@@ -16,12 +16,13 @@
 #include <mpt/tokenizer/added_tokens.hpp>
 #include <mpt/tokenizer/bpe.hpp>
 #include <mpt/tokenizer/byte_level.hpp>
-#include <mpt/tokenizer/json_text.hpp>
 #include <mpt/tokenizer/vocabulary.hpp>
 #include <nlohmann/json.hpp>
+#include <parallel/checkpoint/json.hpp>
 #include <parallel/core/error.hpp>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 namespace mpt {
@@ -145,8 +146,9 @@ struct merge_halves {
   std::string_view const text =
       value.is_string() ? std::string_view(value.get_ref<std::string const&>()) : "";
   auto const space = text.find(' ');
-  parallel::require(space != text.npos && text.find(' ', space + 1) == text.npos, place, "[", index,
-                    "] must be two tokens, as \"a b\" or [\"a\", \"b\"]");
+  parallel::require(
+      space != std::string_view::npos && text.find(' ', space + 1) == std::string_view::npos, place,
+      "[", index, "] must be two tokens, as \"a b\" or [\"a\", \"b\"]");
   return {text.substr(0, space), text.substr(space + 1)};
 }
 
@@ -198,6 +200,7 @@ inline void read_added_tokens(json_fields const& root, std::string const& name,
   constexpr std::size_t longest = 1024;
   auto const model_tokens = static_cast<std::int32_t>(parts.tokens.count());
   std::int32_t largest = -1;  // id of an added token
+  std::unordered_set<std::string_view> listed;
   auto const* const list = root.find("added_tokens");
   if (list == nullptr) return;
   parallel::require(list->is_array(), root.place("added_tokens"), " must be an array, not ",
@@ -210,9 +213,8 @@ inline void read_added_tokens(json_fields const& root, std::string const& name,
     parallel::require(!token.flag_or("single_word", false), token.place("single_word"),
                       " is true (token \"", content, "\"), which is not supported");
     auto const id = checked_id(token.get("id"), token.place("id"), content);
-    for (auto const& other : parts.added)
-      parallel::require(other.content != content, token.place("content"), ": \"", content,
-                        "\" is listed twice");
+    parallel::require(listed.insert(content).second, token.place("content"), ": \"", content,
+                      "\" is listed twice");
     auto const known = parts.tokens.id_of(content);
     parallel::require(!known || *known == id, token.place("id"), " is ", id, ", but \"", content,
                       "\" has id ", known.value_or(-1), " in model.vocab");
@@ -247,7 +249,7 @@ inline void read_normalizer(json_fields const& root, tokenizer_parts& parts) {
 /// Reads the text of a tokenizer.json. `name` stands in errors for the file.
 [[nodiscard]] inline tokenizer_parts read_tokenizer_json(std::string_view text,
                                                          std::string const& name) {
-  auto const json = parse_json(text, name);
+  auto const json = parallel::checkpoint::parse_json(text, name);
   detail::json_fields const root(json, name, "");
   tokenizer_parts parts;
   detail::read_normalizer(root, parts);

@@ -19,6 +19,13 @@ namespace parallel::checkpoint {
 /// Deepest nesting that is accepted: recursion over parsed values stays shallow.
 inline constexpr int max_json_depth = 64;
 
+/// What a JSON parser complains of, without its own name in front.
+[[nodiscard]] inline std::string_view words_of(nlohmann::json::exception const& problem) {
+  std::string_view const words = problem.what();
+  auto const name = words.find("] ");
+  return words.starts_with('[') && name != std::string_view::npos ? words.substr(name + 2) : words;
+}
+
 /// Parses `text`; `where` (a file, a place in it) opens every message. Throws on bad JSON, nesting
 /// deeper than `max_json_depth`, and keys that stand twice in one object (readers would differ on
 /// which of the two counts).
@@ -45,7 +52,7 @@ inline constexpr int max_json_depth = 64;
   try {
     return json::parse(text.begin(), text.end(), check);
   } catch (json::exception const& problem) {
-    fail(where, ": not valid JSON: ", problem.what());
+    fail(where, ": not valid JSON: ", words_of(problem));
   }
 }
 

@@ -49,7 +49,8 @@ inline constexpr std::string_view checksum_tail = "\"}\n";
   auto const end =
       concat(detail::checksum_head, checksum_text(checksum(body)), detail::checksum_tail);
   require(text.size() >= tail && text.substr(body.size()) == end, where,
-          ": does not end in the checksum of its content; it is cut short or damaged");
+          ": does not end in the checksum of its content; it is cut short or damaged; use another "
+          "checkpoint");
   auto json = parse_json(text, where);
   require(string_member(json, "format", where) == manifest_format, where, ": its format is not \"",
           manifest_format, "\"");
@@ -71,7 +72,7 @@ inline constexpr std::string_view checksum_tail = "\"}\n";
   for (auto const& [name, bytes] : out.slices.files) {
     input_file const file(folder / name);
     require(file.size() == bytes, file.name(), ": has ", file.size(), " bytes, the manifest says ",
-            bytes);
+            bytes, ": it is cut short or damaged; use another checkpoint");
   }
   return out;
 }

@@ -106,7 +106,7 @@ class layer_checker {
     auto const dx = layer_.backward_input(c, {r_.data(), y.extents()}, kept);
     require(dx.extents() == shape<2>{rows_, width_}, "check_layer: backward_input returned [",
             dx.extent(0), ", ", dx.extent(1), "] for an input of [", rows_, ", ", width_, "]");
-    std::vector<double> const out(dx.data(), dx.data() + dx.size());
+    std::vector<double> out(dx.data(), dx.data() + dx.size());
     layer_.backward_weight(c, kept);
     require(x_ == x_before, "check_layer: a pass has overwritten the input");
     require(r_ == r_before, "check_layer: a pass has overwritten the gradient of the output");

@@ -56,9 +56,11 @@ TEST_CASE("an override that cannot be is an error") {
       {"a..b=1", "command line: 'a..b=1': a part of the key is empty"},
       {"s.x=1", "command line: 's.x=1': 'x' cannot be set inside 'text' (f.yaml:1:4)"},
       {"l.7=1", "command line: 'l.7=1': '7' is no item of the list at f.yaml:2:4, which has 1"},
-      {"a=[1", "command line: not YAML: end of sequence flow not found"}};
+      {"a=[1",
+       "command line: not YAML: end of sequence flow not found; look at "
+       "indentation, brackets and quotes there"}};
   for (auto const& [text, message] : cases) CHECK(problem("s: text\nl: [1]\n", {text}) == message);
-  CHECK(problem("[1, 2]", {}) == "f.yaml:1:1: expected `key: value` lines, found a list");
+  CHECK(problem("[1, 2]", {}) == "f.yaml:1:1: expected `key: value` lines, found a list of 2");
 }
 
 TEST_CASE("a file is read whole, and one that is not there is named") {

@@ -112,7 +112,7 @@ TEST_CASE("files that cannot be represented are refused") {
     return json;
   };
   std::vector<std::pair<nlohmann::json, std::string>> const cases{
-      {nlohmann::json::array(), "config.json: expected a JSON object"},
+      {nlohmann::json::array(), "config.json: expected a JSON object, found array"},
       {with("/model_type", "llama"), "config.json: model_type is 'llama'; expected 'mpt'"},
       {with("/d_model", "wide"),
        "config.json: d_model: expected an integer, found the string 'wide'"},

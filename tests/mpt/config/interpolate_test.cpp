@@ -60,7 +60,7 @@ TEST_CASE("what cannot be resolved is named with its place") {
       {"a: {x: '${a}'}\n", "f.yaml:1:8: ${a} refers to itself: a -> a"},
       {"a: ${a}\n", "f.yaml:1:4: ${a} refers to itself: a -> a"},
       {"v: [1]\na: x${v}\n",
-       "f.yaml:2:4: 'x${v}': ${v} is a list (f.yaml:1:4); only a scalar can "
+       "f.yaml:2:4: 'x${v}': ${v} is a list of 1 (f.yaml:1:4); only a scalar can "
        "stand inside text"},
       {"v:\na: ./${v}/c\n",
        "f.yaml:2:4: './${v}/c': ${v} is nothing (f.yaml:2:1); only a scalar can stand inside text"},

@@ -60,7 +60,7 @@ TEST_CASE("each mistake has one message with place, name, expectation and findin
       {"a: 1", [](auto& r) { static_cast<void>(r.template get<bool>("a", false)); },
        "f.yaml:1:4: top.a: expected true or false, found '1'"},
       {"a: [1]", [](auto& r) { static_cast<void>(r.template get<std::string>("a", "")); },
-       "f.yaml:1:4: top.a: expected text, found a list"},
+       "f.yaml:1:4: top.a: expected text, found a list of 1"},
       {"b: 1", [](auto& r) { static_cast<void>(r.template required<bool>("a")); },
        "f.yaml:1:1: top.a: missing; it is required"},
       {"a: 1", [](auto& r) { static_cast<void>(r.section("a")); },

@@ -41,6 +41,7 @@ TEST_CASE("what is not a time is said clearly") {
       {"1e300tok", "'1e300tok' is not a whole number of tok"},
       {"-1ba", "'-1ba' is a negative time"},
       {"-2", "'-2' is a negative time"},
+      {"9007199254740992", "'9007199254740992' is 2^53 epochs or more"},
       {"1.5dur", "'1.5dur' is longer than the training: dur is a fraction from 0 to 1"},
       {"30sec", "'30sec': sec is not yet supported; use ep, ba, sp, tok or dur"}};
   for (auto const& [text, message] : cases) CHECK(problem(text) == message);

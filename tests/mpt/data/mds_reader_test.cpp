@@ -295,6 +295,18 @@ TEST_CASE("damaged, cut and swollen zstd shards are refused") {
   data_test::put_file(file, bomb);
   replace(folder / "index.json", bytes, parallel::concat("\"bytes\": "s, bomb.size()));
   CHECK(contains(read_error(folder.path()), "decompresses to 4194304 bytes"));
+
+  // an index that claims more than so few bytes can become, of a frame that does not say its size
+  make_set(folder.path(), 30, 1 << 20, "zstd");
+  auto const raw =
+      mpt::data::parse_mds_index(data_test::get_file(folder / "index.json"), "x")[0].raw;
+  bomb = std::string("\x28\xb5\x2f\xfd\x00\x58\x01\x00\x00", 9);  // an empty last block
+  data_test::put_file(file, bomb);
+  replace(folder / "index.json", bytes, parallel::concat("\"bytes\": "s, bomb.size()));
+  replace(folder / "index.json", parallel::concat("\"bytes\": "s, raw.bytes),
+          "\"bytes\": 4294967295");
+  CHECK(contains(read_error(folder.path()), "its 9 bytes cannot become the 4294967295"));
+
   make_set(folder.path(), 30, 1 << 20, "zstd");
   replace(folder / "index.json", R"("compression": "zstd")", R"("compression": "br")");
   CHECK(contains(read_error(folder.path()), "compression 'br' is not supported"));

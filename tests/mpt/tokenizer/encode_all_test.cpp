@@ -13,9 +13,9 @@
 #include <filesystem>
 #include <map>
 #include <mpt/tokenizer/encode_all.hpp>
-#include <mpt/tokenizer/json_text.hpp>
 #include <mpt/tokenizer/small_tokenizer.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
+#include <mpt/tokenizer/tokenizer_files.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>

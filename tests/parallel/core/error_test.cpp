@@ -33,5 +33,17 @@ TEST_CASE("fail always throws") {
                        parallel::error);
 }
 
+TEST_CASE("a message is fit for a terminal whatever it quotes") {
+  CHECK_THROWS_WITH_AS(
+      parallel::fail("f: no key '", "\x1b[2J\r\x7f\xc3", "'\nthe caf\xc3\xa9's keys"),
+      "f: no key '?[2J?\?\?'\nthe caf\xc3\xa9's keys", parallel::error);
+  std::string const cut(4000, 'x');
+  CHECK_THROWS_WITH_AS(parallel::fail(std::string(100'000, 'x')), (cut + "...").c_str(),
+                       parallel::error);
+  // the cut leaves whole characters
+  CHECK_THROWS_WITH_AS(parallel::fail(cut.substr(1), "\xc3\xa9"), (cut.substr(1) + "...").c_str(),
+                       parallel::error);
+}
+
 }  // namespace
 }  // namespace error_test

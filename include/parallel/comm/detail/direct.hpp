@@ -89,6 +89,7 @@ void exchange_and_combine(Transport& t, operation const& op, std::vector<chunk> 
     current.wait();
     if (std::size_t const n = length(me, k); n != 0) {
       std::vector<void const*> sources;
+      sources.reserve(static_cast<std::size_t>(ranks));
       for (int r = 0; r < ranks; ++r)
         sources.push_back(r == me ? at.in(part_of(me).first + k * piece) : slot(r, k));
       void* const to = result + k * piece * width;

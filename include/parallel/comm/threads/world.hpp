@@ -71,7 +71,7 @@ class world final : public parallel::detail::abortable {
   /// A world of `size` ranks. Shared by their communicators.
   explicit world(int size, world_options options = {}) : size_(size), options_(options) {
     require(size >= 1, "threads::world: the number of ranks must be at least 1, not ", size);
-    taken_.resize(static_cast<std::size_t>(size), 0);
+    taken_.assign(static_cast<std::size_t>(size), 0);
   }
 
   [[nodiscard]] int size() const { return size_; }
@@ -125,7 +125,7 @@ class world final : public parallel::detail::abortable {
       place->missing = ranks.size();
       place->ranks = std::move(ranks);
     }
-    auto const here = place;
+    auto here = place;
     for (std::size_t i = 0; i < here->ranks.size(); ++i)
       if (here->ranks[i] == rank) here->arrived[i] = mine;
     if (--here->missing == 0) {

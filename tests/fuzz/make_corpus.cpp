@@ -1,0 +1,279 @@
+// Writes the seed corpora: `fuzz_corpus FOLDER CONFIG`, where FOLDER is tests/fuzz/corpus and
+// CONFIG a configuration of a run. Small files, each of another form; the fuzzer finds the rest.
+#include <zlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <mpt/config/hf.hpp>
+#include <mpt/config/sizes.hpp>
+#include <mpt/data/mds_writer.hpp>
+#include <mpt/data/prepare_journal.hpp>
+#include <mpt/tokenizer/train_tokenizer.hpp>
+#include <parallel/checkpoint/manifest.hpp>
+#include <parallel/checkpoint/safetensors_header.hpp>
+
+namespace {
+
+namespace fs = std::filesystem;
+namespace pc = parallel::checkpoint;
+using nlohmann::json;
+
+class corpus {
+ public:
+  corpus(fs::path folder, std::string target) : folder_(std::move(folder) / target) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void add(std::string const& name, std::string_view content) const {
+    std::ofstream(folder_ / name, std::ios::binary) << content;
+  }
+
+ private:
+  fs::path folder_;
+};
+
+std::string content_of(fs::path const& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write_yaml(fs::path const& root) {
+  corpus const out(root, "yaml");
+  out.add("empty", "");
+  out.add("aliases", "a: &x [1, 2]\nb: *x\nc: {<<: {d: 1}, e: 2}\n");
+  out.add("merge", "base: &base {a: 1, b: 2}\nmore: {<<: *base, b: 3}\nlist: {<<: [*base]}\n");
+  out.add("references",
+          "v: {n: 8}\na: ${v.n}\nb: x${v.n}y\nc: ${v}\nd: \\${literal}\ne: [1]\nf: ${e.0}\n");
+  out.add("cycle", "a: ${b}\nb: ${a}\n");
+  out.add("override", std::string_view("a: {b: 1}\nc: [1, 2]\n\0c.1={x: 2}", 32));
+  out.add("styles",
+          "a: 'single'\nb: \"d\\n\\u00e9\"\nc: |\n  block\nd: >-\n  folded\n? key\n: value\n");
+  out.add("tag", "a: !!python/object:os.system x\n");
+  out.add("flow", "{a: [1, {b: [2, []]}], c: ~, d: null}\n");
+  out.add("two", "a: 1\n---\nb: 2\n");
+  out.add("found_control_character", "a: \"\\\x01\"\n");
+}
+
+void write_config(fs::path const& root, fs::path const& config) {
+  corpus const out(root, "config");
+  out.add("small", content_of(config));
+  out.add("smallest", R"(max_seq_len: 2
+max_duration: 1ba
+global_train_batch_size: 1
+model: {}
+tokenizer: {name: t}
+optimizer: {name: decoupled_adamw, lr: 1e-4, betas: [0.9, 0.95], eps: 1e-8, weight_decay: 0}
+scheduler: {name: linear_decay_with_warmup, t_warmup: 0.1dur, t_max: 1dur, alpha_f: 0}
+train_loader: {dataset: {local: d, split: s, shuffle_block_size: 7}, drop_last: false}
+eval_loader: [{label: a, dataset: {local: d}}, {label: b, dataset: {local: e}}]
+)");
+  out.add("model", R"(max_seq_len: 128
+max_duration: 3ep
+global_train_batch_size: 4
+device_train_microbatch_size: 2
+model: {name: mpt_causal_lm, d_model: 64, n_heads: 4, n_layers: 2, expansion_ratio: 2.5, vocab_size: 300,
+ logit_scale: inv_sqrt_d_model, norm_type: layernorm, attention_bias: true, resid_pdrop: 0.1,
+ attn_config: {qk_ln: true, clip_qkv: 8, alibi: true, alibi_bias_max: 4, softmax_scale: 0.1, attn_impl: flash},
+ init_config: {name: baseline_, init_std: 0.02, emb_init_uniform_lim: [-0.1, 0.2], init_div_is_residual: 2},
+ ffn_config: {ffn_type: mptmlp, ffn_hidden_size: 100}, fc_type: {name: torch}}
+tokenizer: {name: t, kwargs: {model_max_length: 128}}
+optimizer: {name: decoupled_adamw}
+scheduler: {name: constant_with_warmup, t_warmup: 10ba, alpha: 0.5}
+train_loader: {name: text, dataset: {local: d}}
+algorithms: {gradient_clipping: {clipping_type: norm, clipping_threshold: 1}}
+fsdp_config: {sharding_strategy: FULL_SHARD, mixed_precision: PURE, activation_checkpointing: true}
+callbacks: {speed_monitor: {window_size: 10}, lr_monitor: {}}
+precision: amp_bf16
+save_folder: ./{run_name}/checkpoints
+save_interval: 10ba
+eval_interval: 0.5dur
+)");
+}
+
+void write_time(fs::path const& root) {
+  corpus const out(root, "time");
+  for (std::string_view const text :
+       {"100ba", "1ep", "2e9tok", "512sp", "0.02dur", "4_000ba", "1", "10sec", "-3ba", "1e300tok"})
+    out.add("_" + std::string(text), text);
+  out.add("found_too_many_epochs", "9223372036854775807");
+}
+
+void write_hf_config(fs::path const& root) {
+  corpus const out(root, "hf_config");
+  auto model = mpt::named_size("125m");
+  out.add("foundry", mpt::to_hf_json(model, "bfloat16").dump());
+  out.add("transformers", mpt::to_hf_json(mpt::hub_form(model), "float32").dump());
+  model.logit_scale = 0.25;
+  model.ffn_hidden_size = 100;
+  model.init.emb_init_uniform_lim = {-0.25, 0.5};
+  out.add("more", mpt::to_hf_json(model, "float16").dump());
+  out.add("least", R"({"model_type": "mpt"})");
+}
+
+void write_tokenizer(fs::path const& root) {
+  corpus const out(root, "tokenizer");
+  auto const trained = mpt::train_tokenizer(
+      std::vector<std::string>{"the dog and the cat and the dog"}, {.vocab_size = 262});
+  auto file = json::parse(trained.files().json);
+  out.add("small", file.dump());
+  file["normalizer"] = {{"type", "NFC"}};
+  file["model"]["ignore_merges"] = true;
+  file["pre_tokenizer"]["add_prefix_space"] = true;
+  file["added_tokens"].push_back({{"id", file["model"]["vocab"].size() + 1},
+                                  {"content", "  "},
+                                  {"lstrip", true},
+                                  {"rstrip", true},
+                                  {"normalized", true},
+                                  {"special", false},
+                                  {"single_word", false}});
+  out.add("more", file.dump());
+  out.add(
+      "least",
+      R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}, "decoder": {"type": "ByteLevel"}})");
+}
+
+void write_safetensors(fs::path const& root) {
+  corpus const out(root, "safetensors");
+  auto const file = [](std::string header, std::string_view data) {
+    return pc::pack_safetensors_header(std::move(header), 0, "corpus") + std::string(data);
+  };
+  out.add("empty", file("{}", ""));
+  out.add(
+      "two",
+      file(
+          R"({"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[],"data_offsets":[8,10]}})",
+          "12345678ab"));
+  out.add(
+      "metadata",
+      file(
+          R"({"__metadata__":{"format":"pt"},"h":{"dtype":"F16","shape":[1],"data_offsets":[0,2]},"n":{"dtype":"F64","shape":[0,5],"data_offsets":[2,2]}})",
+          "ab"));
+  out.add(
+      "types",
+      file(
+          R"({"q":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]},"i":{"dtype":"I64","shape":[1],"data_offsets":[2,10]}})",
+          "ab12345678"));
+  corpus const index(root, "tensor_folder");
+  index.add(
+      "index",
+      R"({"metadata": {"total_size": 16}, "weight_map": {"wte": "a.safetensors", "wpe": "b.safetensors"}})");
+  index.add("one", R"({"weight_map": {"wte": "a.safetensors"}})");
+}
+
+void write_manifest(fs::path const& root) {
+  corpus const out(root, "manifest");
+  pc::manifest value;
+  value.state = {{"batches", 3},
+                 {"model", mpt::to_hf_json(mpt::named_size("125m"), "bfloat16")},
+                 {"tokenizer", "t"},
+                 {"order", {{"seed", 17}}}};
+  out.add("no_files", pc::format_manifest(value, "corpus"));
+  value.state["tokenizer"] = 7;
+  out.add("found_tokenizer_number", pc::format_manifest(value, "corpus"));
+  value.state = json::object();
+  value.slices.files = {{"rank-0.safetensors", 24}};
+  value.slices.tensors = {
+      {"wte",
+       {pc::element_type::f32,
+        {2, 3},
+        {{0, 2, "rank-0.safetensors", 0, 8, 1}, {2, 6, "rank-0.safetensors", 8, 16, 2}}}},
+      {"step", {pc::element_type::i64, {0}, {}}}};
+  out.add("slices", pc::format_manifest(value, "corpus"));
+}
+
+void write_mds(fs::path const& root) {
+  using namespace mpt::data;
+  auto const folder = fs::temp_directory_path() / "parallellm-fuzz-corpus";
+  corpus const indexes(root, "mds_index");
+  corpus const shards(root, "mds_shard");
+  corpus const journals(root, "journal");
+  for (bool const compressed : {false, true}) {
+    fs::remove_all(folder);
+    mds_writer writer(folder, {.columns = {{"a", "ndarray:uint8"},
+                                           {"b", "int64"},
+                                           {"c", "str"},
+                                           {"d", "ndarray"},
+                                           {"e", "json"},
+                                           {"f", "ndarray:float16:2"}},
+                               .compression = compressed ? "zstd" : "",
+                               .hashes = {"sha1", "xxh64"}});
+    std::string eight(8, '\1');
+    for (int i = 0; i < 3; ++i) {
+      std::vector<std::string> values{std::string("\4\3abc", 5),      eight,          "text",
+                                      std::string("\x08\x04\2xy", 5), "{\"k\": [1]}", "abcd"};
+      std::vector<std::string_view> const views(values.begin(), values.end());
+      static_cast<void>(writer.write(views));
+    }
+    writer.finish();
+    auto const kind = std::string(compressed ? "zstd" : "raw");
+    auto const index = content_of(folder / "index.json");
+    indexes.add(kind, index);
+    auto const parsed = parse_mds_index(index, "index.json");
+    auto const& file = compressed ? *parsed[0].zip : parsed[0].raw;
+    std::string head{static_cast<char>(parsed[0].samples), static_cast<char>(compressed)};
+    detail::store(head, static_cast<std::uint32_t>(parsed[0].raw.bytes));
+    shards.add(kind, head + content_of(folder / file.basename));
+    json const line{{"shard", parsed[0].to_json()},
+                    {"file", 0},
+                    {"document", 3},
+                    {"offset", 1},
+                    {"before", {{"documents", 2}, {"bytes", 100}, {"tokens", 30}}}};
+    journals.add(kind, "{\"tokenizer\": \"t\"}\n" + python_json(line) + "\n");
+  }
+  journals.add("begun", "{\"tokenizer\": \"t\"}\n");
+  fs::remove_all(folder);
+}
+
+std::string gzip(std::string_view text) {
+  ::z_stream stream{};
+  parallel::require(::deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK,
+                    "zlib");
+  std::string out(text.size() + 100, '\0');
+  std::string copy(text);
+  stream.next_in = reinterpret_cast<unsigned char*>(copy.data());
+  stream.avail_in = static_cast<unsigned>(copy.size());
+  stream.next_out = reinterpret_cast<unsigned char*>(out.data());
+  stream.avail_out = static_cast<unsigned>(out.size());
+  ::deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  ::deflateEnd(&stream);
+  return out;
+}
+
+void write_documents(fs::path const& root) {
+  corpus const out(root, "documents");
+  auto const kind = [](int value, std::string_view rest) {
+    return std::string(1, static_cast<char>(value)).append(rest);
+  };
+  std::string const rows =
+      "{\"text\": \"a \\u00e9\", \"n\": [1, {}]}\n\n{\"id\": 1, \"text\": \"b\"}\n{\"text\": 5}";
+  std::string prose;
+  for (int i = 0; i < 12; ++i)
+    prose += "A line of caf\xc3\xa9 prose.\n" + std::string(i % 3 == 0 ? "\n" : "");
+  out.add("plain", kind(0, prose));
+  out.add("rows", kind(1, rows));
+  out.add("plain_gzip", kind(2, gzip(prose)));
+  out.add("rows_gzip", kind(3, gzip(rows) + gzip(rows)));
+  out.add("plain_zstd", kind(4, mpt::data::detail::zstd_compress(prose, 3)));
+  out.add("rows_zstd", kind(5, mpt::data::detail::zstd_compress(rows, 3)));
+  out.add("sniffed_gzip", kind(6, gzip(rows)));
+  out.add("sniffed_zstd", kind(7, mpt::data::detail::zstd_compress(rows, 3)));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  fs::path const root = argv[1];
+  write_yaml(root);
+  write_config(root, argv[2]);
+  write_time(root);
+  write_hf_config(root);
+  write_tokenizer(root);
+  write_safetensors(root);
+  write_manifest(root);
+  write_mds(root);
+  write_documents(root);
+}

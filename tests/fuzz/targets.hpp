@@ -1,0 +1,39 @@
+// The parsers under test, one function each: it feeds the input to the parser, and what comes out
+// to whatever the library does with it next.
+//
+// A target returns normally, whatever the input: bad input is a `parallel::error`, which `refused`
+// takes. Any other exception, a failed `ensure`, a sanitizer's report or a hang is a finding.
+#pragma once
+
+#include <string_view>
+
+namespace fuzz {
+
+struct target {
+  std::string_view name;
+  void (*run)(std::string_view input);
+};
+
+void yaml(std::string_view input);
+void config(std::string_view input);
+void time(std::string_view input);
+void hf_config(std::string_view input);
+void tokenizer(std::string_view input);
+void safetensors(std::string_view input);
+void tensor_folder(std::string_view input);
+void manifest(std::string_view input);
+void mds_index(std::string_view input);
+void mds_shard(std::string_view input);
+void journal(std::string_view input);
+void documents(std::string_view input);
+
+inline constexpr target targets[] = {
+    {"yaml", yaml},           {"config", config},
+    {"time", time},           {"hf_config", hf_config},
+    {"tokenizer", tokenizer}, {"safetensors", safetensors},
+    {"manifest", manifest},   {"tensor_folder", tensor_folder},
+    {"mds_index", mds_index}, {"mds_shard", mds_shard},
+    {"journal", journal},     {"documents", documents},
+};
+
+}  // namespace fuzz

@@ -1,0 +1,21 @@
+// A document as the configuration of a training run, and what a run computes of it at once.
+#include <mpt/config/read_train.hpp>
+
+#include "../support.hpp"
+#include "../targets.hpp"
+
+void fuzz::config(std::string_view input) {
+  refused([&] {
+    auto const config = mpt::read_train_config(mpt::make_document(input, "f.yaml"));
+    ensure(config.global_train_batch_size >= 1 && config.max_seq_len >= 2,
+           "a configuration that was accepted is in range");
+    static_cast<void>(mpt::describe_ignored(config.report));
+    static_cast<void>(mpt::split_batch(config, 1));
+    auto const clock = mpt::clock_of(config, 7);
+    for (std::int64_t const batch : {0, 1, 100}) {
+      auto const rate = mpt::learning_rate(config.scheduler, config.optimizer, batch, clock);
+      ensure(rate >= 0, "a learning rate is a number and not negative");
+      static_cast<void>(mpt::is_due(config.checkpoint.save_interval, batch, clock));
+    }
+  });
+}

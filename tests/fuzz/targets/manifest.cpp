@@ -1,0 +1,30 @@
+// A checkpoint's manifest: as it stands, and with its checksum made good, without which mutations
+// would get no further than that. One that names no files is opened as a model, too.
+#include <mpt/hf/model_source.hpp>
+#include <parallel/checkpoint/manifest.hpp>
+
+#include "../support.hpp"
+#include "../targets.hpp"
+
+void fuzz::manifest(std::string_view input) {
+  namespace pc = parallel::checkpoint;
+  static scratch const folder;
+  refused([&] { static_cast<void>(pc::parse_manifest(input, "manifest.json")); });
+  constexpr auto tail = pc::detail::checksum_head.size() + 16 + pc::detail::checksum_tail.size();
+  auto const body = input.substr(0, input.rfind(pc::detail::checksum_head));
+  auto const text =
+      parallel::concat(body, pc::detail::checksum_head, pc::checksum_text(pc::checksum(body)),
+                       pc::detail::checksum_tail);
+  ensure(text.size() == body.size() + tail, "a checksum has 16 digits");
+  bool complete = false;
+  refused([&] {
+    auto const read = pc::parse_manifest(text, "manifest.json");
+    auto const again = pc::parse_manifest(pc::format_manifest(read, "printed"), "printed");
+    ensure(again.state == read.state && again.slices.files == read.slices.files,
+           "a manifest survives being printed and parsed");
+    complete = read.slices.files.empty();
+  });
+  if (!complete) return;
+  static_cast<void>(folder.file("ep0-ba1/manifest.json", text));
+  refused([&] { mpt::model_source const source(folder.path() / "ep0-ba1"); });
+}

@@ -1,0 +1,22 @@
+// A tokenizer.json; one that is accepted encodes and decodes.
+#include <mpt/tokenizer/tokenizer.hpp>
+
+#include "../support.hpp"
+#include "../targets.hpp"
+
+void fuzz::tokenizer(std::string_view input) {
+  refused([&] {
+    mpt::tokenizer_files files;
+    files.json = input;
+    mpt::tokenizer const tokenizer(std::move(files));
+    static_cast<void>(tokenizer.eos_id());
+    constexpr std::string_view text =
+        " Hello  world's 42\n\t<|endoftext|> caf\xc3\xa9 e\xcc\x81\xff";
+    auto const ids = tokenizer.encode(text);
+    for (auto const id : ids)
+      ensure(tokenizer.token_of(id).has_value(), "every id of a text is a token");
+    static_cast<void>(tokenizer.decode(ids, mpt::special_tokens::skip));
+    // the input itself as text: hostile to the split into words
+    static_cast<void>(tokenizer.encode(input.substr(0, 4096)));
+  });
+}

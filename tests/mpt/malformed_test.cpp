@@ -1,0 +1,415 @@
+// What bad input gets: docs/errors.md is made of this table, and this test holds the two equal.
+// When a message changes, copy the file that the test leaves beside itself over docs/errors.md.
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/config/hf.hpp>
+#include <mpt/config/read_train.hpp>
+#include <mpt/data/document_reader.hpp>
+#include <mpt/data/mds_reader.hpp>
+#include <mpt/data/mds_writer.hpp>
+#include <mpt/data/scratch.hpp>
+#include <mpt/hf/model_source.hpp>
+#include <mpt/tokenizer/small_tokenizer.hpp>
+#include <parallel/checkpoint/tensor_folder.hpp>
+
+namespace malformed_test {
+namespace {
+
+namespace fs = std::filesystem;
+namespace pc = parallel::checkpoint;
+using data_test::put_file;
+using nlohmann::json;
+
+/// One row: what was given, and the message for it.
+struct row {
+  std::string given;
+  std::string message;
+};
+
+/// A group of rows with its heading.
+struct group {
+  std::string heading;
+  std::vector<row> rows;
+};
+
+/// Text as it can stand in a cell of a Markdown table.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (char const c : text) {
+    if (c == '|')
+      out += "\\|";
+    else if (c == '\n')
+      out += "⏎";
+    else
+      out += c;
+  }
+  return out;
+}
+
+/// The message of `action` with the scratch folder's name taken out.
+template <class Action>
+std::string message_of(fs::path const& folder, Action const& action) {
+  auto message = data_test::message_of(action);
+  if (folder.empty()) return message;
+  auto const prefix = folder.native() + "/";
+  for (auto at = message.find(prefix); at != message.npos; at = message.find(prefix))
+    message.erase(at, prefix.size());
+  for (auto at = message.find(folder.native()); at != message.npos;
+       at = message.find(folder.native()))
+    message.replace(at, folder.native().size(), "FOLDER");
+  return message;
+}
+
+std::string code(std::string_view text) {
+  // a text that ends in a quote mark of Markdown is none of ours
+  return "`" + std::string(text) + "`";
+}
+
+group yaml_group() {
+  group out{"A configuration that is not good YAML", {}};
+  auto const add = [&](std::string const& text, std::string const& shown = {}) {
+    out.rows.push_back({shown.empty() ? code(text) : shown,
+                        message_of("", [&] { (void)mpt::make_document(text, "run.yaml"); })});
+  };
+  add("a: [1, 2");
+  add("a: 1\n b: 2");
+  add("a: 1\na: 2");
+  add("- 1\n- 2");
+  add("a: !!python/object:os.system x");
+  add("a: &a [*a]");
+  add("a: ${b.c}\nb: {d: 1}");
+  add("a: ${b}\nb: ${a}");
+  add("a: ${oc.env:HOME}");
+  add("a: x${b}\nb: [1]");
+  add("a: 1\n---\nb: 2");
+  add("? [1]\n: 2");
+  add(std::string("a: \0", 4), "a NUL byte");
+  add(std::string(33, '[') + std::string(33, ']'), "33 nested lists");
+  std::string laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 9; ++i) {
+    auto const before = "*a" + std::to_string(i - 1);
+    laughs += parallel::concat("a", i, ": &a", i, " [");
+    for (int k = 0; k < 10; ++k) laughs += (k == 0 ? "" : ", ") + before;
+    laughs += "]\n";
+  }
+  add(laughs, "aliases of aliases that stand for 10⁹ values");
+  add("a: " + std::string(20'000, 'x'), "a scalar of 20 000 bytes");
+  add(std::string((1 << 20) + 1, ' '), "a file of more than 1 MiB");
+  auto const override_with = [&](std::string const& text) {
+    std::string const overrides[] = {text};
+    out.rows.push_back({code(text) + " on the command line", message_of("", [&] {
+                          (void)mpt::make_document("a: {b: [1]}", "run.yaml", overrides);
+                        })});
+  };
+  override_with("max_duration");
+  override_with("a..b=1");
+  override_with("a.b.7=1");
+  return out;
+}
+
+/// The smallest configuration, a line a key, with one line replaced or added.
+std::string with(std::string const& key, std::string const& line) {
+  std::vector<std::pair<std::string, std::string>> lines = {
+      {"max_seq_len", "max_seq_len: 64"},
+      {"max_duration", "max_duration: 10ba"},
+      {"global_train_batch_size", "global_train_batch_size: 8"},
+      {"model", "model: {d_model: 64, n_heads: 4, n_layers: 2, max_seq_len: 64}"},
+      {"tokenizer", "tokenizer: {name: t}"},
+      {"optimizer", "optimizer: {name: decoupled_adamw}"},
+      {"scheduler", "scheduler: {name: cosine_with_warmup, t_warmup: 2ba}"},
+      {"train_loader", "train_loader: {dataset: {local: d}}"}};
+  std::string text;
+  bool replaced = false;
+  for (auto const& [name, old] : lines) {
+    bool const here = name == key;
+    replaced = replaced || here;
+    if (here && line.empty()) continue;
+    text += (here ? line : old) + "\n";
+  }
+  return replaced ? text : text + line + "\n";
+}
+
+group config_group() {
+  group out{"A configuration that says something wrong", {}};
+  auto const add = [&](std::string const& key, std::string const& line) {
+    auto const text = with(key, line);
+    out.rows.push_back({line.empty() ? "no " + code(key) : code(line), message_of("", [&] {
+                          (void)mpt::read_train_config(mpt::make_document(text, "run.yaml"));
+                        })});
+  };
+  add("max_seq_len", "");
+  add("model", "");
+  add("max_seq_len", "max_seq_len: many");
+  add("max_seq_len", "max_seq_len: 1");
+  add("max_duration", "max_duration: 10 batches");
+  add("max_duration", "max_duration: 0.5ba");
+  add("max_duration", "max_duration: -3ba");
+  add("max_duration", "max_duration: 1dur");
+  add("max_duration", "max_duration: 60sec");
+  add("global_train_batch_size", "global_train_batch_size: 0");
+  add("model", "model: {d_model: 64, n_heads: 5}");
+  add("model", "model: {n_haeds: 4}");
+  add("model", "model: 125m");
+  add("model", "model: {norm_type: batchnorm}");
+  add("model", "model: {attn_config: {attn_type: grouped_query_attention}}");
+  add("model", "model: {attn_config: {rope: true}}");
+  add("model", "model: {init_config: {name: normal_}}");
+  add("model", "model: {d_model: 64, n_heads: 4, resid_pdrop: 1.5}");
+  add("optimizer", "optimizer: {name: sgd}");
+  add("optimizer", "optimizer: {name: decoupled_adamw, betas: [0.9]}");
+  add("optimizer", "optimizer: {name: decoupled_adamw, lr: 6e-4s}");
+  add("scheduler", "scheduler: {name: cosine_with_warmup, t_warmup: 2ba, t_max: 5ba}");
+  add("train_loader", "train_loader: {dataset: {local: s3://bucket/c4}}");
+  add("precision", "precision: fp8");
+  add("autoresume", "autoresume: true");
+  add("run_name", "run_name: ../elsewhere");
+  add("grad_accum", "global_train_batchsize: 8");
+  return out;
+}
+
+group hf_group() {
+  group out{"A Hugging Face `config.json`", {}};
+  data_test::scratch_folder const folder;
+  auto const add = [&](std::string const& text) {
+    put_file(folder / "config.json", text);
+    out.rows.push_back({code(text), message_of(folder.path(), [&] {
+                          (void)mpt::read_hf_config(folder / "config.json");
+                        })});
+  };
+  add("{\"model_type\": \"mpt\",}");
+  add("[]");
+  add(R"({"model_type": "llama"})");
+  add(R"({"model_type": "mpt", "model_type": "mpt"})");
+  add(R"({"model_type": "mpt", "d_model": "64"})");
+  add(R"({"model_type": "mpt", "attn_config": 3})");
+  add(R"({"model_type": "mpt", "torch_dtype": "int8"})");
+  add(R"({"model_type": "mpt", "architectures": ["MptForCausalLM"], "no_bias": false})");
+  return out;
+}
+
+group tokenizer_group() {
+  group out{"A `tokenizer.json`", {}};
+  auto const good = json::parse(tokenizer_test::small_tokenizer().files().json);
+  auto const add = [&](std::string const& given, auto const& change) {
+    auto file = good;
+    change(file);
+    out.rows.push_back({given, message_of("", [&] {
+                          (void)mpt::read_tokenizer_json(file.dump(), "tokenizer.json");
+                        })});
+  };
+  out.rows.push_back({"half a file", message_of("", [&] {
+                        (void)mpt::read_tokenizer_json(R"({"version": "1.0", "model": {"vo)",
+                                                       "tokenizer.json");
+                      })});
+  add("no `model`", [](json& file) { file.erase("model"); });
+  add("`\"type\": \"Unigram\"`", [](json& file) { file["model"]["type"] = "Unigram"; });
+  add("BPE dropout", [](json& file) { file["model"]["dropout"] = 0.1; });
+  add("no token for a byte", [](json& file) { file["model"]["vocab"].erase("!"); });
+  add("two tokens with one id", [](json& file) { file["model"]["vocab"]["zz"] = 5; });
+  add("an id of 10¹²", [](json& file) { file["model"]["vocab"]["zz"] = 1'000'000'000'000; });
+  add("a merge of three", [](json& file) { file["model"]["merges"][0] = "a b c"; });
+  add("a merge of unknown tokens", [](json& file) { file["model"]["merges"][0] = "a zz"; });
+  add("an added token listed twice",
+      [](json& file) { file["added_tokens"].push_back(file["added_tokens"][0]); });
+  add("a normalizer that lowercases", [](json& file) {
+    file["normalizer"] = {{"type", "Lowercase"}};
+  });
+  return out;
+}
+
+group safetensors_group() {
+  group out{"A safetensors file", {}};
+  data_test::scratch_folder const folder;
+  auto const add = [&](std::string const& given, std::string const& bytes) {
+    put_file(folder / "w.safetensors", bytes);
+    out.rows.push_back({given, message_of(folder.path(), [&] {
+                          pc::safetensors_file const file(folder / "w.safetensors");
+                        })});
+  };
+  auto const header = [&](std::string const& text, std::string const& data) {
+    add(code(text) + ", " + std::to_string(data.size()) + " bytes of data",
+        pc::pack_safetensors_header(text, 0, "test") + data);
+  };
+  add("an empty file", "");
+  add("a text file", "This is no safetensors file, but some text.");
+  add("a header cut short", std::string("\x40\0\0\0\0\0\0\0{\"a\":", 13));
+  header("{\"a\": 1}", "");
+  header(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", "1234");
+  header(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", "12345678");
+  header(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,8]}})", "12345678");
+  header(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}})",
+         "12345678");
+  header(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
+         R"("b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})",
+         "123456");
+  return out;
+}
+
+group folder_group() {
+  group out{"A folder of weights, a checkpoint", {}};
+  data_test::scratch_folder const folder;
+  auto const add = [&](std::string const& given, auto const& action) {
+    out.rows.push_back({given, message_of(folder.path(), action)});
+  };
+  auto const open = [&] { pc::tensor_folder const tensors(folder.path()); };
+  add("an empty folder", open);
+  put_file(folder / "pytorch_model.bin", "x");
+  add("only pytorch_model.bin", open);
+  put_file(folder / "model.safetensors.index.json", R"({"weight_map": {"a": "../a.safetensors"}})");
+  add("an index that names `../a.safetensors`", open);
+  put_file(folder / "model.safetensors.index.json", R"({"weight_map": {"a": "a.safetensors"}})");
+  add("an index that names a file that is not there", open);
+
+  auto const checkpoint = folder / "ep0-ba10";
+  auto const read = [&] { mpt::model_source const source(checkpoint); };
+  put_file(checkpoint / "manifest.json", "{}");
+  add("a manifest cut short", read);
+  auto const sealed = [&](pc::manifest const& value) {
+    put_file(checkpoint / "manifest.json", pc::format_manifest(value, "test"));
+  };
+  pc::manifest manifest;
+  manifest.state = json::object();
+  manifest.slices.files = {{"rank-0.safetensors", 16}};
+  sealed(manifest);
+  add("a file of the checkpoint is missing", read);
+  put_file(checkpoint / "rank-0.safetensors", "1234");
+  add("a file of the checkpoint is cut short", read);
+  put_file(checkpoint / "rank-0.safetensors", "1234567812345678");
+  add("a checkpoint of something else", read);
+  manifest.slices.tensors["wte"] = {
+      pc::element_type::f32, {4}, {{0, 2, "rank-0.safetensors", 0, 8, 0}}};
+  sealed(manifest);
+  add("a slice that nobody saved", read);
+  return out;
+}
+
+group mds_group() {
+  group out{"An MDS set", {}};
+  using namespace mpt::data;
+  data_test::scratch_folder const folder;
+  {
+    mds_writer writer(folder.path(),
+                      {.columns = {{"tokens", "ndarray:int32"}}, .hashes = {"xxh64"}});
+    std::string const value("\x04\2abcdefgh", 10);
+    std::string_view const values[] = {value};
+    (void)writer.write(values);
+    writer.finish();
+  }
+  auto const index = data_test::get_file(folder / "index.json");
+  auto const shard = data_test::get_file(folder / "shard.00000.mds");
+  auto const verify = [&](std::string const& given, std::string const& new_index,
+                          std::string const& new_shard) {
+    put_file(folder / "index.json", new_index);
+    put_file(folder / "shard.00000.mds", new_shard);
+    out.rows.push_back(
+        {given, message_of(folder.path(), [&] { (void)mds_reader(folder.path()).verify(); })});
+  };
+  auto const changed = [](std::string text, std::string_view from, std::string_view to) {
+    auto const at = text.find(from);
+    REQUIRE(at != text.npos);
+    return text.replace(at, from.size(), to);
+  };
+  auto const bad_index = [&](std::string_view from, std::string_view to) {
+    verify(code(std::string(to)) + " in index.json", changed(index, from, to), shard);
+  };
+  fs::remove(folder / "index.json");
+  out.rows.push_back({"no index.json",
+                      message_of(folder.path(), [&] { mds_reader const reader(folder.path()); })});
+  verify("half an index.json", index.substr(0, 100), shard);
+  bad_index("\"version\": 2}", "\"version\": 3}");
+  bad_index("shard.00000.mds", "../../etc/passwd");
+  bad_index("ndarray:int32", "ndarray:int33");
+  bad_index("ndarray:int32", "pickle");
+  bad_index("\"samples\": 1", "\"samples\": 4000000000");
+  verify("a shard cut short", index, shard.substr(0, shard.size() - 1));
+  verify("one bit of a shard changed", index, changed(shard, "abc", "abb"));
+  auto const unhashed = changed(index, "xxh64\": \"", "md5\": \"");
+  verify("a sample count that differs", unhashed, std::string("\2", 1) + shard.substr(1));
+  verify("an offset beyond the file", unhashed, shard.substr(0, 8) + "\x7f" + shard.substr(9));
+  auto const first = detail::load<std::uint32_t>(shard.data() + 4);
+  verify("a column longer than its sample", unhashed,
+         changed(shard, shard.substr(first, 4), std::string("\xff\0\0\0", 4)));
+  return out;
+}
+
+group text_group() {
+  group out{"Text to prepare", {}};
+  data_test::scratch_folder const folder;
+  auto const add = [&](std::string const& given, std::string const& name,
+                       std::string const& bytes) {
+    put_file(folder / name, bytes);
+    out.rows.push_back({given, message_of(folder.path(), [&] {
+                          mpt::data::document_reader reader(folder / name);
+                          std::string document;
+                          while (reader.next(document))
+                            if (reader.format() == mpt::data::text_format::json_lines)
+                              (void)mpt::data::text_of_row(document, reader.name(), reader.line());
+                        })});
+  };
+  add(code("{\"text\": \"a\"") + " in a .jsonl", "a.jsonl", "{\"text\": \"a\"");
+  add(code("{\"content\": \"a\"}") + " in a .jsonl", "a.jsonl", "{\"content\": \"a\"}");
+  add(code("{\"text\": 3}") + " in a .jsonl", "a.jsonl", "{\"text\": 3}");
+  add(code("[\"a\"]") + " in a .jsonl", "a.jsonl", "[\"a\"]");
+  add("Latin-1 in a .jsonl", "a.jsonl", "{\"text\": \"caf\xe9\"}");
+  add("a .gz that is none", "a.jsonl.gz", "not compressed");
+  auto const packed = mpt::data::detail::zstd_compress(std::string(1000, 'x'), 3);
+  add("a .zst cut short", "a.txt.zst", packed.substr(0, packed.size() - 2));
+  add("a .zst that becomes 10 000 times its size", "a.txt.zst",
+      mpt::data::detail::zstd_compress(std::string(std::size_t{1} << 27, ' '), 1));
+  add("an empty .zst", "a.txt.zst", "");
+  out.rows.push_back({"a file that is not there", message_of(folder.path(), [&] {
+                        mpt::data::document_reader const reader(folder / "none.txt");
+                      })});
+  out.rows.push_back({"a folder", message_of(folder.path(), [&] {
+                        mpt::data::document_reader const reader(folder.path());
+                      })});
+  return out;
+}
+
+std::string document_of(std::vector<group> const& groups) {
+  std::string text =
+      "# What bad input gets\n\n"
+      "Every file and argument is checked before it is used, and what is wrong with it is said in\n"
+      "one message: what, where, what was expected, what to do. A program prints it after `error: "
+      "`\n"
+      "and ends with status 1. This page is made by `tests/mpt/malformed_test.cpp`, which fails "
+      "when\n"
+      "it no longer holds. Line ends are shown as ⏎.\n";
+  for (auto const& [heading, rows] : groups) {
+    text += "\n## " + heading + "\n\n| given | message |\n|---|---|\n";
+    for (auto const& [given, message] : rows)
+      text += "| " + cell(given) + " | " + cell(message) + " |\n";
+  }
+  return text;
+}
+
+TEST_CASE("docs/errors.md holds the messages of these malformed inputs") {
+  std::vector<group> const groups = {yaml_group(),        config_group(), hf_group(),
+                                     tokenizer_group(),   mds_group(),    text_group(),
+                                     safetensors_group(), folder_group()};
+  std::size_t rows = 0;
+  for (auto const& one : groups)
+    for (auto const& [given, message] : one.rows) {
+      ++rows;
+      CAPTURE(given);
+      CHECK(message != "no error");
+      CHECK(message.size() < 400);  // about three lines
+    }
+  CHECK(rows >= 40);
+  auto const text = document_of(groups);
+  auto const page = fs::path(__FILE__).parent_path() / "../../docs/errors.md";
+  bool const same = data_test::get_file(page) == text;
+  if (!same) put_file(fs::current_path() / "errors.md", text);
+  CHECK_MESSAGE(same, "docs/errors.md differs from ", (fs::current_path() / "errors.md").string());
+}
+
+}  // namespace
+}  // namespace malformed_test
