@@ -1,0 +1,44 @@
+// Ranks that talk: collectives on threads, along the axes of a mesh, with mistakes told by name.
+#include <cstdio>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <parallel/comm/checked.hpp>
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/mesh/mesh.hpp>
+
+namespace axis = parallel::axis;
+
+int main() {
+  auto const shape = parallel::training_layout{}.with<axis::shard>(2).with<axis::tensor>(3);
+
+  // [guide: mesh]
+  parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& world) {
+    parallel::mesh mesh(std::move(world), shape);  // 2 x 3 ranks
+    auto tensor = mesh.along<axis::tensor>();      // this rank and its two neighbours
+    parallel::host::stream traffic;                // where communication is enqueued
+
+    std::vector<float> x(4, static_cast<float>(mesh.world().rank()));
+    auto sum = tensor.all_reduce(traffic, std::span(x), parallel::reduction::sum);
+    sum.wait();  // or sum.wait_on(another_stream)
+    if (mesh.rank<axis::tensor>() == 0)
+      std::printf("tensor group %d sums to %g\n", mesh.rank<axis::shard>(), x[0]);
+  });
+  // [guide: end]
+
+  // [guide: checked]
+  try {
+    parallel::threads::run(2, [](parallel::threads::communicator& world) {
+      parallel::checked comm(std::move(world));
+      parallel::host::stream traffic;
+      std::vector<float> x(comm.rank() == 0 ? 5 : 3);  // a mistake
+      comm.all_reduce(traffic, std::span(x), parallel::reduction::sum).wait();
+    });
+  } catch (parallel::error const& e) {
+    std::puts(e.what());  // ranks disagree in count ...: rank 0: all_reduce(sum) of 5 f32 at ...
+    return 0;
+  }
+  // [guide: end]
+  return 1;
+}
