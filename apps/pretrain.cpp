@@ -25,7 +25,7 @@ void write_summary(mpt::train_config const& config, mpt::run_summary const& s,
   auto const model = fmt::format(
       "{} parameters, {} layers × {}, {}, {}",
       mpt::console::count(static_cast<double>(parameter_count(m))), m.n_layers, m.d_model,
-      m.attn.alibi ? "ALiBi" : "learned positions",
+      positions_name(m),
       config.precision == mpt::precision_kind::fp32 ? "fp32" : "bf16 with fp32 master weights");
   nlohmann::ordered_json const record{
       {"run_name", config.run_name},

@@ -9,6 +9,7 @@ and the distance between them is arithmetic alone.
 """
 
 import argparse
+import ast
 import contextlib
 import copy
 import dataclasses
@@ -16,7 +17,9 @@ import json
 import math
 import pathlib
 import random
+import sys
 import types
+import typing
 import warnings
 
 import foundry_import
@@ -53,6 +56,7 @@ VERSIONS = {
     for name in ("torch", "transformers", "llm-foundry", "mosaicml", "safetensors", "numpy")
 }
 IGNORED = -100
+SEPARATOR = 7  # ends the texts packed in a row, where a case has them
 
 
 @dataclasses.dataclass
@@ -77,7 +81,7 @@ def mpt(d_model, n_heads, n_layers, vocab_size, max_seq_len, attn=None, **more):
     return {
         "model_type": "mpt", "d_model": d_model, "n_heads": n_heads, "n_layers": n_layers, "expansion_ratio": 4,
         "max_seq_len": max_seq_len, "vocab_size": vocab_size, "resid_pdrop": 0.0, "emb_pdrop": 0.0,
-        "learned_pos_emb": not attn_config["alibi"], "attn_config": attn_config, "no_bias": False,
+        "learned_pos_emb": not attn_config["alibi"] and not attn_config.get("rope", False), "attn_config": attn_config, "no_bias": False,
         "attention_bias": None, "embedding_fraction": 1.0, "norm_type": "low_precision_layernorm", "norm_eps": 1e-5,
         "logit_scale": None, "tie_word_embeddings": True, "use_cache": False,
     } | more
@@ -91,6 +95,12 @@ def small(**more):
 def ffn(activation, ffn_type="mptmlp", ffn_hidden_size=None, **more):
     sizes = {} if ffn_hidden_size is None else {"ffn_hidden_size": ffn_hidden_size}
     return {"ffn_type": ffn_type, "ffn_act_fn": {"name": activation} | more} | sizes
+
+
+def rope(theta=10000, **scaling):
+    """The part of an attn_config that asks for transformers' rotary embedding."""
+    return {"rope": True, "rope_theta": theta, "rope_impl": "hf",
+            "rope_hf_config": {"type": "no_scaling", "factor": 1.0} | scaling}
 
 
 CASES = [
@@ -137,6 +147,33 @@ CASES = [
          seq=24, ignore=True, generate=9),
     Case("b3", "transformers", mpt(16, 2, 1, 29, 8, {"alibi": True}, no_bias=True, tie_word_embeddings=False), seed=2003,
          seq=8),
+    # Attention's options in LLM Foundry's own code, alone and together.
+    Case("d_grouped", "foundry", mpt(32, 4, 2, 96, 16, {"attn_type": "grouped_query_attention", "kv_n_heads": 2} | rope()),
+         seed=3001),
+    Case("d_multiquery", "foundry", mpt(32, 4, 1, 96, 16, {"attn_type": "multiquery_attention", "fused_qkv": False,
+                                                 "clip_qkv": 1.0}), seed=3002),
+    Case("d_by_head", "foundry", mpt(48, 6, 1, 96, 16, {"attn_type": "grouped_query_attention", "kv_n_heads": 3,
+                                                 "qk_gn": True, "alibi": True, "sliding_window_size": 3}), seed=3003),
+    Case("d_capped", "foundry", mpt(32, 4, 1, 96, 16, {"attn_type": "grouped_query_attention", "kv_n_heads": 2,
+                                                 "qk_ln": True, "attn_logit_softcapping": 1.5}, no_bias=True),
+         seed=3004),
+    Case("d_packed", "foundry", mpt(32, 4, 2, 96, 20, {"attn_uses_sequence_id": True}), seed=3005, ignore=True),
+    Case("d_linear", "foundry", mpt(32, 4, 1, 96, 16, {"attn_temperature_tuning": {"floor_scale": 4, "attn_scale": 0.3}}
+                              | rope(theta=500, type="linear", factor=4.0)), seed=3006),
+    Case("d_llama3", "foundry", mpt(32, 2, 1, 96, 16, rope(theta=100, type="llama3", factor=8.0, low_freq_factor=1.0,
+                                                     high_freq_factor=4.0, original_max_position_embeddings=64)),
+         seed=3007),
+    Case("d_layers", "foundry", mpt(16, 2, 3, 64, 16, {"sliding_window_size": 6} | rope(), block_overrides={
+        "order": [{"name": "narrow"}, {"order": [{"name": "default"}, {"name": "far"}], "repeat": 1}],
+        "overrides": {"narrow": {"attn_config": {"sliding_window_size": 2}},
+                      "far": {"attn_config": {"sliding_window_size": -1, "nope": True,
+                                              "attn_temperature_tuning": {"floor_scale": 3, "attn_scale": 0.2}}}}}),
+         seed=3008),
+    Case("d_all", "foundry", mpt(24, 6, 2, 64, 24, {
+        "attn_type": "grouped_query_attention", "kv_n_heads": 2, "fused_qkv": False, "qk_gn": True, "clip_qkv": 1.5,
+        "softmax_scale": 0.4, "attn_logit_softcapping": 3.0, "sliding_window_size": 4, "attn_uses_sequence_id": True,
+    } | rope(type="dynamic", factor=2.0), expansion_ratio=2, attention_bias=True, no_bias=True), seed=3009, batch=3,
+         seq=21, ignore=True),
 ]
 
 
@@ -185,6 +222,8 @@ def batch(case):
     generator = torch.Generator().manual_seed(case.seed + 7)
     shape = (case.batch, case.seq)
     ids = torch.randint(0, case.config["vocab_size"], shape, generator=generator)
+    if uses_sequence_id(case):
+        ids[torch.rand(shape, generator=generator) < 0.2] = SEPARATOR
     labels = ids.clone()
     if case.ignore:
         labels[torch.rand(shape, generator=generator) < 0.3] = IGNORED
@@ -197,9 +236,10 @@ def batch(case):
 @contextlib.contextmanager
 def keep_float64():
     """For fp64 runs of transformers, which writes `.float()` (softmax, loss) to raise bf16 to fp32: that must not lower
-    fp64. It also makes its causal mask in the default type, where fp64's most negative number has to fit."""
+    fp64, nor integers (positions) become less. It also makes its causal mask in the default type, where fp64's most negative number has to fit."""
     original = torch.Tensor.float
-    torch.Tensor.float = lambda self, *a, **k: self if self.dtype == torch.float64 else original(self, *a, **k)
+    torch.Tensor.float = lambda self, *a, **k: (
+        original(self, *a, **k) if self.dtype.is_floating_point and self.dtype != torch.float64 else self.double())
     torch.set_default_dtype(torch.float64)
     try:
         yield
@@ -208,11 +248,52 @@ def keep_float64():
         torch.set_default_dtype(torch.float32)
 
 
+def uses_sequence_id(case):
+    return case.config["attn_config"].get("attn_uses_sequence_id", False)
+
+
+def sequence_ids(ids):
+    """Which packed text each token belongs to, by the collator of LLM Foundry's text loader. Its module imports all of
+    streaming and Composer, so the class is taken from the file alone."""
+    path = pathlib.Path(sys.modules["llmfoundry"].__path__[0]) / "data" / "text_data.py"
+    tree = ast.parse(path.read_text())
+    name = "ConcatenatedSequenceCollatorWrapper"
+    tree.body = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
+    scope = {"torch": torch} | {word: getattr(typing, word) for word in ("Any", "Callable", "Optional", "cast")}
+    exec(compile(tree, str(path), "exec"), scope)
+    return scope[name](None, eos_token_id=SEPARATOR).get_sequence_id_from_batch({"input_ids": ids})
+
+
+def rotary_of(model):
+    return getattr(getattr(model, "transformer", None), "rotary_embedding", None)
+
+
+def copy_of(model):
+    """A deep copy, but for the configuration of a rotary embedding, which refuses to be copied."""
+    config = getattr(rotary_of(model), "config", None)
+    return copy.deepcopy(model, {id(config): config})
+
+
+def set_rotation(model, dtype):
+    """The frequencies of a rotary embedding are a buffer, which `.to(dtype)` rounds. Mixed precision keeps buffers in
+    fp32: so does the bf16 run. For the fp64 run the same code computes them anew with fp64 in fp32's place."""
+    rotary = rotary_of(model)
+    if rotary is None:
+        return
+    rotary.inv_freq = rotary.original_inv_freq
+    if dtype == torch.float64:
+        torch.float = torch.float64
+        rotary.inv_freq = rotary.rope_init_fn(rotary.config, None)[0]
+        torch.float = torch.float32
+
+
 def run(case, model, dtype, ids, labels, targets):
     """Logits, loss and gradients of the mean loss with all parameters and activations in `dtype`."""
-    model = copy.deepcopy(model).to(dtype).train()  # train: all dropouts are 0, so nothing is random
+    model = copy_of(model).to(dtype).train()  # train: all dropouts are 0, so nothing is random
+    set_rotation(model, dtype)
+    more = {"sequence_id": sequence_ids(ids)} if uses_sequence_id(case) else {}
     with keep_float64() if dtype == torch.float64 else contextlib.nullcontext():
-        out = model(input_ids=ids, labels=labels)
+        out = model(input_ids=ids, labels=labels, **more)
         loss = out.loss
         if dtype == torch.bfloat16 and case.source == "foundry":
             # Its MPTForCausalLM takes the cross entropy of bf16 logits in bf16; training uses flash-attention's fused

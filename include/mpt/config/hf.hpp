@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/config/document.hpp>
+#include <mpt/config/hf_attention.hpp>
 #include <mpt/config/model.hpp>
 #include <mpt/config/read_model.hpp>
 #include <parallel/checkpoint/json.hpp>
@@ -47,6 +48,13 @@ struct hf_model {
   unless(model.ffn_act_fn == parallel::ops::activation_kind::gelu,
          "ffn_act_fn is not the exact gelu, which it uses");
   unless(!model.attn.qk_ln, "q and k are normalised (qk_ln); it ignores that");
+  unless(!model.attn.qk_gn, "q and k are normalised by head (qk_gn); it ignores that");
+  unless(kv_heads(model) == model.n_heads && model.attn.fused_qkv,
+         "heads share keys, or q, k and v are projected apart; it has one Wqkv for all heads");
+  unless(model.attn.sliding_window_size < 0 && !model.attn.attn_logit_softcapping &&
+             model.attn.temperature.attn_scale == 0 && model.layers.empty(),
+         "attention has a window, a cap, a temperature, or differs by layer; it ignores that");
+  unless(!model.attn.rope, "positions are rotary; it always uses ALiBi alone");
   unless(!model.logit_scale, "logits are scaled (logit_scale); it ignores that");
   unless(!model.final_logit_softcapping,
          "logits are capped (final_logit_softcapping); it ignores that");
@@ -77,18 +85,6 @@ namespace detail {
     node.text = json.is_string() ? json.get<std::string>() : json.dump();
   }
   return node;
-}
-
-template <class T>
-[[nodiscard]] nlohmann::json json_or_null(std::optional<T> const& value) {
-  return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
-}
-
-/// 4.0 as 4: readers in Python expect integers where LLM Foundry writes them.
-[[nodiscard]] inline nlohmann::json shortest(double value) {
-  if (value == std::trunc(value) && std::fabs(value) < 1e15)
-    return static_cast<std::int64_t>(value);
-  return value;
 }
 
 /// The name of a kind in a table such as norm_kind_names.
@@ -155,17 +151,9 @@ template <class Kind, std::size_t Size>
       {"tie_word_embeddings", model.tie_word_embeddings},
       {"embedding_fraction", model.embedding_fraction},
       {"use_cache", false},
-      {"attn_config",
-       {{"attn_type", "multihead_attention"},
-        {"attn_impl", "torch"},
-        {"attn_pdrop", model.attn.attn_pdrop},
-        {"clip_qkv", detail::json_or_null(model.attn.clip_qkv)},
-        {"qk_ln", model.attn.qk_ln},
-        {"softmax_scale", detail::json_or_null(model.attn.softmax_scale)},
-        {"attn_uses_sequence_id", false},
-        {"alibi", model.attn.alibi},
-        {"alibi_bias_max", detail::shortest(model.attn.alibi_bias_max)}}},
+      {"attn_config", detail::attention_json(model.attn)},
       {"init_config", detail::init_json(model.init)}};
+  if (!model.layers.empty()) json["block_overrides"] = detail::overrides_json(model.layers);
   if (model.attention_bias) json["attention_bias"] = *model.attention_bias;
   if (model.attn.norm_type != norm_kind::low_precision_layernorm)
     json["attn_config"]["norm_type"] = detail::name_of(norm_kind_names, model.attn.norm_type);

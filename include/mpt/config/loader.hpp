@@ -47,6 +47,8 @@ struct loader_config {
   std::int64_t max_seq_len = 0;                    ///< samples are cut to this many tokens
   std::string token_encoding_type = "int64";       ///< of samples stored as plain bytes
   bool drop_last = true;                           ///< leave out the batch that is not full
+  std::optional<std::int32_t> eos_token_id;        ///< ends each of the texts packed in a sample
+  std::optional<std::int32_t> bos_token_id;        ///< or begins each of them
 
   friend bool operator==(loader_config const&, loader_config const&) = default;
 };
@@ -185,8 +187,16 @@ struct loader_defaults {
     dataset.without_effect(key, "nothing is downloaded");
   loader.validate_hash = !dataset.get<std::string>("validate_hash", "").empty();
   dataset.without_effect("allow_unsafe_types", "pickled samples are never read");
-  for (std::string_view const key : {"eos_token_id", "bos_token_id"})
-    dataset.without_effect(key, "tokens of packed texts attend to each other");
+  for (auto const& [key, field] : {std::pair{"eos_token_id", &loader.eos_token_id},
+                                   std::pair{"bos_token_id", &loader.bos_token_id}})
+    if (auto const id = dataset.optional<std::int64_t>(key)) {
+      dataset.check(key, *id >= 0 && *id < largest_vocab, "expected a token's id, found ", *id);
+      *field = static_cast<std::int32_t>(*id);
+    }
+  dataset.check(
+      "bos_token_id", !(loader.eos_token_id && loader.bos_token_id),
+      "give eos_token_id if texts end with a token, or bos_token_id if they begin with one, "
+      "not both");
   dataset.finish();
   reader.finish();
   return loader;

@@ -4,32 +4,28 @@
 // the defaults give, and (b) the Hugging Face hub's (ALiBi, no bias anywhere, vocabulary 50432),
 // see sizes.hpp. Only plain values here, so that the model can include it without a parser. With V
 // the vocabulary, d the width, L the layers, S the positions, h the width of the FFN:
-//   N = V d + [S d] + L (4 d^2 + 2 d h + 2 d + biases: 4 d, h + d, 2 d; qk_ln: 2 d, 2 d) + d [+ d],
+//   N = V d + [S d] + L (2 d^2 + 2 d g + 2 d h + 2 d + biases: 2 d + 2 g, h + d, 2 d
+//       qk_ln: d + g, biases d + g) + d [+ d],     g = d kv_heads / heads,
 // with a gated FFN L (d h + bias: h) more, with a head of its own V d more; with rmsnorm no norm
-// has a bias. This for form (a) with h = 4d is V d + S d + L (12 d^2 + 13 d) + 2 d.
+// has a bias. This for form (a) with g = d, h = 4d is V d + S d + L (12 d^2 + 13 d) + 2 d.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
+#include <vector>
 
+#include <mpt/config/attention.hpp>
+#include <mpt/config/norm_kind.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/ops/activation.hpp>
 
 namespace mpt {
-
-/// `norm_type`. Here the names of one rule mean the same: activations in, activations out, the
-/// arithmetic in between in fp32.
-enum class norm_kind {
-  layernorm,
-  low_precision_layernorm,
-  rmsnorm,
-  low_precision_rmsnorm,
-  triton_rmsnorm
-};
 
 /// `ffn_config.ffn_type`: down(f(up(x))), or gated: down(f(gate(x)) * up(x)).
 enum class ffn_kind { mptmlp, mptglu };
@@ -44,19 +40,6 @@ enum class init_scheme {
   small,
   xavier_uniform,
   xavier_normal
-};
-
-/// `attn_config`.
-struct attention_config {
-  double attn_pdrop = 0;           ///< dropout on the probabilities
-  std::optional<double> clip_qkv;  ///< clamp to [-c, c] after the projection
-  bool qk_ln = false;              ///< norm of q and k over the full width, eps 1e-5
-  norm_kind norm_type = norm_kind::low_precision_layernorm;  ///< of q and k
-  std::optional<double> softmax_scale;                       ///< none: 1/sqrt(d_model/n_heads)
-  bool alibi = false;
-  double alibi_bias_max = 8;
-
-  friend bool operator==(attention_config const&, attention_config const&) = default;
 };
 
 /// `init_config`: initial distributions.
@@ -96,6 +79,7 @@ struct model_config {
   ffn_kind ffn_type = ffn_kind::mptmlp;
   parallel::ops::activation_kind ffn_act_fn = parallel::ops::activation_kind::gelu;
   attention_config attn;
+  std::vector<layer_override> layers;  ///< `block_overrides` layer by layer; empty: all are alike
   init_config init;
 
   friend bool operator==(model_config const&, model_config const&) = default;
@@ -118,13 +102,21 @@ inline constexpr std::int64_t largest_vocab = std::int64_t{1} << 24;
   return model.d_model / model.n_heads;
 }
 
-[[nodiscard]] constexpr bool is_rms(norm_kind kind) {
-  return kind != norm_kind::layernorm && kind != norm_kind::low_precision_layernorm;
-}
-
 /// Whether a norm of this kind has a bias beside its weight.
 [[nodiscard]] inline bool has_norm_bias(model_config const& model, norm_kind kind) {
   return !model.no_bias && !is_rms(kind);
+}
+
+/// Heads of keys and of values.
+[[nodiscard]] inline std::int64_t kv_heads(model_config const& model) {
+  return model.attn.kv_n_heads.value_or(model.n_heads);
+}
+
+/// `attn_config` of layer i, overrides applied.
+[[nodiscard]] inline attention_config attention_of_layer(model_config const& model,
+                                                         std::int64_t i) {
+  return model.layers.empty() ? model.attn
+                              : overridden(model.attn, model.layers[static_cast<std::size_t>(i)]);
 }
 
 /// Whether Wqkv has a bias; out_proj has one unless no_bias (LLM Foundry 0.22's attention.py).
@@ -139,6 +131,13 @@ inline constexpr std::int64_t largest_vocab = std::int64_t{1} << 24;
   if (model.init.name == init_scheme::neox) return layers / std::sqrt(10.0);
   if (auto const* divisor = std::get_if<double>(&model.init.init_div_is_residual)) return *divisor;
   return std::get<bool>(model.init.init_div_is_residual) ? std::sqrt(2 * layers) : 1;
+}
+
+/// How the model knows positions, in words.
+[[nodiscard]] inline std::string_view positions_name(model_config const& model) {
+  if (model.attn.alibi) return model.attn.rope ? "ALiBi and rotary positions" : "ALiBi";
+  if (model.attn.rope) return "rotary positions";
+  return model.learned_pos_emb ? "learned positions" : "no positions";
 }
 
 /// Scale of the attention scores.
@@ -174,7 +173,6 @@ inline void check_model(model_config const& model, std::string_view where) {
   }
   probability(model.resid_pdrop, "resid_pdrop");
   probability(model.emb_pdrop, "emb_pdrop");
-  probability(model.attn.attn_pdrop, "attn_config.attn_pdrop");
   parallel::require(model.norm_eps > 0 && model.norm_eps < 1, where,
                     "norm_eps must be above 0 and below 1, found ", model.norm_eps);
   parallel::require(model.embedding_fraction > 0 && model.embedding_fraction <= 1, where,
@@ -184,26 +182,34 @@ inline void check_model(model_config const& model, std::string_view where) {
     parallel::require(*model.final_logit_softcapping > 0, where,
                       "final_logit_softcapping must be above 0, or null for none, found ",
                       *model.final_logit_softcapping);
-  if (model.attn.clip_qkv)
-    parallel::require(*model.attn.clip_qkv > 0, where,
-                      "attn_config.clip_qkv must be above 0, or null for none, found ",
-                      *model.attn.clip_qkv);
-  parallel::require(model.attn.alibi_bias_max > 0, where,
-                    "attn_config.alibi_bias_max must be above 0, found ",
-                    model.attn.alibi_bias_max);
-  parallel::require(!(model.attn.alibi && model.learned_pos_emb), where,
-                    "learned_pos_emb must be false with attn_config.alibi");
+  check_attention(model.attn, model.n_heads, head_dim(model), where);
+  parallel::require(!((model.attn.alibi || model.attn.rope) && model.learned_pos_emb), where,
+                    "learned_pos_emb must be false with attn_config.alibi and attn_config.rope");
+  parallel::require(
+      model.layers.empty() || static_cast<std::int64_t>(model.layers.size()) == model.n_layers,
+      where, "block_overrides describes ", model.layers.size(), " layers, but n_layers is ",
+      model.n_layers);
+  for (auto const& layer : model.layers) {
+    check_attention(overridden(model.attn, layer), model.n_heads, head_dim(model), where);
+    parallel::require(!(layer.nope && model.learned_pos_emb), where,
+                      "block_overrides: nope switches rope or ALiBi off in a layer; it cannot be "
+                      "used with learned_pos_emb");
+  }
 }
 
 /// Parameters outside the embedding tables (wte, wpe) and a head of its own (lm_head).
 [[nodiscard]] inline std::int64_t non_embedding_parameter_count(model_config const& model) {
   std::int64_t const d = model.d_model;
   std::int64_t const hidden = ffn_hidden(model);
-  auto const norm_of = [&](norm_kind kind) { return has_norm_bias(model, kind) ? 2 * d : d; };
-  std::int64_t const norm = norm_of(model.norm_type);
-  std::int64_t const attention = 4 * d * d + (has_attention_bias(model) ? 3 * d : 0) +
-                                 (model.no_bias ? 0 : d) +
-                                 (model.attn.qk_ln ? 2 * norm_of(model.attn.norm_type) : 0);
+  auto const norm_of = [&](norm_kind kind, std::int64_t width) {
+    return has_norm_bias(model, kind) ? 2 * width : width;
+  };
+  std::int64_t const norm = norm_of(model.norm_type, d);
+  std::int64_t const kv = kv_heads(model) * head_dim(model);
+  std::int64_t const normed =
+      model.attn.qk_ln ? d + kv : (model.attn.qk_gn ? 2 * head_dim(model) : 0);
+  std::int64_t const attention = 2 * d * (d + kv) + (has_attention_bias(model) ? d + 2 * kv : 0) +
+                                 (model.no_bias ? 0 : d) + norm_of(model.attn.norm_type, normed);
   std::int64_t const into_hidden = model.ffn_type == ffn_kind::mptglu ? 2 : 1;
   std::int64_t const ffn =
       (into_hidden + 1) * d * hidden + (model.no_bias ? 0 : into_hidden * hidden + d);
@@ -230,10 +236,20 @@ inline void check_model(model_config const& model, std::string_view where) {
   return 6 * active_parameter_count(model) + 12 * model.n_layers * model.d_model * seq_len;
 }
 
-/// The same with only the scores a causal mask keeps, (S + 1) / 2 a token: 6 N + 6 L d (S + 1).
+/// The same with only the scores that the causal mask and the layers' windows keep: 6 N + 12 d
+/// times the mean number of keys a token sees, over layers; (S + 1) / 2 where there is no window.
 [[nodiscard]] inline std::int64_t causal_flops_per_token(model_config const& model,
                                                          std::int64_t seq_len) {
-  return 6 * active_parameter_count(model) + 6 * model.n_layers * model.d_model * (seq_len + 1);
+  std::int64_t pairs = 0;  // of one sequence, over layers
+  for (std::int64_t i = 0; i < model.n_layers; ++i) {
+    auto const window = attention_of_layer(model, i).sliding_window_size;
+    std::int64_t const most = window < 0 ? seq_len : std::min(seq_len, window + 1);
+    pairs += most * (most + 1) / 2 + (seq_len - most) * most;
+  }
+  return 6 * active_parameter_count(model) +
+         static_cast<std::int64_t>(12.0L * static_cast<long double>(model.d_model) *
+                                   static_cast<long double>(pairs) /
+                                   static_cast<long double>(seq_len));
 }
 
 }  // namespace mpt

@@ -15,6 +15,8 @@
 #include <utility>
 
 #include <mpt/config/model.hpp>
+#include <mpt/config/read_attention.hpp>
+#include <mpt/config/read_name.hpp>
 #include <mpt/config/reader.hpp>
 
 namespace mpt {
@@ -30,14 +32,6 @@ inline constexpr std::array<std::pair<std::string_view, init_scheme>, 8> init_sc
      {"xavier_uniform_", init_scheme::xavier_uniform},
      {"xavier_normal_", init_scheme::xavier_normal}}};
 
-/// LLM Foundry's spelling of each norm_kind.
-inline constexpr std::array<std::pair<std::string_view, norm_kind>, 5> norm_kind_names{
-    {{"layernorm", norm_kind::layernorm},
-     {"low_precision_layernorm", norm_kind::low_precision_layernorm},
-     {"rmsnorm", norm_kind::rmsnorm},
-     {"low_precision_rmsnorm", norm_kind::low_precision_rmsnorm},
-     {"triton_rmsnorm", norm_kind::triton_rmsnorm}}};
-
 /// `ffn_act_fn.name`; gelu_tanh is gelu with `approximate: tanh`.
 inline constexpr std::array<std::pair<std::string_view, parallel::ops::activation_kind>, 4>
     activation_names{{{"gelu", parallel::ops::activation_kind::gelu},
@@ -46,57 +40,6 @@ inline constexpr std::array<std::pair<std::string_view, parallel::ops::activatio
                       {"relu", parallel::ops::activation_kind::relu}}};
 
 namespace detail {
-
-/// What a key's word names in a table such as init_scheme_names; fails on any other word.
-template <class Kind, std::size_t Size>
-[[nodiscard]] Kind read_name(config_reader& reader, std::string_view key, std::string_view fallback,
-                             std::array<std::pair<std::string_view, Kind>, Size> const& names,
-                             std::string_view what) {
-  auto const word = reader.get<std::string>(key, std::string(fallback));
-  std::string known;
-  for (auto const& [name, kind] : names) {
-    if (name == word) return kind;
-    known.append(known.empty() ? "" : ", ").append(name);
-  }
-  reader.fail(key, "'", printable(word), "' is not ", what, "; there are ", known);
-}
-
-[[nodiscard]] inline attention_config read_attention(config_reader& reader) {
-  attention_config attention;
-  attention.attn_pdrop = reader.get("attn_pdrop", attention.attn_pdrop);
-  attention.clip_qkv = reader.optional<double>("clip_qkv");
-  if (attention.clip_qkv == 0) attention.clip_qkv.reset();  // as LLM Foundry understands it
-  attention.qk_ln = reader.get("qk_ln", attention.qk_ln);
-  attention.norm_type =
-      read_name(reader, "norm_type", "low_precision_layernorm", norm_kind_names, "a norm");
-  attention.softmax_scale = reader.optional<double>("softmax_scale");
-  attention.alibi = reader.get("alibi", attention.alibi);
-  attention.alibi_bias_max = reader.get("alibi_bias_max", attention.alibi_bias_max);
-
-  reader.without_effect("attn_impl", "attention has one implementation per device");
-  reader.without_effect("verbose", "there is nothing more to say");
-  for (std::string_view const key :
-       {"rope_theta", "rope_impl", "rope_dail_config", "rope_hf_config"})
-    reader.without_effect(key, "belongs to rope");
-  constexpr std::string_view positions = "use learned_pos_emb or attn_config.alibi for positions";
-  reader.not_yet("rope", positions, {"false"});
-  reader.not_yet("nope", positions, {"false"});
-  reader.not_yet("attn_type", "use multihead_attention", {"multihead_attention"});
-  reader.not_yet("kv_n_heads", "every head has its own keys and values");
-  reader.not_yet("kv_dim", "keys and values come from the layer's own input");
-  reader.not_yet("qk_gn", "use qk_ln", {"false"});
-  reader.not_yet("fused_qkv", "use the fused Wqkv (true)", {"true"});
-  reader.not_yet("attn_uses_sequence_id", "tokens of packed texts attend to each other", {"false"});
-  reader.not_yet("sliding_window_size", "attention spans the whole sequence (-1)", {"-1"});
-  reader.not_yet("attn_logit_softcapping", "leave it blank");
-  reader.not_yet("prefix_lm", "attention is causal", {"false"});
-  reader.not_yet("seq_parallel_world_size", "leave it blank", {"1"});
-  auto tuning = reader.section("attn_temperature_tuning");
-  tuning.not_yet("attn_scale", "use 0", {"0"});
-  tuning.without_effect("floor_scale", "belongs to attn_scale");
-  tuning.finish();
-  return attention;
-}
 
 [[nodiscard]] inline double read_limit(config_reader const& reader, config_node const& node) {
   auto const number = node.is_scalar() ? parse_number(node.text) : std::nullopt;
@@ -222,7 +165,9 @@ inline void read_ffn(config_reader& reader, model_config& model) {
   auto attention = reader.section("attn_config");
   model.attn = detail::read_attention(attention);
   attention.finish();
-  if (model.attn.alibi) model.learned_pos_emb = false;  // as LLM Foundry does, whatever is written
+  if (model.attn.alibi || model.attn.rope)
+    model.learned_pos_emb = false;  // as LLM Foundry does, whatever is written
+  model.layers = detail::read_overrides(reader, model.n_layers);
   auto init = reader.section("init_config");
   model.init = detail::read_init(init);
   init.finish();
@@ -233,7 +178,6 @@ inline void read_ffn(config_reader& reader, model_config& model) {
   reader.not_yet("name", "use mpt_causal_lm", {"mpt_causal_lm"});
   model.tie_word_embeddings = reader.get("tie_word_embeddings", model.tie_word_embeddings);
   model.embedding_fraction = reader.get("embedding_fraction", model.embedding_fraction);
-  reader.not_yet("block_overrides", "all layers are alike");
   model.final_logit_softcapping = reader.optional<double>("final_logit_softcapping");
   reader.without_effect(
       "fuse_norm_attn_norm",

@@ -213,6 +213,11 @@ inline void read_the_rest(config_reader& reader) {
       !config.model.learned_pos_emb || config.train_loader.max_seq_len <= config.model.max_seq_len,
       "train_loader.dataset.max_seq_len ", config.train_loader.max_seq_len, " is longer than the ",
       config.model.max_seq_len, " learned positions of model.max_seq_len");
+  reader.check("train_loader",
+               !config.model.attn.attn_uses_sequence_id || config.train_loader.eos_token_id ||
+                   config.train_loader.bos_token_id,
+               "model.attn_config.attn_uses_sequence_id needs to know where texts end: give "
+               "dataset.eos_token_id or dataset.bos_token_id");
 
   config.global_train_batch_size = detail::positive(
       reader, "global_train_batch_size", reader.required<std::int64_t>("global_train_batch_size"));

@@ -18,13 +18,14 @@ struct generation_options {
   sampling_options sampling = {};
 };
 
-/// Rows of packed K and V of every block for one sequence: 3·D·capacity elements a block.
+/// Rows of packed K and V of every block for one sequence: 2 · capacity · key heads · head_dim
+/// elements a block.
 template <class T>
 class generation_cache {
  public:
   template <class Device>
   generation_cache(model_config const& config, index capacity, Device& device) {
-    index const width = 3 * config.d_model;
+    index const width = 2 * kv_heads(config) * head_dim(config);
     for (index i = 0; i < config.n_layers; ++i) {
       storage_.push_back(device.template allocate<T>(static_cast<std::size_t>(capacity * width)));
       blocks_.push_back({.rows = {storage_.back().data(), {capacity, width}}, .length = 0});

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 
 #include <mpt/vocabulary.hpp>
 #include <parallel/layer/norm.hpp>
@@ -26,6 +27,8 @@ struct microbatch {
   index sequences = 0;
   index length = 0;
   std::int64_t loss_tokens = 0;  // labels that are not -100
+  // [sequences * length]: where in its sequence each token's document begins; empty: at 0
+  std::span<std::int32_t const> document_begins = {};
 };
 
 template <class T>

@@ -1,5 +1,6 @@
-// MPT, in LLM Foundry's YAML form (learned positions, biases) and in the Hugging Face hub form
-// (ALiBi, no biases), built from the library's layers. Parameter names are those of the files.
+// MPT, in LLM Foundry's YAML form (learned positions, biases), the Hugging Face hub form (ALiBi, no
+// biases) and what else LLM Foundry's configuration describes, built from the library's layers.
+// Parameter names are those of the files.
 #pragma once
 
 #include <deque>
@@ -11,6 +12,7 @@
 #include <mpt/model/block.hpp>
 #include <mpt/model/head.hpp>
 #include <mpt/model/initial.hpp>
+#include <mpt/model/rotary.hpp>
 #include <parallel/layer/embedding.hpp>
 #include <parallel/train/model.hpp>
 
@@ -37,8 +39,9 @@ class model {
       positions_ = {
           prefix + "wpe.weight", {config_.max_seq_len, d}, initial_.embedding(config_.max_seq_len)};
     for (index i = 0; i < config_.n_layers; ++i)
-      blocks_.push_back(make_block(concat(prefix, "blocks.", i, ".")));
-    head_.norm_f = make_norm(prefix + "norm_f", config_.norm_type);
+      blocks_.push_back(
+          make_block(concat(prefix, "blocks.", i, "."), attention_of_layer(config_, i)));
+    head_.norm_f = make_norm(prefix + "norm_f", config_.norm_type, d);
     index const vocabulary = config_.vocab_size;
     if (config_.tie_word_embeddings)
       head_.weight = tokens_.weight;
@@ -85,6 +88,7 @@ class model {
   template <class Stream>
   [[nodiscard]] matrix_view<T> enter(context<Stream>& c, microbatch const& b,
                                      index first_position = 0) const {
+    if (config_.attn.attn_uses_sequence_id) c.document_begins = b.document_begins;
     auto x = tokens_.forward(c, b.ids);
     if (positions_.present())
       ops::add_positions(c.stream, x, positions_.value(), b.length, {.first = first_position});
@@ -131,10 +135,10 @@ class model {
     void visit_parameters(auto&& visit) { visit(own); }
   };
 
-  [[nodiscard]] norm<T> make_norm(std::string const& name, norm_kind kind) const {
+  [[nodiscard]] norm<T> make_norm(std::string const& name, norm_kind kind, index width) const {
     norm<T> out;
-    out.weight = {name + ".weight", {config_.d_model}, constant_init{1.0F}};
-    if (has_norm_bias(config_, kind)) out.bias = {name + ".bias", {config_.d_model}};
+    out.weight = {name + ".weight", {width}, constant_init{1.0F}};
+    if (has_norm_bias(config_, kind)) out.bias = {name + ".bias", {width}};
     out.eps = config_.norm_eps;
     out.rule = is_rms(kind) ? parallel::norm_rule::rms : parallel::norm_rule::layer;
     return out;
@@ -148,25 +152,53 @@ class model {
     return layer;
   }
 
-  [[nodiscard]] attention<T> make_attention(std::string const& name) const {
+  [[nodiscard]] qkv_projection<T> make_qkv(std::string const& name, head_layout layout) const {
+    index const d = config_.d_model;
+    // LLM Foundry initialises the rows of each head as a matrix of their own
+    auto const part = [&](char const* suffix, index rows) {
+      return projection(name + suffix, rows, d, initial_.linear(layout.dim, d),
+                        has_attention_bias(config_));
+    };
+    qkv_projection<T> out;
+    out.clip = static_cast<float>(config_.attn.clip_qkv.value_or(0.0));
+    if (config_.attn.fused_qkv)
+      out.parts = {part("Wqkv", layout.row())};
+    else
+      out.parts = {part("Wq", layout.width()), part("Wk", layout.kv_width()),
+                   part("Wv", layout.kv_width())};
+    return out;
+  }
+
+  [[nodiscard]] query_key_norm<T> make_query_key_norm(std::string const& name,
+                                                      head_layout layout) const {
+    auto const& attn = config_.attn;
+    query_key_norm<T> out;
+    if (!attn.qk_ln && !attn.qk_gn) return out;
+    out.q = make_norm(name + "q_ln", attn.norm_type, attn.qk_gn ? layout.dim : layout.width());
+    out.k = make_norm(name + "k_ln", attn.norm_type, attn.qk_gn ? layout.dim : layout.kv_width());
+    out.q.eps = out.k.eps = 1e-5;  // LLM Foundry does not pass norm_eps on here
+    return out;
+  }
+
+  [[nodiscard]] attention<T> make_attention(std::string const& name,
+                                            attention_config const& attn) const {
     index const d = config_.d_model;
     attention<T> out;
-    // each head's rows are initialised as a matrix of their own: fan_out is a head's width
-    out.qkv = projection(name + "Wqkv", 3 * d, d, initial_.linear(head_dim(config_), d),
-                         has_attention_bias(config_));
+    out.layout = {
+        .heads = config_.n_heads, .kv_heads = kv_heads(config_), .dim = head_dim(config_)};
+    out.qkv = make_qkv(name, out.layout);
+    out.query_key = make_query_key_norm(name, out.layout);
     out.out = projection(name + "out_proj", d, d, initial_.residual(d, d), !config_.no_bias);
-    out.heads = config_.n_heads;
     out.scale = softmax_scale(config_);
-    out.clip = static_cast<float>(config_.attn.clip_qkv.value_or(0.0));
-    out.dropout = static_cast<float>(config_.attn.attn_pdrop);
+    out.softcap = attn.attn_logit_softcapping.value_or(0.0);
+    out.window = attn.sliding_window_size;
+    out.dropout = static_cast<float>(attn.attn_pdrop);
     out.dropout_operation = stream_id(name + "dropout");
-    if (config_.attn.qk_ln) {
-      out.q_norm = make_norm(name + "q_ln", config_.attn.norm_type);
-      out.k_norm = make_norm(name + "k_ln", config_.attn.norm_type);
-      out.q_norm.eps = out.k_norm.eps = 1e-5;  // LLM Foundry does not pass norm_eps on here
-    }
-    if (config_.attn.alibi)
-      out.slopes = alibi_slopes(static_cast<int>(config_.n_heads), config_.attn.alibi_bias_max);
+    if (attn.alibi)
+      out.slopes = alibi_slopes(static_cast<int>(config_.n_heads), attn.alibi_bias_max);
+    if (attn.rope) out.rotations = rotary_frequencies(*attn.rope, out.layout.dim);
+    out.temperature = attn.temperature.attn_scale;
+    out.temperature_floor = attn.temperature.floor_scale;
     return out;
   }
 
@@ -183,11 +215,11 @@ class model {
     return out;
   }
 
-  [[nodiscard]] block make_block(std::string const& name) const {
+  [[nodiscard]] block make_block(std::string const& name, attention_config const& attn) const {
     auto const pdrop = static_cast<float>(config_.resid_pdrop);
-    sequential attend(make_norm(name + "norm_1", config_.norm_type),
-                      make_attention(name + "attn."));
-    sequential feed(make_norm(name + "norm_2", config_.norm_type),
+    sequential attend(make_norm(name + "norm_1", config_.norm_type, config_.d_model),
+                      make_attention(name + "attn.", attn));
+    sequential feed(make_norm(name + "norm_2", config_.norm_type, config_.d_model),
                     make_feed_forward(name + "ffn."));
     return block(
         residual(dropout(std::move(attend), pdrop, stream_id(name + "resid_attn_dropout"))),

@@ -92,8 +92,7 @@ inline void require_fits(run_plan const& plan) {
   console::table out(fmt::format("plan of {}", config.run_name));
   out.row("parameters", grouped(parameter_count(m)));
   out.row("model", fmt::format("{} layers × {}, {} heads, vocabulary {}, {}", m.n_layers, m.d_model,
-                               m.n_heads, grouped(m.vocab_size),
-                               m.attn.alibi ? "ALiBi" : "learned positions"));
+                               m.n_heads, grouped(m.vocab_size), positions_name(m)));
   out.row("precision", config.precision == precision_kind::fp32
                            ? "fp32"
                            : "bf16, fp32 master weights and reductions");

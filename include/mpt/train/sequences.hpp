@@ -11,18 +11,26 @@
 
 namespace mpt {
 
+/// The token that stands between documents packed into a sequence.
+struct document_separator {
+  enum class side { none, ends_document, begins_document };
+  side where = side::none;  // ends: it is a document's last token (eos); begins: its first (bos)
+  std::int32_t id = 0;
+};
+
 /// Rows of `length` ids; a row's labels are its ids moved left by one, -100 at its end.
 class sequences {
  public:
   sequences() = default;
 
-  /// Takes ids [sequences * length].
-  sequences(std::vector<std::int32_t> ids, index length)
+  /// Takes ids [sequences * length]; with a separator also finds where documents begin.
+  sequences(std::vector<std::int32_t> ids, index length, document_separator separator = {})
       : length_(length), ids_(std::move(ids)), labels_(ids_.size(), -100) {
     require(length > 0 && static_cast<index>(ids_.size()) % length == 0, "a batch of ", ids_.size(),
             " ids does not divide into sequences of ", length);
     for (std::size_t i = 0; i + 1 < ids_.size(); ++i)
       if (static_cast<index>(i + 1) % length != 0) labels_[i] = ids_[i + 1];
+    if (separator.where != document_separator::side::none) find_documents(separator);
   }
 
   [[nodiscard]] index count() const {
@@ -40,7 +48,12 @@ class sequences {
             .labels = labels,
             .sequences = part.size(),
             .length = length_,
-            .loss_tokens = loss_tokens};
+            .loss_tokens = loss_tokens,
+            .document_begins = document_begins_.empty()
+                                   ? std::span<std::int32_t const>()
+                                   : std::span(document_begins_)
+                                         .subspan(static_cast<std::size_t>(part.begin * length_),
+                                                  static_cast<std::size_t>(rows))};
   }
 
   /// A microbatch of the right shape without data, for the meta device.
@@ -54,9 +67,24 @@ class sequences {
   }
 
  private:
+  /// As LLM Foundry counts separators: ids before a separator that ends a document, and that
+  /// separator itself, are one document; one that begins a document belongs to what follows.
+  void find_documents(document_separator separator) {
+    bool const ends = separator.where == document_separator::side::ends_document;
+    document_begins_.resize(ids_.size());
+    index begin = 0;
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      index const at = static_cast<index>(i) % length_;
+      if (at == 0) begin = 0;
+      if (at > 0 && ids_[ends ? i - 1 : i] == separator.id) begin = at;
+      document_begins_[i] = static_cast<std::int32_t>(begin);
+    }
+  }
+
   index length_ = 0;
   std::vector<std::int32_t> ids_;
   std::vector<std::int32_t> labels_;
+  std::vector<std::int32_t> document_begins_;
 };
 
 }  // namespace mpt

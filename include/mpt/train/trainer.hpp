@@ -199,8 +199,8 @@ class trainer {
   void evaluate() {
     for (std::size_t i = 0; i < evaluation_sets_.size(); ++i) {
       evaluation_batches set(evaluation_sets_[i], config_.evaluation.device_eval_batch_size,
-                             comm_.rank(), comm_.size(),
-                             config_.evaluation.eval_subset_num_batches);
+                             comm_.rank(), comm_.size(), config_.evaluation.eval_subset_num_batches,
+                             separator_of(config_.eval_loaders[i]));
       train::statistics<double> sums;
       while (auto const part = set.next()) {
         std::vector<microbatch> parts;

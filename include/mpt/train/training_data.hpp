@@ -64,6 +64,14 @@ namespace mpt {
   return order;
 }
 
+/// The token between the texts packed in a loader's samples.
+[[nodiscard]] inline document_separator separator_of(loader_config const& loader) {
+  using side = document_separator::side;
+  if (loader.eos_token_id) return {side::ends_document, *loader.eos_token_id};
+  if (loader.bos_token_id) return {side::begins_document, *loader.bos_token_id};
+  return {};
+}
+
 /// This rank's share of training batches; batch numbers count from the start of the run.
 class training_batches {
  public:
@@ -71,7 +79,8 @@ class training_batches {
       : streams_(open_streams(config.train_loader, config.model.vocab_size)),
         order_(order_of(config.train_loader, streams_)),
         global_(config.global_train_batch_size),
-        share_(parallel::data::share_of(global_, rank, ranks)) {
+        share_(parallel::data::share_of(global_, rank, ranks)),
+        separator_(separator_of(config.train_loader)) {
     parallel::require(samples() >= global_, streams_.name(), ": an epoch has ", samples(),
                       " samples, fewer than one global batch of ", global_,
                       "; prepare more data or lower global_train_batch_size");
@@ -90,7 +99,7 @@ class training_batches {
     auto part = loader_->next();
     parallel::require(part.has_value(), "the training data ended at batch ", batch);
     next_ = batch + 1;
-    return {std::move(part->ids), static_cast<index>(part->sequence_length)};
+    return {std::move(part->ids), static_cast<index>(part->sequence_length), separator_};
   }
 
   /// Seconds `at` has waited for data so far.
@@ -118,6 +127,7 @@ class training_batches {
   data::sample_order_options order_;
   index global_;
   parallel::data::share share_;
+  document_separator separator_;
   index per_epoch_ = 1;
   index next_ = 0;
   double waited_before_ = 0;  // by loaders that were replaced
@@ -128,8 +138,9 @@ class training_batches {
 class evaluation_batches {
  public:
   evaluation_batches(data::token_streams streams, index device_batch, int rank, int ranks,
-                     index max_batches)
+                     index max_batches, document_separator separator = {})
       : max_batches_(max_batches),
+        separator_(separator),
         loader_(std::move(streams),
                 {.mode = data::loader_mode::evaluate,
                  .global_batch_size = static_cast<std::uint64_t>(device_batch * ranks),
@@ -144,11 +155,12 @@ class evaluation_batches {
     auto part = loader_.next();
     if (!part) return std::nullopt;
     ++taken_;
-    return sequences(std::move(part->ids), static_cast<index>(part->sequence_length));
+    return sequences(std::move(part->ids), static_cast<index>(part->sequence_length), separator_);
   }
 
  private:
   index max_batches_;
+  document_separator separator_;
   index taken_ = 0;
   data::batch_loader loader_;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include <parallel/core/philox.hpp>
 #include <parallel/device/arena.hpp>
@@ -26,6 +27,9 @@ struct context {
   pass mode = pass::training;
   position where = {};
   index sequence = 1;  // rows of one sequence: row r is at position r % sequence
+  // [rows]: the position at which a row's document begins; empty: each sequence is one document.
+  // Lives as long as the microbatch.
+  std::span<std::int32_t const> document_begins = {};
 
   /// Uninitialised elements that live until the schedule releases the arena.
   template <class T, std::size_t N>

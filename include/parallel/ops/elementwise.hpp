@@ -10,6 +10,7 @@
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/rows_view.hpp>
 
 namespace parallel::ops {
 
@@ -28,8 +29,14 @@ struct copy_fn {
     detail::same("copy", "the size of y", y.size(), "that of x", x.size());
     copy_impl(s, y, x);
   }
+  template <class Stream, class T>
+  void operator()(Stream& s, rows_view<T> y, rows_view<std::type_identity_t<T> const> x) const {
+    detail::same("copy", "the number of rows of y", y.rows, "that of x", x.rows);
+    detail::same("copy", "the number of columns of y", y.columns, "that of x", x.columns);
+    copy_impl(s, y, x);
+  }
 };
-/// copy(s, y, x): y[i] = x[i].
+/// copy(s, y, x): y[i] = x[i]. Also of rows that lie apart (rows_view).
 inline constexpr copy_fn copy{};
 
 struct add_fn {

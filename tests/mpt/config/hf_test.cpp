@@ -47,8 +47,26 @@ TEST_CASE("what is written is read back, whatever the form") {
   modern.final_logit_softcapping = 30.5;
   auto tanh = model;
   tanh.ffn_act_fn = parallel::ops::activation_kind::gelu_tanh;
-  for (auto const& config :
-       {model, fancy, hidden, modern, tanh, mpt::hub_form(model), mpt::hub_form(fancy)})
+  auto grouped = fancy;
+  grouped.learned_pos_emb = false;
+  grouped.attn.qk_ln = false;
+  grouped.attn.qk_gn = true;
+  grouped.attn.norm_type = mpt::norm_kind::layernorm;
+  grouped.attn.kv_n_heads = 3;
+  grouped.attn.fused_qkv = false;
+  grouped.attn.attn_logit_softcapping = 30;
+  grouped.attn.sliding_window_size = 100;
+  grouped.attn.attn_uses_sequence_id = true;
+  grouped.attn.rope = mpt::rope_config{500000, mpt::rope_scaling::llama3, 8, 1, 4, 2048};
+  auto layered = grouped;
+  layered.attn.rope = mpt::rope_config{.scaling = mpt::rope_scaling::linear, .factor = 2};
+  layered.attn.temperature = {100, 0.25};
+  layered.layers.resize(static_cast<std::size_t>(layered.n_layers));
+  layered.layers[1] = layered.layers[4] =
+      layered.layers[5] = {.sliding_window_size = -1, .nope = true};
+  layered.layers[2] = {.floor_scale = 7, .attn_scale = 0.5};
+  for (auto const& config : {model, fancy, hidden, modern, tanh, grouped, layered,
+                             mpt::hub_form(model), mpt::hub_form(fancy)})
     for (std::string const dtype : {"float32", "bfloat16"}) {
       auto const text = mpt::to_hf_json(config, dtype).dump();
       auto const back = mpt::from_hf_json(nlohmann::json::parse(text), "config.json");
@@ -119,8 +137,8 @@ TEST_CASE("files that cannot be represented are refused") {
       {with("/d_model", 770), "config.json: d_model 770 must be divisible by n_heads 12"},
       {with("/attn_config", 7), "config.json: attn_config: expected a mapping, found '7'"},
       {with("/attn_config/rope", true),
-       "config.json: attn_config.rope: 'true' is not yet supported; use learned_pos_emb or "
-       "attn_config.alibi for positions"},
+       "config.json: written for transformers' MptForCausalLM, which does not do what it says: "
+       "positions are rotary; it always uses ALiBi alone"},
       {with("/attn_config/prefix_lm", true),
        "config.json: attn_config.prefix_lm: 'true' is not yet supported; attention is causal"},
       {with("/attn_config/surprise", 1), "config.json: attn_config.surprise: unknown key"},

@@ -43,6 +43,9 @@ TEST_CASE("a loader has streaming's defaults and takes the sequence length of th
   CHECK(full.shuffle_block_size == 4'000'000);
   CHECK(full.token_encoding_type == "uint16");
   CHECK(!full.drop_last);
+  CHECK(!full.eos_token_id);
+  CHECK(read("dataset: {local: ./c4, eos_token_id: 0}", report).eos_token_id == 0);
+  CHECK(read("dataset: {local: ./c4, bos_token_id: 50}", report).bos_token_id == 50);
   CHECK(
       mpt::describe_ignored(report) ==
       "accepted and without effect here: train_loader.num_workers (batches are read ahead without "
@@ -115,6 +118,11 @@ TEST_CASE("a loader that cannot be is one clear message") {
        "f.yaml:1:36: train_loader.dataset.epoch_size: must be above 0, found 0"},
       {"dataset: {local: ./c4, shuffle_seed: -1}",
        "f.yaml:1:38: train_loader.dataset.shuffle_seed: must not be negative, found -1"},
+      {"dataset: {local: ./c4, eos_token_id: -3}",
+       "f.yaml:1:38: train_loader.dataset.eos_token_id: expected a token's id, found -3"},
+      {"dataset: {local: ./c4, eos_token_id: 0, bos_token_id: 1}",
+       "f.yaml:1:55: train_loader.dataset.bos_token_id: give eos_token_id if texts end with a "
+       "token, or bos_token_id if they begin with one, not both"},
       {"dataset: {local: ./c4, suffle: true}",
        "f.yaml:1:24: train_loader.dataset.suffle: unknown key; did you mean "
        "'train_loader.dataset.shuffle'?"}};

@@ -110,6 +110,28 @@ TEST_CASE("every option counts its own parameters") {
   CHECK(mpt::parameter_count(changed) - base == 100 * 64);
   CHECK(mpt::active_parameter_count(changed) == base);
   CHECK(mpt::flops_per_token(changed, 16) == mpt::flops_per_token(model, 16));
+  changed = model;
+  changed.attn.kv_n_heads = 2;  // K and V are half as wide
+  CHECK(base - mpt::parameter_count(changed) == 3 * 2 * (64 + 1) * 32);
+  changed.attn.qk_ln = true;
+  CHECK(base - mpt::parameter_count(changed) == 3 * (2 * (64 + 1) * 32 - 2 * (64 + 32)));
+  changed.attn.qk_ln = false;
+  changed.attn.qk_gn = true;  // shared by the heads
+  CHECK(base - mpt::parameter_count(changed) == 3 * (2 * (64 + 1) * 32 - 2 * (16 + 16)));
+}
+
+TEST_CASE("causal FLOPs count the keys that windows show, layer by layer") {
+  mpt::model_config model;
+  model.d_model = 64;
+  model.n_layers = 3;
+  auto const weights = 6 * mpt::parameter_count(model);
+  CHECK(mpt::causal_flops_per_token(model, 10) - weights == 6 * 3 * 64 * 11);
+  model.attn.sliding_window_size = 3;  // 1 + 2 + 3 + 4 * 7 pairs
+  CHECK(mpt::causal_flops_per_token(model, 10) - weights == 12 * 64 * 3 * 34 / 10);
+  model.layers.resize(3);
+  model.layers[1].sliding_window_size = -1;
+  CHECK(mpt::causal_flops_per_token(model, 10) - weights == 12 * 64 * (2 * 34 + 55) / 10);
+  CHECK(mpt::flops_per_token(model, 10) - weights == 12 * 3 * 64 * 10);
 }
 
 TEST_CASE("derived numbers follow LLM Foundry's rules") {

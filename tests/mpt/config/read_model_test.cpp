@@ -108,6 +108,63 @@ TEST_CASE("norms, feed-forward layers and heads of every kind are read") {
   CHECK(read("fc_type: {name: torch, bias: true, device: meta}") == mpt::model_config{});
 }
 
+TEST_CASE("attention's options are read, with what belongs to others left alone") {
+  auto const attn = read(R"(
+attn_config:
+  attn_type: grouped_query_attention
+  kv_n_heads: 4
+  fused_qkv: false
+  qk_gn: true
+  sliding_window_size: 128
+  attn_logit_softcapping: 50
+  attn_uses_sequence_id: true
+  rope: true
+  rope_theta: 500000
+  rope_impl: hf
+  rope_hf_config: {type: llama3, factor: 8, low_freq_factor: 1, high_freq_factor: 4, original_max_position_embeddings: 4096}
+  rope_dail_config: {type: xpos}
+  attn_temperature_tuning: {floor_scale: 1024, attn_scale: 0.1}
+)");
+  CHECK(mpt::kv_heads(attn) == 4);
+  CHECK(!attn.learned_pos_emb);
+  CHECK(!attn.attn.fused_qkv);
+  CHECK(attn.attn.qk_gn);
+  CHECK(attn.attn.sliding_window_size == 128);
+  CHECK(attn.attn.attn_logit_softcapping == 50.0);
+  CHECK(attn.attn.attn_uses_sequence_id);
+  CHECK(attn.attn.temperature == mpt::temperature_config{1024, 0.1});
+  CHECK(attn.attn.rope == mpt::rope_config{500000, mpt::rope_scaling::llama3, 8, 1, 4, 4096});
+  CHECK(mpt::kv_heads(read("attn_config: {attn_type: multiquery_attention}")) == 1);
+  CHECK(read("attn_config: {rope: true}").attn.rope == mpt::rope_config{});
+  CHECK(read("attn_config: {rope: true, rope_impl: hf, rope_hf_config: {type: linear, factor: 2}}")
+            .attn.rope->factor == 2);
+}
+
+TEST_CASE("block overrides become one description a layer") {
+  auto const model = read(R"(
+n_layers: 6
+attn_config: {alibi: true, sliding_window_size: 64}
+block_overrides:
+  order:
+  - {name: default}
+  - order: [{name: far}, {name: default, repeat: 2}]
+  - {name: far, repeat: 2}
+  overrides:
+    far: {attn_config: {sliding_window_size: -1, nope: true, attn_temperature_tuning: {attn_scale: 0.5}}}
+)");
+  REQUIRE(model.layers.size() == 6);
+  std::string kinds;
+  for (std::int64_t i = 0; i < 6; ++i) {
+    auto const attn = mpt::attention_of_layer(model, i);
+    bool const far = attn.sliding_window_size == -1;
+    kinds += far ? 'f' : 'd';
+    CHECK(attn.alibi == !far);
+    CHECK(attn.temperature == mpt::temperature_config{8192, far ? 0.5 : 0.0});
+    CHECK((far || attn.sliding_window_size == 64));
+  }
+  CHECK(kinds == "dfddff");
+}
+
 TEST_CASE("what cannot be is one clear message") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"d_model: 770", "f.yaml:1:1: model.d_model 770 must be divisible by n_heads 16"},
@@ -132,12 +189,46 @@ TEST_CASE("what cannot be is one clear message") {
       {"head_dim: 64",
        "f.yaml:1:11: model.head_dim: not yet supported; leave it blank, which gives d_model / "
        "n_heads"},
-      {"attn_config: {rope: true}",
-       "f.yaml:1:21: model.attn_config.rope: 'true' is not yet supported; use learned_pos_emb or "
-       "attn_config.alibi for positions"},
+      {"attn_config: {rope: true, rope_dail_config: {type: xpos}}",
+       "f.yaml:1:53: model.attn_config.rope_dail_config.type: 'xpos' is not yet supported; use "
+       "original, or rope_impl hf with a scaling"},
+      {"attn_config: {rope: true, rope_impl: hf, rope_hf_config: {type: llama3, factor: 8}}",
+       "f.yaml:1:58: model.attn_config.rope_hf_config.low_freq_factor: missing; it is required"},
+      {"{d_model: 48, attn_config: {rope: true}}",
+       "f.yaml:1:1: model.attn_config.rope turns elements in pairs, but d_model / n_heads is 3, "
+       "which is odd"},
       {"attn_config: {attn_type: grouped_query_attention}",
-       "f.yaml:1:26: model.attn_config.attn_type: 'grouped_query_attention' is not yet supported; "
-       "use multihead_attention"},
+       "f.yaml:1:15: model.attn_config.kv_n_heads: missing; grouped_query_attention needs it"},
+      {"attn_config: {attn_type: grouped_query_attention, kv_n_heads: 3}",
+       "f.yaml:1:1: model.attn_config.kv_n_heads must be a number of key heads that divides "
+       "n_heads "
+       "16, found 3"},
+      {"attn_config: {kv_n_heads: 4}",
+       "f.yaml:1:27: model.attn_config.kv_n_heads: belongs to attn_type "
+       "grouped_query_attention"},
+      {"attn_config: {qk_ln: true, qk_gn: true}",
+       "f.yaml:1:1: model.attn_config.qk_ln and attn_config.qk_gn cannot both be true; choose the "
+       "norm over the full width (qk_ln) or over each head (qk_gn)"},
+      {"attn_config: {attn_logit_softcapping: -2}",
+       "f.yaml:1:1: model.attn_config.attn_logit_softcapping must be above 0, or null for none, "
+       "found -2"},
+      {"attn_config: {sliding_window_size: -2}",
+       "f.yaml:1:1: model.attn_config.sliding_window_size must be a number of tokens, or -1 for "
+       "all, found -2"},
+      {"attn_config: {nope: true}",
+       "f.yaml:1:21: model.attn_config.nope: 'true' is not yet supported; it is set for single "
+       "layers, by block_overrides"},
+      {"{n_layers: 2, block_overrides: {order: [{name: a}], overrides: {b: {}}}}",
+       "f.yaml:1:48: model.block_overrides.order.0.name: 'a' is neither 'default' nor a name in "
+       "block_overrides.overrides"},
+      {"{n_layers: 2, block_overrides: {order: [{name: b, repeat: 2}, {name: default}], "
+       "overrides: {b: {}}}}",
+       "f.yaml:1:40: model.block_overrides.order: describes more layers than n_layers = 2"},
+      {"{n_layers: 2, block_overrides: {order: [{name: b}], overrides: {b: {attn_config: {nope: "
+       "true}}}, repeat: 2}}",
+       "f.yaml:1:1: model.block_overrides: nope switches rope or ALiBi off in a layer; it cannot "
+       "be "
+       "used with learned_pos_emb"},
       {"attn_config: {clip_qkv: -1}",
        "f.yaml:1:1: model.attn_config.clip_qkv must be above 0, or null for none, found -1"},
       {"attn_config: {alibis: true}",

@@ -287,10 +287,16 @@ TEST_CASE("the keys that have an effect are these") {
       "fsdp_config.sharding_strategy global_train_batch_size load_path load_weights_only "
       "log_to_console max_duration max_seq_len metrics_file model model.attention_bias "
       "model.attn_config model.attn_config.alibi model.attn_config.alibi_bias_max "
+      "model.attn_config.attn_logit_softcapping "
       "model.attn_config.attn_pdrop model.attn_config.attn_temperature_tuning "
-      "model.attn_config.clip_qkv model.attn_config.norm_type model.attn_config.qk_ln "
-      "model.attn_config.softmax_scale "
-      "model.d_model model.emb_pdrop model.embedding_fraction model.expansion_ratio model.fc_type "
+      "model.attn_config.attn_temperature_tuning.attn_scale "
+      "model.attn_config.attn_temperature_tuning.floor_scale model.attn_config.attn_type "
+      "model.attn_config.attn_uses_sequence_id model.attn_config.clip_qkv "
+      "model.attn_config.fused_qkv model.attn_config.kv_n_heads model.attn_config.norm_type "
+      "model.attn_config.qk_gn "
+      "model.attn_config.qk_ln model.attn_config.rope model.attn_config.sliding_window_size "
+      "model.attn_config.softmax_scale model.block_overrides model.d_model model.emb_pdrop "
+      "model.embedding_fraction model.expansion_ratio model.fc_type "
       "model.ffn_config "
       "model.ffn_config.fc_type model.ffn_config.ffn_act_fn "
       "model.ffn_config.ffn_act_fn.approximate model.ffn_config.ffn_act_fn.name "
@@ -308,7 +314,8 @@ TEST_CASE("the keys that have an effect are these") {
       "save_overwrite scheduler scheduler.alpha_f scheduler.alpha_i scheduler.name scheduler.t_max "
       "scheduler.t_warmup seed threads tokenizer tokenizer.kwargs "
       "tokenizer.kwargs.model_max_length "
-      "tokenizer.name train_loader train_loader.dataset train_loader.dataset.epoch_size "
+      "tokenizer.name train_loader train_loader.dataset train_loader.dataset.bos_token_id "
+      "train_loader.dataset.eos_token_id train_loader.dataset.epoch_size "
       "train_loader.dataset.local "
       "train_loader.dataset.max_seq_len train_loader.dataset.remote train_loader.dataset.shuffle "
       "train_loader.dataset.shuffle_algo train_loader.dataset.shuffle_block_size "
@@ -333,8 +340,8 @@ TEST_CASE("keys of LLM Foundry that have no effect or are not there yet are know
         "max_split_size_mb", "expandable_segments", "callbacks.lr_monitor",
         "callbacks.memory_monitor", "callbacks.runtime_estimator", "loggers"})
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::without_effect), name);
-  for (std::string const name : {"icl_tasks", "eval_gauntlet", "algorithms.alibi",
-                                 "model.block_overrides", "model.attn_config.rope", "tp_config"})
+  for (std::string const name :
+       {"icl_tasks", "eval_gauntlet", "algorithms.alibi", "model.attn_config.kv_dim", "tp_config"})
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::restricted), name);
 }
 

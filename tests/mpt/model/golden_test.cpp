@@ -1,5 +1,5 @@
-// The model against independent implementations: LLM Foundry's modeling code (a1-a5, c...) and
-// transformers' MptForCausalLM (b...). Golden numbers by tests/reference/make_golden.py.
+// The model against independent implementations: LLM Foundry's modeling code (a1-a5, c... and d...)
+// and transformers' MptForCausalLM (b...). Golden numbers by tests/reference/make_golden.py.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -29,6 +29,9 @@ namespace model_golden_test {
 
 using parallel::index;
 
+/// The id that ends documents in the golden batches of packed texts.
+constexpr std::int32_t separator_id = 7;
+
 /// Reads the reference's configuration, in LLM Foundry's names.
 mpt::model_config config_of(parallel::checkpoint::safetensors_file const& file) {
   for (auto const& [key, value] : file.metadata())
@@ -52,6 +55,7 @@ struct run {
   parallel::buffer<std::byte> storage;
   parallel::arena memory;
   std::vector<std::int32_t> ids, labels;
+  mpt::sequences documents;  // of the same ids: where they begin
   mpt::microbatch batch;
 
   explicit run(std::string const& name)
@@ -84,6 +88,11 @@ struct run {
              .sequences = static_cast<index>(shape[0]),
              .length = static_cast<index>(shape[1]),
              .loss_tokens = std::ranges::count_if(labels, [](auto l) { return l >= 0; })};
+    if (net.config().attn.attn_uses_sequence_id) {
+      using side = mpt::document_separator::side;
+      documents = {ids, batch.length, {side::ends_document, separator_id}};
+      batch.document_begins = documents.view({0, batch.sequences}).document_begins;
+    }
   }
 
   parallel::context<parallel::host::stream> context() {
@@ -167,9 +176,11 @@ double norm(std::vector<double> const& a) {
 }
 
 constexpr char const* forms[] = {
-    "a1",        "a2",           "a3",       "a4",      "a5",       "c_rmsnorm", "c_gelu_tanh",
-    "c_silu",    "c_quick_gelu", "c_relu",   "c_glu",   "c_hidden", "c_ratio",   "c_untied",
-    "c_softcap", "c_fused",      "c_modern", "c_mixed", "b1",       "b2",        "b3"};
+    "a1",          "a2",           "a3",           "a4",       "a5",       "c_rmsnorm",
+    "c_gelu_tanh", "c_silu",       "c_quick_gelu", "c_relu",   "c_glu",    "c_hidden",
+    "c_ratio",     "c_untied",     "c_softcap",    "c_fused",  "c_modern", "c_mixed",
+    "d_grouped",   "d_multiquery", "d_by_head",    "d_capped", "d_packed", "d_linear",
+    "d_llama3",    "d_layers",     "d_all",        "b1",       "b2",       "b3"};
 
 /// In T the error against the fp64 truth is at most `bound` of the largest logit and gradient.
 template <class T>
@@ -194,6 +205,10 @@ void check_against_truth(double bound) {
     for (auto const& tensor : model.file.tensors())
       parameters += tensor.name.starts_with("param/") ? 1U : 0U;
     CHECK(compared == parameters);
+    index elements = 0;
+    for (auto const& tensor : model.file.tensors())
+      if (tensor.name.starts_with("param/")) elements += tensor.size();
+    CHECK(mpt::parameter_count(model.net.config()) == elements);
   }
 }
 
@@ -238,6 +253,32 @@ TEST_CASE("parameters and those FLOPs count are as many as LLM Foundry says") {
     auto const config = config_of(file);
     CHECK(mpt::parameter_count(config) == counts.at(form).at("total").get<std::int64_t>());
     CHECK(mpt::active_parameter_count(config) == counts.at(form).at("active").get<std::int64_t>());
+  }
+}
+
+TEST_CASE("tokens with the KV cache, in pieces, give the logits of all at once, all forms") {
+  for (std::string const form : forms) {
+    CAPTURE(form);
+    run<float> model(form);
+    model.batch.document_begins = {};  // generation continues one document
+    auto const whole = model.logits();
+    auto const vocabulary = static_cast<std::size_t>(model.net.config().vocab_size);
+    mpt::generation_cache<float> cache(model.net.config(), model.batch.length, model.device);
+    parallel::arena::scope const everything(model.memory);
+    auto const ids = std::span<std::int32_t const>(model.ids);
+    auto const length = static_cast<std::size_t>(model.batch.length);
+    for (std::size_t at = 0; at < length;) {
+      std::size_t const piece = at == 0 ? 3 : 1 + at % 2;  // a prompt, then one or two at a time
+      std::size_t const end = std::min(at + piece, length);
+      auto const logits = mpt::next_logits(model.net, model.compute, model.memory, cache,
+                                           ids.subspan(at, end - at));
+      std::vector<double> const got(logits.begin(), logits.end());
+      std::vector<double> const expected(
+          whole.begin() + static_cast<std::ptrdiff_t>((end - 1) * vocabulary),
+          whole.begin() + static_cast<std::ptrdiff_t>(end * vocabulary));
+      CHECK(largest_difference(got, expected) <= 1e-5 * largest(whole));
+      at = end;
+    }
   }
 }
 

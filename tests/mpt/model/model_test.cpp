@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <mpt/model/model.hpp>
+#include <mpt/train/sequences.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/data/share.hpp>
 #include <parallel/device/host/device.hpp>
@@ -46,6 +47,31 @@ mpt::model_config small() {
   return m;
 }
 
+/// Everything of attention's: keys shared, positions rotary, windows, caps, packed documents.
+mpt::model_config attentive() {
+  mpt::model_config m;
+  m.d_model = 24;
+  m.n_heads = 6;
+  m.n_layers = 2;
+  m.vocab_size = 19;
+  m.max_seq_len = length;
+  m.expansion_ratio = 2;
+  m.learned_pos_emb = false;
+  m.attn.kv_n_heads = 2;
+  m.attn.fused_qkv = false;
+  m.attn.qk_gn = true;
+  m.attn.attn_pdrop = 0.1;
+  m.attn.clip_qkv = 1.5;
+  m.attn.rope = mpt::rope_config{.theta = 100};
+  m.attn.sliding_window_size = 2;
+  m.attn.attn_uses_sequence_id = true;
+  m.attn.attn_logit_softcapping = 4;
+  m.layers.resize(2);
+  m.layers[1] = {.sliding_window_size = -1, .floor_scale = 3, .attn_scale = 0.2, .nope = true};
+  check_model(m, "");
+  return m;
+}
+
 struct layout {
   int ranks = 1;
   zero::stage stage = zero::stage::none;
@@ -75,6 +101,8 @@ outcome run(mpt::model_config const& config, layout const& how) {
       ids[i] = static_cast<std::int32_t>(random.bits(i) % 19U);
       labels[i] = i % 5 == i / length ? -100 : static_cast<std::int32_t>(random.bits(i + 1) % 19U);
     }
+    using side = mpt::document_separator::side;
+    mpt::sequences const documents(ids, length, {side::ends_document, 7});
     std::vector<mpt::microbatch> batches;
     std::vector<index> first;
     auto const mine = parallel::data::share_of(sequences, comm.rank(), comm.size());
@@ -86,7 +114,8 @@ outcome run(mpt::model_config const& config, layout const& how) {
            .labels = {from, {rows}},
            .sequences = part.size(),
            .length = length,
-           .loss_tokens = std::count_if(from, from + rows, [](auto l) { return l >= 0; })});
+           .loss_tokens = std::count_if(from, from + rows, [](auto l) { return l >= 0; }),
+           .document_begins = documents.view(part).document_begins});
       first.push_back(part.begin);
     }
     auto const result = stepper.step(compute, traffic, memory, std::span(std::as_const(batches)),
@@ -109,21 +138,20 @@ outcome run(mpt::model_config const& config, layout const& how) {
   return out;
 }
 
-TEST_CASE("gated, untied, with dropout everywhere: all layouts give one rank's gradients") {
-  outcome const expected = run(small(), {});
+/// Every layout gives one rank's loss and gradients; returns these.
+outcome check_layouts(mpt::model_config const& config) {
+  outcome const expected = run(config, {});
   double largest = 0;
   for (auto const& [name, gradient] : expected.gradients)
     for (double const g : gradient) largest = std::max(largest, std::abs(g));
   REQUIRE(largest > 0);
-  REQUIRE(expected.gradients.contains("lm_head.weight"));
-  REQUIRE(expected.gradients.contains("transformer.blocks.1.ffn.gate_proj.weight"));
   for (int const ranks : {1, 2, 3})
     for (auto const stage : {zero::stage::none, zero::stage::optimizer})
       for (index const microbatch : {1, 2}) {
         CAPTURE(ranks);
         CAPTURE(static_cast<int>(stage));
         CAPTURE(microbatch);
-        auto const found = run(small(), {ranks, stage, microbatch});
+        auto const found = run(config, {ranks, stage, microbatch});
         CHECK(std::abs(found.loss - expected.loss) <= 1e-13 * expected.loss);
         CHECK(std::abs(found.squared_norm - expected.squared_norm) <=
               1e-12 * expected.squared_norm);
@@ -135,6 +163,21 @@ TEST_CASE("gated, untied, with dropout everywhere: all layouts give one rank's g
             CHECK(std::abs(other[i] - gradient[i]) <= 1e-12 * largest);
         }
       }
+  return expected;
+}
+
+TEST_CASE("gated, untied, with dropout everywhere: all layouts give one rank's gradients") {
+  auto const one = check_layouts(small());
+  CHECK(one.gradients.contains("lm_head.weight"));
+  CHECK(one.gradients.contains("transformer.blocks.1.ffn.gate_proj.weight"));
+}
+
+TEST_CASE("shared keys, rotary positions, windows, packed texts: all layouts give one rank's") {
+  auto const one = check_layouts(attentive());
+  CHECK(one.gradients.contains("transformer.blocks.1.attn.Wk.weight"));
+  auto undivided = attentive();
+  undivided.attn.attn_uses_sequence_id = false;
+  CHECK(run(undivided, {}).loss != one.loss);
 }
 
 TEST_CASE("each dropout changes the loss, and the seed decides how") {

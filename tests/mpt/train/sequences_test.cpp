@@ -19,6 +19,26 @@ TEST_CASE("labels are ids moved left by one, and -100 at the end of each row") {
   CHECK(second.loss_tokens == 2);
 }
 
+TEST_CASE("documents begin after the token that ends one, or at the token that begins one") {
+  using side = mpt::document_separator::side;
+  std::vector<std::int32_t> const ids = {1, 7, 2, 3, 7, 7, 7, 1, 1, 7, 2, 2};
+  auto const begins = [&](mpt::document_separator separator) {
+    mpt::sequences const batch(ids, 6, separator);
+    auto const first = batch.view({0, 1}).document_begins;
+    auto const second = batch.view({1, 2}).document_begins;
+    std::vector<std::int32_t> out(first.begin(), first.end());
+    out.insert(out.end(), second.begin(), second.end());
+    return out;
+  };
+  // as LLM Foundry's collator counts: sequence ids 0 0 1 1 1 2 | 0 1 1 1 2 2
+  CHECK(begins({side::ends_document, 7}) ==
+        std::vector<std::int32_t>{0, 0, 2, 2, 2, 5, 0, 1, 1, 1, 4, 4});
+  // 0 1 1 1 2 3 | 1 1 1 2 2 2
+  CHECK(begins({side::begins_document, 7}) ==
+        std::vector<std::int32_t>{0, 1, 1, 1, 4, 5, 0, 0, 0, 3, 3, 3});
+  CHECK(begins({}).empty());
+}
+
 TEST_CASE("ids that do not divide into rows are refused") {
   CHECK_THROWS_WITH(mpt::sequences({1, 2, 3}, 2),
                     "a batch of 3 ids does not divide into sequences of 2");

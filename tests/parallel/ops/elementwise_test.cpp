@@ -45,6 +45,27 @@ TEST_CASE_TEMPLATE(
     }
 }
 
+TEST_CASE_TEMPLATE("rows that lie apart are copied, and nothing beside them", T, float, bf16,
+                   double, std::uint64_t) {
+  auto const from = random<T>(300 * 90, 6);
+  for (int const threads : {0, 1, 2}) {
+    auto to = random<T>(300 * 80, 7);
+    auto const before = to;
+    ops::rows_view<T> const y(to.data() + 3, 300, 70, 80);
+    ops::rows_view<T const> const x(from.data() + 9, 300, 70, 90);
+    if (threads == 0)
+      on_reference([&](auto& s) { ops::copy(s, y, x); });
+    else
+      on_host(threads, [&](auto& s) { ops::copy(s, y, x); });
+    bool right = true;
+    for (std::size_t r = 0; r < 300; ++r)
+      for (std::size_t i = 0; i < 80; ++i)
+        right = right &&
+                to[r * 80 + i] == (i >= 3 && i < 73 ? from[r * 90 + i + 6] : before[r * 80 + i]);
+    CHECK(right);
+  }
+}
+
 TEST_CASE("addition and multiplication of 64-bit integers wrap around") {
   std::vector<std::uint64_t> y{~0ULL, 1ULL << 63};
   std::vector<std::uint64_t> const x{2, 2};

@@ -54,6 +54,17 @@ void copy_impl(stream& s, std::span<T> y, std::span<T const> x) {
 }
 
 template <class T>
+void copy_impl(stream& s, ops::rows_view<T> y, ops::rows_view<T const> x) {
+  s.enqueue([=, threads = s.threads()] {
+    parallel_for(threads, y.rows, block_rows(y.columns), [&](index begin, index end) {
+      for (index r = begin; r < end; ++r)
+        std::memcpy(static_cast<void*>(y.row(r)), x.row(r),
+                    static_cast<std::size_t>(y.columns) * sizeof(T));
+    });
+  });
+}
+
+template <class T>
 void add_impl(stream& s, std::span<T> y, std::span<T const> x) {
   detail::assign<T>(
       s, y,

@@ -14,6 +14,9 @@ template <class T>
 void copy_impl(stream&, std::span<T>, std::span<T const>) {}
 
 template <class T>
+void copy_impl(stream&, ops::rows_view<T>, ops::rows_view<T const>) {}
+
+template <class T>
 void add_impl(stream& s, std::span<T> y, std::span<T const>) {
   s.count(y.size());
 }

@@ -19,6 +19,12 @@ void copy_impl(stream&, std::span<T> y, std::span<T const> x) {
 }
 
 template <class T>
+void copy_impl(stream&, ops::rows_view<T> y, ops::rows_view<T const> x) {
+  for (index r = 0; r < y.rows; ++r)
+    for (index i = 0; i < y.columns; ++i) y.row(r)[i] = x.row(r)[i];
+}
+
+template <class T>
 void add_impl(stream&, std::span<T> y, std::span<T const> x) {
   using A = accumulate_t<T>;
   for (std::size_t i = 0; i < y.size(); ++i) y[i] = static_cast<T>(A(y[i]) + A(x[i]));

@@ -1,0 +1,39 @@
+// Frequencies of rotary positions: frequency[i] = theta^(-2i/D), stretched as the configuration
+// says.
+//
+// Linear: positions are divided by the factor. Llama 3.1: only long wavelengths are, those that
+// turn less than once in the length trained on, with a smooth transition. Formulas as in
+// transformers' modeling_rope_utils; in double.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <vector>
+
+#include <mpt/config/attention.hpp>
+
+namespace mpt {
+
+/// Radians a position, for the head_dim / 2 pairs of a head.
+[[nodiscard]] inline std::vector<double> rotary_frequencies(rope_config const& rope,
+                                                            std::int64_t head_dim) {
+  auto const trained = static_cast<double>(rope.original_max_position_embeddings);
+  std::vector<double> out;
+  for (std::int64_t i = 0; i < head_dim / 2; ++i) {
+    double frequency =
+        std::pow(rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
+    if (rope.scaling == rope_scaling::linear) frequency /= rope.factor;
+    if (rope.scaling == rope_scaling::llama3) {
+      double const turns = trained * frequency / (2.0 * std::numbers::pi);
+      double const share =
+          (turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
+      double const kept = std::fmin(std::fmax(share, 0.0), 1.0);
+      frequency *= kept + (1.0 - kept) / rope.factor;
+    }
+    out.push_back(frequency);
+  }
+  return out;
+}
+
+}  // namespace mpt

@@ -1,0 +1,55 @@
+// rope: rotary position embedding (Su et al., "RoFormer", 2021), in the arrangement of GPT-NeoX and
+// Llama: elements i and i + D/2 of a head are a point of the plane, turned by the angle
+// position · frequency[i].
+//
+// The gradient of a rotation is the rotation back. Angles, sines and cosines are computed in
+// double, so that position 100,000 is as exact as position 1; they are rounded to accumulate_t<T>.
+// T is float, bf16 or double. Cost: D/2 sines and cosines a row, shared by all its heads, and one
+// pass over memory.
+#pragma once
+
+#include <span>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/heads_view.hpp>
+
+namespace parallel::ops {
+
+struct rope_options {
+  std::span<double const> frequencies = {};  // [head_dim / 2], radians a position. Not copied: it
+                                             // must live until the operation has run
+  index first = 0;                           // position of the first row of every sequence
+};
+
+namespace detail {
+template <class T>
+void check_rope(std::string_view operation, heads_view<T> const& x, rope_options const& options) {
+  require(x.head_dim % 2 == 0, "ops::", operation, ": head_dim is ", x.head_dim,
+          ", but must be even: elements are turned in pairs");
+  same(operation, "the number of frequencies", static_cast<index>(options.frequencies.size()),
+       "half of head_dim", x.head_dim / 2);
+}
+}  // namespace detail
+
+struct rope_fn {
+  template <class Stream, class T>
+  void operator()(Stream& s, heads_view<T> x, rope_options options) const {
+    detail::check_rope("rope", x, options);
+    rope_impl(s, x, options, 1.0);
+  }
+};
+/// rope(s, x, {.frequencies, .first}): x [B, S, H, D] is turned in place.
+inline constexpr rope_fn rope{};
+
+struct rope_backward_fn {
+  template <class Stream, class T>
+  void operator()(Stream& s, heads_view<T> dx, rope_options options) const {
+    detail::check_rope("rope_backward", dx, options);
+    rope_impl(s, dx, options, -1.0);
+  }
+};
+/// rope_backward(s, dx, options): the gradient by the result becomes that by the input, in place.
+inline constexpr rope_backward_fn rope_backward{};
+
+}  // namespace parallel::ops

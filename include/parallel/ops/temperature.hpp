@@ -1,0 +1,53 @@
+// temperature: queries grow with the logarithm of their position, so that attention stays sharp in
+// long texts (Nakanishi, "Scalable-Softmax Is Superior for Attention", 2025, as in Llama 4).
+//
+// Row r is multiplied by 1 + scale · ln(floor((p + 1) / floor_scale) + 1), p its position. The
+// factor does not depend on the row, so the gradient is multiplied by the same. T is float, bf16
+// or double; the factor is computed in double. Cost: one pass over memory.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/rows_view.hpp>
+
+namespace parallel::ops {
+
+struct temperature_options {
+  double scale = 0.0;           // 0: every factor is 1
+  double floor_scale = 8192.0;  // positions after which the factor grows for the first time
+  index sequence = 1;           // rows of one sequence
+  index first = 0;              // position of the first row of every sequence
+  // [rows]: the position at which a row's document begins, from where its own is counted; empty:
+  // each sequence is one document. Not copied: it must live until the operation has run.
+  std::span<std::int32_t const> document_begins = {};
+};
+
+namespace detail {
+/// The factor of row r.
+[[nodiscard]] inline double temperature_of(temperature_options const& options, index r) {
+  index at = options.first + r % options.sequence;
+  if (!options.document_begins.empty()) at -= options.document_begins[static_cast<std::size_t>(r)];
+  double const steps = std::floor(static_cast<double>(at + 1) / options.floor_scale);
+  return 1.0 + options.scale * std::log(steps + 1.0);
+}
+}  // namespace detail
+
+struct temperature_fn {
+  template <class Stream, class T>
+  void operator()(Stream& s, rows_view<T> y, temperature_options options) const {
+    require(options.floor_scale > 0.0, "ops::temperature: floor_scale is ", options.floor_scale,
+            ", but must be above 0");
+    auto const documents = static_cast<index>(options.document_begins.size());
+    require(documents == 0 || documents == y.rows, "ops::temperature: there are ", documents,
+            " document_begins for ", y.rows, " rows; give one per row, or none");
+    temperature_impl(s, y, options);
+  }
+};
+/// temperature(s, y, options): the rows of y, or of its gradient, times their factors, in place.
+inline constexpr temperature_fn temperature{};
+
+}  // namespace parallel::ops

@@ -1,0 +1,124 @@
+// rope: against turning in the complex plane, and the host against the reference.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <complex>
+#include <vector>
+
+#include <parallel/ops/host/rope.hpp>
+#include <parallel/ops/meta/rope.hpp>
+#include <parallel/ops/reference/rope.hpp>
+
+#include "support.hpp"
+
+namespace rope_test {
+
+using namespace ops_support;
+namespace ops = parallel::ops;
+using parallel::bf16;
+using parallel::index;
+
+std::vector<double> frequencies(index head_dim) {
+  std::vector<double> out;
+  for (index i = 0; i < head_dim / 2; ++i)
+    out.push_back(std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim)));
+  return out;
+}
+
+/// `heads` heads that begin `skip` elements into rows with 3 elements more.
+template <class T>
+ops::heads_view<T> view(std::vector<T>& data, index batch, index sequence, index heads, index dim,
+                        index skip = 1) {
+  index const row = heads * dim + 3;
+  return {data.data() + skip, batch, sequence, heads, dim, sequence * row, row};
+}
+
+TEST_CASE("the reference turns pairs of elements in the complex plane") {
+  index const dim = 6;
+  auto data = random<double>(2 * 5 * (2 * dim + 3), 1);
+  auto const before = data;
+  auto const turns = frequencies(dim);
+  auto const x = view(data, 2, 5, 2, dim);
+  parallel::reference::stream s;
+  ops::rope(s, x, {.frequencies = turns, .first = 70});
+  auto old = before;
+  auto const was = view(old, 2, 5, 2, dim);
+  for (index b = 0; b < 2; ++b)
+    for (index at = 0; at < 5; ++at)
+      for (index h = 0; h < 2; ++h)
+        for (index i = 0; i < dim / 2; ++i) {
+          std::complex<double> const point(was.row(b, at, h)[i], was.row(b, at, h)[i + 3]);
+          auto const turned = point * std::polar(1.0, static_cast<double>(70 + at) *
+                                                          turns[static_cast<std::size_t>(i)]);
+          CHECK(std::abs(turned.real() - x.row(b, at, h)[i]) < 1e-14);
+          CHECK(std::abs(turned.imag() - x.row(b, at, h)[i + 3]) < 1e-14);
+        }
+  for (std::size_t r = 0; r < 10; ++r) {  // what is no head stays
+    CHECK(data[r * 15] == before[r * 15]);
+    CHECK(data[r * 15 + 13] == before[r * 15 + 13]);
+  }
+}
+
+TEST_CASE("scores of turned heads depend on the distance alone, and turning back is the gradient") {
+  index const dim = 8;
+  auto const turns = frequencies(dim);
+  parallel::reference::stream s;
+  auto const score = [&](index i, index j) {
+    auto q = random<double>(dim + 3, 2);
+    auto k = random<double>(dim + 3, 3);
+    ops::rope(s, view(q, 1, 1, 1, dim), {.frequencies = turns, .first = i});
+    ops::rope(s, view(k, 1, 1, 1, dim), {.frequencies = turns, .first = j});
+    double sum = 0;
+    for (std::size_t d = 1; d <= 8; ++d) sum += q[d] * k[d];
+    return sum;
+  };
+  CHECK(std::abs(score(9, 4) - score(1005, 1000)) < 1e-12);
+  CHECK(std::abs(score(9, 4) - score(9, 5)) > 1e-3);
+  auto x = random<double>(7 * (dim + 3), 4);
+  auto const before = x;
+  ops::rope(s, view(x, 1, 7, 1, dim), {.frequencies = turns});
+  ops::rope_backward(s, view(x, 1, 7, 1, dim), {.frequencies = turns});
+  CHECK(excess(x, before, 0.0) < 1e-15);
+}
+
+TEST_CASE_TEMPLATE("the host agrees with the reference for any size and number of threads", T,
+                   float, bf16, double) {
+  for (index const dim : {2, 6, 16, 30, 64, 128})
+    for (index const heads : {1, 3, 12}) {
+      CAPTURE(dim);
+      CAPTURE(heads);
+      auto const turns = frequencies(dim);
+      auto expected = random<T>(2 * 37 * (heads * dim + 3), 5);
+      auto one = expected;
+      auto two = expected;
+      auto const turn = [&](auto& s, std::vector<T>& data) {
+        ops::rope(s, view(data, 2, 37, heads, dim), {.frequencies = turns, .first = 5000});
+        ops::rope_backward(s, view(data, 2, 37, heads, dim), {.frequencies = turns, .first = 11});
+      };
+      on_reference([&](auto& s) { turn(s, expected); });
+      on_host(1, [&](auto& s) { turn(s, one); });
+      on_host(2, [&](auto& s) { turn(s, two); });
+      // two turns, each of two products and a sum, of numbers up to about 5
+      CHECK(excess(one, expected, 0.0) <= 8 * 5 * unit<T>);
+      CHECK(same_bits(one, two));
+    }
+}
+
+TEST_CASE("heads that cannot be turned are refused, and the meta device counts") {
+  parallel::meta::stream s;
+  ops::heads_view<float> const odd{nullptr, 1, 2, 1, 3, 6, 3};
+  std::vector<double> const turns(2);
+  CHECK_THROWS_WITH_AS(ops::rope(s, odd, {.frequencies = turns}),
+                       "ops::rope: head_dim is 3, but must be even: elements are turned in pairs",
+                       parallel::error);
+  ops::heads_view<float> const even{nullptr, 1, 2, 1, 6, 12, 6};
+  CHECK_THROWS_WITH_AS(ops::rope_backward(s, even, {.frequencies = turns}),
+                       "ops::rope_backward: the number of frequencies is 2, but half of head_dim "
+                       "is 3; the two must be the same",
+                       parallel::error);
+  std::vector<double> const three(3);
+  ops::rope(s, even, {.frequencies = three});
+  CHECK(s.operations() == 2 * 3 * 6);
+}
+
+}  // namespace rope_test
