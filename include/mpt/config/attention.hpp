@@ -58,9 +58,10 @@ struct attention_config {
 
 /// What a layer does otherwise than attn_config says.
 struct layer_override {
-  std::optional<std::int64_t> sliding_window_size;
-  std::optional<double> floor_scale, attn_scale;  ///< of attn_temperature_tuning
-  bool nope = false;                              ///< neither rope nor ALiBi
+  std::optional<std::int64_t> sliding_window_size = std::nullopt;
+  std::optional<double> floor_scale = std::nullopt;  ///< of attn_temperature_tuning
+  std::optional<double> attn_scale = std::nullopt;   ///< of attn_temperature_tuning
+  bool nope = false;                                 ///< neither rope nor ALiBi
 
   friend bool operator==(layer_override const&, layer_override const&) = default;
 };

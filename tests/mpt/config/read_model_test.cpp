@@ -190,7 +190,7 @@ TEST_CASE("what cannot be is one clear message") {
        "f.yaml:1:11: model.head_dim: not yet supported; leave it blank, which gives d_model / "
        "n_heads"},
       {"attn_config: {rope: true, rope_dail_config: {type: xpos}}",
-       "f.yaml:1:53: model.attn_config.rope_dail_config.type: 'xpos' is not yet supported; use "
+       "f.yaml:1:52: model.attn_config.rope_dail_config.type: 'xpos' is not yet supported; use "
        "original, or rope_impl hf with a scaling"},
       {"attn_config: {rope: true, rope_impl: hf, rope_hf_config: {type: llama3, factor: 8}}",
        "f.yaml:1:58: model.attn_config.rope_hf_config.low_freq_factor: missing; it is required"},
@@ -198,7 +198,7 @@ TEST_CASE("what cannot be is one clear message") {
        "f.yaml:1:1: model.attn_config.rope turns elements in pairs, but d_model / n_heads is 3, "
        "which is odd"},
       {"attn_config: {attn_type: grouped_query_attention}",
-       "f.yaml:1:15: model.attn_config.kv_n_heads: missing; grouped_query_attention needs it"},
+       "f.yaml:1:14: model.attn_config.kv_n_heads: missing; grouped_query_attention needs it"},
       {"attn_config: {attn_type: grouped_query_attention, kv_n_heads: 3}",
        "f.yaml:1:1: model.attn_config.kv_n_heads must be a number of key heads that divides "
        "n_heads "

@@ -102,7 +102,7 @@ outcome run(mpt::model_config const& config, layout const& how) {
       labels[i] = i % 5 == i / length ? -100 : static_cast<std::int32_t>(random.bits(i + 1) % 19U);
     }
     using side = mpt::document_separator::side;
-    mpt::sequences const documents(ids, length, {side::ends_document, 7});
+    mpt::sequences const documents(ids, length, {side::ends_document, ids[2]});
     std::vector<mpt::microbatch> batches;
     std::vector<index> first;
     auto const mine = parallel::data::share_of(sequences, comm.rank(), comm.size());
