@@ -160,7 +160,7 @@ group config_group() {
   add("model", "model: 125m");
   add("model", "model: {norm_type: batchnorm}");
   add("model", "model: {attn_config: {attn_type: grouped_query_attention}}");
-  add("model", "model: {attn_config: {rope: true}}");
+  add("model", "model: {attn_config: {rope: true, rope_dail_config: {type: xpos}}}");
   add("model", "model: {init_config: {name: normal_}}");
   add("model", "model: {d_model: 64, n_heads: 4, resid_pdrop: 1.5}");
   add("optimizer", "optimizer: {name: sgd}");
