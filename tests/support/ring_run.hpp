@@ -29,8 +29,9 @@ constexpr int steps = 3;
 struct outcome {
   std::vector<ring> losses, squared_norms;
   std::vector<std::int64_t> tokens;
-  std::map<std::string, std::vector<ring>> gradients;   // of the last step
-  std::map<std::string, std::vector<ring>> parameters;  // after the last step
+  std::map<std::string, std::vector<ring>> gradients;          // of the last step
+  std::map<std::string, std::vector<ring>> parameters;         // after the last step
+  std::vector<parallel::train::tensor_squares<ring>> tensors;  // of the last step, if measured
   bool frozen_is_lean = true;  // frozen segments have values and nothing else
   bool ranks_agree = true;     // every rank holds the same parameters
   friend bool operator==(outcome const&, outcome const&) = default;
@@ -46,6 +47,7 @@ struct layout {
   std::vector<std::string> second_group = {};
   int num_steps = steps;
   ring_options model = {};
+  bool measure = false;
 };
 
 [[nodiscard]] inline parallel::train::optimizer_groups<ring_momentum> groups_of(layout const& how) {
@@ -77,6 +79,7 @@ void run_rank(Comm& comm, layout const& how, outcome& out, std::mutex& lock) {
   parallel::train::stepper stepper(model, device, comm, groups_of(how),
                                    {.stage = how.stage, .bucket_bytes = how.bucket_bytes});
   stepper.initialise(42);
+  stepper.measure_tensors(how.measure);
   auto const mine = parallel::data::share_of(global_batch, comm.rank(), comm.size());
   for (int step = 0; step < how.num_steps; ++step) {
     std::vector<std::vector<std::int32_t>> ids, labels;
@@ -104,6 +107,7 @@ void run_rank(Comm& comm, layout const& how, outcome& out, std::mutex& lock) {
       out.losses.push_back(result.sums.loss);
       out.squared_norms.push_back(result.squared_norm);
       out.tokens.push_back(result.sums.tokens);
+      out.tensors = result.tensors;
     }
   }
   std::scoped_lock const guard(lock);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <mpt/config/reader.hpp>
+#include <parallel/train/clipping.hpp>
 
 namespace mpt {
 
@@ -150,21 +151,27 @@ namespace detail {
   return optimizer;
 }
 
-/// Reads `algorithms`: the norm the gradient is clipped to, or nothing.
-[[nodiscard]] inline std::optional<double> read_gradient_clipping(config_reader reader) {
-  std::optional<double> threshold;
+/// Reads `algorithms`: how gradients are clipped.
+[[nodiscard]] inline parallel::train::clipping read_gradient_clipping(config_reader reader) {
+  using kind = parallel::train::clipping_kind;
+  parallel::train::clipping clip;
   bool const clips = reader.has("gradient_clipping");
-  auto clipping = reader.section("gradient_clipping");
-  clipping.not_yet("clipping_type", "use norm", {"norm"});
-  threshold = clipping.optional<double>("clipping_threshold");
-  clipping.check("clipping_threshold", !clips || threshold, "missing; it is required");
-  clipping.check("clipping_threshold", !threshold || *threshold > 0, "must be above 0, found ",
-                 threshold.value_or(0));
-  clipping.finish();
+  auto section = reader.section("gradient_clipping");
+  auto const type = section.one_of("clipping_type", "norm", {"norm", "value", "adaptive"});
+  auto const threshold = section.optional<double>("clipping_threshold");
+  section.check("clipping_threshold", !clips || threshold, "missing; it is required");
+  section.check("clipping_threshold", !threshold || *threshold > 0, "must be above 0, found ",
+                threshold.value_or(0));
+  section.finish();
+  if (threshold)
+    clip = {type == "norm"    ? kind::norm
+            : type == "value" ? kind::value
+                              : kind::adaptive,
+            *threshold};
   for (std::string_view const key : {"alibi", "gated_linear_units", "low_precision_layernorm"})
     reader.not_yet(key, "algorithms knows gradient_clipping only; see model's own keys");
   reader.finish();
-  return threshold;
+  return clip;
 }
 
 }  // namespace mpt

@@ -202,7 +202,7 @@ inline void read_the_rest(config_reader& reader) {
     reader.check(key, reader.has(key), "missing; it is required");
   config.tokenizer = detail::read_tokenizer(reader.section("tokenizer"));
   config.optimizer = read_optimizer(reader.section("optimizer"));
-  config.gradient_clipping = read_gradient_clipping(reader.section("algorithms"));
+  config.clip = read_gradient_clipping(reader.section("algorithms"));
   config.scheduler = read_scheduler(reader.section("scheduler"));
   config.train_loader = read_loader(reader.section("train_loader"),
                                     {.max_seq_len = config.max_seq_len, .drop_last = true});

@@ -64,7 +64,7 @@ struct train_config {
   model_config model;
   tokenizer_config tokenizer;
   optimizer_config optimizer;
-  std::optional<double> gradient_clipping;  ///< largest norm of the gradient
+  parallel::train::clipping clip;  ///< algorithms.gradient_clipping
   scheduler_config scheduler;
   loader_config train_loader;
   std::vector<loader_config> eval_loaders;

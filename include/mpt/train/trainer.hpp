@@ -57,7 +57,7 @@ class trainer {
         step_(net_, device, comm, groups_of(config.optimizer, net_),
               {.stage = static_cast<zero::stage>(config.zero_stage),
                .bucket_bytes = static_cast<std::size_t>(config.bucket_bytes),
-               .clip_norm = config.gradient_clipping.value_or(0.0)}),
+               .clip = config.clip}),
         memory_(device.allocate<std::byte>(plan.memory.activations)),
         batches_(config, comm.rank(), comm.size()),
         clock_(clock_of(config, batches_.batches_per_epoch())) {

@@ -17,5 +17,6 @@
 #include <parallel/ops/host/reduce.hpp>
 #include <parallel/ops/host/rms_norm.hpp>
 #include <parallel/ops/host/rope.hpp>
+#include <parallel/ops/host/rows.hpp>
 #include <parallel/ops/host/softcap.hpp>
 #include <parallel/ops/host/temperature.hpp>

@@ -16,5 +16,6 @@
 #include <parallel/ops/meta/reduce.hpp>
 #include <parallel/ops/meta/rms_norm.hpp>
 #include <parallel/ops/meta/rope.hpp>
+#include <parallel/ops/meta/rows.hpp>
 #include <parallel/ops/meta/softcap.hpp>
 #include <parallel/ops/meta/temperature.hpp>

@@ -16,5 +16,6 @@
 #include <parallel/ops/reference/reduce.hpp>
 #include <parallel/ops/reference/rms_norm.hpp>
 #include <parallel/ops/reference/rope.hpp>
+#include <parallel/ops/reference/rows.hpp>
 #include <parallel/ops/reference/softcap.hpp>
 #include <parallel/ops/reference/temperature.hpp>

@@ -16,8 +16,10 @@
 #include <parallel/comm/reduction.hpp>
 #include <parallel/comm/request.hpp>
 #include <parallel/ops/reduce.hpp>
+#include <parallel/train/clip_gradients.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/optimizer_groups.hpp>
+#include <parallel/train/tensor_squares.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
 
 namespace parallel::train {
@@ -26,16 +28,18 @@ struct stepper_options {
   zero::stage stage = zero::stage::none;
   /// Reductions start when this many gradient bytes are complete (PyTorch DDP uses 25 MiB).
   std::size_t bucket_bytes = std::size_t{25} << 20;
-  /// The norm of the mean gradient is clipped to this; 0: not clipped (nor are exact rings).
-  double clip_norm = 0.0;
+  /// Of real gradients; exact rings are not clipped.
+  clipping clip = {};
 };
 
 /// What a step did, over the whole global batch; the same on every rank.
 template <class Loss>
 struct step_result {
   statistics<Loss> sums;
-  Loss squared_norm = {};    // of the summed gradient
-  double gradient_norm = 0;  // of the mean gradient, before clipping
+  Loss squared_norm = {};                          // of the summed gradient
+  double gradient_norm = 0;                        // of the mean gradient, before clipping
+  double gradient_scale = 1;                       // the optimizer's one factor: clip / tokens
+  std::vector<tensor_squares<Loss>> tensors = {};  // when measured
 };
 
 /// `Comm` sums over the data ranks. Compute runs on `compute`, collectives on `traffic`.
@@ -52,7 +56,11 @@ class stepper {
   /// stay where they are.
   stepper(Model& model, Device& device, Comm& comm, optimizer_groups<Optimizer> groups,
           stepper_options options)
-      : model_(model), comm_(comm), optimizers_(std::move(groups.optimizers)), options_(options) {
+      : model_(model),
+        device_(device),
+        comm_(comm),
+        optimizers_(std::move(groups.optimizers)),
+        options_(options) {
     model.visit_units([&](std::string name, auto& layer, std::vector<part> completes,
                           std::vector<parameter_base<element>*> uses) {
       unit<element> layout(std::move(name), layer, comm.size(), groups.key_of);
@@ -131,6 +139,9 @@ class stepper {
     sums.correct = counts[1];
   }
 
+  /// Whether the following steps measure every tensor (step_result::tensors): on all ranks alike.
+  void measure_tensors(bool wanted) { measuring_ = wanted; }
+
   struct trained_unit {
     zero::partitioned_unit<element> memory;
     std::vector<part> completes;  // for each use, the part that completes its gradients
@@ -174,19 +185,16 @@ class stepper {
     add_over_ranks(traffic, sums);
     norm.wait();
 
-    step_result<loss> result{sums, squared_norm, 0.0};
+    step_result<loss> result{.sums = sums, .squared_norm = squared_norm};
     gradient_type scale{1};
     if constexpr (!std::is_integral_v<gradient_type>) {
       double const tokens = sums.tokens > 0 ? static_cast<double>(sums.tokens) : 1.0;
       result.gradient_norm = std::sqrt(squared_norm) / tokens;
-      double clip = 1.0;
-      if (options_.clip_norm > 0)
-        clip = std::min(1.0, options_.clip_norm / (result.gradient_norm + 1e-6));
-      scale = static_cast<gradient_type>(clip / tokens);
+      result.gradient_scale = clip(compute, traffic, result.gradient_norm, tokens) / tokens;
+      scale = static_cast<gradient_type>(result.gradient_scale);
     }
     step_info<gradient_type> const info{std::int64_t{step} + 1, learning_rate_factor, &scale};
-    for (auto const& [memory, completes] : units_)
-      memory.update(compute, std::span<Optimizer const>(optimizers_), info);
+    update(compute, traffic, info, result);
     traffic.wait(compute.record());
     requests_type requests;
     for (auto const& [memory, completes] : units_) memory.gather(comm_, traffic, requests);
@@ -195,10 +203,45 @@ class stepper {
     return result;
   }
 
+  /// Clips the gradients by what is no common factor, and returns the common factor.
+  double clip(stream& compute, stream& traffic, double norm, double tokens) {
+    double const threshold = options_.clip.threshold;
+    switch (options_.clip.kind) {
+      case clipping_kind::norm: return std::min(1.0, threshold / (norm + 1e-6));
+      case clipping_kind::value:
+        for (auto const& entry : units_) clip_values(entry.memory, compute, threshold, tokens);
+        return 1.0;
+      case clipping_kind::adaptive:
+        clip_rows(units_, comm_, compute, traffic, threshold, tokens);
+        return 1.0;
+      case clipping_kind::none: break;
+    }
+    return 1.0;
+  }
+
+  /// Updates all units, measuring every tensor when asked to.
+  void update(stream& compute, stream& traffic, step_info<gradient_type> const& info,
+              step_result<loss>& result) {
+    std::span<Optimizer const> const optimizers(optimizers_);
+    if (!measuring_) {
+      for (auto const& entry : units_) entry.memory.update(compute, optimizers, info);
+      return;
+    }
+    square_meter<element> meter(units_);
+    for (auto const& entry : units_) {
+      meter.before(entry.memory, compute, device_);
+      entry.memory.update(compute, optimizers, info);
+      meter.after(entry.memory, compute);
+    }
+    result.tensors = meter.finish(comm_, traffic);
+  }
+
   Model& model_;
+  Device& device_;
   Comm& comm_;
   std::vector<Optimizer> optimizers_;  // by group
   stepper_options options_;
+  bool measuring_ = false;
   std::deque<trained_unit> units_;  // addresses stay
 };
 

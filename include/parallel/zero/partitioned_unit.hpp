@@ -137,8 +137,17 @@ class partitioned_unit {
   /// in every stage, so that each element counts once and every stage sums in the same order.
   [[nodiscard]] std::span<gradient_type const> norm_part(std::size_t s) const {
     if (!is_trainable(s)) return {};
-    auto const all = memory_[s].gradients[0].span();
-    return part(all, shard_of(static_cast<index>(all.size()), rank_, ranks_));
+    return part(memory_[s].gradients[0].span(), shard(s));
+  }
+
+  /// The range of segment `s` that this rank accounts for when something is summed over ranks.
+  [[nodiscard]] range shard(std::size_t s) const {
+    return shard_of(unit_.segments()[s].size, rank_, ranks_);
+  }
+
+  /// The reduced gradients of the owned range of segment `s`, which is trained.
+  [[nodiscard]] std::span<gradient_type> owned_gradients(std::size_t s) const {
+    return part(memory_[s].gradients[0].span(), memory_[s].owned);
   }
 
   /// Updates the owned range of every segment that is trained, by the optimizer of its group.

@@ -25,14 +25,14 @@ inline std::string problem(std::string const& text) {
   return {};
 }
 
-inline std::optional<double> clipping(std::string const& text, std::string& problem) {
+inline parallel::train::clipping clipping(std::string const& text, std::string& problem) {
   auto const root = mpt::parse_yaml(text, "f.yaml");
   mpt::config_report report;
   try {
     return mpt::read_gradient_clipping({root, "algorithms", report});
   } catch (parallel::error const& error) {
     problem = error.what();
-    return std::nullopt;
+    return {};
   }
 }
 
@@ -107,16 +107,24 @@ TEST_CASE("Lion has its own defaults; groups take what they do not say from the 
   CHECK(report.notes.empty());
 }
 
-TEST_CASE("gradients are clipped by their norm or not at all") {
+TEST_CASE("gradients are clipped in one of three ways or not at all") {
+  using parallel::train::clipping_kind;
   std::string problem;
-  CHECK(!clipping("{}", problem));
+  auto const of = [&](std::string const& type) {
+    auto const clip = clipping(
+        "gradient_clipping: {clipping_type: " + type + ", clipping_threshold: 0.5}", problem);
+    CHECK(clip.threshold == 0.5);
+    return clip.kind;
+  };
+  CHECK(clipping("{}", problem).kind == clipping_kind::none);
+  CHECK(of("norm") == clipping_kind::norm);
+  CHECK(of("value") == clipping_kind::value);
+  CHECK(of("adaptive") == clipping_kind::adaptive);
   CHECK(problem.empty());
-  CHECK(clipping("gradient_clipping: {clipping_type: norm, clipping_threshold: 1.0}", problem) ==
-        1.0);
   std::vector<std::pair<std::string, std::string>> const cases{
-      {"gradient_clipping: {clipping_type: value, clipping_threshold: 1}",
-       "f.yaml:1:36: algorithms.gradient_clipping.clipping_type: 'value' is not yet supported; use "
-       "norm"},
+      {"gradient_clipping: {clipping_type: inf, clipping_threshold: 1}",
+       "f.yaml:1:36: algorithms.gradient_clipping.clipping_type: expected 'norm', 'value' or "
+       "'adaptive', found 'inf'"},
       {"gradient_clipping: {clipping_type: norm}",
        "f.yaml:1:20: algorithms.gradient_clipping.clipping_threshold: missing; it is required"},
       {"gradient_clipping: {clipping_threshold: 0}",

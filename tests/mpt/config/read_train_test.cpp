@@ -81,7 +81,7 @@ TEST_CASE("a short file has LLM Foundry's defaults") {
   CHECK(!config.logging.progress_bar);
   CHECK(config.logging.speed_window == 100);
   CHECK(config.dist_timeout == 600);
-  CHECK(!config.gradient_clipping);
+  CHECK(config.clip == parallel::train::clipping{});
   CHECK(config.eval_loaders.empty());
   CHECK(config.zero_stage == 0);
   CHECK(config.report.notes.empty());
@@ -100,7 +100,7 @@ TEST_CASE("values take their place") {
   CHECK(config.device_train_microbatch_size == 4);
   CHECK(config.evaluation.device_eval_batch_size == 4);
   CHECK(config.precision == mpt::precision_kind::fp32);
-  CHECK(config.gradient_clipping == 1.0);
+  CHECK(config.clip == parallel::train::clipping{parallel::train::clipping_kind::norm, 1.0});
   CHECK(config.seed == 5);
   CHECK(mpt::total_batches(mpt::clock_of(config)) == 1953125);
   CHECK(!read({"device_train_microbatch_size=auto"}).device_train_microbatch_size);
@@ -214,7 +214,7 @@ TEST_CASE("every pretraining YAML of LLM Foundry loads, and is the size it is na
     CHECK(config.model == mpt::named_size(size.name));
     CHECK(config.optimizer.beta2 == 0.95);
     CHECK(config.optimizer.weight_decay == 0);
-    CHECK(config.gradient_clipping == 1.0);
+    CHECK(config.clip == parallel::train::clipping{parallel::train::clipping_kind::norm, 1.0});
     CHECK(config.zero_stage == 1);
     CHECK(config.eval_loaders.size() == 1);
     CHECK(config.train_loader.shuffle_seed == 17);
@@ -279,6 +279,7 @@ TEST_CASE("the keys that have an effect are these") {
   CHECK(
       found ==
       "algorithms algorithms.gradient_clipping algorithms.gradient_clipping.clipping_threshold "
+      "algorithms.gradient_clipping.clipping_type "
       "autoresume bucket_bytes callbacks callbacks.speed_monitor "
       "callbacks.speed_monitor.gpu_flops_available callbacks.speed_monitor.window_size "
       "console_log_interval device_eval_batch_size device_train_microbatch_size dist_timeout "

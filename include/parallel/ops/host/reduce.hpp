@@ -15,7 +15,29 @@ namespace parallel::host {
 
 namespace detail {
 
-/// The sum of map(x[i]) in double; `map` takes and returns a pack of doubles, and maps 0 to 0.
+/// The sum of map(x[i]) over `count` elements in double, in 16 accumulators; `map` takes and
+/// returns a pack of doubles, and maps 0 to 0. For use within simd::dispatch.
+template <int Lanes, class T, class Map>
+[[gnu::always_inline]] inline double sum_block(T const* x, index count, Map const& map) {
+  constexpr int L = Lanes / 2;  // of doubles, in one register
+  using doubles = simd::pack<double, L>;
+  constexpr int parts = 16 / L;
+  doubles sums[parts];
+  for (auto& sum : sums) sum = doubles(0.0);
+  for (index i = 0; i < count; i += 16)
+    for (int k = 0; k < parts; ++k) {
+      index const at = i + k * L;
+      doubles wide;
+      wide.v = __builtin_convertvector(simd::load_partial<L>(x + at, count - at).v,
+                                       typename doubles::raw);
+      sums[k] += map(wide);
+    }
+  for (int half = parts / 2; half > 0; half /= 2)
+    for (int k = 0; k < half; ++k) sums[k] += sums[k + half];
+  return simd::sum(sums[0]);
+}
+
+/// The same over any number of elements, in blocks.
 template <class T, class Map>
 [[nodiscard]] double sum_in_double(int threads, std::span<T const> x, Map const& map) {
   constexpr index grain = 65536;
@@ -23,22 +45,8 @@ template <class T, class Map>
   std::vector<double> partial(static_cast<std::size_t>((count + grain - 1) / grain));
   parallel_for(threads, count, grain, [&](index begin, index end) {
     simd::dispatch([&, from = x.data() ](auto lanes) __attribute__((always_inline)) {
-      constexpr int L = lanes / 2;  // of doubles, in one register
-      using doubles = simd::pack<double, L>;
-      constexpr int parts = 16 / L;
-      doubles sums[parts];
-      for (auto& sum : sums) sum = doubles(0.0);
-      for (index i = begin; i < end; i += 16)
-        for (int k = 0; k < parts; ++k) {
-          index const at = i + k * L;
-          doubles wide;
-          wide.v = __builtin_convertvector(simd::load_partial<L>(from + at, end - at).v,
-                                           typename doubles::raw);
-          sums[k] += map(wide);
-        }
-      for (int half = parts / 2; half > 0; half /= 2)
-        for (int k = 0; k < half; ++k) sums[k] += sums[k + half];
-      partial[static_cast<std::size_t>(begin / grain)] = simd::sum(sums[0]);
+      partial[static_cast<std::size_t>(begin / grain)] =
+          sum_block<lanes>(from + begin, end - begin, map);
     });
   });
   double total = 0.0;

@@ -1,0 +1,73 @@
+// Operations by row on the host. A thread takes whole rows, so no two add to one sum; squares are
+// summed in 16 accumulators of double, whatever the instruction set.
+#pragma once
+
+#include <parallel/device/host/stream.hpp>
+#include <parallel/ops/host/blocks.hpp>
+#include <parallel/ops/host/reduce.hpp>
+#include <parallel/ops/reference/rows.hpp>
+#include <parallel/ops/rows.hpp>
+
+namespace parallel::host {
+
+namespace detail {
+
+/// Calls `row(lanes, r, begin, end)` for every row r that a range of `size` has elements in: they
+/// are [begin, end) of the range.
+template <class Row>
+void for_row_parts(int threads, index size, ops::rows_place const& place, Row const& row) {
+  if (size == 0) return;
+  index const first = place.row_of(0);
+  index const count = place.row_of(size - 1) + 1 - first;
+  for_rows(
+      threads, count, place.width, [=](auto lanes, index k) __attribute__((always_inline)) {
+        index const begin = std::max<index>(0, (first + k) * place.width - place.first);
+        row(lanes, first + k, begin, place.end_of_row(begin, size));
+      });
+}
+
+}  // namespace detail
+
+template <class T>
+void row_squared_norms_impl(stream& s, std::span<double> out, std::span<T const> x,
+                            ops::rows_place place) {
+  s.enqueue([=, threads = s.threads()] {
+    if constexpr (simd_element<T>) {
+      detail::for_row_parts(
+          threads, std::ssize(x), place,
+          [ sums = out.data(), from = x.data() ](auto lanes, index r, index begin, index end)
+              __attribute__((always_inline)) {
+                sums[r] += detail::sum_block<lanes>(
+                    from + begin, end - begin,
+                    [](auto const& v) __attribute__((always_inline)) { return v * v; });
+              });
+    } else {
+      reference::stream here;
+      ops::row_squared_norms(here, out, x, place);
+    }
+  });
+}
+
+template <class T>
+void scale_rows_impl(stream& s, std::span<T> x, std::span<accumulate_t<T> const> factors,
+                     ops::rows_place place) {
+  s.enqueue([=, threads = s.threads()] {
+    if constexpr (simd_element<T>) {
+      detail::for_row_parts(
+          threads, std::ssize(x), place,
+          [ data = x.data(), by = factors.data() ](auto lanes, index r, index begin, index end)
+              __attribute__((always_inline)) {
+                constexpr int L = lanes;
+                auto const factor = broadcast<L>(by[r]);
+                for (index i = begin; i < end; i += L)
+                  simd::store_partial(data + i, simd::load_partial<L>(data + i, end - i) * factor,
+                                      end - i);
+              });
+    } else {
+      reference::stream here;
+      ops::scale_rows(here, x, factors, place);
+    }
+  });
+}
+
+}  // namespace parallel::host

@@ -1,0 +1,70 @@
+// Operations on a flat range that lies anywhere inside a matrix of rows: sums of squares by row,
+// and scaling by row. The range may begin and end within a row, as a shard of a parameter does.
+//
+// T is float, bf16 or double. Sums are taken in double, within a row in an order that depends on
+// the range alone. Cost: one pass.
+#pragma once
+
+#include <span>
+#include <type_traits>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/ops/detail/check.hpp>
+
+namespace parallel::ops {
+
+/// Where a range lies: its first element is element `first` of a matrix with rows of `width`.
+struct rows_place {
+  index first = 0;
+  index width = 1;
+
+  [[nodiscard]] constexpr index row_of(index element) const { return (first + element) / width; }
+  /// Where the row that `element` is in ends, as an element of a range of `size`.
+  [[nodiscard]] constexpr index end_of_row(index element, index size) const {
+    index const end = (row_of(element) + 1) * width - first;
+    return end < size ? end : size;
+  }
+};
+
+namespace detail {
+
+inline void check_place(std::string_view operation, rows_place const& place) {
+  require(place.first >= 0 && place.width >= 1, "ops::", operation, ": begins at element ",
+          place.first, " of rows of ", place.width);
+}
+
+/// The number of rows a range of `size` must find in an array by row.
+[[nodiscard]] constexpr index rows_needed(rows_place const& place, index size) {
+  return size == 0 ? 0 : place.row_of(size - 1) + 1;
+}
+
+}  // namespace detail
+
+struct row_squared_norms_fn {
+  template <class Stream, class T>
+  void operator()(Stream& s, std::span<double> out, std::span<T> x, rows_place place) const {
+    detail::check_place("row_squared_norms", place);
+    require(std::ssize(out) >= detail::rows_needed(place, std::ssize(x)),
+            "ops::row_squared_norms: out has ", out.size(), " rows, but x reaches row ",
+            detail::rows_needed(place, std::ssize(x)) - 1);
+    row_squared_norms_impl(s, out, std::span<std::remove_const_t<T> const>(x), place);
+  }
+};
+/// row_squared_norms(s, out, x, place): out[r] += sum of x[i]^2 over the elements in row r.
+inline constexpr row_squared_norms_fn row_squared_norms{};
+
+struct scale_rows_fn {
+  template <class Stream, class T>
+  void operator()(Stream& s, std::span<T> x, std::span<accumulate_t<T> const> factors,
+                  rows_place place) const {
+    detail::check_place("scale_rows", place);
+    require(std::ssize(factors) >= detail::rows_needed(place, std::ssize(x)),
+            "ops::scale_rows: there are ", factors.size(), " factors, but x reaches row ",
+            detail::rows_needed(place, std::ssize(x)) - 1);
+    scale_rows_impl(s, x, factors, place);
+  }
+};
+/// scale_rows(s, x, factors, place): x[i] *= factors[row of i].
+inline constexpr scale_rows_fn scale_rows{};
+
+}  // namespace parallel::ops

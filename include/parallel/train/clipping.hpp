@@ -1,0 +1,33 @@
+// Gradient clipping, as Composer's `gradient_clipping` algorithm does it.
+//
+//   norm      the whole gradient is scaled so that its norm is at most the threshold
+//   value     every element is clamped to ± the threshold
+//   adaptive  every row is scaled so that its norm is at most the threshold times the norm of the
+//             row's weights (Brock et al., 2021, "High-performance large-scale image recognition
+//             without normalization", equation 3; without their lower bound of the weights' norm)
+//
+// All mean the gradient of the mean loss. A row of adaptive clipping is everything under one index
+// of a parameter's first dimension; a vector is one row.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace parallel::train {
+
+enum class clipping_kind : std::uint8_t { none, norm, value, adaptive };
+
+struct clipping {
+  clipping_kind kind = clipping_kind::none;
+  double threshold = 0.0;
+  friend bool operator==(clipping const&, clipping const&) = default;
+};
+
+/// By what adaptive clipping multiplies a row, from the norms of its weights and of its gradient.
+[[nodiscard]] inline double adaptive_factor(double weights, double gradient, double threshold) {
+  double const factor = threshold * weights / gradient;
+  return std::isnan(factor) ? 1.0 : std::min(1.0, factor);  // 0/0: nothing to scale
+}
+
+}  // namespace parallel::train

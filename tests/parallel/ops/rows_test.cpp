@@ -1,0 +1,87 @@
+// Operations by row, on ranges that begin and end anywhere.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include <parallel/ops/host/rows.hpp>
+#include <parallel/ops/meta/rows.hpp>
+#include <parallel/ops/reference/rows.hpp>
+
+#include "support.hpp"
+
+namespace rows_test {
+
+using namespace ops_support;
+namespace ops = parallel::ops;
+using parallel::accumulate_t;
+using parallel::bf16;
+using parallel::index;
+
+/// (first, width, size): whole rows, parts of rows, one row, rows of one, nothing.
+constexpr index places[][3] = {{0, 5, 35}, {3, 5, 9},         {7, 33, 400},    {2, 100, 50},
+                               {4, 1, 20}, {0, 40001, 40001}, {1, 768, 40001}, {5, 7, 0}};
+
+TEST_CASE_TEMPLATE("squares are summed by row, the same with any number of threads", T, float, bf16,
+                   double) {
+  for (auto const& [first, width, size] : places) {
+    CAPTURE(width);
+    auto const x = random<T>(size, 3);
+    auto const rows = static_cast<std::size_t>((first + size) / width + 1);
+    std::vector<double> expected(rows, 1.0), plain = expected, one = expected, two = expected;
+    for (index i = 0; i < size; ++i) {
+      double const value(x[static_cast<std::size_t>(i)]);
+      expected[static_cast<std::size_t>((first + i) / width)] += value * value;
+    }
+    auto const run = [&, place = ops::rows_place{first, width}](auto& s, auto& out) {
+      ops::row_squared_norms(s, std::span(out), std::span(x), place);
+    };
+    on_reference([&](auto& s) { run(s, plain); });
+    on_host(1, [&](auto& s) { run(s, one); });
+    on_host(3, [&](auto& s) { run(s, two); });
+    CHECK(plain == expected);
+    CHECK(excess(one, expected, 1e-13) <= 0.0);
+    CHECK(same_bits(one, two));
+  }
+}
+
+TEST_CASE_TEMPLATE("rows are scaled by their factors", T, float, bf16, double) {
+  for (auto const& [first, width, size] : places) {
+    CAPTURE(width);
+    auto const x = random<T>(size, 4);
+    auto const factors = random<accumulate_t<T>>((first + size) / width + 1, 5);
+    auto expected = x, plain = x, host = x;
+    for (index i = 0; i < size; ++i) {
+      auto& element = expected[static_cast<std::size_t>(i)];
+      element = static_cast<T>(accumulate_t<T>(element) *
+                               factors[static_cast<std::size_t>((first + i) / width)]);
+    }
+    auto const run = [&, place = ops::rows_place{first, width}](auto& s, auto& on) {
+      ops::scale_rows(s, std::span(on), std::span<accumulate_t<T> const>(factors), place);
+    };
+    on_reference([&](auto& s) { run(s, plain); });
+    on_host(2, [&](auto& s) { run(s, host); });
+    CHECK(same_bits(plain, expected));
+    CHECK(same_bits(host, expected));
+  }
+}
+
+TEST_CASE("too few rows are refused, and the meta device counts") {
+  std::vector<double> out(2);
+  std::vector<float> x(7);
+  std::string message;
+  try {
+    on_reference([&](auto& s) {
+      ops::row_squared_norms(s, std::span(out), std::span(x), {.first = 4, .width = 5});
+    });
+  } catch (parallel::error const& e) {
+    message = e.what();
+  }
+  CHECK(message == "ops::row_squared_norms: out has 2 rows, but x reaches row 2");
+  parallel::meta::stream s;
+  ops::row_squared_norms(s, std::span(out), std::span(x), {.first = 0, .width = 5});
+  ops::scale_rows(s, std::span(x), std::span<float const>(x), {.first = 0, .width = 5});
+  CHECK(s.operations() == 21);
+}
+
+}  // namespace rows_test

@@ -1,0 +1,147 @@
+// Clipping of gradients: by value and by rows, wherever a row lies; adaptive clipping against
+// Composer's own numbers.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <parallel/checkpoint/safetensors.hpp>
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/data/share.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/train/stepper.hpp>
+#include <support/given_gradients.hpp>
+#include <support/golden.hpp>
+
+namespace clip_gradients_test {
+
+using parallel::index;
+using parallel::train::clipping;
+using parallel::train::clipping_kind;
+using test::given_tensor;
+namespace zero = parallel::zero;
+
+/// The tensors after one step of plain descent over microbatches of factors 1, 2, ... `count`,
+/// shared among `ranks`; microbatch i has i tokens.
+template <class T>
+std::vector<std::vector<T>> descend(std::vector<given_tensor<T>> const& tensors, int ranks,
+                                    zero::stage stage, clipping clip, int count) {
+  std::vector<std::vector<T>> out;
+  std::mutex lock;
+  parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
+    parallel::host::device device;
+    parallel::host::stream compute, traffic;
+    parallel::arena memory(device.allocate<std::byte>(4096));
+    test::given_gradients<T> model(tensors);
+    parallel::train::stepper step(model, device, comm, test::plain_descent{},
+                                  {.stage = stage, .clip = clip});
+    model.set_weights(step);
+    std::vector<test::given_microbatch<T>> batches;
+    std::vector<index> first;
+    auto const mine = parallel::data::share_of(count, comm.rank(), comm.size());
+    for (index i = mine.begin; i < mine.end; ++i) {
+      batches.push_back({static_cast<T>(i + 1), i + 1});
+      first.push_back(i);
+    }
+    static_cast<void>(step.step(compute, traffic, memory, std::span(std::as_const(batches)),
+                                std::span(std::as_const(first)), {}, 1.0));
+    std::scoped_lock const guard(lock);
+    if (comm.rank() == 0)
+      for (std::size_t i = 0; i < tensors.size(); ++i) out.push_back(model.values(i));
+  });
+  return out;
+}
+
+/// Small integers, so that every sum is exact in any order; rows that no shard boundary respects.
+std::vector<given_tensor<float>> integers() {
+  std::vector<given_tensor<float>> out{{"a", {7, 5}, {}, {}},
+                                       {"b", {11}, {}, {}},
+                                       {"c", {33, 3}, {}, {}},
+                                       {"d", {2, 3, 50}, {}, {}}};
+  parallel::philox const random(1, parallel::stream_id("integers"));
+  std::uint64_t at = 0;
+  for (auto& tensor : out) {
+    index size = 1;
+    for (index const extent : tensor.extents) size *= extent;
+    for (index i = 0; i < size; ++i) {
+      tensor.weights.push_back(static_cast<float>(random.bits(at++) % 9) - 4);
+      tensor.gradient.push_back(static_cast<float>(random.bits(at++) % 9) - 4);
+    }
+  }
+  return out;
+}
+
+TEST_CASE("every layout clips as one rank, bit for bit, also rows that lie on several ranks") {
+  auto const tensors = integers();
+  for (auto const kind :
+       {clipping_kind::norm, clipping_kind::value, clipping_kind::adaptive, clipping_kind::none}) {
+    clipping const clip{kind, 0.75};
+    auto const expected = descend(tensors, 1, zero::stage::none, clip, 4);
+    for (int const ranks : {1, 2, 3, 5, 7})
+      for (auto const stage : {zero::stage::none, zero::stage::optimizer}) {
+        CAPTURE(ranks);
+        CAPTURE(static_cast<int>(kind));
+        CHECK(descend(tensors, ranks, stage, clip, 4) == expected);
+      }
+  }
+}
+
+TEST_CASE("value clips every element of the mean gradient, adaptive every row") {
+  auto const tensors = integers();
+  int clipped = 0;
+  // one microbatch of factor 1 and one token: the mean gradient is the given one
+  auto const value = descend(tensors, 2, zero::stage::optimizer, {clipping_kind::value, 2.5}, 1);
+  auto const rows = descend(tensors, 2, zero::stage::optimizer, {clipping_kind::adaptive, 0.75}, 1);
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    auto const& [name, extents, weights, gradient] = tensors[t];
+    std::size_t const width = extents.size() == 1
+                                  ? weights.size()
+                                  : weights.size() / static_cast<std::size_t>(extents[0]);
+    for (std::size_t begin = 0; begin < weights.size(); begin += width) {
+      double w = 0, g = 0;
+      for (std::size_t i = begin; i < begin + width; ++i) {
+        w += double(weights[i]) * weights[i];
+        g += double(gradient[i]) * gradient[i];
+      }
+      double const factor = g == 0 ? 1.0 : std::min(1.0, 0.75 * std::sqrt(w) / std::sqrt(g));
+      clipped += factor < 1.0 ? 1 : 0;
+      for (std::size_t i = begin; i < begin + width; ++i) {
+        CHECK(value[t][i] == weights[i] - std::min(2.5F, std::max(-2.5F, gradient[i])));
+        CHECK(rows[t][i] == doctest::Approx(weights[i] - factor * gradient[i]).epsilon(1e-6));
+      }
+    }
+  }
+  CHECK(clipped > 10);
+}
+
+TEST_CASE("adaptive clipping equals Composer's") {
+  parallel::checkpoint::safetensors_file const file(
+      (test::golden_folder() / "adaptive_clipping.safetensors").string());
+  auto const read = [&](std::string const& name) {
+    std::vector<double> out(static_cast<std::size_t>(file.at(name).size()));
+    file.read(name, 0, std::span(out));
+    return out;
+  };
+  std::vector<given_tensor<double>> tensors;
+  for (std::string const name : {"matrix", "vector", "cube"}) {
+    auto const& extents = file.at(name + "/weight").extents;
+    tensors.push_back(
+        {name, {extents.begin(), extents.end()}, read(name + "/weight"), read(name + "/gradient")});
+  }
+  for (int const ranks : {1, 3})
+    for (auto const stage : {zero::stage::none, zero::stage::optimizer}) {
+      auto const values = descend(tensors, ranks, stage, {clipping_kind::adaptive, 0.5}, 1);
+      for (std::size_t t = 0; t < tensors.size(); ++t) {
+        auto const clipped = read(tensors[t].name + "/clipped");
+        REQUIRE(clipped.size() == values[t].size());
+        for (std::size_t i = 0; i < clipped.size(); ++i)
+          CHECK(std::abs(tensors[t].weights[i] - clipped[i] - values[t][i]) <=
+                1e-15 * std::max(1.0, std::abs(tensors[t].gradient[i])));
+      }
+    }
+}
+
+}  // namespace clip_gradients_test

@@ -1,0 +1,50 @@
+// Exact ring tests of the measurement of tensors: the same in every layout, and what it says it is.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/ring_run.hpp"
+
+namespace tensor_squares_test {
+
+using test::outcome;
+using test::ring;
+using test::run;
+namespace zero = parallel::zero;
+
+ring square(std::vector<ring> const& values) {
+  ring sum = 0;
+  for (ring const value : values) sum += value * value;
+  return sum;
+}
+
+TEST_CASE("measured tensors are the same in every layout, and measuring changes nothing") {
+  outcome const plain = run({.frozen = {"block.1.mix"}});
+  outcome expected = run({.frozen = {"block.1.mix"}, .measure = true});
+  for (int const ranks : {1, 2, 3, 5})
+    for (auto const stage : {zero::stage::none, zero::stage::optimizer})
+      CHECK(run({.ranks = ranks, .stage = stage, .frozen = {"block.1.mix"}, .measure = true}) ==
+            expected);
+  REQUIRE(expected.tensors.size() == plain.gradients.size());
+  CHECK(plain.tensors.empty());
+  ring whole = 0;
+  for (auto const& tensor : expected.tensors) {
+    CHECK(tensor.gradient == square(plain.gradients.at(tensor.name)));
+    CHECK(tensor.weights == square(plain.parameters.at(tensor.name)));
+    whole += tensor.gradient;
+  }
+  CHECK(whole == plain.squared_norms.back());
+  expected.tensors.clear();
+  CHECK(expected == plain);
+}
+
+TEST_CASE("moment and update are those of the rule") {
+  // the first step: momentum = gradient, update = -5 momentum
+  for (auto const& tensor : run({.ranks = 2, .num_steps = 1, .measure = true}).tensors) {
+    CHECK(tensor.moment == tensor.gradient);
+    CHECK(tensor.update == 25 * tensor.gradient);
+  }
+}
+
+}  // namespace tensor_squares_test

@@ -1,0 +1,136 @@
+// A model whose gradients are given: for tests of what happens to gradients after the backward
+// pass.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <parallel/optim/concepts.hpp>
+#include <parallel/train/model.hpp>
+
+namespace test {
+
+using parallel::index;
+
+/// A tensor and its gradient.
+template <class T>
+struct given_tensor {
+  std::string name;
+  std::vector<index> extents;
+  std::vector<T> weights;
+  std::vector<T> gradient;
+};
+
+/// A microbatch of `tokens` adds `factor` times the given gradients.
+template <class T>
+struct given_microbatch {
+  T factor = 1;
+  std::int64_t tokens = 1;
+};
+
+template <class T>
+class given_gradients {
+ public:
+  using element = T;
+  using microbatch = given_microbatch<T>;
+  struct block {
+    struct saved {};
+    template <class C>
+    parallel::matrix_view<T> forward(C&, parallel::matrix_view<T const>, saved&) const {
+      return {};
+    }
+    template <class C>
+    parallel::matrix_view<T> backward_input(C&, parallel::matrix_view<T const>, saved&) const {
+      return {};
+    }
+    template <class C>
+    void backward_weight(C&, saved const&) const {}
+  };
+
+  explicit given_gradients(std::vector<given_tensor<T>> tensors) : tensors_(std::move(tensors)) {
+    for (auto const& tensor : tensors_) {
+      auto& p = parameters_.emplace_back();
+      p.name = tensor.name;
+      p.extents = tensor.extents;
+    }
+  }
+
+  [[nodiscard]] std::size_t num_blocks() const { return 0; }
+  [[nodiscard]] block const& at(std::size_t) const { return block_; }
+  [[nodiscard]] index rows(microbatch const&) const { return 1; }
+  [[nodiscard]] index sequence(microbatch const&) const { return 1; }
+  [[nodiscard]] index width() const { return 1; }
+
+  template <class F>
+  void visit_units(F&& f) {
+    f(std::string("all"), *this, std::vector<index>{parallel::train::enter},
+      std::vector<parallel::parameter_base<T>*>{});
+  }
+  void visit_parameters(auto&& visit) {
+    for (auto& p : parameters_) visit(p);
+  }
+
+  template <class Stream>
+  parallel::matrix_view<T> enter(parallel::context<Stream>& c, microbatch const&) const {
+    return c.template allocate<T, 2>({1, 1});
+  }
+  template <class Stream>
+  void leave(parallel::context<Stream>&, microbatch const& b, parallel::matrix_view<T const>,
+             parallel::matrix_view<T>,
+             parallel::train::statistics<parallel::train::loss_type<T>>& sums) const {
+    sums.tokens += b.tokens;
+  }
+  template <class Stream>
+  void enter_backward(parallel::context<Stream>& c, microbatch const& b,
+                      parallel::matrix_view<T const>) const {
+    c.stream.enqueue([this, factor = b.factor] {
+      for (std::size_t i = 0; i < tensors_.size(); ++i)
+        for (std::size_t k = 0; k < tensors_[i].gradient.size(); ++k)
+          parameters_[i].gradient_data[k] += factor * tensors_[i].gradient[k];
+    });
+  }
+
+  /// Copies the given weights into a stepper's master weights and values.
+  template <class Stepper>
+  void set_weights(Stepper& step) const {
+    for (auto const& unit : step.units())
+      for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
+        auto const& m = unit.memory.segments()[s];
+        auto const& segment = unit.memory.layout().segments()[s];
+        segment.for_each_piece(0, segment.size, [&](auto const& p, index, index, index at) {
+          for (auto const& tensor : tensors_)
+            if (tensor.name == p.name)
+              std::copy(tensor.weights.begin(), tensor.weights.end(), m.values.data() + at);
+        });
+      }
+  }
+
+  /// The values of a tensor now.
+  [[nodiscard]] std::vector<T> values(std::size_t i) const {
+    return {parameters_[i].data, parameters_[i].data + parameters_[i].size()};
+  }
+
+ private:
+  std::vector<given_tensor<T>> tensors_;
+  std::deque<parallel::parameter_base<T>> parameters_;
+  block block_;
+};
+
+/// p -= scale * g.
+struct plain_descent {
+  [[nodiscard]] static std::span<std::string_view const> state_names() { return {}; }
+
+  template <class Stream, class T, parallel::reduced_gradient Gradient>
+  void update(Stream& s, parallel::update_ranges<T, Gradient> const& ranges,
+              parallel::step_info<parallel::accumulate_t<T>> const& info) const {
+    s.enqueue([values = ranges.values, gradients = ranges.gradients.elements,
+               scale = info.gradient_scale] {
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] -= *scale * gradients[i];
+    });
+  }
+};
+
+}  // namespace test
