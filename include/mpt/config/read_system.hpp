@@ -1,4 +1,4 @@
-// Reads what surrounds the training step: FSDP's settings, callbacks, logging, and our own keys.
+// Reads what surrounds the training step: FSDP's settings, logging, and our own keys.
 //
 // FULL_SHARD and SHARD_GRAD_OP become ZeRO stage 1 for now, which has the same result at more
 // memory; PURE becomes fp32 reductions, which are more exact. Each is said once, as a note.
@@ -59,44 +59,13 @@ namespace mpt::detail {
   return stage;
 }
 
-/// `callbacks`, of which those that only watch are always on or not there.
-inline void read_callbacks(config_reader& parent, logging_config& logging) {
-  auto reader = parent.section("callbacks");
-  auto speed = reader.section("speed_monitor");
-  logging.speed_window = speed.get("window_size", logging.speed_window);
-  speed.check("window_size", logging.speed_window >= 1, "must be at least 1, found ",
-              logging.speed_window);
-  logging.gpu_flops_available = speed.optional<double>("gpu_flops_available");
-  speed.check("gpu_flops_available", logging.gpu_flops_available.value_or(1) > 0,
-              "must be above 0, found ", logging.gpu_flops_available.value_or(0));
-  speed.without_effect("time_unit", "times are shown in fitting units");
-  speed.finish();
-  for (std::string_view const key : {"lr_monitor", "memory_monitor", "runtime_estimator"})
-    reader.without_effect(key, "always on");
-  for (std::string_view const key :
-       {"system_metrics_monitor", "memory_snapshot", "optimizer_monitor", "oom_observer",
-        "env_logging", "eval_output_logging", "loss_perp_v_len", "mbmoe_tok_per_expert",
-        "fdiff_metrics"})
-    reader.without_effect(key, "only watches, and is not there yet");
-  reader.without_effect("scheduled_gc", "there is no garbage collector");
-  reader.without_effect("run_timeout", "see dist_timeout");
-  for (std::string_view const key :
-       {"nan_monitor", "generate_callback", "early_stopper", "hf_checkpointer", "global_lr_scaling",
-        "layer_freezing", "mono_checkpoint_saver", "kill_loss_spike", "load_checkpoint",
-        "async_eval", "curriculum_learning", "dataset_swap"})
-    reader.not_yet(key,
-                   "of the callbacks, speed_monitor, lr_monitor, memory_monitor and "
-                   "runtime_estimator are there");
-  reader.finish();
-}
-
 [[nodiscard]] inline logging_config read_logging(config_reader& reader) {
   logging_config logging;
   logging.progress_bar = reader.get("progress_bar", logging.progress_bar);
   logging.log_to_console = reader.get("log_to_console", logging.log_to_console);
   logging.console_log_interval = reader.get("console_log_interval", logging.console_log_interval);
   reader.check("console_log_interval", logging.console_log_interval.count > 0, "must be above 0");
-  read_callbacks(reader, logging);
+  logging.tensorboard = read_loggers(reader.section("loggers"));
   return logging;
 }
 

@@ -151,7 +151,6 @@ inline void check_run_name(std::string const& name, std::string_view where) {
 inline void read_the_rest(config_reader& reader) {
   for (std::string_view const key : {"python_log_level", "log_config"})
     reader.without_effect(key, "the console shows one short form");
-  reader.without_effect("loggers", "metrics go to the console and metrics_file");
   for (std::string_view const key : {"metadata", "flatten_metadata"})
     reader.without_effect(key, "for loggers, which there are none of");
   for (std::string_view const key : {"max_split_size_mb", "expandable_segments", "cuda_load_lazy"})
@@ -243,6 +242,7 @@ inline void read_the_rest(config_reader& reader) {
   config.evaluation =
       detail::read_evaluation(reader, config.device_train_microbatch_size.value_or(1));
   config.checkpoint = detail::read_checkpoint(reader, config.run_name);
+  config.callbacks = read_callbacks(reader.section("callbacks"));
   config.logging = detail::read_logging(reader);
   config.logging.metrics_file = detail::read_path(reader, "metrics_file", config.run_name);
   detail::read_system(reader, config);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include <mpt/config/callbacks.hpp>
 #include <mpt/config/loader.hpp>
 #include <mpt/config/model.hpp>
 #include <mpt/config/optimizer.hpp>
@@ -54,9 +55,8 @@ struct logging_config {
   bool progress_bar = false;
   bool log_to_console = true;
   time_value console_log_interval{1, time_unit::batch};
-  std::int64_t speed_window = 100;            ///< batches; callbacks.speed_monitor.window_size
-  std::optional<double> gpu_flops_available;  ///< of one rank, for MFU; none: measured
-  std::string metrics_file;                   ///< JSON lines; "" for save_folder's or none
+  std::string metrics_file;                ///< JSON lines; "" for save_folder's or none
+  std::optional<std::string> tensorboard;  ///< folder of event files, by run name; none: no such
 };
 
 struct train_config {
@@ -78,6 +78,7 @@ struct train_config {
   evaluation_config evaluation;
   checkpoint_config checkpoint;
   logging_config logging;
+  callbacks_config callbacks;
   double dist_timeout = 600;  ///< seconds a rank waits for another before it is an error
 
   int zero_stage = 0;                   ///< 0 or 1

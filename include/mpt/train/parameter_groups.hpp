@@ -61,9 +61,10 @@ namespace detail {
 }  // namespace detail
 
 /// The groups of these parameters: by `param_groups`, the first that matches; frozen by
-/// `disable_grad`.
+/// `disable_grad`, or by LLM Foundry's name (`layer_freezing`).
 [[nodiscard]] inline train::optimizer_groups<run_optimizer> group_parameters(
-    optimizer_config const& config, std::vector<std::string> const& names) {
+    optimizer_config const& config, std::vector<std::string> const& frozen,
+    std::vector<std::string> const& names) {
   std::map<std::string, parallel::segment_key> keys;
   for (auto const& name : names) keys[name];
   std::vector<run_optimizer> optimizers{detail::make_optimizer(config.name, config)};
@@ -75,20 +76,26 @@ namespace detail {
   }
   for (auto const& pattern : config.disable_grad)
     for (auto const& name : detail::names_matching(pattern, names)) keys[name].trainable = false;
+  for (auto const& name : frozen) {
+    auto const found = std::ranges::find(names, name, foundry_name);
+    require(found != names.end(), "callbacks.layer_freezing.layer_names: there is no parameter ",
+            name, "; their names are like ", foundry_name(names.front()));
+    keys[*found].trainable = false;
+  }
   require(std::ranges::any_of(keys, [](auto const& key) { return key.second.trainable; }),
-          "optimizer.disable_grad freezes every parameter; nothing is left to train");
+          "every parameter is frozen; leave one out of optimizer.disable_grad");
   return {std::move(optimizers), [keys](std::string const& name) { return keys.at(name); }};
 }
 
 /// The groups of a model's parameters.
 template <class Model>
-[[nodiscard]] train::optimizer_groups<run_optimizer> groups_of(optimizer_config const& config,
+[[nodiscard]] train::optimizer_groups<run_optimizer> groups_of(train_config const& config,
                                                                Model& net) {
   std::vector<std::string> names;
   net.visit_units([&](std::string const&, auto& layer, auto const&, auto const&) {
     layer.visit_parameters([&](auto const& parameter) { names.push_back(parameter.name); });
   });
-  return group_parameters(config, names);
+  return group_parameters(config.optimizer, config.callbacks.frozen_layers, names);
 }
 
 }  // namespace mpt

@@ -45,7 +45,7 @@ template <class T>
   plan.available = available_memory() / 10 * 9 / static_cast<std::size_t>(ranks_here);
   plan.automatic = !config.device_train_microbatch_size.has_value();
   auto const stage = static_cast<zero::stage>(config.zero_stage);
-  plan.memory = train::plan_units(net, groups_of(config.optimizer, net), stage, ranks);
+  plan.memory = train::plan_units(net, groups_of(config, net), stage, ranks);
 
   index const length = config.train_loader.max_seq_len;
   auto const activations = [&](index microbatch) {
@@ -97,11 +97,14 @@ inline void require_fits(run_plan const& plan) {
                            ? "fp32"
                            : "bf16, fp32 master weights and reductions");
   auto const& optimizer = config.optimizer;
-  out.row("optimizer", fmt::format("{}{}{}", optimizer.name,
-                                   optimizer.groups.empty()
-                                       ? ""
-                                       : fmt::format(", {} groups", optimizer.groups.size() + 1),
-                                   optimizer.disable_grad.empty() ? "" : ", partly frozen"));
+  out.row(
+      "optimizer",
+      fmt::format(
+          "{}{}{}", optimizer.name,
+          optimizer.groups.empty() ? "" : fmt::format(", {} groups", optimizer.groups.size() + 1),
+          optimizer.disable_grad.empty() && config.callbacks.frozen_layers.empty()
+              ? ""
+              : ", partly frozen"));
   out.row("ranks", fmt::format("{}, ZeRO stage {}", ranks, config.zero_stage));
   out.row("batch",
           fmt::format("{} sequences of {} = {} ranks × {} microbatches of {}{}",

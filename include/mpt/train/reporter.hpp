@@ -1,15 +1,19 @@
 // reporter: what a run says, on the console and in its metrics file. Rank 0 has one.
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <mpt/callbacks/callback.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/console/format.hpp>
 #include <mpt/console/progress.hpp>
+#include <mpt/log/event_file.hpp>
 #include <mpt/train/metrics.hpp>
 
 namespace mpt {
@@ -33,7 +37,8 @@ struct batch_record {
 
 class reporter {
  public:
-  reporter(train_config const& config, int ranks, utilisation peak)
+  /// `first_batch`: the first that will be reported, when a run goes on; else 0.
+  reporter(train_config const& config, int ranks, utilisation peak, std::int64_t first_batch)
       : bar_mode_(config.logging.progress_bar),
         console_(config.logging.log_to_console),
         every_(config.logging.console_log_interval),
@@ -42,11 +47,15 @@ class reporter {
                                                               : "DecoupledAdamW"),
         peak_(peak),
         file_(config.logging.metrics_file),
-        bar_("pretrain") {}
+        bar_("pretrain") {
+    if (auto const& folder = config.logging.tensorboard)
+      events_.emplace(std::filesystem::path(*folder) / config.run_name, first_batch);
+  }
 
   void note(std::string const& text) { bar_.note(text); }
 
-  void batch(batch_record const& r, training_clock const& clock) {
+  /// `control` has what callbacks add.
+  void batch(batch_record const& r, training_clock const& clock, run_control const& control) {
     double const mfu = peak_.mfu(r.tokens_per_second);
     double const memory = peak_memory_bytes();
     nlohmann::ordered_json record{
@@ -69,7 +78,12 @@ class reporter {
         {"memory/peak_resident_gb", memory / 1e9}};
     for (std::size_t group = 0; group < r.learning_rates.size(); ++group)
       record[fmt::format("lr-{}/group{}", optimizer_, group)] = r.learning_rates[group];
-    file_.write(record);
+    for (auto const& [name, value] : control.numbers()) record[name] = value;
+    for (auto const& [name, text] : control.texts()) {
+      record[name] = text;
+      if (events_) events_->text(name, text, r.batch);
+    }
+    write(record, r.batch);
     double const done = static_cast<double>(r.batch) / static_cast<double>(r.total_batches);
     std::string const held =  // said only when data hold the run back
         r.data_wait_share < 0.02 ? ""
@@ -89,11 +103,12 @@ class reporter {
   void evaluation(std::string const& label, std::int64_t batch, double loss, double accuracy,
                   std::int64_t tokens) {
     std::string const prefix = "metrics/eval/" + (label.empty() ? "" : label + "/");
-    file_.write({{"time/batch", batch},
-                 {prefix + "LanguageCrossEntropy", loss},
-                 {prefix + "LanguagePerplexity", std::exp(loss)},
-                 {prefix + "TokenAccuracy", accuracy},
-                 {prefix + "tokens", tokens}});
+    write({{"time/batch", batch},
+           {prefix + "LanguageCrossEntropy", loss},
+           {prefix + "LanguagePerplexity", std::exp(loss)},
+           {prefix + "TokenAccuracy", accuracy},
+           {prefix + "tokens", tokens}},
+          batch);
     bar_.note(
         fmt::format("eval{}{} at {} ba: cross entropy {:.4f}, perplexity {:.2f}, accuracy "
                     "{:.1f} %, {} tokens",
@@ -104,6 +119,14 @@ class reporter {
   void finish() { bar_.finish(); }
 
  private:
+  /// One line of the metrics file, and its numbers by step for TensorBoard.
+  void write(nlohmann::ordered_json const& record, std::int64_t batch) {
+    file_.write(record);
+    if (!events_) return;
+    for (auto const& [name, value] : record.items())
+      if (value.is_number()) events_->number(name, value.get<double>(), batch);
+  }
+
   bool bar_mode_;
   bool console_;
   time_value every_;
@@ -111,6 +134,7 @@ class reporter {
   std::string optimizer_;  // LLM Foundry's class
   utilisation peak_;
   metrics_file file_;
+  std::optional<event_file> events_;
   console::progress bar_;
 };
 

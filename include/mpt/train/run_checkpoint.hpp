@@ -31,6 +31,7 @@ struct run_state {
   std::int64_t batch_in_epoch = 0;
   std::int64_t samples_in_set = 0;
   std::int64_t tokens = 0;
+  nlohmann::json callbacks = nlohmann::json::object();  // what they remember
 };
 
 /// A checkpoint to begin from.
@@ -70,6 +71,7 @@ namespace detail {
 [[nodiscard]] inline nlohmann::json frozen_patterns(train_config const& config) {
   auto patterns = nlohmann::json::array();
   for (auto const& pattern : config.optimizer.disable_grad) patterns.push_back(pattern.text);
+  for (auto const& name : config.callbacks.frozen_layers) patterns.push_back(name);
   return patterns;
 }
 
@@ -149,6 +151,7 @@ std::filesystem::path save_run(Stepper& step, parallel::any_communicator& comm,
         {"epoch", state.epoch},
         {"batch_in_epoch", state.batch_in_epoch},
         {"tokens", state.tokens},
+        {"callbacks", state.callbacks},
         {"order", detail::order_of(config, state.samples_in_set)},
         {"model", to_hf_json(config.model,
                              config.precision == precision_kind::fp32 ? "float32" : "bfloat16")},
@@ -206,7 +209,8 @@ run_state load_run(Stepper& step, parallel::any_communicator const& comm,
           .epoch = number("epoch"),
           .batch_in_epoch = number("batch_in_epoch"),
           .samples_in_set = samples_in_set,
-          .tokens = number("tokens")};
+          .tokens = number("tokens"),
+          .callbacks = state.value("callbacks", nlohmann::json::object())};
 }
 
 }  // namespace mpt

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include <mpt/callbacks/run_callbacks.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/train/matmul_rate.hpp>
@@ -54,13 +55,15 @@ class trainer {
         compute_(device.compute_options()),
         traffic_({.threads = 1, .cores = device.compute_options().cores}),
         net_(config.model),
-        step_(net_, device, comm, groups_of(config.optimizer, net_),
+        step_(net_, device, comm, groups_of(config, net_),
               {.stage = static_cast<zero::stage>(config.zero_stage),
                .bucket_bytes = static_cast<std::size_t>(config.bucket_bytes),
                .clip = config.clip}),
         memory_(device.allocate<std::byte>(plan.memory.activations)),
         batches_(config, comm.rank(), comm.size()),
-        clock_(clock_of(config, batches_.batches_per_epoch())) {
+        clock_(clock_of(config, batches_.batches_per_epoch())),
+        callbacks_(make_callbacks(config, clock_, comm.rank(), net_, device, compute_)),
+        control_([this](std::string const& text) { say(text); }) {
     check_schedule(config.scheduler, clock_);
     for (auto const& loader : config.eval_loaders)
       evaluation_sets_.push_back(open_streams(loader, config.model.vocab_size));
@@ -75,19 +78,23 @@ class trainer {
         .flops_per_token = static_cast<double>(flops_per_token(config_.model, sequence_length())),
         .causal_flops_per_token =
             static_cast<double>(causal_flops_per_token(config_.model, sequence_length()))};
-    if (comm_.rank() == 0) report_.emplace(config_, comm_.size(), peak);
-    start();
+    auto const notes = start();
+    if (comm_.rank() == 0)
+      report_.emplace(config_, comm_.size(), peak, batch_ > 0 ? batch_ + 1 : 0);
+    for (auto const& note : notes) say(note);
     if (config_.evaluation.eval_first && batch_ == 0) evaluate();
     auto const last = total_batches(clock_);
     begin_ = std::chrono::steady_clock::now();
     first_batch_ = batch_;
-    speed_.emplace(static_cast<std::size_t>(config_.logging.speed_window));
+    speed_.emplace(static_cast<std::size_t>(config_.callbacks.speed_window));
     speed_->mark(tokens());
-    while (batch_ < last) {
-      train_batch(last);
+    while (batch_ < last && !control_.stopped()) {
+      auto const result = train_batch();
       auto const pause = std::chrono::steady_clock::now();
+      tell(result, last);
       if (is_due(config_.evaluation.eval_interval, batch_, clock_)) evaluate();
-      if (saving() && is_due(config_.checkpoint.save_interval, batch_, clock_)) save();
+      bool const due = is_due(config_.checkpoint.save_interval, batch_, clock_);
+      if (saving() && (due || control_.stopped())) save();
       auto const paused = std::chrono::steady_clock::now() - pause;
       speed_->skip(paused);
       begin_ += paused;
@@ -136,24 +143,36 @@ class trainer {
   }
 
   /// Initial values, or those of a checkpoint. Rank 0 decides which one, for all.
-  void start() {
+  /// Returns what there is to say about it.
+  std::vector<std::string> start() {
     found_checkpoint found;
     if (comm_.rank() == 0) found = checkpoint_to_load(config_).value_or(found_checkpoint{});
     found.folder = broadcast_text(comm_, traffic_, found.folder.string());
     found.weights_only = !broadcast_text(comm_, traffic_, found.weights_only ? "yes" : "").empty();
     if (found.folder.empty()) {
       step_.initialise(config_.seed);
-      return;
+      return {};
     }
-    if (!found.note.empty()) say("note: " + found.note);
+    std::vector<std::string> notes;
+    if (!found.note.empty()) notes.push_back("note: " + found.note);
     auto const state = load_run(step_, comm_, config_, found, batches_.samples());
-    if (!found.weights_only) batch_ = state.batches;
+    if (!found.weights_only) {
+      batch_ = state.batches;
+      callbacks_.restore(state.callbacks);
+    }
     summary_.checkpoint = found.folder.string();
-    say(found.weights_only ? fmt::format("weights of {}", found.folder.string())
-                           : fmt::format("resumed {} at batch {}", found.folder.string(), batch_));
+    notes.push_back(found.weights_only
+                        ? fmt::format("weights of {}", found.folder.string())
+                        : fmt::format("resumed {} at batch {}", found.folder.string(), batch_));
+    return notes;
   }
 
-  void train_batch(std::int64_t last) {
+  using step_result = train::step_result<double>;
+
+  step_result train_batch() {
+    control_.clear();
+    callbacks_.batch_begin(control_, batch_ + 1);
+    step_.measure_tensors(control_.measuring());
     auto const data = batches_.at(batch_);
     std::vector<microbatch> parts;
     std::vector<index> first;
@@ -162,19 +181,29 @@ class trainer {
       parts.push_back(data.view(part));
       first.push_back(batches_.share().begin + part.begin);
     }
-    double const factor = learning_rate_multiplier(config_.scheduler, batch_, clock_);
-    auto const result =
+    factor_ = learning_rate_multiplier(config_.scheduler, batch_, clock_);
+    auto result =
         step_.step(compute_, traffic_, memory_, std::span<microbatch const>(parts),
                    std::span<index const>(first),
-                   {.seed = config_.seed, .step = static_cast<std::uint32_t>(batch_)}, factor);
-    double const loss =
-        result.sums.loss / static_cast<double>(std::max<std::int64_t>(1, result.sums.tokens));
-    require(std::isfinite(loss) && std::isfinite(result.gradient_norm), "batch ", batch_ + 1,
-            ": the ", std::isfinite(loss) ? "gradient" : "loss",
-            " is not finite; lower the learning rate, or resume from an earlier checkpoint");
+                   {.seed = config_.seed, .step = static_cast<std::uint32_t>(batch_)}, factor_);
     ++batch_;
     speed_->mark(tokens());
-    summary_.loss = loss;
+    return result;
+  }
+
+  /// Tells callbacks and reader of the batch just trained.
+  void tell(step_result const& result, std::int64_t last) {
+    auto const count = static_cast<double>(std::max<std::int64_t>(1, result.sums.tokens));
+    batch_result const r{.batch = batch_,
+                         .epoch = batch_ / clock_.batches_per_epoch,
+                         .ends_epoch = batch_ % clock_.batches_per_epoch == 0,
+                         .loss = result.sums.loss / count,
+                         .accuracy = static_cast<double>(result.sums.correct) / count,
+                         .gradient_norm = result.gradient_norm,
+                         .gradient_scale = result.gradient_scale,
+                         .tensors = &result.tensors};
+    summary_.loss = r.loss;
+    callbacks_.batch_end(control_, r);
     if (!report_) return;
     double const speed = speed_->tokens_per_second();
     double const remaining =
@@ -183,17 +212,16 @@ class trainer {
                     .total_batches = last,
                     .epoch = (batch_ - 1) / clock_.batches_per_epoch,
                     .tokens = tokens(),
-                    .loss = loss,
-                    .accuracy = static_cast<double>(result.sums.correct) /
-                                static_cast<double>(std::max<std::int64_t>(1, result.sums.tokens)),
-                    .gradient_norm = result.gradient_norm,
-                    .learning_rates = learning_rates(factor),
+                    .loss = r.loss,
+                    .accuracy = r.accuracy,
+                    .gradient_norm = r.gradient_norm,
+                    .learning_rates = learning_rates(factor_),
                     .tokens_per_second = speed,
                     .samples_per_second = speed / static_cast<double>(sequence_length()),
                     .data_wait_share = data_wait_share(),
                     .seconds = trained_seconds(),
                     .remaining_seconds = remaining},
-                   clock_);
+                   clock_, control_);
   }
 
   void evaluate() {
@@ -209,9 +237,13 @@ class trainer {
       }
       step_.add_over_ranks(traffic_, sums);
       auto const count = static_cast<double>(std::max<std::int64_t>(1, sums.tokens));
-      if (report_)
-        report_->evaluation(config_.eval_loaders[i].label, batch_, sums.loss / count,
-                            static_cast<double>(sums.correct) / count, sums.tokens);
+      evaluation_result const r{.label = config_.eval_loaders[i].label,
+                                .batch = batch_,
+                                .epoch = batch_ / clock_.batches_per_epoch,
+                                .loss = sums.loss / count,
+                                .accuracy = static_cast<double>(sums.correct) / count};
+      if (report_) report_->evaluation(r.label, batch_, r.loss, r.accuracy, sums.tokens);
+      callbacks_.evaluation_end(control_, r);
     }
   }
 
@@ -221,7 +253,8 @@ class trainer {
                                     .epoch = batch_ / clock_.batches_per_epoch,
                                     .batch_in_epoch = batch_ % clock_.batches_per_epoch,
                                     .samples_in_set = batches_.samples(),
-                                    .tokens = tokens()})
+                                    .tokens = tokens(),
+                                    .callbacks = callbacks_.state()})
                               .string();
   }
 
@@ -236,11 +269,14 @@ class trainer {
   arena memory_;
   training_batches batches_;
   training_clock clock_;
+  run_callbacks<T> callbacks_;
+  run_control control_;
   std::vector<data::token_streams> evaluation_sets_;
   std::optional<reporter> report_;
   std::optional<speed_window> speed_;
   std::chrono::steady_clock::time_point begin_;
   std::int64_t batch_ = 0;
+  double factor_ = 1;  // of the learning rates, in the last batch
   std::int64_t first_batch_ = 0;
   run_summary summary_;
 };

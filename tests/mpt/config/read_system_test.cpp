@@ -1,4 +1,4 @@
-// Tests of what surrounds the step: sharding, callbacks, logging, our own keys.
+// Tests of what surrounds the step: sharding, logging, our own keys.
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,21 +51,20 @@ TEST_CASE("FSDP's strategies become ZeRO stages, with one note") {
   CHECK(read("fsdp_config: {activation_checkpointing: true}").report.notes.size() == 2);
 }
 
-TEST_CASE("our own keys and the monitor's window are read") {
+TEST_CASE("our own keys are read") {
   auto const config = read(
       "{zero_stage: 1, ranks: 4, threads: 2, bucket_bytes: 1e6, dry_run: true, dist_timeout: 60, "
-      "callbacks: {speed_monitor: {window_size: 10, gpu_flops_available: 1e12}}, progress_bar: "
-      "yes, "
-      "console_log_interval: 10ba}");
+      "progress_bar: yes, loggers: {tensorboard: {log_dir: t}}, console_log_interval: 10ba}");
   CHECK(config.zero_stage == 1);
   CHECK(config.ranks == 4);
   CHECK(config.threads == 2);
   CHECK(config.bucket_bytes == 1'000'000);
   CHECK(config.dry_run);
   CHECK(config.dist_timeout == 60);
-  CHECK(config.logging.speed_window == 10);
-  CHECK(config.logging.gpu_flops_available == 1e12);
   CHECK(config.logging.progress_bar);
+  CHECK(config.logging.tensorboard == "t");
+  CHECK(read("loggers: {tensorboard: {}}").logging.tensorboard == "tensorboard_logs");
+  CHECK(!read("loggers: {wandb: {project: x}}").logging.tensorboard);
   CHECK(mpt::to_string(config.logging.console_log_interval) == "10ba");
 }
 
@@ -86,11 +85,6 @@ TEST_CASE("a system that cannot be is one clear message") {
       {"fsdp_config: {limit_all_gather: true}",
        "f.yaml:1:15: fsdp_config.limit_all_gather: unknown key; did you mean "
        "'fsdp_config.limit_all_gathers'?"},
-      {"callbacks: {early_stopper: {monitor: loss}}",
-       "f.yaml:1:28: callbacks.early_stopper: not yet supported; of the callbacks, speed_monitor, "
-       "lr_monitor, memory_monitor and runtime_estimator are there"},
-      {"callbacks: {speed_monitr: {}}",
-       "f.yaml:1:13: callbacks.speed_monitr: unknown key; did you mean 'callbacks.speed_monitor'?"},
       {"console_log_interval: 0ba", "f.yaml:1:23: console_log_interval: must be above 0"}};
   for (auto const& [text, message] : cases) CHECK(problem(text) == message);
 }

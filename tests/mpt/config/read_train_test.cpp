@@ -79,7 +79,7 @@ TEST_CASE("a short file has LLM Foundry's defaults") {
   CHECK(config.checkpoint.save_num_checkpoints_to_keep == -1);
   CHECK(config.logging.log_to_console);
   CHECK(!config.logging.progress_bar);
-  CHECK(config.logging.speed_window == 100);
+  CHECK(config.callbacks.speed_window == 100);
   CHECK(config.dist_timeout == 600);
   CHECK(config.clip == parallel::train::clipping{});
   CHECK(config.eval_loaders.empty());
@@ -280,13 +280,16 @@ TEST_CASE("the keys that have an effect are these") {
       found ==
       "algorithms algorithms.gradient_clipping algorithms.gradient_clipping.clipping_threshold "
       "algorithms.gradient_clipping.clipping_type "
-      "autoresume bucket_bytes callbacks callbacks.speed_monitor "
+      "autoresume bucket_bytes callbacks callbacks.early_stopper callbacks.generate_callback "
+      "callbacks.kill_loss_spike callbacks.layer_freezing callbacks.optimizer_monitor "
+      "callbacks.speed_monitor "
       "callbacks.speed_monitor.gpu_flops_available callbacks.speed_monitor.window_size "
       "console_log_interval device_eval_batch_size device_train_microbatch_size dist_timeout "
       "dry_run eval_first eval_interval eval_loader eval_subset_num_batches fsdp_config "
       "fsdp_config.activation_checkpointing fsdp_config.mixed_precision "
       "fsdp_config.sharding_strategy global_train_batch_size load_path load_weights_only "
-      "log_to_console max_duration max_seq_len metrics_file model model.attention_bias "
+      "log_to_console loggers loggers.tensorboard loggers.tensorboard.log_dir max_duration "
+      "max_seq_len metrics_file model model.attention_bias "
       "model.attn_config model.attn_config.alibi model.attn_config.alibi_bias_max "
       "model.attn_config.attn_logit_softcapping "
       "model.attn_config.attn_pdrop model.attn_config.attn_temperature_tuning "
@@ -339,7 +342,8 @@ TEST_CASE("keys of LLM Foundry that have no effect or are not there yet are know
         "fsdp_config.activation_checkpointing_reentrant", "model.attn_config.attn_impl",
         "model.loss_fn", "model.init_device", "model.use_train_metrics", "code_paths",
         "max_split_size_mb", "expandable_segments", "callbacks.lr_monitor",
-        "callbacks.memory_monitor", "callbacks.runtime_estimator", "loggers"})
+        "callbacks.memory_monitor", "callbacks.runtime_estimator", "callbacks.nan_monitor",
+        "loggers.wandb"})
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::without_effect), name);
   for (std::string const name :
        {"icl_tasks", "eval_gauntlet", "algorithms.alibi", "model.attn_config.kv_dim", "tp_config"})

@@ -21,10 +21,14 @@ mpt::model_config small() {
 }
 
 /// Group by name, -1 for frozen.
-std::map<std::string, int> sorted(mpt::optimizer_config const& config) {
+std::map<std::string, int> sorted(mpt::optimizer_config const& optimizer,
+                                  std::vector<std::string> const& frozen = {}) {
   mpt::model<float> net(small());
+  mpt::train_config config;
+  config.optimizer = optimizer;
+  config.callbacks.frozen_layers = frozen;
   auto const groups = groups_of(config, net);
-  CHECK(groups.optimizers.size() == 1 + config.groups.size());
+  CHECK(groups.optimizers.size() == 1 + optimizer.groups.size());
   std::map<std::string, int> out;
   net.visit_units([&](std::string const&, auto& layer, auto const&, auto const&) {
     layer.visit_parameters([&](auto const& p) {
@@ -62,6 +66,15 @@ TEST_CASE("without patterns every parameter is in group 0") {
   for (auto const& [name, key] : sorted({})) CHECK(key == 0);
 }
 
+TEST_CASE("layer_freezing freezes by whole names") {
+  auto const keys = sorted({}, {"model.transformer.norm_f.bias"});
+  for (auto const& [name, key] : keys) CHECK(key == (name == "transformer.norm_f.bias" ? -1 : 0));
+  CHECK_THROWS_WITH_AS(sorted({}, {"transformer.norm_f.bias"}),
+                       "callbacks.layer_freezing.layer_names: there is no parameter "
+                       "transformer.norm_f.bias; their names are like model.transformer.wte.weight",
+                       parallel::error);
+}
+
 TEST_CASE("patterns that cannot be meant are one clear message") {
   mpt::optimizer_config config;
   config.groups = {group("Norm")};
@@ -79,7 +92,7 @@ TEST_CASE("patterns that cannot be meant are one clear message") {
   config.groups.clear();
   config.disable_grad = {{".", "f.yaml"}};
   CHECK_THROWS_WITH_AS(sorted(config),
-                       "optimizer.disable_grad freezes every parameter; nothing is left to train",
+                       "every parameter is frozen; leave one out of optimizer.disable_grad",
                        parallel::error);
 }
 

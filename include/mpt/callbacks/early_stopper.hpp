@@ -1,0 +1,77 @@
+// early_stopper: ends the run when a metric has not improved for `patience` (Composer's rule).
+#pragma once
+
+#include <cmath>
+#include <string_view>
+
+#include <mpt/callbacks/callback.hpp>
+#include <mpt/config/callbacks.hpp>
+
+namespace mpt {
+
+class early_stopper {
+ public:
+  static constexpr std::string_view name = "early_stopper";
+
+  explicit early_stopper(early_stopper_config config) : config_(std::move(config)) {}
+
+  /// Whether it looks at the evaluation set of this label ("" when there is only one).
+  [[nodiscard]] bool watches(std::string const& label) const {
+    auto const& wanted = config_.dataloader_label;
+    return label.empty() ? wanted == "eval" : wanted == label || wanted == "eval/" + label;
+  }
+
+  /// A training metric is looked at when an epoch ends, and with a patience in batches always.
+  void batch_end(run_control& run, batch_result const& r) {
+    if (config_.dataloader_label != "train") return;
+    if (r.ends_epoch || config_.patience.unit == time_unit::batch)
+      look(run, value_of(r.loss, r.accuracy), r.batch, r.epoch);
+  }
+
+  void evaluation_end(run_control& run, evaluation_result const& r) {
+    if (watches(r.label)) look(run, value_of(r.loss, r.accuracy), r.batch, r.epoch);
+  }
+
+  [[nodiscard]] nlohmann::json state() const {
+    if (!seen_) return {{"seen", false}};
+    return {{"seen", true}, {"best", best_}, {"batch", best_batch_}, {"epoch", best_epoch_}};
+  }
+  void restore(nlohmann::json const& saved) {
+    seen_ = saved.at("seen").get<bool>();
+    if (!seen_) return;
+    best_ = saved.at("best").get<double>();
+    best_batch_ = saved.at("batch").get<std::int64_t>();
+    best_epoch_ = saved.at("epoch").get<std::int64_t>();
+  }
+
+ private:
+  [[nodiscard]] double value_of(double loss, double accuracy) const {
+    if (config_.monitor == "TokenAccuracy") return accuracy;
+    return config_.monitor == "LanguagePerplexity" ? std::exp(loss) : loss;
+  }
+
+  void look(run_control& run, double value, std::int64_t batch, std::int64_t epoch) {
+    bool const better = config_.greater_is_better ? value > best_ : value < best_;
+    if (!seen_ || (better && std::abs(value - best_) > config_.min_delta)) {
+      seen_ = true;
+      best_ = value;
+      best_batch_ = batch;
+      best_epoch_ = epoch;
+    }
+    bool const in_epochs = config_.patience.unit == time_unit::epoch;
+    auto const waited = in_epochs ? epoch - best_epoch_ : batch - best_batch_;
+    if (static_cast<double>(waited) > config_.patience.count)
+      run.stop(parallel::concat("early_stopper: ", config_.monitor, " of ",
+                                config_.dataloader_label, " has been no better than ", best_,
+                                " for ", waited, in_epochs ? " epochs" : " batches",
+                                "; training ends"));
+  }
+
+  early_stopper_config config_;
+  bool seen_ = false;
+  double best_ = 0;
+  std::int64_t best_batch_ = 0;
+  std::int64_t best_epoch_ = 0;
+};
+
+}  // namespace mpt

@@ -1,0 +1,23 @@
+// nan_monitor: a run whose loss or gradient is not finite cannot be saved by going on. Always
+// there.
+#pragma once
+
+#include <cmath>
+#include <string_view>
+
+#include <mpt/callbacks/callback.hpp>
+
+namespace mpt {
+
+struct nan_monitor {
+  static constexpr std::string_view name = "nan_monitor";
+
+  void batch_end(run_control&, batch_result const& r) const {
+    parallel::require(std::isfinite(r.loss) && std::isfinite(r.gradient_norm), "batch ", r.batch,
+                      ": the ", std::isfinite(r.loss) ? "gradient" : "loss",
+                      " is not finite; lower the learning rate, or resume from an earlier "
+                      "checkpoint");
+  }
+};
+
+}  // namespace mpt

@@ -1,0 +1,44 @@
+// The callbacks of a training run, made from its configuration.
+#pragma once
+
+#include <optional>
+
+#include <mpt/callbacks/early_stopper.hpp>
+#include <mpt/callbacks/generate_callback.hpp>
+#include <mpt/callbacks/kill_loss_spike.hpp>
+#include <mpt/callbacks/nan_monitor.hpp>
+#include <mpt/callbacks/optimizer_monitor.hpp>
+
+namespace mpt {
+
+/// In the order in which they are told.
+template <class T>
+using run_callbacks = callback_list<nan_monitor, optimizer_monitor, kill_loss_spike, early_stopper,
+                                    generate_callback<T>>;
+
+/// `rank` 0 is the one that generates; all arguments must outlive the result.
+template <class T>
+[[nodiscard]] run_callbacks<T> make_callbacks(train_config const& config,
+                                              training_clock const& clock, int rank,
+                                              model<T> const& net, host::device& device,
+                                              host::stream& stream) {
+  auto const& c = config.callbacks;
+  std::optional<optimizer_monitor> monitor;
+  if (c.optimizer_monitor_interval > 0) monitor.emplace(c.optimizer_monitor_interval);
+  std::optional<kill_loss_spike> spike;
+  if (c.kill_loss_spike) spike.emplace(*c.kill_loss_spike, total_batches(clock));
+  std::optional<early_stopper> stopper;
+  if (c.early_stopper) {
+    stopper.emplace(*c.early_stopper);
+    bool known = c.early_stopper->dataloader_label == "train";
+    for (auto const& loader : config.eval_loaders) known = known || stopper->watches(loader.label);
+    require(known, "callbacks.early_stopper.dataloader_label: '", c.early_stopper->dataloader_label,
+            "' is neither train nor an evaluation set; use train, eval, or a label of eval_loader");
+  }
+  std::optional<generate_callback<T>> samples;
+  if (c.generate) samples.emplace(config, clock, net, device, stream, rank != 0);
+  return run_callbacks<T>(nan_monitor{}, std::move(monitor), std::move(spike), std::move(stopper),
+                          std::move(samples));
+}
+
+}  // namespace mpt

@@ -1,0 +1,221 @@
+// `callbacks` and `loggers`: what watches a run and what may stop it, under LLM Foundry's names.
+//
+// Names and defaults are those of Composer and LLM Foundry. Two of their slips are not repeated:
+// early_stopper takes a cross entropy for something that should fall, and a kill_loss_spike with a
+// window_size of one's own goes on looking after its first window.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mpt/config/reader.hpp>
+
+namespace mpt {
+
+/// Stops when a metric has not improved for a while.
+struct early_stopper_config {
+  std::string monitor;           ///< LanguageCrossEntropy, LanguagePerplexity or TokenAccuracy
+  std::string dataloader_label;  ///< train, eval, or the label of an evaluation set
+  bool greater_is_better = false;
+  double min_delta = 0;
+  time_value patience{1, time_unit::epoch};  ///< in ep or ba
+};
+
+/// Says, or fails, when the loss jumps or stays high.
+struct loss_spike_config {
+  bool log_only = true;
+  std::int64_t patience = 4;                ///< outliers in a row that are borne
+  double outlier_multiplier = 2;            ///< an outlier is so many times the window's mean
+  std::optional<std::int64_t> window_size;  ///< batches; none: 100, or a twentieth of the run
+  double loss_cap = 10;
+};
+
+/// Continues prompts now and then.
+struct generate_config {
+  std::vector<std::string> prompts;
+  time_value interval{1, time_unit::epoch};
+  std::int64_t max_new_tokens = 20;
+  double temperature = 0;  ///< 0: greedy
+  std::int64_t top_k = 0;
+  double top_p = 1;
+};
+
+struct callbacks_config {
+  std::optional<early_stopper_config> early_stopper;
+  std::optional<loss_spike_config> kill_loss_spike;
+  std::optional<generate_config> generate;
+  std::int64_t optimizer_monitor_interval = 0;  ///< batches; 0: off
+  std::vector<std::string> frozen_layers;       ///< layer_freezing: whole names of parameters
+  std::int64_t speed_window = 100;              ///< batches
+  std::optional<double> gpu_flops_available;    ///< of one rank, for MFU; none: measured
+};
+
+namespace detail {
+
+[[nodiscard]] inline std::vector<std::string> read_texts(config_reader& reader,
+                                                         std::string_view key) {
+  config_node const* const node = reader.raw(key);
+  reader.check(key, node != nullptr && node->is_list() && !node->items.empty(),
+               "expected a list of texts");
+  std::vector<std::string> texts;
+  for (config_node const& item : node->items) {
+    reader.check(key, item.is_scalar(), "expected a list of texts, found ", describe(item));
+    texts.push_back(item.text);
+  }
+  return texts;
+}
+
+/// A whole number of epochs, or a time.
+[[nodiscard]] inline time_value read_epochs_or_time(config_reader& reader, std::string_view key,
+                                                    time_value fallback) {
+  config_node const* const node = reader.raw(key);
+  if (node == nullptr) return fallback;
+  auto const epochs = node->is_scalar() ? parse_integer(node->text) : std::nullopt;
+  return epochs ? time_value{static_cast<double>(*epochs), time_unit::epoch}
+                : reader.required<time_value>(key);
+}
+
+[[nodiscard]] inline early_stopper_config read_early_stopper(config_reader reader) {
+  early_stopper_config stopper;
+  reader.check("monitor", reader.has("monitor"), "missing; it is required");
+  stopper.monitor =
+      reader.one_of("monitor", "", {"LanguageCrossEntropy", "LanguagePerplexity", "TokenAccuracy"});
+  stopper.dataloader_label = reader.required<std::string>("dataloader_label");
+  stopper.greater_is_better = stopper.monitor == "TokenAccuracy";
+  if (reader.has("comp")) {
+    auto const comp = reader.one_of("comp", "", {"less", "lt", "greater", "gt"});
+    stopper.greater_is_better = comp == "greater" || comp == "gt";
+  } else {
+    static_cast<void>(reader.raw("comp"));
+  }
+  stopper.min_delta = std::abs(reader.get("min_delta", stopper.min_delta));
+  stopper.patience = read_epochs_or_time(reader, "patience", stopper.patience);
+  reader.check("patience",
+               stopper.patience.count >= 0 && (stopper.patience.unit == time_unit::epoch ||
+                                               stopper.patience.unit == time_unit::batch),
+               "expected a time in ep or ba, found ", to_string(stopper.patience));
+  reader.finish();
+  return stopper;
+}
+
+[[nodiscard]] inline loss_spike_config read_loss_spike(config_reader reader) {
+  loss_spike_config spike;
+  spike.log_only = reader.get("log_only", spike.log_only);
+  spike.patience = reader.get("patience", spike.patience);
+  reader.check("patience", spike.patience >= 0, "must not be negative, found ", spike.patience);
+  spike.outlier_multiplier = reader.get("outlier_multiplier", spike.outlier_multiplier);
+  reader.check("outlier_multiplier", spike.outlier_multiplier > 1, "must be above 1, found ",
+               spike.outlier_multiplier);
+  auto const window = reader.get<std::int64_t>("window_size", 100);
+  reader.check("window_size", window >= 1 && window <= 1'000'000,
+               "must be from 1 to 1000000, found ", window);
+  if (window != 100) spike.window_size = window;  // 100 means not given, as in LLM Foundry
+  spike.loss_cap = reader.get("loss_cap", spike.loss_cap);
+  reader.check("loss_cap", spike.loss_cap > 0, "must be above 0, found ", spike.loss_cap);
+  reader.finish();
+  return spike;
+}
+
+[[nodiscard]] inline generate_config read_generate(config_reader reader) {
+  generate_config generate;
+  generate.prompts = read_texts(reader, "prompts");
+  reader.check("interval", reader.has("interval"), "missing; it is required");
+  generate.interval = read_epochs_or_time(reader, "interval", generate.interval);
+  reader.check("interval", generate.interval.count > 0, "must be above 0");
+  generate.max_new_tokens = reader.get("max_new_tokens", generate.max_new_tokens);
+  reader.check("max_new_tokens", generate.max_new_tokens >= 1, "must be at least 1, found ",
+               generate.max_new_tokens);
+  if (reader.get("do_sample", false)) {
+    generate.temperature = 1;
+    generate.top_k = 50;  // transformers' own defaults
+  }
+  generate.temperature = reader.get("temperature", generate.temperature);
+  generate.top_k = reader.get("top_k", generate.top_k);
+  generate.top_p = reader.get("top_p", generate.top_p);
+  reader.check("temperature", generate.temperature >= 0, "must not be negative");
+  reader.check("top_k", generate.top_k >= 0, "must not be negative");
+  reader.check("top_p", generate.top_p > 0 && generate.top_p <= 1, "must be above 0 and at most 1");
+  reader.without_effect("batch_size", "prompts are continued one by one");
+  reader.without_effect("use_cache", "keys and values are always cached");
+  reader.finish();
+  return generate;
+}
+
+}  // namespace detail
+
+/// Reads `callbacks`. Those that only watch and that we lack are listed; those whose effect we lack
+/// are refused.
+[[nodiscard]] inline callbacks_config read_callbacks(config_reader reader) {
+  callbacks_config callbacks;
+  auto speed = reader.section("speed_monitor");
+  callbacks.speed_window = speed.get("window_size", callbacks.speed_window);
+  speed.check("window_size", callbacks.speed_window >= 1, "must be at least 1, found ",
+              callbacks.speed_window);
+  callbacks.gpu_flops_available = speed.optional<double>("gpu_flops_available");
+  speed.check("gpu_flops_available", callbacks.gpu_flops_available.value_or(1) > 0,
+              "must be above 0, found ", callbacks.gpu_flops_available.value_or(0));
+  speed.without_effect("time_unit", "times are shown in fitting units");
+  speed.finish();
+
+  if (reader.raw("early_stopper") != nullptr)
+    callbacks.early_stopper = detail::read_early_stopper(reader.section("early_stopper"));
+  if (reader.raw("kill_loss_spike") != nullptr)
+    callbacks.kill_loss_spike = detail::read_loss_spike(reader.section("kill_loss_spike"));
+  if (reader.raw("generate_callback") != nullptr)
+    callbacks.generate = detail::read_generate(reader.section("generate_callback"));
+  if (reader.raw("optimizer_monitor") != nullptr) {
+    auto monitor = reader.section("optimizer_monitor");
+    callbacks.optimizer_monitor_interval = monitor.get<std::int64_t>("batch_log_interval", 10);
+    monitor.check("batch_log_interval", callbacks.optimizer_monitor_interval >= 1,
+                  "must be at least 1, found ", callbacks.optimizer_monitor_interval);
+    monitor.without_effect("log_optimizer_metrics", "all are logged");
+    monitor.without_effect("only_global", "all are logged");
+    monitor.finish();
+  }
+  if (reader.raw("layer_freezing") != nullptr) {
+    auto freezing = reader.section("layer_freezing");
+    callbacks.frozen_layers = detail::read_texts(freezing, "layer_names");
+    freezing.finish();
+  }
+  for (std::string_view const key :
+       {"lr_monitor", "memory_monitor", "runtime_estimator", "nan_monitor"})
+    reader.without_effect(key, "always on");
+  for (std::string_view const key :
+       {"system_metrics_monitor", "memory_snapshot", "oom_observer", "env_logging",
+        "eval_output_logging", "loss_perp_v_len", "mbmoe_tok_per_expert", "fdiff_metrics"})
+    reader.without_effect(key, "only watches, and is not there yet");
+  reader.without_effect("scheduled_gc", "there is no garbage collector");
+  reader.without_effect("run_timeout", "see dist_timeout");
+  for (std::string_view const key :
+       {"hf_checkpointer", "global_lr_scaling", "mono_checkpoint_saver", "load_checkpoint",
+        "async_eval", "curriculum_learning", "dataset_swap"})
+    reader.not_yet(key,
+                   "of the callbacks that do something, early_stopper, kill_loss_spike, "
+                   "generate_callback, optimizer_monitor and layer_freezing are there");
+  reader.finish();
+  return callbacks;
+}
+
+/// Reads `loggers`: the folder of TensorBoard's files, or nothing.
+[[nodiscard]] inline std::optional<std::string> read_loggers(config_reader reader) {
+  std::optional<std::string> log_dir;
+  bool const wanted = reader.has("tensorboard");
+  auto tensorboard = reader.section("tensorboard");
+  auto const folder = tensorboard.get<std::string>("log_dir", "tensorboard_logs");
+  if (wanted) log_dir = folder;
+  tensorboard.without_effect("flush_interval", "every record is written at once");
+  tensorboard.without_effect("rank_zero_only", "rank 0 writes");
+  tensorboard.finish();
+  for (std::string_view const key :
+       {"wandb", "mlflow", "mosaicml", "inmemory_logger", "in_memory_logger", "comet_ml", "neptune",
+        "file_logger", "slack_logger", "remote_uploader_downloader"})
+    reader.without_effect(key, "metrics go to the console, metrics_file and tensorboard");
+  reader.finish();
+  return log_dir;
+}
+
+}  // namespace mpt

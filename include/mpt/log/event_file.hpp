@@ -1,0 +1,160 @@
+// event_file: TensorBoard's log format, written by hand: numbers and texts by step.
+//
+// A file is TFRecords (length, masked CRC-32C of it, data, masked CRC-32C of that; little endian)
+// of Event messages (tensorflow/core/util/event.proto) in protobuf's wire format. Every start of a
+// program makes a new file in the folder; TensorBoard reads them in the order of their names. After
+// a resume a SessionLog says from which step on what earlier files hold is void.
+#pragma once
+
+#include <unistd.h>
+
+#include <bit>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include <mpt/log/crc32c.hpp>
+#include <parallel/core/error.hpp>
+
+namespace mpt {
+
+namespace detail {
+
+/// A protobuf message under construction.
+class protobuf {
+ public:
+  void varint_field(int field, std::uint64_t value) {
+    varint(static_cast<std::uint64_t>(field) << 3);
+    varint(value);
+  }
+  void double_field(int field, double value) {
+    varint(static_cast<std::uint64_t>(field) << 3 | 1U);
+    fixed(std::bit_cast<std::uint64_t>(value), 8);
+  }
+  void float_field(int field, float value) {
+    varint(static_cast<std::uint64_t>(field) << 3 | 5U);
+    fixed(std::bit_cast<std::uint32_t>(value), 4);
+  }
+  void bytes_field(int field, std::string_view value) {
+    varint(static_cast<std::uint64_t>(field) << 3 | 2U);
+    varint(value.size());
+    bytes_ += value;
+  }
+  [[nodiscard]] std::string const& bytes() const { return bytes_; }
+
+  /// `count` low bytes, lowest first.
+  void fixed(std::uint64_t value, int count) {
+    for (int i = 0; i < count; ++i) bytes_ += static_cast<char>(value >> (8 * i) & 0xFFU);
+  }
+
+ private:
+  void varint(std::uint64_t value) {
+    for (; value >= 0x80U; value >>= 7) bytes_ += static_cast<char>((value & 0x7FU) | 0x80U);
+    bytes_ += static_cast<char>(value);
+  }
+
+  std::string bytes_;
+};
+
+/// Data as a TFRecord.
+[[nodiscard]] inline std::string tf_record(std::string_view data) {
+  protobuf out;
+  out.fixed(data.size(), 8);
+  out.fixed(masked_crc32c(out.bytes()), 4);
+  std::string record = out.bytes();
+  record += data;
+  protobuf end;
+  end.fixed(masked_crc32c(data), 4);
+  return record + end.bytes();
+}
+
+}  // namespace detail
+
+class event_file {
+ public:
+  /// Makes a new file in `folder`, which is made too. `first_step`, if above 0, voids what earlier
+  /// files of the folder hold from that step on.
+  explicit event_file(std::filesystem::path const& folder, std::int64_t first_step = 0) {
+    std::filesystem::create_directories(folder);
+    char host[256] = "host";
+    if (::gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+    for (int number = 0;; ++number) {
+      path_ = folder / fmt::format("events.out.tfevents.{:010}.{}.{}.{}",
+                                   static_cast<std::int64_t>(now()), host, ::getpid(), number);
+      if (!std::filesystem::exists(path_)) break;
+    }
+    file_.open(path_, std::ios::binary);
+    parallel::require(file_.good(), "cannot write the event file ", path_.string(),
+                      "; choose another loggers.tensorboard.log_dir");
+    detail::protobuf event = begin(0);
+    event.bytes_field(3, "brain.Event:2");  // file_version
+    write(event);
+    if (first_step <= 0) return;
+    detail::protobuf session;
+    session.varint_field(1, 1);  // status: START
+    event = begin(first_step);
+    event.bytes_field(7, session.bytes());  // session_log
+    write(event);
+  }
+
+  [[nodiscard]] std::filesystem::path const& path() const { return path_; }
+
+  /// A number; several of one step are several calls.
+  void number(std::string_view tag, double value, std::int64_t step) {
+    detail::protobuf item;
+    item.bytes_field(1, tag);
+    item.float_field(2, static_cast<float>(value));  // simple_value
+    summary(item, step);
+  }
+
+  /// A text, as the text plug-in shows it (Markdown).
+  void text(std::string_view tag, std::string_view value, std::int64_t step) {
+    detail::protobuf plugin, metadata, dim, shape, tensor, item;
+    plugin.bytes_field(1, "text");            // plugin_name
+    metadata.bytes_field(1, plugin.bytes());  // plugin_data
+    dim.varint_field(1, 1);                   // size
+    shape.bytes_field(2, dim.bytes());        // dim
+    tensor.varint_field(1, 7);                // dtype: DT_STRING
+    tensor.bytes_field(2, shape.bytes());     // tensor_shape
+    tensor.bytes_field(8, value);             // string_val
+    item.bytes_field(1, tag);                 // tag
+    item.bytes_field(9, metadata.bytes());    // metadata
+    item.bytes_field(8, tensor.bytes());      // tensor
+    summary(item, step);
+  }
+
+ private:
+  [[nodiscard]] static double now() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  }
+
+  [[nodiscard]] static detail::protobuf begin(std::int64_t step) {
+    detail::protobuf event;
+    event.double_field(1, now());                             // wall_time
+    event.varint_field(2, static_cast<std::uint64_t>(step));  // step
+    return event;
+  }
+
+  void summary(detail::protobuf const& item, std::int64_t step) {
+    detail::protobuf summary;
+    summary.bytes_field(1, item.bytes());  // value
+    auto event = begin(step);
+    event.bytes_field(5, summary.bytes());  // summary
+    write(event);
+  }
+
+  void write(detail::protobuf const& event) {
+    file_ << detail::tf_record(event.bytes()) << std::flush;
+  }
+
+  std::filesystem::path path_;
+  std::ofstream file_;
+};
+
+}  // namespace mpt

@@ -1,0 +1,193 @@
+// Tests of the callbacks, against Composer's and LLM Foundry's own decisions where there are such.
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/callbacks/early_stopper.hpp>
+#include <mpt/callbacks/kill_loss_spike.hpp>
+#include <mpt/callbacks/nan_monitor.hpp>
+#include <mpt/callbacks/optimizer_monitor.hpp>
+#include <mpt/config/document.hpp>
+#include <mpt/config/yaml.hpp>
+#include <support/golden.hpp>
+
+namespace callback_test {
+
+static_assert(mpt::callback<mpt::nan_monitor> && mpt::callback<mpt::early_stopper> &&
+              mpt::callback<mpt::kill_loss_spike> && mpt::callback<mpt::optimizer_monitor>);
+static_assert(!mpt::callback<int>);
+
+nlohmann::json golden() {
+  return nlohmann::json::parse(mpt::read_small_file(test::golden_folder() / "callbacks.json"));
+}
+
+mpt::callbacks_config read(std::string const& text) {
+  mpt::config_report report;
+  auto const root = mpt::parse_yaml(text, "f.yaml");
+  return mpt::read_callbacks({root, "callbacks", report});
+}
+
+mpt::run_control silent() {
+  return mpt::run_control([](std::string const&) {});
+}
+
+/// Makes a copy through what a checkpoint stores.
+template <class C>
+void resume(C& callback, C fresh) {
+  fresh.restore(nlohmann::json::parse(std::as_const(callback).state().dump()));
+  callback = fresh;
+}
+
+TEST_CASE("early_stopper stops where Composer's does, also when resumed at every evaluation") {
+  auto const rows = golden()["early_stopper"];
+  CHECK(rows.size() == 24);
+  for (auto const& row : rows) {
+    CAPTURE(row.dump());
+    nlohmann::json settings{{"monitor", row["monitor"]},
+                            {"dataloader_label", "eval"},
+                            {"patience", row["patience"]},
+                            {"min_delta", row["min_delta"]}};
+    if (!row["comp"].is_null()) settings["comp"] = row["comp"];
+    auto const config = *read(nlohmann::json{{"early_stopper", settings}}.dump()).early_stopper;
+    mpt::early_stopper stopper(config);
+    auto run = silent();
+    std::int64_t batch = 0;
+    for (double const value : row["values"]) {
+      batch += row["eval_every"].get<std::int64_t>();
+      REQUIRE(!run.stopped());
+      auto const monitor = row["monitor"].get<std::string>();
+      stopper.evaluation_end(run,
+                             {.label = "",
+                              .batch = batch,
+                              .epoch = batch / row["batches_per_epoch"].get<std::int64_t>(),
+                              .loss = monitor == "LanguagePerplexity" ? std::log(value) : value,
+                              .accuracy = value});
+      resume(stopper, mpt::early_stopper(config));
+    }
+    CHECK(run.stopped());
+    CHECK(batch == row["stops_at"].get<std::int64_t>());
+  }
+}
+
+TEST_CASE("early_stopper listens to its own set, and to training when told to") {
+  auto config = *read(
+                     "early_stopper: {monitor: LanguageCrossEntropy, dataloader_label: eval/b, "
+                     "patience: 1ba}")
+                     .early_stopper;
+  mpt::early_stopper other(config);
+  CHECK(other.watches("b"));
+  CHECK(!other.watches("a"));
+  CHECK(!other.watches(""));
+  config.dataloader_label = "train";
+  mpt::early_stopper stopper(config);
+  auto run = silent();
+  for (int batch = 1; batch <= 3; ++batch) {
+    CHECK(!run.stopped());
+    stopper.evaluation_end(run, {.label = "b", .batch = 90, .loss = 9});
+    stopper.batch_end(run, {.batch = batch, .loss = 2});
+  }
+  CHECK(run.stopped());
+}
+
+TEST_CASE("kill_loss_spike fails where LLM Foundry's does, also when resumed at every batch") {
+  auto const rows = golden()["kill_loss_spike"];
+  CHECK(rows.size() == 8);
+  for (auto const& row : rows) {
+    CAPTURE(row["settings"].dump());
+    auto settings = row["settings"];
+    settings["log_only"] = false;
+    auto const config = *read(nlohmann::json{{"kill_loss_spike", settings}}.dump()).kill_loss_spike;
+    auto const total = std::stoll(row["max_duration"].get<std::string>());
+    mpt::kill_loss_spike monitor(config, total);
+    auto run = silent();
+    std::optional<std::int64_t> failed;
+    std::string message;
+    std::int64_t batch = 0;
+    for (double const loss : row["losses"]) {
+      try {
+        monitor.batch_end(run, {.batch = ++batch, .loss = loss});
+      } catch (parallel::error const& error) {
+        failed = batch;
+        message = error.what();
+      }
+      resume(monitor, mpt::kill_loss_spike(config, total));
+    }
+    if (row["raised"].is_null()) {
+      CHECK(!failed);
+      continue;
+    }
+    CHECK(failed == row["raised"]["batch"].get<std::int64_t>());
+    bool const spike = message.find("times the mean") != std::string::npos;
+    CHECK(spike == (row["raised"]["kind"] == "LossSpikeError"));
+  }
+}
+
+TEST_CASE("kill_loss_spike only speaks unless told to fail, and its own window keeps looking") {
+  auto const config = *read("kill_loss_spike: {window_size: 4, patience: 1, outlier_multiplier: 2}")
+                           .kill_loss_spike;
+  mpt::kill_loss_spike monitor(config, 1000);
+  std::vector<std::string> said;
+  mpt::run_control run([&](std::string const& text) { said.push_back(text); });
+  std::int64_t batch = 0;
+  for (double const loss : {1., 1., 1., 1., 1., 1., 9., 1., 9., 9.})
+    monitor.batch_end(run, {.batch = ++batch, .loss = loss});
+  CHECK(said.empty());  // the 9 before have raised the mean
+  for (double const loss : {1., 1., 1., 1., 9., 20.})
+    monitor.batch_end(run, {.batch = ++batch, .loss = loss});
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].starts_with("kill_loss_spike: batch 16: the loss 20 has been 2 times the mean 3"));
+  CHECK(!run.stopped());
+}
+
+TEST_CASE("nan_monitor ends a run whose loss or gradient is not finite") {
+  auto run = silent();
+  mpt::nan_monitor{}.batch_end(run, {.batch = 1, .loss = 1, .gradient_norm = 1});
+  CHECK_THROWS_WITH_AS(mpt::nan_monitor{}.batch_end(run, {.batch = 3, .loss = std::nan("")}),
+                       "batch 3: the loss is not finite; lower the learning rate, or resume from "
+                       "an earlier checkpoint",
+                       parallel::error);
+  CHECK_THROWS_AS(
+      mpt::nan_monitor{}.batch_end(run, {.batch = 3, .loss = 1, .gradient_norm = INFINITY}),
+      parallel::error);
+}
+
+TEST_CASE("optimizer_monitor logs norms of every tensor and of all, every few batches") {
+  mpt::optimizer_monitor const monitor(3);
+  auto run = silent();
+  monitor.batch_begin(run, 2);
+  CHECK(!run.measuring());
+  monitor.batch_begin(run, 3);
+  CHECK(run.measuring());
+  std::vector<parallel::train::tensor_squares<double>> const tensors{{"a", 36, 4, 9, 1},
+                                                                     {"b", 64, 0, 16, 0}};
+  monitor.batch_end(run, {.batch = 3, .gradient_scale = 0.5, .tensors = &tensors});
+  std::vector<std::pair<std::string, double>> const expected{
+      {"l2_norm/grad/model.a", 3},   {"l2_norm/moment/model.a", 2}, {"l2_norm/param/model.a", 3},
+      {"l2_norm/update/model.a", 1}, {"l2_norm/grad/model.b", 4},   {"l2_norm/moment/model.b", 0},
+      {"l2_norm/param/model.b", 4},  {"l2_norm/update/model.b", 0}, {"l2_norm/grad/global", 5},
+      {"l2_norm/moment/global", 2},  {"l2_norm/param/global", 5},   {"l2_norm/update/global", 1}};
+  CHECK(run.numbers() == expected);
+}
+
+TEST_CASE("a list tells those that are there, and keeps what they remember by name") {
+  auto const config = *read("kill_loss_spike: {window_size: 4}").kill_loss_spike;
+  mpt::callback_list<mpt::nan_monitor, mpt::early_stopper, mpt::kill_loss_spike> list(
+      mpt::nan_monitor{}, std::nullopt, mpt::kill_loss_spike(config, 10));
+  auto run = silent();
+  list.batch_end(run, {.batch = 1, .loss = 2});
+  auto const state = list.state();
+  CHECK(state.size() == 1);
+  CHECK(state["kill_loss_spike"]["losses"] == nlohmann::json{2.0});
+  list.restore(nlohmann::json::object());
+  list.restore(state);
+  CHECK(list.state() == state);
+  CHECK_THROWS_WITH_AS(list.restore({{"kill_loss_spike", {{"window", "x"}}}}),
+                       "the checkpoint's state of callbacks.kill_loss_spike is damaged; use "
+                       "another checkpoint",
+                       parallel::error);
+}
+
+}  // namespace callback_test

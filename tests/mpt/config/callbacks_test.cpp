@@ -1,0 +1,97 @@
+// Tests of the configuration of callbacks and loggers.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/config/callbacks.hpp>
+#include <mpt/config/yaml.hpp>
+
+namespace callbacks_test {
+
+mpt::callbacks_config read(std::string const& text, mpt::config_report& report) {
+  auto const root = mpt::parse_yaml(text, "f.yaml");
+  return mpt::read_callbacks({root, "callbacks", report});
+}
+
+mpt::callbacks_config read(std::string const& text) {
+  mpt::config_report report;
+  return read(text, report);
+}
+
+std::string problem(std::string const& text) {
+  try {
+    static_cast<void>(read(text));
+  } catch (parallel::error const& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST_CASE("without callbacks there are none, and defaults are LLM Foundry's") {
+  auto const none = read("{}");
+  CHECK(!none.early_stopper);
+  CHECK(!none.kill_loss_spike);
+  CHECK(!none.generate);
+  CHECK(none.optimizer_monitor_interval == 0);
+  CHECK(none.speed_window == 100);
+  auto const all = read(
+      "{early_stopper: {monitor: LanguageCrossEntropy, dataloader_label: eval}, kill_loss_spike: "
+      "{}, optimizer_monitor: {}, generate_callback: {prompts: [a], interval: 2}}");
+  CHECK(!all.early_stopper->greater_is_better);
+  CHECK(mpt::to_string(all.early_stopper->patience) == "1ep");
+  CHECK(all.kill_loss_spike->log_only);
+  CHECK(!all.kill_loss_spike->window_size);
+  CHECK(all.optimizer_monitor_interval == 10);
+  CHECK(mpt::to_string(all.generate->interval) == "2ep");
+}
+
+TEST_CASE("what is written is read") {
+  mpt::config_report report;
+  auto const c = read(
+      "{speed_monitor: {window_size: 10, gpu_flops_available: 1e12}, early_stopper: {monitor: "
+      "TokenAccuracy, dataloader_label: c4, comp: lt, min_delta: -0.5, patience: 30ba}, "
+      "kill_loss_spike: {log_only: false, window_size: 20, patience: 2, outlier_multiplier: 3, "
+      "loss_cap: 7}, generate_callback: {prompts: [x y, z], interval: 5ba, do_sample: true, "
+      "top_p: 0.5, max_new_tokens: 3, use_cache: true}, optimizer_monitor: {batch_log_interval: "
+      "4}, layer_freezing: {layer_names: [a, b]}, lr_monitor: {}, env_logging: {}}",
+      report);
+  CHECK(c.speed_window == 10);
+  CHECK(c.gpu_flops_available == 1e12);
+  CHECK(!c.early_stopper->greater_is_better);
+  CHECK(c.early_stopper->min_delta == 0.5);
+  CHECK(mpt::to_string(c.early_stopper->patience) == "30ba");
+  CHECK(!c.kill_loss_spike->log_only);
+  CHECK(c.kill_loss_spike->window_size == 20);
+  CHECK(c.kill_loss_spike->loss_cap == 7);
+  CHECK(c.generate->prompts == std::vector<std::string>{"x y", "z"});
+  CHECK(c.generate->temperature == 1);
+  CHECK(c.generate->top_k == 50);
+  CHECK(c.generate->top_p == 0.5);
+  CHECK(c.optimizer_monitor_interval == 4);
+  CHECK(c.frozen_layers == std::vector<std::string>{"a", "b"});
+  CHECK(report.ignored.size() == 3);  // use_cache, lr_monitor, env_logging
+}
+
+TEST_CASE("a callback that cannot be is one clear message") {
+  std::vector<std::pair<std::string, std::string>> const cases{
+      {"{early_stopper: {monitor: loss, dataloader_label: eval}}",
+       "f.yaml:1:27: callbacks.early_stopper.monitor: expected 'LanguageCrossEntropy', "
+       "'LanguagePerplexity' or 'TokenAccuracy', found 'loss'"},
+      {"{early_stopper: {monitor: TokenAccuracy, dataloader_label: eval, patience: 5tok}}",
+       "f.yaml:1:76: callbacks.early_stopper.patience: expected a time in ep or ba, found 5tok"},
+      {"{generate_callback: {prompts: a, interval: 1}}",
+       "f.yaml:1:31: callbacks.generate_callback.prompts: expected a list of texts"},
+      {"{kill_loss_spike: {outlier_multiplier: 1}}",
+       "f.yaml:1:40: callbacks.kill_loss_spike.outlier_multiplier: must be above 1, found 1"},
+      {"{hf_checkpointer: {save_folder: x}}",
+       "f.yaml:1:19: callbacks.hf_checkpointer: not yet supported; of the callbacks that do "
+       "something, early_stopper, kill_loss_spike, generate_callback, optimizer_monitor and "
+       "layer_freezing are there"},
+      {"{speed_monitr: {}}",
+       "f.yaml:1:2: callbacks.speed_monitr: unknown key; did you mean 'callbacks.speed_monitor'?"}};
+  for (auto const& [text, message] : cases) CHECK(problem(text) == message);
+}
+
+}  // namespace callbacks_test
