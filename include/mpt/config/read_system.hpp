@@ -92,6 +92,7 @@ inline void read_system(config_reader& reader, train_config& config) {
   reader.check("bucket_bytes", config.bucket_bytes >= 4096, "must be at least 4096, found ",
                config.bucket_bytes);
   config.dry_run = reader.get("dry_run", config.dry_run);
+  config.profile = reader.get("profile", config.profile);
 }
 
 }  // namespace mpt::detail

@@ -1,7 +1,7 @@
 // train_config: everything one training run is told, typed and checked.
 //
 // Field names and defaults are LLM Foundry's; our own keys are `zero_stage`, `ranks`, `threads`,
-// `bucket_bytes`, `dry_run` and `metrics_file`. What depends on the number of ranks (the split of a
+// `bucket_bytes`, `dry_run`, `profile` and `metrics_file`. What depends on the number of ranks (the split of a
 // batch) or on the data (epochs in batches) is worked out by the functions below, when it is known.
 #pragma once
 
@@ -86,6 +86,7 @@ struct train_config {
   std::optional<std::int64_t> threads;  ///< of one rank; none: the cores shared equally
   std::int64_t bucket_bytes = std::int64_t{32} << 20;  ///< of a gradient reduction
   bool dry_run = false;
+  bool profile = false;  ///< times operations of a few batches
 
   config_report report;  ///< what to print once: ignored keys and notes
 };

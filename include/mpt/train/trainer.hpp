@@ -16,6 +16,7 @@
 #include <mpt/model/model.hpp>
 #include <mpt/train/matmul_rate.hpp>
 #include <mpt/train/plan.hpp>
+#include <mpt/train/profile.hpp>
 #include <mpt/train/reporter.hpp>
 #include <mpt/train/run_checkpoint.hpp>
 #include <mpt/train/training_data.hpp>
@@ -52,8 +53,10 @@ class trainer {
         comm_(comm),
         device_(device),
         plan_(plan),
-        compute_(device.compute_options()),
-        traffic_({.threads = 1, .cores = device.compute_options().cores}),
+        profiled_(config.profile && comm.rank() == 0),
+        compute_(with_trace(device.compute_options(), profiler_.compute())),
+        traffic_(with_trace({.threads = 1, .cores = device.compute_options().cores},
+                            profiler_.traffic())),
         net_(config.model),
         step_(net_, device, comm, groups_of(config, net_),
               {.stage = static_cast<zero::stage>(config.zero_stage),
@@ -95,6 +98,7 @@ class trainer {
       if (is_due(config_.evaluation.eval_interval, batch_, clock_)) evaluate();
       bool const due = is_due(config_.checkpoint.save_interval, batch_, clock_);
       if (saving() && (due || control_.stopped())) save();
+      profile();
       auto const paused = std::chrono::steady_clock::now() - pause;
       speed_->skip(paused);
       begin_ += paused;
@@ -125,6 +129,27 @@ class trainer {
   /// Of the training time so far, on this rank.
   [[nodiscard]] double data_wait_share() const {
     return trained_seconds() > 0 ? batches_.waited_seconds() / trained_seconds() : 0.0;
+  }
+
+  [[nodiscard]] host::stream_options with_trace(host::stream_options options,
+                                                host::trace& record) const {
+    if (profiled_) options.record = &record;
+    return options;
+  }
+
+  /// Starts and ends the profile between batches.
+  void profile() {
+    if (!profiled_) return;
+    auto const text =
+        profiler_.at(batch_ - first_batch_,
+                     std::filesystem::path(config_.checkpoint.save_folder) / "profile.json", [&] {
+                       auto operations = train::count_operations(
+                           net_, sequences::shape_of(plan_.split.microbatch, sequence_length()));
+                       for (auto& [name, number] : operations)
+                         number *= static_cast<std::uint64_t>(plan_.split.accumulation);
+                       return operations;
+                     });
+    if (!text.empty()) say(text);
   }
 
   void say(std::string const& text) {
@@ -262,6 +287,8 @@ class trainer {
   any_communicator& comm_;
   host::device& device_;
   run_plan plan_;
+  run_profiler profiler_;
+  bool profiled_;
   host::stream compute_;
   host::stream traffic_;
   model<T> net_;

@@ -134,7 +134,8 @@ template <class Work>
 request enqueue(host::stream& s, origin from, operation const& op, Work work) {
   auto owners = std::make_shared<kept>();
   std::weak_ptr<kept> const weak = owners;
-  s.enqueue([owners = std::move(owners), work = std::move(work)]() mutable { work(); });
+  s.enqueue([owners = std::move(owners), work = std::move(work)]() mutable { work(); },
+            {name_of(op.kind), op.bytes()});
   return {s.record(), weak, std::move(from), op};
 }
 

@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string_view>
 
 #include <parallel/device/arena.hpp>
 #include <parallel/device/meta/device.hpp>
@@ -28,6 +30,19 @@ struct memory_plan {
     return values + gradients + master + optimizer + activations;
   }
 };
+
+/// Floating-point operations of one training microbatch, by the name of the function that
+/// implements each operation.
+template <class Model>
+[[nodiscard]] std::map<std::string_view, std::uint64_t> count_operations(
+    Model const& model, typename Model::microbatch const& batch) {
+  meta::stream stream;
+  arena memory;
+  context<meta::stream> c{stream, memory, pass::training, {}, model.sequence(batch)};
+  statistics<loss_type<typename Model::element>> sums;
+  run_microbatch(model, c, batch, sums, [](part) {});
+  return stream.operations_by_name();
+}
 
 /// Arena bytes and operations of one training microbatch (its views may be null).
 template <class Model>

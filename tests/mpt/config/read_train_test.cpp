@@ -314,7 +314,7 @@ TEST_CASE("the keys that have an effect are these") {
       "model.tie_word_embeddings model.vocab_size optimizer "
       "optimizer.betas optimizer.disable_grad optimizer.eps optimizer.lr optimizer.name "
       "optimizer.param_groups optimizer.weight_decay precision "
-      "progress_bar ranks run_name save_folder save_interval save_num_checkpoints_to_keep "
+      "profile progress_bar ranks run_name save_folder save_interval save_num_checkpoints_to_keep "
       "save_overwrite scheduler scheduler.alpha_f scheduler.alpha_i scheduler.name scheduler.t_max "
       "scheduler.t_warmup seed threads tokenizer tokenizer.kwargs "
       "tokenizer.kwargs.model_max_length "

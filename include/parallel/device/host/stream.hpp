@@ -20,6 +20,7 @@
 
 #include <parallel/device/host/event.hpp>
 #include <parallel/device/host/matmul_engine.hpp>
+#include <parallel/device/host/trace.hpp>
 
 namespace parallel::host {
 
@@ -30,6 +31,8 @@ struct stream_options {
   std::vector<int> cores = {};
   /// Matrix products; null: plain loops. Must outlive the stream.
   matmul_engine const* engine = nullptr;
+  /// Notes what is run; null: nothing does. Must outlive the stream.
+  trace* record = nullptr;
 };
 
 class stream {
@@ -52,8 +55,10 @@ class stream {
 
   /// Appends a task `void()`; it may own move-only state. Rethrows an earlier task's failure.
   template <class Task>
-  void enqueue(Task&& work) {
-    push(std::make_unique<task_of<std::decay_t<Task>>>(std::forward<Task>(work)));
+  void enqueue(Task&& work, task_label label = task_label::here()) {
+    auto next = std::make_unique<task_of<std::decay_t<Task>>>(std::forward<Task>(work));
+    next->label = label;
+    push(std::move(next));
   }
 
   /// An event that is reached when everything enqueued so far has run.
@@ -83,6 +88,7 @@ class stream {
     virtual ~task() = default;
     /// Runs unless the stream failed before; a mark always runs and passes the failure on.
     virtual void run(std::exception_ptr const& failure) = 0;
+    task_label label;  // "" of a mark
   };
 
   template <class F>
@@ -127,12 +133,16 @@ class stream {
       tasks_.pop_front();
       auto const failure = failure_;
       lock.unlock();
+      bool const timed =
+          options_.record != nullptr && !next->label.name.empty() && options_.record->recording();
+      auto const begin = timed ? timed_task::time_point::clock::now() : timed_task::time_point{};
       std::exception_ptr thrown;
       try {
         next->run(failure);
       } catch (...) {
         thrown = std::current_exception();
       }
+      if (timed) options_.record->add({next->label, begin, timed_task::time_point::clock::now()});
       next.reset();  // frees what the task owned before the next one starts
       lock.lock();
       if (thrown && !failure_) failure_ = thrown;

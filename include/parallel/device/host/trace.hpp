@@ -1,7 +1,8 @@
 // host::trace: what a stream ran, and when: for profiles, and for proofs that work overlaps.
 //
-// A stream that is given one notes every task's label and times while recording is on; else it looks
-// at one flag. The label is by default the name of the function that enqueued ("matmul_impl").
+// A stream that is given one notes every task's label and times while recording is on; else it
+// looks at one flag. The label is by default the name of the function that enqueued
+// ("matmul_impl").
 #pragma once
 
 #include <atomic>

@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string_view>
 
 #include <parallel/device/buffer.hpp>
 
@@ -27,11 +29,20 @@ class stream {
   void wait(event) {}
   void synchronize() {}
 
-  void count(std::uint64_t floating_point_operations) { operations_ += floating_point_operations; }
+  /// Called by an operation, which is named as its tasks are on a host stream.
+  void count(std::uint64_t floating_point_operations,
+             char const* operation = __builtin_FUNCTION()) {
+    operations_ += floating_point_operations;
+    by_name_[operation] += floating_point_operations;
+  }
   [[nodiscard]] std::uint64_t operations() const { return operations_; }
+  [[nodiscard]] std::map<std::string_view, std::uint64_t> const& operations_by_name() const {
+    return by_name_;
+  }
 
  private:
   std::uint64_t operations_ = 0;
+  std::map<std::string_view, std::uint64_t> by_name_;
 };
 
 class device {

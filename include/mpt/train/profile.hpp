@@ -1,0 +1,162 @@
+// Where a step's time goes: a table by operation, and a trace for chrome://tracing or Perfetto.
+//
+// Times are those of host streams' tasks; arithmetic comes from running the same microbatch on the
+// meta device, whose operations have the same names; bytes are those of collectives' payloads.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <mpt/vocabulary.hpp>
+#include <parallel/device/host/trace.hpp>
+
+namespace mpt {
+
+/// What one stream did.
+struct stream_profile {
+  std::string name;
+  std::vector<host::timed_task> tasks;
+};
+
+namespace detail {
+
+/// An operation's name from that of the function that enqueues it, which may have arguments of its
+/// template: "matmul_impl<float, float>", "assign<..., parallel::host::add_impl<float>(...)...>".
+[[nodiscard]] inline std::string_view operation_name(std::string_view label) {
+  auto const end = label.find("_impl");
+  if (end == std::string_view::npos) return label.substr(0, label.find('<'));
+  auto const before = label.find_last_of(":< ,", end);
+  auto const begin = before == std::string_view::npos ? 0 : before + 1;
+  return label.substr(begin, end - begin);
+}
+
+[[nodiscard]] inline double milliseconds(host::timed_task const& task) {
+  return std::chrono::duration<double, std::milli>(task.end - task.begin).count();
+}
+
+}  // namespace detail
+
+/// Calls, milliseconds and share of each operation in a step, the longest first, with its rate
+/// where it is known. `operations`: floating-point operations of all `steps` by function name.
+[[nodiscard]] inline std::string profile_table(
+    std::vector<stream_profile> const& streams, std::int64_t steps,
+    std::map<std::string_view, std::uint64_t> const& operations) {
+  struct row {
+    std::string stream, name;
+    double calls = 0, ms = 0, bytes = 0;
+  };
+  std::vector<row> rows;
+  std::map<std::string_view, double> flops;
+  for (auto const& [name, count] : operations)
+    flops[detail::operation_name(name)] += static_cast<double>(count);
+  for (auto const& stream : streams)
+    for (auto const& task : stream.tasks) {
+      auto const name = detail::operation_name(task.label.name);
+      auto found = std::ranges::find_if(
+          rows, [&](row const& r) { return r.stream == stream.name && r.name == name; });
+      if (found == rows.end())
+        found = rows.insert(found, {.stream = stream.name, .name = std::string(name)});
+      found->calls += 1;
+      found->ms += detail::milliseconds(task);
+      found->bytes += static_cast<double>(task.label.bytes);
+    }
+  std::map<std::string, double> total;
+  for (auto const& r : rows) total[r.stream] += r.ms;
+  std::ranges::stable_sort(rows, [](row const& a, row const& b) {
+    return a.stream != b.stream ? a.stream < b.stream : a.ms > b.ms;
+  });
+  auto const n = static_cast<double>(std::max<std::int64_t>(1, steps));
+  std::string out = fmt::format("{:<10}{:<30}{:>9}{:>12}{:>8}  {}\n", "stream", "operation",
+                                "calls", "ms a step", "share", "rate");
+  for (auto const& r : rows) {
+    std::string rate;
+    if (auto const f = flops.find(r.name); f != flops.end() && f->second > 0 && r.ms > 0)
+      rate = fmt::format("{:.2f} GF/s", f->second / r.ms / 1e6);
+    else if (r.bytes > 0 && r.ms > 0)
+      rate = fmt::format("{:.2f} GB/s", r.bytes / r.ms / 1e6);
+    out += fmt::format("{:<10}{:<30}{:>9.4g}{:>12.3f}{:>7.1f}%  {}\n", r.stream, r.name,
+                       r.calls / n, r.ms / n, 100 * r.ms / std::max(total[r.stream], 1e-9), rate);
+  }
+  return out;
+}
+
+/// The same tasks in the trace event format: a thread a stream, times in microseconds from the
+/// first.
+[[nodiscard]] inline nlohmann::json chrome_trace(std::vector<stream_profile> const& streams) {
+  auto first = host::timed_task::time_point::max();
+  for (auto const& stream : streams)
+    for (auto const& task : stream.tasks) first = std::min(first, task.begin);
+  auto const us = [](auto duration) {
+    return std::chrono::duration<double, std::micro>(duration).count();
+  };
+  auto events = nlohmann::json::array();
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    events.push_back({{"ph", "M"},
+                      {"name", "thread_name"},
+                      {"pid", 0},
+                      {"tid", i},
+                      {"args", {{"name", streams[i].name}}}});
+    for (auto const& task : streams[i].tasks) {
+      nlohmann::json event{{"ph", "X"},
+                           {"name", detail::operation_name(task.label.name)},
+                           {"pid", 0},
+                           {"tid", i},
+                           {"ts", us(task.begin - first)},
+                           {"dur", us(task.end - task.begin)}};
+      if (task.label.bytes > 0) event["args"] = {{"bytes", task.label.bytes}};
+      events.push_back(std::move(event));
+    }
+  }
+  return {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
+}
+
+/// Profiles a few batches of a run: give its traces to two streams, and tell it of every batch.
+class run_profiler {
+ public:
+  static constexpr std::int64_t first = 1;  // batches before, in which caches fill
+  static constexpr std::int64_t count = 3;
+
+  [[nodiscard]] host::trace& compute() { return compute_; }
+  [[nodiscard]] host::trace& traffic() { return traffic_; }
+
+  /// Before a batch, of which `done` were trained in this program, and after the last.
+  /// `operations`: of one batch, by function name. Returns the table when it is complete.
+  template <class Operations>
+  [[nodiscard]] std::string at(std::int64_t done, std::filesystem::path const& file,
+                               Operations const& operations) {
+    if (done == first) {
+      compute_.start();
+      traffic_.start();
+    }
+    if (done != first + count) return {};
+    compute_.stop();
+    traffic_.stop();
+    std::vector<stream_profile> const streams{{"compute", compute_.take()},
+                                              {"traffic", traffic_.take()}};
+    auto all = operations();
+    for (auto& [name, number] : all) number *= static_cast<std::uint64_t>(count);
+    if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
+    std::ofstream out(file);
+    out << chrome_trace(streams).dump() << '\n';
+    require(out.good(), "cannot write the profile ", file.string());
+    return profile_table(streams, count, all) + "trace of these " + std::to_string(count) +
+           " batches, for Perfetto or chrome://tracing: " + file.string();
+  }
+
+ private:
+  host::trace compute_;
+  host::trace traffic_;
+};
+
+}  // namespace mpt
