@@ -106,7 +106,8 @@ std::vector<double> train(int ranks) {
     next_token_model model;
     parallel::train::stepper step(model, device, comm,
                                   parallel::decoupled_adamw{.learning_rate = 1e-2},
-                                  {.stage = parallel::zero::stage::optimizer, .clip_norm = 1.0});
+                                  {.stage = parallel::zero::stage::optimizer,
+                                   .clip = {parallel::train::clipping_kind::norm, 1.0}});
     step.initialise(42);
 
     auto const mine = parallel::data::share_of(sequences, comm.rank(), comm.size());

@@ -1,8 +1,9 @@
 // train_config: everything one training run is told, typed and checked.
 //
 // Field names and defaults are LLM Foundry's; our own keys are `zero_stage`, `ranks`, `threads`,
-// `bucket_bytes`, `dry_run`, `profile` and `metrics_file`. What depends on the number of ranks (the split of a
-// batch) or on the data (epochs in batches) is worked out by the functions below, when it is known.
+// `bucket_bytes`, `dry_run`, `profile` and `metrics_file`. What depends on the number of ranks (the
+// split of a batch) or on the data (epochs in batches) is worked out by the functions below, when
+// it is known.
 #pragma once
 
 #include <algorithm>

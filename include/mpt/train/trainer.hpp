@@ -74,7 +74,7 @@ class trainer {
 
   /// Trains to max_duration, from the beginning or from where a checkpoint left off.
   run_summary run() {
-    auto const& told = config_.logging.gpu_flops_available;
+    auto const& told = config_.callbacks.gpu_flops_available;
     double const rate = told ? *told : measure_matmul_rate<T>(device_, compute_);
     utilisation const peak{
         .peak_flops = sum_over_ranks(rate),

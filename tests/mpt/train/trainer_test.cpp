@@ -59,7 +59,7 @@ struct place {
     c.model.max_seq_len = length;
     c.model.resid_pdrop = 0.1;
     c.optimizer.lr = 1e-2;
-    c.gradient_clipping = 1.0;
+    c.clip = {parallel::train::clipping_kind::norm, 1.0};
     c.scheduler.t_warmup = {2, time_unit::batch};
     c.scheduler.t_max = {40, time_unit::batch};
     c.scheduler.alpha_f = 0.1;
@@ -72,7 +72,7 @@ struct place {
     c.evaluation.eval_interval = {0, time_unit::batch};
     c.evaluation.device_eval_batch_size = 2;
     c.logging.log_to_console = false;
-    c.logging.gpu_flops_available = 1e12;  // not measured
+    c.callbacks.gpu_flops_available = 1e12;  // not measured
     return c;
   }
 
@@ -270,7 +270,7 @@ TEST_CASE("what cannot be trained is one clear error") {
   CHECK(contains(message(nowhere, 2), "there is no checkpoint here"));
   auto wild = here.config(20);
   wild.optimizer.lr = 1e30;
-  wild.gradient_clipping.reset();
+  wild.clip = {};
   CHECK(contains(message(wild, 2), "is not finite; lower the learning rate, or resume"));
 }
 
