@@ -40,9 +40,12 @@ struct head {
   double logit_scale = 1.0;  // logits are multiplied by it, then
   double softcap = 0.0;      // kept within ±softcap; 0: not
 
-  /// Rows whose logits exist at once: about 32 MiB of fp32 logits, at least 64 rows.
-  [[nodiscard]] index chunk_rows() const {
-    return std::max<index>(64, (index{1} << 23) / weight.extents[0]);
+  /// Rows whose logits exist at once: equal chunks of at most 128 MiB of fp32 logits, or 64 rows.
+  /// Every chunk reads the weights and their gradients anew.
+  [[nodiscard]] index chunk_rows(index rows) const {
+    index const most = std::max<index>(64, (index{1} << 25) / weight.extents[0]);
+    index const chunks = std::max<index>(1, (rows + most - 1) / most);
+    return (rows + chunks - 1) / chunks;
   }
 
   /// Adds to `sums`; with `dx` also writes the gradient of x and adds to the weights' gradients.
@@ -54,10 +57,12 @@ struct head {
     auto const y = norm_f.forward(c, x, kept);
     matrix_view<T> dy;
     if (backward) dy = c.template allocate<T, 2>(y.extents());
-    for (index begin = 0; begin < y.extent(0); begin += chunk_rows()) {
-      index const end = std::min(begin + chunk_rows(), y.extent(0));
+    index const size = chunk_rows(y.extent(0));
+    for (index begin = 0; begin < y.extent(0); begin += size) {
+      index const end = std::min(begin + size, y.extent(0));
       chunk(c, batch.labels.slice(begin, end), y.slice(begin, end),
-            backward ? dy.slice(begin, end) : dy, sums);
+            backward ? dy.slice(begin, end) : dy, {.accumulate = begin > 0 || !c.fresh_gradients},
+            sums);
     }
     sums.tokens += batch.loss_tokens;
     if (!backward) return;
@@ -85,7 +90,8 @@ struct head {
 
   template <class Stream>
   void chunk(context<Stream>& c, vector_view<std::int32_t const> labels, matrix_view<T const> y,
-             matrix_view<T> dy, train::statistics<double>& sums) const {
+             matrix_view<T> dy, ops::matmul_options to_gradient,
+             train::statistics<double>& sums) const {
     arena::scope const temporaries(c.memory);
     shape<2> const extents{y.extent(0), weight.extents[0]};
     auto logits = c.template allocate<accumulate, 2>(extents);
@@ -112,9 +118,9 @@ struct head {
     if (capped)
       ops::softcap_backward(c.stream, dlogits.span(), finished.span(), gradient.span(), cap());
     ops::matmul(c.stream, dy, gradient, weight.value());
-    if (weight.has_gradient())
-      ops::matmul(c.stream, weight.gradient(), gradient, y,
-                  {.transpose_a = true, .accumulate = true});
+    if (!weight.has_gradient()) return;
+    to_gradient.transpose_a = true;
+    ops::matmul(c.stream, weight.gradient(), gradient, y, to_gradient);
   }
 };
 

@@ -47,6 +47,7 @@ class model {
       head_.weight = tokens_.weight;
     else
       head_.weight = {"lm_head.weight", {vocabulary, d}, initial_.linear(vocabulary, d)};
+    head_.weight.replaces_gradient = true;
     head_.logit_scale = config_.logit_scale.value_or(1.0);
     head_.softcap = config_.final_logit_softcapping.value_or(0.0);
   }

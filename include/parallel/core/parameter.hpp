@@ -42,6 +42,7 @@ struct parameter_base {
   initializer initial = constant_init{};
   T* data = nullptr;                       // bound by a unit; null on the meta device
   gradient_type* gradient_data = nullptr;  // summed into, never divided
+  bool replaces_gradient = false;          // its layer does, given context::fresh_gradients
   bool trainable = true;                   // else frozen by its unit: it has no gradient
 
   [[nodiscard]] index size() const {

@@ -82,7 +82,7 @@ class philox {
     return static_cast<float>(radius * ((element & 1U) == 0 ? std::cos(angle) : std::sin(angle)));
   }
 
- private:
+  /// The four words of elements 4 counter, ... 4 counter + 3.
   [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr random_words<4> block(
       std::uint64_t counter) const {
     return philox4x32({{static_cast<std::uint32_t>(counter),
@@ -90,6 +90,12 @@ class philox {
                       key_);
   }
 
+  /// What a block is a function of besides its counter, for kernels that compute many at once.
+  [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr random_words<2> key() const { return key_; }
+  [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr std::uint32_t stream() const { return stream_; }
+  [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr std::uint32_t step() const { return step_; }
+
+ private:
   random_words<2> key_;
   std::uint32_t stream_;
   std::uint32_t step_;

@@ -30,6 +30,9 @@ struct context {
   // [rows]: the position at which a row's document begins; empty: each sequence is one document.
   // Lives as long as the microbatch.
   std::span<std::int32_t const> document_begins = {};
+  // Nothing has been added to the gradients yet: parameters with `replaces_gradient` are not zeroed
+  // but must be replaced. It spares reading and clearing them.
+  bool fresh_gradients = false;
 
   /// Uninitialised elements that live until the schedule releases the arena.
   template <class T, std::size_t N>

@@ -88,13 +88,18 @@ class stepper {
                          std::span<microbatch const> batches,
                          std::span<index const> first_sequences, position where,
                          double learning_rate_factor) {
-    for (auto const& [memory_of, completes] : units_) memory_of.clear_gradients(compute);
+    for (auto const& [memory_of, completes] : units_)
+      if (batches.empty())
+        memory_of.clear_gradients(compute);
+      else
+        memory_of.prepare_gradients(compute);
     statistics<loss> sums;
     requests_type requests;
     std::vector<pending> bucket;
     for (std::size_t m = 0; m < batches.size(); ++m) {
       where.first_sequence = static_cast<std::uint64_t>(first_sequences[m]);
       context<stream> c{compute, memory, pass::training, where, model_.sequence(batches[m])};
+      c.fresh_gradients = m == 0;
       bool const last = m + 1 == batches.size();
       run_microbatch(model_, c, batches[m], sums, [&](part done) {
         if (last) collect(done, bucket, compute, traffic, requests);

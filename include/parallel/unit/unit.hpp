@@ -108,6 +108,13 @@ class unit {
     return total;
   }
 
+  /// Calls f(parameter, offset) for the parameters of segment `s` as use `use` declares them.
+  template <class F>
+  void for_each_parameter(std::size_t s, std::size_t use, F&& f) const {
+    for (auto const& [parameter, offset] : segments_[s].parameters)
+      f(*(use == 0 ? parameter : uses_[use - 1]), offset);
+  }
+
   /// Binds the layer's parameters of segment `s` to flat memory for values.
   void bind_values(std::size_t s, T* values) {
     for (auto const& [parameter, offset] : segments_[s].parameters) {

@@ -8,6 +8,7 @@
 // Ψ(N-1)/N (reduce-scatter) + parameters (N-1)/N (all-gather).
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include <parallel/comm/concepts.hpp>
@@ -32,7 +33,7 @@ class partitioned_unit {
   struct memory {
     range owned;
     buffer<T> values;                              // whole segment
-    std::vector<buffer<gradient_type>> gradients;  // whole segment, one per use
+    std::vector<buffer<gradient_type>> gradients;  // whole segment, one per use; one if one rank
     buffer<gradient_type> master;                  // owned range
     std::vector<buffer<gradient_type>> states;     // owned range, one per optimizer state
   };
@@ -55,7 +56,8 @@ class partitioned_unit {
       }
       if (kind == stage::optimizer) m.owned = shard_of(size, rank, ranks);
       auto const owned = static_cast<std::size_t>(m.owned.size());
-      for (std::size_t use = 0; use < unit_.uses(); ++use)
+      // uses meet after their reduction; where there is none they can add to the same memory
+      for (std::size_t use = 0; use < (ranks == 1 ? 1 : unit_.uses()); ++use)
         m.gradients.push_back(device.template allocate_zeroed<gradient_type>(elements));
       if constexpr (std::is_same_v<T, gradient_type>)
         m.master = {m.values.owner(), offset(m.values.data(), m.owned.begin), owned};
@@ -64,7 +66,7 @@ class partitioned_unit {
       for (std::size_t i = 0; i < num_states; ++i)
         m.states.push_back(device.template allocate_zeroed<gradient_type>(owned));
       for (std::size_t use = 0; use < unit_.uses(); ++use)
-        unit_.bind_gradients(s, use, m.gradients[use].data());
+        unit_.bind_gradients(s, use, gradients_of(m, use).data());
       memory_.push_back(std::move(m));
     }
   }
@@ -99,11 +101,27 @@ class partitioned_unit {
     }
   }
 
-  /// Sets all gradients to zero, before the first microbatch of a step.
+  /// Sets all gradients to zero.
   template <class Stream>
   void clear_gradients(Stream& compute) const {
     for (auto const& m : memory_)
       for (auto const& g : m.gradients) ops::fill(compute, g.span(), gradient_type{});
+  }
+
+  /// Sets to zero what the first microbatch of a step will add to; what it will replace
+  /// (context::fresh_gradients) stays as it is.
+  template <class Stream>
+  void prepare_gradients(Stream& compute) const {
+    for (std::size_t s = 0; s < memory_.size(); ++s)
+      for (std::size_t use = 0; use < memory_[s].gradients.size(); ++use) {
+        auto const all = memory_[s].gradients[use].span();
+        // what several uses share is replaced by the last of them, the first in a backward pass
+        std::size_t const first = memory_[s].gradients.size() == 1 ? unit_.uses() - 1 : use;
+        unit_.for_each_parameter(s, first, [&](auto const& parameter, index at) {
+          if (!parameter.replaces_gradient)
+            ops::fill(compute, part(all, {at, at + parameter.size()}), gradient_type{});
+        });
+      }
   }
 
   /// Enqueues on `stream` the sum over ranks of one use's gradients; afterwards this rank holds the
@@ -113,13 +131,14 @@ class partitioned_unit {
               call_site where = call_site::current()) const {
     for (auto const& m : memory_) {
       if (m.gradients.empty()) continue;  // frozen
-      auto const all = m.gradients[use].span();
+      auto const& gradients = gradients_of(m, use);
+      auto const all = gradients.span();
       auto request =
           stage_ == stage::none
               ? comm.all_reduce(stream, all, reduction::sum, where)
               : comm.reduce_scatter(stream, part(all, m.owned), std::span<gradient_type const>(all),
                                     reduction::sum, where);
-      request.keep(m.gradients[use].owner());
+      request.keep(gradients.owner());
       requests.push_back(std::move(request));
     }
   }
@@ -182,6 +201,9 @@ class partitioned_unit {
   }
 
  private:
+  static buffer<gradient_type> const& gradients_of(memory const& m, std::size_t use) {
+    return m.gradients[std::min(use, m.gradients.size() - 1)];
+  }
   template <class U>
   static U* offset(U* data, index by) {
     return data == nullptr ? nullptr : data + by;

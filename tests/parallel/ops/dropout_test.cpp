@@ -57,24 +57,6 @@ TEST_CASE_TEMPLATE("the host equals the reference bit for bit, also across 2^32 
     }
 }
 
-TEST_CASE("every instruction set makes the random words of parallel::philox") {
-  namespace simd = parallel::host::simd;
-  philox const source(987654321987ULL, 3, 9);
-  auto const words = parallel::host::detail::philox_words(source);
-  for (int const lanes : {4, 8, 16}) {
-    if (lanes > simd::native_lanes()) continue;
-    for (std::uint64_t const counter :
-         {std::uint64_t{0}, std::uint64_t{0xfffffffdU}, std::uint64_t{0x123456789aULL}}) {
-      std::vector<std::uint32_t> out(static_cast<std::size_t>(4 * lanes));
-      simd::dispatch_to(
-          lanes, [&, to = out.data() ](auto l) __attribute__((always_inline)) {
-            parallel::host::detail::philox_block<l>(to, counter, words);
-          });
-      for (std::size_t i = 0; i < out.size(); ++i) CHECK(out[i] == source.bits(4 * counter + i));
-    }
-  }
-}
-
 TEST_CASE("a part of the elements is dropped as in the whole") {
   auto const x = random<float>(1000, 1);
   std::vector<float> whole(1000), part(300);

@@ -148,6 +148,21 @@ TEST_CASE("every engine multiplies small integers exactly, in every shape and tr
   check_exactly<std::uint64_t, std::uint64_t>();
 }
 
+TEST_CASE_TEMPLATE("rows of B that lie a multiple of 4 KiB apart are multiplied exactly", T, float,
+                   bf16) {
+  parallel::host::onednn_engine const onednn;
+  parallel::reference::stream r;
+  extents const e{.m = 259, .n = 4096 / static_cast<index>(sizeof(T)), .k = 19};
+  auto const a = integers<T>(e.m * e.k, 1);
+  auto const b = integers<T>(e.k * e.n, 2);
+  auto const c = integers<float>(e.m * e.n, 3);
+  for (int const threads : {1, 2}) {
+    parallel::host::stream s({.threads = threads, .engine = &onednn});
+    for (auto const& options : all_options())
+      CHECK(multiply(s, e, a, b, c, options) == multiply(r, e, a, b, c, options));
+  }
+}
+
 TEST_CASE("an empty sum is zero, or what was there before") {
   parallel::host::onednn_engine const onednn;
   parallel::host::cblas_engine const cblas;

@@ -32,8 +32,17 @@ void with_scratch(int threads, index count, index keys, index width, Body const&
   });
 }
 
-template <class T>
-void run_attention(attention_forward<T> const& pass, int threads,
+/// `lanes`: see simd::dispatch_to; products of pairs of bf16 know 16 only.
+template <class E, class Kernel>
+void dispatch_attention(int lanes, Kernel const& kernel) {
+  if constexpr (std::is_same_v<E, float>)
+    simd::dispatch_to(lanes, kernel);
+  else
+    simd::detail::run_avx512(kernel);
+}
+
+template <class T, class E>
+void run_attention(attention_forward<T, E> const& pass, int threads,
                    int lanes = simd::native_lanes()) {
   auto const& q = pass.q;
   index const heads = q.batch * q.heads;
@@ -41,14 +50,14 @@ void run_attention(attention_forward<T> const& pass, int threads,
   index const blocks = (q.sequence + attention_queries - 1) / attention_queries;
   index const parts = heads >= 2 * threads ? 1 : std::min<index>(blocks, 4 * threads);
   index const share = (blocks + parts - 1) / parts * attention_queries;
-  using space_type = typename attention_forward<T>::space;
+  using space_type = typename attention_forward<T, E>::space;
   with_scratch<space_type>(
       threads, heads * parts, pass.k.sequence, pass.width(), [&](index task, space_type& space) {
         index const part = parts - 1 - task / heads;  // the longest first
         index const head = task % heads;
         index const begin = part * share;
         if (begin >= q.sequence) return;
-        simd::dispatch_to(
+        dispatch_attention<E>(
             lanes, [&](auto width) __attribute__((always_inline)) {
               pass.template run<width>(head / q.heads, head % q.heads, begin,
                                        std::min(begin + share, q.sequence), space);
@@ -56,18 +65,27 @@ void run_attention(attention_forward<T> const& pass, int threads,
       });
 }
 
-template <class T>
-void run_attention(attention_backward<T> const& pass, int threads,
+template <class T, class E>
+void run_attention(attention_backward<T, E> const& pass, int threads,
                    int lanes = simd::native_lanes()) {
   index const heads = pass.k.heads;
-  using space_type = typename attention_backward<T>::space;
+  using space_type = typename attention_backward<T, E>::space;
   with_scratch<space_type>(threads, pass.k.batch * heads, pass.k.sequence, pass.width(),
                            [&](index task, space_type& space) {
-                             simd::dispatch_to(
+                             dispatch_attention<E>(
                                  lanes, [&](auto width) __attribute__((always_inline)) {
                                    pass.template run<width>(task / heads, task % heads, space);
                                  });
                            });
+}
+
+/// Runs `pass<float>` or, where T is bf16 and the processor multiplies pairs of those,
+/// `pass<bf16_pair>`.
+template <class T, class Pass>
+void with_operands(Pass const& pass) {
+  if constexpr (std::is_same_v<T, bf16>)
+    if (multiplies_pairs()) return pass(bf16_pair{});
+  pass(float{});
 }
 
 }  // namespace detail
@@ -78,7 +96,10 @@ void attention_impl(stream& s, ops::heads_view<T> out, tensor_view<accumulate_t<
                     ops::heads_view<T const> v, ops::attention_options options) {
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
     s.enqueue([=, threads = s.threads()] {
-      detail::run_attention(detail::attention_forward<T>{out, lse, q, k, v, options}, threads);
+      detail::with_operands<T>([&](auto element) {
+        detail::run_attention(
+            detail::attention_forward<T, decltype(element)>{out, lse, q, k, v, options}, threads);
+      });
     });
   else
     s.enqueue([=] {
@@ -96,8 +117,12 @@ void attention_backward_impl(stream& s, ops::heads_view<T> dq, ops::heads_view<T
                              ops::attention_options options) {
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
     s.enqueue([=, threads = s.threads()] {
-      detail::run_attention(
-          detail::attention_backward<T>{dq, dk, dv, dout, q, k, v, out, lse, options}, threads);
+      detail::with_operands<T>([&](auto element) {
+        detail::run_attention(
+            detail::attention_backward<T, decltype(element)>{dq, dk, dv, dout, q, k, v, out, lse,
+                                                             options},
+            threads);
+      });
     });
   else
     s.enqueue([=] {

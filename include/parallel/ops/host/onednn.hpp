@@ -9,6 +9,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -42,13 +43,24 @@ class onednn_engine final : public matmul_engine {
     omp_set_num_threads(p.threads);
     try {
       auto const product = find(p);
-      auto const space = take_scratch(product->scratch.get_size());
+      std::size_t const packing = product->packing_bytes();
+      auto const space = take_scratch(packing + product->scratch_bytes());
+      std::byte* const scratch = space->data.data() + packing;
       dnnl::stream stream(engine_);
-      product->primitive.execute(
-          stream, {{DNNL_ARG_SRC, {product->a, engine_, const_cast<void*>(p.a)}},
-                   {DNNL_ARG_WEIGHTS, {product->b, engine_, const_cast<void*>(p.b)}},
-                   {DNNL_ARG_DST, {product->c, engine_, p.c}},
-                   {DNNL_ARG_SCRATCHPAD, {product->scratch, engine_, space->data.data()}}});
+      dnnl::memory b(product->b, engine_, const_cast<void*>(p.b));
+      if (product->packs) {
+        dnnl::memory packed(product->packed_b, engine_, space->data.data());
+        product->pack.execute(stream,
+                              {{DNNL_ARG_FROM, b},
+                               {DNNL_ARG_TO, packed},
+                               {DNNL_ARG_SCRATCHPAD, {product->pack_scratch, engine_, scratch}}});
+        b = packed;
+      }
+      product->primitive.execute(stream,
+                                 {{DNNL_ARG_SRC, {product->a, engine_, const_cast<void*>(p.a)}},
+                                  {DNNL_ARG_WEIGHTS, b},
+                                  {DNNL_ARG_DST, {product->c, engine_, p.c}},
+                                  {DNNL_ARG_SCRATCHPAD, {product->scratch, engine_, scratch}}});
       stream.wait();
       give_back(space);
     } catch (dnnl::error const& problem) {
@@ -65,6 +77,18 @@ class onednn_engine final : public matmul_engine {
   struct product_code {
     desc a, b, c, scratch;
     dnnl::matmul primitive;
+    bool packs = false;  // B is copied to the primitive's own layout first
+    desc packed_b, pack_scratch;
+    dnnl::reorder pack;
+
+    /// Of the copy, in whole cache lines.
+    [[nodiscard]] std::size_t packing_bytes() const {
+      return packs ? (packed_b.get_size() + 63) / 64 * 64 : 0;
+    }
+    /// Copying and multiplying use the same memory, one after the other.
+    [[nodiscard]] std::size_t scratch_bytes() const {
+      return std::max(scratch.get_size(), packs ? pack_scratch.get_size() : 0);
+    }
   };
 
   struct memory {
@@ -88,6 +112,13 @@ class onednn_engine final : public matmul_engine {
     return {{rows, columns},
             type_of(type),
             transpose ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
+  }
+
+  /// Whether copying B first pays: rows a multiple of 4 KiB apart fall on the same few lines of the
+  /// nearest cache, and blocks of columns are read at half the speed.
+  [[nodiscard]] static bool should_pack(matmul_arguments const& p) {
+    return !p.transpose_b && p.m >= 256 &&
+           static_cast<std::size_t>(p.ldb) * size_of(p.input) % 4096 == 0;
   }
 
   /// Version 2 describes an operation first, version 3 does not know such descriptions.
@@ -118,8 +149,22 @@ class onednn_engine final : public matmul_engine {
         after.append_sum(p.beta);
         attributes.set_post_ops(after);
       }
-      auto const planned = plan<dnnl::matmul>(engine_, made->a, made->b, made->c, attributes);
+      made->packed_b = should_pack(p)
+                           ? desc({p.k, p.n}, type_of(p.input), dnnl::memory::format_tag::any)
+                           : made->b;
+      auto const planned =
+          plan<dnnl::matmul>(engine_, made->a, made->packed_b, made->c, attributes);
+      made->packed_b = planned.weights_desc();
+      made->packs = made->packed_b != made->b;
       made->scratch = planned.scratchpad_desc();
+      if (made->packs) {
+        dnnl::primitive_attr copying;
+        copying.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+        dnnl::reorder::primitive_desc const copy(engine_, made->b, engine_, made->packed_b,
+                                                 copying);
+        made->pack_scratch = copy.scratchpad_desc();
+        made->pack = dnnl::reorder(copy);
+      }
       made->primitive = dnnl::matmul(planned);
       known = std::move(made);
     }

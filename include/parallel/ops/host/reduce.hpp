@@ -3,7 +3,9 @@
 // squared_norm has the same bits for every processor and number of threads.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <utility>
 #include <vector>
 
 #include <parallel/device/host/stream.hpp>
@@ -22,16 +24,25 @@ template <int Lanes, class T, class Map>
   constexpr int L = Lanes / 2;  // of doubles, in one register
   using doubles = simd::pack<double, L>;
   constexpr int parts = 16 / L;
+  constexpr auto each = std::make_integer_sequence<int, parts>{};
   doubles sums[parts];
-  for (auto& sum : sums) sum = doubles(0.0);
-  for (index i = 0; i < count; i += 16)
-    for (int k = 0; k < parts; ++k) {
-      index const at = i + k * L;
-      doubles wide;
-      wide.v = __builtin_convertvector(simd::load_partial<L>(x + at, count - at).v,
-                                       typename doubles::raw);
-      sums[k] += map(wide);
-    }
+  simd::unrolled(
+      each, [&](auto k) __attribute__((always_inline)) { sums[k] = doubles(0.0); });
+  auto const add = [&](auto const& load) __attribute__((always_inline)) {
+    simd::unrolled(
+        each, [&](auto k) __attribute__((always_inline)) {
+          doubles wide;
+          wide.v = __builtin_convertvector(load(k * L).v, typename doubles::raw);
+          sums[k] += map(wide);
+        });
+  };
+  index i = 0;
+  for (; i + 16 <= count; i += 16)
+    add([&](index k) __attribute__((always_inline)) { return simd::load<L>(x + i + k); });
+  if (i < count)
+    add([&](index k) __attribute__((always_inline)) {
+      return simd::load_partial<L>(x + i + k, std::max<index>(count - i - k, 0));
+    });
   for (int half = parts / 2; half > 0; half /= 2)
     for (int k = 0; k < half; ++k) sums[k] += sums[k + half];
   return simd::sum(sums[0]);

@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/tensor.hpp>
@@ -88,6 +89,13 @@ struct pack {
     return mask(typename mask::raw(a.v == b.v));
   }
 };
+
+/// body(integral_constant 0), body(1), ... without a loop: indices of arrays of registers must be
+/// constants.
+template <int... I, class Body>
+[[gnu::always_inline]] inline void unrolled(std::integer_sequence<int, I...>, Body const& body) {
+  (body(std::integral_constant<int, I>{}), ...);
+}
 
 /// What a kernel receives: its number of float lanes as a constant.
 template <int Lanes>

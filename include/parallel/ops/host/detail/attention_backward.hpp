@@ -10,8 +10,11 @@
 
 namespace parallel::host::detail {
 
-template <class T>
+/// E: what the products are made of, float or (T is bf16) bf16_pair.
+template <class T, class E = float>
 struct attention_backward {
+  static constexpr index step = depth_of<E>;
+
   ops::heads_view<T> dq, dk, dv;
   ops::heads_view<T const> dout, q, k, v, out;
   tensor_view<float const, 3> lse;
@@ -19,26 +22,31 @@ struct attention_backward {
 
   struct space {
     space(index keys, index width)
-        : k(padded(keys, 16) * width),
-          v(padded(keys, 16) * width),
+        : k(keys, width),
+          v(keys, width),
+          q(attention_queries, width),
+          dout(attention_queries, width),
+          weights(in_place ? 0 : attention_keys, attention_queries),
+          d_weights(in_place ? 0 : attention_keys, attention_queries),
+          q_columns(attention_queries * width / step),
+          dout_columns(attention_queries * width / step),
           dk(padded(keys, 16) * width),
           dv(padded(keys, 16) * width),
-          q(attention_queries * width),
-          dout(attention_queries * width),
           dq(attention_queries * width),
-          q_columns(attention_queries * width),
-          dout_columns(attention_queries * width),
           scores(attention_queries * attention_keys),
           d_scores(attention_queries * attention_keys),
           lse(attention_queries),
           own(attention_queries),
           first_keys(attention_queries) {}
-    scratch<float> k, v, dk, dv;             // [keys, width]
-    scratch<float> q, dout, dq;              // [queries, width]
-    scratch<float> q_columns, dout_columns;  // [head_dim, queries]; q_columns scaled
-    scratch<float> scores, d_scores;         // [keys, queries]: S, then P; dP, then dS
-    scratch<float> lse, own;                 // [queries]; own = D
-    scratch<index> first_keys;               // [queries]
+    static constexpr bool in_place = std::is_same_v<E, float>;
+    operand_matrix<E> k, v;                // [keys, width]
+    operand_matrix<E> q, dout;             // [queries, width]
+    operand_matrix<E> weights, d_weights;  // [keys, queries]: P, dS
+    scratch<E> q_columns, dout_columns;    // [head_dim, queries]
+    scratch<float> dk, dv, dq;             // [keys, width], [queries, width]
+    scratch<float> scores, d_scores;       // [keys, queries]: S, then P; dP, then dS
+    scratch<float> lse, own;               // [queries]; own = D
+    scratch<index> first_keys;             // [queries]
   };
 
   [[nodiscard]] index width() const { return padded(q.head_dim, 16); }
@@ -47,8 +55,8 @@ struct attention_backward {
   template <int L>
   [[gnu::always_inline]] void run(index b, index kv, space& own) const {
     index const keys = k.sequence;
-    copy_rows<L>(own.k.data(), width(), k, b, kv, 0, keys);
-    copy_rows<L>(own.v.data(), width(), v, b, kv, 0, keys);
+    own.k.template fill<L>(0, k, b, kv, 0, keys);
+    own.v.template fill<L>(0, v, b, kv, 0, keys);
     std::fill_n(own.dk.data(), padded(keys, 16) * width(), 0.0F);
     std::fill_n(own.dv.data(), padded(keys, 16) * width(), 0.0F);
     index const group = q.heads / k.heads;
@@ -56,15 +64,9 @@ struct attention_backward {
       for (index i = 0; i < q.sequence; i += attention_queries)
         queries<L>(b, h, i, std::min(attention_queries, q.sequence - i), own);
     for (index j = 0; j < keys; ++j) {
-      write_row<L>(dk.row(b, j, kv), own.dk.data() + j * width());
-      write_row<L>(dv.row(b, j, kv), own.dv.data() + j * width());
+      write_row<L>(dk.row(b, j, kv), own.dk.data() + j * width(), q.head_dim);
+      write_row<L>(dv.row(b, j, kv), own.dv.data() + j * width(), q.head_dim);
     }
-  }
-
-  template <int L>
-  [[gnu::always_inline]] void write_row(T* to, float const* from) const {
-    for (index i = 0; i < q.head_dim; i += L)
-      simd::store_partial(to + i, simd::load<L>(from + i), q.head_dim - i);
   }
 
   template <int L>
@@ -88,29 +90,33 @@ struct attention_backward {
       pairs<L>(block, pair, own);
     }
     for (index r = 0; r < count; ++r)
-      write_row<L>(dq.row(b, first + r, h), own.dq.data() + r * width());
+      write_row<L>(dq.row(b, first + r, h), own.dq.data() + r * width(), q.head_dim);
   }
 
   template <int L>
   [[gnu::always_inline]] void prepare(index b, index h, index first, attention_block const& block,
                                       space& own) const {
-    copy_rows<L>(own.dq.data(), width(), out, b, h, first, block.queries);  // for D only
-    copy_rows<L>(own.dout.data(), width(), dout, b, h, first, block.queries);
-    for (index r = 0; r < block.columns; ++r) {
-      simd::pack<float, L> sum(0.0F);
-      for (index i = 0; i < width(); i += L)
-        sum = simd::fma(simd::load<L>(own.dq.data() + r * width() + i),
-                        simd::load<L>(own.dout.data() + r * width() + i), sum);
-      own.own.data()[r] = simd::sum(sum);
-      own.lse.data()[r] =  // queries that are not there have no probability
-          r < block.queries ? lse(b, h, first + r) : std::numeric_limits<float>::infinity();
-    }
+    own.q.template fill<L>(0, q, b, h, first, block.queries);
+    own.dout.template fill<L>(0, dout, b, h, first, block.queries);
+    index const depth = (q.head_dim + step - 1) / step;
+    transpose_rows(own.q_columns.data(), block.columns, own.q.by_row(), own.q.width(), depth);
+    transpose_rows(own.dout_columns.data(), block.columns, own.dout.by_row(), own.dout.width(),
+                   depth);
     std::fill_n(own.dq.data(), block.columns * width(), 0.0F);
-    copy_rows<L>(own.q.data(), width(), q, b, h, first, block.queries);
-    transpose_rows(own.q_columns.data(), block.columns, own.q.data(), width(), q.head_dim,
-                   static_cast<float>(options.scale));
-    transpose_rows(own.dout_columns.data(), block.columns, own.dout.data(), width(), q.head_dim,
-                   1.0F);
+    for (index r = 0; r < block.columns; ++r) {
+      bool const real = r < block.queries;  // others have no probability
+      own.lse.data()[r] = real ? lse(b, h, first + r) : std::numeric_limits<float>::infinity();
+      own.own.data()[r] = real ? dot<L>(out.row(b, first + r, h), dout.row(b, first + r, h)) : 0.0F;
+    }
+  }
+
+  template <int L>
+  [[gnu::always_inline]] float dot(T const* x, T const* y) const {
+    simd::pack<float, L> sum(0.0F);
+    for (index i = 0; i < q.head_dim; i += L)
+      sum = simd::fma(simd::load_partial<L>(x + i, q.head_dim - i),
+                      simd::load_partial<L>(y + i, q.head_dim - i), sum);
+    return simd::sum(sum);
   }
 
   /// One block of pairs: the five products and what lies between.
@@ -118,54 +124,56 @@ struct attention_backward {
   [[gnu::always_inline]] void pairs(attention_block const& block, std::uint64_t pair,
                                     space& own) const {
     index const columns = block.columns;
-    index const key = block.first_key * width();
-    tile forward{.rows = block.rows(),
-                 .columns = columns,
-                 .depth = q.head_dim,
-                 .a = own.k.data() + key,
-                 .a_row = width(),
-                 .a_depth = 1,
-                 .b = own.q_columns.data(),
-                 .b_depth = columns,
-                 .c = own.scores.data(),
-                 .c_row = columns,
-                 .limit = bounds::columns_from_row,
-                 .offset = block.offset()};
+    index const key = block.first_key;
+    tile_of<E> forward{.rows = block.rows(),
+                       .columns = columns,
+                       .depth = (q.head_dim + step - 1) / step,
+                       .a = own.k.by_row() + key * own.k.width(),
+                       .a_row = own.k.width(),
+                       .a_depth = 1,
+                       .b = own.q_columns.data(),
+                       .b_depth = columns,
+                       .c = own.scores.data(),
+                       .c_row = columns,
+                       .limit = bounds::columns_from_row,
+                       .offset = block.offset()};
     tile_product<L, tile_store::assign>(forward);  // S
-    forward.a = own.v.data() + key;
+    forward.a = own.v.by_row() + key * own.v.width();
     forward.b = own.dout_columns.data();
     forward.c = own.d_scores.data();
     tile_product<L, tile_store::assign>(forward);  // dP
     for (index column = 0; column < columns; column += L) softmax<L>(block, column, pair, own);
-    tile backward{.rows = block.rows(),
-                  .columns = width(),
-                  .depth = block.queries,
-                  .a = own.scores.data(),
-                  .a_row = columns,
-                  .a_depth = 1,
-                  .b = own.dout.data(),
-                  .b_depth = width(),
-                  .c = own.dv.data() + key,
-                  .c_row = width(),
-                  .limit = bounds::depth_from_row,
-                  .offset = block.offset()};
+    own.weights.template narrow<L>(own.scores.data(), block.rows(), columns);
+    own.d_weights.template narrow<L>(own.d_scores.data(), block.rows(), columns);
+    tile_of<E> backward{.rows = block.rows(),
+                        .columns = width(),
+                        .depth = (block.queries + step - 1) / step,
+                        .a = own.weights.by_row(),
+                        .a_row = own.weights.width(),
+                        .a_depth = 1,
+                        .b = own.dout.by_depth(),
+                        .b_depth = width(),
+                        .c = own.dv.data() + key * width(),
+                        .c_row = width(),
+                        .limit = bounds::depth_from_row,
+                        .offset = block.offset()};
     tile_product<L, tile_store::add>(backward);  // dV
-    backward.a = own.d_scores.data();
-    backward.b = own.q.data();
-    backward.c = own.dk.data() + key;
+    backward.a = own.d_weights.by_row();
+    backward.b = own.q.by_depth();
+    backward.c = own.dk.data() + key * width();
     tile_product<L, tile_store::add>(backward);  // dK
-    tile_product<L, tile_store::add>({.rows = columns,
-                                      .columns = width(),
-                                      .depth = block.keys,
-                                      .a = own.d_scores.data(),
-                                      .a_row = 1,
-                                      .a_depth = columns,
-                                      .b = own.k.data() + key,
-                                      .b_depth = width(),
-                                      .c = own.dq.data(),
-                                      .c_row = width(),
-                                      .limit = bounds::depth_until_row,
-                                      .offset = block.offset()});  // dQ
+    tile_product<L, tile_store::add>(tile_of<E>{.rows = columns,
+                                                .columns = width(),
+                                                .depth = (block.keys + step - 1) / step,
+                                                .a = own.d_weights.by_depth(),
+                                                .a_row = 1,
+                                                .a_depth = columns,
+                                                .b = own.k.by_depth() + key / step * width(),
+                                                .b_depth = width(),
+                                                .c = own.dq.data(),
+                                                .c_row = width(),
+                                                .limit = bounds::depth_until_row,
+                                                .offset = block.offset()});  // dQ
   }
 
   /// S becomes P (dropped out), dP becomes dS, for L queries.
@@ -184,11 +192,12 @@ struct attention_backward {
     floats const log_total = simd::load<L>(own.lse.data() + column);
     floats const row_sum = simd::load<L>(own.own.data() + column);
     bool const dropped = options.dropout.active();
+    dropout_columns<L> drop(options.dropout, pair, k.sequence, block.first_query + column);
     bool const capped = options.softcap > 0.0;
     floats const limit(static_cast<float>(options.softcap));
-    for (index j = rows.begin; j < rows.end; ++j) {
-      floats const apart = distance - floats(static_cast<float>(j));
-      floats score = simd::load<L>(scores + j * columns);
+    floats apart = distance - counting<L>(rows.begin, 0);
+    for (index j = rows.begin; j < rows.end; ++j, apart = apart - floats(1.0F)) {
+      floats score = scale * simd::load<L>(scores + j * columns);
       floats derivative = scale;
       if (capped) [[unlikely]] {
         floats const t = simd::tanh(score / limit);
@@ -200,8 +209,7 @@ struct attention_backward {
         probability = where_seen<L>(apart, reach, probability, 0.0F);
       floats d_probability = simd::load<L>(d_scores + j * columns);
       if (dropped) [[unlikely]] {
-        floats const factors = dropout_factors<L>(options.dropout, pair, k.sequence,
-                                                  block.first_query + column, block.first_key + j);
+        floats const factors = drop.factors(block.first_key + j);
         d_probability *= factors;
         simd::store(scores + j * columns, probability * factors);
       } else {
@@ -209,9 +217,9 @@ struct attention_backward {
       }
       simd::store(d_scores + j * columns, probability * derivative * (d_probability - row_sum));
     }
-    for (float* const tile : {scores, d_scores}) {
-      clear_rows<L>(tile, columns, 0, rows.begin);
-      clear_rows<L>(tile, columns, rows.end, block.rows());
+    for (float* const each : {scores, d_scores}) {
+      clear_rows<L>(each, columns, 0, rows.begin);
+      clear_rows<L>(each, columns, rows.end, block.rows());
     }
   }
 };

@@ -7,8 +7,11 @@
 
 namespace parallel::host::detail {
 
-template <class T>
+/// E: what the products are made of, float or (T is bf16) bf16_pair.
+template <class T, class E = float>
 struct attention_forward {
+  static constexpr index step = depth_of<E>;
+
   ops::heads_view<T> out;
   tensor_view<float, 3> lse;
   ops::heads_view<T const> q, k, v;
@@ -16,25 +19,31 @@ struct attention_forward {
 
   struct space {
     space(index keys, index width)
-        : k(padded(keys, 16) * width),
-          v(padded(keys, 16) * width),
-          rows(attention_queries * width),
-          query(attention_queries * width),
+        : k(keys, width),
+          v(keys, width),
+          q(attention_queries, width),
+          query(attention_queries * width / step),
           sum(attention_queries * width),
           scores(attention_queries * attention_keys),
+          weights(std::is_same_v<E, float> ? 0 : attention_keys, attention_queries),
           greatest(attention_queries),
           total(attention_queries),
+          correction(attention_queries),
           first_keys(attention_queries) {}
-    scratch<float> k, v;             // [keys, width]
-    scratch<float> rows;             // [queries, width]
-    scratch<float> query;            // [head_dim, queries], scaled
-    scratch<float> sum;              // [width, queries]: probabilities times values so far
+    operand_matrix<E> k, v;          // [keys, width]
+    operand_matrix<E> q;             // [queries, width]
+    scratch<E> query;                // [head_dim, queries]
+    scratch<float> sum;              // [queries, width]: probabilities times values so far
     scratch<float> scores;           // [keys, queries]: scores, then probabilities
+    operand_matrix<E> weights;       // [keys, queries]: the probabilities
     scratch<float> greatest, total;  // [queries]: running maximum and sum
+    scratch<float> correction;       // [queries]: of what was summed before the last block
     scratch<index> first_keys;       // [queries]
   };
 
   [[nodiscard]] index width() const { return padded(q.head_dim, 16); }
+  /// Of the products over a head's elements.
+  [[nodiscard]] index depth() const { return (q.head_dim + step - 1) / step; }
   [[nodiscard]] index first_position() const { return k.sequence - q.sequence; }
 
   /// Queries [begin, end) of head h of sequence b.
@@ -43,8 +52,8 @@ struct attention_forward {
     index const kv = h / (q.heads / k.heads);
     index const first = first_block(b, begin);
     index const keys = first_position() + end - first;
-    copy_rows<L>(own.k.data() + first * width(), width(), k, b, kv, first, keys);
-    copy_rows<L>(own.v.data() + first * width(), width(), v, b, kv, first, keys);
+    own.k.template fill<L>(first, k, b, kv, first, keys);
+    own.v.template fill<L>(first, v, b, kv, first, keys);
     for (index i = begin; i < end; i += attention_queries)
       queries<L>(b, h, i, std::min(attention_queries, end - i), own);
   }
@@ -67,9 +76,8 @@ struct attention_forward {
                           .first_keys = own.first_keys.data()};
     index const columns = block.columns;
     fill_first_keys(own.first_keys.data(), options, b, q.sequence, k.sequence, first, columns);
-    copy_rows<L>(own.rows.data(), width(), q, b, h, first, count);
-    transpose_rows(own.query.data(), columns, own.rows.data(), width(), q.head_dim,
-                   static_cast<float>(options.scale));
+    own.q.template fill<L>(0, q, b, h, first, count);
+    transpose_rows(own.query.data(), columns, own.q.by_row(), own.q.width(), depth());
     std::fill_n(own.sum.data(), width() * columns, 0.0F);
     std::fill_n(own.greatest.data(), columns, -std::numeric_limits<float>::infinity());
     std::fill_n(own.total.data(), columns, 0.0F);
@@ -78,33 +86,39 @@ struct attention_forward {
     for (block.first_key = first_block(b, first); block.first_key < end;
          block.first_key += attention_keys) {
       block.keys = std::min(attention_keys, end - block.first_key);
-      tile_product<L, tile_store::assign>({.rows = block.rows(),
-                                           .columns = columns,
-                                           .depth = q.head_dim,
-                                           .a = own.k.data() + block.first_key * width(),
-                                           .a_row = width(),
-                                           .a_depth = 1,
-                                           .b = own.query.data(),
-                                           .b_depth = columns,
-                                           .c = own.scores.data(),
-                                           .c_row = columns,
-                                           .limit = bounds::columns_from_row,
-                                           .offset = block.offset()});
+      tile_product<L, tile_store::assign>(
+          tile_of<E>{.rows = block.rows(),
+                     .columns = columns,
+                     .depth = depth(),
+                     .a = own.k.by_row() + block.first_key * own.k.width(),
+                     .a_row = own.k.width(),
+                     .a_depth = 1,
+                     .b = own.query.data(),
+                     .b_depth = columns,
+                     .c = own.scores.data(),
+                     .c_row = columns,
+                     .limit = bounds::columns_from_row,
+                     .offset = block.offset()});
       for (index column = 0; column < columns; column += L) softmax<L>(block, column, pair, own);
-      tile_product<L, tile_store::add>({.rows = width(),
-                                        .columns = columns,
-                                        .depth = block.keys,
-                                        .a = own.v.data() + block.first_key * width(),
-                                        .a_row = 1,
-                                        .a_depth = width(),
-                                        .b = own.scores.data(),
-                                        .b_depth = columns,
-                                        .c = own.sum.data(),
-                                        .c_row = columns,
-                                        .limit = bounds::depth_until_column,
-                                        .offset = block.offset()});
+      own.weights.template narrow<L>(own.scores.data(), block.rows(), columns);
+      for (index r = 0; r < count; ++r)
+        if (own.correction.data()[r] != 1.0F)
+          scale_row<L>(own.sum.data() + r * width(), own.correction.data()[r]);
+      tile_product<L, tile_store::add>(
+          tile_of<E>{.rows = columns,
+                     .columns = width(),
+                     .depth = (block.keys + step - 1) / step,
+                     .a = own.weights.by_depth(),
+                     .a_row = 1,
+                     .a_depth = columns,
+                     .b = own.v.by_depth() + block.first_key / step * width(),
+                     .b_depth = width(),
+                     .c = own.sum.data(),
+                     .c_row = width(),
+                     .limit = bounds::depth_until_row,
+                     .offset = block.offset()});
     }
-    finish(b, h, first, block, own);
+    finish<L>(b, h, first, block, own);
   }
 
   /// Scores of L queries become probabilities relative to the new maximum; what was summed before
@@ -117,23 +131,26 @@ struct attention_forward {
     float* const scores = own.scores.data() + column;
     auto const rows = block.rows_of<L>(column);
     floats const distance = counting<L>(block.offset() + column);  // of each query from key 0
+    floats const one(1.0F);  // `apart` counts down: g++ 12 broadcasts a running number lane by lane
     floats const slope(-block.slope);
     floats const before = simd::load<L>(own.greatest.data() + column);
     floats greatest = before;
-    if (options.softcap > 0.0) [[unlikely]]
+    bool const capped = options.softcap > 0.0;
+    if (capped) [[unlikely]]
       cap<L>(scores, columns, rows.begin, rows.end);
-    for (index j = rows.all_begin; j < rows.all_end; ++j) {
-      floats score = simd::load<L>(scores + j * columns);
-      score = simd::fma(slope, distance - floats(static_cast<float>(j)), score);
+    floats const scale(capped ? 1.0F : static_cast<float>(options.scale));
+    floats apart = distance - counting<L>(rows.all_begin, 0);
+    for (index j = rows.all_begin; j < rows.all_end; ++j, apart = apart - one) {
+      floats const score = simd::fma(slope, apart, scale * simd::load<L>(scores + j * columns));
       simd::store(scores + j * columns, score);
       greatest = simd::max(greatest, score);
     }
     floats const reach = block.reach<L>(column);
     auto const masked = [&](index begin, index end) __attribute__((always_inline)) {
-      for (index j = begin; j < end; ++j) {
-        floats const apart = distance - floats(static_cast<float>(j));
+      apart = distance - counting<L>(begin, 0);
+      for (index j = begin; j < end; ++j, apart = apart - one) {
         floats const score = where_seen<L>(
-            apart, reach, simd::fma(slope, apart, simd::load<L>(scores + j * columns)),
+            apart, reach, simd::fma(slope, apart, scale * simd::load<L>(scores + j * columns)),
             -std::numeric_limits<float>::infinity());
         simd::store(scores + j * columns, score);
         greatest = simd::max(greatest, score);
@@ -146,12 +163,12 @@ struct attention_forward {
                                       floats(0.0F), greatest);
     floats total(0.0F);
     bool const dropped = options.dropout.active();
+    dropout_columns<L> drop(options.dropout, pair, k.sequence, block.first_query + column);
     for (index j = rows.begin; j < rows.end; ++j) {
       floats weight = simd::exp(simd::load<L>(scores + j * columns) - shift);
       total += weight;
       if (dropped) [[unlikely]]
-        weight *= dropout_factors<L>(options.dropout, pair, k.sequence, block.first_query + column,
-                                     block.first_key + j);
+        weight *= drop.factors(block.first_key + j);
       simd::store(scores + j * columns, weight);
     }
     clear_rows<L>(scores, columns, 0, rows.begin);
@@ -160,29 +177,33 @@ struct attention_forward {
     simd::store(own.greatest.data() + column, greatest);
     simd::store(own.total.data() + column,
                 simd::fma(correction, simd::load<L>(own.total.data() + column), total));
-    for (index i = 0; i < q.head_dim; ++i) {
-      float* const sum = own.sum.data() + i * columns + column;
-      simd::store(sum, correction * simd::load<L>(sum));
-    }
+    simd::store(own.correction.data() + column, correction);
   }
 
   template <int L>
   [[gnu::always_inline]] void cap(float* scores, index columns, index begin, index end) const {
     simd::pack<float, L> const limit(static_cast<float>(options.softcap));
+    simd::pack<float, L> const inner(static_cast<float>(options.scale / options.softcap));
     for (index j = begin; j < end; ++j)
       simd::store(scores + j * columns,
-                  limit * simd::tanh(simd::load<L>(scores + j * columns) / limit));
+                  limit * simd::tanh(inner * simd::load<L>(scores + j * columns)));
   }
 
+  template <int L>
   [[gnu::always_inline]] void finish(index b, index h, index first, attention_block const& block,
                                      space& own) const {
     for (index r = 0; r < block.queries; ++r) {
-      T* const to = out.row(b, first + r, h);
       float const total = own.total.data()[r];
-      for (index i = 0; i < q.head_dim; ++i)
-        to[i] = static_cast<T>(own.sum.data()[i * block.columns + r] / total);
+      scale_row<L>(own.sum.data() + r * width(), 1.0F / total);
+      write_row<L>(out.row(b, first + r, h), own.sum.data() + r * width(), q.head_dim);
       if (!lse.empty()) lse(b, h, first + r) = own.greatest.data()[r] + std::log(total);
     }
+  }
+
+  template <int L>
+  [[gnu::always_inline]] void scale_row(float* row, float factor) const {
+    auto const factors = simd::pack<float, L>(factor);
+    for (index i = 0; i < width(); i += L) simd::store(row + i, factors * simd::load<L>(row + i));
   }
 };
 

@@ -1,5 +1,5 @@
-// What the forward and backward passes of host attention share: sizes of blocks, copies of one
-// head's rows to floats, and the score of a pair.
+// What the forward and backward passes of host attention share: sizes of blocks, which pairs of a
+// block see each other, and what dropout does to them.
 //
 // Tiles are kept with keys as rows and queries as columns: the lanes of a register are different
 // queries, so maxima, sums and corrections of the softmax are ordinary arithmetic without sums
@@ -12,41 +12,15 @@
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/attention.hpp>
-#include <parallel/ops/host/detail/scratch.hpp>
-#include <parallel/ops/host/detail/tile.hpp>
+#include <parallel/ops/host/detail/attention_operands.hpp>
 #include <parallel/ops/host/math.hpp>
+#include <parallel/ops/host/philox.hpp>
 #include <parallel/ops/host/simd.hpp>
 
 namespace parallel::host::detail {
 
 inline constexpr index attention_queries = 64;  // of a block: columns of a tile
 inline constexpr index attention_keys = 64;     // of a block: rows of a tile
-
-[[nodiscard]] constexpr index padded(index count, index multiple) {
-  return (count + multiple - 1) / multiple * multiple;
-}
-
-/// to[r * width + i] = row `r` of one head from `first` on, for r < count; zero for i >= head_dim
-/// and up to the next multiple of 16 rows.
-template <int L, class T>
-[[gnu::always_inline]] inline void copy_rows(float* to, index width,
-                                             ops::heads_view<T const> const& from, index b, index h,
-                                             index first, index count) {
-  for (index r = 0; r < padded(count, 16); ++r) {
-    T const* const row = r < count ? from.row(b, first + r, h) : nullptr;
-    for (index i = 0; i < width; i += L)
-      simd::store(to + r * width + i, row == nullptr
-                                          ? simd::pack<float, L>(0.0F)
-                                          : simd::load_partial<L>(row + i, from.head_dim - i));
-  }
-}
-
-/// to[i * columns + r] = factor * rows[r * width + i] for i < head_dim: queries become lanes.
-[[gnu::always_inline]] inline void transpose_rows(float* to, index columns, float const* rows,
-                                                  index width, index head_dim, float factor) {
-  for (index r = 0; r < columns; ++r)
-    for (index i = 0; i < head_dim; ++i) to[i * columns + r] = factor * rows[r * width + i];
-}
 
 /// The pairs of one block of queries with one block of keys.
 struct attention_block {
@@ -105,26 +79,74 @@ template <int L>
   return simd::select(reach < apart, floats(otherwise), past);
 }
 
-/// column + 0, 1, ... L-1 + first as floats.
+/// first, first + step, first + 2 step, ... as floats.
 template <int L>
-[[gnu::always_inline]] inline simd::pack<float, L> counting(index first) {
+[[gnu::always_inline]] inline simd::pack<float, L> counting(index first, index step = 1) {
   float lanes[L];
-  for (int lane = 0; lane < L; ++lane) lanes[lane] = static_cast<float>(first + lane);
+  for (int lane = 0; lane < L; ++lane) lanes[lane] = static_cast<float>(first + lane * step);
   return simd::load<L>(lanes);
 }
 
-/// What dropout multiplies the probabilities of key `j` and L queries from `query` on by.
+/// What dropout multiplies the probabilities of L queries with one key by. Four neighbouring keys
+/// of a query share a Philox block where the number of keys divides by four.
 template <int L>
-[[gnu::always_inline]] inline simd::pack<float, L> dropout_factors(
-    ops::attention_dropout const& dropout, std::uint64_t first_pair, index keys, index query,
-    index j) {
-  float factors[L];
-  float const kept = 1.0F / (1.0F - dropout.probability);
-  for (int lane = 0; lane < L; ++lane) {
-    auto const pair = first_pair + static_cast<std::uint64_t>((query + lane) * keys + j);
-    factors[lane] = dropout.random.uniform(pair) >= dropout.probability ? kept : 0.0F;
+class dropout_columns {
+ public:
+  /// Queries from `query` on; `first_pair` is the number of the head's pair (0, 0).
+  [[gnu::always_inline]] dropout_columns(ops::attention_dropout const& dropout,
+                                         std::uint64_t first_pair, index keys, index query)
+      : dropout_(dropout), first_(first_pair), keys_(keys), query_(query) {}
+
+  /// Of key `j`; cheapest when called for one j after the other.
+  [[nodiscard, gnu::always_inline]] simd::pack<float, L> factors(index j) {
+    if (keys_ % 4 != 0) {
+      blocks_of(j);
+      for (int lane = 0; lane < L; ++lane) words_[0][lane] = words_[pair(lane, j) % 4][lane];
+    } else if (j / 4 != group_) {
+      blocks_of(j);
+      group_ = j / 4;
+    }
+    using floats = simd::pack<float, L>;
+    float const p = dropout_.probability;
+    auto const uniform = uniform_of<L>(words_[keys_ % 4 != 0 ? 0 : j % 4]);
+    return simd::select(uniform < broadcast<L>(p), floats(0.0F), broadcast<L>(1.0F / (1.0F - p)));
   }
-  return simd::load<L>(factors);
+
+ private:
+  [[nodiscard]] std::uint64_t pair(int lane, index j) const {
+    return first_ + static_cast<std::uint64_t>((query_ + lane) * keys_ + j);
+  }
+
+  [[gnu::always_inline]] void blocks_of(index j) {
+    std::uint32_t counters[2][L];
+    for (int lane = 0; lane < L; ++lane) {
+      counters[0][lane] = static_cast<std::uint32_t>(pair(lane, j) >> 2);
+      counters[1][lane] = static_cast<std::uint32_t>(pair(lane, j) >> 34);
+    }
+    simd::pack<std::uint32_t, L> low;
+    simd::pack<std::uint32_t, L> high;
+    __builtin_memcpy(&low.v, counters[0], sizeof low.v);
+    __builtin_memcpy(&high.v, counters[1], sizeof high.v);
+    philox_lanes<L> const x(low, high, dropout_.random);
+    __builtin_memcpy(words_[0], &x.c0.v, sizeof x.c0.v);
+    __builtin_memcpy(words_[1], &x.c1.v, sizeof x.c1.v);
+    __builtin_memcpy(words_[2], &x.c2.v, sizeof x.c2.v);
+    __builtin_memcpy(words_[3], &x.c3.v, sizeof x.c3.v);
+  }
+
+  ops::attention_dropout const& dropout_;
+  std::uint64_t first_;
+  index keys_;
+  index query_;
+  index group_ = -1;  // of keys whose words are here
+  std::uint32_t words_[4][L];
+};
+
+/// The first `head_dim` of a padded row.
+template <int L, class T>
+[[gnu::always_inline]] inline void write_row(T* to, float const* from, index head_dim) {
+  for (index i = 0; i < head_dim; i += L)
+    simd::store_partial(to + i, simd::load<L>(from + i), head_dim - i);
 }
 
 /// Columns (lanes) of a tile from `at` on, rows [begin, end): set to zero.

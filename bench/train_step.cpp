@@ -1,0 +1,247 @@
+// train_step: how fast MPT-125M trains on this machine. A step is forward, backward, clipping and
+// AdamW, with random weights and tokens, on one rank.
+//
+// Prints one JSON line: tokens/s and seconds of a step, seconds by operation, and the bound that
+// the matrix products alone set: the products of the step measured one by one with the same engine,
+// and the products of causal attention at their mean rate.
+//
+// --follow: runs one step for every line on standard input and answers with its seconds, so that
+// somebody else can alternate it with another program; the JSON line comes at the end of input.
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <mpt/config/sizes.hpp>
+#include <mpt/model/model.hpp>
+#include <mpt/train/sequences.hpp>
+#include <nlohmann/json.hpp>
+#include <parallel/comm/single.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/optim/decoupled_adamw.hpp>
+#include <parallel/train/plan.hpp>
+#include <parallel/train/stepper.hpp>
+
+#include "allocations.hpp"
+#include "clock.hpp"
+#include "support/app.hpp"
+#include "support/cores.hpp"
+#include "support/engine.hpp"
+#include "timed_device.hpp"
+
+namespace {
+
+using parallel::bf16;
+using parallel::index;
+using parallel::matrix_view;
+
+struct arguments {
+  std::string size = "125m", form = "a", precision = "bf16";
+  index batch = 1, length = 1024;
+  int threads = 0, steps = 5;
+  double dropout = 0;
+  bool follow = false;
+  bench::clock_kind clock = bench::clock_kind::wall;
+};
+
+/// Everything a step needs.
+template <class T>
+class trained {
+ public:
+  trained(arguments const& args, parallel::host::stream_options const& options)
+      : clock_(args.clock),
+        device_(options),
+        compute_(options),
+        traffic_({.threads = 1, .cores = options.cores}),
+        net_(config_of(args)),
+        step_(net_, device_, comm_, {.learning_rate = 6e-4},
+              {.clip = {.kind = parallel::train::clipping_kind::norm, .threshold = 1.0}}),
+        memory_(
+            device_.allocate<std::byte>(parallel::train::plan_microbatch(
+                                            net_, mpt::sequences::shape_of(args.batch, args.length))
+                                            .activations)),
+        ids_(static_cast<std::size_t>(args.batch * args.length)),
+        labels_(ids_.size()) {
+    parallel::philox const random(1, parallel::stream_id("train_step"));
+    for (std::size_t i = 0; i < ids_.size(); ++i)
+      ids_[i] = static_cast<std::int32_t>(random.bits(i) %
+                                          static_cast<std::uint32_t>(net_.config().vocab_size));
+    std::rotate_copy(ids_.begin(), ids_.begin() + 1, ids_.end(), labels_.begin());
+    index const count = std::ssize(ids_);
+    batch_ = {{ids_.data(), {count}}, {labels_.data(), {count}}, args.batch, args.length, count};
+    step_.initialise(1);
+  }
+
+  /// Seconds of one step.
+  double step() {
+    double const begin = bench::now(clock_);
+    index const first = 0;
+    auto const result = step_.step(compute_, traffic_, memory_, std::span(&batch_, 1),
+                                   std::span(&first, 1), {.seed = 1, .step = done_++}, 1.0);
+    double const seconds = bench::now(clock_) - begin;
+    loss_ = result.sums.loss / static_cast<double>(result.sums.tokens);
+    return seconds;
+  }
+
+  [[nodiscard]] double loss() const { return loss_; }
+  [[nodiscard]] mpt::model_config const& config() const { return net_.config(); }
+  [[nodiscard]] bench::timed_stream& compute() { return compute_; }
+
+ private:
+  static mpt::model_config config_of(arguments const& args) {
+    auto config = mpt::named_size(args.size);
+    if (args.form == "b") config = mpt::hub_form(config);
+    config.attn.attn_pdrop = config.resid_pdrop = config.emb_pdrop = args.dropout;
+    return config;
+  }
+
+  bench::clock_kind clock_;
+  bench::timed_device device_;
+  parallel::single comm_;
+  bench::timed_stream compute_, traffic_;
+  mpt::model<T> net_;
+  parallel::train::stepper<mpt::model<T>, bench::timed_device, parallel::single,
+                           parallel::decoupled_adamw>
+      step_;
+  parallel::arena memory_;
+  std::vector<std::int32_t> ids_, labels_;
+  mpt::microbatch batch_;
+  std::uint32_t done_ = 0;
+  double loss_ = 0;
+};
+
+template <class T, class C>
+double seconds_of(bench::product const& p, bench::timed_stream& stream, bench::clock_kind clock) {
+  std::vector<T> const a(static_cast<std::size_t>(p.m * p.k), T(0.01F));
+  std::vector<T> const b(static_cast<std::size_t>(p.k * p.n), T(0.01F));
+  std::vector<C> c(static_cast<std::size_t>(p.m * p.n), C(0.0F));
+  auto const stored = [](auto const& v, index rows, index columns, bool transposed) {
+    return matrix_view<T const>(v.data(), transposed ? parallel::shape<2>{columns, rows}
+                                                     : parallel::shape<2>{rows, columns});
+  };
+  double best = 1e30;
+  for (int run = 0; run < 4; ++run) {
+    double const begin = bench::now(clock);
+    parallel::ops::matmul(stream, matrix_view<C>(c.data(), {p.m, p.n}),
+                          stored(a, p.m, p.k, p.options.transpose_a),
+                          stored(b, p.k, p.n, p.options.transpose_b), p.options);
+    stream.synchronize();
+    if (run > 0) best = std::min(best, bench::now(clock) - begin);
+  }
+  return best;
+}
+
+struct product_times {
+  double seconds = 0, operations = 0;
+};
+
+/// All products of a step, each kind measured alone and multiplied by how often it occurs.
+template <class T>
+product_times measure(std::vector<bench::product> const& products, bench::timed_stream& stream,
+                      bench::clock_kind clock) {
+  auto const key = [](bench::product const& p) {
+    return std::tuple(p.m, p.n, p.k, p.output, p.options.transpose_a, p.options.transpose_b,
+                      p.options.accumulate);
+  };
+  std::map<decltype(key(products[0])), double> known;
+  product_times sum;
+  for (auto const& p : products) {
+    auto const [at, is_new] = known.try_emplace(key(p), 0.0);
+    if (is_new)
+      at->second = p.output == p.input ? seconds_of<T, T>(p, stream, clock)
+                                       : seconds_of<T, parallel::accumulate_t<T>>(p, stream, clock);
+    sum.seconds += at->second;
+    sum.operations += 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n * p.k);
+  }
+  return sum;
+}
+
+template <class T>
+void run(arguments const& args, apps::engine const& engine) {
+  auto const cores = apps::available_cores();
+  int const threads =
+      args.threads > 0 ? args.threads : std::max<int>(1, static_cast<int>(cores.size()));
+  trained<T> training(args, {.threads = threads, .cores = cores, .engine = engine.products.get()});
+  for (int warm = 0; warm < 2; ++warm) static_cast<void>(training.step());
+
+  std::vector<double> seconds;
+  if (args.follow) {
+    std::cout << "ready" << std::endl;
+    for (std::string line; std::getline(std::cin, line);)
+      std::cout << seconds.emplace_back(training.step()) << std::endl;
+  } else {
+    for (int i = 0; i < args.steps; ++i) seconds.push_back(training.step());
+  }
+  if (seconds.empty()) return;
+
+  static_cast<void>(bench::take_allocations());
+  static_cast<void>(training.step());
+  auto const allocated = bench::take_allocations();
+  training.compute().start(args.clock);
+  double const profiled = training.step();
+  auto const record = training.compute().stop();
+  auto const products = measure<T>(record.products, training.compute(), args.clock);
+
+  auto const tokens = static_cast<double>(args.batch * args.length);
+  auto const& config = training.config();
+  double const attention = 6.0 * tokens * static_cast<double>(config.n_layers * config.d_model) *
+                           static_cast<double>(args.length + 1);
+  double const rate = products.operations / products.seconds;
+  double const bound = products.seconds + attention / rate;
+  std::ranges::sort(seconds);
+  double const best = seconds.front();
+  nlohmann::ordered_json out{{"size", args.size},
+                             {"form", args.form},
+                             {"precision", args.precision},
+                             {"batch", args.batch},
+                             {"length", args.length},
+                             {"threads", threads},
+                             {"engine", engine.name},
+                             {"dropout", args.dropout},
+                             {"seconds", best},
+                             {"median_seconds", seconds[seconds.size() / 2]},
+                             {"tokens_per_second", tokens / best},
+                             {"product_rate", rate},
+                             {"bound_seconds", bound},
+                             {"share_of_bound", bound / best},
+                             {"allocated_bytes", allocated.bytes},
+                             {"allocations", allocated.calls},
+                             {"largest_allocation", allocated.largest},
+                             {"loss", training.loss()},
+                             {"profiled_seconds", profiled}};
+  std::vector<std::pair<double, std::string_view>> order;
+  for (auto const& [name, spent] : record.seconds) order.emplace_back(spent, name);
+  std::ranges::sort(order, std::greater{});
+  for (auto const& [spent, name] : order) out["operations"][std::string(name)] = spent;
+  out["operations"]["(products alone)"] = products.seconds;
+  std::cout << out.dump() << std::endl;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  arguments args;
+  CLI::App app{"Time of one training step of MPT on this machine, as a JSON line"};
+  app.add_option("--size", args.size, "125m, 350m, ...");
+  app.add_option("--form", args.form, "a: learned positions and biases; b: ALiBi, no bias")
+      ->check(CLI::IsMember({"a", "b"}));
+  app.add_option("--precision", args.precision)->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--batch", args.batch, "sequences")->check(CLI::PositiveNumber);
+  app.add_option("--length", args.length, "tokens of a sequence")->check(CLI::PositiveNumber);
+  app.add_option("--threads", args.threads, "default: one per core");
+  app.add_option("--steps", args.steps)->check(CLI::PositiveNumber);
+  app.add_option("--dropout", args.dropout, "everywhere, attention included");
+  app.add_flag_callback(
+      "--processor-time", [&] { args.clock = bench::clock_kind::processor; },
+      "count processor time of all threads instead of time; use with --threads 1");
+  app.add_flag("--follow", args.follow, "one step for each line of standard input");
+  return apps::run(app, argc, argv, [&] {
+    auto const engine = apps::make_engine();
+    if (args.precision == "fp32")
+      run<float>(args, engine);
+    else
+      run<bf16>(args, engine);
+  });
+}
