@@ -59,7 +59,7 @@ void check(mpt::train_config const& config, int ranks) {
     parallel::host::device device;
     mpt::model<T> net(config.model);
     train::stepper step(
-        net, device, comm, groups_of(config.optimizer, net),
+        net, device, comm, groups_of(config, net),
         {.stage = static_cast<zero::stage>(config.zero_stage), .bucket_bytes = 4096});
     step.initialise(1);
     parallel::arena memory(device.allocate<std::byte>(plan.memory.activations));
