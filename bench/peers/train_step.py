@@ -139,7 +139,7 @@ def main():
     for mode in args.modes.split(","):
         kind, _, pure = mode.partition("-")
         steps[mode] = make_step(args, kind, pure == "pure")
-        for _ in range(2):
+        for _ in range(2 if kind == "compile" else 1):
             steps[mode]()
     print("ready", flush=True)
     for line in sys.stdin:
