@@ -35,7 +35,7 @@ struct batch_result {
 };
 
 /// One finished evaluation set.
-struct evaluation_result {
+struct evaluation_report {
   std::string label;  // "" when there is only one
   std::int64_t batch = 0;
   std::int64_t epoch = 0;
@@ -95,7 +95,7 @@ concept hears_batch_end = requires(C& c, run_control& run, batch_result const& r
   c.batch_end(run, result);
 };
 template <class C>
-concept hears_evaluation_end = requires(C& c, run_control& run, evaluation_result const& result) {
+concept hears_evaluation_end = requires(C& c, run_control& run, evaluation_report const& result) {
   c.evaluation_end(run, result);
 };
 template <class C>
@@ -127,7 +127,7 @@ class callback_list {
       if constexpr (hears_batch_end<std::decay_t<decltype(c)>>) c.batch_end(run, result);
     });
   }
-  void evaluation_end(run_control& run, evaluation_result const& result) {
+  void evaluation_end(run_control& run, evaluation_report const& result) {
     for_each([&](auto& c) {
       if constexpr (hears_evaluation_end<std::decay_t<decltype(c)>>) c.evaluation_end(run, result);
     });

@@ -28,7 +28,7 @@ class early_stopper {
       look(run, value_of(r.loss, r.accuracy), r.batch, r.epoch);
   }
 
-  void evaluation_end(run_control& run, evaluation_result const& r) {
+  void evaluation_end(run_control& run, evaluation_report const& r) {
     if (watches(r.label)) look(run, value_of(r.loss, r.accuracy), r.batch, r.epoch);
   }
 

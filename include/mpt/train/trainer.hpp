@@ -262,7 +262,7 @@ class trainer {
       }
       step_.add_over_ranks(traffic_, sums);
       auto const count = static_cast<double>(std::max<std::int64_t>(1, sums.tokens));
-      evaluation_result const r{.label = config_.eval_loaders[i].label,
+      evaluation_report const r{.label = config_.eval_loaders[i].label,
                                 .batch = batch_,
                                 .epoch = batch_ / clock_.batches_per_epoch,
                                 .loss = sums.loss / count,
