@@ -234,10 +234,8 @@ class model {
 
   template <class Stream>
   void drop(context<Stream>& c, matrix_view<T> y, matrix_view<T const> x) const {
-    ops::dropout(c.stream, y.span(), x.span(),
-                 {.probability = static_cast<float>(config_.emb_pdrop),
-                  .random = c.random(stream_id("transformer.emb_drop")),
-                  .first_element = c.first_row() * static_cast<std::uint64_t>(width())});
+    parallel::drop_rows(c, y, x, static_cast<float>(config_.emb_pdrop),
+                        stream_id("transformer.emb_drop"));
   }
 
   model_config config_;

@@ -1,6 +1,8 @@
 // context: what a layer meets besides its parameters and its input.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -20,13 +22,26 @@ struct position {
   std::uint64_t first_sequence = 0;  // index of the microbatch's first sequence in its global batch
 };
 
+/// Which rows of the microbatch a rank holds. Along the context axis it holds, of every sequence,
+/// one or two runs of positions; along the tensor axis, between norms, an equal share of those rows
+/// one after another. Nothing set: all rows.
+struct row_share {
+  index whole = 0;                   // rows of a whole sequence; 0: a sequence is not divided
+  std::array<index, 2> starts = {};  // positions at which the runs begin, each of equal length
+  int runs = 1;
+  index first_row = 0;  // of the rows that the context axis leaves, the first that is here
+
+  friend bool operator==(row_share const&, row_share const&) = default;
+};
+
 template <class Stream>
 struct context {
   Stream& stream;
   arena& memory;  // results of a layer are allocated here; the schedule releases them
   pass mode = pass::training;
   position where = {};
-  index sequence = 1;  // rows of one sequence: row r is at position r % sequence
+  index sequence = 1;    // rows of one sequence on this rank's place of the context axis
+  row_share share = {};  // where those stand in the whole sequence
   // [rows]: the position at which a row's document begins; empty: each sequence is one document.
   // Lives as long as the microbatch.
   std::span<std::int32_t const> document_begins = {};
@@ -34,15 +49,44 @@ struct context {
   // but must be replaced. It spares reading and clearing them.
   bool fresh_gradients = false;
 
+  /// Calls f(row, count, global row) for every range of the `rows` rows here that lie one after
+  /// another in the global batch: one range unless sequences are divided.
+  template <class F>
+  void for_each_span(index rows, F&& f) const {
+    auto const length = static_cast<std::uint64_t>(whole_sequence());
+    if (share.whole == 0)
+      f(index{0}, rows,
+        where.first_sequence * length + static_cast<std::uint64_t>(share.first_row));
+    else
+      for_each_run(rows, [&](index row, index count, std::uint64_t sequence, index position) {
+        f(row, count, sequence * length + static_cast<std::uint64_t>(position));
+      });
+  }
+
   /// Uninitialised elements that live until the schedule releases the arena.
   template <class T, std::size_t N>
   [[nodiscard]] tensor_view<T, N> allocate(shape<N> extents) {
     return memory.allocate<T, N>(extents);
   }
 
-  /// Index of row 0 of this microbatch among the rows of the global batch.
-  [[nodiscard]] std::uint64_t first_row() const {
-    return where.first_sequence * static_cast<std::uint64_t>(sequence);
+  /// Rows of a whole sequence.
+  [[nodiscard]] index whole_sequence() const { return share.whole == 0 ? sequence : share.whole; }
+
+  /// Calls f(row, count, sequence, position) for every run among the `rows` rows here: `count` rows
+  /// from `row` on are those at `position`, `position` + 1, ... of a sequence, which is counted in
+  /// the global batch.
+  template <class F>
+  void for_each_run(index rows, F&& f) const {
+    index const length = sequence / share.runs;
+    for (index row = share.first_row, end = row + rows; row < end;) {
+      index const into = row % length;
+      index const count = std::min(length - into, end - row);
+      auto const run = static_cast<std::size_t>(row % sequence / length);
+      f(row - share.first_row, count,
+        where.first_sequence + static_cast<std::uint64_t>(row / sequence),
+        share.starts[run] + into);
+      row += count;
+    }
   }
 
   /// Random numbers of one operation ("transformer.blocks.3.resid_dropout/0") in this step.

@@ -10,6 +10,18 @@
 
 namespace parallel {
 
+/// y = dropout(x) for the rows here of a matrix of the microbatch; y may be x.
+template <class Stream, class T>
+void drop_rows(context<Stream>& c, matrix_view<T> y, std::type_identity_t<matrix_view<T const>> x,
+               float probability, std::uint32_t operation) {
+  c.for_each_span(x.extent(0), [&](index row, index count, std::uint64_t global_row) {
+    ops::dropout(c.stream, y.slice(row, row + count).span(), x.slice(row, row + count).span(),
+                 {.probability = probability,
+                  .random = c.random(operation),
+                  .first_element = global_row * static_cast<std::uint64_t>(x.extent(1))});
+  });
+}
+
 template <class Inner>
 struct dropout {
   using element = typename Inner::element;
@@ -57,10 +69,7 @@ struct dropout {
 
   template <class Stream>
   void apply(context<Stream>& c, matrix_view<element> y, matrix_view<element const> x) const {
-    ops::dropout(c.stream, y.span(), x.span(),
-                 {.probability = probability,
-                  .random = c.random(operation),
-                  .first_element = c.first_row() * static_cast<std::uint64_t>(x.extent(1))});
+    drop_rows(c, y, x, probability, operation);
   }
 };
 

@@ -36,6 +36,13 @@ class stream {
     by_name_[operation] += floating_point_operations;
   }
   [[nodiscard]] std::uint64_t operations() const { return operations_; }
+
+  /// Called by an exchange along an axis of the mesh: bytes that this rank would have sent.
+  void count_traffic(std::string_view axis, std::uint64_t bytes) { traffic_[axis] += bytes; }
+  [[nodiscard]] std::map<std::string_view, std::uint64_t> const& traffic() const {
+    return traffic_;
+  }
+
   [[nodiscard]] std::map<std::string_view, std::uint64_t> const& operations_by_name() const {
     return by_name_;
   }
@@ -43,6 +50,7 @@ class stream {
  private:
   std::uint64_t operations_ = 0;
   std::map<std::string_view, std::uint64_t> by_name_;
+  std::map<std::string_view, std::uint64_t> traffic_;
 };
 
 class device {
