@@ -24,7 +24,7 @@ struct given_tensor {
   std::vector<T> gradient;
 };
 
-/// A microbatch of `tokens` adds `factor` times the given gradients.
+/// A microbatch of `tokens` adds `factor` times the given gradients, and `factor` to the loss.
 template <class T>
 struct given_microbatch {
   T factor = 1;
@@ -82,6 +82,7 @@ class given_gradients {
              parallel::matrix_view<T>,
              parallel::train::statistics<parallel::train::loss_type<T>>& sums) const {
     sums.tokens += b.tokens;
+    sums.loss += b.factor;
   }
   template <class Stream>
   void enter_backward(parallel::context<Stream>& c, microbatch const& b,

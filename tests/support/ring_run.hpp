@@ -29,9 +29,10 @@ constexpr int steps = 3;
 struct outcome {
   std::vector<ring> losses, squared_norms;
   std::vector<std::int64_t> tokens;
-  std::map<std::string, std::vector<ring>> gradients;          // of the last step
-  std::map<std::string, std::vector<ring>> parameters;         // after the last step
-  std::vector<parallel::train::tensor_squares<ring>> tensors;  // of the last step, if measured
+  std::map<std::string, std::vector<ring>> gradients;   // of the last step
+  std::map<std::string, std::vector<ring>> parameters;  // after the last step
+  /// Of each step, if measured.
+  std::vector<std::vector<parallel::train::tensor_squares<ring>>> tensors = {};
   bool frozen_is_lean = true;  // frozen segments have values and nothing else
   bool ranks_agree = true;     // every rank holds the same parameters
   friend bool operator==(outcome const&, outcome const&) = default;
@@ -121,7 +122,7 @@ void run_rank(Comm& comm, layout const& how, outcome& out, std::mutex& lock) {
       out.losses.push_back(result.sums.loss);
       out.squared_norms.push_back(result.squared_norm);
       out.tokens.push_back(result.sums.tokens);
-      out.tensors = result.tensors;
+      if (how.measure) out.tensors.push_back(result.tensors);
     }
   }
   std::scoped_lock const guard(lock);

@@ -3,11 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include <parallel/checkpoint/safetensors.hpp>
+#include <parallel/comm/faulty.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/data/share.hpp>
 #include <parallel/device/host/device.hpp>
@@ -24,35 +24,51 @@ using parallel::train::clipping_kind;
 using test::given_tensor;
 namespace zero = parallel::zero;
 
-/// The tensors after one step of plain descent over microbatches of factors 1, 2, ... `count`,
-/// shared among `ranks`; microbatch i has i tokens.
+/// What one step made, as rank 0 knows it.
+template <class T>
+struct descent {
+  std::vector<std::vector<T>> tensors;
+  double loss = 0;
+  double gradient_norm = 0;
+  std::int64_t tokens = 0;
+};
+
+/// One step of plain descent on this rank over its share of microbatches of factors 1, 2, ...
+/// `count`; microbatch i has i tokens.
+template <class T, class Comm>
+descent<T> descend_on(Comm& comm, std::vector<given_tensor<T>> const& tensors, zero::stage stage,
+                      clipping clip, int count) {
+  parallel::host::device device;
+  parallel::host::stream compute, traffic;
+  parallel::arena memory(device.allocate<std::byte>(4096));
+  test::given_gradients<T> model(tensors);
+  parallel::train::stepper step(model, device, comm, test::plain_descent{},
+                                {.stage = stage, .clip = clip});
+  model.set_weights(step);
+  std::vector<test::given_microbatch<T>> batches;
+  std::vector<index> first;
+  auto const mine = parallel::data::share_of(count, comm.rank(), comm.size());
+  for (index i = mine.begin; i < mine.end; ++i) {
+    batches.push_back({static_cast<T>(i + 1), i + 1});
+    first.push_back(i);
+  }
+  auto const result = step.step(compute, traffic, memory, std::span(std::as_const(batches)),
+                                std::span(std::as_const(first)), {}, 1.0);
+  descent<T> out{{}, result.sums.loss, result.gradient_norm, result.sums.tokens};
+  for (std::size_t i = 0; i < tensors.size(); ++i) out.tensors.push_back(model.values(i));
+  return out;
+}
+
+/// The tensors after such a step on `ranks`.
 template <class T>
 std::vector<std::vector<T>> descend(std::vector<given_tensor<T>> const& tensors, int ranks,
                                     zero::stage stage, clipping clip, int count) {
-  std::vector<std::vector<T>> out;
-  std::mutex lock;
+  descent<T> out;
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
-    parallel::host::device device;
-    parallel::host::stream compute, traffic;
-    parallel::arena memory(device.allocate<std::byte>(4096));
-    test::given_gradients<T> model(tensors);
-    parallel::train::stepper step(model, device, comm, test::plain_descent{},
-                                  {.stage = stage, .clip = clip});
-    model.set_weights(step);
-    std::vector<test::given_microbatch<T>> batches;
-    std::vector<index> first;
-    auto const mine = parallel::data::share_of(count, comm.rank(), comm.size());
-    for (index i = mine.begin; i < mine.end; ++i) {
-      batches.push_back({static_cast<T>(i + 1), i + 1});
-      first.push_back(i);
-    }
-    static_cast<void>(step.step(compute, traffic, memory, std::span(std::as_const(batches)),
-                                std::span(std::as_const(first)), {}, 1.0));
-    std::scoped_lock const guard(lock);
-    if (comm.rank() == 0)
-      for (std::size_t i = 0; i < tensors.size(); ++i) out.push_back(model.values(i));
+    auto const mine = descend_on(comm, tensors, stage, clip, count);
+    if (comm.rank() == 0) out = mine;
   });
-  return out;
+  return out.tensors;
 }
 
 /// Small integers, so that every sum is exact in any order; rows that no shard boundary respects.
@@ -87,6 +103,55 @@ TEST_CASE("every layout clips as one rank, bit for bit, also rows that lie on se
         CHECK(descend(tensors, ranks, stage, clip, 4) == expected);
       }
   }
+}
+
+TEST_CASE("every dropped, doubled or divided collective of a clipped step changes the result") {
+  auto const tensors = integers();
+  clipping clip{.threshold = 0.75};
+  auto const stepped = [&](zero::stage stage, parallel::fault const& what, std::uint64_t& calls) {
+    descent<float> out;
+    parallel::threads::run(3, [&](parallel::threads::communicator& comm) {
+      parallel::faulty broken(std::move(comm), what);
+      auto const mine = descend_on(broken, tensors, stage, clip, 4);
+      if (broken.rank() != 0) return;
+      out = mine;
+      calls = broken.calls();
+    });
+    return out;
+  };
+  // As far as rounding goes, the same: relative difference up to 1e-6, 8 ulps.
+  auto const same = [](descent<float> const& a, descent<float> const& b) {
+    auto const near = [](double x, double y) { return std::abs(x - y) <= 1e-6 * std::abs(y); };
+    bool out =
+        near(a.loss, b.loss) && near(a.gradient_norm, b.gradient_norm) && a.tokens == b.tokens;
+    for (std::size_t t = 0; t < b.tensors.size(); ++t)
+      for (std::size_t i = 0; i < b.tensors[t].size(); ++i)
+        out = out && near(a.tensors[t][i], b.tensors[t][i]);
+    return out;
+  };
+  for (auto const kind : {clipping_kind::norm, clipping_kind::value, clipping_kind::adaptive})
+    for (auto const stage : {zero::stage::none, zero::stage::optimizer}) {
+      clip.kind = kind;
+      std::uint64_t calls = 0;
+      auto const sound = stepped(stage, {}, calls);
+      // the gradients, their norm, the loss, the counts; squares of rows; the gathering
+      std::uint64_t const squares_of_rows = kind == clipping_kind::adaptive ? 4 : calls;
+      REQUIRE(calls == 4U + (kind == clipping_kind::adaptive ? 1U : 0U) +
+                           (stage == zero::stage::optimizer ? 1U : 0U));
+      for (std::uint64_t k = 0; k < calls; ++k)
+        for (auto const how : {parallel::fault_kind::drop, parallel::fault_kind::twice,
+                               parallel::fault_kind::divide}) {
+          CAPTURE(static_cast<int>(kind));
+          CAPTURE(static_cast<int>(stage));
+          CAPTURE(k);
+          CAPTURE(static_cast<int>(how));
+          // Equivalent: a common factor of the squares of weights and of gradients. A row's factor
+          // is threshold |w| / |g|, in which it cancels; where both are 0 they stay 0.
+          bool const equivalent = k == squares_of_rows && how != parallel::fault_kind::drop;
+          std::uint64_t ignored = 0;
+          CHECK(same(stepped(stage, {.at = k, .kind = how}, ignored), sound) == equivalent);
+        }
+    }
 }
 
 TEST_CASE("value clips every element of the mean gradient, adaptive every row") {

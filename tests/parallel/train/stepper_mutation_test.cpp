@@ -27,24 +27,48 @@ outcome run_faulty(layout const& how, fault const& what, std::size_t& calls) {
   return out;
 }
 
+/// Breaks every call of `how` in every way; returns the number of mutants.
+std::size_t break_every_call(layout const& how) {
+  std::size_t calls = 0;
+  auto const sound = run_faulty(how, {}, calls);
+  CHECK(sound == test::run(how));
+  REQUIRE(calls >= 15);
+  for (std::size_t k = 0; k < calls; ++k)
+    for (auto const kind : {fault_kind::drop, fault_kind::twice, fault_kind::divide}) {
+      CAPTURE(k);
+      CAPTURE(static_cast<int>(kind));
+      std::size_t ignored = 0;
+      CHECK(run_faulty(how, {.at = k, .kind = kind}, ignored) != sound);
+    }
+  return 3 * calls;
+}
+
 TEST_CASE("every dropped, doubled or divided collective changes the result") {
-  int mutants = 0;
-  for (auto const stage : {zero::stage::none, zero::stage::optimizer}) {
-    layout const how{.ranks = 3, .stage = stage, .microbatch = 2, .bucket_bytes = 2000};
-    std::size_t calls = 0;
-    auto const sound = run_faulty(how, {}, calls);
-    CHECK(sound == test::run(how));
-    REQUIRE(calls > 20);
-    for (std::size_t k = 0; k < calls; ++k)
-      for (auto const kind : {fault_kind::drop, fault_kind::twice, fault_kind::divide}) {
+  test::ring_options const untied_and_gated{.tied = false, .gated = true};
+  layout const layouts[] = {
+      {.ranks = 3, .microbatch = 2},
+      {.ranks = 3, .microbatch = 2, .measure = true},
+      {.ranks = 3, .microbatch = 2, .frozen = {"block.1.mix"}, .second_group = {"bias"}},
+      {.ranks = 3, .microbatch = 2, .frozen = {"wte", "block.0"}, .measure = true},
+      {.ranks = 3, .microbatch = 2, .model = untied_and_gated},
+      {.ranks = 3,
+       .microbatch = 2,
+       .frozen = {"gate"},
+       .second_group = {"head", "up"},
+       .model = untied_and_gated,
+       .measure = true}};
+  std::size_t mutants = 0;
+  for (layout how : layouts)
+    for (auto const stage : {zero::stage::none, zero::stage::optimizer})
+      for (std::size_t const bucket : {std::size_t{2000}, std::size_t{1} << 30}) {
+        how.stage = stage;
+        how.bucket_bytes = bucket;
         CAPTURE(static_cast<int>(stage));
-        CAPTURE(k);
-        CAPTURE(static_cast<int>(kind));
-        std::size_t ignored = 0;
-        CHECK(run_faulty(how, {.at = k, .kind = kind}, ignored) != sound);
-        ++mutants;
+        CAPTURE(bucket);
+        CAPTURE(how.measure);
+        CAPTURE(how.model.tied);
+        mutants += break_every_call(how);
       }
-  }
   MESSAGE(mutants << " mutants, all caught");
 }
 
