@@ -71,6 +71,25 @@ class collectives {
                              .where = where});
   }
 
+  /// Transposes shards between ranks: the i-th of the size() equal shards of rank r's `out` becomes
+  /// the r-th shard of rank i's `in`. The two have one size and may not overlap.
+  template <transferable T>
+  request all_to_all(host::stream& s, std::span<T> out, std::type_identity_t<std::span<T const>> in,
+                     call_site where = call_site::current()) {
+    auto const ranks = static_cast<std::size_t>(self().size());
+    require(out.size() == in.size() && in.size() % ranks == 0, "all_to_all at ", where,
+            ": the input has ", in.size(), " elements and the output ", out.size(),
+            ", expected the same multiple of ", ranks);
+    require(apart<T>(in, out), "all_to_all at ", where,
+            ": the output overlaps the input; give it memory of its own");
+    return self().submit(s, {.kind = operation_kind::all_to_all,
+                             .type = dtype_of<T>,
+                             .count = in.size() / ranks,
+                             .in = in.data(),
+                             .out = out.data(),
+                             .where = where});
+  }
+
   /// Every rank's `inout` becomes that of rank `root`.
   template <transferable T>
   request broadcast(host::stream& s, std::span<T> inout, int root,
@@ -142,17 +161,21 @@ class collectives {
     require(whole.size() == ranks * shard.size(), name, " at ", where, ": the ", whole_name,
             " has ", whole.size(), " elements, expected ", ranks, " shards of ", shard.size());
     auto const own = whole.data() + static_cast<std::size_t>(self().rank()) * shard.size();
-    std::less<T const*> const before;
-    bool const apart = shard.empty() || !before(shard.data(), whole.data() + whole.size()) ||
-                       !before(whole.data(), shard.data() + shard.size());
-    require(apart || shard.data() == own, name, " at ", where, ": the shard overlaps the ",
-            whole_name, " but is not this rank's own part of it");
+    require(apart(shard, whole) || shard.data() == own, name, " at ", where,
+            ": the shard overlaps the ", whole_name, " but is not this rank's own part of it");
   }
 
   template <class T>
   void check_shards(char const* name, char const* whole_name, std::span<T> shard,
                     std::span<T const> whole, call_site where) {
     check_shards(name, whole_name, std::span<T const>(shard), whole, where);
+  }
+
+  template <class T>
+  static bool apart(std::span<T const> a, std::span<T const> b) {
+    std::less<T const*> const before;
+    return a.empty() || b.empty() || !before(a.data(), b.data() + b.size()) ||
+           !before(b.data(), a.data() + a.size());
   }
 
   void check_peer(char const* name, char const* word, int peer, int tag, call_site where) {

@@ -51,6 +51,12 @@ concept has_all_gather = communicator<C> &&
 };
 
 template <class C, class T>
+concept has_all_to_all = communicator<C> &&
+    requires(C c, typename C::stream_type& s, std::span<T> out, std::span<T const> in) {
+  { c.all_to_all(s, out, in) } -> std::same_as<request>;
+};
+
+template <class C, class T>
 concept has_broadcast = communicator<C> &&
     requires(C c, typename C::stream_type& s, std::span<T> x) {
   { c.broadcast(s, x, 0) } -> std::same_as<request>;
@@ -74,9 +80,9 @@ concept has_recv = communicator<C> && requires(C c, typename C::stream_type& s, 
 
 /// Everything, for one element type.
 template <class C, class T>
-concept has_collectives =
-    has_all_reduce<C, T> && has_reduce_scatter<C, T> && has_all_gather<C, T> &&
-    has_broadcast<C, T> && has_barrier<C> && has_send<C, T> && has_recv<C, T>;
+concept has_collectives = has_all_reduce<C, T> && has_reduce_scatter<C, T> &&
+    has_all_gather<C, T> && has_all_to_all<C, T> && has_broadcast<C, T> && has_barrier<C> &&
+    has_send<C, T> && has_recv<C, T>;
 
 /// One meeting of all ranks, called once, on the stream's worker: gives this rank's signature and
 /// returns those of all, by rank. Throws, naming the missing ranks, when the deadline passes.

@@ -78,8 +78,9 @@ class faulty : public collectives<faulty<Inner>> {
   using scratch = std::vector<std::byte>;
 
   [[nodiscard]] std::size_t output_count(operation const& op) const {
-    return op.kind == operation_kind::all_gather ? op.count * static_cast<std::size_t>(size())
-                                                 : op.count;
+    bool const whole =
+        op.kind == operation_kind::all_gather || op.kind == operation_kind::all_to_all;
+    return whole ? op.count * static_cast<std::size_t>(size()) : op.count;
   }
 
   static void scale(dtype type, void* data, std::size_t count, fault_kind kind, int ranks) {

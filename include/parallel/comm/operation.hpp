@@ -31,6 +31,7 @@ enum class operation_kind : std::uint8_t {
   all_reduce,
   reduce_scatter,
   all_gather,
+  all_to_all,
   broadcast,
   barrier,
   send,
@@ -38,8 +39,8 @@ enum class operation_kind : std::uint8_t {
 };
 
 [[nodiscard]] constexpr std::string_view name_of(operation_kind kind) {
-  constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
-                                        "barrier",    "send",           "recv"};
+  constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
+                                        "broadcast",  "barrier",        "send",       "recv"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -59,12 +60,13 @@ struct operation {
   /// Root of a broadcast, the other side of a send or recv; otherwise -1.
   int peer = -1;
   int tag = 0;
-  /// Elements: of one shard in reduce_scatter and all_gather, else of the whole span.
+  /// Elements: of one shard in reduce_scatter, all_gather and all_to_all, else of the whole span.
   std::size_t count = 0;
-  /// What is read: `count` elements, in reduce_scatter `size()` times as many.
+  /// What is read: `count` elements, in reduce_scatter and all_to_all `size()` times as many.
   void const* in = nullptr;
-  /// What is written: `count` elements, in all_gather `size()` times as many. May equal `in`, or
-  /// the rank's own shard of it, but may not overlap it in another way.
+  /// What is written: `count` elements, in all_gather and all_to_all `size()` times as many. May
+  /// equal `in`, or the rank's own shard of it, but may not overlap it in another way (in
+  /// all_to_all in none).
   void* out = nullptr;
   call_site where = {};
 

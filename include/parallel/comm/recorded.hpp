@@ -117,8 +117,9 @@ class recorded : public collectives<recorded<Inner>> {
   request submit(host::stream& s, operation const& op) {
     auto what = signature_of(op, 0, name());
     if (what.peer >= 0) what.peer = world_rank(what.peer);
-    bool const shards =
-        op.kind == operation_kind::reduce_scatter || op.kind == operation_kind::all_gather;
+    bool const shards = op.kind == operation_kind::reduce_scatter ||
+                        op.kind == operation_kind::all_gather ||
+                        op.kind == operation_kind::all_to_all;
     auto const ranks = shards ? static_cast<std::uint64_t>(size()) : 1U;
     auto const number = recorder_->enqueued(what, ranks * op.bytes());
     s.enqueue([number, r = recorder_] { r->now(number, flight_recorder::state::running); });

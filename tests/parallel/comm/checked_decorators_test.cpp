@@ -162,6 +162,7 @@ TEST_CASE("faulty breaks every kind of call and the ranks stay in step") {
       auto const me = static_cast<std::int64_t>(rank);
       list x{10 + me, 20 + me};
       list out(1);
+      list exchanged(2);
       auto& result = results[rank];
       if (kind == operation_kind::reduce_scatter) {
         broken.reduce_scatter(s, std::span(out), x, reduction::sum).wait();
@@ -169,6 +170,9 @@ TEST_CASE("faulty breaks every kind of call and the ranks stay in step") {
       } else if (kind == operation_kind::all_gather) {
         broken.all_gather(s, std::span(x), std::span(x).subspan(rank, 1)).wait();
         result = x;
+      } else if (kind == operation_kind::all_to_all) {
+        broken.all_to_all(s, std::span(exchanged), x).wait();
+        result = exchanged;
       } else if (kind == operation_kind::broadcast) {
         broken.broadcast(s, std::span(x), 0).wait();
         result = x;
@@ -188,6 +192,9 @@ TEST_CASE("faulty breaks every kind of call and the ranks stay in step") {
   CHECK(after(reduce_scatter, fault_kind::divide) == std::vector<list>{{10}, {20}});
   CHECK(after(all_gather, fault_kind::drop) == std::vector<list>{{10, -1}, {-1, 21}});
   CHECK(after(all_gather, fault_kind::twice) == std::vector<list>{{20, 42}, {20, 42}});
+  CHECK(after(all_to_all, fault_kind::drop) == std::vector<list>{{-1, -1}, {-1, -1}});
+  CHECK(after(all_to_all, fault_kind::twice) == std::vector<list>{{20, 22}, {40, 42}});
+  CHECK(after(all_to_all, fault_kind::divide) == std::vector<list>{{5, 5}, {10, 10}});
   CHECK(after(broadcast, fault_kind::drop) == std::vector<list>{{10, 20}, {11, 21}});
   CHECK(after(broadcast, fault_kind::twice) == std::vector<list>{{10, 20}, {20, 40}});
   // Both sides break: the sender what it sends, the receiver what it got.

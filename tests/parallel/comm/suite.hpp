@@ -119,6 +119,17 @@ void check_copies(C& comm, host::stream& s, std::size_t count) {
   comm.all_gather(s, std::span<T>(in_place), own).wait();
   same(in_place, expected, "all_gather in place", me);
 
+  // Rank r's i-th shard out is rank i's r-th shard in.
+  auto const rows = values<T>(me, count * ranks);
+  std::vector<T> columns(count * ranks);
+  std::vector<T> transposed;
+  for (int r = 0; r < comm.size(); ++r)
+    for (T const v : values<T>(r, count, static_cast<std::size_t>(me) * count))
+      transposed.push_back(v);
+  comm.all_to_all(s, std::span<T>(columns), rows).wait();
+  same(columns, transposed, "all_to_all", me);
+  same(rows, values<T>(me, count * ranks), "all_to_all's input", me);
+
   for (int root = 0; root < comm.size(); ++root) {
     auto y = values<T>(me, count, 17);
     comm.broadcast(s, std::span<T>(y), root).wait();

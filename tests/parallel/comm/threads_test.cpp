@@ -292,6 +292,16 @@ TEST_CASE("wrong arguments are refused on the spot with the call site") {
     auto const overlap =
         at([&] { (void)comm.all_gather(s, std::span(x).first(4), std::span(x).subspan(1, 2)); });
     require(contains(overlap, "is not this rank's own part"), overlap);
+    auto const uneven = at([&] { (void)comm.all_to_all(s, std::span(x), std::vector<float>(7)); });
+    require(contains(uneven,
+                     "the input has 7 elements and the output 7, expected the same "
+                     "multiple of 2"),
+            uneven);
+    auto const shorter = at([&] { (void)comm.all_to_all(s, std::span(y), std::span(x).first(4)); });
+    require(contains(shorter, "the input has 4 elements and the output 2"), shorter);
+    auto const transposed =
+        at([&] { (void)comm.all_to_all(s, std::span(x).first(4), std::span(x).last(4)); });
+    require(contains(transposed, "the output overlaps the input"), transposed);
     auto const root = at([&] { (void)comm.broadcast(s, std::span(x), 2); });
     require(contains(root, "root 2 is not a rank of this communicator of 2"), root);
     auto const self = at([&] { (void)comm.send(s, std::span(x), comm.rank()); });

@@ -99,19 +99,20 @@ void exchange_and_combine(Transport& t, operation const& op, std::vector<chunk> 
   }
 }
 
-// Everybody's part of `op.out` to everybody; this rank's part is already there.
-template <transport Transport>
-void gather_parts(Transport& t, operation const& op, std::vector<chunk> const& parts) {
+// Fills the part of `op.out` of every other rank with what that rank has for this one: rank `to` is
+// sent elements from `begin(to)` on, as many as this rank's part has.
+template <transport Transport, class Begin>
+void swap_parts(Transport& t, operation const& op, std::vector<chunk> const& parts, Begin begin) {
   place const at{op};
   std::size_t const width = size_of(op.type);
-  chunk const mine = parts[static_cast<std::size_t>(t.rank())];
+  std::size_t const mine = parts[static_cast<std::size_t>(t.rank())].count;
   auto batch = t.begin();
   for (int step = 1; step < t.size(); ++step) {
     int const to = (t.rank() + step) % t.size();
     int const from = (t.rank() + t.size() - step) % t.size();
     chunk const part = parts[static_cast<std::size_t>(from)];
     if (part.count != 0) batch.recv(at.out(part.first), part.count * width, from);
-    if (mine.count != 0) batch.send(at.out(mine.first), mine.count * width, to);
+    if (mine != 0) batch.send(begin(to), mine * width, to);
   }
   batch.wait();
 }
@@ -158,16 +159,22 @@ void run_direct(Transport& t, operation const& op) {
                         ? chunk_of(op.count, static_cast<int>(r), t.size())
                         : chunk{r * op.count, op.count});
   place const at{op};
+  auto const own_part = [&](int) { return at.out(parts[me].first); };
+  auto const fill_own_part = [&](void const* from) {
+    if (own_part(0) != from && op.bytes() != 0) std::memcpy(own_part(0), from, op.bytes());
+  };
   switch (op.kind) {
     case operation_kind::all_reduce:
       exchange_and_combine(t, op, parts, at.out(parts[me].first));
-      return gather_parts(t, op, parts);
+      return swap_parts(t, op, parts, own_part);
     case operation_kind::reduce_scatter: return exchange_and_combine(t, op, parts, at.out(0));
-    case operation_kind::all_gather: {
-      std::byte* const own = at.out(parts[me].first);
-      if (own != op.in && op.bytes() != 0) std::memcpy(own, op.in, op.bytes());
-      return gather_parts(t, op, parts);
-    }
+    case operation_kind::all_gather:
+      fill_own_part(op.in);
+      return swap_parts(t, op, parts, own_part);
+    case operation_kind::all_to_all:
+      fill_own_part(at.in(parts[me].first));
+      return swap_parts(t, op, parts,
+                        [&](int to) { return at.in(parts[static_cast<std::size_t>(to)].first); });
     case operation_kind::broadcast: return broadcast_tree(t, op);
     case operation_kind::barrier: return disseminate(t);
     case operation_kind::send: {

@@ -62,6 +62,10 @@ inline void work(operation const& op, meeting const& here, int rank) {
       for (std::size_t i = 0; i < here.seats.size(); ++i)
         copy(at(op.out, i * op.bytes()), here.seats[i].in, op.bytes());
       return;
+    case operation_kind::all_to_all:
+      for (std::size_t i = 0; i < here.seats.size(); ++i)
+        copy(at(op.out, i * op.bytes()), at(here.seats[i].in, r * op.bytes()), op.bytes());
+      return;
     case operation_kind::broadcast:
       return copy(op.out, here.seats[static_cast<std::size_t>(op.peer)].in, op.bytes());
     case operation_kind::recv: return copy(op.out, here.seats[0].in, op.bytes());
