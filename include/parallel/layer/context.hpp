@@ -58,8 +58,8 @@ struct context {
       f(index{0}, rows,
         where.first_sequence * length + static_cast<std::uint64_t>(share.first_row));
     else
-      for_each_run(rows, [&](index row, index count, std::uint64_t sequence, index position) {
-        f(row, count, sequence * length + static_cast<std::uint64_t>(position));
+      for_each_run(rows, [&](index row, index count, std::uint64_t which, index position) {
+        f(row, count, which * length + static_cast<std::uint64_t>(position));
       });
   }
 
