@@ -38,6 +38,7 @@ struct schedule {
   int microbatches = 1;
   int stages_per_rank = 1;
   placement place = placement::loop;
+  bool forward_only = false;  // no backward passes: evaluation
   std::vector<std::vector<action>> by_rank = {};
 
   [[nodiscard]] constexpr int stages() const { return ranks * stages_per_rank; }

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include <parallel/pipeline/schedules/dual_pipe_v.hpp>
+#include <parallel/pipeline/schedules/forward_only.hpp>
 #include <parallel/pipeline/schedules/gpipe.hpp>
 #include <parallel/pipeline/schedules/interleaved.hpp>
 #include <parallel/pipeline/schedules/one_f_one_b.hpp>

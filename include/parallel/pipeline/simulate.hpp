@@ -125,6 +125,7 @@ constexpr void finish(progress& done, action const& a, int time) {
                          : a.kind == action_kind::backward_weight ? weight
                                                                   : input;
       if (again) blame(flaw::twice, rank, a);
+      if (of.forward_only && a.kind != action_kind::forward) blame(flaw::misplaced, rank, a);
       if (a.kind == action_kind::backward_weight ? !input
                                                  : a.kind != action_kind::forward && !forward)
         blame(flaw::too_early, rank, a);
@@ -135,6 +136,7 @@ constexpr void finish(progress& done, action const& a, int time) {
       int const rank = of.rank_of(stage);
       if (seen.forward(stage, m) == progress::never)
         blame(flaw::missing, rank, {action_kind::forward, stage, m});
+      if (of.forward_only) continue;
       if (seen.input(stage, m) == progress::never)
         blame(flaw::missing, rank, {action_kind::backward_input, stage, m});
       if (seen.weight(stage, m) == progress::never)
@@ -170,7 +172,8 @@ constexpr void finish(progress& done, action const& a, int time) {
         out.starts[rank].push_back(start);
         if (a.kind == action_kind::forward)
           out.peak[rank] = std::max(out.peak[rank], ++alive[rank]);
-        else if (a.kind != action_kind::backward_input)
+        if (a.kind == action_kind::backward_weight || a.kind == action_kind::backward ||
+            of.forward_only)
           --alive[rank];
         moved = true;
       }

@@ -1,0 +1,133 @@
+// execute: runs a plan (plan.hpp) on one rank, for any model.
+//
+// The model is a *program*: it enqueues one computation when told, and says where the activations
+// at a stage's edges live. The host thread enqueues everything in the plan's order and waits for
+// nothing; streams wait for each other's events where the plan says `after`.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/concepts.hpp>
+#include <parallel/comm/request.hpp>
+#include <parallel/core/call_site.hpp>
+#include <parallel/ops/elementwise.hpp>
+#include <parallel/pipeline/links.hpp>
+#include <parallel/pipeline/plan.hpp>
+
+namespace parallel::pipeline {
+
+/// What a plan runs.
+///
+/// - compute(): the stream of all computations.
+/// - run(step): enqueues the computation `step.computes` of passage `step.at` on it, after which
+///   output(at) holds the stage's output (F), input_gradient(at) the gradient of its input (I, B).
+/// - input(at), input_gradient(at): spans of activations at port `at.port` of stage `at.stage`;
+///   output(at), output_gradient(at): at slot `at.slot`. They are told apart by stage and by slot
+///   or port alone; the microbatch says how long they are, and both ends of a message must agree in
+///   that. input is also asked for before the passage has its slot. Stage 0 is asked for no
+///   input, and the last stage for no output.
+/// - is_empty(microbatch): this pipeline has no sequence for it (another data rank has). Its
+///   messages are left out; run is still called, since collectives of other axes may hang on it.
+///   The same on all ranks of the pipeline.
+template <class P>
+concept program = requires(P p, step const& s, passage const& at) {
+  p.compute();
+  p.run(s);
+  p.input(at);
+  p.input_gradient(at);
+  p.output(at);
+  p.output_gradient(at);
+  { p.is_empty(0) } -> std::convertible_to<bool>;
+};
+
+namespace detail {
+
+template <class Comm, class Program>
+class execution {
+ public:
+  using stream_type = typename Comm::stream_type;
+
+  execution(plan const& what, links<Comm>& over, Program& of, call_site where)
+      : plan_(what), links_(over), program_(of), where_(where), marks_(what.steps.size()) {}
+
+  void run() {
+    auto const& comm = links_.comm();
+    require(comm.size() == plan_.ranks && comm.rank() == plan_.rank, "pipeline::execute at ",
+            where_, ": the plan is rank ", plan_.rank, "'s of ", plan_.ranks,
+            ", but the communicator's rank is ", comm.rank(), " of ", comm.size());
+    stream_type& compute = program_.compute();
+    for (step const& s : plan_.steps)
+      if (is_message(s.kind)) static_cast<void>(links_.of(s));  // now they are all there
+    auto const start = compute.record();
+    links_.each([&](stream_type& link) { link.wait(start); });
+    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+      step const& s = plan_.steps[i];
+      stream_type& on = is_message(s.kind) ? links_.of(s) : compute;
+      for (int const other : s.after) on.wait(*marks_[static_cast<std::size_t>(other)]);
+      perform(s, on);
+      if (s.awaited) marks_[i] = on.record();
+    }
+    for (request& one : messages_) one.wait_on(compute);
+    links_.each([&](stream_type& link) { compute.wait(link.record()); });
+  }
+
+ private:
+  void perform(step const& s, stream_type& on) {
+    if (s.kind == step_kind::compute) return program_.run(s);
+    if (program_.is_empty(s.at.microbatch)) return;
+    switch (s.kind) {
+      case step_kind::receive_activation: return receive(s, on, program_.input(s.at));
+      case step_kind::receive_gradient: return receive(s, on, program_.output_gradient(s.at));
+      case step_kind::send_activation: return send(s, on, program_.output(s.at));
+      case step_kind::send_gradient: return send(s, on, program_.input_gradient(s.at));
+      case step_kind::copy_activation:
+        return ops::copy(on, program_.input(s.at), program_.output(before(s.at)));
+      case step_kind::copy_gradient:
+        return ops::copy(on, program_.output_gradient(before(s.at)), program_.input_gradient(s.at));
+      case step_kind::compute: break;
+    }
+  }
+
+  template <class T>
+  void send(step const& s, stream_type& on, std::span<T> data) {
+    std::span<T const> const sent(data);
+    messages_.push_back(links_.comm().send(on, sent, s.peer, s.boundary(), where_));
+  }
+
+  template <class T>
+  void receive(step const& s, stream_type& on, std::span<T> data) {
+    messages_.push_back(links_.comm().recv(on, data, s.peer, s.boundary(), where_));
+  }
+
+  /// The same microbatch at the stage before, on this rank.
+  [[nodiscard]] passage const& before(passage const& at) const {
+    return plan_.at(at.stage - 1, at.microbatch);
+  }
+
+  plan const& plan_;
+  links<Comm>& links_;
+  Program& program_;
+  call_site where_;
+  std::vector<std::optional<decltype(std::declval<stream_type&>().record())>> marks_;  // as steps
+  std::vector<request> messages_;  // when an exception leaves, they abort the communicator
+};
+
+}  // namespace detail
+
+/// Enqueues all of `what`, and returns at once. Work enqueued on `of.compute()` later runs after
+/// everything; memory must stay until it has run. What was enqueued there before is over before the
+/// first message. All ranks of the communicator execute the plans of one schedule. Throws what
+/// `of.run` throws, and the failure of an earlier step when a stream has met one; the communicator
+/// is aborted then. Cost: that of the computations, and an event for each dependence.
+template <communicator Comm, program Program>
+void execute(plan const& what, links<Comm>& over, Program& of,
+             call_site where = call_site::current()) {
+  detail::execution<Comm, Program>(what, over, of, where).run();
+}
+
+}  // namespace parallel::pipeline

@@ -1,0 +1,200 @@
+// A pipeline of ring maps for tests of the executor: exact modulo 2^64, and jealous of its memory.
+//
+// Stage s computes y = a_s x + b_s + x², a and b vectors as long as x. What a slot or a port holds
+// is poisoned as soon as it may be used again, so whoever reads too late, or was overwritten too
+// early, computes something else. Stage 0 makes its input of the microbatch; the last stage's loss
+// is Σ c_m y, c a vector that depends on the microbatch.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include <parallel/device/host/stream.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/pipeline/execute.hpp>
+
+namespace test {
+
+using ring = std::uint64_t;
+using ring_vector = std::vector<ring>;
+
+/// A number that looks like noise, the same everywhere.
+[[nodiscard]] constexpr ring noise(ring x) {
+  x += 0x9e3779b97f4a7c15ULL;
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31U);
+}
+
+/// What a pipeline run gives: gradients of a and b of each stage, and the loss.
+struct ring_result {
+  std::vector<ring_vector> da, db;  // by stage
+  ring loss = 0;
+  friend bool operator==(ring_result const&, ring_result const&) = default;
+};
+
+/// How long the activation of a microbatch is; 0: nobody has a sequence for it.
+struct ring_problem {
+  int stages = 1;
+  int microbatches = 1;
+  bool some_empty = false;
+  bool backward = true;
+
+  static constexpr std::size_t most = 7;
+
+  [[nodiscard]] bool is_empty(int m) const {
+    return some_empty && noise(static_cast<ring>(m)) % 3 == 0;
+  }
+  [[nodiscard]] std::size_t length(int m) const {
+    return is_empty(m) ? 0 : 1 + noise(static_cast<ring>(m) + 99) % most;
+  }
+  static ring a(int stage, std::size_t i) {
+    return noise(1000 + 50 * static_cast<ring>(stage) + i);
+  }
+  static ring b(int stage, std::size_t i) {
+    return noise(9000 + 50 * static_cast<ring>(stage) + i);
+  }
+  static ring x(int m, std::size_t i) { return noise(77000 + 50 * static_cast<ring>(m) + i); }
+  static ring c(int m, std::size_t i) { return noise(55000 + 50 * static_cast<ring>(m) + i); }
+  static ring poison(int m) { return noise(0xdeadULL + static_cast<ring>(m)); }
+
+  [[nodiscard]] ring_result empty_result() const {
+    auto const zeros =
+        std::vector<ring_vector>(static_cast<std::size_t>(stages), ring_vector(most));
+    return {zeros, zeros, 0};
+  }
+};
+
+/// The same computed by one loop.
+[[nodiscard]] inline ring_result serial(ring_problem const& of) {
+  auto out = of.empty_result();
+  for (int m = 0; m < of.microbatches; ++m)
+    for (std::size_t i = 0; i < of.length(m); ++i) {
+      std::vector<ring> x{of.x(m, i)};
+      for (int s = 0; s < of.stages; ++s)
+        x.push_back(of.a(s, i) * x.back() + of.b(s, i) + x.back() * x.back());
+      out.loss += of.c(m, i) * x.back();
+      ring dy = of.c(m, i);
+      for (int s = of.stages - 1; s >= 0 && of.backward; --s) {
+        auto const at = static_cast<std::size_t>(s);
+        out.da[at][i] += dy * x[at];
+        out.db[at][i] += dy;
+        dy *= of.a(s, i) + 2 * x[at];
+      }
+    }
+  return out;
+}
+
+/// One rank's share. `pause(n)` is called in the n-th task, to shake the order.
+template <class Pause>
+class ring_program {
+ public:
+  ring_program(ring_problem const& of, parallel::pipeline::plan const& how,
+               parallel::host::stream& compute, Pause pause)
+      : problem_(of), plan_(how), compute_(compute), pause_(pause), sums_(of.empty_result()) {
+    for (auto const& chunk : how.chunks) {
+      inputs_.push_back(buffers(chunk.ports));
+      input_gradients_.push_back(buffers(chunk.ports));
+      outputs_.push_back(buffers(chunk.slots));
+      output_gradients_.push_back(buffers(chunk.slots));
+      kept_.push_back(buffers(chunk.slots));
+    }
+  }
+
+  parallel::host::stream& compute() { return compute_; }
+  [[nodiscard]] bool is_empty(int m) const { return problem_.is_empty(m); }
+  using passage = parallel::pipeline::passage;
+  std::span<ring> input(passage const& p) { return view(inputs_, p, p.port); }
+  std::span<ring> input_gradient(passage const& p) { return view(input_gradients_, p, p.port); }
+  std::span<ring> output(passage const& p) { return view(outputs_, p, p.slot); }
+  std::span<ring> output_gradient(passage const& p) { return view(output_gradients_, p, p.slot); }
+
+  void run(parallel::pipeline::step const& s) {
+    compute_.enqueue([this, s, n = tasks_++] {
+      pause_(n);
+      using enum parallel::pipeline::action_kind;
+      switch (s.computes) {
+        case forward: return forward_pass(s.at);
+        case backward_input: return input_pass(s.at);
+        case backward_weight: return weight_pass(s.at);
+        case backward: input_pass(s.at); return weight_pass(s.at);
+      }
+    });
+  }
+
+  /// After the compute stream has come to its end.
+  [[nodiscard]] ring_result const& sums() const { return sums_; }
+
+ private:
+  using pool = std::vector<ring_vector>;  // by slot or port
+
+  static pool buffers(int count) {
+    return pool(static_cast<std::size_t>(count), ring_vector(ring_problem::most, noise(count)));
+  }
+  [[nodiscard]] std::size_t chunk(passage const& p) const {
+    return static_cast<std::size_t>(p.stage / plan_.ranks);
+  }
+  std::span<ring> view(std::vector<pool>& of, passage const& p, int number) {
+    return std::span(of[chunk(p)].at(static_cast<std::size_t>(number)))
+        .first(problem_.length(p.microbatch));
+  }
+  std::span<ring> kept(passage const& p) { return view(kept_, p, p.slot); }
+  [[nodiscard]] bool last(passage const& p) const { return p.stage == problem_.stages - 1; }
+
+  static void spoil(std::span<ring> what, passage const& p) {
+    for (ring& x : what) x = ring_problem::poison(p.microbatch);
+  }
+
+  void forward_pass(passage const& p) {
+    auto x = kept(p);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      x[i] = p.stage == 0 ? problem_.x(p.microbatch, i) : input(p)[i];
+      ring const y = problem_.a(p.stage, i) * x[i] + problem_.b(p.stage, i) + x[i] * x[i];
+      if (last(p))
+        sums_.loss += problem_.c(p.microbatch, i) * y;
+      else
+        output(p)[i] = y;
+    }
+    if (p.stage > 0 && !problem_.backward) spoil(input(p), p);
+  }
+
+  ring dy(passage const& p, std::size_t i) {
+    return last(p) ? problem_.c(p.microbatch, i) : output_gradient(p)[i];
+  }
+  // the input, from the port: it must be there until the weight gradient is done
+  ring x(passage const& p, std::size_t i) { return p.stage == 0 ? kept(p)[i] : input(p)[i]; }
+
+  void input_pass(passage const& p) {
+    for (std::size_t i = 0; i < problem_.length(p.microbatch) && p.stage > 0; ++i)
+      input_gradient(p)[i] = dy(p, i) * (problem_.a(p.stage, i) + 2 * kept(p)[i]);
+  }
+
+  void weight_pass(passage const& p) {
+    auto const stage = static_cast<std::size_t>(p.stage);
+    for (std::size_t i = 0; i < problem_.length(p.microbatch); ++i) {
+      sums_.da[stage][i] += dy(p, i) * x(p, i);
+      sums_.db[stage][i] += dy(p, i);
+    }
+    // all of the slot and the input may be used again
+    spoil(kept(p), p);
+    if (!last(p)) {
+      spoil(output(p), p);
+      spoil(output_gradient(p), p);
+    }
+    if (p.stage > 0) spoil(input(p), p);
+  }
+
+  ring_problem problem_;
+  parallel::pipeline::plan const& plan_;
+  parallel::host::stream& compute_;
+  Pause pause_;
+  ring_result sums_;
+  std::vector<pool> inputs_, input_gradients_, outputs_, output_gradients_, kept_;  // by chunk
+  ring tasks_ = 0;
+};
+
+}  // namespace test
