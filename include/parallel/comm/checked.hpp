@@ -74,6 +74,7 @@ class checked : public collectives<checked<Inner>> {
     operation first = op;
     first.type = dtype::u8;
     first.count = sizeof *header;
+    first.sent = nullptr;  // the check is no traffic of the caller's
     if (op.kind == operation_kind::send)
       first.in = header.get();
     else

@@ -6,6 +6,7 @@
 // what a rank is doing can be compared with what the others are doing (signature.hpp).
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -69,6 +70,8 @@ struct operation {
   /// all_to_all in none).
   void* out = nullptr;
   call_site where = {};
+  /// Where bytes that leave this rank's memory for another's are counted as they go; null: nowhere.
+  std::atomic<std::uint64_t>* sent = nullptr;
 
   /// Bytes of `count` elements.
   [[nodiscard]] std::size_t bytes() const { return count * size_of(type); }

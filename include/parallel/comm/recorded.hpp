@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -35,23 +36,35 @@ class flight_recorder {
     std::chrono::steady_clock::time_point since;  // when it came into this state
   };
 
+  /// All bytes: `payload` is the whole that a call is about (of scatters, gathers and all_to_all
+  /// size() times `count`); `sent` is what left this rank for others, counted by the backend's own
+  /// algorithm at each copy or message. Over n ranks an all_reduce sends 2(n-1)/n of its payload,
+  /// reduce_scatter, all_gather and all_to_all (n-1)/n, a send all; a broadcast's n-1 copies are
+  /// sent by whoever had them. `sent` is complete when the calls are done.
   struct total {
     std::uint64_t calls = 0;
-    std::uint64_t bytes = 0;  // payload: what the rank gives or takes, size() times `count` at most
+    std::uint64_t payload = 0;
+    std::uint64_t sent = 0;
   };
 
   /// Remembers the last `capacity` calls; totals are of all.
   explicit flight_recorder(std::size_t capacity = 1024) : capacity_(capacity) {}
 
-  /// Notes a call that has been enqueued; returns its number.
-  std::uint64_t enqueued(signature const& what, std::uint64_t bytes) {
+  /// A call's number, and where its sent bytes are counted.
+  struct slot {
+    std::uint64_t number;
+    std::atomic<std::uint64_t>* sent;
+  };
+
+  /// Notes a call that has been enqueued.
+  slot enqueued(signature const& what, std::uint64_t payload) {
     std::scoped_lock const lock(mutex_);
     auto& sum = totals_[{std::string(what.axis_name()), what.kind}];
     ++sum.calls;
-    sum.bytes += bytes;
+    sum.payload += payload;
     calls_.push_back({next_, what, state::waiting, std::chrono::steady_clock::now()});
     if (calls_.size() > capacity_) calls_.pop_front();
-    return next_++;
+    return {next_++, &sum.sent};
   }
 
   void now(std::uint64_t number, state what) {
@@ -70,7 +83,9 @@ class flight_recorder {
   /// By axis (empty: the whole) and operation.
   [[nodiscard]] std::map<std::pair<std::string, operation_kind>, total> totals() const {
     std::scoped_lock const lock(mutex_);
-    return totals_;
+    std::map<std::pair<std::string, operation_kind>, total> out;
+    for (auto const& [name, sum] : totals_) out[name] = {sum.calls, sum.payload, sum.sent};
+    return out;
   }
 
   /// A line for each of the last `most` calls, oldest first:
@@ -92,11 +107,17 @@ class flight_recorder {
   }
 
  private:
+  struct counters {
+    std::uint64_t calls = 0;
+    std::uint64_t payload = 0;
+    std::atomic<std::uint64_t> sent = 0;
+  };
+
   mutable std::mutex mutex_;
   std::size_t capacity_;
   std::uint64_t next_ = 0;
   std::deque<call> calls_;
-  std::map<std::pair<std::string, operation_kind>, total> totals_;
+  std::map<std::pair<std::string, operation_kind>, counters> totals_;  // never erased
 };
 
 template <has_submit Inner>
@@ -121,10 +142,13 @@ class recorded : public collectives<recorded<Inner>> {
                         op.kind == operation_kind::all_gather ||
                         op.kind == operation_kind::all_to_all;
     auto const ranks = shards ? static_cast<std::uint64_t>(size()) : 1U;
-    auto const number = recorder_->enqueued(what, ranks * op.bytes());
-    s.enqueue([number, r = recorder_] { r->now(number, flight_recorder::state::running); });
-    auto inner = std::make_shared<request>(inner_.submit(s, op));
-    return detail::enqueue(s, {}, op, [number, inner, r = recorder_] {
+    auto const [number, sent] = recorder_->enqueued(what, ranks * op.bytes());
+    operation counted = op;
+    counted.sent = sent;
+    s.enqueue(
+        [number = number, r = recorder_] { r->now(number, flight_recorder::state::running); });
+    auto inner = std::make_shared<request>(inner_.submit(s, counted));
+    return detail::enqueue(s, {}, op, [number = number, inner, r = recorder_] {
       r->now(number, flight_recorder::state::done);
     });
   }

@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@ class single : public collectives<single> {
  public:
   [[nodiscard]] int rank() const { return 0; }
   [[nodiscard]] int size() const { return 1; }
+  [[nodiscard]] std::string_view name() const { return name_; }
 
   /// Nobody waits for anybody: does nothing.
   void abort(std::string const&) {}
@@ -31,11 +33,18 @@ class single : public collectives<single> {
   }
 
   /// See `has_split`: a rank alone is its own part.
-  [[nodiscard]] single split(int, std::string const& = {}) { return single(); }
+  [[nodiscard]] single split(int, std::string name = {}) {
+    single out;
+    out.name_ = std::move(name);
+    return out;
+  }
 
   [[nodiscard]] signature_exchange open_exchange() {
     return [](signature const& mine) { return std::vector<signature>{mine}; };
   }
+
+ private:
+  std::string name_;  // of the axis
 };
 
 static_assert(has_collectives<single, float> && has_submit<single> && has_split<single>);

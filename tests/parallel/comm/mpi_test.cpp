@@ -12,6 +12,7 @@
 #include <parallel/comm/mpi/communicator.hpp>
 
 #include "parallel/comm/suite.hpp"
+#include "parallel/comm/traffic.hpp"
 
 namespace mpi_test {
 
@@ -41,6 +42,13 @@ TEST_CASE("MPI gives the same bits in one piece, checked and erased") {
   CHECK_NOTHROW(check_all(plain));
   any_communicator erased{checked{any_communicator{mpi::communicator{*environment}}}};
   CHECK_NOTHROW(check_all(erased, 100003));
+}
+
+TEST_CASE("MPI counts the bytes of its messages, as many as a ring sends") {
+  using namespace mpi_test;
+  using test::comm_traffic::check_traffic;
+  CHECK_NOTHROW(check_traffic(mpi::communicator{*environment, {.piece_bytes = 8}}));
+  CHECK_NOTHROW(check_traffic(checked{mpi::communicator{*environment}}));
 }
 
 TEST_CASE("MPI is initialised once") {

@@ -8,9 +8,11 @@
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/checked.hpp>
 #include <parallel/comm/recorded.hpp>
+#include <parallel/comm/single.hpp>
 #include <parallel/comm/threads/run.hpp>
 
 #include "parallel/comm/suite.hpp"
+#include "parallel/comm/traffic.hpp"
 
 namespace recorded_test {
 
@@ -39,8 +41,8 @@ TEST_CASE("calls are counted by axis and operation, and told in order") {
     auto const totals = recorder->totals();
     REQUIRE(totals.size() == 3);
     CHECK(totals.at({"tensor", operation_kind::all_reduce}).calls == 2);
-    CHECK(totals.at({"tensor", operation_kind::all_reduce}).bytes == 2 * 24);
-    CHECK(totals.at({"tensor", operation_kind::all_gather}).bytes == 48);
+    CHECK(totals.at({"tensor", operation_kind::all_reduce}).payload == 2 * 24);
+    CHECK(totals.at({"tensor", operation_kind::all_gather}).payload == 48);
     CHECK(totals.at({"", operation_kind::barrier}).calls == 1);
     auto const told = recorder->text(2);
     CHECK(told.find("2 done since 0.") == 0);
@@ -48,6 +50,14 @@ TEST_CASE("calls are counted by axis and operation, and told in order") {
     CHECK(told.find("\n3 done since 0.") != std::string::npos);
     CHECK(told.find("all_reduce(max) of 6 f32 over tensor at recorded_test") != std::string::npos);
   });
+}
+
+TEST_CASE("threads count the bytes a ring sends, checked and erased too") {
+  CHECK_NOTHROW(test::comm_traffic::check_traffic(single()));
+  for (int const n : {1, 2, 3, 4, 5, 8})
+    CHECK_NOTHROW(threads::run(n, [](threads::communicator& comm) {
+      test::comm_traffic::check_traffic(any_communicator{checked{std::move(comm)}});
+    }));
 }
 
 TEST_CASE("a call that fails is told as running, those behind it as waiting") {

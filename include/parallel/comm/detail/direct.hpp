@@ -48,6 +48,13 @@ struct place {
   }
 };
 
+/// Sends on behalf of `op`, and counts it.
+template <message_batch Batch>
+void send(Batch& batch, operation const& op, void const* from, std::size_t bytes, int peer) {
+  batch.send(from, bytes, peer);
+  if (op.sent != nullptr) *op.sent += bytes;
+}
+
 // Combines parts[rank] of everybody's input into `result`; in may be where result is.
 template <transport Transport>
 void exchange_and_combine(Transport& t, operation const& op, std::vector<chunk> const& parts,
@@ -78,7 +85,7 @@ void exchange_and_combine(Transport& t, operation const& op, std::vector<chunk> 
       int const from = (me + ranks - step) % ranks;
       if (length(me, k) != 0) batch.recv(slot(from, k), length(me, k) * width, from);
       if (length(to, k) != 0)
-        batch.send(at.in(part_of(to).first + k * piece), length(to, k) * width, to);
+        send(batch, op, at.in(part_of(to).first + k * piece), length(to, k) * width, to);
     }
     return batch;
   };
@@ -112,7 +119,7 @@ void swap_parts(Transport& t, operation const& op, std::vector<chunk> const& par
     int const from = (t.rank() + t.size() - step) % t.size();
     chunk const part = parts[static_cast<std::size_t>(from)];
     if (part.count != 0) batch.recv(at.out(part.first), part.count * width, from);
-    if (mine != 0) batch.send(begin(to), mine * width, to);
+    if (mine != 0) send(batch, op, begin(to), mine * width, to);
   }
   batch.wait();
 }
@@ -134,7 +141,7 @@ void broadcast_tree(Transport& t, operation const& op) {
   auto batch = t.begin();
   for (bit /= 2; bit >= 1; bit /= 2)
     if (place_in_tree + bit < ranks)
-      batch.send(op.out, op.bytes(), (place_in_tree + bit + op.peer) % ranks);
+      send(batch, op, op.out, op.bytes(), (place_in_tree + bit + op.peer) % ranks);
   batch.wait();
 }
 
@@ -179,7 +186,7 @@ void run_direct(Transport& t, operation const& op) {
     case operation_kind::barrier: return disseminate(t);
     case operation_kind::send: {
       auto batch = t.begin();
-      batch.send(op.in, op.bytes(), op.peer);
+      send(batch, op, op.in, op.bytes(), op.peer);
       return batch.wait();
     }
     case operation_kind::recv: {

@@ -26,49 +26,65 @@ namespace parallel::threads {
 
 namespace detail {
 
-inline void copy(void* to, void const* from, std::size_t bytes) {
-  if (to != from && bytes != 0) std::memcpy(to, from, bytes);
-}
-
 template <class Void>
 auto* at(Void* base, std::size_t bytes) {
   using byte = std::conditional_t<std::is_const_v<Void>, std::byte const, std::byte>;
   return bytes == 0 ? base : static_cast<Void*>(static_cast<byte*>(base) + bytes);
 }
 
-// Combines `part` of every rank's input, counted in elements from where each input begins.
-inline void combine_part(operation const& op, meeting const& here, parallel::detail::chunk part,
-                         std::vector<void*> const& outs) {
+// What leaves a rank's memory for another's counts as sent by it, whoever copies.
+inline void count_sent(std::atomic<std::uint64_t>* by, std::size_t bytes) {
+  if (by != nullptr) *by += bytes;
+}
+
+// Rank `rank` of the meeting takes `bytes`, beginning `first` bytes into the input of rank `from`.
+inline void take(void* to, meeting const& here, int from, std::size_t first, std::size_t bytes,
+                 int rank) {
+  seat const& source = here.seats[static_cast<std::size_t>(from)];
+  void const* const data = at(source.in, first);
+  if (to != data && bytes != 0) std::memcpy(to, data, bytes);
+  if (from != rank) count_sent(source.sent, bytes);
+}
+
+// Rank `rank` combines `part` of every rank's input, counted in elements from where each begins.
+inline void combine_part(operation const& op, meeting const& here, int rank,
+                         parallel::detail::chunk part, std::vector<void*> const& outs) {
   if (part.count == 0) return;
+  std::size_t const bytes = part.count * size_of(op.type);
   std::vector<void const*> sources;
-  for (seat const& s : here.seats) sources.push_back(at(s.in, part.first * size_of(op.type)));
+  for (std::size_t i = 0; i < here.seats.size(); ++i) {
+    sources.push_back(at(here.seats[i].in, part.first * size_of(op.type)));
+    if (i != static_cast<std::size_t>(rank)) count_sent(here.seats[i].sent, bytes);
+  }
   parallel::detail::combine(op.type, op.combine, outs, sources, part.count);
+  count_sent(op.sent, bytes * (outs.size() - 1));
 }
 
 /// This rank's share of a complete meeting. Never blocks.
 inline void work(operation const& op, meeting const& here, int rank) {
   auto const r = static_cast<std::size_t>(rank);
+  auto const ranks = static_cast<int>(here.seats.size());
+  auto const part_of_out = [&](int i) {
+    return at(op.out, static_cast<std::size_t>(i) * op.bytes());
+  };
   switch (op.kind) {
     case operation_kind::all_reduce: {
-      auto const part =
-          parallel::detail::chunk_of(op.count, rank, static_cast<int>(here.seats.size()));
+      auto const part = parallel::detail::chunk_of(op.count, rank, ranks);
       std::vector<void*> outs;
       for (seat const& s : here.seats) outs.push_back(at(s.out, part.first * size_of(op.type)));
-      return combine_part(op, here, part, outs);
+      return combine_part(op, here, rank, part, outs);
     }
     case operation_kind::reduce_scatter:
-      return combine_part(op, here, {r * op.count, op.count}, {op.out});
+      return combine_part(op, here, rank, {r * op.count, op.count}, {op.out});
     case operation_kind::all_gather:
-      for (std::size_t i = 0; i < here.seats.size(); ++i)
-        copy(at(op.out, i * op.bytes()), here.seats[i].in, op.bytes());
+      for (int i = 0; i < ranks; ++i) take(part_of_out(i), here, i, 0, op.bytes(), rank);
       return;
     case operation_kind::all_to_all:
-      for (std::size_t i = 0; i < here.seats.size(); ++i)
-        copy(at(op.out, i * op.bytes()), at(here.seats[i].in, r * op.bytes()), op.bytes());
+      for (int i = 0; i < ranks; ++i)
+        take(part_of_out(i), here, i, r * op.bytes(), op.bytes(), rank);
       return;
-    case operation_kind::broadcast:
-      return copy(op.out, here.seats[static_cast<std::size_t>(op.peer)].in, op.bytes());
-    case operation_kind::recv: return copy(op.out, here.seats[0].in, op.bytes());
+    case operation_kind::broadcast: return take(op.out, here, op.peer, 0, op.bytes(), rank);
+    case operation_kind::recv: return take(op.out, here, 0, 0, op.bytes(), 1);
     case operation_kind::barrier:
     case operation_kind::send: return;
   }
@@ -116,7 +132,7 @@ class communicator : public collectives<communicator> {
       ++calls_;
       ranks = ranks_;
     }
-    detail::seat mine{signature_of(op, name.number, name_), op.in, op.out};
+    detail::seat mine{signature_of(op, name.number, name_), op.in, op.out, op.sent};
     mine.what.peer = peer;
     auto meet = [world = world_, me, rank = rank_, op, name, ranks, mine] {
       auto const here = world->enter(name, ranks, me, mine);

@@ -8,6 +8,7 @@
 // it, so an abort reaches everybody, and messages name ranks as the world does.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <compare>
 #include <condition_variable>
@@ -38,6 +39,7 @@ struct seat {
   signature what;
   void const* in = nullptr;
   void* out = nullptr;
+  std::atomic<std::uint64_t>* sent = nullptr;  // counts what others take from `in`; may be null
 };
 
 enum class meeting_kind : std::uint8_t { collective, message, exchange };
