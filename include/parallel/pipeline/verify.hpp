@@ -1,0 +1,245 @@
+// verify: proves of lowered plans, before anything runs, that no rank waits for ever and that no
+// memory is used by two at once.
+//
+// Messages rendezvous here: a send is over when it is received, and may not begin before the
+// receive has been posted; every stream is one first-in-first-out queue. Whoever is kinder (sends
+// that are buffered) does no worse, because the order of everything is fixed. Of two steps that use
+// the same memory, one of them writing, one must be over before the other begins by the rank's own
+// streams and `after` alone, whatever the timing; and who reads finds the microbatch it wants.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include <parallel/pipeline/plan.hpp>
+
+namespace parallel::pipeline {
+
+/// incomplete: the computations are not the schedule's. crossed: the two ends of a link disagree on
+/// the next message. deadlock: the step waits for ever. race: it uses memory that an earlier step
+/// may still be using. stale: it reads memory that holds something else.
+enum class plan_flaw : std::uint8_t { none, incomplete, crossed, deadlock, race, stale };
+
+struct plan_verdict {
+  plan_flaw problem = plan_flaw::none;
+  int rank = 0;  // where the problem is
+  int step = 0;  // which of its plan's steps has it
+
+  [[nodiscard]] constexpr bool good() const { return problem == plan_flaw::none; }
+};
+
+namespace detail {
+
+/// Streams of a rank as numbers: 0 computes, then one for each peer and direction.
+[[nodiscard]] constexpr std::size_t lane_of(step const& s) {
+  if (!is_message(s.kind)) return 0;
+  return 1 + 2 * static_cast<std::size_t>(s.peer) + (sends(s.kind) ? 1 : 0);
+}
+[[nodiscard]] constexpr std::size_t lanes(plan const& of) {
+  return 1 + 2 * static_cast<std::size_t>(of.ranks);
+}
+
+/// Follows every buffer of one rank through its plan.
+class memory_check {
+ public:
+  constexpr memory_check(plan const& of, int stages) : of_(of), last_stage_(stages - 1) {
+    for (auto const& chunk : of.chunks) {
+      auto const ports = static_cast<std::size_t>(chunk.ports);
+      auto const slots = static_cast<std::size_t>(chunk.slots);
+      chunks_.push_back({std::vector<buffer>(ports), std::vector<buffer>(ports),
+                         std::vector<buffer>(slots), std::vector<buffer>(slots),
+                         std::vector<buffer>(slots)});
+    }
+  }
+
+  constexpr plan_verdict run() {
+    std::vector<int> tip(lanes(of_), none);  // the last step so far on each lane
+    for (std::size_t i = 0; i < of_.steps.size() && problem_ == plan_flaw::none; ++i) {
+      step const& s = of_.steps[i];
+      now_ = static_cast<int>(i);
+      std::vector<int> before(lanes(of_), none);
+      auto const join = [&](int other) {
+        if (other == none) return;
+        auto const& more = order_[static_cast<std::size_t>(other)];
+        for (std::size_t lane = 0; lane < before.size(); ++lane)
+          before[lane] = std::max(before[lane], more[lane]);
+      };
+      join(tip[lane_of(s)]);
+      for (int const other : s.after) join(other);
+      before[lane_of(s)] = now_;
+      tip[lane_of(s)] = now_;
+      order_.push_back(std::move(before));
+      use(s);
+    }
+    return {problem_, of_.rank, now_};
+  }
+
+ private:
+  static constexpr int none = -1;
+
+  struct buffer {
+    int holds = none;    // a microbatch
+    int written = none;  // by a step
+    std::vector<int> readers = {};
+  };
+  struct chunk_buffers {
+    std::vector<buffer> input, input_gradient, kept, output, output_gradient;
+  };
+
+  [[nodiscard]] constexpr bool over(int step) const {
+    return step == none ||
+           order_.back()[lane_of(of_.steps[static_cast<std::size_t>(step)])] >= step;
+  }
+
+  constexpr void write(std::vector<buffer>& all, int number, int m) {
+    buffer& b = all[static_cast<std::size_t>(number)];
+    bool free = over(b.written);
+    for (int const reader : b.readers) free = free && over(reader);
+    if (!free) problem_ = plan_flaw::race;
+    b = {m, now_};
+  }
+  constexpr void read(std::vector<buffer>& all, int number, int m) {
+    buffer& b = all[static_cast<std::size_t>(number)];
+    if (!over(b.written)) problem_ = plan_flaw::race;
+    if (b.holds != m) problem_ = plan_flaw::stale;
+    b.readers.push_back(now_);
+  }
+
+  constexpr chunk_buffers& chunk(int stage) {
+    return chunks_[static_cast<std::size_t>(stage / of_.ranks)];
+  }
+
+  constexpr void use(step const& s) {
+    passage const& at = s.at;
+    int const m = at.microbatch;
+    auto& own = chunk(at.stage);
+    switch (s.kind) {
+      case step_kind::compute: return compute(s.computes, at);
+      case step_kind::receive_activation: return write(own.input, at.port, m);
+      case step_kind::send_activation: return read(own.output, at.slot, m);
+      case step_kind::receive_gradient: return write(own.output_gradient, at.slot, m);
+      case step_kind::send_gradient: return read(own.input_gradient, at.port, m);
+      case step_kind::copy_activation:
+        read(chunk(at.stage - 1).output, of_.at(at.stage - 1, m).slot, m);
+        return write(own.input, at.port, m);
+      case step_kind::copy_gradient:
+        read(own.input_gradient, at.port, m);
+        return write(chunk(at.stage - 1).output_gradient, of_.at(at.stage - 1, m).slot, m);
+    }
+  }
+
+  constexpr void compute(action_kind kind, passage const& at) {
+    auto& own = chunk(at.stage);
+    int const m = at.microbatch;
+    if (at.stage > 0) read(own.input, at.port, m);
+    if (kind == action_kind::forward) {
+      write(own.kept, at.slot, m);
+      if (at.stage != last_stage_) write(own.output, at.slot, m);
+      return;
+    }
+    read(own.kept, at.slot, m);
+    if (at.stage != last_stage_) read(own.output_gradient, at.slot, m);
+    if (at.stage > 0 && kind != action_kind::backward_weight) write(own.input_gradient, at.port, m);
+  }
+
+  plan const& of_;
+  int last_stage_;
+  std::vector<chunk_buffers> chunks_;
+  std::vector<std::vector<int>> order_;  // by step: the last step on each lane that is over by then
+  plan_flaw problem_ = plan_flaw::none;
+  int now_ = 0;
+};
+
+/// Runs the plans of all ranks, every stream as a queue.
+class rendezvous {
+ public:
+  constexpr explicit rendezvous(std::vector<plan> const& of) : of_(of) {
+    for (plan const& p : of) {
+      queues_.emplace_back(lanes(p));
+      next_.emplace_back(lanes(p), 0);
+      over_.emplace_back(p.steps.size(), 0);
+      for (std::size_t i = 0; i < p.steps.size(); ++i)
+        queues_.back()[lane_of(p.steps[i])].push_back(i);
+    }
+  }
+
+  constexpr plan_verdict run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t rank = 0; rank < of_.size(); ++rank)
+        for (std::size_t lane = 0; lane < queues_[rank].size(); ++lane)
+          while (ready(rank, lane)) {
+            step const& s = head(rank, lane);
+            if (is_message(s.kind)) {
+              auto const peer = static_cast<std::size_t>(s.peer);
+              std::size_t const other = 1 + 2 * rank + (sends(s.kind) ? 0 : 1);
+              if (!ready(peer, other)) break;
+              step const& end = head(peer, other);
+              if (s.boundary() != end.boundary() || s.at.microbatch != end.at.microbatch)
+                return {plan_flaw::crossed, static_cast<int>(rank), number(rank, lane)};
+              finish(peer, other);
+            }
+            finish(rank, lane);
+            moved = true;
+          }
+    }
+    for (std::size_t rank = 0; rank < of_.size(); ++rank)
+      for (std::size_t lane = 0; lane < queues_[rank].size(); ++lane)
+        if (next_[rank][lane] < queues_[rank][lane].size())
+          return {plan_flaw::deadlock, static_cast<int>(rank), number(rank, lane)};
+    return {};
+  }
+
+ private:
+  [[nodiscard]] constexpr int number(std::size_t rank, std::size_t lane) const {
+    return static_cast<int>(queues_[rank][lane][next_[rank][lane]]);
+  }
+  [[nodiscard]] constexpr step const& head(std::size_t rank, std::size_t lane) const {
+    return of_[rank].steps[static_cast<std::size_t>(number(rank, lane))];
+  }
+  [[nodiscard]] constexpr bool ready(std::size_t rank, std::size_t lane) const {
+    if (next_[rank][lane] == queues_[rank][lane].size()) return false;
+    for (int const other : head(rank, lane).after)
+      if (over_[rank][static_cast<std::size_t>(other)] == 0) return false;
+    return true;
+  }
+  constexpr void finish(std::size_t rank, std::size_t lane) {
+    over_[rank][static_cast<std::size_t>(number(rank, lane))] = 1;
+    ++next_[rank][lane];
+  }
+
+  std::vector<plan> const& of_;
+  std::vector<std::vector<std::vector<std::size_t>>> queues_;  // by rank and lane: steps
+  std::vector<std::vector<std::size_t>> next_;
+  std::vector<std::vector<char>> over_;  // by rank and step
+};
+
+[[nodiscard]] constexpr bool same_computations(std::vector<action> const& wanted, plan const& has) {
+  std::size_t next = 0;
+  for (step const& s : has.steps) {
+    if (s.kind != step_kind::compute) continue;
+    if (next == wanted.size()) return false;
+    if (wanted[next++] != action{s.computes, s.at.stage, s.at.microbatch}) return false;
+  }
+  return next == wanted.size();
+}
+
+}  // namespace detail
+
+/// Whether the plans of all ranks do what the schedule says, on any timing. Cost: steps × ranks.
+[[nodiscard]] constexpr plan_verdict verify(schedule const& of, std::vector<plan> const& plans) {
+  require(std::ssize(plans) == of.ranks, "verify: ", of.name, " has ", of.ranks, " ranks, but ",
+          plans.size(), " plans are given");
+  for (std::size_t rank = 0; rank < plans.size(); ++rank)
+    if (!detail::same_computations(of.by_rank[rank], plans[rank]))
+      return {plan_flaw::incomplete, static_cast<int>(rank), 0};
+  for (plan const& one : plans)
+    if (auto const found = detail::memory_check(one, of.stages()).run(); !found.good())
+      return found;
+  return detail::rendezvous(plans).run();
+}
+
+}  // namespace parallel::pipeline

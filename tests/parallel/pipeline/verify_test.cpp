@@ -1,0 +1,158 @@
+// Every plan of every schedule, up to 8 ranks and 32 microbatches, is proved; and a plan that has
+// been broken is found out.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <parallel/pipeline/schedules.hpp>
+#include <parallel/pipeline/simulate.hpp>
+#include <parallel/pipeline/verify.hpp>
+
+namespace verify_test {
+
+using namespace parallel::pipeline;
+
+constexpr plan_verdict verdict(schedule const& of) { return verify(of, lower(of)); }
+
+// Proved by the compiler.
+static_assert(verdict(gpipe(3, 4)).good());
+static_assert(verdict(one_f_one_b(4, 8)).good());
+static_assert(verdict(interleaved(2, 4, 2)).good());
+static_assert(verdict(zb_h1(4, 8)).good());
+static_assert(verdict(zb_v(3, 6)).good());
+static_assert(verdict(dual_pipe_v(3, 6)).good());
+static_assert(verdict(forward_only(3, 5)).good());
+
+TEST_CASE("no plan of up to 8 ranks, 32 microbatches, 4 stages a rank waits for ever or races") {
+  int checked = 0;
+  for (int p = 1; p <= 8; ++p)
+    for (int m = 1; m <= 32; ++m) {
+      auto const run = [&](schedule const& of) {
+        CAPTURE(std::string(of.name));
+        CAPTURE(p);
+        CAPTURE(m);
+        CAPTURE(of.stages_per_rank);
+        auto const found = verdict(of);
+        CHECK(found.problem == plan_flaw::none);
+        ++checked;
+      };
+      run(gpipe(p, m));
+      run(one_f_one_b(p, m));
+      run(zb_h1(p, m));
+      for (int v = 1; v <= 4; ++v) {
+        if (m % p == 0) run(interleaved(p, m, v));
+        run(forward_only(p, m, v));
+      }
+      if (m >= p) run(zb_v(p, m));
+      if (m >= 2 * p) run(dual_pipe_v(p, m));
+      run(forward_only(p, m, 2, placement::v));
+    }
+  MESSAGE(checked << " schedules");
+}
+
+std::vector<schedule> const samples = {
+    gpipe(3, 4), one_f_one_b(3, 6), interleaved(2, 6, 2), interleaved(3, 6, 2),
+    zb_h1(3, 6), zb_v(3, 7),        dual_pipe_v(2, 6),    forward_only(3, 6, 2)};
+
+TEST_CASE("what does not wait for its message, its computation or its memory is a race") {
+  for (auto const& of : samples) {
+    CAPTURE(std::string(of.name));
+    auto const good = lower(of);
+    int races[3] = {};  // of computations, sends, receives
+    for (std::size_t rank = 0; rank < good.size(); ++rank)
+      for (std::size_t i = 0; i < good[rank].steps.size(); ++i) {
+        step const& s = good[rank].steps[i];
+        bool const needs_message = std::any_of(s.after.begin(), s.after.end(), [&](int other) {
+          return receives(good[rank].steps[static_cast<std::size_t>(other)].kind);
+        });
+        auto bad = good;
+        bad[rank].steps[i].after.clear();
+        auto const what = verify(of, bad).problem;
+        CAPTURE(rank);
+        CAPTURE(i);
+        // with several stages a step may have waited already, through another stage's message
+        if (of.stages_per_rank == 1 && (needs_message || sends(s.kind)))
+          CHECK(what == plan_flaw::race);
+        else
+          CHECK((what == plan_flaw::race || what == plan_flaw::none));
+        if (what == plan_flaw::race) ++races[receives(s.kind) ? 2 : sends(s.kind) ? 1 : 0];
+      }
+    CHECK(races[0] >= of.microbatches);
+    CHECK(races[1] >= of.microbatches);
+    if (of.name != "gpipe") CHECK(races[2] > 0);  // which has a port for each microbatch
+  }
+}
+
+TEST_CASE("a message left out at one end is noticed") {
+  for (auto const& of : samples)
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      auto bad = lower(of);
+      auto& steps = bad[rank].steps;
+      auto const at = std::find_if(steps.rbegin(), steps.rend(),
+                                   [](step const& s) { return is_message(s.kind); });
+      int const gone = static_cast<int>(steps.rend() - at) - 1;
+      steps.erase(steps.begin() + gone);
+      for (step& s : steps) {
+        std::erase(s.after, gone);
+        for (int& other : s.after) other -= other > gone ? 1 : 0;
+      }
+      CHECK_FALSE(verify(of, bad).good());
+    }
+}
+
+TEST_CASE("messages of a link in two orders are crossed, or wait for ever, or are read too early") {
+  for (auto const& of : samples) {
+    auto const good = lower(of);
+    int count = 0;
+    for (std::size_t rank = 0; rank < good.size(); ++rank)
+      for (std::size_t i = 0; i < good[rank].steps.size(); ++i)
+        for (std::size_t j = i + 1; j < good[rank].steps.size(); ++j) {
+          auto const& a = good[rank].steps[i];
+          auto const& b = good[rank].steps[j];
+          if (!receives(a.kind) || a.kind != b.kind || a.peer != b.peer) continue;
+          auto bad = good;
+          std::swap(bad[rank].steps[i].at, bad[rank].steps[j].at);
+          CHECK_FALSE(verify(of, bad).good());
+          ++count;
+          break;
+        }
+    CHECK(count > 0);
+  }
+}
+
+TEST_CASE("a port or slot too few is refused or found") {
+  // every passage in the memory of the first
+  for (auto const& of : samples) {
+    auto bad = lower(of);
+    for (auto& p : bad)
+      for (step& s : p.steps) s.at.slot = s.at.port = 0;
+    auto const what = verify(of, bad).problem;
+    CHECK((what == plan_flaw::stale || what == plan_flaw::race));
+  }
+}
+
+TEST_CASE("ranks that wait for each other's messages are a deadlock") {
+  // rank 0 sends the activation after it has received the gradient, which needs that activation
+  auto plans = lower(gpipe(2, 1));
+  auto& steps = plans[0].steps;
+  REQUIRE(steps.size() == 4);
+  REQUIRE(steps[1].kind == step_kind::send_activation);
+  REQUIRE(steps[2].kind == step_kind::receive_gradient);
+  CHECK(detail::rendezvous(plans).run().good());
+  steps[1].after = {2};
+  CHECK(detail::rendezvous(plans).run().problem == plan_flaw::deadlock);
+}
+
+TEST_CASE("a computation left out or done twice is noticed") {
+  schedule const of = one_f_one_b(2, 3);
+  auto plans = lower(of);
+  plans[1].steps.push_back(plans[1].steps.back());
+  for (step& s : plans[1].steps) s.kind = step_kind::compute;
+  CHECK(verify(of, plans).problem == plan_flaw::incomplete);
+  plans[1].steps.clear();
+  CHECK(verify(of, plans).problem == plan_flaw::incomplete);
+}
+
+}  // namespace verify_test
