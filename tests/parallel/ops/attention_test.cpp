@@ -566,7 +566,7 @@ TEST_CASE("attention that cannot be is refused in one sentence") {
   CHECK_THROWS_WITH_AS(
       ops::attention_backward(s, view(4, 2), view(4, 2), view(4, 2), view(4, 2), view(4, 2),
                               view(4, 2), view(4, 2), view(4, 2), tensor_view<float, 3>{}),
-      "ops::attention_backward: lse is [0, 0, 0], but must be what attention wrote, [batch, heads, "
+      "ops::attention_backward: lse is [0, 0, 0], but must be [batch, heads, "
       "queries] = [1, 2, 4]",
       parallel::error);
   CHECK_NOTHROW(s.synchronize());

@@ -41,8 +41,8 @@ void dispatch_attention(int lanes, Kernel const& kernel) {
     simd::detail::run_avx512(kernel);
 }
 
-template <class T, class E>
-void run_attention(attention_forward<T, E> const& pass, int threads,
+template <class T, class E, class O>
+void run_attention(attention_forward<T, E, O> const& pass, int threads,
                    int lanes = simd::native_lanes()) {
   auto const& q = pass.q;
   index const heads = q.batch * q.heads;
@@ -50,7 +50,7 @@ void run_attention(attention_forward<T, E> const& pass, int threads,
   index const blocks = (q.sequence + attention_queries - 1) / attention_queries;
   index const parts = heads >= 2 * threads ? 1 : std::min<index>(blocks, 4 * threads);
   index const share = (blocks + parts - 1) / parts * attention_queries;
-  using space_type = typename attention_forward<T, E>::space;
+  using space_type = typename attention_forward<T, E, O>::space;
   with_scratch<space_type>(
       threads, heads * parts, pass.k.sequence, pass.width(), [&](index task, space_type& space) {
         index const part = parts - 1 - task / heads;  // the longest first
@@ -65,11 +65,11 @@ void run_attention(attention_forward<T, E> const& pass, int threads,
       });
 }
 
-template <class T, class E>
-void run_attention(attention_backward<T, E> const& pass, int threads,
+template <class T, class E, class O>
+void run_attention(attention_backward<T, E, O> const& pass, int threads,
                    int lanes = simd::native_lanes()) {
   index const heads = pass.k.heads;
-  using space_type = typename attention_backward<T, E>::space;
+  using space_type = typename attention_backward<T, E, O>::space;
   with_scratch<space_type>(threads, pass.k.batch * heads, pass.k.sequence, pass.width(),
                            [&](index task, space_type& space) {
                              dispatch_attention<E>(
@@ -88,24 +88,54 @@ void with_operands(Pass const& pass) {
   pass(float{});
 }
 
+/// Enqueues either form of the forward pass.
+template <class T, class O>
+void enqueue_attention(stream& s, ops::heads_view<O> out, tensor_view<accumulate_t<T>, 3> lse,
+                       ops::heads_view<T const> q, ops::heads_view<T const> k,
+                       ops::heads_view<T const> v, ops::attention_options options, bool extends,
+                       task_label label = task_label::here()) {
+  auto work = [=, threads = s.threads()] {
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
+      with_operands<T>([&](auto element) {
+        run_attention(
+            attention_forward<T, decltype(element), O>{out, lse, q, k, v, options, extends},
+            threads);
+      });
+    else
+      reference::detail::attend(out, lse, q, k, v, options, extends);
+  };
+  s.enqueue(work, label);
+}
+
+/// Enqueues either form of the backward pass.
+template <class T, class O>
+void enqueue_attention_backward(stream& s, ops::heads_view<O> dq, ops::heads_view<O> dk,
+                                ops::heads_view<O> dv, ops::heads_view<T const> dout,
+                                ops::heads_view<T const> q, ops::heads_view<T const> k,
+                                ops::heads_view<T const> v, ops::heads_view<T const> out,
+                                tensor_view<accumulate_t<T> const, 3> lse,
+                                ops::attention_options options, bool adds,
+                                task_label label = task_label::here()) {
+  auto work = [=, threads = s.threads()] {
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
+      with_operands<T>([&](auto element) {
+        run_attention(attention_backward<T, decltype(element), O>{dq, dk, dv, dout, q, k, v, out,
+                                                                  lse, options, adds},
+                      threads);
+      });
+    else
+      reference::detail::attend_backward(dq, dk, dv, dout, q, k, v, out, lse, options, adds);
+  };
+  s.enqueue(work, label);
+}
+
 }  // namespace detail
 
 template <class T>
 void attention_impl(stream& s, ops::heads_view<T> out, tensor_view<accumulate_t<T>, 3> lse,
                     ops::heads_view<T const> q, ops::heads_view<T const> k,
                     ops::heads_view<T const> v, ops::attention_options options) {
-  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
-    s.enqueue([=, threads = s.threads()] {
-      detail::with_operands<T>([&](auto element) {
-        detail::run_attention(
-            detail::attention_forward<T, decltype(element)>{out, lse, q, k, v, options}, threads);
-      });
-    });
-  else
-    s.enqueue([=] {
-      reference::stream here;
-      reference::attention_impl(here, out, lse, q, k, v, options);
-    });
+  detail::enqueue_attention(s, out, lse, q, k, v, options, false);
 }
 
 template <class T>
@@ -115,20 +145,24 @@ void attention_backward_impl(stream& s, ops::heads_view<T> dq, ops::heads_view<T
                              ops::heads_view<T const> v, ops::heads_view<T const> out,
                              tensor_view<accumulate_t<T> const, 3> lse,
                              ops::attention_options options) {
-  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
-    s.enqueue([=, threads = s.threads()] {
-      detail::with_operands<T>([&](auto element) {
-        detail::run_attention(
-            detail::attention_backward<T, decltype(element)>{dq, dk, dv, dout, q, k, v, out, lse,
-                                                             options},
-            threads);
-      });
-    });
-  else
-    s.enqueue([=] {
-      reference::stream here;
-      reference::attention_backward_impl(here, dq, dk, dv, dout, q, k, v, out, lse, options);
-    });
+  detail::enqueue_attention_backward(s, dq, dk, dv, dout, q, k, v, out, lse, options, false);
+}
+
+template <class T>
+void extend_attention_impl(stream& s, ops::heads_view<accumulate_t<T>> out,
+                           tensor_view<accumulate_t<T>, 3> lse, ops::heads_view<T const> q,
+                           ops::heads_view<T const> k, ops::heads_view<T const> v,
+                           ops::attention_options options) {
+  detail::enqueue_attention(s, out, lse, q, k, v, options, true);
+}
+
+template <class T>
+void extend_attention_backward_impl(
+    stream& s, ops::heads_view<accumulate_t<T>> dq, ops::heads_view<accumulate_t<T>> dk,
+    ops::heads_view<accumulate_t<T>> dv, ops::heads_view<T const> dout, ops::heads_view<T const> q,
+    ops::heads_view<T const> k, ops::heads_view<T const> v, ops::heads_view<T const> out,
+    tensor_view<accumulate_t<T> const, 3> lse, ops::attention_options options) {
+  detail::enqueue_attention_backward(s, dq, dk, dv, dout, q, k, v, out, lse, options, true);
 }
 
 }  // namespace parallel::host

@@ -13,9 +13,10 @@ namespace detail {
 /// Operations of one product over all pairs (query, key) seen.
 template <class T>
 [[nodiscard]] std::uint64_t attention_product(ops::heads_view<T> const& q, index keys,
-                                              index window) {
+                                              ops::attention_options options) {
+  ops::detail::placed_attention const placed(options, q.sequence, keys);
   return 2 * static_cast<std::uint64_t>(q.batch * q.heads * q.head_dim) *
-         static_cast<std::uint64_t>(ops::detail::causal_pairs(q.sequence, keys, window));
+         static_cast<std::uint64_t>(placed.pairs());
 }
 }  // namespace detail
 
@@ -23,7 +24,7 @@ template <class T>
 void attention_impl(stream& s, ops::heads_view<T>, tensor_view<accumulate_t<T>, 3>,
                     ops::heads_view<T const> q, ops::heads_view<T const> k,
                     ops::heads_view<T const>, ops::attention_options options) {
-  s.count(2 * detail::attention_product(q, k.sequence, options.window));
+  s.count(2 * detail::attention_product(q, k.sequence, options));
 }
 
 template <class T>
@@ -32,7 +33,26 @@ void attention_backward_impl(stream& s, ops::heads_view<T>, ops::heads_view<T>, 
                              ops::heads_view<T const> k, ops::heads_view<T const>,
                              ops::heads_view<T const>, tensor_view<accumulate_t<T> const, 3>,
                              ops::attention_options options) {
-  s.count(5 * detail::attention_product(q, k.sequence, options.window));
+  s.count(5 * detail::attention_product(q, k.sequence, options));
+}
+
+template <class T>
+void extend_attention_impl(stream& s, ops::heads_view<accumulate_t<T>>,
+                           tensor_view<accumulate_t<T>, 3>, ops::heads_view<T const> q,
+                           ops::heads_view<T const> k, ops::heads_view<T const>,
+                           ops::attention_options options) {
+  s.count(2 * detail::attention_product(q, k.sequence, options));
+}
+
+template <class T>
+void extend_attention_backward_impl(stream& s, ops::heads_view<accumulate_t<T>>,
+                                    ops::heads_view<accumulate_t<T>>,
+                                    ops::heads_view<accumulate_t<T>>, ops::heads_view<T const>,
+                                    ops::heads_view<T const> q, ops::heads_view<T const> k,
+                                    ops::heads_view<T const>, ops::heads_view<T const>,
+                                    tensor_view<accumulate_t<T> const, 3>,
+                                    ops::attention_options options) {
+  s.count(5 * detail::attention_product(q, k.sequence, options));
 }
 
 }  // namespace parallel::meta

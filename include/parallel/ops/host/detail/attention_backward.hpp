@@ -10,15 +10,16 @@
 
 namespace parallel::host::detail {
 
-/// E: what the products are made of, float or (T is bf16) bf16_pair.
-template <class T, class E = float>
+/// E: what the products are made of, float or (T is bf16) bf16_pair; O: what gradients are kept as.
+template <class T, class E = float, class O = T>
 struct attention_backward {
   static constexpr index step = depth_of<E>;
 
-  ops::heads_view<T> dq, dk, dv;
+  ops::heads_view<O> dq, dk, dv;
   ops::heads_view<T const> dout, q, k, v, out;
   tensor_view<float const, 3> lse;
   ops::attention_options options;
+  bool adds = false;  // to what dq, dk and dv hold
 
   struct space {
     space(index keys, index width)
@@ -50,6 +51,9 @@ struct attention_backward {
   };
 
   [[nodiscard]] index width() const { return padded(q.head_dim, 16); }
+  [[nodiscard]] ops::detail::placed_attention placed() const {
+    return {options, q.sequence, k.sequence};
+  }
 
   /// Key head `kv` of sequence b.
   template <int L>
@@ -64,33 +68,33 @@ struct attention_backward {
       for (index i = 0; i < q.sequence; i += attention_queries)
         queries<L>(b, h, i, std::min(attention_queries, q.sequence - i), own);
     for (index j = 0; j < keys; ++j) {
-      write_row<L>(dk.row(b, j, kv), own.dk.data() + j * width(), q.head_dim);
-      write_row<L>(dv.row(b, j, kv), own.dv.data() + j * width(), q.head_dim);
+      write_row<L>(dk.row(b, j, kv), own.dk.data() + j * width(), q.head_dim, adds);
+      write_row<L>(dv.row(b, j, kv), own.dv.data() + j * width(), q.head_dim, adds);
     }
   }
 
   template <int L>
   [[gnu::always_inline]] void queries(index b, index h, index first, index count,
                                       space& own) const {
+    auto const placed = this->placed();
     attention_block block{.queries = count,
                           .columns = padded(count, 16),
-                          .first_query = k.sequence - q.sequence + first,
+                          .first_query = placed.at(first),
                           .slope = options.alibi_slopes.empty()
                                        ? 0.0F
                                        : options.alibi_slopes[static_cast<std::size_t>(h)],
                           .first_keys = own.first_keys.data()};
-    fill_first_keys(own.first_keys.data(), options, b, q.sequence, k.sequence, first,
-                    block.columns);
+    fill_first_keys(own.first_keys.data(), placed, b, first, block.columns);
     prepare<L>(b, h, first, block, own);
-    auto const pair = ops::detail::first_pair(options.dropout, b, h, q.heads, k.sequence);
-    index const end = block.first_query + count;
+    auto const pair = placed.first_pair(b, h, q.heads);
+    index const end = placed.end_key(first + count);
     for (block.first_key = own.first_keys.data()[0] / attention_keys * attention_keys;
          block.first_key < end; block.first_key += attention_keys) {
       block.keys = std::min(attention_keys, end - block.first_key);
       pairs<L>(block, pair, own);
     }
     for (index r = 0; r < count; ++r)
-      write_row<L>(dq.row(b, first + r, h), own.dq.data() + r * width(), q.head_dim);
+      write_row<L>(dq.row(b, first + r, h), own.dq.data() + r * width(), q.head_dim, adds);
   }
 
   template <int L>
@@ -192,7 +196,8 @@ struct attention_backward {
     floats const log_total = simd::load<L>(own.lse.data() + column);
     floats const row_sum = simd::load<L>(own.own.data() + column);
     bool const dropped = options.dropout.active();
-    dropout_columns<L> drop(options.dropout, pair, k.sequence, block.first_query + column);
+    dropout_columns<L> drop(options.dropout, pair, placed().place.whole,
+                            block.first_query + column);
     bool const capped = options.softcap > 0.0;
     floats const limit(static_cast<float>(options.softcap));
     floats apart = distance - counting<L>(rows.begin, 0);

@@ -7,15 +7,16 @@
 
 namespace parallel::host::detail {
 
-/// E: what the products are made of, float or (T is bf16) bf16_pair.
-template <class T, class E = float>
+/// E: what the products are made of, float or (T is bf16) bf16_pair; O: what results are kept as.
+template <class T, class E = float, class O = T>
 struct attention_forward {
   static constexpr index step = depth_of<E>;
 
-  ops::heads_view<T> out;
+  ops::heads_view<O> out;
   tensor_view<float, 3> lse;
   ops::heads_view<T const> q, k, v;
   ops::attention_options options;
+  bool extends = false;  // out and lse hold what was attended to before
 
   struct space {
     space(index keys, index width)
@@ -44,14 +45,16 @@ struct attention_forward {
   [[nodiscard]] index width() const { return padded(q.head_dim, 16); }
   /// Of the products over a head's elements.
   [[nodiscard]] index depth() const { return (q.head_dim + step - 1) / step; }
-  [[nodiscard]] index first_position() const { return k.sequence - q.sequence; }
+  [[nodiscard]] ops::detail::placed_attention placed() const {
+    return {options, q.sequence, k.sequence};
+  }
 
   /// Queries [begin, end) of head h of sequence b.
   template <int L>
   [[gnu::always_inline]] void run(index b, index h, index begin, index end, space& own) const {
     index const kv = h / (q.heads / k.heads);
     index const first = first_block(b, begin);
-    index const keys = first_position() + end - first;
+    index const keys = std::max<index>(placed().end_key(end) - first, 0);
     own.k.template fill<L>(first, k, b, kv, first, keys);
     own.v.template fill<L>(first, v, b, kv, first, keys);
     for (index i = begin; i < end; i += attention_queries)
@@ -60,29 +63,30 @@ struct attention_forward {
 
   /// Where the first block of keys begins that query i of sequence b sees.
   [[nodiscard]] index first_block(index b, index i) const {
-    index const first = ops::detail::first_key(options, b, i, q.sequence, first_position() + i);
-    return first / attention_keys * attention_keys;
+    return placed().first_key(b, i) / attention_keys * attention_keys;
   }
 
   template <int L>
   [[gnu::always_inline]] void queries(index b, index h, index first, index count,
                                       space& own) const {
+    auto const placed = this->placed();
     attention_block block{.queries = count,
                           .columns = padded(count, 16),
-                          .first_query = first_position() + first,
+                          .first_query = placed.at(first),
                           .slope = options.alibi_slopes.empty()
                                        ? 0.0F
                                        : options.alibi_slopes[static_cast<std::size_t>(h)],
                           .first_keys = own.first_keys.data()};
     index const columns = block.columns;
-    fill_first_keys(own.first_keys.data(), options, b, q.sequence, k.sequence, first, columns);
+    fill_first_keys(own.first_keys.data(), placed, b, first, columns);
     own.q.template fill<L>(0, q, b, h, first, count);
     transpose_rows(own.query.data(), columns, own.q.by_row(), own.q.width(), depth());
     std::fill_n(own.sum.data(), width() * columns, 0.0F);
     std::fill_n(own.greatest.data(), columns, -std::numeric_limits<float>::infinity());
     std::fill_n(own.total.data(), columns, 0.0F);
-    auto const pair = ops::detail::first_pair(options.dropout, b, h, q.heads, k.sequence);
-    index const end = block.first_query + count;
+    if (extends) resume<L>(b, h, first, count, own);
+    auto const pair = placed.first_pair(b, h, q.heads);
+    index const end = placed.end_key(first + count);
     for (block.first_key = first_block(b, first); block.first_key < end;
          block.first_key += attention_keys) {
       block.keys = std::min(attention_keys, end - block.first_key);
@@ -163,7 +167,8 @@ struct attention_forward {
                                       floats(0.0F), greatest);
     floats total(0.0F);
     bool const dropped = options.dropout.active();
-    dropout_columns<L> drop(options.dropout, pair, k.sequence, block.first_query + column);
+    dropout_columns<L> drop(options.dropout, pair, placed().place.whole,
+                            block.first_query + column);
     for (index j = rows.begin; j < rows.end; ++j) {
       floats weight = simd::exp(simd::load<L>(scores + j * columns) - shift);
       total += weight;
@@ -189,12 +194,27 @@ struct attention_forward {
                   limit * simd::tanh(inner * simd::load<L>(scores + j * columns)));
   }
 
+  /// The running softmax goes on from what out and lse hold: a result is a sum whose total is 1.
+  template <int L>
+  [[gnu::always_inline]] void resume(index b, index h, index first, index count, space& own) const {
+    for (index r = 0; r < count; ++r) {
+      float const before = lse(b, h, first + r);
+      own.greatest.data()[r] = before;
+      if (before == -std::numeric_limits<float>::infinity()) continue;
+      own.total.data()[r] = 1.0F;
+      O const* const from = out.row(b, first + r, h);
+      for (index i = 0; i < q.head_dim; i += L)
+        simd::store(own.sum.data() + r * width() + i,
+                    simd::load_partial<L>(from + i, q.head_dim - i));
+    }
+  }
+
   template <int L>
   [[gnu::always_inline]] void finish(index b, index h, index first, attention_block const& block,
                                      space& own) const {
     for (index r = 0; r < block.queries; ++r) {
       float const total = own.total.data()[r];
-      scale_row<L>(own.sum.data() + r * width(), 1.0F / total);
+      scale_row<L>(own.sum.data() + r * width(), total > 0.0F ? 1.0F / total : 0.0F);
       write_row<L>(out.row(b, first + r, h), own.sum.data() + r * width(), q.head_dim);
       if (!lse.empty()) lse(b, h, first + r) = own.greatest.data()[r] + std::log(total);
     }

@@ -60,12 +60,10 @@ struct attention_block {
 
 /// to[c] = first(i) of query i = first + c of sequence b; columns that are no query repeat the
 /// last.
-inline void fill_first_keys(index* to, ops::attention_options const& options, index b,
-                            index queries, index keys, index first, index columns) {
-  for (index c = 0; c < columns; ++c) {
-    index const i = std::min(first + c, queries - 1);
-    to[c] = ops::detail::first_key(options, b, i, queries, keys - queries + i);
-  }
+inline void fill_first_keys(index* to, ops::detail::placed_attention const& placed, index b,
+                            index first, index columns) {
+  for (index c = 0; c < columns; ++c)
+    to[c] = placed.first_key(b, std::min(first + c, placed.queries - 1));
 }
 
 /// `kept` where query and key see each other, else `otherwise`; apart = query's - key's position.
@@ -88,18 +86,24 @@ template <int L>
 }
 
 /// What dropout multiplies the probabilities of L queries with one key by. Four neighbouring keys
-/// of a query share a Philox block where the number of keys divides by four.
+/// of a query share a Philox block where the first pair's number and the positions of a sequence
+/// divide by four.
 template <int L>
 class dropout_columns {
  public:
-  /// Queries from `query` on; `first_pair` is the number of the head's pair (0, 0).
+  /// Queries from `query` on; `first_pair` is the number of pair (0, 0), `whole` the distance from
+  /// one query's pairs to the next.
   [[gnu::always_inline]] dropout_columns(ops::attention_dropout const& dropout,
-                                         std::uint64_t first_pair, index keys, index query)
-      : dropout_(dropout), first_(first_pair), keys_(keys), query_(query) {}
+                                         std::uint64_t first_pair, index whole, index query)
+      : dropout_(dropout),
+        first_(first_pair),
+        whole_(whole),
+        query_(query),
+        aligned_(whole % 4 == 0 && first_pair % 4 == 0) {}
 
   /// Of key `j`; cheapest when called for one j after the other.
   [[nodiscard, gnu::always_inline]] simd::pack<float, L> factors(index j) {
-    if (keys_ % 4 != 0) {
+    if (!aligned_) {
       blocks_of(j);
       for (int lane = 0; lane < L; ++lane) words_[0][lane] = words_[pair(lane, j) % 4][lane];
     } else if (j / 4 != group_) {
@@ -108,13 +112,13 @@ class dropout_columns {
     }
     using floats = simd::pack<float, L>;
     float const p = dropout_.probability;
-    auto const uniform = uniform_of<L>(words_[keys_ % 4 != 0 ? 0 : j % 4]);
+    auto const uniform = uniform_of<L>(words_[aligned_ ? j % 4 : 0]);
     return simd::select(uniform < broadcast<L>(p), floats(0.0F), broadcast<L>(1.0F / (1.0F - p)));
   }
 
  private:
   [[nodiscard]] std::uint64_t pair(int lane, index j) const {
-    return first_ + static_cast<std::uint64_t>((query_ + lane) * keys_ + j);
+    return first_ + static_cast<std::uint64_t>((query_ + lane) * whole_ + j);
   }
 
   [[gnu::always_inline]] void blocks_of(index j) {
@@ -136,17 +140,23 @@ class dropout_columns {
 
   ops::attention_dropout const& dropout_;
   std::uint64_t first_;
-  index keys_;
+  index whole_;
   index query_;
+  bool aligned_;
   index group_ = -1;  // of keys whose words are here
   std::uint32_t words_[4][L];
 };
 
-/// The first `head_dim` of a padded row.
+/// The first `head_dim` of a padded row; `adds`: to what is there.
 template <int L, class T>
-[[gnu::always_inline]] inline void write_row(T* to, float const* from, index head_dim) {
-  for (index i = 0; i < head_dim; i += L)
-    simd::store_partial(to + i, simd::load<L>(from + i), head_dim - i);
+[[gnu::always_inline]] inline void write_row(T* to, float const* from, index head_dim,
+                                             bool adds = false) {
+  for (index i = 0; i < head_dim; i += L) {
+    auto values = simd::load<L>(from + i);
+    if (adds) [[unlikely]]
+      values += simd::load_partial<L>(to + i, head_dim - i);
+    simd::store_partial(to + i, values, head_dim - i);
+  }
 }
 
 /// Columns (lanes) of a tile from `at` on, rows [begin, end): set to zero.

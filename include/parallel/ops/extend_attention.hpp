@@ -1,0 +1,71 @@
+// extend_attention: attention over the keys of a sequence part by part, as they come to this rank.
+//
+// A result over some keys and its lse say all that is needed to go on with others: out' = (e^lse
+// out + sum_j e^score_j v_j) / (e^lse + sum_j e^score_j) (Milakov and Gimelshein, "Online
+// normalizer calculation for softmax", 2018; Liu et al., "Ring Attention", 2023). So the parts may
+// come in any order, and results are kept in accumulate_t<T> until the last. The backward pass
+// needs the final lse and result only, and is a sum over the parts. Which queries and keys a call
+// is about is in `attention_options::place`. Operations as for `attention`; memory: nothing kept.
+#pragma once
+
+#include <parallel/ops/attention.hpp>
+
+namespace parallel::ops {
+
+struct extend_attention_fn {
+  template <class Stream, class A, class T, class K, class V>
+  void operator()(Stream& s, heads_view<A> out, tensor_view<A, 3> lse, heads_view<T> q,
+                  heads_view<K> k, heads_view<V> v, attention_options options) const {
+    using element = std::remove_const_t<T>;
+    static_assert(std::is_same_v<A, accumulate_t<element>> &&
+                      std::is_same_v<K const, element const> &&
+                      std::is_same_v<V const, element const>,
+                  "extend_attention: q, k and v must have the same element type, and out the type "
+                  "in which it is accumulated");
+    constexpr auto name = "extend_attention";
+    detail::check_attention(name, q, k, v, options);
+    detail::check_heads(name, "out", out, q, q.sequence, q.heads);
+    detail::check_lse(name, lse, q);
+    if (out.size() == 0) return;
+    extend_attention_impl(s, out, lse, heads_view<element const>(q), heads_view<element const>(k),
+                          heads_view<element const>(v), options);
+  }
+};
+/// extend_attention(s, out, lse, q, k, v, options): out [B, Sq, H, D] and lse [B, H, Sq] over some
+/// keys become those over k and v as well. Where lse is -infinity, out counts as 0 and is not read:
+/// so one begins. out is of accumulate_t<T> and overlaps nothing.
+inline constexpr extend_attention_fn extend_attention{};
+
+struct extend_attention_backward_fn {
+  template <class Stream, class A, class DO, class T, class K, class V, class O, class L>
+  void operator()(Stream& s, heads_view<A> dq, heads_view<A> dk, heads_view<A> dv,
+                  heads_view<DO> dout, heads_view<T> q, heads_view<K> k, heads_view<V> v,
+                  heads_view<O> out, tensor_view<L, 3> lse, attention_options options) const {
+    using element = std::remove_const_t<T>;
+    static_assert(
+        std::is_same_v<A, accumulate_t<element>> && std::is_same_v<K const, element const> &&
+            std::is_same_v<V const, element const> && std::is_same_v<O const, element const> &&
+            std::is_same_v<DO const, element const>,
+        "extend_attention_backward: dout, q, k, v and out must have the same element type, and dq, "
+        "dk and dv the type in which they are accumulated");
+    constexpr auto name = "extend_attention_backward";
+    detail::check_attention(name, q, k, v, options);
+    detail::check_heads(name, "dq", dq, q, q.sequence, q.heads);
+    detail::check_heads(name, "dk", dk, q, k.sequence, k.heads);
+    detail::check_heads(name, "dv", dv, q, k.sequence, k.heads);
+    detail::check_heads(name, "dout", dout, q, q.sequence, q.heads);
+    detail::check_heads(name, "out", out, q, q.sequence, q.heads);
+    detail::check_lse(name, lse, q);
+    if (dk.size() == 0) return;
+    extend_attention_backward_impl(s, dq, dk, dv, heads_view<element const>(dout),
+                                   heads_view<element const>(q), heads_view<element const>(k),
+                                   heads_view<element const>(v), heads_view<element const>(out),
+                                   tensor_view<A const, 3>(lse), options);
+  }
+};
+/// extend_attention_backward(s, dq, dk, dv, dout, q, k, v, out, lse, options): adds to dq, dk and
+/// dv (of accumulate_t<T>) what the pairs of these queries and keys contribute, given the result
+/// over all keys, rounded to T, and its lse. Deterministic.
+inline constexpr extend_attention_backward_fn extend_attention_backward{};
+
+}  // namespace parallel::ops
