@@ -55,7 +55,7 @@ class execution {
   execution(plan const& what, links<Comm>& over, Program& of, call_site where)
       : plan_(what), links_(over), program_(of), where_(where), marks_(what.steps.size()) {}
 
-  void run() {
+  std::vector<request> run() {
     auto const& comm = links_.comm();
     require(comm.size() == plan_.ranks && comm.rank() == plan_.rank, "pipeline::execute at ",
             where_, ": the plan is rank ", plan_.rank, "'s of ", plan_.ranks,
@@ -72,8 +72,8 @@ class execution {
       perform(s, on);
       if (s.awaited) marks_[i] = on.record();
     }
-    for (request& one : messages_) one.wait_on(compute);
     links_.each([&](stream_type& link) { compute.wait(link.record()); });
+    return std::move(messages_);
   }
 
  private:
@@ -120,14 +120,19 @@ class execution {
 }  // namespace detail
 
 /// Enqueues all of `what`, and returns at once. Work enqueued on `of.compute()` later runs after
-/// everything; memory must stay until it has run. What was enqueued there before is over before the
-/// first message. All ranks of the communicator execute the plans of one schedule. Throws what
-/// `of.run` throws, and the failure of an earlier step when a stream has met one; the communicator
-/// is aborted then. Cost: that of the computations, and an event for each dependence.
+/// everything; what was enqueued there before is over before the first message. All ranks of the
+/// communicator execute the plans of one schedule. Cost: that of the computations, and an event for
+/// each dependence.
+///
+/// Returns the messages. Keep them, declared after the memory of slots and ports, until
+/// `of.compute()` has come to its end: when an exception (of a computation, say) leaves that scope
+/// first, they abort the communicator, so that no rank waits for ever, and wait until nothing uses
+/// the memory any more. Throws what `of.run` throws, and the failure of an earlier step when a
+/// stream has met one; then the same happens here.
 template <communicator Comm, program Program>
-void execute(plan const& what, links<Comm>& over, Program& of,
-             call_site where = call_site::current()) {
-  detail::execution<Comm, Program>(what, over, of, where).run();
+[[nodiscard]] std::vector<request> execute(plan const& what, links<Comm>& over, Program& of,
+                                           call_site where = call_site::current()) {
+  return detail::execution<Comm, Program>(what, over, of, where).run();
 }
 
 }  // namespace parallel::pipeline

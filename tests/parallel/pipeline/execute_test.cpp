@@ -34,7 +34,8 @@ ring_result run_rank(Comm& comm, schedule const& of, bool some_empty, Pause paus
   links<Comm> over(comm);
   parallel::host::stream compute;
   test::ring_program program(problem, own, compute, pause);
-  for (int i = 0; i < steps; ++i) execute(own, over, program);
+  std::vector<std::vector<parallel::request>> messages;
+  for (int i = 0; i < steps; ++i) messages.push_back(execute(own, over, program));
   compute.synchronize();
   return program.sums();
 }
@@ -148,7 +149,7 @@ TEST_CASE("a microbatch that nobody has a sequence for sends nothing, but is run
     parallel::host::stream compute;
     std::uint64_t runs = 0;
     test::ring_program program(problem, how, compute, [&](ring) { ++runs; });
-    execute(how, over, program);
+    auto const messages = execute(how, over, program);
     compute.synchronize();
     CHECK(comm.calls() == 2 * present);
     CHECK(runs == 2 * 5);
@@ -217,20 +218,24 @@ TEST_CASE("another rank's plan is refused") {
           links over(comm);
           parallel::host::stream compute;
           test::ring_program program(ring_problem{2, 3}, own, compute, no_pause);
-          execute(own, over, program);
+          (void)execute(own, over, program);
         }).find("the plan is rank 1's of 2, but the communicator's rank is 0 of 1") !=
         std::string::npos);
 }
 
 TEST_CASE("a computation that throws on one rank stops all with its reason") {
-  CHECK(message_of([] {
-          parallel::threads::run(3, [](parallel::threads::communicator& comm) {
-            auto const fails = [rank = comm.rank()](ring task) {
-              if (rank == 1 && task == 3) throw parallel::error("no such number");
-            };
-            (void)run_rank(comm, one_f_one_b(3, 6), false, fails);
-          });
-        }) == "no such number");
+  // at once, while the host still enqueues; and when it has long returned and only waits
+  for (auto const wait : {std::chrono::milliseconds(0), std::chrono::milliseconds(50)})
+    CHECK(message_of([&] {
+            parallel::threads::run(3, [&](parallel::threads::communicator& comm) {
+              auto const fails = [&, rank = comm.rank()](ring task) {
+                if (rank != 1 || task != 3) return;
+                std::this_thread::sleep_for(wait);
+                throw parallel::error("no such number");
+              };
+              (void)run_rank(comm, one_f_one_b(3, 6), false, fails);
+            });
+          }) == "no such number");
 }
 
 }  // namespace
