@@ -197,4 +197,20 @@ class ring_program {
   ring tasks_ = 0;
 };
 
+/// `steps` runs of the rank's plan; the sums of all.
+template <class Comm, class Pause>
+[[nodiscard]] ring_result run_rank(Comm& comm, parallel::pipeline::schedule const& of,
+                                   bool some_empty, Pause pause, int steps = 1) {
+  ring_problem const problem{of.stages(), of.microbatches, some_empty, !of.forward_only};
+  auto const own = parallel::pipeline::lower(of, comm.rank());
+  parallel::pipeline::links<Comm> over(comm);
+  parallel::host::stream compute;
+  ring_program program(problem, own, compute, pause);
+  std::vector<std::vector<parallel::request>> messages;
+  for (int i = 0; i < steps; ++i)
+    messages.push_back(parallel::pipeline::execute(own, over, program));
+  compute.synchronize();
+  return program.sums();
+}
+
 }  // namespace test

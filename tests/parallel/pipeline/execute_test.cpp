@@ -23,22 +23,9 @@ using namespace parallel::pipeline;
 using test::ring;
 using test::ring_problem;
 using test::ring_result;
+using test::run_rank;
 
 constexpr auto no_pause = [](ring) {};
-
-/// `steps` runs of the rank's plan; the sums of all.
-template <class Comm, class Pause>
-ring_result run_rank(Comm& comm, schedule const& of, bool some_empty, Pause pause, int steps = 1) {
-  ring_problem const problem{of.stages(), of.microbatches, some_empty, !of.forward_only};
-  plan const own = lower(of, comm.rank());
-  links<Comm> over(comm);
-  parallel::host::stream compute;
-  test::ring_program program(problem, own, compute, pause);
-  std::vector<std::vector<parallel::request>> messages;
-  for (int i = 0; i < steps; ++i) messages.push_back(execute(own, over, program));
-  compute.synchronize();
-  return program.sums();
-}
 
 /// All ranks' results together: each stage's gradients are on one rank, zero elsewhere.
 ring_result sum_of(std::vector<ring_result> const& parts) {
