@@ -5,6 +5,7 @@
 // binds the two pointers. So a layer's code is the same under every strategy.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <utility>
@@ -32,13 +33,31 @@ struct uniform_init {
 };
 using initializer = std::variant<constant_init, normal_init, uniform_init>;
 
-/// A parameter of any rank: name, extents and where it is bound.
+/// A range of rows of a tensor.
+struct row_range {
+  index begin = 0;
+  index count = 0;
+};
+
+/// How a parameter is spread over ranks that hold different slices of one layer.
+struct parameter_copies {
+  int ranks = 1;         // neighbours along the tensor axis that hold the same elements
+  bool partial = false;  // their gradients are addends: each saw other rows or other heads
+  friend auto operator<=>(parameter_copies const&, parameter_copies const&) = default;
+};
+
+/// A parameter of any rank: name, extents and where it is bound. It is a slice of the tensor of that
+/// name: some ranges of rows, one after another, and of each row some columns; or all of it.
 template <class T>
 struct parameter_base {
   using gradient_type = accumulate_t<T>;
 
   std::string name;  // global, as in the files: "transformer.blocks.0.attn.Wqkv.weight"
-  std::vector<index> extents;
+  std::vector<index> extents;           // of the slice
+  std::vector<index> whole_extents;     // of the tensor; empty: the slice is all of it
+  std::vector<row_range> rows = {};     // of the tensor, when sliced
+  index first_column = 0;               // of the tensor's, when sliced
+  parameter_copies copies = {};
   initializer initial = constant_init{};
   T* data = nullptr;                       // bound by a unit; null on the meta device
   gradient_type* gradient_data = nullptr;  // summed into, never divided
@@ -49,6 +68,45 @@ struct parameter_base {
     index product = extents.empty() ? 0 : 1;
     for (index const extent : extents) product *= extent;
     return product;
+  }
+
+  /// Extents of the tensor of this name.
+  [[nodiscard]] std::vector<index> const& tensor_extents() const {
+    return whole_extents.empty() ? extents : whole_extents;
+  }
+
+  /// Calls f(first, count, global) for the longest ranges into which elements [first, last) of the
+  /// slice fall that lie one after another in the tensor too: there they begin at element `global`.
+  template <class F>
+  void for_each_run(index first, index last, F&& f) const {
+    if (whole_extents.empty()) {
+      if (first < last) f(first, last - first, first);
+      return;
+    }
+    index const width = extents.size() < 2 ? 1 : size() / extents[0];
+    index const whole_width = extents.size() < 2 ? 1 : width / extents[1] * whole_extents[1];
+    bool const whole_rows = width == whole_width;
+    index begin = 0;  // of the range of rows, in elements of the slice
+    for (auto const& range : rows) {
+      index const end = begin + range.count * width;
+      for (index at = std::max(first, begin); at < std::min(last, end);) {
+        index const row = (at - begin) / width;
+        index const column = (at - begin) % width;
+        index const stop = std::min({last, end, whole_rows ? end : begin + (row + 1) * width});
+        f(at, stop - at, (range.begin + row) * whole_width + first_column + column);
+        at = stop;
+      }
+      begin = end;
+    }
+  }
+
+ protected:
+  /// From now on only these rows of what the parameter was.
+  void slice_rows(std::vector<row_range> ranges) {
+    if (whole_extents.empty()) whole_extents = extents;
+    extents[0] = 0;
+    for (auto const& range : ranges) extents[0] += range.count;
+    rows = std::move(ranges);
   }
 };
 
@@ -63,6 +121,27 @@ class parameter : public parameter_base<T> {
     this->name = std::move(full_name);
     this->extents.assign(of_shape.begin(), of_shape.end());
     this->initial = start;
+  }
+
+  /// Keeps only these rows of the tensor, in this order.
+  parameter& keep_rows(std::vector<row_range> ranges) {
+    if (present()) this->slice_rows(std::move(ranges));
+    return *this;
+  }
+
+  /// Keeps only `count` columns of the tensor, from `first` on.
+  parameter& keep_columns(index first, index count) requires(N == 2) {
+    if (!present()) return *this;
+    if (this->whole_extents.empty()) this->slice_rows({{0, this->extents[0]}});
+    this->first_column = first;
+    this->extents[1] = count;
+    return *this;
+  }
+
+  /// Declares that `how.ranks` neighbours hold the same elements.
+  parameter& copied(parameter_copies how) {
+    this->copies = how;
+    return *this;
   }
 
   /// Whether the layer has this parameter at all.
@@ -85,7 +164,7 @@ class parameter : public parameter_base<T> {
   }
 };
 
-/// Elements [begin, begin + out.size()) of a parameter's initial value. A pure function of seed,
+/// Elements [begin, begin + out.size()) of a tensor's initial value. A pure function of seed,
 /// name and global index: every layout starts from the same numbers.
 template <class U>
 void initial_values(std::span<U> out, std::string_view name, initializer const& initial,

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <vector>
 
@@ -11,14 +10,14 @@
 #include <parallel/ops/clip.hpp>
 #include <parallel/ops/rows.hpp>
 #include <parallel/train/clipping.hpp>
+#include <parallel/train/tensor_list.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
 
 namespace parallel::train {
 
-/// Elements of one row of adaptive clipping.
-template <class T>
-[[nodiscard]] index clipping_width(parameter_base<T> const& p) {
-  return p.extents.size() < 2 ? p.size() : p.size() / p.extents[0];
+/// Rows of adaptive clipping of a tensor: those of its outermost dimension, or one.
+[[nodiscard]] inline index clipping_rows(std::vector<index> const& extents) {
+  return extents.size() < 2 ? 1 : extents[0];
 }
 
 /// Enqueues the clamping of the owned reduced gradients, sums over `tokens`, to ± threshold.
@@ -32,62 +31,69 @@ void clip_values(zero::partitioned_unit<T> const& unit, Stream& compute, double 
 }
 
 /// Adaptive clipping of the owned reduced gradients, sums over `tokens`. A row may lie on several
-/// ranks: its squares are summed over them. Blocks. Memory and reduction: 16 bytes a row.
+/// ranks: its squares are summed over the world. Blocks. Memory and reduction: 16 bytes a row.
 template <class Units, class Comm, class Stream>
-void clip_rows(Units const& units, Comm& comm, Stream& compute, Stream& traffic, double threshold,
-               double tokens) {
+void clip_rows(Units const& units, tensor_list const& tensors, Comm& world, Stream& compute,
+               Stream& traffic, double threshold, double tokens) {
   using unit_type = std::decay_t<decltype(units.front().memory)>;
   using gradient_type = typename unit_type::gradient_type;
-  // f(unit, number of segment, its layout) for every segment that is trained
-  auto const for_each_segment = [&](auto&& f) {
-    for (auto const& entry : units)
-      for (std::size_t s = 0; s < entry.memory.segments().size(); ++s)
-        if (entry.memory.is_trainable(s)) f(entry.memory, s, entry.memory.layout().segments()[s]);
-  };
-  std::map<void const*, std::size_t> first_row;
+  std::vector<std::size_t> first_row;
   std::size_t rows = 0;
-  for_each_segment([&](auto const&, std::size_t, auto const& segment) {
-    for (auto const& [p, offset] : segment.parameters) {
-      first_row[p] = rows;
-      rows += static_cast<std::size_t>(p->size() / clipping_width(*p));
-    }
-  });
+  for (auto const& tensor : tensors.tensors()) {
+    first_row.push_back(rows);
+    rows += static_cast<std::size_t>(clipping_rows(tensor.extents));
+  }
+  // f(unit, segment, first element in the owned range, elements, first row, place in it) for what
+  // lies in `range_of(unit, segment)` of everything that is trained
+  auto const for_each_part = [&](auto&& range_of, auto&& f) {
+    for (auto const& entry : units)
+      for (std::size_t s = 0; s < entry.memory.segments().size(); ++s) {
+        if (!entry.memory.is_trainable(s)) continue;
+        auto const range = range_of(entry.memory, s);
+        entry.memory.layout().segments()[s].for_each_piece(
+            range.begin, range.end, [&](auto const& p, index first, index last, index at) {
+              auto const begin = at - entry.memory.segments()[s].owned.begin - first;
+              std::size_t const tensor = first_row[tensors.place(p.name)];
+              if (clipping_rows(p.extents) == 1) {
+                f(entry.memory, s, begin + first, last - first, tensor, ops::rows_place{0, p.size()});
+                return;
+              }
+              index const width = p.size() / p.extents[0];
+              p.for_each_row_range(first, last, [&](index from, index to, index row) {
+                f(entry.memory, s, begin + from, to - from, tensor + static_cast<std::size_t>(row),
+                  ops::rows_place{from % width, width});
+              });
+            });
+      }
+  };
+  auto const part = [](auto all, index begin, index count) {
+    return all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+  };
 
   std::vector<double> squares(2 * rows);  // of weights, then of gradients
-  for_each_segment([&](unit_type const& unit, std::size_t s, auto const& segment) {
-    auto const& m = unit.segments()[s];
-    auto const mine = unit.shard(s);
-    segment.for_each_piece(
-        mine.begin, mine.end, [&](auto const& p, index first, index last, index at) {
-          auto const size = static_cast<std::size_t>(last - first);
-          ops::rows_place const place{first, clipping_width(p)};
-          auto const begin = static_cast<std::size_t>(at - m.owned.begin);
-          auto const out = std::span(squares).subspan(first_row[&p]);
-          ops::row_squared_norms(compute, out.first(rows - first_row[&p]),
-                                 m.master.span().subspan(begin, size), place);
-          ops::row_squared_norms(compute, out.subspan(rows),
-                                 unit.owned_gradients(s).subspan(begin, size), place);
-        });
-  });
+  for_each_part([](auto const& unit, std::size_t s) { return unit.spoken_for(s); },
+                [&](unit_type const& unit, std::size_t s, index begin, index count, std::size_t row,
+                    ops::rows_place place) {
+                  auto const out = std::span(squares).subspan(row);
+                  ops::row_squared_norms(compute, out.first(rows - row),
+                                         part(unit.segments()[s].master.span(), begin, count),
+                                         place);
+                  ops::row_squared_norms(compute, out.subspan(rows),
+                                         part(unit.owned_gradients(s), begin, count), place);
+                });
   compute.synchronize();
-  comm.all_reduce(traffic, std::span(squares), reduction::sum).wait();
+  world.all_reduce(traffic, std::span(squares), reduction::sum).wait();
 
   std::vector<gradient_type> factors(rows);
   for (std::size_t r = 0; r < rows; ++r)
     factors[r] = static_cast<gradient_type>(
         adaptive_factor(std::sqrt(squares[r]), std::sqrt(squares[rows + r]) / tokens, threshold));
-  for_each_segment([&](unit_type const& unit, std::size_t s, auto const& segment) {
-    auto const& m = unit.segments()[s];
-    segment.for_each_piece(
-        m.owned.begin, m.owned.end, [&](auto const& p, index first, index last, index at) {
-          ops::scale_rows(
-              compute,
-              unit.owned_gradients(s).subspan(static_cast<std::size_t>(at - m.owned.begin),
-                                              static_cast<std::size_t>(last - first)),
-              std::span<gradient_type const>(factors).subspan(first_row[&p]),
-              {first, clipping_width(p)});
-        });
-  });
+  for_each_part([](auto const& unit, std::size_t s) { return unit.segments()[s].owned; },
+                [&](unit_type const& unit, std::size_t s, index begin, index count, std::size_t row,
+                    ops::rows_place place) {
+                  ops::scale_rows(compute, part(unit.owned_gradients(s), begin, count),
+                                  std::span<gradient_type const>(factors).subspan(row), place);
+                });
   compute.synchronize();  // the factors end here
 }
 

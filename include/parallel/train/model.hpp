@@ -51,56 +51,77 @@ concept model = requires(M& m, M const& cm, context<Stream>& c, typename M::micr
   cm.enter_backward(c, batch, x);
 };
 
-/// Forward and backward of one microbatch. Calls complete(part) when a part's gradients of this
-/// microbatch are enqueued. Arena: what the blocks keep, one gradient [rows, width], and the
-/// temporaries of one block's backward pass.
-template <class Model, class Stream, class Complete>
+/// What a strategy does around the parts of a microbatch: nothing.
+struct no_hooks {
+  void before_forward(part) {}
+  void after_forward(part) {}
+  void before_backward(part) {}
+  void after_backward(part) {}  // the part's gradients of this microbatch are enqueued
+};
+
+/// Forward and backward of one microbatch. Arena: what the blocks keep, one gradient
+/// [rows, width], and the temporaries of one block's backward pass.
+template <class Model, class Stream, class Hooks>
 void run_microbatch(Model const& model, context<Stream>& c, typename Model::microbatch const& batch,
-                    statistics<loss_type<typename Model::element>>& sums, Complete&& complete) {
+                    statistics<loss_type<typename Model::element>>& sums, Hooks&& hooks) {
   using element = typename Model::element;
   arena::scope const everything(c.memory);
   auto gradient =
       c.template allocate<element, 2>({model.rows(batch), static_cast<index>(model.width())});
 
   std::size_t const blocks = model.num_blocks();
+  auto const last = static_cast<part>(blocks);
   std::vector<typename Model::block::saved> kept(blocks);
   std::vector<std::size_t> marks(blocks);
+  hooks.before_forward(enter);
   matrix_view<element const> x = model.enter(c, batch);
+  hooks.after_forward(enter);
   for (std::size_t i = 0; i < blocks; ++i) {
     marks[i] = c.memory.mark();
+    hooks.before_forward(static_cast<part>(i));
     x = model.at(i).forward(c, x, kept[i]);
+    hooks.after_forward(static_cast<part>(i));
   }
   {
     arena::scope const temporaries(c.memory);
+    hooks.before_backward(last);  // both passes are one
     model.leave(c, batch, x, gradient, sums);
+    hooks.after_backward(last);
   }
-  complete(static_cast<part>(blocks));
   for (std::size_t i = blocks; i-- > 0;) {
+    hooks.before_backward(static_cast<part>(i));
     auto const dx = model.at(i).backward_input(c, gradient, kept[i]);
     model.at(i).backward_weight(c, kept[i]);
     ops::copy(c.stream, gradient.span(), std::span<element const>(dx.span()));
     c.memory.release(marks[i]);
-    complete(static_cast<part>(i));
+    hooks.after_backward(static_cast<part>(i));
   }
+  hooks.before_backward(enter);
   model.enter_backward(c, batch, gradient);
-  complete(enter);
+  hooks.after_backward(enter);
 }
 
 /// Forward only, for evaluation: keeps one activation and one block's temporaries.
-template <class Model, class Stream>
+template <class Model, class Stream, class Hooks>
 void evaluate_microbatch(Model const& model, context<Stream>& c,
                          typename Model::microbatch const& batch,
-                         statistics<loss_type<typename Model::element>>& sums) {
+                         statistics<loss_type<typename Model::element>>& sums, Hooks&& hooks) {
   using element = typename Model::element;
   arena::scope const everything(c.memory);
+  hooks.before_forward(enter);
   auto x = model.enter(c, batch);
+  hooks.after_forward(enter);
   for (std::size_t i = 0; i < model.num_blocks(); ++i) {
     arena::scope const temporaries(c.memory);
     typename Model::block::saved kept;
+    hooks.before_forward(static_cast<part>(i));
     auto const y = model.at(i).forward(c, x, kept);
+    hooks.after_forward(static_cast<part>(i));
     ops::copy(c.stream, x.span(), std::span<element const>(y.span()));
   }
+  hooks.before_forward(static_cast<part>(model.num_blocks()));
   model.leave(c, batch, x, {}, sums);
+  hooks.after_forward(static_cast<part>(model.num_blocks()));
 }
 
 }  // namespace parallel::train

@@ -1,12 +1,11 @@
 // The size of every tensor's gradient, moment, weights and last update: what a diverging run is
 // diagnosed by.
 //
-// Every rank sums the squares of its shard, whatever the stage, and one reduction of four numbers a
+// Every rank sums the squares of what it speaks for, and one reduction over the world of four numbers a
 // tensor makes them the whole's. The update is measured, not derived from the rule: the weights are
 // copied before it (a unit at a time), so any optimizer, group and decay is included.
 #pragma once
 
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include <parallel/comm/reduction.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/reduce.hpp>
+#include <parallel/train/tensor_list.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
 
 namespace parallel::train {
@@ -38,18 +38,8 @@ class square_meter {
   using sum = ops::sum_t<gradient_type>;
   using unit_type = zero::partitioned_unit<T>;
 
-  /// Lists the trained tensors of `units`.
-  template <class Units>
-  explicit square_meter(Units const& units) {
-    for (auto const& entry : units)
-      for (auto const& segment : entry.memory.layout().segments())
-        if (segment.key.trainable)
-          for (auto const& [p, offset] : segment.parameters) {
-            slot_[p] = names_.size();
-            names_.push_back(p->name);
-          }
-    sums_.resize(4 * names_.size());
-  }
+  /// For the tensors of `all`, which must outlive the meter.
+  explicit square_meter(tensor_list const& all) : all_(all), sums_(4 * all.size()) {}
 
   /// Enqueues the sums of the gradients and a copy of the weights.
   template <class Stream, class Device>
@@ -58,7 +48,8 @@ class square_meter {
     for_each_segment(unit, [&](std::size_t s, auto const& master) {
       copies_.push_back(device.template allocate<gradient_type>(master.size()));
       ops::copy(compute, copies_.back().span(), std::span<gradient_type const>(master));
-      add(unit, compute, s, 0, unit.norm_part(s));
+      add(unit, compute, s, 0,
+          std::span<gradient_type const>(unit.spoken_for(s, unit.owned_gradients(s))));
     });
   }
 
@@ -68,7 +59,9 @@ class square_meter {
     auto copy = copies_.begin();
     for_each_segment(unit, [&](std::size_t s, auto const& master) {
       auto const& m = unit.segments()[s];
-      if (!m.states.empty()) add(unit, compute, s, 1, shard_of(unit, s, m.states[0].span()));
+      if (!m.states.empty())
+        add(unit, compute, s, 1,
+            std::span<gradient_type const>(unit.spoken_for(s, m.states[0].span())));
       add(unit, compute, s, 2, std::span<gradient_type const>(master));
       auto const change = (copy++)->span();  // old - new: its square is the update's
       ops::scale(compute, change, static_cast<gradient_type>(-1));
@@ -83,46 +76,35 @@ class square_meter {
   [[nodiscard]] std::vector<tensor_squares<sum>> finish(Comm& comm, Stream& traffic) {
     comm.all_reduce(traffic, std::span<sum>(sums_), reduction::sum).wait();
     std::vector<tensor_squares<sum>> out;
-    for (std::size_t i = 0; i < names_.size(); ++i) {
+    for (std::size_t i = 0; i < all_.size(); ++i) {
       auto const* const of = sums_.data() + 4 * i;
-      out.push_back({names_[i], of[0], of[1], of[2], of[3]});
+      out.push_back({all_.tensors()[i].name, of[0], of[1], of[2], of[3]});
     }
     return out;
   }
 
  private:
-  /// This rank's shard of what lies over the owned range of segment s.
-  template <class U>
-  static std::span<U> shard_of(unit_type const& unit, std::size_t s, std::span<U> owned) {
-    auto const mine = unit.shard(s);
-    auto const begin = mine.begin - unit.segments()[s].owned.begin;
-    return owned.data() == nullptr ? owned
-                                   : owned.subspan(static_cast<std::size_t>(begin),
-                                                   static_cast<std::size_t>(mine.size()));
-  }
-
-  /// f(number of segment, this rank's shard of its master weights) for what is trained.
+  /// f(number of segment, the master weights this rank speaks for) for what is trained.
   template <class F>
   static void for_each_segment(unit_type const& unit, F&& f) {
     for (std::size_t s = 0; s < unit.segments().size(); ++s)
-      if (unit.is_trainable(s)) f(s, shard_of(unit, s, unit.segments()[s].master.span()));
+      if (unit.is_trainable(s)) f(s, unit.spoken_for(s, unit.segments()[s].master.span()));
   }
 
-  /// Adds the squares of `elements`, this rank's shard of segment s, to each tensor's sum `which`.
+  /// Adds the squares of `elements`, which this rank speaks for, to each tensor's sum `which`.
   template <class Stream>
   void add(unit_type const& unit, Stream& compute, std::size_t s, std::size_t which,
            std::span<gradient_type const> elements) {
-    auto const mine = unit.shard(s);
+    auto const mine = unit.spoken_for(s);
     unit.layout().segments()[s].for_each_piece(
         mine.begin, mine.end, [&](auto const& p, index first, index last, index at) {
-          ops::squared_norm(compute, &sums_[4 * slot_.at(&p) + which],
+          ops::squared_norm(compute, &sums_[4 * all_.place(p.name) + which],
                             elements.subspan(static_cast<std::size_t>(at - mine.begin),
                                              static_cast<std::size_t>(last - first)));
         });
   }
 
-  std::vector<std::string> names_;
-  std::map<void const*, std::size_t> slot_;
+  tensor_list const& all_;
   std::vector<sum> sums_;  // gradient, moment, weights, update of each
   std::vector<buffer<gradient_type>> copies_;
 };

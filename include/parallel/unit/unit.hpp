@@ -20,10 +20,12 @@
 
 namespace parallel {
 
-/// What parameters of one segment have in common.
+/// What parameters of one segment have in common. The first two are the trainer's choice, the last
+/// the parameter's own.
 struct segment_key {
   bool trainable = true;
   int group = 0;  // optimizer group
+  parameter_copies copies = {};
   friend auto operator<=>(segment_key const&, segment_key const&) = default;
 };
 
@@ -74,7 +76,11 @@ class unit {
       : name_(std::move(name)) {
     require(ranks > 0, "unit ", name_, ": number of ranks must be positive");
     layer.visit_parameters(
-        [&](parameter_base<T>& parameter) { place(parameter, key_of(parameter.name)); });
+        [&](parameter_base<T>& parameter) {
+          segment_key key = key_of(parameter.name);
+          key.copies = parameter.copies;
+          place(parameter, key);
+        });
     for (auto& part : segments_) part.size = round_up(part.size, ranks * alignment);
   }
 

@@ -1,11 +1,13 @@
 // partitioned_unit: a unit's memory on one rank, and the collectives that keep it consistent.
 //
-// Stages differ only in the range a rank *owns*: all of a segment (none) or its shard (optimizer).
-// Master weights and optimizer states exist for the owned range; the update runs over it; what is
-// owned by others is gathered afterwards. With one rank every stage is the same program.
+// Stages differ only in what is held whole and what in a rank's shard. Master weights and optimizer
+// states exist for the owned range; the update runs over it. What is not held whole is bound to a
+// window while a layer uses it: values are gathered into it, gradients reduced out of it. With one
+// shard every stage is the same program.
 //
-// Communication per step and rank, Ψ gradient bytes: none 2Ψ(N-1)/N (all-reduce); optimizer
-// Ψ(N-1)/N (reduce-scatter) + parameters (N-1)/N (all-gather).
+// Bytes sent per step and rank, Ψ bytes of gradients or values, N shards, m microbatches: optimizer
+// Ψ(N-1)/N (reduce-scatter) + Ψ(N-1)/N (all-gather); gradients m and 1 times that; parameters m and
+// 2m times. Over R replicas 2(Ψ/N)(R-1)/R more (all-reduce of what is owned).
 #pragma once
 
 #include <algorithm>
@@ -19,6 +21,7 @@
 #include <parallel/optim/concepts.hpp>
 #include <parallel/unit/unit.hpp>
 #include <parallel/zero/stage.hpp>
+#include <parallel/zero/unit_axes.hpp>
 
 namespace parallel::zero {
 
@@ -29,50 +32,63 @@ class partitioned_unit {
   using summed_gradient = placed_gradient<gradient_type, reduced<axis::data>>;
 
   /// Memory of one segment. `master` is the owned part of `values` when T accumulates in T. A
-  /// frozen segment has `values` alone, and every rank owns all of it.
+  /// frozen segment has `values` alone.
   struct memory {
     range owned;
-    buffer<T> values;                              // whole segment
-    std::vector<buffer<gradient_type>> gradients;  // whole segment, one per use; one if one rank
+    buffer<T> values;                              // whole segment, or the owned range
+    std::vector<buffer<gradient_type>> gradients;  // the same, one per use; one if no sum is due
     buffer<gradient_type> master;                  // owned range
     std::vector<buffer<gradient_type>> states;     // owned range, one per optimizer state
   };
 
-  /// Allocates on `device` and binds the layer's parameters. `rank` of `ranks` data ranks.
+  /// Allocates on `device` and binds the layer's parameters to what is held whole.
   template <class Device>
-  partitioned_unit(unit<T> layout, stage kind, index rank, index ranks, std::size_t num_states,
+  partitioned_unit(unit<T> layout, stage kind, unit_place place, std::size_t num_states,
                    Device& device)
-      : unit_(std::move(layout)), stage_(kind), rank_(rank), ranks_(ranks) {
+      : unit_(std::move(layout)),
+        place_(place),
+        values_divided_(kind >= stage::parameters && place.shards > 1),
+        gradients_divided_(kind >= stage::gradients && place.shards > 1) {
+    require(kind != stage::none || place.shards == 1, "unit ", unit_.name(),
+            ": without ZeRO nothing is sharded; use replicas");
     for (std::size_t s = 0; s < unit_.segments().size(); ++s) {
-      index const size = unit_.segments()[s].size;
-      auto const elements = static_cast<std::size_t>(size);
+      auto const& segment = unit_.segments()[s];
       memory m;
-      m.values = device.template allocate_zeroed<T>(elements);
-      unit_.bind_values(s, m.values.data());
-      m.owned = {0, size};
-      if (!unit_.segments()[s].key.trainable) {
-        memory_.push_back(std::move(m));
-        continue;
-      }
-      if (kind == stage::optimizer) m.owned = shard_of(size, rank, ranks);
+      m.owned = place.owned(segment.size);
+      auto const whole = static_cast<std::size_t>(segment.size);
       auto const owned = static_cast<std::size_t>(m.owned.size());
-      // uses meet after their reduction; where there is none they can add to the same memory
-      for (std::size_t use = 0; use < (ranks == 1 ? 1 : unit_.uses()); ++use)
-        m.gradients.push_back(device.template allocate_zeroed<gradient_type>(elements));
-      if constexpr (std::is_same_v<T, gradient_type>)
-        m.master = {m.values.owner(), offset(m.values.data(), m.owned.begin), owned};
-      else
-        m.master = device.template allocate_zeroed<gradient_type>(owned);
-      for (std::size_t i = 0; i < num_states; ++i)
-        m.states.push_back(device.template allocate_zeroed<gradient_type>(owned));
-      for (std::size_t use = 0; use < unit_.uses(); ++use)
-        unit_.bind_gradients(s, use, gradients_of(m, use).data());
+      m.values = device.template allocate_zeroed<T>(values_divided_ ? owned : whole);
+      if (segment.key.trainable) {
+        // uses meet after their reduction; where there is none they can add to the same memory
+        std::size_t const uses = place.data_ranks() == 1 ? 1 : unit_.uses();
+        for (std::size_t use = 0; use < uses; ++use)
+          m.gradients.push_back(
+              device.template allocate_zeroed<gradient_type>(gradients_divided_ ? owned : whole));
+        if constexpr (std::is_same_v<T, gradient_type>)
+          m.master = {m.values.owner(), owned_part(m.values, m).data(), owned};
+        else
+          m.master = device.template allocate_zeroed<gradient_type>(owned);
+        for (std::size_t i = 0; i < num_states; ++i)
+          m.states.push_back(device.template allocate_zeroed<gradient_type>(owned));
+      }
       memory_.push_back(std::move(m));
     }
+    if (!values_divided_)
+      for (std::size_t s = 0; s < memory_.size(); ++s)
+        unit_.bind_values(s, memory_[s].values.data());
+    if (!gradients_divided_)
+      for (std::size_t s = 0; s < memory_.size(); ++s)
+        for (std::size_t use = 0; is_trainable(s) && use < unit_.uses(); ++use)
+          unit_.bind_gradients(s, use, gradients_of(memory_[s], use).data());
   }
 
   [[nodiscard]] unit<T> const& layout() const { return unit_; }
   [[nodiscard]] std::vector<memory> const& segments() const { return memory_; }
+  [[nodiscard]] unit_place const& place() const { return place_; }
+
+  /// Whether layers use the values, or add to the gradients, in a window.
+  [[nodiscard]] bool values_divided() const { return values_divided_; }
+  [[nodiscard]] bool gradients_divided() const { return gradients_divided_; }
 
   /// Bytes of the gradients of one use, over all segments.
   [[nodiscard]] std::size_t gradient_bytes() const {
@@ -85,18 +101,15 @@ class partitioned_unit {
   void initialise(std::uint64_t seed) {
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       auto const& m = memory_[s];
-      auto const& part = unit_.segments()[s];
+      auto const held = values_divided_ ? m.owned : range{0, unit_.segments()[s].size};
       std::vector<gradient_type> scratch;
-      part.for_each_piece(
-          0, part.size, [&](auto const& parameter, index first, index last, index at) {
-            scratch.resize(static_cast<std::size_t>(last - first));
-            initial_values(std::span(scratch), parameter.name, parameter.initial, seed, first);
-            for (index i = 0; i < last - first; ++i) {
-              auto const value = scratch[static_cast<std::size_t>(i)];
-              m.values.data()[at + i] = static_cast<T>(value);
-              if (part.key.trainable && m.owned.begin <= at + i && at + i < m.owned.end)
-                m.master.data()[at + i - m.owned.begin] = value;
-            }
+      unit_.segments()[s].for_each_piece(
+          held.begin, held.end, [&](auto const& parameter, index first, index last, index at) {
+            parameter.for_each_run(first, last, [&](index from, index count, index global) {
+              scratch.resize(static_cast<std::size_t>(count));
+              initial_values(std::span(scratch), parameter.name, parameter.initial, seed, global);
+              fill(s, at + from - first, std::span<gradient_type const>(scratch));
+            });
           });
     }
   }
@@ -109,37 +122,102 @@ class partitioned_unit {
   }
 
   /// Sets to zero what the first microbatch of a step will add to; what it will replace
-  /// (context::fresh_gradients) stays as it is.
+  /// (context::fresh_gradients) stays as it is. For gradients that are held whole.
   template <class Stream>
   void prepare_gradients(Stream& compute) const {
     for (std::size_t s = 0; s < memory_.size(); ++s)
       for (std::size_t use = 0; use < memory_[s].gradients.size(); ++use) {
-        auto const all = memory_[s].gradients[use].span();
         // what several uses share is replaced by the last of them, the first in a backward pass
         std::size_t const first = memory_[s].gradients.size() == 1 ? unit_.uses() - 1 : use;
         unit_.for_each_parameter(s, first, [&](auto const& parameter, index at) {
           if (!parameter.replaces_gradient)
-            ops::fill(compute, part(all, {at, at + parameter.size()}), gradient_type{});
+            ops::fill(compute, part(memory_[s].gradients[use].span(), {at, at + parameter.size()}),
+                      gradient_type{});
         });
       }
   }
 
-  /// Enqueues on `stream` the sum over ranks of one use's gradients; afterwards this rank holds the
-  /// sums of what it owns. Appends the requests to wait for.
+  /// Binds the values to `window`, of layout().size() elements, and enqueues their gathering.
+  template <class Comm, class Stream>
+  request gather_into(T* window, unit_axes<Comm> const& axes, Stream& stream,
+                      call_site where = call_site::current()) {
+    request last;
+    for (std::size_t s = 0; s < memory_.size(); ++s) {
+      std::span<T> const whole{window, static_cast<std::size_t>(unit_.segments()[s].size)};
+      unit_.bind_values(s, window);
+      last = axes.gathers->all_gather(stream, whole,
+                                      std::span<T const>(memory_[s].values.span()), where);
+      window = offset(window, unit_.segments()[s].size);
+    }
+    return last;
+  }
+
+  /// Binds the gradients of one use to `window`, of layout().trainable_size() elements, and sets to
+  /// zero what a microbatch will add to (`all`: everything, since it has no sequence).
+  template <class Stream>
+  void bind_gradients_to(gradient_type* window, std::size_t use, bool all, Stream& compute) {
+    for (std::size_t s = 0; s < memory_.size(); ++s) {
+      if (!is_trainable(s)) continue;
+      index const size = unit_.segments()[s].size;
+      std::span<gradient_type> const whole{window, static_cast<std::size_t>(size)};
+      unit_.bind_gradients(s, use, window);
+      index end = 0;  // of what is replaced or set
+      unit_.for_each_parameter(s, use, [&](auto const& parameter, index at) {
+        if (all || !parameter.replaces_gradient) return;
+        ops::fill(compute, part(whole, {end, at}), gradient_type{});
+        end = at + parameter.size();
+      });
+      ops::fill(compute, part(whole, {end, size}), gradient_type{});
+      window = offset(window, size);
+    }
+  }
+
+  /// Enqueues the sum over shards of the gradients in `window`, whose own part is added to what is
+  /// held (or becomes it, in the first microbatch).
+  template <class Comm, class Stream>
+  void reduce_out_of(gradient_type* window, std::size_t use, bool first,
+                     unit_axes<Comm> const& axes, Stream& stream,
+                     call_site where = call_site::current()) const {
+    for (std::size_t s = 0; s < memory_.size(); ++s) {
+      if (!is_trainable(s)) continue;
+      index const size = unit_.segments()[s].size;
+      std::span<gradient_type> const whole{window, static_cast<std::size_t>(size)};
+      auto const own = part(whole, memory_[s].owned);
+      axes.shards
+          ->reduce_scatter(stream, own, std::span<gradient_type const>(whole), reduction::sum,
+                           where)
+          .wait_on(stream);
+      auto const held = gradients_of(memory_[s], use).span();
+      if (first)
+        ops::copy(stream, held, std::span<gradient_type const>(own));
+      else
+        ops::add(stream, held, std::span<gradient_type const>(own));
+      window = offset(window, size);
+    }
+  }
+
+  /// Enqueues on `stream` the sum over all data of one use's gradients; afterwards this rank holds
+  /// the sums of what it owns. Appends the requests to wait for.
   template <class Comm, class Stream, class Requests>
-  void reduce(Comm& comm, Stream& stream, std::size_t use, Requests& requests,
+  void reduce(unit_axes<Comm> const& axes, Stream& stream, std::size_t use, Requests& requests,
               call_site where = call_site::current()) const {
-    for (auto const& m : memory_) {
+    for (std::size_t s = 0; s < memory_.size(); ++s) {
+      auto const& m = memory_[s];
       if (m.gradients.empty()) continue;  // frozen
       auto const& gradients = gradients_of(m, use);
-      auto const all = gradients.span();
-      auto request =
-          stage_ == stage::none
-              ? comm.all_reduce(stream, all, reduction::sum, where)
-              : comm.reduce_scatter(stream, part(all, m.owned), std::span<gradient_type const>(all),
-                                    reduction::sum, where);
-      request.keep(gradients.owner());
-      requests.push_back(std::move(request));
+      auto const own = owned_part(gradients, m);
+      auto const enqueue = [&](request next) {
+        next.keep(gradients.owner());
+        requests.push_back(std::move(next));
+      };
+      if (place_.shards > 1 && !gradients_divided_)
+        enqueue(axes.shards->reduce_scatter(stream, own,
+                                            std::span<gradient_type const>(gradients.span()),
+                                            reduction::sum, where));
+      if (place_.replicas > 1)
+        enqueue(axes.replicas->all_reduce(stream, own, reduction::sum, where));
+      if (auto* const neighbours = axes.addends(unit_.segments()[s].key.copies))
+        enqueue(neighbours->all_reduce(stream, own, reduction::sum, where));
     }
   }
 
@@ -148,25 +226,33 @@ class partitioned_unit {
   void join_uses(Stream& compute) const {
     for (auto const& m : memory_)
       for (std::size_t use = 1; use < m.gradients.size(); ++use)
-        ops::add(compute, part(m.gradients[0].span(), m.owned),
-                 std::span<gradient_type const>(part(m.gradients[use].span(), m.owned)));
+        ops::add(compute, owned_part(m.gradients[0], m),
+                 std::span<gradient_type const>(owned_part(m.gradients[use], m)));
   }
 
-  /// The reduced gradients of the part of segment `s` whose norm this rank accounts for: its shard
-  /// in every stage, so that each element counts once and every stage sums in the same order.
-  [[nodiscard]] std::span<gradient_type const> norm_part(std::size_t s) const {
-    if (!is_trainable(s)) return {};
-    return part(memory_[s].gradients[0].span(), shard(s));
+  /// The range of segment `s` that this rank accounts for when something is summed or saved over
+  /// all ranks: every element once, and the same in every stage.
+  [[nodiscard]] range spoken_for(std::size_t s) const {
+    auto const& segment = unit_.segments()[s];
+    return place_.spoken_for(segment.size, segment.key.copies.ranks);
   }
 
-  /// The range of segment `s` that this rank accounts for when something is summed over ranks.
-  [[nodiscard]] range shard(std::size_t s) const {
-    return shard_of(unit_.segments()[s].size, rank_, ranks_);
+  /// Of `elements`, which lie over the owned range of segment `s`, those this rank accounts for.
+  template <class U>
+  [[nodiscard]] std::span<U> spoken_for(std::size_t s, std::span<U> elements) const {
+    auto const mine = spoken_for(s);
+    index const begin = mine.begin - memory_[s].owned.begin;
+    return part(elements, {begin, begin + mine.size()});
   }
 
   /// The reduced gradients of the owned range of segment `s`, which is trained.
   [[nodiscard]] std::span<gradient_type> owned_gradients(std::size_t s) const {
-    return part(memory_[s].gradients[0].span(), memory_[s].owned);
+    return owned_part(memory_[s].gradients[0], memory_[s]);
+  }
+
+  /// The values of the owned range of segment `s`.
+  [[nodiscard]] std::span<T> owned_values(std::size_t s) const {
+    return owned_part(memory_[s].values, memory_[s]);
   }
 
   /// Updates the owned range of every segment that is trained, by the optimizer of its group.
@@ -179,23 +265,24 @@ class partitioned_unit {
       auto const& optimizer = optimizers[static_cast<std::size_t>(unit_.segments()[s].key.group)];
       std::vector<std::span<gradient_type>> states;
       for (auto const& state : m.states) states.push_back(state.span());
-      optimizer.update(
-          compute,
-          update_ranges<T, summed_gradient>{part(m.values.span(), m.owned), m.master.span(), states,
-                                            summed_gradient{part(m.gradients[0].span(), m.owned)}},
-          info);
+      optimizer.update(compute,
+                       update_ranges<T, summed_gradient>{owned_values(s), m.master.span(), states,
+                                                         summed_gradient{owned_gradients(s)}},
+                       info);
     }
   }
 
-  /// Enqueues on `stream` the gathering of what other ranks own; nothing when all is owned.
+  /// Enqueues on `stream` the gathering of values held whole that other ranks own and have changed.
   template <class Comm, class Stream, class Requests>
-  void gather(Comm& comm, Stream& stream, Requests& requests,
+  void gather(unit_axes<Comm> const& axes, Stream& stream, Requests& requests,
               call_site where = call_site::current()) const {
-    for (auto const& m : memory_) {
-      if (m.owned.size() == static_cast<index>(m.values.size())) continue;
-      auto request = comm.all_gather(stream, m.values.span(),
-                                     std::span<T const>(part(m.values.span(), m.owned)), where);
-      request.keep(m.values.owner());
+    if (place_.shards == 1 || values_divided_) return;
+    for (std::size_t s = 0; s < memory_.size(); ++s) {
+      if (!is_trainable(s)) continue;
+      auto const& values = memory_[s].values;
+      auto request = axes.shards->all_gather(stream, values.span(),
+                                             std::span<T const>(owned_values(s)), where);
+      request.keep(values.owner());
       requests.push_back(std::move(request));
     }
   }
@@ -212,11 +299,29 @@ class partitioned_unit {
   static std::span<U> part(std::span<U> all, range r) {
     return {offset(all.data(), r.begin), static_cast<std::size_t>(r.size())};
   }
+  /// The owned range of what is held whole, or all of what is divided.
+  template <class U>
+  static std::span<U> owned_part(buffer<U> const& held, memory const& m) {
+    bool const divided = static_cast<index>(held.size()) == m.owned.size();
+    return divided ? held.span() : part(held.span(), m.owned);
+  }
+
+  /// Initial values from element `at` of segment s on.
+  void fill(std::size_t s, index at, std::span<gradient_type const> values) {
+    auto const& m = memory_[s];
+    index const held = values_divided_ ? m.owned.begin : 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      index const element = at + static_cast<index>(i);
+      m.values.data()[element - held] = static_cast<T>(values[i]);
+      if (is_trainable(s) && m.owned.begin <= element && element < m.owned.end)
+        m.master.data()[element - m.owned.begin] = values[i];
+    }
+  }
 
   unit<T> unit_;
-  stage stage_;
-  index rank_;
-  index ranks_;
+  unit_place place_;
+  bool values_divided_;
+  bool gradients_divided_;
   std::vector<memory> memory_;
 };
 

@@ -7,10 +7,13 @@
 
 namespace parallel::zero {
 
-/// Bytes per parameter in bf16 with fp32 gradients, N ranks: none 18, optimizer 6 + 12/N.
+/// Bytes per parameter in bf16 with fp32 gradients, N shards: none 18, optimizer 6 + 12/N,
+/// gradients 2 + 16/N, parameters 18/N, the last two and the windows that units take turns in.
 enum class stage : std::uint8_t {
-  none = 0,       // plain data parallelism: everything whole on every rank
-  optimizer = 1,  // master weights and optimizer states are sharded
+  none = 0,        // plain data parallelism: everything whole on every rank
+  optimizer = 1,   // master weights and optimizer states are sharded
+  gradients = 2,   // and gradients, reduced after every microbatch
+  parameters = 3,  // and the parameters, gathered before they are used
 };
 
 /// A range of elements of a flat segment.
@@ -26,5 +29,34 @@ struct range {
   index const part = size / ranks;
   return {rank * part, (rank + 1) * part};
 }
+
+/// Where a rank stands among those that hold the same units. Ranks along `shards` hold different
+/// shards of what the stage divides; along `replicas` (replicate x context) the same shards and
+/// other data; `tensor` is the place among slices of the same layers.
+struct unit_place {
+  index shard = 0;
+  index shards = 1;
+  index replica = 0;
+  index replicas = 1;
+  index tensor = 0;
+
+  /// Ranks over which gradients of other data are summed.
+  [[nodiscard]] constexpr index data_ranks() const { return shards * replicas; }
+
+  /// The range of a segment of `size` elements that this rank owns, as all its replicas do.
+  [[nodiscard]] constexpr range owned(index size) const { return shard_of(size, shard, shards); }
+
+  /// The range for which this rank speaks when something is summed or saved over all ranks, so that
+  /// every element counts once: its part of what it owns, unless an earlier of `copies` neighbours
+  /// along the tensor axis holds the same.
+  [[nodiscard]] constexpr range spoken_for(index size, int copies) const {
+    auto const own = owned(size);
+    if (tensor % copies != 0) return {own.begin, own.begin};
+    auto const part = shard_of(own.size(), replica, replicas);
+    return {own.begin + part.begin, own.begin + part.end};
+  }
+
+  friend bool operator==(unit_place const&, unit_place const&) = default;
+};
 
 }  // namespace parallel::zero
