@@ -2,9 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <parallel/comm/checked.hpp>
@@ -24,6 +26,8 @@ constexpr index global_batch = 11;
 constexpr index length = 5;
 constexpr index vocabulary = 13;
 constexpr int steps = 3;
+constexpr zero::stage all_stages[] = {zero::stage::none, zero::stage::optimizer,
+                                      zero::stage::gradients, zero::stage::parameters};
 
 /// Everything a run produced, by name.
 struct outcome {
@@ -34,12 +38,28 @@ struct outcome {
   /// Of each step, if measured.
   std::vector<std::vector<parallel::train::tensor_squares<ring>>> tensors = {};
   bool frozen_is_lean = true;  // frozen segments have values and nothing else
-  bool ranks_agree = true;     // every rank holds the same parameters
-  friend bool operator==(outcome const&, outcome const&) = default;
+  bool ranks_agree = true;     // ranks that hold the same elements hold the same values
+
+  // Which elements of a tensor above some rank has given.
+  std::map<std::vector<ring> const*, std::vector<bool>> known;
+
+  /// Whether every element of every tensor was given by some rank.
+  [[nodiscard]] bool complete() const {
+    return std::ranges::all_of(
+        known, [](auto const& of) { return std::ranges::all_of(of.second, std::identity()); });
+  }
+
+  friend bool operator==(outcome const& a, outcome const& b) {
+    auto const all = [](outcome const& o) {
+      return std::tie(o.losses, o.squared_norms, o.tokens, o.gradients, o.parameters, o.tensors,
+                      o.frozen_is_lean, o.ranks_agree);
+    };
+    return all(a) == all(b) && a.complete() && b.complete();
+  }
 };
 
 struct layout {
-  int ranks = 1;
+  int ranks = 1;  // with other data: shards of a ZeRO stage, or replicas
   zero::stage stage = zero::stage::none;
   index microbatch = 1;
   std::size_t bucket_bytes = 1;
@@ -49,6 +69,13 @@ struct layout {
   int num_steps = steps;
   ring_options model = {};
   bool measure = false;
+  int replicas = 1;  // of all shards
+
+  [[nodiscard]] parallel::training_layout shape() const {
+    auto const axes = parallel::training_layout{}.with<parallel::axis::replicate>(replicas);
+    return stage == zero::stage::none ? axes.with<parallel::axis::replicate>(ranks * replicas)
+                                      : axes.with<parallel::axis::shard>(ranks);
+  }
 };
 
 [[nodiscard]] inline parallel::train::optimizer_groups<ring_momentum> groups_of(layout const& how) {
@@ -72,13 +99,41 @@ inline std::int32_t token(index step, index sequence, index at) {
 inline void spoil_gradients(auto& stepper, int rank) {
   for (auto const& unit : stepper.units())
     for (std::size_t s = 0; s < unit.memory.segments().size(); ++s)
-      for (auto const& gradients : unit.memory.segments()[s].gradients)
+      for (auto const& gradients : unit.memory.segments()[s].gradients) {
+        auto const begin =
+            unit.memory.gradients_divided() ? unit.memory.segments()[s].owned.begin : 0;
         unit.memory.layout().segments()[s].for_each_piece(
-            0, static_cast<index>(gradients.size()),
-            [&](auto const& parameter, index, index, index at) {
-              for (index i = at; i < at + parameter.size(); ++i)
-                gradients.data()[i] = static_cast<ring>((rank + 3) * (i + 7));
+            begin, begin + static_cast<index>(gradients.size()),
+            [&](auto const&, index first, index last, index at) {
+              for (index i = at; i < at + last - first; ++i)
+                gradients.data()[i - begin] = static_cast<ring>((rank + 3) * (i + 7));
             });
+      }
+}
+
+/// Adds the elements of a segment's range, which begins at `values`, to the tensors they belong to;
+/// those that another rank gave before must be the same.
+inline void add_elements(std::map<std::string, std::vector<ring>>& tensors, auto const& segment,
+                         zero::range range, std::span<ring const> values, outcome& out) {
+  segment.for_each_piece(
+      range.begin, range.end, [&](auto const& p, index first, index last, index at) {
+        index size = 1;
+        for (index const extent : p.tensor_extents()) size *= extent;
+        auto& tensor = tensors[p.name];
+        auto& known = out.known[&tensor];
+        tensor.resize(static_cast<std::size_t>(size));
+        known.resize(static_cast<std::size_t>(size));
+        p.for_each_run(first, last, [&](index from, index count, index global) {
+          for (index i = 0; i < count; ++i) {
+            auto const to = static_cast<std::size_t>(global + i);
+            ring const value =
+                values[static_cast<std::size_t>(at - range.begin + from - first + i)];
+            if (known[to] && tensor[to] != value) out.ranks_agree = false;
+            known[to] = true;
+            tensor[to] = value;
+          }
+        });
+      });
 }
 
 /// Runs the steps of one rank and adds what it owns to `out`.
@@ -90,11 +145,16 @@ void run_rank(Comm& comm, layout const& how, outcome& out, std::mutex& lock) {
   auto const storage = device.allocate<std::byte>(std::size_t{4} << 20);
   parallel::arena memory(storage);
   ring_model model(3, 4, vocabulary, how.model);
-  parallel::train::stepper stepper(model, device, comm, groups_of(how),
+  parallel::train::training_groups groups(comm.split(0), how.shape());
+  auto const data = groups.place();
+  parallel::train::stepper stepper(model, device, groups, groups_of(how),
                                    {.stage = how.stage, .bucket_bytes = how.bucket_bytes});
   stepper.initialise(42);
   stepper.measure_tensors(how.measure);
-  auto const mine = parallel::data::share_of(global_batch, comm.rank(), comm.size());
+  auto const mine = parallel::data::share_of(global_batch, data.replica * data.shards + data.shard,
+                                             data.data_ranks());
+  auto const most = static_cast<std::size_t>(
+      parallel::data::most_microbatches(global_batch, data.data_ranks(), how.microbatch));
   for (int step = 0; step < how.num_steps; ++step) {
     std::vector<std::vector<std::int32_t>> ids, labels;
     std::vector<ring_microbatch> batches;
@@ -112,6 +172,8 @@ void run_rank(Comm& comm, layout const& how, outcome& out, std::mutex& lock) {
       batches.push_back({{x.data(), {rows}}, {y.data(), {rows}}, part.size(), length});
       first.push_back(part.begin);
     }
+    batches.resize(most);  // the last ones of some ranks are empty
+    first.resize(most);
     spoil_gradients(stepper, comm.rank());
     // nested vectors were moved by growth, not their elements
     auto const result = stepper.step(compute, traffic, memory, std::span(std::as_const(batches)),
@@ -126,36 +188,29 @@ void run_rank(Comm& comm, layout const& how, outcome& out, std::mutex& lock) {
     }
   }
   std::scoped_lock const guard(lock);
-  for (auto const& unit : stepper.units()) {
+  for (auto const& unit : stepper.units())
     for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
       auto const& m = unit.memory.segments()[s];
       auto const& segment = unit.memory.layout().segments()[s];
       if (segment.key.trainable)
-        segment.for_each_piece(
-            m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index at) {
-              auto& gradient = out.gradients[p.name];
-              gradient.resize(static_cast<std::size_t>(p.size()));
-              for (index i = from; i < to; ++i)
-                gradient[static_cast<std::size_t>(i)] = m.gradients[0].data()[at + i - from];
-            });
+        add_elements(out.gradients, segment, m.owned, unit.memory.owned_gradients(s), out);
       else if (!m.gradients.empty() || !m.states.empty() || m.master.size() > 0)
         out.frozen_is_lean = false;
       // every rank must hold the same values of everything
-      segment.for_each_piece(0, segment.size, [&](auto const& p, index, index, index at) {
-        std::vector<ring> const values(m.values.data() + at, m.values.data() + at + p.size());
-        auto const [place, added] = out.parameters.emplace(p.name, values);
-        if (place->second != values) out.ranks_agree = false;
-      });
+      if (unit.memory.values_divided())
+        add_elements(out.parameters, segment, m.owned, m.values.span(), out);
+      else
+        add_elements(out.parameters, segment, {0, segment.size}, m.values.span(), out);
     }
-  }
 }
 
 /// All ranks as threads.
 inline outcome run(layout const& how) {
   outcome out;
   std::mutex lock;
-  parallel::threads::run(
-      how.ranks, [&](parallel::threads::communicator& comm) { run_rank(comm, how, out, lock); });
+  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
+    run_rank(comm, how, out, lock);
+  });
   return out;
 }
 

@@ -52,29 +52,40 @@ template <parallel::has_submit Inner>
 class delayed : public parallel::collectives<delayed<Inner>> {
  public:
   delayed(Inner inner, trace& log, std::function<void(int)> hold)
-      : inner_(std::move(inner)), log_(log), hold_(std::move(hold)) {}
+      : delayed(std::move(inner), log, std::move(hold), std::make_shared<int>(0)) {}
 
   [[nodiscard]] int rank() const { return inner_.rank(); }
   [[nodiscard]] int size() const { return inner_.size(); }
   void abort(std::string const& reason) { inner_.abort(reason); }
+  [[nodiscard]] parallel::signature_exchange open_exchange() { return inner_.open_exchange(); }
+
+  /// Collectives of the whole and its parts are counted together.
+  [[nodiscard]] delayed split(int color, std::string name = {}) {
+    return delayed(inner_.split(color, std::move(name)), log_, hold_, calls_);
+  }
 
   parallel::request submit(parallel::host::stream& s, parallel::operation const& op) {
-    int const k = calls_++;
-    s.enqueue([this, k] {
-      log_.add("collective " + std::to_string(k) + " begins");
-      hold_(k);
+    int const k = (*calls_)++;
+    auto const tell = [this, k](char const* what) {
+      log_.add(parallel::concat("collective ", k, what));
+    };
+    s.enqueue([tell, k, hold = hold_] {
+      tell(" begins");
+      hold(k);
     });
     auto inner = std::make_shared<parallel::request>(inner_.submit(s, op));
     // the request lives as long as the task: dropping it here would wait for it
-    return parallel::detail::enqueue(
-        s, {}, op, [this, k, inner] { log_.add("collective " + std::to_string(k) + " ends"); });
+    return parallel::detail::enqueue(s, {}, op, [tell, inner] { tell(" ends"); });
   }
 
  private:
+  delayed(Inner inner, trace& log, std::function<void(int)> hold, std::shared_ptr<int> calls)
+      : inner_(std::move(inner)), log_(log), hold_(std::move(hold)), calls_(std::move(calls)) {}
+
   Inner inner_;
   trace& log_;
   std::function<void(int)> hold_;
-  int calls_ = 0;
+  std::shared_ptr<int> calls_;
 };
 
 }  // namespace test

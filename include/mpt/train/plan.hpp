@@ -45,7 +45,8 @@ template <class T>
   plan.available = available_memory() / 10 * 9 / static_cast<std::size_t>(ranks_here);
   plan.automatic = !config.device_train_microbatch_size.has_value();
   auto const stage = static_cast<zero::stage>(config.zero_stage);
-  plan.memory = train::plan_units(net, groups_of(config, net), stage, ranks);
+  plan.memory =
+      train::plan_units(net, groups_of(config, net), stage, zero::data_place(stage, 0, ranks));
 
   index const length = config.train_loader.max_seq_len;
   auto const activations = [&](index microbatch) {

@@ -1,8 +1,9 @@
 // The checkpoints of a training run: master weights and optimizer states as named slices, and the
 // few numbers from which everything else follows.
 //
-// Every rank writes the shard it would own under ZeRO-1, whatever the stage, so nothing is written
-// twice; it reads whatever ranges it needs, so any number of ranks and any stage can continue.
+// Every rank writes what it speaks for, an equal part of everything whatever the layout, so nothing
+// is written twice; it reads whatever ranges it needs, so any number of ranks and any stage can
+// continue.
 #pragma once
 
 #include <filesystem>
@@ -102,12 +103,24 @@ inline void require_same_order(nlohmann::json const& saved, nlohmann::json const
             "; make them equal to continue, or take only the weights with load_weights_only=true");
 }
 
-/// Calls f(name, segment memory, parameter piece…) for the master weights and each state.
+/// Calls f(unit, number of segment) for all that a rank holds.
 template <class Stepper, class F>
 void for_each_segment(Stepper& step, F&& f) {
-  for (auto& unit : step.units())
-    for (std::size_t s = 0; s < unit.memory.segments().size(); ++s)
-      f(unit.memory.layout().segments()[s], unit.memory.segments()[s]);
+  for (auto& entry : step.units())
+    for (std::size_t s = 0; s < entry.memory.segments().size(); ++s) f(entry.memory, s);
+}
+
+/// Calls f(parameter, global, offset, count) for all runs of the range [begin, end) of a segment:
+/// elements that lie one after another in the file too; `offset` counts from `begin`.
+template <class Segment, class F>
+void for_each_run(Segment const& segment, zero::range range, F&& f) {
+  segment.for_each_piece(range.begin, range.end,
+                         [&](auto const& p, index first, index last, index at) {
+                           p.for_each_run(first, last, [&](index from, index count, index global) {
+                             f(p, global, static_cast<std::size_t>(at - range.begin + from - first),
+                               static_cast<std::size_t>(count));
+                           });
+                         });
 }
 
 }  // namespace detail
@@ -125,24 +138,27 @@ std::filesystem::path save_run(Stepper& step, parallel::any_communicator& comm,
   comm.barrier(traffic).wait();
 
   checkpoint::rank_writer writer(target, comm.rank());
-  detail::for_each_segment(step, [&](auto const& segment, auto const& memory) {
-    auto const mine = zero::shard_of(segment.size, comm.rank(), comm.size());
-    segment.for_each_piece(mine.begin, mine.end,
-                           [&](auto const& p, index first, index last, index at) {
-                             auto const count = static_cast<std::size_t>(last - first);
-                             auto const part = static_cast<std::size_t>(at - memory.owned.begin);
-                             auto const write = [&](std::string const& name, auto const& elements) {
-                               using element = std::decay_t<decltype(*elements.data())>;
-                               writer.add(name, std::span<index const>(p.extents), first,
-                                          std::span<element const>(elements.data() + part, count));
-                             };
-                             if (segment.key.trainable)
-                               write(p.name, memory.master);
-                             else
-                               write(p.name, memory.values);
-                             for (std::size_t i = 0; i < memory.states.size(); ++i)
-                               write(concat(p.name, "#", step.state_names()[i]), memory.states[i]);
-                           });
+  detail::for_each_segment(step, [&](auto const& unit, std::size_t s) {
+    auto const& segment = unit.layout().segments()[s];
+    auto const& memory = unit.segments()[s];
+    auto const master = unit.spoken_for(s, memory.master.span());
+    auto const values = unit.spoken_for(s, unit.owned_values(s));
+    detail::for_each_run(segment, unit.spoken_for(s),
+                         [&](auto const& p, index global, std::size_t offset, std::size_t count) {
+                           auto const write = [&](std::string const& name, auto elements) {
+                             using element =
+                                 std::remove_const_t<typename decltype(elements)::element_type>;
+                             writer.add(name, std::span<index const>(p.tensor_extents()), global,
+                                        std::span<element const>(elements.subspan(offset, count)));
+                           };
+                           if (segment.key.trainable)
+                             write(p.name, master);
+                           else
+                             write(p.name, values);
+                           for (std::size_t i = 0; i < memory.states.size(); ++i)
+                             write(concat(p.name, "#", step.state_names()[i]),
+                                   unit.spoken_for(s, memory.states[i].span()));
+                         });
   });
   auto const records = gather_texts(comm, traffic, writer.finish());
   if (comm.rank() == 0) {
@@ -184,26 +200,31 @@ run_state load_run(Stepper& step, parallel::any_communicator const& comm,
     detail::require_same_order(state.value("order", nlohmann::json::object()),
                                detail::order_of(config, samples_in_set), found.folder);
   reader.verify(comm.rank(), comm.size());
-  detail::for_each_segment(step, [&](auto const& segment, auto const& memory) {
-    segment.for_each_piece(0, segment.size, [&](auto const& p, index, index, index at) {
-      auto const& saved = reader.at(p.name);
-      require(saved.extents == p.extents, found.folder.string(), ": ", p.name,
-              " has another shape than this model's; use the configuration it was trained with");
-      reader.read(p.name, 0,
-                  std::span(memory.values.data() + at, static_cast<std::size_t>(p.size())));
-    });
-    auto const owned = memory.owned;
-    segment.for_each_piece(
-        owned.begin, owned.end, [&](auto const& p, index first, index last, index at) {
-          auto const count = static_cast<std::size_t>(last - first);
-          auto const part = static_cast<std::size_t>(at - owned.begin);
-          if (!segment.key.trainable) return;
-          reader.read(p.name, first, std::span(memory.master.data() + part, count));
-          if (found.weights_only) return;
-          for (std::size_t i = 0; i < memory.states.size(); ++i)
-            reader.read(concat(p.name, "#", step.state_names()[i]), first,
-                        std::span(memory.states[i].data() + part, count));
+  detail::for_each_segment(step, [&](auto const& unit, std::size_t s) {
+    auto const& segment = unit.layout().segments()[s];
+    auto const& memory = unit.segments()[s];
+    auto const read = [&](std::string const& name, index global, auto elements, std::size_t offset,
+                          std::size_t count) {
+      reader.read(name, global, elements.subspan(offset, count));
+    };
+    auto const held = unit.values_divided() ? memory.owned : zero::range{0, segment.size};
+    detail::for_each_run(
+        segment, held, [&](auto const& p, index global, std::size_t offset, std::size_t count) {
+          require(reader.at(p.name).extents == p.tensor_extents(), found.folder.string(), ": ",
+                  p.name,
+                  " has another shape than this model's; use the configuration it was trained "
+                  "with");
+          read(p.name, global, memory.values.span(), offset, count);
         });
+    if (!segment.key.trainable) return;
+    detail::for_each_run(segment, memory.owned,
+                         [&](auto const& p, index global, std::size_t offset, std::size_t count) {
+                           read(p.name, global, memory.master.span(), offset, count);
+                           if (found.weights_only) return;
+                           for (std::size_t i = 0; i < memory.states.size(); ++i)
+                             read(concat(p.name, "#", step.state_names()[i]), global,
+                                  memory.states[i].span(), offset, count);
+                         });
   });
   return {.batches = number("batches"),
           .epoch = number("epoch"),

@@ -46,17 +46,17 @@ struct parameter_copies {
   friend auto operator<=>(parameter_copies const&, parameter_copies const&) = default;
 };
 
-/// A parameter of any rank: name, extents and where it is bound. It is a slice of the tensor of that
-/// name: some ranges of rows, one after another, and of each row some columns; or all of it.
+/// A parameter of any rank: name, extents and where it is bound. It is a slice of the tensor of
+/// that name: some ranges of rows, one after another, and of each row some columns; or all of it.
 template <class T>
 struct parameter_base {
   using gradient_type = accumulate_t<T>;
 
-  std::string name;  // global, as in the files: "transformer.blocks.0.attn.Wqkv.weight"
-  std::vector<index> extents;           // of the slice
-  std::vector<index> whole_extents;     // of the tensor; empty: the slice is all of it
-  std::vector<row_range> rows = {};     // of the tensor, when sliced
-  index first_column = 0;               // of the tensor's, when sliced
+  std::string name;            // global, as in the files: "transformer.blocks.0.attn.Wqkv.weight"
+  std::vector<index> extents;  // of the slice
+  std::vector<index> whole_extents;  // of the tensor; empty: the slice is all of it
+  std::vector<row_range> rows = {};  // of the tensor, when sliced
+  index first_column = 0;            // of the tensor's, when sliced
   parameter_copies copies = {};
   initializer initial = constant_init{};
   T* data = nullptr;                       // bound by a unit; null on the meta device
@@ -96,6 +96,25 @@ struct parameter_base {
         f(at, stop - at, (range.begin + row) * whole_width + first_column + column);
         at = stop;
       }
+      begin = end;
+    }
+  }
+
+  /// Calls f(first, last, row) for the parts of elements [first, last) whose rows follow each other
+  /// in the tensor; `first` lies in the tensor's row `row`.
+  template <class F>
+  void for_each_row_range(index first, index last, F&& f) const {
+    index const width = extents.size() < 2 ? 1 : size() / extents[0];
+    if (whole_extents.empty()) {
+      f(first, last, first / width);
+      return;
+    }
+    index begin = 0;
+    for (auto const& range : rows) {
+      index const end = begin + range.count * width;
+      index const from = std::max(first, begin);
+      if (from < std::min(last, end))
+        f(from, std::min(last, end), range.begin + (from - begin) / width);
       begin = end;
     }
   }

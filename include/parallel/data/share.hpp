@@ -38,4 +38,9 @@ struct share {
   return out;
 }
 
+/// The most microbatches of `size` sequences that a rank's share of `total` has; the first rank's.
+[[nodiscard]] constexpr index most_microbatches(index total, index ranks, index size) {
+  return (share_of(total, 0, ranks).size() + size - 1) / size;
+}
+
 }  // namespace parallel::data

@@ -55,7 +55,8 @@ void clip_rows(Units const& units, tensor_list const& tensors, Comm& world, Stre
               auto const begin = at - entry.memory.segments()[s].owned.begin - first;
               std::size_t const tensor = first_row[tensors.place(p.name)];
               if (clipping_rows(p.extents) == 1) {
-                f(entry.memory, s, begin + first, last - first, tensor, ops::rows_place{0, p.size()});
+                f(entry.memory, s, begin + first, last - first, tensor,
+                  ops::rows_place{first, p.size()});
                 return;
               }
               index const width = p.size() / p.extents[0];
@@ -66,7 +67,7 @@ void clip_rows(Units const& units, tensor_list const& tensors, Comm& world, Stre
             });
       }
   };
-  auto const part = [](auto all, index begin, index count) {
+  auto const slice = [](auto all, index begin, index count) {
     return all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
   };
 
@@ -76,10 +77,10 @@ void clip_rows(Units const& units, tensor_list const& tensors, Comm& world, Stre
                     ops::rows_place place) {
                   auto const out = std::span(squares).subspan(row);
                   ops::row_squared_norms(compute, out.first(rows - row),
-                                         part(unit.segments()[s].master.span(), begin, count),
+                                         slice(unit.segments()[s].master.span(), begin, count),
                                          place);
                   ops::row_squared_norms(compute, out.subspan(rows),
-                                         part(unit.owned_gradients(s), begin, count), place);
+                                         slice(unit.owned_gradients(s), begin, count), place);
                 });
   compute.synchronize();
   world.all_reduce(traffic, std::span(squares), reduction::sum).wait();
@@ -91,7 +92,7 @@ void clip_rows(Units const& units, tensor_list const& tensors, Comm& world, Stre
   for_each_part([](auto const& unit, std::size_t s) { return unit.segments()[s].owned; },
                 [&](unit_type const& unit, std::size_t s, index begin, index count, std::size_t row,
                     ops::rows_place place) {
-                  ops::scale_rows(compute, part(unit.owned_gradients(s), begin, count),
+                  ops::scale_rows(compute, slice(unit.owned_gradients(s), begin, count),
                                   std::span<gradient_type const>(factors).subspan(row), place);
                 });
   compute.synchronize();  // the factors end here

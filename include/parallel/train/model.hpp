@@ -61,9 +61,9 @@ struct no_hooks {
 
 /// Forward and backward of one microbatch. Arena: what the blocks keep, one gradient
 /// [rows, width], and the temporaries of one block's backward pass.
-template <class Model, class Stream, class Hooks>
+template <class Model, class Stream, class Hooks = no_hooks>
 void run_microbatch(Model const& model, context<Stream>& c, typename Model::microbatch const& batch,
-                    statistics<loss_type<typename Model::element>>& sums, Hooks&& hooks) {
+                    statistics<loss_type<typename Model::element>>& sums, Hooks&& hooks = Hooks{}) {
   using element = typename Model::element;
   arena::scope const everything(c.memory);
   auto gradient =
@@ -102,10 +102,11 @@ void run_microbatch(Model const& model, context<Stream>& c, typename Model::micr
 }
 
 /// Forward only, for evaluation: keeps one activation and one block's temporaries.
-template <class Model, class Stream, class Hooks>
+template <class Model, class Stream, class Hooks = no_hooks>
 void evaluate_microbatch(Model const& model, context<Stream>& c,
                          typename Model::microbatch const& batch,
-                         statistics<loss_type<typename Model::element>>& sums, Hooks&& hooks) {
+                         statistics<loss_type<typename Model::element>>& sums,
+                         Hooks&& hooks = Hooks{}) {
   using element = typename Model::element;
   arena::scope const everything(c.memory);
   hooks.before_forward(enter);

@@ -13,7 +13,7 @@
 #include <parallel/device/meta/device.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/optimizer_groups.hpp>
-#include <parallel/zero/partitioned_unit.hpp>
+#include <parallel/zero/unit_set.hpp>
 
 namespace parallel::train {
 
@@ -40,7 +40,7 @@ template <class Model>
   arena memory;
   context<meta::stream> c{stream, memory, pass::training, {}, model.sequence(batch)};
   statistics<loss_type<typename Model::element>> sums;
-  run_microbatch(model, c, batch, sums, [](part) {});
+  run_microbatch(model, c, batch, sums);
   return stream.operations_by_name();
 }
 
@@ -52,7 +52,7 @@ template <class Model>
   arena memory;
   context<meta::stream> c{stream, memory, pass::training, {}, model.sequence(batch)};
   statistics<loss_type<typename Model::element>> sums;
-  run_microbatch(model, c, batch, sums, [](part) {});
+  run_microbatch(model, c, batch, sums);
   memory_plan plan;
   plan.activations = memory.peak();
   plan.operations = stream.operations();
@@ -71,27 +71,33 @@ template <class Model>
   return memory.peak();
 }
 
-/// Everything a rank of `ranks` holds besides activations. Leaves the model bound to nothing.
+/// Everything a rank at `place` holds besides activations, windows included. Leaves the model bound
+/// to nothing.
 template <class Optimizer, class Model>
 [[nodiscard]] memory_plan plan_units(Model& model, optimizer_groups<Optimizer> const& groups,
-                                     zero::stage stage, index ranks) {
+                                     zero::stage stage, zero::unit_place place) {
   using element = typename Model::element;
-  memory_plan plan;
-  model.visit_units([&](std::string name, auto& layer, std::vector<part> const&,
+  zero::unit_set<element, meta::device> units;
+  meta::device device;
+  model.visit_units([&](std::string name, auto& layer, std::vector<part> parts,
                         std::vector<parameter_base<element>*> const& uses) {
-    unit<element> layout(std::move(name), layer, ranks, groups.key_of);
+    unit<element> layout(std::move(name), layer, place.data_ranks(), groups.key_of);
     for (auto* const use : uses) layout.add_use(*use);
-    meta::device device;
-    zero::partitioned_unit<element> const memory(std::move(layout), stage, 0, ranks,
-                                                 groups.state_names().size(), device);
-    for (auto const& m : memory.segments()) {
+    units.add({std::move(layout), stage, place, groups.state_names().size(), device},
+              std::move(parts));
+  });
+  units.allocate_windows(device);
+  memory_plan plan;
+  plan.values = units.value_window_bytes();
+  plan.gradients = units.gradient_window_bytes();
+  for (auto const& entry : units.units())
+    for (auto const& m : entry.memory.segments()) {
       auto const bytes = [](auto const& b) { return b.size() * sizeof(*b.data()); };
       plan.values += bytes(m.values);
       for (auto const& gradient : m.gradients) plan.gradients += bytes(gradient);
       if constexpr (!std::is_same_v<element, accumulate_t<element>>) plan.master += bytes(m.master);
       for (auto const& state : m.states) plan.optimizer += bytes(state);
     }
-  });
   return plan;
 }
 

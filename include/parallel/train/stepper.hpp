@@ -9,7 +9,8 @@
 #pragma once
 
 #include <cmath>
-#include <deque>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,10 +18,11 @@
 #include <parallel/comm/request.hpp>
 #include <parallel/ops/reduce.hpp>
 #include <parallel/train/clip_gradients.hpp>
+#include <parallel/train/groups.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/optimizer_groups.hpp>
 #include <parallel/train/tensor_squares.hpp>
-#include <parallel/zero/partitioned_unit.hpp>
+#include <parallel/zero/unit_set.hpp>
 
 namespace parallel::train {
 
@@ -42,7 +44,8 @@ struct step_result {
   std::vector<tensor_squares<Loss>> tensors = {};  // when measured
 };
 
-/// `Comm` sums over the data ranks. Compute runs on `compute`, collectives on `traffic`.
+/// Compute runs on `compute`, reductions on `traffic`; what is gathered before use on a stream of
+/// the stepper's own.
 template <class Model, class Device, class Comm, class Optimizer>
 class stepper {
  public:
@@ -51,59 +54,70 @@ class stepper {
   using stream = typename Device::stream_type;
   using loss = loss_type<element>;
   using microbatch = typename Model::microbatch;
+  using unit_entry = typename zero::unit_set<element, Device>::entry;
 
-  /// Allocates all units on `device` and binds `model` to them; both must outlive the stepper and
-  /// stay where they are.
-  stepper(Model& model, Device& device, Comm& comm, optimizer_groups<Optimizer> groups,
+  /// Allocates this rank's units on `device` and binds `model` to them; all three and `groups` must
+  /// outlive the stepper and stay where they are. Collective over the mesh.
+  stepper(Model& model, Device& device, training_groups<Comm>& groups,
+          optimizer_groups<Optimizer> optimizers, stepper_options options)
+      : model_(model),
+        device_(device),
+        groups_(groups),
+        optimizers_(std::move(optimizers.optimizers)),
+        options_(options) {
+    add_units(optimizers.key_of);
+  }
+
+  /// The same over the ranks of `comm`, which have other data and the whole model.
+  stepper(Model& model, Device& device, Comm& comm, optimizer_groups<Optimizer> optimizers,
           stepper_options options)
       : model_(model),
         device_(device),
-        comm_(comm),
-        optimizers_(std::move(groups.optimizers)),
+        own_groups_(std::make_unique<training_groups<Comm>>(comm.split(0), options.stage)),
+        groups_(*own_groups_),
+        optimizers_(std::move(optimizers.optimizers)),
         options_(options) {
-    model.visit_units([&](std::string name, auto& layer, std::vector<part> completes,
-                          std::vector<parameter_base<element>*> uses) {
-      unit<element> layout(std::move(name), layer, comm.size(), groups.key_of);
-      for (auto* const use : uses) layout.add_use(*use);
-      for (auto const& part_of : layout.segments())
-        require(0 <= part_of.key.group && part_of.key.group < std::ssize(optimizers_), "unit ",
-                layout.name(), ": optimizer group ", part_of.key.group, " of ", optimizers_.size());
-      units_.push_back({{std::move(layout), options.stage, comm.rank(), comm.size(),
-                         state_names().size(), device},
-                        std::move(completes)});
-    });
+    add_units(optimizers.key_of);
   }
 
   /// The same with one optimizer for all parameters.
-  stepper(Model& model, Device& device, Comm& comm, Optimizer optimizer, stepper_options options)
-      : stepper(model, device, comm, optimizer_groups<Optimizer>(std::move(optimizer)), options) {}
+  template <class Ranks>
+  stepper(Model& model, Device& device, Ranks& ranks, Optimizer optimizer, stepper_options options)
+      : stepper(model, device, ranks, optimizer_groups<Optimizer>(std::move(optimizer)), options) {}
 
   void initialise(std::uint64_t seed) {
-    for (auto& [memory, completes] : units_) memory.initialise(seed);
+    for (auto& entry : units_.units()) entry.memory.initialise(seed);
   }
 
   /// One update. `batches` are this rank's microbatches, `first_sequences` their places in the
-  /// global batch, `where.step` counts finished steps. Blocks until the step is done.
+  /// global batch, `where.step` counts finished steps. From stage gradients on every rank gives as
+  /// many; those without sequences have no rows and come last. Blocks until the step is done.
   step_result<loss> step(stream& compute, stream& traffic, arena& memory,
                          std::span<microbatch const> batches,
                          std::span<index const> first_sequences, position where,
                          double learning_rate_factor) {
-    for (auto const& [memory_of, completes] : units_)
-      if (batches.empty())
-        memory_of.clear_gradients(compute);
-      else
-        memory_of.prepare_gradients(compute);
+    bool const nothing = batches.empty() || is_empty(batches.front());
+    for (auto const& entry : units_.units())
+      if (nothing)
+        entry.memory.clear_gradients(compute);
+      else if (!entry.memory.gradients_divided())
+        entry.memory.prepare_gradients(compute);
     statistics<loss> sums;
     requests_type requests;
     std::vector<pending> bucket;
     for (std::size_t m = 0; m < batches.size(); ++m) {
+      bool const last = m + 1 == batches.size();
+      step_hooks hooks{*this, compute, traffic, m == 0, is_empty(batches[m]), [&](part done) {
+                         if (last) collect(done, bucket, compute, traffic, requests);
+                       }};
+      if (is_empty(batches[m])) {
+        pass_through(hooks);
+        continue;
+      }
       where.first_sequence = static_cast<std::uint64_t>(first_sequences[m]);
       context<stream> c{compute, memory, pass::training, where, model_.sequence(batches[m])};
-      c.fresh_gradients = m == 0;
-      bool const last = m + 1 == batches.size();
-      run_microbatch(model_, c, batches[m], sums, [&](part done) {
-        if (last) collect(done, bucket, compute, traffic, requests);
-      });
+      c.fresh_gradients = m == 0 || units_.gradients_divided();
+      run_microbatch(model_, c, batches[m], sums, hooks);
     }
     if (batches.empty())  // a rank without a sequence still takes part in every reduction
       for (part p = static_cast<part>(model_.num_blocks()); p >= enter; --p)
@@ -111,24 +125,35 @@ class stepper {
     flush(bucket, compute, traffic, requests);
     for (auto& request : requests) request.wait_on(compute);
     requests.clear();
+    if (units_.gradients_divided()) compute.wait(traffic.record());
 
     loss squared_norm = {};
-    for (auto const& [unit_memory, completes] : units_) {
-      unit_memory.join_uses(compute);
-      for (std::size_t s = 0; s < unit_memory.segments().size(); ++s)
-        ops::squared_norm(compute, &squared_norm, unit_memory.norm_part(s));
+    for (auto const& entry : units_.units()) {
+      entry.memory.join_uses(compute);
+      for (std::size_t s = 0; s < entry.memory.segments().size(); ++s)
+        if (entry.memory.is_trainable(s))
+          ops::squared_norm(compute, &squared_norm,
+                            std::span<gradient_type const>(
+                                entry.memory.spoken_for(s, entry.memory.owned_gradients(s))));
     }
     compute.synchronize();
     return finish(compute, traffic, sums, squared_norm, where.step, learning_rate_factor);
   }
 
   /// Adds a forward pass of this rank's microbatches to `sums`; sum them over ranks when all are
-  /// done. Blocks until they have run.
+  /// done. Blocks until they have run. At stage parameters every rank gives as many, as in a step.
   void add_evaluation(stream& compute, arena& memory, std::span<microbatch const> batches,
                       statistics<loss>& sums) {
     for (auto const& batch : batches) {
       context<stream> c{compute, memory, pass::inference, {}, model_.sequence(batch)};
-      evaluate_microbatch(model_, c, batch, sums);
+      evaluation_hooks hooks{*this, compute};
+      if (is_empty(batch))
+        for (part p = enter; p <= static_cast<part>(model_.num_blocks()); ++p) {
+          hooks.before_forward(p);
+          hooks.after_forward(p);
+        }
+      else
+        evaluate_microbatch(model_, c, batch, sums, hooks);
     }
     compute.synchronize();
   }
@@ -136,8 +161,9 @@ class stepper {
   /// Replaces this rank's sums by those of all ranks.
   void add_over_ranks(stream& traffic, statistics<loss>& sums) {
     std::int64_t counts[2] = {sums.tokens, sums.correct};
-    auto first = comm_.all_reduce(traffic, std::span<loss>(&sums.loss, 1), reduction::sum);
-    auto second = comm_.all_reduce(traffic, std::span<std::int64_t>(counts), reduction::sum);
+    auto& world = groups_.world();
+    auto first = world.all_reduce(traffic, std::span<loss>(&sums.loss, 1), reduction::sum);
+    auto second = world.all_reduce(traffic, std::span<std::int64_t>(counts), reduction::sum);
     first.wait();
     second.wait();
     sums.tokens = counts[0];
@@ -147,13 +173,8 @@ class stepper {
   /// Whether the following steps measure every tensor (step_result::tensors): on all ranks alike.
   void measure_tensors(bool wanted) { measuring_ = wanted; }
 
-  struct trained_unit {
-    zero::partitioned_unit<element> memory;
-    std::vector<part> completes;  // for each use, the part that completes its gradients
-  };
-
-  [[nodiscard]] std::deque<trained_unit>& units() { return units_; }
-  [[nodiscard]] std::deque<trained_unit> const& units() const { return units_; }
+  [[nodiscard]] std::deque<unit_entry>& units() { return units_.units(); }
+  [[nodiscard]] std::deque<unit_entry> const& units() const { return units_.units(); }
   [[nodiscard]] std::span<std::string_view const> state_names() const {
     return optimizers_.front().state_names();
   }
@@ -165,12 +186,84 @@ class stepper {
   };
   using requests_type = std::vector<request>;
 
+  /// What the units do around the parts of one microbatch; done(part) after its backward pass.
+  template <class Done>
+  struct step_hooks {
+    stepper& own;
+    stream& compute;
+    stream& traffic;
+    bool first;
+    bool empty;
+    Done done;
+
+    void before_forward(part p) { own.use_values(p, compute); }
+    void after_forward(part p) { own.units_.release_values(p, compute); }
+    void before_backward(part p) {
+      own.use_values(p, compute);
+      own.units_.begin_gradients(p, empty, compute);
+    }
+    void after_backward(part p) {
+      own.units_.release_values(p, compute);
+      own.units_.end_gradients(p, first, own.groups_.axes(), compute, traffic);
+      done(p);
+    }
+  };
+  template <class Done>
+  step_hooks(stepper&, stream&, stream&, bool, bool, Done) -> step_hooks<Done>;
+
+  struct evaluation_hooks {
+    stepper& own;
+    stream& compute;
+    void before_forward(part p) { own.use_values(p, compute); }
+    void after_forward(part p) { own.units_.release_values(p, compute); }
+  };
+
+  [[nodiscard]] bool is_empty(microbatch const& batch) const { return model_.rows(batch) == 0; }
+
+  void use_values(part p, stream& compute) {
+    units_.use_values(p, groups_.axes(), compute, gathers_ ? *gathers_ : compute);
+  }
+
+  /// The hooks of a microbatch without rows, in the order of one that has some.
+  template <class Hooks>
+  void pass_through(Hooks& hooks) {
+    auto const last = static_cast<part>(model_.num_blocks());
+    for (part p = enter; p < last; ++p) {
+      hooks.before_forward(p);
+      hooks.after_forward(p);
+    }
+    for (part p = last; p >= enter; --p) {
+      hooks.before_backward(p);
+      hooks.after_backward(p);
+    }
+  }
+
+  template <class KeyOf>
+  void add_units(KeyOf const& key_of) {
+    auto const place = groups_.place();
+    model_.visit_units([&](std::string name, auto& layer, std::vector<part> parts,
+                           std::vector<parameter_base<element>*> uses) {
+      tensors_.add<element>(layer, key_of);
+      unit<element> layout(std::move(name), layer, place.data_ranks(), key_of);
+      for (auto* const use : uses) layout.add_use(*use);
+      for (auto const& segment : layout.segments()) {
+        require(0 <= segment.key.group && segment.key.group < std::ssize(optimizers_), "unit ",
+                layout.name(), ": optimizer group ", segment.key.group, " of ", optimizers_.size());
+        if (segment.key.copies.partial) groups_.connect_copies(segment.key.copies.ranks);
+      }
+      units_.add({std::move(layout), options_.stage, place, state_names().size(), device_},
+                 std::move(parts));
+    });
+    units_.allocate_windows(device_);
+    if (units_.value_window_bytes() > 0) gathers_.emplace();
+  }
+
   /// Adds the units that `done` completes to the bucket and starts its reduction when full.
   void collect(part done, std::vector<pending>& bucket, stream& compute, stream& traffic,
                requests_type& requests) {
-    for (auto const& [memory, completes] : units_)
-      for (std::size_t use = 0; use < completes.size(); ++use)
-        if (completes[use] == done) bucket.push_back({&memory, use});
+    units_.for_each_use(done, [&](auto& memory, std::size_t use) {
+      bucket.push_back({&memory, use});
+    });
     std::size_t bytes = 0;
     for (auto const& [memory, use] : bucket) bytes += memory->gradient_bytes();
     if (bytes >= options_.bucket_bytes) flush(bucket, compute, traffic, requests);
@@ -180,13 +273,14 @@ class stepper {
              requests_type& requests) {
     if (bucket.empty()) return;
     traffic.wait(compute.record());
-    for (auto const& [memory, use] : bucket) memory->reduce(comm_, traffic, use, requests);
+    for (auto const& [memory, use] : bucket) memory->reduce(groups_.axes(), traffic, use, requests);
     bucket.clear();
   }
 
   step_result<loss> finish(stream& compute, stream& traffic, statistics<loss> sums,
                            loss squared_norm, std::uint32_t step, double learning_rate_factor) {
-    auto norm = comm_.all_reduce(traffic, std::span<loss>(&squared_norm, 1), reduction::sum);
+    auto norm =
+        groups_.world().all_reduce(traffic, std::span<loss>(&squared_norm, 1), reduction::sum);
     add_over_ranks(traffic, sums);
     norm.wait();
 
@@ -202,7 +296,7 @@ class stepper {
     update(compute, traffic, info, result);
     traffic.wait(compute.record());
     requests_type requests;
-    for (auto const& [memory, completes] : units_) memory.gather(comm_, traffic, requests);
+    for (auto const& entry : units_.units()) entry.memory.gather(groups_.axes(), traffic, requests);
     for (auto& request : requests) request.wait_on(compute);
     compute.synchronize();
     return result;
@@ -214,10 +308,11 @@ class stepper {
     switch (options_.clip.kind) {
       case clipping_kind::norm: return std::min(1.0, threshold / (norm + 1e-6));
       case clipping_kind::value:
-        for (auto const& entry : units_) clip_values(entry.memory, compute, threshold, tokens);
+        for (auto const& entry : units_.units())
+          clip_values(entry.memory, compute, threshold, tokens);
         return 1.0;
       case clipping_kind::adaptive:
-        clip_rows(units_, comm_, compute, traffic, threshold, tokens);
+        clip_rows(units_.units(), tensors_, groups_.world(), compute, traffic, threshold, tokens);
         return 1.0;
       case clipping_kind::none: break;
     }
@@ -229,25 +324,41 @@ class stepper {
               step_result<loss>& result) {
     std::span<Optimizer const> const optimizers(optimizers_);
     if (!measuring_) {
-      for (auto const& entry : units_) entry.memory.update(compute, optimizers, info);
+      for (auto const& entry : units_.units()) entry.memory.update(compute, optimizers, info);
       return;
     }
-    square_meter<element> meter(units_);
-    for (auto const& entry : units_) {
+    square_meter<element> meter(tensors_);
+    for (auto const& entry : units_.units()) {
       meter.before(entry.memory, compute, device_);
       entry.memory.update(compute, optimizers, info);
       meter.after(entry.memory, compute);
     }
-    result.tensors = meter.finish(comm_, traffic);
+    result.tensors = meter.finish(groups_.world(), traffic);
   }
 
   Model& model_;
   Device& device_;
-  Comm& comm_;
+  std::unique_ptr<training_groups<Comm>> own_groups_;  // when it was given ranks alone
+  training_groups<Comm>& groups_;
   std::vector<Optimizer> optimizers_;  // by group
   stepper_options options_;
   bool measuring_ = false;
-  std::deque<trained_unit> units_;  // addresses stay
+  tensor_list tensors_;
+  zero::unit_set<element, Device> units_;
+  std::optional<stream> gathers_;  // when values are divided
 };
+
+template <class Model, class Device, class Comm, class Optimizer>
+stepper(Model&, Device&, training_groups<Comm>&, optimizer_groups<Optimizer>, stepper_options)
+    -> stepper<Model, Device, Comm, Optimizer>;
+template <class Model, class Device, class Comm, class Optimizer>
+stepper(Model&, Device&, training_groups<Comm>&, Optimizer, stepper_options)
+    -> stepper<Model, Device, Comm, Optimizer>;
+template <class Model, class Device, class Comm, class Optimizer>
+stepper(Model&, Device&, Comm&, optimizer_groups<Optimizer>, stepper_options)
+    -> stepper<Model, Device, Comm, Optimizer>;
+template <class Model, class Device, class Comm, class Optimizer>
+stepper(Model&, Device&, Comm&, Optimizer, stepper_options)
+    -> stepper<Model, Device, Comm, Optimizer>;
 
 }  // namespace parallel::train

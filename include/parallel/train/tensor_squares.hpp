@@ -1,9 +1,9 @@
 // The size of every tensor's gradient, moment, weights and last update: what a diverging run is
 // diagnosed by.
 //
-// Every rank sums the squares of what it speaks for, and one reduction over the world of four numbers a
-// tensor makes them the whole's. The update is measured, not derived from the rule: the weights are
-// copied before it (a unit at a time), so any optimizer, group and decay is included.
+// Every rank sums the squares of what it speaks for, and one reduction over the world of four
+// numbers a tensor makes them the whole's. The update is measured, not derived from the rule: the
+// weights are copied before it (a unit at a time), so any optimizer, group and decay is included.
 #pragma once
 
 #include <span>

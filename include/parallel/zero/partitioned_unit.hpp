@@ -145,8 +145,8 @@ class partitioned_unit {
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       std::span<T> const whole{window, static_cast<std::size_t>(unit_.segments()[s].size)};
       unit_.bind_values(s, window);
-      last = axes.gathers->all_gather(stream, whole,
-                                      std::span<T const>(memory_[s].values.span()), where);
+      last = axes.gathers->all_gather(stream, whole, std::span<T const>(memory_[s].values.span()),
+                                      where);
       window = offset(window, unit_.segments()[s].size);
     }
     return last;
@@ -211,9 +211,8 @@ class partitioned_unit {
         requests.push_back(std::move(next));
       };
       if (place_.shards > 1 && !gradients_divided_)
-        enqueue(axes.shards->reduce_scatter(stream, own,
-                                            std::span<gradient_type const>(gradients.span()),
-                                            reduction::sum, where));
+        enqueue(axes.shards->reduce_scatter(
+            stream, own, std::span<gradient_type const>(gradients.span()), reduction::sum, where));
       if (place_.replicas > 1)
         enqueue(axes.replicas->all_reduce(stream, own, reduction::sum, where));
       if (auto* const neighbours = axes.addends(unit_.segments()[s].key.copies))

@@ -59,4 +59,10 @@ struct unit_place {
   friend bool operator==(unit_place const&, unit_place const&) = default;
 };
 
+/// Rank `rank` of `ranks` that have other data and the whole model.
+[[nodiscard]] constexpr unit_place data_place(stage kind, index rank, index ranks) {
+  if (kind == stage::none) return {.replica = rank, .replicas = ranks};
+  return {.shard = rank, .shards = ranks};
+}
+
 }  // namespace parallel::zero

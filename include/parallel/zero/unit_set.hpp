@@ -155,12 +155,12 @@ class unit_set {
     }
 
    private:
-    struct turn {
+    struct shared_turn {
       std::deque<window> windows;  // addresses stay
       std::size_t next = 0;
     };
-    std::map<index, turn> turns_;  // by size; addresses stay
-    std::map<index, std::pair<turn*, window*>> places_;  // by part
+    std::map<index, shared_turn> turns_;                        // by size; addresses stay
+    std::map<index, std::pair<shared_turn*, window*>> places_;  // by part
   };
 
   std::deque<entry> units_;  // addresses stay

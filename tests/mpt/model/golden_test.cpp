@@ -117,7 +117,7 @@ struct run {
     for (auto const& unit : step.units()) unit.memory.clear_gradients(compute);
     parallel::train::statistics<double> sums;
     auto c = context();
-    parallel::train::run_microbatch(net, c, batch, sums, [](index) {});
+    parallel::train::run_microbatch(net, c, batch, sums);
     for (auto const& unit : step.units()) unit.memory.join_uses(compute);
     compute.synchronize();
     CHECK(sums.tokens == batch.loss_tokens);

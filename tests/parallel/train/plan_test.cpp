@@ -45,7 +45,7 @@ TEST_CASE("the arena and the units of a real step are those of the plan, to the 
         CAPTURE(microbatch);
         ring_model planned(2, 4, vocabulary);
         zeros const data(microbatch);
-        auto plan = train::plan_units(planned, optimizer, stage, ranks);
+        auto plan = train::plan_units(planned, optimizer, stage, zero::data_place(stage, 0, ranks));
         plan.activations = train::plan_microbatch(planned, data.view()).activations;
         parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
           parallel::host::device device;
@@ -67,8 +67,10 @@ TEST_CASE("the arena and the units of a real step are those of the plan, to the 
 
 TEST_CASE("ZeRO-1 divides the optimizer's memory by the ranks and nothing else") {
   ring_model model(2, 4, vocabulary);
-  auto const whole = train::plan_units(model, optimizer, zero::stage::none, 4);
-  auto const shared = train::plan_units(model, optimizer, zero::stage::optimizer, 4);
+  auto const whole = train::plan_units(model, optimizer, zero::stage::none,
+                                       zero::data_place(zero::stage::none, 0, 4));
+  auto const shared = train::plan_units(model, optimizer, zero::stage::optimizer,
+                                        zero::data_place(zero::stage::optimizer, 0, 4));
   CHECK(shared.optimizer * 4 == whole.optimizer);
   CHECK(shared.values == whole.values);
   CHECK(shared.gradients == whole.gradients);

@@ -19,7 +19,7 @@ namespace zero = parallel::zero;
 outcome run_faulty(layout const& how, fault const& what, std::size_t& calls) {
   outcome out;
   std::mutex lock;
-  parallel::threads::run(how.ranks, [&](parallel::threads::communicator& comm) {
+  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
     parallel::faulty broken(std::move(comm), what);
     test::run_rank(broken, how, out, lock);
     if (broken.rank() == 0) calls = static_cast<std::size_t>(broken.calls());

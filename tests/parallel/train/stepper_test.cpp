@@ -20,7 +20,7 @@ TEST_CASE("data parallel x accumulation x ZeRO equal one rank bit for bit") {
   REQUIRE(expected.ranks_agree);
   int layouts = 0;
   for (int const ranks : {1, 2, 3, 4, 5, 7, 8})
-    for (auto const stage : {zero::stage::none, zero::stage::optimizer})
+    for (auto const stage : test::all_stages)
       for (index const microbatch : {1, 2, 3})
         for (std::size_t const bucket : {std::size_t{1}, std::size_t{2000}, std::size_t{1} << 30}) {
           CAPTURE(ranks);
@@ -39,7 +39,7 @@ TEST_CASE("so they do for gated linear units and a head of its own") {
   REQUIRE(expected.parameters.size() == 1 + 3 * 8 + 1);
   CHECK(expected.losses != run({.microbatch = test::global_batch}).losses);
   for (int const ranks : {2, 3, 5})
-    for (auto const stage : {zero::stage::none, zero::stage::optimizer})
+    for (auto const stage : test::all_stages)
       for (std::size_t const bucket : {std::size_t{1}, std::size_t{2000}}) {
         CAPTURE(ranks);
         CAPTURE(static_cast<int>(stage));
@@ -52,10 +52,32 @@ TEST_CASE("so they do for gated linear units and a head of its own") {
       }
 }
 
-TEST_CASE("ranks without a sequence take part in every reduction") {
+TEST_CASE("ranks without a sequence take part in every gathering and reduction") {
   // 13 ranks share 11 sequences
-  CHECK(run({.ranks = 13, .stage = zero::stage::optimizer}) ==
-        run({.microbatch = test::global_batch}));
+  for (auto const stage : test::all_stages) {
+    CAPTURE(static_cast<int>(stage));
+    CHECK(run({.ranks = 13, .stage = stage}) == run({.microbatch = test::global_batch}));
+  }
+}
+
+TEST_CASE("replicas of shards equal one rank bit for bit, frozen parameters included") {
+  std::vector<std::string> const frozen{"mix", "tokens"};
+  for (auto const& names : {std::vector<std::string>{}, frozen}) {
+    outcome const expected = run({.microbatch = test::global_batch, .frozen = names});
+    for (int const replicas : {2, 3})
+      for (int const ranks : {1, 2, 3})
+        for (auto const stage : test::all_stages) {
+          CAPTURE(replicas);
+          CAPTURE(ranks);
+          CAPTURE(static_cast<int>(stage));
+          CHECK(run({.ranks = ranks,
+                     .stage = stage,
+                     .microbatch = 2,
+                     .bucket_bytes = 2000,
+                     .frozen = names,
+                     .replicas = replicas}) == expected);
+        }
+  }
 }
 
 }  // namespace stepper_test

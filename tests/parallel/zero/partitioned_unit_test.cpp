@@ -62,7 +62,8 @@ TEST_CASE_TEMPLATE("memory: whole values and gradients; master and states of wha
         CAPTURE(ranks);
         layer<T> own;
         device const host;
-        zero::partitioned_unit<T> const unit({"block", own, ranks}, stage, rank, ranks, 2, host);
+        zero::partitioned_unit<T> const unit({"block", own, ranks}, stage,
+                                             zero::data_place(stage, rank, ranks), 2, host);
         REQUIRE(unit.segments().size() == 1);
         auto const& m = unit.segments()[0];
         auto const whole = static_cast<std::size_t>(size);
@@ -82,7 +83,8 @@ TEST_CASE_TEMPLATE("memory: whole values and gradients; master and states of wha
         CHECK(host.bytes() ==
               whole * (sizeof(T) + 4) + owned * (2 * 4 + (narrow ? sizeof(float) : 0)));
         parallel::meta::device meta;
-        zero::partitioned_unit<T> const planned({"block", own, ranks}, stage, rank, ranks, 2, meta);
+        zero::partitioned_unit<T> const planned({"block", own, ranks}, stage,
+                                                zero::data_place(stage, rank, ranks), 2, meta);
         CHECK(meta.bytes() == host.bytes());
         CHECK(planned.segments()[0].owned == m.owned);
       }
@@ -95,12 +97,13 @@ TEST_CASE("a frozen segment has values and nothing else, whole on every rank") {
   parallel::unit<bf16> layout("block", own, 3, [](std::string const& name) {
     return parallel::segment_key{.trainable = name != "a"};
   });
-  zero::partitioned_unit<bf16> const unit(std::move(layout), zero::stage::optimizer, 1, 3, 2, host);
+  zero::partitioned_unit<bf16> const unit(std::move(layout), zero::stage::optimizer,
+                                          {.shard = 1, .shards = 3}, 2, host);
   REQUIRE(unit.segments().size() == 2);
   for (std::size_t s = 0; s < 2; ++s) {
     auto const& m = unit.segments()[s];
     bool const trained = unit.layout().segments()[s].key.trainable;
-    CHECK(m.owned == (trained ? zero::range{32, 64} : zero::range{0, 96}));
+    CHECK(m.owned == zero::range{32, 64});
     CHECK(m.values.size() == 96);
     CHECK(m.gradients.size() == (trained ? 1 : 0));
     CHECK(m.master.size() == (trained ? 32 : 0));
@@ -115,7 +118,8 @@ TEST_CASE_TEMPLATE("initial values do not depend on ranks or stage, and padding 
   auto const values = [](zero::stage stage, index rank, index ranks) {
     layer<T> own;
     device const host;
-    zero::partitioned_unit<T> unit({"block", own, ranks}, stage, rank, ranks, 0, host);
+    zero::partitioned_unit<T> unit({"block", own, ranks}, stage,
+                                   zero::data_place(stage, rank, ranks), 0, host);
     unit.initialise(7);
     auto const& m = unit.segments()[0];
     for (index i = 0; i < m.owned.size(); ++i)  // the master rounds to the value
@@ -147,8 +151,10 @@ TEST_CASE("reduce, join, update and gather: every rank ends with the same sums, 
         parallel::unit<ring> layout("wte", own, ranks);
         layout.add_use(again);
         device const host;
-        zero::partitioned_unit<ring> const unit(std::move(layout), stage, comm.rank(), ranks, 1,
-                                                host);
+        zero::partitioned_unit<ring> const unit(
+            std::move(layout), stage, zero::data_place(stage, comm.rank(), ranks), 1, host);
+        auto all = comm.split(0);
+        zero::unit_axes<parallel::threads::communicator> const axes{&all, &all, &all, nullptr};
         bool const alone = ranks == 1;  // nothing to reduce: both uses add to the same memory
         REQUIRE(unit.segments()[0].gradients.size() == (alone ? 1 : 2));
         CHECK(own.weight.data == again.data);
@@ -161,8 +167,8 @@ TEST_CASE("reduce, join, update and gather: every rank ends with the same sums, 
           again.gradient_data[i] += mine * 1000;
         }
         std::vector<parallel::request> requests;
-        unit.reduce(comm, traffic, 0, requests);
-        unit.reduce(comm, traffic, 1, requests);
+        unit.reduce(axes, traffic, 0, requests);
+        unit.reduce(axes, traffic, 1, requests);
         for (auto& request : requests) request.wait_on(compute);
         unit.join_uses(compute);
         compute.synchronize();
@@ -171,7 +177,7 @@ TEST_CASE("reduce, join, update and gather: every rank ends with the same sums, 
         auto const expected = [&](index i) { return sum_of_ranks * (static_cast<ring>(i) + 1000); };
 
         // each element's norm is one rank's business
-        ring norm_elements = unit.norm_part(0).size();
+        ring norm_elements = static_cast<ring>(unit.spoken_for(0).size());
         comm.all_reduce(traffic, std::span(&norm_elements, 1), parallel::reduction::sum).wait();
         CHECK(norm_elements == unit.segments()[0].values.size());
 
@@ -179,7 +185,7 @@ TEST_CASE("reduce, join, update and gather: every rank ends with the same sums, 
         unit.update(compute, std::span(&optimizer, 1), {});
         compute.synchronize();
         std::vector<parallel::request> gathered;
-        unit.gather(comm, traffic, gathered);
+        unit.gather(axes, traffic, gathered);
         CHECK(gathered.size() == (stage == zero::stage::none || ranks == 1 ? 0 : 1));
         for (auto& request : gathered) request.wait();
         for (index i = 0; i < 45; ++i) CHECK(own.weight.data[i] == expected(i));
