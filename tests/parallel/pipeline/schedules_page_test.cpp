@@ -1,0 +1,110 @@
+// docs/pipelines.md is made here, and this test holds the two equal. When something changes, copy
+// the file that the test leaves beside itself over docs/pipelines.md.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <parallel/pipeline/draw.hpp>
+#include <parallel/pipeline/plan.hpp>
+#include <parallel/pipeline/schedules.hpp>
+
+#include "support/checkout.hpp"
+
+namespace schedules_page_test {
+namespace {
+
+using namespace parallel::pipeline;
+using parallel::concat;
+
+/// a / b with at most two decimals.
+std::string quotient(int a, int b) {
+  int const hundredths = (200 * a + b) / (2 * b);
+  std::string out = std::to_string(hundredths / 100);
+  if (hundredths % 100 == 0) return out;
+  out += concat('.', hundredths % 100 / 10);
+  return hundredths % 10 == 0 ? out : out + concat(hundredths % 10);
+}
+
+std::string row(schedule const& of, std::string const& bubble, std::string const& takes) {
+  auto const time = simulate(of);
+  REQUIRE(time.good());
+  int const v = of.stages_per_rank;
+  int const work = 3 * of.microbatches * v;
+  std::string memory;
+  int most = 0;
+  for (auto const& chunk : lower(of, 0).chunks)
+    memory += concat(memory.empty() ? "" : " + ", chunk.slots);
+  int sent = 0;
+  for (plan const& one : lower(of))
+    for (step const& s : one.steps) sent += sends(s.kind) ? 1 : 0;
+  for (int const peak : time.peak) most = std::max(most, peak);
+  return concat("| ", of.name, v > 1 && of.place == placement::loop ? concat(", v = ", v) : "",
+                " | ", takes, " | ", bubble, " | ", quotient(time.makespan - work, v), " | ",
+                quotient(100 * (time.makespan - work), time.makespan), " % | ", quotient(most, v),
+                " | ", memory, " | ", quotient(sent, of.ranks * of.microbatches), " |\n");
+}
+
+std::string table(int p, int m) {
+  return concat("### ", p, " ranks, ", m, " microbatches\n\n",
+                "| schedule | takes | bubble | here | share | peak | slots of rank 0 | sent |\n",
+                "|---|---|---|---|---|---|---|---|\n") +
+         row(gpipe(p, m), "(p-1)(F+B)", "any m") + row(one_f_one_b(p, m), "(p-1)(F+B)", "any m") +
+         row(interleaved(p, m, 2), "(p-1)(F+B)/v", "m a multiple of p") +
+         row(interleaved(p, m, 4), "(p-1)(F+B)/v", "m a multiple of p") +
+         row(zb_h1(p, m), "(p-1)(F+I-W)", "any m") + row(zb_v(p, m), "(p-1)F/2", "m ≥ p") +
+         row(dual_pipe_v(p, m), "(p-1)F/2", "m ≥ 2p") + "\n";
+}
+
+std::string page() {
+  std::string out =
+      R"(# Pipeline schedules
+
+A schedule is a value (`parallel/pipeline/schedule.hpp`): for every rank the list of its forward
+passes (F), input gradients (I), weight gradients (W), or both together (B), at a stage and a
+microbatch. `plan.hpp` lowers it to what one rank does, with messages and numbered memory,
+`verify.hpp` proves the plans free of deadlock and races, and `execute.hpp` runs any of them. The
+numbers and drawings of this page are made by `tests/parallel/pipeline/schedules_page_test.cpp`.
+
+```cpp
+auto const of = pipeline::make_schedule("zb-h1", ranks, microbatches);  // or says what it can take
+auto const blocks = pipeline::assign_blocks(of, num_blocks);            // [begin, end) by stage
+auto const own = pipeline::lower(of, comm.rank());
+pipeline::links over(comm);                                    // once
+auto const messages = pipeline::execute(own, over, program);   // each step; returns at once
+program.compute().synchronize();
+```
+
+Units: F, I and W of all of a rank's blocks take 1 each, and messages nothing; p ranks, m
+microbatches, v stages a rank. *Bubble*: time in which a rank has nothing to do, by formula and in
+units here, and its share of the step. *Peak*: activations that the fullest rank keeps, in units of
+all its blocks for one microbatch. *Slots*: memory of each stage, in microbatches (`plan.hpp`).
+*Sent*: activations and gradients that a rank sends for each microbatch, on average. The V schedules'
+bubble lies before the first and after the last computation of a rank.
+
+)";
+  out += table(4, 8) + table(8, 32) +
+         "## Drawings\n\n3 ranks, 6 microbatches. `svg_of` draws the same as a picture.\n\n```\n";
+  for (auto const& of : {gpipe(3, 6), one_f_one_b(3, 6), interleaved(3, 6, 2), zb_h1(3, 6),
+                         zb_v(3, 6), dual_pipe_v(3, 6)})
+    out += text_of(of) + "\n";
+  out.pop_back();
+  return out + "```\n";
+}
+
+TEST_CASE("docs/pipelines.md holds the numbers of these schedules") {
+  auto const path = test::checkout() / "docs" / "pipelines.md";
+  std::ifstream in(path, std::ios::binary);
+  std::string const found((std::istreambuf_iterator<char>(in)), {});
+  auto const text = page();
+  auto const fresh = std::filesystem::current_path() / "pipelines.md";
+  if (found != text) std::ofstream(fresh, std::ios::binary) << text;
+  CHECK_MESSAGE(found == text, "docs/pipelines.md differs from ", fresh.string());
+}
+
+}  // namespace
+}  // namespace schedules_page_test
