@@ -100,6 +100,29 @@ TEST_CASE("every schedule of up to 8 ranks and 32 microbatches runs to its end, 
   MESSAGE(checked << " schedules");
 }
 
+TEST_CASE("forward passes alone run to their end in every place, by their formulas") {
+  for (int p = 1; p <= 8; ++p)
+    for (int m = 1; m <= 16; ++m) {
+      CAPTURE(p);
+      CAPTURE(m);
+      for (int v = 1; v <= 4; ++v) {
+        auto const time = simulate(forward_only(p, m, v));
+        REQUIRE(time.good());
+        if (v == 1 || m % p == 0) CHECK(time.makespan == m * v + p - 1);
+      }
+      auto const back = simulate(forward_only(p, m, 2, placement::v));
+      REQUIRE(back.good());
+      CHECK(back.makespan == 2 * (m + p - 1));
+      CHECK(forward_only(zb_v(p, m + p), m).place == placement::v);
+    }
+  auto bad = forward_only(2, 2);
+  bad.by_rank[0].push_back({action_kind::backward, 0, 0});
+  CHECK(simulate(bad).problem == flaw::misplaced);
+  bad = forward_only(2, 2);
+  bad.by_rank[1].pop_back();
+  CHECK(simulate(bad).problem == flaw::missing);
+}
+
 std::string refusal(auto&& make) {
   try {
     (void)make();

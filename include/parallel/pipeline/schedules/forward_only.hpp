@@ -2,7 +2,8 @@
 //
 // Loop: groups of p microbatches go through chunk 0, then chunk 1, ..., as interleaved trains. V:
 // rank r is p - r microbatches ahead in the stages down before it goes on with those up. No number
-// of microbatches is refused.
+// of microbatches is refused. Time: mv + p - 1 forward passes of a stage (m a multiple of p, or v =
+// 1), in a V 2(m + p - 1).
 #pragma once
 
 #include <parallel/pipeline/schedule.hpp>
