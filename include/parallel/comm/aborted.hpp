@@ -4,8 +4,10 @@
 #pragma once
 
 #include <string>
+#include <thread>
 
 #include <parallel/core/error.hpp>
+#include <parallel/device/host/event.hpp>
 
 namespace parallel {
 
@@ -25,6 +27,10 @@ class abortable {
   /// Wakes whoever waits, on every rank that can be reached, with an `aborted` error. The first
   /// reason stays.
   virtual void abort(std::string const& reason) = 0;
+
+  /// Told around a wait of the calling thread for `done`, an event on the stream of `worker`.
+  virtual void host_waits(host::event const& /*done*/, std::thread::id /*worker*/) {}
+  virtual void host_goes_on() {}
 };
 
 }  // namespace detail

@@ -33,7 +33,9 @@ class any_communicator : public collectives<any_communicator> {
   /// Enqueues `op`.
   request submit(host::stream& s, operation const& op) { return inner_->submit(s, op); }
 
-  [[nodiscard]] signature_exchange open_exchange() { return inner_->open_exchange(); }
+  [[nodiscard]] signature_exchange open_exchange(host::stream const* on = nullptr) {
+    return inner_->open_exchange(on);
+  }
 
   /// See `has_split`.
   [[nodiscard]] any_communicator split(int color, std::string name = {}) {
@@ -48,7 +50,7 @@ class any_communicator : public collectives<any_communicator> {
     [[nodiscard]] virtual int world_rank(int rank) const = 0;
     virtual void abort(std::string const& reason) = 0;
     virtual request submit(host::stream& s, operation const& op) = 0;
-    virtual signature_exchange open_exchange() = 0;
+    virtual signature_exchange open_exchange(host::stream const* on) = 0;
     [[nodiscard]] virtual std::string_view name() const = 0;
     virtual any_communicator split(int color, std::string name) = 0;
   };
@@ -61,7 +63,9 @@ class any_communicator : public collectives<any_communicator> {
     [[nodiscard]] int world_rank(int rank) const override { return inner.world_rank(rank); }
     void abort(std::string const& reason) override { inner.abort(reason); }
     request submit(host::stream& s, operation const& op) override { return inner.submit(s, op); }
-    signature_exchange open_exchange() override { return inner.open_exchange(); }
+    signature_exchange open_exchange(host::stream const* on) override {
+      return inner.open_exchange(on);
+    }
     [[nodiscard]] std::string_view name() const override { return inner.name(); }
     any_communicator split(int color, std::string name) override {
       return any_communicator(inner.split(color, std::move(name)));

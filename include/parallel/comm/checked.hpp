@@ -46,13 +46,15 @@ class checked : public collectives<checked<Inner>> {
   /// Enqueues the check, then `op`.
   request submit(host::stream& s, operation const& op) {
     if (is_message(op.kind)) return submit_message(s, op);
-    s.enqueue([exchange = inner_->open_exchange(), mine = named(op, calls_++), names = names_,
+    s.enqueue([exchange = inner_->open_exchange(&s), mine = named(op, calls_++), names = names_,
                sites = options_.sites,
                inner = inner_] { refuse(*inner, disagreement(exchange(mine), sites, names)); });
     return inner_->submit(s, op);
   }
 
-  [[nodiscard]] signature_exchange open_exchange() { return inner_->open_exchange(); }
+  [[nodiscard]] signature_exchange open_exchange(host::stream const* on = nullptr) {
+    return inner_->open_exchange(on);
+  }
 
   /// See `has_split`.
   [[nodiscard]] checked split(int color, std::string name = {}) requires has_split<Inner> {
@@ -69,11 +71,12 @@ class checked : public collectives<checked<Inner>> {
 
   // Messages of one tag keep their order, so a header on the same tag comes before its payload.
   request submit_message(host::stream& s, operation const& op) {
-    auto const mine = named(op, 0);
-    auto const header = std::make_shared<signature>(mine);
+    auto const mine = std::make_shared<signature const>(named(op, 0));
+    auto const header = std::make_shared<signature>(*mine);
     operation first = op;
     first.type = dtype::u8;
     first.count = sizeof *header;
+    first.on_behalf_of = mine;
     first.sent = nullptr;  // the check is no traffic of the caller's
     if (op.kind == operation_kind::send)
       first.in = header.get();
@@ -82,7 +85,7 @@ class checked : public collectives<checked<Inner>> {
     auto sent_first = std::make_shared<request>(inner_->submit(s, first).keep(header));
     if (op.kind == operation_kind::recv)
       s.enqueue([header, mine, me = world_rank(rank()), inner = inner_] {
-        refuse(*inner, message_disagreement(*header, mine.peer, mine, me));
+        refuse(*inner, message_disagreement(*header, mine->peer, *mine, me));
       });
     return inner_->submit(s, op).keep(std::move(sent_first));  // done before, as the stream is
   }

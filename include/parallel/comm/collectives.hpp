@@ -6,7 +6,9 @@
 // returns at once; the spans must stay valid until the request is done (request::keep).
 //
 // All ranks must make the same calls in the same order, whatever streams they use for them.
-// Communicators are used by one thread at a time.
+// A rank's communicators are used by one thread at a time. Until another thread has made a call, a
+// rank whose thread waits for a request is taken to make none before it wakes: what other ranks
+// wait for then is a deadlock (threads/wait_graph.hpp), and an error at once.
 #pragma once
 
 #include <cstddef>

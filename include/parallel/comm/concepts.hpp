@@ -84,15 +84,18 @@ concept has_collectives = has_all_reduce<C, T> && has_reduce_scatter<C, T> &&
     has_all_gather<C, T> && has_all_to_all<C, T> && has_broadcast<C, T> && has_barrier<C> &&
     has_send<C, T> && has_recv<C, T>;
 
-/// One meeting of all ranks, called once, on the stream's worker: gives this rank's signature and
+/// One meeting of all ranks, called once: gives this rank's signature and
 /// returns those of all, by rank. Throws, naming the missing ranks, when the deadline passes.
 using signature_exchange = std::function<std::vector<signature>(signature const&)>;
 
 /// What decorators are built on: operations as values, and signatures exchanged before them.
+/// `open_exchange` reserves the next exchange's place in the order of calls; it is given the stream
+/// whose worker will call it, or nothing when the caller will.
 template <class C>
 concept has_submit = communicator<C> && requires(C c, typename C::stream_type& s, operation op) {
   { c.submit(s, op) } -> std::same_as<request>;
   { c.open_exchange() } -> std::same_as<signature_exchange>;
+  { c.open_exchange(&s) } -> std::same_as<signature_exchange>;
 };
 
 /// `split(color, name)`: the communicator of the ranks that give the same color (>= 0), in their

@@ -64,7 +64,9 @@ class faulty : public collectives<faulty<Inner>> {
     return fault_.kind == fault_kind::drop ? dropped(s, op) : scaled(s, op);
   }
 
-  [[nodiscard]] signature_exchange open_exchange() { return inner_.open_exchange(); }
+  [[nodiscard]] signature_exchange open_exchange(host::stream const* on = nullptr) {
+    return inner_.open_exchange(on);
+  }
 
   /// See `has_split`.
   [[nodiscard]] faulty split(int color, std::string name = {}) requires has_split<Inner> {
@@ -125,7 +127,7 @@ class faulty : public collectives<faulty<Inner>> {
       });
     }
     auto inner = std::make_shared<request>(inner_.submit(s, diverted).keep(copy));
-    return detail::enqueue(s, {}, op, [op, bytes, in_place, copy, inner, rank = rank()] {
+    return detail::enqueue(s, inner->from(), op, [op, bytes, in_place, copy, inner, rank = rank()] {
       if (in_place || bytes == 0) return;
       auto* const out = static_cast<std::byte*>(op.out);
       auto* const own = out + static_cast<std::size_t>(rank) * op.bytes();
@@ -139,7 +141,7 @@ class faulty : public collectives<faulty<Inner>> {
     auto inner = std::make_shared<request>(inner_.submit(s, op));
     bool const received = op.kind != operation_kind::broadcast || op.peer != rank();
     return detail::enqueue(
-        s, {}, op,
+        s, inner->from(), op,
         [op, inner, received, count = output_count(op), kind = fault_.kind, ranks = size()] {
           if (received) scale(op.type, op.out, count, kind, ranks);
         });

@@ -10,6 +10,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -36,12 +37,15 @@ enum class operation_kind : std::uint8_t {
   broadcast,
   barrier,
   send,
-  recv
+  recv,
+  /// The meeting of `split`; never submitted.
+  split
 };
 
 [[nodiscard]] constexpr std::string_view name_of(operation_kind kind) {
-  constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
-                                        "broadcast",  "barrier",        "send",       "recv"};
+  constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather",
+                                        "all_to_all", "broadcast",      "barrier",
+                                        "send",       "recv",           "split"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -52,6 +56,8 @@ enum class operation_kind : std::uint8_t {
 [[nodiscard]] constexpr bool combines(operation_kind kind) {
   return kind == operation_kind::all_reduce || kind == operation_kind::reduce_scatter;
 }
+
+struct signature;
 
 /// One rank's part in a collective or message. Pointers are borrowed until it has run.
 struct operation {
@@ -72,6 +78,8 @@ struct operation {
   call_site where = {};
   /// Where bytes that leave this rank's memory for another's are counted as they go; null: nowhere.
   std::atomic<std::uint64_t>* sent = nullptr;
+  /// In messages this operation is called so; null: what it is.
+  std::shared_ptr<signature const> on_behalf_of = nullptr;
 
   /// Bytes of `count` elements.
   [[nodiscard]] std::size_t bytes() const { return count * size_of(type); }

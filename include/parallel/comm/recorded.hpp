@@ -148,12 +148,14 @@ class recorded : public collectives<recorded<Inner>> {
     s.enqueue(
         [number = number, r = recorder_] { r->now(number, flight_recorder::state::running); });
     auto inner = std::make_shared<request>(inner_.submit(s, counted));
-    return detail::enqueue(s, {}, op, [number = number, inner, r = recorder_] {
+    return detail::enqueue(s, inner->from(), op, [number = number, inner, r = recorder_] {
       r->now(number, flight_recorder::state::done);
     });
   }
 
-  [[nodiscard]] signature_exchange open_exchange() { return inner_.open_exchange(); }
+  [[nodiscard]] signature_exchange open_exchange(host::stream const* on = nullptr) {
+    return inner_.open_exchange(on);
+  }
 
   /// See `has_split`.
   [[nodiscard]] recorded split(int color, std::string name = {}) requires has_split<Inner> {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,10 +32,28 @@ struct kept {
   std::vector<std::shared_ptr<void>> owners;
 };
 
-/// Where a request came from: whom to abort, and as which rank.
+/// Where a request came from: whom to abort, as which rank, and whose thread runs it.
 struct origin {
   std::shared_ptr<abortable> state;
   int rank = 0;
+  std::thread::id worker = {};
+};
+
+/// Says, while it lives, that this thread waits.
+class host_wait {
+ public:
+  host_wait(origin const& from, host::event const& done)
+      : state_(from.state && !done.ready() ? from.state.get() : nullptr) {
+    if (state_ != nullptr) state_->host_waits(done, from.worker);
+  }
+  host_wait(host_wait const&) = delete;
+  host_wait& operator=(host_wait const&) = delete;
+  ~host_wait() {
+    if (state_ != nullptr) state_->host_goes_on();
+  }
+
+ private:
+  abortable* state_;
 };
 
 }  // namespace detail
@@ -78,7 +97,9 @@ class [[nodiscard]] request {
   /// Blocks the caller until the operation has run; rethrows its failure.
   void wait() {
     pending_ = false;
-    if (done_) done_->wait();
+    if (!done_) return;
+    detail::host_wait const told(origin_, *done_);
+    done_->wait();
   }
 
   /// Like `wait`, until `deadline` at most; false when the deadline passed first.
@@ -87,6 +108,9 @@ class [[nodiscard]] request {
     pending_ = false;
     return true;
   }
+
+  /// For decorators whose requests stand for this one.
+  [[nodiscard]] detail::origin const& from() const { return origin_; }
 
   /// Keeps `owner` alive until the operation has run (not longer).
   request& keep(std::shared_ptr<void> owner) & {
@@ -116,7 +140,7 @@ class [[nodiscard]] request {
     if (origin_.state && std::uncaught_exceptions() > exceptions_ && !done_->ready())
       origin_.state->abort(concat("an exception left rank ", origin_.rank, " before its ",
                                   describe(operation_), " had finished"));
-    if (pending_) done_->wait();
+    if (pending_) wait();
   }
 
   bool pending_ = false;
@@ -132,6 +156,7 @@ namespace detail {
 /// Enqueues `work()`, the blocking form of `op`, and returns its request.
 template <class Work>
 request enqueue(host::stream& s, origin from, operation const& op, Work work) {
+  from.worker = s.worker();
   auto owners = std::make_shared<kept>();
   std::weak_ptr<kept> const weak = owners;
   s.enqueue([owners = std::move(owners), work = std::move(work)]() mutable { work(); },

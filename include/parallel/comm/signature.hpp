@@ -49,6 +49,11 @@ static_assert(sizeof(signature) == 256 && std::is_trivially_copyable_v<signature
 /// The signature of `op` as the `sequence`-th call of a communicator along `axis`.
 [[nodiscard]] inline signature signature_of(operation const& op, std::uint64_t sequence,
                                             std::string_view axis = {}) {
+  if (op.on_behalf_of != nullptr) {
+    signature out = *op.on_behalf_of;
+    out.sequence = sequence;
+    return out;
+  }
   signature out{.kind = op.kind,
                 .type = op.type,
                 .combine = op.combine,
@@ -70,6 +75,7 @@ static_assert(sizeof(signature) == 256 && std::is_trivially_copyable_v<signature
 
 /// "all_reduce(sum) of 5 f32 over tensor at step.cpp:31".
 [[nodiscard]] inline std::string describe(signature const& what) {
+  if (what.kind == operation_kind::split) return concat("split into color ", what.peer);
   std::string out(name_of(what.kind));
   if (combines(what.kind)) out += concat('(', name_of(what.combine), ')');
   if (what.kind != operation_kind::barrier)

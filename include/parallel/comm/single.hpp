@@ -39,7 +39,7 @@ class single : public collectives<single> {
     return out;
   }
 
-  [[nodiscard]] signature_exchange open_exchange() {
+  [[nodiscard]] signature_exchange open_exchange(host::stream const* = nullptr) {
     return [](signature const& mine) { return std::vector<signature>{mine}; };
   }
 

@@ -124,6 +124,24 @@ TEST_CASE("checked compares messages before they are moved") {
     CHECK(contains(message, "sender and receiver disagree in element type: rank 0: send of 6 f32"));
 }
 
+TEST_CASE("abort and deadline pass through decorators") {
+  using namespace checked_decorators_test;
+  for (auto const how : test::comm_suite::all_waits) {
+    CAPTURE(static_cast<int>(how));
+    auto const wrapped = [](threads::communicator& comm) {
+      return any_communicator(faulty(checked(any_communicator(std::move(comm))), fault{}));
+    };
+    CHECK_NOTHROW(threads::run(3, [&](threads::communicator& comm) {
+      test::comm_suite::check_abort(wrapped(comm), how);
+    }));
+    CHECK_NOTHROW(threads::run(3,
+                               [&](threads::communicator& comm) {
+                                 test::comm_suite::check_deadline(wrapped(comm), how, "0.1");
+                               },
+                               {.deadline = 100ms}));
+  }
+}
+
 TEST_CASE("faulty breaks exactly the call it is told to") {
   using namespace checked_decorators_test;
   auto const sums_with = [](fault what) {

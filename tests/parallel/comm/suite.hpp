@@ -261,4 +261,52 @@ std::string message_of(F&& f) {
   return "nothing was thrown";
 }
 
+enum class waiting { in_all_to_all, in_message, in_barrier };
+inline constexpr waiting all_waits[] = {waiting::in_all_to_all, waiting::in_message,
+                                        waiting::in_barrier};
+
+/// What this rank is told when the last rank calls `stop(part)` instead of coming to a part's call.
+template <class C, class Stop>
+std::string told_without_last(C& comm, waiting how, Stop stop) {
+  C part = comm.split(0, "tensor");
+  host::stream s;
+  int const last = part.size() - 1;
+  std::vector<float> x(static_cast<std::size_t>(2 * part.size())), y(x.size());
+  return message_of([&] {
+    if (part.rank() == last)
+      stop(part);
+    else if (how == waiting::in_all_to_all)
+      part.all_to_all(s, std::span<float>(y), x).wait();
+    else if (how == waiting::in_message)
+      part.recv(s, std::span<float>(y), last).wait();
+    else
+      part.barrier(s).wait();
+  });
+}
+
+/// An abort by the last rank, through a part, reaches ranks that wait in calls of the part.
+template <class C>
+void check_abort(C comm, waiting how) {
+  auto const told = told_without_last(comm, how, [](C& part) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    part.abort("the disk is full");
+  });
+  auto const last = comm.size() - 1;
+  auto const expected = parallel::concat("rank ", last, " aborted: the disk is full");
+  parallel::require(comm.rank() == last || told.starts_with(expected), "expected \"", expected,
+                    "\", not \"", told, "\"");
+}
+
+/// A rank that does not come is named when the deadline (`seconds`) has passed.
+template <class C>
+void check_deadline(C comm, waiting how, char const* seconds) {
+  auto const last = comm.size() - 1;
+  auto const told = told_without_last(comm, how, [](C&) {});
+  auto const expected = parallel::concat(" waited ", seconds, " s for rank ", last);
+  parallel::require(comm.rank() == last || told.find(expected) != std::string::npos, "expected \"",
+                    expected, "\", not \"", told, "\"");
+  parallel::require(comm.rank() == last || told.find(" over tensor at ") != std::string::npos,
+                    "no axis and place in \"", told, "\"");
+}
+
 }  // namespace test::comm_suite

@@ -190,7 +190,8 @@ TEST_CASE("a missing rank is named at the deadline with the place where it waits
                     if (comm.rank() == 2) {
                       std::this_thread::sleep_for(200ms);  // so that another gives up first
                       receives = parallel::call_site::current().line() + 1;
-                      comm.recv(s, std::span(x), 1, 7).wait();
+                      auto const pending = comm.recv(s, std::span(x), 1, 7);
+                      s.synchronize();  // a wait that the communicator does not see
                     } else {
                       if (comm.rank() == 0) reduces = parallel::call_site::current().line() + 1;
                       comm.all_reduce(s, std::span(x), reduction::sum).wait();
@@ -199,7 +200,7 @@ TEST_CASE("a missing rank is named at the deadline with the place where it waits
                   {.deadline = 400ms});
   for (auto const& message : found) {  // one rank gives up and tells the others
     CHECK(contains(message, "waited 0.4 s for rank 2; rank "));
-    CHECK(contains(message, " came: all_reduce(sum) of 4 f32 at " + line(reduces)));
+    CHECK(contains(message, " waits in all_reduce(sum) of 4 f32 at " + line(reduces)));
     CHECK(
         contains(message, "rank 2 waits in recv of 4 f32 from rank 1, tag 7 at " + line(receives)));
   }
@@ -259,6 +260,21 @@ TEST_CASE("an abort wakes every rank with its reason, and later calls fail at on
     comm.barrier(s).wait();
   });
   for (auto const& message : found) CHECK(message == "rank 2 aborted: the disk is full");
+}
+
+TEST_CASE("abort and deadline reach ranks that wait in a part, in messages and in all_to_all") {
+  using namespace threads_test;
+  for (auto const how : test::comm_suite::all_waits) {
+    CAPTURE(static_cast<int>(how));
+    CHECK_NOTHROW(threads::run(4, [&](threads::communicator& comm) {
+      test::comm_suite::check_abort(std::move(comm), how);
+    }));
+    CHECK_NOTHROW(threads::run(4,
+                               [&](threads::communicator& comm) {
+                                 test::comm_suite::check_deadline(std::move(comm), how, "0.1");
+                               },
+                               {.deadline = 100ms}));
+  }
 }
 
 TEST_CASE("sender and receiver must agree in type and count") {

@@ -184,6 +184,7 @@ void run_direct(Transport& t, operation const& op) {
                         [&](int to) { return at.in(parts[static_cast<std::size_t>(to)].first); });
     case operation_kind::broadcast: return broadcast_tree(t, op);
     case operation_kind::barrier: return disseminate(t);
+    case operation_kind::split: return;
     case operation_kind::send: {
       auto batch = t.begin();
       send(batch, op, op.in, op.bytes(), op.peer);

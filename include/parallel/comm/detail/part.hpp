@@ -18,10 +18,10 @@ struct part {
 /// Exchanges colors between all ranks, which must all come. Blocks.
 [[nodiscard]] inline part part_of(signature_exchange const& exchange, int color, int rank) {
   require(color >= 0, "split: the color must not be negative, but is ", color);
-  auto const all = exchange({.count = static_cast<std::uint64_t>(color)});
+  auto const all = exchange({.kind = operation_kind::split, .peer = color});
   part out;
   for (std::size_t r = 0; r < all.size(); ++r) {
-    if (all[r].count != static_cast<std::uint64_t>(color)) continue;
+    if (all[r].peer != color) continue;
     if (static_cast<int>(r) == rank) out.rank = static_cast<int>(out.members.size());
     out.members.push_back(static_cast<int>(r));
   }

@@ -84,7 +84,7 @@ class batch {
         for (int i = 0; i < count; ++i)
           verify(transfers_[static_cast<std::size_t>(finished[static_cast<std::size_t>(i)])],
                  statuses[static_cast<std::size_t>(i)], code);
-        if (count == 0) link_->throw_if_aborted_locked();
+        if (count == 0) stop_if_aborted();
       }
       left -= static_cast<std::size_t>(count);
       if (count != 0) pace.reset();
@@ -123,6 +123,16 @@ class batch {
       f(first, static_cast<int>(count));
       first += count;
     } while (first < bytes);
+  }
+
+  // Says what this rank waited for: side by side, the ranks' errors tell who waited for whom.
+  void stop_if_aborted() const {
+    try {
+      link_->throw_if_aborted_locked();
+    } catch (aborted const& stopped) {
+      throw aborted(concat(stopped.what(), "; rank ", link_->world_rank(link_->rank()),
+                           " waited for ", name_ranks(missing()), " in ", describe(what_)));
+    }
   }
 
   void post(int peer, int bytes, bool receives) {

@@ -108,8 +108,8 @@ class communicator : public collectives<communicator> {
     return parallel::detail::enqueue(s, {link_, world_rank(rank())}, op, std::move(work));
   }
 
-  /// A meeting without data; see `signature_exchange`.
-  [[nodiscard]] signature_exchange open_exchange() {
+  /// A meeting without data; see `has_submit`.
+  [[nodiscard]] signature_exchange open_exchange(host::stream const* = nullptr) {
     return [link = link_, tag = link_->tag_of(exchanges_++, 2, 3)](signature const& mine) {
       return detail::exchange(*link, tag, mine);
     };

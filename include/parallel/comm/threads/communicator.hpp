@@ -86,7 +86,8 @@ inline void work(operation const& op, meeting const& here, int rank) {
     case operation_kind::broadcast: return take(op.out, here, op.peer, 0, op.bytes(), rank);
     case operation_kind::recv: return take(op.out, here, 0, 0, op.bytes(), 1);
     case operation_kind::barrier:
-    case operation_kind::send: return;
+    case operation_kind::send:
+    case operation_kind::split: return;
   }
 }
 
@@ -134,6 +135,7 @@ class communicator : public collectives<communicator> {
     }
     detail::seat mine{signature_of(op, name.number, name_), op.in, op.out, op.sent};
     mine.what.peer = peer;
+    world_->queued(name, me, s.worker());
     auto meet = [world = world_, me, rank = rank_, op, name, ranks, mine] {
       auto const here = world->enter(name, ranks, me, mine);
       leaving const at_the_end{*world, *here};
@@ -142,10 +144,11 @@ class communicator : public collectives<communicator> {
     return parallel::detail::enqueue(s, {world_, me}, op, std::move(meet));
   }
 
-  /// A meeting without data; see `signature_exchange`.
-  [[nodiscard]] signature_exchange open_exchange() {
+  /// A meeting without data; see `has_submit`.
+  [[nodiscard]] signature_exchange open_exchange(host::stream const* on = nullptr) {
     detail::meeting_name const name{
         .group = group_, .kind = detail::meeting_kind::exchange, .number = exchanges_++};
+    world_->queued(name, world_rank(rank_), on != nullptr ? on->worker() : std::thread::id());
     return [world = world_, me = world_rank(rank_), name, ranks = ranks_](signature const& mine) {
       return world->exchange(name, ranks, me, mine);
     };

@@ -3,27 +3,30 @@
 // A collective is a meeting: every rank comes with its signature and its pointers, waits on a
 // condition variable (never spinning) until all are there, does its share of the work on the other
 // ranks' memory, and leaves when everybody has finished. One mutex guards the bookkeeping; data
-// moves outside of it. A meeting whose ranks disagree, or that is not complete in time, aborts the
-// world: every waiter wakes with the reason. Parts of a world (communicator::split) are groups in
-// it, so an abort reaches everybody, and messages name ranks as the world does.
+// moves outside of it. A meeting whose ranks disagree, that is not complete in time, or that waits
+// for itself (wait_graph.hpp), aborts the world: every waiter wakes with the reason. Parts of a
+// world (communicator::split) are groups in it, so an abort reaches everybody, and messages name
+// ranks as the world does.
 #pragma once
 
-#include <atomic>
+#include <algorithm>
 #include <chrono>
-#include <compare>
-#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include <parallel/comm/aborted.hpp>
 #include <parallel/comm/signature.hpp>
+#include <parallel/comm/threads/meeting.hpp>
+#include <parallel/comm/threads/wait_graph.hpp>
 
 namespace parallel::threads {
 
@@ -32,47 +35,11 @@ struct world_options {
   std::chrono::milliseconds deadline = std::chrono::seconds(600);
 };
 
-namespace detail {
-
-/// What a rank brings to a meeting.
-struct seat {
-  signature what;
-  void const* in = nullptr;
-  void* out = nullptr;
-  std::atomic<std::uint64_t>* sent = nullptr;  // counts what others take from `in`; may be null
-};
-
-enum class meeting_kind : std::uint8_t { collective, message, exchange };
-
-/// Names a meeting: the number-th of its kind in a group, of messages the number-th of (from, to,
-/// tag). Ranks are those of the world.
-struct meeting_name {
-  int group = 0;
-  meeting_kind kind = meeting_kind::collective;
-  int from = -1;
-  int to = -1;
-  int tag = 0;
-  std::uint64_t number = 0;
-  auto operator<=>(meeting_name const&) const = default;
-};
-
-struct meeting {
-  std::vector<int> ranks;
-  std::vector<std::optional<seat>> arrived;  // as ranks
-  std::vector<seat> seats;                   // when all have come
-  std::size_t missing = 0;
-  std::size_t inside = 0;
-  std::string mismatch;
-  std::condition_variable changed;
-};
-
-}  // namespace detail
-
 class world final : public parallel::detail::abortable {
  public:
   /// A world of `size` ranks. Shared by their communicators.
-  explicit world(int size, world_options options = {}) : size_(size), options_(options) {
-    require(size >= 1, "threads::world: the number of ranks must be at least 1, not ", size);
+  explicit world(int size, world_options options = {})
+      : size_(checked_size(size)), options_(options), waits_(size) {
     taken_.assign(static_cast<std::size_t>(size), 0);
   }
 
@@ -85,6 +52,16 @@ class world final : public parallel::detail::abortable {
     abort_locked(reason);
   }
 
+  void host_waits(host::event const& done, std::thread::id worker) override {
+    std::scoped_lock const lock(mutex_);
+    waits_.host_waits(done, worker);
+    stop_if_deadlocked(worker);
+  }
+  void host_goes_on() override {
+    std::scoped_lock const lock(mutex_);
+    waits_.host_goes_on();
+  }
+
   /// The reason of the first abort.
   [[nodiscard]] std::optional<std::string> abort_reason() const {
     std::scoped_lock const lock(mutex_);
@@ -95,6 +72,11 @@ class world final : public parallel::detail::abortable {
   friend class communicator;
   using meeting = detail::meeting;
   using meeting_name = detail::meeting_name;
+
+  static int checked_size(int size) {
+    require(size >= 1, "threads::world: the number of ranks must be at least 1, not ", size);
+    return size;
+  }
 
   // Each rank has one communicator, since the calls are numbered there.
   void take_rank(int rank) {
@@ -114,15 +96,24 @@ class world final : public parallel::detail::abortable {
         .first->second;
   }
 
+  // Told before a stream's `worker` enters; the default id: some thread will.
+  void queued(meeting_name const& name, int rank, std::thread::id worker) {
+    std::scoped_lock const lock(mutex_);
+    waits_.queued(name, rank, worker);
+    stop_if_deadlocked(worker);
+  }
+
   // Comes to a meeting of `ranks` and waits for all others. Throws when they disagree, at the
   // deadline, and when the world is aborted before the meeting is complete.
   std::shared_ptr<meeting> enter(meeting_name const& name, std::vector<int> ranks, int rank,
                                  detail::seat const& mine) {
     std::unique_lock lock(mutex_);
+    waits_.arrived(name, rank);
     if (reason_) throw aborted(*reason_);
     auto& place = meetings_[name];
     if (!place) {
       place = std::make_shared<meeting>();
+      place->name = name;
       place->arrived.resize(ranks.size());
       place->missing = ranks.size();
       place->ranks = std::move(ranks);
@@ -134,13 +125,17 @@ class world final : public parallel::detail::abortable {
       complete(*here, name.kind);
       meetings_.erase(name);
     } else {
+      waits_.enters(*here, rank);
+      stop_if_deadlocked(std::this_thread::get_id());
       auto const limit = std::chrono::steady_clock::now() + options_.deadline;
       here->changed.wait_until(lock, limit, [&] { return here->missing == 0 || reason_; });
+      waits_.leaves();
     }
     if (here->missing == 0) {  // even if aborted meanwhile: the others already use our memory
       if (here->mismatch.empty()) return here;
       throw error(here->mismatch);
     }
+    if (std::ranges::count(deadlocked_, std::this_thread::get_id()) != 0) throw error(*reason_);
     if (reason_) throw aborted(*reason_);
     std::string const message = overdue(*here, rank, mine.what);
     abort_locked(message);
@@ -184,24 +179,30 @@ class world final : public parallel::detail::abortable {
     for (auto const& [name, here] : meetings_) here->changed.notify_all();
   }
 
-  // Says who did not come, and where everybody else waits.
+  // Aborts when the wait of `worker` closes a circle; the threads in it throw what they are told.
+  void stop_if_deadlocked(std::thread::id worker) {
+    if (reason_) return;
+    auto const found = waits_.circle_of(worker);
+    if (!found) return;
+    deadlocked_ = found->threads;
+    abort_locked(found->message);
+  }
+
+  // Says who did not come, and where every rank of the world waits.
   std::string overdue(meeting const& here, int rank, signature const& mine) const {
     std::vector<int> missing;
     std::string others;
-    for (std::size_t i = 0; i < here.ranks.size(); ++i) {
-      if (!here.arrived[i])
-        missing.push_back(here.ranks[i]);
-      else if (here.ranks[i] != rank)
-        others += concat("; rank ", here.ranks[i], " came: ", describe(here.arrived[i]->what));
-    }
-    for (int const absent : missing) {
-      std::string place;
-      for (auto const& [name, other] : meetings_)
-        for (std::size_t i = 0; i < other->ranks.size(); ++i)
-          if (other->ranks[i] == absent && other->arrived[i])
-            place += concat(place.empty() ? "" : " and ", describe(other->arrived[i]->what));
-      others +=
-          concat("; rank ", absent, place.empty() ? " is in no collective" : " waits in ", place);
+    for (int other = 0; other < size_; ++other) {
+      auto const member = std::ranges::find(here.ranks, other) - here.ranks.begin();
+      auto const seat = static_cast<std::size_t>(member);
+      auto const places = waits_.places_of(other);
+      if (seat < here.ranks.size() && !here.arrived[seat]) {
+        missing.push_back(other);
+        others += concat("; rank ", other,
+                         places.empty() ? " is in no collective" : " waits in " + places);
+      } else if (other != rank && !places.empty()) {
+        others += concat("; rank ", other, " waits in ", places);
+      }
     }
     return concat(describe(mine), " (call ", mine.sequence, "): rank ", rank, " waited ",
                   static_cast<double>(options_.deadline.count()) / 1000.0, " s for ",
@@ -214,6 +215,8 @@ class world final : public parallel::detail::abortable {
   std::vector<char> taken_;
   std::map<std::tuple<int, std::uint64_t, int>, int> groups_;  // parent, split, color
   std::map<meeting_name, std::shared_ptr<meeting>> meetings_;  // the incomplete ones
+  detail::wait_graph waits_;
+  std::vector<std::thread::id> deadlocked_;
   std::optional<std::string> reason_;
 };
 

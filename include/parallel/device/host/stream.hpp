@@ -80,6 +80,9 @@ class stream {
   /// Blocks the caller until all enqueued work has run; rethrows the first failure.
   void synchronize() { record().wait(); }
 
+  /// The thread that runs the tasks.
+  [[nodiscard]] std::thread::id worker() const { return worker_.get_id(); }
+
   [[nodiscard]] int threads() const { return options_.threads; }
   [[nodiscard]] matmul_engine const* engine() const { return options_.engine; }
 
