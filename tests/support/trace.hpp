@@ -57,7 +57,10 @@ class delayed : public parallel::collectives<delayed<Inner>> {
   [[nodiscard]] int rank() const { return inner_.rank(); }
   [[nodiscard]] int size() const { return inner_.size(); }
   void abort(std::string const& reason) { inner_.abort(reason); }
-  [[nodiscard]] parallel::signature_exchange open_exchange() { return inner_.open_exchange(); }
+  [[nodiscard]] parallel::signature_exchange open_exchange(
+      parallel::host::stream const* on = nullptr) {
+    return inner_.open_exchange(on);
+  }
 
   /// Collectives of the whole and its parts are counted together.
   [[nodiscard]] delayed split(int color, std::string name = {}) {
