@@ -422,16 +422,17 @@ TEST_CASE("every instruction set of this processor gives the same attention") {
         float const* const gradient = p.dout.data();
         float const* const result = p.out.data();
         namespace detail = parallel::host::detail;
+        parallel::host::workspace memory;
         detail::run_attention(
             detail::attention_forward<float>{p.result(p.out.data()), p.lse(), p.part(in, 0),
                                              p.part(in, 1), p.part(in, 2), p.options()},
-            1, lanes);
+            memory, 1, lanes);
         detail::run_attention(
             detail::attention_backward<float>{
                 p.part(p.gradients.data(), 0), p.part(p.gradients.data(), 1),
                 p.part(p.gradients.data(), 2), p.result(gradient), p.part(in, 0), p.part(in, 1),
                 p.part(in, 2), p.result(result), p.lse(), p.options()},
-            1, lanes);
+            memory, 1, lanes);
         CHECK(worst_difference(narrow.out, best.out) <= 5e-6 * greatest(best.out));
         CHECK(worst_difference(narrow.gradients, best.gradients) <=
               5e-6 * greatest(best.gradients));

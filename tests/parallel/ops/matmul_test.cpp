@@ -246,6 +246,7 @@ TEST_CASE("our own product is exact on every instruction set of this processor")
   for (int const lanes : {4, 8, 16}) {
     if (lanes > parallel::host::simd::native_lanes()) continue;
     auto got = c;
+    parallel::host::workspace memory;
     parallel::host::detail::gemm<bf16, float>{.m = e.m,
                                               .n = e.n,
                                               .k = e.k,
@@ -253,7 +254,7 @@ TEST_CASE("our own product is exact on every instruction set of this processor")
                                               .b = {b.data(), e.n, 1},
                                               .c = got.data(),
                                               .ldc = e.n,
-                                              .beta = 1.0F}(1, lanes);
+                                              .beta = 1.0F}(memory, 1, lanes);
     CHECK(got == expected);
     for (index const b_row : {e.n, index(1)}) {  // as stored, and its transpose
       extents const few{3, 70, 33};
@@ -268,7 +269,7 @@ TEST_CASE("our own product is exact on every instruction set of this processor")
           .a = {left.data(), few.k, 1},
           .b = {right.data(), b_row, b_row == 1 ? few.k : 1},
           .c = narrow.data(),
-          .ldc = few.n}(few.m, 1, lanes);
+          .ldc = few.n}(memory, few.m, 1, lanes);
       CHECK(narrow == reference);
     }
   }

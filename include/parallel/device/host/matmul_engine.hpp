@@ -6,6 +6,7 @@
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/tensor.hpp>
+#include <parallel/device/host/workspace.hpp>
 
 namespace parallel::host {
 
@@ -36,8 +37,9 @@ class matmul_engine {
   /// Whether `multiply` takes these element types (f32·f32→f32, bf16·bf16→bf16 or f32).
   [[nodiscard]] virtual bool supports(dtype input, dtype output) const = 0;
 
-  /// Runs the product to its end on the calling thread and `threads - 1` helpers.
-  virtual void multiply(matmul_arguments const& arguments) const = 0;
+  /// Runs the product to its end on the calling thread and `threads - 1` helpers. May use `memory`
+  /// until then.
+  virtual void multiply(matmul_arguments const& arguments, workspace& memory) const = 0;
 };
 
 }  // namespace parallel::host

@@ -4,16 +4,22 @@
 // is nothing to do. So computation and communication overlap by the same code as on a GPU. When a
 // task throws, the stream is failed: later tasks are skipped, and the first failure is rethrown by
 // `synchronize`, by waiting for any event recorded after it, and by the next `enqueue`.
+//
+// Memory of tasks that have run is used for the next ones, and what an operation needs while it
+// runs comes from the stream's workspace: a stream that is warm asks the system for nothing.
 #pragma once
 
 #include <pthread.h>
 #include <sched.h>
 
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <exception>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,6 +27,7 @@
 #include <parallel/device/host/event.hpp>
 #include <parallel/device/host/matmul_engine.hpp>
 #include <parallel/device/host/trace.hpp>
+#include <parallel/device/host/workspace.hpp>
 
 namespace parallel::host {
 
@@ -56,9 +63,12 @@ class stream {
   /// Appends a task `void()`; it may own move-only state. Rethrows an earlier task's failure.
   template <class Task>
   void enqueue(Task&& work, task_label label = task_label::here()) {
-    auto next = std::make_unique<task_of<std::decay_t<Task>>>(std::forward<Task>(work));
-    next->label = label;
-    push(std::move(next));
+    {
+      std::scoped_lock const lock(mutex_);
+      if (failure_) std::rethrow_exception(failure_);
+      push<task_of<std::decay_t<Task>>>(label, std::forward<Task>(work));
+    }
+    work_.notify_one();
   }
 
   /// An event that is reached when everything enqueued so far has run.
@@ -66,7 +76,7 @@ class stream {
     event mark;
     {
       std::scoped_lock const lock(mutex_);
-      tasks_.push_back(std::make_unique<mark_task>(mark));
+      push<mark_task>({"", 0}, mark);
     }
     work_.notify_one();
     return mark;
@@ -85,6 +95,8 @@ class stream {
 
   [[nodiscard]] int threads() const { return options_.threads; }
   [[nodiscard]] matmul_engine const* engine() const { return options_.engine; }
+  /// For the task that runs, and only for it.
+  [[nodiscard]] workspace& memory() { return workspace_; }
 
  private:
   struct task {
@@ -92,6 +104,12 @@ class stream {
     /// Runs unless the stream failed before; a mark always runs and passes the failure on.
     virtual void run(std::exception_ptr const& failure) = 0;
     task_label label;  // "" of a mark
+    std::size_t bytes = 0;
+  };
+
+  /// The memory goes back to the pool separately.
+  struct destroy {
+    void operator()(task* t) const { std::destroy_at(t); }
   };
 
   template <class F>
@@ -109,13 +127,15 @@ class stream {
     event mark;
   };
 
-  void push(std::unique_ptr<task> next) {
-    {
-      std::scoped_lock const lock(mutex_);
-      if (failure_) std::rethrow_exception(failure_);
-      tasks_.push_back(std::move(next));
-    }
-    work_.notify_one();
+  /// Appends a task; the lock is held.
+  template <class Kind, class Argument>
+  void push(task_label label, Argument&& argument) {
+    static_assert(alignof(Kind) <= alignof(std::max_align_t));
+    void* const place = task_memory_.allocate(sizeof(Kind));  // kept if the next line throws
+    std::unique_ptr<task, destroy> next(new (place) Kind(std::forward<Argument>(argument)));
+    next->label = label;
+    next->bytes = sizeof(Kind);
+    tasks_.push_back(std::move(next));
   }
 
   void bind_to_cores() const {
@@ -146,8 +166,11 @@ class stream {
         thrown = std::current_exception();
       }
       if (timed) options_.record->add({next->label, begin, timed_task::time_point::clock::now()});
+      std::size_t const bytes = next->bytes;
+      void* const place = next.get();
       next.reset();  // frees what the task owned before the next one starts
       lock.lock();
+      task_memory_.deallocate(place, bytes);
       if (thrown && !failure_) failure_ = thrown;
     }
   }
@@ -155,10 +178,12 @@ class stream {
   stream_options options_;
   std::mutex mutex_;
   std::condition_variable work_;
-  std::deque<std::unique_ptr<task>> tasks_;
+  std::pmr::unsynchronized_pool_resource task_memory_;  // of the queue, too; under the mutex
+  std::pmr::deque<std::unique_ptr<task, destroy>> tasks_{&task_memory_};
   std::exception_ptr failure_;
   bool closing_ = false;
-  std::thread worker_;  // last: starts when everything else is ready
+  workspace workspace_;  // the worker's
+  std::thread worker_;   // last: starts when everything else is ready
 };
 
 }  // namespace parallel::host

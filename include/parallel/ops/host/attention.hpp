@@ -1,36 +1,24 @@
 // attention on the host: float and bf16 in SIMD by blocks, over threads by (sequence, head) and, if
 // those are few, by blocks of queries; other types by the reference loops on the worker.
 //
-// Results do not depend on the number of threads. Scratch (see detail/attention_*.hpp) is allocated
-// once a thread and operation. The backward pass is parallel over (sequence, key head) only, so
+// Results do not depend on the number of threads. Scratch (see detail/attention_*.hpp) lies in
+// the stream's workspace. The backward pass is parallel over (sequence, key head) only, so
 // that gradients of keys are summed in one place and order. Forward and backward together run at 84
 // GF/s of causal operations on one core whose peak is 117 (Zen 4, float or bf16, S = 2048, D = 64),
 // at 54 to 60 for S = 256, D = 32. Dropout of probabilities makes it 4 to 6 times slower: one
 // Philox block a pair.
 #pragma once
 
-#include <atomic>
-
 #include <parallel/device/host/stream.hpp>
 #include <parallel/ops/attention.hpp>
 #include <parallel/ops/host/detail/attention_backward.hpp>
 #include <parallel/ops/host/detail/attention_forward.hpp>
-#include <parallel/ops/host/parallel_for.hpp>
+#include <parallel/ops/host/detail/scratch.hpp>
 #include <parallel/ops/reference/attention.hpp>
 
 namespace parallel::host {
 
 namespace detail {
-
-/// Tasks [0, count) over threads; `Space` is made once a thread: body(task, space).
-template <class Space, class Body>
-void with_scratch(int threads, index count, index keys, index width, Body const& body) {
-  std::atomic<index> next = 0;
-  parallel_tasks(threads, std::min<index>(std::max(threads, 1), count), [&](index) {
-    Space space(keys, width);
-    for (index task = next++; task < count; task = next++) body(task, space);
-  });
-}
 
 /// `lanes`: see simd::dispatch_to; products of pairs of bf16 know 16 only.
 template <class E, class Kernel>
@@ -42,7 +30,7 @@ void dispatch_attention(int lanes, Kernel const& kernel) {
 }
 
 template <class T, class E, class O>
-void run_attention(attention_forward<T, E, O> const& pass, int threads,
+void run_attention(attention_forward<T, E, O> const& pass, workspace& memory, int threads,
                    int lanes = simd::native_lanes()) {
   auto const& q = pass.q;
   index const heads = q.batch * q.heads;
@@ -52,7 +40,8 @@ void run_attention(attention_forward<T, E, O> const& pass, int threads,
   index const share = (blocks + parts - 1) / parts * attention_queries;
   using space_type = typename attention_forward<T, E, O>::space;
   with_scratch<space_type>(
-      threads, heads * parts, pass.k.sequence, pass.width(), [&](index task, space_type& space) {
+      memory, threads, heads * parts,
+      [&](index task, space_type& space) {
         index const part = parts - 1 - task / heads;  // the longest first
         index const head = task % heads;
         index const begin = part * share;
@@ -62,21 +51,24 @@ void run_attention(attention_forward<T, E, O> const& pass, int threads,
               pass.template run<width>(head / q.heads, head % q.heads, begin,
                                        std::min(begin + share, q.sequence), space);
             });
-      });
+      },
+      pass.k.sequence, pass.width());
 }
 
 template <class T, class E, class O>
-void run_attention(attention_backward<T, E, O> const& pass, int threads,
+void run_attention(attention_backward<T, E, O> const& pass, workspace& memory, int threads,
                    int lanes = simd::native_lanes()) {
   index const heads = pass.k.heads;
   using space_type = typename attention_backward<T, E, O>::space;
-  with_scratch<space_type>(threads, pass.k.batch * heads, pass.k.sequence, pass.width(),
-                           [&](index task, space_type& space) {
-                             dispatch_attention<E>(
-                                 lanes, [&](auto width) __attribute__((always_inline)) {
-                                   pass.template run<width>(task / heads, task % heads, space);
-                                 });
-                           });
+  with_scratch<space_type>(
+      memory, threads, pass.k.batch * heads,
+      [&](index task, space_type& space) {
+        dispatch_attention<E>(
+            lanes, [&](auto width) __attribute__((always_inline)) {
+              pass.template run<width>(task / heads, task % heads, space);
+            });
+      },
+      pass.k.sequence, pass.width());
 }
 
 /// Runs `pass<float>` or, where T is bf16 and the processor multiplies pairs of those,
@@ -94,12 +86,12 @@ void enqueue_attention(stream& s, ops::heads_view<O> out, tensor_view<accumulate
                        ops::heads_view<T const> q, ops::heads_view<T const> k,
                        ops::heads_view<T const> v, ops::attention_options options, bool extends,
                        task_label label = task_label::here()) {
-  auto work = [=, threads = s.threads()] {
+  auto work = [=, &s] {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
       with_operands<T>([&](auto element) {
         run_attention(
             attention_forward<T, decltype(element), O>{out, lse, q, k, v, options, extends},
-            threads);
+            s.memory(), s.threads());
       });
     else
       reference::detail::attend(out, lse, q, k, v, options, extends);
@@ -116,12 +108,12 @@ void enqueue_attention_backward(stream& s, ops::heads_view<O> dq, ops::heads_vie
                                 tensor_view<accumulate_t<T> const, 3> lse,
                                 ops::attention_options options, bool adds,
                                 task_label label = task_label::here()) {
-  auto work = [=, threads = s.threads()] {
+  auto work = [=, &s] {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
       with_operands<T>([&](auto element) {
         run_attention(attention_backward<T, decltype(element), O>{dq, dk, dv, dout, q, k, v, out,
                                                                   lse, options, adds},
-                      threads);
+                      s.memory(), s.threads());
       });
     else
       reference::detail::attend_backward(dq, dk, dv, dout, q, k, v, out, lse, options, adds);

@@ -27,15 +27,15 @@ void add_bias_impl(stream& s, matrix_view<T> y, vector_view<T const> bias) {
 template <class T>
 void add_bias_backward_impl(stream& s, vector_view<accumulate_t<T>> dbias,
                             matrix_view<T const> dy) {
-  s.enqueue([=, threads = s.threads()] {
+  s.enqueue([=, &s, threads = s.threads()] {
     if constexpr (simd_element<T>) {
       index const columns = dy.extent(1);
       auto const sums = sum_rows(
-          threads, dy.extent(0), columns,
+          s.memory(), threads, dy.extent(0), columns,
           [ =, from = dy.data() ](auto lanes, index m, float* to) __attribute__((always_inline)) {
             add_packs<lanes>(to, from + m * columns, columns);
           });
-      for (index n = 0; n < columns; ++n) dbias.data()[n] += sums[static_cast<std::size_t>(n)];
+      for (index n = 0; n < columns; ++n) dbias.data()[n] += sums[n];
     } else {
       reference::stream here;
       ops::add_bias_backward(here, dbias, dy);

@@ -9,10 +9,10 @@
 #include <cstddef>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/tensor.hpp>
+#include <parallel/ops/host/detail/scratch.hpp>
 #include <parallel/ops/host/parallel_for.hpp>
 #include <parallel/ops/host/simd.hpp>
 
@@ -95,13 +95,15 @@ template <int Lanes, class Term>
 }
 
 /// Sums of columns: `add(lanes, m, sums)` adds what row m contributes to sums[0, columns). Rows are
-/// cut into at most 64 blocks, each with sums of its own, which are then added in order.
+/// cut into at most 64 blocks, each with sums of its own, which are then added in order. The sums
+/// lie in `memory`.
 template <class Add>
-[[nodiscard]] std::vector<float> sum_rows(int threads, index rows, index columns, Add const& add) {
+[[nodiscard]] float const* sum_rows(workspace& memory, int threads, index rows, index columns,
+                                    Add const& add) {
   index const grain = std::max<index>(64, (rows + 63) / 64);
   index const blocks = std::max<index>(1, (rows + grain - 1) / grain);
-  std::vector<float> partial(static_cast<std::size_t>(blocks * columns), 0.0F);
-  float* const sums = partial.data();
+  float* const sums = detail::scratch_array<float>(memory, blocks * columns);
+  std::fill_n(sums, blocks * columns, 0.0F);
   parallel_for(threads, rows, grain, [&](index begin, index end) {
     simd::dispatch([&](auto lanes) __attribute__((always_inline)) {
       auto const local = add;
@@ -116,8 +118,7 @@ template <class Add>
           total += simd::load_partial<lanes>(sums + block * columns + n, left);
         simd::store_partial(sums + n, total, left);
       });
-  partial.resize(static_cast<std::size_t>(columns));
-  return partial;
+  return sums;
 }
 
 /// to[i] += from[i] for `count` elements, with vectors of `Lanes`.

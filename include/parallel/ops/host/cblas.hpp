@@ -32,7 +32,7 @@ class cblas_engine final : public matmul_engine {
   }
 
   /// Throws `error` when an extent exceeds what BLAS can count (a 32-bit int).
-  void multiply(matmul_arguments const& p) const override {
+  void multiply(matmul_arguments const& p, workspace&) const override {
     if (p.m == 0 || p.n == 0) return;
     if (options_.set_threads != nullptr) options_.set_threads(p.threads);
     cblas_sgemm(CblasRowMajor, transposed(p.transpose_a), transposed(p.transpose_b), size(p.m),

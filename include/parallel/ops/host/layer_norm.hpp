@@ -108,13 +108,13 @@ void layer_norm_backward_weight_impl(stream& s, vector_view<accumulate_t<T>> dwe
                                      ops::rows_view<T const> x,
                                      vector_view<accumulate_t<T> const> mean,
                                      vector_view<accumulate_t<T> const> rstd) {
-  s.enqueue([=, threads = s.threads()] {
+  s.enqueue([=, &s, threads = s.threads()] {
     if constexpr (simd_element<T>) {
       index const columns = x.columns;
       bool const with_bias = !dbias.empty();
       // sums of a block: columns for the weight, then columns for the bias
       auto const sums = sum_rows(
-          threads, x.rows, with_bias ? 2 * columns : columns,
+          s.memory(), threads, x.rows, with_bias ? 2 * columns : columns,
           [ =, means = mean.data(), rstds = rstd.data() ](auto lanes, index m, float* to)
               __attribute__((always_inline)) {
                 constexpr int L = lanes;
@@ -133,10 +133,8 @@ void layer_norm_backward_weight_impl(stream& s, vector_view<accumulate_t<T>> dwe
                                         simd::load_partial<L>(to + columns + i, left) + g, left);
                 }
               });
-      for (index n = 0; n < dweight.size(); ++n)
-        dweight.data()[n] += sums[static_cast<std::size_t>(n)];
-      for (index n = 0; n < dbias.size(); ++n)
-        dbias.data()[n] += sums[static_cast<std::size_t>(columns + n)];
+      for (index n = 0; n < dweight.size(); ++n) dweight.data()[n] += sums[n];
+      for (index n = 0; n < dbias.size(); ++n) dbias.data()[n] += sums[columns + n];
     } else {
       reference::stream here;
       ops::layer_norm_backward_weight(here, dweight, dbias, dy, x, mean, rstd);

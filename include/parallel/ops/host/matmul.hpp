@@ -14,7 +14,7 @@ namespace parallel::host {
 namespace detail {
 
 template <class C, class T>
-void multiply_plain(matmul_arguments const& p) {
+void multiply_plain(workspace& memory, matmul_arguments const& p) {
   auto const view = [](void const* data, bool transpose, index ld) {
     return operand<T>{static_cast<T const*>(data), transpose ? 1 : ld, transpose ? ld : 1};
   };
@@ -22,9 +22,9 @@ void multiply_plain(matmul_arguments const& p) {
   auto const b = view(p.b, p.transpose_b, p.ldb);
   auto* const c = static_cast<C*>(p.c);
   if (p.m <= gemm_narrow<T, C>::most_rows)
-    gemm_narrow<T, C>{p.n, p.k, a, b, c, p.ldc, p.beta}(p.m, p.threads);
+    gemm_narrow<T, C>{p.n, p.k, a, b, c, p.ldc, p.beta}(memory, p.m, p.threads);
   else
-    gemm<T, C>{p.m, p.n, p.k, a, b, c, p.ldc, p.beta}(p.threads);
+    gemm<T, C>{p.m, p.n, p.k, a, b, c, p.ldc, p.beta}(memory, p.threads);
 }
 
 }  // namespace detail
@@ -52,9 +52,9 @@ void matmul_impl(stream& s, matrix_view<C> c, matrix_view<T const> a, matrix_vie
                                      .threads = threads};
     matmul_engine const* engine = s.engine();
     if (engine != nullptr && arguments.k > 0 && engine->supports(dtype_of<T>, dtype_of<C>))
-      s.enqueue([=] { engine->multiply(arguments); });
+      s.enqueue([=, &s] { engine->multiply(arguments, s.memory()); });
     else
-      s.enqueue([=] { detail::multiply_plain<C, T>(arguments); });
+      s.enqueue([=, &s] { detail::multiply_plain<C, T>(s.memory(), arguments); });
   } else {
     s.enqueue([=] {
       parallel_for(threads, c.extent(0), 8, [&](index begin, index end) {

@@ -2,8 +2,8 @@
 // the processor has it at full speed.
 //
 // A product's code is generated once for each shape, strides, types and number of threads, and kept
-// in the engine. One engine serves any number of streams: primitives run with scratch memory given
-// by the caller, so they may run at the same time. oneDNN's threads are OpenMP's: the number is set
+// in the engine. One engine serves any number of streams: primitives run in the stream's workspace,
+// so they may run at the same time. oneDNN's threads are OpenMP's: the number is set
 // for the calling thread before each call. Links with -ldnnl, compile with -fopenmp.
 #pragma once
 
@@ -16,13 +16,11 @@
 #include <mutex>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <parallel/core/error.hpp>
 #include <parallel/device/host/matmul_engine.hpp>
-#include <parallel/ops/host/detail/scratch.hpp>
 
 namespace parallel::host {
 
@@ -38,18 +36,18 @@ class onednn_engine final : public matmul_engine {
   }
 
   /// Throws `error` with oneDNN's message when it refuses.
-  void multiply(matmul_arguments const& p) const override {
+  void multiply(matmul_arguments const& p, workspace& memory) const override {
     if (p.m == 0 || p.n == 0) return;
     omp_set_num_threads(p.threads);
     try {
       auto const product = find(p);
       std::size_t const packing = product->packing_bytes();
-      auto const space = take_scratch(packing + product->scratch_bytes());
-      std::byte* const scratch = space->data.data() + packing;
+      std::byte* const space = memory.take(packing + product->scratch_bytes());
+      std::byte* const scratch = space + packing;
       dnnl::stream stream(engine_);
       dnnl::memory b(product->b, engine_, const_cast<void*>(p.b));
       if (product->packs) {
-        dnnl::memory packed(product->packed_b, engine_, space->data.data());
+        dnnl::memory packed(product->packed_b, engine_, space);
         product->pack.execute(stream,
                               {{DNNL_ARG_FROM, b},
                                {DNNL_ARG_TO, packed},
@@ -62,7 +60,6 @@ class onednn_engine final : public matmul_engine {
                                   {DNNL_ARG_DST, {product->c, engine_, p.c}},
                                   {DNNL_ARG_SCRATCHPAD, {product->scratch, engine_, scratch}}});
       stream.wait();
-      give_back(space);
     } catch (dnnl::error const& problem) {
       fail("oneDNN refused the product [", p.m, ", ", p.k, "] x [", p.k, ", ", p.n, "] of ",
            name_of(p.input), " to ", name_of(p.output), ": ", problem.what());
@@ -89,12 +86,6 @@ class onednn_engine final : public matmul_engine {
     [[nodiscard]] std::size_t scratch_bytes() const {
       return std::max(scratch.get_size(), packs ? pack_scratch.get_size() : 0);
     }
-  };
-
-  struct memory {
-    explicit memory(std::size_t bytes) : size(bytes), data(static_cast<index>(bytes)) {}
-    std::size_t size;
-    detail::scratch<std::byte> data;
   };
 
   [[nodiscard]] static bool has_bf16() {
@@ -171,29 +162,9 @@ class onednn_engine final : public matmul_engine {
     return known;
   }
 
-  /// Scratch memory not in use, of at least `bytes`; a new one if need be.
-  [[nodiscard]] std::shared_ptr<memory> take_scratch(std::size_t bytes) const {
-    std::shared_ptr<memory> space;
-    {
-      std::scoped_lock const lock(mutex_);
-      if (!free_.empty()) {
-        space = std::move(free_.back());
-        free_.pop_back();
-      }
-    }
-    if (space == nullptr || space->size < bytes) space = std::make_shared<memory>(bytes);
-    return space;
-  }
-
-  void give_back(std::shared_ptr<memory> space) const {
-    std::scoped_lock const lock(mutex_);
-    free_.push_back(std::move(space));
-  }
-
   dnnl::engine engine_;
   mutable std::mutex mutex_;
   mutable std::map<key, std::shared_ptr<product_code const>> products_;
-  mutable std::vector<std::shared_ptr<memory>> free_;
 };
 
 }  // namespace parallel::host

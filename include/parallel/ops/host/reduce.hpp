@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <utility>
-#include <vector>
 
 #include <parallel/device/host/stream.hpp>
 #include <parallel/ops/host/blocks.hpp>
@@ -50,18 +49,19 @@ template <int Lanes, class T, class Map>
 
 /// The same over any number of elements, in blocks.
 template <class T, class Map>
-[[nodiscard]] double sum_in_double(int threads, std::span<T const> x, Map const& map) {
+[[nodiscard]] double sum_in_double(workspace& memory, int threads, std::span<T const> x,
+                                   Map const& map) {
   constexpr index grain = 65536;
   index const count = std::ssize(x);
-  std::vector<double> partial(static_cast<std::size_t>((count + grain - 1) / grain));
+  index const blocks = (count + grain - 1) / grain;
+  auto* const partial = scratch_array<double>(memory, blocks);
   parallel_for(threads, count, grain, [&](index begin, index end) {
     simd::dispatch([&, from = x.data() ](auto lanes) __attribute__((always_inline)) {
-      partial[static_cast<std::size_t>(begin / grain)] =
-          sum_block<lanes>(from + begin, end - begin, map);
+      partial[begin / grain] = sum_block<lanes>(from + begin, end - begin, map);
     });
   });
   double total = 0.0;
-  for (double const sum : partial) total += sum;
+  for (index block = 0; block < blocks; ++block) total += partial[block];
   return total;
 }
 
@@ -69,10 +69,11 @@ template <class T, class Map>
 
 template <class T>
 void squared_norm_impl(stream& s, ops::sum_t<T>* out, std::span<T const> x) {
-  s.enqueue([=, threads = s.threads()] {
+  s.enqueue([=, &s, threads = s.threads()] {
     if constexpr (simd_element<T>) {
       *out += detail::sum_in_double(
-          threads, x, [](auto const& v) __attribute__((always_inline)) { return v * v; });
+          s.memory(), threads, x,
+          [](auto const& v) __attribute__((always_inline)) { return v * v; });
     } else {
       reference::stream here;
       ops::squared_norm(here, out, x);
@@ -82,10 +83,10 @@ void squared_norm_impl(stream& s, ops::sum_t<T>* out, std::span<T const> x) {
 
 template <class T>
 void sum_impl(stream& s, ops::sum_t<T>* out, std::span<T const> x) {
-  s.enqueue([=, threads = s.threads()] {
+  s.enqueue([=, &s, threads = s.threads()] {
     if constexpr (simd_element<T>) {
       *out += detail::sum_in_double(
-          threads, x, [](auto const& v) __attribute__((always_inline)) { return v; });
+          s.memory(), threads, x, [](auto const& v) __attribute__((always_inline)) { return v; });
     } else {
       reference::stream here;
       ops::sum(here, out, x);

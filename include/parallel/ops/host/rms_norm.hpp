@@ -92,11 +92,11 @@ template <class T>
 void rms_norm_backward_weight_impl(stream& s, vector_view<accumulate_t<T>> dweight,
                                    ops::rows_view<T const> dy, ops::rows_view<T const> x,
                                    vector_view<accumulate_t<T> const> rstd) {
-  s.enqueue([=, threads = s.threads()] {
+  s.enqueue([=, &s, threads = s.threads()] {
     if constexpr (simd_element<T>) {
       index const columns = x.columns;
       auto const sums = sum_rows(
-          threads, x.rows, columns,
+          s.memory(), threads, x.rows, columns,
           [ =, rstds = rstd.data() ](auto lanes, index m, float* to)
               __attribute__((always_inline)) {
                 constexpr int L = lanes;
@@ -112,7 +112,7 @@ void rms_norm_backward_weight_impl(stream& s, vector_view<accumulate_t<T>> dweig
                                       left);
                 }
               });
-      for (index n = 0; n < columns; ++n) dweight.data()[n] += sums[static_cast<std::size_t>(n)];
+      for (index n = 0; n < columns; ++n) dweight.data()[n] += sums[n];
     } else {
       reference::stream here;
       ops::rms_norm_backward_weight(here, dweight, dy, x, rstd);

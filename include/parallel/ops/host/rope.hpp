@@ -1,8 +1,8 @@
 // rope on the host: rows over threads, sines and cosines once a row, heads in SIMD.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include <parallel/device/host/stream.hpp>
 #include <parallel/ops/host/blocks.hpp>
@@ -12,6 +12,12 @@
 namespace parallel::host {
 
 namespace detail {
+
+/// Cosines and sines of a row.
+struct angles {
+  angles(arena& memory, index half) : cosines(memory, half), sines(memory, half) {}
+  scratch<float> cosines, sines;
+};
 
 /// The heads of one row, whose angles have these cosines and sines.
 template <int Lanes, class T>
@@ -36,18 +42,18 @@ template <int Lanes, class T>
 
 template <class T>
 void rope_impl(stream& s, ops::heads_view<T> x, ops::rope_options options, double direction) {
-  s.enqueue([=, threads = s.threads()] {
+  s.enqueue([=, &s] {
     if constexpr (simd_element<T>) {
-      auto const half = static_cast<std::size_t>(x.head_dim / 2);
+      index const half = x.head_dim / 2;
       index const rows = x.batch * x.sequence;
-      parallel_for(threads, rows, block_rows(x.heads * x.head_dim), [&](index begin, index end) {
-        std::vector<float> angles(2 * half);
-        float* const cosines = angles.data();
-        float* const sines = cosines + half;
-        for (index r = begin; r < end; ++r) {
-          for (std::size_t i = 0; i < half; ++i) {
+      index const grain = block_rows(x.heads * x.head_dim);
+      auto const rotate = [&](index block, detail::angles& own) {
+        float* const cosines = own.cosines.data();
+        float* const sines = own.sines.data();
+        for (index r = block * grain; r < std::min(rows, (block + 1) * grain); ++r) {
+          for (index i = 0; i < half; ++i) {
             double const angle = direction * static_cast<double>(options.first + r % x.sequence) *
-                                 options.frequencies[i];
+                                 options.frequencies[static_cast<std::size_t>(i)];
             cosines[i] = static_cast<float>(std::cos(angle));
             sines[i] = static_cast<float>(std::sin(angle));
           }
@@ -55,7 +61,9 @@ void rope_impl(stream& s, ops::heads_view<T> x, ops::rope_options options, doubl
             detail::rotate_heads<lanes>(x, r / x.sequence, r % x.sequence, cosines, sines);
           });
         }
-      });
+      };
+      detail::with_scratch<detail::angles>(s.memory(), s.threads(), (rows + grain - 1) / grain,
+                                           rotate, half);
     } else {
       reference::stream here;
       reference::rope_impl(here, x, options, direction);

@@ -22,23 +22,23 @@ struct attention_backward {
   bool adds = false;  // to what dq, dk and dv hold
 
   struct space {
-    space(index keys, index width)
-        : k(keys, width),
-          v(keys, width),
-          q(attention_queries, width),
-          dout(attention_queries, width),
-          weights(in_place ? 0 : attention_keys, attention_queries),
-          d_weights(in_place ? 0 : attention_keys, attention_queries),
-          q_columns(attention_queries * width / step),
-          dout_columns(attention_queries * width / step),
-          dk(padded(keys, 16) * width),
-          dv(padded(keys, 16) * width),
-          dq(attention_queries * width),
-          scores(attention_queries * attention_keys),
-          d_scores(attention_queries * attention_keys),
-          lse(attention_queries),
-          own(attention_queries),
-          first_keys(attention_queries) {}
+    space(arena& memory, index keys, index width)
+        : k(memory, keys, width),
+          v(memory, keys, width),
+          q(memory, attention_queries, width),
+          dout(memory, attention_queries, width),
+          weights(memory, in_place ? 0 : attention_keys, attention_queries),
+          d_weights(memory, in_place ? 0 : attention_keys, attention_queries),
+          q_columns(memory, attention_queries * width / step),
+          dout_columns(memory, attention_queries * width / step),
+          dk(memory, padded(keys, 16) * width),
+          dv(memory, padded(keys, 16) * width),
+          dq(memory, attention_queries * width),
+          scores(memory, attention_queries * attention_keys),
+          d_scores(memory, attention_queries * attention_keys),
+          lse(memory, attention_queries),
+          own(memory, attention_queries),
+          first_keys(memory, attention_queries) {}
     static constexpr bool in_place = std::is_same_v<E, float>;
     operand_matrix<E> k, v;                // [keys, width]
     operand_matrix<E> q, dout;             // [queries, width]

@@ -19,18 +19,18 @@ struct attention_forward {
   bool extends = false;  // out and lse hold what was attended to before
 
   struct space {
-    space(index keys, index width)
-        : k(keys, width),
-          v(keys, width),
-          q(attention_queries, width),
-          query(attention_queries * width / step),
-          sum(attention_queries * width),
-          scores(attention_queries * attention_keys),
-          weights(std::is_same_v<E, float> ? 0 : attention_keys, attention_queries),
-          greatest(attention_queries),
-          total(attention_queries),
-          correction(attention_queries),
-          first_keys(attention_queries) {}
+    space(arena& memory, index keys, index width)
+        : k(memory, keys, width),
+          v(memory, keys, width),
+          q(memory, attention_queries, width),
+          query(memory, attention_queries * width / step),
+          sum(memory, attention_queries * width),
+          scores(memory, attention_queries * attention_keys),
+          weights(memory, std::is_same_v<E, float> ? 0 : attention_keys, attention_queries),
+          greatest(memory, attention_queries),
+          total(memory, attention_queries),
+          correction(memory, attention_queries),
+          first_keys(memory, attention_queries) {}
     operand_matrix<E> k, v;          // [keys, width]
     operand_matrix<E> q;             // [queries, width]
     scratch<E> query;                // [head_dim, queries]

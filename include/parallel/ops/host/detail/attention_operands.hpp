@@ -28,7 +28,8 @@ template <>
 class operand_matrix<float> {
  public:
   /// Room for `fill`; none is needed for `narrow`.
-  operand_matrix(index rows, index width) : width_(width), storage_(padded(rows, 16) * width) {}
+  operand_matrix(arena& memory, index rows, index width)
+      : width_(width), storage_(memory, padded(rows, 16) * width) {}
 
   /// Rows [first, first + count) of one head; zero beyond head_dim, and up to 16 rows beyond.
   /// Row `first` is kept as row `at`, a multiple of 16.
@@ -65,10 +66,10 @@ class operand_matrix<float> {
 template <>
 class operand_matrix<bf16_pair> {
  public:
-  operand_matrix(index rows, index width)
+  operand_matrix(arena& memory, index rows, index width)
       : width_(width),
-        by_row_(padded(rows, 16) * width / 2),
-        by_depth_(padded(rows, 16) * width / 2) {}
+        by_row_(memory, padded(rows, 16) * width / 2),
+        by_depth_(memory, padded(rows, 16) * width / 2) {}
 
   template <int L>
   [[gnu::always_inline]] void fill(index at, ops::heads_view<bf16 const> const& from, index b,

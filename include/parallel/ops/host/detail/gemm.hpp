@@ -3,19 +3,17 @@
 // C is cut into blocks of 192 x 256, each computed by one thread: for every 256 of k, panels of A
 // and B are copied to contiguous floats (bf16 is widened there, transposition is resolved there)
 // and multiplied; sums stay in float until the block is finished. The order of all sums is fixed by
-// the shape, so results do not depend on the number of threads. Scratch: 640 KiB a thread,
-// allocated once a product. 81 to 95 GF/s of 117 on one Zen 4 core (512 x 768 x 768, float or
-// bf16). (Goto, van de Geijn, "Anatomy of high-performance matrix multiplication", 2008.)
+// the shape, so results do not depend on the number of threads. Scratch: 640 KiB a
+// thread, in the stream's workspace. 81 to 95 GF/s of 117 on one Zen 4 core (512 x 768 x 768, float
+// or bf16). (Goto, van de Geijn, "Anatomy of high-performance matrix multiplication", 2008.)
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/host/detail/operand.hpp>
 #include <parallel/ops/host/detail/scratch.hpp>
 #include <parallel/ops/host/detail/tile.hpp>
-#include <parallel/ops/host/parallel_for.hpp>
 #include <parallel/ops/host/simd.hpp>
 
 namespace parallel::host::detail {
@@ -55,7 +53,11 @@ struct gemm {
   }
 
   struct space {
-    scratch<float> a{block_m * block_k}, b{block_k * block_n}, sum{block_m * block_n};
+    explicit space(arena& memory)
+        : a(memory, block_m * block_k),
+          b(memory, block_k * block_n),
+          sum(memory, block_m * block_n) {}
+    scratch<float> a, b, sum;
   };
 
   /// The block of C that begins at (row, column).
@@ -102,18 +104,15 @@ struct gemm {
   }
 
   /// `lanes`: see simd::dispatch_to.
-  void operator()(int threads, int lanes = simd::native_lanes()) const {
+  void operator()(workspace& memory, int threads, int lanes = simd::native_lanes()) const {
     if (m == 0 || n == 0) return;
     index const blocks_n = (n + block_n - 1) / block_n;
     index const blocks = (m + block_m - 1) / block_m * blocks_n;
-    std::atomic<index> next = 0;
-    parallel_tasks(threads, std::min<index>(threads < 1 ? 1 : threads, blocks), [&](index) {
-      space own;
-      for (index at = next++; at < blocks; at = next++)
-        simd::dispatch_to(
-            lanes, [&](auto width) __attribute__((always_inline)) {
-              block<width>(at / blocks_n * block_m, at % blocks_n * block_n, own);
-            });
+    with_scratch<space>(memory, threads, blocks, [&](index at, space& own) {
+      simd::dispatch_to(
+          lanes, [&](auto width) __attribute__((always_inline)) {
+            block<width>(at / blocks_n * block_m, at % blocks_n * block_n, own);
+          });
     });
   }
 };

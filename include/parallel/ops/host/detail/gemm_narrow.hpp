@@ -91,25 +91,24 @@ struct gemm_narrow {
   }
 
   /// For m in [1, 4] rows. `lanes`: see simd::dispatch_to.
-  void operator()(index m, int threads, int lanes = simd::native_lanes()) const {
-    if (m == 1) return run<1>(threads, lanes);
-    if (m == 2) return run<2>(threads, lanes);
-    if (m == 3) return run<3>(threads, lanes);
-    return run<4>(threads, lanes);
+  void operator()(workspace& memory, index m, int threads, int lanes = simd::native_lanes()) const {
+    if (m == 1) return run<1>(memory, threads, lanes);
+    if (m == 2) return run<2>(memory, threads, lanes);
+    if (m == 3) return run<3>(memory, threads, lanes);
+    return run<4>(memory, threads, lanes);
   }
 
  private:
   template <int M>
-  void run(int threads, int lanes) const {
-    scratch<float> const left(M * k);
+  void run(workspace& memory, int threads, int lanes) const {
+    float* const left = scratch_array<float>(memory, M * k);
     for (index i = 0; i < M; ++i)
       for (index p = 0; p < k; ++p)
-        left.data()[i * k + p] = static_cast<float>(a.data[i * a.row + p * a.column]);
+        left[i * k + p] = static_cast<float>(a.data[i * a.row + p * a.column]);
     parallel_for(threads, n, block_n, [&](index begin, index end) {
       simd::dispatch_to(
-          lanes, [&](auto width) __attribute__((always_inline)) {
-            columns<width, M>(left.data(), begin, end);
-          });
+          lanes, [&](auto width)
+                     __attribute__((always_inline)) { columns<width, M>(left, begin, end); });
     });
   }
 };

@@ -1,32 +1,51 @@
-// scratch: memory that one thread uses during one operation, aligned to cache lines.
-//
-// Uninitialised, freed at the end of the operation. glibc serves such requests from memory freed by
-// the operation before, so the cost is that of touching them.
+// scratch: memory that one thread uses during one operation, from its stream's workspace.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
-#include <memory>
-#include <new>
 
 #include <parallel/core/tensor.hpp>
+#include <parallel/device/arena.hpp>
+#include <parallel/device/host/workspace.hpp>
+#include <parallel/ops/host/parallel_for.hpp>
 
 namespace parallel::host::detail {
 
+/// `count` uninitialised elements, aligned to cache lines; reading 64 bytes beyond is allowed.
 template <class T>
 class scratch {
  public:
-  explicit scratch(index count)
-      : data_(static_cast<T*>(
-            ::operator new(static_cast<std::size_t>(count) * sizeof(T) + 64, alignment))) {}
+  scratch(arena& from, index count)
+      : data_(from.allocate<std::byte, 1>({count * static_cast<index>(sizeof(T)) + 64}).data()) {}
 
-  [[nodiscard]] T* data() const { return data_.get(); }
+  [[nodiscard]] T* data() const { return reinterpret_cast<T*>(data_); }
 
  private:
-  static constexpr std::align_val_t alignment{64};
-  struct release {
-    void operator()(T* data) const { ::operator delete(static_cast<void*>(data), alignment); }
-  };
-  std::unique_ptr<T, release> data_;
+  std::byte* data_;
 };
+
+/// `count` uninitialised elements of the whole `memory`, for an operation that needs no other.
+template <class T>
+[[nodiscard]] T* scratch_array(workspace& memory, index count) {
+  return reinterpret_cast<T*>(memory.take(static_cast<std::size_t>(count) * sizeof(T)));
+}
+
+/// Runs tasks [0, count) on up to `threads` threads: body(task, space), with one
+/// Space(arena&, sizes...) a thread, made of `memory`. Which thread takes which task is open.
+template <class Space, class Body, class... Sizes>
+void with_scratch(workspace& memory, int threads, index count, Body const& body, Sizes... sizes) {
+  arena measured;
+  static_cast<void>(Space(measured, sizes...));
+  std::size_t const bytes = measured.peak();
+  index const spaces = std::min<index>(std::max(threads, 1), count);
+  std::byte* const all = memory.take(bytes * static_cast<std::size_t>(spaces));
+  std::atomic<index> next = 0;
+  parallel_tasks(threads, spaces, [&](index which) {
+    arena own(buffer<std::byte>(nullptr, all + static_cast<std::size_t>(which) * bytes, bytes));
+    Space space(own, sizes...);
+    for (index task = next++; task < count; task = next++) body(task, space);
+  });
+}
 
 }  // namespace parallel::host::detail

@@ -1,0 +1,101 @@
+// What a training step of a warm program asks of the heap: some bookkeeping, and no scratch.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include <mpt/config/sizes.hpp>
+#include <mpt/model/model.hpp>
+#include <mpt/train/sequences.hpp>
+#include <parallel/comm/single.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/optim/decoupled_adamw.hpp>
+#include <parallel/train/plan.hpp>
+#include <parallel/train/stepper.hpp>
+
+#include "../../bench/allocations.hpp"
+
+namespace step_test {
+
+using parallel::bf16;
+using parallel::index;
+
+mpt::model_config small() {
+  auto config = mpt::named_size("125m");
+  config.n_layers = 3;
+  config.d_model = 64;
+  config.n_heads = 4;
+  config.vocab_size = 300;
+  config.max_seq_len = 512;
+  return config;
+}
+
+/// The least that one of several steps asked for, after two others. (Not every one: a step in which
+/// the queue of a stream grows longer than ever before asks for room.)
+template <class T>
+bench::allocations of_a_step(mpt::model_config const& config, index length) {
+  parallel::host::device device;
+  parallel::host::stream compute({.threads = 2});
+  parallel::host::stream traffic;
+  parallel::single comm;
+  mpt::model<T> net(config);
+  parallel::train::stepper step(
+      net, device, comm, parallel::decoupled_adamw{.learning_rate = 1e-3},
+      {.clip = {.kind = parallel::train::clipping_kind::norm, .threshold = 1.0}});
+  parallel::arena memory(device.template allocate<std::byte>(
+      parallel::train::plan_microbatch(net, mpt::sequences::shape_of(2, length)).activations));
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(2 * length));
+  std::iota(ids.begin(), ids.end(), 0);
+  for (auto& id : ids) id %= 300;
+  index const count = std::ssize(ids);
+  mpt::microbatch const batch{{ids.data(), {count}}, {ids.data(), {count}}, 2, length, count};
+  step.initialise(1);
+
+  bench::allocations least{~std::size_t{0}, ~std::size_t{0}, ~std::size_t{0}};
+  index const first = 0;
+  for (std::uint32_t number = 0; number < 10; ++number) {
+    static_cast<void>(bench::take_allocations());
+    auto const result = step.step(compute, traffic, memory, std::span(&batch, 1),
+                                  std::span(&first, 1), {.seed = 1, .step = number}, 1.0);
+    auto const asked = bench::take_allocations();
+    REQUIRE(result.sums.tokens == count);
+    if (number >= 2 && asked.calls < least.calls) least = asked;
+  }
+  return least;
+}
+
+/// Bookkeeping is as long whatever the sequences' length, and small.
+template <class T>
+void check(mpt::model_config const& config) {
+  auto const brief = of_a_step<T>(config, 64);
+  auto const longer = of_a_step<T>(config, 512);
+  MESSAGE(brief.calls << " allocations, " << brief.bytes << " bytes, the largest "
+                      << brief.largest);
+  CHECK(brief.calls == longer.calls);
+  CHECK(brief.bytes == longer.bytes);
+  CHECK(brief.largest == longer.largest);
+  // the schedule's list of what every block keeps
+  CHECK(brief.largest <=
+        static_cast<std::size_t>(config.n_layers) * sizeof(typename mpt::model<T>::block::saved));
+}
+
+TEST_CASE("a step with learned positions and biases asks for no scratch") {
+  check<float>(small());
+  check<bf16>(small());
+}
+
+TEST_CASE("nor does one with rope, grouped queries, rms_norm and gated layers") {
+  auto config = small();
+  config.learned_pos_emb = false;
+  config.attn.rope.emplace();
+  config.attn.kv_n_heads = 2;
+  config.norm_type = mpt::norm_kind::low_precision_rmsnorm;
+  config.ffn_type = mpt::ffn_kind::mptglu;
+  check<float>(config);
+  check<bf16>(config);
+}
+
+}  // namespace step_test
