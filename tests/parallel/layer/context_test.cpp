@@ -8,7 +8,12 @@
 
 namespace context_test {
 
-using namespace parallel;
+using parallel::arena;
+using parallel::context;
+using parallel::index;
+using parallel::pass;
+using parallel::row_share;
+namespace meta = parallel::meta;
 
 struct seen {
   index row, count;
