@@ -182,6 +182,12 @@ template <class Kind, std::size_t Size>
   if (config_node const* const eps = root.find("layer_norm_epsilon");
       eps != nullptr && (from_transformers || root.find("norm_eps") == nullptr))
     root.set({"norm_eps", source}, *eps);
+  config_node truth;
+  truth.type = config_node::kind::scalar;
+  truth.text = "true";
+  truth.place = source;
+  if (from_transformers && root.find("no_bias") == nullptr) root.set({"no_bias", source}, truth);
+  // from here on the root stays as it is: what it holds would move
   config_node* attention = root.find("attn_config");
   if (attention == nullptr || attention->is_null()) {
     config_node empty;
@@ -192,14 +198,8 @@ template <class Kind, std::size_t Size>
   }
   parallel::require(attention->is_map(), source, ": attn_config: expected a mapping, found ",
                     describe(*attention));
-  config_node truth;
-  truth.type = config_node::kind::scalar;
-  truth.text = "true";
-  truth.place = source;
-  if (from_transformers) {
-    if (root.find("no_bias") == nullptr) root.set({"no_bias", source}, truth);
-    if (attention->find("alibi") == nullptr) attention->set({"alibi", source}, truth);
-  }
+  if (from_transformers && attention->find("alibi") == nullptr)
+    attention->set({"alibi", source}, truth);
   // What PretrainedConfig adds to every nested configuration is no setting of attention.
   config_node kept;
   kept.type = config_node::kind::map;
