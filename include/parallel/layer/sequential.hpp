@@ -1,11 +1,13 @@
 // sequential and residual: the two ways in which layers compose. Both are layers themselves; their
-// three passes follow from those of their parts.
+// three passes follow from those of their parts. What passes between the parts of a sequence may be
+// a placed value (a partial sum, say): the types of neighbours must fit.
 #pragma once
 
 #include <tuple>
 #include <utility>
 
 #include <parallel/layer/concepts.hpp>
+#include <parallel/core/placed.hpp>
 #include <parallel/ops/elementwise.hpp>
 
 namespace parallel {
@@ -21,16 +23,13 @@ struct sequential {
   sequential() = default;
   explicit sequential(First first, Rest... rest) : layers(std::move(first), std::move(rest)...) {}
 
-  template <class Stream>
-  [[nodiscard]] matrix_view<element> forward(context<Stream>& c, matrix_view<element const> x,
-                                             saved& kept) const {
+  template <class Stream, class X = matrix_view<element const>>
+  [[nodiscard]] auto forward(context<Stream>& c, X x, saved& kept) const {
     return forward_from<0>(c, x, kept);
   }
 
-  template <class Stream>
-  [[nodiscard]] matrix_view<element> backward_input(context<Stream>& c,
-                                                    matrix_view<element const> dy,
-                                                    saved& kept) const {
+  template <class Stream, class Dy = matrix_view<element const>>
+  [[nodiscard]] auto backward_input(context<Stream>& c, Dy dy, saved& kept) const {
     return backward_from<sizeof...(Rest)>(c, dy, kept);
   }
 
@@ -49,9 +48,8 @@ struct sequential {
   }
 
  private:
-  template <std::size_t I, class Stream>
-  [[nodiscard]] matrix_view<element> forward_from(context<Stream>& c, matrix_view<element const> x,
-                                                  saved& kept) const {
+  template <std::size_t I, class Stream, class X>
+  [[nodiscard]] auto forward_from(context<Stream>& c, X x, saved& kept) const {
     auto y = std::get<I>(layers).forward(c, x, std::get<I>(kept));
     if constexpr (I == sizeof...(Rest))
       return y;
@@ -59,10 +57,8 @@ struct sequential {
       return forward_from<I + 1>(c, y, kept);
   }
 
-  template <std::size_t I, class Stream>
-  [[nodiscard]] matrix_view<element> backward_from(context<Stream>& c,
-                                                   matrix_view<element const> dy,
-                                                   saved& kept) const {
+  template <std::size_t I, class Stream, class Dy>
+  [[nodiscard]] auto backward_from(context<Stream>& c, Dy dy, saved& kept) const {
     auto dx = std::get<I>(layers).backward_input(c, dy, std::get<I>(kept));
     if constexpr (I == 0)
       return dx;
@@ -86,6 +82,8 @@ struct residual {
   [[nodiscard]] matrix_view<element> forward(context<Stream>& c, matrix_view<element const> x,
                                              saved& kept) const {
     auto y = inner.forward(c, x, kept);
+    static_assert(reduced_value<decltype(y)>,
+                  "the branch ends in a partial sum; put tensor::reduce behind it");
     ops::add(c.stream, y.span(), x.span());
     return y;
   }
@@ -95,6 +93,8 @@ struct residual {
                                                     matrix_view<element const> dy,
                                                     saved& kept) const {
     auto dx = inner.backward_input(c, dy, kept);
+    static_assert(reduced_value<decltype(dx)>,
+                  "the branch's gradient is a partial sum; begin it with tensor::gather");
     ops::add(c.stream, dx.span(), dy.span());
     return dx;
   }

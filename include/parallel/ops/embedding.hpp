@@ -15,14 +15,28 @@
 
 namespace parallel::ops {
 
+/// Which rows of a vocabulary a table holds: those from `first` on. Ids of other rows give zeros,
+/// and their gradients go nowhere. Nothing set: all rows.
+struct table_slice {
+  index first = 0;
+  index vocabulary = 0;  // rows of the whole table; 0: those of the table
+
+  /// The row of `id` in a table of `rows`, or -1 when it is elsewhere.
+  [[nodiscard]] constexpr index row_of(std::int32_t id, index rows) const {
+    index const row = id - first;
+    return 0 <= row && row < rows ? row : -1;
+  }
+};
+
 namespace detail {
 
-/// Throws `error` naming the first id outside of [0, rows).
-inline void check_ids(vector_view<std::int32_t const> ids, index rows) {
+/// Throws `error` naming the first id outside of the vocabulary.
+inline void check_ids(vector_view<std::int32_t const> ids, index rows, table_slice slice = {}) {
   auto const values = ids.span();
+  index const vocabulary = slice.vocabulary == 0 ? rows : slice.vocabulary;
   for (std::size_t i = 0; i < values.size(); ++i)
-    require(0 <= values[i] && values[i] < rows, "ops::embedding: id ", values[i], " of token ", i,
-            " is outside of the table of ", rows, " rows");
+    require(0 <= values[i] && values[i] < vocabulary, "ops::embedding: id ", values[i],
+            " of token ", i, " is outside of the table of ", vocabulary, " rows");
 }
 
 template <class Y, class Table>
@@ -40,26 +54,27 @@ void check_positions(std::string_view name, Y const& y, Table const& table, inde
 struct embedding_fn {
   template <class Stream, class T>
   void operator()(Stream& s, matrix_view<T> y, vector_view<std::int32_t const> ids,
-                  matrix_view<std::type_identity_t<T> const> table) const {
+                  matrix_view<std::type_identity_t<T> const> table, table_slice slice = {}) const {
     detail::same("embedding", "the number of rows of y", y.extent(0), "that of ids", ids.extent(0));
     detail::same("embedding", "the width of y", y.extent(1), "that of the table", table.extent(1));
-    embedding_impl(s, y, ids, table);
+    embedding_impl(s, y, ids, table, slice);
   }
 };
-/// embedding(s, y, ids, table): y[m,:] = table[ids[m],:] for y [M,D], ids [M], table [V,D].
+/// embedding(s, y, ids, table, slice): y[m,:] = table[ids[m],:] for y [M,D], ids [M], table [V,D];
+/// of a slice of the table an addend of that.
 inline constexpr embedding_fn embedding{};
 
 struct embedding_backward_fn {
   template <class Stream, class T>
   void operator()(Stream& s, matrix_view<accumulate_t<T>> dtable, matrix_view<T> dy,
-                  vector_view<std::int32_t const> ids) const {
+                  vector_view<std::int32_t const> ids, table_slice slice = {}) const {
     auto constexpr name = "embedding_backward";
     detail::same(name, "the number of rows of dy", dy.extent(0), "that of ids", ids.extent(0));
     detail::same(name, "the width of dy", dy.extent(1), "that of dtable", dtable.extent(1));
-    embedding_backward_impl(s, dtable, matrix_view<std::remove_const_t<T> const>(dy), ids);
+    embedding_backward_impl(s, dtable, matrix_view<std::remove_const_t<T> const>(dy), ids, slice);
   }
 };
-/// embedding_backward(s, dtable, dy, ids): dtable[ids[m],:] += dy[m,:].
+/// embedding_backward(s, dtable, dy, ids, slice): dtable[ids[m],:] += dy[m,:].
 inline constexpr embedding_backward_fn embedding_backward{};
 
 struct position_options {

@@ -18,5 +18,6 @@
 #include <parallel/ops/host/rms_norm.hpp>
 #include <parallel/ops/host/rope.hpp>
 #include <parallel/ops/host/rows.hpp>
+#include <parallel/ops/host/sliced_cross_entropy.hpp>
 #include <parallel/ops/host/softcap.hpp>
 #include <parallel/ops/host/temperature.hpp>

@@ -17,5 +17,6 @@
 #include <parallel/ops/meta/rms_norm.hpp>
 #include <parallel/ops/meta/rope.hpp>
 #include <parallel/ops/meta/rows.hpp>
+#include <parallel/ops/meta/sliced_cross_entropy.hpp>
 #include <parallel/ops/meta/softcap.hpp>
 #include <parallel/ops/meta/temperature.hpp>

@@ -17,5 +17,6 @@
 #include <parallel/ops/reference/rms_norm.hpp>
 #include <parallel/ops/reference/rope.hpp>
 #include <parallel/ops/reference/rows.hpp>
+#include <parallel/ops/reference/sliced_cross_entropy.hpp>
 #include <parallel/ops/reference/softcap.hpp>
 #include <parallel/ops/reference/temperature.hpp>

@@ -128,4 +128,38 @@ TEST_CASE("the meta device counts one operation for each element that is added")
   CHECK(s.operations() == 36);
 }
 
+TEST_CASE_TEMPLATE("slices of a table are addends of the look-up, and take their rows' gradients",
+                   T, float, bf16, double, std::uint64_t) {
+  using A = parallel::accumulate_t<T>;
+  constexpr std::ptrdiff_t vocabulary = 12, width = 9, tokens = 20;
+  auto const table = random<T>(vocabulary * width, 1);
+  auto const dy = random<T>(tokens * width, 2);
+  auto const ids = random_ids(tokens, vocabulary, 3);
+  std::vector<T> y(dy.size());
+  std::vector<A> gradient(table.size());
+  parallel::reference::stream plain;
+  ops::embedding(plain, matrix(y, tokens), vector(ids), matrix(table, vocabulary));
+  ops::embedding_backward(plain, matrix(gradient, vocabulary), matrix(dy, tokens), vector(ids));
+  auto const by_slices = [&](auto& s) {
+    std::vector<A> sum(dy.size());
+    std::vector<A> gradients;
+    for (std::ptrdiff_t first = 0; first < vocabulary; first += 4) {
+      std::vector<T> const part(table.begin() + first * width, table.begin() + (first + 4) * width);
+      std::vector<T> addend(dy.size());
+      std::vector<A> own(part.size());
+      ops::table_slice const slice{.first = first, .vocabulary = vocabulary};
+      ops::embedding(s, matrix(addend, tokens), vector(ids), matrix(part, 4), slice);
+      ops::embedding_backward(s, matrix(own, 4), matrix(dy, tokens), vector(ids), slice);
+      s.synchronize();
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += A(addend[i]);
+      gradients.insert(gradients.end(), own.begin(), own.end());
+    }
+    for (std::size_t i = 0; i < sum.size(); ++i) CHECK(A(y[i]) == sum[i]);
+    CHECK(gradients == gradient);
+  };
+  by_slices(plain);
+  parallel::host::stream host({.threads = 2});
+  by_slices(host);
+}
+
 }  // namespace embedding_test

@@ -2,6 +2,7 @@
 // those of positions over positions: each sum is taken by one thread in the order of rows.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include <parallel/device/host/stream.hpp>
@@ -13,25 +14,30 @@ namespace parallel::host {
 
 template <class T>
 void embedding_impl(stream& s, matrix_view<T> y, vector_view<std::int32_t const> ids,
-                    matrix_view<T const> table) {
+                    matrix_view<T const> table, ops::table_slice slice) {
   s.enqueue([=, threads = s.threads()] {
-    ops::detail::check_ids(ids, table.extent(0));
+    ops::detail::check_ids(ids, table.extent(0), slice);
     index const columns = y.extent(1);
     parallel_for(threads, y.extent(0), block_rows(columns), [&](index begin, index end) {
-      for (index m = begin; m < end; ++m)
-        std::memcpy(static_cast<void*>(y.data() + m * columns),
-                    table.data() + ids.data()[m] * columns,
-                    static_cast<std::size_t>(columns) * sizeof(T));
+      for (index m = begin; m < end; ++m) {
+        index const row = slice.row_of(ids.data()[m], table.extent(0));
+        if (row < 0)
+          std::fill_n(y.data() + m * columns, columns, T{});
+        else
+          std::memcpy(static_cast<void*>(y.data() + m * columns), table.data() + row * columns,
+                      static_cast<std::size_t>(columns) * sizeof(T));
+      }
     });
   });
 }
 
 template <class T>
 void embedding_backward_impl(stream& s, matrix_view<accumulate_t<T>> dtable,
-                             matrix_view<T const> dy, vector_view<std::int32_t const> ids) {
+                             matrix_view<T const> dy, vector_view<std::int32_t const> ids,
+                             ops::table_slice slice) {
   s.enqueue([=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
-      ops::detail::check_ids(ids, dtable.extent(0));
+      ops::detail::check_ids(ids, dtable.extent(0), slice);
       index const columns = dy.extent(1);
       index const share = (columns + threads - 1) / threads;
       index const grain = std::max<index>(16, (share + 15) / 16 * 16);  // lines of cache unshared
@@ -40,12 +46,13 @@ void embedding_backward_impl(stream& s, matrix_view<accumulate_t<T>> dtable,
                      simd::dispatch([&, to = dtable.data() + begin, from = dy.data() + begin, rows = ids.data()](
                            auto lanes) __attribute__((always_inline)) {
           for (index m = 0; m < dy.extent(0); ++m)
-            add_packs<lanes>(to + rows[m] * columns, from + m * columns, end - begin);
+            if (index const row = slice.row_of(rows[m], dtable.extent(0)); row >= 0)
+              add_packs<lanes>(to + row * columns, from + m * columns, end - begin);
         });
                    });
     } else {
       reference::stream here;
-      ops::embedding_backward(here, dtable, dy, ids);
+      ops::embedding_backward(here, dtable, dy, ids, slice);
     }
   });
 }

@@ -7,12 +7,12 @@
 namespace parallel::meta {
 
 template <class T>
-void embedding_impl(stream&, matrix_view<T>, vector_view<std::int32_t const>,
-                    matrix_view<T const>) {}
+void embedding_impl(stream&, matrix_view<T>, vector_view<std::int32_t const>, matrix_view<T const>,
+                    ops::table_slice) {}
 
 template <class T>
 void embedding_backward_impl(stream& s, matrix_view<accumulate_t<T>>, matrix_view<T const> dy,
-                             vector_view<std::int32_t const>) {
+                             vector_view<std::int32_t const>, ops::table_slice) {
   s.count(static_cast<std::uint64_t>(dy.size()));
 }
 

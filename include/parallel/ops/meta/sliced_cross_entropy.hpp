@@ -1,0 +1,26 @@
+// Cross entropy over a divided vocabulary on the meta device: four operations an element in each
+// half, as in the undivided one.
+#pragma once
+
+#include <parallel/device/meta/device.hpp>
+#include <parallel/ops/sliced_cross_entropy.hpp>
+
+namespace parallel::meta {
+
+template <class A>
+void vocabulary_statistics_impl(stream& s, matrix_view<A>, matrix_view<A const> logits,
+                                vector_view<std::int32_t const>,
+                                ops::sliced_cross_entropy_options) {
+  s.count(4U * static_cast<std::uint64_t>(logits.size()));
+}
+
+template <class T, class Loss>
+void sliced_cross_entropy_impl(stream& s, matrix_view<T> dlogits, vector_view<Loss>,
+                               vector_view<std::uint8_t>, matrix_view<accumulate_t<T> const> logits,
+                               vector_view<std::int32_t const>,
+                               tensor_view<accumulate_t<T> const, 3>,
+                               ops::sliced_cross_entropy_options) {
+  if (!dlogits.empty()) s.count(4U * static_cast<std::uint64_t>(logits.size()));
+}
+
+}  // namespace parallel::meta

@@ -1,0 +1,113 @@
+// Cross entropy of logits whose vocabulary is divided among ranks (Shoeybi et al., Megatron-LM,
+// 2019, section 3), in two operations with one exchange in between:
+//   vocabulary_statistics  of each row four numbers about the columns that are here;
+//   sliced_cross_entropy   loss, gradient and accuracy from everybody's four numbers.
+// Megatron exchanges three times; the sums of exponentials relative to each rank's own maximum are
+// enough, since they can be rescaled (online softmax: Milakov, Gimelshein, 2018).
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/core/tensor.hpp>
+#include <parallel/ops/detail/check.hpp>
+
+namespace parallel::ops {
+
+struct sliced_cross_entropy_options {
+  double scale = 1.0;          // MPT's logit_scale
+  std::int32_t ignore = -100;  // label of a token without a loss
+  index first = 0;             // the vocabulary's column of column 0
+  index vocabulary = 0;        // columns of the whole
+};
+
+/// What `vocabulary_statistics` says of a row, in this order: the greatest z = scale * logit here,
+/// the sum of exp(z - greatest), the z of the label (-infinity when it is not here), and the first
+/// column of the whole vocabulary that reaches the greatest.
+inline constexpr index vocabulary_statistics_count = 4;
+
+namespace detail {
+
+inline void check_sliced_label(index label, sliced_cross_entropy_options const& o, index row) {
+  require(label == o.ignore || (0 <= label && label < o.vocabulary),
+          "ops::sliced_cross_entropy: label ", label, " of token ", row,
+          " is outside of the vocabulary of ", o.vocabulary);
+}
+
+/// The four numbers of the whole row, from those of its slices, of which there are `ranks`, each
+/// `stride` after the other. Sums in double.
+struct joined_statistics {
+  template <class A>
+  joined_statistics(A const* first, index ranks, index stride) {
+    for (index r = 0; r < ranks; ++r)
+      if (double const here = double(first[r * stride]); r == 0 || here > top) {
+        top = here;
+        column = static_cast<index>(first[r * stride + 3]);
+      }
+    for (index r = 0; r < ranks; ++r) {
+      A const* const of = first + r * stride;
+      sum += double(of[1]) * __builtin_exp(double(of[0]) - top);
+      label = r == 0 || double(of[2]) > label ? double(of[2]) : label;
+    }
+  }
+
+  [[nodiscard]] double loss() const { return __builtin_log(sum) + top - label; }
+
+  double top = 0;
+  double sum = 0;
+  double label = 0;  // its z
+  index column = 0;  // the first that reaches the top
+};
+
+}  // namespace detail
+
+struct vocabulary_statistics_fn {
+  template <class Stream, class A>
+  void operator()(Stream& s, matrix_view<A> statistics,
+                  matrix_view<std::type_identity_t<A> const> logits,
+                  vector_view<std::int32_t const> labels,
+                  sliced_cross_entropy_options options) const {
+    auto constexpr name = "vocabulary_statistics";
+    index const rows = logits.extent(0);
+    detail::same(name, "the number of rows of statistics", statistics.extent(0), "that of logits",
+                 rows);
+    detail::same(name, "the number of statistics", statistics.extent(1), "what there is to say",
+                 vocabulary_statistics_count);
+    detail::same(name, "the size of labels", labels.extent(0), "the number of rows", rows);
+    vocabulary_statistics_impl(s, statistics, logits, labels, options);
+  }
+};
+/// vocabulary_statistics(s, statistics, logits, labels, options): statistics [M,4] of logits
+/// [M, columns here], labels [M] in the whole vocabulary. Cost: one pass over the logits.
+inline constexpr vocabulary_statistics_fn vocabulary_statistics{};
+
+struct sliced_cross_entropy_fn {
+  template <class Stream, class T, class Loss>
+  void operator()(Stream& s, matrix_view<T> dlogits, vector_view<Loss> losses,
+                  vector_view<std::uint8_t> correct, matrix_view<accumulate_t<T> const> logits,
+                  vector_view<std::int32_t const> labels,
+                  tensor_view<accumulate_t<T> const, 3> statistics,
+                  sliced_cross_entropy_options options) const {
+    auto constexpr name = "sliced_cross_entropy";
+    index const rows = logits.extent(0);
+    if (!dlogits.empty()) {
+      detail::same(name, "the number of rows of dlogits", dlogits.extent(0), "that of logits",
+                   rows);
+      detail::same(name, "the number of columns of dlogits", dlogits.extent(1), "that of logits",
+                   logits.extent(1));
+    }
+    detail::same(name, "the size of losses", losses.extent(0), "the number of rows", rows);
+    detail::same(name, "the size of correct", correct.extent(0), "the number of rows", rows);
+    detail::same(name, "the size of labels", labels.extent(0), "the number of rows", rows);
+    detail::same(name, "the rows of statistics", statistics.extent(1), "the number of rows", rows);
+    sliced_cross_entropy_impl(s, dlogits, losses, correct, logits, labels, statistics, options);
+  }
+};
+/// sliced_cross_entropy(s, dlogits, losses, correct, logits, labels, statistics, options):
+/// statistics [ranks, M, 4] of all slices; the rest as in cross_entropy, of the columns here:
+/// losses and correct are those of the whole vocabulary, equal on all ranks. Cost: one pass that
+/// writes the gradient.
+inline constexpr sliced_cross_entropy_fn sliced_cross_entropy{};
+
+}  // namespace parallel::ops

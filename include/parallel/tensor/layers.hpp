@@ -1,0 +1,150 @@
+// The layers of tensor parallelism. What they exchange is in their types: a layer on slices of its
+// parameters gives an addend, which nothing but `reduce` takes.
+//
+//   residual(sequential(norm, gather, sliced(attention), reduce))        compiles
+//   residual(sequential(norm, gather, sliced(attention)))                does not
+#pragma once
+
+#include <utility>
+
+#include <parallel/layer/linear.hpp>
+#include <parallel/tensor/region.hpp>
+
+namespace parallel::tensor {
+
+/// Enters a region: x to all of its rows; backwards the sum of the addends of its gradient.
+template <class T, class Comm>
+struct gather {
+  using element = T;
+  struct saved {};
+
+  region<Comm> of;
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T const> forward(context<Stream>& c, matrix_view<T const> x,
+                                             saved&) const {
+    return of.enter(c, x);
+  }
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, addend<T> dy, saved&) const {
+    return of.leave(c, dy);
+  }
+  template <class Stream>
+  void backward_weight(context<Stream>&, saved const&) const {}
+  void visit_parameters(auto&&) {}
+};
+
+/// Leaves a region: the sum of addends, plus a bias, which is added once.
+template <class T, class Comm>
+struct reduce {
+  using element = T;
+  struct saved {
+    matrix_view<T const> dy;
+  };
+
+  region<Comm> of;
+  parameter<T, 1> bias;  // [width], or absent
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, addend<T> x, saved&) const {
+    auto y = of.leave(c, x);
+    if (bias.present()) ops::add_bias(c.stream, y, bias.value());
+    return y;
+  }
+  template <class Stream>
+  [[nodiscard]] matrix_view<T const> backward_input(context<Stream>& c, matrix_view<T const> dy,
+                                                    saved& kept) const {
+    kept.dy = dy;
+    return of.enter(c, dy);
+  }
+  template <class Stream>
+  void backward_weight(context<Stream>& c, saved const& kept) const {
+    if (bias.has_gradient()) ops::add_bias_backward(c.stream, bias.gradient(), kept.dy);
+  }
+  void visit_parameters(auto&& visit) {
+    if (bias.present()) visit(bias);
+  }
+};
+
+/// A layer that takes all rows and whose parameters are slices such that its results on all ranks
+/// add up to the whole layer's, and so do its input gradients: attention over some of the heads, a
+/// feed-forward layer over some of its hidden units.
+template <class Inner>
+struct sliced {
+  using element = typename Inner::element;
+  using saved = typename Inner::saved;
+
+  Inner inner;
+
+  sliced() = default;
+  explicit sliced(Inner layer) : inner(std::move(layer)) {}
+
+  template <class Stream>
+  [[nodiscard]] addend<element> forward(context<Stream>& c, matrix_view<element const> x,
+                                        saved& kept) const {
+    return {inner.forward(c, x, kept)};
+  }
+  template <class Stream>
+  [[nodiscard]] addend<element> backward_input(context<Stream>& c, matrix_view<element const> dy,
+                                               saved& kept) const {
+    return {inner.backward_input(c, dy, kept)};
+  }
+  template <class Stream>
+  void backward_weight(context<Stream>& c, saved const& kept) const {
+    inner.backward_weight(c, kept);
+  }
+  void visit_parameters(auto&& visit) { inner.visit_parameters(visit); }
+};
+
+/// Some of the outputs of a linear layer: rows of its weights. The gradient of its input is an
+/// addend.
+template <class T>
+struct column_linear {
+  using element = T;
+  using saved = typename linear<T>::saved;
+
+  linear<T> inner;
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
+                                       saved& kept) const {
+    return inner.forward(c, x, kept);
+  }
+  template <class Stream>
+  [[nodiscard]] addend<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
+                                         saved& kept) const {
+    return {inner.backward_input(c, dy, kept)};
+  }
+  template <class Stream>
+  void backward_weight(context<Stream>& c, saved const& kept) const {
+    inner.backward_weight(c, kept);
+  }
+  void visit_parameters(auto&& visit) { inner.visit_parameters(visit); }
+};
+
+/// Some of the inputs of a linear layer without bias: columns of its weights. Its result is an
+/// addend.
+template <class T>
+struct row_linear {
+  using element = T;
+  using saved = typename linear<T>::saved;
+
+  linear<T> inner;  // its bias is absent: `reduce` adds it
+
+  template <class Stream>
+  [[nodiscard]] addend<T> forward(context<Stream>& c, matrix_view<T const> x, saved& kept) const {
+    return {inner.forward(c, x, kept)};
+  }
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
+                                              saved& kept) const {
+    return inner.backward_input(c, dy, kept);
+  }
+  template <class Stream>
+  void backward_weight(context<Stream>& c, saved const& kept) const {
+    inner.backward_weight(c, kept);
+  }
+  void visit_parameters(auto&& visit) { inner.visit_parameters(visit); }
+};
+
+}  // namespace parallel::tensor

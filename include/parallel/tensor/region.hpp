@@ -1,0 +1,73 @@
+// region: how layers that hold slices of their parameters are entered and left along the tensor
+// axis (Shoeybi et al., "Megatron-LM", 2019; with `sequence` Korthikanti et al., 2022).
+//
+// Outside of regions every rank holds all rows, or with `sequence` an equal share of them, so that
+// norms, dropout and residuals neither compute nor keep anything twice. Entering gathers the rows
+// (or does nothing), leaving sums the ranks' addends (and scatters the rows); backwards the two
+// change places. Bytes sent per rank and direction, x the whole activation, t ranks: with
+// `sequence` x(t-1)/t entering and leaving; without, nothing and 2x(t-1)/t.
+#pragma once
+
+#include <parallel/core/error.hpp>
+#include <parallel/core/placed.hpp>
+#include <parallel/layer/context.hpp>
+#include <parallel/mesh/axis_group.hpp>
+#include <parallel/mesh/layout.hpp>
+
+namespace parallel::tensor {
+
+/// An addend of a sum over the tensor axis.
+template <class T>
+using addend = partial_sum<axis::tensor, T>;
+
+template <class Comm>
+struct region {
+  axis_group<axis::tensor, Comm> group;
+  bool sequence = false;  // rows between regions are shared out; their number must be divisible
+
+  [[nodiscard]] int rank() const { return group.rank(); }
+  [[nodiscard]] int size() const { return group.size(); }
+  [[nodiscard]] bool alone() const { return group.alone(); }
+  [[nodiscard]] bool divides_rows() const { return sequence && !alone(); }
+
+  /// How parameters used between regions are spread: everywhere, and their gradients are addends
+  /// when each rank saw other rows.
+  [[nodiscard]] parameter_copies copies_outside() const { return {size(), divides_rows()}; }
+  /// How parameters used whole within regions are spread: every rank uses them for other heads.
+  [[nodiscard]] parameter_copies copies_inside() const { return {size(), !alone()}; }
+
+  /// All rows of `x`.
+  template <class Stream, class T>
+  [[nodiscard]] matrix_view<T const> enter(context<Stream>& c, matrix_view<T const> x) const {
+    if (!divides_rows()) return x;
+    c.share.first_row = 0;
+    auto out = c.template allocate<T, 2>({x.extent(0) * size(), x.extent(1)});
+    group.all_gather(c.stream, out.span(), x.span());
+    return out;
+  }
+
+  /// The sum of all ranks' addends, of this rank's rows.
+  template <class Stream, class T>
+  [[nodiscard]] matrix_view<T> leave(context<Stream>& c, addend<T> x) const {
+    if (alone()) return x.addend;
+    if (!sequence) {
+      group.all_reduce(c.stream, x.addend.span());
+      return x.addend;
+    }
+    index const rows = rows_outside(x.addend.extent(0));
+    c.share.first_row = rank() * rows;
+    auto out = c.template allocate<T, 2>({rows, x.addend.extent(1)});
+    group.reduce_scatter(c.stream, out.span(), std::span<T const>(x.addend.span()));
+    return out;
+  }
+
+  /// Of `rows` rows, those a rank holds between regions.
+  [[nodiscard]] index rows_outside(index rows) const {
+    if (!divides_rows()) return rows;
+    require(rows % size() == 0, "sequence parallelism: ", rows,
+            " rows of a microbatch cannot be shared out equally among ", size(), " tensor ranks");
+    return rows / size();
+  }
+};
+
+}  // namespace parallel::tensor
