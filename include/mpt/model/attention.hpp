@@ -27,7 +27,9 @@ struct attention {
   qkv_projection<T> qkv;        // [row of the layout, D]
   query_key_norm<T> query_key;  // of q and k, or absent
   linear<T> out;                // "out_proj": [D, D]
-  head_layout layout;           // of packed rows
+  head_layout layout;           // of packed rows: the heads that are here
+  index first_head = 0;         // of all query heads, the first that is here
+  index all_heads = 0;          // how many there are in all; 0: those here
   double scale = 1.0;           // of q·k
   double softcap = 0.0;         // scores become c tanh(score / c); 0: not
   index window = -1;            // keys before its own that a query sees; negative: all
@@ -102,7 +104,9 @@ struct attention {
             .alibi_slopes = slopes,
             .dropout = {.probability = c.mode == pass::training ? dropout : 0.0F,
                         .random = c.random(dropout_operation),
-                        .first_sequence = c.where.first_sequence},
+                        .first_sequence = c.where.first_sequence,
+                        .first_head = first_head,
+                        .heads = all_heads},
             .softcap = softcap,
             .window = window,
             .document_begins = c.document_begins};

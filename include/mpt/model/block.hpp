@@ -1,11 +1,14 @@
 // One MPT block: x + attention(norm(x)), then x + feed_forward(norm(x)), pre-norm and sequential.
+// Attention and feed-forward layer are regions of the tensor axis.
 #pragma once
 
 #include <mpt/model/attention.hpp>
+#include <mpt/model/groups.hpp>
 #include <parallel/layer/activation.hpp>
 #include <parallel/layer/dropout.hpp>
 #include <parallel/layer/feed_forward.hpp>
 #include <parallel/layer/sequential.hpp>
+#include <parallel/tensor/layers.hpp>
 
 namespace mpt {
 
@@ -16,18 +19,22 @@ using parallel::residual;
 using parallel::sequential;
 
 template <class T>
-using attention_branch = residual<dropout<sequential<norm<T>, attention<T>>>>;
+using gather = parallel::tensor::gather<T, any_communicator>;
+template <class T>
+using reduce = parallel::tensor::reduce<T, any_communicator>;
+
+/// x + dropout(Layer(norm(x))), the layer divided over the tensor axis.
+template <class Layer, class T = typename Layer::element>
+using branch =
+    residual<dropout<sequential<norm<T>, gather<T>, parallel::tensor::sliced<Layer>, reduce<T>>>>;
 
 template <class T>
-using feed_forward_branch = residual<dropout<sequential<norm<T>, feed_forward<activation<T>>>>>;
-
-template <class T>
-using block = sequential<attention_branch<T>, feed_forward_branch<T>>;
+using block = sequential<branch<attention<T>>, branch<feed_forward<activation<T>>>>;
 
 /// The attention part's saved activations, where generation hangs its cache.
 template <class T>
 [[nodiscard]] typename attention<T>::saved& attention_of(typename block<T>::saved& kept) {
-  return std::get<1>(std::get<0>(kept));
+  return std::get<2>(std::get<0>(kept));
 }
 
 }  // namespace mpt

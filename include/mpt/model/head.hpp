@@ -2,17 +2,20 @@
 //
 // Logits are made, turned into their own gradient and multiplied back a chunk of rows at a time, so
 // no more than a chunk of [rows, vocabulary] ever exists. The gradient is that of the *sum* of
-// token losses: nothing is divided here.
+// token losses: nothing is divided here. Along the tensor axis the vocabulary is divided, and the
+// axis' first rank alone speaks for loss and counts.
 #pragma once
 
 #include <algorithm>
 #include <span>
 
+#include <mpt/model/groups.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/layer/norm.hpp>
 #include <parallel/ops/cross_entropy.hpp>
 #include <parallel/ops/matmul.hpp>
 #include <parallel/ops/reduce.hpp>
+#include <parallel/ops/sliced_cross_entropy.hpp>
 #include <parallel/ops/softcap.hpp>
 #include <parallel/train/model.hpp>
 
@@ -35,8 +38,10 @@ template <class T>
 struct head {
   using accumulate = accumulate_t<T>;
 
+  parallel::tensor::region<any_communicator> of;
   norm<T> norm_f;
-  parameter<T, 2> weight;    // [V, D]: lm_head, or the embedding's values with gradients of its own
+  parameter<T, 2>
+      weight;  // [V here, D]: lm_head, or the embedding's values with gradients of its own
   double logit_scale = 1.0;  // logits are multiplied by it, then
   double softcap = 0.0;      // kept within ±softcap; 0: not
 
@@ -54,7 +59,8 @@ struct head {
             train::statistics<double>& sums) const {
     bool const backward = dx.extent(0) > 0;
     typename norm<T>::saved kept;
-    auto const y = norm_f.forward(c, x, kept);
+    matrix_view<T const> const own = norm_f.forward(c, x, kept);
+    auto const y = of.enter(c, own);
     matrix_view<T> dy;
     if (backward) dy = c.template allocate<T, 2>(y.extents());
     index const size = chunk_rows(y.extent(0));
@@ -64,9 +70,10 @@ struct head {
             backward ? dy.slice(begin, end) : dy, {.accumulate = begin > 0 || !c.fresh_gradients},
             sums);
     }
-    sums.tokens += batch.loss_tokens;
+    if (of.rank() == 0) sums.tokens += batch.loss_tokens;
     if (!backward) return;
-    auto const gradient = norm_f.backward_input(c, dy, kept);
+    auto const d_own = of.leave(c, parallel::tensor::addend<T>{dy});
+    auto const gradient = norm_f.backward_input(c, d_own, kept);
     norm_f.backward_weight(c, kept);
     ops::copy(c.stream, dx.span(), std::span<T const>(gradient.span()));
   }
@@ -109,10 +116,11 @@ struct head {
     matrix_view<accumulate const> const finished = logits;
     ops::matmul(c.stream, logits, y, weight.value(), {.transpose_b = true});
     if (capped) ops::softcap(c.stream, logits.span(), finished.span(), cap());
-    ops::cross_entropy(c.stream, dlogits, losses, correct, finished, labels,
-                       {.scale = capped ? 1.0 : logit_scale});
-    ops::sum(c.stream, &sums.loss, std::span<accumulate const>(losses.span()));
-    ops::sum(c.stream, &sums.correct, std::span<std::uint8_t const>(correct.span()));
+    compare(c, dlogits, losses, correct, finished, labels, capped ? 1.0 : logit_scale);
+    if (of.rank() == 0) {
+      ops::sum(c.stream, &sums.loss, std::span<accumulate const>(losses.span()));
+      ops::sum(c.stream, &sums.correct, std::span<std::uint8_t const>(correct.span()));
+    }
     if (!backward) return;
     matrix_view<T const> const gradient = dlogits;
     if (capped)
@@ -121,6 +129,28 @@ struct head {
     if (!weight.has_gradient()) return;
     to_gradient.transpose_a = true;
     ops::matmul(c.stream, weight.gradient(), gradient, y, to_gradient);
+  }
+
+  /// Cross entropy; over a divided vocabulary with one exchange of four numbers a row.
+  template <class Stream>
+  void compare(context<Stream>& c, matrix_view<T> dlogits, vector_view<accumulate> losses,
+               vector_view<std::uint8_t> correct, matrix_view<accumulate const> logits,
+               vector_view<std::int32_t const> labels, double scale) const {
+    if (of.alone()) {
+      ops::cross_entropy(c.stream, dlogits, losses, correct, logits, labels, {.scale = scale});
+      return;
+    }
+    index const columns = logits.extent(1);
+    ops::sliced_cross_entropy_options const options{
+        .scale = scale, .first = of.rank() * columns, .vocabulary = of.size() * columns};
+    constexpr index numbers = ops::vocabulary_statistics_count;
+    auto own = c.template allocate<accumulate, 2>({labels.extent(0), numbers});
+    auto all = c.template allocate<accumulate, 3>({of.size(), labels.extent(0), numbers});
+    ops::vocabulary_statistics(c.stream, own, logits, labels, options);
+    of.group.all_gather(c.stream, all.span(), std::span<accumulate const>(own.span()));
+    tensor_view<accumulate const, 3> const statistics = all;
+    ops::sliced_cross_entropy(c.stream, dlogits, losses, correct, logits, labels, statistics,
+                              options);
   }
 };
 

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <utility>
 
-#include <parallel/layer/concepts.hpp>
 #include <parallel/core/placed.hpp>
+#include <parallel/layer/concepts.hpp>
 #include <parallel/ops/elementwise.hpp>
 
 namespace parallel {

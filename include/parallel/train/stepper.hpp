@@ -9,6 +9,8 @@
 #pragma once
 
 #include <cmath>
+#include <deque>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -96,6 +98,7 @@ class stepper {
                          std::span<microbatch const> batches,
                          std::span<index const> first_sequences, position where,
                          double learning_rate_factor) {
+    unwinding const guard{*this, compute, traffic};
     bool const nothing = batches.empty() || is_empty(batches.front());
     for (auto const& entry : units_.units())
       if (nothing)
@@ -144,6 +147,7 @@ class stepper {
   /// done. Blocks until they have run. At stage parameters every rank gives as many, as in a step.
   void add_evaluation(stream& compute, arena& memory, std::span<microbatch const> batches,
                       statistics<loss>& sums) {
+    unwinding const guard{*this, compute, compute};
     for (auto const& batch : batches) {
       context<stream> c{compute, memory, pass::inference, {}, model_.sequence(batch)};
       evaluation_hooks hooks{*this, compute};
@@ -210,6 +214,30 @@ class stepper {
   };
   template <class Done>
   step_hooks(stepper&, stream&, stream&, bool, bool, Done) -> step_hooks<Done>;
+
+  /// When an exception leaves: the other ranks may never come, so all are told, and nothing that
+  /// was enqueued runs on when its memory goes.
+  struct unwinding {
+    stepper& own;
+    stream& compute;
+    stream& traffic;
+    int exceptions = std::uncaught_exceptions();
+
+    ~unwinding() {
+      if (std::uncaught_exceptions() == exceptions) return;
+      auto& world = own.groups_.world();
+      world.abort(concat("an exception left the step of rank ", world.rank()));
+      drain(compute);
+      drain(traffic);
+      if (own.gathers_) drain(*own.gathers_);
+    }
+    static void drain(stream& of) {
+      try {
+        of.synchronize();
+      } catch (...) {  // NOLINT(bugprone-empty-catch): the one that leaves says why
+      }
+    }
+  };
 
   struct evaluation_hooks {
     stepper& own;

@@ -26,16 +26,16 @@ using parallel::index;
 namespace zero = parallel::zero;
 
 constexpr index sequences = 5;
-constexpr index length = 7;
+constexpr index length = 6;
 
 mpt::model_config small() {
   mpt::model_config m;
   m.d_model = 12;
   m.n_heads = 3;
   m.n_layers = 2;
-  m.vocab_size = 19;
+  m.vocab_size = 18;
   m.max_seq_len = length;
-  m.ffn_hidden_size = 10;
+  m.ffn_hidden_size = 12;
   m.ffn_type = mpt::ffn_kind::mptglu;
   m.ffn_act_fn = parallel::ops::activation_kind::silu;
   m.norm_type = mpt::norm_kind::rmsnorm;
@@ -53,7 +53,7 @@ mpt::model_config attentive() {
   m.d_model = 24;
   m.n_heads = 6;
   m.n_layers = 2;
-  m.vocab_size = 19;
+  m.vocab_size = 18;
   m.max_seq_len = length;
   m.expansion_ratio = 2;
   m.learned_pos_emb = false;
@@ -73,9 +73,16 @@ mpt::model_config attentive() {
 }
 
 struct layout {
-  int ranks = 1;
+  int ranks = 1;  // with other data
   zero::stage stage = zero::stage::none;
   index microbatch = sequences;
+  int tensor = 1;
+  bool divide_rows = false;
+
+  [[nodiscard]] parallel::training_layout shape() const {
+    return parallel::train::training_groups<parallel::any_communicator>::data_layout(stage, ranks)
+        .with<parallel::axis::tensor>(tensor);
+  }
 };
 
 struct outcome {
@@ -87,25 +94,28 @@ struct outcome {
 outcome run(mpt::model_config const& config, layout const& how) {
   outcome out;
   std::mutex lock;
-  parallel::threads::run(how.ranks, [&](parallel::threads::communicator& comm) {
+  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
-    parallel::host::stream compute, traffic;
     parallel::arena memory(device.allocate<std::byte>(std::size_t{4} << 20));
-    mpt::model<double> net(config);
-    parallel::train::stepper stepper(net, device, comm, parallel::decoupled_adamw{},
+    parallel::host::stream compute, traffic, exchanges;
+    parallel::train::training_groups groups(parallel::any_communicator(comm.split(0)), how.shape());
+    mpt::model<double> net(config, {.tensor = {{groups.tensor, exchanges}, how.divide_rows}});
+    parallel::train::stepper stepper(net, device, groups, parallel::decoupled_adamw{},
                                      {.stage = how.stage, .bucket_bytes = 2000});
     stepper.initialise(42);
     std::vector<std::int32_t> ids(sequences * length), labels(ids.size());
     parallel::philox const random(7, parallel::stream_id("tokens"));
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      ids[i] = static_cast<std::int32_t>(random.bits(i) % 19U);
-      labels[i] = i % 5 == i / length ? -100 : static_cast<std::int32_t>(random.bits(i + 1) % 19U);
+      ids[i] = static_cast<std::int32_t>(random.bits(i) % 18U);
+      labels[i] = i % 5 == i / length ? -100 : static_cast<std::int32_t>(random.bits(i + 1) % 18U);
     }
     using side = mpt::document_separator::side;
     mpt::sequences const documents(ids, length, {side::ends_document, ids[2]});
     std::vector<mpt::microbatch> batches;
     std::vector<index> first;
-    auto const mine = parallel::data::share_of(sequences, comm.rank(), comm.size());
+    auto const place = groups.place();
+    auto const mine = parallel::data::share_of(
+        sequences, place.replica * place.shards + place.shard, place.data_ranks());
     for (auto const& part : parallel::data::microbatches(mine, how.microbatch)) {
       index const rows = part.size() * length;
       auto* const from = labels.data() + part.begin * length;
@@ -118,6 +128,10 @@ outcome run(mpt::model_config const& config, layout const& how) {
            .document_begins = documents.view(part).document_begins});
       first.push_back(part.begin);
     }
+    auto const most = static_cast<std::size_t>(
+        parallel::data::most_microbatches(sequences, place.data_ranks(), how.microbatch));
+    batches.resize(most);
+    first.resize(most);
     auto const result = stepper.step(compute, traffic, memory, std::span(std::as_const(batches)),
                                      std::span(std::as_const(first)), {.seed = 42, .step = 3}, 1.0);
     std::scoped_lock const guard(lock);
@@ -128,52 +142,69 @@ outcome run(mpt::model_config const& config, layout const& how) {
         auto const& m = unit.memory.segments()[s];
         unit.memory.layout().segments()[s].for_each_piece(
             m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index at) {
+              index size = 1;
+              for (index const extent : p.tensor_extents()) size *= extent;
               auto& gradient = out.gradients[p.name];
-              gradient.resize(static_cast<std::size_t>(p.size()));
-              for (index i = from; i < to; ++i)
-                gradient[static_cast<std::size_t>(i)] = m.gradients[0].data()[at + i - from];
+              gradient.resize(static_cast<std::size_t>(size));
+              auto const owned = unit.memory.owned_gradients(s);
+              p.for_each_run(from, to, [&](index begin, index count, index global) {
+                for (index i = 0; i < count; ++i)
+                  gradient[static_cast<std::size_t>(global + i)] =
+                      owned[static_cast<std::size_t>(at - m.owned.begin + begin - from + i)];
+              });
             });
       }
   });
   return out;
 }
 
-/// Every layout gives one rank's loss and gradients; returns these.
-outcome check_layouts(mpt::model_config const& config) {
+/// Every layout gives one rank's loss and gradients; returns these. `tensor`: degrees of the tensor
+/// axis to try.
+outcome check_layouts(mpt::model_config const& config, std::vector<int> const& tensor) {
   outcome const expected = run(config, {});
   double largest = 0;
   for (auto const& [name, gradient] : expected.gradients)
     for (double const g : gradient) largest = std::max(largest, std::abs(g));
   REQUIRE(largest > 0);
+  auto const check = [&](layout const& how) {
+    CAPTURE(how.ranks);
+    CAPTURE(static_cast<int>(how.stage));
+    CAPTURE(how.microbatch);
+    CAPTURE(how.tensor);
+    CAPTURE(how.divide_rows);
+    auto const found = run(config, how);
+    CHECK(std::abs(found.loss - expected.loss) <= 1e-13 * expected.loss);
+    CHECK(std::abs(found.squared_norm - expected.squared_norm) <= 1e-12 * expected.squared_norm);
+    REQUIRE(found.gradients.size() == expected.gradients.size());
+    for (auto const& [name, gradient] : expected.gradients) {
+      CAPTURE(name);
+      auto const& other = found.gradients.at(name);
+      double worst = 0;
+      for (std::size_t i = 0; i < gradient.size(); ++i)
+        worst = std::max(worst, std::abs(other[i] - gradient[i]));
+      CHECK(worst <= 1e-12 * largest);
+    }
+  };
   for (int const ranks : {1, 2, 3})
-    for (auto const stage : {zero::stage::none, zero::stage::optimizer})
-      for (index const microbatch : {1, 2}) {
-        CAPTURE(ranks);
-        CAPTURE(static_cast<int>(stage));
-        CAPTURE(microbatch);
-        auto const found = run(config, {ranks, stage, microbatch});
-        CHECK(std::abs(found.loss - expected.loss) <= 1e-13 * expected.loss);
-        CHECK(std::abs(found.squared_norm - expected.squared_norm) <=
-              1e-12 * expected.squared_norm);
-        REQUIRE(found.gradients.size() == expected.gradients.size());
-        for (auto const& [name, gradient] : expected.gradients) {
-          CAPTURE(name);
-          auto const& other = found.gradients.at(name);
-          for (std::size_t i = 0; i < gradient.size(); ++i)
-            CHECK(std::abs(other[i] - gradient[i]) <= 1e-12 * largest);
-        }
-      }
+    for (auto const stage : {zero::stage::none, zero::stage::optimizer, zero::stage::gradients,
+                             zero::stage::parameters})
+      for (index const microbatch : {1, 2}) check({ranks, stage, microbatch});
+  for (int const degree : tensor)
+    for (bool const divide_rows : {false, true})
+      for (int const ranks : {1, 2})
+        for (auto const stage : {zero::stage::none, zero::stage::parameters})
+          if (!divide_rows || length % degree == 0) check({ranks, stage, 2, degree, divide_rows});
   return expected;
 }
 
 TEST_CASE("gated, untied, with dropout everywhere: all layouts give one rank's gradients") {
-  auto const one = check_layouts(small());
+  auto const one = check_layouts(small(), {3});
   CHECK(one.gradients.contains("lm_head.weight"));
   CHECK(one.gradients.contains("transformer.blocks.1.ffn.gate_proj.weight"));
 }
 
 TEST_CASE("shared keys, rotary positions, windows, packed texts: all layouts give one rank's") {
-  auto const one = check_layouts(attentive());
+  auto const one = check_layouts(attentive(), {2, 6});
   CHECK(one.gradients.contains("transformer.blocks.1.attn.Wk.weight"));
   auto undivided = attentive();
   undivided.attn.attn_uses_sequence_id = false;

@@ -1,0 +1,213 @@
+// layer_builder: the layers that a model's configuration describes, or one tensor rank's slices of
+// them. Attention is divided by heads and the feed-forward layer by hidden units, so that a rank's
+// results are addends; the fused projection is divided in each of its parts.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include <mpt/config/model.hpp>
+#include <mpt/model/alibi.hpp>
+#include <mpt/model/block.hpp>
+#include <mpt/model/initial.hpp>
+#include <mpt/model/rotary.hpp>
+
+namespace mpt {
+
+using parallel::constant_init;
+using parallel::initializer;
+using parallel::parameter_copies;
+using parallel::row_range;
+using parallel::tensor::rows_of_heads;
+
+template <class T>
+class layer_builder {
+ public:
+  /// Borrows both.
+  layer_builder(model_config const& config, model_groups const& groups)
+      : config_(config), groups_(groups), place_(groups.tensor_place()), initial_(config) {
+    require(place_.size == 1 || !config.attn.qk_ln,
+            "tensor parallelism: qk_ln normalises over all heads together, which are divided; use "
+            "qk_gn, or tensor degree 1");
+  }
+
+  [[nodiscard]] initial_distribution const& initial() const { return initial_; }
+
+  /// A norm between regions.
+  [[nodiscard]] norm<T> make_norm(std::string const& name) const {
+    return make_norm(name, config_.norm_type, config_.d_model, groups_.tensor.copies_outside());
+  }
+
+  /// The rows of [vocabulary, D] that are here.
+  [[nodiscard]] parameter<T, 2> vocabulary_rows(std::string const& name,
+                                                initializer const& init) const {
+    parameter<T, 2> out{name, {config_.vocab_size, config_.d_model}, init};
+    return keep_rows(out, {place_.part_of(config_.vocab_size, "vocab_size")});
+  }
+
+  [[nodiscard]] block<T> make_block(std::string const& name, attention_config const& attn) const {
+    index const d = config_.d_model;
+    return block<T>(
+        make_branch(name + "norm_1", make_attention(name + "attn.", attn),
+                    name + "attn.out_proj.bias", initial_.bias(d), "resid_attn_dropout", name),
+        make_branch(name + "norm_2", make_feed_forward(name + "ffn."), name + "ffn.down_proj.bias",
+                    initial_.bias(ffn_hidden(config_)), "resid_ffn_dropout", name));
+  }
+
+ private:
+  /// Whole parameters stay as they are.
+  template <std::size_t N>
+  [[nodiscard]] parameter<T, N> keep_rows(parameter<T, N> p, std::vector<row_range> rows) const {
+    if (place_.size > 1) p.keep_rows(std::move(rows));
+    return p;
+  }
+
+  [[nodiscard]] norm<T> make_norm(std::string const& name, norm_kind kind, index width,
+                                  parameter_copies copies) const {
+    norm<T> out;
+    out.weight = {name + ".weight", {width}, constant_init{1.0F}};
+    if (has_norm_bias(config_, kind)) out.bias = {name + ".bias", {width}};
+    out.weight.copied(copies);
+    out.bias.copied(copies);
+    out.eps = config_.norm_eps;
+    out.rule = is_rms(kind) ? parallel::norm_rule::rms : parallel::norm_rule::layer;
+    return out;
+  }
+
+  /// The bias of a region's last projection is added once, where the region is left.
+  template <class Layer>
+  [[nodiscard]] branch<Layer> make_branch(std::string const& norm_name, Layer layer,
+                                          std::string const& bias_name, initializer const& bias,
+                                          char const* dropout_name, std::string const& name) const {
+    reduce<T> leave{groups_.tensor, {}};
+    if (!config_.no_bias) {
+      leave.bias = {bias_name, {config_.d_model}, bias};
+      leave.bias.copied(groups_.tensor.copies_outside());
+    }
+    sequential inner(make_norm(norm_name), gather<T>{groups_.tensor},
+                     parallel::tensor::sliced(std::move(layer)), std::move(leave));
+    return residual(dropout(std::move(inner), static_cast<float>(config_.resid_pdrop),
+                            stream_id(name + dropout_name)));
+  }
+
+  /// Some rows of a projection's weights and bias.
+  [[nodiscard]] linear<T> rows_of(std::string const& name, index out, index in,
+                                  initializer const& init, bool biased,
+                                  std::vector<row_range> const& rows,
+                                  parameter_copies copies = {}) const {
+    linear<T> layer;
+    layer.weight = keep_rows(parameter<T, 2>{name + ".weight", {out, in}, init}, rows);
+    if (biased)
+      layer.bias = keep_rows(parameter<T, 1>{name + ".bias", {out}, initial_.bias(in)}, rows);
+    layer.weight.copied(copies);
+    layer.bias.copied(copies);
+    return layer;
+  }
+
+  /// Some columns of a projection's weights; its bias belongs to the end of the region.
+  [[nodiscard]] linear<T> columns_of(std::string const& name, index out, index in,
+                                     initializer const& init, row_range columns) const {
+    linear<T> layer;
+    layer.weight = {name + ".weight", {out, in}, init};
+    if (place_.size > 1) layer.weight.keep_columns(columns.begin, columns.count);
+    return layer;
+  }
+
+  [[nodiscard]] qkv_projection<T> make_qkv(std::string const& name, head_layout all, row_range q,
+                                           row_range kv) const {
+    index const d = config_.d_model;
+    bool const biased = has_attention_bias(config_);
+    auto const rows = [&](row_range heads, index first) {
+      return rows_of_heads(heads, all.dim, first);
+    };
+    index const k_begin = all.width();
+    index const v_begin = all.width() + all.kv_width();
+    int const sharers = place_.sharers_of(all.kv_heads);
+    parameter_copies const shared{sharers, sharers > 1};  // each sharer has other queries
+    // LLM Foundry initialises the rows of each head as a matrix of their own
+    auto const init = initial_.linear(all.dim, d);
+    qkv_projection<T> out;
+    out.clip = static_cast<float>(config_.attn.clip_qkv.value_or(0.0));
+    auto const add = [&](char const* suffix, index whole, std::vector<row_range> const& some,
+                         parameter_copies copies) {
+      out.parts.push_back(rows_of(name + suffix, whole, d, init, biased, some, copies));
+    };
+    if (!config_.attn.fused_qkv) {
+      add("Wq", all.width(), {rows(q, 0)}, {});
+      add("Wk", all.kv_width(), {rows(kv, 0)}, shared);
+      add("Wv", all.kv_width(), {rows(kv, 0)}, shared);
+    } else if (sharers > 1) {  // what is shared is a slice of its own
+      add("Wqkv", all.row(), {rows(q, 0)}, {});
+      add("Wqkv", all.row(), {rows(kv, k_begin)}, shared);
+      add("Wqkv", all.row(), {rows(kv, v_begin)}, shared);
+    } else {
+      add("Wqkv", all.row(), {rows(q, 0), rows(kv, k_begin), rows(kv, v_begin)}, {});
+    }
+    return out;
+  }
+
+  [[nodiscard]] query_key_norm<T> make_query_key_norm(std::string const& name,
+                                                      head_layout layout) const {
+    auto const& attn = config_.attn;
+    query_key_norm<T> out;
+    if (!attn.qk_ln && !attn.qk_gn) return out;
+    auto const copies = groups_.tensor.copies_inside();
+    out.q =
+        make_norm(name + "q_ln", attn.norm_type, attn.qk_gn ? layout.dim : layout.width(), copies);
+    out.k = make_norm(name + "k_ln", attn.norm_type, attn.qk_gn ? layout.dim : layout.kv_width(),
+                      copies);
+    out.q.eps = out.k.eps = 1e-5;  // LLM Foundry does not pass norm_eps on here
+    return out;
+  }
+
+  [[nodiscard]] attention<T> make_attention(std::string const& name,
+                                            attention_config const& attn) const {
+    index const d = config_.d_model;
+    head_layout const all{
+        .heads = config_.n_heads, .kv_heads = kv_heads(config_), .dim = head_dim(config_)};
+    auto const q = place_.part_of(all.heads, "n_heads");
+    auto const kv = place_.heads_of(all.kv_heads);
+    attention<T> out;
+    out.layout = {.heads = q.count, .kv_heads = kv.count, .dim = all.dim};
+    out.first_head = q.begin;
+    out.all_heads = all.heads;
+    out.qkv = make_qkv(name, all, q, kv);
+    out.query_key = make_query_key_norm(name, out.layout);
+    out.out =
+        columns_of(name + "out_proj", d, d, initial_.residual(d, d), rows_of_heads(q, all.dim));
+    out.scale = softmax_scale(config_);
+    out.softcap = attn.attn_logit_softcapping.value_or(0.0);
+    out.window = attn.sliding_window_size;
+    out.dropout = static_cast<float>(attn.attn_pdrop);
+    out.dropout_operation = stream_id(name + "dropout");
+    if (attn.alibi) {
+      auto const slopes = alibi_slopes(static_cast<int>(all.heads), attn.alibi_bias_max);
+      out.slopes.assign(slopes.begin() + q.begin, slopes.begin() + q.begin + q.count);
+    }
+    if (attn.rope) out.rotations = rotary_frequencies(*attn.rope, out.layout.dim);
+    out.temperature = attn.temperature.attn_scale;
+    out.temperature_floor = attn.temperature.floor_scale;
+    return out;
+  }
+
+  [[nodiscard]] feed_forward<activation<T>> make_feed_forward(std::string const& name) const {
+    index const d = config_.d_model;
+    index const hidden = ffn_hidden(config_);
+    bool const biased = !config_.no_bias;
+    auto const some = place_.part_of(hidden, "the hidden width of the feed-forward layer");
+    feed_forward<activation<T>> out;
+    out.up = rows_of(name + "up_proj", hidden, d, initial_.linear(hidden, d), biased, {some});
+    if (config_.ffn_type == ffn_kind::mptglu)
+      out.gate = rows_of(name + "gate_proj", hidden, d, initial_.linear(hidden, d), biased, {some});
+    out.down = columns_of(name + "down_proj", d, hidden, initial_.residual(d, hidden), some);
+    out.activate.kind = config_.ffn_act_fn;
+    return out;
+  }
+
+  model_config const& config_;
+  model_groups const& groups_;
+  parallel::tensor::place place_;
+  initial_distribution initial_;
+};
+
+}  // namespace mpt
