@@ -11,6 +11,7 @@
 
 #include <parallel/comm/concepts.hpp>
 #include <parallel/core/call_site.hpp>
+#include <parallel/core/error.hpp>
 #include <parallel/device/meta/device.hpp>
 
 namespace parallel {
@@ -70,10 +71,10 @@ class axis_group {
     if constexpr (std::is_same_v<Stream, stream_type>) {
       traffic_->wait(compute.record());
       exchange().wait_on(compute);
-    } else {
-      static_assert(std::is_same_v<Stream, meta::stream>,
-                    "the communicator's streams are not those of this device");
+    } else if constexpr (requires { compute.count_traffic(Axis::name, bytes); }) {
       compute.count_traffic(Axis::name, bytes);
+    } else {
+      fail("the group along ", Axis::name, " cannot exchange between streams of this device");
     }
   }
 
