@@ -9,60 +9,38 @@
 #include <vector>
 
 TEST_CASE("the numbers are NumPy's") {
-  {
-    mpt::data::numpy_random r(0U);
-    CHECK(r.next64() == 11749869230777074271U);
-    CHECK(r.next64() == 4976686463289251617U);
+  struct first_two {
+    std::uint64_t seed, first, second;
+  };
+  for (auto const& e :
+       std::vector<first_two>{{0U, 11749869230777074271U, 4976686463289251617U},
+                              {1U, 9441442522235856127U, 17532960557476522086U},
+                              {9176U, 14864287112915649284U, 2538383001129672880U},
+                              {4294967295U, 4647538520743280031U, 4041050679407036418U},
+                              {4294967296U, 16412783775159424549U, 10277383025879800780U},
+                              {12345678901234567890U, 77935276331132168U, 12033622772062331548U}}) {
+    CAPTURE(e.seed);
+    mpt::data::numpy_random r(e.seed);
+    CHECK(r.next64() == e.first);
+    CHECK(r.next64() == e.second);
   }
-  {
-    mpt::data::numpy_random r(1U);
-    CHECK(r.next64() == 9441442522235856127U);
-    CHECK(r.next64() == 17532960557476522086U);
-  }
-  {
-    mpt::data::numpy_random r(9176U);
-    CHECK(r.next64() == 14864287112915649284U);
-    CHECK(r.next64() == 2538383001129672880U);
-  }
-  {
-    mpt::data::numpy_random r(4294967295U);
-    CHECK(r.next64() == 4647538520743280031U);
-    CHECK(r.next64() == 4041050679407036418U);
-  }
-  {
-    mpt::data::numpy_random r(4294967296U);
-    CHECK(r.next64() == 16412783775159424549U);
-    CHECK(r.next64() == 10277383025879800780U);
-  }
-  {
-    mpt::data::numpy_random r(12345678901234567890U);
-    CHECK(r.next64() == 77935276331132168U);
-    CHECK(r.next64() == 12033622772062331548U);
-  }
-  {
-    auto chosen = mpt::data::numpy_random(9176).choose(3, 1);
+}
+
+TEST_CASE("what is chosen is what NumPy chooses") {
+  struct choice {
+    std::uint64_t seed;
+    std::size_t of, count;
+    std::vector<std::size_t> sorted;
+  };
+  for (auto const& e : std::vector<choice>{{9176, 3, 1, {2}},
+                                           {9176, 5, 4, {0, 1, 2, 3}},
+                                           {17, 40, 11, {1, 3, 5, 8, 13, 15, 18, 19, 22, 26, 27}},
+                                           {5, 1, 1, {0}},
+                                           {0, 9, 9, {0, 1, 2, 3, 4, 5, 6, 7, 8}}}) {
+    CAPTURE(e.seed);
+    auto chosen = mpt::data::numpy_random(e.seed).choose(e.of, e.count);
     std::sort(chosen.begin(), chosen.end());
-    CHECK(chosen == std::vector<std::size_t>{2});
-  }
-  {
-    auto chosen = mpt::data::numpy_random(9176).choose(5, 4);
-    std::sort(chosen.begin(), chosen.end());
-    CHECK(chosen == std::vector<std::size_t>{0, 1, 2, 3});
-  }
-  {
-    auto chosen = mpt::data::numpy_random(17).choose(40, 11);
-    std::sort(chosen.begin(), chosen.end());
-    CHECK(chosen == std::vector<std::size_t>{1, 3, 5, 8, 13, 15, 18, 19, 22, 26, 27});
-  }
-  {
-    auto chosen = mpt::data::numpy_random(5).choose(1, 1);
-    std::sort(chosen.begin(), chosen.end());
-    CHECK(chosen == std::vector<std::size_t>{0});
-  }
-  {
-    auto chosen = mpt::data::numpy_random(0).choose(9, 9);
-    std::sort(chosen.begin(), chosen.end());
-    CHECK(chosen == std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6, 7, 8});
+    CHECK(chosen == e.sorted);
   }
 }
 

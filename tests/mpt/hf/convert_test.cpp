@@ -9,7 +9,7 @@
 #include <parallel/checkpoint/safetensors.hpp>
 #include <parallel/support/files.hpp>
 
-#include "support/golden.hpp"
+#include "support/golden_tensor.hpp"
 
 namespace hf_convert_test {
 
@@ -32,9 +32,7 @@ struct golden_model {
   }
 
   [[nodiscard]] std::vector<float> values(std::string const& name) const {
-    std::vector<float> out(static_cast<std::size_t>(file.at("param/" + name).size()));
-    file.read("param/" + name, 0, std::span(out));
-    return out;
+    return test::golden_tensor<float>(file, "param/" + name);
   }
 
   void write(std::filesystem::path const& folder) const {

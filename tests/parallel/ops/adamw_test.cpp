@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
-#include <parallel/checkpoint/safetensors.hpp>
 #include <parallel/ops/adamw.hpp>
 #include <parallel/ops/host/adamw.hpp>
 #include <parallel/ops/meta/adamw.hpp>
 #include <parallel/ops/reference/adamw.hpp>
-#include <support/golden.hpp>
+#include <support/golden_steps.hpp>
 
 #include "support.hpp"
 
@@ -22,47 +21,28 @@ namespace ops = parallel::ops;
 using parallel::accumulate_t;
 using parallel::bf16;
 
-template <class A>
-std::vector<A> read(parallel::checkpoint::safetensors_file const& file, std::string const& name) {
-  std::vector<A> out(static_cast<std::size_t>(file.at(name).size()));
-  file.read(name, 0, std::span(out));
-  return out;
-}
-
 /// All five golden steps; `suffix` says which run of Composer (fp32 or fp64) is compared with.
 template <class A, class Stream>
 void follow_golden(Stream& s, std::string const& suffix, double relative, double absolute) {
-  parallel::checkpoint::safetensors_file const file(
-      (test::golden_folder() / "adamw.safetensors").string());
-  auto values = read<A>(file, "param");
-  auto const gradients = read<A>(file, "grads");
-  auto const lr = read<double>(file, "lr");
-  auto const params = read<A>(file, "params" + suffix);
-  auto const first = read<A>(file, "exp_avg" + suffix);
-  auto const second = read<A>(file, "exp_avg_sq" + suffix);
-  std::size_t const size = values.size();
-  std::vector<A> m(size), v(size);
-  for (std::size_t step = 0; step < lr.size(); ++step) {
-    auto const row = [&](std::vector<A> const& all) {
-      return std::vector<A>(all.begin() + static_cast<std::ptrdiff_t>(step * size),
-                            all.begin() + static_cast<std::ptrdiff_t>((step + 1) * size));
-    };
-    auto const g = row(gradients);
-    ops::adamw(s, std::span(values), std::span(values), std::span(m), std::span(v),
-               std::span<A const>(g),
-               {.lr = lr[step],
-                .initial_lr = 1e-2,
-                .beta1 = 0.9,
-                .beta2 = 0.95,
-                .eps = 1e-8,
-                .weight_decay = 1e-3,
-                .step = static_cast<std::int64_t>(step) + 1});
-    s.synchronize();
-    CAPTURE(step);
-    CHECK(excess(values, row(params), relative) <= absolute);
-    CHECK(excess(m, row(first), relative) <= 10.0 * absolute);  // sums of numbers of about 10
-    CHECK(excess(v, row(second), relative) <= absolute);
-  }
+  test::follow_golden<A>(
+      "adamw.safetensors", suffix, {"exp_avg", "exp_avg_sq"},
+      [&](auto& values, auto& states, std::vector<A> const& g, double lr, std::size_t step) {
+        ops::adamw(s, std::span(values), std::span(values), std::span(states[0]),
+                   std::span(states[1]), std::span<A const>(g),
+                   {.lr = lr,
+                    .initial_lr = 1e-2,
+                    .beta1 = 0.9,
+                    .beta2 = 0.95,
+                    .eps = 1e-8,
+                    .weight_decay = 1e-3,
+                    .step = static_cast<std::int64_t>(step) + 1});
+        s.synchronize();
+      },
+      [&](std::string const& what, auto const& got, auto const& expected) {
+        CAPTURE(what);
+        // averages are sums of numbers of about 10
+        CHECK(excess(got, expected, relative) <= (what == "exp_avg" ? 10.0 : 1.0) * absolute);
+      });
 }
 
 TEST_CASE("five steps equal Composer's DecoupledAdamW, whose first learning rate is 0") {

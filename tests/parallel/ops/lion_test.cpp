@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
-#include <parallel/checkpoint/safetensors.hpp>
 #include <parallel/ops/host/lion.hpp>
 #include <parallel/ops/lion.hpp>
 #include <parallel/ops/meta/lion.hpp>
 #include <parallel/ops/reference/lion.hpp>
-#include <support/golden.hpp>
+#include <support/golden_steps.hpp>
 
 #include "support.hpp"
 
@@ -22,39 +21,21 @@ namespace ops = parallel::ops;
 using parallel::accumulate_t;
 using parallel::bf16;
 
-template <class A>
-std::vector<A> read(parallel::checkpoint::safetensors_file const& file, std::string const& name) {
-  std::vector<A> out(static_cast<std::size_t>(file.at(name).size()));
-  file.read(name, 0, std::span(out));
-  return out;
-}
-
 /// All five golden steps; `suffix` says which run of LLM Foundry (fp32 or fp64) is compared with.
 template <class A, class Stream>
 void follow_golden(Stream& s, std::string const& suffix, double relative, double absolute) {
-  parallel::checkpoint::safetensors_file const file(
-      (test::golden_folder() / "lion.safetensors").string());
-  auto values = read<A>(file, "param");
-  auto const gradients = read<A>(file, "grads");
-  auto const lr = read<double>(file, "lr");
-  auto const params = read<A>(file, "params" + suffix);
-  auto const averages = read<A>(file, "exp_avg" + suffix);
-  std::size_t const size = values.size();
-  std::vector<A> m(size);
-  for (std::size_t step = 0; step < lr.size(); ++step) {
-    auto const row = [&](std::vector<A> const& all) {
-      return std::vector<A>(all.begin() + static_cast<std::ptrdiff_t>(step * size),
-                            all.begin() + static_cast<std::ptrdiff_t>((step + 1) * size));
-    };
-    auto const g = row(gradients);
-    ops::lion(
-        s, std::span(values), std::span(values), std::span(m), std::span<A const>(g),
-        {.lr = lr[step], .initial_lr = 1e-2, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 1e-3});
-    s.synchronize();
-    CAPTURE(step);
-    CHECK(excess(values, row(params), relative) <= absolute);
-    CHECK(excess(m, row(averages), relative) <= absolute);
-  }
+  test::follow_golden<A>(
+      "lion.safetensors", suffix, {"exp_avg"},
+      [&](auto& values, auto& states, std::vector<A> const& g, double lr, std::size_t) {
+        ops::lion(
+            s, std::span(values), std::span(values), std::span(states[0]), std::span<A const>(g),
+            {.lr = lr, .initial_lr = 1e-2, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 1e-3});
+        s.synchronize();
+      },
+      [&](std::string const& what, auto const& got, auto const& expected) {
+        CAPTURE(what);
+        CHECK(excess(got, expected, relative) <= absolute);
+      });
 }
 
 TEST_CASE("five steps equal LLM Foundry's DecoupledLionW, whose first learning rate is 0") {

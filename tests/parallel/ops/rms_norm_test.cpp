@@ -9,6 +9,7 @@
 #include <parallel/ops/meta/rms_norm.hpp>
 #include <parallel/ops/reference/rms_norm.hpp>
 
+#include "columns_in_place.hpp"
 #include "support.hpp"
 
 namespace rms_norm_test {
@@ -115,48 +116,25 @@ TEST_CASE_TEMPLATE("the host equals the reference for odd shapes, with any numbe
     }
 }
 
+/// For check_columns_in_place.
+template <class T>
+struct columns_norm {
+  using statistics = std::vector<accumulate_t<T>>;
+  statistics rstd = statistics(5);
+  void forward(auto& s, auto y, auto x, auto weight) {
+    ops::rms_norm(s, y, vector(rstd), x, weight);
+  }
+  void backward_input(auto& s, auto dx, auto dy, auto x, auto weight) {
+    ops::rms_norm_backward_input(s, dx, dy, x, weight, vector(rstd));
+  }
+  void backward_weight(auto& s, auto dweight, auto dy, auto x) {
+    ops::rms_norm_backward_weight(s, dweight, dy, x, vector(rstd));
+  }
+};
+
 TEST_CASE_TEMPLATE("columns of a wider matrix are normalised in place, the others untouched", T,
                    float, bf16, double) {
-  ptrdiff_t const rows = 5, columns = 19, stride = 64, offset = 21;
-  auto packed = random<T>(rows * stride, 1);
-  auto const before = packed;
-  auto const weight = random<T>(columns, 2);
-  auto gradients = random<T>(rows * stride, 3);
-  auto const dy_before = gradients;
-  std::vector<accumulate_t<T>> rstd(5), dweight(19), dweight_dense(19);
-
-  std::vector<T> x, dy;  // the same columns, packed densely
-  for (ptrdiff_t m = 0; m < rows; ++m)
-    for (ptrdiff_t n = 0; n < columns; ++n) {
-      x.push_back(before[static_cast<std::size_t>(m * stride + offset + n)]);
-      dy.push_back(dy_before[static_cast<std::size_t>(m * stride + offset + n)]);
-    }
-  std::vector<T> y(x.size()), dx(x.size());
-  on_host(2, [&](auto& s) {
-    ops::rms_norm(s, matrix(y, rows), vector(rstd), matrix(x, rows), vector(weight));
-    ops::rms_norm_backward_input(s, matrix(dx, rows), matrix(dy, rows), matrix(x, rows),
-                                 vector(weight), vector(rstd));
-    ops::rms_norm_backward_weight(s, vector(dweight_dense), matrix(dy, rows), matrix(x, rows),
-                                  vector(rstd));
-    auto const part = [&](std::vector<T>& data) {
-      return ops::rows_view<T>(matrix(data, rows)).slice_columns(offset, offset + columns);
-    };
-    ops::rows_view<T const> const inputs(before.data() + offset, rows, columns, stride);
-    ops::rms_norm_backward_weight(s, vector(dweight), part(gradients), inputs, vector(rstd));
-    ops::rms_norm_backward_input(s, part(gradients), part(gradients), inputs, vector(weight),
-                                 vector(rstd));
-    ops::rms_norm(s, part(packed), vector(rstd), part(packed), vector(weight));
-  });
-  CHECK(same_bits(dweight, dweight_dense));
-  std::size_t next = 0;
-  for (ptrdiff_t m = 0; m < rows; ++m)
-    for (ptrdiff_t n = 0; n < stride; ++n) {
-      auto const at = static_cast<std::size_t>(m * stride + n);
-      bool const inside = offset <= n && n < offset + columns;
-      CHECK(packed[at] == (inside ? y[next] : before[at]));
-      CHECK(gradients[at] == (inside ? dx[next] : dy_before[at]));
-      if (inside) ++next;
-    }
+  check_columns_in_place<T>(columns_norm<T>{});
 }
 
 TEST_CASE("a NaN spoils its own row only") {

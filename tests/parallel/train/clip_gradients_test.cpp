@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <parallel/checkpoint/safetensors.hpp>
 #include <parallel/comm/faulty.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/data/share.hpp>
@@ -14,7 +13,7 @@
 #include <parallel/ops/host.hpp>
 #include <parallel/train/stepper.hpp>
 #include <support/given_gradients.hpp>
-#include <support/golden.hpp>
+#include <support/golden_tensor.hpp>
 
 namespace clip_gradients_test {
 
@@ -183,12 +182,10 @@ TEST_CASE("value clips every element of the mean gradient, adaptive every row") 
 }
 
 TEST_CASE("adaptive clipping equals Composer's") {
-  parallel::checkpoint::safetensors_file const file(
-      (test::golden_folder() / "adaptive_clipping.safetensors").string());
+  parallel::checkpoint::safetensors_file const file(test::golden_folder() /
+                                                    "adaptive_clipping.safetensors");
   auto const read = [&](std::string const& name) {
-    std::vector<double> out(static_cast<std::size_t>(file.at(name).size()));
-    file.read(name, 0, std::span(out));
-    return out;
+    return test::golden_tensor<double>(file, name);
   };
   std::vector<given_tensor<double>> tensors;
   for (std::string const name : {"matrix", "vector", "cube"}) {

@@ -1,0 +1,65 @@
+// A norm of columns of a wider matrix, in place: what layer_norm and rms_norm must both keep to.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/ops/rows_view.hpp>
+
+#include "support.hpp"
+
+namespace ops_support {
+
+/// `norm` runs on a stream: forward(s, y, x, weight), which keeps the statistics,
+/// backward_input(s, dx, dy, x, weight) and backward_weight(s, dweight, dy, x). What it makes of
+/// some columns, in their place, is what it makes of them alone, and the others are untouched.
+template <class T, class Norm>
+void check_columns_in_place(Norm norm) {
+  namespace ops = parallel::ops;
+  std::ptrdiff_t const rows = 5, columns = 19, stride = 64, offset = 21;
+  auto packed = random<T>(rows * stride, 1);
+  auto const before = packed;
+  auto const weight = random<T>(columns, 2);
+  auto gradients = random<T>(rows * stride, 3);
+  auto const dy_before = gradients;
+  std::vector<parallel::accumulate_t<T>> dweight(19), dweight_dense(19);
+
+  std::vector<T> x, dy;  // the same columns, packed densely
+  for (std::ptrdiff_t m = 0; m < rows; ++m)
+    for (std::ptrdiff_t n = 0; n < columns; ++n) {
+      x.push_back(before[static_cast<std::size_t>(m * stride + offset + n)]);
+      dy.push_back(dy_before[static_cast<std::size_t>(m * stride + offset + n)]);
+    }
+  std::vector<T> y(x.size()), dx(x.size());
+  on_host(2, [&](auto& s) {
+    using in = ops::rows_view<T const>;
+    using out = ops::rows_view<T>;
+    in const dense_x(matrix(std::as_const(x), rows));
+    in const dense_dy(matrix(std::as_const(dy), rows));
+    norm.forward(s, out(matrix(y, rows)), dense_x, vector(weight));
+    norm.backward_input(s, out(matrix(dx, rows)), dense_dy, dense_x, vector(weight));
+    norm.backward_weight(s, vector(dweight_dense), dense_dy, dense_x);
+    auto const part = [&](std::vector<T>& data) {
+      return out(matrix(data, rows)).slice_columns(offset, offset + columns);
+    };
+    in const inputs(before.data() + offset, rows, columns, stride);
+    norm.backward_weight(s, vector(dweight), in(part(gradients)), inputs);
+    norm.backward_input(s, part(gradients), in(part(gradients)), inputs, vector(weight));
+    norm.forward(s, part(packed), in(part(packed)), vector(weight));
+  });
+  CHECK(same_bits(dweight, dweight_dense));
+  std::size_t next = 0;
+  for (std::ptrdiff_t m = 0; m < rows; ++m)
+    for (std::ptrdiff_t n = 0; n < stride; ++n) {
+      auto const at = static_cast<std::size_t>(m * stride + n);
+      bool const inside = offset <= n && n < offset + columns;
+      CHECK(packed[at] == (inside ? y[next] : before[at]));
+      CHECK(gradients[at] == (inside ? dx[next] : dy_before[at]));
+      if (inside) ++next;
+    }
+}
+
+}  // namespace ops_support
