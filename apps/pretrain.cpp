@@ -117,7 +117,9 @@ int main(int argc, char** argv) {
     auto const engine = apps::make_engine();
     std::optional<int> ranks;
     if (config.ranks) ranks = static_cast<int>(*config.ranks);
-    apps::launch({.ranks = ranks, .deadline = config.dist_timeout},
+    apps::launch({.ranks = ranks,
+                  .deadline = config.dist_timeout,
+                  .flight_folder = config.checkpoint.save_folder},
                  [&](parallel::any_communicator& comm, apps::place const& where) {
                    if (config.precision == mpt::precision_kind::fp32)
                      train<float>(config, comm, where, engine);

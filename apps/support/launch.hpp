@@ -1,6 +1,7 @@
 // Starting the ranks of a program: the one place where the communicator is chosen.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -17,10 +18,13 @@ struct place {
 struct launch_options {
   std::optional<int> ranks;  // threads; none: what mpirun says, or 1
   double deadline = 600;     // seconds one rank waits for another
+  /// Where a failed run leaves the last calls of every rank; empty: on standard error.
+  std::filesystem::path flight_folder = {};
 };
 
 /// Runs `program` once a rank: as a process of an MPI job when started by mpirun, else as threads
-/// of this process. Signature checks are always on. Rethrows the first failure.
+/// of this process. Signature checks and flight recorders are always on: when the program fails on
+/// several ranks, their last calls are written down. Rethrows the first failure.
 void launch(launch_options const& options,
             std::function<void(parallel::any_communicator&, place const&)> const& program);
 

@@ -1,12 +1,16 @@
 #include <parallel/comm/checked.hpp>
 #include <parallel/comm/mpi/communicator.hpp>
 #include <parallel/comm/mpi/environment.hpp>
+#include <parallel/comm/recorded.hpp>
 
+#include <chrono>
 #include <cstdlib>
-#include <cstring>
+#include <memory>
+#include <thread>
 
 #include <fmt/format.h>
 
+#include "support/flight.hpp"
 #include "support/launch.hpp"
 #include "support/launch_threads.hpp"
 
@@ -42,14 +46,26 @@ void apps::launch(launch_options const& options,
   parallel::require(!options.ranks || *options.ranks == ranks, "ranks=", options.ranks.value_or(0),
                     ", but mpirun started ", ranks, "; leave ranks out under mpirun");
   parallel::mpi::environment environment;
+  auto const recorder = std::make_shared<parallel::flight_recorder>();
   try {
     auto const deadline = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::duration<double>(options.deadline));
-    parallel::any_communicator any(
-        parallel::checked(parallel::mpi::communicator(environment, {.deadline = deadline})));
-    program(any, {own_cores()});
+    parallel::any_communicator any(parallel::recorded(
+        parallel::checked(parallel::mpi::communicator(environment, {.deadline = deadline})),
+        recorder));
+    try {
+      program(any, {own_cores()});
+    } catch (std::exception const& problem) {
+      any.abort(problem.what());
+      throw;
+    }
   } catch (std::exception const& problem) {
     fmt::print(stderr, "error: rank {}: {}\n", environment.rank(), problem.what());
+    auto const file = ranks > 1 ? write_last_calls(options, environment.rank(), *recorder) : "";
+    if (!file.empty())
+      fmt::print(stderr, "the last calls of rank {} are in {}\n", environment.rank(), file);
+    // the others, who were told, have a moment to say where they were
+    if (ranks > 1) std::this_thread::sleep_for(std::chrono::seconds(1));
     environment.end_all_ranks(1);
   }
 }

@@ -2,11 +2,18 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <parallel/comm/checked.hpp>
+#include <parallel/comm/recorded.hpp>
 #include <parallel/comm/threads/run.hpp>
 
 #include "support/cores.hpp"
+#include "support/flight.hpp"
 #include "support/launch.hpp"
 
 namespace apps {
@@ -18,13 +25,29 @@ inline void launch_threads(
   int const ranks = options.ranks.value_or(1);
   auto const deadline = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::duration<double>(options.deadline));
-  parallel::threads::run(ranks,
-                         [&](parallel::threads::communicator& comm) {
-                           int const rank = comm.rank();
-                           parallel::any_communicator any(parallel::checked(std::move(comm)));
-                           program(any, {cores_of_rank(cores, rank, ranks)});
-                         },
-                         {.deadline = deadline});
+  std::vector<std::shared_ptr<parallel::flight_recorder>> recorders;
+  for (int rank = 0; rank < ranks; ++rank)
+    recorders.push_back(std::make_shared<parallel::flight_recorder>());
+  try {
+    parallel::threads::run(
+        ranks,
+        [&](parallel::threads::communicator& comm) {
+          int const rank = comm.rank();
+          parallel::any_communicator any(parallel::recorded(
+              parallel::checked(std::move(comm)), recorders[static_cast<std::size_t>(rank)]));
+          program(any, {cores_of_rank(cores, rank, ranks)});
+        },
+        {.deadline = deadline});
+  } catch (...) {
+    std::string first;
+    for (int rank = ranks > 1 ? 0 : 1; rank < ranks; ++rank) {
+      auto const file = write_last_calls(options, rank, *recorders[static_cast<std::size_t>(rank)]);
+      if (first.empty()) first = file;
+    }
+    if (!first.empty())
+      fmt::print(stderr, "the last calls of every rank are in {} and its like\n", first);
+    throw;
+  }
 }
 
 }  // namespace apps

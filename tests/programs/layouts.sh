@@ -25,3 +25,29 @@ paste -d' ' <(losses three.jsonl) expected | awk '{d = $2 - $5; if (d < 0) d = -
 train ranks=2 save_folder=moved max_duration=20ba scheduler.t_max=40ba
 train ranks=1 save_folder=moved max_duration=40ba
 [[ $(readlink moved/latest) == *-ba40 ]] || fail "one rank did not finish two ranks' run"
+# a run that fails in communication leaves every rank's last calls beside its checkpoints
+flight() {
+  for rank in 0 1; do
+    grep -q ' running for .* at .*:[0-9]' "$1/flight-rank$rank.txt" ||
+      fail "rank $rank does not say in $1 which call it was in"
+    [[ $(wc -l < "$1/flight-rank$rank.txt") -le 20 ]] || fail "more than 20 calls"
+  done
+}
+if "$programs/pretrain" small.yaml ranks=2 save_folder=late dist_timeout=0.001 > log 2>&1; then
+  fail "no rank was ever a millisecond late"
+fi
+grep -q '^the last calls of every rank are in late/flight-rank0.txt and its like$' log ||
+  { cat log; fail "where the last calls are"; }
+grep -q '^error: .* waited 0.001 s for rank' log || { cat log; fail "the deadline's message"; }
+flight late
+if [[ -n $mpirun ]]; then
+  mkdir -p blocked/latest/in-the-way  # rank 0 fails at its first checkpoint, and rank 1 hears of it
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 5 200 \
+    "$mpirun" --oversubscribe -n 2 "$programs/pretrain" small.yaml save_folder=blocked \
+    autoresume=false > log 2>&1 && fail "a directory stood in the way of a checkpoint's link"
+  grep -q '^error: rank 1: rank 0 aborted: blocked/latest: cannot rename' log &&
+    grep -q '^the last calls of rank 1 are in blocked/flight-rank1.txt$' log ||
+    { cat log; fail "what rank 1 says"; }
+  [[ -s blocked/flight-rank0.txt ]] && grep -q ' running for ' blocked/flight-rank1.txt ||
+    fail "the last calls of MPI ranks"
+fi

@@ -1,0 +1,41 @@
+// What every rank was doing when a run failed: its flight recorder, written where the run's files
+// are.
+#pragma once
+
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+#include <parallel/comm/recorded.hpp>
+#include <parallel/core/file.hpp>
+
+#include "support/launch.hpp"
+
+namespace apps {
+
+/// Writes the last calls of `rank` to FOLDER/flight-rank<N>.txt and returns that name; to standard
+/// error when there is no folder, or no way to write to it, and returns "". A rank that made no
+/// call has nothing to tell.
+inline std::string write_last_calls(launch_options const& options, int rank,
+                                    parallel::flight_recorder const& recorder) noexcept {
+  try {
+    std::string const text = recorder.text();
+    if (text.empty()) return "";
+    if (!options.flight_folder.empty()) try {
+        auto const file = options.flight_folder / fmt::format("flight-rank{}.txt", rank);
+        std::filesystem::create_directories(options.flight_folder);
+        parallel::replace_text_file(file, text);
+        return file.string();
+      } catch (std::exception const& problem) {
+        fmt::print(stderr, "cannot write the last calls of rank {}: {}\n", rank, problem.what());
+      }
+    fmt::print(stderr, "the last calls of rank {}:\n{}", rank, text);
+  } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): the run's own error matters
+  }
+  return "";
+}
+
+}  // namespace apps
