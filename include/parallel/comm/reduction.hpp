@@ -2,7 +2,9 @@
 //
 // Every backend combines in rank order, ((x0 + x1) + x2) + ..., each element by itself, so that the
 // bits of a result depend on the number of ranks but not on the backend, the chunking or timing.
-// Sums of bf16 are kept in float and rounded once.
+// Sums of bf16 are kept in float and rounded once. `tree_sum` combines by an aligned binary tree,
+// ((x0 + x1) + (x2 + x3)) + ..., and rounds at each of its nodes, so that a node has the same bits
+// wherever it is computed (parallelism.md of the references, 3.9).
 #pragma once
 
 #include <cstddef>
@@ -12,10 +14,10 @@
 namespace parallel {
 
 /// Integers wrap around in sums. A NaN on any rank makes `max` and `min` NaN.
-enum class reduction : std::uint8_t { sum, max, min };
+enum class reduction : std::uint8_t { sum, max, min, tree_sum };
 
 [[nodiscard]] constexpr std::string_view name_of(reduction combine) {
-  constexpr std::string_view names[] = {"sum", "max", "min"};
+  constexpr std::string_view names[] = {"sum", "max", "min", "tree_sum"};
   return names[static_cast<std::size_t>(combine)];
 }
 

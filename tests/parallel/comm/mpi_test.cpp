@@ -13,6 +13,7 @@
 
 #include "parallel/comm/suite.hpp"
 #include "parallel/comm/traffic.hpp"
+#include "parallel/comm/tree.hpp"
 
 namespace mpi_test {
 
@@ -49,6 +50,13 @@ TEST_CASE("MPI counts the bytes of its messages, as many as a ring sends") {
   using test::comm_traffic::check_traffic;
   CHECK_NOTHROW(check_traffic(mpi::communicator{*environment, {.piece_bytes = 8}}));
   CHECK_NOTHROW(check_traffic(checked{mpi::communicator{*environment}}));
+}
+
+TEST_CASE("MPI sums by the tree as the serial reference does, in pieces too") {
+  using namespace mpi_test;
+  using test::comm_tree::check_tree;
+  CHECK_NOTHROW(check_tree(mpi::communicator{*environment, {.piece_bytes = 100}}));
+  CHECK_NOTHROW(check_tree(checked{mpi::communicator{*environment}}));
 }
 
 TEST_CASE("MPI is initialised once") {

@@ -1,4 +1,4 @@
-// combine: out[i] = x0[i] op x1[i] op ..., from the first source to the last.
+// combine: out[i] = x0[i] op x1[i] op ..., from the first source to the last or by a tree.
 //
 // The one place where numbers are reduced, on every backend, so that backends agree in every bit.
 // Works on blocks that stay in the first-level cache; each block is read completely before it is
@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -43,25 +44,51 @@ struct take_min {
   }
 };
 
+inline constexpr std::size_t combine_block = 1024;
+
+// sum[i] = the sources one after the other.
 template <class T, class Op>
-void combine_blocks(std::span<void* const> outs, std::span<void const* const> sources,
-                    std::size_t count, Op op) {
+void fold(accumulate_t<T>* sum, std::span<void const* const> sources, std::size_t first,
+          std::size_t n, Op op) {
   using wide = accumulate_t<T>;
-  constexpr std::size_t block = 1024;
-  wide sum[block];
-  for (std::size_t first = 0; first < count; first += block) {
-    std::size_t const n = std::min(block, count - first);
-    auto const* const head = static_cast<T const*>(sources[0]) + first;
-    for (std::size_t i = 0; i < n; ++i) sum[i] = static_cast<wide>(head[i]);
-    for (void const* const source : sources.subspan(1)) {
-      auto const* const x = static_cast<T const*>(source) + first;
-      for (std::size_t i = 0; i < n; ++i) sum[i] = op(sum[i], static_cast<wide>(x[i]));
-    }
+  auto const* const head = static_cast<T const*>(sources[0]) + first;
+  for (std::size_t i = 0; i < n; ++i) sum[i] = static_cast<wide>(head[i]);
+  for (void const* const source : sources.subspan(1)) {
+    auto const* const x = static_cast<T const*>(source) + first;
+    for (std::size_t i = 0; i < n; ++i) sum[i] = op(sum[i], static_cast<wide>(x[i]));
+  }
+}
+
+// Every out becomes what `block_of(sum, first, n)` makes of n elements from the `first` on.
+template <class T, class BlockOf>
+void combine_blocks(std::span<void* const> outs, std::size_t count, BlockOf block_of) {
+  accumulate_t<T> sum[combine_block];
+  for (std::size_t first = 0; first < count; first += combine_block) {
+    std::size_t const n = std::min(combine_block, count - first);
+    block_of(sum, first, n);
     for (void* const out : outs) {
       auto* const y = static_cast<T*>(out) + first;
       for (std::size_t i = 0; i < n; ++i) y[i] = static_cast<T>(sum[i]);
     }
   }
+}
+
+// sum[i] = the aligned binary tree over the sources, rounded to T at every node.
+template <class T>
+void tree_sum_of(accumulate_t<T>* sum, std::span<void const* const> sources, std::size_t first,
+                 std::size_t n) {
+  using wide = accumulate_t<T>;
+  if (sources.size() == 1) {
+    auto const* const x = static_cast<T const*>(sources[0]) + first;
+    for (std::size_t i = 0; i < n; ++i) sum[i] = static_cast<wide>(x[i]);
+    return;
+  }
+  std::size_t const left = std::bit_floor(sources.size() - 1);
+  wide right[combine_block];
+  tree_sum_of<T>(sum, sources.first(left), first, n);
+  tree_sum_of<T>(right, sources.subspan(left), first, n);
+  for (std::size_t i = 0; i < n; ++i)
+    sum[i] = static_cast<wide>(static_cast<T>(add{}(sum[i], right[i])));
 }
 
 /// Combines `count` elements of every source, in order, and writes the result to every out.
@@ -73,11 +100,14 @@ inline void combine(dtype type, reduction how, std::span<void* const> outs,
     return;
   }
   visit(type, [&]<class T>(std::type_identity<T>) {
-    switch (how) {
-      case reduction::sum: return combine_blocks<T>(outs, sources, count, add{});
-      case reduction::max: return combine_blocks<T>(outs, sources, count, take_max{});
-      case reduction::min: return combine_blocks<T>(outs, sources, count, take_min{});
-    }
+    combine_blocks<T>(outs, count, [&](auto* sum, std::size_t first, std::size_t n) {
+      switch (how) {
+        case reduction::sum: return fold<T>(sum, sources, first, n, add{});
+        case reduction::max: return fold<T>(sum, sources, first, n, take_max{});
+        case reduction::min: return fold<T>(sum, sources, first, n, take_min{});
+        case reduction::tree_sum: return tree_sum_of<T>(sum, sources, first, n);
+      }
+    });
   });
 }
 
