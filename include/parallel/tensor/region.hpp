@@ -9,6 +9,7 @@
 #pragma once
 
 #include <parallel/core/error.hpp>
+#include <parallel/core/parameter.hpp>
 #include <parallel/core/placed.hpp>
 #include <parallel/layer/context.hpp>
 #include <parallel/mesh/axis_group.hpp>

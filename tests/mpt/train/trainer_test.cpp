@@ -7,11 +7,12 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/data/mds_writer.hpp>
 #include <mpt/train/trainer.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/support/files.hpp>
+
+#include "token_set.hpp"
 
 namespace trainer_test {
 namespace {
@@ -27,19 +28,11 @@ constexpr std::int32_t vocabulary = 23;
 
 /// `count` sequences that count upwards in steps of 1 or 2: easily learnt.
 void write_set(fs::path const& folder, std::int32_t count) {
-  mpt::data::mds_writer writer(folder, {{{"tokens", "ndarray:int32"}}, "", {}, 1 << 20});
-  auto const encoding = mpt::data::mds_encoding::parse("ndarray:int32");
-  for (std::int32_t i = 0; i < count; ++i) {
-    std::vector<std::int32_t> ids;
+  std::vector<std::vector<std::int32_t>> rows(static_cast<std::size_t>(count));
+  for (std::int32_t i = 0; i < count; ++i)
     for (std::int32_t at = 0; at < length; ++at)
-      ids.push_back((i * 5 + at * (1 + i % 2)) % vocabulary);
-    std::string bytes;
-    encoding.encode_array(bytes, std::span<std::int32_t const>(ids),
-                          std::vector<std::uint64_t>{length});
-    std::string_view const columns[] = {bytes};
-    (void)writer.write(columns);
-  }
-  writer.finish();
+      rows[static_cast<std::size_t>(i)].push_back((i * 5 + at * (1 + i % 2)) % vocabulary);
+  test::write_token_set(folder, rows);
 }
 
 /// 20 training sequences: 3 batches of 6 an epoch; 7 held-out ones.

@@ -1,0 +1,118 @@
+// generate_callback with a real tokenizer: GPT-2's, where the sample data is.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/callbacks/generate_callback.hpp>
+#include <mpt/model/build.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/support/files.hpp>
+#include <parallel/train/weights.hpp>
+#include <support/data.hpp>
+
+namespace generate_callback_test {
+
+/// A model that continues any text with one token again and again: its blocks add nothing, and of
+/// its normalised embeddings that token's is the longest.
+struct parrot {
+  explicit parrot(std::int32_t token) : net(config()), weights(net, device) {
+    weights.for_each([&](auto const& parameter, auto values) {
+      auto const& name = parameter.name;
+      std::ranges::fill(values, name.find("norm") != std::string::npos ? 1.0F : 0.0F);
+      if (name != "transformer.wte.weight") return;
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 2 == 0 ? 0.01F : -0.01F;
+      for (std::size_t i = 0; i < 8; ++i)
+        values[static_cast<std::size_t>(token) * 8 + i] = i % 2 == 0 ? 1.0F : -1.0F;
+    });
+  }
+  static mpt::model_config config() {
+    mpt::model_config c;
+    c.d_model = 8;
+    c.n_heads = 2;
+    c.n_layers = 1;
+    c.vocab_size = 50304;
+    c.max_seq_len = 64;
+    c.no_bias = true;
+    return c;
+  }
+
+  parallel::host::device device;
+  parallel::host::stream stream;
+  mpt::model<float> net;
+  parallel::train::weights<float> weights;
+};
+
+mpt::train_config config(std::filesystem::path const& tokenizer) {
+  mpt::train_config c;
+  c.tokenizer.name = tokenizer;
+  c.callbacks.generate = mpt::generate_config{.prompts = {"Once upon a", "In Köln"},
+                                              .interval = {5, mpt::time_unit::batch},
+                                              .max_new_tokens = 3};
+  return c;
+}
+
+mpt::training_clock const clock{.max_duration = {12, mpt::time_unit::batch}};
+
+TEST_CASE("prompts are continued when due, in the run's record and on its screen") {
+  auto const data = test::data_folder();
+  if (data.empty()) {
+    MESSAGE("no sample data here: skipped");
+    return;
+  }
+  auto const where = data / "tokenizers" / "gpt2";
+  auto const words = mpt::tokenizer::load(where);
+  auto const time = words.encode(" time");
+  REQUIRE(time.size() == 1);
+  parrot model(time[0]);
+  mpt::generate_callback<float> callback(config(where), clock, model.net, model.device,
+                                         model.stream, false);
+  std::vector<std::string> said, logged;
+  std::vector<std::int64_t> when;
+  for (std::int64_t batch = 1; batch <= 12; ++batch) {
+    mpt::run_control run([&](std::string const& text) { said.push_back(text); });
+    callback.batch_end(run, {.batch = batch});
+    for (auto const& [name, text] : run.texts()) logged.push_back(name + ": " + text);
+    if (!run.texts().empty()) when.push_back(batch);
+  }
+  CHECK(when == std::vector<std::int64_t>{5, 10, 12});
+  REQUIRE(logged.size() == 6);
+  CHECK(logged[0] == "generations/0: Once upon a →  time time time");
+  CHECK(logged[1] == "generations/1: In Köln →  time time time");
+  REQUIRE(said.size() == 6);
+  CHECK(said[0] == "generated at 5 ba: Once upon a → time time time");
+}
+
+TEST_CASE("the end of text ends a continuation, and silent ranks say nothing") {
+  auto const data = test::data_folder();
+  if (data.empty()) {
+    MESSAGE("no sample data here: skipped");
+    return;
+  }
+  auto const where = data / "tokenizers" / "gpt2";
+  parrot model(mpt::tokenizer::load(where).eos_id().value());
+  for (bool const silent : {false, true}) {
+    mpt::generate_callback<float> callback(config(where), clock, model.net, model.device,
+                                           model.stream, silent);
+    mpt::run_control run([](std::string const&) {});
+    callback.batch_end(run, {.batch = 5});
+    CHECK(run.texts().size() == (silent ? 0 : 2));
+    if (!silent) CHECK(run.texts()[0].second == "Once upon a → ");
+  }
+}
+
+TEST_CASE("a tokenizer that is not there is refused") {
+  parrot model(1);
+  auto const open = [&](std::filesystem::path const& where) {
+    return test::message_of([&] {
+      mpt::generate_callback<float> const callback(config(where), clock, model.net, model.device,
+                                                   model.stream, false);
+    });
+  };
+  CHECK(open("nowhere/at/all") ==
+        "callbacks.generate_callback needs the tokenizer, but tokenizer.name nowhere/at/all is no "
+        "folder or file here");
+}
+
+}  // namespace generate_callback_test

@@ -1,0 +1,116 @@
+// A model is found in a Hugging Face folder, in a checkpoint, and in a folder of checkpoints.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/hf/convert.hpp>
+#include <mpt/hf/export.hpp>
+#include <mpt/model/build.hpp>
+#include <mpt/model/model.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/support/files.hpp>
+#include <parallel/train/weights.hpp>
+
+namespace model_source_test {
+
+namespace fs = std::filesystem;
+namespace hf = mpt::hf;
+using parallel::index;
+
+mpt::model_config config() {
+  mpt::model_config c;
+  c.d_model = 8;
+  c.n_heads = 2;
+  c.n_layers = 1;
+  c.vocab_size = 11;
+  c.max_seq_len = 4;
+  return c;
+}
+
+float element(std::string const& name, index at) {
+  return static_cast<float>(name.size()) + static_cast<float>(at) / 8;
+}
+
+/// A Hugging Face folder of `described`, with the tensors of `stored`.
+void write(fs::path const& folder, mpt::model_config const& described,
+           mpt::model_config const& stored) {
+  std::vector<hf::named_shape> shapes;
+  for (auto const& [name, extents] : mpt::detail::shapes_of(stored))
+    shapes.push_back({name, extents});
+  hf::hf_export(folder, shapes,
+                [](std::string const& name, index begin, std::span<float> out) {
+                  for (std::size_t i = 0; i < out.size(); ++i)
+                    out[i] = element(name, begin + static_cast<index>(i));
+                },
+                {.type = hf::precision::fp32, .config = mpt::to_hf_json(described, "float32")});
+}
+
+/// Every parameter of `source` is what `write` wrote.
+void check(mpt::model_source const& source) {
+  CHECK(source.config() == config());
+  CHECK(source.dtype() == "float32");
+  for (auto const& [name, extents] : mpt::detail::shapes_of(config())) {
+    CAPTURE(name);
+    CHECK(source.shape_of(name) == extents);
+    std::vector<float> two(2);
+    source.read(name, 1, std::span(two));
+    CHECK(two == std::vector<float>{element(name, 1), element(name, 2)});
+  }
+  parallel::host::device device;
+  mpt::model<float> net(config());
+  parallel::train::weights<float> const weights(net, device);
+  source.load(weights);
+  std::size_t seen = 0;
+  weights.for_each([&](auto const& parameter, auto values) {
+    CAPTURE(parameter.name);
+    CHECK(values[0] == element(parameter.name, 0));
+    CHECK(values.back() == element(parameter.name, std::ssize(values) - 1));
+    ++seen;
+  });
+  CHECK(seen == mpt::detail::shapes_of(config()).size());
+}
+
+TEST_CASE("a Hugging Face folder, a checkpoint and a folder of checkpoints are one model") {
+  test::temporary_folder const folder;
+  write(folder / "hub", config(), config());
+  mpt::model_source const hub(folder / "hub");
+  check(hub);
+  CHECK(hub.path() == folder / "hub");
+  CHECK(hub.tokenizer().empty());
+
+  auto const checkpoint = mpt::import_hugging_face(hub, folder / "run", {});
+  mpt::model_source const direct(checkpoint);
+  check(direct);
+  CHECK(direct.path() == checkpoint);
+  mpt::model_source const latest(folder / "run");
+  check(latest);
+  CHECK(fs::equivalent(latest.path(), checkpoint));
+}
+
+TEST_CASE("the tokenizer in a Hugging Face folder is known") {
+  test::temporary_folder const folder;
+  write(folder / "hub", config(), config());
+  test::write_all(folder / "hub" / "tokenizer.json", "{}");
+  CHECK(mpt::model_source(folder / "hub").tokenizer() == (folder / "hub").string());
+}
+
+TEST_CASE("a folder without a model, and tensors of other shapes, are refused") {
+  test::temporary_folder const folder;
+  CHECK(test::contains(test::message_of([&] { mpt::model_source const m(folder.path()); }),
+                       "is neither a checkpoint, nor a folder of checkpoints, nor a Hugging Face "
+                       "folder with config.json"));
+  auto other = config();
+  other.vocab_size = 12;
+  write(folder / "hub", config(), other);
+  mpt::model_source const source(folder / "hub");
+  parallel::host::device device;
+  mpt::model<float> net(config());
+  parallel::train::weights<float> const weights(net, device);
+  CHECK(test::contains(test::message_of([&] { source.load(weights); }),
+                       "transformer.wte.weight has another shape than its configuration says"));
+  CHECK(test::contains(test::message_of([&] { (void)source.shape_of("absent"); }), "absent"));
+}
+
+}  // namespace model_source_test

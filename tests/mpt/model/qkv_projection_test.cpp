@@ -1,0 +1,119 @@
+// The projection to [Q | K | V]: one matrix and three give the same, and gradients are those of the
+// forward pass.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/model/qkv_projection.hpp>
+#include <parallel/layer/check.hpp>
+#include <parallel/ops/reference/bias.hpp>
+#include <parallel/ops/reference/clip.hpp>
+#include <parallel/ops/reference/elementwise.hpp>
+#include <parallel/ops/reference/matmul.hpp>
+
+namespace qkv_projection_test {
+
+using parallel::index;
+using projection = mpt::qkv_projection<double>;
+
+/// As a layer of `check_layer`: the gradient is copied, because the projection overwrites it.
+struct as_layer {
+  using element = double;
+  using saved = projection::saved;
+  projection inner;
+
+  template <class Stream>
+  auto forward(parallel::context<Stream>& c, parallel::matrix_view<double const> x,
+               saved& kept) const {
+    return inner.forward(c, x, kept);
+  }
+  template <class Stream>
+  auto backward_input(parallel::context<Stream>& c, parallel::matrix_view<double const> dy,
+                      saved& kept) const {
+    auto const own = c.template allocate<double, 2>(dy.extents());
+    parallel::ops::copy(c.stream, own.span(), dy.span());
+    return inner.backward_input(c, own, kept);
+  }
+  template <class Stream>
+  void backward_weight(parallel::context<Stream>& c, saved const& kept) const {
+    inner.backward_weight(c, kept);
+  }
+  void visit_parameters(auto&& visit) { inner.visit_parameters(visit); }
+};
+
+projection three(bool biased) {
+  projection out;
+  index const widths[] = {6, 2, 2};
+  std::string const names[] = {"Wq", "Wk", "Wv"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    parallel::linear<double> part;
+    part.weight = {names[i] + ".weight", {widths[i], 5}};
+    if (biased) part.bias = {names[i] + ".bias", {widths[i]}};
+    out.parts.push_back(part);
+  }
+  return out;
+}
+
+TEST_CASE(
+    "gradients are those of the forward pass: one matrix or three, with clipping or without") {
+  projection one;
+  one.parts = {{.weight = {"Wqkv.weight", {10, 5}}, .bias = {"Wqkv.bias", {10}}}};
+  for (float const clip : {0.0F, 0.8F})
+    for (projection inner : {one, three(true)}) {
+      inner.clip = clip;
+      CHECK(parallel::check_layer(as_layer{inner}, 4, 5).compared == 4 * 5 + 10 * 5 + 10);
+    }
+  CHECK(parallel::check_layer(as_layer{three(false)}, 4, 5).compared == 4 * 5 + 10 * 5);
+}
+
+/// What one pass makes of x and dy with integers as weights.
+struct passed {
+  std::vector<double> y, dx, d_weight, d_bias;
+  friend bool operator==(passed const&, passed const&) = default;
+};
+
+passed run(projection layer, float clip) {
+  layer.clip = clip;
+  std::vector<double> weight(50), bias(10), x(15), dy(30);
+  for (std::size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<double>(i * 7 % 11) - 5;
+  for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<double>(i) - 4;
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i * 5 % 7) - 3;
+  for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = static_cast<double>(i * 3 % 13) - 6;
+  passed out{{}, {}, std::vector<double>(50), std::vector<double>(10)};
+  index row = 0;
+  for (auto& part : layer.parts) {  // rows of the parts follow each other
+    part.weight.data = weight.data() + row * 5;
+    part.weight.gradient_data = out.d_weight.data() + row * 5;
+    part.bias.data = bias.data() + row;
+    part.bias.gradient_data = out.d_bias.data() + row;
+    row += part.weight.extents[0];
+  }
+  std::vector<std::byte> space(1 << 16);
+  parallel::arena memory({nullptr, space.data(), space.size()});
+  parallel::reference::stream s;
+  parallel::context<parallel::reference::stream> c{s, memory};
+  projection::saved kept;
+  auto const y = layer.forward(c, {x.data(), {3, 5}}, kept);
+  out.y.assign(y.span().begin(), y.span().end());
+  auto const dx = layer.backward_input(c, {dy.data(), {3, 10}}, kept);
+  out.dx.assign(dx.span().begin(), dx.span().end());
+  layer.backward_weight(c, kept);
+  return out;
+}
+
+TEST_CASE("three matrices side by side are one matrix, exactly") {
+  projection one;
+  one.parts = {{.weight = {"Wqkv.weight", {10, 5}}, .bias = {"Wqkv.bias", {10}}}};
+  for (float const clip : {0.0F, 9.0F}) {
+    CAPTURE(clip);
+    auto const whole = run(one, clip);
+    CHECK(run(three(true), clip) == whole);
+    auto const greatest = *std::ranges::max_element(whole.y);
+    CHECK((clip == 0.0F ? greatest > 9.0 : greatest == 9.0));
+  }
+  CHECK(run(one, 9.0F).dx != run(one, 0.0F).dx);  // no gradient passes where it was clipped
+}
+
+}  // namespace qkv_projection_test
