@@ -137,19 +137,18 @@ class partitioned_unit {
       }
   }
 
-  /// Binds the values to `window`, of layout().size() elements, and enqueues their gathering.
+  /// Binds the values to `window`, of layout().size() elements, and enqueues their gathering on
+  /// `gathers`, for which what is enqueued on `compute` from now on waits.
   template <class Comm, class Stream>
-  request gather_into(T* window, unit_axes<Comm> const& axes, Stream& stream,
-                      call_site where = call_site::current()) {
-    request last;
+  void gather_into(T* window, unit_axes<Comm> const& axes, Stream& gathers, Stream& compute,
+                   call_site where = call_site::current()) {
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       std::span<T> const whole{window, static_cast<std::size_t>(unit_.segments()[s].size)};
       unit_.bind_values(s, window);
-      last = axes.gathers->all_gather(stream, whole, std::span<T const>(memory_[s].values.span()),
-                                      where);
+      axes.gathers->all_gather(gathers, whole, std::span<T const>(memory_[s].values.span()), where)
+          .wait_on(compute);
       window = offset(window, unit_.segments()[s].size);
     }
-    return last;
   }
 
   /// Binds the gradients of one use to `window`, of layout().trainable_size() elements, and sets to

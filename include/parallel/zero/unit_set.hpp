@@ -72,7 +72,7 @@ class unit_set {
     if (window->free) gathers.wait(*window->free);
     T* at = window->memory.data();
     for_each_use(part, [&](auto& unit, std::size_t) {
-      unit.gather_into(at, axes, gathers).wait_on(compute);
+      unit.gather_into(at, axes, gathers, compute);
       at += unit.layout().size();
     });
   }

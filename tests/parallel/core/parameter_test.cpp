@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -12,6 +13,7 @@ namespace parameter_test {
 namespace {
 
 using parallel::bf16;
+using parallel::index;
 using parallel::initial_values;
 using parallel::initializer;
 using parallel::parameter;
@@ -99,6 +101,108 @@ TEST_CASE("a parameter without extents is absent and holds nothing") {
   CHECK(bias.size() == 0);
   CHECK(bias.value().empty());
   CHECK(bias.gradient().empty());
+}
+
+/// Where every element of a slice lies in its tensor: `rows` of `width` elements, of which the
+/// `count` from `first` on are kept. Element by element, from the definition.
+std::vector<index> places(std::vector<parallel::row_range> const& rows, index width, index first,
+                          index count) {
+  std::vector<index> out;
+  for (auto const& range : rows)
+    for (index row = range.begin; row < range.begin + range.count; ++row)
+      for (index column = first; column < first + count; ++column)
+        out.push_back(row * width + column);
+  return out;
+}
+
+/// Every subrange of `p` must be visited by for_each_run and for_each_row_range as `expected` and
+/// the rows of width `row_width` say, in order, without a gap and in as few runs as there are.
+void check_places(parallel::parameter_base<float> const& p, std::vector<index> const& expected,
+                  index row_width) {
+  REQUIRE(p.size() == static_cast<index>(expected.size()));
+  for (index first = 0; first <= p.size(); ++first)
+    for (index last = first; last <= p.size(); ++last) {
+      index at = first;
+      index previous = -2;
+      bool right = true;
+      p.for_each_run(first, last, [&](index from, index count, index global) {
+        right = right && from == at && count > 0 && global != previous;
+        for (index i = 0; i < count; ++i, ++at)
+          right = right && at < last && expected[static_cast<std::size_t>(at)] == global + i;
+        previous = global + count;
+      });
+      right = right && at == last;
+      at = first;
+      p.for_each_row_range(first, last, [&](index from, index to, index row) {
+        right = right && from == at;
+        index const width = p.extents.size() < 2 ? 1 : p.size() / p.extents[0];
+        for (; at < to; ++at)
+          right = right && expected[static_cast<std::size_t>(at)] / row_width ==
+                               row + at / width - from / width;
+      });
+      CAPTURE(first);
+      CAPTURE(last);
+      CHECK((right && at == last));
+    }
+}
+
+TEST_CASE("every range of every slice lies in the tensor where the definition says") {
+  using parallel::row_range;
+  // of 7 rows; no range begins where the one before it ends
+  std::vector<std::vector<row_range>> const choices = {
+      {{0, 7}}, {{2, 3}}, {{6, 1}}, {{0, 1}, {3, 2}, {6, 1}}, {{5, 2}, {0, 2}}};
+  for (auto const& rows : choices) {
+    CAPTURE(rows.size());
+    parameter<float, 1> vector("v", {7});
+    vector.keep_rows(rows);
+    check_places(vector, places(rows, 1, 0, 1), 1);
+    CHECK(vector.tensor_extents() == std::vector<index>{7});
+    parameter<float, 3> cube("c", {7, 2, 2});
+    cube.keep_rows(rows);
+    check_places(cube, places(rows, 4, 0, 4), 4);
+    for (auto const& [first, count] :
+         std::vector<std::pair<index, index>>{{0, 4}, {0, 3}, {2, 2}}) {
+      CAPTURE(first);
+      parameter<float, 2> matrix("m", {7, 4});
+      matrix.keep_rows(rows).keep_columns(first, count);
+      check_places(matrix, places(rows, 4, first, count), 4);
+      CHECK(matrix.tensor_extents() == std::vector<index>{7, 4});
+      parameter<float, 2> other("m", {7, 4});
+      other.keep_columns(first, count).keep_rows(rows);
+      check_places(other, places(rows, 4, first, count), 4);
+    }
+  }
+  parameter<float, 2> const whole("w", {5, 3});
+  check_places(whole, places({{0, 5}}, 3, 0, 3), 3);
+  parameter<float, 2> columns("w", {5, 3});
+  columns.keep_columns(1, 2);
+  check_places(columns, places({{0, 5}}, 3, 1, 2), 3);
+}
+
+TEST_CASE("initial values of slices, run by run, are those parts of the whole") {
+  for (auto const& kind : kinds) {
+    auto const whole = values<float>(7 * 4, 0, kind);
+    parameter<float, 2> slice("transformer.wte.weight", {7, 4}, kind);
+    slice.keep_rows({{4, 2}, {0, 3}}).keep_columns(1, 2);
+    std::vector<float> out(static_cast<std::size_t>(slice.size()));
+    slice.for_each_run(0, slice.size(), [&](index first, index count, index global) {
+      initial_values(
+          std::span(out).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)),
+          slice.name, slice.initial, 1, global);
+    });
+    auto const expected = places({{4, 2}, {0, 3}}, 4, 1, 2);
+    for (std::size_t i = 0; i < out.size(); ++i)
+      CHECK(out[i] == whole[static_cast<std::size_t>(expected[i])]);
+  }
+}
+
+TEST_CASE("slices of what is absent are absent") {
+  parameter<float, 1> bias;
+  bias.keep_rows({{0, 2}});
+  CHECK_FALSE(bias.present());
+  parameter<float, 2> weight;
+  weight.keep_columns(0, 2);
+  CHECK_FALSE(weight.present());
 }
 
 }  // namespace

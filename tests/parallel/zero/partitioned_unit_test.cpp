@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <string>
@@ -52,65 +53,125 @@ struct adding {
   }
 };
 
-TEST_CASE_TEMPLATE("memory: whole values and gradients; master and states of what is owned", T,
+constexpr zero::stage all_stages[] = {zero::stage::none, zero::stage::optimizer,
+                                      zero::stage::gradients, zero::stage::parameters};
+
+TEST_CASE_TEMPLATE("memory: what the stage divides, master and states are of what is owned", T,
                    float, bf16) {
   constexpr bool narrow = std::is_same_v<T, bf16>;
   for (index const ranks : {1, 2, 3})
-    for (index rank = 0; rank < ranks; ++rank) {
-      index const size = (160 + 32 * ranks - 1) / (32 * ranks) * 32 * ranks;
-      for (auto const stage : {zero::stage::none, zero::stage::optimizer}) {
-        CAPTURE(ranks);
-        layer<T> own;
-        device const host;
-        zero::partitioned_unit<T> const unit({"block", own, ranks}, stage,
-                                             zero::data_place(stage, rank, ranks), 2, host);
-        REQUIRE(unit.segments().size() == 1);
-        auto const& m = unit.segments()[0];
-        auto const whole = static_cast<std::size_t>(size);
-        index const share = stage == zero::stage::none ? size : size / ranks;
-        auto const owned = static_cast<std::size_t>(share);
-        CHECK(m.owned.size() == share);
-        CHECK(m.owned.begin == (stage == zero::stage::none ? 0 : rank * share));
-        CHECK(m.values.size() == whole);
-        REQUIRE(m.gradients.size() == 1);
-        CHECK(m.gradients[0].size() == whole);
-        CHECK(unit.gradient_bytes() == whole * sizeof(float));
-        CHECK(m.master.size() == owned);
-        REQUIRE(m.states.size() == 2);
-        CHECK(m.states[1].size() == owned);
-        // an fp32 master weight is the value itself
-        if constexpr (!narrow) CHECK(m.master.data() == m.values.data() + m.owned.begin);
-        CHECK(host.bytes() ==
-              whole * (sizeof(T) + 4) + owned * (2 * 4 + (narrow ? sizeof(float) : 0)));
-        parallel::meta::device meta;
-        zero::partitioned_unit<T> const planned({"block", own, ranks}, stage,
-                                                zero::data_place(stage, rank, ranks), 2, meta);
-        CHECK(meta.bytes() == host.bytes());
-        CHECK(planned.segments()[0].owned == m.owned);
-      }
-    }
+    for (index const replicas : {1, 2})
+      for (index rank = 0; rank < ranks; ++rank)
+        for (auto const stage : all_stages) {
+          auto place = zero::data_place(stage, rank, ranks);
+          if (stage != zero::stage::none) place.replicas = replicas;
+          CAPTURE(ranks);
+          CAPTURE(static_cast<int>(stage));
+          index const multiple = 32 * place.data_ranks();
+          index const size = (160 + multiple - 1) / multiple * multiple;
+          layer<T> own;
+          device const host;
+          zero::partitioned_unit<T> const unit({"block", own, place.data_ranks()}, stage, place, 2,
+                                               host);
+          REQUIRE(unit.segments().size() == 1);
+          auto const& m = unit.segments()[0];
+          auto const whole = static_cast<std::size_t>(size);
+          index const share = stage == zero::stage::none ? size : size / ranks;
+          auto const owned = static_cast<std::size_t>(share);
+          auto const values = stage >= zero::stage::parameters ? owned : whole;
+          auto const gradients = stage >= zero::stage::gradients ? owned : whole;
+          CHECK(unit.values_divided() == (values < whole));
+          CHECK(unit.gradients_divided() == (gradients < whole));
+          CHECK(m.owned.size() == share);
+          CHECK(m.owned.begin == (stage == zero::stage::none ? 0 : rank * share));
+          CHECK(m.values.size() == values);
+          REQUIRE(m.gradients.size() == 1);
+          CHECK(m.gradients[0].size() == gradients);
+          CHECK(unit.gradient_bytes() == whole * sizeof(float));
+          CHECK(m.master.size() == owned);
+          REQUIRE(m.states.size() == 2);
+          CHECK(m.states[1].size() == owned);
+          // an fp32 master weight is the value itself
+          if constexpr (!narrow) CHECK(m.master.data() == unit.owned_values(0).data());
+          CHECK(unit.owned_values(0).data() ==
+                m.values.data() + (unit.values_divided() ? 0 : m.owned.begin));
+          CHECK(unit.owned_gradients(0).data() ==
+                m.gradients[0].data() + (unit.gradients_divided() ? 0 : m.owned.begin));
+          // what is divided is bound to a window, not to this memory
+          CHECK((own.a.data == nullptr) == unit.values_divided());
+          CHECK((own.a.gradient_data == nullptr) == unit.gradients_divided());
+          CHECK(host.bytes() == values * sizeof(T) + gradients * 4 +
+                                    owned * (2 * 4 + (narrow ? sizeof(float) : 0)));
+          parallel::meta::device meta;
+          zero::partitioned_unit<T> const planned({"block", own, place.data_ranks()}, stage, place,
+                                                  2, meta);
+          CHECK(meta.bytes() == host.bytes());
+          CHECK(planned.segments()[0].owned == m.owned);
+        }
 }
 
-TEST_CASE("a frozen segment has values and nothing else, whole on every rank") {
-  layer<bf16> own;
+TEST_CASE("without ZeRO there is nothing to shard") {
+  layer<float> own;
   device const host;
-  parallel::unit<bf16> layout("block", own, 3, [](std::string const& name) {
-    return parallel::segment_key{.trainable = name != "a"};
-  });
-  zero::partitioned_unit<bf16> const unit(std::move(layout), zero::stage::optimizer,
-                                          {.shard = 1, .shards = 3}, 2, host);
-  REQUIRE(unit.segments().size() == 2);
-  for (std::size_t s = 0; s < 2; ++s) {
-    auto const& m = unit.segments()[s];
-    bool const trained = unit.layout().segments()[s].key.trainable;
-    CHECK(m.owned == zero::range{32, 64});
-    CHECK(m.values.size() == 96);
-    CHECK(m.gradients.size() == (trained ? 1 : 0));
-    CHECK(m.master.size() == (trained ? 32 : 0));
-    CHECK(m.states.size() == (trained ? 2 : 0));
+  CHECK_THROWS_AS(
+      (zero::partitioned_unit<float>({"block", own, 2}, zero::stage::none, {.shards = 2}, 0, host)),
+      parallel::error);
+}
+
+TEST_CASE("ranks speak for equal parts of a unit, each of its elements once") {
+  for (auto const stage : {zero::stage::optimizer, zero::stage::parameters}) {
+    layer<float> own;
+    own.b.copied({.ranks = 2});
+    std::vector<int> speakers[2];
+    for (zero::unit_place at{.shards = 3, .replicas = 2}; at.tensor < 2; ++at.tensor)
+      for (at.shard = 0; at.shard < 3; ++at.shard)
+        for (at.replica = 0; at.replica < 2; ++at.replica) {
+          device const host;
+          zero::partitioned_unit<float> const unit({"block", own, at.data_ranks()}, stage, at, 1,
+                                                   host);
+          REQUIRE(unit.segments().size() == 2);  // one parameter has copies, the other has not
+          for (std::size_t s = 0; s < 2; ++s) {
+            auto const size = unit.layout().segments()[s].size;
+            bool const copied = unit.layout().segments()[s].key.copies.ranks == 2;
+            auto& count = speakers[s];
+            count.resize(static_cast<std::size_t>(copied ? size : 2 * size));
+            auto const mine = unit.spoken_for(s);
+            CHECK(unit.spoken_for(s, unit.owned_values(s)).data() ==
+                  unit.owned_values(s).data() + (mine.begin - unit.segments()[s].owned.begin));
+            CHECK(std::ssize(unit.spoken_for(s, unit.owned_values(s))) == mine.size());
+            for (index i = mine.begin; i < mine.end; ++i)
+              ++count[static_cast<std::size_t>((copied ? 0 : at.tensor * size) + i)];
+          }
+        }
+    for (auto const& count : speakers) CHECK(std::ranges::count(count, 1) == std::ssize(count));
   }
-  CHECK(host.bytes() == 2 * 96 * 2 + 96 * 4 + 3 * 32 * 4);
-  CHECK(own.a.gradient_data == nullptr);
+}
+
+TEST_CASE("a frozen segment has values and nothing else, divided when values are") {
+  for (auto const stage :
+       {zero::stage::optimizer, zero::stage::gradients, zero::stage::parameters}) {
+    bool const divided = stage == zero::stage::parameters;
+    layer<bf16> own;
+    device const host;
+    parallel::unit<bf16> layout("block", own, 3, [](std::string const& name) {
+      return parallel::segment_key{.trainable = name != "a"};
+    });
+    zero::partitioned_unit<bf16> const unit(std::move(layout), stage, {.shard = 1, .shards = 3}, 2,
+                                            host);
+    REQUIRE(unit.segments().size() == 2);
+    for (std::size_t s = 0; s < 2; ++s) {
+      auto const& m = unit.segments()[s];
+      bool const trained = unit.layout().segments()[s].key.trainable;
+      CHECK(m.owned == zero::range{32, 64});
+      CHECK(m.values.size() == (divided ? 32 : 96));
+      CHECK(m.gradients.size() == (trained ? 1 : 0));
+      CHECK(m.master.size() == (trained ? 32 : 0));
+      CHECK(m.states.size() == (trained ? 2 : 0));
+    }
+    CHECK(host.bytes() == 2 * (divided ? 32 : 96) * 2 +
+                              (stage == zero::stage::optimizer ? 96 : 32) * 4 + 3 * 32 * 4);
+    CHECK(own.a.gradient_data == nullptr);
+  }
 }
 
 TEST_CASE_TEMPLATE("initial values do not depend on ranks or stage, and padding is zero", T, float,
@@ -122,21 +183,29 @@ TEST_CASE_TEMPLATE("initial values do not depend on ranks or stage, and padding 
                                    zero::data_place(stage, rank, ranks), 0, host);
     unit.initialise(7);
     auto const& m = unit.segments()[0];
-    for (index i = 0; i < m.owned.size(); ++i)  // the master rounds to the value
-      CHECK(static_cast<float>(static_cast<T>(m.master.data()[i])) ==
-            static_cast<float>(m.values.data()[m.owned.begin + i]));
-    for (index i = 33; i < 64; ++i) CHECK(static_cast<float>(m.values.data()[i]) == 0.0F);
-    std::vector<float> out;
-    for (index i = 0; i < 134; ++i) out.push_back(static_cast<float>(m.values.data()[i]));
+    auto const owned = unit.owned_values(0);
+    for (std::size_t i = 0; i < owned.size(); ++i)  // the master rounds to the value
+      CHECK(static_cast<float>(static_cast<T>(m.master.data()[i])) == static_cast<float>(owned[i]));
+    std::map<index, float> out;
+    index const begin = unit.values_divided() ? m.owned.begin : 0;
+    for (index i = begin; i < begin + static_cast<index>(m.values.size()); ++i)
+      out[i] = static_cast<float>(m.values.data()[i - begin]);
     return out;
   };
   auto const expected = values(zero::stage::none, 0, 1);
-  CHECK(expected[0] != expected[1]);
-  CHECK(expected[64] != expected[65]);
+  CHECK(expected.at(0) != expected.at(1));
+  CHECK(expected.at(64) != expected.at(65));
+  for (index i = 33; i < 64; ++i) CHECK(expected.at(i) == 0.0F);
   for (index const ranks : {2, 3})
-    for (index rank = 0; rank < ranks; ++rank) {
-      CHECK(values(zero::stage::none, rank, ranks) == expected);
-      CHECK(values(zero::stage::optimizer, rank, ranks) == expected);
+    for (auto const stage : all_stages) {
+      std::map<index, float> all;
+      for (index rank = 0; rank < ranks; ++rank) {
+        auto const mine = values(stage, rank, ranks);
+        CHECK(mine.size() * (stage == zero::stage::parameters ? ranks : 1) >= 134);
+        all.insert(mine.begin(), mine.end());
+      }
+      all.erase(all.upper_bound(expected.rbegin()->first), all.end());  // more padding
+      CHECK(all == expected);
     }
 }
 

@@ -1,0 +1,328 @@
+// Units taking turns in windows: where they lie, what is gathered into them and reduced out of
+// them.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <future>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/device/meta/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/zero/unit_set.hpp>
+
+namespace unit_set_test {
+namespace {
+
+namespace zero = parallel::zero;
+using parallel::bf16;
+using parallel::index;
+using parallel::host::device;
+using parallel::host::stream;
+using parallel::threads::communicator;
+using ring = std::uint64_t;
+
+constexpr zero::stage all_stages[] = {zero::stage::none, zero::stage::optimizer,
+                                      zero::stage::gradients, zero::stage::parameters};
+
+/// 33 and 10 * rows elements.
+template <class T>
+struct layer {
+  layer(std::string const& name, index rows)
+      : a(name + ".a", {33}, parallel::uniform_init{0.0F, 1e6F}),
+        b(name + ".b", {rows, 10}, parallel::uniform_init{0.0F, 1e6F}) {}
+  parallel::parameter<T, 1> a;
+  parallel::parameter<T, 2> b;
+  void visit_parameters(auto&& visit) {
+    visit(a);
+    visit(b);
+  }
+};
+
+template <class T>
+struct table {
+  parallel::parameter<T, 2> weight{"table", {9, 5}, parallel::uniform_init{0.0F, 1e6F}};
+  void visit_parameters(auto&& visit) { visit(weight); }
+};
+
+/// A table used in parts -1 and 4, three equal blocks in parts 0 to 2, and a larger one in part 3.
+/// `frozen`: every b.
+template <class T, class Device>
+struct column {
+  column(zero::stage kind, zero::unit_place place, Device& device, bool frozen = false) {
+    auto const ranks = place.data_ranks();
+    auto const key_of = [=](std::string const& name) {
+      return parallel::segment_key{.trainable = !frozen || !name.ends_with(".b")};
+    };
+    parallel::unit<T> tied("table", embedding, ranks);
+    tied.add_use(head.weight);
+    units.add({std::move(tied), kind, place, 1, device}, {-1, 4});
+    for (index i = 0; i < 4; ++i) {
+      auto& block = blocks.emplace_back(parallel::concat("block.", i), i < 3 ? 7 : 20);
+      parallel::unit<T> layout(parallel::concat("block.", i), block, ranks, key_of);
+      units.add({std::move(layout), kind, place, 1, device}, {i});
+    }
+    units.allocate_windows(device);
+  }
+
+  table<T> embedding;
+  table<T> head;
+  std::deque<layer<T>> blocks;
+  zero::unit_set<T, Device> units;
+};
+
+/// This rank's place and communicators among `shards` x replicas.
+struct neighbours {
+  neighbours(communicator& world, int count)
+      : shards(world.split(world.rank() / count)),
+        gathers(world.split(world.rank() / count)),
+        replicas(world.split(world.rank() % count)) {}
+  [[nodiscard]] zero::unit_place place() const {
+    return {.shard = shards.rank(),
+            .shards = shards.size(),
+            .replica = replicas.rank(),
+            .replicas = replicas.size()};
+  }
+  [[nodiscard]] zero::unit_axes<communicator> axes() {
+    return {&shards, &gathers, &replicas, nullptr};
+  }
+  communicator shards, gathers, replicas;
+};
+
+template <class T>
+std::vector<T> initial(parallel::parameter_base<T> const& p, std::uint64_t seed) {
+  std::vector<T> out(static_cast<std::size_t>(p.size()));
+  initial_values(std::span<T>(out), p.name, p.initial, seed, 0);
+  return out;
+}
+
+template <class T>
+std::vector<T> values(parallel::parameter_base<T> const& p) {
+  return {p.data, p.data + p.size()};
+}
+
+index padded(index size, index ranks) {
+  return (size + 32 * ranks - 1) / (32 * ranks) * (32 * ranks);
+}
+
+TEST_CASE_TEMPLATE("two windows for parts of equal size, on the meta device as on the host", T,
+                   float, bf16, ring) {
+  using gradient = parallel::accumulate_t<T>;
+  for (bool const frozen : {false, true})
+    for (auto const kind : all_stages)
+      for (index const ranks : {1, 2, 3}) {
+        CAPTURE(frozen);
+        CAPTURE(static_cast<int>(kind));
+        CAPTURE(ranks);
+        auto const place = zero::data_place(kind, ranks - 1, ranks);
+        device const host;
+        parallel::meta::device meta;
+        column<T, device const> const real(kind, place, host, frozen);
+        column<T, parallel::meta::device> const planned(kind, place, meta, frozen);
+        CHECK(host.bytes() == meta.bytes());
+        // of the table, a small block and the large one; a frozen part is a segment of its own
+        index const one = padded(45, ranks);
+        index const a = frozen ? padded(33, ranks) : 0;
+        index const small = frozen ? a + padded(70, ranks) : padded(64 + 70, ranks);
+        index const large = frozen ? a + padded(200, ranks) : padded(64 + 200, ranks);
+        // the table is used in two parts; two windows serve the three small blocks
+        auto const elements = [](index of_table, index of_small, index of_large) {
+          return static_cast<std::size_t>(2 * of_table + 2 * of_small + of_large);
+        };
+        bool const values = kind == zero::stage::parameters && ranks > 1;
+        bool const gradients = kind >= zero::stage::gradients && ranks > 1;
+        CHECK(real.units.value_window_bytes() ==
+              (values ? elements(one, small, large) * sizeof(T) : 0));
+        // all that is trained of a block may be as large as another's: then they share
+        std::size_t const trained =
+            !frozen ? elements(one, small, large)
+                    : static_cast<std::size_t>(2 * one + (one == a ? 0 : 2 * a));
+        CHECK(real.units.gradient_window_bytes() == (gradients ? trained * sizeof(gradient) : 0));
+        CHECK(planned.units.value_window_bytes() == real.units.value_window_bytes());
+        CHECK(planned.units.gradient_window_bytes() == real.units.gradient_window_bytes());
+      }
+}
+
+TEST_CASE("parts take turns in the windows, and every rank finds the whole values there") {
+  for (bool const frozen : {false, true})
+    for (int const shards : {2, 3}) {
+      CAPTURE(frozen);
+      CAPTURE(shards);
+      parallel::threads::run(2 * shards, [&](communicator& world) {
+        neighbours near(world, shards);
+        device const host;
+        column<ring, device const> c(zero::stage::parameters, near.place(), host, frozen);
+        for (auto& entry : c.units.units()) {
+          for (std::size_t s = 0; s < entry.memory.segments().size(); ++s) {
+            auto const& m = entry.memory.segments()[s];
+            CHECK(m.values.size() == static_cast<std::size_t>(m.owned.size()));
+            CHECK(m.owned.size() * shards == entry.memory.layout().segments()[s].size);
+            CHECK(m.gradients.empty() != entry.memory.is_trainable(s));
+            CHECK(m.states.empty() != entry.memory.is_trainable(s));
+          }
+          entry.memory.initialise(5);
+        }
+        stream compute, gathers;
+        auto const axes = near.axes();
+        std::vector<ring const*> where;
+        for (int pass = 0; pass < 2; ++pass)
+          for (index part = -1; part <= 4; ++part) {
+            c.units.use_values(part, axes, compute, gathers);
+            compute.synchronize();
+            if (part == -1 || part == 4) {  // both uses are bound, whichever part it is
+              CHECK(c.embedding.weight.data == c.head.weight.data);
+              CHECK(values(c.head.weight) == initial(c.embedding.weight, 5));
+            } else {
+              auto const& block = c.blocks[static_cast<std::size_t>(part)];
+              CHECK(values(block.a) == initial(block.a, 5));
+              CHECK(values(block.b) == initial(block.b, 5));
+              if (part < 3) where.push_back(block.a.data);
+            }
+            c.units.release_values(part, compute);
+          }
+        REQUIRE(where.size() == 6);
+        CHECK(where[0] != where[1]);
+        for (std::size_t i = 2; i < where.size(); ++i) CHECK(where[i] == where[i - 2]);
+        // a part without a unit has nothing to wait for
+        c.units.use_values(9, axes, compute, gathers);
+        c.units.release_values(9, compute);
+      });
+    }
+}
+
+TEST_CASE("the next part is gathered while one is in use, and the one after waits for its window") {
+  for (bool const frozen : {false, true})
+    parallel::threads::run(2, [&](communicator& world) {
+      neighbours near(world, 2);
+      device const host;
+      column<ring, device const> c(zero::stage::parameters, near.place(), host, frozen);
+      for (auto& entry : c.units.units()) entry.memory.initialise(5);
+      stream compute, gathers;
+      auto const axes = near.axes();
+      std::promise<void> go;
+      c.units.use_values(0, axes, compute, gathers);
+      auto const* const first = c.blocks[0].a.data;
+      compute.enqueue([held = go.get_future().share()] { held.wait(); });  // part 0 computes
+      c.units.release_values(0, compute);
+      c.units.use_values(1, axes, compute, gathers);
+      gathers.synchronize();  // although part 0 goes on
+      auto const& next = c.blocks[1];
+      CHECK(values(next.b) == initial(next.b, 5));
+      auto const second = next.b.data;
+      c.units.release_values(1, compute);
+      c.units.use_values(2, axes, compute, gathers);
+      auto const third = gathers.record();
+      CHECK(c.blocks[2].a.data == first);
+      CHECK_FALSE(
+          third.wait_until(std::chrono::steady_clock::now() + std::chrono::milliseconds(20)));
+      auto const expected = initial(c.blocks[0].a, 5);
+      CHECK(std::vector<ring>(first, first + 33) == expected);
+      go.set_value();
+      compute.synchronize();
+      CHECK(values(c.blocks[2].a) == initial(c.blocks[2].a, 5));
+      CHECK(std::vector<ring>(second, second + 70) == initial(next.b, 5));
+    });
+}
+
+/// The gradient that a rank's microbatch has for element i of a parameter.
+ring gradient_of(std::string const& name, int rank, int microbatch, index i) {
+  return parallel::stream_id(name) * static_cast<ring>(i + 1) +
+         static_cast<ring>((rank + 1) * (microbatch + 2) * (i + 7));
+}
+
+TEST_CASE("gradients of microbatches are summed out of windows, uses of tied units too") {
+  constexpr int microbatches = 3;
+  for (auto const kind : {zero::stage::gradients, zero::stage::parameters})
+    for (bool const frozen : {false, true})
+      for (auto const& [shards, replicas] : {std::array{2, 1}, {3, 1}, {2, 2}, {1, 3}}) {
+        int const ranks = shards * replicas;
+        CAPTURE(static_cast<int>(kind));
+        CAPTURE(frozen);
+        CAPTURE(shards);
+        CAPTURE(replicas);
+        // the last rank has one microbatch less than the others
+        auto const is_empty = [&](int rank, int m) {
+          return rank == ranks - 1 && m == microbatches - 1;
+        };
+        parallel::threads::run(ranks, [&, shards = shards](communicator& world) {
+          neighbours near(world, shards);
+          device const host;
+          column<ring, device const> c(kind, near.place(), host, frozen);
+          for (auto& block : c.blocks) block.b.replaces_gradient = true;
+          bool const divided = shards > 1;
+          CHECK(c.units.gradients_divided() == divided);
+          stream compute, reductions;
+          auto const axes = near.axes();
+          // what a step finds there must not matter
+          for (auto& entry : c.units.units()) {
+            for (auto const& m : entry.memory.segments())
+              for (auto const& g : m.gradients) std::ranges::fill(g.span(), 99);
+            if (!divided) entry.memory.prepare_gradients(compute);
+          }
+          auto const backward = [&](parallel::parameter_base<ring> const& p, std::string const& use,
+                                    int m) {
+            if (!p.trainable) return;
+            bool const add = !p.replaces_gradient || (m > 0 && !divided);
+            compute.enqueue([=, size = p.size(), to = p.gradient_data, rank = world.rank()] {
+              for (index i = 0; i < size; ++i)
+                to[i] = gradient_of(use, rank, m, i) + (add ? to[i] : 0);
+            });
+          };
+          for (int m = 0; m < microbatches; ++m)
+            for (index part = 4; part >= -1; --part) {
+              bool const empty = is_empty(world.rank(), m);
+              c.units.begin_gradients(part, empty, compute);
+              if (!empty && part == 4) backward(c.head.weight, "head", m);
+              if (!empty && part == -1) backward(c.embedding.weight, "table", m);
+              if (!empty && part >= 0 && part < 4) {
+                auto const& block = c.blocks[static_cast<std::size_t>(part)];
+                backward(block.a, block.a.name, m);
+                backward(block.b, block.b.name, m);
+              }
+              c.units.end_gradients(part, m == 0, axes, compute, reductions);
+            }
+          compute.wait(reductions.record());
+          std::vector<parallel::request> requests;
+          reductions.wait(compute.record());
+          for (auto& entry : c.units.units())
+            for (std::size_t use = 0; use < entry.parts.size(); ++use)
+              entry.memory.reduce(axes, reductions, use, requests);
+          for (auto& request : requests) request.wait_on(compute);
+          for (auto& entry : c.units.units()) entry.memory.join_uses(compute);
+          compute.synchronize();
+          for (auto& entry : c.units.units())
+            for (std::size_t s = 0; s < entry.memory.segments().size(); ++s) {
+              if (!entry.memory.is_trainable(s)) continue;
+              auto const& m = entry.memory.segments()[s];
+              auto const sums = entry.memory.owned_gradients(s);
+              bool right = true;
+              entry.memory.layout().segments()[s].for_each_piece(
+                  m.owned.begin, m.owned.end,
+                  [&](auto const& p, index first, index last, index at) {
+                    for (index i = first; i < last; ++i) {
+                      ring expected = 0;
+                      for (int rank = 0; rank < ranks; ++rank)
+                        for (int k = 0; k < microbatches; ++k) {
+                          if (is_empty(rank, k)) continue;
+                          expected += gradient_of(p.name, rank, k, i);
+                          if (p.name == "table") expected += gradient_of("head", rank, k, i);
+                        }
+                      auto const place = static_cast<std::size_t>(at - m.owned.begin + i - first);
+                      right = right && sums[place] == expected;
+                    }
+                  });
+              CAPTURE(entry.memory.layout().name());
+              CHECK(right);
+            }
+        });
+      }
+}
+
+}  // namespace
+}  // namespace unit_set_test
