@@ -1,6 +1,7 @@
 // The plan against the real thing: what the meta device predicts of the ring model is what the host
 // device counts, byte for byte.
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -37,32 +38,55 @@ struct zeros {
   index sequences;
 };
 
+constexpr zero::stage all_stages[] = {zero::stage::none, zero::stage::optimizer,
+                                      zero::stage::gradients, zero::stage::parameters};
+
+/// Plans a rank, then runs a step of two microbatches and holds its memory against the plan.
+void check_plan(parallel::training_layout shape, zero::stage stage, index microbatch,
+                train::optimizer_groups<test::ring_momentum> const& groups) {
+  ring_model planned(4, 4, vocabulary);
+  zeros const data(microbatch);
+  int const shards = shape.degree<parallel::axis::shard>();
+  int const replicas = shape.degree<parallel::axis::replicate>();
+  auto plan = train::plan_units(planned, groups, stage, {.shards = shards, .replicas = replicas});
+  plan.activations = train::plan_microbatch(planned, data.view()).activations;
+  parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
+    parallel::host::device device;
+    ring_model model(4, 4, vocabulary);
+    train::training_groups ranks(comm.split(0), shape);
+    train::stepper step(model, device, ranks, groups, {.stage = stage, .bucket_bytes = 1});
+    CHECK(device.bytes() == plan.values + plan.gradients + plan.master + plan.optimizer);
+    // a roomier arena would not hide an overrun: its high-water mark is compared
+    parallel::arena memory(device.allocate<std::byte>(plan.activations + 4096));
+    parallel::host::stream compute;
+    parallel::host::stream traffic;
+    std::vector const batches(2, data.view());
+    std::vector<index> const first(2, 0);
+    (void)step.step(compute, traffic, memory, std::span(batches), std::span(first), {}, 1.0);
+    CHECK(memory.peak() == plan.activations);
+    CHECK(device.peak_bytes() == plan.total() + 4096);  // a step asks for nothing more
+  });
+}
+
 TEST_CASE("the arena and the units of a real step are those of the plan, to the byte") {
-  for (int const ranks : {1, 2, 3})
-    for (auto const stage : {zero::stage::none, zero::stage::optimizer})
-      for (index const microbatch : {1, 3}) {
-        CAPTURE(ranks);
-        CAPTURE(microbatch);
-        ring_model planned(2, 4, vocabulary);
-        zeros const data(microbatch);
-        auto plan = train::plan_units(planned, optimizer, stage, zero::data_place(stage, 0, ranks));
-        plan.activations = train::plan_microbatch(planned, data.view()).activations;
-        parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
-          parallel::host::device device;
-          ring_model model(2, 4, vocabulary);
-          train::stepper step(model, device, comm, optimizer, {.stage = stage, .bucket_bytes = 1});
-          CHECK(device.bytes() == plan.values + plan.gradients + plan.master + plan.optimizer);
-          // a roomier arena would not hide an overrun: its high-water mark is compared
-          parallel::arena memory(device.allocate<std::byte>(plan.activations + 4096));
-          parallel::host::stream compute;
-          parallel::host::stream traffic;
-          std::vector const batches(2, data.view());
-          std::vector<index> const first(2, 0);
-          (void)step.step(compute, traffic, memory, std::span(batches), std::span(first), {}, 1.0);
-          CHECK(memory.peak() == plan.activations);
-          CHECK(device.peak_bytes() == plan.total() + 4096);  // a step asks for nothing more
-        });
-      }
+  using parallel::training_layout;
+  train::optimizer_groups<test::ring_momentum> const partly(
+      {{}, {.rate = 3}}, [](std::string const& name) {
+        return parallel::segment_key{.trainable = name.find("mix") == std::string::npos,
+                                     .group = name.ends_with("bias") ? 1 : 0};
+      });
+  for (auto const stage : all_stages)
+    for (index const microbatch : {1, 3}) {
+      CAPTURE(static_cast<int>(stage));
+      CAPTURE(microbatch);
+      for (int const ranks : {1, 2, 3})
+        check_plan(
+            train::training_groups<parallel::threads::communicator>::data_layout(stage, ranks),
+            stage, microbatch, optimizer);
+      auto const two = training_layout{}.with<parallel::axis::replicate>(2);
+      check_plan(stage == zero::stage::none ? two : two.with<parallel::axis::shard>(2), stage,
+                 microbatch, partly);
+    }
 }
 
 TEST_CASE("ZeRO-1 divides the optimizer's memory by the ranks and nothing else") {
@@ -75,6 +99,28 @@ TEST_CASE("ZeRO-1 divides the optimizer's memory by the ranks and nothing else")
   CHECK(shared.values == whole.values);
   CHECK(shared.gradients == whole.gradients);
   CHECK(whole.master == 0);  // the element accumulates in itself
+}
+
+TEST_CASE("stages 2 and 3 divide gradients and values too, and add two windows a size") {
+  ring_model model(4, 4, vocabulary);
+  auto const of = [&](zero::stage stage) {
+    return train::plan_units(model, optimizer, stage, zero::data_place(stage, 0, 4));
+  };
+  auto const one = of(zero::stage::optimizer);
+  auto const two = of(zero::stage::gradients);
+  auto const three = of(zero::stage::parameters);
+  CHECK(two.optimizer == one.optimizer);
+  CHECK(three.optimizer == one.optimizer);
+  CHECK(two.values == one.values);
+  CHECK(three.gradients == two.gradients);
+  // 13 x 4 tokens, tied; blocks of 16 + 4 + 48 + 12 + 48 + 4: all in cache lines of 32, in
+  // multiples of 4 * 32
+  std::size_t const tokens = 128 * sizeof(test::ring);
+  std::size_t const block = 256 * sizeof(test::ring);
+  CHECK(one.values == tokens + 4 * block);
+  CHECK(three.values == one.values / 4 + 2 * tokens + 2 * block);
+  CHECK(one.gradients == 2 * tokens + 4 * block);  // one buffer per use
+  CHECK(two.gradients == one.gradients / 4 + 2 * tokens + 2 * block);
 }
 
 TEST_CASE("evaluation is planned exactly too, and needs less than training") {

@@ -22,10 +22,16 @@ ring square(std::vector<ring> const& values) {
 TEST_CASE("measured tensors are the same in every layout, and measuring changes nothing") {
   outcome const plain = run({.frozen = {"block.1.mix"}});
   outcome expected = run({.frozen = {"block.1.mix"}, .measure = true});
-  for (int const ranks : {1, 2, 3, 5})
-    for (auto const stage : {zero::stage::none, zero::stage::optimizer})
+  for (auto const stage : test::all_stages) {
+    for (int const ranks : {1, 2, 3, 5})
       CHECK(run({.ranks = ranks, .stage = stage, .frozen = {"block.1.mix"}, .measure = true}) ==
             expected);
+    CHECK(run({.ranks = 3,
+               .stage = stage,
+               .frozen = {"block.1.mix"},
+               .measure = true,
+               .replicas = 2}) == expected);
+  }
   REQUIRE(expected.tensors.size() == test::steps);
   REQUIRE(expected.tensors.back().size() == plain.gradients.size());
   CHECK(plain.tensors.empty());
