@@ -2,8 +2,9 @@
 // pass.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <deque>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,7 +25,8 @@ struct given_tensor {
   std::vector<T> gradient;
 };
 
-/// A microbatch of `tokens` adds `factor` times the given gradients, and `factor` to the loss.
+/// A microbatch of `tokens` adds `factor` times the given gradients, and `factor` to the loss; one
+/// of factor 0 is empty.
 template <class T>
 struct given_microbatch {
   T factor = 1;
@@ -50,17 +52,22 @@ class given_gradients {
     void backward_weight(C&, saved const&) const {}
   };
 
-  explicit given_gradients(std::vector<given_tensor<T>> tensors) : tensors_(std::move(tensors)) {
+  /// slice(parameter) makes what this rank has of a tensor of all of it.
+  template <class Slice = void (*)(parallel::parameter_base<T>&)>
+  explicit given_gradients(
+      std::vector<given_tensor<T>> tensors, Slice&& slice = [](auto&) {})
+      : tensors_(std::move(tensors)) {
     for (auto const& tensor : tensors_) {
       auto& p = parameters_.emplace_back();
       p.name = tensor.name;
       p.extents = tensor.extents;
+      slice(p);
     }
   }
 
   [[nodiscard]] std::size_t num_blocks() const { return 0; }
   [[nodiscard]] block const& at(std::size_t) const { return block_; }
-  [[nodiscard]] index rows(microbatch const&) const { return 1; }
+  [[nodiscard]] index rows(microbatch const& b) const { return b.factor != 0 ? 1 : 0; }
   [[nodiscard]] index sequence(microbatch const&) const { return 1; }
   [[nodiscard]] index width() const { return 1; }
 
@@ -87,31 +94,43 @@ class given_gradients {
   template <class Stream>
   void enter_backward(parallel::context<Stream>& c, microbatch const& b,
                       parallel::matrix_view<T const>) const {
-    c.stream.enqueue([this, factor = b.factor] {
-      for (std::size_t i = 0; i < tensors_.size(); ++i)
-        for (std::size_t k = 0; k < tensors_[i].gradient.size(); ++k)
-          parameters_[i].gradient_data[k] += factor * tensors_[i].gradient[k];
+    for (std::size_t i = 0; i < tensors_.size(); ++i)
+      c.stream.enqueue([&given = tensors_[i].gradient, &p = parameters_[i],
+                        to = parameters_[i].gradient_data, factor = b.factor] {
+        p.for_each_run(0, p.size(), [&](index first, index count, index global) {
+          for (index k = 0; k < count; ++k)
+            to[first + k] += factor * given[static_cast<std::size_t>(global + k)];
+        });
+      });
+  }
+
+  /// Copies the given weights into what a stepper holds: the master weights are values of T.
+  template <class Stepper>
+  void set_weights(Stepper& step) const {
+    for_each_held(step, [&](std::size_t tensor, index first, std::span<T> held) {
+      std::copy_n(tensors_[tensor].weights.begin() + first, held.size(), held.begin());
     });
   }
 
-  /// Copies the given weights into a stepper's master weights and values.
-  template <class Stepper>
-  void set_weights(Stepper& step) const {
+  /// Calls f(tensor, first, values) for the elements of tensors, from `first` on, that a stepper
+  /// holds here.
+  template <class Stepper, class F>
+  void for_each_held(Stepper& step, F&& f) const {
     for (auto const& unit : step.units())
       for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
         auto const& m = unit.memory.segments()[s];
         auto const& segment = unit.memory.layout().segments()[s];
-        segment.for_each_piece(0, segment.size, [&](auto const& p, index, index, index at) {
-          for (auto const& tensor : tensors_)
-            if (tensor.name == p.name)
-              std::copy(tensor.weights.begin(), tensor.weights.end(), m.values.data() + at);
-        });
+        index const begin = unit.memory.values_divided() ? m.owned.begin : 0;
+        auto const visit = [&](auto const& p, index first, index last, index at) {
+          auto const tensor = std::ranges::find(tensors_, p.name, &given_tensor<T>::name);
+          p.for_each_run(first, last, [&](index from, index count, index global) {
+            f(static_cast<std::size_t>(tensor - tensors_.begin()), global,
+              m.values.span().subspan(static_cast<std::size_t>(at - begin + from - first),
+                                      static_cast<std::size_t>(count)));
+          });
+        };
+        segment.for_each_piece(begin, begin + static_cast<index>(m.values.size()), visit);
       }
-  }
-
-  /// The values of a tensor now.
-  [[nodiscard]] std::vector<T> values(std::size_t i) const {
-    return {parameters_[i].data, parameters_[i].data + parameters_[i].size()};
   }
 
  private:

@@ -54,7 +54,7 @@ void clip_rows(Units const& units, tensor_list const& tensors, Comm& world, Stre
             range.begin, range.end, [&](auto const& p, index first, index last, index at) {
               auto const begin = at - entry.memory.segments()[s].owned.begin - first;
               std::size_t const tensor = first_row[tensors.place(p.name)];
-              if (clipping_rows(p.extents) == 1) {
+              if (clipping_rows(p.tensor_extents()) == 1) {
                 f(entry.memory, s, begin + first, last - first, tensor,
                   ops::rows_place{first, p.size()});
                 return;

@@ -35,6 +35,7 @@ using loss_type = std::conditional_t<std::is_integral_v<T>, accumulate_t<T>, dou
 
 /// What a model must offer to be trained. `leave` adds to the statistics, and when `dx` is not
 /// empty writes the gradient of the summed loss there and adds to the exit's weight gradients.
+/// `enter_backward` reads no values of parameters: they need not be there.
 template <class M, class Stream>
 concept model = requires(M& m, M const& cm, context<Stream>& c, typename M::microbatch const& batch,
                          matrix_view<typename M::element> dx,

@@ -203,11 +203,11 @@ class stepper {
     void before_forward(part p) { own.use_values(p, compute); }
     void after_forward(part p) { own.units_.release_values(p, compute); }
     void before_backward(part p) {
-      own.use_values(p, compute);
+      if (p != enter) own.use_values(p, compute);
       own.units_.begin_gradients(p, empty, compute);
     }
     void after_backward(part p) {
-      own.units_.release_values(p, compute);
+      if (p != enter) own.units_.release_values(p, compute);
       own.units_.end_gradients(p, first, own.groups_.axes(), compute, traffic);
       done(p);
     }

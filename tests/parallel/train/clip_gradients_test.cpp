@@ -2,6 +2,7 @@
 // Composer's own numbers.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -23,6 +24,17 @@ using parallel::train::clipping_kind;
 using test::given_tensor;
 namespace zero = parallel::zero;
 
+constexpr zero::stage all_stages[] = {zero::stage::none, zero::stage::optimizer,
+                                      zero::stage::gradients, zero::stage::parameters};
+
+/// Weights that a rank holds: of a tensor, from element `first` on.
+template <class T>
+struct held_weights {
+  std::size_t tensor;
+  index first;
+  std::vector<T> values;
+};
+
 /// What one step made, as rank 0 knows it.
 template <class T>
 struct descent {
@@ -30,44 +42,96 @@ struct descent {
   double loss = 0;
   double gradient_norm = 0;
   std::int64_t tokens = 0;
+  std::vector<std::vector<held_weights<T>>> held = {};  // by rank, before they are put together
 };
 
+/// What the two ranks of a tensor axis have of the tensors of `integers`: the last row and the
+/// others, the last column and the others, or all.
+template <class T>
+void slice(parallel::parameter_base<T>& p, int rank) {
+  if (p.name == "d") {
+    p.copies = {.ranks = 2};
+    return;
+  }
+  p.whole_extents = p.extents;
+  auto& part = p.extents[p.name == "c" ? 1 : 0];
+  index const first = rank == 0 ? part - 1 : 0;
+  index const count = rank == 0 ? 1 : part - 1;
+  part = count;
+  p.rows = {p.name == "c" ? parallel::row_range{0, p.extents[0]}
+                          : parallel::row_range{first, count}};
+  p.first_column = p.name == "c" ? first : 0;
+}
+
 /// One step of plain descent on this rank over its share of microbatches of factors 1, 2, ...
-/// `count`; microbatch i has i tokens.
+/// `count`; microbatch i has i tokens. With `tensor` 2 ranks hold slices. `out.held` has a place
+/// for every rank.
 template <class T, class Comm>
-descent<T> descend_on(Comm& comm, std::vector<given_tensor<T>> const& tensors, zero::stage stage,
-                      clipping clip, int count) {
+void descend_on(Comm& comm, std::vector<given_tensor<T>> const& tensors, zero::stage stage,
+                clipping clip, int count, int tensor, descent<T>& out) {
   parallel::host::device device;
   parallel::host::stream compute, traffic;
   parallel::arena memory(device.allocate<std::byte>(4096));
-  test::given_gradients<T> model(tensors);
-  parallel::train::stepper step(model, device, comm, test::plain_descent{},
+  using groups_type = parallel::train::training_groups<Comm>;
+  groups_type groups(comm.split(0), groups_type::data_layout(stage, comm.size() / tensor)
+                                        .template with<parallel::axis::tensor>(tensor));
+  test::given_gradients<T> model(tensors, [&](auto& p) {
+    if (tensor == 2) slice(p, groups.tensor.rank());
+  });
+  parallel::train::stepper step(model, device, groups, test::plain_descent{},
                                 {.stage = stage, .clip = clip});
   model.set_weights(step);
   std::vector<test::given_microbatch<T>> batches;
   std::vector<index> first;
-  auto const mine = parallel::data::share_of(count, comm.rank(), comm.size());
+  auto const data = groups.place();
+  auto const mine = parallel::data::share_of(count, data.shard + data.replica, data.data_ranks());
   for (index i = mine.begin; i < mine.end; ++i) {
-    batches.push_back({static_cast<T>(i + 1), i + 1});
+    // neighbours along the tensor axis have the same tokens: one counts them
+    batches.push_back({static_cast<T>(i + 1), data.tensor == 0 ? i + 1 : 0});
     first.push_back(i);
   }
+  auto const most =
+      static_cast<std::size_t>(parallel::data::most_microbatches(count, data.data_ranks(), 1));
+  batches.resize(most, {0, 0});
+  first.resize(most);
   auto const result = step.step(compute, traffic, memory, std::span(std::as_const(batches)),
                                 std::span(std::as_const(first)), {}, 1.0);
-  descent<T> out{{}, result.sums.loss, result.gradient_norm, result.sums.tokens};
-  for (std::size_t i = 0; i < tensors.size(); ++i) out.tensors.push_back(model.values(i));
+  model.for_each_held(step, [&](std::size_t i, index from, std::span<T> values) {
+    out.held[static_cast<std::size_t>(comm.rank())].push_back(
+        {i, from, {values.begin(), values.end()}});
+  });
+  if (comm.rank() != 0) return;
+  out.loss = result.sums.loss;
+  out.gradient_norm = result.gradient_norm;
+  out.tokens = result.sums.tokens;
+}
+
+/// Such a step on `ranks`, whose communicators are `change`d before; call(rank 0's) at the end.
+template <class T, class Change, class Call>
+descent<T> descend(std::vector<given_tensor<T>> const& tensors, int ranks, zero::stage stage,
+                   clipping clip, int count, int tensor, Change change, Call call) {
+  descent<T> out;
+  out.held.resize(static_cast<std::size_t>(ranks));
+  parallel::threads::run(ranks, [&](parallel::threads::communicator& own) {
+    auto comm = change(std::move(own));
+    descend_on(comm, tensors, stage, clip, count, tensor, out);
+    if (comm.rank() == 0) call(comm);
+  });
+  for (auto const& of : tensors) out.tensors.emplace_back(of.weights.size());
+  for (std::size_t rank = out.held.size(); rank-- > 0;)  // what several hold: the first one's
+    for (auto const& [i, first, values] : out.held[rank])
+      std::ranges::copy(values, out.tensors[i].begin() + first);
   return out;
 }
 
-/// The tensors after such a step on `ranks`.
+/// The tensors after such a step.
 template <class T>
 std::vector<std::vector<T>> descend(std::vector<given_tensor<T>> const& tensors, int ranks,
-                                    zero::stage stage, clipping clip, int count) {
-  descent<T> out;
-  parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
-    auto const mine = descend_on(comm, tensors, stage, clip, count);
-    if (comm.rank() == 0) out = mine;
-  });
-  return out.tensors;
+                                    zero::stage stage, clipping clip, int count, int tensor = 1) {
+  return descend(
+             tensors, ranks, stage, clip, count, tensor, [](auto comm) { return comm; },
+             [](auto const&) {})
+      .tensors;
 }
 
 /// Small integers, so that every sum is exact in any order; rows that no shard boundary respects.
@@ -96,10 +160,11 @@ TEST_CASE("every layout clips as one rank, bit for bit, also rows that lie on se
     clipping const clip{kind, 0.75};
     auto const expected = descend(tensors, 1, zero::stage::none, clip, 4);
     for (int const ranks : {1, 2, 3, 5, 7})
-      for (auto const stage : {zero::stage::none, zero::stage::optimizer}) {
+      for (auto const stage : all_stages) {
         CAPTURE(ranks);
         CAPTURE(static_cast<int>(kind));
         CHECK(descend(tensors, ranks, stage, clip, 4) == expected);
+        if (ranks < 4) CHECK(descend(tensors, 2 * ranks, stage, clip, 4, 2) == expected);
       }
   }
 }
@@ -108,15 +173,10 @@ TEST_CASE("every dropped, doubled or divided collective of a clipped step change
   auto const tensors = integers();
   clipping clip{.threshold = 0.75};
   auto const stepped = [&](zero::stage stage, parallel::fault const& what, std::uint64_t& calls) {
-    descent<float> out;
-    parallel::threads::run(3, [&](parallel::threads::communicator& comm) {
-      parallel::faulty broken(std::move(comm), what);
-      auto const mine = descend_on(broken, tensors, stage, clip, 4);
-      if (broken.rank() != 0) return;
-      out = mine;
-      calls = broken.calls();
-    });
-    return out;
+    return descend(
+        tensors, 3, stage, clip, 4, 1,
+        [&](auto comm) { return parallel::faulty(std::move(comm), what); },
+        [&](auto const& broken) { calls = broken.calls(); });
   };
   // As far as rounding goes, the same: relative difference up to 1e-6, 8 ulps.
   auto const same = [](descent<float> const& a, descent<float> const& b) {
@@ -129,14 +189,19 @@ TEST_CASE("every dropped, doubled or divided collective of a clipped step change
     return out;
   };
   for (auto const kind : {clipping_kind::norm, clipping_kind::value, clipping_kind::adaptive})
-    for (auto const stage : {zero::stage::none, zero::stage::optimizer}) {
+    for (auto const stage : all_stages) {
       clip.kind = kind;
       std::uint64_t calls = 0;
       auto const sound = stepped(stage, {}, calls);
-      // the gradients, their norm, the loss, the counts; squares of rows; the gathering
-      std::uint64_t const squares_of_rows = kind == clipping_kind::adaptive ? 4 : calls;
-      REQUIRE(calls == 4U + (kind == clipping_kind::adaptive ? 1U : 0U) +
-                           (stage == zero::stage::optimizer ? 1U : 0U));
+      // in stage 3 each of the two microbatches gathers values; the gradients of all microbatches,
+      // or from stage 2 on of each; their norm, the loss, the counts; squares of rows; in stages 1
+      // and 2 the new values
+      bool const by_row = kind == clipping_kind::adaptive;
+      bool const gathers_first = stage == zero::stage::parameters;
+      std::uint64_t const squares_of_rows =
+          (gathers_first ? 2U : 0U) + (stage >= zero::stage::gradients ? 2U : 1U) + 3U;
+      bool const gathers_last = stage == zero::stage::optimizer || stage == zero::stage::gradients;
+      REQUIRE(calls == squares_of_rows + (by_row ? 1U : 0U) + (gathers_last ? 1U : 0U));
       for (std::uint64_t k = 0; k < calls; ++k)
         for (auto const how : {parallel::fault_kind::drop, parallel::fault_kind::twice,
                                parallel::fault_kind::divide}) {
@@ -146,7 +211,10 @@ TEST_CASE("every dropped, doubled or divided collective of a clipped step change
           CAPTURE(static_cast<int>(how));
           // Equivalent: a common factor of the squares of weights and of gradients. A row's factor
           // is threshold |w| / |g|, in which it cancels; where both are 0 they stay 0.
-          bool const equivalent = k == squares_of_rows && how != parallel::fault_kind::drop;
+          // And values that are gathered for the passes: this model reads none.
+          bool const equivalent =
+              (by_row && k == squares_of_rows && how != parallel::fault_kind::drop) ||
+              (gathers_first && (k == 0 || k == 2));
           std::uint64_t ignored = 0;
           CHECK(same(stepped(stage, {.at = k, .kind = how}, ignored), sound) == equivalent);
         }
@@ -194,7 +262,7 @@ TEST_CASE("adaptive clipping equals Composer's") {
         {name, {extents.begin(), extents.end()}, read(name + "/weight"), read(name + "/gradient")});
   }
   for (int const ranks : {1, 3})
-    for (auto const stage : {zero::stage::none, zero::stage::optimizer}) {
+    for (auto const stage : all_stages) {
       auto const values = descend(tensors, ranks, stage, {clipping_kind::adaptive, 0.5}, 1);
       for (std::size_t t = 0; t < tensors.size(); ++t) {
         auto const clipped = read(tensors[t].name + "/clipped");

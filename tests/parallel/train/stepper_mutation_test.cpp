@@ -72,4 +72,25 @@ TEST_CASE("every dropped, doubled or divided collective changes the result") {
   MESSAGE(mutants << " mutants, all caught");
 }
 
+TEST_CASE("so it does in stages 2 and 3, which exchange in every microbatch, and over replicas") {
+  layout const layouts[] = {
+      {.ranks = 3, .microbatch = 2},
+      {.ranks = 2, .microbatch = 5, .frozen = {"block.1.mix"}, .measure = true},
+      // not biases alone: a backward pass reads none, so gathering them for it is no difference
+      {.ranks = 2, .microbatch = 3, .second_group = {"up"}, .replicas = 2}};
+  std::size_t mutants = 0;
+  for (layout how : layouts)
+    for (auto const stage : test::all_stages) {
+      if (how.replicas == 1 && stage < zero::stage::gradients) continue;  // above
+      how.stage = stage;
+      how.num_steps = 2;
+      how.bucket_bytes = 2000;
+      CAPTURE(static_cast<int>(stage));
+      CAPTURE(how.ranks);
+      CAPTURE(how.replicas);
+      mutants += break_every_call(how);
+    }
+  MESSAGE(mutants << " mutants, all caught");
+}
+
 }  // namespace stepper_mutation_test
