@@ -20,13 +20,11 @@
 #include <parallel/optim/concepts.hpp>
 #include <parallel/train/model.hpp>
 
+#include "support/ring_attention.hpp"
+
 namespace test {
 
-using parallel::context;
-using parallel::index;
-using parallel::matrix_view;
 using parallel::vector_view;
-using ring = std::uint64_t;
 
 /// y = x ∘ x.
 struct ring_square {
@@ -57,56 +55,6 @@ struct ring_square {
   void visit_parameters(auto&&) {}
 };
 
-/// y_s = Σ_{t ≤ s} (x_s · x_t) x_t within each sequence: causal attention without the softmax.
-struct ring_attention {
-  using element = ring;
-  struct saved {
-    matrix_view<ring const> x;
-  };
-  template <class Stream>
-  matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& kept) const {
-    kept.x = x;
-    auto y = c.template allocate<ring, 2>(x.extents());
-    c.stream.enqueue([=, length = c.sequence] {
-      index const d = x.extent(1);
-      for (index i = 0; i < y.size(); ++i) y.data()[i] = 0;
-      for (index s = 0; s < x.extent(0); ++s)
-        for (index t = s / length * length; t <= s; ++t) {
-          ring dot = 0;
-          for (index k = 0; k < d; ++k) dot += x(s, k) * x(t, k);
-          for (index k = 0; k < d; ++k) y(s, k) += dot * x(t, k);
-        }
-    });
-    return y;
-  }
-  template <class Stream>
-  matrix_view<ring> backward_input(context<Stream>& c, matrix_view<ring const> dy,
-                                   saved& kept) const {
-    auto dx = c.template allocate<ring, 2>(dy.extents());
-    c.stream.enqueue([=, x = kept.x, length = c.sequence] {
-      index const d = x.extent(1);
-      for (index i = 0; i < dx.size(); ++i) dx.data()[i] = 0;
-      for (index s = 0; s < x.extent(0); ++s)
-        for (index t = s / length * length; t <= s; ++t) {
-          ring dot = 0;
-          ring ddot = 0;
-          for (index k = 0; k < d; ++k) {
-            dot += x(s, k) * x(t, k);
-            ddot += dy(s, k) * x(t, k);
-          }
-          for (index k = 0; k < d; ++k) {
-            dx(t, k) += dot * dy(s, k) + ddot * x(s, k);
-            dx(s, k) += ddot * x(t, k);
-          }
-        }
-    });
-    return dx;
-  }
-  template <class Stream>
-  void backward_weight(context<Stream>&, saved const&) const {}
-  void visit_parameters(auto&&) {}
-};
-
 struct ring_microbatch {
   vector_view<std::int32_t const> ids;
   vector_view<std::int32_t const> labels;
@@ -117,6 +65,7 @@ struct ring_microbatch {
 struct ring_options {
   bool tied = true;    // the exit multiplies by the embedding, or by a unit of its own
   bool gated = false;  // the feed-forward layers are gated linear units
+  ring_attention attention = {};
 };
 
 class ring_model {
@@ -134,7 +83,7 @@ class ring_model {
     if (!options.tied) exit_.weight.name = "head";
     for (index i = 0; i < blocks; ++i) {
       auto const name = parallel::concat("block.", i, ".");
-      mixer attend{parallel::sequential(make(name + "mix", width, width), ring_attention{})};
+      mixer attend{parallel::sequential(make(name + "mix", width, width), options_.attention)};
       parallel::feed_forward<ring_square> feed;
       feed.up = make(name + "up", 3 * width, width);
       if (options.gated) feed.gate = make(name + "gate", 3 * width, width);

@@ -42,8 +42,8 @@ struct context {
   position where = {};
   index sequence = 1;    // rows of one sequence on this rank's place of the context axis
   row_share share = {};  // where those stand in the whole sequence
-  // [rows]: the position at which a row's document begins; empty: each sequence is one document.
-  // Lives as long as the microbatch.
+  // [rows of whole sequences], divided or not: the position at which a token's document begins;
+  // empty: each sequence is one document. Lives as long as the microbatch.
   std::span<std::int32_t const> document_begins = {};
   // Nothing has been added to the gradients yet: parameters with `replaces_gradient` are not zeroed
   // but must be replaced. It spares reading and clearing them.

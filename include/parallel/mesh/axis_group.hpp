@@ -8,13 +8,35 @@
 
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include <parallel/comm/concepts.hpp>
+#include <parallel/comm/request.hpp>
 #include <parallel/core/call_site.hpp>
 #include <parallel/core/error.hpp>
-#include <parallel/device/meta/device.hpp>
 
 namespace parallel {
+
+/// An exchange that has begun: computation may go on beside it.
+class [[nodiscard]] exchange_under_way {
+ public:
+  /// One that is over.
+  exchange_under_way() = default;
+  exchange_under_way(request sent, request received)
+      : sent_(std::move(sent)), received_(std::move(received)) {}
+
+  /// Later work of `compute` may read what is received and overwrite what is sent.
+  template <class Stream>
+  void wait_on(Stream& compute) {
+    if constexpr (requires { sent_.wait_on(compute); }) {
+      sent_.wait_on(compute);
+      received_.wait_on(compute);
+    }
+  }
+
+ private:
+  request sent_, received_;
+};
 
 template <class Axis, class Comm>
 class axis_group {
@@ -24,9 +46,11 @@ class axis_group {
   /// One rank.
   axis_group() = default;
 
-  /// The ranks of `comm`, whose exchanges run on `traffic`. Both must outlive the group.
-  axis_group(Comm& comm, stream_type& traffic)
-      : comm_(&comm), traffic_(&traffic), rank_(comm.rank()), size_(comm.size()) {}
+  /// The ranks of `comm`, whose exchanges run on `traffic`; what `shift` receives comes in on
+  /// `back`, since a message is sent only while its receiver is there. All must outlive the group.
+  axis_group(Comm& comm, stream_type& traffic) : axis_group(comm, traffic, nullptr) {}
+  axis_group(Comm& comm, stream_type& traffic, stream_type& back)
+      : axis_group(comm, traffic, &back) {}
 
   /// A place in a group for planning on the meta device, where nobody answers.
   [[nodiscard]] static axis_group planned(int rank, int size) {
@@ -65,21 +89,60 @@ class axis_group {
             [&] { return comm_->all_reduce(*traffic_, inout, combine, where); });
   }
 
+  /// The i-th of the size() shards of `out` becomes this rank's shard of rank i's `in`. Sent:
+  /// (n-1)/n of `in`.
+  template <class Stream, class T>
+  void all_to_all(Stream& compute, std::span<T> out, std::type_identity_t<std::span<T const>> in,
+                  call_site where = call_site::current()) const {
+    enqueue(compute, in.size_bytes() / size_ * (size_ - 1),
+            [&] { return comm_->all_to_all(*traffic_, out, in, where); });
+  }
+
+  /// Begins to send `out` to the next rank, the first after the last, and to receive `in` from the
+  /// one before, after what the compute stream has done so far. Sent: `out`.
+  template <class Stream, class T>
+  exchange_under_way shift(Stream& compute, std::span<T> in,
+                           std::type_identity_t<std::span<T const>> out,
+                           call_site where = call_site::current()) const {
+    if constexpr (std::is_same_v<Stream, stream_type>) {
+      require(back_ != nullptr, "axis_group::shift at ", where, ": the group along ", Axis::name,
+              " needs a second stream for what comes in");
+      auto const ready = compute.record();
+      traffic_->wait(ready);
+      back_->wait(ready);
+      auto sent = comm_->send(*traffic_, out, (rank_ + 1) % size_, 0, where);
+      return {std::move(sent), comm_->recv(*back_, in, (rank_ + size_ - 1) % size_, 0, where)};
+    } else {
+      count(compute, out.size_bytes());
+      return {};
+    }
+  }
+
  private:
+  axis_group(Comm& comm, stream_type& traffic, stream_type* back)
+      : comm_(&comm), traffic_(&traffic), back_(back), rank_(comm.rank()), size_(comm.size()) {}
+
   template <class Stream, class Exchange>
   void enqueue(Stream& compute, std::size_t bytes, Exchange&& exchange) const {
     if constexpr (std::is_same_v<Stream, stream_type>) {
       traffic_->wait(compute.record());
       exchange().wait_on(compute);
-    } else if constexpr (requires { compute.count_traffic(Axis::name, bytes); }) {
-      compute.count_traffic(Axis::name, bytes);
     } else {
-      fail("the group along ", Axis::name, " cannot exchange between streams of this device");
+      count(compute, bytes);
     }
+  }
+
+  template <class Stream>
+  static void count(Stream& compute, std::size_t bytes) {
+    if constexpr (requires { compute.count_traffic(Axis::name, bytes); })
+      compute.count_traffic(Axis::name, bytes);
+    else
+      fail("the group along ", Axis::name, " cannot exchange between streams of this device");
   }
 
   Comm* comm_ = nullptr;
   stream_type* traffic_ = nullptr;
+  stream_type* back_ = nullptr;
   int rank_ = 0;
   int size_ = 1;
 };

@@ -1,0 +1,129 @@
+// The exchange of heads for positions with exact integers: any number of ranks gives the bits of
+// one, and an exchange that is dropped, doubled or divided does not go unnoticed.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <parallel/context/ulysses.hpp>
+
+#include "support/context_run.hpp"
+#include "support/trace.hpp"
+
+namespace ulysses_test {
+
+using namespace parallel;
+using context_parallel::method;
+using parallel::index;
+using test::attend_alone;
+using test::attend_on;
+using test::context_problem;
+
+std::vector<context_problem> problems(int ranks) {
+  index const even = 2 * ranks;
+  return {{.whole = 3 * even, .width = 6 * ranks, .heads = 2 * ranks},
+          {.sequences = 1, .whole = even, .width = ranks, .heads = ranks},
+          {.sequences = 2, .whole = 4 * even, .width = 2 * ranks, .heads = ranks, .window = 5},
+          {.sequences = 4, .whole = 3 * even, .width = 4 * ranks, .heads = ranks, .document = 4}};
+}
+
+TEST_CASE("any number of ranks computes what one computes, bit for bit") {
+  for (int ranks = 1; ranks <= 5; ++ranks)
+    for (auto const& what : problems(ranks)) {
+      CAPTURE(ranks);
+      CAPTURE(what.whole);
+      CAPTURE(what.window);
+      CAPTURE(what.document);
+      CHECK(attend_on(ranks, method::ulysses, what) == attend_alone(what));
+    }
+}
+
+TEST_CASE("packed rows of several sections come back as they were") {
+  threads::run(3, [](threads::communicator& comm) {
+    host::stream compute, traffic;
+    context_parallel::group<threads::communicator> const ranks(comm, traffic);
+    host::device device;
+    arena memory(device.allocate<std::byte>(1 << 16));
+    context_parallel::division const part(comm.rank(), 3, 12);
+    context<host::stream> c{
+        .stream = compute, .memory = memory, .sequence = part.length(), .share = part.share()};
+    std::vector<index> const sections{6, 3, 3};
+    std::vector<double> x(2 * 4 * 12);
+    // 100 sequence + position, and a hundredth of the column
+    c.for_each_run(8, [&](index row, index count, std::uint64_t sequence, index position) {
+      for (index i = 0; i < count; ++i)
+        for (index column = 0; column < 12; ++column)
+          x[static_cast<std::size_t>((row + i) * 12 + column)] =
+              static_cast<double>(100 * static_cast<index>(sequence) + position + i) +
+              static_cast<double>(column) / 100;
+    });
+    matrix_view<double const> const rows(x.data(), {8, 12});
+    matrix_view<double const> const heads = context_parallel::to_heads(c, ranks, rows, sections);
+    auto const back = context_parallel::to_rows(c, ranks, heads, sections);
+    compute.synchronize();
+    REQUIRE(heads.extents() == shape<2>{24, 4});
+    index const r = comm.rank();
+    for (index row = 0; row < 24; ++row) {
+      std::vector<index> const columns{2 * r, 2 * r + 1, 6 + r, 9 + r};
+      for (index i = 0; i < 4; ++i)
+        CHECK(heads(row, i) == static_cast<double>(100 * (row / 12) + row % 12) +
+                                   static_cast<double>(columns[static_cast<std::size_t>(i)]) / 100);
+    }
+    CHECK(std::vector<double>(back.data(), back.data() + back.size()) == x);
+  });
+}
+
+TEST_CASE("bytes sent are those of the formula, and what the meta device counts") {
+  for (int const ranks : {2, 3, 5})
+    for (auto const& what : problems(ranks)) {
+      auto const rows = static_cast<std::uint64_t>(what.sequences * what.whole / ranks *
+                                                   what.width * index{sizeof(test::ring)});
+      auto const n = static_cast<std::uint64_t>(ranks);
+      // queries, keys and values are one here: two exchanges forward and two backward
+      CHECK(test::sent_bytes(ranks, method::ulysses, what) == 4 * rows / n * (n - 1));
+      for (int rank = 0; rank < ranks; ++rank)
+        CHECK(test::planned_bytes(rank, ranks, method::ulysses, what) == 4 * rows / n * (n - 1));
+    }
+}
+
+TEST_CASE("every dropped, doubled or divided exchange changes the result") {
+  for (int const ranks : {2, 3}) {
+    auto const count =
+        test::mutate(ranks, method::ulysses,
+                     {.sequences = 2, .whole = 4 * ranks, .width = 2 * ranks, .heads = ranks});
+    MESSAGE(count.mutants << " mutants, " << count.survivors << " unnoticed");
+    CHECK(count.mutants == 3 * ranks * 4);
+    CHECK(count.survivors == 0);
+  }
+}
+
+TEST_CASE("random delays change nothing") {
+  context_problem const what{.whole = 24, .width = 12, .heads = 3};
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    test::trace log;
+    auto const got = attend_on(3, method::ulysses, what, [&](threads::communicator own) {
+      philox const random(seed, static_cast<std::uint32_t>(own.rank()));
+      return test::delayed(std::move(own), log, [random](int k) {
+        std::this_thread::sleep_for(
+            std::chrono::microseconds(random.bits(static_cast<std::uint64_t>(k)) % 1500));
+      });
+    });
+    CHECK(got == attend_alone(what));
+  }
+}
+
+TEST_CASE("heads that do not divide are refused with degrees that would do") {
+  CHECK_NOTHROW(context_parallel::check_heads("query", 6, 3));
+  CHECK_THROWS_WITH_AS(context_parallel::check_heads("query", 6, 4),
+                       "context: 6 query heads cannot be divided among 4 ranks, as the exchange of "
+                       "heads needs; set the context degree to 3 or 6, or choose the ring",
+                       error);
+  CHECK_THROWS_WITH_AS(context_parallel::check_heads("key", 1, 2),
+                       "context: 1 key heads cannot be divided among 2 ranks, as the exchange of "
+                       "heads needs; set the context degree to 1, or choose the ring",
+                       error);
+}
+
+}  // namespace ulysses_test
