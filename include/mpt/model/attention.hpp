@@ -1,12 +1,15 @@
 // MPT's self-attention: projection to Q | K | V, optional clipping, norms of queries and keys,
 // temperature and rotary positions, causal attention, and the output projection.
 //
-// Legend: R rows = sequences × length, D width, H heads. The packed rows [Q | K | V] of the
-// projection are attended to in place, without a transpose.
+// Legend: R rows here = sequences × length, D width, H heads. The packed rows [Q | K | V] of the
+// projection are attended to in place, without a transpose. When ranks hold parts of the same
+// sequences, they exchange in attention alone; positions are those of whole sequences everywhere.
 #pragma once
 
 #include <vector>
 
+#include <mpt/model/attention_core.hpp>
+#include <mpt/model/groups.hpp>
 #include <mpt/model/head_layout.hpp>
 #include <mpt/model/kv_cache.hpp>
 #include <mpt/model/qkv_projection.hpp>
@@ -39,46 +42,43 @@ struct attention {
   std::vector<double> rotations;   // rope's frequencies, one per pair of a head; empty: none
   double temperature = 0.0;        // how queries grow with their position; 0: not
   double temperature_floor = 1.0;  // in steps of so many positions
+  context_ranks context = {};      // those that hold other parts of the sequences
 
   struct saved {
     typename qkv_projection<T>::saved qkv;
     typename query_key_norm<T>::saved query_key;
     typename linear<T>::saved out;
-    matrix_view<T> attended;              // [R, row]: what attention reads
-    matrix_view<T> values;                // [R, D]: what it gives
-    tensor_view<accumulate_t<T>, 3> lse;  // [B, H, S]
-    kv_cache<T>* cache = nullptr;         // set for generation: attends to the cached rows too
+    attention_core<T> core;
+    kv_cache<T>* cache = nullptr;  // set for generation: attends to the cached rows too
   };
 
   template <class Stream>
   [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
                                        saved& kept) const {
     auto const projected = qkv.forward(c, x, kept.qkv);
-    kept.attended = query_key.forward(c, layout, projected, kept.query_key);
+    auto const attended = query_key.forward(c, layout, projected, kept.query_key);
     index const first = kept.cache == nullptr ? 0 : kept.cache->length;
-    warm(c, kept.attended, first);
-    if (!rotations.empty())
-      ops::rope(c.stream, layout.split(layout.qk(kept.attended), c.sequence),
-                {.frequencies = rotations, .first = first});
-    kept.values = c.template allocate<T, 2>({x.extent(0), layout.width()});
-    attend(c, kept);
-    return out.forward(c, kept.values, kept.out);
+    warm(c, attended, first);
+    for_each_run(c, [&](index begin, index end, index position) {
+      ops::rope(c.stream, layout.split(layout.qk(attended), c.sequence).slice(begin, end),
+                {.frequencies = rotations, .first = first + position});
+    });
+    kept.core = {.layout = layout, .options = options(c), .packed = attended};
+    auto const values = kept.cache == nullptr ? kept.core.attend(c, context)
+                                              : attend_cached(c, attended, *kept.cache);
+    return out.forward(c, values, kept.out);
   }
 
   template <class Stream>
   [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
                                               saved& kept) const {
-    auto const split = [&](auto rows) { return layout.split(rows, c.sequence); };
     matrix_view<T const> const d_values = out.backward_input(c, dy, kept.out);
-    auto const d_attended = c.template allocate<T, 2>(kept.attended.extents());
-    matrix_view<T const> const attended = kept.attended;
-    ops::attention_backward(c.stream, split(layout.q(d_attended)), split(layout.k(d_attended)),
-                            split(layout.v(d_attended)), split(ops::rows_view<T const>(d_values)),
-                            split(layout.q(attended)), split(layout.k(attended)),
-                            split(layout.v(attended)), split(ops::rows_view<T const>(kept.values)),
-                            kept.lse, options(c));
-    if (!rotations.empty())
-      ops::rope_backward(c.stream, split(layout.qk(d_attended)), {.frequencies = rotations});
+    auto const d_attended = kept.core.backward(c, context, d_values);
+    for_each_run(c, [&](index begin, index end, index position) {
+      ops::rope_backward(c.stream,
+                         layout.split(layout.qk(d_attended), c.sequence).slice(begin, end),
+                         {.frequencies = rotations, .first = position});
+    });
     warm(c, d_attended, 0);
     return qkv.backward_input(c, query_key.backward_input(c, layout, d_attended, kept.query_key),
                               kept.qkv);
@@ -112,33 +112,51 @@ struct attention {
             .document_begins = c.document_begins};
   }
 
+  /// With rope, f(begin, end, position) for each run of positions that is here of every sequence:
+  /// those from `position` on are [begin, end) here.
+  template <class Stream, class F>
+  void for_each_run(context<Stream> const& c, F&& f) const {
+    if (rotations.empty()) return;
+    index const count = c.sequence / c.share.runs;
+    for (int i = 0; i < c.share.runs; ++i)
+      f(i * count, (i + 1) * count, c.share.starts[static_cast<std::size_t>(i)]);
+  }
+
   /// Queries, or their gradients, times the temperature of their positions.
   template <class Stream>
   void warm(context<Stream>& c, matrix_view<T> packed, index first) const {
-    if (temperature != 0.0)
-      ops::temperature(c.stream, layout.q(packed),
+    if (temperature == 0.0) return;
+    auto const run = [&](matrix_view<T> rows, index length, index position, auto documents) {
+      ops::temperature(c.stream, layout.q(rows),
                        {.scale = temperature,
                         .floor_scale = temperature_floor,
-                        .sequence = c.sequence,
-                        .first = first,
-                        .document_begins = c.document_begins});
+                        .sequence = length,
+                        .first = position,
+                        .document_begins = documents});
+    };
+    if (c.share.whole == 0) return run(packed, c.sequence, first, c.document_begins);
+    c.for_each_run(
+        packed.extent(0), [&](index row, index count, std::uint64_t sequence, index position) {
+          auto documents = c.document_begins;
+          auto const before =
+              (sequence - c.where.first_sequence) * static_cast<std::uint64_t>(c.share.whole) +
+              static_cast<std::uint64_t>(position);
+          if (!documents.empty())
+            documents = documents.subspan(before, static_cast<std::size_t>(count));
+          run(packed.slice(row, row + count), count, position, documents);
+        });
   }
 
+  /// The values of new rows, which see the cached ones too; they are cached from now on.
   template <class Stream>
-  void attend(context<Stream>& c, saved& kept) const {
-    matrix_view<T const> const packed = kept.attended;
-    auto const split = [&](auto rows) { return layout.split(rows, c.sequence); };
-    auto const result = split(ops::rows_view<T>(kept.values));
-    if (kept.cache != nullptr) {
-      kept.cache->append(c.stream, layout, packed);
-      ops::attention(c.stream, result, kept.lse, split(layout.q(packed)), kept.cache->keys(layout),
-                     kept.cache->values(layout), options(c));
-      return;
-    }
-    if (c.mode == pass::training)
-      kept.lse = c.template allocate<accumulate_t<T>, 3>({result.batch, layout.heads, c.sequence});
-    ops::attention(c.stream, result, kept.lse, split(layout.q(packed)), split(layout.k(packed)),
-                   split(layout.v(packed)), options(c));
+  [[nodiscard]] matrix_view<T> attend_cached(context<Stream>& c, matrix_view<T const> packed,
+                                             kv_cache<T>& cache) const {
+    auto const values = c.template allocate<T, 2>({packed.extent(0), layout.width()});
+    cache.append(c.stream, layout, packed);
+    ops::attention(c.stream, layout.split(ops::rows_view<T>(values), c.sequence),
+                   tensor_view<accumulate_t<T>, 3>{}, layout.split(layout.q(packed), c.sequence),
+                   cache.keys(layout), cache.values(layout), options(c));
+    return values;
   }
 };
 

@@ -169,6 +169,11 @@ class layer_builder {
     auto const kv = place_.heads_of(all.kv_heads);
     attention<T> out;
     out.layout = {.heads = q.count, .kv_heads = kv.count, .dim = all.dim};
+    if (groups_.context.exchange_heads()) {
+      parallel::context_parallel::check_heads("query", q.count, groups_.context.group.size());
+      parallel::context_parallel::check_heads("key", kv.count, groups_.context.group.size());
+    }
+    out.context = groups_.context;
     out.first_head = q.begin;
     out.all_heads = all.heads;
     out.qkv = make_qkv(name, all, q, kv);

@@ -66,7 +66,9 @@ class model {
   [[nodiscard]] index sequence(microbatch const& b) const { return b.length; }
   /// Which rows those are.
   [[nodiscard]] parallel::row_share share(microbatch const& b) const {
-    return {.first_row = groups_.tensor.divides_rows() ? groups_.tensor.rank() * rows(b) : 0};
+    auto out = groups_.context.division(b.length).share();
+    if (groups_.tensor.divides_rows()) out.first_row = groups_.tensor.rank() * rows(b);
+    return out;
   }
 
   /// Units in forward order: f(name, layer, parts that complete each use, further uses).

@@ -7,6 +7,7 @@
 
 #include <mpt/model/head.hpp>
 #include <mpt/vocabulary.hpp>
+#include <parallel/context/division.hpp>
 #include <parallel/data/share.hpp>
 
 namespace mpt {
@@ -18,14 +19,15 @@ struct document_separator {
   std::int32_t id = 0;
 };
 
-/// Rows of `length` ids; a row's labels are its ids moved left by one, -100 at its end.
+/// Rows of `length` ids; a row's labels are its ids moved left by one, -100 at its end. `divided`
+/// gives the part of each that a rank of the context axis holds.
 class sequences {
  public:
   sequences() = default;
 
   /// Takes ids [sequences * length]; with a separator also finds where documents begin.
   sequences(std::vector<std::int32_t> ids, index length, document_separator separator = {})
-      : length_(length), ids_(std::move(ids)), labels_(ids_.size(), -100) {
+      : length_(length), whole_(length), ids_(std::move(ids)), labels_(ids_.size(), -100) {
     require(length > 0 && static_cast<index>(ids_.size()) % length == 0, "a batch of ", ids_.size(),
             " ids does not divide into sequences of ", length);
     for (std::size_t i = 0; i + 1 < ids_.size(); ++i)
@@ -37,6 +39,19 @@ class sequences {
     return length_ == 0 ? 0 : static_cast<index>(ids_.size()) / length_;
   }
   [[nodiscard]] index length() const { return length_; }
+
+  /// What `part` holds of every sequence, whose length must be part.whole(): all of them, shorter.
+  [[nodiscard]] sequences divided(parallel::context_parallel::division const& part) const {
+    require(part.whole() == length_, "a division of sequences of ", part.whole(),
+            " ids does not fit sequences of ", length_);
+    sequences out;
+    out.length_ = part.length();
+    out.whole_ = whole_;
+    out.ids_ = part.pick(std::span(ids_));
+    out.labels_ = part.pick(std::span(labels_));
+    out.document_begins_ = document_begins_;
+    return out;
+  }
 
   /// Sequences [part.begin, part.end) as a microbatch; valid while this batch lives.
   [[nodiscard]] microbatch view(parallel::data::share part) const {
@@ -52,8 +67,8 @@ class sequences {
             .document_begins = document_begins_.empty()
                                    ? std::span<std::int32_t const>()
                                    : std::span(document_begins_)
-                                         .subspan(static_cast<std::size_t>(part.begin * length_),
-                                                  static_cast<std::size_t>(rows))};
+                                         .subspan(static_cast<std::size_t>(part.begin * whole_),
+                                                  static_cast<std::size_t>(part.size() * whole_))};
   }
 
   /// A microbatch of the right shape without data, for the meta device.
@@ -81,7 +96,8 @@ class sequences {
     }
   }
 
-  index length_ = 0;
+  index length_ = 0;  // here
+  index whole_ = 0;   // of whole sequences
   std::vector<std::int32_t> ids_;
   std::vector<std::int32_t> labels_;
   std::vector<std::int32_t> document_begins_;

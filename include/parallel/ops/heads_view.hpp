@@ -28,6 +28,15 @@ struct heads_view {
     return data + b * batch_stride + s * row_stride + h * head_dim;
   }
 
+  /// Positions [begin, end) of every sequence.
+  [[nodiscard]] constexpr heads_view slice(index begin, index end) const {
+    assert(0 <= begin && begin <= end && end <= sequence);
+    heads_view out = *this;
+    if (data != nullptr) out.data += begin * row_stride;
+    out.sequence = end - begin;
+    return out;
+  }
+
   /// A view of mutable elements is also a view of const ones.
   constexpr operator heads_view<T const>() const  // NOLINT(google-explicit-constructor)
       requires(!std::is_const_v<T>) {

@@ -52,6 +52,15 @@ concept model = requires(M& m, M const& cm, context<Stream>& c, typename M::micr
   cm.enter_backward(c, batch, x);
 };
 
+/// Which rows of its sequences a microbatch consists of: what model.share(batch) says, or all.
+template <class Model>
+[[nodiscard]] row_share share_of(Model const& model, typename Model::microbatch const& batch) {
+  if constexpr (requires { model.share(batch); })
+    return model.share(batch);
+  else
+    return {};
+}
+
 /// What a strategy does around the parts of a microbatch: nothing.
 struct no_hooks {
   void before_forward(part) {}

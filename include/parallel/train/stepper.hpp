@@ -118,7 +118,12 @@ class stepper {
         continue;
       }
       where.first_sequence = static_cast<std::uint64_t>(first_sequences[m]);
-      context<stream> c{compute, memory, pass::training, where, model_.sequence(batches[m])};
+      context<stream> c{compute,
+                        memory,
+                        pass::training,
+                        where,
+                        model_.sequence(batches[m]),
+                        share_of(model_, batches[m])};
       c.fresh_gradients = m == 0 || units_.gradients_divided();
       run_microbatch(model_, c, batches[m], sums, hooks);
     }
@@ -149,7 +154,8 @@ class stepper {
                       statistics<loss>& sums) {
     unwinding const guard{*this, compute, compute};
     for (auto const& batch : batches) {
-      context<stream> c{compute, memory, pass::inference, {}, model_.sequence(batch)};
+      context<stream> c{
+          compute, memory, pass::inference, {}, model_.sequence(batch), share_of(model_, batch)};
       evaluation_hooks hooks{*this, compute};
       if (is_empty(batch))
         for (part p = enter; p <= static_cast<part>(model_.num_blocks()); ++p) {

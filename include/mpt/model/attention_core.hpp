@@ -1,0 +1,227 @@
+// Softmax attention on packed rows [Q | K | V]: of whole sequences, or as the core of the ring and
+// of the exchange of heads when ranks hold parts of them.
+#pragma once
+
+#include <array>
+#include <limits>
+#include <span>
+#include <type_traits>
+
+#include <mpt/model/groups.hpp>
+#include <mpt/model/head_layout.hpp>
+#include <parallel/context/ulysses.hpp>
+#include <parallel/ops/attention.hpp>
+#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/extend_attention.hpp>
+
+namespace mpt {
+
+/// Made in the forward pass and kept for the backward pass, with what it refers to. R rows here, D
+/// width, of the layout's heads. While it lasts the ring takes, of accumulate_t<T>, [R, D] for
+/// results and [R, row] for gradients, beside the keys that come by.
+template <class T>
+struct attention_core {
+  using element = T;
+  using accumulate = accumulate_t<T>;
+  using run = parallel::context_parallel::run;
+  using group = parallel::context_parallel::group<any_communicator>;
+
+  head_layout layout = {};
+  ops::attention_options options = {};
+  matrix_view<T const> packed = {};  // [R, row of the layout]: what attention reads
+  matrix_view<T> values = {};        // [R, D]: what it gives
+  tensor_view<accumulate, 3> lse =
+      {};  // [sequences, heads, positions], of each run of a divided sequence
+  matrix_view<accumulate> result = {};     // [R, D]: the values as the ring accumulates them
+  matrix_view<T const> d_values = {};      // [R, D]
+  matrix_view<accumulate> d_queries = {};  // [R, D]
+
+  /// Attention among `ranks`: the values of the rows here.
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> attend(context<Stream>& c, context_ranks const& ranks) {
+    if (ranks.alone()) return attend_whole(c);
+    if (ranks.exchange_heads())
+      return parallel::context_parallel::ulysses_forward(c, ranks.group, *this, packed);
+    return attend_by_ring(c, ranks.group);
+  }
+
+  /// The gradient of the packed rows here, from that of their values.
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> backward(context<Stream>& c, context_ranks const& ranks,
+                                        matrix_view<T const> gradient) {
+    if (ranks.alone()) return backward_whole(c, gradient);
+    if (ranks.exchange_heads())
+      return parallel::context_parallel::ulysses_backward(c, ranks.group, *this, gradient);
+    return backward_by_ring(c, ranks.group, gradient);
+  }
+
+  // The core of the ring.
+
+  /// Keys and values side by side.
+  template <class Stream>
+  [[nodiscard]] matrix_view<T const> keys(context<Stream>& c) const {
+    auto const out = c.template allocate<T, 2>({packed.extent(0), 2 * layout.kv_width()});
+    ops::copy(c.stream, ops::rows_view<T>(out), layout.kv(packed));
+    return out;
+  }
+  [[nodiscard]] index window() const { return options.window; }
+
+  template <class Stream>
+  void forward(context<Stream>& c, run const& q, run const& k, matrix_view<T const> rows) const {
+    ops::extend_attention(c.stream, part(c, ops::rows_view<accumulate>(result), q), lse_of(q),
+                          part(c, layout.q(packed), q), part(c, keys_of(rows), k),
+                          part(c, values_of(rows), k), placed(c, q, k));
+  }
+
+  template <class Stream>
+  void backward(context<Stream>& c, run const& q, run const& k, matrix_view<T const> rows,
+                matrix_view<accumulate> d_rows) const {
+    ops::extend_attention_backward(
+        c.stream, part(c, ops::rows_view<accumulate>(d_queries), q), part(c, keys_of(d_rows), k),
+        part(c, values_of(d_rows), k), part(c, ops::rows_view<T const>(d_values), q),
+        part(c, layout.q(packed), q), part(c, keys_of(rows), k), part(c, values_of(rows), k),
+        part(c, ops::rows_view<T const>(values), q), lse_of(q), placed(c, q, k));
+  }
+
+  // The core of the exchange of heads. From the forward pass on, packed, values and lse are those
+  // of all rows and the r-th of n parts of the heads.
+
+  [[nodiscard]] std::array<index, 3> sections() const {
+    return {layout.width(), layout.kv_width(), layout.kv_width()};
+  }
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> forward_heads(context<Stream>& c, matrix_view<T const> rows, int r,
+                                             int n) {
+    packed = rows;
+    auto own = some_heads(r, n);
+    values = own.attend_whole(c);
+    lse = own.lse;
+    return values;
+  }
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> backward_heads(context<Stream>& c, matrix_view<T const> gradient,
+                                              int r, int n) const {
+    return some_heads(r, n).backward_whole(c, gradient);
+  }
+
+ private:
+  template <class U>
+  [[nodiscard]] ops::heads_view<U> split(ops::rows_view<U> rows, index sequence) const {
+    return layout.split(rows, sequence);
+  }
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> attend_whole(context<Stream>& c) {
+    index const length = c.sequence;
+    values = c.template allocate<T, 2>({packed.extent(0), layout.width()});
+    auto const out = split(ops::rows_view<T>(values), length);
+    if (c.mode == pass::training)
+      lse = c.template allocate<accumulate, 3>({out.batch, layout.heads, length});
+    ops::attention(c.stream, out, lse, split(layout.q(packed), length),
+                   split(layout.k(packed), length), split(layout.v(packed), length), options);
+    return values;
+  }
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> backward_whole(context<Stream>& c,
+                                              matrix_view<T const> gradient) const {
+    index const length = c.sequence;
+    auto const d_packed = c.template allocate<T, 2>(packed.extents());
+    ops::attention_backward(c.stream, split(layout.q(d_packed), length),
+                            split(layout.k(d_packed), length), split(layout.v(d_packed), length),
+                            split(ops::rows_view<T const>(gradient), length),
+                            split(layout.q(packed), length), split(layout.k(packed), length),
+                            split(layout.v(packed), length),
+                            split(ops::rows_view<T const>(values), length), lse, options);
+    return d_packed;
+  }
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> attend_by_ring(context<Stream>& c, group const& ranks) {
+    index const rows = packed.extent(0);
+    values = c.template allocate<T, 2>({rows, layout.width()});
+    lse =
+        c.template allocate<accumulate, 3>({2 * (rows / c.sequence), layout.heads, c.sequence / 2});
+    arena::scope const temporaries(c.memory);
+    if constexpr (std::is_same_v<T, accumulate>)
+      result = values;
+    else
+      result = c.template allocate<accumulate, 2>(values.extents());
+    ops::fill(c.stream, lse.span(), -std::numeric_limits<accumulate>::infinity());
+    parallel::context_parallel::ring_forward(c, ranks, *this);
+    if constexpr (!std::is_same_v<T, accumulate>) ops::cast(c.stream, values.span(), result.span());
+    return values;
+  }
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> backward_by_ring(context<Stream>& c, group const& ranks,
+                                                matrix_view<T const> gradient) {
+    auto const d_packed = c.template allocate<T, 2>(packed.extents());
+    arena::scope const temporaries(c.memory);
+    index const rows = packed.extent(0);
+    d_values = gradient;
+    d_queries = c.template allocate<accumulate, 2>({rows, layout.width()});
+    auto const d_keys = c.template allocate<accumulate, 2>({rows, 2 * layout.kv_width()});
+    ops::fill(c.stream, d_queries.span(), 0);
+    parallel::context_parallel::ring_backward(c, ranks, *this, d_keys);
+    round_to(c, layout.q(d_packed), d_queries);
+    round_to(c, layout.kv(d_packed), d_keys);
+    return d_packed;
+  }
+
+  template <class Stream>
+  static void round_to(context<Stream>& c, ops::rows_view<T> to, matrix_view<accumulate> from) {
+    if constexpr (std::is_same_v<T, accumulate>) {
+      ops::copy(c.stream, to, matrix_view<T const>(from));
+    } else {
+      arena::scope const temporaries(c.memory);
+      auto const rounded = c.template allocate<T, 2>(from.extents());
+      ops::cast(c.stream, rounded.span(), from.span());
+      ops::copy(c.stream, to, matrix_view<T const>(rounded));
+    }
+  }
+
+  /// The positions of one run, of every sequence.
+  template <class Stream, class U>
+  [[nodiscard]] ops::heads_view<U> part(context<Stream> const& c, ops::rows_view<U> rows,
+                                        run const& of) const {
+    return split(rows, c.sequence).slice(of.row, of.row + of.count);
+  }
+  template <class U>
+  [[nodiscard]] ops::rows_view<U> keys_of(matrix_view<U> rows) const {
+    return ops::rows_view<U>(rows).slice_columns(0, layout.kv_width());
+  }
+  template <class U>
+  [[nodiscard]] ops::rows_view<U> values_of(matrix_view<U> rows) const {
+    return ops::rows_view<U>(rows).slice_columns(layout.kv_width(), 2 * layout.kv_width());
+  }
+  [[nodiscard]] tensor_view<accumulate, 3> lse_of(run const& of) const {
+    index const which = of.row / of.count;
+    index const sequences = lse.extent(0) / 2;  // divided sequences are two runs
+    return lse.slice(which * sequences, (which + 1) * sequences);
+  }
+  template <class Stream>
+  [[nodiscard]] ops::attention_options placed(context<Stream> const& c, run const& q,
+                                              run const& k) const {
+    auto out = options;
+    out.place = {.whole = c.whole_sequence(), .first_query = q.position, .first_key = k.position};
+    return out;
+  }
+
+  /// The r-th of n parts of the heads.
+  [[nodiscard]] attention_core some_heads(int r, int n) const {
+    attention_core own = *this;
+    own.layout = {layout.heads / n, layout.kv_heads / n, layout.dim};
+    index const first = r * own.layout.heads;
+    auto& dropout = own.options.dropout;
+    dropout.first_head += first;
+    if (dropout.heads == 0) dropout.heads = layout.heads;
+    if (!options.alibi_slopes.empty())
+      own.options.alibi_slopes = options.alibi_slopes.subspan(
+          static_cast<std::size_t>(first), static_cast<std::size_t>(own.layout.heads));
+    return own;
+  }
+};
+
+}  // namespace mpt

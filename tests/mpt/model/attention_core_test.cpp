@@ -1,0 +1,394 @@
+// Attention among ranks that hold parts of the sequences: in double what one rank computes, in
+// float and bf16 within a bound that follows from the arithmetic; bytes and operations as counted.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <mpt/model/attention_core.hpp>
+#include <parallel/comm/recorded.hpp>
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/ops/meta.hpp>
+
+namespace attention_core_test {
+
+using mpt::attention_core;
+using context_method = parallel::context_parallel::method;
+using mpt::head_layout;
+using parallel::accumulate_t;
+using parallel::arena;
+using parallel::bf16;
+using parallel::context;
+using parallel::index;
+using parallel::matrix_view;
+using parallel::context_parallel::division;
+namespace ops = parallel::ops;
+namespace threads = parallel::threads;
+
+constexpr index whole = 48;
+
+struct problem {
+  head_layout layout = {6, 6, 8};
+  index sequences = 2;
+  bool alibi = false;
+  float dropout = 0.0F;
+  index window = -1;
+  double softcap = 0.0;
+  index document = 0;  // length of a document; 0: one a sequence
+
+  [[nodiscard]] index rows() const { return sequences * whole; }
+  [[nodiscard]] std::vector<float> slopes() const {
+    std::vector<float> out;
+    for (index h = 0; alibi && h < layout.heads; ++h)
+      out.push_back(std::exp2(-static_cast<float>(h + 1)));
+    return out;
+  }
+  [[nodiscard]] std::vector<std::int32_t> documents() const {
+    std::vector<std::int32_t> out;
+    for (index i = 0; document > 0 && i < rows(); ++i)
+      out.push_back(static_cast<std::int32_t>(i % whole / document * document));
+    return out;
+  }
+  [[nodiscard]] ops::attention_options options(std::span<float const> s,
+                                               std::span<std::int32_t const> d) const {
+    return {.scale = 1.0 / std::sqrt(static_cast<double>(layout.dim)),
+            .alibi_slopes = s,
+            .dropout = {.probability = dropout,
+                        .random = parallel::philox(11, 22, 33),
+                        .first_sequence = 5},
+            .softcap = softcap,
+            .window = window,
+            .document_begins = d};
+  }
+};
+
+/// Normal numbers that bf16 holds exactly.
+template <class T>
+std::vector<T> numbers(index count, std::uint32_t stream) {
+  parallel::philox const source(3, stream);
+  std::vector<T> out(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = static_cast<T>(static_cast<float>(bf16(source.normal(i))));
+  return out;
+}
+
+template <class T>
+struct outcome {
+  std::vector<T> values, d_packed;  // of all rows
+};
+
+/// Attention and its gradient on `ranks` ranks, whose totals go to `recorders` if there are some.
+template <class T>
+outcome<T> run(problem const& p, int ranks, context_method method,
+               std::vector<std::shared_ptr<parallel::flight_recorder>> recorders = {}) {
+  auto const width = p.layout.width();
+  outcome<T> out{std::vector<T>(static_cast<std::size_t>(p.rows() * width)),
+                 std::vector<T>(static_cast<std::size_t>(p.rows() * p.layout.row()))};
+  recorders.resize(static_cast<std::size_t>(ranks));
+  threads::run(ranks, [&](threads::communicator& own) {
+    auto& recorder = recorders[static_cast<std::size_t>(own.rank())];
+    if (!recorder) recorder = std::make_shared<parallel::flight_recorder>();
+    int const rank = own.rank();
+    parallel::any_communicator comm(parallel::recorded(own.split(0, "context"), recorder));
+    parallel::host::device device;
+    parallel::host::stream compute, traffic, back;
+    arena memory(device.allocate<std::byte>(std::size_t{8} << 20));
+    division const part(rank, ranks, whole);
+    std::vector<index> all(static_cast<std::size_t>(p.rows()));
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<index>(i);
+    auto const held = part.pick(std::span<index const>(all));
+    auto const pick = [&](std::vector<T> const& from, index columns) {
+      std::vector<T> some;
+      for (index const row : held)
+        some.insert(some.end(), from.begin() + row * columns, from.begin() + (row + 1) * columns);
+      return some;
+    };
+    auto const packed = pick(numbers<T>(p.rows() * p.layout.row(), 1), p.layout.row());
+    auto const gradient = pick(numbers<T>(p.rows() * width, 2), width);
+    auto const slopes = p.slopes();
+    auto const documents = p.documents();
+    context<parallel::host::stream> c{.stream = compute,
+                                      .memory = memory,
+                                      .sequence = part.length(),
+                                      .share = part.share(),
+                                      .document_begins = documents};
+    mpt::context_ranks group{.method = method};
+    if (ranks > 1) group.group = {comm, traffic, back};
+    attention_core<T> core{.layout = p.layout,
+                           .options = p.options(slopes, documents),
+                           .packed = {packed.data(), {std::ssize(held), p.layout.row()}}};
+    auto const values = core.attend(c, group);
+    auto const d_packed =
+        core.backward(c, group, matrix_view<T const>(gradient.data(), {std::ssize(held), width}));
+    compute.synchronize();
+    for (std::size_t i = 0; i < held.size(); ++i) {  // ranks write to different rows
+      auto const from = static_cast<index>(i);
+      std::copy_n(values.data() + from * width, width, out.values.begin() + held[i] * width);
+      std::copy_n(d_packed.data() + from * p.layout.row(), p.layout.row(),
+                  out.d_packed.begin() + held[i] * p.layout.row());
+    }
+  });
+  return out;
+}
+
+/// The greatest difference relative to the greatest number.
+double apart(std::vector<double> const& x, std::vector<double> const& y) {
+  REQUIRE(x.size() == y.size());
+  double worst = 0;
+  double most = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    worst = std::max(worst, std::abs(x[i] - y[i]));
+    if (std::isnan(x[i])) return INFINITY;
+    most = std::max(most, std::abs(y[i]));
+  }
+  return worst / most;
+}
+
+std::vector<problem> problems(index key_heads) {
+  head_layout const layout{12, key_heads, 4};
+  return {{.layout = layout},
+          {.layout = layout, .alibi = true},
+          {.layout = layout, .dropout = 0.3F},
+          {.layout = layout, .window = 7},
+          {.layout = layout, .softcap = 0.8},
+          {.layout = layout, .document = 10},
+          {.layout = layout,
+           .alibi = true,
+           .dropout = 0.2F,
+           .window = 17,
+           .softcap = 2.0,
+           .document = 21}};
+}
+
+TEST_CASE("in double the ring is one rank's attention, with every option and shared keys") {
+  for (index const key_heads : {12, 4, 1})
+    for (auto const& p : problems(key_heads)) {
+      auto const one = run<double>(p, 1, context_method::ring);
+      for (int const ranks : {2, 3, 4}) {
+        CAPTURE(ranks);
+        auto const got = run<double>(p, ranks, context_method::ring);
+        CHECK(apart(got.values, one.values) < 1e-14);
+        CHECK(apart(got.d_packed, one.d_packed) < 1e-14);
+      }
+    }
+}
+
+TEST_CASE("heads exchanged for positions give one rank's attention to the last bit") {
+  for (auto const& p : problems(12)) {
+    auto const one = run<double>(p, 1, context_method::ulysses);
+    for (int const ranks : {2, 3, 4}) {
+      CAPTURE(ranks);
+      auto const got = run<double>(p, ranks, context_method::ulysses);
+      CHECK(got.values == one.values);
+      CHECK(got.d_packed == one.d_packed);
+    }
+  }
+  problem const shared{.layout = {12, 4, 4}, .alibi = true, .dropout = 0.1F};
+  auto const one = run<float>(shared, 1, context_method::ulysses);
+  auto const got = run<float>(shared, 4, context_method::ulysses);
+  CHECK(got.values == one.values);
+  CHECK(got.d_packed == one.d_packed);
+}
+
+/// How far results of T may be from exact ones, to first order. u = 2^-24 is float's rounding; r
+/// rounds what is kept as T, and the weights where products are of bf16. Sums of n numbers err by
+/// n u of the sum of their amounts. One document, no window, no dropout, as many key heads.
+struct bounds {
+  std::vector<double> values, d_packed;
+};
+bounds allowed(problem const& p, outcome<double> const& exact, double r) {
+  double const u = 0x1p-24;
+  auto const slopes = p.slopes();
+  index const width = p.layout.width();
+  index const row = p.layout.row();
+  index const dim = p.layout.dim;
+  double const scale = p.options(slopes, {}).scale;
+  auto const in = numbers<double>(p.rows() * row, 1);
+  auto const dout = numbers<double>(p.rows() * width, 2);
+  bounds out{std::vector<double>(exact.values.size()), std::vector<double>(exact.d_packed.size())};
+  auto const at = [&](index i) { return static_cast<std::size_t>(i); };
+  auto const sum = [&](auto f) {
+    double total = 0;
+    for (index d = 0; d < dim; ++d) total += f(d);
+    return total;
+  };
+  auto const length = static_cast<double>(whole);
+  auto const depth = static_cast<double>(dim);
+  for (index b = 0; b < p.sequences; ++b)
+    for (index h = 0; h < p.layout.heads; ++h) {
+      auto const q = [&](index i, index d) { return in[at((b * whole + i) * row + h * dim + d)]; };
+      auto const k = [&](index i, index d) {
+        return in[at((b * whole + i) * row + width + h * dim + d)];
+      };
+      auto const v = [&](index i, index d) {
+        return in[at((b * whole + i) * row + 2 * width + h * dim + d)];
+      };
+      auto const g = [&](index i, index d) {
+        return dout[at((b * whole + i) * width + h * dim + d)];
+      };
+      auto const y = [&](index i, index d) {
+        return exact.values[at((b * whole + i) * width + h * dim + d)];
+      };
+      for (index i = 0; i < whole; ++i) {
+        std::vector<double> p_i(at(i + 1));
+        double total = 0;
+        double error = 0;  // of a score: its products' sum, and the bias
+        for (index j = 0; j <= i; ++j) {
+          double const slope = slopes.empty() ? 0.0 : static_cast<double>(slopes[at(h)]);
+          double const bias = slope * static_cast<double>(i - j);
+          double const score = scale * sum([&](index d) { return q(i, d) * k(j, d); }) - bias;
+          error = std::max(
+              error,
+              u * ((depth + 2) * scale * sum([&](index d) { return std::abs(q(i, d) * k(j, d)); }) +
+                   bias + std::abs(score)));
+          total += p_i[at(j)] = std::exp(score);
+        }
+        // of a probability: of its score and lse, of exp, of the sum, and of rounding it to bf16
+        double const relative = 2 * error + (length + 8) * u + (r > u ? r : 0);
+        double d_error =
+            (depth + 1) * u * sum([&](index d) { return std::abs(g(i, d) * y(i, d)); });
+        for (index d = 0; d < dim; ++d) {
+          double amount = 0;
+          for (index j = 0; j <= i; ++j) amount += p_i[at(j)] / total * std::abs(v(j, d));
+          double const off = amount * (relative + (length + 4) * u) + r * std::abs(y(i, d));
+          out.values[at((b * whole + i) * width + h * dim + d)] = off;
+          d_error += std::abs(g(i, d)) * off;
+        }
+        double const own = sum([&](index d) { return g(i, d) * y(i, d); });
+        for (index j = 0; j <= i; ++j) {
+          double const weight = p_i[at(j)] / total;
+          double const dp = sum([&](index d) { return g(i, d) * v(j, d); });
+          double const dp_error =
+              (depth + 1) * u * sum([&](index d) { return std::abs(g(i, d) * v(j, d)); });
+          double const ds = std::abs(weight * scale * (dp - own));
+          double const off = ds * (relative + r + 4 * u + (length + 4) * u) +
+                             weight * scale * (dp_error + d_error);
+          for (index d = 0; d < dim; ++d) {
+            out.d_packed[at((b * whole + i) * row + h * dim + d)] += off * std::abs(k(j, d));
+            out.d_packed[at((b * whole + j) * row + width + h * dim + d)] +=
+                off * std::abs(q(i, d));
+            out.d_packed[at((b * whole + j) * row + 2 * width + h * dim + d)] +=
+                weight * std::abs(g(i, d)) * (relative + (length + 4) * u);
+          }
+        }
+      }
+    }
+  for (std::size_t i = 0; i < out.d_packed.size(); ++i)
+    out.d_packed[i] += r * std::abs(exact.d_packed[i]);
+  return out;
+}
+
+template <class T>
+void within(double r) {
+  for (auto const& p :
+       {problem{.layout = {2, 2, 8}}, problem{.layout = {2, 2, 24}, .alibi = true}}) {
+    auto const exact = run<double>(p, 1, context_method::ring);
+    auto const bound = allowed(p, exact, r);
+    for (int const ranks : {1, 2, 3, 4}) {
+      auto const got = run<T>(p, ranks, context_method::ring);
+      double worst = 0;  // relative to what is allowed; 1 % for terms of second order
+      for (std::size_t i = 0; i < got.values.size(); ++i)
+        worst = std::max(worst, std::abs(static_cast<double>(got.values[i]) - exact.values[i]) /
+                                    bound.values[i]);
+      CHECK(worst < 1.01);
+      double worst_gradient = 0;
+      for (std::size_t i = 0; i < got.d_packed.size(); ++i)
+        worst_gradient = std::max(
+            worst_gradient,
+            std::abs(static_cast<double>(got.d_packed[i]) - exact.d_packed[i]) / bound.d_packed[i]);
+      CHECK(worst_gradient < 1.01);
+      MESSAGE(ranks << " ranks: " << worst << " and " << worst_gradient << " of what is allowed");
+    }
+  }
+}
+
+TEST_CASE("in float the ring errs by what its arithmetic allows") { within<float>(0x1p-24); }
+TEST_CASE("in bf16 the ring errs by what its arithmetic allows") { within<bf16>(0x1p-8); }
+
+/// What the meta device counts for rank `rank` of `ranks`.
+template <class T>
+parallel::meta::stream planned(problem const& p, int rank, int ranks, context_method method) {
+  parallel::meta::stream compute;
+  arena memory;
+  division const part(rank, ranks, whole);
+  context<parallel::meta::stream> c{
+      .stream = compute, .memory = memory, .sequence = part.length(), .share = part.share()};
+  mpt::context_ranks const group{.group = decltype(mpt::context_ranks::group)::planned(rank, ranks),
+                                 .method = method};
+  auto const slopes = p.slopes();
+  index const rows = p.sequences * part.length();
+  attention_core<T> core{.layout = p.layout,
+                         .options = p.options(slopes, {}),
+                         .packed = {nullptr, {rows, p.layout.row()}}};
+  static_cast<void>(core.attend(c, group));
+  static_cast<void>(core.backward(c, group, {nullptr, {rows, p.layout.width()}}));
+  return compute;
+}
+
+template <class T>
+void check_bytes() {
+  problem const p{.layout = {12, 4, 4}};
+  for (int const ranks : {2, 4}) {
+    auto const n = static_cast<std::uint64_t>(ranks);
+    auto const rows = static_cast<std::uint64_t>(p.rows()) / n;
+    auto const keys = rows * 2 * static_cast<std::uint64_t>(p.layout.kv_width());
+    auto const packed = rows * static_cast<std::uint64_t>(p.layout.row());
+    auto const values = rows * static_cast<std::uint64_t>(p.layout.width());
+    std::map<context_method, std::uint64_t> const formulas = {
+        {context_method::ring, 2 * (n - 1) * keys * sizeof(T) + n * keys * sizeof(accumulate_t<T>)},
+        {context_method::ulysses, 2 * (packed + values) * sizeof(T) / n * (n - 1)}};
+    for (auto const& [method, formula] : formulas) {
+      std::vector<std::shared_ptr<parallel::flight_recorder>> recorders;
+      for (int r = 0; r < ranks; ++r)
+        recorders.push_back(std::make_shared<parallel::flight_recorder>());
+      static_cast<void>(run<T>(p, ranks, method, recorders));
+      for (int r = 0; r < ranks; ++r) {
+        std::uint64_t sent = 0;
+        for (auto const& [name, total] : recorders[static_cast<std::size_t>(r)]->totals()) {
+          CHECK(name.first == "context");
+          sent += total.sent;
+        }
+        CHECK(sent == formula);
+        CHECK(planned<T>(p, r, ranks, method).traffic().at("context") == formula);
+      }
+    }
+  }
+}
+
+TEST_CASE("bytes sent are those of the formulas, and what the meta device counts") {
+  check_bytes<double>();
+  check_bytes<bf16>();
+}
+
+TEST_CASE("ranks share one rank's attention out evenly, by the meta device's count") {
+  auto const attention_in = [](parallel::meta::stream const& s) {
+    std::uint64_t sum = 0;
+    for (auto const& [name, operations] : s.operations_by_name())
+      if (name.find("attention") != std::string_view::npos) sum += operations;
+    return sum;
+  };
+  for (index const window : {-1, 11}) {
+    problem const p{.layout = {12, 4, 4}, .window = window};
+    auto const all = attention_in(planned<float>(p, 0, 1, context_method::ring));
+    for (auto const method : {context_method::ring, context_method::ulysses})
+      for (int const ranks : {2, 4}) {
+        std::uint64_t sum = 0;
+        for (int r = 0; r < ranks; ++r) {
+          auto const own = attention_in(planned<float>(p, r, ranks, method));
+          if (window < 0) CHECK(own == all / static_cast<std::uint64_t>(ranks));
+          sum += own;
+        }
+        CHECK(sum == all);
+      }
+  }
+}
+
+}  // namespace attention_core_test
