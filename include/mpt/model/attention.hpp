@@ -42,7 +42,7 @@ struct attention {
   std::vector<double> rotations;   // rope's frequencies, one per pair of a head; empty: none
   double temperature = 0.0;        // how queries grow with their position; 0: not
   double temperature_floor = 1.0;  // in steps of so many positions
-  context_ranks context = {};      // those that hold other parts of the sequences
+  context_ranks among = {};        // those that hold other parts of the sequences
 
   struct saved {
     typename qkv_projection<T>::saved qkv;
@@ -64,7 +64,7 @@ struct attention {
                 {.frequencies = rotations, .first = first + position});
     });
     kept.core = {.layout = layout, .options = options(c), .packed = attended};
-    auto const values = kept.cache == nullptr ? kept.core.attend(c, context)
+    auto const values = kept.cache == nullptr ? kept.core.attend(c, among)
                                               : attend_cached(c, attended, *kept.cache);
     return out.forward(c, values, kept.out);
   }
@@ -73,7 +73,7 @@ struct attention {
   [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
                                               saved& kept) const {
     matrix_view<T const> const d_values = out.backward_input(c, dy, kept.out);
-    auto const d_attended = kept.core.backward(c, context, d_values);
+    auto const d_attended = kept.core.backward(c, among, d_values);
     for_each_run(c, [&](index begin, index end, index position) {
       ops::rope_backward(c.stream,
                          layout.split(layout.qk(d_attended), c.sequence).slice(begin, end),

@@ -173,7 +173,7 @@ class layer_builder {
       parallel::context_parallel::check_heads("query", q.count, groups_.context.group.size());
       parallel::context_parallel::check_heads("key", kv.count, groups_.context.group.size());
     }
-    out.context = groups_.context;
+    out.among = groups_.context;
     out.first_head = q.begin;
     out.all_heads = all.heads;
     out.qkv = make_qkv(name, all, q, kv);

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,12 +18,14 @@
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
+#include <parallel/train/groups.hpp>
 #include <parallel/train/stepper.hpp>
 
 namespace model_context_test {
 
 using context_method = parallel::context_parallel::method;
 using parallel::index;
+namespace axis = parallel::axis;
 
 constexpr index sequences = 3;
 constexpr index length = 24;
@@ -34,7 +35,7 @@ mpt::model_config base() {
   m.d_model = 48;
   m.n_heads = 12;
   m.n_layers = 2;
-  m.vocab_size = 19;
+  m.vocab_size = 18;
   m.max_seq_len = length;
   m.expansion_ratio = 1;
   return m;
@@ -85,31 +86,49 @@ struct outcome {
   std::map<std::string, std::vector<double>> gradients;
 };
 
+struct layout {
+  int context = 1;
+  context_method method = context_method::ring;
+  int tensor = 1;
+  int replicate = 1;
+};
+
 /// One training step of the whole batch in microbatches of two sequences, and an evaluation.
-outcome run(mpt::model_config const& config, int ranks, context_method method) {
+outcome run(mpt::model_config const& config, layout const& how) {
   outcome out;
   std::mutex lock;
-  parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
+  auto const shape = parallel::training_layout{}
+                         .with<axis::context>(how.context)
+                         .with<axis::tensor>(how.tensor)
+                         .with<axis::replicate>(how.replicate);
+  parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
+    using parallel::any_communicator;
+    int const rank = comm.rank();
     parallel::host::device device;
-    parallel::host::stream compute, traffic, to_next, from_previous;
+    parallel::host::stream compute, traffic, to_next, from_previous, across;
     parallel::arena memory(device.allocate<std::byte>(std::size_t{16} << 20));
-    parallel::any_communicator along(comm.split(0, "context"));
-    mpt::model_groups groups{.context = {.method = method}};
-    if (ranks > 1) groups.context.group = {along, to_next, from_previous};
+    parallel::train::training_groups<any_communicator> ranks(any_communicator(std::move(comm)),
+                                                             shape);
+    mpt::model_groups groups{.context = {.method = how.method}};
+    if (how.context > 1) groups.context.group = {ranks.context, to_next, from_previous};
+    if (how.tensor > 1) groups.tensor = {{ranks.tensor, across}, true};
     mpt::model<double> net(config, groups);
-    parallel::train::stepper stepper(net, device, comm, parallel::decoupled_adamw{},
+    parallel::train::stepper stepper(net, device, ranks, parallel::decoupled_adamw{},
                                      {.bucket_bytes = 20000});
     stepper.initialise(42);
     std::vector<std::int32_t> ids(sequences * length);
     parallel::philox const random(7, parallel::stream_id("tokens"));
     for (std::size_t i = 0; i < ids.size(); ++i)
-      ids[i] = static_cast<std::int32_t>(random.bits(i) % 19U);
+      ids[i] = static_cast<std::int32_t>(random.bits(i) % 18U);
     using side = mpt::document_separator::side;
     mpt::sequences const all(ids, length, {side::ends_document, ids[2]});
-    auto const mine = all.divided(parallel::context_parallel::division(comm.rank(), ranks, length));
+    auto const mine = all.divided(
+        parallel::context_parallel::division(ranks.context.rank(), how.context, length));
     std::vector<mpt::microbatch> batches;
     std::vector<index> first;
-    for (auto const& part : parallel::data::microbatches({0, sequences}, 2)) {
+    auto const share =
+        parallel::data::share_of(sequences, shape.coordinate<axis::replicate>(rank), how.replicate);
+    for (auto const& part : parallel::data::microbatches(share, 2)) {
       batches.push_back(mine.view(part));
       first.push_back(part.begin);
     }
@@ -123,62 +142,82 @@ outcome run(mpt::model_config const& config, int ranks, context_method method) {
     out.loss = result.sums.loss;
     out.tokens = result.sums.tokens;
     out.squared_norm = result.squared_norm;
-    if (comm.rank() != 0) return;
     for (auto const& unit : stepper.units())
       for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
         auto const& m = unit.memory.segments()[s];
         unit.memory.layout().segments()[s].for_each_piece(
             m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index at) {
               auto& gradient = out.gradients[p.name];
-              gradient.resize(static_cast<std::size_t>(p.size()));
-              for (index i = from; i < to; ++i)
-                gradient[static_cast<std::size_t>(i)] = m.gradients[0].data()[at + i - from];
+              index size = 1;
+              for (index const extent : p.tensor_extents()) size *= extent;
+              gradient.resize(static_cast<std::size_t>(size));
+              p.for_each_run(from, to, [&](index begin, index count, index global) {
+                std::copy_n(m.gradients[0].data() + at + begin - from, count,
+                            gradient.begin() + global);
+              });
             });
       }
   });
   return out;
 }
 
-void check(mpt::model_config const& config, std::vector<context_method> const& methods) {
-  outcome const one = run(config, 1, context_method::ring);
+void check(mpt::model_config const& config, std::vector<layout> const& layouts) {
+  outcome const one = run(config, {});
   CHECK(one.tokens == sequences * (length - 1));
   double largest = 0;
   for (auto const& [name, gradient] : one.gradients)
     for (double const g : gradient) largest = std::max(largest, std::abs(g));
   REQUIRE(largest > 0);
-  for (auto const method : methods)
-    for (int const ranks : {2, 3, 4}) {
-      CAPTURE(ranks);
-      CAPTURE(static_cast<int>(method));
-      auto const found = run(config, ranks, method);
-      CHECK(found.tokens == one.tokens);
-      CHECK(std::abs(found.loss - one.loss) <= 1e-13 * one.loss);
-      CHECK(std::abs(found.evaluated - one.evaluated) <= 1e-13 * one.evaluated);
-      CHECK(std::abs(found.squared_norm - one.squared_norm) <= 1e-12 * one.squared_norm);
-      REQUIRE(found.gradients.size() == one.gradients.size());
-      double worst = 0;
-      for (auto const& [name, gradient] : one.gradients) {
-        auto const& other = found.gradients.at(name);
-        REQUIRE(other.size() == gradient.size());
-        for (std::size_t i = 0; i < gradient.size(); ++i)
-          worst = std::max(worst, std::isnan(other[i]) ? 1e300 : std::abs(other[i] - gradient[i]));
-      }
-      CHECK(worst <= 1e-12 * largest);
+  for (auto const& how : layouts) {
+    CAPTURE(how.context);
+    CAPTURE(static_cast<int>(how.method));
+    CAPTURE(how.tensor);
+    CAPTURE(how.replicate);
+    auto const found = run(config, how);
+    CHECK(found.tokens == one.tokens);
+    CHECK(std::abs(found.loss - one.loss) <= 1e-13 * one.loss);
+    CHECK(std::abs(found.evaluated - one.evaluated) <= 1e-13 * one.evaluated);
+    CHECK(std::abs(found.squared_norm - one.squared_norm) <= 1e-12 * one.squared_norm);
+    REQUIRE(found.gradients.size() == one.gradients.size());
+    double worst = 0;
+    for (auto const& [name, gradient] : one.gradients) {
+      auto const& other = found.gradients.at(name);
+      REQUIRE(other.size() == gradient.size());
+      for (std::size_t i = 0; i < gradient.size(); ++i)
+        worst = std::max(worst, std::isnan(other[i]) ? 1e300 : std::abs(other[i] - gradient[i]));
     }
+    CHECK(worst <= 1e-12 * largest);
+  }
 }
 
-std::vector<context_method> const both{context_method::ring, context_method::ulysses};
+std::vector<layout> by(context_method method) { return {{2, method}, {3, method}, {4, method}}; }
 
 TEST_CASE("learned positions and dropout do not depend on the number of ranks") {
-  check(learned(), both);
+  check(learned(), by(context_method::ring));
+  check(learned(), by(context_method::ulysses));
 }
 
-TEST_CASE("ALiBi and packed texts do not depend on the number of ranks") { check(biased(), both); }
+TEST_CASE("ALiBi and packed texts do not depend on the number of ranks") {
+  check(biased(), by(context_method::ring));
+  check(biased(), by(context_method::ulysses));
+}
 
 TEST_CASE("rotary positions, windows, caps, temperature and shared keys do not either") {
-  check(rotary(12), {context_method::ulysses});
-  check(rotary(4), {context_method::ring});
-  check(rotary(1), {context_method::ring});
+  check(rotary(12), by(context_method::ulysses));
+  check(rotary(4), by(context_method::ring));
+  check(rotary(1), by(context_method::ring));
+}
+
+TEST_CASE("with heads and rows divided over tensor ranks, and other sequences on others") {
+  std::vector<layout> const mixed{
+      {.context = 2, .method = context_method::ring, .tensor = 2},
+      {.context = 3, .method = context_method::ulysses, .tensor = 2},
+      {.context = 2, .method = context_method::ulysses, .tensor = 2, .replicate = 2}};
+  check(biased(), mixed);
+  check(rotary(12), mixed);
+  auto dropping = learned();
+  dropping.attn.qk_ln = false;
+  check(dropping, mixed);
 }
 
 TEST_CASE("heads that cannot be exchanged, and sequences that cannot be divided, are refused") {
