@@ -14,6 +14,7 @@
 #include <parallel/comm/request.hpp>
 #include <parallel/core/call_site.hpp>
 #include <parallel/core/error.hpp>
+#include <parallel/device/meta/device.hpp>
 
 namespace parallel {
 

@@ -38,7 +38,8 @@ template <class Model>
     Model const& model, typename Model::microbatch const& batch) {
   meta::stream stream;
   arena memory;
-  context<meta::stream> c{stream, memory, pass::training, {}, model.sequence(batch)};
+  context<meta::stream> c{
+      stream, memory, pass::training, {}, model.sequence(batch), share_of(model, batch)};
   statistics<loss_type<typename Model::element>> sums;
   run_microbatch(model, c, batch, sums);
   return stream.operations_by_name();
@@ -50,7 +51,8 @@ template <class Model>
                                           typename Model::microbatch const& batch) {
   meta::stream stream;
   arena memory;
-  context<meta::stream> c{stream, memory, pass::training, {}, model.sequence(batch)};
+  context<meta::stream> c{
+      stream, memory, pass::training, {}, model.sequence(batch), share_of(model, batch)};
   statistics<loss_type<typename Model::element>> sums;
   run_microbatch(model, c, batch, sums);
   memory_plan plan;
@@ -65,7 +67,8 @@ template <class Model>
                                           typename Model::microbatch const& batch) {
   meta::stream stream;
   arena memory;
-  context<meta::stream> c{stream, memory, pass::inference, {}, model.sequence(batch)};
+  context<meta::stream> c{
+      stream, memory, pass::inference, {}, model.sequence(batch), share_of(model, batch)};
   statistics<loss_type<typename Model::element>> sums;
   evaluate_microbatch(model, c, batch, sums);
   return memory.peak();

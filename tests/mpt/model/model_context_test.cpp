@@ -17,8 +17,10 @@
 #include <parallel/data/share.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
+#include <parallel/ops/meta.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
 #include <parallel/train/groups.hpp>
+#include <parallel/train/plan.hpp>
 #include <parallel/train/stepper.hpp>
 
 namespace model_context_test {
@@ -83,6 +85,7 @@ mpt::model_config rotary(index kv_heads) {
 struct outcome {
   double loss = 0, squared_norm = 0, evaluated = 0;
   std::int64_t tokens = 0;
+  std::size_t peak = 0;  // bytes of activations
   std::map<std::string, std::vector<double>> gradients;
 };
 
@@ -138,6 +141,7 @@ outcome run(mpt::model_config const& config, layout const& how) {
     auto const result = stepper.step(compute, traffic, memory, std::span(std::as_const(batches)),
                                      std::span(std::as_const(first)), {.seed = 42, .step = 3}, 1.0);
     std::scoped_lock const guard(lock);
+    out.peak = memory.peak();
     out.evaluated = sums.loss;
     out.loss = result.sums.loss;
     out.tokens = result.sums.tokens;
@@ -218,6 +222,21 @@ TEST_CASE("with heads and rows divided over tensor ranks, and other sequences on
   auto dropping = learned();
   dropping.attn.qk_ln = false;
   check(dropping, mixed);
+}
+
+TEST_CASE("the meta device plans the activations of a rank to the byte") {
+  auto const config = rotary(12);
+  for (auto const& how : by(context_method::ring)) {
+    mpt::model_groups groups;
+    groups.context.group = decltype(groups.context.group)::planned(0, how.context);
+    for (auto const method : {context_method::ring, context_method::ulysses}) {
+      groups.context.method = method;
+      mpt::model<double> const planned(config, groups);
+      auto const batch = mpt::sequences::shape_of(2, length / how.context);
+      CHECK(parallel::train::plan_microbatch(planned, batch).activations ==
+            run(config, {how.context, method}).peak);
+    }
+  }
 }
 
 TEST_CASE("heads that cannot be exchanged, and sequences that cannot be divided, are refused") {
