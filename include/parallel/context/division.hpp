@@ -65,6 +65,17 @@ class division {
     return {.whole = whole_, .starts = {at(0).position, at(1).position}, .runs = 2};
   }
 
+  /// Throws unless the rows of a pass are those that are held here.
+  template <class Stream>
+  void check(context<Stream> const& c) const {
+    auto held = share();
+    held.first_row = c.share.first_row;
+    require(c.sequence == length() && c.share == held, "context: a pass has ", c.sequence,
+            " rows of each sequence of ", whole_, ", but rank ", rank_, " of ", ranks_, " holds ",
+            length(),
+            "; divide the batch with context_parallel::division, and give the pass its share");
+  }
+
   /// The rows here of the rows of whole sequences: ids, labels.
   template <class T>
   [[nodiscard]] std::vector<T> pick(std::span<T const> rows) const {

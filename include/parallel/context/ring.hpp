@@ -70,6 +70,7 @@ class keys_coming_by {
  public:
   keys_coming_by(context<Stream>& c, group<Comm> const& ranks, matrix_view<T const> own)
       : c_(c), ranks_(ranks), here_(own) {
+    division(ranks.rank(), ranks.size(), c).check(c);
     for (int i = 0; i < std::min(2, ranks.size() - 1); ++i)
       room_[static_cast<std::size_t>(i)] = c.template allocate<T, 2>(own.extents());
   }

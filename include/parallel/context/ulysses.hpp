@@ -106,6 +106,7 @@ template <class T, class Stream, class Comm>
                                       matrix_view<T const> x, std::span<index const> sections) {
   int const n = ranks.size();
   detail::check_sections(sections, n, x.extent(1));
+  division(ranks.rank(), n, c).check(c);
   shape<2> const turned{x.extent(0) * n, x.extent(1) / n};
   auto const out = c.template allocate<T, 2>(turned);
   arena::scope const temporaries(c.memory);
@@ -127,6 +128,7 @@ template <class T, class Stream, class Comm>
                                      matrix_view<T const> x, std::span<index const> sections) {
   int const n = ranks.size();
   detail::check_sections(sections, n, x.extent(1) * n);
+  division(ranks.rank(), n, c).check(c);
   auto const out = c.template allocate<T, 2>({x.extent(0) / n, x.extent(1) * n});
   arena::scope const temporaries(c.memory);
   auto const sent = c.template allocate<T, 2>(x.extents());

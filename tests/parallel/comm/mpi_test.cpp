@@ -14,6 +14,7 @@
 #include "parallel/comm/suite.hpp"
 #include "parallel/comm/traffic.hpp"
 #include "parallel/comm/tree.hpp"
+#include "support/context_run.hpp"
 
 namespace mpi_test {
 
@@ -62,6 +63,31 @@ TEST_CASE("MPI sums by the tree as the serial reference does, in pieces too") {
 TEST_CASE("MPI is initialised once") {
   using namespace mpi_test;
   CHECK(contains(message_of([] { mpi::environment second; }), "MPI is already initialised"));
+}
+
+TEST_CASE("exact attention of sequences divided over MPI ranks is that of one rank") {
+  using namespace mpi_test;
+  using context_parallel::method;
+  for (auto const how : {method::ring, method::ulysses}) {
+    any_communicator comm{mpi::communicator{*environment}};
+    int const ranks = comm.size();
+    test::context_problem const what{
+        .whole = 6 * ranks, .width = 3 * ranks, .heads = ranks, .document = 9};
+    auto const alone = test::attend_alone(what);
+    host::stream traffic, back;
+    test::ring_attention layer{.method = how, .heads = what.heads};
+    if (ranks > 1) layer.ranks = {comm, traffic, back};
+    test::context_outcome out{std::vector<test::ring>(alone.y.size()),
+                              std::vector<test::ring>(alone.y.size())};
+    test::attend_here(layer, comm.rank(), ranks, what, out);
+    context_parallel::division const part(comm.rank(), ranks, what.whole);
+    for (auto const row : test::rows_of(what, part))
+      for (auto i = static_cast<std::size_t>(row * what.width);
+           i < static_cast<std::size_t>((row + 1) * what.width); ++i) {
+        CHECK(out.y[i] == alone.y[i]);
+        CHECK(out.dx[i] == alone.dx[i]);
+      }
+  }
 }
 
 TEST_CASE("two MPI communicators on two streams work side by side in any interleaving") {

@@ -99,6 +99,21 @@ TEST_CASE("every dropped, doubled or divided exchange changes the result") {
   }
 }
 
+TEST_CASE("a pass over rows that were not divided is refused before anything is sent") {
+  meta::stream stream;
+  arena memory;
+  context<meta::stream> c{.stream = stream, .memory = memory, .sequence = 24};
+  test::ring_attention const layer{
+      .ranks = test::ring_attention::group::planned(1, 2), .method = method::ulysses, .heads = 2};
+  test::ring_attention::saved kept;
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(layer.forward(c, {nullptr, {24, 8}}, kept)),
+      "context: a pass has 24 rows of each sequence of 24, but rank 1 of 2 holds 12; divide the "
+      "batch with context_parallel::division, and give the pass its share",
+      error);
+  CHECK(stream.traffic().empty());
+}
+
 TEST_CASE("random delays change nothing") {
   context_problem const what{.whole = 24, .width = 12, .heads = 3};
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
