@@ -96,6 +96,10 @@ class ring_model {
   [[nodiscard]] block const& at(std::size_t i) const { return blocks_[i]; }
   [[nodiscard]] index rows(microbatch const& b) const { return b.sequences * b.length; }
   [[nodiscard]] index sequence(microbatch const& b) const { return b.length; }
+  [[nodiscard]] parallel::row_share share(microbatch const& b) const {
+    auto const& ranks = options_.attention.ranks;
+    return context_parallel::division(ranks.rank(), ranks.size(), b.length * ranks.size()).share();
+  }
   [[nodiscard]] index width() const { return width_; }
 
   template <class F>
