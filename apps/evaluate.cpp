@@ -29,6 +29,7 @@ struct arguments {
   std::string tokenizer, precision = "fp32";
   std::int64_t sequence_length = 0;  // 0: the model's longest
   std::int64_t batch_size = 8;
+  std::optional<std::int32_t> eos_token_id, bos_token_id;
 };
 
 /// Batches, and about how many labels they hold in all.
@@ -42,20 +43,32 @@ batches of_set(arguments const& args, mpt::model_config const& config, std::int6
   mpt::loader_config loader;
   loader.streams.push_back({.local = args.data});
   loader.max_seq_len = length;
+  loader.eos_token_id = args.eos_token_id;
+  loader.bos_token_id = args.bos_token_id;
+  parallel::require(!config.attn.attn_uses_sequence_id || args.eos_token_id || args.bos_token_id,
+                    args.model.string(),
+                    ": its attention does not look across texts, and needs to know where they end; "
+                    "give --eos_token_id or --bos_token_id");
   auto set = mpt::open_streams(loader, config.vocab_size);
   double const tokens = static_cast<double>(set.size()) * static_cast<double>(length - 1);
-  auto const source =
-      std::make_shared<mpt::evaluation_batches>(std::move(set), args.batch_size, 0, 1, -1);
+  auto const source = std::make_shared<mpt::evaluation_batches>(std::move(set), args.batch_size, 0,
+                                                                1, -1, mpt::separator_of(loader));
   return {[source] { return source->next(); }, tokens};
 }
 
-/// Documents of a text file, tokenised, joined by end-of-text and cut; the last piece is shorter.
+/// Documents of a text file, tokenised, ended by end-of-text, joined and cut; the last piece is
+/// shorter.
 batches of_text(arguments const& args, mpt::model_source const& model, std::int64_t length) {
   auto const where = args.tokenizer.empty() ? model.tokenizer() : args.tokenizer;
   parallel::require(!where.empty(), "text needs a tokenizer, and ", args.model.string(),
                     " brings none; name one with --tokenizer");
   auto const tokenizer = mpt::tokenizer::load(where);
   auto const end = tokenizer.eos_id();
+  mpt::document_separator separator;
+  if (end) separator = {mpt::document_separator::side::ends_document, *end};
+  parallel::require(!model.config().attn.attn_uses_sequence_id || end, where,
+                    ": has no end-of-text token, and the model's attention needs to know where "
+                    "texts end; evaluate on an MDS set");
   std::vector<std::int32_t> ids;
   mpt::data::document_reader reader(args.data);
   mpt::word_cache cache(std::size_t{1} << 16);
@@ -67,7 +80,7 @@ batches of_text(arguments const& args, mpt::model_source const& model, std::int6
     if (end) ids.push_back(*end);
   }
   auto const tokens = static_cast<double>(ids.size());
-  auto next = [ids = std::move(ids), length, at = std::size_t{0},
+  auto next = [ids = std::move(ids), length, separator, at = std::size_t{0},
                rows = static_cast<std::size_t>(
                    args.batch_size)]() mutable -> std::optional<mpt::sequences> {
     auto const whole = static_cast<std::size_t>(length);
@@ -77,7 +90,8 @@ batches of_text(arguments const& args, mpt::model_source const& model, std::int6
     std::vector<std::int32_t> part(ids.begin() + static_cast<std::ptrdiff_t>(at),
                                    ids.begin() + static_cast<std::ptrdiff_t>(at + take));
     at += take;
-    return mpt::sequences(std::move(part), left > 0 ? length : static_cast<std::int64_t>(take));
+    return mpt::sequences(std::move(part), left > 0 ? length : static_cast<std::int64_t>(take),
+                          separator);
   };
   return {std::move(next), tokens};
 }
@@ -145,6 +159,10 @@ int main(int argc, char** argv) {
   app.add_option("--batch_size", args.batch_size, "sequences at once")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
+  auto* const eos = app.add_option("--eos_token_id", args.eos_token_id,
+                                   "the token that ends each text packed in an MDS set");
+  app.add_option("--bos_token_id", args.bos_token_id, "or the token that begins each")
+      ->excludes(eos);
   app.add_option("--precision", args.precision, "fp32 or bf16")
       ->capture_default_str()
       ->check(CLI::IsMember({"fp32", "bf16"}));

@@ -56,7 +56,7 @@ struct logging_config {
   bool progress_bar = false;
   bool log_to_console = true;
   time_value console_log_interval{1, time_unit::batch};
-  std::string metrics_file;                ///< JSON lines; "" for save_folder's or none
+  std::string metrics_file;                ///< JSON lines; "" for none
   std::optional<std::string> tensorboard;  ///< folder of event files, by run name; none: no such
 };
 

@@ -7,6 +7,8 @@
 
 #include <mpt/config/callbacks.hpp>
 #include <mpt/config/yaml.hpp>
+#include <parallel/core/file.hpp>
+#include <support/checkout.hpp>
 
 namespace callbacks_test {
 
@@ -92,6 +94,42 @@ TEST_CASE("a callback that cannot be is one clear message") {
       {"{speed_monitr: {}}",
        "f.yaml:1:2: callbacks.speed_monitr: unknown key; did you mean 'callbacks.speed_monitor'?"}};
   for (auto const& [text, message] : cases) CHECK(problem(text) == message);
+}
+
+/// The examples of a document: what stands between "```yaml" and "```".
+std::vector<std::string> examples(std::string const& text) {
+  std::vector<std::string> out;
+  std::string const fence = "```";
+  for (auto at = text.find(fence + "yaml\n"); at != std::string::npos;
+       at = text.find(fence + "yaml\n", at)) {
+    at += fence.size() + 5;
+    auto const end = text.find(fence, at);
+    out.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return out;
+}
+
+TEST_CASE("the examples of docs/training.md say what they seem to, with nothing ignored") {
+  auto const found =
+      examples(parallel::read_text_file(test::checkout() / "docs" / "training.md", 1 << 20));
+  REQUIRE(found.size() == 2);
+  mpt::config_report report;
+  auto const first = mpt::parse_yaml(found[0], "training.md");
+  auto const c = mpt::read_callbacks(mpt::config_reader(first, "", report).section("callbacks"));
+  CHECK(c.speed_window == 100);
+  CHECK(c.optimizer_monitor_interval == 10);
+  CHECK(mpt::to_string(c.early_stopper->patience) == "3ep");
+  CHECK(c.early_stopper->min_delta == 0.01);
+  CHECK(!c.kill_loss_spike->log_only);
+  CHECK(c.kill_loss_spike->loss_cap == 10);
+  CHECK(c.generate->prompts == std::vector<std::string>{"Once upon a time", "The answer is"});
+  CHECK(mpt::to_string(c.generate->interval) == "500ba");
+  CHECK(c.generate->max_new_tokens == 40);
+  auto const second = mpt::parse_yaml(found[1], "training.md");
+  CHECK(mpt::read_loggers(mpt::config_reader(second, "", report).section("loggers")) ==
+        "runs/tensorboard");
+  CHECK(report.ignored.empty());
 }
 
 }  // namespace callbacks_test
