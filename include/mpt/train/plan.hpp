@@ -49,14 +49,24 @@ template <class T>
       train::plan_units(net, groups_of(config, net), stage, zero::data_place(stage, 0, ranks));
 
   index const length = config.train_loader.max_seq_len;
+  // of all counts up to `count`: the last batch may be smaller, and a smaller one may need more,
+  // because its logits make fewer chunks (head::chunk_rows)
+  auto const largest = [](index count, auto const& bytes_of) {
+    std::size_t most = 0;
+    for (index n = 1; n <= count; ++n) most = std::max(most, bytes_of(n));
+    return most;
+  };
   auto const activations = [&](index microbatch) {
-    auto const step = train::plan_microbatch(net, sequences::shape_of(microbatch, length));
-    plan.memory.operations = step.operations;
-    std::size_t most = step.activations;
+    std::size_t most = largest(microbatch, [&](index n) {
+      auto const step = train::plan_microbatch(net, sequences::shape_of(n, length));
+      plan.memory.operations = step.operations;  // in the end those of a full one
+      return step.activations;
+    });
     for (auto const& loader : config.eval_loaders)
-      most = std::max(most, train::plan_evaluation(
-                                net, sequences::shape_of(config.evaluation.device_eval_batch_size,
-                                                         loader.max_seq_len)));
+      most =
+          std::max(most, largest(config.evaluation.device_eval_batch_size, [&](index n) {
+                     return train::plan_evaluation(net, sequences::shape_of(n, loader.max_seq_len));
+                   }));
     return most;
   };
   auto microbatch = split_batch(config, ranks, config.global_train_batch_size).microbatch;

@@ -112,6 +112,34 @@ TEST_CASE("an evaluation larger than a microbatch decides the arena") {
   check<float>(config, 1);
 }
 
+TEST_CASE("a smaller last batch has room, also when its logits make fewer and larger chunks") {
+  auto config = configuration(true);
+  config.model.vocab_size = 50'000;  // chunks of up to 671 rows
+  config.model.max_seq_len = config.train_loader.max_seq_len = 128;
+  auto const needed = [&](index count) {
+    mpt::model<float> const net(config.model);
+    return train::plan_evaluation(net, sequences::shape_of(count, 128));
+  };
+  REQUIRE(needed(5) > needed(6));  // 640 rows at once, or twice 384
+  config.global_train_batch_size = 1;
+  config.eval_loaders = {config.train_loader};
+  for (index const count : {5, 6, 8}) {
+    config.evaluation.device_eval_batch_size = count;
+    CHECK(mpt::plan_run<float>(config, 1, 1).memory.activations == needed(5));
+  }
+  config.eval_loaders.clear();
+  config.global_train_batch_size = 11;
+  config.device_train_microbatch_size = 6;  // then 5
+  auto const step = [&](index count) {
+    mpt::model<float> const net(config.model);
+    return train::plan_microbatch(net, sequences::shape_of(count, 128));
+  };
+  auto const plan = mpt::plan_run<float>(config, 1, 1);
+  CHECK(plan.memory.activations == step(5).activations);
+  CHECK(plan.memory.activations > step(6).activations);
+  CHECK(plan.memory.operations == step(6).operations);
+}
+
 TEST_CASE("an automatic microbatch is the whole batch of a rank when it fits") {
   auto config = configuration(false);
   auto const plan = mpt::plan_run<float>(config, 3, 3);
