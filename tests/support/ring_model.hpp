@@ -66,6 +66,7 @@ struct ring_options {
   bool tied = true;    // the exit multiplies by the embedding, or by a unit of its own
   bool gated = false;  // the feed-forward layers are gated linear units
   ring_attention attention = {};
+  index blocks = 3;
 };
 
 class ring_model {

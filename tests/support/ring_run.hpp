@@ -70,9 +70,13 @@ struct layout {
   ring_options model = {};
   bool measure = false;
   int replicas = 1;  // of all shards
+  int pipeline = 1;
+  parallel::train::pipeline_options schedule = {};
 
   [[nodiscard]] parallel::training_layout shape() const {
-    auto const axes = parallel::training_layout{}.with<parallel::axis::replicate>(replicas);
+    auto const axes = parallel::training_layout{}
+                          .with<parallel::axis::replicate>(replicas)
+                          .with<parallel::axis::pipeline>(pipeline);
     return stage == zero::stage::none ? axes.with<parallel::axis::replicate>(ranks * replicas)
                                       : axes.with<parallel::axis::shard>(ranks);
   }
@@ -144,17 +148,18 @@ void run_rank(Comm& comm, layout const& how, outcome& out, std::mutex& lock) {
   parallel::host::stream traffic;
   auto const storage = device.allocate<std::byte>(std::size_t{4} << 20);
   parallel::arena memory(storage);
-  ring_model model(3, 4, vocabulary, how.model);
+  ring_model model(how.model.blocks, 4, vocabulary, how.model);
   parallel::train::training_groups groups(comm.split(0), how.shape());
   auto const data = groups.place();
-  parallel::train::stepper stepper(model, device, groups, groups_of(how),
-                                   {.stage = how.stage, .bucket_bytes = how.bucket_bytes});
+  parallel::train::stepper stepper(
+      model, device, groups, groups_of(how),
+      {.stage = how.stage, .bucket_bytes = how.bucket_bytes, .pipeline = how.schedule});
   stepper.initialise(42);
   stepper.measure_tensors(how.measure);
   auto const mine = parallel::data::share_of(global_batch, data.replica * data.shards + data.shard,
                                              data.data_ranks());
-  auto const most = static_cast<std::size_t>(
-      parallel::data::most_microbatches(global_batch, data.data_ranks(), how.microbatch));
+  auto const most = stepper.least_microbatches(static_cast<std::size_t>(
+      parallel::data::most_microbatches(global_batch, data.data_ranks(), how.microbatch)));
   for (int step = 0; step < how.num_steps; ++step) {
     std::vector<std::vector<std::int32_t>> ids, labels;
     std::vector<ring_microbatch> batches;

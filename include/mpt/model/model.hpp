@@ -70,6 +70,11 @@ class model {
     if (groups_.tensor.divides_rows()) out.first_row = groups_.tensor.rank() * rows(b);
     return out;
   }
+  /// Where documents begin, for a model that looks.
+  [[nodiscard]] std::span<std::int32_t const> documents(microbatch const& b) const {
+    if (!config_.attn.attn_uses_sequence_id) return {};
+    return b.document_begins;
+  }
 
   /// Units in forward order: f(name, layer, parts that complete each use, further uses).
   template <class F>
@@ -99,7 +104,7 @@ class model {
   template <class Stream>
   [[nodiscard]] matrix_view<T> enter(context<Stream>& c, microbatch const& b,
                                      index first_position = 0) const {
-    if (config_.attn.attn_uses_sequence_id) c.document_begins = b.document_begins;
+    c.document_begins = documents(b);
     auto x = tokens_.forward(c, b.ids);
     if (positions_.present())
       for_each_position(c, x.extent(0), [&](index row, index count, index sequence, index first) {

@@ -37,6 +37,12 @@ class arena {
     return {reinterpret_cast<T*>(memory_.data() + begin), extents};
   }
 
+  /// An arena over the next `bytes` of this one; in a measuring arena it measures, up to as many.
+  [[nodiscard]] arena cut(std::size_t bytes) {
+    auto const part = allocate<std::byte, 1>({static_cast<index>(bytes)});
+    return arena({memory_.owner(), part.data(), bytes});
+  }
+
   [[nodiscard]] std::size_t mark() const { return used_; }
   void release(std::size_t mark) { used_ = mark; }
 

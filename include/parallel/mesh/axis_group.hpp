@@ -6,6 +6,7 @@
 // made of nothing is one rank, and layers leave its exchanges out.
 #pragma once
 
+#include <concepts>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -125,7 +126,7 @@ class axis_group {
 
   template <class Stream, class Exchange>
   void enqueue(Stream& compute, std::size_t bytes, Exchange&& exchange) const {
-    if constexpr (std::is_same_v<Stream, stream_type>) {
+    if constexpr (std::derived_from<Stream, stream_type>) {
       traffic_->wait(compute.record());
       exchange().wait_on(compute);
     } else {

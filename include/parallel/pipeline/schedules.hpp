@@ -1,6 +1,7 @@
 // All pipeline schedules, and the one that a name in a configuration means.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 
 #include <parallel/pipeline/schedules/dual_pipe_v.hpp>
@@ -25,6 +26,15 @@ namespace parallel::pipeline {
   if (name == "dual-pipe-v") return dual_pipe_v(ranks, microbatches);
   fail("no pipeline schedule is called '", name,
        "'; there are gpipe, 1f1b, interleaved, zb-h1, zb-v, dual-pipe-v");
+}
+
+/// The least number of microbatches, `wanted` or more, that a schedule takes. A step with fewer
+/// adds microbatches without rows.
+[[nodiscard]] inline int least_microbatches(std::string_view name, int ranks, int wanted) {
+  if (name == "interleaved") return (wanted + ranks - 1) / ranks * ranks;
+  if (name == "zb-v") return std::max(wanted, ranks);
+  if (name == "dual-pipe-v") return std::max(wanted, 2 * ranks);
+  return wanted;
 }
 
 }  // namespace parallel::pipeline

@@ -1,9 +1,7 @@
 // The trainable-model concept: a column of blocks between an entry (ids to activations) and an exit
 // (activations to a loss). MPT is one; the exact ring model of the tests is another.
 //
-// One microbatch's passes are driven here, for any model, so the life of every activation is
-// decided in one place: forward allocates upwards in the arena, the backward pass of each block
-// releases what its forward pass kept.
+// stage.hpp drives its passes.
 #pragma once
 
 #include <concepts>
@@ -61,78 +59,17 @@ template <class Model>
     return {};
 }
 
-/// What a strategy does around the parts of a microbatch: nothing.
+/// What a strategy does around the parts of a microbatch's passes: nothing. The exit's passes are
+/// one, as are the halves of a backward pass unless a schedule puts other work between them.
 struct no_hooks {
   void before_forward(part) {}
   void after_forward(part) {}
   void before_backward(part) {}
-  void after_backward(part) {}  // the part's gradients of this microbatch are enqueued
+  void before_backward_input(part) {}
+  void after_backward_input(part) {}
+  void before_backward_weight(part) {}
+  void after_backward_weight(part) {}  // the part's gradients of this microbatch are enqueued,
+  void after_backward(part) {}         // here too
 };
-
-/// Forward and backward of one microbatch. Arena: what the blocks keep, one gradient
-/// [rows, width], and the temporaries of one block's backward pass.
-template <class Model, class Stream, class Hooks = no_hooks>
-void run_microbatch(Model const& model, context<Stream>& c, typename Model::microbatch const& batch,
-                    statistics<loss_type<typename Model::element>>& sums, Hooks&& hooks = Hooks{}) {
-  using element = typename Model::element;
-  arena::scope const everything(c.memory);
-  auto gradient =
-      c.template allocate<element, 2>({model.rows(batch), static_cast<index>(model.width())});
-
-  std::size_t const blocks = model.num_blocks();
-  auto const last = static_cast<part>(blocks);
-  std::vector<typename Model::block::saved> kept(blocks);
-  std::vector<std::size_t> marks(blocks);
-  hooks.before_forward(enter);
-  matrix_view<element const> x = model.enter(c, batch);
-  hooks.after_forward(enter);
-  for (std::size_t i = 0; i < blocks; ++i) {
-    marks[i] = c.memory.mark();
-    hooks.before_forward(static_cast<part>(i));
-    x = model.at(i).forward(c, x, kept[i]);
-    hooks.after_forward(static_cast<part>(i));
-  }
-  {
-    arena::scope const temporaries(c.memory);
-    hooks.before_backward(last);  // both passes are one
-    model.leave(c, batch, x, gradient, sums);
-    hooks.after_backward(last);
-  }
-  for (std::size_t i = blocks; i-- > 0;) {
-    hooks.before_backward(static_cast<part>(i));
-    auto const dx = model.at(i).backward_input(c, gradient, kept[i]);
-    model.at(i).backward_weight(c, kept[i]);
-    ops::copy(c.stream, gradient.span(), std::span<element const>(dx.span()));
-    c.memory.release(marks[i]);
-    hooks.after_backward(static_cast<part>(i));
-  }
-  hooks.before_backward(enter);
-  model.enter_backward(c, batch, gradient);
-  hooks.after_backward(enter);
-}
-
-/// Forward only, for evaluation: keeps one activation and one block's temporaries.
-template <class Model, class Stream, class Hooks = no_hooks>
-void evaluate_microbatch(Model const& model, context<Stream>& c,
-                         typename Model::microbatch const& batch,
-                         statistics<loss_type<typename Model::element>>& sums,
-                         Hooks&& hooks = Hooks{}) {
-  using element = typename Model::element;
-  arena::scope const everything(c.memory);
-  hooks.before_forward(enter);
-  auto x = model.enter(c, batch);
-  hooks.after_forward(enter);
-  for (std::size_t i = 0; i < model.num_blocks(); ++i) {
-    arena::scope const temporaries(c.memory);
-    typename Model::block::saved kept;
-    hooks.before_forward(static_cast<part>(i));
-    auto const y = model.at(i).forward(c, x, kept);
-    hooks.after_forward(static_cast<part>(i));
-    ops::copy(c.stream, x.span(), std::span<element const>(y.span()));
-  }
-  hooks.before_forward(static_cast<part>(model.num_blocks()));
-  model.leave(c, batch, x, {}, sums);
-  hooks.after_forward(static_cast<part>(model.num_blocks()));
-}
 
 }  // namespace parallel::train

@@ -13,6 +13,7 @@
 #include <parallel/device/meta/device.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/optimizer_groups.hpp>
+#include <parallel/train/stage_memory.hpp>
 #include <parallel/zero/unit_set.hpp>
 
 namespace parallel::train {
@@ -45,33 +46,24 @@ template <class Model>
   return stream.operations_by_name();
 }
 
-/// Arena bytes and operations of one training microbatch (its views may be null).
+/// Bytes of activations of steps over one stage, all of the model, and the operations of one
+/// training microbatch (its views may be null).
 template <class Model>
 [[nodiscard]] memory_plan plan_microbatch(Model const& model,
                                           typename Model::microbatch const& batch) {
-  meta::stream stream;
-  arena memory;
-  context<meta::stream> c{
-      stream, memory, pass::training, {}, model.sequence(batch), share_of(model, batch)};
-  statistics<loss_type<typename Model::element>> sums;
-  run_microbatch(model, c, batch, sums);
+  auto const bytes = bytes_of_stage(model, whole_model(model), false, batch, pass::training);
   memory_plan plan;
-  plan.activations = memory.peak();
-  plan.operations = stream.operations();
+  plan.activations = bytes.slot + bytes.scratch;
+  for (auto const& [name, count] : count_operations(model, batch)) plan.operations += count;
   return plan;
 }
 
-/// Arena bytes of a forward pass without a backward one.
+/// Bytes of activations of a forward pass without a backward one.
 template <class Model>
 [[nodiscard]] std::size_t plan_evaluation(Model const& model,
                                           typename Model::microbatch const& batch) {
-  meta::stream stream;
-  arena memory;
-  context<meta::stream> c{
-      stream, memory, pass::inference, {}, model.sequence(batch), share_of(model, batch)};
-  statistics<loss_type<typename Model::element>> sums;
-  evaluate_microbatch(model, c, batch, sums);
-  return memory.peak();
+  auto const bytes = bytes_of_stage(model, whole_model(model), false, batch, pass::inference);
+  return bytes.slot + bytes.scratch;
 }
 
 /// Everything a rank at `place` holds besides activations, windows included. Leaves the model bound

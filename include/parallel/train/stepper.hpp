@@ -3,17 +3,23 @@
 //   gradients = Σ over all ranks' microbatches of ∂(sum of token losses)
 //   update    = optimizer(gradients × clip / loss tokens of the global batch)
 //
-// Gradients, losses and counts are only summed; the one division happens in the optimizer. During
-// the last microbatch's backward pass complete units are handed, bucket by bucket, to the
+// Gradients, losses and counts are only summed; the one division happens in the optimizer. The
+// microbatches run through the stages of a pipeline (one, without a pipeline axis) as a schedule
+// says. During the last one's backward pass complete units are handed, bucket by bucket, to the
 // communication stream, so their reduction overlaps with the rest of the pass.
 #pragma once
 
 #include <cmath>
 #include <deque>
 #include <exception>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <parallel/comm/reduction.hpp>
@@ -23,8 +29,9 @@
 #include <parallel/train/groups.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/optimizer_groups.hpp>
+#include <parallel/train/placed_units.hpp>
+#include <parallel/train/stage_program.hpp>
 #include <parallel/train/tensor_squares.hpp>
-#include <parallel/zero/unit_set.hpp>
 
 namespace parallel::train {
 
@@ -34,6 +41,8 @@ struct stepper_options {
   std::size_t bucket_bytes = std::size_t{25} << 20;
   /// Of real gradients; exact rings are not clipped.
   clipping clip = {};
+  /// Along the pipeline axis.
+  pipeline_options pipeline = {};
 };
 
 /// What a step did, over the whole global batch; the same on every rank.
@@ -66,9 +75,10 @@ class stepper {
         device_(device),
         groups_(groups),
         optimizers_(std::move(optimizers.optimizers)),
-        options_(options) {
-    add_units(optimizers.key_of);
-  }
+        options_(std::move(options)),
+        links_(groups_.pipeline),
+        placed_(model, device, groups_, options_.stage, options_.pipeline, optimizers_,
+                optimizers.key_of) {}
 
   /// The same over the ranks of `comm`, which have other data and the whole model.
   stepper(Model& model, Device& device, Comm& comm, optimizer_groups<Optimizer> optimizers,
@@ -78,9 +88,10 @@ class stepper {
         own_groups_(std::make_unique<training_groups<Comm>>(comm.split(0), options.stage)),
         groups_(*own_groups_),
         optimizers_(std::move(optimizers.optimizers)),
-        options_(options) {
-    add_units(optimizers.key_of);
-  }
+        options_(std::move(options)),
+        links_(groups_.pipeline),
+        placed_(model, device, groups_, options_.stage, options_.pipeline, optimizers_,
+                optimizers.key_of) {}
 
   /// The same with one optimizer for all parameters.
   template <class Ranks>
@@ -88,84 +99,80 @@ class stepper {
       : stepper(model, device, ranks, optimizer_groups<Optimizer>(std::move(optimizer)), options) {}
 
   void initialise(std::uint64_t seed) {
-    for (auto& entry : units_.units()) entry.memory.initialise(seed);
+    for (auto& entry : placed_.units()) entry.memory.initialise(seed);
   }
 
   /// One update. `batches` are this rank's microbatches, `first_sequences` their places in the
-  /// global batch, `where.step` counts finished steps. From stage gradients on every rank gives as
-  /// many; those without sequences have no rows and come last. Blocks until the step is done.
+  /// global batch, `where.step` counts finished steps. From stage gradients on, and along a
+  /// pipeline, every rank gives as many; those without sequences have no rows and come last.
+  /// `memory` provides what `plan_activations` says. Blocks until the step is done.
   step_result<loss> step(stream& compute, stream& traffic, arena& memory,
                          std::span<microbatch const> batches,
                          std::span<index const> first_sequences, position where,
                          double learning_rate_factor) {
     unwinding const guard{*this, compute, traffic};
-    bool const nothing = batches.empty() || is_empty(batches.front());
-    for (auto const& entry : units_.units())
-      if (nothing)
+    for (auto const& entry : placed_.units())
+      if (is_empty(batches, 0))
         entry.memory.clear_gradients(compute);
       else if (!entry.memory.gradients_divided())
         entry.memory.prepare_gradients(compute);
     statistics<loss> sums;
     requests_type requests;
     std::vector<pending> bucket;
-    for (std::size_t m = 0; m < batches.size(); ++m) {
-      bool const last = m + 1 == batches.size();
-      step_hooks hooks{*this, compute, traffic, m == 0, is_empty(batches[m]), [&](part done) {
-                         if (last) collect(done, bucket, compute, traffic, requests);
-                       }};
-      if (is_empty(batches[m])) {
-        pass_through(hooks);
-        continue;
-      }
-      where.first_sequence = static_cast<std::uint64_t>(first_sequences[m]);
-      context<stream> c{compute,
-                        memory,
-                        pass::training,
-                        where,
-                        model_.sequence(batches[m]),
-                        share_of(model_, batches[m])};
-      c.fresh_gradients = m == 0 || units_.gradients_divided();
-      run_microbatch(model_, c, batches[m], sums, hooks);
-    }
-    if (batches.empty())  // a rank without a sequence still takes part in every reduction
-      for (part p = static_cast<part>(model_.num_blocks()); p >= enter; --p)
-        collect(p, bucket, compute, traffic, requests);
+    auto const messages =
+        execute(compute, memory, {batches, first_sequences, where, pass::training}, sums,
+                [&](pipeline::step const& s) {
+                  bool const empty = is_empty(batches, s.at.microbatch);
+                  return step_hooks{
+                      placed_, compute, traffic, s.first, empty, [&, last = s.last](part done) {
+                        if (last) collect(done, bucket, compute, traffic, requests);
+                      }};
+                });
     flush(bucket, compute, traffic, requests);
     for (auto& request : requests) request.wait_on(compute);
     requests.clear();
-    if (units_.gradients_divided()) compute.wait(traffic.record());
+    if (placed_.gradients_divided()) compute.wait(traffic.record());
+    for (auto const& entry : placed_.units()) entry.memory.join_uses(compute);
+    placed_.sum_ties(compute, traffic, requests);
+    for (auto& request : requests) request.wait_on(compute);
+    requests.clear();
 
     loss squared_norm = {};
-    for (auto const& entry : units_.units()) {
-      entry.memory.join_uses(compute);
+    for (auto const& entry : placed_.units())
       for (std::size_t s = 0; s < entry.memory.segments().size(); ++s)
         if (entry.memory.is_trainable(s))
           ops::squared_norm(compute, &squared_norm,
                             std::span<gradient_type const>(
                                 entry.memory.spoken_for(s, entry.memory.owned_gradients(s))));
-    }
     compute.synchronize();
     return finish(compute, traffic, sums, squared_norm, where.step, learning_rate_factor);
   }
 
   /// Adds a forward pass of this rank's microbatches to `sums`; sum them over ranks when all are
-  /// done. Blocks until they have run. At stage parameters every rank gives as many, as in a step.
+  /// done. Blocks until they have run. Every rank gives as many as in a step.
   void add_evaluation(stream& compute, arena& memory, std::span<microbatch const> batches,
                       statistics<loss>& sums) {
+    if (batches.empty()) return;
     unwinding const guard{*this, compute, compute};
-    for (auto const& batch : batches) {
-      context<stream> c{
-          compute, memory, pass::inference, {}, model_.sequence(batch), share_of(model_, batch)};
-      evaluation_hooks hooks{*this, compute};
-      if (is_empty(batch))
-        for (part p = enter; p <= static_cast<part>(model_.num_blocks()); ++p) {
-          hooks.before_forward(p);
-          hooks.after_forward(p);
-        }
-      else
-        evaluate_microbatch(model_, c, batch, sums, hooks);
-    }
+    auto const messages = execute(compute, memory, {batches, {}, {}, pass::inference}, sums,
+                                  [&](pipeline::step const&) {
+                                    return evaluation_hooks{placed_, compute};
+                                  });
     compute.synchronize();
+  }
+
+  /// How many microbatches a step has when the rank with most sequences has `wanted`: as many as
+  /// the pipeline's schedule takes.
+  [[nodiscard]] std::size_t least_microbatches(std::size_t wanted) const {
+    return static_cast<std::size_t>(placed_.stages().least_microbatches(static_cast<int>(wanted)));
+  }
+
+  /// Bytes of activations that a step, or with pass::inference an evaluation, of these microbatches
+  /// (whose views may be null) needs on this rank.
+  [[nodiscard]] std::size_t plan_activations(std::span<microbatch const> batches,
+                                             pass mode = pass::training) {
+    auto const& plan = placed_.stages().plan_of(static_cast<int>(batches.size()), mode);
+    return bytes_of_step(model_, plan, placed_.stages().ranges(), batches, mode).total(plan);
   }
 
   /// Replaces this rank's sums by those of all ranks.
@@ -183,8 +190,8 @@ class stepper {
   /// Whether the following steps measure every tensor (step_result::tensors): on all ranks alike.
   void measure_tensors(bool wanted) { measuring_ = wanted; }
 
-  [[nodiscard]] std::deque<unit_entry>& units() { return units_.units(); }
-  [[nodiscard]] std::deque<unit_entry> const& units() const { return units_.units(); }
+  [[nodiscard]] std::deque<unit_entry>& units() { return placed_.units(); }
+  [[nodiscard]] std::deque<unit_entry> const& units() const { return placed_.units(); }
   [[nodiscard]] std::span<std::string_view const> state_names() const {
     return optimizers_.front().state_names();
   }
@@ -195,31 +202,6 @@ class stepper {
     std::size_t use;
   };
   using requests_type = std::vector<request>;
-
-  /// What the units do around the parts of one microbatch; done(part) after its backward pass.
-  template <class Done>
-  struct step_hooks {
-    stepper& own;
-    stream& compute;
-    stream& traffic;
-    bool first;
-    bool empty;
-    Done done;
-
-    void before_forward(part p) { own.use_values(p, compute); }
-    void after_forward(part p) { own.units_.release_values(p, compute); }
-    void before_backward(part p) {
-      if (p != enter) own.use_values(p, compute);
-      own.units_.begin_gradients(p, empty, compute);
-    }
-    void after_backward(part p) {
-      if (p != enter) own.units_.release_values(p, compute);
-      own.units_.end_gradients(p, first, own.groups_.axes(), compute, traffic);
-      done(p);
-    }
-  };
-  template <class Done>
-  step_hooks(stepper&, stream&, stream&, bool, bool, Done) -> step_hooks<Done>;
 
   /// When an exception leaves: the other ranks may never come, so all are told, and nothing that
   /// was enqueued runs on when its memory goes.
@@ -235,7 +217,7 @@ class stepper {
       world.abort(concat("an exception left the step of rank ", world.rank()));
       drain(compute);
       drain(traffic);
-      if (own.gathers_) drain(*own.gathers_);
+      if (own.placed_.gathers()) drain(*own.placed_.gathers());
     }
     static void drain(stream& of) {
       try {
@@ -245,57 +227,36 @@ class stepper {
     }
   };
 
-  struct evaluation_hooks {
-    stepper& own;
-    stream& compute;
-    void before_forward(part p) { own.use_values(p, compute); }
-    void after_forward(part p) { own.units_.release_values(p, compute); }
-  };
-
-  [[nodiscard]] bool is_empty(microbatch const& batch) const { return model_.rows(batch) == 0; }
-
-  void use_values(part p, stream& compute) {
-    units_.use_values(p, groups_.axes(), compute, gathers_ ? *gathers_ : compute);
+  [[nodiscard]] bool is_empty(std::span<microbatch const> batches, int m) const {
+    auto const at = static_cast<std::size_t>(m);
+    return at >= batches.size() || model_.rows(batches[at]) == 0;
   }
 
-  /// The hooks of a microbatch without rows, in the order of one that has some.
-  template <class Hooks>
-  void pass_through(Hooks& hooks) {
-    auto const last = static_cast<part>(model_.num_blocks());
-    for (part p = enter; p < last; ++p) {
-      hooks.before_forward(p);
-      hooks.after_forward(p);
-    }
-    for (part p = last; p >= enter; --p) {
-      hooks.before_backward(p);
-      hooks.after_backward(p);
-    }
-  }
-
-  template <class KeyOf>
-  void add_units(KeyOf const& key_of) {
-    auto const place = groups_.place();
-    model_.visit_units([&](std::string name, auto& layer, std::vector<part> parts,
-                           std::vector<parameter_base<element>*> uses) {
-      tensors_.add<element>(layer, key_of);
-      unit<element> layout(std::move(name), layer, place.data_ranks(), key_of);
-      for (auto* const use : uses) layout.add_use(*use);
-      for (auto const& segment : layout.segments()) {
-        require(0 <= segment.key.group && segment.key.group < std::ssize(optimizers_), "unit ",
-                layout.name(), ": optimizer group ", segment.key.group, " of ", optimizers_.size());
-        if (segment.key.copies.partial) groups_.connect_copies(segment.key.copies.ranks);
-      }
-      units_.add({std::move(layout), options_.stage, place, state_names().size(), device_},
-                 std::move(parts));
-    });
-    units_.allocate_windows(device_);
-    if (units_.value_window_bytes() > 0) gathers_.emplace();
+  /// Runs this rank's part of a step; returns what was sent and received.
+  template <class MakeHooks>
+  [[nodiscard]] requests_type execute(stream& compute, arena& memory,
+                                      step_batches<Model> const& batches, statistics<loss>& sums,
+                                      MakeHooks const& make_hooks) {
+    // a rank without a sequence still takes part in every collective
+    auto const count = std::max<std::size_t>(1, batches.batches.size());
+    auto const& stages = placed_.stages();
+    auto const& plan = placed_.stages().plan_of(static_cast<int>(count), batches.mode);
+    std::set<index> sizes;
+    for (auto const& batch : batches.batches) sizes.insert(model_.rows(batch));
+    auto& bytes = bytes_[{batches.mode, count, sizes}];
+    if (!bytes) bytes = bytes_of_step(model_, plan, stages.ranges(), batches.batches, batches.mode);
+    arena::scope const everything(memory);
+    stage_program program(model_, plan, stages.ranges(), *bytes, compute, memory, batches, sums,
+                          placed_.gradients_divided(), make_hooks);
+    auto messages = pipeline::execute(plan, links_, program);
+    compute.synchronize();
+    return messages;
   }
 
   /// Adds the units that `done` completes to the bucket and starts its reduction when full.
   void collect(part done, std::vector<pending>& bucket, stream& compute, stream& traffic,
                requests_type& requests) {
-    units_.for_each_use(done, [&](auto& memory, std::size_t use) {
+    placed_.for_each_use(done, [&](auto& memory, std::size_t use) {
       bucket.push_back({&memory, use});
     });
     std::size_t bytes = 0;
@@ -330,7 +291,8 @@ class stepper {
     update(compute, traffic, info, result);
     traffic.wait(compute.record());
     requests_type requests;
-    for (auto const& entry : units_.units()) entry.memory.gather(groups_.axes(), traffic, requests);
+    for (auto const& entry : placed_.units())
+      entry.memory.gather(groups_.axes(), traffic, requests);
     for (auto& request : requests) request.wait_on(compute);
     compute.synchronize();
     return result;
@@ -342,11 +304,12 @@ class stepper {
     switch (options_.clip.kind) {
       case clipping_kind::norm: return std::min(1.0, threshold / (norm + 1e-6));
       case clipping_kind::value:
-        for (auto const& entry : units_.units())
+        for (auto const& entry : placed_.units())
           clip_values(entry.memory, compute, threshold, tokens);
         return 1.0;
       case clipping_kind::adaptive:
-        clip_rows(units_.units(), tensors_, groups_.world(), compute, traffic, threshold, tokens);
+        clip_rows(placed_.units(), placed_.tensors(), groups_.world(), compute, traffic, threshold,
+                  tokens);
         return 1.0;
       case clipping_kind::none: break;
     }
@@ -358,11 +321,11 @@ class stepper {
               step_result<loss>& result) {
     std::span<Optimizer const> const optimizers(optimizers_);
     if (!measuring_) {
-      for (auto const& entry : units_.units()) entry.memory.update(compute, optimizers, info);
+      for (auto const& entry : placed_.units()) entry.memory.update(compute, optimizers, info);
       return;
     }
-    square_meter<element> meter(tensors_);
-    for (auto const& entry : units_.units()) {
+    square_meter<element> meter(placed_.tensors());
+    for (auto const& entry : placed_.units()) {
       meter.before(entry.memory, compute, device_);
       entry.memory.update(compute, optimizers, info);
       meter.after(entry.memory, compute);
@@ -377,9 +340,10 @@ class stepper {
   std::vector<Optimizer> optimizers_;  // by group
   stepper_options options_;
   bool measuring_ = false;
-  tensor_list tensors_;
-  zero::unit_set<element, Device> units_;
-  std::optional<stream> gathers_;  // when values are divided
+  pipeline::links<Comm> links_;
+  placed_units<Model, Device, Comm> placed_;
+  // of steps seen before, by mode, count and sizes of their microbatches
+  std::map<std::tuple<pass, std::size_t, std::set<index>>, std::optional<step_bytes>> bytes_;
 };
 
 template <class Model, class Device, class Comm, class Optimizer>

@@ -228,6 +228,17 @@ class partitioned_unit {
                  std::span<gradient_type const>(owned_part(m.gradients[use], m)));
   }
 
+  /// Enqueues on `stream`, after what `compute` has done, the sum over `others` of the reduced
+  /// gradients that this rank owns: uses of one parameter on different stages of a pipeline.
+  template <class Comm, class Stream, class Requests>
+  void sum_owned(Comm& others, Stream& compute, Stream& stream, Requests& requests,
+                 call_site where = call_site::current()) const {
+    stream.wait(compute.record());
+    for (std::size_t s = 0; s < memory_.size(); ++s)
+      if (is_trainable(s))
+        requests.push_back(others.all_reduce(stream, owned_gradients(s), reduction::sum, where));
+  }
+
   /// The range of segment `s` that this rank accounts for when something is summed or saved over
   /// all ranks: every element once, and the same in every stage.
   [[nodiscard]] range spoken_for(std::size_t s) const {

@@ -39,6 +39,7 @@ struct unit_place {
   index replica = 0;
   index replicas = 1;
   index tensor = 0;
+  bool speaks = true;  // else another stage of the pipeline speaks for the unit, which is tied
 
   /// Ranks over which gradients of other data are summed.
   [[nodiscard]] constexpr index data_ranks() const { return shards * replicas; }
@@ -51,7 +52,7 @@ struct unit_place {
   /// along the tensor axis holds the same.
   [[nodiscard]] constexpr range spoken_for(index size, int copies) const {
     auto const own = owned(size);
-    if (tensor % copies != 0) return {own.begin, own.begin};
+    if (!speaks || tensor % copies != 0) return {own.begin, own.begin};
     auto const part = shard_of(own.size(), replica, replicas);
     return {own.begin + part.begin, own.begin + part.end};
   }

@@ -1,0 +1,152 @@
+// placed_units: a model's units on one rank of a mesh: those of the pipeline stages that the rank
+// holds, divided as the ZeRO stage says, and what ties them to units of other ranks.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <parallel/train/groups.hpp>
+#include <parallel/train/model.hpp>
+#include <parallel/train/stages.hpp>
+#include <parallel/train/tensor_list.hpp>
+#include <parallel/zero/unit_set.hpp>
+
+namespace parallel::train {
+
+template <class Model, class Device, class Comm>
+class placed_units {
+ public:
+  using element = typename Model::element;
+  using stream = typename Device::stream_type;
+  using entry = typename zero::unit_set<element, Device>::entry;
+  using uses_type = std::vector<parameter_base<element>*>;
+
+  /// Allocates on `device` and binds `model`. `optimizers` by group, `key_of` as in
+  /// optimizer_groups. Collective over the mesh.
+  template <class Optimizers, class KeyOf>
+  placed_units(Model& model, Device& device, training_groups<Comm>& groups, zero::stage stage,
+               pipeline_options const& pipeline, Optimizers const& optimizers, KeyOf const& key_of)
+      : groups_(groups),
+        stages_(pipeline, groups.pipeline.rank(), groups.pipeline.size(), model.num_blocks()) {
+    auto const states = optimizers.front().state_names().size();
+    auto const add = [&](std::string name, auto& layer, uses_type const& uses,
+                         std::vector<part> parts, bool speaks) {
+      auto place = groups.place();
+      place.speaks = speaks;
+      unit<element> layout(std::move(name), layer, place.data_ranks(), key_of);
+      for (auto* const use : uses) layout.add_use(*use);
+      for (auto const& segment : layout.segments()) {
+        require(0 <= segment.key.group && segment.key.group < std::ssize(optimizers), "unit ",
+                layout.name(), ": optimizer group ", segment.key.group, " of ", optimizers.size());
+        if (segment.key.copies.partial) groups.connect_copies(segment.key.copies.ranks);
+      }
+      units_.add({std::move(layout), stage, place, states, device}, std::move(parts));
+    };
+    model.visit_units([&](std::string name, auto& layer, std::vector<part> parts, uses_type uses) {
+      tensors_.template add<element>(layer, key_of);
+      auto const here = [&](part p) { return stages_.holds(p); };
+      bool const some = std::ranges::any_of(parts, here);
+      if (std::ranges::all_of(parts, here)) {
+        add(std::move(name), layer, uses, parts, true);
+      } else if (here(parts.front())) {
+        add(std::move(name), layer, {}, {parts.front()}, true);
+      } else if (some) {
+        auto const use = std::ranges::find_if(parts, here) - parts.begin();
+        lone_parameter<element> alone{uses[static_cast<std::size_t>(use - 1)]};
+        add(std::move(name), alone, {}, {parts[static_cast<std::size_t>(use)]}, false);
+      }
+      if (!stages_.ties(parts)) return;
+      auto others = groups.pipeline.split(some ? 0 : 1, "pipeline");
+      if (some) ties_.emplace_back(&units_.units().back(), std::move(others));
+    });
+    units_.allocate_windows(device);
+    if (units_.value_window_bytes() > 0) gathers_.emplace();
+  }
+
+  [[nodiscard]] stages_of_rank& stages() { return stages_; }
+  [[nodiscard]] stages_of_rank const& stages() const { return stages_; }
+  [[nodiscard]] std::deque<entry>& units() { return units_.units(); }
+  [[nodiscard]] std::deque<entry> const& units() const { return units_.units(); }
+  /// The trained tensors of the whole model.
+  [[nodiscard]] tensor_list const& tensors() const { return tensors_; }
+  [[nodiscard]] bool gradients_divided() const { return units_.gradients_divided(); }
+  /// Where values are gathered before use; none unless they are divided.
+  [[nodiscard]] std::optional<stream>& gathers() { return gathers_; }
+
+  template <class F>
+  void for_each_use(part p, F&& f) {
+    units_.for_each_use(p, f);
+  }
+
+  void use_values(part p, stream& compute) {
+    units_.use_values(p, groups_.axes(), compute, gathers_ ? *gathers_ : compute);
+  }
+  void release_values(part p, stream& compute) { units_.release_values(p, compute); }
+  void begin_gradients(part p, bool empty, stream& compute) {
+    units_.begin_gradients(p, empty, compute);
+  }
+  void end_gradients(part p, bool first, stream& compute, stream& traffic) {
+    units_.end_gradients(p, first, groups_.axes(), compute, traffic);
+  }
+
+  /// Enqueues the sums of the reduced gradients of parameters that other stages use too.
+  template <class Requests>
+  void sum_ties(stream& compute, stream& traffic, Requests& requests) {
+    for (auto& [unit, others] : ties_) unit->memory.sum_owned(others, compute, traffic, requests);
+  }
+
+ private:
+  training_groups<Comm>& groups_;
+  stages_of_rank stages_;
+  tensor_list tensors_;
+  zero::unit_set<element, Device> units_;
+  std::vector<std::pair<entry*, Comm>> ties_;
+  std::optional<stream> gathers_;
+};
+
+/// What the units do around the parts of one microbatch's passes; done(part) after the last.
+template <class Units, class Stream, class Done>
+struct step_hooks {
+  Units& units;
+  Stream& compute;
+  Stream& traffic;
+  bool first;
+  bool empty;
+  Done done;
+
+  void before_forward(part p) { units.use_values(p, compute); }
+  void after_forward(part p) { units.release_values(p, compute); }
+  void before_backward_input(part p) { before_forward(p); }
+  void after_backward_input(part p) { after_forward(p); }
+  void before_backward_weight(part p) { units.begin_gradients(p, empty, compute); }
+  void after_backward_weight(part p) {
+    units.end_gradients(p, first, compute, traffic);
+    done(p);
+  }
+  void before_backward(part p) {
+    before_forward(p);
+    before_backward_weight(p);
+  }
+  void after_backward(part p) {
+    after_forward(p);
+    after_backward_weight(p);
+  }
+};
+template <class Units, class Stream, class Done>
+step_hooks(Units&, Stream&, Stream&, bool, bool, Done) -> step_hooks<Units, Stream, Done>;
+
+/// The same of a forward pass alone.
+template <class Units, class Stream>
+struct evaluation_hooks : no_hooks {
+  evaluation_hooks(Units& of, Stream& on) : units(of), compute(on) {}
+  Units& units;
+  Stream& compute;
+  void before_forward(part p) { units.use_values(p, compute); }
+  void after_forward(part p) { units.release_values(p, compute); }
+};
+
+}  // namespace parallel::train

@@ -1,0 +1,236 @@
+// stage: the passes of a range of a model's blocks, with its entry and exit where it has them; a
+// whole model is the stage of all blocks.
+//
+// The life of every activation is decided here. What a forward pass keeps lies in one arena, the
+// slot, until the weight gradients are there; what a pass needs on its way lies in another, the
+// scratch arena, which all passes of a rank share. When the two halves of a backward pass are
+// apart, what the second needs of the first lies in the slot too.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include <parallel/train/model.hpp>
+
+namespace parallel::train {
+
+/// The parts [begin, end) of a model's blocks, and whether the model's entry and exit come with
+/// them.
+struct stage_range {
+  index begin = 0;
+  index end = 0;
+  bool entry = true;
+  bool exit = true;
+
+  [[nodiscard]] bool holds(part p) const {
+    return p == enter ? entry : (begin <= p && p < end) || (exit && p == end);
+  }
+};
+
+/// All of a model.
+template <class Model>
+[[nodiscard]] stage_range whole_model(Model const& model) {
+  return {0, static_cast<index>(model.num_blocks()), true, true};
+}
+
+/// A microbatch on its way through a stage.
+template <class Model>
+struct stage_activations {
+  using element = typename Model::element;
+
+  std::vector<typename Model::block::saved> blocks;
+  matrix_view<element> output;          // [rows, width]; none at the exit
+  matrix_view<element> gradient;        // of the output, in training
+  matrix_view<element const> of_entry;  // the gradient of what the entry made, between the halves
+};
+
+/// Tells a context which rows are here and where documents begin, as between regions; a model says
+/// it with `share(batch)` and `documents(batch)`, if it has them.
+template <class Model, class Stream>
+void place(context<Stream>& c, Model const& model, typename Model::microbatch const& batch) {
+  c.share = share_of(model, batch);
+  if constexpr (requires { model.documents(batch); }) c.document_begins = model.documents(batch);
+}
+
+/// The context in which a pass of a microbatch begins.
+template <class Model, class Stream>
+[[nodiscard]] context<Stream> context_of(Model const& model, Stream& compute, arena& memory,
+                                         pass mode, position where,
+                                         typename Model::microbatch const& batch) {
+  context<Stream> c{compute, memory, mode, where, model.sequence(batch)};
+  place(c, model, batch);
+  return c;
+}
+
+/// Passes of one stage. Contexts bring the arena that the results go to.
+template <class Model>
+class stage {
+ public:
+  using element = typename Model::element;
+  using microbatch = typename Model::microbatch;
+  using activations = stage_activations<Model>;
+  using sums_type = statistics<loss_type<element>>;
+
+  stage(Model const& model, stage_range range) : model_(model), range_(range) {}
+
+  [[nodiscard]] stage_range const& range() const { return range_; }
+
+  /// From `input` (at the entry from the microbatch's ids) to the output; at the exit to the loss
+  /// and the gradient of what comes before it.
+  template <class Stream, class Hooks>
+  void forward(context<Stream>& c, arena& scratch, microbatch const& batch,
+               matrix_view<element const> input, activations& kept, sums_type& sums,
+               Hooks& hooks) const {
+    kept.blocks.assign(static_cast<std::size_t>(range_.end - range_.begin), {});
+    kept.gradient = c.template allocate<element, 2>({model_.rows(batch), model_.width()});
+    matrix_view<element> last;
+    matrix_view<element const> x = input;
+    if (range_.entry) {
+      hooks.before_forward(enter);
+      x = last = model_.enter(c, batch);
+      hooks.after_forward(enter);
+    }
+    for (part p = range_.begin; p < range_.end; ++p) {
+      hooks.before_forward(p);
+      x = last = at(p).forward(c, x, kept_of(kept, p));
+      hooks.after_forward(p);
+    }
+    kept.output = last;
+    if (!range_.exit) return;
+    arena::scope const temporaries(scratch);
+    auto inner = on(c, scratch);
+    hooks.before_backward(range_.end);  // both passes are one
+    model_.leave(inner, batch, x, kept.gradient, sums);
+    hooks.after_backward(range_.end);
+  }
+
+  /// The whole backward pass, whose context is of the scratch arena; `d_input` receives the
+  /// gradient of the input, without an entry.
+  template <class Stream, class Hooks>
+  void backward(context<Stream>& c, microbatch const& batch, activations& kept,
+                matrix_view<element> d_input, Hooks& hooks) const {
+    for (part p = range_.end; p-- > range_.begin;) {
+      arena::scope const temporaries(c.memory);
+      hooks.before_backward(p);
+      auto const dx = at(p).backward_input(c, kept.gradient, kept_of(kept, p));
+      at(p).backward_weight(c, kept_of(kept, p));
+      bool const first = p == range_.begin && !range_.entry;
+      ops::copy(c.stream, (first ? d_input : kept.gradient).span(),
+                std::span<element const>(dx.span()));
+      hooks.after_backward(p);
+    }
+    if (!range_.entry) return;
+    arena::scope const temporaries(c.memory);
+    leave_entry(c, batch, kept.gradient, hooks);
+  }
+
+  /// Its first half, whose context is of the slot: everything but the weights' gradients.
+  template <class Stream, class Hooks>
+  void backward_input(context<Stream>& c, activations& kept, matrix_view<element> d_input,
+                      Hooks& hooks) const {
+    matrix_view<element const> gradient = kept.gradient;
+    for (part p = range_.end; p-- > range_.begin;) {
+      hooks.before_backward_input(p);
+      gradient = at(p).backward_input(c, gradient, kept_of(kept, p));
+      hooks.after_backward_input(p);
+    }
+    if (range_.entry)
+      kept.of_entry = gradient;
+    else
+      ops::copy(c.stream, d_input.span(), gradient.span());
+  }
+
+  /// Its second half, whose context is of the scratch arena.
+  template <class Stream, class Hooks>
+  void backward_weight(context<Stream>& c, microbatch const& batch, activations& kept,
+                       Hooks& hooks) const {
+    arena::scope const temporaries(c.memory);
+    for (part p = range_.end; p-- > range_.begin;) {
+      hooks.before_backward_weight(p);
+      at(p).backward_weight(c, kept_of(kept, p));
+      hooks.after_backward_weight(p);
+    }
+    if (range_.entry) leave_entry(c, batch, kept.of_entry, hooks);
+  }
+
+  /// Forward without a backward pass to come: keeps the output alone.
+  template <class Stream, class Hooks>
+  void evaluate(context<Stream>& c, arena& scratch, microbatch const& batch,
+                matrix_view<element const> input, activations& kept, sums_type& sums,
+                Hooks& hooks) const {
+    auto x = kept.output = c.template allocate<element, 2>({model_.rows(batch), model_.width()});
+    auto inner = on(c, scratch);
+    auto const run = [&](part p, auto&& compute) {
+      arena::scope const temporaries(scratch);
+      hooks.before_forward(p);
+      compute();
+      hooks.after_forward(p);
+    };
+    auto const keep = [&](auto const& y) {
+      ops::copy(c.stream, x.span(), std::span<element const>(y.span()));
+    };
+    if (range_.entry)
+      run(enter, [&] { keep(model_.enter(inner, batch)); });
+    else
+      keep(input);
+    for (part p = range_.begin; p < range_.end; ++p)
+      run(p, [&] {
+        typename Model::block::saved unused;
+        keep(at(p).forward(inner, x, unused));
+      });
+    if (range_.exit) run(range_.end, [&] { model_.leave(inner, batch, x, {}, sums); });
+  }
+
+ private:
+  /// The entry has no input gradient.
+  template <class Stream, class Hooks>
+  void leave_entry(context<Stream>& c, microbatch const& batch, matrix_view<element const> gradient,
+                   Hooks& hooks) const {
+    hooks.before_backward_weight(enter);
+    model_.enter_backward(c, batch, gradient);
+    hooks.after_backward_weight(enter);
+  }
+
+  [[nodiscard]] typename Model::block const& at(part p) const {
+    return model_.at(static_cast<std::size_t>(p));
+  }
+  [[nodiscard]] typename Model::block::saved& kept_of(activations& kept, part p) const {
+    return kept.blocks[static_cast<std::size_t>(p - range_.begin)];
+  }
+  /// The same context with results in another arena.
+  template <class Stream>
+  [[nodiscard]] static context<Stream> on(context<Stream> const& c, arena& memory) {
+    context<Stream> out{c.stream, memory, c.mode, c.where, c.sequence, c.share, c.document_begins};
+    out.fresh_gradients = c.fresh_gradients;
+    return out;
+  }
+
+  Model const& model_;
+  stage_range range_;
+};
+
+/// Forward and backward of one microbatch through a whole model, in one arena.
+template <class Model, class Stream, class Hooks = no_hooks>
+void run_microbatch(Model const& model, context<Stream>& c, typename Model::microbatch const& batch,
+                    statistics<loss_type<typename Model::element>>& sums, Hooks&& hooks = Hooks{}) {
+  arena::scope const everything(c.memory);
+  place(c, model, batch);
+  stage<Model> const all(model, whole_model(model));
+  stage_activations<Model> kept;
+  all.forward(c, c.memory, batch, {}, kept, sums, hooks);
+  all.backward(c, batch, kept, {}, hooks);
+}
+
+/// Forward only, for evaluation: keeps one activation and one block's temporaries.
+template <class Model, class Stream, class Hooks = no_hooks>
+void evaluate_microbatch(Model const& model, context<Stream>& c,
+                         typename Model::microbatch const& batch,
+                         statistics<loss_type<typename Model::element>>& sums,
+                         Hooks&& hooks = Hooks{}) {
+  arena::scope const everything(c.memory);
+  place(c, model, batch);
+  stage_activations<Model> kept;
+  stage<Model>(model, whole_model(model)).evaluate(c, c.memory, batch, {}, kept, sums, hooks);
+}
+
+}  // namespace parallel::train

@@ -1,0 +1,98 @@
+// stages_of_rank: which parts of a model a pipeline rank holds, and its plans of steps.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <parallel/core/parameter.hpp>
+#include <parallel/pipeline/assign.hpp>
+#include <parallel/pipeline/plan.hpp>
+#include <parallel/pipeline/schedules.hpp>
+#include <parallel/train/stage.hpp>
+
+namespace parallel::train {
+
+struct pipeline_options {
+  std::string schedule = "1f1b";
+  int stages_per_rank = 1;       // of interleaved; the V schedules have 2
+  std::vector<int> blocks = {};  // by stage; empty: divided evenly
+};
+
+/// A bare parameter as something with visit_parameters.
+template <class T>
+struct lone_parameter {
+  parameter_base<T>* own;
+  void visit_parameters(auto&& visit) { visit(*own); }
+};
+
+class stages_of_rank {
+ public:
+  /// Rank `rank` of `ranks` along the pipeline axis. Throws when the model has too few blocks.
+  stages_of_rank(pipeline_options options, int rank, int ranks, std::size_t blocks)
+      : options_(std::move(options)), rank_(rank), ranks_(ranks) {
+    // with this many microbatches every schedule has what it asks for
+    auto const any =
+        pipeline::make_schedule(options_.schedule, ranks, 2 * ranks, options_.stages_per_rank);
+    if (any.stages() == 1) {
+      assigned_ = {{0, static_cast<int>(blocks), true, true}};
+    } else {
+      assigned_ = pipeline::assign_blocks(any, static_cast<int>(blocks), options_.blocks);
+    }
+    for (int chunk = 0; chunk < any.stages_per_rank; ++chunk) {
+      auto const& s = assigned_[static_cast<std::size_t>(any.stage_of(rank, chunk))];
+      ranges_.push_back({s.begin, s.end, s.entry, s.exit});
+    }
+    for (std::size_t s = 0; s < assigned_.size(); ++s)
+      owners_.push_back(any.rank_of(static_cast<int>(s)));
+  }
+
+  /// Of this rank's chunks.
+  [[nodiscard]] std::vector<stage_range> const& ranges() const { return ranges_; }
+
+  /// Whether this rank holds a part.
+  [[nodiscard]] bool holds(part p) const {
+    return std::ranges::any_of(ranges_, [&](stage_range const& r) { return r.holds(p); });
+  }
+
+  /// Whether the parts are on different ranks.
+  [[nodiscard]] bool ties(std::vector<part> const& parts) const {
+    return std::ranges::any_of(parts, [&](part p) { return owner(p) != owner(parts.front()); });
+  }
+
+  /// The least number of microbatches of a step, `wanted` or more.
+  [[nodiscard]] int least_microbatches(int wanted) const {
+    return pipeline::least_microbatches(options_.schedule, ranks_, wanted);
+  }
+
+  /// This rank's plan of a step of so many microbatches. Throws what the schedule refuses.
+  [[nodiscard]] pipeline::plan const& plan_of(int microbatches, pass mode) {
+    auto const known = plans_.find({microbatches, mode});
+    if (known != plans_.end()) return known->second;
+    auto of = pipeline::make_schedule(options_.schedule, ranks_,
+                                      mode == pass::training ? microbatches : 2 * ranks_,
+                                      options_.stages_per_rank);
+    if (mode == pass::inference) of = pipeline::forward_only(of, microbatches);
+    return plans_.emplace(std::pair{microbatches, mode}, pipeline::lower(of, rank_)).first->second;
+  }
+
+ private:
+  [[nodiscard]] int owner(part p) const {
+    for (std::size_t s = 0; s < assigned_.size(); ++s)
+      if (stage_range{assigned_[s].begin, assigned_[s].end, assigned_[s].entry, assigned_[s].exit}
+              .holds(p))
+        return owners_[s];
+    fail("the pipeline has no stage for part ", p, " of the model");
+  }
+
+  pipeline_options options_;
+  int rank_;
+  int ranks_;
+  std::vector<pipeline::stage_blocks> assigned_;  // by stage
+  std::vector<int> owners_;                       // ranks, by stage
+  std::vector<stage_range> ranges_;               // of this rank
+  std::map<std::pair<int, pass>, pipeline::plan> plans_;
+};
+
+}  // namespace parallel::train
