@@ -65,7 +65,7 @@ class checked : public collectives<checked<Inner>> {
   // The signature with ranks named as the world does.
   [[nodiscard]] signature named(operation const& op, std::uint64_t number) const {
     auto out = signature_of(op, number, name());
-    if (out.peer >= 0) out.peer = world_rank(out.peer);
+    if (op.peer >= 0) out.peer = world_rank(op.peer);
     return out;
   }
 

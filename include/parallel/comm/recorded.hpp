@@ -2,7 +2,8 @@
 //
 // When a run stops, the first question is which call every rank was in. Each rank keeps its last
 // calls with their call sites; the text of the recorders, side by side, answers it. A decorator:
-// parts (split) write to the recorder of the whole. Cost: about 1.5 microseconds a call.
+// parts (split) write to the recorder of the whole. Cost: about a microsecond a call
+// (bench/calls.cpp).
 #pragma once
 
 #include <algorithm>
@@ -143,7 +144,7 @@ class recorded : public collectives<recorded<Inner>> {
   /// Enqueues `op` between two notes. A call that fails stays "running".
   request submit(host::stream& s, operation const& op) {
     auto what = signature_of(op, 0, name());
-    if (what.peer >= 0) what.peer = world_rank(what.peer);
+    if (op.peer >= 0) what.peer = world_rank(op.peer);
     bool const shards = op.kind == operation_kind::reduce_scatter ||
                         op.kind == operation_kind::all_gather ||
                         op.kind == operation_kind::all_to_all;

@@ -124,6 +124,29 @@ TEST_CASE("checked compares messages before they are moved") {
     CHECK(contains(message, "sender and receiver disagree in element type: rank 0: send of 6 f32"));
 }
 
+TEST_CASE("messages of a part name ranks as the world does, checked twice too") {
+  using namespace checked_decorators_test;
+  std::vector<std::string> found(4);
+  threads::run(4, [&](threads::communicator& comm) {
+    auto const rank = static_cast<std::size_t>(comm.rank());
+    checked all(any_communicator(checked(any_communicator(std::move(comm)))));
+    auto part = all.split(static_cast<int>(rank) / 2, "pair");
+    host::stream s;
+    std::vector<float> x(rank == 3 ? 6 : 4);
+    if (rank < 2) return;
+    found[rank] = message_of([&] {
+      if (rank == 2)
+        part.send(s, std::span(x), 1).wait();
+      else
+        part.recv(s, std::span(x), 0).wait();
+    });
+  });
+  for (std::size_t const rank : {2, 3}) {
+    CHECK(contains(found[rank], "rank 2: send of 4 f32 to rank 3, tag 0 over pair at "));
+    CHECK(contains(found[rank], "rank 3: recv of 6 f32 from rank 2, tag 0 over pair at "));
+  }
+}
+
 TEST_CASE("abort and deadline pass through decorators") {
   using namespace checked_decorators_test;
   for (auto const how : test::comm_suite::all_waits) {

@@ -218,7 +218,28 @@ TEST_CASE("abort and deadline reach MPI ranks in a part, in messages and in all_
     CHECK_NOTHROW(test::comm_suite::check_abort(mpi::communicator(*environment), how));
     CHECK_NOTHROW(test::comm_suite::check_abort(checked(mpi::communicator(*environment)), how));
     CHECK_NOTHROW(test::comm_suite::check_deadline(
-        mpi::communicator(*environment, {.deadline = 100ms}), how, "0.1"));
+        mpi::communicator(*environment, {.deadline = 500ms}), how, "0.5"));
+  }
+}
+
+TEST_CASE("MPI ranks that wait for each other say at the deadline who waits where for whom") {
+  using namespace mpi_test;
+  int const n = environment->size();
+  if (n == 1) return;
+  for (bool const check : {false, true}) {
+    mpi::communicator plain(*environment, {.deadline = 500ms});
+    int const me = plain.rank();
+    int const next = (me + 1) % n;
+    any_communicator comm =
+        check ? any_communicator(checked(std::move(plain))) : any_communicator(std::move(plain));
+    host::stream s;
+    std::vector<float> x(4);
+    auto const message = message_of([&] { comm.recv(s, std::span(x), next).wait(); });
+    CAPTURE(message);
+    auto const call = concat("recv of 4 f32 from rank ", next, ", tag 0 at mpi_test.cpp:");
+    auto const waited = concat("rank ", me, " waited ");
+    CHECK(contains(message, call));  // of this rank, also when another gave up first
+    CHECK(contains(message, waited));
   }
 }
 

@@ -30,7 +30,8 @@
 namespace parallel::mpi {
 
 struct communicator_options {
-  /// How long a rank waits for the others in one operation before it gives up.
+  /// How long a rank waits for the others in one operation before it gives up (30 s at least when
+  /// the communicator is made).
   std::chrono::milliseconds deadline = std::chrono::seconds(600);
   /// Reductions travel in pieces of this size; staging memory is twice that for each rank.
   std::size_t piece_bytes = std::size_t{1} << 20;
@@ -164,6 +165,10 @@ class link final : public parallel::detail::abortable {
     tag_limit_ = found != 0 ? static_cast<std::uint64_t>(*static_cast<int*>(value)) : 32767;
   }
 
+  // MPI makes a communicator in many rounds, which a short deadline for one operation is no bound
+  // of; given up half-way on some ranks only, it leaves MPI unable to make another.
+  static constexpr auto making = std::chrono::seconds(30);
+
   static constexpr int control_tag = 0;  // slot 0 of number 0 is never used by calls
 
   // Not MPI_Comm_dup: another communicator's worker may need MPI while the others come.
@@ -173,7 +178,8 @@ class link final : public parallel::detail::abortable {
       std::scoped_lock const lock(env_.mutex());
       check(MPI_Comm_idup(MPI_COMM_WORLD, &out, &request), "MPI_Comm_idup");
     }
-    auto const limit = std::chrono::steady_clock::now() + options_.deadline;
+    auto const limit = std::chrono::steady_clock::now() +
+                       std::max<std::chrono::milliseconds>(options_.deadline, making);
     backoff pace;
     for (;; pace.pause()) {
       std::scoped_lock const lock(env_.mutex());
