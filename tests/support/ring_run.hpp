@@ -72,6 +72,7 @@ struct layout {
   int replicas = 1;  // of all shards
   int pipeline = 1;
   parallel::train::pipeline_options schedule = {};
+  bool reshard = true;  // after the forward pass, at stage parameters
 
   [[nodiscard]] parallel::training_layout shape() const {
     auto const axes = parallel::training_layout{}
@@ -151,9 +152,11 @@ void run_rank(Comm& comm, layout const& how, outcome& out, std::mutex& lock) {
   ring_model model(how.model.blocks, 4, vocabulary, how.model);
   parallel::train::training_groups groups(comm.split(0), how.shape());
   auto const data = groups.place();
-  parallel::train::stepper stepper(
-      model, device, groups, groups_of(how),
-      {.stage = how.stage, .bucket_bytes = how.bucket_bytes, .pipeline = how.schedule});
+  parallel::train::stepper stepper(model, device, groups, groups_of(how),
+                                   {.stage = how.stage,
+                                    .bucket_bytes = how.bucket_bytes,
+                                    .reshard_after_forward = how.reshard,
+                                    .pipeline = how.schedule});
   stepper.initialise(42);
   stepper.measure_tensors(how.measure);
   auto const mine = parallel::data::share_of(global_batch, data.replica * data.shards + data.shard,

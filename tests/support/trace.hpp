@@ -27,6 +27,12 @@ class trace {
     changed_.notify_all();
   }
 
+  /// Everything logged so far, in order.
+  [[nodiscard]] std::vector<std::string> events() {
+    std::scoped_lock const lock(mutex_);
+    return events_;
+  }
+
   /// Waits until `what` has been logged; false when that takes longer than `patience`.
   bool await(std::string const& what, std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);

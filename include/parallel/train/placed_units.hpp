@@ -25,11 +25,13 @@ class placed_units {
   using entry = typename zero::unit_set<element, Device>::entry;
   using uses_type = std::vector<parameter_base<element>*>;
 
-  /// Allocates on `device` and binds `model`. `optimizers` by group, `key_of` as in
+  /// Allocates on `device` and binds `model`; values stay for a step unless
+  /// `reshard_after_forward`. `optimizers` by group, `key_of` as in
   /// optimizer_groups. Collective over the mesh.
   template <class Optimizers, class KeyOf>
   placed_units(Model& model, Device& device, training_groups<Comm>& groups, zero::stage stage,
-               pipeline_options const& pipeline, Optimizers const& optimizers, KeyOf const& key_of)
+               bool reshard_after_forward, pipeline_options const& pipeline,
+               Optimizers const& optimizers, KeyOf const& key_of)
       : groups_(groups),
         stages_(pipeline, groups.pipeline.rank(), groups.pipeline.size(), model.num_blocks()) {
     auto const states = optimizers.front().state_names().size();
@@ -63,7 +65,7 @@ class placed_units {
       auto others = groups.pipeline.split(some ? 0 : 1, "pipeline");
       if (some) ties_.emplace_back(&units_.units().back(), std::move(others));
     });
-    units_.allocate_windows(device);
+    units_.allocate_windows(device, !reshard_after_forward);
     if (units_.value_window_bytes() > 0) gathers_.emplace();
   }
 
@@ -82,6 +84,10 @@ class placed_units {
     units_.for_each_use(p, f);
   }
 
+  /// Values that stay are gathered again when they are used next.
+  void forget_values(stream& compute) {
+    if (gathers_) units_.forget_values(compute, *gathers_);
+  }
   void use_values(part p, stream& compute) {
     units_.use_values(p, groups_.axes(), compute, gathers_ ? *gathers_ : compute);
   }

@@ -70,7 +70,8 @@ template <class Model>
 /// to nothing.
 template <class Optimizer, class Model>
 [[nodiscard]] memory_plan plan_units(Model& model, optimizer_groups<Optimizer> const& groups,
-                                     zero::stage stage, zero::unit_place place) {
+                                     zero::stage stage, zero::unit_place place,
+                                     bool reshard_after_forward = true) {
   using element = typename Model::element;
   zero::unit_set<element, meta::device> units;
   meta::device device;
@@ -81,7 +82,7 @@ template <class Optimizer, class Model>
     units.add({std::move(layout), stage, place, groups.state_names().size(), device},
               std::move(parts));
   });
-  units.allocate_windows(device);
+  units.allocate_windows(device, !reshard_after_forward);
   memory_plan plan;
   plan.values = units.value_window_bytes();
   plan.gradients = units.gradient_window_bytes();

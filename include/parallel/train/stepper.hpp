@@ -39,6 +39,10 @@ struct stepper_options {
   zero::stage stage = zero::stage::none;
   /// Reductions start when this many gradient bytes are complete (PyTorch DDP uses 25 MiB).
   std::size_t bucket_bytes = std::size_t{25} << 20;
+  /// At stage parameters: values take turns in windows and are gathered for every pass that reads
+  /// them. Else they are gathered once in a step, by its first forward pass, and stay until its
+  /// end: memory for all of them beside the shards, and the traffic of stage gradients.
+  bool reshard_after_forward = true;
   /// Of real gradients; exact rings are not clipped.
   clipping clip = {};
   /// Along the pipeline axis.
@@ -77,8 +81,8 @@ class stepper {
         optimizers_(std::move(optimizers.optimizers)),
         options_(std::move(options)),
         links_(groups_.pipeline),
-        placed_(model, device, groups_, options_.stage, options_.pipeline, optimizers_,
-                optimizers.key_of) {}
+        placed_(model, device, groups_, options_.stage, options_.reshard_after_forward,
+                options_.pipeline, optimizers_, optimizers.key_of) {}
 
   /// The same over the ranks of `comm`, which have other data and the whole model.
   stepper(Model& model, Device& device, Comm& comm, optimizer_groups<Optimizer> optimizers,
@@ -90,8 +94,8 @@ class stepper {
         optimizers_(std::move(optimizers.optimizers)),
         options_(std::move(options)),
         links_(groups_.pipeline),
-        placed_(model, device, groups_, options_.stage, options_.pipeline, optimizers_,
-                optimizers.key_of) {}
+        placed_(model, device, groups_, options_.stage, options_.reshard_after_forward,
+                options_.pipeline, optimizers_, optimizers.key_of) {}
 
   /// The same with one optimizer for all parameters.
   template <class Ranks>
@@ -246,6 +250,7 @@ class stepper {
     auto& bytes = bytes_[{batches.mode, count, sizes}];
     if (!bytes) bytes = bytes_of_step(model_, plan, stages.ranges(), batches.batches, batches.mode);
     arena::scope const everything(memory);
+    placed_.forget_values(compute);
     stage_program program(model_, plan, stages.ranges(), *bytes, compute, memory, batches, sums,
                           placed_.gradients_divided(), make_hooks);
     auto messages = pipeline::execute(plan, links_, program);

@@ -5,9 +5,16 @@
 // window while a layer uses it: values are gathered into it, gradients reduced out of it. With one
 // shard every stage is the same program.
 //
-// Bytes sent per step and rank, Ψ bytes of gradients or values, N shards, m microbatches: optimizer
-// Ψ(N-1)/N (reduce-scatter) + Ψ(N-1)/N (all-gather); gradients m and 1 times that; parameters m and
-// 2m times. Over R replicas 2(Ψ/N)(R-1)/R more (all-reduce of what is owned).
+// Bytes sent per step and rank, padding included, for Ψ bytes of values and G of gradients (those
+// of every use), N shards and m microbatches:
+//
+//   optimizer    G(N-1)/N (reduce-scatter) + Ψ(N-1)/N (all-gather, of what is trained)
+//   gradients    mG(N-1)/N                 + Ψ(N-1)/N
+//   parameters   mG(N-1)/N                 + mΨ'(N-1)/N, where Ψ' counts a unit once for every pass
+//                that reads it: a block twice, the entry and the exit of a model once
+//
+// parameters without resharding: mG(N-1)/N + Ψ(N-1)/N, frozen values included. Over R replicas
+// 2(G/N)(R-1)/R more (all-reduce of what is owned).
 #pragma once
 
 #include <algorithm>

@@ -4,8 +4,12 @@
 // are reduced out of one, for what the stage divides; the rest is simply there. Parts of equal size
 // take turns in the same windows: while one is in use the next is gathered, never more, so memory
 // is bounded and the same in every run. Gathers and reductions run on streams of their own.
+//
+// Or every unit has memory for all its values, in which they stay once gathered: more memory, fewer
+// gathers.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <optional>
@@ -27,6 +31,8 @@ class unit_set {
   struct entry {
     partitioned_unit<T> memory;
     std::vector<index> parts;  // for each use, the part that computes with it; -1: not on this rank
+    buffer<T> kept = {};       // its whole values, when they stay; else it takes turns
+    bool gathered = false;     // into `kept`
   };
 
   void add(partitioned_unit<T> memory, std::vector<index> parts) {
@@ -34,15 +40,20 @@ class unit_set {
   }
 
   /// Allocates the windows, after all units were added: two for parts of equal size, or as many as
-  /// there are such parts.
-  void allocate_windows(Device& device) {
+  /// there are such parts. `keep_values`: for values one a unit, in which they stay.
+  void allocate_windows(Device& device, bool keep_values = false) {
     std::map<index, std::pair<index, index>> sizes;  // of values and gradients, by part
-    for (auto& unit : units_)
-      for (std::size_t use = 0; use < unit.parts.size(); ++use) {
-        auto& [values, gradients] = sizes[unit.parts[use]];
-        if (unit.memory.values_divided()) values += unit.memory.layout().size();
-        if (unit.memory.gradients_divided()) gradients += unit.memory.layout().trainable_size();
+    for (auto& unit : units_) {
+      auto const& layout = unit.memory.layout();
+      bool const divided = unit.memory.values_divided();
+      if (divided && keep_values)
+        unit.kept = device.template allocate_zeroed<T>(static_cast<std::size_t>(layout.size()));
+      for (index const part : unit.parts) {
+        auto& [values, gradients] = sizes[part];
+        if (divided && !keep_values) values += layout.size();
+        if (unit.memory.gradients_divided()) gradients += layout.trainable_size();
       }
+    }
     for (auto const& [part, size] : sizes) {
       values_.add(part, size.first, device);
       gradients_.add(part, size.second, device);
@@ -61,12 +72,28 @@ class unit_set {
   }
 
   /// Bytes of all windows.
-  [[nodiscard]] std::size_t value_window_bytes() const { return values_.bytes(); }
+  [[nodiscard]] std::size_t value_window_bytes() const {
+    std::size_t total = values_.bytes();
+    for (auto const& unit : units_) total += unit.kept.size() * sizeof(T);
+    return total;
+  }
   [[nodiscard]] std::size_t gradient_window_bytes() const { return gradients_.bytes(); }
+
+  /// Values that stay may have changed: each is gathered again when it is used next, after what is
+  /// enqueued on `compute` now.
+  void forget_values(stream& compute, stream& gathers) {
+    gathers.wait(compute.record());
+    for (auto& unit : units_) unit.gathered = false;
+  }
 
   /// Makes the values of a part available to what is enqueued on `compute` from now on.
   template <class Comm>
   void use_values(index part, unit_axes<Comm> const& axes, stream& compute, stream& gathers) {
+    for (auto& unit : units_) {
+      if (unit.kept.size() == 0 || unit.gathered || !uses(unit, part)) continue;
+      unit.memory.gather_into(unit.kept.data(), axes, gathers, compute);
+      unit.gathered = true;
+    }
     auto* const window = values_.take(part);
     if (window == nullptr) return;
     if (window->free) gathers.wait(*window->free);
@@ -115,6 +142,10 @@ class unit_set {
   }
 
  private:
+  static bool uses(entry const& unit, index part) {
+    return std::ranges::find(unit.parts, part) != unit.parts.end();
+  }
+
   template <class U>
   class windows {
    public:

@@ -43,18 +43,20 @@ constexpr zero::stage all_stages[] = {zero::stage::none, zero::stage::optimizer,
 
 /// Plans a rank, then runs a step of two microbatches and holds its memory against the plan.
 void check_plan(parallel::training_layout shape, zero::stage stage, index microbatch,
-                train::optimizer_groups<test::ring_momentum> const& groups) {
+                train::optimizer_groups<test::ring_momentum> const& groups, bool reshard = true) {
   ring_model planned(4, 4, vocabulary);
   zeros const data(microbatch);
   int const shards = shape.degree<parallel::axis::shard>();
   int const replicas = shape.degree<parallel::axis::replicate>();
-  auto plan = train::plan_units(planned, groups, stage, {.shards = shards, .replicas = replicas});
+  auto plan =
+      train::plan_units(planned, groups, stage, {.shards = shards, .replicas = replicas}, reshard);
   plan.activations = train::plan_microbatch(planned, data.view()).activations;
   parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     ring_model model(4, 4, vocabulary);
     train::training_groups ranks(comm.split(0), shape);
-    train::stepper step(model, device, ranks, groups, {.stage = stage, .bucket_bytes = 1});
+    train::stepper step(model, device, ranks, groups,
+                        {.stage = stage, .bucket_bytes = 1, .reshard_after_forward = reshard});
     CHECK(device.bytes() == plan.values + plan.gradients + plan.master + plan.optimizer);
     // a roomier arena would not hide an overrun: its high-water mark is compared
     parallel::arena memory(device.allocate<std::byte>(plan.activations + 4096));
@@ -86,6 +88,8 @@ TEST_CASE("the arena and the units of a real step are those of the plan, to the 
       auto const two = training_layout{}.with<parallel::axis::replicate>(2);
       check_plan(stage == zero::stage::none ? two : two.with<parallel::axis::shard>(2), stage,
                  microbatch, partly);
+      if (stage == zero::stage::parameters)
+        check_plan(two.with<parallel::axis::shard>(2), stage, microbatch, partly, false);
     }
 }
 
@@ -119,6 +123,10 @@ TEST_CASE("stages 2 and 3 divide gradients and values too, and add two windows a
   std::size_t const block = 256 * sizeof(test::ring);
   CHECK(one.values == tokens + 4 * block);
   CHECK(three.values == one.values / 4 + 2 * tokens + 2 * block);
+  auto const kept = train::plan_units(model, optimizer, zero::stage::parameters,
+                                      zero::data_place(zero::stage::parameters, 0, 4), false);
+  CHECK(kept.values == one.values / 4 + one.values);
+  CHECK(kept.gradients == three.gradients);
   CHECK(one.gradients == 2 * tokens + 4 * block);  // one buffer per use
   CHECK(two.gradients == one.gradients / 4 + 2 * tokens + 2 * block);
 }

@@ -89,6 +89,10 @@ TEST_CASE("so it does in stages 2 and 3, which exchange in every microbatch, and
       CAPTURE(how.ranks);
       CAPTURE(how.replicas);
       mutants += break_every_call(how);
+      if (stage != zero::stage::parameters) continue;
+      how.reshard = false;
+      mutants += break_every_call(how);
+      how.reshard = true;
     }
   MESSAGE(mutants << " mutants, all caught");
 }

@@ -80,4 +80,34 @@ TEST_CASE("replicas of shards equal one rank bit for bit, frozen parameters incl
   }
 }
 
+TEST_CASE("values that stay for a step are those of windows, bit for bit") {
+  std::vector<std::string> const frozen{"mix", "tokens"};
+  for (auto const& names : {std::vector<std::string>{}, frozen}) {
+    outcome const expected = run({.microbatch = test::global_batch, .frozen = names});
+    for (bool const tied : {true, false})
+      for (int const replicas : {1, 2})
+        for (int const ranks : {2, 3, 13})
+          for (index const microbatch : {1, 3}) {
+            CAPTURE(tied);
+            CAPTURE(replicas);
+            CAPTURE(ranks);
+            CAPTURE(microbatch);
+            layout how{.ranks = ranks,
+                       .stage = zero::stage::parameters,
+                       .microbatch = microbatch,
+                       .frozen = names,
+                       .model = {.tied = tied},
+                       .replicas = replicas,
+                       .reshard = false};
+            if (tied) {
+              CHECK(run(how) == expected);
+            } else {
+              auto const kept = run(how);
+              how.reshard = true;
+              CHECK(kept == run(how));
+            }
+          }
+  }
+}
+
 }  // namespace stepper_test

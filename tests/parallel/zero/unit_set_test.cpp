@@ -55,7 +55,8 @@ struct table {
 /// `frozen`: every b.
 template <class T, class Device>
 struct column {
-  column(zero::stage kind, zero::unit_place place, Device& device, bool frozen = false) {
+  column(zero::stage kind, zero::unit_place place, Device& device, bool frozen = false,
+         bool keep = false) {
     auto const ranks = place.data_ranks();
     auto const key_of = [=](std::string const& name) {
       return parallel::segment_key{.trainable = !frozen || !name.ends_with(".b")};
@@ -68,7 +69,7 @@ struct column {
       parallel::unit<T> layout(parallel::concat("block.", i), block, ranks, key_of);
       units.add({std::move(layout), kind, place, 1, device}, {i});
     }
-    units.allocate_windows(device);
+    units.allocate_windows(device, keep);
   }
 
   table<T> embedding;
@@ -228,6 +229,40 @@ TEST_CASE("the next part is gathered while one is in use, and the one after wait
       CHECK(values(c.blocks[2].a) == initial(c.blocks[2].a, 5));
       CHECK(std::vector<ring>(second, second + 70) == initial(next.b, 5));
     });
+}
+
+TEST_CASE("values that stay are gathered once, until they are forgotten") {
+  parallel::threads::run(2, [&](communicator& world) {
+    neighbours near(world, 2);
+    device const host;
+    column<ring, device const> c(zero::stage::parameters, near.place(), host, true, true);
+    std::size_t bytes = 0;
+    for (auto& entry : c.units.units()) {
+      entry.memory.initialise(5);
+      bytes += static_cast<std::size_t>(entry.memory.layout().size()) * sizeof(ring);
+    }
+    CHECK(c.units.value_window_bytes() == bytes);
+    stream compute, gathers;
+    auto const axes = near.axes();
+    auto const pass = [&](std::uint64_t seed) {
+      for (index part = -1; part <= 4; ++part) {
+        c.units.use_values(part, axes, compute, gathers);
+        c.units.release_values(part, compute);
+      }
+      compute.synchronize();
+      for (auto const& block : c.blocks) {
+        CHECK(values(block.a) == initial(block.a, seed));
+        CHECK(values(block.b) == initial(block.b, seed));
+      }
+      CHECK(values(c.embedding.weight) == initial(c.embedding.weight, seed));
+      CHECK(c.head.weight.data == c.embedding.weight.data);
+    };
+    pass(5);
+    for (auto& entry : c.units.units()) entry.memory.initialise(6);
+    pass(5);  // what was gathered
+    c.units.forget_values(compute, gathers);
+    pass(6);
+  });
 }
 
 /// The gradient that a rank's microbatch has for element i of a parameter.

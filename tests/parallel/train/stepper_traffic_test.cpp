@@ -1,0 +1,127 @@
+// The contract of traffic: the bytes that a step sends along each axis, counted where they move,
+// are those of the formulas at the top of partitioned_unit.hpp, padding included.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/recorded.hpp>
+
+#include "support/ring_run.hpp"
+
+namespace stepper_traffic_test {
+
+using parallel::index;
+using parallel::operation_kind;
+using test::layout;
+namespace zero = parallel::zero;
+
+using key = std::pair<std::string, operation_kind>;
+using bytes = std::map<key, std::uint64_t>;
+
+/// What each rank sent along axes in all steps, the world's sums of losses and counts left out.
+std::vector<bytes> count(layout const& how) {
+  test::outcome out;
+  std::mutex lock;
+  std::vector<bytes> sent(static_cast<std::size_t>(how.shape().ranks()));
+  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
+    auto const recorder = std::make_shared<parallel::flight_recorder>();
+    parallel::recorded counted(std::move(comm), recorder);
+    test::run_rank(counted, how, out, lock);
+    auto& mine = sent[static_cast<std::size_t>(counted.rank())];
+    for (auto const& [what, total] : recorder->totals())
+      if (!what.first.empty() && total.sent > 0) mine[what] = total.sent;
+  });
+  return sent;
+}
+
+/// Bytes of a segment of parameters of these sizes.
+std::uint64_t padded(std::vector<index> const& sizes, index ranks) {
+  auto const up = [](index value, index multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+  };
+  index total = 0;
+  for (index const size : sizes) total += up(size, 32);
+  return static_cast<std::uint64_t>(up(total, 32 * ranks)) * sizeof(test::ring);
+}
+
+/// The formulas, for the ring model of 3 blocks of width 4, a tied table of 13 tokens, and `mix`
+/// frozen or not.
+bytes formulas(layout const& how) {
+  bool const frozen = !how.frozen.empty();
+  auto const shape = how.shape();
+  auto const n = static_cast<std::uint64_t>(shape.degree<parallel::axis::shard>());
+  auto const r = static_cast<std::uint64_t>(shape.degree<parallel::axis::replicate>());
+  index const ranks = shape.ranks();
+  auto const m = static_cast<std::uint64_t>(
+      parallel::data::most_microbatches(test::global_batch, ranks, how.microbatch));
+  auto const steps = static_cast<std::uint64_t>(how.num_steps);
+
+  std::uint64_t const table = padded({52}, ranks);
+  std::uint64_t const idle = frozen ? padded({16, 4}, ranks) : 0;
+  std::uint64_t const trained =
+      frozen ? padded({48, 12, 48, 4}, ranks) : padded({16, 4, 48, 12, 48, 4}, ranks);
+  std::uint64_t const gradients = 2 * table + 3 * trained;          // of both uses of the table
+  std::uint64_t const values = table + 3 * trained;                 // that change
+  std::uint64_t const used = 2 * table + 2 * 3 * (trained + idle);  // in a microbatch's passes
+
+  bytes out;
+  auto const add = [&](std::string const& axis, operation_kind kind, std::uint64_t sent) {
+    if (sent > 0) out[{axis, kind}] = steps * sent;
+  };
+  std::uint64_t const reductions = how.stage >= zero::stage::gradients ? m : 1;
+  std::uint64_t const gathered = how.stage == zero::stage::none         ? 0
+                                 : how.stage != zero::stage::parameters ? values
+                                 : how.reshard                          ? m * used
+                                                                        : values + 3 * idle;
+  add("shard", operation_kind::reduce_scatter, reductions * gradients * (n - 1) / n);
+  add("shard", operation_kind::all_gather, gathered * (n - 1) / n);
+  add("replicate x context", operation_kind::all_reduce, 2 * (gradients / n) * (r - 1) / r);
+  return out;
+}
+
+TEST_CASE("bytes sent per step and axis are those of the formulas, in every stage") {
+  std::string table = "layout: sent along, counted, formula (bytes of a rank in 2 steps)\n";
+  int layouts = 0;
+  for (auto const stage : test::all_stages)
+    for (auto const& [ranks, replicas] : {std::pair{1, 1}, {2, 1}, {3, 1}, {2, 2}, {1, 3}})
+      for (bool const frozen : {false, true})
+        for (bool const reshard : {true, false}) {
+          if (!reshard && stage != zero::stage::parameters) continue;
+          layout const how{
+              .ranks = ranks,
+              .stage = stage,
+              .microbatch = ranks == 3 ? 1 : 2,
+              .bucket_bytes = 2000,
+              .frozen = frozen ? std::vector<std::string>{"mix"} : std::vector<std::string>{},
+              .num_steps = 2,
+              .replicas = replicas,
+              .reshard = reshard};
+          CAPTURE(static_cast<int>(stage));
+          CAPTURE(ranks);
+          CAPTURE(replicas);
+          CAPTURE(frozen);
+          CAPTURE(reshard);
+          auto const expected = formulas(how);
+          auto const sent = count(how);
+          for (auto const& of_rank : sent) CHECK(of_rank == expected);
+          CHECK(expected.empty() == (how.shape().ranks() == 1));
+          auto const name = parallel::concat(
+              "stage ", static_cast<int>(stage), ", ", how.shape().text(), frozen ? ", frozen" : "",
+              reshard ? "" : ", values kept", ", microbatches of ", how.microbatch);
+          for (auto const& [what, formula] : expected) {
+            auto const counted = sent[0].contains(what) ? sent[0].at(what) : 0;
+            table += parallel::concat(name, ": ", what.first, ' ', name_of(what.second), ", ",
+                                      counted, ", ", formula, '\n');
+          }
+          ++layouts;
+        }
+  REQUIRE(layouts >= 8);
+  MESSAGE(table);
+}
+
+}  // namespace stepper_traffic_test
