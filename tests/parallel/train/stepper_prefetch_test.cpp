@@ -1,0 +1,168 @@
+// In stage parameters the values of the next block are gathered while a block computes, and never
+// those of a third: shown by the order of events and not by timing.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/train/stepper.hpp>
+
+#include "support/ring_model.hpp"
+#include "support/trace.hpp"
+
+namespace stepper_prefetch_test {
+namespace {
+
+using namespace std::chrono_literals;
+using parallel::index;
+using test::ring;
+namespace zero = parallel::zero;
+
+/// Called within a block's pass; `pass` is "forward 2" or "backward 2" of block 2.
+using pass_hold = std::function<void(test::trace&, std::string const& pass)>;
+
+/// A block of the ring model that tells when its passes begin and end.
+struct traced_block {
+  using element = ring;
+  using saved = test::ring_model::block::saved;
+
+  template <class Stream>
+  auto forward(test::context<Stream>& c, test::matrix_view<ring const> x, saved& kept) const {
+    begin(c, "forward");
+    auto const y = inner->forward(c, x, kept);
+    end(c, "forward");
+    return y;
+  }
+  template <class Stream>
+  auto backward_input(test::context<Stream>& c, test::matrix_view<ring const> dy,
+                      saved& kept) const {
+    begin(c, "backward");
+    return inner->backward_input(c, dy, kept);
+  }
+  template <class Stream>
+  void backward_weight(test::context<Stream>& c, saved const& kept) const {
+    inner->backward_weight(c, kept);
+    end(c, "backward");
+  }
+
+  template <class Stream>
+  void begin(test::context<Stream>& c, char const* pass) const {
+    c.stream.enqueue([this, name = parallel::concat(pass, ' ', number)] {
+      log->add(name + " begins");
+      (*hold)(*log, name);
+    });
+  }
+  template <class Stream>
+  void end(test::context<Stream>& c, char const* pass) const {
+    c.stream.enqueue(
+        [this, name = parallel::concat(pass, ' ', number)] { log->add(name + " ends"); });
+  }
+
+  test::ring_model::block const* inner;
+  index number;
+  test::trace* log;
+  pass_hold const* hold;
+};
+
+class traced_model : public test::ring_model {
+ public:
+  using block = traced_block;
+
+  traced_model(test::trace& log, pass_hold const& hold) : ring_model(3, 4, 13) {
+    for (std::size_t i = 0; i < num_blocks(); ++i)
+      blocks_.push_back({&ring_model::at(i), static_cast<index>(i), &log, &hold});
+  }
+  [[nodiscard]] block const& at(std::size_t i) const { return blocks_[i]; }
+
+ private:
+  std::deque<block> blocks_;
+};
+
+/// One step of two microbatches of 2 ranks at stage parameters; check(log) when it is done.
+void run(pass_hold const& hold, std::function<void(test::trace&)> const& check) {
+  parallel::threads::run(2, [&](parallel::threads::communicator& own) {
+    test::trace log;
+    test::delayed comm(std::move(own), log, [](int) {});
+    parallel::host::device device;
+    traced_model model(log, hold);
+    parallel::train::stepper step(model, device, comm, test::ring_momentum{},
+                                  {.stage = zero::stage::parameters});
+    parallel::arena memory(device.allocate<std::byte>(1 << 20));
+    parallel::host::stream compute;
+    parallel::host::stream traffic;
+    std::vector<std::int32_t> const ids(5, 1);
+    std::array<test::ring_microbatch, 2> batches;
+    batches.fill({{ids.data(), {5}}, {ids.data(), {5}}, 1, 5});
+    std::array<index, 2> const first{0, 1};
+    (void)step.step(compute, traffic, memory, std::span(std::as_const(batches)), std::span(first),
+                    {}, 1.0);
+    check(log);
+  });
+}
+
+// Collectives of a microbatch, in the order they are enqueued: values of the entry, of blocks 0, 1
+// and 2, of the exit; its gradients; values and gradients of blocks 2, 1, 0; the entry's gradients.
+constexpr int forward_gathers[] = {1, 2, 3};  // by block
+constexpr int backward_gathers[] = {10, 8, 6};
+constexpr int collectives = 13;
+
+std::string gather(int k, char const* what) { return parallel::concat("collective ", k, what); }
+
+TEST_CASE("the next block's values arrive while a block computes, in both passes") {
+  run(
+      [](test::trace& log, std::string const& pass) {
+        // without prefetching these would wait for what comes after them
+        if (pass == "forward 0") CHECK(log.await(gather(forward_gathers[1], " ends"), 60s));
+        if (pass == "forward 1") CHECK(log.await(gather(forward_gathers[2], " ends"), 60s));
+        if (pass == "backward 2") CHECK(log.await(gather(backward_gathers[1], " ends"), 60s));
+        if (pass == "backward 1") CHECK(log.await(gather(backward_gathers[0], " ends"), 60s));
+      },
+      [](test::trace& log) {
+        CHECK(log.in_order(gather(forward_gathers[1], " ends"), "forward 0 ends"));
+        CHECK(log.in_order(gather(forward_gathers[2], " ends"), "forward 1 ends"));
+        CHECK(log.in_order(gather(backward_gathers[1], " ends"), "backward 2 ends"));
+        CHECK(log.in_order(gather(backward_gathers[0], " ends"), "backward 1 ends"));
+      });
+}
+
+TEST_CASE("never more than two blocks' values are gathered at once") {
+  run(
+      [](test::trace&, std::string const&) {
+        std::this_thread::sleep_for(2ms);  // time enough for a third to come
+      },
+      [](test::trace& log) {
+        int in_use = 0;
+        int most = 0;
+        int passes = 0;
+        for (auto const& event : log.events()) {
+          for (int m = 0; m < 2; ++m)
+            for (int block = 0; block < 3; ++block)
+              if (event == gather(m * collectives + forward_gathers[block], " begins") ||
+                  event == gather(m * collectives + backward_gathers[block], " begins"))
+                ++in_use;
+          if (event.ends_with(" ends") && !event.starts_with("collective")) {
+            --in_use;
+            ++passes;
+          }
+          most = std::max(most, in_use);
+          CHECK(in_use >= 0);
+        }
+        CHECK(most == 2);
+        CHECK(in_use == 0);
+        CHECK(passes == 2 * 2 * 3);
+      });
+}
+
+}  // namespace
+}  // namespace stepper_prefetch_test
