@@ -16,6 +16,7 @@
 
 #include <mpt/config/document.hpp>
 #include <mpt/config/read_model.hpp>
+#include <mpt/config/read_parallelism.hpp>
 #include <mpt/config/read_system.hpp>
 #include <mpt/config/reader.hpp>
 #include <mpt/config/train.hpp>
@@ -164,7 +165,6 @@ inline void read_the_rest(config_reader& reader) {
   for (std::string_view const key :
        {"icl_tasks", "icl_tasks_str", "eval_gauntlet", "eval_gauntlet_str"})
     reader.not_yet(key, "evaluation is cross entropy, perplexity and accuracy on eval_loader");
-  reader.not_yet("tp_config", "ranks are data parallel");
   reader.not_yet("accumulate_train_batch_on_tokens", "losses are always weighted by tokens (true)",
                  {"true"});
   for (std::string_view const key :
@@ -246,6 +246,7 @@ inline void read_the_rest(config_reader& reader) {
   config.logging = detail::read_logging(reader);
   config.logging.metrics_file = detail::read_path(reader, "metrics_file", config.run_name);
   detail::read_system(reader, config);
+  config.parallelism = detail::read_parallelism(reader);
   detail::read_the_rest(reader);
   reader.finish();
 

@@ -1,9 +1,9 @@
 // train_config: everything one training run is told, typed and checked.
 //
-// Field names and defaults are LLM Foundry's; our own keys are `zero_stage`, `ranks`, `threads`,
-// `bucket_bytes`, `dry_run`, `profile` and `metrics_file`. What depends on the number of ranks (the
-// split of a batch) or on the data (epochs in batches) is worked out by the functions below, when
-// it is known.
+// Field names and defaults are LLM Foundry's; our own keys are `parallelism`, `zero_stage`,
+// `ranks`, `threads`, `bucket_bytes`, `dry_run`, `profile` and `metrics_file`. What depends on the
+// number of ranks (the split of a batch) or on the data (epochs in batches) is worked out by the
+// functions below, when it is known.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 #include <mpt/config/loader.hpp>
 #include <mpt/config/model.hpp>
 #include <mpt/config/optimizer.hpp>
+#include <mpt/config/parallelism.hpp>
 #include <mpt/config/report.hpp>
 #include <mpt/config/scheduler.hpp>
 #include <mpt/config/time.hpp>
@@ -83,6 +84,7 @@ struct train_config {
   double dist_timeout = 600;  ///< seconds a rank waits for another before it is an error
 
   int zero_stage = 0;                   ///< 0 or 1
+  parallelism_config parallelism;       ///< what data ranks do not divide
   std::optional<std::int64_t> ranks;    ///< threads that train; none: the launcher's, or 1
   std::optional<std::int64_t> threads;  ///< of one rank; none: the cores shared equally
   std::int64_t bucket_bytes = std::int64_t{32} << 20;  ///< of a gradient reduction
@@ -92,7 +94,7 @@ struct train_config {
   config_report report;  ///< what to print once: ignored keys and notes
 };
 
-/// How one rank works through its part of a global batch.
+/// How one data rank works through its part of a global batch.
 struct batch_split {
   std::int64_t device_batch = 0;  ///< sequences of one rank and step
   std::int64_t microbatch = 0;    ///< sequences of one forward pass

@@ -10,15 +10,10 @@
 #include <parallel/pipeline/assign.hpp>
 #include <parallel/pipeline/plan.hpp>
 #include <parallel/pipeline/schedules.hpp>
+#include <parallel/train/pipeline_options.hpp>
 #include <parallel/train/stage.hpp>
 
 namespace parallel::train {
-
-struct pipeline_options {
-  std::string schedule = "1f1b";
-  int stages_per_rank = 1;       // of interleaved; the V schedules have 2
-  std::vector<int> blocks = {};  // by stage; empty: divided evenly
-};
 
 /// A bare parameter as something with visit_parameters.
 template <class T>

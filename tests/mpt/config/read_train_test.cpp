@@ -173,8 +173,8 @@ TEST_CASE("malformed configurations give one exact message each") {
       {{"eval_gauntlet=x.yaml"},
        "command line: eval_gauntlet: 'x.yaml' is not yet supported; evaluation is cross entropy, "
        "perplexity and accuracy on eval_loader"},
-      {{"tp_config.strategy=ffn"},
-       "command line: tp_config: not yet supported; ranks are data parallel"},
+      {{"tp_config.strategy=rows"},
+       "command line: tp_config.strategy: 'rows' is not known; there is ffn"},
       {{"accumulate_train_batch_on_tokens=false"},
        "command line: accumulate_train_batch_on_tokens: 'false' is not yet supported; losses are "
        "always weighted by tokens (true)"},
@@ -313,12 +313,16 @@ TEST_CASE("the keys that have an effect are these") {
       "model.no_bias model.norm_eps model.norm_type model.resid_pdrop "
       "model.tie_word_embeddings model.vocab_size optimizer "
       "optimizer.betas optimizer.disable_grad optimizer.eps optimizer.lr optimizer.name "
-      "optimizer.param_groups optimizer.weight_decay precision "
+      "optimizer.param_groups optimizer.weight_decay parallelism parallelism.blocks_by_stage "
+      "parallelism.context parallelism.context_method parallelism.pipeline parallelism.replicate "
+      "parallelism.schedule parallelism.sequence_parallel parallelism.shard "
+      "parallelism.stages_per_rank parallelism.tensor precision "
       "profile progress_bar ranks run_name save_folder save_interval save_num_checkpoints_to_keep "
       "save_overwrite scheduler scheduler.alpha_f scheduler.alpha_i scheduler.name scheduler.t_max "
       "scheduler.t_warmup seed threads tokenizer tokenizer.kwargs "
       "tokenizer.kwargs.model_max_length "
-      "tokenizer.name train_loader train_loader.dataset train_loader.dataset.bos_token_id "
+      "tokenizer.name tp_config tp_config.strategy tp_config.tensor_parallel_degree "
+      "train_loader train_loader.dataset train_loader.dataset.bos_token_id "
       "train_loader.dataset.eos_token_id train_loader.dataset.epoch_size "
       "train_loader.dataset.local "
       "train_loader.dataset.max_seq_len train_loader.dataset.remote train_loader.dataset.shuffle "
@@ -346,7 +350,7 @@ TEST_CASE("keys of LLM Foundry that have no effect or are not there yet are know
         "loggers.wandb"})
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::without_effect), name);
   for (std::string const name :
-       {"icl_tasks", "eval_gauntlet", "algorithms.alibi", "model.attn_config.kv_dim", "tp_config"})
+       {"icl_tasks", "eval_gauntlet", "algorithms.alibi", "model.attn_config.kv_dim"})
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::restricted), name);
 }
 

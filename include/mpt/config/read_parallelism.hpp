@@ -1,0 +1,91 @@
+// Reads `parallelism`, and LLM Foundry's `tp_config`, which stands for parallelism.tensor.
+//
+// What the degrees ask of model, data and number of ranks is checked by run_layout, where all are
+// known.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <mpt/config/parallelism.hpp>
+#include <mpt/config/read_name.hpp>
+#include <mpt/config/reader.hpp>
+
+namespace mpt::detail {
+
+[[nodiscard]] inline int check_degree(config_reader const& reader, std::string_view key,
+                                      std::int64_t degree) {
+  constexpr std::int64_t most = 4096;
+  reader.check(key, degree >= 1 && degree <= most, "must be from 1 to ", most, ", found ", degree);
+  return static_cast<int>(degree);
+}
+
+/// The tensor degree that `tp_config` asks for.
+[[nodiscard]] inline int read_tensor_degree(config_reader reader) {
+  bool const given = reader.has("tensor_parallel_degree");
+  int const degree = check_degree(reader, "tensor_parallel_degree",
+                                  reader.get<std::int64_t>("tensor_parallel_degree", 1));
+  auto const strategy = reader.get<std::string>("strategy", "ffn");
+  reader.check("strategy", strategy == "ffn", "'", printable(strategy),
+               "' is not known; there is ffn");
+  if (given && degree > 1)
+    reader.report().notes.emplace_back(
+        "tp_config.strategy ffn: attention, embedding and head are divided among the tensor ranks "
+        "too; the results are the same");
+  reader.finish();
+  return degree;
+}
+
+/// How many stages each pipeline rank has in this schedule.
+[[nodiscard]] inline int read_stages_per_rank(config_reader& reader, std::string_view schedule) {
+  auto const told = reader.optional<std::int64_t>("stages_per_rank");
+  if (schedule == "interleaved") return check_degree(reader, "stages_per_rank", told.value_or(2));
+  int const own = schedule == "zb-v" || schedule == "dual-pipe-v" ? 2 : 1;
+  reader.check("stages_per_rank", told.value_or(own) == own, "schedule ", schedule, " has ", own,
+               ", found ", told.value_or(own), "; leave it out, or use schedule interleaved");
+  return own;
+}
+
+/// `parallelism` and `tp_config` of a whole document.
+[[nodiscard]] inline parallelism_config read_parallelism(config_reader& parent) {
+  using method = parallel::context_parallel::method;
+  constexpr std::array<std::pair<std::string_view, method>, 2> methods{
+      {{"ring", method::ring}, {"ulysses", method::ulysses}}};
+  parallelism_config out;
+  out.tensor = read_tensor_degree(parent.section("tp_config"));
+  auto reader = parent.section("parallelism");
+  auto const degree = [&](std::string_view key, int otherwise) {
+    return check_degree(reader, key, reader.get<std::int64_t>(key, otherwise));
+  };
+  out.tensor = degree("tensor", out.tensor);
+  out.sequence_parallel = reader.get("sequence_parallel", out.sequence_parallel);
+  out.context = degree("context", out.context);
+  out.context_method =
+      read_name(reader, "context_method", "ring", methods, "a way to attend over ranks");
+  out.pipeline = degree("pipeline", out.pipeline);
+  out.schedule = reader.one_of("schedule", out.schedule,
+                               {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dual-pipe-v"});
+  out.stages_per_rank = read_stages_per_rank(reader, out.schedule);
+  if (config_node const* const list = reader.raw("blocks_by_stage")) {
+    reader.check("blocks_by_stage", list->is_list(), "expected a list, found ", describe(*list));
+    for (config_node const& item : list->items) {
+      auto const count = item.is_scalar() ? parse_integer(item.text) : std::nullopt;
+      parallel::require(count && *count >= 1 && *count <= (1 << 20), item.place,
+                        ": parallelism.blocks_by_stage: expected a number of blocks above 0, "
+                        "found ",
+                        describe(item));
+      out.blocks_by_stage.push_back(static_cast<int>(*count));
+    }
+  }
+  for (auto const& [key, to] : {std::pair{"shard", &out.shard}, {"replicate", &out.replicate}})
+    if (auto const told = reader.optional<std::int64_t>(key))
+      *to = check_degree(reader, key, *told);
+  reader.finish();
+  return out;
+}
+
+}  // namespace mpt::detail

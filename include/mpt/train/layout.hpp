@@ -1,0 +1,210 @@
+// run_layout: the mesh of a run, or one message that says all that it cannot have: the axis, the
+// rule, and the nearest choice that keeps it.
+#pragma once
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mpt/config/train.hpp>
+#include <parallel/core/error.hpp>
+#include <parallel/mesh/layout.hpp>
+#include <parallel/pipeline/assign.hpp>
+#include <parallel/pipeline/schedules.hpp>
+#include <parallel/zero/stage.hpp>
+
+namespace mpt {
+
+namespace axis = parallel::axis;
+using parallel::training_layout;
+
+namespace detail {
+
+/// The degree nearest to `wanted` that fits, the lower of two; 1 always does.
+template <class Fits>
+[[nodiscard]] int nearest_degree(int wanted, Fits const& fits) {
+  for (int away = 1; away < wanted; ++away) {
+    if (fits(wanted - away)) return wanted - away;
+    if (fits(wanted + away)) return wanted + away;
+  }
+  return 1;
+}
+
+/// "a, b and c".
+[[nodiscard]] inline std::string all_of(std::vector<std::string> const& words) {
+  std::string out;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    out += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
+  return out;
+}
+
+/// Lengths of the sequences that are trained and evaluated on.
+[[nodiscard]] inline std::vector<std::int64_t> sequence_lengths(train_config const& config) {
+  std::vector<std::int64_t> out{config.train_loader.max_seq_len};
+  for (auto const& loader : config.eval_loaders)
+    if (std::ranges::find(out, loader.max_seq_len) == out.end()) out.push_back(loader.max_seq_len);
+  return out;
+}
+
+/// The rules that a tensor degree breaks.
+[[nodiscard]] inline std::vector<std::string> broken_by_tensor(train_config const& config,
+                                                               int degree) {
+  std::vector<std::string> out;
+  if (degree == 1) return out;
+  auto const& m = config.model;
+  auto const divides = [&](std::string_view what, std::int64_t count) {
+    if (count % degree != 0)
+      out.push_back(parallel::concat(what, ' ', count, " must divide by it"));
+  };
+  divides("n_heads", m.n_heads);
+  std::int64_t const keys = kv_heads(m);
+  if (keys % degree != 0 && degree % keys != 0)
+    out.push_back(parallel::concat("kv_n_heads ", keys, " must divide by it, or it by them"));
+  divides("the hidden width of the feed-forward layer", ffn_hidden(m));
+  divides("vocab_size", m.vocab_size);
+  if (config.parallelism.sequence_parallel)
+    for (auto const length : sequence_lengths(config))
+      divides(config.parallelism.context == 1
+                  ? "with sequence_parallel, the sequence length"
+                  : "with sequence_parallel, the sequence length of a context rank,",
+              length / config.parallelism.context);
+  if (m.attn.qk_ln) out.emplace_back("qk_ln normalises over all heads together (qk_gn does not)");
+  return out;
+}
+
+[[nodiscard]] inline std::vector<std::string> broken_by_context(train_config const& config,
+                                                                int degree) {
+  std::vector<std::string> out;
+  if (degree == 1) return out;
+  auto const& p = config.parallelism;
+  for (auto const length : sequence_lengths(config))
+    if (length % (2 * std::int64_t{degree}) != 0)
+      out.push_back(
+          parallel::concat("sequences of ", length, " must divide into 2 x ", degree, " chunks"));
+  if (p.context_method == parallel::context_parallel::method::ulysses) {
+    auto const whole = [&](std::string_view what, std::int64_t heads) {
+      auto const here = std::max<std::int64_t>(1, heads / p.tensor);
+      if (here % degree != 0)
+        out.push_back(parallel::concat("with ulysses, ", what, ' ', heads,
+                                       p.tensor == 1 ? "" : " of a tensor rank",
+                                       " must divide by it"));
+    };
+    whole("n_heads", config.model.n_heads);
+    if (kv_heads(config.model) != config.model.n_heads) whole("kv_n_heads", kv_heads(config.model));
+  }
+  return out;
+}
+
+/// What a degree breaks, and what to use instead.
+template <class Broken>
+void check_degree_of(std::vector<std::string>& problems, train_config const& config,
+                     std::string_view name, int degree, Broken const& broken) {
+  auto const rules = broken(config, degree);
+  if (rules.empty()) return;
+  int const instead =
+      nearest_degree(degree, [&](int other) { return broken(config, other).empty(); });
+  problems.push_back(
+      parallel::concat(name, ' ', degree, ": ", all_of(rules), "; set ", name, " to ", instead));
+}
+
+inline void check_pipeline(std::vector<std::string>& problems, train_config const& config) {
+  auto const& p = config.parallelism;
+  if (p.pipeline == 1) return;
+  auto const blocks = static_cast<int>(config.model.n_layers);
+  if (blocks < p.stages()) {
+    problems.push_back(
+        parallel::concat("pipeline ", p.pipeline, ": ", p.schedule, " has ", p.stages(),
+                         " stages, which need as many blocks, but n_layers is ", blocks,
+                         "; set pipeline to ", std::max(1, blocks / p.stages_per_rank)));
+    return;
+  }
+  try {
+    auto const any = parallel::pipeline::make_schedule(p.schedule, p.pipeline, 2 * p.pipeline,
+                                                       p.stages_per_rank);
+    static_cast<void>(parallel::pipeline::assign_blocks(any, blocks, p.blocks_by_stage));
+  } catch (parallel::error const& problem) {
+    problems.push_back(parallel::concat("pipeline ", p.pipeline, ": blocks_by_stage: ",
+                                        problem.what(), "; leave it out to divide them evenly"));
+  }
+}
+
+/// The degrees of shard and replicate for `ranks`, which the model's ranks divide.
+[[nodiscard]] inline training_layout with_data_ranks(std::vector<std::string>& problems,
+                                                     training_layout const& of_model,
+                                                     train_config const& config, int ranks) {
+  auto const& p = config.parallelism;
+  int const data = ranks / of_model.ranks();
+  if (config.zero_stage == 0 && p.shard.value_or(1) > 1) {
+    problems.push_back(parallel::concat("shard ", *p.shard,
+                                        ": without ZeRO nothing is sharded; set zero_stage to 1, 2 "
+                                        "or 3, or use replicate"));
+    return of_model.with<axis::replicate>(data);
+  }
+  int shard = 1;
+  if (config.zero_stage > 0)
+    shard = p.shard ? *p.shard : std::max(1, data / p.replicate.value_or(1));
+  int const replicate = p.replicate ? *p.replicate : std::max(1, data / shard);
+  if (shard * replicate != data)
+    problems.push_back(parallel::concat(
+        "shard ", shard, " x replicate ", replicate, ": must be the ", data, " of ", ranks,
+        " ranks that ", of_model.text(), " leaves; set ",
+        data % shard == 0
+            ? parallel::concat("replicate to ", data / shard)
+            : parallel::concat("shard to ",
+                               nearest_degree(shard, [&](int other) { return data % other == 0; })),
+        p.shard && p.replicate ? "" : ", or leave it out"));
+  return of_model.with<axis::shard>(shard).with<axis::replicate>(replicate);
+}
+
+}  // namespace detail
+
+[[nodiscard]] inline parallel::zero::stage stage_of(train_config const& config) {
+  return static_cast<parallel::zero::stage>(config.zero_stage);
+}
+
+/// Ranks that read other sequences than each other.
+[[nodiscard]] inline int data_ranks(training_layout const& layout) {
+  return layout.size<axis::replicate, axis::shard>();
+}
+
+/// The layout of a run on `ranks` ranks. Those that the degrees of tensor, context and pipeline
+/// leave are data ranks: shards from zero_stage 1 on (unless `shard` or `replicate` says how many),
+/// else replicas. Throws one error of all that cannot be; nothing has been started then.
+[[nodiscard]] inline training_layout run_layout(train_config const& config, int ranks) {
+  auto const& p = config.parallelism;
+  auto layout = training_layout{}
+                    .with<axis::pipeline>(p.pipeline)
+                    .with<axis::context>(p.context)
+                    .with<axis::tensor>(p.tensor);
+  std::vector<std::string> problems;
+  detail::check_degree_of(problems, config, "tensor", p.tensor, detail::broken_by_tensor);
+  detail::check_degree_of(problems, config, "context", p.context, detail::broken_by_context);
+  detail::check_pipeline(problems, config);
+  if (ranks % layout.ranks() != 0) {
+    int const below = ranks / layout.ranks() * layout.ranks();
+    problems.push_back(parallel::concat(
+        "ranks ", ranks, ": ", layout.text(), " needs a multiple of ", layout.ranks(), "; start ",
+        below > 0 ? parallel::concat(below, " or ") : std::string(), below + layout.ranks()));
+  } else {
+    layout = detail::with_data_ranks(problems, layout, config, ranks);
+    try {
+      static_cast<void>(split_batch(config, ranks / p.ranks_of_model()));
+    } catch (parallel::error const& problem) {
+      problems.emplace_back(problem.what());
+    }
+  }
+  bool const divided =
+      p.ranks_of_model() > 1 || (config.zero_stage == 3 && layout.degree<axis::shard>() > 1);
+  if (config.callbacks.generate && divided)
+    problems.emplace_back(
+        "callbacks.generate_callback: needs the whole model on one rank; leave it out, or set "
+        "tensor, context and pipeline to 1, and zero_stage to 2 or less");
+  if (problems.size() == 1) parallel::fail("parallelism: ", problems.front());
+  std::string all;
+  for (auto const& problem : problems) all += "\n  " + problem;
+  parallel::require(problems.empty(), "parallelism: this layout cannot be:", all);
+  return layout;
+}
+
+}  // namespace mpt

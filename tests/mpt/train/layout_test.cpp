@@ -1,0 +1,171 @@
+// The mesh of a run, and what is refused before anything starts.
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <mpt/train/layout.hpp>
+
+namespace layout_test {
+
+namespace axis = parallel::axis;
+
+inline mpt::train_config configuration() {
+  mpt::train_config config;
+  config.model.d_model = 48;
+  config.model.n_heads = 12;
+  config.model.n_layers = 4;
+  config.model.vocab_size = 512;
+  config.train_loader.max_seq_len = 32;
+  config.global_train_batch_size = 24;
+  config.device_train_microbatch_size = 4;
+  return config;
+}
+
+inline std::string refusal(mpt::train_config const& config, int ranks) {
+  try {
+    static_cast<void>(mpt::run_layout(config, ranks));
+  } catch (parallel::error const& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST_CASE("what the model's axes leave are data ranks: replicas, or shards of ZeRO") {
+  auto config = configuration();
+  CHECK(mpt::run_layout(config, 3).text() == "replicate 3");
+  config.parallelism.tensor = 2;
+  config.parallelism.pipeline = 2;
+  CHECK(mpt::run_layout(config, 4).text() == "pipeline 2 x tensor 2");
+  CHECK(mpt::run_layout(config, 8).text() == "pipeline 2 x replicate 2 x tensor 2");
+  for (int const stage : {1, 2, 3}) {
+    config.zero_stage = stage;
+    CHECK(mpt::run_layout(config, 8).text() == "pipeline 2 x shard 2 x tensor 2");
+  }
+  config.parallelism.shard = 2;
+  CHECK(mpt::run_layout(config, 24).text() == "pipeline 2 x replicate 3 x shard 2 x tensor 2");
+  config.parallelism.shard.reset();
+  config.parallelism.replicate = 2;
+  auto const layout = mpt::run_layout(config, 24);
+  CHECK(layout.text() == "pipeline 2 x replicate 2 x shard 3 x tensor 2");
+  CHECK(mpt::data_ranks(layout) == 6);
+  config.parallelism.replicate.reset();
+  config.parallelism.context = 2;
+  CHECK(mpt::data_ranks(mpt::run_layout(config, 24)) == 3);
+}
+
+TEST_CASE("each rule has one message with the axis, the rule and the nearest choice") {
+  auto config = configuration();
+  config.parallelism.tensor = 5;
+  CHECK(refusal(config, 5) ==
+        "parallelism: tensor 5: n_heads 12 must divide by it, kv_n_heads 12 must divide by it, or "
+        "it by them, the hidden width of the feed-forward layer 192 must divide by it and "
+        "vocab_size 512 must divide by it; set tensor to 4");
+  config.parallelism.tensor = 3;
+  CHECK(refusal(config, 3) ==
+        "parallelism: tensor 3: vocab_size 512 must divide by it; set tensor to 2");
+
+  config = configuration();
+  config.parallelism.tensor = 4;
+  config.model.attn.qk_ln = true;
+  CHECK(refusal(config, 4) ==
+        "parallelism: tensor 4: qk_ln normalises over all heads together (qk_gn does not); set "
+        "tensor to 1");
+
+  config = configuration();
+  config.parallelism.tensor = 4;
+  config.parallelism.sequence_parallel = true;
+  config.train_loader.max_seq_len = 30;
+  CHECK(refusal(config, 4) ==
+        "parallelism: tensor 4: with sequence_parallel, the sequence length 30 must divide by it; "
+        "set tensor to 2");
+  config.parallelism.sequence_parallel = false;
+  CHECK(refusal(config, 4).empty());
+
+  config = configuration();
+  config.parallelism.context = 3;
+  CHECK(refusal(config, 3) ==
+        "parallelism: context 3: sequences of 32 must divide into 2 x 3 chunks; set context to 2");
+  config.parallelism.context = 8;
+  config.parallelism.context_method = parallel::context_parallel::method::ulysses;
+  CHECK(refusal(config, 8) ==
+        "parallelism: context 8: with ulysses, n_heads 12 must divide by it; set context to 4");
+  config.eval_loaders.resize(1);
+  config.eval_loaders[0].max_seq_len = 36;
+  config.parallelism = {.context = 4};
+  CHECK(refusal(config, 4) ==
+        "parallelism: context 4: sequences of 36 must divide into 2 x 4 chunks; set context to 2");
+
+  config = configuration();
+  config.parallelism.pipeline = 6;
+  CHECK(refusal(config, 6) ==
+        "parallelism: pipeline 6: 1f1b has 6 stages, which need as many blocks, but n_layers is 4; "
+        "set pipeline to 4");
+  config.parallelism.pipeline = 2;
+  config.parallelism.blocks_by_stage = {1, 2};
+  CHECK(refusal(config, 2) ==
+        "parallelism: pipeline 2: blocks_by_stage: 1f1b: the list of blocks by stage sums to 3, "
+        "but the model has 4 blocks; leave it out to divide them evenly");
+
+  config = configuration();
+  config.parallelism.tensor = config.parallelism.pipeline = 2;
+  CHECK(refusal(config, 6) ==
+        "parallelism: ranks 6: pipeline 2 x tensor 2 needs a multiple of 4; start 4 or 8");
+  CHECK(refusal(config, 3) ==
+        "parallelism: ranks 3: pipeline 2 x tensor 2 needs a multiple of 4; start 4");
+  config.parallelism.replicate = 3;
+  CHECK(refusal(config, 8) ==
+        "parallelism: shard 1 x replicate 3: must be the 2 of 8 ranks that pipeline 2 x tensor 2 "
+        "leaves; set replicate to 2, or leave it out");
+  config.parallelism.replicate.reset();
+  config.parallelism.shard = 2;
+  CHECK(refusal(config, 8) ==
+        "parallelism: shard 2: without ZeRO nothing is sharded; set zero_stage to 1, 2 or 3, or "
+        "use replicate");
+  config.zero_stage = 3;
+  config.parallelism.shard = 3;
+  CHECK(refusal(config, 16) ==
+        "parallelism: shard 3 x replicate 1: must be the 4 of 16 ranks that pipeline 2 x tensor 2 "
+        "leaves; set shard to 2, or leave it out");
+
+  config = configuration();
+  config.parallelism.tensor = 2;
+  CHECK(refusal(config, 10) ==
+        "parallelism: global_train_batch_size 24 cannot be shared equally by 5 ranks; use 20 or "
+        "25, or another number of ranks");
+  config.callbacks.generate.emplace();
+  CHECK(refusal(config, 2) ==
+        "parallelism: callbacks.generate_callback: needs the whole model on one rank; leave it "
+        "out, or set tensor, context and pipeline to 1, and zero_stage to 2 or less");
+  config.parallelism.tensor = 1;
+  CHECK(refusal(config, 2).empty());
+  config.zero_stage = 3;
+  CHECK(refusal(config, 1).empty());
+  CHECK(
+      refusal(config, 2).starts_with("parallelism: callbacks.generate_callback: needs the whole"));
+}
+
+TEST_CASE("all that is wrong is said at once") {
+  auto config = configuration();
+  config.parallelism.tensor = 3;
+  config.parallelism.context = 3;
+  config.parallelism.pipeline = 5;
+  CHECK(refusal(config, 7) ==
+        "parallelism: this layout cannot be:\n"
+        "  tensor 3: vocab_size 512 must divide by it; set tensor to 2\n"
+        "  context 3: sequences of 32 must divide into 2 x 3 chunks; set context to 2\n"
+        "  pipeline 5: 1f1b has 5 stages, which need as many blocks, but n_layers is 4; set "
+        "pipeline to 4\n"
+        "  ranks 7: pipeline 5 x context 3 x tensor 3 needs a multiple of 45; start 45");
+}
+
+TEST_CASE("fewer key heads than tensor ranks are shared when they divide the ranks") {
+  auto config = configuration();
+  config.model.attn.kv_n_heads = 3;
+  config.parallelism.tensor = 4;
+  CHECK(refusal(config, 4) ==
+        "parallelism: tensor 4: kv_n_heads 3 must divide by it, or it by them; set tensor to 1");
+  config.model.attn.kv_n_heads = 2;
+  CHECK(refusal(config, 4).empty());
+}
+
+}  // namespace layout_test
