@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include <parallel/core/dtype.hpp>
+#include <parallel/core/exact_sum.hpp>
 
 namespace parallel::ops {
 
@@ -43,6 +44,17 @@ struct squared_norm_fn {
 /// squared_norm(s, out, x): *out += sum of x[i]^2. x is float, bf16, double (out double) or
 /// std::uint64_t (out std::uint64_t).
 inline constexpr squared_norm_fn squared_norm{};
+
+struct exact_squared_norm_fn {
+  template <class Stream, class T>
+  void operator()(Stream& s, exact_sum* out, std::span<T> x) const {
+    exact_squared_norm_impl(s, out, std::span<std::remove_const_t<T> const>(x));
+  }
+};
+/// exact_squared_norm(s, out, x): *out += x[i]^2, each rounded to double (those of float and bf16
+/// are exact), without rounding their sum: the same however x is divided. x is float, bf16 or
+/// double. Cost: one pass on one thread, some ten times that of squared_norm.
+inline constexpr exact_squared_norm_fn exact_squared_norm{};
 
 struct sum_fn {
   template <class Stream, class T>

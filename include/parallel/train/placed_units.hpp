@@ -30,8 +30,8 @@ class placed_units {
   /// optimizer_groups. Collective over the mesh.
   template <class Optimizers, class KeyOf>
   placed_units(Model& model, Device& device, training_groups<Comm>& groups, zero::stage stage,
-               bool reshard_after_forward, pipeline_options const& pipeline,
-               Optimizers const& optimizers, KeyOf const& key_of)
+               zero::reduction_order order, bool reshard_after_forward,
+               pipeline_options const& pipeline, Optimizers const& optimizers, KeyOf const& key_of)
       : groups_(groups),
         stages_(pipeline, groups.pipeline.rank(), groups.pipeline.size(), model.num_blocks()) {
     auto const states = optimizers.front().state_names().size();
@@ -46,7 +46,7 @@ class placed_units {
                 layout.name(), ": optimizer group ", segment.key.group, " of ", optimizers.size());
         if (segment.key.copies.partial) groups.connect_copies(segment.key.copies.ranks);
       }
-      units_.add({std::move(layout), stage, place, states, device}, std::move(parts));
+      units_.add({std::move(layout), stage, place, states, device, order}, std::move(parts));
     };
     model.visit_units([&](std::string name, auto& layer, std::vector<part> parts, uses_type uses) {
       tensors_.template add<element>(layer, key_of);
@@ -95,9 +95,10 @@ class placed_units {
   void begin_gradients(part p, bool empty, stream& compute) {
     units_.begin_gradients(p, empty, compute);
   }
-  void end_gradients(part p, bool first, stream& compute, stream& traffic) {
-    units_.end_gradients(p, first, groups_.axes(), compute, traffic);
+  void end_gradients(part p, bool first, bool empty, stream& compute, stream& traffic) {
+    units_.end_gradients(p, first, empty, groups_.axes(), compute, traffic);
   }
+  void finish_trees(part p, stream& compute) { units_.finish_trees(p, compute); }
 
   /// Enqueues the sums of the reduced gradients of parameters that other stages use too.
   template <class Requests>
@@ -130,7 +131,7 @@ struct step_hooks {
   void after_backward_input(part p) { after_forward(p); }
   void before_backward_weight(part p) { units.begin_gradients(p, empty, compute); }
   void after_backward_weight(part p) {
-    units.end_gradients(p, first, compute, traffic);
+    units.end_gradients(p, first, empty, compute, traffic);
     done(p);
   }
   void before_backward(part p) {

@@ -24,8 +24,8 @@
 
 #include <parallel/comm/reduction.hpp>
 #include <parallel/comm/request.hpp>
-#include <parallel/ops/reduce.hpp>
 #include <parallel/train/clip_gradients.hpp>
+#include <parallel/train/gradient_norm.hpp>
 #include <parallel/train/groups.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/optimizer_groups.hpp>
@@ -43,8 +43,9 @@ struct stepper_options {
   /// them. Else they are gathered once in a step, by its first forward pass, and stay until its
   /// end: memory for all of them beside the shards, and the traffic of stage gradients.
   bool reshard_after_forward = true;
-  /// Of real gradients; exact rings are not clipped.
+  /// Of real gradients; exact rings are not clipped. Not adaptive in the canonical order.
   clipping clip = {};
+  zero::reduction_order order = zero::reduction_order::by_rank;
   /// Along the pipeline axis.
   pipeline_options pipeline = {};
 };
@@ -81,8 +82,9 @@ class stepper {
         optimizers_(std::move(optimizers.optimizers)),
         options_(std::move(options)),
         links_(groups_.pipeline),
-        placed_(model, device, groups_, options_.stage, options_.reshard_after_forward,
-                options_.pipeline, optimizers_, optimizers.key_of) {}
+        placed_(model, device, groups_, options_.stage, options_.order,
+                options_.reshard_after_forward, options_.pipeline, optimizers_, optimizers.key_of) {
+  }
 
   /// The same over the ranks of `comm`, which have other data and the whole model.
   stepper(Model& model, Device& device, Comm& comm, optimizer_groups<Optimizer> optimizers,
@@ -94,8 +96,9 @@ class stepper {
         optimizers_(std::move(optimizers.optimizers)),
         options_(std::move(options)),
         links_(groups_.pipeline),
-        placed_(model, device, groups_, options_.stage, options_.reshard_after_forward,
-                options_.pipeline, optimizers_, optimizers.key_of) {}
+        placed_(model, device, groups_, options_.stage, options_.order,
+                options_.reshard_after_forward, options_.pipeline, optimizers_, optimizers.key_of) {
+  }
 
   /// The same with one optimizer for all parameters.
   template <class Ranks>
@@ -118,7 +121,7 @@ class stepper {
     for (auto const& entry : placed_.units())
       if (is_empty(batches, 0))
         entry.memory.clear_gradients(compute);
-      else if (!entry.memory.gradients_divided())
+      else if (!entry.memory.gradients_divided() && !entry.memory.by_tree())
         entry.memory.prepare_gradients(compute);
     statistics<loss> sums;
     requests_type requests;
@@ -141,15 +144,10 @@ class stepper {
     for (auto& request : requests) request.wait_on(compute);
     requests.clear();
 
-    loss squared_norm = {};
-    for (auto const& entry : placed_.units())
-      for (std::size_t s = 0; s < entry.memory.segments().size(); ++s)
-        if (entry.memory.is_trainable(s))
-          ops::squared_norm(compute, &squared_norm,
-                            std::span<gradient_type const>(
-                                entry.memory.spoken_for(s, entry.memory.owned_gradients(s))));
+    auto const norm = std::make_unique<gradient_norm<element>>(by_tree());
+    for (auto const& entry : placed_.units()) norm->add(entry.memory, compute);
     compute.synchronize();
-    return finish(compute, traffic, sums, squared_norm, where.step, learning_rate_factor);
+    return finish(compute, traffic, sums, norm, where.step, learning_rate_factor);
   }
 
   /// Adds a forward pass of this rank's microbatches to `sums`; sum them over ranks when all are
@@ -252,7 +250,7 @@ class stepper {
     arena::scope const everything(memory);
     placed_.forget_values(compute);
     stage_program program(model_, plan, stages.ranges(), *bytes, compute, memory, batches, sums,
-                          placed_.gradients_divided(), make_hooks);
+                          placed_.gradients_divided() || by_tree(), make_hooks);
     auto messages = pipeline::execute(plan, links_, program);
     compute.synchronize();
     return messages;
@@ -261,6 +259,7 @@ class stepper {
   /// Adds the units that `done` completes to the bucket and starts its reduction when full.
   void collect(part done, std::vector<pending>& bucket, stream& compute, stream& traffic,
                requests_type& requests) {
+    placed_.finish_trees(done, compute);
     placed_.for_each_use(done, [&](auto& memory, std::size_t use) {
       bucket.push_back({&memory, use});
     });
@@ -277,12 +276,15 @@ class stepper {
     bucket.clear();
   }
 
+  [[nodiscard]] bool by_tree() const {
+    return options_.order == zero::reduction_order::canonical_tree;
+  }
+
   step_result<loss> finish(stream& compute, stream& traffic, statistics<loss> sums,
-                           loss squared_norm, std::uint32_t step, double learning_rate_factor) {
-    auto norm =
-        groups_.world().all_reduce(traffic, std::span<loss>(&squared_norm, 1), reduction::sum);
+                           std::unique_ptr<gradient_norm<element>> const& norm, std::uint32_t step,
+                           double learning_rate_factor) {
+    loss const squared_norm = norm->finish(groups_.world(), traffic);
     add_over_ranks(traffic, sums);
-    norm.wait();
 
     step_result<loss> result{.sums = sums, .squared_norm = squared_norm};
     gradient_type scale{1};
@@ -313,6 +315,9 @@ class stepper {
           clip_values(entry.memory, compute, threshold, tokens);
         return 1.0;
       case clipping_kind::adaptive:
+        require(!by_tree(),
+                "adaptive clipping sums rows in the order of ranks; use norm, value or "
+                "no clipping with the canonical order of reductions");
         clip_rows(placed_.units(), placed_.tensors(), groups_.world(), compute, traffic, threshold,
                   tokens);
         return 1.0;

@@ -51,11 +51,17 @@ class partitioned_unit {
   /// Allocates on `device` and binds the layer's parameters to what is held whole.
   template <class Device>
   partitioned_unit(unit<T> layout, stage kind, unit_place place, std::size_t num_states,
-                   Device& device)
+                   Device& device, reduction_order order = reduction_order::by_rank)
       : unit_(std::move(layout)),
         place_(place),
+        order_(order),
         values_divided_(kind >= stage::parameters && place.shards > 1),
-        gradients_divided_(kind >= stage::gradients && place.shards > 1) {
+        gradients_divided_(kind >= stage::gradients && place.shards > 1 &&
+                           order == reduction_order::by_rank) {
+    require(order == reduction_order::by_rank || place.replicas == 1 ||
+                (place.shards & (place.shards - 1)) == 0,
+            "unit ", unit_.name(), ": the canonical tree over replicas needs a power of two of ",
+            "shards, there are ", place.shards);
     require(kind != stage::none || place.shards == 1, "unit ", unit_.name(),
             ": without ZeRO nothing is sharded; use replicas");
     for (std::size_t s = 0; s < unit_.segments().size(); ++s) {
@@ -67,7 +73,7 @@ class partitioned_unit {
       m.values = device.template allocate_zeroed<T>(values_divided_ ? owned : whole);
       if (segment.key.trainable) {
         // uses meet after their reduction; where there is none they can add to the same memory
-        std::size_t const uses = place.data_ranks() == 1 ? 1 : unit_.uses();
+        std::size_t const uses = place.data_ranks() == 1 && !by_tree() ? 1 : unit_.uses();
         for (std::size_t use = 0; use < uses; ++use)
           m.gradients.push_back(
               device.template allocate_zeroed<gradient_type>(gradients_divided_ ? owned : whole));
@@ -96,6 +102,8 @@ class partitioned_unit {
   /// Whether layers use the values, or add to the gradients, in a window.
   [[nodiscard]] bool values_divided() const { return values_divided_; }
   [[nodiscard]] bool gradients_divided() const { return gradients_divided_; }
+  /// Whether every microbatch's gradients are a leaf of a tree.
+  [[nodiscard]] bool by_tree() const { return order_ == reduction_order::canonical_tree; }
 
   /// Bytes of the gradients of one use, over all segments.
   [[nodiscard]] std::size_t gradient_bytes() const {
@@ -202,11 +210,28 @@ class partitioned_unit {
     }
   }
 
+  /// Makes the sum of a tree's leaves, which lies as a window does, the gradients of one use; null:
+  /// there were none.
+  template <class Stream>
+  void take_gradients(gradient_type const* sum, std::size_t use, Stream& compute) const {
+    for (std::size_t s = 0; s < memory_.size(); ++s) {
+      if (!is_trainable(s)) continue;
+      auto const held = gradients_of(memory_[s], use).span();
+      if (sum == nullptr) {
+        ops::fill(compute, held, gradient_type{});
+      } else {
+        ops::copy(compute, held, std::span<gradient_type const>(sum, held.size()));
+        sum += held.size();
+      }
+    }
+  }
+
   /// Enqueues on `stream` the sum over all data of one use's gradients; afterwards this rank holds
   /// the sums of what it owns. Appends the requests to wait for.
   template <class Comm, class Stream, class Requests>
   void reduce(unit_axes<Comm> const& axes, Stream& stream, std::size_t use, Requests& requests,
               call_site where = call_site::current()) const {
+    auto const combine = by_tree() ? reduction::tree_sum : reduction::sum;
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       auto const& m = memory_[s];
       if (m.gradients.empty()) continue;  // frozen
@@ -218,9 +243,8 @@ class partitioned_unit {
       };
       if (place_.shards > 1 && !gradients_divided_)
         enqueue(axes.shards->reduce_scatter(
-            stream, own, std::span<gradient_type const>(gradients.span()), reduction::sum, where));
-      if (place_.replicas > 1)
-        enqueue(axes.replicas->all_reduce(stream, own, reduction::sum, where));
+            stream, own, std::span<gradient_type const>(gradients.span()), combine, where));
+      if (place_.replicas > 1) enqueue(axes.replicas->all_reduce(stream, own, combine, where));
       if (auto* const neighbours = axes.addends(unit_.segments()[s].key.copies))
         enqueue(neighbours->all_reduce(stream, own, reduction::sum, where));
     }
@@ -336,6 +360,7 @@ class partitioned_unit {
 
   unit<T> unit_;
   unit_place place_;
+  reduction_order order_;
   bool values_divided_;
   bool gradients_divided_;
   std::vector<memory> memory_;

@@ -16,6 +16,14 @@ enum class stage : std::uint8_t {
   parameters = 3,  // and the parameters, gathered before they are used
 };
 
+/// In which order gradients are summed. `canonical_tree`: the leaves are microbatches of the global
+/// batch, combined by an aligned binary tree over their numbers whatever ranks hold them, so that
+/// parameters have the same bits for every number of data ranks, stage and schedule. It costs a
+/// gradient buffer for every level of a rank's own tree; from stage gradients on these are whole.
+/// Every data rank but the last with data holds the same power of two of consecutive microbatches
+/// (data::aligned_share_of).
+enum class reduction_order : std::uint8_t { by_rank, canonical_tree };
+
 /// A range of elements of a flat segment.
 struct range {
   index begin = 0;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <parallel/device/buffer.hpp>
+#include <parallel/zero/gradient_trees.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
 
 namespace parallel::zero {
@@ -42,6 +43,7 @@ class unit_set {
   /// Allocates the windows, after all units were added: two for parts of equal size, or as many as
   /// there are such parts. `keep_values`: for values one a unit, in which they stay.
   void allocate_windows(Device& device, bool keep_values = false) {
+    device_ = &device;
     std::map<index, std::pair<index, index>> sizes;  // of values and gradients, by part
     for (auto& unit : units_) {
       auto const& layout = unit.memory.layout();
@@ -111,6 +113,11 @@ class unit_set {
 
   /// Makes room for the gradients of a part of one microbatch; `empty`: none will be added.
   void begin_gradients(index part, bool empty, stream& compute) {
+    if (by_tree() && !empty)
+      for_each_use(part, [&](auto& unit, std::size_t use) {
+        auto const size = static_cast<std::size_t>(unit.layout().trainable_size());
+        unit.bind_gradients_to(trees_.begin_leaf(&unit, use, size, *device_), use, false, compute);
+      });
     auto* const window = gradients_.take(part);
     if (window == nullptr) return;
     if (window->free) compute.wait(*window->free);
@@ -123,8 +130,11 @@ class unit_set {
 
   /// Adds them to what this rank holds; `first`: of the step's microbatches.
   template <class Comm>
-  void end_gradients(index part, bool first, unit_axes<Comm> const& axes, stream& compute,
-                     stream& reductions) {
+  void end_gradients(index part, bool first, bool empty, unit_axes<Comm> const& axes,
+                     stream& compute, stream& reductions) {
+    if (by_tree() && !empty)
+      for_each_use(part,
+                   [&](auto& unit, std::size_t use) { trees_.end_leaf(&unit, use, compute); });
     auto* const window = gradients_.of(part);
     if (window == nullptr) return;
     reductions.wait(compute.record());
@@ -135,6 +145,17 @@ class unit_set {
     });
     window->free = reductions.record();
   }
+
+  /// After the last microbatch of a part: what the trees of its uses add up to is what it holds.
+  void finish_trees(index part, stream& compute) {
+    if (by_tree())
+      for_each_use(part, [&](auto& unit, std::size_t use) {
+        unit.take_gradients(trees_.finish(&unit, use, compute), use, compute);
+      });
+  }
+
+  /// Whether every microbatch's gradients are a leaf of a tree.
+  [[nodiscard]] bool by_tree() const { return !units_.empty() && units_.front().memory.by_tree(); }
 
   /// Whether gradients are reduced after every microbatch rather than at the end of the step.
   [[nodiscard]] bool gradients_divided() const {
@@ -197,6 +218,8 @@ class unit_set {
   std::deque<entry> units_;  // addresses stay
   windows<T> values_;
   windows<gradient_type> gradients_;
+  gradient_trees<gradient_type, Device> trees_;
+  Device* device_ = nullptr;
 };
 
 }  // namespace parallel::zero

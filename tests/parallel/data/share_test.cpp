@@ -53,5 +53,25 @@ TEST_CASE("a microbatch of nothing is refused") {
   CHECK_THROWS_AS(static_cast<void>(microbatches({0, 4}, -1)), parallel::error);
 }
 
+TEST_CASE("aligned shares hold the same power of two of microbatches, but the last") {
+  using parallel::data::aligned_share_of;
+  CHECK(aligned_share_of(11, 1, 0, 3) == parallel::data::share{0, 4});
+  CHECK(aligned_share_of(11, 1, 2, 3) == parallel::data::share{8, 11});
+  CHECK(aligned_share_of(9, 1, 2, 3) == parallel::data::share{8, 9});
+  CHECK(aligned_share_of(9, 1, 3, 4) == parallel::data::share{9, 9});  // nothing is left
+  CHECK(aligned_share_of(11, 2, 1, 2) == parallel::data::share{8, 11});
+  for (parallel::index const total : {1, 7, 16, 100})
+    for (parallel::index const size : {1, 3})
+      for (parallel::index const ranks : {1, 2, 3, 5, 8}) {
+        parallel::index end = 0;
+        for (parallel::index rank = 0; rank < ranks; ++rank) {
+          auto const mine = aligned_share_of(total, size, rank, ranks);
+          CHECK(mine.begin == end);
+          end = mine.end;
+        }
+        CHECK(end == total);
+      }
+}
+
 }  // namespace
 }  // namespace share_test

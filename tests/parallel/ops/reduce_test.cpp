@@ -98,4 +98,24 @@ TEST_CASE("the meta device takes null pointers") {
   CHECK(s.operations() == 21);
 }
 
+TEST_CASE_TEMPLATE("exact_squared_norm does not depend on division or threads", T, float, bf16,
+                   double) {
+  auto const x = random<T>(200001, 5, 1e3);
+  parallel::exact_sum expected;
+  for (T const v : x) expected.add(double(v) * double(v));
+  double const value = expected.value();
+  for (int const threads : {1, 3})
+    for (std::size_t const cut : {std::size_t{0}, std::size_t{1}, std::size_t{70000}}) {
+      parallel::exact_sum sum;
+      on_host(threads, [&](auto& s) {
+        ops::exact_squared_norm(s, &sum, std::span<T const>(x).first(cut));
+        ops::exact_squared_norm(s, &sum, std::span<T const>(x).subspan(cut));
+      });
+      CHECK(sum.value() == value);
+    }
+  parallel::exact_sum plain;
+  on_reference([&](auto& s) { ops::exact_squared_norm(s, &plain, std::span<T const>(x)); });
+  CHECK(plain.value() == value);
+}
+
 }  // namespace reduce_test

@@ -320,7 +320,7 @@ TEST_CASE("gradients of microbatches are summed out of windows, uses of tied uni
                 backward(block.a, block.a.name, m);
                 backward(block.b, block.b.name, m);
               }
-              c.units.end_gradients(part, m == 0, axes, compute, reductions);
+              c.units.end_gradients(part, m == 0, false, axes, compute, reductions);
             }
           compute.wait(reductions.record());
           std::vector<parallel::request> requests;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <utility>
 
 #include <parallel/device/host/stream.hpp>
@@ -118,6 +119,22 @@ void all_finite_impl(stream& s, int* out, std::span<T const> x) {
       reference::stream here;
       ops::all_finite(here, out, x);
     }
+  });
+}
+
+template <class T>
+void exact_squared_norm_impl(stream& s, exact_sum* out, std::span<T const> x) {
+  s.enqueue([=, threads = s.threads()] {
+    std::mutex lock;
+    parallel_for(threads, std::ssize(x), index{1} << 16, [&](index begin, index end) {
+      exact_sum part;
+      reference::stream here;
+      reference::exact_squared_norm_impl(
+          here, &part,
+          x.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
+      std::scoped_lock const guard(lock);
+      out->add(part);  // in any order
+    });
   });
 }
 

@@ -12,6 +12,11 @@ void squared_norm_impl(stream& s, ops::sum_t<T>*, std::span<T const> x) {
 }
 
 template <class T>
+void exact_squared_norm_impl(stream& s, exact_sum*, std::span<T const> x) {
+  s.count(2 * x.size());
+}
+
+template <class T>
 void sum_impl(stream& s, ops::sum_t<T>*, std::span<T const> x) {
   s.count(x.size());
 }

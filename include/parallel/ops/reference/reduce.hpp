@@ -19,6 +19,14 @@ void squared_norm_impl(stream&, ops::sum_t<T>* out, std::span<T const> x) {
 }
 
 template <class T>
+void exact_squared_norm_impl(stream&, exact_sum* out, std::span<T const> x) {
+  for (T const element : x) {
+    auto const value = static_cast<double>(element);
+    out->add(value * value);
+  }
+}
+
+template <class T>
 void sum_impl(stream&, ops::sum_t<T>* out, std::span<T const> x) {
   ops::sum_t<T> sum = 0;
   for (T const element : x) sum += static_cast<ops::sum_t<T>>(element);

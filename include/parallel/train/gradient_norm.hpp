@@ -1,0 +1,60 @@
+// gradient_norm: the sum of squares of all reduced gradients, every element counted once.
+//
+// Ranks add what they speak for. Rounded sums depend on how elements are divided; exact ones do
+// not, so with them the clipped update has the same bits on every layout.
+#pragma once
+
+#include <span>
+#include <type_traits>
+
+#include <parallel/comm/reduction.hpp>
+#include <parallel/core/exact_sum.hpp>
+#include <parallel/ops/reduce.hpp>
+#include <parallel/zero/partitioned_unit.hpp>
+
+namespace parallel::train {
+
+/// Of the summed gradients of elements T. Lives until what was added has been computed.
+template <class T>
+class gradient_norm {
+ public:
+  using gradient_type = accumulate_t<T>;
+  using sum = ops::sum_t<gradient_type>;
+
+  /// `exact`: without rounding the sum. Sums of integers are exact in any case.
+  explicit gradient_norm(bool exact) : is_exact_(exact && !std::is_integral_v<gradient_type>) {}
+
+  /// Enqueues the squares of what this rank speaks for.
+  template <class Stream>
+  void add(zero::partitioned_unit<T> const& unit, Stream& compute) {
+    for (std::size_t s = 0; s < unit.segments().size(); ++s) {
+      if (!unit.is_trainable(s)) continue;
+      std::span<gradient_type const> const mine = unit.spoken_for(s, unit.owned_gradients(s));
+      if constexpr (!std::is_integral_v<gradient_type>)
+        if (is_exact_) {
+          ops::exact_squared_norm(compute, &exact_, mine);
+          continue;
+        }
+      ops::squared_norm(compute, &rounded_, mine);
+    }
+  }
+
+  /// The sum over all ranks, when `compute` has come to its end. Collective; blocks.
+  template <class Comm, class Stream>
+  [[nodiscard]] sum finish(Comm& world, Stream& traffic) {
+    if (!is_exact_) {
+      world.all_reduce(traffic, std::span<sum>(&rounded_, 1), reduction::sum).wait();
+      return rounded_;
+    }
+    world.all_reduce(traffic, exact_.digits(), reduction::sum).wait();
+    world.all_reduce(traffic, std::span<double>(&exact_.special(), 1), reduction::sum).wait();
+    return static_cast<sum>(exact_.value());
+  }
+
+ private:
+  bool is_exact_;
+  sum rounded_ = {};
+  exact_sum exact_;
+};
+
+}  // namespace parallel::train

@@ -1,0 +1,163 @@
+// The canonical order of reductions: MPT's parameters after some steps have the same bits for every
+// number of data ranks, ZeRO stage, accumulation and pipeline schedule. Sums in the order of ranks
+// have not.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <mpt/config/model.hpp>
+#include <mpt/model/model.hpp>
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/data/share.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/optim/decoupled_adamw.hpp>
+#include <parallel/train/stepper.hpp>
+
+namespace canonical_test {
+
+namespace zero = parallel::zero;
+using parallel::bf16;
+using parallel::index;
+
+constexpr index sequences = 11;
+constexpr index length = 6;
+constexpr std::uint32_t vocabulary = 18;
+
+struct layout {
+  int shards = 1;
+  int replicas = 1;
+  zero::stage stage = zero::stage::none;
+  int pipeline = 1;
+  parallel::train::pipeline_options schedule = {};
+  zero::reduction_order order = zero::reduction_order::canonical_tree;
+};
+
+mpt::model_config small() {
+  mpt::model_config m;
+  m.d_model = 12;
+  m.n_heads = 3;
+  m.n_layers = 4;
+  m.vocab_size = vocabulary;
+  m.max_seq_len = length;
+  m.expansion_ratio = 2;
+  m.resid_pdrop = 0.1;
+  check_model(m, "");
+  return m;
+}
+
+using bytes = std::map<std::string, std::vector<std::uint8_t>>;
+
+/// The parameters after three steps of AdamW with clipping by norm.
+template <class T>
+bytes train(layout const& how) {
+  bytes out;
+  std::mutex lock;
+  auto const shape = parallel::training_layout{}
+                         .with<parallel::axis::pipeline>(how.pipeline)
+                         .with<parallel::axis::replicate>(how.replicas)
+                         .with<parallel::axis::shard>(how.shards);
+  parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
+    parallel::host::device device;
+    parallel::arena memory(device.allocate<std::byte>(std::size_t{4} << 20));
+    parallel::host::stream compute, traffic;
+    parallel::train::training_groups groups(parallel::any_communicator(comm.split(0)), shape);
+    mpt::model<T> net(small());
+    parallel::train::stepper stepper(net, device, groups, parallel::decoupled_adamw{},
+                                     {.stage = how.stage,
+                                      .bucket_bytes = 2000,
+                                      .clip = {parallel::train::clipping_kind::norm, 0.05},
+                                      .order = how.order,
+                                      .pipeline = how.schedule});
+    stepper.initialise(42);
+    auto const place = groups.place();
+    index const rank = place.replica * place.shards + place.shard;
+    auto const mine =
+        how.order == zero::reduction_order::by_rank
+            ? parallel::data::share_of(sequences, rank, place.data_ranks())
+            : parallel::data::aligned_share_of(sequences, 1, rank, place.data_ranks());
+    std::size_t most = 0;
+    for (index r = 0; r < place.data_ranks(); ++r)
+      most = std::max(
+          most, static_cast<std::size_t>(
+                    parallel::data::aligned_share_of(sequences, 1, r, place.data_ranks()).size()));
+    for (std::uint32_t step = 0; step < 3; ++step) {
+      parallel::philox const random(7, parallel::stream_id("tokens"), step);
+      std::vector<std::int32_t> ids(static_cast<std::size_t>(sequences * length));
+      for (std::size_t i = 0; i < ids.size(); ++i)
+        ids[i] = static_cast<std::int32_t>(random.bits(i) % vocabulary);
+      std::vector<mpt::microbatch> batches;
+      std::vector<index> first;
+      for (index s = mine.begin; s < mine.end; ++s) {
+        parallel::vector_view<std::int32_t const> const view(ids.data() + s * length, {length});
+        batches.push_back(
+            {.ids = view, .labels = view, .sequences = 1, .length = length, .loss_tokens = length});
+        first.push_back(s);
+      }
+      batches.resize(stepper.least_microbatches(most));
+      first.resize(batches.size());
+      static_cast<void>(stepper.step(compute, traffic, memory, std::span(std::as_const(batches)),
+                                     std::span(std::as_const(first)), {.seed = 42, .step = step},
+                                     1.0));
+    }
+    std::scoped_lock const guard(lock);
+    for (auto const& unit : stepper.units())
+      for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
+        auto const& m = unit.memory.segments()[s];
+        unit.memory.layout().segments()[s].for_each_piece(
+            m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index at) {
+              auto& parameter = out[p.name];
+              parameter.resize(static_cast<std::size_t>(p.size()) * sizeof(float));
+              std::memcpy(parameter.data() + static_cast<std::size_t>(from) * sizeof(float),
+                          m.master.data() + at - m.owned.begin,
+                          static_cast<std::size_t>(to - from) * sizeof(float));
+            });
+      }
+  });
+  return out;
+}
+
+TEST_CASE_TEMPLATE("parameters have the same bits on every data, ZeRO and pipeline layout", T,
+                   float, bf16) {
+  bytes const expected = train<T>({});
+  REQUIRE(expected.size() > 20);
+  int layouts = 0;
+  auto const check = [&](layout const& how) {
+    CAPTURE(how.shards);
+    CAPTURE(how.replicas);
+    CAPTURE(static_cast<int>(how.stage));
+    CAPTURE(how.pipeline);
+    CAPTURE(how.schedule.schedule);
+    CHECK(train<T>(how) == expected);
+    ++layouts;
+  };
+  for (int const replicas : {2, 3, 5, 8, 13}) check({.replicas = replicas});
+  for (auto const stage :
+       {zero::stage::optimizer, zero::stage::gradients, zero::stage::parameters}) {
+    for (int const shards : {2, 3, 4}) check({.shards = shards, .stage = stage});
+    check({.shards = 2, .replicas = 3, .stage = stage});
+  }
+  for (auto const& [ranks, name] : std::vector<std::pair<int, std::string>>{
+           {2, "1f1b"}, {4, "gpipe"}, {2, "zb-h1"}, {2, "zb-v"}, {2, "interleaved"}})
+    for (auto const stage : {zero::stage::none, zero::stage::parameters})
+      check({.shards = stage == zero::stage::none ? 1 : 2,
+             .stage = stage,
+             .pipeline = ranks,
+             .schedule = {.schedule = name, .stages_per_rank = name == "interleaved" ? 2 : 1}});
+  MESSAGE(layouts << " layouts have the same bits");
+}
+
+TEST_CASE("in the order of ranks the bits depend on the layout, so the test above has teeth") {
+  auto const by_rank = [](int replicas) {
+    return train<float>({.replicas = replicas, .order = zero::reduction_order::by_rank});
+  };
+  auto const one = by_rank(1);
+  CHECK(one != by_rank(2));
+  CHECK(one != by_rank(3));
+}
+
+}  // namespace canonical_test
