@@ -48,6 +48,13 @@ struct context {
   // Nothing has been added to the gradients yet: parameters with `replaces_gradient` are not zeroed
   // but must be replaced. It spares reading and clearing them.
   bool fresh_gradients = false;
+  // Where results go that are of no use after the pass; null: to `memory`, where they stay.
+  arena* scratch = nullptr;
+
+  /// The same place with results in another arena.
+  [[nodiscard]] context on(arena& other) const {
+    return {stream, other, mode, where, sequence, share, document_begins, fresh_gradients, scratch};
+  }
 
   /// Calls f(row, count, global row) for every range of the `rows` rows here that lie one after
   /// another in the global batch: one range unless sequences are divided.

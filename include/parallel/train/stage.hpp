@@ -83,6 +83,7 @@ class stage {
                Hooks& hooks) const {
     kept.blocks.assign(static_cast<std::size_t>(range_.end - range_.begin), {});
     kept.gradient = c.template allocate<element, 2>({model_.rows(batch), model_.width()});
+    c.scratch = &scratch;  // layers that keep less than they make put the rest there
     matrix_view<element> last;
     matrix_view<element const> x = input;
     if (range_.entry) {
@@ -98,7 +99,7 @@ class stage {
     kept.output = last;
     if (!range_.exit) return;
     arena::scope const temporaries(scratch);
-    auto inner = on(c, scratch);
+    auto inner = c.on(scratch);
     hooks.before_backward(range_.end);  // both passes are one
     model_.leave(inner, batch, x, kept.gradient, sums);
     hooks.after_backward(range_.end);
@@ -159,7 +160,7 @@ class stage {
                 matrix_view<element const> input, activations& kept, sums_type& sums,
                 Hooks& hooks) const {
     auto x = kept.output = c.template allocate<element, 2>({model_.rows(batch), model_.width()});
-    auto inner = on(c, scratch);
+    auto inner = c.on(scratch);
     auto const run = [&](part p, auto&& compute) {
       arena::scope const temporaries(scratch);
       hooks.before_forward(p);
@@ -196,13 +197,6 @@ class stage {
   }
   [[nodiscard]] typename Model::block::saved& kept_of(activations& kept, part p) const {
     return kept.blocks[static_cast<std::size_t>(p - range_.begin)];
-  }
-  /// The same context with results in another arena.
-  template <class Stream>
-  [[nodiscard]] static context<Stream> on(context<Stream> const& c, arena& memory) {
-    context<Stream> out{c.stream, memory, c.mode, c.where, c.sequence, c.share, c.document_begins};
-    out.fresh_gradients = c.fresh_gradients;
-    return out;
   }
 
   Model const& model_;

@@ -1,0 +1,28 @@
+// recomputation: which parts of a block make their activations again for the backward pass instead
+// of keeping them. It changes memory and time, and no number.
+#pragma once
+
+#include <vector>
+
+namespace mpt {
+
+/// Of one block. Parts that another one listed contains are not named beside it.
+struct recomputation {
+  bool block = false;                ///< all of it: keeps one activation
+  bool attention_branch = false;     ///< its norm, attention, dropout and residual connection
+  bool attention = false;            ///< attention alone
+  bool feed_forward_branch = false;  ///< the same of the feed-forward layer
+  bool feed_forward = false;
+
+  friend bool operator==(recomputation const&, recomputation const&) = default;
+};
+
+/// By block; empty: everything is kept.
+using block_recomputation = std::vector<recomputation>;
+
+/// Every part of every block.
+[[nodiscard]] inline block_recomputation recompute_all(std::size_t blocks) {
+  return block_recomputation(blocks, {.block = true});
+}
+
+}  // namespace mpt

@@ -1,0 +1,86 @@
+// recompute: a layer whose activations are not kept but made again for the backward pass (Chen,
+// Xu, Zhang, Guestrin, "Training Deep Nets with Sublinear Memory Cost", 2016). Around every block
+// that is full recomputation; around parts of some blocks it is selective (Korthikanti et al.,
+// "Reducing Activation Recomputation in Large Transformer Models", 2022).
+//
+// The second forward pass is the first again: the same operations in the same order from the same
+// place, dropout's masks included since they are counted, so that gradients have the same bits.
+// What the layer exchanges is exchanged again, on all ranks alike.
+#pragma once
+
+#include <utility>
+
+#include <parallel/core/error.hpp>
+#include <parallel/layer/concepts.hpp>
+#include <parallel/ops/elementwise.hpp>
+
+namespace parallel {
+
+/// Inner, whose result has the extents of its input. When `active`, a training pass keeps x (a
+/// view) and y in place of what Inner keeps, at the cost of Inner's forward pass a second time.
+///
+/// Where the halves of a backward pass are apart, what the second needs of the first is kept until
+/// then, and so is what is made again for it: such schedules save nothing at their peak.
+template <class Inner>
+struct recompute {
+  using element = typename Inner::element;
+
+  struct saved {
+    typename Inner::saved inner;   // of the pass that was last: views of what may be gone
+    matrix_view<element const> x;  // [rows, width]
+    row_share share;               // of the rows of x
+  };
+
+  Inner inner;
+  bool active = false;
+
+  recompute() = default;
+  explicit recompute(Inner layer, bool is_active = false)
+      : inner(std::move(layer)), active(is_active) {}
+
+  /// What Inner makes lies in the context's scratch arena, and is released there.
+  template <class Stream>
+  [[nodiscard]] matrix_view<element> forward(context<Stream>& c, matrix_view<element const> x,
+                                             saved& kept) const {
+    if (!drops(c)) return inner.forward(c, x, kept.inner);
+    kept.x = x;
+    kept.share = c.share;
+    auto const y = c.template allocate<element, 2>(x.extents());
+    auto passing = c.on(c.scratch == nullptr ? c.memory : *c.scratch);
+    arena::scope const dropped(passing.memory);
+    matrix_view<element const> const made = inner.forward(passing, x, kept.inner);
+    require(made.extents() == x.extents(), "recompute: the layer turned [", x.extent(0), ", ",
+            x.extent(1), "] into [", made.extent(0), ", ", made.extent(1),
+            "]; it must leave the extents of its input");
+    ops::copy(c.stream, y.span(), made.span());
+    c.share = passing.share;
+    return y;
+  }
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<element> backward_input(context<Stream>& c,
+                                                    matrix_view<element const> dy,
+                                                    saved& kept) const {
+    if (drops(c)) {
+      c.share = kept.share;
+      static_cast<void>(inner.forward(c, kept.x, kept.inner));
+    }
+    return inner.backward_input(c, dy, kept.inner);
+  }
+
+  template <class Stream>
+  void backward_weight(context<Stream>& c, saved const& kept) const {
+    inner.backward_weight(c, kept.inner);
+  }
+
+  void visit_parameters(auto&& visit) { inner.visit_parameters(visit); }
+
+ private:
+  /// Without a backward pass to come nothing is kept anyhow.
+  template <class Stream>
+  [[nodiscard]] bool drops(context<Stream> const& c) const {
+    return active && c.mode == pass::training;
+  }
+};
+
+}  // namespace parallel

@@ -1,0 +1,198 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/device/meta/device.hpp>
+#include <parallel/layer/activation.hpp>
+#include <parallel/layer/check.hpp>
+#include <parallel/layer/dropout.hpp>
+#include <parallel/layer/feed_forward.hpp>
+#include <parallel/layer/recompute.hpp>
+#include <parallel/layer/sequential.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
+
+namespace recompute_test {
+namespace {
+
+using parallel::arena;
+using parallel::index;
+using parallel::matrix_view;
+using parallel::recompute;
+using parallel::residual;
+using parallel::sequential;
+
+/// Other rows from here on, as in a region of the tensor axis: the layer under test moves to them,
+/// so dropout's mask falls on those, and its second forward pass has to begin at the first.
+struct move_rows {
+  using element = double;
+  struct saved {};
+  template <class Stream>
+  matrix_view<double const> forward(parallel::context<Stream>& c, matrix_view<double const> x,
+                                    saved&) const {
+    c.share.first_row += 100;
+    return x;
+  }
+  template <class Stream>
+  matrix_view<double> backward_input(parallel::context<Stream>& c, matrix_view<double const> dy,
+                                     saved&) const {
+    c.share.first_row -= 100;
+    auto const dx = c.template allocate<double, 2>(dy.extents());
+    std::copy_n(dy.data(), dy.data() == nullptr ? 0 : dy.size(), dx.data());
+    return dx;
+  }
+  template <class Stream>
+  void backward_weight(parallel::context<Stream>&, saved const&) const {}
+  void visit_parameters(auto&&) {}
+};
+
+using feed_forward = parallel::feed_forward<parallel::activation<double>>;
+using branch = residual<parallel::dropout<sequential<move_rows, feed_forward>>>;
+
+branch make_branch() {
+  feed_forward feed;
+  feed.up = {.weight = {"up.weight", {24, 4}}, .bias = {"up.bias", {24}}};
+  feed.down = {.weight = {"down.weight", {4, 24}}, .bias = {"down.bias", {4}}};
+  return branch(parallel::dropout(sequential(move_rows{}, feed), 0.3F, 77));
+}
+
+using column = sequential<recompute<branch>, recompute<branch>>;
+
+column make_column(bool active) {
+  return column(recompute(make_branch(), active), recompute(make_branch(), active));
+}
+
+constexpr index rows = 6;
+constexpr index width = 4;
+
+struct outcome {
+  std::vector<double> y, dx, gradients;
+  std::size_t kept = 0;  // bytes, after the forward pass
+  index first_row = 0;   // after both passes
+};
+
+/// Both passes; what is released is poisoned in between.
+outcome run(column layer, bool one_arena) {
+  std::vector<std::vector<double>> values, gradients;
+  layer.visit_parameters([&](auto& p) {
+    auto& v = values.emplace_back(static_cast<std::size_t>(p.size()));
+    parallel::initial_values(std::span<double>(v), p.name, parallel::normal_init{1.0F},
+                             values.size(), 0);
+    gradients.emplace_back(v.size());
+  });
+  std::size_t next = 0;
+  layer.visit_parameters([&](auto& p) {
+    p.data = values[next].data();
+    p.gradient_data = gradients[next++].data();
+  });
+  std::vector<std::byte> space(1 << 16, std::byte{0xff});
+  std::vector<std::byte> other(1 << 16, std::byte{0xff});
+  arena memory({nullptr, space.data(), space.size()});
+  arena scratch({nullptr, other.data(), other.size()});
+  parallel::reference::stream stream;
+  parallel::context<parallel::reference::stream> c{
+      .stream = stream, .memory = memory, .where = {.seed = 3}, .share = {.first_row = 2}};
+  if (!one_arena) c.scratch = &scratch;
+  std::vector<double> x(rows * width), dy(rows * width);
+  parallel::initial_values(std::span<double>(x), "x", parallel::normal_init{1.0F}, 1, 0);
+  parallel::initial_values(std::span<double>(dy), "dy", parallel::normal_init{1.0F}, 1, 0);
+  column::saved kept;
+  outcome out;
+  auto const y = layer.forward(c, {x.data(), {rows, width}}, kept);
+  CHECK(c.share.first_row == 202);
+  out.y.assign(y.data(), y.data() + y.size());
+  out.kept = memory.mark();
+  CHECK(scratch.mark() == 0);
+  std::fill(other.begin(), other.end(), std::byte{0xff});
+  std::fill(space.begin() + static_cast<std::ptrdiff_t>(memory.mark()), space.end(),
+            std::byte{0xff});
+  auto const dx = layer.backward_input(c, {dy.data(), {rows, width}}, kept);
+  out.dx.assign(dx.data(), dx.data() + dx.size());
+  layer.backward_weight(c, kept);
+  for (auto const& g : gradients) out.gradients.insert(out.gradients.end(), g.begin(), g.end());
+  out.first_row = c.share.first_row;
+  return out;
+}
+
+bool same_bits(std::vector<double> const& a, std::vector<double> const& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+}
+
+TEST_CASE("gradients are those of the layer") {
+  CHECK_NOTHROW(parallel::check_layer(make_column(true), rows, width,
+                                      {.scale = 0.5, .where = {.seed = 9, .step = 2}}));
+}
+
+TEST_CASE("result and gradients have the bits of the layer that keeps everything") {
+  auto const keeping = run(make_column(false), true);
+  CHECK(keeping.first_row == 2);
+  for (bool const one_arena : {true, false}) {
+    auto const dropping = run(make_column(true), one_arena);
+    CHECK(same_bits(dropping.y, keeping.y));
+    CHECK(same_bits(dropping.dx, keeping.dx));
+    CHECK(same_bits(dropping.gradients, keeping.gradients));
+    CHECK(dropping.first_row == 2);
+    // two results, in whole cache lines, and nothing else
+    CHECK(dropping.kept == 2 * rows * width * sizeof(double));
+    CHECK(keeping.kept == 2 * rows * (24 + 24 + width) * sizeof(double));
+  }
+}
+
+/// Bytes kept, at most used, and operations of a forward and a backward pass.
+struct cost {
+  std::size_t kept = 0;
+  std::size_t peak = 0;
+  std::uint64_t operations = 0;
+};
+cost measure(bool active, parallel::pass mode) {
+  auto const layer = make_column(active);
+  parallel::meta::stream stream;
+  arena memory;
+  parallel::context<parallel::meta::stream> c{.stream = stream, .memory = memory, .mode = mode};
+  column::saved kept;
+  matrix_view<double const> const x(nullptr, {rows, width});
+  static_cast<void>(layer.forward(c, x, kept));
+  cost out{.kept = memory.mark()};
+  if (mode == parallel::pass::training) {
+    static_cast<void>(layer.backward_input(c, x, kept));
+    layer.backward_weight(c, kept);
+  }
+  out.peak = memory.peak();
+  for (auto const& [name, count] : stream.operations_by_name()) out.operations += count;
+  return out;
+}
+
+TEST_CASE("the meta device counts the memory that is spared and the work that is done twice") {
+  using enum parallel::pass;
+  auto const keeping = measure(false, training);
+  auto const dropping = measure(true, training);
+  CHECK(dropping.kept == 2 * rows * width * sizeof(double));
+  CHECK(dropping.kept < keeping.kept);
+  // all that a forward pass does, again
+  CHECK(dropping.operations > keeping.operations);
+  CHECK(dropping.operations - keeping.operations ==
+        measure(true, inference).operations + 2 * rows * width);  // and its dropout
+}
+
+TEST_CASE("a pass without a backward pass is the layer's own") {
+  CHECK(measure(true, parallel::pass::inference).kept ==
+        measure(false, parallel::pass::inference).kept);
+}
+
+TEST_CASE("a layer that changes the width is refused") {
+  recompute const layer(parallel::linear<double>{.weight = {"w", {3, width}}, .bias = {}}, true);
+  parallel::meta::stream stream;
+  arena memory;
+  parallel::context<parallel::meta::stream> c{.stream = stream, .memory = memory};
+  decltype(layer)::saved kept;
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(layer.forward(c, {nullptr, {rows, width}}, kept)),
+      "recompute: the layer turned [6, 4] into [6, 3]; it must leave the extents of its input",
+      parallel::error);
+}
+
+}  // namespace
+}  // namespace recompute_test
