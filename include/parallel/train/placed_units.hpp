@@ -50,18 +50,9 @@ class placed_units {
     };
     model.visit_units([&](std::string name, auto& layer, std::vector<part> parts, uses_type uses) {
       tensors_.template add<element>(layer, key_of);
-      auto const here = [&](part p) { return stages_.holds(p); };
-      bool const some = std::ranges::any_of(parts, here);
-      if (std::ranges::all_of(parts, here)) {
-        add(std::move(name), layer, uses, parts, true);
-      } else if (here(parts.front())) {
-        add(std::move(name), layer, {}, {parts.front()}, true);
-      } else if (some) {
-        auto const use = std::ranges::find_if(parts, here) - parts.begin();
-        lone_parameter<element> alone{uses[static_cast<std::size_t>(use - 1)]};
-        add(std::move(name), alone, {}, {parts[static_cast<std::size_t>(use)]}, false);
-      }
+      with_held_part<element>(stages_, std::move(name), layer, parts, uses, add);
       if (!stages_.ties(parts)) return;
+      bool const some = std::ranges::any_of(parts, [&](part p) { return stages_.holds(p); });
       auto others = groups.pipeline.split(some ? 0 : 1, "pipeline");
       if (some) ties_.emplace_back(&units_.units().back(), std::move(others));
     });

@@ -7,13 +7,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <parallel/device/arena.hpp>
 #include <parallel/device/meta/device.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/optimizer_groups.hpp>
 #include <parallel/train/stage_memory.hpp>
+#include <parallel/train/stages.hpp>
 #include <parallel/zero/unit_set.hpp>
 
 namespace parallel::train {
@@ -32,18 +37,23 @@ struct memory_plan {
   }
 };
 
-/// Floating-point operations of one training microbatch, by the name of the function that
-/// implements each operation.
+/// Floating-point operations of one training microbatch in some stages, by the name of the function
+/// that implements each operation.
+template <class Model>
+[[nodiscard]] std::map<std::string_view, std::uint64_t> count_operations(
+    Model const& model, typename Model::microbatch const& batch,
+    std::vector<stage_range> const& ranges) {
+  meta::stream stream;
+  for (auto const& range : ranges)
+    static_cast<void>(bytes_of_stage(model, range, false, batch, pass::training, stream));
+  return stream.operations_by_name();
+}
+
+/// Those of the whole model.
 template <class Model>
 [[nodiscard]] std::map<std::string_view, std::uint64_t> count_operations(
     Model const& model, typename Model::microbatch const& batch) {
-  meta::stream stream;
-  arena memory;
-  context<meta::stream> c{
-      stream, memory, pass::training, {}, model.sequence(batch), share_of(model, batch)};
-  statistics<loss_type<typename Model::element>> sums;
-  run_microbatch(model, c, batch, sums);
-  return stream.operations_by_name();
+  return count_operations(model, batch, {whole_model(model)});
 }
 
 /// Bytes of activations of steps over one stage, all of the model, and the operations of one
@@ -66,21 +76,36 @@ template <class Model>
   return bytes.slot + bytes.scratch;
 }
 
-/// Everything a rank at `place` holds besides activations, windows included. Leaves the model bound
-/// to nothing.
+/// Bytes of activations of a step, or with pass::inference an evaluation, of `count` microbatches
+/// on a rank with these stages, when each is like one of `batches` (whose views may be null).
+template <class Model>
+[[nodiscard]] std::size_t plan_activations(Model const& model, stages_of_rank& stages,
+                                           std::size_t count,
+                                           std::span<typename Model::microbatch const> batches,
+                                           pass mode) {
+  auto const& plan = stages.plan_of(static_cast<int>(count), mode);
+  return bytes_of_step(model, plan, stages.ranges(), batches, mode).total(plan);
+}
+
+/// Everything a rank at `place` with these stages holds besides activations, windows included.
+/// Leaves the model bound to nothing.
 template <class Optimizer, class Model>
 [[nodiscard]] memory_plan plan_units(Model& model, optimizer_groups<Optimizer> const& groups,
-                                     zero::stage stage, zero::unit_place place,
-                                     bool reshard_after_forward = true) {
+                                     stages_of_rank const& stages, zero::stage stage,
+                                     zero::unit_place place, bool reshard_after_forward = true) {
   using element = typename Model::element;
   zero::unit_set<element, meta::device> units;
   meta::device device;
-  model.visit_units([&](std::string name, auto& layer, std::vector<part> parts,
-                        std::vector<parameter_base<element>*> const& uses) {
+  auto const add = [&](std::string name, auto& layer, auto const& uses, std::vector<part> parts,
+                       bool /*speaks*/) {
     unit<element> layout(std::move(name), layer, place.data_ranks(), groups.key_of);
     for (auto* const use : uses) layout.add_use(*use);
     units.add({std::move(layout), stage, place, groups.state_names().size(), device},
               std::move(parts));
+  };
+  model.visit_units([&](std::string name, auto& layer, std::vector<part> const& parts,
+                        std::vector<parameter_base<element>*> const& uses) {
+    with_held_part<element>(stages, std::move(name), layer, parts, uses, add);
   });
   units.allocate_windows(device, !reshard_after_forward);
   memory_plan plan;
@@ -95,6 +120,15 @@ template <class Optimizer, class Model>
       for (auto const& state : m.states) plan.optimizer += bytes(state);
     }
   return plan;
+}
+
+/// The same of a rank with all stages.
+template <class Optimizer, class Model>
+[[nodiscard]] memory_plan plan_units(Model& model, optimizer_groups<Optimizer> const& groups,
+                                     zero::stage stage, zero::unit_place place,
+                                     bool reshard_after_forward = true) {
+  stages_of_rank const all({}, 0, 1, model.num_blocks());
+  return plan_units(model, groups, all, stage, place, reshard_after_forward);
 }
 
 }  // namespace parallel::train

@@ -39,11 +39,11 @@ struct step_bytes {
 };
 
 /// One microbatch of the shape of `batch` (its views may be null) at a stage; `apart`: the halves
-/// of its backward pass.
+/// of its backward pass. Its operations and traffic are counted on `compute`.
 template <class Model>
 [[nodiscard]] stage_bytes bytes_of_stage(Model const& model, stage_range range, bool apart,
-                                         typename Model::microbatch const& batch, pass mode) {
-  meta::stream compute;
+                                         typename Model::microbatch const& batch, pass mode,
+                                         meta::stream& compute) {
   arena slot, scratch;
   no_hooks hooks;
   stage<Model> const of(model, range);
@@ -66,6 +66,13 @@ template <class Model>
     }
   }
   return {slot.peak(), scratch.peak()};
+}
+
+template <class Model>
+[[nodiscard]] stage_bytes bytes_of_stage(Model const& model, stage_range range, bool apart,
+                                         typename Model::microbatch const& batch, pass mode) {
+  meta::stream compute;
+  return bytes_of_stage(model, range, apart, batch, mode, compute);
 }
 
 /// Whether a plan runs this kind of action at a stage.

@@ -90,4 +90,23 @@ class stages_of_rank {
   std::map<std::pair<int, pass>, pipeline::plan> plans_;
 };
 
+/// Calls add(name, layer, uses, parts, speaks) for what the stages of a rank hold of a unit, as
+/// Model::visit_units shows it: all, or of a tied one the use that is there, or nothing. `speaks`:
+/// for the unit's elements, since the first use is here.
+template <class T, class Layer, class Add>
+void with_held_part(stages_of_rank const& stages, std::string name, Layer& layer,
+                    std::vector<part> const& parts, std::vector<parameter_base<T>*> const& uses,
+                    Add&& add) {
+  using uses_type = std::vector<parameter_base<T>*>;
+  auto const here = [&](part p) { return stages.holds(p); };
+  if (std::ranges::all_of(parts, here)) {
+    add(std::move(name), layer, uses, parts, true);
+  } else if (here(parts.front())) {
+    add(std::move(name), layer, uses_type{}, std::vector<part>{parts.front()}, true);
+  } else if (auto const held = std::ranges::find_if(parts, here); held != parts.end()) {
+    lone_parameter<T> alone{uses[static_cast<std::size_t>(held - parts.begin() - 1)]};
+    add(std::move(name), alone, uses_type{}, std::vector<part>{*held}, false);
+  }
+}
+
 }  // namespace parallel::train

@@ -30,6 +30,7 @@
 #include <parallel/train/model.hpp>
 #include <parallel/train/optimizer_groups.hpp>
 #include <parallel/train/placed_units.hpp>
+#include <parallel/train/plan.hpp>
 #include <parallel/train/stage_program.hpp>
 #include <parallel/train/tensor_squares.hpp>
 
@@ -173,8 +174,7 @@ class stepper {
   /// (whose views may be null) needs on this rank.
   [[nodiscard]] std::size_t plan_activations(std::span<microbatch const> batches,
                                              pass mode = pass::training) {
-    auto const& plan = placed_.stages().plan_of(static_cast<int>(batches.size()), mode);
-    return bytes_of_step(model_, plan, placed_.stages().ranges(), batches, mode).total(plan);
+    return train::plan_activations(model_, placed_.stages(), batches.size(), batches, mode);
   }
 
   /// Replaces this rank's sums by those of all ranks.

@@ -93,6 +93,49 @@ TEST_CASE("the arena and the units of a real step are those of the plan, to the 
     }
 }
 
+TEST_CASE("along a pipeline every rank has a plan of its own, to the byte") {
+  constexpr std::size_t microbatches = 5;
+  for (std::string const schedule : {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"})
+    for (auto const stage : {zero::stage::none, zero::stage::parameters}) {
+      CAPTURE(schedule);
+      CAPTURE(static_cast<int>(stage));
+      bool const two = schedule == "interleaved" || schedule == "zb-v";
+      train::pipeline_options const options{.schedule = schedule, .stages_per_rank = two ? 2 : 1};
+      auto const shape =
+          train::training_groups<parallel::threads::communicator>::data_layout(stage, 2)
+              .with<parallel::axis::pipeline>(2);
+      parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
+        int const rank = shape.coordinate<parallel::axis::pipeline>(comm.rank());
+        zeros const full(3), rest(1);
+        ring_model planned(5, 4, vocabulary);
+        train::stages_of_rank stages(options, rank, 2, planned.num_blocks());
+        auto const count = static_cast<std::size_t>(stages.least_microbatches(microbatches));
+        auto plan = train::plan_units(planned, optimizer, stages, stage,
+                                      {.shards = shape.degree<parallel::axis::shard>(),
+                                       .replicas = shape.degree<parallel::axis::replicate>()});
+        std::vector const sizes{full.view(), rest.view()};
+        plan.activations = train::plan_activations(planned, stages, count, std::span(sizes),
+                                                   parallel::pass::training);
+        parallel::host::device device;
+        ring_model model(5, 4, vocabulary);
+        train::training_groups ranks(comm.split(0), shape);
+        train::stepper step(model, device, ranks, optimizer,
+                            {.stage = stage, .bucket_bytes = 1, .pipeline = options});
+        CHECK(step.least_microbatches(microbatches) == count);
+        CHECK(device.bytes() == plan.total() - plan.activations);
+        parallel::arena memory(device.allocate<std::byte>(plan.activations + 4096));
+        parallel::host::stream compute, traffic;
+        std::vector<test::ring_microbatch> batches(count);
+        for (std::size_t m = 0; m + 1 < microbatches; ++m) batches[m] = full.view();
+        batches[microbatches - 1] = rest.view();
+        std::vector<index> const first(count, 0);
+        (void)step.step(compute, traffic, memory, std::span(std::as_const(batches)),
+                        std::span(first), {}, 1.0);
+        CHECK(memory.peak() == plan.activations);
+      });
+    }
+}
+
 TEST_CASE("ZeRO-1 divides the optimizer's memory by the ranks and nothing else") {
   ring_model model(2, 4, vocabulary);
   auto const whole = train::plan_units(model, optimizer, zero::stage::none,
