@@ -73,12 +73,13 @@ namespace mpt::detail {
   if (config_node const* const list = reader.raw("blocks_by_stage")) {
     reader.check("blocks_by_stage", list->is_list(), "expected a list, found ", describe(*list));
     for (config_node const& item : list->items) {
-      auto const count = item.is_scalar() ? parse_integer(item.text) : std::nullopt;
-      parallel::require(count && *count >= 1 && *count <= (1 << 20), item.place,
+      std::int64_t const count =
+          item.is_scalar() ? parse_integer(item.text).value_or(0) : std::int64_t{0};
+      parallel::require(count >= 1 && count <= (1 << 20), item.place,
                         ": parallelism.blocks_by_stage: expected a number of blocks above 0, "
                         "found ",
                         describe(item));
-      out.blocks_by_stage.push_back(static_cast<int>(*count));
+      out.blocks_by_stage.push_back(static_cast<int>(count));
     }
   }
   for (auto const& [key, to] : {std::pair{"shard", &out.shard}, {"replicate", &out.replicate}})
