@@ -2,8 +2,8 @@
 // Attention and feed-forward layer are regions of the tensor axis.
 #pragma once
 
-#include <mpt/model/attention.hpp>
 #include <mpt/model/groups.hpp>
+#include <parallel/context/attention.hpp>
 #include <parallel/layer/activation.hpp>
 #include <parallel/layer/dropout.hpp>
 #include <parallel/layer/feed_forward.hpp>
@@ -15,9 +15,17 @@ namespace mpt {
 using parallel::activation;
 using parallel::dropout;
 using parallel::feed_forward;
+using parallel::kv_cache;
+using parallel::linear;
+using parallel::norm;
+using parallel::qkv_projection;
+using parallel::query_key_norm;
 using parallel::residual;
 using parallel::sequential;
+using parallel::ops::head_layout;
 
+template <class T>
+using attention = parallel::context_parallel::attention<T, any_communicator>;
 template <class T>
 using gather = parallel::tensor::gather<T, any_communicator>;
 template <class T>

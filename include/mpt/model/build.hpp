@@ -41,8 +41,9 @@ class layer_builder {
   /// The rows of [vocabulary, D] that are here.
   [[nodiscard]] parameter<T, 2> vocabulary_rows(std::string const& name,
                                                 initializer const& init) const {
-    parameter<T, 2> out{name, {config_.vocab_size, config_.d_model}, init};
-    return keep_rows(out, {place_.part_of(config_.vocab_size, "vocab_size")});
+    parameter<T, 2> const all{name, {config_.vocab_size, config_.d_model}, init};
+    return parallel::tensor::keep_rows(place_, all,
+                                       {place_.part_of(config_.vocab_size, "vocab_size")});
   }
 
   [[nodiscard]] block<T> make_block(std::string const& name, attention_config const& attn) const {
@@ -55,13 +56,6 @@ class layer_builder {
   }
 
  private:
-  /// Whole parameters stay as they are.
-  template <std::size_t N>
-  [[nodiscard]] parameter<T, N> keep_rows(parameter<T, N> p, std::vector<row_range> rows) const {
-    if (place_.size > 1) p.keep_rows(std::move(rows));
-    return p;
-  }
-
   [[nodiscard]] norm<T> make_norm(std::string const& name, norm_kind kind, index width,
                                   parameter_copies copies) const {
     norm<T> out;
@@ -90,59 +84,34 @@ class layer_builder {
                             stream_id(name + dropout_name)));
   }
 
-  /// Some rows of a projection's weights and bias.
-  [[nodiscard]] linear<T> rows_of(std::string const& name, index out, index in,
-                                  initializer const& init, bool biased,
-                                  std::vector<row_range> const& rows,
-                                  parameter_copies copies = {}) const {
+  /// All of a projection's weights and bias.
+  [[nodiscard]] linear<T> whole(std::string const& name, index out, index in,
+                                initializer const& init, bool biased) const {
     linear<T> layer;
-    layer.weight = keep_rows(parameter<T, 2>{name + ".weight", {out, in}, init}, rows);
-    if (biased)
-      layer.bias = keep_rows(parameter<T, 1>{name + ".bias", {out}, initial_.bias(in)}, rows);
-    layer.weight.copied(copies);
-    layer.bias.copied(copies);
+    layer.weight = {name + ".weight", {out, in}, init};
+    if (biased) layer.bias = {name + ".bias", {out}, initial_.bias(in)};
     return layer;
   }
 
   /// Some columns of a projection's weights; its bias belongs to the end of the region.
   [[nodiscard]] linear<T> columns_of(std::string const& name, index out, index in,
                                      initializer const& init, row_range columns) const {
-    linear<T> layer;
-    layer.weight = {name + ".weight", {out, in}, init};
-    if (place_.size > 1) layer.weight.keep_columns(columns.begin, columns.count);
-    return layer;
+    return parallel::tensor::keep_inputs(place_, whole(name, out, in, init, false), columns);
   }
 
-  [[nodiscard]] qkv_projection<T> make_qkv(std::string const& name, head_layout all, row_range q,
-                                           row_range kv) const {
+  [[nodiscard]] qkv_projection<T> make_qkv(std::string const& name, head_layout all) const {
     index const d = config_.d_model;
-    bool const biased = has_attention_bias(config_);
-    auto const rows = [&](row_range heads, index first) {
-      return rows_of_heads(heads, all.dim, first);
-    };
-    index const k_begin = all.width();
-    index const v_begin = all.width() + all.kv_width();
-    int const sharers = place_.sharers_of(all.kv_heads);
-    parameter_copies const shared{sharers, sharers > 1};  // each sharer has other queries
     // LLM Foundry initialises the rows of each head as a matrix of their own
     auto const init = initial_.linear(all.dim, d);
-    qkv_projection<T> out;
-    out.clip = static_cast<float>(config_.attn.clip_qkv.value_or(0.0));
-    auto const add = [&](char const* suffix, index whole, std::vector<row_range> const& some,
-                         parameter_copies copies) {
-      out.parts.push_back(rows_of(name + suffix, whole, d, init, biased, some, copies));
+    auto const project = [&](char const* suffix, index rows) {
+      return whole(name + suffix, rows, d, init, has_attention_bias(config_));
     };
-    if (!config_.attn.fused_qkv) {
-      add("Wq", all.width(), {rows(q, 0)}, {});
-      add("Wk", all.kv_width(), {rows(kv, 0)}, shared);
-      add("Wv", all.kv_width(), {rows(kv, 0)}, shared);
-    } else if (sharers > 1) {  // what is shared is a slice of its own
-      add("Wqkv", all.row(), {rows(q, 0)}, {});
-      add("Wqkv", all.row(), {rows(kv, k_begin)}, shared);
-      add("Wqkv", all.row(), {rows(kv, v_begin)}, shared);
-    } else {
-      add("Wqkv", all.row(), {rows(q, 0), rows(kv, k_begin), rows(kv, v_begin)}, {});
-    }
+    using parallel::tensor::keep_heads;
+    auto out = config_.attn.fused_qkv
+                   ? keep_heads(place_, all, project("Wqkv", all.row()))
+                   : keep_heads(place_, all, project("Wq", all.width()),
+                                project("Wk", all.kv_width()), project("Wv", all.kv_width()));
+    out.clip = static_cast<float>(config_.attn.clip_qkv.value_or(0.0));
     return out;
   }
 
@@ -166,17 +135,18 @@ class layer_builder {
     head_layout const all{
         .heads = config_.n_heads, .kv_heads = kv_heads(config_), .dim = head_dim(config_)};
     auto const q = place_.part_of(all.heads, "n_heads");
-    auto const kv = place_.heads_of(all.kv_heads);
     attention<T> out;
-    out.layout = {.heads = q.count, .kv_heads = kv.count, .dim = all.dim};
+    out.layout = place_.part_of(all);
     if (groups_.context.exchange_heads()) {
-      parallel::context_parallel::check_heads("query", q.count, groups_.context.group.size());
-      parallel::context_parallel::check_heads("key", kv.count, groups_.context.group.size());
+      parallel::context_parallel::check_heads("query", out.layout.heads,
+                                              groups_.context.group.size());
+      parallel::context_parallel::check_heads("key", out.layout.kv_heads,
+                                              groups_.context.group.size());
     }
     out.among = groups_.context;
     out.first_head = q.begin;
     out.all_heads = all.heads;
-    out.qkv = make_qkv(name, all, q, kv);
+    out.qkv = make_qkv(name, all);
     out.query_key = make_query_key_norm(name, out.layout);
     out.out =
         columns_of(name + "out_proj", d, d, initial_.residual(d, d), rows_of_heads(q, all.dim));
@@ -201,9 +171,12 @@ class layer_builder {
     bool const biased = !config_.no_bias;
     auto const some = place_.part_of(hidden, "the hidden width of the feed-forward layer");
     feed_forward<activation<T>> out;
-    out.up = rows_of(name + "up_proj", hidden, d, initial_.linear(hidden, d), biased, {some});
-    if (config_.ffn_type == ffn_kind::mptglu)
-      out.gate = rows_of(name + "gate_proj", hidden, d, initial_.linear(hidden, d), biased, {some});
+    auto const rows_of = [&](char const* suffix) {
+      return parallel::tensor::keep_outputs(
+          place_, whole(name + suffix, hidden, d, initial_.linear(hidden, d), biased), {some});
+    };
+    out.up = rows_of("up_proj");
+    if (config_.ffn_type == ffn_kind::mptglu) out.gate = rows_of("gate_proj");
     out.down = columns_of(name + "down_proj", d, hidden, initial_.residual(d, hidden), some);
     out.activate.kind = config_.ffn_act_fn;
     return out;

@@ -3,9 +3,7 @@
 
 #include <mpt/vocabulary.hpp>
 #include <parallel/comm/any_communicator.hpp>
-#include <parallel/context/division.hpp>
-#include <parallel/context/method.hpp>
-#include <parallel/context/ring.hpp>
+#include <parallel/context/attention_ranks.hpp>
 #include <parallel/tensor/region.hpp>
 #include <parallel/tensor/slices.hpp>
 
@@ -13,20 +11,7 @@ namespace mpt {
 
 using parallel::any_communicator;
 
-/// Those that hold other parts of the same sequences, and how they attend together.
-struct context_ranks {
-  parallel::context_parallel::group<any_communicator> group = {};
-  parallel::context_parallel::method method = parallel::context_parallel::method::ring;
-
-  [[nodiscard]] bool alone() const { return group.alone(); }
-  [[nodiscard]] bool exchange_heads() const {
-    return !alone() && method == parallel::context_parallel::method::ulysses;
-  }
-  /// The part of each sequence that is here, from its length here.
-  [[nodiscard]] parallel::context_parallel::division division(index length) const {
-    return {group.rank(), group.size(), length * group.size()};
-  }
-};
+using context_ranks = parallel::context_parallel::attention_ranks<any_communicator>;
 
 struct model_groups {
   parallel::tensor::region<any_communicator> tensor = {};

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include <mpt/model/build.hpp>
-#include <mpt/model/head.hpp>
+#include <mpt/model/microbatch.hpp>
 #include <parallel/tensor/embedding.hpp>
+#include <parallel/tensor/head.hpp>
 #include <parallel/train/model.hpp>
 
 namespace mpt {
@@ -139,7 +140,7 @@ class model {
   template <class Stream>
   void leave(context<Stream>& c, microbatch const& b, matrix_view<T const> x, matrix_view<T> dx,
              train::statistics<double>& sums) const {
-    head_.loss(c, b, x, dx, sums);
+    head_.loss(c, b.labels, b.loss_tokens, x, dx, sums);
   }
 
   /// Logits of every row, for generation and tests: [rows, V].
@@ -185,7 +186,7 @@ class model {
   parallel::tensor::embedding<T, any_communicator> tokens_;
   parameter<T, 2> positions_;
   std::deque<block> blocks_;  // addresses stay
-  head<T> head_;
+  parallel::tensor::head<T, any_communicator> head_;
 };
 
 }  // namespace mpt

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <mpt/config/attention.hpp>
+#include <parallel/ops/rope.hpp>
 
 namespace mpt {
 
@@ -19,10 +20,8 @@ namespace mpt {
 [[nodiscard]] inline std::vector<double> rotary_frequencies(rope_config const& rope,
                                                             std::int64_t head_dim) {
   auto const trained = static_cast<double>(rope.original_max_position_embeddings);
-  std::vector<double> out;
-  for (std::int64_t i = 0; i < head_dim / 2; ++i) {
-    double frequency =
-        std::pow(rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
+  auto out = parallel::ops::rope_frequencies(rope.theta, head_dim);
+  for (double& frequency : out) {
     if (rope.scaling == rope_scaling::linear) frequency /= rope.factor;
     if (rope.scaling == rope_scaling::llama3) {
       double const turns = trained * frequency / (2.0 * std::numbers::pi);
@@ -31,7 +30,6 @@ namespace mpt {
       double const kept = std::fmin(std::fmax(share, 0.0), 1.0);
       frequency *= kept + (1.0 - kept) / rope.factor;
     }
-    out.push_back(frequency);
   }
   return out;
 }

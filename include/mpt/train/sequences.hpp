@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include <mpt/model/head.hpp>
+#include <mpt/model/microbatch.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/context/division.hpp>
 #include <parallel/data/share.hpp>

@@ -9,7 +9,7 @@
 // more sets of keys, and backward two of gradients.
 //
 // What attention is, is a *core*'s business: what it does with one run of queries here and one run
-// of keys of some rank. MPT's softmax attention is one (mpt/model/attention_core.hpp).
+// of keys of some rank. Softmax attention is one (parallel/context/attention_core.hpp).
 #pragma once
 
 #include <algorithm>

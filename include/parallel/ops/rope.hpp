@@ -8,7 +8,9 @@
 // pass over memory.
 #pragma once
 
+#include <cmath>
 #include <span>
+#include <vector>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/detail/check.hpp>
@@ -21,6 +23,14 @@ struct rope_options {
                                              // must live until the operation has run
   index first = 0;                           // position of the first row of every sequence
 };
+
+/// theta^(-2i / head_dim) for the head_dim / 2 pairs of a head.
+[[nodiscard]] inline std::vector<double> rope_frequencies(double theta, index head_dim) {
+  std::vector<double> out;
+  for (index i = 0; i < head_dim / 2; ++i)
+    out.push_back(std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim)));
+  return out;
+}
 
 namespace detail {
 template <class T>

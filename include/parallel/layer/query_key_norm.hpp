@@ -4,13 +4,11 @@
 
 #include <vector>
 
-#include <mpt/model/head_layout.hpp>
 #include <parallel/layer/norm.hpp>
 #include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/head_layout.hpp>
 
-namespace mpt {
-
-using parallel::norm;
+namespace parallel {
 
 /// Without weights nothing is normalised and nothing kept; else one copy of the packed rows and
 /// what each norm keeps.
@@ -25,7 +23,7 @@ struct query_key_norm {
   [[nodiscard]] bool present() const { return q.weight.present(); }
 
   template <class Stream>
-  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, head_layout const& layout,
+  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, ops::head_layout const& layout,
                                        matrix_view<T> packed, saved& kept) const {
     if (!present()) return packed;
     matrix_view<T const> const x = packed;
@@ -42,7 +40,7 @@ struct query_key_norm {
   }
 
   template <class Stream>
-  [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, head_layout const& layout,
+  [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, ops::head_layout const& layout,
                                               matrix_view<T> d_packed, saved& kept) const {
     if (!present()) return d_packed;
     matrix_view<T const> const dy = d_packed;
@@ -80,4 +78,4 @@ struct query_key_norm {
   }
 };
 
-}  // namespace mpt
+}  // namespace parallel

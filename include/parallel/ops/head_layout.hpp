@@ -2,11 +2,10 @@
 // another.
 #pragma once
 
-#include <mpt/vocabulary.hpp>
 #include <parallel/ops/heads_view.hpp>
 #include <parallel/ops/rows_view.hpp>
 
-namespace mpt {
+namespace parallel::ops {
 
 /// `heads` query heads and `kv_heads` heads of keys and of values, each `dim` wide.
 struct head_layout {
@@ -19,30 +18,30 @@ struct head_layout {
   [[nodiscard]] index row() const { return width() + 2 * kv_width(); }
 
   template <class T>
-  [[nodiscard]] ops::rows_view<T> q(matrix_view<T> packed) const {
-    return ops::rows_view<T>(packed).slice_columns(0, width());
+  [[nodiscard]] rows_view<T> q(matrix_view<T> packed) const {
+    return rows_view<T>(packed).slice_columns(0, width());
   }
   template <class T>
-  [[nodiscard]] ops::rows_view<T> k(matrix_view<T> packed) const {
-    return ops::rows_view<T>(packed).slice_columns(width(), width() + kv_width());
+  [[nodiscard]] rows_view<T> k(matrix_view<T> packed) const {
+    return rows_view<T>(packed).slice_columns(width(), width() + kv_width());
   }
   template <class T>
-  [[nodiscard]] ops::rows_view<T> v(matrix_view<T> packed) const {
-    return ops::rows_view<T>(packed).slice_columns(width() + kv_width(), row());
+  [[nodiscard]] rows_view<T> v(matrix_view<T> packed) const {
+    return rows_view<T>(packed).slice_columns(width() + kv_width(), row());
   }
   /// Q and K together, or K and V: neighbours.
   template <class T>
-  [[nodiscard]] ops::rows_view<T> qk(matrix_view<T> packed) const {
-    return ops::rows_view<T>(packed).slice_columns(0, width() + kv_width());
+  [[nodiscard]] rows_view<T> qk(matrix_view<T> packed) const {
+    return rows_view<T>(packed).slice_columns(0, width() + kv_width());
   }
   template <class T>
-  [[nodiscard]] ops::rows_view<T> kv(matrix_view<T> packed) const {
-    return ops::rows_view<T>(packed).slice_columns(width(), row());
+  [[nodiscard]] rows_view<T> kv(matrix_view<T> packed) const {
+    return rows_view<T>(packed).slice_columns(width(), row());
   }
 
   /// Rows of whole sequences, each of `sequence` rows, as [B, S, heads, dim].
   template <class T>
-  [[nodiscard]] ops::heads_view<T> split(ops::rows_view<T> rows, index sequence) const {
+  [[nodiscard]] heads_view<T> split(rows_view<T> rows, index sequence) const {
     return {.data = rows.data,
             .batch = rows.rows / sequence,
             .sequence = sequence,
@@ -53,4 +52,4 @@ struct head_layout {
   }
 };
 
-}  // namespace mpt
+}  // namespace parallel::ops

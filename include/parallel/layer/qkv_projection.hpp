@@ -5,15 +5,12 @@
 #include <cstdint>
 #include <vector>
 
-#include <mpt/vocabulary.hpp>
 #include <parallel/layer/linear.hpp>
 #include <parallel/ops/clip.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/rows_view.hpp>
 
-namespace mpt {
-
-using parallel::linear;
+namespace parallel {
 
 /// Keeps its input, its gradient, and with clipping one byte per element. Three matrices cost a
 /// copy of the packed rows more than one, each way.
@@ -104,4 +101,4 @@ struct qkv_projection {
   }
 };
 
-}  // namespace mpt
+}  // namespace parallel

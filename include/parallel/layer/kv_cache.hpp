@@ -1,10 +1,10 @@
 // The keys and values of the tokens so far, of one block and one sequence (generation).
 #pragma once
 
-#include <mpt/model/head_layout.hpp>
 #include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/head_layout.hpp>
 
-namespace mpt {
+namespace parallel {
 
 template <class T>
 struct kv_cache {
@@ -13,7 +13,7 @@ struct kv_cache {
 
   /// Appends the keys and values of packed rows.
   template <class Stream>
-  void append(Stream& s, head_layout const& layout, matrix_view<T const> packed) {
+  void append(Stream& s, ops::head_layout const& layout, matrix_view<T const> packed) {
     index const end = length + packed.extent(0);
     require(end <= rows.extent(0), "the KV cache holds ", rows.extent(0), " tokens, but ", end,
             " are needed");
@@ -21,10 +21,10 @@ struct kv_cache {
     length = end;
   }
 
-  [[nodiscard]] ops::heads_view<T const> keys(head_layout const& layout) const {
+  [[nodiscard]] ops::heads_view<T const> keys(ops::head_layout const& layout) const {
     return layout.split(used().slice_columns(0, layout.kv_width()), length);
   }
-  [[nodiscard]] ops::heads_view<T const> values(head_layout const& layout) const {
+  [[nodiscard]] ops::heads_view<T const> values(ops::head_layout const& layout) const {
     return layout.split(used().slice_columns(layout.kv_width(), 2 * layout.kv_width()), length);
   }
 
@@ -34,4 +34,4 @@ struct kv_cache {
   }
 };
 
-}  // namespace mpt
+}  // namespace parallel

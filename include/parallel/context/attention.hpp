@@ -1,4 +1,4 @@
-// MPT's self-attention: projection to Q | K | V, optional clipping, norms of queries and keys,
+// Self-attention: projection to Q | K | V, optional clipping, norms of queries and keys,
 // temperature and rotary positions, causal attention, and the output projection.
 //
 // Legend: R rows here = sequences × length, D width, H heads. The packed rows [Q | K | V] of the
@@ -8,29 +8,28 @@
 
 #include <vector>
 
-#include <mpt/model/attention_core.hpp>
-#include <mpt/model/groups.hpp>
-#include <mpt/model/head_layout.hpp>
-#include <mpt/model/kv_cache.hpp>
-#include <mpt/model/qkv_projection.hpp>
-#include <mpt/model/query_key_norm.hpp>
-#include <mpt/vocabulary.hpp>
+#include <parallel/context/attention_core.hpp>
+#include <parallel/context/attention_ranks.hpp>
+#include <parallel/layer/kv_cache.hpp>
+#include <parallel/layer/qkv_projection.hpp>
+#include <parallel/layer/query_key_norm.hpp>
 #include <parallel/ops/attention.hpp>
+#include <parallel/ops/head_layout.hpp>
 #include <parallel/ops/rope.hpp>
 #include <parallel/ops/temperature.hpp>
 
-namespace mpt {
+namespace parallel::context_parallel {
 
 /// Keeps the packed projections (twice with norms of q and k), the attended values, and one number
 /// per row and head.
-template <class T>
+template <class T, class Comm>
 struct attention {
   using element = T;
 
   qkv_projection<T> qkv;        // [row of the layout, D]
   query_key_norm<T> query_key;  // of q and k, or absent
   linear<T> out;                // "out_proj": [D, D]
-  head_layout layout;           // of packed rows: the heads that are here
+  ops::head_layout layout;      // of packed rows: the heads that are here
   index first_head = 0;         // of all query heads, the first that is here
   index all_heads = 0;          // how many there are in all; 0: those here
   double scale = 1.0;           // of q·k
@@ -38,11 +37,11 @@ struct attention {
   index window = -1;            // keys before its own that a query sees; negative: all
   float dropout = 0.0F;         // of attention probabilities
   std::uint32_t dropout_operation = 0;
-  std::vector<float> slopes;       // ALiBi, one per head; empty: none
-  std::vector<double> rotations;   // rope's frequencies, one per pair of a head; empty: none
-  double temperature = 0.0;        // how queries grow with their position; 0: not
-  double temperature_floor = 1.0;  // in steps of so many positions
-  context_ranks among = {};        // those that hold other parts of the sequences
+  std::vector<float> slopes;         // ALiBi, one per head; empty: none
+  std::vector<double> rotations;     // rope's frequencies, one per pair of a head; empty: none
+  double temperature = 0.0;          // how queries grow with their position; 0: not
+  double temperature_floor = 1.0;    // in steps of so many positions
+  attention_ranks<Comm> among = {};  // those that hold other parts of the sequences
 
   struct saved {
     typename qkv_projection<T>::saved qkv;
@@ -160,4 +159,4 @@ struct attention {
   }
 };
 
-}  // namespace mpt
+}  // namespace parallel::context_parallel

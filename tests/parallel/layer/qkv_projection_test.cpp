@@ -6,8 +6,8 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/model/qkv_projection.hpp>
 #include <parallel/layer/check.hpp>
+#include <parallel/layer/qkv_projection.hpp>
 #include <parallel/ops/reference/bias.hpp>
 #include <parallel/ops/reference/clip.hpp>
 #include <parallel/ops/reference/elementwise.hpp>
@@ -16,7 +16,7 @@
 namespace qkv_projection_test {
 
 using parallel::index;
-using projection = mpt::qkv_projection<double>;
+using projection = parallel::qkv_projection<double>;
 
 /// As a layer of `check_layer`: the gradient is copied, because the projection overwrites it.
 struct as_layer {

@@ -1,4 +1,5 @@
-// The exit of the model: final norm, output projection, scale and cap of the logits, cross entropy.
+// The exit of a language model: final norm, output projection, scale and cap of the logits, cross
+// entropy.
 //
 // Logits are made, turned into their own gradient and multiplied back a chunk of rows at a time, so
 // no more than a chunk of [rows, vocabulary] ever exists. The gradient is that of the *sum* of
@@ -9,37 +10,22 @@
 #include <algorithm>
 #include <span>
 
-#include <mpt/model/groups.hpp>
-#include <mpt/vocabulary.hpp>
 #include <parallel/layer/norm.hpp>
 #include <parallel/ops/cross_entropy.hpp>
+#include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
 #include <parallel/ops/reduce.hpp>
 #include <parallel/ops/sliced_cross_entropy.hpp>
 #include <parallel/ops/softcap.hpp>
-#include <parallel/train/model.hpp>
+#include <parallel/tensor/region.hpp>
 
-namespace mpt {
+namespace parallel::tensor {
 
-using parallel::norm;
-
-/// Token ids and, for each, the id that follows (-100: no loss), row by row. A rank that holds part
-/// of every sequence has the rows of that part (context_parallel::division), and `length` of each.
-struct microbatch {
-  vector_view<std::int32_t const> ids;     // [sequences * length]
-  vector_view<std::int32_t const> labels;  // [sequences * length], or empty for generation
-  index sequences = 0;
-  index length = 0;
-  std::int64_t loss_tokens = 0;  // labels that are not -100
-  // Where in its sequence each token's document begins, of whole sequences; empty: at 0
-  std::span<std::int32_t const> document_begins = {};
-};
-
-template <class T>
+template <class T, class Comm>
 struct head {
   using accumulate = accumulate_t<T>;
 
-  parallel::tensor::region<any_communicator> of;
+  region<Comm> of;
   norm<T> norm_f;
   parameter<T, 2>
       weight;  // [V here, D]: lm_head, or the embedding's values with gradients of its own
@@ -54,10 +40,12 @@ struct head {
     return (rows + chunks - 1) / chunks;
   }
 
-  /// Adds to `sums`; with `dx` also writes the gradient of x and adds to the weights' gradients.
-  template <class Stream>
-  void loss(context<Stream>& c, microbatch const& batch, matrix_view<T const> x, matrix_view<T> dx,
-            train::statistics<double>& sums) const {
+  /// `labels` of all rows (-100: no loss), `loss_tokens` of which are not -100. Adds to `sums`
+  /// (loss, tokens, correct: train::statistics); with `dx` also writes the gradient of x and adds
+  /// to the weights' gradients.
+  template <class Stream, class Sums>
+  void loss(context<Stream>& c, vector_view<std::int32_t const> labels, std::int64_t loss_tokens,
+            matrix_view<T const> x, matrix_view<T> dx, Sums& sums) const {
     bool const backward = dx.extent(0) > 0;
     typename norm<T>::saved kept;
     matrix_view<T const> const own = norm_f.forward(c, x, kept);
@@ -67,13 +55,12 @@ struct head {
     index const size = chunk_rows(y.extent(0));
     for (index begin = 0; begin < y.extent(0); begin += size) {
       index const end = std::min(begin + size, y.extent(0));
-      chunk(c, batch.labels.slice(begin, end), y.slice(begin, end),
-            backward ? dy.slice(begin, end) : dy, {.accumulate = begin > 0 || !c.fresh_gradients},
-            sums);
+      chunk(c, labels.slice(begin, end), y.slice(begin, end), backward ? dy.slice(begin, end) : dy,
+            {.accumulate = begin > 0 || !c.fresh_gradients}, sums);
     }
-    if (of.rank() == 0) sums.tokens += batch.loss_tokens;
+    if (of.rank() == 0) sums.tokens += loss_tokens;
     if (!backward) return;
-    auto const d_own = of.leave(c, parallel::tensor::addend<T>{dy});
+    auto const d_own = of.leave(c, addend<T>{dy});
     auto const gradient = norm_f.backward_input(c, d_own, kept);
     norm_f.backward_weight(c, kept);
     ops::copy(c.stream, dx.span(), std::span<T const>(gradient.span()));
@@ -93,13 +80,18 @@ struct head {
     return out;
   }
 
+  void visit_parameters(auto&& visit) {
+    norm_f.visit_parameters(visit);
+    weight.replaces_gradient = true;
+    visit(weight);
+  }
+
  private:
   [[nodiscard]] ops::softcap_options cap() const { return {.cap = softcap, .scale = logit_scale}; }
 
-  template <class Stream>
+  template <class Stream, class Sums>
   void chunk(context<Stream>& c, vector_view<std::int32_t const> labels, matrix_view<T const> y,
-             matrix_view<T> dy, ops::matmul_options to_gradient,
-             train::statistics<double>& sums) const {
+             matrix_view<T> dy, ops::matmul_options to_gradient, Sums& sums) const {
     arena::scope const temporaries(c.memory);
     shape<2> const extents{y.extent(0), weight.extents[0]};
     auto logits = c.template allocate<accumulate, 2>(extents);
@@ -155,4 +147,4 @@ struct head {
   }
 };
 
-}  // namespace mpt
+}  // namespace parallel::tensor

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/model/kv_cache.hpp>
+#include <parallel/layer/kv_cache.hpp>
 #include <parallel/ops/reference/elementwise.hpp>
 #include <parallel/support/files.hpp>
 
@@ -12,11 +12,11 @@ namespace kv_cache_test {
 using parallel::index;
 
 TEST_CASE("pieces of packed rows become keys and values by head, in order") {
-  mpt::head_layout const layout{.heads = 4, .kv_heads = 2, .dim = 3};  // [12 | 6 | 6]
+  parallel::ops::head_layout const layout{.heads = 4, .kv_heads = 2, .dim = 3};  // [12 | 6 | 6]
   std::vector<int> packed(5 * 24);
   std::iota(packed.begin(), packed.end(), 0);
   std::vector<int> memory(6 * 12, -1);
-  mpt::kv_cache<int> cache{.rows = {memory.data(), {6, 12}}};
+  parallel::kv_cache<int> cache{.rows = {memory.data(), {6, 12}}};
   parallel::reference::stream s;
   parallel::matrix_view<int const> const rows(packed.data(), {5, 24});
   cache.append(s, layout, rows.slice(0, 2));
@@ -41,9 +41,9 @@ TEST_CASE("pieces of packed rows become keys and values by head, in order") {
 }
 
 TEST_CASE("more tokens than there is room for are refused, and nothing is written") {
-  mpt::head_layout const layout{.heads = 1, .kv_heads = 1, .dim = 1};
+  parallel::ops::head_layout const layout{.heads = 1, .kv_heads = 1, .dim = 1};
   std::vector<int> memory(2 * 2, -1), packed(3 * 3, 7);
-  mpt::kv_cache<int> cache{.rows = {memory.data(), {2, 2}}};
+  parallel::kv_cache<int> cache{.rows = {memory.data(), {2, 2}}};
   parallel::reference::stream s;
   CHECK(test::message_of([&] {
           cache.append(s, layout, parallel::matrix_view<int const>(packed.data(), {3, 3}));

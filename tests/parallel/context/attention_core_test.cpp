@@ -11,18 +11,20 @@
 #include <span>
 #include <vector>
 
-#include <mpt/model/attention_core.hpp>
+#include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/recorded.hpp>
 #include <parallel/comm/threads/run.hpp>
+#include <parallel/context/attention_core.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/ops/meta.hpp>
 
 namespace attention_core_test {
 
-using mpt::attention_core;
+using parallel::context_parallel::attention_core;
 using context_method = parallel::context_parallel::method;
-using mpt::head_layout;
+using parallel::ops::head_layout;
+using attention_ranks = parallel::context_parallel::attention_ranks<parallel::any_communicator>;
 using parallel::accumulate_t;
 using parallel::arena;
 using parallel::bf16;
@@ -120,7 +122,7 @@ outcome<T> run(problem const& p, int ranks, context_method method,
                                       .sequence = part.length(),
                                       .share = part.share(),
                                       .document_begins = documents};
-    mpt::context_ranks group{.method = method};
+    attention_ranks group{.method = method};
     if (ranks > 1) group.group = {comm, traffic, back};
     attention_core<T> core{.layout = p.layout,
                            .options = p.options(slopes, documents),
@@ -321,8 +323,8 @@ parallel::meta::stream planned(problem const& p, int rank, int ranks, context_me
   division const part(rank, ranks, whole);
   context<parallel::meta::stream> c{
       .stream = compute, .memory = memory, .sequence = part.length(), .share = part.share()};
-  mpt::context_ranks const group{.group = decltype(mpt::context_ranks::group)::planned(rank, ranks),
-                                 .method = method};
+  attention_ranks const group{.group = decltype(attention_ranks::group)::planned(rank, ranks),
+                              .method = method};
   auto const slopes = p.slopes();
   index const rows = p.sequences * part.length();
   attention_core<T> core{.layout = p.layout,

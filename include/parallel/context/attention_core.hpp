@@ -7,14 +7,14 @@
 #include <span>
 #include <type_traits>
 
-#include <mpt/model/groups.hpp>
-#include <mpt/model/head_layout.hpp>
+#include <parallel/context/attention_ranks.hpp>
 #include <parallel/context/ulysses.hpp>
 #include <parallel/ops/attention.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/extend_attention.hpp>
+#include <parallel/ops/head_layout.hpp>
 
-namespace mpt {
+namespace parallel::context_parallel {
 
 /// Made in the forward pass and kept for the backward pass, with what it refers to. R rows here, D
 /// width, of the layout's heads. While it lasts the ring takes, of accumulate_t<T>, [R, D] for
@@ -23,10 +23,8 @@ template <class T>
 struct attention_core {
   using element = T;
   using accumulate = accumulate_t<T>;
-  using run = parallel::context_parallel::run;
-  using group = parallel::context_parallel::group<any_communicator>;
 
-  head_layout layout = {};
+  ops::head_layout layout = {};
   ops::attention_options options = {};
   matrix_view<T const> packed = {};  // [R, row of the layout]: what attention reads
   matrix_view<T> values = {};        // [R, D]: what it gives
@@ -37,21 +35,19 @@ struct attention_core {
   matrix_view<accumulate> d_queries = {};  // [R, D]
 
   /// Attention among `ranks`: the values of the rows here.
-  template <class Stream>
-  [[nodiscard]] matrix_view<T> attend(context<Stream>& c, context_ranks const& ranks) {
+  template <class Stream, class Comm>
+  [[nodiscard]] matrix_view<T> attend(context<Stream>& c, attention_ranks<Comm> const& ranks) {
     if (ranks.alone()) return attend_whole(c);
-    if (ranks.exchange_heads())
-      return parallel::context_parallel::ulysses_forward(c, ranks.group, *this, packed);
+    if (ranks.exchange_heads()) return ulysses_forward(c, ranks.group, *this, packed);
     return attend_by_ring(c, ranks.group);
   }
 
   /// The gradient of the packed rows here, from that of their values.
-  template <class Stream>
-  [[nodiscard]] matrix_view<T> backward(context<Stream>& c, context_ranks const& ranks,
+  template <class Stream, class Comm>
+  [[nodiscard]] matrix_view<T> backward(context<Stream>& c, attention_ranks<Comm> const& ranks,
                                         matrix_view<T const> gradient) {
     if (ranks.alone()) return backward_whole(c, gradient);
-    if (ranks.exchange_heads())
-      return parallel::context_parallel::ulysses_backward(c, ranks.group, *this, gradient);
+    if (ranks.exchange_heads()) return ulysses_backward(c, ranks.group, *this, gradient);
     return backward_by_ring(c, ranks.group, gradient);
   }
 
@@ -137,8 +133,8 @@ struct attention_core {
     return d_packed;
   }
 
-  template <class Stream>
-  [[nodiscard]] matrix_view<T> attend_by_ring(context<Stream>& c, group const& ranks) {
+  template <class Stream, class Comm>
+  [[nodiscard]] matrix_view<T> attend_by_ring(context<Stream>& c, group<Comm> const& ranks) {
     index const rows = packed.extent(0);
     values = c.template allocate<T, 2>({rows, layout.width()});
     lse =
@@ -149,13 +145,13 @@ struct attention_core {
     else
       result = c.template allocate<accumulate, 2>(values.extents());
     ops::fill(c.stream, lse.span(), -std::numeric_limits<accumulate>::infinity());
-    parallel::context_parallel::ring_forward(c, ranks, *this);
+    ring_forward(c, ranks, *this);
     if constexpr (!std::is_same_v<T, accumulate>) ops::cast(c.stream, values.span(), result.span());
     return values;
   }
 
-  template <class Stream>
-  [[nodiscard]] matrix_view<T> backward_by_ring(context<Stream>& c, group const& ranks,
+  template <class Stream, class Comm>
+  [[nodiscard]] matrix_view<T> backward_by_ring(context<Stream>& c, group<Comm> const& ranks,
                                                 matrix_view<T const> gradient) {
     auto const d_packed = c.template allocate<T, 2>(packed.extents());
     arena::scope const temporaries(c.memory);
@@ -164,7 +160,7 @@ struct attention_core {
     d_queries = c.template allocate<accumulate, 2>({rows, layout.width()});
     auto const d_keys = c.template allocate<accumulate, 2>({rows, 2 * layout.kv_width()});
     ops::fill(c.stream, d_queries.span(), 0);
-    parallel::context_parallel::ring_backward(c, ranks, *this, d_keys);
+    ring_backward(c, ranks, *this, d_keys);
     round_to(c, layout.q(d_packed), d_queries);
     round_to(c, layout.kv(d_packed), d_keys);
     return d_packed;
@@ -224,4 +220,4 @@ struct attention_core {
   }
 };
 
-}  // namespace mpt
+}  // namespace parallel::context_parallel

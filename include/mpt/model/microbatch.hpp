@@ -1,0 +1,22 @@
+// microbatch: what the model is trained on at once.
+#pragma once
+
+#include <span>
+
+#include <mpt/vocabulary.hpp>
+
+namespace mpt {
+
+/// Token ids and, for each, the id that follows (-100: no loss), row by row. A rank that holds part
+/// of every sequence has the rows of that part (context_parallel::division), and `length` of each.
+struct microbatch {
+  vector_view<std::int32_t const> ids;     // [sequences * length]
+  vector_view<std::int32_t const> labels;  // [sequences * length], or empty for generation
+  index sequences = 0;
+  index length = 0;
+  std::int64_t loss_tokens = 0;  // labels that are not -100
+  // Where in its sequence each token's document begins, of whole sequences; empty: at 0
+  std::span<std::int32_t const> document_begins = {};
+};
+
+}  // namespace mpt

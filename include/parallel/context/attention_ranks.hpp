@@ -1,0 +1,26 @@
+// attention_ranks: those that hold other parts of the same sequences, and how they attend together.
+// Made of nothing: one rank.
+#pragma once
+
+#include <parallel/context/division.hpp>
+#include <parallel/context/method.hpp>
+#include <parallel/context/ring.hpp>
+
+namespace parallel::context_parallel {
+
+template <class Comm>
+struct attention_ranks {
+  context_parallel::group<Comm> group = {};
+  context_parallel::method method = context_parallel::method::ring;
+
+  [[nodiscard]] bool alone() const { return group.alone(); }
+  [[nodiscard]] bool exchange_heads() const {
+    return !alone() && method == context_parallel::method::ulysses;
+  }
+  /// The part of each sequence that is here, from its length here.
+  [[nodiscard]] context_parallel::division division(index length) const {
+    return {group.rank(), group.size(), length * group.size()};
+  }
+};
+
+}  // namespace parallel::context_parallel
