@@ -82,3 +82,15 @@ if(PARALLELLM_CLANG)
       COMMAND_EXPAND_LISTS VERBATIM)
   endif()
 endif()
+
+# What compilers say of a forgotten reduction is short and says what to do.
+set(compilers ${CMAKE_CXX_COMPILER})
+if(PARALLELLM_CLANG)
+  list(APPEND compilers ${PARALLELLM_CLANG})
+endif()
+foreach(compiler IN LISTS compilers)
+  get_filename_component(name ${compiler} NAME)
+  add_test(NAME messages/${name}
+    COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/messages/check.sh ${compiler})
+  set_tests_properties(messages/${name} PROPERTIES TIMEOUT 300)
+endforeach()

@@ -50,6 +50,10 @@ struct sequential {
  private:
   template <std::size_t I, class Stream, class X>
   [[nodiscard]] auto forward_from(context<Stream>& c, X x, saved& kept) const {
+    static_assert(
+        reduced_value<X> || requires { std::get<I>(layers).forward(c, x, std::get<I>(kept)); },
+        "a partial sum goes into a layer that takes whole values; put tensor::reduce "
+        "before it");
     auto y = std::get<I>(layers).forward(c, x, std::get<I>(kept));
     if constexpr (I == sizeof...(Rest))
       return y;
@@ -59,6 +63,11 @@ struct sequential {
 
   template <std::size_t I, class Stream, class Dy>
   [[nodiscard]] auto backward_from(context<Stream>& c, Dy dy, saved& kept) const {
+    static_assert(
+        reduced_value<Dy> ||
+            requires { std::get<I>(layers).backward_input(c, dy, std::get<I>(kept)); },
+        "a gradient that is a partial sum goes into a layer that takes whole values; put "
+        "tensor::gather behind it");
     auto dx = std::get<I>(layers).backward_input(c, dy, std::get<I>(kept));
     if constexpr (I == 0)
       return dx;
