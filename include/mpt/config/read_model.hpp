@@ -190,7 +190,6 @@ inline void read_ffn(config_reader& reader, model_config& model) {
   reader.without_effect("use_train_metrics", "training metrics cost nothing here");
   reader.without_effect("use_cache", "generation always keeps keys and values");
   reader.without_effect("use_pad_tok_in_ffn", "there is no padding");
-  reader.without_effect("activation_checkpointing_target", "activations are kept");
   reader.without_effect("verbose", "there is nothing more to say");
 
   check_model(model, parallel::concat(reader.place_of(""), ": ", reader.full_name("")));

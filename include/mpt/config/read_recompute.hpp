@@ -66,8 +66,7 @@ inline constexpr std::array<std::pair<std::string_view, bool recomputation::*>, 
 
 /// Which blocks `node`, a selector, names.
 [[nodiscard]] inline std::vector<bool> read_selector(config_node const& node,
-                                                     std::string const& name,
-                                                     std::int64_t blocks) {
+                                                     std::string const& name, std::int64_t blocks) {
   std::vector<bool> out(static_cast<std::size_t>(blocks));
   auto const refuse = [&](config_node const& at) {
     parallel::fail(at.place, ": ", name, ": expected a count of first blocks, 'first-n', ",
@@ -123,14 +122,13 @@ inline constexpr std::array<std::pair<std::string_view, bool recomputation::*>, 
   constexpr std::string_view key = "activation_checkpointing_target";
   auto const all = std::vector<bool>(static_cast<std::size_t>(blocks), true);
   config_node const* const node = reader.raw(key);
-  if (node == nullptr || (node->is_list() && node->items.empty()))
-    return recompute_all(all.size());
+  if (node == nullptr || (node->is_list() && node->items.empty())) return recompute_all(all.size());
   block_recomputation out(all.size());
   auto const add = [&](std::string const& name, std::string const& place,
                        std::vector<bool> const& where) {
-    auto const* const target = std::ranges::find(
-        recompute_targets, std::string_view(name),
-        &std::pair<std::string_view, bool recomputation::*>::first);
+    auto const* const target =
+        std::ranges::find(recompute_targets, std::string_view(name),
+                          &std::pair<std::string_view, bool recomputation::*>::first);
     std::string known;
     for (auto const& [word, part] : recompute_targets)
       known.append(known.empty() ? "" : ", ").append(word);

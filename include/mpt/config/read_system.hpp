@@ -14,8 +14,10 @@
 
 namespace mpt::detail {
 
-/// `fsdp_config`: the ZeRO stage it stands for; 0 without one (plain data parallelism).
-[[nodiscard]] inline int read_fsdp(config_reader& parent, precision_kind precision) {
+/// `fsdp_config`: the ZeRO stage it stands for; 0 without one (plain data parallelism). Empties
+/// `recompute` unless activation_checkpointing is on.
+[[nodiscard]] inline int read_fsdp(config_reader& parent, precision_kind precision,
+                                   block_recomputation& recompute) {
   bool const given = parent.has("fsdp_config");
   auto reader = parent.section("fsdp_config");
   auto& notes = parent.report().notes;
@@ -37,10 +39,7 @@ namespace mpt::detail {
     notes.emplace_back(
         "fsdp_config.mixed_precision FULL: parameters are bf16 with fp32 master weights; use "
         "precision fp32 for fp32 parameters");
-  if (reader.get("activation_checkpointing", false))
-    notes.emplace_back(
-        "fsdp_config.activation_checkpointing: not there yet, activations are kept; this takes "
-        "more memory and no recomputation, the results are the same");
+  if (!reader.get("activation_checkpointing", false)) recompute.clear();
   for (std::string_view const key :
        {"activation_checkpointing_reentrant", "activation_cpu_offload", "auto_wrap",
         "backward_prefetch", "backward_prefetch_limit", "forward_prefetch",
@@ -69,12 +68,13 @@ namespace mpt::detail {
   return logging;
 }
 
-/// FSDP and our own keys. `config.precision` must be read before.
+/// FSDP and our own keys. `config.precision` must be read before, and what `config.recompute` is
+/// when it is on.
 inline void read_system(config_reader& reader, train_config& config) {
   config.dist_timeout = reader.get("dist_timeout", config.dist_timeout);
   reader.check("dist_timeout", config.dist_timeout > 0 && config.dist_timeout <= 1e6,
                "expected seconds above 0 and up to 1e6, found ", config.dist_timeout);
-  config.zero_stage = read_fsdp(reader, config.precision);
+  config.zero_stage = read_fsdp(reader, config.precision, config.recompute);
   if (auto const stage = reader.optional<std::int64_t>("zero_stage")) {
     if (*stage == 2 || *stage == 3)
       reader.fail("zero_stage", *stage, " is not yet supported; use 0 or 1");

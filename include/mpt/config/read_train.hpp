@@ -17,6 +17,7 @@
 #include <mpt/config/document.hpp>
 #include <mpt/config/read_model.hpp>
 #include <mpt/config/read_parallelism.hpp>
+#include <mpt/config/read_recompute.hpp>
 #include <mpt/config/read_system.hpp>
 #include <mpt/config/reader.hpp>
 #include <mpt/config/train.hpp>
@@ -196,6 +197,7 @@ inline void read_the_rest(config_reader& reader) {
   reader.check("model", reader.has("model"), "missing; it is required");
   auto model = reader.section("model");
   config.model = read_model(model);
+  auto recompute = detail::read_recompute(model, config.model.n_layers);
   model.finish();
   for (std::string_view const key : {"tokenizer", "optimizer", "scheduler", "train_loader"})
     reader.check(key, reader.has(key), "missing; it is required");
@@ -245,6 +247,7 @@ inline void read_the_rest(config_reader& reader) {
   config.callbacks = read_callbacks(reader.section("callbacks"));
   config.logging = detail::read_logging(reader);
   config.logging.metrics_file = detail::read_path(reader, "metrics_file", config.run_name);
+  config.recompute = std::move(recompute);
   detail::read_system(reader, config);
   config.parallelism = detail::read_parallelism(reader);
   detail::read_the_rest(reader);

@@ -17,6 +17,7 @@
 #include <mpt/config/model.hpp>
 #include <mpt/config/optimizer.hpp>
 #include <mpt/config/parallelism.hpp>
+#include <mpt/config/recompute.hpp>
 #include <mpt/config/report.hpp>
 #include <mpt/config/scheduler.hpp>
 #include <mpt/config/time.hpp>
@@ -64,6 +65,7 @@ struct logging_config {
 struct train_config {
   std::string run_name;
   model_config model;
+  block_recomputation recompute;  ///< fsdp_config.activation_checkpointing
   tokenizer_config tokenizer;
   optimizer_config optimizer;
   parallel::train::clipping clip;  ///< algorithms.gradient_clipping

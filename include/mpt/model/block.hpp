@@ -1,5 +1,6 @@
 // One MPT block: x + attention(norm(x)), then x + feed_forward(norm(x)), pre-norm and sequential.
-// Attention and feed-forward layer are regions of the tensor axis.
+// Attention and feed-forward layer are regions of the tensor axis. The block, its two branches and
+// the layers in them can each make their activations again in the backward pass.
 #pragma once
 
 #include <mpt/model/groups.hpp>
@@ -7,6 +8,7 @@
 #include <parallel/layer/activation.hpp>
 #include <parallel/layer/dropout.hpp>
 #include <parallel/layer/feed_forward.hpp>
+#include <parallel/layer/recompute.hpp>
 #include <parallel/layer/sequential.hpp>
 #include <parallel/tensor/layers.hpp>
 
@@ -20,6 +22,7 @@ using parallel::linear;
 using parallel::norm;
 using parallel::qkv_projection;
 using parallel::query_key_norm;
+using parallel::recompute;
 using parallel::residual;
 using parallel::sequential;
 using parallel::ops::head_layout;
@@ -33,16 +36,16 @@ using reduce = parallel::tensor::reduce<T, any_communicator>;
 
 /// x + dropout(Layer(norm(x))), the layer divided over the tensor axis.
 template <class Layer, class T = typename Layer::element>
-using branch =
-    residual<dropout<sequential<norm<T>, gather<T>, parallel::tensor::sliced<Layer>, reduce<T>>>>;
+using branch = recompute<residual<dropout<
+    sequential<norm<T>, gather<T>, parallel::tensor::sliced<recompute<Layer>>, reduce<T>>>>>;
 
 template <class T>
-using block = sequential<branch<attention<T>>, branch<feed_forward<activation<T>>>>;
+using block = recompute<sequential<branch<attention<T>>, branch<feed_forward<activation<T>>>>>;
 
 /// The attention part's saved activations, where generation hangs its cache.
 template <class T>
 [[nodiscard]] typename attention<T>::saved& attention_of(typename block<T>::saved& kept) {
-  return std::get<2>(std::get<0>(kept));
+  return std::get<2>(std::get<0>(kept.inner).inner).inner;
 }
 
 }  // namespace mpt

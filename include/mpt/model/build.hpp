@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <mpt/config/model.hpp>
+#include <mpt/config/recompute.hpp>
 #include <mpt/model/alibi.hpp>
 #include <mpt/model/block.hpp>
 #include <mpt/model/initial.hpp>
@@ -46,13 +47,18 @@ class layer_builder {
                                        {place_.part_of(config_.vocab_size, "vocab_size")});
   }
 
-  [[nodiscard]] block<T> make_block(std::string const& name, attention_config const& attn) const {
+  [[nodiscard]] block<T> make_block(std::string const& name, attention_config const& attn,
+                                    recomputation const& again) const {
     index const d = config_.d_model;
-    return block<T>(
-        make_branch(name + "norm_1", make_attention(name + "attn.", attn),
-                    name + "attn.out_proj.bias", initial_.bias(d), "resid_attn_dropout", name),
-        make_branch(name + "norm_2", make_feed_forward(name + "ffn."), name + "ffn.down_proj.bias",
-                    initial_.bias(ffn_hidden(config_)), "resid_ffn_dropout", name));
+    auto attend = make_branch(
+        name + "norm_1", recompute(make_attention(name + "attn.", attn), again.attention),
+        name + "attn.out_proj.bias", initial_.bias(d), "resid_attn_dropout", name);
+    auto feed = make_branch(
+        name + "norm_2", recompute(make_feed_forward(name + "ffn."), again.feed_forward),
+        name + "ffn.down_proj.bias", initial_.bias(ffn_hidden(config_)), "resid_ffn_dropout", name);
+    return block<T>(sequential(recompute(std::move(attend), again.attention_branch),
+                               recompute(std::move(feed), again.feed_forward_branch)),
+                    again.block);
   }
 
  private:
@@ -70,9 +76,9 @@ class layer_builder {
 
   /// The bias of a region's last projection is added once, where the region is left.
   template <class Layer>
-  [[nodiscard]] branch<Layer> make_branch(std::string const& norm_name, Layer layer,
-                                          std::string const& bias_name, initializer const& bias,
-                                          char const* dropout_name, std::string const& name) const {
+  [[nodiscard]] auto make_branch(std::string const& norm_name, Layer layer,
+                                 std::string const& bias_name, initializer const& bias,
+                                 char const* dropout_name, std::string const& name) const {
     reduce<T> leave{groups_.tensor, {}};
     if (!config_.no_bias) {
       leave.bias = {bias_name, {config_.d_model}, bias};

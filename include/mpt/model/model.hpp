@@ -24,10 +24,14 @@ class model {
   using microbatch = mpt::microbatch;
 
   /// Declares all parameters, or the slices of them that this rank of `groups` holds; units bind
-  /// them to memory. Does not move afterwards.
-  explicit model(model_config config, model_groups groups = {})
+  /// them to memory. Does not move afterwards. `again`: what is recomputed, by block; empty:
+  /// nothing.
+  explicit model(model_config config, model_groups groups = {},
+                 block_recomputation const& again = {})
       : config_(std::move(config)), groups_(std::move(groups)) {
     layer_builder<T> const build(config_, groups_);
+    require(again.empty() || std::ssize(again) == config_.n_layers, "recomputation is given for ",
+            again.size(), " blocks of a model that has ", config_.n_layers);
     std::string const prefix = "transformer.";
     index const d = config_.d_model;
     index const vocabulary = config_.vocab_size;
@@ -41,8 +45,9 @@ class model {
       positions_.copied(groups_.tensor.copies_outside());
     }
     for (index i = 0; i < config_.n_layers; ++i)
-      blocks_.push_back(
-          build.make_block(concat(prefix, "blocks.", i, "."), attention_of_layer(config_, i)));
+      blocks_.push_back(build.make_block(
+          concat(prefix, "blocks.", i, "."), attention_of_layer(config_, i),
+          again.empty() ? recomputation{} : again.at(static_cast<std::size_t>(i))));
     head_.of = groups_.tensor;
     head_.norm_f = build.make_norm(prefix + "norm_f");
     head_.weight =

@@ -1,9 +1,9 @@
 // What a step is reported as: loss, speed, utilisation, memory, on the console and as JSON lines.
 //
 // MFU is LLM Foundry's: (6N + 12·L·d·S) FLOPs a token, tokens a second, over the peak rate. HFU
-// counts what the hardware executes besides (recomputed activations); without recomputation they
-// are equal. `mfu_causal` counts only the attention scores that a causal mask keeps. On a CPU the
-// peak is the matrix-product rate measured at the start of the run.
+// counts what recomputation executes besides; without recomputation they are equal. `mfu_causal`
+// counts only the attention scores that a causal mask keeps. On a CPU the peak is the
+// matrix-product rate measured at the start of the run.
 #pragma once
 
 #include <unistd.h>
@@ -60,9 +60,14 @@ struct utilisation {
   double peak_flops = 0;  // of all ranks, FLOP/s
   double flops_per_token = 0;
   double causal_flops_per_token = 0;
+  double recomputed_flops_per_token = 0;  // executed besides
 
   [[nodiscard]] double mfu(double tokens_per_second) const {
     return peak_flops > 0 ? tokens_per_second * flops_per_token / peak_flops : 0.0;
+  }
+  [[nodiscard]] double hfu(double tokens_per_second) const {
+    return mfu(tokens_per_second) +
+           (peak_flops > 0 ? tokens_per_second * recomputed_flops_per_token / peak_flops : 0.0);
   }
   [[nodiscard]] double mfu_causal(double tokens_per_second) const {
     return peak_flops > 0 ? tokens_per_second * causal_flops_per_token / peak_flops : 0.0;

@@ -5,6 +5,7 @@
 // tried by running out of memory.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <string>
@@ -32,15 +33,23 @@ namespace mpt {
 /// One rank's plan.
 struct run_plan {
   batch_split split;
-  train::memory_plan memory;  // activations: the larger of training's and evaluation's
-  std::size_t available = 0;  // what each rank may use; 0: unknown
-  bool automatic = false;     // the microbatch was chosen here
+  train::memory_plan memory;      // activations: the larger of training's and evaluation's
+  std::size_t available = 0;      // what each rank may use; 0: unknown
+  bool automatic = false;         // the microbatch was chosen here
+  train::memory_plan microbatch;  // one of training: activations and operations
+  train::memory_plan keeping;     // the same if nothing were recomputed
+
+  /// Floating-point operations a token that recomputation adds.
+  [[nodiscard]] double recomputed_per_token(index sequence_length) const {
+    return static_cast<double>(microbatch.operations - keeping.operations) /
+           static_cast<double>(split.microbatch * sequence_length);
+  }
 };
 
 /// Plans a run of T on `ranks` ranks, `ranks_here` of them on this machine.
 template <class T>
 [[nodiscard]] run_plan plan_run(train_config const& config, int ranks, int ranks_here) {
-  model<T> net(config.model);
+  model<T> net(config.model, {}, config.recompute);
   run_plan plan;
   plan.available = available_memory() / 10 * 9 / static_cast<std::size_t>(ranks_here);
   plan.automatic = !config.device_train_microbatch_size.has_value();
@@ -77,6 +86,10 @@ template <class T>
     plan.memory.activations = activations(microbatch);
   }
   plan.split = split_batch(config, ranks, microbatch);
+  auto const shape = sequences::shape_of(plan.split.microbatch, length);
+  plan.microbatch = plan.keeping = train::plan_microbatch(net, shape);
+  if (!config.recompute.empty())
+    plan.keeping = train::plan_microbatch(model<T>(config.model), shape);
   return plan;
 }
 
@@ -89,7 +102,8 @@ inline void require_fits(run_plan const& plan) {
           text(plan.memory.gradients), ", master weights ", text(plan.memory.master),
           ", optimizer ", text(plan.memory.optimizer), ", activations ",
           text(plan.memory.activations), " at a microbatch of ", plan.split.microbatch,
-          "; use a smaller model, microbatch or sequence, zero_stage=1, or more machines");
+          "; use a smaller model, microbatch or sequence, zero_stage=1, "
+          "fsdp_config.activation_checkpointing=true, or more machines");
 }
 
 /// What dry_run=true prints.
@@ -121,6 +135,20 @@ inline void require_fits(run_plan const& plan) {
           fmt::format("{} sequences of {} = {} ranks × {} microbatches of {}{}",
                       config.global_train_batch_size, length, ranks, plan.split.accumulation,
                       plan.split.microbatch, plan.automatic ? " (automatic)" : ""));
+  if (!config.recompute.empty()) {
+    auto const again = std::ranges::count_if(
+        config.recompute, [](recomputation const& r) { return r != recomputation{}; });
+    auto const operations = [](train::memory_plan const& of) {
+      return static_cast<double>(of.operations);
+    };
+    out.row(
+        "recomputation",
+        fmt::format("in {} of {} blocks: activations of a microbatch {} instead of {}, {:.0f} % "
+                    "more operations",
+                    again, m.n_layers, size(plan.microbatch.activations),
+                    size(plan.keeping.activations),
+                    100 * (operations(plan.microbatch) / operations(plan.keeping) - 1)));
+  }
   out.row("steps", grouped(batches));
   out.row("tokens",
           console::count(static_cast<double>(batches * config.global_train_batch_size * length)));

@@ -73,7 +73,7 @@ class reporter {
         {"time/data_wait_share", r.data_wait_share},
         {"throughput/device/tokens_per_sec", r.tokens_per_second / ranks_},
         {"throughput/device/mfu", mfu},
-        {"throughput/device/hfu", mfu},
+        {"throughput/device/hfu", peak_.hfu(r.tokens_per_second)},
         {"throughput/device/mfu_causal", peak_.mfu_causal(r.tokens_per_second)},
         {"memory/peak_resident_gb", memory / 1e9}};
     for (std::size_t group = 0; group < r.learning_rates.size(); ++group)

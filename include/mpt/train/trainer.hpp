@@ -57,7 +57,7 @@ class trainer {
         compute_(with_trace(device.compute_options(), profiler_.compute())),
         traffic_(with_trace({.threads = 1, .cores = device.compute_options().cores},
                             profiler_.traffic())),
-        net_(config.model),
+        net_(config.model, {}, config.recompute),
         step_(net_, device, comm, groups_of(config, net_),
               {.stage = static_cast<zero::stage>(config.zero_stage),
                .bucket_bytes = static_cast<std::size_t>(config.bucket_bytes),
@@ -80,7 +80,8 @@ class trainer {
         .peak_flops = sum_over_ranks(rate),
         .flops_per_token = static_cast<double>(flops_per_token(config_.model, sequence_length())),
         .causal_flops_per_token =
-            static_cast<double>(causal_flops_per_token(config_.model, sequence_length()))};
+            static_cast<double>(causal_flops_per_token(config_.model, sequence_length())),
+        .recomputed_flops_per_token = plan_.recomputed_per_token(sequence_length())};
     auto const notes = start();
     if (comm_.rank() == 0)
       report_.emplace(config_, comm_.size(), peak, batch_ > 0 ? batch_ + 1 : 0);

@@ -81,7 +81,8 @@ class stage_program {
                         where(s.at.microbatch), b);
     c.fresh_gradients = s.first || every_is_fresh_;
     bool const entry = of.range().entry;
-    auto const d_input = entry ? matrix_view<element>{} : edge(s.at, 1);
+    bool const returns = !entry && s.computes != forward;  // a port of evaluation has no gradient
+    auto const d_input = returns ? edge(s.at, 1) : matrix_view<element>{};
     switch (s.computes) {
       case forward: {
         auto const x = entry ? matrix_view<element>{} : edge(s.at, 0);

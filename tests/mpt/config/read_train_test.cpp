@@ -289,7 +289,7 @@ TEST_CASE("the keys that have an effect are these") {
       "fsdp_config.activation_checkpointing fsdp_config.mixed_precision "
       "fsdp_config.sharding_strategy global_train_batch_size load_path load_weights_only "
       "log_to_console loggers loggers.tensorboard loggers.tensorboard.log_dir max_duration "
-      "max_seq_len metrics_file model model.attention_bias "
+      "max_seq_len metrics_file model model.activation_checkpointing_target model.attention_bias "
       "model.attn_config model.attn_config.alibi model.attn_config.alibi_bias_max "
       "model.attn_config.attn_logit_softcapping "
       "model.attn_config.attn_pdrop model.attn_config.attn_temperature_tuning "

@@ -5,31 +5,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include <mpt/model/model.hpp>
-#include <mpt/train/sequences.hpp>
-#include <parallel/comm/threads/run.hpp>
-#include <parallel/data/share.hpp>
-#include <parallel/device/host/device.hpp>
-#include <parallel/ops/host.hpp>
-#include <parallel/ops/meta.hpp>
-#include <parallel/optim/decoupled_adamw.hpp>
-#include <parallel/train/groups.hpp>
-#include <parallel/train/plan.hpp>
-#include <parallel/train/stepper.hpp>
+#include "support/model_run.hpp"
 
 namespace model_context_test {
 
-using context_method = parallel::context_parallel::method;
 using parallel::index;
-namespace axis = parallel::axis;
+using test::context_method;
+using test::model_layout;
+using test::run_model;
 
-constexpr index sequences = 3;
+constexpr index sequences = test::model_sequences;
 constexpr index length = 24;
 
 mpt::model_config base() {
@@ -82,91 +70,8 @@ mpt::model_config rotary(index kv_heads) {
   return m;
 }
 
-struct outcome {
-  double loss = 0, squared_norm = 0, evaluated = 0;
-  std::int64_t tokens = 0;
-  std::size_t peak = 0;  // bytes of activations
-  std::map<std::string, std::vector<double>> gradients;
-};
-
-struct layout {
-  int context = 1;
-  context_method method = context_method::ring;
-  int tensor = 1;
-  int replicate = 1;
-};
-
-/// One training step of the whole batch in microbatches of two sequences, and an evaluation.
-outcome run(mpt::model_config const& config, layout const& how) {
-  outcome out;
-  std::mutex lock;
-  auto const shape = parallel::training_layout{}
-                         .with<axis::context>(how.context)
-                         .with<axis::tensor>(how.tensor)
-                         .with<axis::replicate>(how.replicate);
-  parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
-    using parallel::any_communicator;
-    int const rank = comm.rank();
-    parallel::host::device device;
-    parallel::host::stream compute, traffic, to_next, from_previous, across;
-    parallel::arena memory(device.allocate<std::byte>(std::size_t{16} << 20));
-    parallel::train::training_groups<any_communicator> ranks(any_communicator(std::move(comm)),
-                                                             shape);
-    mpt::model_groups groups{.context = {.method = how.method}};
-    if (how.context > 1) groups.context.group = {ranks.context, to_next, from_previous};
-    if (how.tensor > 1) groups.tensor = {{ranks.tensor, across}, true};
-    mpt::model<double> net(config, groups);
-    parallel::train::stepper stepper(net, device, ranks, parallel::decoupled_adamw{},
-                                     {.bucket_bytes = 20000});
-    stepper.initialise(42);
-    std::vector<std::int32_t> ids(sequences * length);
-    parallel::philox const random(7, parallel::stream_id("tokens"));
-    for (std::size_t i = 0; i < ids.size(); ++i)
-      ids[i] = static_cast<std::int32_t>(random.bits(i) % 18U);
-    using side = mpt::document_separator::side;
-    mpt::sequences const all(ids, length, {side::ends_document, ids[2]});
-    auto const mine = all.divided(
-        parallel::context_parallel::division(ranks.context.rank(), how.context, length));
-    std::vector<mpt::microbatch> batches;
-    std::vector<index> first;
-    auto const share =
-        parallel::data::share_of(sequences, shape.coordinate<axis::replicate>(rank), how.replicate);
-    for (auto const& part : parallel::data::microbatches(share, 2)) {
-      batches.push_back(mine.view(part));
-      first.push_back(part.begin);
-    }
-    parallel::train::statistics<double> sums;
-    stepper.add_evaluation(compute, memory, std::span(std::as_const(batches)), sums);
-    stepper.add_over_ranks(traffic, sums);
-    auto const result = stepper.step(compute, traffic, memory, std::span(std::as_const(batches)),
-                                     std::span(std::as_const(first)), {.seed = 42, .step = 3}, 1.0);
-    std::scoped_lock const guard(lock);
-    out.peak = memory.peak();
-    out.evaluated = sums.loss;
-    out.loss = result.sums.loss;
-    out.tokens = result.sums.tokens;
-    out.squared_norm = result.squared_norm;
-    for (auto const& unit : stepper.units())
-      for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
-        auto const& m = unit.memory.segments()[s];
-        unit.memory.layout().segments()[s].for_each_piece(
-            m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index at) {
-              auto& gradient = out.gradients[p.name];
-              index size = 1;
-              for (index const extent : p.tensor_extents()) size *= extent;
-              gradient.resize(static_cast<std::size_t>(size));
-              p.for_each_run(from, to, [&](index begin, index count, index global) {
-                std::copy_n(m.gradients[0].data() + at + begin - from, count,
-                            gradient.begin() + global);
-              });
-            });
-      }
-  });
-  return out;
-}
-
-void check(mpt::model_config const& config, std::vector<layout> const& layouts) {
-  outcome const one = run(config, {});
+void check(mpt::model_config const& config, std::vector<model_layout> const& layouts) {
+  auto const one = run_model(config, {});
   CHECK(one.tokens == sequences * (length - 1));
   double largest = 0;
   for (auto const& [name, gradient] : one.gradients)
@@ -177,7 +82,7 @@ void check(mpt::model_config const& config, std::vector<layout> const& layouts) 
     CAPTURE(static_cast<int>(how.method));
     CAPTURE(how.tensor);
     CAPTURE(how.replicate);
-    auto const found = run(config, how);
+    auto const found = run_model(config, how);
     CHECK(found.tokens == one.tokens);
     CHECK(std::abs(found.loss - one.loss) <= 1e-13 * one.loss);
     CHECK(std::abs(found.evaluated - one.evaluated) <= 1e-13 * one.evaluated);
@@ -194,7 +99,9 @@ void check(mpt::model_config const& config, std::vector<layout> const& layouts) 
   }
 }
 
-std::vector<layout> by(context_method method) { return {{2, method}, {3, method}, {4, method}}; }
+std::vector<model_layout> by(context_method method) {
+  return {{2, method}, {3, method}, {4, method}};
+}
 
 TEST_CASE("learned positions and dropout do not depend on the number of ranks") {
   check(learned(), by(context_method::ring));
@@ -213,7 +120,7 @@ TEST_CASE("rotary positions, windows, caps, temperature and shared keys do not e
 }
 
 TEST_CASE("with heads and rows divided over tensor ranks, and other sequences on others") {
-  std::vector<layout> const mixed{
+  std::vector<model_layout> const mixed{
       {.context = 2, .method = context_method::ring, .tensor = 2},
       {.context = 3, .method = context_method::ulysses, .tensor = 2},
       {.context = 2, .method = context_method::ulysses, .tensor = 2, .replicate = 2}};
@@ -234,7 +141,7 @@ TEST_CASE("the meta device plans the activations of a rank to the byte") {
       mpt::model<double> const planned(config, groups);
       auto const batch = mpt::sequences::shape_of(2, length / how.context);
       CHECK(parallel::train::plan_microbatch(planned, batch).activations ==
-            run(config, {how.context, method}).peak);
+            run_model(config, {how.context, method}).peak);
     }
   }
 }

@@ -1,0 +1,133 @@
+// Tests of reading which modules of which blocks recompute.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/config/document.hpp>
+#include <mpt/config/read_recompute.hpp>
+#include <mpt/config/read_train.hpp>
+#include <mpt/config/yaml.hpp>
+
+namespace read_recompute_test {
+
+constexpr std::int64_t blocks = 8;
+
+inline mpt::block_recomputation read(std::string const& target) {
+  auto const root = mpt::parse_yaml("activation_checkpointing_target: " + target, "f.yaml");
+  mpt::config_report report;
+  mpt::config_reader reader(root, "model", report);
+  auto out = mpt::detail::read_recompute(reader, blocks);
+  reader.finish();
+  return out;
+}
+
+/// The blocks that a selector gives to the attention layers, as digits.
+inline std::string chosen(std::string const& selector) {
+  std::string out;
+  auto const found = read("{grouped_query_attention: " + selector + "}");
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i].attention) out += static_cast<char>('0' + i);
+    CHECK(found[i] == mpt::recomputation{.attention = found[i].attention});
+  }
+  return out;
+}
+
+inline std::string problem(std::string const& target) {
+  try {
+    static_cast<void>(read(target));
+  } catch (parallel::error const& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST_CASE("without a target, or with none, it is every block") {
+  for (auto const* const target : {"", "null", "[]", "mptblock", "[mptblock]", "MPTBlock"})
+    CHECK(read(target) == mpt::recompute_all(blocks));
+}
+
+TEST_CASE("a name, or several, are modules of all blocks") {
+  using mpt::recomputation;
+  auto const all = [](recomputation const& one) { return mpt::block_recomputation(blocks, one); };
+  CHECK(read("norm_attn_norm") == all({.attention_branch = true}));
+  CHECK(read("multihead_attention") == all({.attention = true}));
+  CHECK(read("norm_ffn") == all({.feed_forward_branch = true}));
+  CHECK(read("[mptmlp, grouped_query_attention]") ==
+        all({.attention = true, .feed_forward = true}));
+}
+
+TEST_CASE("selectors choose the blocks that LLM Foundry's choose") {
+  CHECK(chosen("3") == "012");
+  CHECK(chosen("0").empty());
+  CHECK(chosen("100") == "01234567");
+  CHECK(chosen("first-2") == "01");
+  CHECK(chosen("first-20") == "01234567");
+  CHECK(chosen("last-3") == "567");
+  CHECK(chosen("last-99") == "01234567");
+  CHECK(chosen("middle-2") == "23");  // 7 / 2 - 2 / 2 = 2
+  CHECK(chosen("middle-3") == "234");
+  CHECK(chosen("middle-50") == "01234567");
+  CHECK(chosen("range-2-5") == "234");
+  CHECK(chosen("range-6-50") == "67");
+  CHECK(chosen("'first-1, last-2'") == "067");
+  CHECK(chosen("[5, 1]") == "15");
+  CHECK(chosen("[5, first-1, 'range-2-4, last-1']") == "02357");
+}
+
+TEST_CASE("modules of different blocks stand side by side") {
+  auto const found = read("{mptblock: last-2, mptglu: 3, norm_attn_norm: first-1}");
+  CHECK(found[0] == mpt::recomputation{.attention_branch = true, .feed_forward = true});
+  CHECK(found[2] == mpt::recomputation{.feed_forward = true});
+  CHECK(found[4] == mpt::recomputation{});
+  CHECK(found[7] == mpt::recomputation{.block = true});
+}
+
+TEST_CASE("what cannot be is refused with what can") {
+  CHECK(problem("mptblok") ==
+        "f.yaml:1:34: model.activation_checkpointing_target: 'mptblok' is not a module whose "
+        "activations can be made again; there are mptblock, MPTBlock, norm_attn_norm, "
+        "grouped_query_attention, multihead_attention, multiquery_attention, norm_ffn, mptmlp, "
+        "mptglu");
+  CHECK(problem("[mptmlp, [a]]") ==
+        "f.yaml:1:43: model.activation_checkpointing_target: expected the name of a module, found "
+        "a list of 1");
+  CHECK(problem("{mptblock: all}") ==
+        "f.yaml:1:45: model.activation_checkpointing_target.mptblock: expected a count of first "
+        "blocks, 'first-n', 'middle-n', 'last-n' or 'range-i-j', or a list of those and of block "
+        "numbers, found 'all'");
+  for (auto const* const bad : {"first", "first-", "first--1", "first-1-2", "range-1", "range-1-",
+                                "range-1-2-3", "-1", "1.5", "last-x", "'3'", "[first-2, {}]", "{}",
+                                "''", "'first-1,'", "next-1", "first-99999999999999999999"})
+    CHECK_MESSAGE(!problem(std::string("{mptmlp: ") + bad + "}").empty(), bad);
+  CHECK(problem("{mptmlp: [8]}") ==
+        "f.yaml:1:44: model.activation_checkpointing_target.mptmlp: there is no block 8; the model "
+        "has 8, counted from 0");
+  CHECK(problem("{mptblock: first-2, mptmlp: range-1-3}") ==
+        "f.yaml:1:34: model.activation_checkpointing_target: block 1 is given twice: one of its "
+        "modules contains the other; name each block under one of them");
+  CHECK(problem("{norm_attn_norm: 1, grouped_query_attention: 1}").find("block 0 is given twice") !=
+        std::string::npos);
+}
+
+TEST_CASE("a training configuration recomputes when fsdp_config says so") {
+  auto const with = [](std::string const& model, std::string const& fsdp) {
+    return mpt::read_train_config(mpt::make_document(
+        "max_seq_len: 8\nmax_duration: 1ba\nglobal_train_batch_size: 1\ntokenizer: {name: t}\n"
+        "optimizer: {name: decoupled_adamw}\n"
+        "scheduler: {name: linear_decay_with_warmup, t_warmup: 0ba}\n"
+        "train_loader: {dataset: {local: d}}\neval_loader: {dataset: {local: d}}\n"
+        "model: {n_layers: 2" +
+            model + "}\nfsdp_config: {" + fsdp + "}\n",
+        "f.yaml"));
+  };
+  CHECK(with("", "").recompute.empty());
+  CHECK(with(", activation_checkpointing_target: mptmlp", "").recompute.empty());
+  CHECK(with("", "activation_checkpointing: false").recompute.empty());
+  CHECK(with("", "activation_checkpointing: true").recompute == mpt::recompute_all(2));
+  CHECK(
+      with(", activation_checkpointing_target: {mptmlp: last-1}", "activation_checkpointing: true")
+          .recompute == mpt::block_recomputation{{}, {.feed_forward = true}});
+}
+
+}  // namespace read_recompute_test

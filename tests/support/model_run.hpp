@@ -1,0 +1,133 @@
+// One training step and an evaluation of an MPT in fp64 on any layout, and what came out.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mpt/model/model.hpp>
+#include <mpt/train/sequences.hpp>
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/data/share.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/optim/decoupled_adamw.hpp>
+#include <parallel/train/groups.hpp>
+#include <parallel/train/plan.hpp>
+#include <parallel/train/stepper.hpp>
+
+namespace test {
+
+using context_method = parallel::context_parallel::method;
+using parallel::index;
+
+constexpr index model_sequences = 3;
+
+struct model_outcome {
+  double loss = 0, squared_norm = 0, evaluated = 0;
+  std::int64_t tokens = 0;
+  std::size_t peak = 0;  // bytes of activations
+  std::map<std::string, std::vector<double>> gradients;
+};
+
+struct model_layout {
+  int context = 1;
+  context_method method = context_method::ring;
+  int tensor = 1;
+  int replicate = 1;
+  mpt::block_recomputation recompute = {};
+  int pipeline = 1;
+  parallel::train::pipeline_options schedule = {};
+  parallel::zero::stage stage = parallel::zero::stage::none;
+  int shard = 1;
+  index microbatch = 2;
+};
+
+/// One training step of the whole batch, and an evaluation.
+[[nodiscard]] inline model_outcome run_model(mpt::model_config const& config,
+                                             model_layout const& how) {
+  namespace axis = parallel::axis;
+  index const sequences = model_sequences;
+  index const length = config.max_seq_len;
+  model_outcome out;
+  std::mutex lock;
+  auto const shape = parallel::training_layout{}
+                         .with<axis::context>(how.context)
+                         .with<axis::tensor>(how.tensor)
+                         .with<axis::replicate>(how.replicate)
+                         .with<axis::pipeline>(how.pipeline)
+                         .with<axis::shard>(how.shard);
+  parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
+    using parallel::any_communicator;
+    int const rank = comm.rank();
+    parallel::host::device device;
+    parallel::host::stream compute, traffic, to_next, from_previous, across;
+    parallel::arena memory(device.allocate<std::byte>(std::size_t{16} << 20));
+    parallel::train::training_groups<any_communicator> ranks(any_communicator(std::move(comm)),
+                                                             shape);
+    mpt::model_groups groups{.context = {.method = how.method}};
+    if (how.context > 1) groups.context.group = {ranks.context, to_next, from_previous};
+    if (how.tensor > 1) groups.tensor = {{ranks.tensor, across}, true};
+    mpt::model<double> net(config, groups, how.recompute);
+    parallel::train::stepper stepper(
+        net, device, ranks, parallel::decoupled_adamw{},
+        {.stage = how.stage, .bucket_bytes = 20000, .pipeline = how.schedule});
+    stepper.initialise(42);
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(sequences * length));
+    parallel::philox const random(7, parallel::stream_id("tokens"));
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      ids[i] = static_cast<std::int32_t>(random.bits(i) % 18U);
+    using side = mpt::document_separator::side;
+    mpt::sequences const all(ids, length, {side::ends_document, ids[2]});
+    auto const mine = all.divided(
+        parallel::context_parallel::division(ranks.context.rank(), how.context, length));
+    std::vector<mpt::microbatch> batches;
+    std::vector<index> first;
+    auto const share = parallel::data::share_of(
+        sequences,
+        shape.coordinate<axis::replicate>(rank) * how.shard + shape.coordinate<axis::shard>(rank),
+        how.replicate * how.shard);
+    for (auto const& part : parallel::data::microbatches(share, how.microbatch)) {
+      batches.push_back(mine.view(part));
+      first.push_back(part.begin);
+    }
+    auto const most = stepper.least_microbatches(static_cast<std::size_t>(
+        parallel::data::most_microbatches(sequences, how.replicate * how.shard, how.microbatch)));
+    batches.resize(most);  // the last ones may be empty
+    first.resize(most);
+    parallel::train::statistics<double> sums;
+    stepper.add_evaluation(compute, memory, std::span(std::as_const(batches)), sums);
+    stepper.add_over_ranks(traffic, sums);
+    auto const result = stepper.step(compute, traffic, memory, std::span(std::as_const(batches)),
+                                     std::span(std::as_const(first)), {.seed = 42, .step = 3}, 1.0);
+    std::scoped_lock const guard(lock);
+    out.peak = std::max(out.peak, memory.peak());
+    out.evaluated = sums.loss;
+    out.loss = result.sums.loss;
+    out.tokens = result.sums.tokens;
+    out.squared_norm = result.squared_norm;
+    for (auto const& unit : stepper.units())
+      for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
+        auto const& m = unit.memory.segments()[s];
+        auto const owned = unit.memory.owned_gradients(s);
+        unit.memory.layout().segments()[s].for_each_piece(
+            m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index at) {
+              auto& gradient = out.gradients[p.name];
+              index size = 1;
+              for (index const extent : p.tensor_extents()) size *= extent;
+              gradient.resize(static_cast<std::size_t>(size));
+              p.for_each_run(from, to, [&](index begin, index count, index global) {
+                std::copy_n(owned.begin() + (at - m.owned.begin + begin - from), count,
+                            gradient.begin() + global);
+              });
+            });
+      }
+  });
+  return out;
+}
+
+}  // namespace test
