@@ -100,20 +100,20 @@ class axis_group {
             [&] { return comm_->all_to_all(*traffic_, out, in, where); });
   }
 
-  /// Begins to send `out` to the next rank, the first after the last, and to receive `in` from the
-  /// one before, after what the compute stream has done so far. Sent: `out`.
+  /// Begins to send `out` to the rank `by` places on, the first after the last, and to receive `in`
+  /// from the one as many before, after what the compute stream has done so far. Sent: `out`.
   template <class Stream, class T>
   exchange_under_way shift(Stream& compute, std::span<T> in,
-                           std::type_identity_t<std::span<T const>> out,
+                           std::type_identity_t<std::span<T const>> out, int by = 1,
                            call_site where = call_site::current()) const {
-    if constexpr (std::is_same_v<Stream, stream_type>) {
+    if constexpr (std::derived_from<Stream, stream_type>) {
       require(back_ != nullptr, "axis_group::shift at ", where, ": the group along ", Axis::name,
               " needs a second stream for what comes in");
       auto const ready = compute.record();
       traffic_->wait(ready);
       back_->wait(ready);
-      auto sent = comm_->send(*traffic_, out, (rank_ + 1) % size_, 0, where);
-      return {std::move(sent), comm_->recv(*back_, in, (rank_ + size_ - 1) % size_, 0, where)};
+      auto sent = comm_->send(*traffic_, out, (rank_ + by) % size_, 0, where);
+      return {std::move(sent), comm_->recv(*back_, in, (rank_ + size_ - by) % size_, 0, where)};
     } else {
       count(compute, out.size_bytes());
       return {};

@@ -1,0 +1,119 @@
+// gather_linear and reduce_linear: the linear layers at the two ends of a region, in one with its
+// exchange, which hides behind their products. They compute what sequential(gather, column_linear)
+// and sequential(row_linear, reduce) compute; backwards the two change places.
+//
+//   residual(sequential(norm, gather_linear, activation, reduce_linear))
+#pragma once
+
+#include <parallel/layer/linear.hpp>
+#include <parallel/tensor/overlapped.hpp>
+#include <parallel/tensor/region.hpp>
+
+namespace parallel::tensor {
+
+/// Some of the outputs of a linear layer, rows of its weights, for all rows of x. Keeps all rows of
+/// x and dy. Without rows to gather it is a column_linear, whose input gradient is summed over the
+/// ranks.
+template <class T, class Comm>
+struct gather_linear {
+  using element = T;
+  using saved = typename linear<T>::saved;
+
+  region<Comm> of;
+  linear<T> inner;
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
+                                       saved& kept) const {
+    if (!of.divides_rows()) return inner.forward(c, x, kept);
+    index const rows = x.extent(0) * of.size();
+    auto const all = c.template allocate<T, 2>({rows, x.extent(1)});
+    auto const y = c.template allocate<T, 2>({rows, inner.weight.extents[0]});
+    c.share.first_row = 0;
+    all_gather_matmul(c, of.group, y, all, x, inner.weight.value(), {.transpose_b = true});
+    if (inner.bias.present()) ops::add_bias(c.stream, y, inner.bias.value());
+    kept.x = all;
+    return y;
+  }
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
+                                              saved& kept) const {
+    if (!of.divides_rows()) return of.leave(c, addend<T>{inner.backward_input(c, dy, kept)});
+    kept.dy = dy;
+    index const rows = of.rows_outside(dy.extent(0));
+    auto const dx = c.template allocate<T, 2>({rows, inner.weight.extents[1]});
+    matmul_reduce_scatter(c, of.group, dx, dy, inner.weight.value());
+    c.share.first_row = of.rank() * rows;
+    return dx;
+  }
+
+  template <class Stream>
+  void backward_weight(context<Stream>& c, saved const& kept) const {
+    inner.backward_weight(c, kept);
+  }
+  void visit_parameters(auto&& visit) { inner.visit_parameters(visit); }
+};
+
+/// Some of the inputs of a linear layer, columns of its weights; the sum over ranks of this rank's
+/// rows, plus a bias, which is added once. Keeps x and all rows of dy.
+template <class T, class Comm>
+struct reduce_linear {
+  using element = T;
+  struct saved {
+    typename linear<T>::saved inner;
+    matrix_view<T const> dy;  // of the rows here
+  };
+
+  region<Comm> of;
+  linear<T> inner;       // without a bias
+  parameter<T, 1> bias;  // [width], or absent
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
+                                       saved& kept) const {
+    auto const y = leave(c, x, kept);
+    if (bias.present()) ops::add_bias(c.stream, y, bias.value());
+    return y;
+  }
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
+                                              saved& kept) const {
+    kept.dy = dy;
+    if (!of.divides_rows()) return inner.backward_input(c, dy, kept.inner);
+    index const rows = dy.extent(0) * of.size();
+    auto const all = c.template allocate<T, 2>({rows, dy.extent(1)});
+    auto const dx = c.template allocate<T, 2>({rows, inner.weight.extents[1]});
+    c.share.first_row = 0;
+    all_gather_matmul(c, of.group, dx, all, dy, inner.weight.value());
+    kept.inner.dy = all;
+    return dx;
+  }
+
+  template <class Stream>
+  void backward_weight(context<Stream>& c, saved const& kept) const {
+    inner.backward_weight(c, kept.inner);
+    if (bias.has_gradient()) ops::add_bias_backward(c.stream, bias.gradient(), kept.dy);
+  }
+
+  void visit_parameters(auto&& visit) {
+    inner.visit_parameters(visit);
+    if (bias.present()) visit(bias);
+  }
+
+ private:
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> leave(context<Stream>& c, matrix_view<T const> x,
+                                     saved& kept) const {
+    if (!of.divides_rows()) return of.leave(c, addend<T>{inner.forward(c, x, kept.inner)});
+    kept.inner.x = x;
+    index const rows = of.rows_outside(x.extent(0));
+    auto const y = c.template allocate<T, 2>({rows, inner.weight.extents[0]});
+    matmul_reduce_scatter(c, of.group, y, x, inner.weight.value(), {.transpose_b = true});
+    c.share.first_row = of.rank() * rows;
+    return y;
+  }
+};
+
+}  // namespace parallel::tensor
