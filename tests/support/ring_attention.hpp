@@ -1,73 +1,99 @@
 // Causal attention without the softmax, over integers modulo 2^64: y_s = Σ_t (x_s · x_t) x_t for
-// each head, over the positions t that s sees. Exact in any order, so a division over ranks that
-// computes the same thing gives the same bits. It passes through the library's ring and its
-// exchange of heads as MPT's attention does.
+// each head, over the positions t that s sees (or with keys of their own Σ_t (q_s · k_t) k_t).
+// Exact in any order, so a division over ranks that computes the same thing gives the same bits. It
+// passes through the library's ring and its exchange of heads as MPT's attention does.
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
+#include <vector>
 
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/context/method.hpp>
 #include <parallel/context/ring.hpp>
 #include <parallel/context/ulysses.hpp>
+#include <parallel/ops/rows_view.hpp>
 
 namespace test {
 
 using parallel::context;
 using parallel::index;
 using parallel::matrix_view;
+using parallel::ops::rows_view;
 namespace context_parallel = parallel::context_parallel;
 using ring = std::uint64_t;
 
-/// Both cores: rows x are queries, keys and values at once. Forward needs x and y, backward also dy
-/// and dx, to which is added.
+/// Both cores. Rows x are packed: the queries of all heads, then the keys, which are values too, of
+/// `key_heads` heads; or with none of these the queries are the keys. Forward needs x and y,
+/// backward also dy and dx, to which is added.
 struct ring_attention_core {
   using element = ring;
   using run = context_parallel::run;
 
   index heads = 1;
-  index reach = -1;  // positions before its own that one sees; negative: all
+  index key_heads = 0;  // each for as many neighbouring heads; 0: the queries are the keys
+  index reach = -1;     // positions before its own that one sees; negative: all
   matrix_view<ring const> x = {};
   matrix_view<ring> y = {};
   matrix_view<ring const> dy = {};
   matrix_view<ring> dx = {};
   matrix_view<ring const> packed = {};  // all rows of some heads, when those are exchanged
 
+  [[nodiscard]] index dim() const { return x.extent(1) / (heads + key_heads); }
+  /// Columns of the result.
+  [[nodiscard]] index width() const { return heads * dim(); }
+  /// Columns of what keys there are.
+  [[nodiscard]] index key_width() const { return (key_heads == 0 ? heads : key_heads) * dim(); }
+
   template <class Stream>
-  [[nodiscard]] matrix_view<ring const> keys(context<Stream>&) const {
-    return x;
+  [[nodiscard]] matrix_view<ring const> keys(context<Stream>& c) const {
+    if (key_heads == 0) return x;
+    auto const out = c.template allocate<ring, 2>({x.extent(0), key_width()});
+    parallel::ops::copy(c.stream, rows_view<ring>(out), key_columns(x));
+    return out;
   }
   [[nodiscard]] index window() const { return reach; }
 
   template <class Stream>
   void forward(context<Stream>& c, run const& q, run const& k, matrix_view<ring const> rows) const {
-    for_each_pair(c, q, k, [*this, rows](index s, index t, index h) {
+    for_each_pair(c, q, k, [*this, rows](index s, index t, index from, index of_key) {
       ring dot = 0;
-      for (index i = begin(h); i < begin(h + 1); ++i) dot += x(s, i) * rows(t, i);
-      for (index i = begin(h); i < begin(h + 1); ++i) y(s, i) += dot * rows(t, i);
+      for (index i = 0; i < dim(); ++i) dot += x(s, from + i) * rows(t, of_key + i);
+      for (index i = 0; i < dim(); ++i) y(s, from + i) += dot * rows(t, of_key + i);
     });
   }
 
   template <class Stream>
   void backward(context<Stream>& c, run const& q, run const& k, matrix_view<ring const> rows,
                 matrix_view<ring> d_rows) const {
-    for_each_pair(c, q, k, [*this, rows, d_rows](index s, index t, index h) {
+    for_each_pair(c, q, k, [*this, rows, d_rows](index s, index t, index from, index of_key) {
       ring dot = 0;
       ring d_dot = 0;
-      for (index i = begin(h); i < begin(h + 1); ++i) {
-        dot += x(s, i) * rows(t, i);
-        d_dot += dy(s, i) * rows(t, i);
+      for (index i = 0; i < dim(); ++i) {
+        dot += x(s, from + i) * rows(t, of_key + i);
+        d_dot += dy(s, from + i) * rows(t, of_key + i);
       }
-      for (index i = begin(h); i < begin(h + 1); ++i) {
-        d_rows(t, i) += dot * dy(s, i) + d_dot * x(s, i);
-        dx(s, i) += d_dot * rows(t, i);
+      for (index i = 0; i < dim(); ++i) {
+        d_rows(t, of_key + i) += dot * dy(s, from + i) + d_dot * x(s, from + i);
+        dx(s, from + i) += d_dot * rows(t, of_key + i);
       }
     });
   }
 
-  [[nodiscard]] std::array<index, 1> sections() const { return {x.extent(1)}; }
+  /// dx += the gradients of its keys.
+  template <class Stream>
+  void add_keys(context<Stream>& c, matrix_view<ring const> d_keys) const {
+    c.stream.enqueue([*this, d_keys] {
+      index const first = dx.extent(1) - key_width();
+      for (index r = 0; r < dx.extent(0); ++r)
+        for (index i = 0; i < key_width(); ++i) dx(r, first + i) += d_keys(r, i);
+    });
+  }
+
+  [[nodiscard]] std::vector<index> sections() const {
+    if (key_heads == 0) return {width()};
+    return {width(), key_width()};
+  }
 
   template <class Stream>
   [[nodiscard]] matrix_view<ring> forward_heads(context<Stream>& c, matrix_view<ring const> rows,
@@ -84,10 +110,11 @@ struct ring_attention_core {
   /// y, all sequences being here.
   template <class Stream>
   [[nodiscard]] matrix_view<ring> attend(context<Stream>& c) {
-    y = c.template allocate<ring, 2>(x.extents());
+    y = c.template allocate<ring, 2>({x.extent(0), width()});
     parallel::ops::fill(c.stream, y.span(), 0);
+    parallel::arena::scope const temporaries(c.memory);
     run const all{0, 0, c.sequence};
-    forward(c, all, all, x);
+    forward(c, all, all, keys(c));
     return y;
   }
   template <class Stream>
@@ -95,23 +122,30 @@ struct ring_attention_core {
     dy = d;
     dx = c.template allocate<ring, 2>(x.extents());
     parallel::ops::fill(c.stream, dx.span(), 0);
+    parallel::arena::scope const temporaries(c.memory);
+    auto const d_keys = c.template allocate<ring, 2>({x.extent(0), key_width()});
+    parallel::ops::fill(c.stream, d_keys.span(), 0);
     run const all{0, 0, c.sequence};
-    backward(c, all, all, x, dx);
+    backward(c, all, all, keys(c), d_keys);
+    add_keys(c, d_keys);
     return dx;
   }
 
  private:
   [[nodiscard]] ring_attention_core part(int n) const {
-    return {.heads = heads / n, .reach = reach, .x = packed};
+    return {.heads = heads / n, .key_heads = key_heads / n, .reach = reach, .x = packed};
   }
-  [[nodiscard]] index begin(index head) const { return head * x.extent(1) / heads; }
+  [[nodiscard]] rows_view<ring const> key_columns(matrix_view<ring const> rows) const {
+    return rows_view<ring const>(rows).slice_columns(rows.extent(1) - key_width(), rows.extent(1));
+  }
 
-  /// f(row of the query, row of the key, head).
+  /// f(row of the query, row of the key, first column of the head, that of its key).
   template <class Stream, class F>
   void for_each_pair(context<Stream>& c, run const& q, run const& k, F&& f) const {
     c.stream.enqueue([=, documents = c.document_begins, whole = c.whole_sequence(),
                       length = c.sequence, sequences = x.extent(0) / c.sequence,
-                      reach = this->reach, heads = this->heads] {
+                      reach = this->reach, heads = this->heads, dim = dim(),
+                      sharers = key_heads == 0 ? 1 : heads / key_heads] {
       for (index b = 0; b < sequences; ++b)
         for (index s = 0; s < q.count; ++s) {
           index const at = q.position + s;
@@ -120,7 +154,8 @@ struct ring_attention_core {
             first = std::max<index>(first, documents[static_cast<std::size_t>(b * whole + at)]);
           for (index t = std::max<index>(first - k.position, 0);
                t < std::min(k.count, at - k.position + 1); ++t)
-            for (index h = 0; h < heads; ++h) f(b * length + q.row + s, b * length + k.row + t, h);
+            for (index h = 0; h < heads; ++h)
+              f(b * length + q.row + s, b * length + k.row + t, h * dim, h / sharers * dim);
         }
     });
   }
@@ -134,6 +169,7 @@ struct basic_ring_attention {
   group ranks = {};
   context_parallel::method method = context_parallel::method::ring;
   index heads = 1;
+  index key_heads = 0;
   index window = -1;
 
   struct saved {
@@ -142,7 +178,7 @@ struct basic_ring_attention {
 
   template <class Stream>
   matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& kept) const {
-    kept.core = {.heads = heads, .reach = window, .x = x};
+    kept.core = {.heads = heads, .key_heads = key_heads, .reach = window, .x = x};
     if (ranks.alone()) return kept.core.attend(c);
     if (method == context_parallel::method::ulysses)
       return context_parallel::ulysses_forward(c, ranks, kept.core, x);
@@ -163,7 +199,7 @@ struct basic_ring_attention {
   /// The ring, of one rank too; `core` is of this layer or one derived from it.
   template <class Stream, class Core>
   matrix_view<ring> forward_by_ring(context<Stream>& c, Core& core) const {
-    core.y = c.template allocate<ring, 2>(core.x.extents());
+    core.y = c.template allocate<ring, 2>({core.x.extent(0), core.width()});
     parallel::ops::fill(c.stream, core.y.span(), 0);
     context_parallel::ring_forward(c, ranks, core);
     return core.y;
@@ -172,9 +208,10 @@ struct basic_ring_attention {
   matrix_view<ring> backward_by_ring(context<Stream>& c, Core& core) const {
     core.dx = c.template allocate<ring, 2>(core.x.extents());
     parallel::ops::fill(c.stream, core.dx.span(), 0);
-    auto const d_keys = c.template allocate<ring, 2>(core.x.extents());
+    parallel::arena::scope const temporaries(c.memory);
+    auto const d_keys = c.template allocate<ring, 2>({core.x.extent(0), core.key_width()});
     context_parallel::ring_backward(c, ranks, core, d_keys);
-    parallel::ops::add(c.stream, core.dx.span(), d_keys.span());
+    core.add_keys(c, d_keys);
     return core.dx;
   }
 

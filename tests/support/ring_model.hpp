@@ -4,56 +4,35 @@
 // same thing gives the same bits: loss, gradients, squared norm, parameters after k steps. The
 // model passes through the very same strategy templates as MPT: embedding (tied to the exit),
 // residual blocks with a product across the sequence in attention's place, squares, a squared loss.
+// Heads, hidden units and the vocabulary are divided over tensor ranks, sequences over context
+// ranks.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <parallel/comm/any_communicator.hpp>
 #include <parallel/layer/embedding.hpp>
 #include <parallel/layer/feed_forward.hpp>
 #include <parallel/layer/linear.hpp>
 #include <parallel/layer/sequential.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/optim/concepts.hpp>
+#include <parallel/tensor/embedding.hpp>
+#include <parallel/tensor/layers.hpp>
+#include <parallel/tensor/slices.hpp>
 #include <parallel/train/model.hpp>
 
-#include "support/ring_attention.hpp"
+#include "support/ring_layers.hpp"
 
 namespace test {
 
+using parallel::row_range;
 using parallel::vector_view;
-
-/// y = x ∘ x.
-struct ring_square {
-  using element = ring;
-  struct saved {
-    matrix_view<ring const> x;
-  };
-  template <class Stream>
-  matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& kept) const {
-    kept.x = x;
-    auto y = c.template allocate<ring, 2>(x.extents());
-    c.stream.enqueue([=] {
-      for (index i = 0; i < x.size(); ++i) y.data()[i] = x.data()[i] * x.data()[i];
-    });
-    return y;
-  }
-  template <class Stream>
-  matrix_view<ring> backward_input(context<Stream>& c, matrix_view<ring const> dy,
-                                   saved& kept) const {
-    auto dx = c.template allocate<ring, 2>(dy.extents());
-    c.stream.enqueue([=, x = kept.x] {
-      for (index i = 0; i < x.size(); ++i) dx.data()[i] = 2 * x.data()[i] * dy.data()[i];
-    });
-    return dx;
-  }
-  template <class Stream>
-  void backward_weight(context<Stream>&, saved const&) const {}
-  void visit_parameters(auto&&) {}
-};
 
 struct ring_microbatch {
   vector_view<std::int32_t const> ids;
@@ -63,43 +42,61 @@ struct ring_microbatch {
 };
 
 struct ring_options {
-  bool tied = true;    // the exit multiplies by the embedding, or by a unit of its own
-  bool gated = false;  // the feed-forward layers are gated linear units
-  ring_attention attention = {};
+  bool tied = true;               // the exit multiplies by the embedding, or by a unit of its own
+  bool gated = false;             // the feed-forward layers are gated linear units
+  ring_attention attention = {};  // of all heads, and the context ranks
   index blocks = 3;
+  index head_dim = 0;  // 0: the width, divided by the heads
+  index hidden = 0;    // of the feed-forward layers; 0: three times the width
+  parallel::tensor::region<parallel::any_communicator> tensor = {};
 };
 
 class ring_model {
  public:
   using element = ring;
   using microbatch = ring_microbatch;
-  using mixer = parallel::residual<parallel::sequential<parallel::linear<ring>, ring_attention>>;
-  using mlp = parallel::residual<parallel::feed_forward<ring_square>>;
-  using block = parallel::sequential<mixer, mlp>;
+  using gather = parallel::tensor::gather<ring, parallel::any_communicator>;
+  using reduce = parallel::tensor::reduce<ring, parallel::any_communicator>;
+  using mixer =
+      parallel::sequential<ring_projection, ring_gain, ring_attention, parallel::linear<ring>>;
+  using mlp = parallel::feed_forward<ring_square>;
+  template <class Layer>
+  using branch = parallel::residual<
+      parallel::sequential<ring_norm, gather, parallel::tensor::sliced<Layer>, reduce>>;
+  using block = parallel::sequential<branch<mixer>, branch<mlp>>;
+
+  /// Of all parameters: so small that as floats they are whole numbers, odd ones too.
+  static constexpr parallel::uniform_init any_number{0.0F, 16e6F};
 
   ring_model(index blocks, index width, index vocabulary, ring_options options = {})
-      : width_(width), options_(options) {
-    tokens_.weight = {"wte", {vocabulary, width}, parallel::uniform_init{0.0F, 1e9F}};
+      : width_(width),
+        options_(std::move(options)),
+        place_{options_.tensor.rank(), options_.tensor.size()} {
+    tokens_.of = options_.tensor;
+    tokens_.weight =
+        rows_of<2>("wte", {vocabulary, width}, {place_.part_of(vocabulary, "the vocabulary")});
     exit_.weight = tokens_.weight;
-    if (!options.tied) exit_.weight.name = "head";
+    if (!options_.tied) exit_.weight.name = "head";
+    final_ = make_norm("norm");
     for (index i = 0; i < blocks; ++i) {
       auto const name = parallel::concat("block.", i, ".");
-      mixer attend{parallel::sequential(make(name + "mix", width, width), options_.attention)};
-      parallel::feed_forward<ring_square> feed;
-      feed.up = make(name + "up", 3 * width, width);
-      if (options.gated) feed.gate = make(name + "gate", 3 * width, width);
-      feed.down = make(name + "down", width, 3 * width);
-      blocks_.emplace_back(attend, mlp{feed});
+      blocks_.emplace_back(make_branch(name + "norm_1", make_mixer(name), name + "out.bias"),
+                           make_branch(name + "norm_2", make_mlp(name), name + "down.bias"));
     }
   }
 
   [[nodiscard]] std::size_t num_blocks() const { return blocks_.size(); }
   [[nodiscard]] block const& at(std::size_t i) const { return blocks_[i]; }
-  [[nodiscard]] index rows(microbatch const& b) const { return b.sequences * b.length; }
+  [[nodiscard]] index rows(microbatch const& b) const {
+    return options_.tensor.rows_outside(b.sequences * b.length);
+  }
   [[nodiscard]] index sequence(microbatch const& b) const { return b.length; }
   [[nodiscard]] parallel::row_share share(microbatch const& b) const {
     auto const& ranks = options_.attention.ranks;
-    return context_parallel::division(ranks.rank(), ranks.size(), b.length * ranks.size()).share();
+    auto out =
+        context_parallel::division(ranks.rank(), ranks.size(), b.length * ranks.size()).share();
+    if (options_.tensor.divides_rows()) out.first_row = options_.tensor.rank() * rows(b);
+    return out;
   }
   [[nodiscard]] index width() const { return width_; }
 
@@ -113,6 +110,7 @@ class ring_model {
     for (std::size_t i = 0; i < blocks_.size(); ++i)
       f(parallel::concat("block.", i), blocks_[i], std::vector<index>{static_cast<index>(i)},
         uses{});
+    f(std::string("norm"), final_, std::vector<index>{leave}, uses{});
     if (!options_.tied) f(std::string("head"), exit_, std::vector<index>{leave}, uses{});
   }
 
@@ -125,45 +123,142 @@ class ring_model {
     tokens_.backward_weight(c, b.ids, dy);
   }
 
-  /// loss = Σ over labelled rows and v of (x·W_v - [v = label])².
+  /// loss = Σ over labelled rows and v of (x·W_v - [v = label])², of which each tensor rank has the
+  /// addends of its part of the vocabulary.
   template <class Stream>
   void leave(context<Stream>& c, microbatch const& b, matrix_view<ring const> x,
              matrix_view<ring> dx, parallel::train::statistics<ring>& sums) const {
-    auto logits = c.template allocate<ring, 2>({x.extent(0), exit_.weight.extents[0]});
-    parallel::ops::matmul(c.stream, logits, x, exit_.weight.value(), {.transpose_b = true});
-    c.stream.enqueue([logits, labels = b.labels, loss = &sums.loss] {
+    auto const& of = options_.tensor;
+    ring_norm::saved kept;
+    matrix_view<ring const> const own = final_.forward(c, x, kept);
+    auto const y = of.enter(c, own);
+    auto logits = c.template allocate<ring, 2>({y.extent(0), exit_.weight.extents[0]});
+    parallel::ops::matmul(c.stream, logits, y, exit_.weight.value(), {.transpose_b = true});
+    index const first = of.rank() * logits.extent(1);
+    c.stream.enqueue([logits, labels = b.labels, loss = &sums.loss, first] {
       for (index r = 0; r < logits.extent(0); ++r)
         for (index v = 0; v < logits.extent(1); ++v) {
           if (labels(r) < 0) {
             logits(r, v) = 0;
             continue;
           }
-          ring const difference = logits(r, v) - (v == labels(r) ? 1U : 0U);
+          ring const difference = logits(r, v) - (first + v == labels(r) ? 1U : 0U);
           *loss += difference * difference;
           logits(r, v) = 2 * difference;
         }
     });
-    for (index r = 0; r < b.labels.size(); ++r) sums.tokens += b.labels(r) >= 0 ? 1 : 0;
+    if (of.rank() == 0 && b.labels.data() != nullptr)
+      for (index r = 0; r < b.labels.size(); ++r) sums.tokens += b.labels(r) >= 0 ? 1 : 0;
     if (dx.extent(0) == 0) return;
     matrix_view<ring const> const gradient = logits;
-    parallel::ops::matmul(c.stream, dx, gradient, exit_.weight.value());
+    auto const dy = c.template allocate<ring, 2>(y.extents());
+    parallel::ops::matmul(c.stream, dy, gradient, exit_.weight.value());
     if (exit_.weight.has_gradient())
-      parallel::ops::matmul(c.stream, exit_.weight.gradient(), gradient, x,
+      parallel::ops::matmul(c.stream, exit_.weight.gradient(), gradient, y,
                             {.transpose_a = true, .accumulate = true});
+    auto const d_own = of.leave(c, parallel::tensor::addend<ring>{dy});
+    auto const through = final_.backward_input(c, d_own, kept);
+    final_.backward_weight(c, kept);
+    parallel::ops::copy(c.stream, dx.span(), std::span<ring const>(through.span()));
   }
 
  private:
-  static parallel::linear<ring> make(std::string const& name, index out, index in) {
+  /// Some rows, columns or all of a parameter.
+  template <std::size_t N>
+  [[nodiscard]] parallel::parameter<ring, N> rows_of(std::string const& name,
+                                                     parallel::shape<N> whole,
+                                                     std::vector<row_range> rows) const {
+    parallel::parameter<ring, N> out{name, whole, any_number};
+    if (place_.size > 1) out.keep_rows(std::move(rows));
+    return out;
+  }
+  [[nodiscard]] parallel::linear<ring> make(std::string const& name, index out,
+                                            std::vector<row_range> const& rows,
+                                            parallel::parameter_copies copies = {}) const {
     parallel::linear<ring> layer;
-    layer.weight = {name + ".weight", {out, in}, parallel::uniform_init{0.0F, 1e9F}};
-    layer.bias = {name + ".bias", {out}, parallel::uniform_init{0.0F, 1e9F}};
+    layer.weight = rows_of<2>(name + ".weight", {out, width_}, rows);
+    layer.bias = rows_of<1>(name + ".bias", {out}, rows);
+    layer.weight.copied(copies);
+    layer.bias.copied(copies);
     return layer;
+  }
+  [[nodiscard]] parallel::linear<ring> columns_of(std::string const& name, index in,
+                                                  row_range columns) const {
+    parallel::linear<ring> layer;
+    layer.weight = {name + ".weight", {width_, in}, any_number};
+    if (place_.size > 1) layer.weight.keep_columns(columns.begin, columns.count);
+    return layer;
+  }
+
+  [[nodiscard]] ring_norm make_norm(std::string const& name) const {
+    ring_norm out;
+    out.gain = {name + ".gain", {width_}, any_number};
+    out.gain.copied(options_.tensor.copies_outside());
+    return out;
+  }
+
+  template <class Layer>
+  [[nodiscard]] branch<Layer> make_branch(std::string const& norm, Layer layer,
+                                          std::string const& bias) const {
+    reduce leave{options_.tensor, {}};
+    leave.bias = {bias, {width_}, any_number};
+    leave.bias.copied(options_.tensor.copies_outside());
+    return branch<Layer>(parallel::sequential(make_norm(norm), gather{options_.tensor},
+                                              parallel::tensor::sliced(std::move(layer)),
+                                              std::move(leave)));
+  }
+
+  [[nodiscard]] mixer make_mixer(std::string const& name) const {
+    using parallel::tensor::rows_of_heads;
+    auto attend = options_.attention;
+    index const heads = attend.heads;
+    index const key_heads = attend.key_heads;
+    index const dim = options_.head_dim > 0 ? options_.head_dim : width_ / heads;
+    auto const q = place_.part_of(heads, "the number of heads");
+    attend.heads = q.count;
+    bool const exchanges =
+        !attend.ranks.alone() && attend.method == context_parallel::method::ulysses;
+    if (exchanges) context_parallel::check_heads("query", q.count, attend.ranks.size());
+    index const packed = (heads + key_heads) * dim;
+    ring_projection project;
+    auto const of_queries = rows_of_heads(q, dim);
+    if (key_heads == 0) {
+      project.parts = {make(name + "mix", packed, {of_queries})};
+    } else {
+      auto const k = place_.heads_of(key_heads);
+      attend.key_heads = k.count;
+      if (exchanges) context_parallel::check_heads("key", k.count, attend.ranks.size());
+      auto const of_keys = rows_of_heads(k, dim, heads * dim);
+      int const sharers = place_.sharers_of(key_heads);
+      if (sharers == 1)
+        project.parts = {make(name + "mix", packed, {of_queries, of_keys})};
+      else  // what neighbours hold too is a slice of its own; each has other queries
+        project.parts = {make(name + "mix", packed, {of_queries}),
+                         make(name + "mix", packed, {of_keys}, {sharers, true})};
+    }
+    ring_gain gain;
+    gain.gain = {name + "gain", {dim}, any_number};
+    gain.gain.copied(options_.tensor.copies_inside());
+    return mixer(std::move(project), std::move(gain), std::move(attend),
+                 columns_of(name + "out", heads * dim, of_queries));
+  }
+
+  [[nodiscard]] mlp make_mlp(std::string const& name) const {
+    index const hidden = options_.hidden > 0 ? options_.hidden : 3 * width_;
+    auto const some = place_.part_of(hidden, "the number of hidden units");
+    mlp feed;
+    feed.up = make(name + "up", hidden, {some});
+    if (options_.gated) feed.gate = make(name + "gate", hidden, {some});
+    feed.down = columns_of(name + "down", hidden, some);
+    return feed;
   }
 
   index width_;
   ring_options options_;
-  parallel::embedding<ring> tokens_;
+  parallel::tensor::place place_;
+  parallel::tensor::embedding<ring, parallel::any_communicator> tokens_;
   parallel::embedding<ring> exit_;  // its table alone is used
+  ring_norm final_;
   std::deque<block> blocks_;
 };
 

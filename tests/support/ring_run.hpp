@@ -5,15 +5,20 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
-#include <parallel/comm/checked.hpp>
+#include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/threads/run.hpp>
+#include <parallel/context/division.hpp>
 #include <parallel/data/share.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
+#include <parallel/train/groups.hpp>
 #include <parallel/train/stepper.hpp>
 
 #include "support/ring_model.hpp"
@@ -23,7 +28,6 @@ namespace test {
 namespace zero = parallel::zero;
 
 constexpr index global_batch = 11;
-constexpr index length = 5;
 constexpr index vocabulary = 13;
 constexpr int steps = 3;
 constexpr zero::stage all_stages[] = {zero::stage::none, zero::stage::optimizer,
@@ -38,7 +42,22 @@ struct outcome {
   /// Of each step, if measured.
   std::vector<std::vector<parallel::train::tensor_squares<ring>>> tensors = {};
   bool frozen_is_lean = true;  // frozen segments have values and nothing else
-  bool ranks_agree = true;     // ranks that hold the same elements hold the same values
+  bool ranks_agree = true;     // what several ranks hold, or are told, is the same
+
+  /// What a rank was told of a step: the same as every other rank.
+  template <class Result>
+  void add(std::size_t step, Result const& result) {
+    if (step == losses.size()) {
+      losses.push_back(result.sums.loss);
+      squared_norms.push_back(result.squared_norm);
+      tokens.push_back(result.sums.tokens);
+      if (!result.tensors.empty()) tensors.push_back(result.tensors);
+    } else if (losses[step] != result.sums.loss || squared_norms[step] != result.squared_norm ||
+               tokens[step] != result.sums.tokens ||
+               (!result.tensors.empty() && tensors[step] != result.tensors)) {
+      ranks_agree = false;
+    }
+  }
 
   // Which elements of a tensor above some rank has given.
   std::map<std::vector<ring> const*, std::vector<bool>> known;
@@ -58,6 +77,14 @@ struct outcome {
   }
 };
 
+struct ring_sizes {
+  index width = 4;
+  index vocabulary = test::vocabulary;
+  index length = 5;  // of whole sequences
+  index batch = global_batch;
+  friend auto operator<=>(ring_sizes const&, ring_sizes const&) = default;
+};
+
 struct layout {
   int ranks = 1;  // with other data: shards of a ZeRO stage, or replicas
   zero::stage stage = zero::stage::none;
@@ -73,11 +100,17 @@ struct layout {
   int pipeline = 1;
   parallel::train::pipeline_options schedule = {};
   bool reshard = true;  // after the forward pass, at stage parameters
+  int context = 1;      // model.attention says by which method
+  int tensor = 1;
+  bool divide_rows = false;  // between regions of the tensor axis
+  ring_sizes sizes = {};
 
   [[nodiscard]] parallel::training_layout shape() const {
     auto const axes = parallel::training_layout{}
                           .with<parallel::axis::replicate>(replicas)
-                          .with<parallel::axis::pipeline>(pipeline);
+                          .with<parallel::axis::pipeline>(pipeline)
+                          .with<parallel::axis::context>(context)
+                          .with<parallel::axis::tensor>(tensor);
     return stage == zero::stage::none ? axes.with<parallel::axis::replicate>(ranks * replicas)
                                       : axes.with<parallel::axis::shard>(ranks);
   }
@@ -94,10 +127,16 @@ struct layout {
           }};
 }
 
-inline std::int32_t token(index step, index sequence, index at) {
+inline std::int32_t token(index step, index sequence, index at, index vocabulary) {
   parallel::philox const random(7, parallel::stream_id("tokens"), static_cast<std::uint32_t>(step));
   return static_cast<std::int32_t>(random.bits(static_cast<std::uint64_t>(sequence * 97 + at)) %
-                                   vocabulary);
+                                   static_cast<std::uint64_t>(vocabulary));
+}
+
+/// Uneven loss tokens, but never two rows without a label one after another: what such rows alone
+/// feed would change nothing when it is broken.
+inline bool has_label(index sequence, index at) {
+  return sequence % 4 == 0 || (at + sequence) % (6 - sequence % 4) != 0;
 }
 
 /// Leaves other numbers on every rank in all gradients: a step must not depend on what it finds.
@@ -141,61 +180,115 @@ inline void add_elements(std::map<std::string, std::vector<ring>>& tensors, auto
       });
 }
 
-/// Runs the steps of one rank and adds what it owns to `out`.
-template <class Comm>
-void run_rank(Comm& comm, layout const& how, outcome& out, std::mutex& lock) {
-  parallel::host::device device;
-  parallel::host::stream compute;
-  parallel::host::stream traffic;
-  auto const storage = device.allocate<std::byte>(std::size_t{4} << 20);
-  parallel::arena memory(storage);
-  ring_model model(how.model.blocks, 4, vocabulary, how.model);
-  parallel::train::training_groups groups(comm.split(0), how.shape());
-  auto const data = groups.place();
-  parallel::train::stepper stepper(model, device, groups, groups_of(how),
-                                   {.stage = how.stage,
-                                    .bucket_bytes = how.bucket_bytes,
-                                    .reshard_after_forward = how.reshard,
-                                    .pipeline = how.schedule});
-  stepper.initialise(42);
-  stepper.measure_tensors(how.measure);
-  auto const mine = parallel::data::share_of(global_batch, data.replica * data.shards + data.shard,
-                                             data.data_ranks());
-  auto const most = stepper.least_microbatches(static_cast<std::size_t>(
-      parallel::data::most_microbatches(global_batch, data.data_ranks(), how.microbatch)));
-  for (int step = 0; step < how.num_steps; ++step) {
-    std::vector<std::vector<std::int32_t>> ids, labels;
-    std::vector<ring_microbatch> batches;
-    std::vector<index> first;
-    for (auto const& part : parallel::data::microbatches(mine, how.microbatch)) {
-      auto& x = ids.emplace_back();
-      auto& y = labels.emplace_back();
-      for (index sequence = part.begin; sequence < part.end; ++sequence)
-        for (index at = 0; at < length; ++at) {
-          x.push_back(token(step, sequence, at));
-          // uneven loss tokens: later sequences have fewer labels
-          y.push_back(at + sequence % 4 < length ? token(step, sequence, at + 1) : -100);
+/// One rank's microbatches of a step.
+class step_data {
+ public:
+  /// Of `least` microbatches or more; the last ones of some ranks are empty.
+  step_data(layout const& how, int rank, index step, std::size_t least) {
+    auto const& of = how.sizes;
+    context_parallel::division const part(how.shape().coordinate<parallel::axis::context>(rank),
+                                          how.context, of.length);
+    auto const place = how.shape().position<parallel::axis::replicate, parallel::axis::shard>(rank);
+    for (auto const& some : parallel::data::microbatches(
+             parallel::data::share_of(of.batch, place, data_ranks(how)), how.microbatch)) {
+      std::vector<std::int32_t> x, y;
+      for (index sequence = some.begin; sequence < some.end; ++sequence)
+        for (index at = 0; at < of.length; ++at) {
+          x.push_back(token(step, sequence, at, of.vocabulary));
+          y.push_back(has_label(sequence, at) ? token(step, sequence, at + 1, of.vocabulary)
+                                              : -100);
         }
-      index const rows = part.size() * length;
-      batches.push_back({{x.data(), {rows}}, {y.data(), {rows}}, part.size(), length});
-      first.push_back(part.begin);
+      ids_.push_back(part.pick(std::span<std::int32_t const>(x)));
+      labels_.push_back(part.pick(std::span<std::int32_t const>(y)));
+      index const rows = some.size() * part.length();
+      batches_.push_back({{ids_.back().data(), {rows}},
+                          {labels_.back().data(), {rows}},
+                          some.size(),
+                          part.length()});
+      first_.push_back(some.begin);
     }
-    batches.resize(most);  // the last ones of some ranks are empty
-    first.resize(most);
-    spoil_gradients(stepper, comm.rank());
-    // nested vectors were moved by growth, not their elements
-    auto const result = stepper.step(compute, traffic, memory, std::span(std::as_const(batches)),
-                                     std::span(std::as_const(first)),
-                                     {.seed = 42, .step = static_cast<std::uint32_t>(step)}, 1.0);
-    std::scoped_lock const guard(lock);
-    if (comm.rank() == 0) {
-      out.losses.push_back(result.sums.loss);
-      out.squared_norms.push_back(result.squared_norm);
-      out.tokens.push_back(result.sums.tokens);
-      if (how.measure) out.tensors.push_back(result.tensors);
-    }
+    batches_.resize(least);
+    first_.resize(least);
   }
-  std::scoped_lock const guard(lock);
+
+  [[nodiscard]] std::span<ring_microbatch const> batches() const { return batches_; }
+  [[nodiscard]] std::span<index const> first_sequences() const { return first_; }
+
+  [[nodiscard]] static index data_ranks(layout const& how) {
+    return how.shape().size<parallel::axis::replicate, parallel::axis::shard>();
+  }
+  /// Of the rank that has most, before what the schedule adds.
+  [[nodiscard]] static std::size_t most_microbatches(layout const& how) {
+    return static_cast<std::size_t>(
+        parallel::data::most_microbatches(how.sizes.batch, data_ranks(how), how.microbatch));
+  }
+
+ private:
+  std::vector<std::vector<std::int32_t>> ids_, labels_;
+  std::vector<ring_microbatch> batches_;
+  std::vector<index> first_;
+};
+
+/// One rank of a layout: its communicators, model and stepper.
+class ring_rank {
+ public:
+  using any = parallel::any_communicator;
+
+  /// Collective over `world`, which it owns.
+  ring_rank(any world, layout const& how)
+      : how_(how),
+        groups_(std::move(world), how.shape()),
+        model_(how.model.blocks, how.sizes.width, how.sizes.vocabulary, connected()),
+        stepper_(model_, device_, groups_, groups_of(how),
+                 {.stage = how.stage,
+                  .bucket_bytes = how.bucket_bytes,
+                  .reshard_after_forward = how.reshard,
+                  .pipeline = how.schedule}) {
+    stepper_.initialise(42);
+    stepper_.measure_tensors(how.measure);
+  }
+
+  [[nodiscard]] auto& stepper() { return stepper_; }
+  [[nodiscard]] ring_model const& model() const { return model_; }
+  [[nodiscard]] parallel::host::device& device() { return device_; }
+  [[nodiscard]] parallel::arena const& memory() const { return memory_; }
+  [[nodiscard]] int rank() { return groups_.world().rank(); }
+
+  [[nodiscard]] step_data data(index step) {
+    return {how_, rank(), step, stepper_.least_microbatches(step_data::most_microbatches(how_))};
+  }
+
+  auto step(index which) {
+    auto const of = data(which);
+    if (which == 0)
+      memory_ =
+          parallel::arena(device_.allocate<std::byte>(stepper_.plan_activations(of.batches())));
+    spoil_gradients(stepper_, rank());
+    return stepper_.step(compute_, traffic_, memory_, of.batches(), of.first_sequences(),
+                         {.seed = 42, .step = static_cast<std::uint32_t>(which)}, 1.0);
+  }
+
+ private:
+  [[nodiscard]] ring_options connected() {
+    auto out = how_.model;
+    if (how_.context > 1)
+      out.attention.ranks = {groups_.context, to_next_.emplace(), from_previous_.emplace()};
+    if (how_.tensor > 1) out.tensor = {{groups_.tensor, across_.emplace()}, how_.divide_rows};
+    return out;
+  }
+
+  layout const& how_;
+  parallel::host::device device_;
+  parallel::host::stream compute_, traffic_;
+  std::optional<parallel::host::stream> to_next_, from_previous_, across_;
+  parallel::train::training_groups<any> groups_;
+  ring_model model_;
+  parallel::train::stepper<ring_model, parallel::host::device, any, ring_momentum> stepper_;
+  parallel::arena memory_;
+};
+
+/// Adds what a rank holds at the end to `out`.
+inline void collect(auto const& stepper, outcome& out) {
   for (auto const& unit : stepper.units())
     for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
       auto const& m = unit.memory.segments()[s];
@@ -212,14 +305,31 @@ void run_rank(Comm& comm, layout const& how, outcome& out, std::mutex& lock) {
     }
 }
 
-/// All ranks as threads.
-inline outcome run(layout const& how) {
+/// Runs the steps of one rank and adds what it owns to `out`.
+inline void run_rank(parallel::any_communicator world, layout const& how, outcome& out,
+                     std::mutex& lock) {
+  ring_rank one(std::move(world), how);
+  for (int step = 0; step < how.num_steps; ++step) {
+    auto const result = one.step(step);
+    std::scoped_lock const guard(lock);
+    out.add(static_cast<std::size_t>(step), result);
+  }
+  std::scoped_lock const guard(lock);
+  collect(one.stepper(), out);
+}
+
+/// All ranks as threads; decorate(communicator of a rank) is what it uses.
+template <class Decorate>
+outcome run(layout const& how, Decorate const& decorate) {
   outcome out;
   std::mutex lock;
   parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
-    run_rank(comm, how, out, lock);
+    run_rank(parallel::any_communicator(decorate(std::move(comm))), how, out, lock);
   });
   return out;
+}
+inline outcome run(layout const& how) {
+  return run(how, [](parallel::threads::communicator comm) { return comm; });
 }
 
 }  // namespace test

@@ -23,7 +23,7 @@ using names = std::vector<std::string>;
 /// What a parameter is before the first step.
 std::vector<ring> initial(std::string const& name, std::size_t size) {
   std::vector<ring> out(size);
-  parallel::initial_values(std::span(out), name, parallel::uniform_init{0.0F, 1e9F}, 42, 0);
+  parallel::initial_values(std::span(out), name, test::ring_model::any_number, 42, 0);
   return out;
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("freezing a parameter changes no gradient of the others") {
   outcome const all = run({.num_steps = 1});
   outcome const some = run({.frozen = {"wte", "block.1.up", "bias"}, .num_steps = 1});
   CHECK(some.losses == all.losses);
-  REQUIRE(some.gradients.size() == 8);
+  REQUIRE(some.gradients.size() == 3 * 7);
   for (auto const& [name, gradient] : some.gradients) CHECK(gradient == all.gradients.at(name));
 }
 

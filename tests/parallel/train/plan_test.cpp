@@ -160,18 +160,21 @@ TEST_CASE("stages 2 and 3 divide gradients and values too, and add two windows a
   CHECK(three.optimizer == one.optimizer);
   CHECK(two.values == one.values);
   CHECK(three.gradients == two.gradients);
-  // 13 x 4 tokens, tied; blocks of 16 + 4 + 48 + 12 + 48 + 4: all in cache lines of 32, in
-  // multiples of 4 * 32
+  // 13 x 4 tokens, tied; a norm of 4; blocks of 4 + 16 + 4 + 4 + 16 + 4 and 4 + 48 + 12 + 48 + 4:
+  // all in cache lines of 32, in multiples of 4 * 32
   std::size_t const tokens = 128 * sizeof(test::ring);
-  std::size_t const block = 256 * sizeof(test::ring);
-  CHECK(one.values == tokens + 4 * block);
-  CHECK(three.values == one.values / 4 + 2 * tokens + 2 * block);
+  std::size_t const norm = 128 * sizeof(test::ring);
+  std::size_t const block = 512 * sizeof(test::ring);
+  // the entry's are the tokens; the exit's, which take turns with no others, both
+  std::size_t const windows = tokens + (tokens + norm) + 2 * block;
+  CHECK(one.values == tokens + norm + 4 * block);
+  CHECK(three.values == one.values / 4 + windows);
   auto const kept = train::plan_units(model, optimizer, zero::stage::parameters,
                                       zero::data_place(zero::stage::parameters, 0, 4), false);
   CHECK(kept.values == one.values / 4 + one.values);
   CHECK(kept.gradients == three.gradients);
-  CHECK(one.gradients == 2 * tokens + 4 * block);  // one buffer per use
-  CHECK(two.gradients == one.gradients / 4 + 2 * tokens + 2 * block);
+  CHECK(one.gradients == 2 * tokens + norm + 4 * block);  // one buffer per use
+  CHECK(two.gradients == one.gradients / 4 + windows);
 }
 
 TEST_CASE("evaluation is planned exactly too, and needs less than training") {

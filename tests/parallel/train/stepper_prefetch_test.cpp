@@ -112,10 +112,11 @@ void run(pass_hold const& hold, std::function<void(test::trace&)> const& check) 
 }
 
 // Collectives of a microbatch, in the order they are enqueued: values of the entry, of blocks 0, 1
-// and 2, of the exit; its gradients; values and gradients of blocks 2, 1, 0; the entry's gradients.
+// and 2, of the exit (two units); its gradients; values and gradients of blocks 2, 1, 0; the
+// gradients of the entry.
 constexpr int forward_gathers[] = {1, 2, 3};  // by block
-constexpr int backward_gathers[] = {10, 8, 6};
-constexpr int collectives = 13;
+constexpr int backward_gathers[] = {12, 10, 8};
+constexpr int collectives = 15;
 
 std::string gather(int k, char const* what) { return parallel::concat("collective ", k, what); }
 

@@ -16,7 +16,7 @@ TEST_CASE("data parallel x accumulation x ZeRO equal one rank bit for bit") {
   outcome const expected = run({.microbatch = test::global_batch});
   REQUIRE(expected.losses.size() == test::steps);
   REQUIRE(expected.losses[0] != expected.losses[1]);
-  REQUIRE(expected.parameters.size() == 1 + 3 * 6);
+  REQUIRE(expected.parameters.size() == 2 + 3 * 11);
   REQUIRE(expected.ranks_agree);
   int layouts = 0;
   for (int const ranks : {1, 2, 3, 4, 5, 7, 8})
@@ -36,7 +36,7 @@ TEST_CASE("data parallel x accumulation x ZeRO equal one rank bit for bit") {
 TEST_CASE("so they do for gated linear units and a head of its own") {
   test::ring_options const model{.tied = false, .gated = true};
   outcome const expected = run({.microbatch = test::global_batch, .model = model});
-  REQUIRE(expected.parameters.size() == 1 + 3 * 8 + 1);
+  REQUIRE(expected.parameters.size() == 2 + 3 * 13 + 1);
   CHECK(expected.losses != run({.microbatch = test::global_batch}).losses);
   for (int const ranks : {2, 3, 5})
     for (auto const stage : test::all_stages)

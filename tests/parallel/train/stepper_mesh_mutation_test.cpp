@@ -1,0 +1,100 @@
+// Mutation of mixed layouts, one for each strategy and one of all axes: every collective and
+// message that is dropped, doubled or divided, on all ranks or on one, changes what comes out.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/ring_mutation.hpp"
+
+namespace stepper_mesh_mutation_test {
+
+using parallel::context_parallel::method;
+using test::layout;
+using test::mutant;
+namespace zero = parallel::zero;
+
+struct named_layout {
+  std::string name;
+  layout how;
+};
+
+std::vector<named_layout> layouts() {
+  layout small{
+      .microbatch = 1,
+      .bucket_bytes = 2000,
+      .num_steps = 1,
+      .model = {.attention = {.heads = 6, .key_heads = 3}, .blocks = 2, .head_dim = 2, .hidden = 6},
+      .sizes = {.vocabulary = 6, .length = 12, .batch = 4}};
+  std::vector<named_layout> out;
+  auto const add = [&](std::string name, auto&& change) {
+    layout how = small;
+    change(how);
+    out.push_back({std::move(name), how});
+  };
+  add("tensor", [](layout& l) {
+    l.tensor = 3;
+    l.replicas = 2;
+    l.model.attention.key_heads = 1;  // shared by all
+  });
+  add("tensor, rows divided", [](layout& l) {
+    l.tensor = 3;
+    l.replicas = 2;
+    l.divide_rows = true;
+    l.model.gated = true;
+  });
+  add("context by the ring", [](layout& l) { l.context = 3; });
+  add("context by the exchange of heads", [](layout& l) {
+    l.context = 3;
+    l.model.attention.method = method::ulysses;
+  });
+  add("pipeline x replicas, tied", [](layout& l) { l.pipeline = l.replicas = 2; });
+  add("pipeline of V form x replicas, tied", [](layout& l) {
+    l.pipeline = l.replicas = 2;
+    l.model.blocks = 4;
+    l.schedule.schedule = "zb-v";
+  });
+  add("ZeRO-3 x replicas", [](layout& l) {
+    l.ranks = l.replicas = 2;
+    l.stage = zero::stage::parameters;
+    l.sizes.batch = 8;
+    l.sizes.width = 72;  // no shard is padding alone
+    l.measure = true;
+  });
+  add("all axes", [](layout& l) {
+    l.ranks = l.pipeline = l.context = l.tensor = 2;
+    l.divide_rows = true;
+    l.stage = zero::stage::parameters;
+    l.sizes.length = 8;
+    l.sizes.width = 72;
+    l.model.attention.key_heads = 6;
+  });
+  return out;
+}
+
+/// Runs at most `most` mutants of each layout, evenly spread.
+void check(std::size_t most) {
+  for (auto const& [name, how] : layouts()) {
+    auto const sound = test::run(how);
+    CHECK(difference(sound, test::run(alone(how))) == "");
+    auto const calls = test::calls_of(how);
+    auto const all = test::all_mutants(calls);
+    auto const count = std::min(most, all.size());
+    std::size_t survivors = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      auto const& one = all[(2 * i + 1) * all.size() / (2 * count)];
+      if (run_broken(how, one) != sound) continue;
+      ++survivors;
+      FAIL_CHECK(name << ": nobody notices " << test::text(one, calls));
+    }
+    MESSAGE(name << ": " << count - survivors << " mutants caught of " << count << " tried, of "
+                 << all.size());
+  }
+}
+
+TEST_CASE("a sample of dropped, doubled and divided calls changes the result") { check(40); }
+TEST_CASE("[full] every dropped, doubled or divided call changes the result") {
+  check(std::size_t{1} << 30);
+}
+
+}  // namespace stepper_mesh_mutation_test

@@ -1,0 +1,204 @@
+// The layers of the exact ring model, besides the library's own. Over integers modulo 2^64 every
+// sum is exact in any order.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include <parallel/layer/linear.hpp>
+#include <parallel/ops/elementwise.hpp>
+
+#include "support/ring_attention.hpp"
+
+namespace test {
+
+/// y = x ∘ x.
+struct ring_square {
+  using element = ring;
+  struct saved {
+    matrix_view<ring const> x;
+  };
+  template <class Stream>
+  matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& kept) const {
+    kept.x = x;
+    auto y = c.template allocate<ring, 2>(x.extents());
+    c.stream.enqueue([=] {
+      for (index i = 0; i < x.size(); ++i) y.data()[i] = x.data()[i] * x.data()[i];
+    });
+    return y;
+  }
+  template <class Stream>
+  matrix_view<ring> backward_input(context<Stream>& c, matrix_view<ring const> dy,
+                                   saved& kept) const {
+    auto dx = c.template allocate<ring, 2>(dy.extents());
+    c.stream.enqueue([=, x = kept.x] {
+      for (index i = 0; i < x.size(); ++i) dx.data()[i] = 2 * x.data()[i] * dy.data()[i];
+    });
+    return dx;
+  }
+  template <class Stream>
+  void backward_weight(context<Stream>&, saved const&) const {}
+  void visit_parameters(auto&&) {}
+};
+
+/// In a norm's place: y = x ∘ (gain + Σ of the row). It mixes a row and nothing else.
+struct ring_norm {
+  using element = ring;
+
+  parallel::parameter<ring, 1> gain;  // [width]
+
+  struct saved {
+    matrix_view<ring const> x, dy;
+  };
+
+  template <class Stream>
+  matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& kept) const {
+    kept.x = x;
+    auto y = c.template allocate<ring, 2>(x.extents());
+    c.stream.enqueue([=, gain = gain.value()] {
+      for (index r = 0; r < x.extent(0); ++r) {
+        ring sum = 0;
+        for (index i = 0; i < x.extent(1); ++i) sum += x(r, i);
+        for (index i = 0; i < x.extent(1); ++i) y(r, i) = x(r, i) * (gain(i) + sum);
+      }
+    });
+    return y;
+  }
+  template <class Stream>
+  matrix_view<ring> backward_input(context<Stream>& c, matrix_view<ring const> dy,
+                                   saved& kept) const {
+    kept.dy = dy;
+    auto dx = c.template allocate<ring, 2>(dy.extents());
+    c.stream.enqueue([=, x = kept.x, gain = gain.value()] {
+      for (index r = 0; r < x.extent(0); ++r) {
+        ring sum = 0;
+        ring d_sum = 0;
+        for (index i = 0; i < x.extent(1); ++i) {
+          sum += x(r, i);
+          d_sum += dy(r, i) * x(r, i);
+        }
+        for (index i = 0; i < x.extent(1); ++i) dx(r, i) = dy(r, i) * (gain(i) + sum) + d_sum;
+      }
+    });
+    return dx;
+  }
+  template <class Stream>
+  void backward_weight(context<Stream>& c, saved const& kept) const {
+    if (!gain.has_gradient()) return;
+    c.stream.enqueue([x = kept.x, dy = kept.dy, gradient = gain.gradient()] {
+      for (index r = 0; r < x.extent(0); ++r)
+        for (index i = 0; i < x.extent(1); ++i) gradient(i) += dy(r, i) * x(r, i);
+    });
+  }
+  void visit_parameters(auto&& visit) { visit(gain); }
+};
+
+/// Every head's columns times one gain: a parameter that all heads share.
+struct ring_gain {
+  using element = ring;
+
+  parallel::parameter<ring, 1> gain;  // [dim of a head]
+
+  struct saved {
+    matrix_view<ring const> x, dy;
+  };
+
+  template <class Stream>
+  matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& kept) const {
+    kept.x = x;
+    return multiply(c, x);
+  }
+  template <class Stream>
+  matrix_view<ring> backward_input(context<Stream>& c, matrix_view<ring const> dy,
+                                   saved& kept) const {
+    kept.dy = dy;
+    return multiply(c, dy);
+  }
+  template <class Stream>
+  void backward_weight(context<Stream>& c, saved const& kept) const {
+    if (!gain.has_gradient()) return;
+    c.stream.enqueue([x = kept.x, dy = kept.dy, gradient = gain.gradient()] {
+      for (index r = 0; r < x.extent(0); ++r)
+        for (index i = 0; i < x.extent(1); ++i) gradient(i % gradient.size()) += dy(r, i) * x(r, i);
+    });
+  }
+  void visit_parameters(auto&& visit) { visit(gain); }
+
+ private:
+  template <class Stream>
+  matrix_view<ring> multiply(context<Stream>& c, matrix_view<ring const> x) const {
+    auto y = c.template allocate<ring, 2>(x.extents());
+    c.stream.enqueue([=, gain = gain.value()] {
+      for (index r = 0; r < x.extent(0); ++r)
+        for (index i = 0; i < x.extent(1); ++i) y(r, i) = x(r, i) * gain(i % gain.size());
+    });
+    return y;
+  }
+};
+
+/// Packed rows: the results of one linear layer or of several, side by side.
+struct ring_projection {
+  using element = ring;
+  using linear = parallel::linear<ring>;
+
+  std::vector<linear> parts;
+
+  struct saved {
+    std::vector<linear::saved> parts;
+  };
+
+  template <class Stream>
+  matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& kept) const {
+    kept.parts.resize(parts.size());
+    if (parts.size() == 1) return parts[0].forward(c, x, kept.parts[0]);
+    auto const packed = c.template allocate<ring, 2>({x.extent(0), width()});
+    for_each_part(packed, [&](std::size_t i, rows_view<ring> columns) {
+      parallel::arena::scope const temporaries(c.memory);
+      auto const y = parts[i].forward(c, x, kept.parts[i]);
+      parallel::ops::copy(c.stream, columns, rows_view<ring const>(y));
+    });
+    return packed;
+  }
+  template <class Stream>
+  matrix_view<ring> backward_input(context<Stream>& c, matrix_view<ring const> dy,
+                                   saved& kept) const {
+    if (parts.size() == 1) return parts[0].backward_input(c, dy, kept.parts[0]);
+    auto const dx = c.template allocate<ring, 2>({dy.extent(0), parts[0].weight.extents[1]});
+    parallel::ops::fill(c.stream, dx.span(), 0);
+    for_each_part(dy, [&](std::size_t i, rows_view<ring const> columns) {
+      // kept for the gradients of the weights
+      auto const part = c.template allocate<ring, 2>({columns.rows, columns.columns});
+      parallel::ops::copy(c.stream, rows_view<ring>(part), columns);
+      auto const through = parts[i].backward_input(c, part, kept.parts[i]);
+      parallel::ops::add(c.stream, dx.span(), std::span<ring const>(through.span()));
+    });
+    return dx;
+  }
+  template <class Stream>
+  void backward_weight(context<Stream>& c, saved const& kept) const {
+    for (std::size_t i = 0; i < parts.size(); ++i) parts[i].backward_weight(c, kept.parts[i]);
+  }
+  void visit_parameters(auto&& visit) {
+    for (auto& part : parts) part.visit_parameters(visit);
+  }
+
+ private:
+  [[nodiscard]] index width() const {
+    index sum = 0;
+    for (auto const& part : parts) sum += part.weight.extents[0];
+    return sum;
+  }
+  /// f(i, its columns of the rows).
+  template <class T, class F>
+  void for_each_part(matrix_view<T> rows, F&& f) const {
+    index begin = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      index const end = begin + parts[i].weight.extents[0];
+      f(i, rows_view<T>(rows).slice_columns(begin, end));
+      begin = end;
+    }
+  }
+};
+
+}  // namespace test
