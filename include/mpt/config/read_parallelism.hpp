@@ -50,12 +50,12 @@ namespace mpt::detail {
   return own;
 }
 
-/// `parallelism` and `tp_config` of a whole document.
-[[nodiscard]] inline parallelism_config read_parallelism(config_reader& parent) {
+/// `parallelism` and `tp_config` of a whole document; `out`: what other keys said.
+[[nodiscard]] inline parallelism_config read_parallelism(config_reader& parent,
+                                                         parallelism_config out = {}) {
   using method = parallel::context_parallel::method;
   constexpr std::array<std::pair<std::string_view, method>, 2> methods{
       {{"ring", method::ring}, {"ulysses", method::ulysses}}};
-  parallelism_config out;
   out.tensor = read_tensor_degree(parent.section("tp_config"));
   auto reader = parent.section("parallelism");
   auto const degree = [&](std::string_view key, int otherwise) {

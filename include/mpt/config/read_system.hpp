@@ -1,7 +1,8 @@
 // Reads what surrounds the training step: FSDP's settings, logging, and our own keys.
 //
-// FULL_SHARD and SHARD_GRAD_OP become ZeRO stage 1 for now, which has the same result at more
-// memory; PURE becomes fp32 reductions, which are more exact. Each is said once, as a note.
+// FSDP's strategies are ZeRO stages: FULL_SHARD 3, SHARD_GRAD_OP 2, NO_SHARD 0; the HYBRID ones are
+// those over part of the ranks. PURE becomes fp32 reductions, which are more exact, and is said
+// once, as a note.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +15,40 @@
 
 namespace mpt::detail {
 
-/// `fsdp_config`: the ZeRO stage it stands for; 0 without one (plain data parallelism). Empties
-/// `recompute` unless activation_checkpointing is on.
-[[nodiscard]] inline int read_fsdp(config_reader& parent, precision_kind precision,
-                                   block_recomputation& recompute) {
+/// Reads a number of ranks.
+[[nodiscard]] inline std::optional<std::int64_t> read_ranks(config_reader& reader,
+                                                            std::string_view key) {
+  constexpr std::int64_t most = 4096;
+  auto const count = reader.optional<std::int64_t>(key);
+  reader.check(key, !count || (*count >= 1 && *count <= most), "must be from 1 to ", most,
+               ", found ", count.value_or(0));
+  return count;
+}
+
+/// `fsdp_config`; without one ranks are plainly data parallel. Empties `config.recompute`
+/// unless activation_checkpointing is on. `config.precision` must be read before.
+inline void read_fsdp(config_reader& parent, train_config& config) {
   bool const given = parent.has("fsdp_config");
   auto reader = parent.section("fsdp_config");
   auto& notes = parent.report().notes;
-  reader.not_yet("sharding_strategy", "use FULL_SHARD, SHARD_GRAD_OP or NO_SHARD",
-                 {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD"});
-  auto const strategy = reader.get<std::string>("sharding_strategy", "FULL_SHARD");
-  int const stage = given && strategy != "NO_SHARD" ? 1 : 0;
-  if (stage == 1)
-    notes.push_back("fsdp_config.sharding_strategy " + strategy +
-                    ": runs as ZeRO stage 1 for now (optimizer state sharded, parameters and "
-                    "gradients whole on every rank); the results are the same");
+  auto const precision = config.precision;
+  auto const strategy = reader.one_of(
+      "sharding_strategy", "FULL_SHARD",
+      {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2"});
+  bool const gradients = strategy == "SHARD_GRAD_OP" || strategy == "_HYBRID_SHARD_ZERO2";
+  config.zero_stage = !given || strategy == "NO_SHARD" ? 0 : gradients ? 2 : 3;
+  config.reshard_after_forward = reader.get("reshard_after_forward", true);
+  auto& degrees = config.parallelism;
+  auto const read_degree = [&](std::string_view key, std::optional<int>& out) {
+    if (auto const count = read_ranks(reader, key)) out = static_cast<int>(*count);
+  };
+  if (reader.get<std::int64_t>("data_parallel_shard_degree", -1) != -1)  // -1: all that are left
+    read_degree("data_parallel_shard_degree", degrees.shard);
+  read_degree("data_parallel_replicate_degree", degrees.replicate);
+  reader.check("sharding_strategy",
+               strategy.find("HYBRID") == std::string::npos || degrees.shard || degrees.replicate,
+               "'", strategy,
+               "' needs data_parallel_shard_degree, the ranks that share one copy of the model");
   if (config_node const* const node = reader.raw("mixed_precision");
       node != nullptr && !node->is_scalar())
     reader.fail("mixed_precision", "a mapping is not yet supported; use DEFAULT or PURE");
@@ -50,12 +70,9 @@ namespace mpt::detail {
                                      "save_planner", "load_monolith_rank0_only"})
     reader.without_effect(key, "checkpoints have one form");
   reader.not_yet("cpu_offload", "use false", {"false"});
-  reader.not_yet("data_parallel_shard_degree", "all ranks share one copy (-1)", {"-1"});
-  reader.not_yet("data_parallel_replicate_degree", "leave it blank", {"1"});
   reader.not_yet("keep_low_precision_grads", "gradients are summed in fp32 (false)", {"false"});
   reader.not_yet("ignored_modules", "leave it blank");
   reader.finish();
-  return stage;
 }
 
 [[nodiscard]] inline logging_config read_logging(config_reader& reader) {
@@ -74,20 +91,13 @@ inline void read_system(config_reader& reader, train_config& config) {
   config.dist_timeout = reader.get("dist_timeout", config.dist_timeout);
   reader.check("dist_timeout", config.dist_timeout > 0 && config.dist_timeout <= 1e6,
                "expected seconds above 0 and up to 1e6, found ", config.dist_timeout);
-  config.zero_stage = read_fsdp(reader, config.precision, config.recompute);
+  read_fsdp(reader, config);
   if (auto const stage = reader.optional<std::int64_t>("zero_stage")) {
-    if (*stage == 2 || *stage == 3)
-      reader.fail("zero_stage", *stage, " is not yet supported; use 0 or 1");
-    reader.check("zero_stage", *stage == 0 || *stage == 1, "expected 0 or 1, found ", *stage);
+    reader.check("zero_stage", *stage >= 0 && *stage <= 3, "expected 0, 1, 2 or 3, found ", *stage);
     config.zero_stage = static_cast<int>(*stage);
   }
-  constexpr std::int64_t most = 4096;
-  config.ranks = reader.optional<std::int64_t>("ranks");
-  config.threads = reader.optional<std::int64_t>("threads");
-  for (auto const& [key, count] :
-       {std::pair{"ranks", config.ranks}, std::pair{"threads", config.threads}})
-    reader.check(key, !count || (*count >= 1 && *count <= most), "must be from 1 to ", most,
-                 ", found ", count.value_or(0));
+  config.ranks = read_ranks(reader, "ranks");
+  config.threads = read_ranks(reader, "threads");
   config.bucket_bytes = reader.get("bucket_bytes", config.bucket_bytes);
   reader.check("bucket_bytes", config.bucket_bytes >= 4096, "must be at least 4096, found ",
                config.bucket_bytes);

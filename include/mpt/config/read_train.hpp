@@ -249,7 +249,7 @@ inline void read_the_rest(config_reader& reader) {
   config.logging.metrics_file = detail::read_path(reader, "metrics_file", config.run_name);
   config.recompute = std::move(recompute);
   detail::read_system(reader, config);
-  config.parallelism = detail::read_parallelism(reader);
+  config.parallelism = detail::read_parallelism(reader, std::move(config.parallelism));
   detail::read_the_rest(reader);
   reader.finish();
 

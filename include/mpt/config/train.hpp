@@ -85,7 +85,8 @@ struct train_config {
   callbacks_config callbacks;
   double dist_timeout = 600;  ///< seconds a rank waits for another before it is an error
 
-  int zero_stage = 0;                   ///< 0 or 1
+  int zero_stage = 0;                   ///< 0 to 3
+  bool reshard_after_forward = true;    ///< at stage 3: values do not stay for a step
   parallelism_config parallelism;       ///< what data ranks do not divide
   std::optional<std::int64_t> ranks;    ///< threads that train; none: the launcher's, or 1
   std::optional<std::int64_t> threads;  ///< of one rank; none: the cores shared equally

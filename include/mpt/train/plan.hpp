@@ -14,6 +14,7 @@
 #include <mpt/console/format.hpp>
 #include <mpt/console/table.hpp>
 #include <mpt/model/model.hpp>
+#include <mpt/train/layout.hpp>
 #include <mpt/train/parameter_groups.hpp>
 #include <mpt/train/sequences.hpp>
 #include <mpt/vocabulary.hpp>
@@ -53,9 +54,11 @@ template <class T>
   run_plan plan;
   plan.available = available_memory() / 10 * 9 / static_cast<std::size_t>(ranks_here);
   plan.automatic = !config.device_train_microbatch_size.has_value();
-  auto const stage = static_cast<zero::stage>(config.zero_stage);
-  plan.memory =
-      train::plan_units(net, groups_of(config, net), stage, zero::data_place(stage, 0, ranks));
+  auto const layout = run_layout(config, ranks);
+  plan.memory = train::plan_units(net, groups_of(config, net), stage_of(config),
+                                  {.shards = layout.degree<parallel::axis::shard>(),
+                                   .replicas = layout.degree<parallel::axis::replicate>()},
+                                  config.reshard_after_forward);
 
   index const length = config.train_loader.max_seq_len;
   // of all counts up to `count`: the last batch may be smaller, and a smaller one may need more,
@@ -100,9 +103,10 @@ inline void require_fits(run_plan const& plan) {
           text(plan.memory.total()), " per rank, but only ", text(plan.available),
           " are available to each: parameters ", text(plan.memory.values), ", gradients ",
           text(plan.memory.gradients), ", master weights ", text(plan.memory.master),
-          ", optimizer ", text(plan.memory.optimizer), ", activations ",
-          text(plan.memory.activations), " at a microbatch of ", plan.split.microbatch,
-          "; use a smaller model, microbatch or sequence, zero_stage=1, "
+          ", optimizer ", text(plan.memory.optimizer), ", windows ", text(plan.memory.windows),
+          ", activations ", text(plan.memory.activations), " at a microbatch of ",
+          plan.split.microbatch,
+          "; use a smaller model, microbatch or sequence, zero_stage=3, "
           "fsdp_config.activation_checkpointing=true, or more machines");
 }
 
@@ -130,7 +134,8 @@ inline void require_fits(run_plan const& plan) {
           optimizer.disable_grad.empty() && config.callbacks.frozen_layers.empty()
               ? ""
               : ", partly frozen"));
-  out.row("ranks", fmt::format("{}, ZeRO stage {}", ranks, config.zero_stage));
+  out.row("ranks", fmt::format("{}, ZeRO stage {} ({})", ranks, config.zero_stage,
+                               run_layout(config, ranks).text()));
   out.row("batch",
           fmt::format("{} sequences of {} = {} ranks × {} microbatches of {}{}",
                       config.global_train_batch_size, length, ranks, plan.split.accumulation,
@@ -162,6 +167,7 @@ inline void require_fits(run_plan const& plan) {
   out.row("  gradients", size(plan.memory.gradients));
   out.row("  master weights", size(plan.memory.master));
   out.row("  optimizer", size(plan.memory.optimizer));
+  if (plan.memory.windows > 0) out.row("  windows", size(plan.memory.windows));
   out.row("  activations", size(plan.memory.activations));
   if (plan.available > 0) out.row("available per rank", size(plan.available));
   return out.text();

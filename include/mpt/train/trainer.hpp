@@ -58,9 +58,11 @@ class trainer {
         traffic_(with_trace({.threads = 1, .cores = device.compute_options().cores},
                             profiler_.traffic())),
         net_(config.model, {}, config.recompute),
-        step_(net_, device, comm, groups_of(config, net_),
-              {.stage = static_cast<zero::stage>(config.zero_stage),
+        groups_(comm.split(0), run_layout(config, comm.size())),
+        step_(net_, device, groups_, groups_of(config, net_),
+              {.stage = stage_of(config),
                .bucket_bytes = static_cast<std::size_t>(config.bucket_bytes),
+               .reshard_after_forward = config.reshard_after_forward,
                .clip = config.clip}),
         memory_(device.allocate<std::byte>(plan.memory.activations)),
         batches_(config, comm.rank(), comm.size()),
@@ -257,9 +259,9 @@ class trainer {
                              separator_of(config_.eval_loaders[i]));
       train::statistics<double> sums;
       while (auto const part = set.next()) {
-        std::vector<microbatch> parts;
-        if (part->count() > 0) parts.push_back(part->view({0, part->count()}));
-        step_.add_evaluation(compute_, memory_, std::span<microbatch const>(parts), sums);
+        // without a sequence too: the others may wait for this rank's part of the values
+        auto const all = part->view({0, part->count()});
+        step_.add_evaluation(compute_, memory_, std::span<microbatch const>(&all, 1), sums);
       }
       step_.add_over_ranks(traffic_, sums);
       auto const count = static_cast<double>(std::max<std::int64_t>(1, sums.tokens));
@@ -293,6 +295,7 @@ class trainer {
   host::stream compute_;
   host::stream traffic_;
   model<T> net_;
+  train::training_groups<any_communicator> groups_;
   train::stepper<model<T>, host::device, any_communicator, run_optimizer> step_;
   arena memory_;
   training_batches batches_;

@@ -29,11 +29,12 @@ struct memory_plan {
   std::size_t gradients = 0;     // one buffer per use
   std::size_t master = 0;        // fp32 master weights of what the rank owns (0 when T is fp32)
   std::size_t optimizer = 0;     // optimizer states of what the rank owns
+  std::size_t windows = 0;       // of values and gradients: where units take turns
   std::size_t activations = 0;   // the arena
   std::uint64_t operations = 0;  // floating-point operations of one microbatch, both passes
 
   [[nodiscard]] std::size_t total() const {
-    return values + gradients + master + optimizer + activations;
+    return values + gradients + master + optimizer + windows + activations;
   }
 };
 
@@ -109,8 +110,7 @@ template <class Optimizer, class Model>
   });
   units.allocate_windows(device, !reshard_after_forward);
   memory_plan plan;
-  plan.values = units.value_window_bytes();
-  plan.gradients = units.gradient_window_bytes();
+  plan.windows = units.value_window_bytes() + units.gradient_window_bytes();
   for (auto const& entry : units.units())
     for (auto const& m : entry.memory.segments()) {
       auto const bytes = [](auto const& b) { return b.size() * sizeof(*b.data()); };

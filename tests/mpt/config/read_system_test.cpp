@@ -31,29 +31,42 @@ inline std::string problem(std::string const& text) {
   return {};
 }
 
-TEST_CASE("FSDP's strategies become ZeRO stages, with one note") {
+TEST_CASE("FSDP's strategies become ZeRO stages") {
   CHECK(read("{}").zero_stage == 0);
   CHECK(read("{}").report.notes.empty());
   CHECK(read("fsdp_config:").zero_stage == 0);
   CHECK(read("fsdp_config: {sharding_strategy: NO_SHARD}").zero_stage == 0);
   auto const full = read("fsdp_config: {sharding_strategy: FULL_SHARD, mixed_precision: PURE}");
-  CHECK(full.zero_stage == 1);
-  REQUIRE(full.report.notes.size() == 2);
+  CHECK(full.zero_stage == 3);
+  CHECK(full.reshard_after_forward);
+  CHECK_FALSE(full.parallelism.shard.has_value());
+  REQUIRE(full.report.notes.size() == 1);
   CHECK(full.report.notes[0] ==
-        "fsdp_config.sharding_strategy FULL_SHARD: runs as ZeRO stage 1 for now (optimizer state "
-        "sharded, parameters and gradients whole on every rank); the results are the same");
-  CHECK(full.report.notes[1] ==
         "fsdp_config.mixed_precision PURE: gradients are reduced in fp32, not bf16");
+  CHECK(read("fsdp_config: {sharding_strategy: SHARD_GRAD_OP}").zero_stage == 2);
+  auto const hybrid = read(
+      "fsdp_config: {sharding_strategy: HYBRID_SHARD, "
+      "data_parallel_shard_degree: 4, data_parallel_replicate_degree: 2}");
+  CHECK(hybrid.zero_stage == 3);
+  CHECK(hybrid.parallelism.shard == 4);
+  CHECK(hybrid.parallelism.replicate == 2);
+  auto const other = read(
+      "fsdp_config: {sharding_strategy: _HYBRID_SHARD_ZERO2, "
+      "data_parallel_shard_degree: -1, data_parallel_replicate_degree: 2}");
+  CHECK(other.zero_stage == 2);
+  CHECK_FALSE(other.parallelism.shard.has_value());
+  CHECK(other.parallelism.replicate == 2);
+  CHECK_FALSE(read("fsdp_config: {reshard_after_forward: false}").reshard_after_forward);
   CHECK(
-      read("fsdp_config: {mixed_precision: PURE}", mpt::precision_kind::fp32).report.notes.size() ==
-      1);
+      read("fsdp_config: {mixed_precision: PURE}", mpt::precision_kind::fp32).report.notes.empty());
   CHECK(read("{fsdp_config: {sharding_strategy: SHARD_GRAD_OP}, zero_stage: 0}").zero_stage == 0);
   CHECK(read("fsdp_config: {activation_checkpointing: true}").report.notes.size() == 1);
 }
 
 TEST_CASE("our own keys are read") {
   auto const config = read(
-      "{zero_stage: 1, ranks: 4, threads: 2, bucket_bytes: 1e6, dry_run: true, dist_timeout: 60, "
+      "{zero_stage: 1, ranks: 4, threads: 2, bucket_bytes: 1e6, dry_run: true, "
+      "dist_timeout: 60, "
       "progress_bar: yes, loggers: {tensorboard: {log_dir: t}}, console_log_interval: 10ba}");
   CHECK(config.zero_stage == 1);
   CHECK(config.ranks == 4);
@@ -70,15 +83,17 @@ TEST_CASE("our own keys are read") {
 
 TEST_CASE("a system that cannot be is one clear message") {
   std::vector<std::pair<std::string, std::string>> const cases{
-      {"zero_stage: 3", "f.yaml:1:13: zero_stage: 3 is not yet supported; use 0 or 1"},
-      {"zero_stage: 5", "f.yaml:1:13: zero_stage: expected 0 or 1, found 5"},
+      {"zero_stage: 5", "f.yaml:1:13: zero_stage: expected 0, 1, 2 or 3, found 5"},
       {"ranks: 0", "f.yaml:1:8: ranks: must be from 1 to 4096, found 0"},
       {"dist_timeout: 0",
        "f.yaml:1:15: dist_timeout: expected seconds above 0 and up to 1e6, found 0"},
       {"bucket_bytes: 1", "f.yaml:1:15: bucket_bytes: must be at least 4096, found 1"},
       {"fsdp_config: {sharding_strategy: HYBRID_SHARD}",
-       "f.yaml:1:34: fsdp_config.sharding_strategy: 'HYBRID_SHARD' is not yet supported; use "
-       "FULL_SHARD, SHARD_GRAD_OP or NO_SHARD"},
+       "f.yaml:1:34: fsdp_config.sharding_strategy: 'HYBRID_SHARD' needs "
+       "data_parallel_shard_degree, the ranks that share one copy of the model"},
+      {"fsdp_config: {sharding_strategy: SHARD_OP}",
+       "f.yaml:1:34: fsdp_config.sharding_strategy: expected 'FULL_SHARD', 'SHARD_GRAD_OP', "
+       "'NO_SHARD', 'HYBRID_SHARD' or '_HYBRID_SHARD_ZERO2', found 'SHARD_OP'"},
       {"fsdp_config: {mixed_precision: {param_dtype: bf16}}",
        "f.yaml:1:32: fsdp_config.mixed_precision: a mapping is not yet supported; use DEFAULT or "
        "PURE"},

@@ -58,9 +58,11 @@ void check(mpt::train_config const& config, int ranks) {
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     mpt::model<T> net(config.model, {}, config.recompute);
-    train::stepper step(
-        net, device, comm, groups_of(config, net),
-        {.stage = static_cast<zero::stage>(config.zero_stage), .bucket_bytes = 4096});
+    train::training_groups groups(comm.split(0), mpt::run_layout(config, ranks));
+    train::stepper step(net, device, groups, groups_of(config, net),
+                        {.stage = mpt::stage_of(config),
+                         .bucket_bytes = 4096,
+                         .reshard_after_forward = config.reshard_after_forward});
     step.initialise(1);
     parallel::arena memory(device.allocate<std::byte>(plan.memory.activations));
     CHECK(device.bytes() == plan.memory.total());
@@ -85,7 +87,7 @@ void check(mpt::train_config const& config, int ranks) {
 TEST_CASE_TEMPLATE("a real run uses the bytes that were planned: precision x ZeRO x ranks x form",
                    T, float, bf16) {
   for (bool const hub_form : {false, true})
-    for (int const stage : {0, 1})
+    for (int const stage : {0, 1, 2, 3})
       for (int const ranks : {1, 2, 3})
         for (index const microbatch : {1, 3}) {
           CAPTURE(hub_form);
@@ -97,6 +99,11 @@ TEST_CASE_TEMPLATE("a real run uses the bytes that were planned: precision x ZeR
           config.device_train_microbatch_size = microbatch;
           if (hub_form) config.eval_loaders.push_back(config.train_loader);
           check<T>(config, ranks);
+          if (stage < 3 || ranks < 3 || microbatch < 3) continue;
+          config.reshard_after_forward = false;
+          check<T>(config, ranks);
+          config.parallelism.shard = 2;
+          check<T>(config, 4);
         }
 }
 
@@ -229,9 +236,17 @@ TEST_CASE("a dry run's table tells model, batch and memory") {
   auto config = configuration(true);
   config.device_train_microbatch_size = 5;
   auto const text = mpt::describe_plan(config, mpt::plan_run<float>(config, 2, 2), 2, 3);
+  CHECK_FALSE(test::contains(text, "windows"));
+  auto sharded = config;
+  sharded.zero_stage = 3;
+  sharded.parallelism.shard = 2;
+  auto const windows = mpt::describe_plan(sharded, mpt::plan_run<float>(sharded, 4, 4), 4, 3);
+  CHECK(test::contains(windows, "4, ZeRO stage 3 (replicate 2 x shard 2)"));
+  CHECK(test::contains(windows, "  windows"));
   for (char const* const part :
-       {"plan of tiny", "2 layers × 24, 3 heads, vocabulary 37, ALiBi", "2, ZeRO stage 0",
-        "12 sequences of 12 = 2 ranks × 2 microbatches of 5", "memory per rank"}) {
+       {"plan of tiny", "2 layers × 24, 3 heads, vocabulary 37, ALiBi",
+        "2, ZeRO stage 0 (replicate 2)", "12 sequences of 12 = 2 ranks × 2 microbatches of 5",
+        "memory per rank"}) {
     CAPTURE(part);
     CHECK(test::contains(text, part));
   }

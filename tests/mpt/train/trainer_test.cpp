@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -160,6 +161,96 @@ TEST_CASE_TEMPLATE("stopped and resumed equals not stopped, bit for bit, in mid-
     CHECK(again.batches == 11);
     CHECK(again.seconds == 0);
     CHECK(tensors_of(again.checkpoint) == before);
+  }
+}
+
+/// A run's layout: ranks, stage, and of how many a copy is made.
+struct layout {
+  int ranks;
+  int stage;
+  std::optional<int> shards = {};
+  bool reshard = true;
+
+  void set(train_config& config) const {
+    config.zero_stage = stage;
+    config.parallelism.shard = shards;
+    config.reshard_after_forward = reshard;
+  }
+};
+
+TEST_CASE_TEMPLATE("a checkpoint of any number of ranks and stage is continued by any other", T,
+                   float, bf16) {
+  place const here;
+  auto config = here.config(3);
+  config.eval_loaders = {here.held_out()};
+  config.evaluation.eval_interval = {6, time_unit::batch};
+  config.scheduler.t_max = {6, time_unit::batch};
+  config.device_train_microbatch_size = 6;  // one a rank: no sum is in another order
+  config.model.resid_pdrop = 0.1;
+  int number = 0;
+  std::optional<double> loss;
+  std::optional<double> evaluated;
+  for (int const ranks : {1, 2, 3}) {
+    std::optional<std::map<std::string, std::string>> saved;
+    fs::path checkpoint;
+    for (int const stage : {0, 1, 2, 3}) {
+      layout{ranks, stage}.set(config);
+      config.checkpoint.save_folder = here.folder / std::to_string(++number);
+      checkpoint = train<T>(config, ranks).checkpoint;
+      auto const tensors = tensors_of(checkpoint);
+      if (!saved) saved = tensors;
+      CAPTURE(ranks);
+      CAPTURE(stage);
+      CHECK(tensors == *saved);  // the same bytes from every stage
+    }
+    auto next = config;
+    next.checkpoint.load_path = checkpoint;
+    next.max_duration.count = 6;
+    std::map<int, std::vector<nlohmann::json>> told;  // by ranks
+    for (auto const& to : {layout{1, 0},
+                           {1, 3},
+                           {2, 0},
+                           {2, 1},
+                           {2, 2},
+                           {2, 3},
+                           {2, 3, 2, false},
+                           {3, 0},
+                           {3, 1},
+                           {3, 2},
+                           {3, 3},
+                           {3, 2, 1},
+                           {6, 3, 2},
+                           {6, 2, 3}}) {
+      CAPTURE(ranks);
+      CAPTURE(to.ranks);
+      CAPTURE(to.stage);
+      to.set(next);
+      auto const name = std::to_string(++number);
+      next.checkpoint.save_folder = here.folder / name;
+      next.logging.metrics_file = here.folder / (name + ".jsonl");
+      CHECK(train<T>(next, to.ranks).batches == 6);
+      auto const all = records(next.logging.metrics_file);
+      REQUIRE(all.size() >= 4);
+      std::vector<nlohmann::json> numbers;
+      for (auto const& record : all)
+        for (auto const* const key :
+             {"loss/train/total", "l2_norm/grad/global", "metrics/eval/LanguageCrossEntropy"})
+          if (record.contains(key)) numbers.push_back(record.at(key));
+      REQUIRE(numbers.size() == 7);
+      // ranks of one number sum in the same order in every stage; copies of shards do not
+      bool const same_order = to.ranks < 6;
+      if (same_order) {
+        if (!told.contains(to.ranks)) told[to.ranks] = numbers;
+        CHECK(numbers == told[to.ranks]);
+      }
+      // and all do the same arithmetic
+      double const rounding = std::is_same_v<T, float> ? 1e-4 : 0.05;
+      double const last = all[2].at("loss/train/total").get<double>();
+      if (!loss) loss = last;
+      CHECK(last == doctest::Approx(*loss).epsilon(rounding));
+      if (!evaluated) evaluated = numbers.back().get<double>();
+      CHECK(numbers.back().get<double>() == doctest::Approx(*evaluated).epsilon(rounding));
+    }
   }
 }
 
