@@ -1,6 +1,6 @@
 // generate_callback: what the model makes of a few prompts, now and then while it trains.
 //
-// Rank 0 alone continues them: in ZeRO stages 0 and 1 it holds all weights. The others wait at the
+// Rank 0 alone continues them: up to ZeRO stage 2 it holds all weights. The others wait at the
 // next reduction.
 #pragma once
 

@@ -59,7 +59,7 @@ inline void read_fsdp(config_reader& parent, train_config& config) {
     notes.emplace_back(
         "fsdp_config.mixed_precision FULL: parameters are bf16 with fp32 master weights; use "
         "precision fp32 for fp32 parameters");
-  if (!reader.get("activation_checkpointing", false)) recompute.clear();
+  if (!reader.get("activation_checkpointing", false)) config.recompute.clear();
   for (std::string_view const key :
        {"activation_checkpointing_reentrant", "activation_cpu_offload", "auto_wrap",
         "backward_prefetch", "backward_prefetch_limit", "forward_prefetch",

@@ -215,7 +215,7 @@ TEST_CASE("every pretraining YAML of LLM Foundry loads, and is the size it is na
     CHECK(config.optimizer.beta2 == 0.95);
     CHECK(config.optimizer.weight_decay == 0);
     CHECK(config.clip == parallel::train::clipping{parallel::train::clipping_kind::norm, 1.0});
-    CHECK(config.zero_stage == 1);
+    CHECK(config.zero_stage == 3);  // FULL_SHARD
     CHECK(config.eval_loaders.size() == 1);
     CHECK(config.train_loader.shuffle_seed == 17);
     CHECK(config.train_loader.streams[0].local == "./my-copy-c4");
@@ -286,8 +286,10 @@ TEST_CASE("the keys that have an effect are these") {
       "callbacks.speed_monitor.gpu_flops_available callbacks.speed_monitor.window_size "
       "console_log_interval device_eval_batch_size device_train_microbatch_size dist_timeout "
       "dry_run eval_first eval_interval eval_loader eval_subset_num_batches fsdp_config "
-      "fsdp_config.activation_checkpointing fsdp_config.mixed_precision "
-      "fsdp_config.sharding_strategy global_train_batch_size load_path load_weights_only "
+      "fsdp_config.activation_checkpointing fsdp_config.data_parallel_replicate_degree "
+      "fsdp_config.data_parallel_shard_degree fsdp_config.mixed_precision "
+      "fsdp_config.reshard_after_forward fsdp_config.sharding_strategy global_train_batch_size "
+      "load_path load_weights_only "
       "log_to_console loggers loggers.tensorboard loggers.tensorboard.log_dir max_duration "
       "max_seq_len metrics_file model model.activation_checkpointing_target model.attention_bias "
       "model.attn_config model.attn_config.alibi model.attn_config.alibi_bias_max "
