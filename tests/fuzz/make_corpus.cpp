@@ -181,6 +181,9 @@ void write_manifest(fs::path const& root) {
         {{0, 2, "rank-0.safetensors", 0, 8, 1}, {2, 6, "rank-0.safetensors", 8, 16, 2}}}},
       {"step", {pc::element_type::i64, {0}, {}}}};
   out.add("slices", pc::format_manifest(value, "corpus"));
+  value.slices.tensors["wte"].slices = {{0, 5, "rank-0.safetensors", 0, 16, 1, 2, 3},
+                                        {2, 6, "rank-0.safetensors", 16, 8, 2, 1, 3}};
+  out.add("columns", pc::format_manifest(value, "corpus"));
 }
 
 void write_mds(fs::path const& root) {

@@ -110,17 +110,17 @@ void for_each_segment(Stepper& step, F&& f) {
     for (std::size_t s = 0; s < entry.memory.segments().size(); ++s) f(entry.memory, s);
 }
 
-/// Calls f(parameter, global, offset, count) for all runs of the range [begin, end) of a segment:
-/// elements that lie one after another in the file too; `offset` counts from `begin`.
+/// Calls f(parameter, global, run, offset, count) for the blocks of the range [begin, end) of a
+/// segment, as parameter::for_each_block does; `offset` counts from `begin`.
 template <class Segment, class F>
-void for_each_run(Segment const& segment, zero::range range, F&& f) {
-  segment.for_each_piece(range.begin, range.end,
-                         [&](auto const& p, index first, index last, index at) {
-                           p.for_each_run(first, last, [&](index from, index count, index global) {
-                             f(p, global, static_cast<std::size_t>(at - range.begin + from - first),
-                               static_cast<std::size_t>(count));
-                           });
-                         });
+void for_each_block(Segment const& segment, zero::range range, F&& f) {
+  segment.for_each_piece(
+      range.begin, range.end, [&](auto const& p, index first, index last, index at) {
+        p.for_each_block(first, last, [&](index from, index count, index global, index run) {
+          f(p, global, run, static_cast<std::size_t>(at - range.begin + from - first),
+            static_cast<std::size_t>(count));
+        });
+      });
 }
 
 }  // namespace detail
@@ -143,22 +143,22 @@ std::filesystem::path save_run(Stepper& step, parallel::any_communicator& comm,
     auto const& memory = unit.segments()[s];
     auto const master = unit.spoken_for(s, memory.master.span());
     auto const values = unit.spoken_for(s, unit.owned_values(s));
-    detail::for_each_run(segment, unit.spoken_for(s),
-                         [&](auto const& p, index global, std::size_t offset, std::size_t count) {
-                           auto const write = [&](std::string const& name, auto elements) {
-                             using element =
-                                 std::remove_const_t<typename decltype(elements)::element_type>;
-                             writer.add(name, std::span<index const>(p.tensor_extents()), global,
-                                        std::span<element const>(elements.subspan(offset, count)));
-                           };
-                           if (segment.key.trainable)
-                             write(p.name, master);
-                           else
-                             write(p.name, values);
-                           for (std::size_t i = 0; i < memory.states.size(); ++i)
-                             write(concat(p.name, "#", step.state_names()[i]),
-                                   unit.spoken_for(s, memory.states[i].span()));
-                         });
+    detail::for_each_block(
+        segment, unit.spoken_for(s),
+        [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
+          auto const write = [&](std::string const& name, auto elements) {
+            using element = std::remove_const_t<typename decltype(elements)::element_type>;
+            writer.add(name, std::span<index const>(p.tensor_extents()), global,
+                       std::span<element const>(elements.subspan(offset, count)), run);
+          };
+          if (segment.key.trainable)
+            write(p.name, master);
+          else
+            write(p.name, values);
+          for (std::size_t i = 0; i < memory.states.size(); ++i)
+            write(concat(p.name, "#", step.state_names()[i]),
+                  unit.spoken_for(s, memory.states[i].span()));
+        });
   });
   auto const records = gather_texts(comm, traffic, writer.finish());
   if (comm.rank() == 0) {
@@ -203,28 +203,30 @@ run_state load_run(Stepper& step, parallel::any_communicator const& comm,
   detail::for_each_segment(step, [&](auto const& unit, std::size_t s) {
     auto const& segment = unit.layout().segments()[s];
     auto const& memory = unit.segments()[s];
-    auto const read = [&](std::string const& name, index global, auto elements, std::size_t offset,
-                          std::size_t count) {
-      reader.read(name, global, elements.subspan(offset, count));
+    auto const read = [&](std::string const& name, index global, index run, auto elements,
+                          std::size_t offset, std::size_t count) {
+      reader.read_block(name, global, run, elements.subspan(offset, count));
     };
     auto const held = unit.values_divided() ? memory.owned : zero::range{0, segment.size};
-    detail::for_each_run(
-        segment, held, [&](auto const& p, index global, std::size_t offset, std::size_t count) {
+    detail::for_each_block(
+        segment, held,
+        [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
           require(reader.at(p.name).extents == p.tensor_extents(), found.folder.string(), ": ",
                   p.name,
                   " has another shape than this model's; use the configuration it was trained "
                   "with");
-          read(p.name, global, memory.values.span(), offset, count);
+          read(p.name, global, run, memory.values.span(), offset, count);
         });
     if (!segment.key.trainable) return;
-    detail::for_each_run(segment, memory.owned,
-                         [&](auto const& p, index global, std::size_t offset, std::size_t count) {
-                           read(p.name, global, memory.master.span(), offset, count);
-                           if (found.weights_only) return;
-                           for (std::size_t i = 0; i < memory.states.size(); ++i)
-                             read(concat(p.name, "#", step.state_names()[i]), global,
-                                  memory.states[i].span(), offset, count);
-                         });
+    detail::for_each_block(
+        segment, memory.owned,
+        [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
+          read(p.name, global, run, memory.master.span(), offset, count);
+          if (found.weights_only) return;
+          for (std::size_t i = 0; i < memory.states.size(); ++i)
+            read(concat(p.name, "#", step.state_names()[i]), global, run, memory.states[i].span(),
+                 offset, count);
+        });
   });
   return {.batches = number("batches"),
           .epoch = number("epoch"),

@@ -13,13 +13,14 @@
 #include <parallel/checkpoint/hash.hpp>
 #include <parallel/checkpoint/json.hpp>
 #include <parallel/checkpoint/slice.hpp>
+#include <parallel/checkpoint/tiling.hpp>
 #include <parallel/core/file.hpp>
 
 namespace parallel::checkpoint {
 
 inline constexpr std::string_view manifest_name = "manifest.json";
 inline constexpr std::string_view manifest_format = "parallel.checkpoint";
-inline constexpr index manifest_version = 1;
+inline constexpr index manifest_version = 2;  // 2: slices of columns (run, stride)
 inline constexpr std::uint64_t max_manifest_bytes = std::uint64_t{1} << 30;
 
 /// A parsed manifest; the slices are known to tile their tensors.
@@ -55,8 +56,8 @@ inline constexpr std::string_view checksum_tail = "\"}\n";
   require(string_member(json, "format", where) == manifest_format, where, ": its format is not \"",
           manifest_format, "\"");
   auto const version = natural_member(json, "version", where);
-  require(version == manifest_version, where, ": is of version ", version, ", this program reads ",
-          manifest_version);
+  require(1 <= version && version <= manifest_version, where, ": is of version ", version,
+          ", this program reads 1 to ", manifest_version);
   manifest out;
   require(member(json, "state", where).is_object(), where, ": \"state\" must be an object");
   out.state = std::move(json["state"]);

@@ -31,7 +31,8 @@ struct rank_writer_options {
 
 /// Writes one rank's slices as safetensors files "rank-00003-F32-000.safetensors": one for each
 /// element type, so that all are aligned, and a further one whenever the header's reserved space is
-/// full. A whole tensor has its own name and shape there, a part is "name@begin-end".
+/// full. A whole tensor has its own name and shape there, a part is "name@begin-end", columns of
+/// rows are "name@begin-end:run".
 class rank_writer {
  public:
   rank_writer(save_target const& target, index rank, rank_writer_options options = {})
@@ -42,11 +43,12 @@ class rank_writer {
             options_.header_bytes);
   }
 
-  /// Writes elements [begin, begin + n) of the tensor `name` of shape `extents` (row-major);
-  /// `bytes` holds them. Each element of a tensor must be added by exactly one rank. No elements of
-  /// a non-empty tensor: nothing happens.
+  /// Writes elements of the tensor `name` of shape `extents` (row-major), which `bytes` holds:
+  /// those from `begin` on, or with a `run`, so many of a row from `begin` on and the same columns
+  /// of the rows that follow. Each element of a tensor must be added by exactly one rank. No
+  /// elements of a non-empty tensor: nothing happens.
   void add(std::string const& name, element_type type, std::span<index const> extents, index begin,
-           std::span<std::byte const> bytes) {
+           std::span<std::byte const> bytes, index run = 0) {
     require(is_tensor_name(name), "\"", name,
             "\" cannot name a tensor in a checkpoint: use 1 to 1024 bytes without '@'");
     auto const where = concat("checkpoint slice of \"", name, "\"");
@@ -58,18 +60,38 @@ class rank_writer {
     require(begin >= 0 && begin <= size && count <= size - begin, where, ": ", count,
             " elements from ", begin, " on do not lie within shape ", shape_text(extents));
     if (count == 0 && size != 0) return;
-    auto const end = begin + count;
-    tensor_entry entry{.name = count == size ? name : concat(name, "@", begin, "-", end),
+    slice_record slice;
+    slice.begin = begin;
+    slice.end = begin + count;
+    slice.bytes = bytes.size();
+    bool const whole = count == size;
+    std::vector<index> shape{count};
+    if (run > 0) {
+      require(extents.size() >= 2 && run > 0 && count % run == 0, where, ": ", count,
+              " elements are not whole runs of ", run, " of rows of shape ", shape_text(extents));
+      slice.run = run;
+      slice.stride = size / extents[0];
+      slice.end = begin + (count / run - 1) * slice.stride + run;
+      require(begin % slice.stride + run <= slice.stride && slice.end <= size, where, ": ", count,
+              " elements from ", begin, " on, ", run, " of each row, do not lie within shape ",
+              shape_text(extents));
+      shape = {count / run, run};
+    }
+    if (whole) shape.assign(extents.begin(), extents.end());
+    auto const part_name =
+        concat(name, "@", begin, "-", slice.end, run > 0 ? concat(":", run) : "");
+    tensor_entry entry{.name = whole ? name : part_name,
                        .type_name = std::string(name_of(type)),
                        .type = type,
-                       .extents = count == size ? std::vector<index>(extents.begin(), extents.end())
-                                                : std::vector<index>{count}};
-    require(names_.insert(entry.name).second, where, ": elements ", begin, " to ", end,
+                       .extents = std::move(shape)};
+    require(names_.insert(entry.name).second, where, ": elements ", begin, " to ", slice.end,
             " were added twice");
     auto& file = part_for(entry, bytes.size());
-    auto const offset = options_.header_bytes + file.data_bytes;
+    slice.offset = options_.header_bytes + file.data_bytes;
+    slice.file = file.out.path().filename().native();
+    slice.checksum = checksum(bytes);
     files::step(options_.on_step, "write slice");
-    file.out.write(offset, bytes);
+    file.out.write(slice.offset, bytes);
     file.data_bytes += bytes.size();
     auto& tensor = records_.tensors
                        .try_emplace(name, sliced_tensor{type, {extents.begin(), extents.end()}, {}})
@@ -77,19 +99,14 @@ class rank_writer {
     require(tensor.type == type && std::equal(extents.begin(), extents.end(),
                                               tensor.extents.begin(), tensor.extents.end()),
             where, ": added with another type or shape before");
-    tensor.slices.push_back({.begin = begin,
-                             .end = end,
-                             .file = file.out.path().filename().native(),
-                             .offset = offset,
-                             .bytes = bytes.size(),
-                             .checksum = checksum(bytes)});
+    tensor.slices.push_back(std::move(slice));
   }
 
   /// The same for a span of elements.
   template <class T>
   void add(std::string const& name, std::span<index const> extents, index begin,
-           std::span<T const> elements) {
-    add(name, element_type_of(dtype_of<T>), extents, begin, std::as_bytes(elements));
+           std::span<T const> elements, index run = 0) {
+    add(name, element_type_of(dtype_of<T>), extents, begin, std::as_bytes(elements), run);
   }
 
   /// Completes and flushes the files. Returns the records that `commit` wants (JSON).

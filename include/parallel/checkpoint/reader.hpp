@@ -1,13 +1,14 @@
 // Reading a checkpoint: any flat range of any tensor, whatever layout wrote it.
 //
-// Opening reads only the manifest. A slice that is read whole is checked against its checksum on
-// the way; parts of slices cannot be, so a resuming program calls `verify` (each rank its share)
+// Opening reads only the manifest. A flat slice that is read whole is checked against its checksum
+// on the way; parts of slices cannot be, so a resuming program calls `verify` (each rank its share)
 // before it trusts a checkpoint. Reading is const and may be done by several threads.
 #pragma once
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -84,23 +85,26 @@ class checkpoint_reader {
     }
   }
 
+  /// Reads `run` elements of a row from `begin` on, and the same columns of the rows that follow,
+  /// until `out` is full; run 0: one element after another.
+  template <class T>
+  void read_block(std::string const& tensor, index begin, index run, std::span<T> out) const {
+    if (run == 0) return read(tensor, begin, out);
+    auto const row = row_size(at(tensor));
+    for (std::size_t done = 0; done < out.size();
+         done += static_cast<std::size_t>(run), begin += row)
+      read(tensor, begin, out.subspan(done, static_cast<std::size_t>(run)));
+  }
+
   /// Reads every slice and checks its checksum; throws naming the first damaged one. With several
   /// ranks, rank `share` of `shares` checks its part of the slices.
   void verify(index share = 0, index shares = 1) const {
     require(0 <= share && share < shares, folder_.native(), ": verify: share ", share, " of ",
             shares);
-    std::vector<std::byte> buffer;
     index counter = 0;
     for (auto const& [name, tensor] : tensors())
       for (auto const& slice : tensor.slices)
-        if (counter++ % shares == share)
-          stream(
-              name, slice.begin, slice.end - slice.begin,
-              [&](index, std::size_t bytes) {
-                buffer.resize(bytes);
-                return std::span(buffer);
-              },
-              [](index, std::span<std::byte>) {});
+        if (counter++ % shares == share) check(name, slice);
   }
 
  private:
@@ -118,29 +122,57 @@ class checkpoint_reader {
             " on were asked for");
     if (count == 0) return;
     auto const width = static_cast<index>(size_of(tensor.type));
-    auto slice = std::partition_point(tensor.slices.begin(), tensor.slices.end(),
-                                      [&](slice_record const& s) { return s.end <= begin; });
-    for (; slice != tensor.slices.end() && slice->begin < begin + count; ++slice) {
-      index first = std::max(begin, slice->begin);
-      index const last = std::min(begin + count, slice->end);
-      bool const whole = first == slice->begin && last == slice->end;
-      if (first == last) continue;
-      input_file const file(folder_ / slice->file);
-      running_checksum sum;
-      while (first < last) {
-        index const piece = std::min(last - first, chunk_bytes / width);
-        auto const bytes = destination(first, static_cast<std::size_t>(piece * width));
-        file.read(slice->offset + static_cast<std::uint64_t>((first - slice->begin) * width), bytes,
-                  name);
-        if (whole) sum.add(bytes);
-        done(first, bytes);
-        first += piece;
+    auto const end = begin + count;
+    for (auto const& slice : tensor.slices) {
+      if (slice.end <= begin) continue;
+      if (slice.begin >= end) break;                                              // they are sorted
+      index const length = slice.run == 0 ? slice.end - slice.begin : slice.run;  // of a run
+      index const step = std::max<index>(1, slice.stride);
+      index const before = std::max<index>(0, begin - slice.begin - length + 1);
+      std::optional<input_file> file;
+      for (index row = slice.run == 0 ? 0 : (before + step - 1) / step; row < slice.rows(); ++row) {
+        index const origin = slice.begin + row * slice.stride;
+        if (origin >= end) break;
+        index first = std::max(begin, origin);
+        index const last = std::min(end, origin + length);
+        if (first == last) continue;
+        bool const whole = slice.run == 0 && last - first == length;
+        if (!file) file.emplace(folder_ / slice.file);
+        running_checksum sum;
+        while (first < last) {
+          index const piece = std::min(last - first, chunk_bytes / width);
+          auto const bytes = destination(first, static_cast<std::size_t>(piece * width));
+          auto const place = row * length + first - origin;
+          file->read(slice.offset + static_cast<std::uint64_t>(place * width), bytes, name);
+          if (whole) sum.add(bytes);
+          done(first, bytes);
+          first += piece;
+        }
+        if (whole) compare(*file, name, slice, sum);
       }
-      require(!whole || sum.value() == slice->checksum, file.name(), ": elements ", slice->begin,
-              " to ", slice->end, " of tensor \"", name, "\" (", slice->bytes, " bytes at ",
-              slice->offset, ") are damaged: their checksum is ", checksum_text(sum.value()),
-              ", the manifest says ", checksum_text(slice->checksum), "; use another checkpoint");
     }
+  }
+
+  // Reads all bytes of a slice for its checksum.
+  void check(std::string const& name, slice_record const& slice) const {
+    if (slice.bytes == 0) return;
+    input_file const file(folder_ / slice.file);
+    std::vector<std::byte> buffer;
+    running_checksum sum;
+    for (std::uint64_t at = 0; at < slice.bytes; at += buffer.size()) {
+      buffer.resize(std::min<std::uint64_t>(slice.bytes - at, chunk_bytes));
+      file.read(slice.offset + at, std::span(buffer), name);
+      sum.add(buffer);
+    }
+    compare(file, name, slice, sum);
+  }
+
+  static void compare(input_file const& file, std::string const& name, slice_record const& slice,
+                      running_checksum const& sum) {
+    require(sum.value() == slice.checksum, file.name(), ": elements ", slice.begin, " to ",
+            slice.end, " of tensor \"", name, "\" (", slice.bytes, " bytes at ", slice.offset,
+            ") are damaged: their checksum is ", checksum_text(sum.value()), ", the manifest says ",
+            checksum_text(slice.checksum), "; use another checkpoint");
   }
 
   std::filesystem::path folder_;

@@ -1,8 +1,9 @@
-// slice_record: a flat range of a tensor's elements, and where its bytes lie.
+// slice_record: some of a tensor's elements, and where their bytes lie.
 //
 // A checkpoint is a set of named slices. A slice is [begin, end) of the tensor's elements in
-// row-major order, whatever unit, shard or stage it came from; a tensor is whole when its slices
-// tile it exactly. So any layout can be read into any other.
+// row-major order, or the same columns of some of its rows, whatever unit, shard or stage it came
+// from; a tensor is whole when its slices tile it exactly (tiling.hpp). So any layout can be read
+// into any other.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +23,8 @@
 
 namespace parallel::checkpoint {
 
-/// Elements [begin, end) of a tensor, in a file of the checkpoint's folder.
+/// Elements [begin, end) of a tensor, in a file of the checkpoint's folder. With a `run` only some
+/// of them: `run` elements from `begin` on, and again from `stride`, a row, later on, to `end`.
 struct slice_record {
   index begin = 0;
   index end = 0;
@@ -30,6 +32,12 @@ struct slice_record {
   std::uint64_t offset = 0;  // of the first byte in the file
   std::uint64_t bytes = 0;
   std::uint64_t checksum = 0;  // XXH3 of the bytes
+  index run = 0;               // 0: all elements
+  index stride = 0;
+
+  /// How many runs, and elements in all.
+  [[nodiscard]] index rows() const { return run == 0 ? 1 : (end - begin - run) / stride + 1; }
+  [[nodiscard]] index count() const { return run == 0 ? end - begin : rows() * run; }
   friend bool operator==(slice_record const&, slice_record const&) = default;
 };
 
@@ -77,6 +85,12 @@ namespace detail {
   out.offset = static_cast<std::uint64_t>(natural_member(json, "offset", where));
   out.bytes = static_cast<std::uint64_t>(natural_member(json, "bytes", where));
   out.checksum = parse_checksum(string_member(json, "xxh3", where), where);
+  if (json.contains("run")) {
+    out.run = natural_member(json, "run", where);
+    out.stride = natural_member(json, "stride", where);
+    require(out.run > 0 && out.run <= out.stride, where, ": a slice's run of ", out.run,
+            " elements must be at least 1 and at most its stride of ", out.stride);
+  }
   return out;
 }
 
@@ -109,40 +123,6 @@ inline void add_slices(slice_set& set, nlohmann::json const& json, std::string_v
   }
 }
 
-/// Sorts each tensor's slices and checks that they tile it: no hole, no overlap, bytes that fit and
-/// lie within their file.
-inline void check_tiling(slice_set& set, std::string_view where) {
-  for (auto& [name, tensor] : set.tensors) {
-    auto const place = concat(where, ": tensor \"", name, "\"");
-    std::sort(tensor.slices.begin(), tensor.slices.end(), [](auto const& a, auto const& b) {
-      return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-    });
-    index const size = tensor.size();
-    index position = 0;
-    for (auto const& slice : tensor.slices) {
-      auto const range = [&] { return concat("[", slice.begin, ", ", slice.end, ")"); };
-      require(slice.begin <= slice.end && slice.end <= size, place, ": slice ", range(),
-              " does not lie within its ", size, " elements");
-      require(slice.begin == position, place, ": elements ", std::min(position, slice.begin),
-              " to ", std::max(position, slice.begin), " are ",
-              slice.begin < position ? "in two slices" : "in no slice",
-              " (every element must be saved by exactly one rank)");
-      position = slice.end;
-      require(
-          slice.bytes == static_cast<std::uint64_t>(slice.end - slice.begin) * size_of(tensor.type),
-          place, ": slice ", range(), " of ", name_of(tensor.type), " cannot have ", slice.bytes,
-          " bytes");
-      auto const file = set.files.find(slice.file);
-      require(file != set.files.end(), place, ": slice ", range(), " is in a file \"", slice.file,
-              "\" that is not listed");
-      require(slice.offset <= file->second && slice.bytes <= file->second - slice.offset, place,
-              ": slice ", range(), " lies beyond the ", file->second, " bytes of ", slice.file);
-    }
-    require(position == size, place, ": elements ", position, " to ", size,
-            " are in no slice (every element must be saved by exactly one rank)");
-  }
-}
-
 /// The set as the members `"files": [...], "tensors": [...]` of a JSON object, a line a tensor.
 [[nodiscard]] inline std::string format_slices(slice_set const& set, std::string_view where) {
   using nlohmann::ordered_json;
@@ -160,13 +140,16 @@ inline void check_tiling(slice_set& set, std::string_view where) {
     json["dtype"] = name_of(tensor.type);
     json["shape"] = tensor.extents;
     json["slices"] = ordered_json::array();
-    for (auto const& slice : tensor.slices)
-      json["slices"].push_back({{"begin", slice.begin},
-                                {"end", slice.end},
-                                {"file", slice.file},
-                                {"offset", slice.offset},
-                                {"bytes", slice.bytes},
-                                {"xxh3", checksum_text(slice.checksum)}});
+    for (auto const& slice : tensor.slices) {
+      ordered_json record{{"begin", slice.begin}, {"end", slice.end},
+                          {"file", slice.file},   {"offset", slice.offset},
+                          {"bytes", slice.bytes}, {"xxh3", checksum_text(slice.checksum)}};
+      if (slice.run > 0) {
+        record["run"] = slice.run;
+        record["stride"] = slice.stride;
+      }
+      json["slices"].push_back(std::move(record));
+    }
     try {
       out += separator + json.dump();
     } catch (nlohmann::json::exception const& problem) {

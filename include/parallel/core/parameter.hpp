@@ -75,16 +75,24 @@ struct parameter_base {
     return whole_extents.empty() ? extents : whole_extents;
   }
 
-  /// Calls f(first, count, global) for the longest ranges into which elements [first, last) of the
-  /// slice fall that lie one after another in the tensor too: there they begin at element `global`.
+  /// Elements of one row of the slice, and of the tensor.
+  [[nodiscard]] index row_size() const { return extents.size() < 2 ? 1 : size() / extents[0]; }
+  [[nodiscard]] index tensor_row_size() const {
+    auto const& whole = tensor_extents();
+    return whole.size() < 2 ? 1 : row_size() / extents[1] * whole[1];
+  }
+
+  /// Calls f(first, count, global, run) for the largest blocks into which elements [first, last) of
+  /// the slice fall: a block is `count` elements that begin in the tensor at `global` and lie there
+  /// one after another (run 0), or `run` by `run`, a row of the tensor apart.
   template <class F>
-  void for_each_run(index first, index last, F&& f) const {
+  void for_each_block(index first, index last, F&& f) const {
     if (whole_extents.empty()) {
-      if (first < last) f(first, last - first, first);
+      if (first < last) f(first, last - first, first, index{0});
       return;
     }
-    index const width = extents.size() < 2 ? 1 : size() / extents[0];
-    index const whole_width = extents.size() < 2 ? 1 : width / extents[1] * whole_extents[1];
+    index const width = row_size();
+    index const whole_width = tensor_row_size();
     bool const whole_rows = width == whole_width;
     index begin = 0;  // of the range of rows, in elements of the slice
     for (auto const& range : rows) {
@@ -92,19 +100,34 @@ struct parameter_base {
       for (index at = std::max(first, begin); at < std::min(last, end);) {
         index const row = (at - begin) / width;
         index const column = (at - begin) % width;
-        index const stop = std::min({last, end, whole_rows ? end : begin + (row + 1) * width});
-        f(at, stop - at, (range.begin + row) * whole_width + first_column + column);
+        index stop = std::min({last, end, whole_rows ? end : begin + (row + 1) * width});
+        index const full = (std::min(last, end) - at) / width;  // rows
+        bool const block = !whole_rows && column == 0 && full > 1;
+        if (block) stop = at + full * width;
+        f(at, stop - at, (range.begin + row) * whole_width + first_column + column,
+          block ? width : index{0});
         at = stop;
       }
       begin = end;
     }
   }
 
+  /// Calls f(first, count, global) for the longest ranges into which elements [first, last) of the
+  /// slice fall that lie one after another in the tensor too: there they begin at element `global`.
+  template <class F>
+  void for_each_run(index first, index last, F&& f) const {
+    for_each_block(first, last, [&](index at, index count, index global, index run) {
+      if (run == 0) return f(at, count, global);
+      for (index row = 0; row * run < count; ++row)
+        f(at + row * run, run, global + row * tensor_row_size());
+    });
+  }
+
   /// Calls f(first, last, row) for the parts of elements [first, last) whose rows follow each other
   /// in the tensor; `first` lies in the tensor's row `row`.
   template <class F>
   void for_each_row_range(index first, index last, F&& f) const {
-    index const width = extents.size() < 2 ? 1 : size() / extents[0];
+    index const width = row_size();
     if (whole_extents.empty()) {
       f(first, last, first / width);
       return;

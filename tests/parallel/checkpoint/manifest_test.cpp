@@ -33,7 +33,7 @@ TEST_CASE("a manifest survives the round trip through its text, which is JSON") 
   CHECK(read.state == example().state);
   CHECK(read.slices.tensors.at("w").slices == example().slices.tensors.at("w").slices);
   CHECK(pc::format_manifest(read, "m") == text);
-  CHECK(nlohmann::json::parse(text).at("version") == 1);
+  CHECK(nlohmann::json::parse(text).at("version") == 2);
 }
 
 TEST_CASE("a manifest that is cut short or changed anywhere is refused") {
@@ -50,8 +50,8 @@ TEST_CASE("a manifest that is cut short or changed anywhere is refused") {
 TEST_CASE("a manifest with a right checksum is still not trusted") {
   CHECK(test::contains(problem(sealed("{")), "not valid JSON"));
   CHECK(test::contains(problem(sealed(R"({"format":"x")")), "its format is not"));
-  CHECK(test::contains(problem(sealed(R"({"format":"parallel.checkpoint","version":2)")),
-                       "is of version 2, this program reads 1"));
+  CHECK(test::contains(problem(sealed(R"({"format":"parallel.checkpoint","version":3)")),
+                       "is of version 3, this program reads 1 to 2"));
   CHECK(test::contains(problem(sealed(R"({"format":"parallel.checkpoint","version":1,"state":3)")),
                        "\"state\" must be an object"));
   auto holed = example();

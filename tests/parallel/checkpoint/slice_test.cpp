@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include <parallel/checkpoint/slice.hpp>
+#include <parallel/checkpoint/tiling.hpp>
 #include <parallel/support/files.hpp>
 
 namespace slice_test {
