@@ -31,9 +31,8 @@ void write_summary(mpt::train_config const& config, mpt::run_summary const& s,
       {"run_name", config.run_name},
       {"model", model},
       {"ranks", ranks},
-      {"ranks_text",
-       fmt::format("{} × {} microbatches of {}, ZeRO stage {}", ranks, plan.split.accumulation,
-                   plan.split.microbatch, config.zero_stage)},
+      {"ranks_text", fmt::format("{}, {} microbatches of {}", describe_layout(config, plan.layout),
+                                 plan.split.accumulation, plan.split.microbatch)},
       {"engine", engine},
       {"batches", s.batches},
       {"tokens", s.tokens},
@@ -76,9 +75,11 @@ void train(mpt::train_config const& config, parallel::any_communicator& comm,
   }
   require_fits(plan);
   if (speaks)
-    fmt::print(stderr, "{} parameters, {} ranks × {} threads, {}, microbatch {}{}, {} per rank\n",
-               mpt::console::count(static_cast<double>(parameter_count(config.model))), comm.size(),
-               threads, engine.name, plan.split.microbatch, plan.automatic ? " (automatic)" : "",
+    fmt::print(stderr,
+               "{} parameters, ranks {}, {} threads each, {}, microbatch {}{}, {} per rank\n",
+               mpt::console::count(static_cast<double>(parameter_count(config.model))),
+               describe_layout(config, plan.layout), threads, engine.name, plan.split.microbatch,
+               plan.automatic ? " (automatic)" : "",
                mpt::console::bytes(static_cast<double>(plan.memory.total())));
   mpt::trainer<T> trainer(config, comm, device, plan);
   auto const summary = trainer.run();
@@ -115,8 +116,11 @@ int main(int argc, char** argv) {
       for (auto const& note : config.report.notes) fmt::print(stderr, "note: {}\n", note);
     }
     auto const engine = apps::make_engine();
+    // without a number of ranks, as many as the layout needs
     std::optional<int> ranks;
     if (config.ranks) ranks = static_cast<int>(*config.ranks);
+    if (!ranks && !apps::under_mpirun()) ranks = config.parallelism.least_ranks();
+    if (!apps::under_mpirun()) static_cast<void>(mpt::run_layout(config, *ranks));
     apps::launch({.ranks = ranks,
                   .deadline = config.dist_timeout,
                   .flight_folder = config.checkpoint.save_folder},

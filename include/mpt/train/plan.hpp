@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <mpt/config/train.hpp>
 #include <mpt/console/format.hpp>
@@ -16,6 +18,7 @@
 #include <mpt/model/model.hpp>
 #include <mpt/train/layout.hpp>
 #include <mpt/train/parameter_groups.hpp>
+#include <mpt/train/run_mesh.hpp>
 #include <mpt/train/sequences.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/ops/meta.hpp>
@@ -31,14 +34,18 @@ namespace mpt {
   return 0;
 }
 
-/// One rank's plan.
+/// The plan of a run.
 struct run_plan {
-  batch_split split;
-  train::memory_plan memory;      // activations: the larger of training's and evaluation's
-  std::size_t available = 0;      // what each rank may use; 0: unknown
-  bool automatic = false;         // the microbatch was chosen here
-  train::memory_plan microbatch;  // one of training: activations and operations
-  train::memory_plan keeping;     // the same if nothing were recomputed
+  training_layout layout;
+  batch_split split;  // of a data rank
+  // By pipeline rank; activations: the larger of training's and evaluation's
+  std::vector<train::memory_plan> by_stage;
+  train::memory_plan memory;  // of the rank that needs most
+  std::size_t available = 0;  // what each rank may use; 0: unknown
+  bool automatic = false;     // the microbatch was chosen here
+  // One microbatch of training through the whole model, and if nothing were recomputed
+  train::memory_plan microbatch;
+  train::memory_plan keeping;
 
   /// Floating-point operations a token that recomputation adds.
   [[nodiscard]] double recomputed_per_token(index sequence_length) const {
@@ -47,52 +54,85 @@ struct run_plan {
   }
 };
 
-/// Plans a run of T on `ranks` ranks, `ranks_here` of them on this machine.
+/// What a pipeline rank of a run holds of the model.
+[[nodiscard]] inline train::stages_of_rank stages_of(train_config const& config, int rank) {
+  return {config.parallelism.pipeline_options(), rank, config.parallelism.pipeline,
+          static_cast<std::size_t>(config.model.n_layers)};
+}
+
+namespace detail {
+
+/// Plans activations for microbatches of `microbatch` sequences, on one pipeline rank.
+template <class T>
+[[nodiscard]] std::size_t plan_activations(train_config const& config, model<T> const& net,
+                                           train::stages_of_rank& stages,
+                                           batch_split const& split) {
+  index const context = config.parallelism.context;
+  index const length = config.train_loader.max_seq_len / context;
+  std::vector sizes{sequences::shape_of(split.microbatch, length)};
+  if (index const rest = split.device_batch % split.microbatch; rest > 0)
+    sizes.push_back(sequences::shape_of(rest, length));
+  auto const count =
+      static_cast<std::size_t>(stages.least_microbatches(static_cast<int>(split.accumulation)));
+  auto const bytes = [&](std::size_t microbatches, std::span<microbatch const> of, pass mode) {
+    return train::plan_activations(net, stages, microbatches, of, mode);
+  };
+  std::size_t most = bytes(count, sizes, pass::training);
+  for (auto const& loader : config.eval_loaders) {
+    std::vector<microbatch> all;  // the last may have any size, and a smaller one may need more,
+    for (index n = 1; n <= config.evaluation.device_eval_batch_size; ++n)   // because its logits
+      all.push_back(sequences::shape_of(n, loader.max_seq_len / context));  // make fewer chunks
+    if (config.parallelism.pipeline > 1)
+      most = std::max(
+          most, bytes(static_cast<std::size_t>(config.parallelism.pipeline), all, pass::inference));
+    else
+      for (auto const& one : all) most = std::max(most, bytes(1, {&one, 1}, pass::inference));
+  }
+  return most;
+}
+
+}  // namespace detail
+
+/// Plans a run of T on `ranks` ranks, `ranks_here` of them on this machine. Throws what run_layout
+/// refuses.
 template <class T>
 [[nodiscard]] run_plan plan_run(train_config const& config, int ranks, int ranks_here) {
-  model<T> net(config.model, {}, config.recompute);
   run_plan plan;
+  plan.layout = run_layout(config, ranks);
   plan.available = available_memory() / 10 * 9 / static_cast<std::size_t>(ranks_here);
   plan.automatic = !config.device_train_microbatch_size.has_value();
-  auto const layout = run_layout(config, ranks);
-  plan.memory = train::plan_units(net, groups_of(config, net), stage_of(config),
-                                  {.shards = layout.degree<parallel::axis::shard>(),
-                                   .replicas = layout.degree<parallel::axis::replicate>()},
-                                  config.reshard_after_forward);
-
-  index const length = config.train_loader.max_seq_len;
-  // of all counts up to `count`: the last batch may be smaller, and a smaller one may need more,
-  // because its logits make fewer chunks (head::chunk_rows)
-  auto const largest = [](index count, auto const& bytes_of) {
-    std::size_t most = 0;
-    for (index n = 1; n <= count; ++n) most = std::max(most, bytes_of(n));
-    return most;
-  };
-  auto const activations = [&](index microbatch) {
-    std::size_t most = largest(microbatch, [&](index n) {
-      auto const step = train::plan_microbatch(net, sequences::shape_of(n, length));
-      plan.memory.operations = step.operations;  // in the end those of a full one
-      return step.activations;
-    });
-    for (auto const& loader : config.eval_loaders)
-      most =
-          std::max(most, largest(config.evaluation.device_eval_batch_size, [&](index n) {
-                     return train::plan_evaluation(net, sequences::shape_of(n, loader.max_seq_len));
-                   }));
-    return most;
-  };
-  auto microbatch = split_batch(config, ranks, config.global_train_batch_size).microbatch;
-  plan.memory.activations = activations(microbatch);
-  while (plan.automatic && microbatch > 1 && plan.available > 0 &&
-         plan.memory.total() > plan.available) {
-    microbatch /= 2;
-    plan.memory.activations = activations(microbatch);
+  model<T> net(config.model, planned_groups(config), config.recompute);
+  std::vector<train::stages_of_rank> stages;
+  for (int p = 0; p < config.parallelism.pipeline; ++p) {
+    stages.push_back(stages_of(config, p));
+    plan.by_stage.push_back(
+        train::plan_units(net, groups_of(config, net), stages.back(), stage_of(config),
+                          {.shards = plan.layout.template degree<axis::shard>(),
+                           .replicas = plan.layout.template size<axis::replicate, axis::context>()},
+                          config.reshard_after_forward));
   }
-  plan.split = split_batch(config, ranks, microbatch);
-  auto const shape = sequences::shape_of(plan.split.microbatch, length);
-  plan.microbatch = plan.keeping = train::plan_microbatch(net, shape);
+  auto const choose = [&](index microbatch) {
+    plan.split = split_batch(config, data_ranks(plan.layout), microbatch);
+    for (std::size_t p = 0; p < stages.size(); ++p)
+      plan.by_stage[p].activations = detail::plan_activations(config, net, stages[p], plan.split);
+    plan.memory = *std::ranges::max_element(plan.by_stage, {}, &train::memory_plan::total);
+  };
+  choose(config.global_train_batch_size);
+  while (plan.automatic && plan.split.microbatch > 1 && plan.available > 0 &&
+         plan.memory.total() > plan.available)
+    choose(plan.split.microbatch / 2);
+  auto const full = sequences::shape_of(
+      plan.split.microbatch, config.train_loader.max_seq_len / config.parallelism.context);
+  for (std::size_t p = 0; p < stages.size(); ++p)
+    for (auto const& [name, count] : train::count_operations(net, full, stages[p].ranges()))
+      plan.by_stage[p].operations += count;
+  plan.memory.operations =
+      std::ranges::max_element(plan.by_stage, {}, &train::memory_plan::operations)->operations;
+  auto const whole = sequences::shape_of(plan.split.microbatch, config.train_loader.max_seq_len);
+  plan.microbatch = plan.keeping =
+      train::plan_microbatch(model<T>(config.model, {}, config.recompute), whole);
   if (!config.recompute.empty())
-    plan.keeping = train::plan_microbatch(model<T>(config.model), shape);
+    plan.keeping = train::plan_microbatch(model<T>(config.model), whole);
   return plan;
 }
 
@@ -107,7 +147,33 @@ inline void require_fits(run_plan const& plan) {
           ", activations ", text(plan.memory.activations), " at a microbatch of ",
           plan.split.microbatch,
           "; use a smaller model, microbatch or sequence, zero_stage=3, "
-          "fsdp_config.activation_checkpointing=true, or more machines");
+          "fsdp_config.activation_checkpointing=true, a higher tensor or pipeline degree, or more "
+          "machines");
+}
+
+/// "8: pipeline 2 x shard 2 x tensor 2, ZeRO stage 3".
+[[nodiscard]] inline std::string describe_layout(train_config const& config,
+                                                 training_layout const& layout) {
+  auto const& p = config.parallelism;
+  return fmt::format(
+      "{}{}{}{}, ZeRO stage {}", layout.ranks(), layout.ranks() == 1 ? "" : ": " + layout.text(),
+      p.tensor > 1 && p.sequence_parallel ? " (rows divided too)" : "",
+      p.context == 1                                                 ? ""
+      : p.context_method == parallel::context_parallel::method::ring ? " (ring attention)"
+                                                                     : " (heads exchanged)",
+      config.zero_stage);
+}
+
+/// "1f1b, 2 stages of 2 and 1 blocks".
+[[nodiscard]] inline std::string describe_stages(train_config const& config) {
+  auto const& p = config.parallelism;
+  auto const of =
+      parallel::pipeline::make_schedule(p.schedule, p.pipeline, 2 * p.pipeline, p.stages_per_rank);
+  std::vector<std::string> blocks;
+  for (auto const& stage : parallel::pipeline::assign_blocks(
+           of, static_cast<int>(config.model.n_layers), p.blocks_by_stage))
+    blocks.push_back(std::to_string(stage.size()));
+  return fmt::format("{}, {} stages of {} blocks", p.schedule, p.stages(), detail::all_of(blocks));
 }
 
 /// What dry_run=true prints.
@@ -134,12 +200,13 @@ inline void require_fits(run_plan const& plan) {
           optimizer.disable_grad.empty() && config.callbacks.frozen_layers.empty()
               ? ""
               : ", partly frozen"));
-  out.row("ranks", fmt::format("{}, ZeRO stage {} ({})", ranks, config.zero_stage,
-                               run_layout(config, ranks).text()));
-  out.row("batch",
-          fmt::format("{} sequences of {} = {} ranks × {} microbatches of {}{}",
-                      config.global_train_batch_size, length, ranks, plan.split.accumulation,
-                      plan.split.microbatch, plan.automatic ? " (automatic)" : ""));
+  out.row("ranks", describe_layout(config, plan.layout));
+  if (config.parallelism.pipeline > 1) out.row("pipeline", describe_stages(config));
+  auto const readers = data_ranks(plan.layout);
+  out.row("batch", fmt::format("{} sequences of {} = {}{} × {} microbatches of {}{}",
+                               config.global_train_batch_size, length, readers,
+                               readers == ranks ? " ranks" : " data ranks", plan.split.accumulation,
+                               plan.split.microbatch, plan.automatic ? " (automatic)" : ""));
   if (!config.recompute.empty()) {
     auto const again = std::ranges::count_if(
         config.recompute, [](recomputation const& r) { return r != recomputation{}; });
@@ -169,6 +236,11 @@ inline void require_fits(run_plan const& plan) {
   out.row("  optimizer", size(plan.memory.optimizer));
   if (plan.memory.windows > 0) out.row("  windows", size(plan.memory.windows));
   out.row("  activations", size(plan.memory.activations));
+  if (plan.by_stage.size() > 1) {
+    std::string all;
+    for (auto const& stage : plan.by_stage) all += (all.empty() ? "" : ", ") + size(stage.total());
+    out.row("by pipeline rank", all);
+  }
   if (plan.available > 0) out.row("available per rank", size(plan.available));
   return out.text();
 }

@@ -19,6 +19,8 @@
 #include <mpt/train/profile.hpp>
 #include <mpt/train/reporter.hpp>
 #include <mpt/train/run_checkpoint.hpp>
+#include <mpt/train/run_mesh.hpp>
+#include <mpt/train/run_summary.hpp>
 #include <mpt/train/training_data.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/device/host/device.hpp>
@@ -30,20 +32,6 @@ namespace mpt {
 using parallel::any_communicator;
 using parallel::reduction;
 
-/// What a run has done; the same on every rank.
-struct run_summary {
-  std::int64_t batches = 0;
-  std::int64_t tokens = 0;  // of the whole run, resumed parts included
-  double loss = 0;          // of the last batch
-  double tokens_per_second = 0;
-  double mfu = 0;
-  double mfu_causal = 0;
-  double seconds = 0;  // of this part of the run; 0: nothing was left to train
-  double peak_memory_bytes = 0;
-  double data_wait_share = 0;  // of the seconds: waiting for data
-  std::string checkpoint;      // the last one written or found
-};
-
 template <class T>
 class trainer {
  public:
@@ -52,20 +40,22 @@ class trainer {
       : config_(config),
         comm_(comm),
         device_(device),
-        plan_(plan),
+        plan_(std::move(plan)),
+        mesh_(config, comm, {.threads = 1, .cores = device.compute_options().cores}),
         profiled_(config.profile && comm.rank() == 0),
         compute_(with_trace(device.compute_options(), profiler_.compute())),
         traffic_(with_trace({.threads = 1, .cores = device.compute_options().cores},
                             profiler_.traffic())),
-        net_(config.model, {}, config.recompute),
-        groups_(comm.split(0), run_layout(config, comm.size())),
-        step_(net_, device, groups_, groups_of(config, net_),
+        net_(config.model, mesh_.of_model(), config.recompute),
+        step_(net_, device, mesh_.ranks(), groups_of(config, net_),
               {.stage = stage_of(config),
                .bucket_bytes = static_cast<std::size_t>(config.bucket_bytes),
                .reshard_after_forward = config.reshard_after_forward,
-               .clip = config.clip}),
-        memory_(device.allocate<std::byte>(plan.memory.activations)),
-        batches_(config, comm.rank(), comm.size()),
+               .clip = config.clip,
+               .pipeline = config.parallelism.pipeline_options()}),
+        memory_(device.allocate<std::byte>(
+            plan_.by_stage[static_cast<std::size_t>(pipeline_rank())].activations)),
+        batches_(config, mesh_.data_rank(), mesh_.data_ranks()),
         clock_(clock_of(config, batches_.batches_per_epoch())),
         callbacks_(make_callbacks(config, clock_, comm.rank(), net_, device, compute_)),
         control_([this](std::string const& text) { say(text); }) {
@@ -124,6 +114,7 @@ class trainer {
  private:
   [[nodiscard]] index sequence_length() const { return config_.train_loader.max_seq_len; }
   [[nodiscard]] std::int64_t tokens() const { return batch_ * clock_.tokens_per_batch; }
+  [[nodiscard]] int pipeline_rank() { return mesh_.ranks().pipeline.rank(); }
   [[nodiscard]] bool saving() const { return !config_.checkpoint.save_folder.empty(); }
   [[nodiscard]] double trained_seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
@@ -146,8 +137,10 @@ class trainer {
     auto const text =
         profiler_.at(batch_ - first_batch_,
                      std::filesystem::path(config_.checkpoint.save_folder) / "profile.json", [&] {
+                       auto const shape = sequences::shape_of(
+                           plan_.split.microbatch, sequence_length() / config_.parallelism.context);
                        auto operations = train::count_operations(
-                           net_, sequences::shape_of(plan_.split.microbatch, sequence_length()));
+                           net_, shape, stages_of(config_, pipeline_rank()).ranges());
                        for (auto& [name, number] : operations)
                          number *= static_cast<std::uint64_t>(plan_.split.accumulation);
                        return operations;
@@ -201,7 +194,7 @@ class trainer {
     control_.clear();
     callbacks_.batch_begin(control_, batch_ + 1);
     step_.measure_tensors(control_.measuring());
-    auto const data = batches_.at(batch_);
+    auto const data = mesh_.rows_of(batches_.at(batch_));
     std::vector<microbatch> parts;
     std::vector<index> first;
     for (auto const& part :
@@ -209,6 +202,8 @@ class trainer {
       parts.push_back(data.view(part));
       first.push_back(batches_.share().begin + part.begin);
     }
+    parts.resize(step_.least_microbatches(parts.size()));
+    first.resize(parts.size());
     factor_ = learning_rate_multiplier(config_.scheduler, batch_, clock_);
     auto result =
         step_.step(compute_, traffic_, memory_, std::span<microbatch const>(parts),
@@ -221,15 +216,7 @@ class trainer {
 
   /// Tells callbacks and reader of the batch just trained.
   void tell(step_result const& result, std::int64_t last) {
-    auto const count = static_cast<double>(std::max<std::int64_t>(1, result.sums.tokens));
-    batch_result const r{.batch = batch_,
-                         .epoch = batch_ / clock_.batches_per_epoch,
-                         .ends_epoch = batch_ % clock_.batches_per_epoch == 0,
-                         .loss = result.sums.loss / count,
-                         .accuracy = static_cast<double>(result.sums.correct) / count,
-                         .gradient_norm = result.gradient_norm,
-                         .gradient_scale = result.gradient_scale,
-                         .tensors = &result.tensors};
+    auto const r = result_of(result, batch_, clock_);
     summary_.loss = r.loss;
     callbacks_.batch_end(control_, r);
     if (!report_) return;
@@ -252,24 +239,30 @@ class trainer {
                    clock_, control_);
   }
 
+  /// As many batches at a time as the pipeline has ranks.
   void evaluate() {
+    auto const at_once = static_cast<std::size_t>(config_.parallelism.pipeline);
     for (std::size_t i = 0; i < evaluation_sets_.size(); ++i) {
       evaluation_batches set(evaluation_sets_[i], config_.evaluation.device_eval_batch_size,
-                             comm_.rank(), comm_.size(), config_.evaluation.eval_subset_num_batches,
+                             mesh_.data_rank(), mesh_.data_ranks(),
+                             config_.evaluation.eval_subset_num_batches,
                              separator_of(config_.eval_loaders[i]));
       train::statistics<double> sums;
-      while (auto const part = set.next()) {
-        // without a sequence too: the others may wait for this rank's part of the values
-        auto const all = part->view({0, part->count()});
-        step_.add_evaluation(compute_, memory_, std::span<microbatch const>(&all, 1), sums);
+      for (bool more = true; more;) {
+        std::vector<sequences> held;
+        while (more && held.size() < at_once) {
+          auto part = set.next();
+          more = part.has_value();
+          if (more) held.push_back(mesh_.rows_of(*std::move(part)));
+        }
+        if (held.empty()) break;
+        std::vector<microbatch> parts;
+        for (auto const& part : held) parts.push_back(part.view({0, part.count()}));
+        parts.resize(at_once);
+        step_.add_evaluation(compute_, memory_, std::span<microbatch const>(parts), sums);
       }
       step_.add_over_ranks(traffic_, sums);
-      auto const count = static_cast<double>(std::max<std::int64_t>(1, sums.tokens));
-      evaluation_report const r{.label = config_.eval_loaders[i].label,
-                                .batch = batch_,
-                                .epoch = batch_ / clock_.batches_per_epoch,
-                                .loss = sums.loss / count,
-                                .accuracy = static_cast<double>(sums.correct) / count};
+      auto const r = report_of(sums, config_.eval_loaders[i].label, batch_, clock_);
       if (report_) report_->evaluation(r.label, batch_, r.loss, r.accuracy, sums.tokens);
       callbacks_.evaluation_end(control_, r);
     }
@@ -290,12 +283,12 @@ class trainer {
   any_communicator& comm_;
   host::device& device_;
   run_plan plan_;
+  run_mesh mesh_;
   run_profiler profiler_;
   bool profiled_;
   host::stream compute_;
   host::stream traffic_;
   model<T> net_;
-  train::training_groups<any_communicator> groups_;
   train::stepper<model<T>, host::device, any_communicator, run_optimizer> step_;
   arena memory_;
   training_batches batches_;

@@ -133,6 +133,11 @@ TEST_CASE("along a pipeline every rank has a plan of its own, to the byte") {
         (void)step.step(compute, traffic, memory, std::span(std::as_const(batches)),
                         std::span(first), {}, 1.0);
         CHECK(memory.peak() == plan.activations);
+        parallel::arena small(device.allocate<std::byte>(train::plan_activations(
+            planned, stages, count, std::span(sizes), parallel::pass::inference)));
+        train::statistics<test::ring> sums;
+        step.add_evaluation(compute, small, std::span(std::as_const(batches)), sums);
+        CHECK(small.peak() <= memory.peak());
       });
     }
 }

@@ -1,0 +1,71 @@
+// run_mesh: the ranks of a run as one of them meets them: its groups along the mesh's axes, the
+// streams of the exchanges inside a pass, and its part of what is read.
+#pragma once
+
+#include <deque>
+#include <utility>
+
+#include <mpt/model/groups.hpp>
+#include <mpt/train/layout.hpp>
+#include <mpt/train/sequences.hpp>
+#include <mpt/vocabulary.hpp>
+#include <parallel/device/host/stream.hpp>
+#include <parallel/train/groups.hpp>
+
+namespace mpt {
+
+class run_mesh {
+ public:
+  /// Collective over `world`. Throws what run_layout refuses.
+  run_mesh(train_config const& config, any_communicator& world, host::stream_options exchanges)
+      : config_(config.parallelism),
+        ranks_(world.split(0), run_layout(config, world.size())),
+        exchanges_(exchanges) {}
+
+  [[nodiscard]] train::training_groups<any_communicator>& ranks() { return ranks_; }
+  [[nodiscard]] training_layout const& layout() const { return ranks_.shape(); }
+
+  /// Those that share a model with this rank; valid while this lives.
+  [[nodiscard]] model_groups of_model() {
+    model_groups out;
+    if (ranks_.tensor.size() > 1)
+      out.tensor = {{ranks_.tensor, stream()}, config_.sequence_parallel};
+    out.context.method = config_.context_method;
+    if (ranks_.context.size() > 1) {
+      auto& to_next = stream();
+      out.context.group = {ranks_.context, to_next, stream()};
+    }
+    return out;
+  }
+
+  /// Which of the parts of a batch is this rank's, and of how many.
+  [[nodiscard]] int data_rank() {
+    return layout().position<axis::replicate, axis::shard>(ranks_.world().rank());
+  }
+  [[nodiscard]] int data_ranks() const { return mpt::data_ranks(layout()); }
+
+  /// The rows here of whole sequences.
+  [[nodiscard]] sequences rows_of(sequences whole) {
+    if (ranks_.context.size() == 1) return whole;
+    return whole.divided({ranks_.context.rank(), ranks_.context.size(), whole.length()});
+  }
+
+ private:
+  host::stream& stream() { return streams_.emplace_back(exchanges_); }
+
+  parallelism_config config_;
+  train::training_groups<any_communicator> ranks_;
+  host::stream_options exchanges_;
+  std::deque<host::stream> streams_;
+};
+
+/// The same groups for planning on the meta device, on the first rank of each.
+[[nodiscard]] inline model_groups planned_groups(train_config const& config) {
+  auto const& p = config.parallelism;
+  model_groups out;
+  out.tensor = {decltype(out.tensor.group)::planned(0, p.tensor), p.sequence_parallel};
+  out.context = {decltype(out.context.group)::planned(0, p.context), p.context_method};
+  return out;
+}
+
+}  // namespace mpt

@@ -1,0 +1,55 @@
+// run_summary: what a run has done, and what a step's sums mean to those who are told of it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include <mpt/callbacks/callback.hpp>
+#include <mpt/config/time.hpp>
+#include <mpt/vocabulary.hpp>
+#include <parallel/train/stepper.hpp>
+
+namespace mpt {
+
+/// What a run has done; the same on every rank.
+struct run_summary {
+  std::int64_t batches = 0;
+  std::int64_t tokens = 0;  // of the whole run, resumed parts included
+  double loss = 0;          // of the last batch
+  double tokens_per_second = 0;
+  double mfu = 0;
+  double mfu_causal = 0;
+  double seconds = 0;  // of this part of the run; 0: nothing was left to train
+  double peak_memory_bytes = 0;
+  double data_wait_share = 0;  // of the seconds: waiting for data
+  std::string checkpoint;      // the last one written or found
+};
+
+/// Means over the loss tokens of a step that ended batch `batch`. `step` must outlive the result.
+[[nodiscard]] inline batch_result result_of(train::step_result<double> const& step,
+                                            std::int64_t batch, training_clock const& clock) {
+  auto const count = static_cast<double>(std::max<std::int64_t>(1, step.sums.tokens));
+  return {.batch = batch,
+          .epoch = batch / clock.batches_per_epoch,
+          .ends_epoch = batch % clock.batches_per_epoch == 0,
+          .loss = step.sums.loss / count,
+          .accuracy = static_cast<double>(step.sums.correct) / count,
+          .gradient_norm = step.gradient_norm,
+          .gradient_scale = step.gradient_scale,
+          .tensors = &step.tensors};
+}
+
+/// Means over an evaluation set of this name.
+[[nodiscard]] inline evaluation_report report_of(train::statistics<double> const& sums,
+                                                 std::string label, std::int64_t batch,
+                                                 training_clock const& clock) {
+  auto const count = static_cast<double>(std::max<std::int64_t>(1, sums.tokens));
+  return {.label = std::move(label),
+          .batch = batch,
+          .epoch = batch / clock.batches_per_epoch,
+          .loss = sums.loss / count,
+          .accuracy = static_cast<double>(sums.correct) / count};
+}
+
+}  // namespace mpt

@@ -1,0 +1,118 @@
+// Any layout in, any layout out: what one layout saves another loads, bit for bit, and trains on.
+#include <map>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tiny_run.hpp"
+
+namespace run_checkpoint_test {
+namespace {
+
+using namespace tiny_run;
+namespace pc = parallel::checkpoint;
+
+/// All tensors of a checkpoint, whole.
+std::map<std::string, std::vector<std::byte>> content_of(fs::path const& folder) {
+  pc::checkpoint_reader const reader(folder);
+  reader.verify();
+  std::map<std::string, std::vector<std::byte>> out;
+  for (auto const& [name, tensor] : reader.tensors()) {
+    auto& bytes = out[name];
+    bytes.resize(static_cast<std::size_t>(tensor.size()) * size_of(tensor.type));
+    reader.read_bytes(name, 0, bytes);
+  }
+  return out;
+}
+
+/// Loads a checkpoint in a layout and saves it again, into another folder, which is returned.
+template <class T>
+fs::path load_and_save(train_config config, grid const& how, fs::path const& from,
+                       fs::path const& root) {
+  config = on(std::move(config), how);
+  config.checkpoint.save_folder = root;
+  fs::path out;
+  parallel::threads::run(how.ranks(), [&](parallel::threads::communicator& comm) {
+    bool const first = comm.rank() == 0;
+    parallel::any_communicator any(std::move(comm));
+    parallel::host::device device;
+    parallel::host::stream traffic;
+    mpt::run_mesh mesh(config, any, {});
+    mpt::model<T> net(config.model, mesh.of_model(), config.recompute);
+    parallel::train::stepper step(
+        net, device, mesh.ranks(), groups_of(config, net),
+        {.stage = mpt::stage_of(config), .pipeline = config.parallelism.pipeline_options()});
+    auto const state =
+        mpt::load_run(step, any, config, {.folder = from, .weights_only = false, .note = {}}, 20);
+    auto const folder = save_run(step, any, traffic, config, state);
+    if (first) out = folder;
+  });
+  return out;
+}
+
+std::string name_of(std::size_t g) { return "grid" + std::to_string(g); }
+
+template <class T>
+void check_pairs(std::vector<grid> const& all) {
+  place const here;
+  auto config = divisible(here, 3);
+  config.optimizer.disable_grad = {{"norm_1.weight", ""}};  // frozen ones are saved, too
+  std::vector<fs::path> saved;
+  for (std::size_t g = 0; g < all.size(); ++g) {
+    auto of = on(config, all[g]);
+    of.checkpoint.save_folder = here.folder / name_of(g);
+    saved.emplace_back(train<T>(of, all[g].ranks()).checkpoint);
+  }
+  // where one run goes on alone, the loss of batch 6
+  auto longer = config;
+  longer.max_duration.count = 6;
+  for (std::size_t a = 0; a < all.size(); ++a) {
+    std::size_t const b = (a + 1) % all.size();
+    CAPTURE(a);
+    CAPTURE(b);
+    auto const expected = content_of(saved[a]);
+    CHECK(expected.contains("transformer.wte.weight"));
+    CHECK(expected.contains("transformer.wte.weight#exp_avg"));
+    auto const again =
+        load_and_save<T>(config, all[b], saved[a], here.folder / (name_of(a) + "again"));
+    CHECK(content_of(again) == expected);
+
+    auto next = longer;
+    next.checkpoint.load_path = saved[a];
+    double const same = train<T>(on(next, all[a]), all[a].ranks()).loss;
+    double const other = train<T>(on(next, all[b]), all[b].ranks()).loss;
+    CHECK(other == doctest::Approx(same).epsilon(std::is_same_v<T, float> ? 2e-4 : 2e-2));
+  }
+}
+
+TEST_CASE("what one layout saves another loads bit for bit, and trains on with the same loss") {
+  auto all = grids;
+  all.emplace_back();  // one rank
+  REQUIRE(all.size() >= 9);
+  check_pairs<float>(all);
+}
+
+TEST_CASE("the same in bf16 with master weights") {
+  check_pairs<parallel::bf16>({grids[3], grids[1], {}});
+}
+
+TEST_CASE("columns make one slice a rank, not one a row") {
+  place const here;
+  auto config = divisible(here, 1);
+  config.checkpoint.save_folder = here.folder / "columns";
+  grid const two{.parallelism = {.tensor = 2}};
+  pc::checkpoint_reader const reader(train<float>(on(config, two), 2).checkpoint);
+  auto const& tensor = reader.at("transformer.blocks.0.ffn.down_proj.weight");
+  REQUIRE(tensor.slices.size() == 2);
+  for (parallel::index const rank : {0, 1}) {
+    auto const& slice = tensor.slices[static_cast<std::size_t>(rank)];
+    CHECK(slice.begin == 32 * rank);
+    CHECK(slice.run == 32);
+    CHECK(slice.stride == 64);
+    CHECK(slice.rows() == 16);
+  }
+}
+
+}  // namespace
+}  // namespace run_checkpoint_test

@@ -1,0 +1,152 @@
+// Runs of a tiny model on threads, in any layout, for tests.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/train/trainer.hpp>
+#include <nlohmann/json.hpp>
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/support/files.hpp>
+
+#include "token_set.hpp"
+
+namespace tiny_run {
+
+namespace fs = std::filesystem;
+using mpt::time_unit;
+using mpt::train_config;
+
+constexpr std::int32_t length = 8;
+constexpr std::int32_t vocabulary = 23;
+
+/// `count` sequences that count upwards in steps of 1 or 2: easily learnt.
+inline void write_set(fs::path const& folder, std::int32_t count) {
+  std::vector<std::vector<std::int32_t>> rows(static_cast<std::size_t>(count));
+  for (std::int32_t i = 0; i < count; ++i)
+    for (std::int32_t at = 0; at < length; ++at)
+      rows[static_cast<std::size_t>(i)].push_back((i * 5 + at * (1 + i % 2)) % vocabulary);
+  test::write_token_set(folder, rows);
+}
+
+/// 20 training sequences: 3 batches of 6 an epoch; 7 held-out ones.
+struct place {
+  place() {
+    write_set(folder / "train", 20);
+    write_set(folder / "val", 7);
+  }
+
+  [[nodiscard]] train_config config(double batches) const {
+    train_config c;
+    c.run_name = "tiny";
+    c.model.d_model = 16;
+    c.model.n_heads = 2;
+    c.model.n_layers = 2;
+    c.model.vocab_size = vocabulary;
+    c.model.max_seq_len = length;
+    c.model.resid_pdrop = 0.1;
+    c.optimizer.lr = 1e-2;
+    c.clip = {parallel::train::clipping_kind::norm, 1.0};
+    c.scheduler.t_warmup = {2, time_unit::batch};
+    c.scheduler.t_max = {40, time_unit::batch};
+    c.scheduler.alpha_f = 0.1;
+    c.train_loader.streams = {{.local = folder / "train"}};
+    c.train_loader.shuffle = true;
+    c.train_loader.max_seq_len = length;
+    c.global_train_batch_size = 6;
+    c.device_train_microbatch_size = 2;
+    c.max_duration = {batches, time_unit::batch};
+    c.evaluation.eval_interval = {0, time_unit::batch};
+    c.evaluation.device_eval_batch_size = 2;
+    c.logging.log_to_console = false;
+    c.callbacks.gpu_flops_available = 1e12;  // not measured
+    return c;
+  }
+
+  [[nodiscard]] mpt::loader_config held_out() const {
+    mpt::loader_config loader;
+    loader.streams = {{.local = folder / "val"}};
+    loader.max_seq_len = length;
+    loader.drop_last = false;
+    return loader;
+  }
+
+  test::temporary_folder folder;
+};
+
+template <class T>
+mpt::run_summary train(train_config const& config, int ranks = 1) {
+  auto const plan = mpt::plan_run<T>(config, ranks, ranks);
+  mpt::run_summary out;
+  parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
+    bool const speaks = comm.rank() == 0;
+    auto const stage = static_cast<std::size_t>(
+        plan.layout.template coordinate<parallel::axis::pipeline>(comm.rank()));
+    parallel::any_communicator any(std::move(comm));
+    parallel::host::device device;
+    mpt::trainer<T> trainer(config, any, device, plan);
+    auto const summary = trainer.run();
+    if (config.callbacks.optimizer_monitor_interval == 0)  // which copies weights
+      CHECK(device.peak_bytes() == plan.by_stage[stage].total());
+    if (speaks) out = summary;
+  });
+  return out;
+}
+
+/// The records of a metrics file.
+inline std::vector<nlohmann::json> records(fs::path const& file) {
+  std::vector<nlohmann::json> out;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) out.push_back(nlohmann::json::parse(line));
+  return out;
+}
+
+/// A layout of the model's axes; `data` ranks besides.
+struct grid {
+  int zero_stage = 0;
+  int data = 1;
+  mpt::parallelism_config parallelism = {};
+  [[nodiscard]] int ranks() const { return data * parallelism.ranks_of_model(); }
+};
+
+inline train_config on(train_config config, grid const& how) {
+  config.zero_stage = how.zero_stage;
+  config.parallelism = how.parallelism;
+  return config;
+}
+
+/// A model that many degrees divide.
+inline train_config divisible(place const& here, double batches) {
+  auto config = here.config(batches);
+  config.model.n_heads = 4;
+  config.model.n_layers = 4;
+  config.model.vocab_size = 24;
+  config.global_train_batch_size = 12;
+  return config;
+}
+
+inline std::vector<grid> const grids{
+    {.data = 2, .parallelism = {.tensor = 2}},
+    {.zero_stage = 1, .data = 2, .parallelism = {.tensor = 2, .sequence_parallel = true}},
+    {.parallelism = {.tensor = 2, .pipeline = 2}},
+    {.zero_stage = 3, .data = 2, .parallelism = {.tensor = 2, .pipeline = 2}},
+    {.zero_stage = 2,
+     .data = 2,
+     .parallelism = {.pipeline = 2, .schedule = "zb-v", .stages_per_rank = 2}},
+    {.zero_stage = 1,
+     .data = 3,
+     .parallelism = {.pipeline = 2, .schedule = "interleaved", .stages_per_rank = 2}},
+    {.parallelism = {.context = 2, .pipeline = 3, .blocks_by_stage = {1, 1, 2}}},
+    {.parallelism = {.tensor = 2,
+                     .sequence_parallel = true,
+                     .context = 2,
+                     .context_method = parallel::context_parallel::method::ulysses}},
+    {.zero_stage = 3, .data = 4, .parallelism = {.tensor = 2, .shard = 2}},
+};
+
+}  // namespace tiny_run
