@@ -35,6 +35,7 @@ inline std::string text(layout const& how) {
       m.attention.method == context_parallel::method::ring ? ", ring" : ", ulysses",
       how.divide_rows ? ", rows divided" : "", m.tied ? ", tied" : "", m.gated ? ", gated" : "",
       how.measure ? ", measured" : "");
+  if (m.recompute > 0) out += parallel::concat(", ", m.recompute, " blocks recomputed");
   return out + "; frozen " + list(how.frozen) + "; second group " + list(how.second_group);
 }
 
@@ -56,8 +57,8 @@ inline std::string difference(outcome const& got, outcome const& expected) {
   return got.tensors == expected.tensors ? "" : "measured tensors";
 }
 
-/// What one rank computes in one microbatch, without ZeRO: what every layout of the same model,
-/// data and optimizers must give.
+/// What one rank computes in one microbatch, without ZeRO or recomputation: what every layout of
+/// the same model, data and optimizers must give.
 [[nodiscard]] inline layout alone(layout const& how) {
   layout one;
   one.microbatch = how.sizes.batch;
@@ -65,6 +66,7 @@ inline std::string difference(outcome const& got, outcome const& expected) {
   one.second_group = how.second_group;
   one.num_steps = how.num_steps;
   one.model = how.model;
+  one.model.recompute = 0;
   one.measure = how.measure;
   one.sizes = how.sizes;
   return one;
@@ -157,6 +159,7 @@ inline layout some_layout(parallel::training_layout const& shape, std::uint64_t 
   how.sizes.vocabulary = 2 * heads;
   how.sizes.length = how.context * std::lcm(2, how.tensor);
   if (how.sizes.length < 4) how.sizes.length = 6;
+  if (choose.one_in(2)) how.model.recompute = 1 + choose.up_to(how.model.blocks);
   return how;
 }
 

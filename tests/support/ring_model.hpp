@@ -19,6 +19,7 @@
 #include <parallel/layer/embedding.hpp>
 #include <parallel/layer/feed_forward.hpp>
 #include <parallel/layer/linear.hpp>
+#include <parallel/layer/recompute.hpp>
 #include <parallel/layer/sequential.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/optim/concepts.hpp>
@@ -46,8 +47,9 @@ struct ring_options {
   bool gated = false;             // the feed-forward layers are gated linear units
   ring_attention attention = {};  // of all heads, and the context ranks
   index blocks = 3;
-  index head_dim = 0;  // 0: the width, divided by the heads
-  index hidden = 0;    // of the feed-forward layers; 0: three times the width
+  index head_dim = 0;   // 0: the width, divided by the heads
+  index hidden = 0;     // of the feed-forward layers; 0: three times the width
+  index recompute = 0;  // so many blocks, the first, make their activations again
   parallel::tensor::region<parallel::any_communicator> tensor = {};
 };
 
@@ -63,7 +65,7 @@ class ring_model {
   template <class Layer>
   using branch = parallel::residual<
       parallel::sequential<ring_norm, gather, parallel::tensor::sliced<Layer>, reduce>>;
-  using block = parallel::sequential<branch<mixer>, branch<mlp>>;
+  using block = parallel::recompute<parallel::sequential<branch<mixer>, branch<mlp>>>;
 
   /// Of all parameters: so small that as floats they are whole numbers, odd ones too.
   static constexpr parallel::uniform_init any_number{0.0F, 16e6F};
@@ -80,8 +82,10 @@ class ring_model {
     final_ = make_norm("norm");
     for (index i = 0; i < blocks; ++i) {
       auto const name = parallel::concat("block.", i, ".");
-      blocks_.emplace_back(make_branch(name + "norm_1", make_mixer(name), name + "out.bias"),
-                           make_branch(name + "norm_2", make_mlp(name), name + "down.bias"));
+      blocks_.emplace_back(
+          parallel::sequential(make_branch(name + "norm_1", make_mixer(name), name + "out.bias"),
+                               make_branch(name + "norm_2", make_mlp(name), name + "down.bias")),
+          i < options_.recompute);
     }
   }
 

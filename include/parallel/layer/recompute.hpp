@@ -5,7 +5,8 @@
 //
 // The second forward pass is the first again: the same operations in the same order from the same
 // place, dropout's masks included since they are counted, so that gradients have the same bits.
-// What the layer exchanges is exchanged again, on all ranks alike.
+// What the layer exchanges is exchanged again, on all ranks alike, its last sum too, whose result
+// nobody needs a second time.
 #pragma once
 
 #include <utility>

@@ -46,7 +46,7 @@ TEST_CASE("every exchange of every rank, broken in each way, is noticed") {
   auto const one = run_tensor<plain_net, ring>(1, false, small);
   int mutants = 0;
   int survivors = 0;
-  for (int const ranks : {2, 3, 4})
+  for (int const ranks : {2, 3})
     for (auto const kind :
          {parallel::fault_kind::drop, parallel::fault_kind::twice, parallel::fault_kind::divide})
       for (int broken = 0; broken < ranks; ++broken) {
@@ -63,7 +63,7 @@ TEST_CASE("every exchange of every rank, broken in each way, is noticed") {
           if (got == one) ++survivors;
         }
       }
-  CHECK(mutants == 3 * (2 * 8 + 3 * 16 + 4 * 24));
+  CHECK(mutants == 3 * (2 * 8 + 3 * 16));
   CHECK(survivors == 0);
 }
 
