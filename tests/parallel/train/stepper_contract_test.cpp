@@ -1,0 +1,251 @@
+// The contracts of mixed layouts: bytes sent along every axis in a step are those of the formulas,
+// and along tensor and context those that the meta device counts; memory is that of the plan.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/recorded.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/train/plan.hpp>
+
+#include "support/ring_matrix.hpp"
+
+namespace stepper_contract_test {
+
+using parallel::index;
+using test::layout;
+using test::ring;
+namespace axis = parallel::axis;
+namespace pipeline = parallel::pipeline;
+namespace train = parallel::train;
+namespace zero = parallel::zero;
+
+using bytes_by_axis = std::map<std::string, std::uint64_t>;
+
+struct contract {
+  bytes_by_axis counted, formula, planned;  // over all ranks
+  std::size_t units = 0, activations = 0;   // of rank 0
+  bool memory_is_planned = true;            // on every rank, to the byte
+};
+
+/// What the sums of gradients that tensor ranks share come to: no pass sends it.
+std::string const copied = "tensor, of copies";
+
+std::uint64_t bytes_of(index elements) {
+  return static_cast<std::uint64_t>(elements) * sizeof(ring);
+}
+
+/// The model of a rank without anyone to talk to.
+test::ring_model planned_model(layout const& how, int rank) {
+  auto options = how.model;
+  auto const shape = how.shape();
+  using context_group = decltype(options.attention.ranks);
+  using tensor_group = decltype(options.tensor.group);
+  options.attention.ranks =
+      context_group::planned(shape.coordinate<axis::context>(rank), how.context);
+  options.tensor = {tensor_group::planned(shape.coordinate<axis::tensor>(rank), how.tensor),
+                    how.divide_rows};
+  return {how.model.blocks, how.sizes.width, how.sizes.vocabulary, options};
+}
+
+/// What one rank sends in a step, by the formulas of the references, with every axis' figure
+/// multiplied by its degree: shares of it may be no whole number, their sum over ranks is.
+class formulas {
+ public:
+  formulas(layout const& how, int rank) : how_(how), shape_(how.shape()), rank_(rank) {}
+
+  template <class Units>
+  [[nodiscard]] bytes_by_axis of(Units const& units,
+                                 std::span<test::ring_microbatch const> batches) {
+    out_[""] += 2 * bytes_of(4) * (degree(shape_.ranks()) - 1);  // norm, loss, two counts
+    auto const count = static_cast<int>(batches.size());
+    for (auto const& entry : units)
+      for (std::size_t s = 0; s < entry.memory.segments().size(); ++s)
+        add_segment(entry, entry.memory.layout().segments()[s], static_cast<std::uint64_t>(count));
+    auto const order = pipeline::make_schedule(how_.schedule.schedule, how_.pipeline, count,
+                                               how_.schedule.stages_per_rank);
+    int const own = shape_.coordinate<axis::pipeline>(rank_);
+    train::stages_of_rank const stages(how_.schedule, own, how_.pipeline,
+                                       static_cast<std::size_t>(how_.model.blocks));
+    for (auto const& batch : batches) {
+      if (batch.sequences == 0) continue;
+      auto const rows = batch.sequences * batch.length;
+      for (int chunk = 0; chunk < order.stages_per_rank; ++chunk) {
+        int const stage = order.stage_of(own, chunk);
+        auto const& range = stages.ranges()[static_cast<std::size_t>(chunk)];
+        for (int const other : {stage - 1, stage + 1})
+          if (0 <= other && other < order.stages() && order.rank_of(other) != own)
+            out_["pipeline"] += degree(how_.pipeline) * bytes_of(rows * how_.sizes.width) /
+                                (how_.divide_rows ? degree(how_.tensor) : 1);
+        add_passes(range, rows);
+      }
+    }
+    return out_;
+  }
+
+  /// Of sums over all ranks: not multiplied any more.
+  [[nodiscard]] static bytes_by_axis divided(layout const& how, bytes_by_axis sums) {
+    auto const shape = how.shape();
+    std::map<std::string, int> const degrees{
+        {"", shape.ranks()},
+        {"pipeline", how.pipeline},
+        {"context", how.context},
+        {"shard", shape.degree<axis::shard>()},
+        {"tensor", how.tensor},
+        {copied, how.tensor},
+        {"replicate x context", shape.size<axis::replicate, axis::context>()}};
+    for (auto& [name, bytes] : sums) bytes /= degree(degrees.at(name));
+    std::erase_if(sums, [](auto const& of) { return of.second == 0; });
+    return sums;
+  }
+
+ private:
+  static std::uint64_t degree(int ranks) { return static_cast<std::uint64_t>(ranks); }
+
+  template <class Entry, class Segment>
+  void add_segment(Entry const& entry, Segment const& segment, std::uint64_t microbatches) {
+    auto const n = degree(shape_.degree<axis::shard>());
+    auto const r = degree(shape_.size<axis::replicate, axis::context>());
+    auto const whole = bytes_of(segment.size);
+    auto const owned = whole / n;
+    auto const uses = static_cast<std::uint64_t>(
+        std::ranges::count_if(entry.parts, [](auto p) { return p >= train::enter; }));
+    bool const stays = how_.stage == zero::stage::parameters && !how_.reshard;
+    std::uint64_t gathers = segment.key.trainable || stays ? 1 : 0;
+    if (how_.stage == zero::stage::none) gathers = 0;
+    if (how_.stage == zero::stage::parameters && !stays) {
+      gathers = 0;  // a block's values are read by two passes, those of entry and exit by one
+      for (auto const p : entry.parts)
+        gathers += microbatches * (p == train::enter || p == how_.model.blocks ? 1 : 2);
+    }
+    out_["shard"] += gathers * whole * (n - 1);
+    if (!segment.key.trainable) return;
+    out_["shard"] +=
+        uses * whole * (n - 1) * (how_.stage >= zero::stage::gradients ? microbatches : 1);
+    out_["replicate x context"] += uses * 2 * owned * (r - 1);
+    auto const& copies = segment.key.copies;
+    if (copies.partial)
+      out_[copied] +=
+          uses * 2 * owned * degree(copies.ranks - 1) * degree(how_.tensor) / degree(copies.ranks);
+    bool const tied = how_.model.tied && entry.parts.size() == 1 &&
+                      segment.parameters[0].parameter->name == "wte";
+    if (tied) out_["pipeline"] += owned * degree(how_.pipeline);  // 2 (2-1) / 2 of it
+  }
+
+  void add_passes(train::stage_range const& range, index rows) {
+    auto const t = degree(how_.tensor);
+    auto const c = degree(how_.context);
+    auto const blocks = static_cast<std::uint64_t>(range.end - range.begin);
+    // two regions a block: 2 (t-1)/t each in either direction; half of one at each end of the model
+    auto const regions = 8 * blocks + (range.entry ? 2 : 0) + (range.exit ? 2 : 0);
+    out_["tensor"] += regions * (t - 1) * bytes_of(rows * how_.sizes.width);
+    auto const& attention = how_.model.attention;
+    index const q = attention.heads / how_.tensor * how_.model.head_dim;
+    index const k =
+        attention.key_heads == 0
+            ? 0
+            : std::max<index>(attention.key_heads / how_.tensor, 1) * how_.model.head_dim;
+    if (attention.method == test::context_parallel::method::ring)  // keys twice, gradients once
+      out_["context"] += c > 1 ? blocks * c * (3 * c - 2) * bytes_of(rows * (k == 0 ? q : k)) : 0;
+    else  // packed rows there and the result back, in both passes
+      out_["context"] += blocks * 2 * (c - 1) * bytes_of(rows * (q + k + q));
+  }
+
+  layout const& how_;
+  parallel::training_layout shape_;
+  int rank_;
+  bytes_by_axis out_;
+};
+
+contract measure(layout const& how) {
+  contract out;
+  std::mutex lock;
+  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
+    auto const recorder = std::make_shared<parallel::flight_recorder>();
+    test::ring_rank one(parallel::any_communicator(parallel::recorded(std::move(comm), recorder)),
+                        how);
+    int const rank = one.rank();
+    auto const shape = how.shape();
+    auto const units = one.device().bytes();
+    auto const data = one.data(0);
+    static_cast<void>(one.step(0));
+
+    auto planned = planned_model(how, rank);
+    train::stages_of_rank stages(how.schedule, shape.coordinate<axis::pipeline>(rank), how.pipeline,
+                                 planned.num_blocks());
+    auto const activations = train::plan_activations(planned, stages, data.batches().size(),
+                                                     data.batches(), parallel::pass::training);
+    parallel::meta::stream meta;
+    for (auto const& batch : data.batches())
+      if (batch.sequences > 0)
+        for (auto const& range : stages.ranges())
+          static_cast<void>(
+              train::bytes_of_stage(planned, range, false, batch, parallel::pass::training, meta));
+    zero::unit_place const place{.shards = shape.degree<axis::shard>(),
+                                 .replicas = shape.size<axis::replicate, axis::context>()};
+    auto const plan =
+        train::plan_units(planned, test::groups_of(how), stages, how.stage, place, how.reshard);
+    auto const formula = formulas(how, rank).of(one.stepper().units(), data.batches());
+
+    std::scoped_lock const guard(lock);
+    for (auto const& [what, total] : recorder->totals())
+      if (total.sent > 0) out.counted[what.first] += total.sent;
+    for (auto const& [name, bytes] : formula) out.formula[name] += bytes;
+    for (auto const& [name, bytes] : meta.traffic()) out.planned[std::string(name)] += bytes;
+    if (units != plan.total() || one.memory().peak() != activations) out.memory_is_planned = false;
+    if (rank == 0) {
+      out.units = units;
+      out.activations = one.memory().peak();
+    }
+  });
+  out.formula = formulas::divided(how, out.formula);
+  auto const of_copies = out.formula.extract(copied);
+  if (!of_copies.empty()) {
+    out.formula["tensor"] += of_copies.mapped();
+    out.planned["tensor"] += of_copies.mapped();
+  }
+  return out;
+}
+
+TEST_CASE("bytes sent and memory of 20 mixed layouts are those of formulas, meta device and plan") {
+  std::vector<layout> all;
+  for (auto& how : test::all_layouts(16, 1)) {
+    how.measure = false;
+    how.num_steps = 1;
+    if (how.shape().ranks() > 1 && refusal(how).empty()) all.push_back(how);
+  }
+  std::string table =
+      "bytes sent by all ranks in a step: counted = formula (= those of the meta device's passes "
+      "and "
+      "of parameters that tensor ranks share); bytes of rank 0, as planned: units, activations\n";
+  for (auto const& how : spread(all, 20)) {
+    auto const words = text(how);
+    CAPTURE(words);
+    auto const found = measure(how);
+    CHECK(found.counted == found.formula);
+    CHECK(found.memory_is_planned);
+    table += words + "\n   ";
+    auto const bytes = [](bytes_by_axis const& of, std::string const& name) {
+      return of.contains(name) ? of.at(name) : 0;
+    };
+    for (auto const& [name, counted] : found.counted) {
+      table += parallel::concat(' ', name.empty() ? "world" : name, ' ', counted, " = ",
+                                bytes(found.formula, name));
+      if (found.planned.contains(name))
+        table += parallel::concat(" (", bytes(found.planned, name), ')');
+      table += ';';
+    }
+    for (auto const& [name, planned] : found.planned) CHECK(planned == bytes(found.counted, name));
+    table += parallel::concat(" units ", found.units, ", activations ", found.activations, '\n');
+  }
+  MESSAGE(table);
+}
+
+}  // namespace stepper_contract_test
