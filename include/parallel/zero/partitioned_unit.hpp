@@ -73,7 +73,8 @@ class partitioned_unit {
       m.values = device.template allocate_zeroed<T>(values_divided_ ? owned : whole);
       if (segment.key.trainable) {
         // uses meet after their reduction; where there is none they can add to the same memory
-        std::size_t const uses = place.data_ranks() == 1 && !by_tree() ? 1 : unit_.uses();
+        bool const summed = place.data_ranks() > 1 || by_tree() || segment.key.copies.partial;
+        std::size_t const uses = summed ? unit_.uses() : 1;
         for (std::size_t use = 0; use < uses; ++use)
           m.gradients.push_back(
               device.template allocate_zeroed<gradient_type>(gradients_divided_ ? owned : whole));

@@ -143,19 +143,26 @@ class formulas {
     auto const t = degree(how_.tensor);
     auto const c = degree(how_.context);
     auto const blocks = static_cast<std::uint64_t>(range.end - range.begin);
-    // two regions a block: 2 (t-1)/t each in either direction; half of one at each end of the model
-    auto const regions = 8 * blocks + (range.entry ? 2 : 0) + (range.exit ? 2 : 0);
+    auto const again = static_cast<std::uint64_t>(  // forward passes once more
+        std::max<index>(std::min(range.end, how_.model.recompute) - range.begin, 0));
+    // two regions a block, each 2 (t-1)/t in either direction; half of one at each end of the model
+    auto const regions = 8 * blocks + 4 * again + (range.entry ? 2 : 0) + (range.exit ? 2 : 0);
     out_["tensor"] += regions * (t - 1) * bytes_of(rows * how_.sizes.width);
+    if (c == 1) return;
     auto const& attention = how_.model.attention;
     index const q = attention.heads / how_.tensor * how_.model.head_dim;
     index const k =
         attention.key_heads == 0
             ? 0
             : std::max<index>(attention.key_heads / how_.tensor, 1) * how_.model.head_dim;
-    if (attention.method == test::context_parallel::method::ring)  // keys twice, gradients once
-      out_["context"] += c > 1 ? blocks * c * (3 * c - 2) * bytes_of(rows * (k == 0 ? q : k)) : 0;
-    else  // packed rows there and the result back, in both passes
-      out_["context"] += blocks * 2 * (c - 1) * bytes_of(rows * (q + k + q));
+    if (attention.method == test::context_parallel::method::ring) {
+      auto const keys = bytes_of(rows * (k == 0 ? q : k));
+      // keys in both passes, and their gradients all the way home
+      out_["context"] += c * keys * ((blocks + again) * (c - 1) + blocks * (c - 1 + c));
+    } else {
+      // packed rows there and the result back, in both passes
+      out_["context"] += (2 * blocks + again) * (c - 1) * bytes_of(rows * (q + k + q));
+    }
   }
 
   layout const& how_;

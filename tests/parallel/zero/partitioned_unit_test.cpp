@@ -268,5 +268,31 @@ TEST_CASE("reduce, join, update and gather: every rank ends with the same sums, 
     }
 }
 
+TEST_CASE("two uses of a parameter that tensor ranks share are summed over them once") {
+  parallel::threads::run(2, [](parallel::threads::communicator& comm) {
+    device memory;
+    table<float> first;
+    first.weight.copied({.ranks = 2, .partial = true});
+    auto second = first.weight;
+    parallel::unit<float> layout("tied", first, 1);
+    layout.add_use(second);
+    zero::partitioned_unit<float> const unit(std::move(layout), zero::stage::none,
+                                             {.tensor = comm.rank()}, 1, memory);
+    std::map<int, parallel::threads::communicator> copies;
+    copies.emplace(2, comm.split(0));
+    zero::unit_axes<parallel::threads::communicator> const axes{.copies = &copies};
+    float const mine = static_cast<float>(comm.rank()) + 1;
+    first.weight.gradient()(0, 0) += mine;
+    second.gradient()(0, 0) += 10 * mine;
+    stream s;
+    std::vector<parallel::request> requests;
+    for (std::size_t const use : {1, 0}) unit.reduce(axes, s, use, requests);
+    for (auto& request : requests) request.wait();
+    unit.join_uses(s);
+    s.synchronize();
+    CHECK(unit.owned_gradients(0)[0] == 33);
+  });
+}
+
 }  // namespace
 }  // namespace partitioned_unit_test
