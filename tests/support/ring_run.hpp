@@ -127,10 +127,10 @@ struct layout {
           }};
 }
 
-inline std::int32_t token(index step, index sequence, index at, index vocabulary) {
+inline std::int32_t token(index step, index sequence, index at, index words) {
   parallel::philox const random(7, parallel::stream_id("tokens"), static_cast<std::uint32_t>(step));
   return static_cast<std::int32_t>(random.bits(static_cast<std::uint64_t>(sequence * 97 + at)) %
-                                   static_cast<std::uint64_t>(vocabulary));
+                                   static_cast<std::uint64_t>(words));
 }
 
 /// Uneven loss tokens, but never two rows without a label one after another: what such rows alone
