@@ -3,6 +3,7 @@
 #   ParallelLM::parallel    floors 0-4 and the training step: no third-party headers
 #   ParallelLM::checkpoint  parallel + files of tensors (JSON, xxHash)
 #   ParallelLM::mpt         checkpoint + the MPT model, its data and programs' parts
+#   ParallelLM::conformance parallel + the laws for communicators, devices and layers of one's own
 #   ParallelLM::openmp, onednn, cblas, mpi   backends, when found
 
 function(parallellm_interface name)
@@ -23,6 +24,7 @@ parallellm_interface(checkpoint ParallelLM::parallel nlohmann_json::nlohmann_jso
   ParallelLM::xxhash)
 parallellm_interface(mpt ParallelLM::checkpoint fmt::fmt yaml-cpp::yaml-cpp ZLIB::ZLIB
   ParallelLM::zstd ParallelLM::utf8proc)
+parallellm_interface(conformance ParallelLM::parallel)
 if(OpenMP_CXX_FOUND)
   parallellm_interface(openmp ParallelLM::parallel OpenMP::OpenMP_CXX)
 endif()

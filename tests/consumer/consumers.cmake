@@ -25,6 +25,7 @@ endfunction()
 
 parallellm_consumer(parallel -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(two_units -DCMAKE_PREFIX_PATH=${prefix})
+parallellm_consumer(conformance -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(mpt -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(subdirectory -DPARALLELLM_SOURCE=${PROJECT_SOURCE_DIR})
 

@@ -1,0 +1,68 @@
+// What the other ranks are told when one gives up or does not come.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <parallel/conformance/values.hpp>
+#include <parallel/core/error.hpp>
+#include <parallel/device/host/stream.hpp>
+
+namespace parallel::conformance {
+
+/// Where ranks wait for one that does not come.
+enum class waiting { in_all_to_all, in_message, in_barrier };
+inline constexpr waiting all_waits[] = {waiting::in_all_to_all, waiting::in_message,
+                                        waiting::in_barrier};
+
+/// What this rank is told when the last rank calls `stop(part)` instead of coming to a part's call.
+template <class C, class Stop>
+std::string told_without_last(C& comm, waiting how, Stop stop) {
+  C part = comm.split(0, "tensor");
+  host::stream s;
+  int const last = part.size() - 1;
+  std::vector<float> x(static_cast<std::size_t>(2 * part.size())), y(x.size());
+  return message_of([&] {
+    if (part.rank() == last)
+      stop(part);
+    else if (how == waiting::in_all_to_all)
+      part.all_to_all(s, std::span<float>(y), x).wait();
+    else if (how == waiting::in_message)
+      part.recv(s, std::span<float>(y), last).wait();
+    else
+      part.barrier(s).wait();
+  });
+}
+
+/// An abort by the last rank, through a part, reaches ranks that wait in calls of the part.
+template <class C>
+void check_abort(C comm, waiting how) {
+  auto const told = told_without_last(comm, how, [](C& part) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    part.abort("the disk is full");
+  });
+  auto const last = comm.size() - 1;
+  auto const expected = concat("rank ", last, " aborted: the disk is full");
+  require(comm.rank() == last || told.starts_with(expected), "expected \"", expected, "\", not \"",
+          told, "\"");
+}
+
+/// A rank that does not come is named when the deadline (`seconds`) has passed.
+template <class C>
+void check_deadline(C comm, waiting how, char const* seconds) {
+  auto const last = comm.size() - 1;
+  auto const told = told_without_last(comm, how, [](C&) {});
+  // In a barrier of messages a rank may wait for one that waits for the last.
+  auto const expected = concat(" waited ", seconds, " s for rank ") +
+                        (how == waiting::in_barrier ? "" : std::to_string(last));
+  require(comm.rank() == last || told.find(expected) != std::string::npos, "expected \"", expected,
+          "\", not \"", told, "\"");
+  require(comm.rank() == last || told.find(" over tensor at ") != std::string::npos,
+          "no axis and place in \"", told, "\"");
+}
+
+}  // namespace parallel::conformance

@@ -1,0 +1,89 @@
+// Values that tests send about, and what a serial loop in rank order makes of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <parallel/comm/reduction.hpp>
+#include <parallel/core/dtype.hpp>
+#include <parallel/core/error.hpp>
+
+namespace parallel::conformance {
+
+/// Scatters the bits of a number.
+[[nodiscard]] inline std::uint64_t hash(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+/// A value that differs by rank and place; floats of mixed sign and magnitude, so order matters.
+template <class T>
+[[nodiscard]] T value(int rank, std::size_t i) {
+  auto const h = hash(static_cast<std::uint64_t>(rank) * 1000003ULL + i + 1);
+  if constexpr (std::is_integral_v<T> || std::is_same_v<T, std::byte>) {
+    return static_cast<T>(h);
+  } else {
+    auto const scale = static_cast<float>(1ULL << (h % 23));
+    auto const sign = (h >> 40) % 2 == 0 ? 1.0F : -1.0F;
+    return static_cast<T>(sign * scale * (1.0F + static_cast<float>((h >> 8) % 8191) / 8191.0F));
+  }
+}
+
+/// Elements [first, first + count) of a rank's.
+template <class T>
+[[nodiscard]] std::vector<T> values(int rank, std::size_t count, std::size_t first = 0) {
+  std::vector<T> out(count);
+  for (std::size_t i = 0; i < count; ++i) out[i] = value<T>(rank, first + i);
+  return out;
+}
+
+/// The serial reference: ((x0 op x1) op x2) ..., rounded once.
+template <class T>
+[[nodiscard]] std::vector<T> combined(int ranks, std::size_t count, reduction how,
+                                      std::size_t first = 0) {
+  using wide = accumulate_t<T>;
+  std::vector<T> out(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    auto sum = static_cast<wide>(value<T>(0, first + i));
+    for (int r = 1; r < ranks; ++r) {
+      auto const x = static_cast<wide>(value<T>(r, first + i));
+      if (how == reduction::sum) {
+        if constexpr (std::is_integral_v<wide>)
+          sum = static_cast<wide>(static_cast<std::uint64_t>(sum) + static_cast<std::uint64_t>(x));
+        else
+          sum += x;
+      } else if (how == reduction::max ? x > sum : x < sum) {
+        sum = x;
+      }
+    }
+    out[i] = static_cast<T>(sum);
+  }
+  return out;
+}
+
+/// Throws `error` naming the first element whose bits differ.
+template <class T>
+void same(std::vector<T> const& found, std::vector<T> const& expected, char const* what, int rank) {
+  require(found.size() == expected.size(), what, ": sizes differ");
+  for (std::size_t i = 0; i < found.size(); ++i)
+    require(std::memcmp(&found[i], &expected[i], sizeof(T)) == 0, what, " of ", found.size(), " ",
+            name_of(dtype_of<T>), ", rank ", rank, ": element ", i, " is wrong");
+}
+
+/// The message of the `error` that `f` throws.
+template <class F>
+[[nodiscard]] std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (error const& thrown) {
+    return thrown.what();
+  }
+  return "nothing was thrown";
+}
+
+}  // namespace parallel::conformance

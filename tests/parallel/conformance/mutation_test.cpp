@@ -1,0 +1,56 @@
+// The laws of communicators have teeth: whatever call of a communicator is broken, they notice.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/conformance/communicator.hpp>
+#include <parallel/conformance/mutation.hpp>
+
+namespace mutation_test {
+
+using namespace parallel;
+using conformance::break_every_call;
+
+auto on_threads(int ranks) {
+  return [=](auto program) { threads::run(ranks, program); };
+}
+
+TEST_CASE("every broken call of the laws of communicators is noticed") {
+  for (int const ranks : {2, 3}) {
+    CAPTURE(ranks);
+    auto const result = break_every_call(on_threads(ranks), [](auto& comm) {
+      host::stream s;
+      conformance::check_reductions<std::uint64_t>(comm, s, 5, reduction::sum);
+      conformance::check_copies<std::uint64_t>(comm, s, 5);
+    });
+    CHECK(result.calls == 3 + 3 + static_cast<std::uint64_t>(ranks) + 4);
+    CHECK(result.mutants == 3 * result.calls);
+    CHECK(result.missed == std::vector<std::string>{});
+  }
+}
+
+TEST_CASE("what a program does not look at is told") {
+  auto const careless = [](auto& comm) {
+    host::stream s;
+    std::vector<std::uint64_t> x(3, 1), y(3, 1);
+    comm.all_reduce(s, std::span(x), reduction::sum).wait();
+    comm.all_reduce(s, std::span(y), reduction::sum).wait();
+    require(y[1] == 2, "wrong");
+  };
+  auto const result = break_every_call(on_threads(2), careless);
+  CHECK(result.calls == 2);
+  CHECK(result.missed ==
+        std::vector<std::string>{"call 0 dropped", "call 0 doubled", "call 0 divided"});
+}
+
+TEST_CASE("a program that fails unbroken is refused") {
+  auto const wrong = [](auto& comm) { require(comm.size() == 3, "I want three"); };
+  CHECK_THROWS_WITH_AS(static_cast<void>(break_every_call(on_threads(2), wrong)), "I want three",
+                       error);
+}
+
+}  // namespace mutation_test
