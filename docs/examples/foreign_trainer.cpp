@@ -21,8 +21,7 @@ using matrix = std::array<row, width>;
 
 row numbers(int seed) {
   row out;
-  for (std::size_t i = 0; i < width; ++i)
-    out[i] = 0.6F * std::sin(1.7F * static_cast<float>(seed) + 2.3F * static_cast<float>(i));
+  for (int i = 0; float& x : out) x = static_cast<float>((seed * 31 + ++i * 17) % 23) / 23 - 0.5F;
   return out;
 }
 void forward(matrix const& w, row const& x, row& y) {
@@ -99,7 +98,8 @@ int main() {
   std::array<matrix, layers> alone;
   for (int i = 0; auto& w : alone)
     for (row& r : w) r = numbers(50 + i++);
-  auto spread = alone;
+  auto spread = alone, again = alone;
+  float const start = step_alone(again);
   float one = 0, three = 0;
   for (int step = 0; step < steps; ++step) one = step_alone(alone);
   parallel::threads::run(layers, [&](parallel::threads::communicator& comm) {
@@ -115,5 +115,5 @@ int main() {
     if (comm.rank() == layers - 1) three = own.sum;
   });
   std::printf("loss %.6f alone, %.6f on three ranks\n", one, three);
-  return alone == spread && one == three && one < 0.02F ? 0 : 1;
+  return alone == spread && one == three && one < start / 5 ? 0 : 1;
 }

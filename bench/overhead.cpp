@@ -1,0 +1,358 @@
+// overhead: what the library costs on one rank: a training step by the stepper, and the same step
+// written by hand with direct calls of the same operations on flat arrays, in turns. Prints both
+// times and their ratio; both must come to the same losses.
+//
+// The model: embedding, residual blocks of norm, linear, GELU, linear, a norm and a head. A step is
+// forward, backward, clipping and AdamW.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <parallel/comm/single.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/layer/activation.hpp>
+#include <parallel/layer/embedding.hpp>
+#include <parallel/layer/linear.hpp>
+#include <parallel/layer/norm.hpp>
+#include <parallel/layer/sequential.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/optim/decoupled_adamw.hpp>
+#include <parallel/tensor/head.hpp>
+#include <parallel/train/plan.hpp>
+#include <parallel/train/stepper.hpp>
+
+#include "clock.hpp"
+#include "support/cores.hpp"
+#include "support/engine.hpp"
+
+namespace {
+
+namespace host = parallel::host;
+namespace ops = parallel::ops;
+namespace train = parallel::train;
+using parallel::index;
+using matrix = parallel::matrix_view<float>;
+using vector = parallel::vector_view<float>;
+using const_matrix = parallel::matrix_view<float const>;
+using ids_view = parallel::vector_view<std::int32_t const>;
+
+struct arguments {
+  index width = 256, blocks = 4, rows = 512, vocabulary = 1024;
+  int threads = 1, pairs = 100;
+  bool processor = false;
+};
+
+struct batch_view {
+  ids_view ids, labels;
+};
+
+constexpr double learning_rate = 1e-3;
+
+class layered_model {
+ public:
+  using element = float;
+  using microbatch = batch_view;
+  using linear = parallel::linear<float>;
+  using norm = parallel::norm<float>;
+  using block =
+      parallel::residual<parallel::sequential<norm, linear, parallel::activation<float>, linear>>;
+
+  explicit layered_model(arguments const& args) : args_(args) {
+    auto const table = [](std::string const& name, index out, index in) {
+      return parallel::parameter<float, 2>{name, {out, in}, parallel::normal_init{0.05F}};
+    };
+    auto const make_norm = [&](std::string const& name) {
+      return norm{{name + ".weight", {args.width}, parallel::constant_init{1.0F}},
+                  {name + ".bias", {args.width}}};
+    };
+    tokens_.weight = table("tokens", args.vocabulary, args.width);
+    for (index i = 0; i < args.blocks; ++i) {
+      auto const name = std::to_string(i);
+      blocks_.emplace_back(parallel::sequential(
+          make_norm(name), linear{table(name + ".up", 4 * args.width, args.width), {}},
+          parallel::activation<float>{},
+          linear{table(name + ".down", args.width, 4 * args.width), {}}));
+    }
+    head_.norm_f = make_norm("norm");
+    head_.weight = table("head", args.vocabulary, args.width);
+  }
+
+  [[nodiscard]] std::size_t num_blocks() const { return blocks_.size(); }
+  [[nodiscard]] block const& at(std::size_t i) const { return blocks_[i]; }
+  [[nodiscard]] index rows(batch_view const& b) const { return b.ids.size(); }
+  [[nodiscard]] index sequence(batch_view const& b) const { return b.ids.size(); }
+  [[nodiscard]] index width() const { return args_.width; }
+
+  void visit_units(auto&& visit) {
+    using parts = std::vector<train::part>;
+    using uses = std::vector<parallel::parameter_base<float>*>;
+    visit(std::string("tokens"), tokens_, parts{train::enter}, uses{});
+    for (std::size_t i = 0; i < blocks_.size(); ++i)
+      visit(std::to_string(i), blocks_[i], parts{static_cast<index>(i)}, uses{});
+    visit(std::string("head"), head_, parts{args_.blocks}, uses{});
+  }
+  auto enter(auto& c, batch_view const& b) const { return tokens_.forward(c, b.ids); }
+  void enter_backward(auto& c, batch_view const& b, const_matrix dy) const {
+    tokens_.backward_weight(c, b.ids, dy);
+  }
+  void leave(auto& c, batch_view const& b, const_matrix x, matrix dx,
+             train::statistics<double>& sums) const {
+    head_.loss(c, b.labels, b.labels.size(), x, dx, sums);
+  }
+
+ private:
+  arguments args_;
+  parallel::embedding<float> tokens_;
+  std::deque<block> blocks_;
+  parallel::tensor::head<float, parallel::single> head_;
+};
+
+/// The step by the library.
+class by_library {
+ public:
+  by_library(arguments const& args, host::stream_options const& options, batch_view const& batch)
+      : device_(options),
+        compute_(options),
+        traffic_({.threads = 1, .cores = options.cores}),
+        model_(args),
+        step_(model_, device_, comm_, {.learning_rate = learning_rate},
+              {.clip = {.kind = train::clipping_kind::norm, .threshold = 1.0}}),
+        memory_(device_.allocate<std::byte>(train::plan_microbatch(model_, batch).activations)),
+        batch_(batch) {
+    step_.initialise(1);
+  }
+
+  /// The mean loss.
+  double step() {
+    index const first = 0;
+    auto const sums = step_
+                          .step(compute_, traffic_, memory_, std::span(&batch_, 1),
+                                std::span(&first, 1), {.seed = 1, .step = done_++}, 1.0)
+                          .sums;
+    return sums.loss / static_cast<double>(sums.tokens);
+  }
+
+  /// All parameters, in the order of the model.
+  [[nodiscard]] std::vector<float> values() {
+    std::vector<float> out;
+    model_.visit_units([&](auto const&, auto& layer, auto const&, auto const&) {
+      layer.visit_parameters([&](auto& p) { out.insert(out.end(), p.data, p.data + p.size()); });
+    });
+    return out;
+  }
+
+ private:
+  host::device device_;
+  host::stream compute_, traffic_;
+  parallel::single comm_;
+  layered_model model_;
+  train::stepper<layered_model, host::device, parallel::single, parallel::decoupled_adamw> step_;
+  parallel::arena memory_;
+  batch_view batch_;
+  std::uint32_t done_ = 0;
+};
+
+/// The step by hand: one array each for values, gradients and the optimizer's states.
+class by_hand {
+ public:
+  by_hand(arguments const& args, host::stream_options const& options, batch_view const& batch,
+          std::vector<float> const& values)
+      : a_(args), s_(options), batch_(batch), values_(make(std::ssize(values))) {
+    std::ranges::copy(values, values_.data());
+    for (auto* const state : {&gradients_, &first_, &second_}) *state = make(std::ssize(values));
+    index const n = a_.rows, d = a_.width;
+    for (auto* const x : {&dx_, &normed_, &d_normed_, &z_}) *x = make((n * d));
+    kept_.resize(static_cast<std::size_t>(a_.blocks));
+    for (auto& k : kept_) {
+      for (auto* const x : {&k.x, &k.normed}) *x = make((n * d));
+      for (auto* const x : {&k.up, &k.activated}) *x = make((4 * n * d));
+      for (auto* const x : {&k.mean, &k.rstd}) *x = make((n));
+    }
+    for (auto* const x : {&last_, &losses_}) *x = make((n * d));
+    for (auto* const x : {&mean_, &rstd_}) *x = make((n));
+    d_up_ = make((4 * n * d));
+    logits_ = make((n * a_.vocabulary));
+    correct_.resize(size(n));
+  }
+
+  double step() {
+    index const n = a_.rows, d = a_.width, h = 4 * d, v = a_.vocabulary;
+    index const of_block = 2 * d + 2 * h * d;
+    index const tail = v * d + a_.blocks * of_block;  // where the last norm begins
+    double loss = 0, squared = 0;
+    std::int64_t correct = 0;
+    auto const clear = [&](index begin, index count) {  // products replace what they find
+      ops::fill(s_, gradient(begin, count).span(), 0.0F);
+    };
+    clear(0, v * d);
+    for (index i = 0; i < a_.blocks; ++i) clear(v * d + i * of_block, 2 * d);
+    clear(tail, 2 * d);
+    auto x = at(kept_.empty() ? last_ : kept_[0].x, n, d);
+    ops::embedding(s_, x, batch_.ids, const_matrix(values_.data(), {v, d}));
+    for (index i = 0; i < a_.blocks; ++i) {
+      auto& k = kept_[static_cast<std::size_t>(i)];
+      index const w = v * d + i * of_block;
+      bool const is_last = i + 1 == a_.blocks;
+      auto const y = at(is_last ? last_ : kept_[static_cast<std::size_t>(i + 1)].x, n, d);
+      ops::layer_norm(s_, at(k.normed, n, d), at(k.mean, n), at(k.rstd, n), of(x), value(w, d),
+                      value(w + d, d));
+      ops::matmul(s_, at(k.up, n, h), of(at(k.normed, n, d)), value(w + 2 * d, h, d),
+                  {.transpose_b = true});
+      ops::activation(s_, k.activated.span(), std::span<float const>(k.up.span()), gelu);
+      ops::matmul(s_, y, of(at(k.activated, n, h)), value(w + 2 * d + h * d, d, h),
+                  {.transpose_b = true});
+      ops::add(s_, y.span(), of(x).span());
+      x = y;
+    }
+    auto const normed = at(normed_, n, d), d_normed = at(d_normed_, n, d), dx = at(dx_, n, d);
+    auto const logits = at(logits_, n, v);
+    ops::layer_norm(s_, normed, at(mean_, n), at(rstd_, n), of(x), value(tail, d),
+                    value(tail + d, d));
+    ops::matmul(s_, logits, of(normed), value(tail + 2 * d, v, d), {.transpose_b = true});
+    vector const losses(losses_.data(), {n});
+    parallel::vector_view<std::uint8_t> const hits(correct_.data(), {n});
+    ops::cross_entropy(s_, logits, losses, hits, of(logits), batch_.labels);
+    ops::sum(s_, &loss, std::span<float const>(losses.span()));
+    ops::sum(s_, &correct, std::span<std::uint8_t const>(hits.span()));
+    ops::matmul(s_, d_normed, of(logits), value(tail + 2 * d, v, d));
+    ops::matmul(s_, gradient(tail + 2 * d, v, d), of(logits), of(normed), {.transpose_a = true});
+    ops::layer_norm_backward_input(s_, dx, of(d_normed), of(x), value(tail, d), at(mean_, n),
+                                   at(rstd_, n));
+    ops::layer_norm_backward_weight(s_, gradient(tail, d), gradient(tail + d, d), of(d_normed),
+                                    of(x), at(mean_, n), at(rstd_, n));
+    for (index i = a_.blocks; i-- > 0;) {
+      auto& k = kept_[static_cast<std::size_t>(i)];
+      index const w = v * d + i * of_block;
+      auto const d_up = at(d_up_, n, h), z = at(z_, n, d);
+      ops::matmul(s_, d_up, of(dx), value(w + 2 * d + h * d, d, h));
+      ops::matmul(s_, gradient(w + 2 * d + h * d, d, h), of(dx), of(at(k.activated, n, h)),
+                  {.transpose_a = true});
+      ops::activation_backward(s_, d_up.span(), std::span<float const>(k.up.span()),
+                               of(d_up).span(), gelu);
+      ops::matmul(s_, d_normed, of(d_up), value(w + 2 * d, h, d));
+      ops::matmul(s_, gradient(w + 2 * d, h, d), of(d_up), of(at(k.normed, n, d)),
+                  {.transpose_a = true});
+      ops::layer_norm_backward_input(s_, z, of(d_normed), of(at(k.x, n, d)), value(w, d),
+                                     at(k.mean, n), at(k.rstd, n));
+      ops::layer_norm_backward_weight(s_, gradient(w, d), gradient(w + d, d), of(d_normed),
+                                      of(at(k.x, n, d)), at(k.mean, n), at(k.rstd, n));
+      ops::add(s_, dx.span(), of(z).span());
+    }
+    ops::embedding_backward(s_, gradient(0, v, d), of(dx), batch_.ids);
+    ops::squared_norm(s_, &squared, std::span<float const>(gradients_.span()));
+    s_.synchronize();
+    double const norm = std::sqrt(squared) / static_cast<double>(n);
+    auto const scale =
+        static_cast<float>(std::min(1.0, 1.0 / (norm + 1e-6)) / static_cast<double>(n));
+    ops::adamw(s_, values_.span(), values_.span(), first_.span(), second_.span(),
+               std::span<float const>(gradients_.span()),
+               {.lr = learning_rate,
+                .initial_lr = learning_rate,
+                .step = ++done_,
+                .gradient_scale = &scale});
+    s_.synchronize();
+    return loss / static_cast<double>(n);
+  }
+
+ private:
+  using numbers = parallel::buffer<float>;  // aligned
+  static constexpr auto gelu = ops::activation_kind::gelu;
+
+  [[nodiscard]] numbers make(index n) const { return device_.allocate_zeroed<float>(size(n)); }
+  static std::size_t size(index n) { return static_cast<std::size_t>(n); }
+  static matrix at(numbers& x, index rows, index columns) { return {x.data(), {rows, columns}}; }
+  static vector at(numbers& x, index n) { return {x.data(), {n}}; }
+  static const_matrix of(matrix x) { return x; }
+  [[nodiscard]] parallel::vector_view<float const> value(index begin, index n) const {
+    return {values_.data() + begin, {n}};
+  }
+  [[nodiscard]] const_matrix value(index begin, index rows, index columns) const {
+    return {values_.data() + begin, {rows, columns}};
+  }
+  vector gradient(index begin, index n) { return {gradients_.data() + begin, {n}}; }
+  matrix gradient(index begin, index rows, index columns) {
+    return {gradients_.data() + begin, {rows, columns}};
+  }
+
+  struct kept_block {
+    numbers x, normed, up, activated, mean, rstd;
+  };
+
+  arguments a_;
+  host::device device_;
+  host::stream s_;
+  batch_view batch_;
+  numbers values_, gradients_, first_, second_;
+  std::vector<kept_block> kept_;
+  numbers last_, normed_, d_normed_, dx_, z_, d_up_, logits_, losses_, mean_, rstd_;
+  std::vector<std::uint8_t> correct_;
+  std::int64_t done_ = 0;
+};
+
+double median(std::vector<double> x) {
+  std::ranges::sort(x);
+  return x[x.size() / 2];
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  arguments args;
+  CLI::App app{"What the library adds to a training step written by hand"};
+  app.add_option("--width", args.width);
+  app.add_option("--blocks", args.blocks);
+  app.add_option("--rows", args.rows, "tokens of a step");
+  app.add_option("--vocabulary", args.vocabulary);
+  app.add_option("--threads", args.threads);
+  app.add_option("--pairs", args.pairs, "steps of each, in turns");
+  app.add_flag("--processor-time", args.processor, "of all threads, instead of the clock's");
+  CLI11_PARSE(app, argc, argv);
+
+  auto const engine = apps::make_engine();
+  host::stream_options const options{
+      .threads = args.threads, .cores = apps::available_cores(), .engine = engine.products.get()};
+  std::vector<std::int32_t> ids, labels;
+  for (parallel::index i = 0; i < args.rows; ++i) {
+    ids.push_back(static_cast<std::int32_t>(i * 7919 % args.vocabulary));
+    labels.push_back(static_cast<std::int32_t>((i * 7919 + 1) % args.vocabulary));
+  }
+  batch_view const batch{{ids.data(), {args.rows}}, {labels.data(), {args.rows}}};
+  by_library library(args, options, batch);
+  by_hand hand(args, options, batch, library.values());
+
+  auto const clock = args.processor ? bench::clock_kind::processor : bench::clock_kind::wall;
+  std::vector<double> with, without, ratios;
+  double difference = 0, loss = 0;
+  for (int i = -5; i < args.pairs; ++i) {  // five of each to warm up
+    double seconds[2];
+    double losses[2];
+    for (int turn = 0; turn < 2; ++turn) {  // first the one, then the other is first
+      int const which = (turn + i + 6) % 2;
+      double const begin = bench::now(clock);
+      losses[which] = which == 0 ? library.step() : hand.step();
+      seconds[which] = bench::now(clock) - begin;
+    }
+    loss = losses[0];
+    difference = std::max(difference, std::abs(losses[0] - losses[1]));
+    if (i < 0) continue;
+    with.push_back(seconds[0]);
+    without.push_back(seconds[1]);
+    ratios.push_back(seconds[0] / seconds[1]);
+  }
+  fmt::print(
+      "{} engine, {} threads: by hand {:.2f} ms, with the library {:.2f} ms (medians of {})\n",
+      engine.name, args.threads, 1e3 * median(without), 1e3 * median(with), args.pairs);
+  fmt::print("overhead: median of ratios {:+.2f} %, of the fastest steps {:+.2f} %\n",
+             100 * (median(ratios) - 1),
+             100 * (*std::ranges::min_element(with) / *std::ranges::min_element(without) - 1));
+  fmt::print("the last loss is {:.5f}, losses differ by at most {:.1e}\n", loss, difference);
+  return difference < 1e-3 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
