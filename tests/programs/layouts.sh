@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The same run on threads and on MPI ranks, under all ZeRO stages, in other buckets: losses and
+# The same run on threads and on MPI ranks, under all ZeRO stages and axes, in other buckets: losses and
 # gradient norms of every batch have the same digits; another number of ranks continues a checkpoint.
 source "$(dirname "$0")/common.sh"
 mpirun=${3-}
@@ -20,7 +20,8 @@ if [[ -n $mpirun ]]; then
   sed -i '/^ranks:/d' small.yaml
   mpi() {
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 5 200 \
-      "$mpirun" --oversubscribe -n 2 "$programs/pretrain" small.yaml autoresume=false "$@" \
+      "$mpirun" --oversubscribe -n "${mpi_ranks:-2}" "$programs/pretrain" small.yaml \
+      autoresume=false "$@" \
       > log 2>&1 || { cat log; fail "mpirun $*"; }
   }
   mpi metrics_file=mpi.jsonl
@@ -42,25 +43,63 @@ train ranks=2 autoresume=false zero_stage=3 metrics_file=stage3.jsonl
 near stage3.jsonl "stage 3 with several microbatches is far from stage 1"
 train ranks=4 autoresume=false zero_stage=2 parallelism.shard=2 metrics_file=hybrid.jsonl
 near hybrid.jsonl "two copies of two shards are far from two ranks"
+# the model's own axes, on threads and on MPI ranks
+grid=(parallelism.tensor=2 parallelism.pipeline=2)
+train "${grid[@]}" ranks=4 autoresume=false zero_stage=0 metrics_file=grid.jsonl
+near grid.jsonl "tensor 2 x pipeline 2 is far from two ranks"
+train "${grid[@]}" ranks=8 autoresume=false zero_stage=3 parallelism.sequence_parallel=true \
+  metrics_file=grid3.jsonl
+near grid3.jsonl "ZeRO 3 x tensor 2 x pipeline 2 is far from two ranks"
+train ranks=4 autoresume=false parallelism.context=2 metrics_file=context.jsonl
+near context.jsonl "context 2 is far from two ranks"
+if [[ -n $mpirun ]]; then
+  mpi_ranks=4 mpi "${grid[@]}" zero_stage=0 metrics_file=mpi_grid.jsonl
+  losses mpi_grid.jsonl | cmp - <(losses grid.jsonl) || fail "the grid of MPI ranks differs from threads"
+fi
+# killed in the middle of its work, it is resumed in another layout
+"$programs/pretrain" small.yaml "${grid[@]}" ranks=4 zero_stage=0 save_folder=killed \
+  metrics_file=killed.jsonl > log 2>&1 &
+for _ in {1..600}; do
+  [[ -e killed/latest/manifest.json ]] && break
+  sleep 0.05
+done
+kill -KILL $! || { cat log; fail "the run to be killed was over"; }
+wait $! 2> /dev/null || true
+train ranks=2 zero_stage=3 save_folder=killed metrics_file=killed.jsonl
+grep -q '^resumed killed/' log || { cat log; fail "the killed run was not resumed"; }
+losses killed.jsonl | sort -n -s -k1,1 | awk '{last[$1] = $0} END {for (b in last) print last[b]}' \
+  | sort -n > resumed
+paste -d' ' resumed expected | awk '{d = $2 - $5; if (d < 0) d = -d; if ($1 != $4 || d > 2e-3) bad = 1} END {exit bad}' ||
+  fail "a run that was killed and resumed in another layout is far from two ranks"
+# what cannot be is refused before anything starts
+if "$programs/pretrain" small.yaml autoresume=false ranks=15 parallelism.tensor=3 \
+  parallelism.pipeline=5 > log 2>&1; then
+  fail "tensor 3 was accepted"
+fi
+grep -q 'error: parallelism: this layout cannot be:' log && grep -q '  tensor 3: n_heads 4 must' log ||
+  { cat log; fail "the refusal"; }
 # a checkpoint of two ranks of stage 3 goes on with one
 train ranks=2 zero_stage=3 save_folder=moved max_duration=20ba scheduler.t_max=40ba
 train ranks=1 save_folder=moved max_duration=40ba
 [[ $(readlink moved/latest) == *-ba40 ]] || fail "one rank did not finish two ranks' run"
-# a run that fails in communication leaves every rank's last calls beside its checkpoints
-flight() {
-  for rank in 0 1; do
-    grep -q ' running for .* at .*:[0-9]' "$1/flight-rank$rank.txt" ||
-      fail "rank $rank does not say in $1 which call it was in"
-    [[ $(wc -l < "$1/flight-rank$rank.txt") -le 20 ]] || fail "more than 20 calls"
-  done
-}
+# a rank that is late is named
 if "$programs/pretrain" small.yaml ranks=2 save_folder=late dist_timeout=0.001 > log 2>&1; then
   fail "no rank was ever a millisecond late"
 fi
-grep -q '^the last calls of every rank are in late/flight-rank0.txt and its like$' log ||
-  { cat log; fail "where the last calls are"; }
 grep -q '^error: .* waited 0.001 s for rank' log || { cat log; fail "the deadline's message"; }
-flight late
+# a run that fails leaves every rank's last calls beside its checkpoints
+flight() {
+  [[ -s $1/flight-rank0.txt ]] && grep -q ' running for .* at .*:[0-9]' "$1/flight-rank1.txt" ||
+    fail "rank 1 does not say in $1 which call it was in"
+  [[ $(wc -l < "$1/flight-rank1.txt") -le 20 ]] || fail "more than 20 calls"
+}
+mkdir -p stopped/latest/in-the-way  # rank 0 fails at its first checkpoint, and rank 1 hears of it
+if "$programs/pretrain" small.yaml ranks=2 save_folder=stopped autoresume=false > log 2>&1; then
+  fail "a directory stood in the way of a checkpoint's link"
+fi
+grep -q '^the last calls of every rank are in stopped/flight-rank0.txt and its like$' log ||
+  { cat log; fail "where the last calls are"; }
+flight stopped
 if [[ -n $mpirun ]]; then
   mkdir -p blocked/latest/in-the-way  # rank 0 fails at its first checkpoint, and rank 1 hears of it
   OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 5 200 \
@@ -69,6 +108,5 @@ if [[ -n $mpirun ]]; then
   grep -q '^error: rank 1: rank 0 aborted: blocked/latest: cannot rename' log &&
     grep -q '^the last calls of rank 1 are in blocked/flight-rank1.txt$' log ||
     { cat log; fail "what rank 1 says"; }
-  [[ -s blocked/flight-rank0.txt ]] && grep -q ' running for ' blocked/flight-rank1.txt ||
-    fail "the last calls of MPI ranks"
+  flight blocked
 fi
