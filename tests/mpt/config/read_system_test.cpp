@@ -60,7 +60,7 @@ TEST_CASE("FSDP's strategies become ZeRO stages") {
   CHECK(
       read("fsdp_config: {mixed_precision: PURE}", mpt::precision_kind::fp32).report.notes.empty());
   CHECK(read("{fsdp_config: {sharding_strategy: SHARD_GRAD_OP}, zero_stage: 0}").zero_stage == 0);
-  CHECK(read("fsdp_config: {activation_checkpointing: true}").report.notes.size() == 1);
+  CHECK(read("fsdp_config: {activation_checkpointing: true}").report.notes.empty());
 }
 
 TEST_CASE("our own keys are read") {
