@@ -31,7 +31,7 @@ class unit_set {
 
   struct entry {
     partitioned_unit<T> memory;
-    std::vector<index> parts;  // for each use, the part that computes with it; -1: not on this rank
+    std::vector<index> parts;  // for each use that is on this rank, the part that computes with it
     buffer<T> kept = {};       // its whole values, when they stay; else it takes turns
     bool gathered = false;     // into `kept`
   };
