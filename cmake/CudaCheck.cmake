@@ -1,24 +1,14 @@
 # Target cuda_check (PARALLELLM_CUDA_CHECK=ON): the CUDA side compiles and links. Nothing needs a
 # GPU: device code is compiled for sm_90 with --Ofast-compile, which proves it compiles and is not
 # for use.
-#   1. one operation: launchers instantiated by nvcc, linked with a main that g++ compiled;
+#   1. a main that g++ compiled against declarations, linked with the instantiated operations;
 #   2. every public header of include/parallel, included by one .cu.
 # Left out of 2: comm/mpi and the onednn and cblas engines, which need those libraries; and
 # the host kernels (ops/host), where nvcc 13 loses the "..." of
 # __builtin_shufflevector(a, b, (Lane + 1)...).
 
-find_package(CUDAToolkit REQUIRED)
-if(NOT CMAKE_CUDA_COMPILER)
-  set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
-endif()
-set(CMAKE_CUDA_ARCHITECTURES 90-real)
-enable_language(CUDA)
-
-# CMake 3.25 does not know that nvcc takes C++20; newer ones do.
-if(NOT cuda_std_20 IN_LIST CMAKE_CUDA_COMPILE_FEATURES)
-  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
-  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
-  list(APPEND CMAKE_CUDA_COMPILE_FEATURES cuda_std_20)
+if(NOT TARGET ParallelLM::cuda)
+  message(FATAL_ERROR "PARALLELLM_CUDA_CHECK needs the CUDA Toolkit, version 13 or newer")
 endif()
 
 file(GLOB_RECURSE cuda_headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}/include
@@ -30,7 +20,7 @@ file(CONFIGURE OUTPUT generated/all_headers.cu CONTENT
   "// Every public header, as nvcc sees it.\n@cuda_headers@\n" @ONLY)
 
 set(sources ${CMAKE_CURRENT_SOURCE_DIR}/tests/consumer/cuda)
-add_executable(cuda_check EXCLUDE_FROM_ALL ${sources}/main.cpp ${sources}/activation.cu
+add_executable(cuda_check EXCLUDE_FROM_ALL ${sources}/main.cpp
   ${CMAKE_CURRENT_BINARY_DIR}/generated/all_headers.cu)
 target_compile_features(cuda_check PRIVATE cuda_std_20)
 # 20011-20015: host functions called where device code is made, of which nvcc itself only warns.
@@ -39,4 +29,4 @@ set(nvcc_options --Ofast-compile=max -diag-error=20011,20013,20014,20015 -diag-s
 target_compile_options(cuda_check PRIVATE
   "$<$<COMPILE_LANGUAGE:CUDA>:${nvcc_options}>"
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow;-Werror>")
-target_link_libraries(cuda_check PRIVATE ParallelLM::checkpoint CUDA::cudart)
+target_link_libraries(cuda_check PRIVATE ParallelLM::checkpoint ParallelLM::kernels)

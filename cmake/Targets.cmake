@@ -4,7 +4,8 @@
 #   ParallelLM::checkpoint  parallel + files of tensors (JSON, xxHash)
 #   ParallelLM::mpt         checkpoint + the MPT model, its data and programs' parts
 #   ParallelLM::conformance parallel + the laws for communicators, devices and layers of one's own
-#   ParallelLM::openmp, onednn, cblas, mpi   backends, when found
+#   ParallelLM::openmp, onednn, cblas, mpi, cuda   backends, when found
+#   ParallelLM::kernels     cuda + its operations compiled for float and bf16
 
 function(parallellm_interface name)
   add_library(ParallelLM_${name} INTERFACE)

@@ -1,13 +1,19 @@
-// cuda::stream: an in-order queue of work on a CUDA device, with the operations of host::stream
-// that need no compiler for the device. Plain g++ compiles it; kernels are launched by the
-// operations' .cuh.
+// cuda::stream: an in-order queue of work on a CUDA device. Plain g++ compiles it; kernels are
+// launched by the operations' .cuh.
 //
 // The stream does not wait for CUDA's default stream (non-blocking), so only events order work.
+// What operations need beside it, scratch memory and handles of vendor libraries, belongs to the
+// stream and is made when first asked for.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <memory>
+#include <typeindex>
+#include <typeinfo>
+#include <unordered_map>
+#include <utility>
 
 #include <parallel/device/cuda/error.hpp>
 #include <parallel/device/cuda/event.hpp>
@@ -28,6 +34,16 @@ class stream {
     stream_.reset(created);
   }
 
+  stream(stream const&) = delete;
+  stream& operator=(stream const&) = delete;
+
+  /// Finishes what was enqueued. Failures not asked for are dropped.
+  ~stream() {
+    static_cast<void>(cudaStreamSynchronize(get()));
+    libraries_.clear();
+    static_cast<void>(cudaFreeAsync(scratch_, get()));
+  }
+
   /// An event that is reached when everything enqueued so far has run.
   [[nodiscard]] event record() {
     device_scope const scope(device_);
@@ -41,8 +57,41 @@ class stream {
     check(cudaStreamWaitEvent(get(), mark.get(), cudaEventWaitDefault), "cudaStreamWaitEvent");
   }
 
+  /// The same for an event of another device, such as the host's: blocks the caller until it is
+  /// reached, since nothing on this device can wait for it. Rethrows its failure.
+  template <class Event>
+  void wait(Event const& mark) {
+    mark.wait();
+  }
+
   /// Blocks the caller until all enqueued work has run; throws `error` when some of it failed.
   void synchronize() { check(cudaStreamSynchronize(get()), "cudaStreamSynchronize"); }
+
+  /// At least `bytes` of the device's memory, uninitialised and aligned to 256 bytes, for the
+  /// operation that is enqueued next. It grows to what the largest asked for and stays: a stream
+  /// runs one operation at a time, so one piece of memory serves all of them.
+  [[nodiscard]] std::byte* scratch(std::size_t bytes) {
+    if (bytes > scratch_bytes_) {
+      device_scope const scope(device_);
+      check(cudaFreeAsync(scratch_, get()), "cudaFreeAsync");
+      scratch_ = nullptr;
+      scratch_bytes_ = 0;
+      check(cudaMallocAsync(&scratch_, bytes, get()), "cudaMallocAsync of an operation's scratch");
+      scratch_bytes_ = bytes;
+    }
+    return static_cast<std::byte*>(scratch_);
+  }
+  /// What it has grown to.
+  [[nodiscard]] std::size_t scratch_bytes() const { return scratch_bytes_; }
+
+  /// The stream's own `Library`, made by Library(stream&) when first asked for: the handle of a
+  /// vendor's library, what was tuned or compiled.
+  template <class Library>
+  [[nodiscard]] Library& library() {
+    auto& kept = libraries_[std::type_index(typeid(Library))];
+    if (!kept) kept = std::make_shared<Library>(*this);
+    return *static_cast<Library*>(kept.get());
+  }
 
   [[nodiscard]] cudaStream_t get() const { return stream_.get(); }
   [[nodiscard]] int device() const { return device_; }
@@ -54,6 +103,9 @@ class stream {
 
   int device_;
   std::unique_ptr<CUstream_st, destroy> stream_;
+  void* scratch_ = nullptr;
+  std::size_t scratch_bytes_ = 0;
+  std::unordered_map<std::type_index, std::shared_ptr<void>> libraries_;
 };
 
 }  // namespace parallel::cuda

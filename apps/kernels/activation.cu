@@ -1,4 +1,4 @@
-// Instantiates the launchers of activations, as a program that uses them from g++ would.
+// Activations and their gradients for float and bf16.
 #include <parallel/ops/cuda/activation.cuh>
 
 namespace parallel::cuda {

@@ -1,0 +1,38 @@
+# The CUDA backend, switched on when nvcc is found (PARALLELLM_CUDA): enables the language, finds
+# the vendor's libraries, and decides for which devices code is made.
+#
+# CMAKE_CUDA_ARCHITECTURES is 90 (H100, H200) unless given. Where no GPU is, the kernels are compiled
+# in a hurry (--Ofast-compile): that proves they compile and link, three times faster; set
+# PARALLELLM_CUDA_FAST_COMPILE=OFF to build for another machine.
+
+find_package(CUDAToolkit 13 QUIET)
+if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE)
+  return()
+endif()
+if(NOT CMAKE_CUDA_COMPILER)
+  set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+endif()
+if(NOT CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 90-real)
+endif()
+foreach(architecture IN LISTS CMAKE_CUDA_ARCHITECTURES)
+  if(architecture MATCHES "^([0-9]+)" AND CMAKE_MATCH_1 LESS 80)
+    message(FATAL_ERROR "ParallelLM needs bf16 in hardware: CUDA architecture ${architecture} is too "
+      "old, the first that will do is 80 (A100). Set CMAKE_CUDA_ARCHITECTURES, or "
+      "PARALLELLM_CUDA=OFF for the CPU alone.")
+  endif()
+endforeach()
+enable_language(CUDA)
+include(${CMAKE_CURRENT_LIST_DIR}/CudaStandard.cmake)
+
+set(fast ON)
+if(EXISTS /dev/nvidiactl)
+  set(fast OFF)
+endif()
+option(PARALLELLM_CUDA_FAST_COMPILE "Compile kernels fast, for checks: they run slowly" ${fast})
+
+find_path(CUDNN_INCLUDE cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
+mark_as_advanced(CUDNN_INCLUDE CUDNN_LIBRARY)
+
+parallellm_interface(cuda ParallelLM::parallel CUDA::cudart)
