@@ -1,0 +1,100 @@
+// The plain product as a kernel: a block computes 64 x 64 elements of C, a thread 4 x 4 of them.
+//
+// For element types and shapes that vendor libraries do not take, and to hold them against. Every
+// element is one sum over k in ascending order in accumulate_t<T>, beginning with C where it
+// accumulates, rounded once: the order of the reference loops. Cost: 2 m n k operations on the
+// ordinary (not the tensor) cores, at a fraction of their peak.
+#pragma once
+
+#include <cstddef>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/core/tensor.hpp>
+#include <parallel/ops/cuda/block.hpp>
+
+namespace parallel::cuda::kernels {
+
+/// C [m, n] = op(A) [m, k] op(B) [k, n], plus C where `accumulate` is set; all row-major. Blocks
+/// have `block_threads` threads and `shared_bytes` of shared memory, and share `tiles(m, n)`.
+template <class C, class T>
+struct matmul {
+  C* c;
+  T const* a;
+  T const* b;
+  index m, n, k;
+  bool transpose_a, transpose_b, accumulate;
+
+  using wide = accumulate_t<T>;
+  static constexpr unsigned tile = 64;
+  static constexpr unsigned depth = 16;  // of k, between two barriers
+  static constexpr unsigned side = 16;   // threads, each with every 16th row and column of a tile
+  static constexpr unsigned each = tile / side;
+  static constexpr unsigned pitch = tile + 1;  // odd: a column of a strip lies in different banks
+  static constexpr unsigned block_threads = side * side;
+  static constexpr std::size_t shared_bytes = sizeof(wide) * 2 * depth * pitch;
+
+  [[nodiscard]] static index tiles(index rows, index columns) {
+    return (rows + tile - 1) / tile * ((columns + tile - 1) / tile);
+  }
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& block) const {
+    wide* const strip_a = block.template shared<wide>();
+    wide* const strip_b = strip_a + depth * pitch;
+    unsigned const down = block.thread() / side;
+    unsigned const across = block.thread() % side;
+    index const tiles_across = (n + tile - 1) / tile;
+    index const all = (m + tile - 1) / tile * tiles_across;
+    for (index at = block.block(); at < all; at += block.blocks()) {
+      index const row = at / tiles_across * tile;
+      index const column = at % tiles_across * tile;
+      wide sum[each][each] = {};
+      for_each_own(row + down, column + across, [&](unsigned i, unsigned j, C const& element) {
+        if (accumulate) sum[i][j] = static_cast<wide>(element);
+      });
+      for (index step = 0; step < k; step += depth) {
+        // element (i, d) of op(A) is a[i * (its row stride) + d * (its column stride)], and of the
+        // transpose of op(B) likewise
+        load(block, strip_a, a, row, m, step, transpose_a ? 1 : k, transpose_a ? m : 1);
+        load(block, strip_b, b, column, n, step, transpose_b ? k : 1, transpose_b ? 1 : n);
+        block.sync();
+        unsigned const steps = k - step < depth ? static_cast<unsigned>(k - step) : depth;
+        for (unsigned d = 0; d < steps; ++d)
+          for (unsigned i = 0; i < each; ++i)
+            for (unsigned j = 0; j < each; ++j)
+              sum[i][j] +=
+                  strip_a[d * pitch + down + i * side] * strip_b[d * pitch + across + j * side];
+        block.sync();
+      }
+      for_each_own(row + down, column + across, [&](unsigned i, unsigned j, C& element) {
+        element = static_cast<C>(sum[i][j]);
+      });
+    }
+  }
+
+ private:
+  /// f(i, j, element) for the elements of C that are the thread's and exist.
+  template <class F>
+  PARALLELLM_DEVICE void for_each_own(index row, index column, F const& f) const {
+    for (unsigned i = 0; i < each; ++i)
+      for (unsigned j = 0; j < each; ++j)
+        if (row + i * side < m && column + j * side < n)
+          f(i, j, c[(row + i * side) * n + column + j * side]);
+  }
+
+  /// strip[d * pitch + i] = element (first + i, step + d) of an operand of `rows` rows and k
+  /// columns; what lies beyond is zero. Neighbouring threads read neighbouring elements.
+  template <class Block>
+  PARALLELLM_DEVICE void load(Block const& block, wide* strip, T const* from, index first,
+                              index rows, index step, index row_stride, index stride) const {
+    for_each_of_block(block, tile * depth, [&](std::size_t t) {
+      auto const i = static_cast<unsigned>(stride == 1 ? t / depth : t % tile);
+      auto const d = static_cast<unsigned>(stride == 1 ? t % depth : t / tile);
+      bool const there = first + i < rows && step + d < k;
+      strip[d * pitch + i] =
+          there ? static_cast<wide>(from[(first + i) * row_stride + (step + d) * stride]) : wide(0);
+    });
+  }
+};
+
+}  // namespace parallel::cuda::kernels

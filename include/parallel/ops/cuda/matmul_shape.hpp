@@ -1,0 +1,92 @@
+// What a product looks like to a library: its shape, by which algorithms are chosen and kept, and
+// the same product as column-major libraries take it.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <compare>
+#include <cstdint>
+#include <type_traits>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/core/tensor.hpp>
+#include <parallel/ops/matmul.hpp>
+
+namespace parallel::cuda {
+
+/// C [m, n] = op(A) [m, k] op(B) [k, n], or +=, row-major and contiguous: all that the choice of an
+/// algorithm depends on, and nothing else.
+struct matmul_shape {
+  index m = 0;
+  index n = 0;
+  index k = 0;
+  bool transpose_a = false;
+  bool transpose_b = false;
+  bool accumulate = false;
+  dtype input = dtype::f32;   // of A and B
+  dtype output = dtype::f32;  // of C
+  unsigned alignment_a = 16;  // see alignment_of
+  unsigned alignment_b = 16;
+  unsigned alignment_c = 16;
+
+  friend auto operator<=>(matmul_shape const&, matmul_shape const&) = default;
+};
+
+/// The largest power of two up to 16 that divides the address, in bytes. More than 16 gains
+/// nothing: it is the most that loads and the tensor cores' copies ask for.
+[[nodiscard]] inline unsigned alignment_of(void const* pointer) {
+  auto const address = reinterpret_cast<std::uintptr_t>(pointer);
+  return 1U << std::min(std::countr_zero(address), 4);
+}
+
+/// The shape of matmul(c, a, b, options).
+template <class C, class T>
+[[nodiscard]] matmul_shape shape_of(matrix_view<C> c, matrix_view<T> a, matrix_view<T> b,
+                                    ops::matmul_options options) {
+  return {.m = c.extent(0),
+          .n = c.extent(1),
+          .k = a.extent(options.transpose_a ? 0 : 1),
+          .transpose_a = options.transpose_a,
+          .transpose_b = options.transpose_b,
+          .accumulate = options.accumulate,
+          .input = dtype_of<T>,
+          .output = dtype_of<C>,
+          .alignment_a = alignment_of(a.data()),
+          .alignment_b = alignment_of(b.data()),
+          .alignment_c = alignment_of(c.data())};
+}
+
+/// A matrix as it is stored, column by column; `leading` elements lie from a column to the next.
+struct column_major_matrix {
+  bool transpose = false;
+  index rows = 0;
+  index columns = 0;
+  index leading = 0;
+
+  friend bool operator==(column_major_matrix const&, column_major_matrix const&) = default;
+};
+
+/// result [n, m] = op(first) [n, k] op(second) [k, m], all column-major. `first` is B's memory,
+/// `second` A's, `result` C's.
+struct column_major_product {
+  column_major_matrix first;
+  column_major_matrix second;
+  column_major_matrix result;
+
+  friend bool operator==(column_major_product const&, column_major_product const&) = default;
+};
+
+/// The same product, column-major, without moving an element. Memory that holds X row by row holds
+/// its transpose column by column; and C^T = op(B)^T op(A)^T. So operands change places, and each
+/// is transposed exactly where it was: y = x W^T is "TN", dx = dy W "NN", dW = dy^T x "NT".
+[[nodiscard]] constexpr column_major_product column_major(matmul_shape const& s) {
+  auto const stored = [](bool transpose, index rows, index columns) -> column_major_matrix {
+    if (transpose) return {true, rows, columns, rows};  // row-major [columns, rows]
+    return {false, columns, rows, columns};             // row-major [rows, columns]
+  };
+  return {.first = stored(s.transpose_b, s.k, s.n),
+          .second = stored(s.transpose_a, s.m, s.k),
+          .result = stored(false, s.m, s.n)};
+}
+
+}  // namespace parallel::cuda
