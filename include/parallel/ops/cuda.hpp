@@ -1,0 +1,6 @@
+// All operations on cuda::stream, for plain C++ compilers: declarations, linked with
+// ParallelLM::kernels.
+#pragma once
+
+#include <parallel/ops/cuda/activation.hpp>
+#include <parallel/ops/cuda/layer_norm.hpp>

@@ -1,0 +1,141 @@
+// The gradients of a normalisation's weight and bias, dweight += sum over rows of dy x^ and
+// dbias += sum over rows of dy, as two kernels: blocks of rows leave their sums in scratch memory,
+// then each column's sums are added in double. The division into blocks and the order of every sum
+// are functions of the shape alone, so the result has the same bits each time.
+#pragma once
+
+#include <cstddef>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/ops/cuda/row_groups.hpp>
+#include <parallel/ops/rows_view.hpp>
+
+namespace parallel::cuda::kernels {
+
+/// How rows and columns are divided among blocks: `tiles` of 32 packs of columns each, and `chunks`
+/// of rows. Some 512 blocks keep a large device busy; shorter chunks than 32 rows are not worth it.
+struct weight_gradient_division {
+  std::size_t tiles;
+  std::size_t chunks;
+
+  template <class T>
+  [[nodiscard]] static weight_gradient_division of(ops::rows_view<T const> x) {
+    auto const up = [](index a, index b) { return static_cast<std::size_t>((a + b - 1) / b); };
+    auto const tiles = up(x.columns, index{warp_size * pack_size<T>});
+    if (tiles == 0 || x.rows == 0) return {tiles, 0};
+    auto const chunks = tiles >= 512 ? 1 : 512 / tiles;
+    return {tiles, std::min(chunks, up(x.rows, 32))};
+  }
+  /// Sums in scratch memory: [chunks][2][columns], those of the weight first.
+  [[nodiscard]] std::size_t sums(index columns) const {
+    return 2 * chunks * static_cast<std::size_t>(columns);
+  }
+};
+
+/// tiles * chunks blocks; a warp takes every so manieth row of its chunk, a lane 16 bytes of
+/// columns. Shared memory: 32 packs of accumulate_t<T> per warp.
+template <class T>
+struct weight_gradient_of_chunks {
+  using A = accumulate_t<T>;
+
+  A* sums;
+  ops::rows_view<T const> dy;
+  ops::rows_view<T const> x;
+  A const* mean;  // null: 0
+  A const* rstd;
+  bool with_weight;
+  bool with_bias;
+  unsigned tiles;
+  unsigned chunks;
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& b) const {
+    constexpr unsigned each = pack_size<T>;
+    constexpr unsigned ahead = 2;  // rows that are read before the first is needed
+    auto const columns = static_cast<unsigned>(x.columns);
+    unsigned const chunk = b.block() / tiles;
+    unsigned const tile = b.block() % tiles;
+    unsigned const warp = b.thread() / warp_size;
+    unsigned const warps = b.threads() / warp_size;
+    unsigned const p = tile * warp_size + b.thread() % warp_size;
+    index const begin = x.rows * chunk / chunks;
+    index const end = x.rows * (chunk + 1) / chunks;
+
+    A products[each] = {};
+    A plain[each] = {};
+    if (p * each < columns)
+      for (index first = begin + warp; first < end; first += ahead * warps) {
+        typename row_groups<T>::group_type slopes[ahead] = {}, values[ahead] = {};
+        unrolled<ahead>([&](unsigned k) {
+          index const m = first + k * warps;
+          if (m >= end) return;
+          slopes[k] = row_groups<T const>(dy.data + m * dy.row_stride, columns).load(p);
+          if (with_weight)
+            values[k] = row_groups<T const>(x.data + m * x.row_stride, columns).load(p);
+        });
+        unrolled<ahead>([&](unsigned k) {
+          index const m = first + k * warps;
+          if (m >= end) return;
+          if (with_weight) {
+            A const center = mean == nullptr ? A(0) : mean[m];
+            A const factor = rstd[m];
+            unrolled<each>([&](unsigned i) {
+              products[i] += A(slopes[k].value[i]) * ((A(values[k].value[i]) - center) * factor);
+            });
+          }
+          unrolled<each>([&](unsigned i) { plain[i] += A(slopes[k].value[i]); });
+        });
+      }
+    if (with_weight) join_warps(b, products, sums + 2 * std::size_t{chunk} * columns, tile);
+    if (with_weight && with_bias) b.sync();  // the shared memory is free again
+    if (with_bias) join_warps(b, plain, sums + (2 * std::size_t{chunk} + 1) * columns, tile);
+  }
+
+ private:
+  template <class Block>
+  PARALLELLM_DEVICE void join_warps(Block& b, A const* own, A* to, unsigned tile) const {
+    constexpr unsigned each = pack_size<T>;
+    constexpr unsigned width = warp_size * each;
+    A* const shared = b.template shared<A>();
+    unrolled<each>([&](unsigned i) { shared[b.thread() * each + i] = own[i]; });
+    b.sync();
+    for (unsigned c = b.thread(); c < width; c += b.threads()) {
+      if (tile * width + c >= static_cast<unsigned>(x.columns)) continue;
+      A total = shared[c];
+      for (unsigned w = 1; w < b.threads() / warp_size; ++w) total += shared[w * width + c];
+      to[tile * width + c] = total;
+    }
+  }
+};
+
+/// One block per 32 of the 2 * columns sums. Shared memory: one double per thread.
+template <class A>
+struct weight_gradient_of_all {
+  A* dweight;  // null: nobody asks for it
+  A* dbias;    // the same
+  A const* sums;
+  unsigned columns;
+  unsigned chunks;
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& b) const {
+    auto* const shared = b.template shared<double>();
+    unsigned const lane = b.thread() % warp_size;
+    unsigned const warps = b.threads() / warp_size;
+    std::size_t const at = std::size_t{b.block()} * warp_size + lane;
+    A* const gradient = at < columns ? dweight : dbias;
+    bool const mine = at < std::size_t{2} * columns && gradient != nullptr;
+    double total = 0;
+    if (mine)
+      for (unsigned c = b.thread() / warp_size; c < chunks; c += warps)
+        total += double(sums[2 * std::size_t{c} * columns + at]);
+    shared[b.thread()] = total;
+    b.sync();
+    if (!mine || b.thread() >= warp_size) return;
+    for (unsigned w = 1; w < warps; ++w) total += shared[w * warp_size + lane];
+    A& out = gradient[at < columns ? at : at - columns];
+    out = static_cast<A>(double(out) + total);
+  }
+};
+
+}  // namespace parallel::cuda::kernels

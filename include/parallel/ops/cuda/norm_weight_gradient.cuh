@@ -1,0 +1,31 @@
+// The launcher of the two kernels that layer_norm's and rms_norm's weight gradients share. For
+// nvcc.
+#pragma once
+
+#include <parallel/ops/cuda/kernels/norm_weight_gradient.hpp>
+#include <parallel/ops/cuda/launch.cuh>
+
+namespace parallel::cuda::detail {
+
+/// dweight, dbias: null where nobody asks for them; mean: null for 0.
+template <class T, class A = accumulate_t<T>>
+void norm_weight_gradient(stream& s, char const* operation, A* dweight, A* dbias,
+                          ops::rows_view<T const> dy, ops::rows_view<T const> x, A const* mean,
+                          A const* rstd) {
+  auto const parts = kernels::weight_gradient_division::of(x);
+  if (parts.chunks == 0 || (dweight == nullptr && dbias == nullptr)) return;
+  auto* const sums = reinterpret_cast<A*>(s.scratch(parts.sums(x.columns) * sizeof(A)));
+  auto const chunks = static_cast<unsigned>(parts.chunks);
+  constexpr unsigned threads = 256;
+  launch<threads>(s, operation, parts.tiles * parts.chunks,
+                  kernels::weight_gradient_of_chunks<T>{sums, dy, x, mean, rstd, dweight != nullptr,
+                                                        dbias != nullptr,
+                                                        static_cast<unsigned>(parts.tiles), chunks},
+                  threads * pack_size<T> * sizeof(A));
+  auto const columns = static_cast<unsigned>(x.columns);
+  launch<threads>(s, operation, (std::size_t{2} * columns + warp_size - 1) / warp_size,
+                  kernels::weight_gradient_of_all<A>{dweight, dbias, sums, columns, chunks},
+                  threads * sizeof(double));
+}
+
+}  // namespace parallel::cuda::detail

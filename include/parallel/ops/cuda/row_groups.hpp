@@ -1,0 +1,113 @@
+// A row of a matrix as groups of neighbouring elements that a thread reads and writes at once, and
+// the groups of one row that a thread keeps in registers between passes over it.
+//
+// Group p of a row belongs to thread p % threads, in every pass: what a thread overwrites, nobody
+// else reads, so a result may take the place of its input. Rows that are not aligned to their
+// groups go element by element in the same order, so alignment does not change results.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include <parallel/ops/cuda/block.hpp>
+
+namespace parallel::cuda {
+
+namespace detail {
+template <class F, unsigned... I>
+PARALLELLM_DEVICE void unrolled(F const& f, std::integer_sequence<unsigned, I...>) {
+  (f(I), ...);
+}
+}  // namespace detail
+
+/// f(0), ..., f(N - 1), each with a constant: arrays indexed by it stay in registers.
+template <unsigned N, class F>
+PARALLELLM_DEVICE void unrolled(F const& f) {
+  detail::unrolled(f, std::make_integer_sequence<unsigned, N>{});
+}
+
+template <class T, unsigned N>
+struct alignas(N * sizeof(T)) group {
+  T value[N];
+};
+
+/// N elements at a time; by default 16 bytes. T may be const.
+template <class T, unsigned N = pack_size<T>>
+struct row_groups {
+  using group_type = group<std::remove_const_t<T>, N>;
+
+  PARALLELLM_DEVICE row_groups(T* first, unsigned elements)
+      : data(first),
+        count(elements),
+        aligned(reinterpret_cast<std::uintptr_t>(first) % sizeof(group_type) == 0) {}
+
+  [[nodiscard]] PARALLELLM_DEVICE unsigned groups() const { return (count + N - 1) / N; }
+  /// Elements of group p: N, or fewer at the end of the row.
+  [[nodiscard]] PARALLELLM_DEVICE unsigned valid(unsigned p) const {
+    unsigned const left = count - p * N;
+    return left < N ? left : N;
+  }
+  /// Elements after the end are zero.
+  [[nodiscard]] PARALLELLM_DEVICE group_type load(unsigned p) const {
+    if (aligned && valid(p) == N) return *reinterpret_cast<group_type const*>(data + p * N);
+    group_type out{};
+    unrolled<N>([&](unsigned i) {
+      if (i < valid(p)) out.value[i] = data[p * N + i];
+    });
+    return out;
+  }
+  PARALLELLM_DEVICE void store(unsigned p, group_type const& values) const {
+    if (aligned && valid(p) == N) {
+      *reinterpret_cast<group_type*>(data + p * N) = values;
+      return;
+    }
+    unrolled<N>([&](unsigned i) {
+      if (i < valid(p)) data[p * N + i] = values.value[i];
+    });
+  }
+
+  T* data;
+  unsigned count;
+  bool aligned;
+};
+
+/// Calls f(p, k) for the groups p of this thread; k counts them up to Kept, and is Kept for all
+/// that come later, and a constant in f.
+template <unsigned Kept, class Block, class F>
+PARALLELLM_DEVICE void for_each_group(Block const& b, unsigned groups, F const& f) {
+  unrolled<Kept>([&](unsigned k) {
+    unsigned const p = k * b.threads() + b.thread();
+    if (p < groups) f(p, k);
+  });
+  for (unsigned p = Kept * b.threads() + b.thread(); p < groups; p += b.threads()) f(p, Kept);
+}
+
+/// Groups of 16 bytes that hold 16 elements, but at most four: what a thread keeps of a row.
+template <class T>
+inline constexpr unsigned kept_groups = sizeof(T) == 2 ? 2 : 4;
+
+/// A row of which each thread keeps its first `Kept` groups in registers; the others are read again
+/// in every pass.
+template <class T, unsigned Kept>
+struct held_row {
+  using group_type = typename row_groups<T const>::group_type;
+
+  template <class Block>
+  PARALLELLM_DEVICE held_row(Block const& b, T const* first, unsigned elements)
+      : row(first, elements) {
+    unrolled<Kept>([&](unsigned k) {
+      unsigned const p = k * b.threads() + b.thread();
+      if (p < row.groups()) kept[k] = row.load(p);
+    });
+  }
+
+  /// Group p, where for_each_group says (p, k).
+  [[nodiscard]] PARALLELLM_DEVICE group_type at(unsigned p, unsigned k) const {
+    return k < Kept ? kept[k] : row.load(p);
+  }
+
+  row_groups<T const> row;
+  group_type kept[Kept];
+};
+
+}  // namespace parallel::cuda

@@ -1,0 +1,153 @@
+// The bodies of layer_norm's kernels on the host, against the reference loops.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include <parallel/ops/cuda/kernels/layer_norm.hpp>
+#include <parallel/ops/reference/layer_norm.hpp>
+
+#include "support/host_block.hpp"
+#include "support/row_data.hpp"
+
+namespace cuda_layer_norm_test {
+
+using namespace parallel;
+using parallel::index;
+
+template <class T>
+constexpr double close = std::is_same_v<T, double> ? 1e-13
+                         : std::is_same_v<T, bf16> ? 8e-3
+                                                   : 4e-6;
+
+/// Rows of `columns` that lie `gap` elements apart, the first of them at `begin`.
+struct shape {
+  index rows, columns, gap, begin;
+};
+
+/// All shapes: aligned and not, shorter and longer than what 32 threads keep.
+constexpr shape shapes[] = {{1, 1, 0, 0},   {3, 7, 0, 0},    {2, 64, 0, 0},   {2, 64, 1, 0},
+                            {2, 96, 32, 1}, {2, 1000, 0, 0}, {2, 1003, 5, 3}, {2, 1600, 0, 0}};
+
+template <class T>
+struct rows_of {
+  std::vector<T> data;
+  shape at;
+
+  ops::rows_view<T> view() {
+    return {data.data() + at.begin, at.rows, at.columns, at.columns + at.gap};
+  }
+};
+
+std::size_t extent(shape const& s) {
+  return static_cast<std::size_t>(s.begin + s.rows * (s.columns + s.gap) + 8);
+}
+
+template <class T>
+vector_view<T> view_of(std::vector<T>& v) {
+  return {v.data(), {std::ssize(v)}};
+}
+
+TEST_CASE_TEMPLATE("layer_norm equals the reference for every shape and in place", T, float, bf16,
+                   double) {
+  using A = accumulate_t<T>;
+  for (shape const s : shapes)
+    for (bool const plain : {false, true}) {  // without bias and statistics
+      auto const d = static_cast<std::size_t>(s.columns);
+      auto const rows = static_cast<std::size_t>(s.rows);
+      rows_of<T> x{testing::normal_numbers<T>(extent(s), 1, 2.0F, 5.0F), s};
+      auto weight = testing::normal_numbers<T>(d, 2);
+      auto bias = testing::normal_numbers<T>(plain ? 0 : d, 3);
+      rows_of<T> expected{testing::poison<T>(extent(s)), s};
+      std::vector<A> mean(plain ? 0 : rows), rstd(mean.size());
+      reference::stream here;
+      ops::layer_norm(here, expected.view(), view_of(mean), view_of(rstd), x.view(),
+                      view_of(weight), view_of(bias), {.eps = 1e-3});
+
+      rows_of<T> y{testing::poison<T>(extent(s)), s};
+      auto means = testing::poison<A>(mean.size());
+      auto rstds = means;
+      cuda::kernels::layer_norm<T> const body{y.view(),
+                                              x.view(),
+                                              weight.data(),
+                                              plain ? nullptr : bias.data(),
+                                              plain ? nullptr : means.data(),
+                                              rstds.data(),
+                                              A(1e-3)};
+      auto const blocks = static_cast<unsigned>(s.rows);
+      for (unsigned const threads : {32U, 64U})
+        testing::run_in_every_order(blocks, threads, 64 * sizeof(A), body, [&](auto) {
+          testing::check_close(y.data, expected.data, close<T>);
+          testing::check_close(means, mean, 1e-5);
+          testing::check_close(rstds, rstd, 1e-5);
+          std::ranges::fill(y.data, T(-77.0F));
+        });
+
+      auto in_place = x;
+      auto same = body;
+      same.y = in_place.view();
+      same.x = in_place.view();
+      testing::host_block::run_grid(blocks, 32, 64 * sizeof(A), testing::thread_order::shuffled,
+                                    same);
+      for (index m = 0; m < s.rows; ++m)
+        for (index n = 0; n < s.columns; ++n)
+          CHECK(static_cast<double>(in_place.view().row(m)[n]) ==
+                doctest::Approx(static_cast<double>(expected.view().row(m)[n])).epsilon(close<T>));
+    }
+}
+
+TEST_CASE("layer_norm of numbers far from zero loses nothing of the variance") {
+  index const d = 320;
+  std::vector<float> x(320), y(320), weight(320, 1.0F), rstd(1), mean(1);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = 4096.0F + static_cast<float>(i % 2);
+  ops::rows_view<float> const in(x.data(), 1, d, d);
+  ops::rows_view<float> const out(y.data(), 1, d, d);
+  testing::run_in_every_order(1, 32, 256,
+                              cuda::kernels::layer_norm<float>{out, in, weight.data(), nullptr,
+                                                               mean.data(), rstd.data(), 0.0F},
+                              [&](auto) {
+                                CHECK(mean[0] == 4096.5F);
+                                CHECK(rstd[0] == 2.0F);
+                                CHECK(y[0] == -1.0F);
+                                CHECK(y[319] == 1.0F);
+                              });
+}
+
+TEST_CASE_TEMPLATE("the gradient of layer_norm's input equals the reference, in place too", T,
+                   float, bf16, double) {
+  using A = accumulate_t<T>;
+  for (shape const s : shapes) {
+    auto const d = static_cast<std::size_t>(s.columns);
+    auto const rows = static_cast<std::size_t>(s.rows);
+    rows_of<T> x{testing::normal_numbers<T>(extent(s), 1, 2.0F, 1.0F), s};
+    rows_of<T> dy{testing::normal_numbers<T>(extent(s), 2), s};
+    auto weight = testing::normal_numbers<T>(d, 3);
+    std::vector<A> mean(rows), rstd(rows);
+    rows_of<T> expected{testing::poison<T>(extent(s)), s};
+    reference::stream here;
+    ops::layer_norm(here, expected.view(), view_of(mean), view_of(rstd), x.view(), view_of(weight),
+                    vector_view<T const>());
+    ops::layer_norm_backward_input(here, expected.view(), dy.view(), x.view(), view_of(weight),
+                                   view_of(mean), view_of(rstd));
+    rows_of<T> dx{testing::poison<T>(extent(s)), s};
+    cuda::kernels::layer_norm_backward_input<T> body{dx.view(),     dy.view(),   x.view(),
+                                                     weight.data(), mean.data(), rstd.data()};
+    auto const blocks = static_cast<unsigned>(s.rows);
+    testing::run_in_every_order(blocks, 32, 64 * sizeof(A), body, [&](auto) {
+      testing::check_close(dx.data, expected.data, close<T>);
+      std::ranges::fill(dx.data, T(-77.0F));
+    });
+    auto in_place = dy;
+    body.dx = in_place.view();
+    body.dy = in_place.view();
+    testing::host_block::run_grid(blocks, 64, 64 * sizeof(A), testing::thread_order::descending,
+                                  body);
+    for (index m = 0; m < s.rows; ++m)
+      for (index n = 0; n < s.columns; ++n)
+        CHECK(std::abs(static_cast<double>(in_place.view().row(m)[n]) -
+                       static_cast<double>(expected.view().row(m)[n])) <
+              close<T> * (1.0 + std::abs(static_cast<double>(expected.view().row(m)[n]))));
+  }
+}
+
+}  // namespace cuda_layer_norm_test

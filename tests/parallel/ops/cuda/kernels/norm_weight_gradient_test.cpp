@@ -1,0 +1,100 @@
+// The two kernels of a normalisation's weight and bias gradients on the host, against the reference
+// loops.
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <vector>
+
+#include <parallel/ops/cuda/kernels/norm_weight_gradient.hpp>
+#include <parallel/ops/reference/layer_norm.hpp>
+#include <parallel/ops/reference/rms_norm.hpp>
+
+#include "support/host_block.hpp"
+#include "support/row_data.hpp"
+
+namespace cuda_norm_weight_gradient_test {
+
+using namespace parallel;
+using parallel::index;
+
+template <class A>
+vector_view<A> view_of(std::vector<A>& v) {
+  return {v.data(), {std::ssize(v)}};
+}
+
+/// Both kernels as the launcher runs them, with `threads` a block.
+template <class T, class A>
+void both(unsigned threads, testing::thread_order order, A* dweight, A* dbias,
+          ops::rows_view<T const> dy, ops::rows_view<T const> x, A const* mean, A const* rstd) {
+  auto const parts = cuda::kernels::weight_gradient_division::of(x);
+  auto const chunks = static_cast<unsigned>(parts.chunks);
+  auto const tiles = static_cast<unsigned>(parts.tiles);
+  std::vector<A> sums(parts.sums(x.columns), std::numeric_limits<A>::quiet_NaN());
+  testing::host_block::run_grid(
+      tiles * chunks, threads, threads * cuda::pack_size<T> * sizeof(A), order,
+      cuda::kernels::weight_gradient_of_chunks<T>{
+          sums.data(), dy, x, mean, rstd, dweight != nullptr, dbias != nullptr, tiles, chunks});
+  auto const columns = static_cast<unsigned>(x.columns);
+  testing::host_block::run_grid(
+      (2 * columns + 31) / 32, threads, threads * sizeof(double), order,
+      cuda::kernels::weight_gradient_of_all<A>{dweight, dbias, sums.data(), columns, chunks});
+}
+
+TEST_CASE_TEMPLATE("gradients of weight and bias are added, and equal the reference", T, float,
+                   bf16, double) {
+  using A = accumulate_t<T>;
+  struct shape {
+    index rows, columns, gap;
+  };
+  for (auto const [rows, columns, gap] :
+       {shape{1, 1, 0}, {5, 37, 0}, {100, 24, 8}, {131, 300, 1}, {70, 1030, 0}}) {
+    auto const count = static_cast<std::size_t>(rows * (columns + gap));
+    auto const x = testing::normal_numbers<T>(count, 1, 2.0F, 1.0F);
+    auto const dy = testing::normal_numbers<T>(count, 2);
+    auto mean = testing::normal_numbers<A>(static_cast<std::size_t>(rows), 3);
+    auto rstd = testing::normal_numbers<A>(static_cast<std::size_t>(rows), 4);
+    auto const before = testing::normal_numbers<A>(static_cast<std::size_t>(columns), 5);
+    ops::rows_view<T const> const gradients(dy.data(), rows, columns, columns + gap);
+    ops::rows_view<T const> const values(x.data(), rows, columns, columns + gap);
+    double const close = std::is_same_v<T, double> ? 1e-12 : 1e-5;
+
+    reference::stream here;
+    auto expected = before, expected_bias = before, without_center = before;
+    ops::layer_norm_backward_weight(here, view_of(expected), view_of(expected_bias), gradients,
+                                    values, view_of(mean), view_of(rstd));
+    ops::rms_norm_backward_weight(here, view_of(without_center), gradients, values, view_of(rstd));
+
+    using enum testing::thread_order;
+    std::vector<A> first;
+    for (auto const order : {ascending, descending, shuffled}) {
+      auto weight = before, bias = before, alone = before, rms = before;
+      both<T, A>(64, order, weight.data(), bias.data(), gradients, values, mean.data(),
+                 rstd.data());
+      testing::check_close(weight, expected, close);
+      testing::check_close(bias, expected_bias, close);
+      if (first.empty()) first = weight;
+      CHECK(weight == first);
+      both<T, A>(64, order, nullptr, alone.data(), gradients, values, mean.data(), rstd.data());
+      CHECK(alone == bias);
+      both<T, A>(64, order, rms.data(), nullptr, gradients, values, nullptr, rstd.data());
+      testing::check_close(rms, without_center, close);
+    }
+  }
+}
+
+TEST_CASE("the division of rows and columns covers both and keeps blocks busy") {
+  using cuda::kernels::weight_gradient_division;
+  auto const division = [](index rows, index columns) {
+    return weight_gradient_division::of(
+        ops::rows_view<bf16 const>(nullptr, rows, columns, columns));
+  };
+  CHECK(division(0, 768).chunks == 0);
+  CHECK(division(32768, 0).tiles == 0);
+  CHECK(division(32768, 768).tiles == 3);
+  CHECK(division(32768, 768).chunks == 170);
+  CHECK(division(33, 768).chunks == 2);
+  CHECK(division(32768, 16384).chunks == 8);
+  CHECK(division(32768, 1 << 20).chunks == 1);
+}
+
+}  // namespace cuda_norm_weight_gradient_test
