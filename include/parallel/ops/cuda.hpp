@@ -3,4 +3,8 @@
 #pragma once
 
 #include <parallel/ops/cuda/activation.hpp>
+#include <parallel/ops/cuda/adamw.hpp>
+#include <parallel/ops/cuda/elementwise.hpp>
+#include <parallel/ops/cuda/embedding.hpp>
 #include <parallel/ops/cuda/layer_norm.hpp>
+#include <parallel/ops/cuda/lion.hpp>

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <type_traits>
 
+#include <parallel/core/config.hpp>
 #include <parallel/core/tensor.hpp>
 
 namespace parallel::ops {
@@ -37,7 +38,7 @@ struct rows_view {
       rows_view<U> other)  // NOLINT(google-explicit-constructor)
       : rows_view(other.data, other.rows, other.columns, other.row_stride) {}
 
-  [[nodiscard]] constexpr T* row(index at) const {
+  [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr T* row(index at) const {
     assert(0 <= at && at < rows);
     return data + at * row_stride;
   }

@@ -1,39 +1,74 @@
-// for_each_element: out[i] = f(in0[i], in1[i], ...) by all threads of a grid, 16 bytes at a time.
+// Loops over elements by all threads of a grid, a group at a time: out[i] = f(in0[i], in1[i], ...)
+// and the loops under it, over flat arrays and over rows. Where a pointer is not aligned to groups,
+// elements go one by one.
 #pragma once
 
 #include <cstddef>
 
 #include <parallel/core/dtype.hpp>
-#include <parallel/ops/cuda/block.hpp>
+#include <parallel/core/tensor.hpp>
+#include <parallel/ops/cuda/group.hpp>
 
 namespace parallel::cuda {
 
-/// f takes and returns accumulate_t<T> (or what its parameters say); the result is rounded once.
-/// out may be one of the inputs. Where a pointer is not aligned to 16 bytes, elements go one by
-/// one.
+/// Calls f<n>(i) for groups [i, i + n) of [0, count), shared among all threads of the grid: n is N,
+/// and 1 for what is left over, or for everything unless `aligned`.
+template <unsigned N, class Block, class F>
+PARALLELLM_DEVICE void for_each_group_of_grid(Block const& b, std::size_t count, bool aligned,
+                                              F const& f) {
+  std::size_t const groups = aligned ? count / N : 0;
+  for_each_of_grid(b, groups, [&](std::size_t g) { f.template operator()<N>(g * N); });
+  for_each_of_grid(b, count - groups * N,
+                   [&](std::size_t i) { f.template operator()<1>(groups * N + i); });
+}
+
+/// out[i] = f(in0[i], in1[i], ...) for i in [0, count). f takes accumulate_t of the inputs' types
+/// and returns that of T, or T itself; the result is rounded once. out may be one of the inputs.
 template <class Block, class F, class T, class... In>
 PARALLELLM_DEVICE void for_each_element(Block const& b, std::size_t count, F const& f, T* out,
                                         In const*... in) {
-  using wide = accumulate_t<T>;
-  std::size_t whole = 0;
-  if (packable(out, in...)) {
-    constexpr unsigned each = pack_size<T>;
-    static_assert(((sizeof(In) == sizeof(T)) && ...));
-    for_each_of_grid(b, count / each, [&](std::size_t p) {
-      std::size_t const first = p * each;
-      auto const compute = [&](auto const&... packs) {
-        pack<T> y;
-        for (unsigned i = 0; i < each; ++i)
-          y.value[i] = static_cast<T>(f(static_cast<wide>(packs.value[i])...));
-        return y;
-      };
-      store_pack(out + first, compute(load_pack(in + first)...));
-    });
-    whole = count / each * each;
-  }
-  for_each_of_grid(b, count - whole, [&](std::size_t i) {
-    out[whole + i] = static_cast<T>(f(static_cast<wide>(in[whole + i])...));
+  constexpr unsigned N = group_size<T, In...>;
+  for_each_group_of_grid<N>(b, count, groupable<N>(out, in...), [&]<unsigned n>(std::size_t first) {
+    auto const compute = [&](auto const&... x) {
+      group<T, n> y;
+      for (unsigned i = 0; i < n; ++i)
+        y.value[i] = static_cast<T>(f(static_cast<accumulate_t<In>>(x.value[i])...));
+      return y;
+    };
+    store_group(out + first, compute(load_group<n>(in + first)...));
   });
+}
+
+/// The threads that share [rows, columns] when each takes up to Each groups of N elements of a row:
+/// for the launch of for_each_in_rows.
+template <unsigned N, unsigned Each = 4>
+[[nodiscard]] constexpr std::size_t threads_in_rows(index rows, index columns) {
+  constexpr auto piece = static_cast<index>(warp_size * N * Each);
+  return static_cast<std::size_t>(rows * ((columns + piece - 1) / piece)) * warp_size;
+}
+
+/// Calls f<n>(r, c) for groups [c, c + n) of the columns of every row r, shared among all warps of
+/// the grid: n is N, or 1 unless `aligned`. A warp stays in a row for Each groups of each of its
+/// lanes, so that finding the row, a division, costs little; 1 is for an f that does much itself.
+template <unsigned N, unsigned Each = 4, class Block, class F>
+PARALLELLM_DEVICE void for_each_in_rows(Block const& b, index rows, index columns, bool aligned,
+                                        F const& f) {
+  if constexpr (N > 1) {
+    if (!aligned) return for_each_in_rows<1, Each>(b, rows, columns, true, f);
+  }
+  constexpr auto step = static_cast<index>(warp_size * N);
+  constexpr auto piece = step * index{Each};
+  index const pieces = (columns + piece - 1) / piece;  // of a row
+  index const warps = static_cast<index>(b.blocks()) * (b.threads() / warp_size);
+  index const lane = static_cast<index>(b.thread() % warp_size * N);
+  for (index at = static_cast<index>(b.block()) * (b.threads() / warp_size) +
+                  static_cast<index>(b.thread() / warp_size);
+       at < rows * pieces; at += warps) {
+    index const r = at / pieces;
+    index const begin = (at - r * pieces) * piece;
+    index const end = begin + piece < columns ? begin + piece : columns;
+    for (index c = begin + lane; c < end; c += step) f.template operator()<N>(r, c);
+  }
 }
 
 }  // namespace parallel::cuda

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <parallel/ops/cuda/block.hpp>
+#include <parallel/ops/cuda/group.hpp>
 
 namespace parallel::cuda {
 
@@ -25,11 +26,6 @@ template <unsigned N, class F>
 PARALLELLM_DEVICE void unrolled(F const& f) {
   detail::unrolled(f, std::make_integer_sequence<unsigned, N>{});
 }
-
-template <class T, unsigned N>
-struct alignas(N * sizeof(T)) group {
-  T value[N];
-};
 
 /// N elements at a time; by default 16 bytes. T may be const.
 template <class T, unsigned N = pack_size<T>>

@@ -1,0 +1,51 @@
+// group: neighbouring elements that a thread reads and writes at once, up to 16 bytes of them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include <parallel/core/config.hpp>
+#include <parallel/core/tensor.hpp>
+#include <parallel/ops/cuda/block.hpp>
+
+namespace parallel::cuda {
+
+template <class T, unsigned N>
+struct alignas(N * sizeof(T)) group {
+  T value[N];
+};
+
+/// Elements that a thread takes at once from arrays of all these types: 16 bytes of the widest, so
+/// that neighbours always touch neighbouring memory.
+template <class... T>
+inline constexpr unsigned group_size = std::min({pack_size<T>...});
+
+/// Whether groups of N elements can be used at all pointers.
+template <unsigned N, class... T>
+[[nodiscard]] PARALLELLM_HOST_DEVICE bool groupable(T const*... pointers) {
+  return ((reinterpret_cast<std::uintptr_t>(pointers) % (N * sizeof(T)) == 0) && ...);
+}
+
+/// Whether rows of `columns` elements that lie `stride` apart are whole groups of N.
+template <unsigned N, class T>
+[[nodiscard]] PARALLELLM_HOST_DEVICE bool groupable_rows(T const* first, index columns,
+                                                         index stride) {
+  return groupable<N>(first) && columns % index{N} == 0 && stride % index{N} == 0;
+}
+
+template <unsigned N, class T>
+[[nodiscard]] PARALLELLM_DEVICE group<T, N> load_group(T const* from) {
+  return *reinterpret_cast<group<T, N> const*>(from);
+}
+template <class T, unsigned N>
+PARALLELLM_DEVICE void store_group(T* to, group<T, N> const& values) {
+  *reinterpret_cast<group<T, N>*>(to) = values;
+}
+
+/// to[i] += from[i].
+template <class A, class T, unsigned N>
+PARALLELLM_DEVICE void add_to(group<A, N>& to, group<T, N> const& from) {
+  for (unsigned i = 0; i < N; ++i) to.value[i] += static_cast<A>(from.value[i]);
+}
+
+}  // namespace parallel::cuda

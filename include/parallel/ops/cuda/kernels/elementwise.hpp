@@ -1,0 +1,102 @@
+// Element-wise operations as kernels. Arithmetic in accumulate_t<T>, rounded once. Cost: memory
+// bandwidth.
+#pragma once
+
+#include <cstddef>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/ops/cuda/elements.hpp>
+#include <parallel/ops/rows_view.hpp>
+
+namespace parallel::cuda::kernels {
+
+/// y[i] = value.
+template <class T>
+struct fill {
+  T* y;
+  T value;
+  std::size_t count;
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& b) const {
+    for_each_element(
+        b, count, [this] { return value; }, y);
+  }
+};
+
+/// y[r, i] = x[r, i], whatever the strides.
+template <class T>
+struct copy_rows {
+  ops::rows_view<T> y;
+  ops::rows_view<T const> x;
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& b) const {
+    constexpr unsigned N = pack_size<T>;
+    bool const aligned = groupable_rows<N>(y.data, y.columns, y.row_stride) &&
+                         groupable_rows<N>(x.data, x.columns, x.row_stride);
+    for_each_in_rows<N>(b, y.rows, y.columns, aligned, [this]<unsigned n>(index r, index c) {
+      store_group(y.row(r) + c, load_group<n>(x.row(r) + c));
+    });
+  }
+};
+
+/// y[i] += x[i].
+template <class T>
+struct add {
+  T* y;
+  T const* x;
+  std::size_t count;
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& b) const {
+    using A = accumulate_t<T>;
+    for_each_element(
+        b, count, [](A a, A other) { return a + other; }, y, y, x);
+  }
+};
+
+/// y[i] *= x[i].
+template <class T>
+struct multiply {
+  T* y;
+  T const* x;
+  std::size_t count;
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& b) const {
+    using A = accumulate_t<T>;
+    for_each_element(
+        b, count, [](A a, A other) { return a * other; }, y, y, x);
+  }
+};
+
+/// y[i] *= factor.
+template <class T>
+struct scale {
+  T* y;
+  accumulate_t<T> factor;
+  std::size_t count;
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& b) const {
+    for_each_element(
+        b, count, [this](accumulate_t<T> a) { return a * factor; }, y, y);
+  }
+};
+
+/// y[i] = x[i] as a To; double goes to bf16 by way of float.
+template <class To, class From>
+struct cast {
+  To* y;
+  From const* x;
+  std::size_t count;
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& b) const {
+    for_each_element(
+        b, count, [](accumulate_t<From> a) { return static_cast<accumulate_t<To>>(a); }, y, x);
+  }
+};
+
+}  // namespace parallel::cuda::kernels

@@ -1,0 +1,132 @@
+// The bodies of the element-wise kernels on the host, against the reference loops, bit for bit.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <parallel/ops/cuda/kernels/elementwise.hpp>
+#include <parallel/ops/reference/elementwise.hpp>
+
+#include "parallel/ops/support.hpp"
+#include "support/guarded.hpp"
+
+namespace cuda_elementwise_test {
+
+using namespace parallel;
+using parallel::index;
+using testing::guarded;
+
+constexpr std::size_t sizes[] = {0, 1, 3, 8, 37, 1000};
+constexpr std::size_t offsets[] = {0, 1};
+
+/// Numbers of which the first is NaN, if there is one.
+template <class T>
+std::vector<T> numbers(std::size_t count, std::uint64_t seed) {
+  auto out = ops_support::random<T>(static_cast<index>(count), seed, 3.0);
+  if (!out.empty()) out[0] = ops_support::number<T>(std::numeric_limits<double>::quiet_NaN());
+  return out;
+}
+template <>
+std::vector<std::uint64_t> numbers(std::size_t count, std::uint64_t seed) {
+  return ops_support::random<std::uint64_t>(static_cast<index>(count), seed);
+}
+
+/// make(y) turns `before` into `expected`, whatever the order of threads and the alignment.
+template <class T, class Make>
+void expect(std::vector<T> const& before, std::vector<T> const& expected, Make const& make) {
+  testing::run_on_copies(before, 2, 64, 0, make,
+                         [&](auto const& y) { CHECK(ops_support::same_bits(y, expected)); });
+}
+
+TEST_CASE_TEMPLATE("fill, add, multiply and scale equal the reference at any alignment", T, float,
+                   bf16, double, std::uint64_t) {
+  for (auto const count : sizes) {
+    auto const y = numbers<T>(count, 1);
+    auto const x = numbers<T>(count, 2);
+    auto const with = [&](auto const& work) {
+      auto out = y;
+      reference::stream here;
+      work(here, std::span<T>(out));
+      return out;
+    };
+    auto const value = static_cast<T>(accumulate_t<T>(3));
+    auto const factor = accumulate_t<T>(7) / accumulate_t<T>(2);
+
+    expect(y, with([&](auto& s, auto out) { ops::fill(s, out, value); }), [&](T* to) {
+      return cuda::kernels::fill<T>{to, value, count};
+    });
+    expect(y, with([&](auto& s, auto out) { ops::scale(s, out, factor); }), [&](T* to) {
+      return cuda::kernels::scale<T>{to, factor, count};
+    });
+    for (auto const offset : offsets) {
+      guarded<T> other(x, offset);
+      expect(y, with([&](auto& s, auto out) { ops::add(s, out, x); }), [&](T* to) {
+        return cuda::kernels::add<T>{to, other.data(), count};
+      });
+      expect(y, with([&](auto& s, auto out) { ops::multiply(s, out, x); }), [&](T* to) {
+        return cuda::kernels::multiply<T>{to, other.data(), count};
+      });
+    }
+  }
+}
+
+TEST_CASE("a sum of an array and itself doubles it, the square of it is its product with itself") {
+  auto const before = numbers<float>(100, 3);
+  auto doubled = before, squared = before;
+  for (auto& v : doubled) v *= 2.0F;
+  for (auto& v : squared) v *= v;
+  expect(before, doubled, [](float* y) { return cuda::kernels::add<float>{y, y, 100}; });
+  expect(before, squared, [](float* y) { return cuda::kernels::multiply<float>{y, y, 100}; });
+}
+
+template <class To, class From>
+void casts_equal_the_reference() {
+  for (auto const count : sizes) {
+    auto const x = numbers<From>(count, 4);
+    auto expected = numbers<To>(count, 5);
+    reference::stream here;
+    ops::cast(here, std::span<To>(expected), std::span<From const>(x));
+    for (auto const offset : offsets) {
+      guarded<From> from(x, offset);
+      expect(numbers<To>(count, 5), expected, [&](To* to) {
+        return cuda::kernels::cast<To, From>{to, from.data(), count};
+      });
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("casts between widths equal the reference at any alignment", From, float, bf16,
+                   double) {
+  casts_equal_the_reference<float, From>();
+  casts_equal_the_reference<bf16, From>();
+  casts_equal_the_reference<double, From>();
+}
+
+TEST_CASE_TEMPLATE("rows that lie apart are copied and what lies between them is left", T, float,
+                   bf16, double, std::uint64_t) {
+  struct shape {
+    index rows, columns, y_stride, x_stride;
+  };
+  for (auto const [rows, columns, y_stride, x_stride] :
+       {shape{0, 8, 8, 8}, shape{3, 0, 8, 8}, shape{1, 1, 1, 1}, shape{5, 24, 24, 48},
+        shape{5, 24, 32, 24}, shape{7, 5, 9, 6}, shape{3, 24, 25, 24}, shape{3, 1200, 1216, 1200},
+        shape{2, 1201, 1203, 1202}})
+    for (auto const offset : offsets) {
+      auto const x = numbers<T>(static_cast<std::size_t>(rows * x_stride), 6);
+      auto const y = numbers<T>(static_cast<std::size_t>(rows * y_stride), 7);
+      auto expected = y;
+      reference::stream here;
+      ops::copy(here, ops::rows_view<T>(expected.data(), rows, columns, y_stride),
+                ops::rows_view<T const>(x.data(), rows, columns, x_stride));
+      guarded<T> from(x, offset);
+      expect(
+          y, expected,
+          [&, rows = rows, columns = columns, to_stride = y_stride, from_stride = x_stride](T* to) {
+            return cuda::kernels::copy_rows<T>{{to, rows, columns, to_stride},
+                                               {from.data(), rows, columns, from_stride}};
+          });
+    }
+}
+
+}  // namespace cuda_elementwise_test
