@@ -1,14 +1,16 @@
 // Embeddings: rows of a table by token, and by position. T is float, bf16, double or std::uint64_t.
 //
-// Gradients are summed into accumulate_t<T> in the order of ascending rows of dy, whatever the
-// number of threads. Ids are checked by whoever reads them; here they are checked again, when the
-// task runs, because one bad id would write anywhere. Cost: one pass over y or dy; positions: over
-// y and table.
+// Gradients are summed into accumulate_t<T> in an order that depends on the ids alone: ascending
+// rows of dy, which a GPU takes in pieces. Ids are checked by whoever reads them; here they are
+// checked again, when the task runs, because one bad id would write anywhere: it is an error, or on
+// a GPU, which has none to throw, a row of NaN whose gradient goes nowhere. Cost: one pass over y
+// or dy; positions: over y and table.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
+#include <parallel/core/config.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/ops/detail/check.hpp>
@@ -22,7 +24,7 @@ struct table_slice {
   index vocabulary = 0;  // rows of the whole table; 0: those of the table
 
   /// The row of `id` in a table of `rows`, or -1 when it is elsewhere.
-  [[nodiscard]] constexpr index row_of(std::int32_t id, index rows) const {
+  [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr index row_of(std::int32_t id, index rows) const {
     index const row = id - first;
     return 0 <= row && row < rows ? row : -1;
   }
