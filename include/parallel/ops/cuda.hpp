@@ -4,6 +4,7 @@
 
 #include <parallel/ops/cuda/activation.hpp>
 #include <parallel/ops/cuda/adamw.hpp>
+#include <parallel/ops/cuda/cross_entropy.hpp>
 #include <parallel/ops/cuda/elementwise.hpp>
 #include <parallel/ops/cuda/embedding.hpp>
 #include <parallel/ops/cuda/layer_norm.hpp>

@@ -78,6 +78,24 @@ PARALLELLM_DEVICE void for_each_group(Block const& b, unsigned groups, F const& 
   for (unsigned p = Kept * b.threads() + b.thread(); p < groups; p += b.threads()) f(p, Kept);
 }
 
+/// Calls f(p, values) for the groups p of this thread, of which `Ahead` are on their way from
+/// memory at a time.
+template <unsigned Ahead, class Block, class Row, class F>
+PARALLELLM_DEVICE void for_each_loaded_group(Block const& b, Row const& row, F const& f) {
+  unsigned const groups = row.groups();
+  for (unsigned first = b.thread(); first < groups; first += Ahead * b.threads()) {
+    typename Row::group_type values[Ahead] = {};
+    unrolled<Ahead>([&](unsigned k) {
+      unsigned const p = first + k * b.threads();
+      if (p < groups) values[k] = row.load(p);
+    });
+    unrolled<Ahead>([&](unsigned k) {
+      unsigned const p = first + k * b.threads();
+      if (p < groups) f(p, values[k]);
+    });
+  }
+}
+
 /// Groups of 16 bytes that hold 16 elements, but at most four: what a thread keeps of a row.
 template <class T>
 inline constexpr unsigned kept_groups = sizeof(T) == 2 ? 2 : 4;
