@@ -23,7 +23,7 @@ struct heads_view {
   [[nodiscard]] constexpr index size() const { return batch * sequence * heads * head_dim; }
 
   /// The `head_dim` contiguous elements of one batch entry, position and head.
-  [[nodiscard]] constexpr T* row(index b, index s, index h) const {
+  [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr T* row(index b, index s, index h) const {
     assert(0 <= b && b < batch && 0 <= s && s < sequence && 0 <= h && h < heads);
     return data + b * batch_stride + s * row_stride + h * head_dim;
   }

@@ -1,0 +1,49 @@
+// The body of the rope kernel on the host, against the reference loop, bit for bit.
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include <parallel/ops/cuda/kernels/rope.hpp>
+#include <parallel/ops/reference/rope.hpp>
+
+#include "parallel/ops/support.hpp"
+#include "support/guarded.hpp"
+
+namespace cuda_rope_test {
+
+using namespace parallel;
+using parallel::index;
+
+struct shape {
+  index batch, sequence, heads, head_dim, stride;
+};
+
+TEST_CASE_TEMPLATE("heads are turned as in the reference, and what lies between rows is left", T,
+                   float, bf16, double) {
+  for (auto const [batch, sequence, heads, head_dim, stride] :
+       {shape{0, 3, 2, 8, 16}, shape{2, 3, 1, 2, 2}, shape{1, 4, 3, 6, 20}, shape{2, 3, 5, 16, 96},
+        shape{2, 3, 5, 16, 81}, shape{1, 2, 3, 24, 72}})
+    for (double const direction : {1.0, -1.0}) {
+      index const batch_stride = sequence * stride + 16;
+      auto const before = ops_support::random<T>(batch * batch_stride + heads * head_dim, 1);
+      auto const frequencies = ops::rope_frequencies(10000.0, head_dim);
+      auto const view = [=, batch = batch, sequence = sequence, heads = heads, head_dim = head_dim,
+                         stride = stride](T* data) {
+        return ops::heads_view<T>{data, batch, sequence, heads, head_dim, batch_stride, stride};
+      };
+      constexpr index first = 99990;
+      auto expected = before;
+      reference::stream here;
+      reference::rope_impl(here, view(expected.data()),
+                           {.frequencies = frequencies, .first = first}, direction);
+      // 3 blocks: some turn several rows, and wait before they compute the next angles
+      testing::run_on_copies(
+          before, 3, 64, static_cast<std::size_t>(head_dim) * sizeof(accumulate_t<T>),
+          [&](T* x) {
+            return cuda::kernels::rope<T>{view(x), frequencies.data(), first, direction};
+          },
+          [&](auto const& x) { CHECK(ops_support::same_bits(x, expected)); });
+    }
+}
+
+}  // namespace cuda_rope_test
