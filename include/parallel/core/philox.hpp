@@ -70,7 +70,10 @@ class philox {
 
   /// Uniform in (0, 1): never 0 and never 1.
   [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr float uniform(std::uint64_t element) const {
-    return (static_cast<float>(bits(element) >> 9) + 0.5F) * (1.0F / 8388608.0F);
+    return to_uniform(bits(element));
+  }
+  [[nodiscard]] PARALLELLM_HOST_DEVICE static constexpr float to_uniform(std::uint32_t bits) {
+    return (static_cast<float>(bits >> 9) + 0.5F) * (1.0F / 8388608.0F);
   }
 
   /// Standard normal by Box and Muller; elements 2i and 2i+1 share one pair.

@@ -1,0 +1,18 @@
+// The launcher of dropout on cuda::stream. For nvcc.
+#pragma once
+
+#include <parallel/ops/cuda/dropout.hpp>
+#include <parallel/ops/cuda/elementwise.cuh>
+#include <parallel/ops/cuda/kernels/dropout.hpp>
+#include <parallel/ops/cuda/launch.cuh>
+
+namespace parallel::cuda {
+
+template <class T>
+void dropout_impl(stream& s, std::span<T> y, std::span<T const> x, ops::dropout_options options) {
+  if (options.probability == 0.0F) return copy_impl(s, y, x);
+  detail::launch(s, "dropout", detail::blocks_for(y.size(), pack_size<T>),
+                 kernels::dropout<T>{y.data(), x.data(), y.size(), options});
+}
+
+}  // namespace parallel::cuda
