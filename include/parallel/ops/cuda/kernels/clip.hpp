@@ -1,0 +1,58 @@
+// clip and its gradient as kernels. Cost: memory bandwidth.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/ops/clip.hpp>
+#include <parallel/ops/cuda/elements.hpp>
+
+namespace parallel::cuda::kernels {
+
+/// inside[i] = |x[i]| <= limit, then x[i] = clamp(x[i], ±limit); a NaN stays and is outside.
+template <class T>
+struct clip {
+  T* x;
+  std::uint8_t* inside;  // null: not asked for
+  std::size_t count;
+  float limit;
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& b) const {
+    using A = accumulate_t<T>;
+    constexpr unsigned N = pack_size<T>;
+    auto const bound = static_cast<A>(limit);
+    for_each_group_of_grid<N>(b, count, groupable<N>(x, inside),
+                              [&]<unsigned n>(std::size_t first) {
+                                auto values = load_group<n>(x + first);
+                                group<std::uint8_t, n> flags;
+                                for (unsigned i = 0; i < n; ++i) {
+                                  A const value = static_cast<A>(values.value[i]);
+                                  flags.value[i] = std::fabs(value) <= bound ? 1 : 0;
+                                  if (value > bound) values.value[i] = static_cast<T>(bound);
+                                  if (value < -bound) values.value[i] = static_cast<T>(-bound);
+                                }
+                                if (inside != nullptr) store_group(inside + first, flags);
+                                store_group(x + first, values);
+                              });
+  }
+};
+
+/// dx[i] = 0 where inside[i] is 0.
+template <class T>
+struct clip_backward {
+  T* dx;
+  std::uint8_t const* inside;
+  std::size_t count;
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& b) const {
+    using A = accumulate_t<T>;
+    for_each_element(
+        b, count, [](A d, std::uint8_t flag) { return flag == 0 ? A(0) : d; }, dx, dx, inside);
+  }
+};
+
+}  // namespace parallel::cuda::kernels
