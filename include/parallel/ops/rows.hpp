@@ -8,6 +8,7 @@
 #include <span>
 #include <type_traits>
 
+#include <parallel/core/config.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/detail/check.hpp>
 
@@ -18,9 +19,11 @@ struct rows_place {
   index first = 0;
   index width = 1;
 
-  [[nodiscard]] constexpr index row_of(index element) const { return (first + element) / width; }
+  [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr index row_of(index element) const {
+    return (first + element) / width;
+  }
   /// Where the row that `element` is in ends, as an element of a range of `size`.
-  [[nodiscard]] constexpr index end_of_row(index element, index size) const {
+  [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr index end_of_row(index element, index size) const {
     index const end = (row_of(element) + 1) * width - first;
     return end < size ? end : size;
   }

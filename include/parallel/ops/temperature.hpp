@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include <parallel/core/config.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/detail/check.hpp>
 #include <parallel/ops/rows_view.hpp>
@@ -27,12 +28,17 @@ struct temperature_options {
 };
 
 namespace detail {
+/// The factor at a position, counted from where its document begins.
+[[nodiscard]] PARALLELLM_HOST_DEVICE inline double temperature_at(
+    temperature_options const& options, index position) {
+  double const steps = std::floor(static_cast<double>(position + 1) / options.floor_scale);
+  return 1.0 + options.scale * std::log(steps + 1.0);
+}
 /// The factor of row r.
 [[nodiscard]] inline double temperature_of(temperature_options const& options, index r) {
   index at = options.first + r % options.sequence;
   if (!options.document_begins.empty()) at -= options.document_begins[static_cast<std::size_t>(r)];
-  double const steps = std::floor(static_cast<double>(at + 1) / options.floor_scale);
-  return 1.0 + options.scale * std::log(steps + 1.0);
+  return temperature_at(options, at);
 }
 }  // namespace detail
 

@@ -1,0 +1,80 @@
+// Sums of squares by row, and scaling by row, of a range that lies anywhere inside a matrix, as
+// kernels: a warp a row. Sums are taken in double, in an order that the row's place alone decides.
+// Cost: memory bandwidth, where rows are wider than a warp.
+#pragma once
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/ops/cuda/row_groups.hpp>
+#include <parallel/ops/rows.hpp>
+
+namespace parallel::cuda::kernels {
+
+/// Calls row(r, begin, end) for every row r that a range of `size` has elements in, by all threads
+/// of a warp of the grid: they are [begin, end) of the range.
+template <class Block, class Row>
+PARALLELLM_DEVICE void for_row_parts(Block const& b, index size, ops::rows_place const& place,
+                                     Row const& row) {
+  if (size == 0) return;
+  index const first = place.row_of(0);
+  index const last = place.row_of(size - 1);
+  auto const warps = static_cast<index>(b.threads() / warp_size);  // of a block
+  for (index r = first + static_cast<index>(b.block()) * warps +
+                 static_cast<index>(b.thread() / warp_size);
+       r <= last; r += static_cast<index>(b.blocks()) * warps) {
+    index const begin = r == first ? 0 : r * place.width - place.first;
+    row(r, begin, place.end_of_row(begin, size));
+  }
+}
+
+/// out[r] += sum of x[i]^2 over the elements in row r.
+template <class T>
+struct row_squared_norms {
+  double* out;
+  T const* x;
+  index size;
+  ops::rows_place place;
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& b) const {
+    for_row_parts(b, size, place, [&](index r, index begin, index end) {
+      row_groups<T const> const part(x + begin, static_cast<unsigned>(end - begin));
+      double sum = 0.0;
+      for (unsigned p = b.thread() % warp_size; p < part.groups(); p += warp_size) {
+        auto const values = part.load(p);
+        unrolled<pack_size<T>>([&](unsigned k) {
+          auto const value = static_cast<double>(values.value[k]);  // zeros at the end
+          sum += value * value;
+        });
+      }
+      sum = combine_warp(b, sum, plus{});
+      if (b.thread() % warp_size == 0) out[r] += sum;
+    });
+  }
+};
+
+/// x[i] *= factors[row of i].
+template <class T>
+struct scale_rows {
+  T* x;
+  accumulate_t<T> const* factors;
+  index size;
+  ops::rows_place place;
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& b) const {
+    using A = accumulate_t<T>;
+    for_row_parts(b, size, place, [&](index r, index begin, index end) {
+      A const factor = factors[r];
+      row_groups<T> const part(x + begin, static_cast<unsigned>(end - begin));
+      for (unsigned p = b.thread() % warp_size; p < part.groups(); p += warp_size) {
+        auto values = part.load(p);
+        unrolled<pack_size<T>>([&](unsigned k) {
+          values.value[k] = static_cast<T>(static_cast<A>(values.value[k]) * factor);
+        });
+        part.store(p, values);
+      }
+    });
+  }
+};
+
+}  // namespace parallel::cuda::kernels
