@@ -25,7 +25,7 @@ void norm_weight_gradient(stream& s, char const* operation, A* dweight, A* dbias
   auto const columns = static_cast<unsigned>(x.columns);
   launch<threads>(s, operation, (std::size_t{2} * columns + warp_size - 1) / warp_size,
                   kernels::weight_gradient_of_all<A>{dweight, dbias, sums, columns, chunks},
-                  threads * sizeof(double));
+                  threads * sizeof(ops::sum_t<A>));
 }
 
 }  // namespace parallel::cuda::detail

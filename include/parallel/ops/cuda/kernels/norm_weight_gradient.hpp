@@ -8,6 +8,7 @@
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/cuda/row_groups.hpp>
+#include <parallel/ops/reduce.hpp>
 #include <parallel/ops/rows_view.hpp>
 
 namespace parallel::cuda::kernels {
@@ -108,9 +109,11 @@ struct weight_gradient_of_chunks {
   }
 };
 
-/// One block per 32 of the 2 * columns sums. Shared memory: one double per thread.
+/// One block per 32 of the 2 * columns sums. Shared memory: one sum_t<A> per thread.
 template <class A>
 struct weight_gradient_of_all {
+  using wide = ops::sum_t<A>;
+
   A* dweight;  // null: nobody asks for it
   A* dbias;    // the same
   A const* sums;
@@ -119,22 +122,22 @@ struct weight_gradient_of_all {
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
-    auto* const shared = b.template shared<double>();
+    auto* const shared = b.template shared<wide>();
     unsigned const lane = b.thread() % warp_size;
     unsigned const warps = b.threads() / warp_size;
     std::size_t const at = std::size_t{b.block()} * warp_size + lane;
     A* const gradient = at < columns ? dweight : dbias;
     bool const mine = at < std::size_t{2} * columns && gradient != nullptr;
-    double total = 0;
+    wide total = 0;
     if (mine)
       for (unsigned c = b.thread() / warp_size; c < chunks; c += warps)
-        total += double(sums[2 * std::size_t{c} * columns + at]);
+        total += wide(sums[2 * std::size_t{c} * columns + at]);
     shared[b.thread()] = total;
     b.sync();
     if (!mine || b.thread() >= warp_size) return;
     for (unsigned w = 1; w < warps; ++w) total += shared[w * warp_size + lane];
     A& out = gradient[at < columns ? at : at - columns];
-    out = static_cast<A>(double(out) + total);
+    out = static_cast<A>(wide(out) + total);
   }
 };
 
