@@ -5,46 +5,58 @@
 // and the sum over ranks is a sum of integers. Cost: some ten instructions an addend, 568 bytes.
 #pragma once
 
-#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
+
+#include <parallel/core/config.hpp>
 
 namespace parallel {
 
 class exact_sum {
  public:
+  static constexpr std::size_t digit_count = 71;
+
+  /// The magnitude of a finite double: three digits of 32 bits, the lowest one at place `at`.
+  struct addend {
+    std::size_t at;
+    std::int64_t digits[3];
+  };
+  [[nodiscard]] PARALLELLM_HOST_DEVICE static addend split(double value) {
+    auto const word = __builtin_bit_cast(std::uint64_t, value);
+    std::uint64_t const field = (word >> 52) & 0x7ffU;  // 0: a subnormal number, scaled like 1
+    std::uint64_t const fraction = word & 0xfffffffffffffU;
+    std::uint64_t const mantissa = field == 0 ? fraction : fraction | std::uint64_t{1} << 52;
+    auto const shift = static_cast<unsigned>((field == 0 ? 1 : field) + offset - 1075);
+    unsigned const bits = shift % 32;
+    std::uint64_t const low = mantissa << bits;
+    return {shift / 32,
+            {static_cast<std::int64_t>(low & 0xffffffffU), static_cast<std::int64_t>(low >> 32),
+             bits == 0 ? 0 : static_cast<std::int64_t>(mantissa >> (64 - bits))}};
+  }
+
   void add(double value) {
-    if (value == 0) return;
     if (!std::isfinite(value)) {
       special_ += value;  // infinities and NaN stay what they are
       return;
     }
-    int exponent = 0;
-    double const fraction = std::frexp(value, &exponent);  // in ±[1/2, 1)
-    auto const mantissa = static_cast<std::int64_t>(std::ldexp(fraction, 53));
-    int const shift = exponent - 53 + offset;  // of the mantissa's lowest bit
-    bool const negative = mantissa < 0;
-    auto const magnitude = static_cast<std::uint64_t>(negative ? -mantissa : mantissa);
-    auto const place = static_cast<std::size_t>(shift / 32);
-    int const bits = shift % 32;
-    auto const put = [&](std::size_t at, std::uint64_t digit) {
-      auto const amount = static_cast<std::int64_t>(digit & 0xffffffffU);
-      digits_[at] += negative ? -amount : amount;
-    };
-    put(place, magnitude << bits);
-    put(place + 1, bits == 0 ? magnitude >> 32 : magnitude >> (32 - bits));
-    put(place + 2, bits == 0 ? 0 : magnitude >> (64 - bits));
+    addend const parts = split(value);
+    for (std::size_t i = 0; i < 3; ++i)
+      digits_[parts.at + i] += std::signbit(value) ? -parts.digits[i] : parts.digits[i];
     if (++pending_ == std::int64_t{1} << 30) carry();
   }
 
   /// The sum of both.
   void add(exact_sum other) {
     other.carry();
+    add(other.digits_, other.special_);
+  }
+  /// The same of a sum given by what its digits() and special() say; `digits` below 2^62.
+  PARALLELLM_HOST_DEVICE void add(std::int64_t const* digits, double special) {
     carry();
-    for (std::size_t i = 0; i < digits_.size(); ++i) digits_[i] += other.digits_[i];
-    special_ += other.special_;
+    for (std::size_t i = 0; i < digit_count; ++i) digits_[i] += digits[i];
+    special_ += special;
     carry();
   }
 
@@ -61,26 +73,22 @@ class exact_sum {
     if (special_ != 0) return special_;
     carry();
     // digits of one sign: the highest one's
-    std::size_t top = digits_.size();
+    std::size_t top = digit_count;
     while (top > 0 && digits_[top - 1] == 0) --top;
     if (top == 0) return 0.0;
     bool const negative = digits_[top - 1] < 0;
-    auto magnitude = digits_;
-    if (negative)
-      for (auto& digit : magnitude) digit = -digit;
+    double out = 0;
     std::int64_t borrow = 0;
-    for (auto& digit : magnitude) {
-      digit += borrow;
+    for (std::size_t i = 0; i < digit_count; ++i) {
+      std::int64_t digit = (negative ? -digits_[i] : digits_[i]) + borrow;
       borrow = 0;
-      if (digit < 0 && &digit != &magnitude.back()) {
+      if (digit < 0 && i + 1 < digit_count) {
         digit += std::int64_t{1} << 32;
         borrow = -1;
       }
+      if (digit != 0)
+        out += std::ldexp(static_cast<double>(digit), static_cast<int>(i) * 32 - offset);
     }
-    double out = 0;
-    for (std::size_t i = 0; i < magnitude.size(); ++i)
-      if (magnitude[i] != 0)
-        out += std::ldexp(static_cast<double>(magnitude[i]), static_cast<int>(i) * 32 - offset);
     return negative ? -out : out;
   }
 
@@ -88,8 +96,8 @@ class exact_sum {
   static constexpr int offset = 1152;  // the lowest digit stands for 2^-1152
 
   /// Leaves digits in [0, 2^32) but the highest, which keeps the sign.
-  void carry() {
-    for (std::size_t i = 0; i + 1 < digits_.size(); ++i) {
+  PARALLELLM_HOST_DEVICE void carry() {
+    for (std::size_t i = 0; i + 1 < digit_count; ++i) {
       std::int64_t const over = digits_[i] >> 32;
       digits_[i] -= over << 32;
       digits_[i + 1] += over;
@@ -97,7 +105,7 @@ class exact_sum {
     pending_ = 0;
   }
 
-  std::array<std::int64_t, 71> digits_{};
+  std::int64_t digits_[digit_count] = {};
   std::int64_t pending_ = 0;  // additions since the last carry
   double special_ = 0;
 };

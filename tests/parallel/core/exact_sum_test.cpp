@@ -86,6 +86,21 @@ TEST_CASE("squares of normal numbers: within one unit in the last place of long 
   CHECK(std::abs(sum.value() - static_cast<double>(expected)) <= 0x1p-52 * double(expected));
 }
 
+TEST_CASE("a number is split into three digits that make it up") {
+  for (double const value : {1.0, 0x1.fffffffffffffp1023, 0x1p-1074, 0x1.23456789abcdep-1030, 0.0,
+                             0x1.fffffffffffffp-33, 0x1.8p31}) {
+    auto const parts = exact_sum::split(-value);
+    REQUIRE(parts.at + 2 < exact_sum::digit_count);
+    double sum = 0;
+    for (int i = 2; i >= 0; --i) {
+      CHECK(parts.digits[i] >= 0);
+      CHECK(parts.digits[i] < std::int64_t{1} << 32);
+      sum += std::ldexp(double(parts.digits[i]), 32 * (static_cast<int>(parts.at) + i) - 1152);
+    }
+    CHECK(sum == value);
+  }
+}
+
 TEST_CASE("infinities and NaN are not summed away") {
   double const inf = std::numeric_limits<double>::infinity();
   CHECK(sum_of({1.0, inf}) == inf);
