@@ -16,9 +16,9 @@
 #include <parallel/core/file.hpp>
 #include <parallel/train/weights.hpp>
 
+#include "devices.hpp"
 #include "support/app.hpp"
 #include "support/engine.hpp"
-#include "support/whole_machine.hpp"
 
 namespace {
 
@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 struct arguments {
   fs::path model, data, json;
-  std::string tokenizer, precision = "fp32";
+  std::string tokenizer, precision = "fp32", device = "auto";
   std::int64_t sequence_length = 0;  // 0: the model's longest
   std::int64_t batch_size = 8;
   std::optional<std::int32_t> eos_token_id, bos_token_id;
@@ -107,17 +107,18 @@ void evaluate(arguments const& args) {
   auto const data =
       fs::is_directory(args.data) ? of_set(args, config, length) : of_text(args, source, length);
   auto const engine = apps::make_engine();
-  auto device = apps::whole_machine(engine);
-  parallel::host::stream stream(device.compute_options());
-  mpt::model<T> net(config);
-  parallel::train::weights<T> const weights(net, device);
-  source.load(weights);
-
   console::progress bar("evaluate");
-  auto const result = mpt::evaluate(net, device, stream, data.next, [&](std::int64_t tokens) {
-    bar.update(std::min(1.0, static_cast<double>(tokens) / data.tokens),
-               fmt::format("{} tokens", console::grouped(tokens)));
-  });
+  auto const result = apps::with_device(
+      apps::whole_machine(args.device, engine), [&]<class Device>(Device& device, auto const&) {
+        typename Device::stream_type stream(device.compute_options());
+        mpt::model<T> net(config);
+        parallel::train::weights<T> const weights(net, device);
+        source.load(weights, device);
+        return mpt::evaluate(net, device, stream, data.next, [&](std::int64_t tokens) {
+          bar.update(std::min(1.0, static_cast<double>(tokens) / data.tokens),
+                     fmt::format("{} tokens", console::grouped(tokens)));
+        });
+      });
   bar.finish();
   fmt::print(
       "cross entropy   {:.4f} nats\nperplexity      {:.3f}\ntoken accuracy  {:.2f} %\n"
@@ -166,6 +167,9 @@ int main(int argc, char** argv) {
   app.add_option("--precision", args.precision, "fp32 or bf16")
       ->capture_default_str()
       ->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--device", args.device, "auto (a GPU when there is one), cpu or cuda")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--json", args.json, "also write the numbers as JSON to this file (-: print)");
   return apps::run(app, argc, argv, [&] {
     args.precision == "bf16" ? evaluate<parallel::bf16>(args) : evaluate<float>(args);

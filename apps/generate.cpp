@@ -12,15 +12,15 @@
 #include <parallel/ops/host.hpp>
 #include <parallel/train/weights.hpp>
 
+#include "devices.hpp"
 #include "support/app.hpp"
 #include "support/engine.hpp"
-#include "support/whole_machine.hpp"
 
 namespace {
 
 struct arguments {
   std::filesystem::path model;
-  std::string tokenizer, prompt, precision = "fp32";
+  std::string tokenizer, prompt, precision = "fp32", device = "auto";
   mpt::generation_options options;
 };
 
@@ -36,25 +36,27 @@ void generate(arguments args) {
                     "; name the model's own with --tokenizer");
   args.options.end_of_text = tokenizer.eos_id().value_or(-1);
 
-  auto const engine = apps::make_engine();
-  auto device = apps::whole_machine(engine);
-  parallel::host::stream stream(device.compute_options());
-  mpt::model<T> net(source.config());
-  parallel::train::weights<T> const weights(net, device);
-  source.load(weights);
-
   mpt::stream_decoder decode(tokenizer, mpt::special_tokens::skip);
   auto const prompt = tokenizer.encode(args.prompt);
   fmt::print("{}", args.prompt);
   std::fflush(stdout);
-  auto const begin = std::chrono::steady_clock::now();
-  auto const ids = mpt::generate(net, device, stream, prompt, args.options, [&](std::int32_t id) {
-    if (id < tokenizer.size()) fmt::print("{}", decode.push(id));
-    std::fflush(stdout);
-  });
+  auto const engine = apps::make_engine();
+  double seconds = 0;
+  auto const ids = apps::with_device(
+      apps::whole_machine(args.device, engine), [&]<class Device>(Device& device, auto const&) {
+        typename Device::stream_type stream(device.compute_options());
+        mpt::model<T> net(source.config());
+        parallel::train::weights<T> const weights(net, device);
+        source.load(weights, device);
+        auto const begin = std::chrono::steady_clock::now();
+        auto out = mpt::generate(net, device, stream, prompt, args.options, [&](std::int32_t id) {
+          if (id < tokenizer.size()) fmt::print("{}", decode.push(id));
+          std::fflush(stdout);
+        });
+        seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        return out;
+      });
   fmt::print("{}\n", decode.finish());
-  double const seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   fmt::print(stderr, "({} tokens after a prompt of {}, {:.0f} tokens/s)\n", ids.size(),
              prompt.size(), static_cast<double>(ids.size()) / seconds);
 }
@@ -80,6 +82,9 @@ int main(int argc, char** argv) {
   app.add_option("--precision", args.precision, "fp32 or bf16")
       ->capture_default_str()
       ->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--device", args.device, "auto (a GPU when there is one), cpu or cuda")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   return apps::run(app, argc, argv, [&] {
     if (args.prompt == "-") args.prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
     args.precision == "bf16" ? generate<parallel::bf16>(args) : generate<float>(args);

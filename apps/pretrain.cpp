@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <parallel/core/file.hpp>
 
+#include "devices.hpp"
 #include "support/app.hpp"
 #include "support/engine.hpp"
 #include "support/launch.hpp"
@@ -52,14 +53,19 @@ void write_summary(mpt::train_config const& config, mpt::run_summary const& s,
   parallel::replace_text_file(file, record.dump(2) + "\n");
 }
 
-template <class T>
-void train(mpt::train_config const& config, parallel::any_communicator& comm,
-           apps::place const& where, apps::engine const& engine) {
-  int const threads = config.threads ? static_cast<int>(*config.threads)
-                                     : std::max<int>(1, static_cast<int>(where.cores.size()));
-  parallel::host::device device(
-      {.threads = threads, .cores = where.cores, .engine = engine.products.get()});
-  auto const plan = mpt::plan_run<T>(config, comm.size(), apps::ranks_on_this_machine(comm.size()));
+/// Bytes that one of `ranks` ranks may use: of the machine's memory, or of its GPU's.
+template <class Device>
+std::size_t available_to_each(Device const& device, int ranks) {
+  int const here = apps::ranks_on_this_machine(ranks);
+  int const sharing =
+      parallel::host_reaches<Device> ? here : (here + apps::gpus() - 1) / apps::gpus();
+  return device.available_bytes() / 10 * 9 / static_cast<std::size_t>(sharing);
+}
+
+template <class T, class Device>
+void train(mpt::train_config const& config, parallel::any_communicator& comm, Device& device,
+           std::string const& device_name) {
+  auto const plan = mpt::plan_run<T>(config, comm.size(), available_to_each(device, comm.size()));
   bool const speaks = comm.rank() == 0;
   if (config.dry_run) {
     if (!speaks) return;
@@ -75,16 +81,15 @@ void train(mpt::train_config const& config, parallel::any_communicator& comm,
   }
   require_fits(plan);
   if (speaks)
-    fmt::print(stderr,
-               "{} parameters, ranks {}, {} threads each, {}, microbatch {}{}, {} per rank\n",
+    fmt::print(stderr, "{} parameters, ranks {}, {} each, microbatch {}{}, {} per rank\n",
                mpt::console::count(static_cast<double>(parameter_count(config.model))),
-               describe_layout(config, plan.layout), threads, engine.name, plan.split.microbatch,
+               describe_layout(config, plan.layout), device_name, plan.split.microbatch,
                plan.automatic ? " (automatic)" : "",
                mpt::console::bytes(static_cast<double>(plan.memory.total())));
-  mpt::trainer<T> trainer(config, comm, device, plan);
+  mpt::trainer<T, Device> trainer(config, comm, device, plan);
   auto const summary = trainer.run();
   if (!speaks) return;
-  write_summary(config, summary, plan, comm.size(), engine.name);
+  write_summary(config, summary, plan, comm.size(), device_name);
   if (summary.seconds == 0) {
     fmt::print("already complete: {} batches, {} tokens{}\n", summary.batches,
                mpt::console::count(static_cast<double>(summary.tokens)),
@@ -125,10 +130,17 @@ int main(int argc, char** argv) {
                   .deadline = config.dist_timeout,
                   .flight_folder = config.checkpoint.save_folder},
                  [&](parallel::any_communicator& comm, apps::place const& where) {
-                   if (config.precision == mpt::precision_kind::fp32)
-                     train<float>(config, comm, where, engine);
-                   else
-                     train<parallel::bf16>(config, comm, where, engine);
+                   apps::with_device({.kind = config.device,
+                                      .local_rank = where.local_rank,
+                                      .cores = where.cores,
+                                      .threads = static_cast<int>(config.threads.value_or(0)),
+                                      .products = &engine},
+                                     [&](auto& device, std::string const& name) {
+                                       if (config.precision == mpt::precision_kind::fp32)
+                                         train<float>(config, comm, device, name);
+                                       else
+                                         train<parallel::bf16>(config, comm, device, name);
+                                     });
                  });
   });
 }

@@ -10,9 +10,11 @@
 
 namespace apps {
 
-/// Where a rank runs: the cores that are its own, so that ranks of one machine do not collide.
+/// Where a rank runs: the cores that are its own, so that ranks of one machine do not collide, and
+/// its number among them.
 struct place {
   std::vector<int> cores;
+  int local_rank = 0;
 };
 
 struct launch_options {

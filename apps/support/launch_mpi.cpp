@@ -54,7 +54,7 @@ void apps::launch(launch_options const& options,
         parallel::checked(parallel::mpi::communicator(environment, {.deadline = deadline})),
         recorder));
     try {
-      program(any, {own_cores()});
+      program(any, {own_cores(), from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0)});
     } catch (std::exception const& problem) {
       any.abort(problem.what());
       throw;

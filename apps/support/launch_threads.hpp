@@ -35,7 +35,7 @@ inline void launch_threads(
           int const rank = comm.rank();
           parallel::any_communicator any(parallel::recorded(
               parallel::checked(std::move(comm)), recorders[static_cast<std::size_t>(rank)]));
-          program(any, {cores_of_rank(cores, rank, ranks)});
+          program(any, {cores_of_rank(cores, rank, ranks), rank});
         },
         {.deadline = deadline});
   } catch (...) {

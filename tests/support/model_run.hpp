@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <mpt/model/model.hpp>
-#include <mpt/train/sequences.hpp>
+#include <mpt/train/placed_sequences.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/data/share.hpp>
 #include <parallel/device/host/device.hpp>
@@ -47,9 +47,13 @@ struct model_layout {
   index microbatch = 2;
 };
 
-/// One training step of the whole batch, and an evaluation.
-[[nodiscard]] inline model_outcome run_model(mpt::model_config const& config,
-                                             model_layout const& how) {
+/// One training step of the whole batch, and an evaluation, with ranks on devices that `make`
+/// makes.
+template <class Make>
+[[nodiscard]] model_outcome run_model(mpt::model_config const& config, model_layout const& how,
+                                      Make const& make) {
+  using device_type = std::invoke_result_t<Make>;
+  using traffic = parallel::traffic_of<device_type>;
   namespace axis = parallel::axis;
   index const sequences = model_sequences;
   index const length = config.max_seq_len;
@@ -64,9 +68,12 @@ struct model_layout {
   parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
     using parallel::any_communicator;
     int const rank = comm.rank();
-    parallel::host::device device;
-    parallel::host::stream compute, traffic, to_next, from_previous, across;
-    parallel::arena memory(device.allocate<std::byte>(std::size_t{16} << 20));
+    device_type device = make();
+    typename device_type::stream_type compute(device.compute_options());
+    auto const options = traffic::options(device);
+    typename traffic::type reductions(options), to_next(options), from_previous(options),
+        across(options);
+    parallel::arena memory(device.template allocate<std::byte>(std::size_t{16} << 20));
     parallel::train::training_groups<any_communicator> ranks(any_communicator(std::move(comm)),
                                                              shape);
     mpt::model_groups groups{.context = {.method = how.method}};
@@ -82,9 +89,10 @@ struct model_layout {
     for (std::size_t i = 0; i < ids.size(); ++i)
       ids[i] = static_cast<std::int32_t>(random.bits(i) % 18U);
     using side = mpt::document_separator::side;
+    mpt::placed_sequences<device_type> mine(device);
     mpt::sequences const all(ids, length, {side::ends_document, ids[2]});
-    auto const mine = all.divided(
-        parallel::context_parallel::division(ranks.context.rank(), how.context, length));
+    mine.place(all.divided(
+        parallel::context_parallel::division(ranks.context.rank(), how.context, length)));
     std::vector<mpt::microbatch> batches;
     std::vector<index> first;
     auto const share = parallel::data::share_of(
@@ -101,8 +109,8 @@ struct model_layout {
     first.resize(most);
     parallel::train::statistics<double> sums;
     stepper.add_evaluation(compute, memory, std::span(std::as_const(batches)), sums);
-    stepper.add_over_ranks(traffic, sums);
-    auto const result = stepper.step(compute, traffic, memory, std::span(std::as_const(batches)),
+    stepper.add_over_ranks(reductions, sums);
+    auto const result = stepper.step(compute, reductions, memory, std::span(std::as_const(batches)),
                                      std::span(std::as_const(first)), {.seed = 42, .step = 3}, 1.0);
     std::scoped_lock const guard(lock);
     out.peak = std::max(out.peak, memory.peak());
@@ -113,7 +121,9 @@ struct model_layout {
     for (auto const& unit : stepper.units())
       for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
         auto const& m = unit.memory.segments()[s];
-        auto const owned = unit.memory.owned_gradients(s);
+        std::vector<double> owned;
+        parallel::read_on_host(device, unit.memory.owned_gradients(s),
+                               [&](auto g) { owned.assign(g.begin(), g.end()); });
         unit.memory.layout().segments()[s].for_each_piece(
             m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index at) {
               auto& gradient = out.gradients[p.name];
@@ -128,6 +138,12 @@ struct model_layout {
       }
   });
   return out;
+}
+
+/// The same on the host.
+[[nodiscard]] inline model_outcome run_model(mpt::model_config const& config,
+                                             model_layout const& how) {
+  return run_model(config, how, [] { return parallel::host::device(); });
 }
 
 }  // namespace test

@@ -16,14 +16,14 @@
 
 namespace mpt {
 
-template <class T>
+template <class T, class Device>
 class generate_callback {
  public:
   static constexpr std::string_view name = "generate_callback";
 
   /// All must outlive it. `silent` ranks check the settings and do nothing more.
   generate_callback(train_config const& config, training_clock const& clock, model<T> const& net,
-                    host::device& device, host::stream& stream, bool silent)
+                    Device& device, typename Device::stream_type& stream, bool silent)
       : config_(*config.callbacks.generate),
         seed_(config.seed),
         clock_(clock),
@@ -62,8 +62,8 @@ class generate_callback {
   std::uint64_t seed_;
   training_clock clock_;
   model<T> const& net_;
-  host::device& device_;
-  host::stream& stream_;
+  Device& device_;
+  typename Device::stream_type& stream_;
   std::unique_ptr<tokenizer const> words_;
   std::vector<std::vector<std::int32_t>> prompts_;
 };

@@ -12,16 +12,16 @@
 namespace mpt {
 
 /// In the order in which they are told.
-template <class T>
+template <class T, class Device>
 using run_callbacks = callback_list<nan_monitor, optimizer_monitor, kill_loss_spike, early_stopper,
-                                    generate_callback<T>>;
+                                    generate_callback<T, Device>>;
 
 /// `rank` 0 is the one that generates; all arguments must outlive the result.
-template <class T>
-[[nodiscard]] run_callbacks<T> make_callbacks(train_config const& config,
-                                              training_clock const& clock, int rank,
-                                              model<T> const& net, host::device& device,
-                                              host::stream& stream) {
+template <class T, class Device>
+[[nodiscard]] run_callbacks<T, Device> make_callbacks(train_config const& config,
+                                                      training_clock const& clock, int rank,
+                                                      model<T> const& net, Device& device,
+                                                      typename Device::stream_type& stream) {
   auto const& c = config.callbacks;
   std::optional<optimizer_monitor> monitor;
   if (c.optimizer_monitor_interval > 0) monitor.emplace(c.optimizer_monitor_interval);
@@ -35,10 +35,10 @@ template <class T>
     require(known, "callbacks.early_stopper.dataloader_label: '", c.early_stopper->dataloader_label,
             "' is neither train nor an evaluation set; use train, eval, or a label of eval_loader");
   }
-  std::optional<generate_callback<T>> samples;
+  std::optional<generate_callback<T, Device>> samples;
   if (c.generate) samples.emplace(config, clock, net, device, stream, rank != 0);
-  return run_callbacks<T>(nan_monitor{}, std::move(monitor), std::move(spike), std::move(stopper),
-                          std::move(samples));
+  return run_callbacks<T, Device>(nan_monitor{}, std::move(monitor), std::move(spike),
+                                  std::move(stopper), std::move(samples));
 }
 
 }  // namespace mpt

@@ -96,6 +96,7 @@ inline void read_system(config_reader& reader, train_config& config) {
     reader.check("zero_stage", *stage >= 0 && *stage <= 3, "expected 0, 1, 2 or 3, found ", *stage);
     config.zero_stage = static_cast<int>(*stage);
   }
+  config.device = reader.one_of("device", config.device, {"auto", "cpu", "cuda"});
   config.ranks = read_ranks(reader, "ranks");
   config.threads = read_ranks(reader, "threads");
   config.bucket_bytes = reader.get("bucket_bytes", config.bucket_bytes);

@@ -1,9 +1,9 @@
 // train_config: everything one training run is told, typed and checked.
 //
 // Field names and defaults are LLM Foundry's; our own keys are `parallelism`, `zero_stage`,
-// `ranks`, `threads`, `bucket_bytes`, `dry_run`, `profile` and `metrics_file`. What depends on the
-// number of ranks (the split of a batch) or on the data (epochs in batches) is worked out by the
-// functions below, when it is known.
+// `device`, `ranks`, `threads`, `bucket_bytes`, `dry_run`, `profile` and `metrics_file`. What
+// depends on the number of ranks (the split of a batch) or on the data (epochs in batches) is
+// worked out by the functions below, when it is known.
 #pragma once
 
 #include <algorithm>
@@ -91,6 +91,7 @@ struct train_config {
   std::optional<std::int64_t> ranks;    ///< threads that train; none: the launcher's, or 1
   std::optional<std::int64_t> threads;  ///< of one rank; none: the cores shared equally
   std::int64_t bucket_bytes = std::int64_t{32} << 20;  ///< of a gradient reduction
+  std::string device = "auto";                         ///< auto: a GPU when there is one; cpu; cuda
   bool dry_run = false;
   bool profile = false;  ///< times operations of a few batches
 

@@ -11,11 +11,9 @@
 #include <vector>
 
 #include <mpt/model/model.hpp>
-#include <mpt/train/sequences.hpp>
+#include <mpt/train/placed_sequences.hpp>
 #include <mpt/vocabulary.hpp>
-#include <parallel/device/host/device.hpp>
 #include <parallel/device/meta/device.hpp>
-#include <parallel/ops/host.hpp>
 #include <parallel/ops/meta.hpp>
 #include <parallel/train/plan.hpp>
 
@@ -57,26 +55,29 @@ class unigram_counter {
 };
 
 /// Evaluates on everything `next` gives; `seen(tokens)` is called after every batch.
-template <class T>
-[[nodiscard]] evaluation_result evaluate(model<T> const& net, host::device const& device,
-                                         host::stream& stream,
+template <class T, class Device>
+[[nodiscard]] evaluation_result evaluate(model<T> const& net, Device const& device,
+                                         typename Device::stream_type& stream,
                                          std::function<std::optional<sequences>()> const& next,
                                          std::function<void(std::int64_t)> const& seen = {}) {
-  train::statistics<double> sums;
+  auto const shared = device.template allocate_shared<train::statistics<double>>(1);
+  auto& sums = *shared.data();
+  placed_sequences<Device> placed(device);
   unigram_counter unigrams(net.config().vocab_size);
   arena memory;
   std::size_t capacity = 0;
   while (auto const batch = next()) {
     if (batch->count() == 0) continue;
-    auto const part = batch->view({0, batch->count()});
-    unigrams.add(part.labels.span());
+    unigrams.add(batch->view({0, batch->count()}).labels.span());
+    placed.place(*batch);
+    auto const part = placed.view({0, placed.count()});
     auto const bytes =
         train::plan_evaluation(net, sequences::shape_of(part.sequences, part.length));
     if (bytes > capacity) {
       capacity = bytes;
       memory = arena(device.template allocate<std::byte>(bytes));
     }
-    context<host::stream> c{stream, memory, pass::inference, {}, part.length};
+    context<typename Device::stream_type> c{stream, memory, pass::inference, {}, part.length};
     train::evaluate_microbatch(net, c, part, sums);
     stream.synchronize();
     if (seen) seen(sums.tokens);

@@ -6,8 +6,8 @@
 
 #include <mpt/generate/sampler.hpp>
 #include <mpt/model/model.hpp>
-#include <parallel/device/host/device.hpp>
 #include <parallel/device/meta/device.hpp>
+#include <parallel/device/transfer.hpp>
 #include <parallel/ops/meta.hpp>
 
 namespace mpt {
@@ -71,28 +71,30 @@ template <class T>
   return memory.peak();
 }
 
-/// Logits [V] of the last of `ids`, after adding all of them to the cache. Host memory.
-template <class T, class Stream>
-[[nodiscard]] std::vector<float> next_logits(model<T> const& net, Stream& stream, arena& memory,
+/// Logits [V] of the last of `ids`, which lie on `device`, after adding all of them to the cache.
+template <class T, class Device>
+[[nodiscard]] std::vector<float> next_logits(model<T> const& net, Device const& device,
+                                             typename Device::stream_type& stream, arena& memory,
                                              generation_cache<T>& cache,
-                                             std::span<std::int32_t const> ids) {
+                                             vector_view<std::int32_t const> ids) {
   arena::scope const everything(memory);
-  auto const rows = static_cast<index>(ids.size());
-  context<Stream> c{stream, memory, pass::inference, {}, rows};
-  microbatch const batch{.ids = {ids.data(), {rows}}, .labels = {}, .sequences = 1, .length = rows};
+  index const rows = ids.size();
+  context<typename Device::stream_type> c{stream, memory, pass::inference, {}, rows};
+  microbatch const batch{.ids = ids, .labels = {}, .sequences = 1, .length = rows};
   auto const logits = detail::last_logits(
       net, c, batch, [&](std::size_t i) { return &cache.at(i); }, cache.length());
   stream.synchronize();
-  std::vector<float> out(static_cast<std::size_t>(logits.size()));
-  for (index i = 0; i < logits.size(); ++i)
-    out[static_cast<std::size_t>(i)] = static_cast<float>(logits.data()[i]);
+  std::vector<float> out;
+  parallel::read_on_host(device, logits.span(),
+                         [&](auto all) { out.assign(all.begin(), all.end()); });
   return out;
 }
 
 /// Continues `prompt`, calling token(id) for each new id, until max_new_tokens, end_of_text, or the
 /// model's longest sequence. Returns the new ids.
-template <class T>
-std::vector<std::int32_t> generate(model<T> const& net, host::device& device, host::stream& stream,
+template <class T, class Device>
+std::vector<std::int32_t> generate(model<T> const& net, Device& device,
+                                   typename Device::stream_type& stream,
                                    std::span<std::int32_t const> prompt,
                                    generation_options const& options,
                                    std::function<void(std::int32_t)> const& token = {}) {
@@ -104,13 +106,18 @@ std::vector<std::int32_t> generate(model<T> const& net, host::device& device, ho
   index const wanted = std::min<index>(options.max_new_tokens, longest - length);
   generation_cache<T> cache(net.config(), length + wanted, device);
 
-  arena memory(device.allocate<std::byte>(generation_bytes(net, length)));
+  arena memory(device.template allocate<std::byte>(generation_bytes(net, length)));
+  auto const ids = device.template allocate<std::int32_t>(prompt.size());
 
   std::vector<std::int32_t> out;
   sampler choose(options.sampling);
   std::vector<std::int32_t> next(prompt.begin(), prompt.end());
   while (static_cast<index>(out.size()) < wanted) {
-    auto const id = choose.pick(next_logits(net, stream, memory, cache, next));
+    auto const here = ids.span().first(next.size());
+    device.upload(here, std::span<std::int32_t const>(next));
+    auto const id = choose.pick(next_logits(
+        net, device, stream, memory, cache,
+        vector_view<std::int32_t const>(here.data(), {static_cast<index>(here.size())})));
     if (id == options.end_of_text) break;
     out.push_back(id);
     if (token) token(id);

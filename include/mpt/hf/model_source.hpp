@@ -12,6 +12,7 @@
 #include <parallel/checkpoint/checkpoints.hpp>
 #include <parallel/checkpoint/reader.hpp>
 #include <parallel/checkpoint/tensor_folder.hpp>
+#include <parallel/device/transfer.hpp>
 
 namespace mpt {
 
@@ -73,13 +74,14 @@ class model_source {
     return checkpoint_ ? checkpoint_->at(name).extents : folder_->at(stored(name)).extents;
   }
 
-  /// Fills a model's weights; throws when one is missing or has another shape.
-  template <class Weights>
-  void load(Weights const& weights) const {
+  /// Fills a model's weights, which lie on `device`; throws when one is missing or has another
+  /// shape.
+  template <class Weights, class Device>
+  void load(Weights const& weights, Device const& device) const {
     weights.for_each([&](auto const& parameter, auto values) {
       require(shape_of(parameter.name) == parameter.extents, path_.string(), ": ", parameter.name,
               " has another shape than its configuration says");
-      read(parameter.name, 0, values);
+      parallel::write_from_host(device, values, [&](auto here) { read(parameter.name, 0, here); });
     });
   }
 

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,14 +24,6 @@
 #include <parallel/train/plan.hpp>
 
 namespace mpt {
-
-/// Bytes the system says could still be used (MemAvailable); 0 when it does not tell.
-[[nodiscard]] inline std::size_t available_memory() {
-  std::ifstream info("/proc/meminfo");
-  for (std::string line; std::getline(info, line);)
-    if (line.starts_with("MemAvailable:")) return std::stoull(line.substr(13)) * 1024;
-  return 0;
-}
 
 /// The plan of a run.
 struct run_plan {
@@ -93,13 +84,13 @@ template <class T>
 
 }  // namespace detail
 
-/// Plans a run of T on `ranks` ranks, `ranks_here` of them on this machine. Throws what run_layout
-/// refuses.
+/// Plans a run of T on `ranks` ranks, each of which may use `available` bytes (0: unknown). Throws
+/// what run_layout refuses.
 template <class T>
-[[nodiscard]] run_plan plan_run(train_config const& config, int ranks, int ranks_here) {
+[[nodiscard]] run_plan plan_run(train_config const& config, int ranks, std::size_t available = 0) {
   run_plan plan;
   plan.layout = run_layout(config, ranks);
-  plan.available = available_memory() / 10 * 9 / static_cast<std::size_t>(ranks_here);
+  plan.available = available;
   plan.automatic = !config.device_train_microbatch_size.has_value();
   model<T> net(config.model, planned_groups(config), config.recompute);
   std::vector<train::stages_of_rank> stages;

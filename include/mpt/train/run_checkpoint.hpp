@@ -19,6 +19,7 @@
 #include <parallel/checkpoint/checkpoints.hpp>
 #include <parallel/checkpoint/reader.hpp>
 #include <parallel/checkpoint/save.hpp>
+#include <parallel/device/transfer.hpp>
 #include <parallel/train/stepper.hpp>
 
 namespace mpt {
@@ -148,8 +149,10 @@ std::filesystem::path save_run(Stepper& step, parallel::any_communicator& comm,
         [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
           auto const write = [&](std::string const& name, auto elements) {
             using element = std::remove_const_t<typename decltype(elements)::element_type>;
-            writer.add(name, std::span<index const>(p.tensor_extents()), global,
-                       std::span<element const>(elements.subspan(offset, count)), run);
+            parallel::read_on_host(
+                step.device(), elements.subspan(offset, count), [&](std::span<element const> here) {
+                  writer.add(name, std::span<index const>(p.tensor_extents()), global, here, run);
+                });
           };
           if (segment.key.trainable)
             write(p.name, master);
@@ -205,7 +208,8 @@ run_state load_run(Stepper& step, parallel::any_communicator const& comm,
     auto const& memory = unit.segments()[s];
     auto const read = [&](std::string const& name, index global, index run, auto elements,
                           std::size_t offset, std::size_t count) {
-      reader.read_block(name, global, run, elements.subspan(offset, count));
+      parallel::write_from_host(step.device(), elements.subspan(offset, count),
+                                [&](auto here) { reader.read_block(name, global, run, here); });
     };
     auto const held = unit.values_divided() ? memory.owned : zero::range{0, segment.size};
     detail::for_each_block(

@@ -9,18 +9,22 @@
 #include <mpt/train/layout.hpp>
 #include <mpt/train/sequences.hpp>
 #include <mpt/vocabulary.hpp>
-#include <parallel/device/host/stream.hpp>
+#include <parallel/comm/traffic_of.hpp>
 #include <parallel/train/groups.hpp>
 
 namespace mpt {
 
+/// `Device`: where what is exchanged lies.
+template <class Device>
 class run_mesh {
  public:
-  /// Collective over `world`. Throws what run_layout refuses.
-  run_mesh(train_config const& config, any_communicator& world, host::stream_options exchanges)
+  using stream_type = parallel::traffic_type<Device>;
+
+  /// Collective over `world`. Throws what run_layout refuses. `device` must outlive it.
+  run_mesh(train_config const& config, any_communicator& world, Device const& device)
       : config_(config.parallelism),
         ranks_(world.split(0), run_layout(config, world.size())),
-        exchanges_(exchanges) {}
+        device_(device) {}
 
   [[nodiscard]] train::training_groups<any_communicator>& ranks() { return ranks_; }
   [[nodiscard]] training_layout const& layout() const { return ranks_.shape(); }
@@ -40,7 +44,7 @@ class run_mesh {
 
   /// Which of the parts of a batch is this rank's, and of how many.
   [[nodiscard]] int data_rank() {
-    return layout().position<axis::replicate, axis::shard>(ranks_.world().rank());
+    return layout().template position<axis::replicate, axis::shard>(ranks_.world().rank());
   }
   [[nodiscard]] int data_ranks() const { return mpt::data_ranks(layout()); }
 
@@ -51,12 +55,14 @@ class run_mesh {
   }
 
  private:
-  host::stream& stream() { return streams_.emplace_back(exchanges_); }
+  stream_type& stream() {
+    return streams_.emplace_back(parallel::traffic_of<Device>::options(device_));
+  }
 
   parallelism_config config_;
   train::training_groups<any_communicator> ranks_;
-  host::stream_options exchanges_;
-  std::deque<host::stream> streams_;
+  Device const& device_;
+  std::deque<stream_type> streams_;
 };
 
 /// The same groups for planning on the meta device, on the first rank of each.

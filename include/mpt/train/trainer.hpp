@@ -15,6 +15,7 @@
 #include <mpt/config/train.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/train/matmul_rate.hpp>
+#include <mpt/train/placed_sequences.hpp>
 #include <mpt/train/plan.hpp>
 #include <mpt/train/profile.hpp>
 #include <mpt/train/reporter.hpp>
@@ -32,20 +33,20 @@ namespace mpt {
 using parallel::any_communicator;
 using parallel::reduction;
 
-template <class T>
+/// Trains with elements T on a Device, whose operations must be declared where it is instantiated.
+template <class T, class Device = host::device>
 class trainer {
  public:
-  /// Collective: all ranks make one at the same time. `device` says which cores and engine to use.
-  trainer(train_config const& config, any_communicator& comm, host::device& device, run_plan plan)
+  /// Collective: all ranks make one at the same time.
+  trainer(train_config const& config, any_communicator& comm, Device& device, run_plan plan)
       : config_(config),
         comm_(comm),
         device_(device),
         plan_(std::move(plan)),
-        mesh_(config, comm, {.threads = 1, .cores = device.compute_options().cores}),
+        mesh_(config, comm, device),
         profiled_(config.profile && comm.rank() == 0),
         compute_(with_trace(device.compute_options(), profiler_.compute())),
-        traffic_(with_trace({.threads = 1, .cores = device.compute_options().cores},
-                            profiler_.traffic())),
+        traffic_(with_trace(parallel::traffic_of<Device>::options(device), profiler_.traffic())),
         net_(config.model, mesh_.of_model(), config.recompute),
         step_(net_, device, mesh_.ranks(), groups_of(config, net_),
               {.stage = stage_of(config),
@@ -53,9 +54,10 @@ class trainer {
                .reshard_after_forward = config.reshard_after_forward,
                .clip = config.clip,
                .pipeline = config.parallelism.pipeline_options()}),
-        memory_(device.allocate<std::byte>(
+        memory_(device.template allocate<std::byte>(
             plan_.by_stage[static_cast<std::size_t>(pipeline_rank())].activations)),
         batches_(config, mesh_.data_rank(), mesh_.data_ranks()),
+        batch_data_(device),
         clock_(clock_of(config, batches_.batches_per_epoch())),
         callbacks_(make_callbacks(config, clock_, comm.rank(), net_, device, compute_)),
         control_([this](std::string const& text) { say(text); }) {
@@ -67,7 +69,7 @@ class trainer {
   /// Trains to max_duration, from the beginning or from where a checkpoint left off.
   run_summary run() {
     auto const& told = config_.callbacks.gpu_flops_available;
-    double const rate = told ? *told : measure_matmul_rate<T>(device_, compute_);
+    double const rate = told ? *told : peak_rate<T>(device_, compute_);
     utilisation const peak{
         .peak_flops = sum_over_ranks(rate),
         .flops_per_token = static_cast<double>(flops_per_token(config_.model, sequence_length())),
@@ -125,9 +127,10 @@ class trainer {
     return trained_seconds() > 0 ? batches_.waited_seconds() / trained_seconds() : 0.0;
   }
 
-  [[nodiscard]] host::stream_options with_trace(host::stream_options options,
-                                                host::trace& record) const {
-    if (profiled_) options.record = &record;
+  template <class Options>
+  [[nodiscard]] Options with_trace(Options options, host::trace& record) const {
+    if constexpr (requires { options.record = &record; })
+      if (profiled_) options.record = &record;
     return options;
   }
 
@@ -194,12 +197,12 @@ class trainer {
     control_.clear();
     callbacks_.batch_begin(control_, batch_ + 1);
     step_.measure_tensors(control_.measuring());
-    auto const data = mesh_.rows_of(batches_.at(batch_));
+    batch_data_.place(mesh_.rows_of(batches_.at(batch_)));
     std::vector<microbatch> parts;
     std::vector<index> first;
     for (auto const& part :
-         parallel::data::microbatches({0, data.count()}, plan_.split.microbatch)) {
-      parts.push_back(data.view(part));
+         parallel::data::microbatches({0, batch_data_.count()}, plan_.split.microbatch)) {
+      parts.push_back(batch_data_.view(part));
       first.push_back(batches_.share().begin + part.begin);
     }
     parts.resize(step_.least_microbatches(parts.size()));
@@ -249,11 +252,11 @@ class trainer {
                              separator_of(config_.eval_loaders[i]));
       train::statistics<double> sums;
       for (bool more = true; more;) {
-        std::vector<sequences> held;
+        std::vector<placed_sequences<Device>> held;
         while (more && held.size() < at_once) {
           auto part = set.next();
           more = part.has_value();
-          if (more) held.push_back(mesh_.rows_of(*std::move(part)));
+          if (more) held.emplace_back(device_).place(mesh_.rows_of(*std::move(part)));
         }
         if (held.empty()) break;
         std::vector<microbatch> parts;
@@ -281,19 +284,20 @@ class trainer {
 
   train_config const& config_;
   any_communicator& comm_;
-  host::device& device_;
+  Device& device_;
   run_plan plan_;
-  run_mesh mesh_;
+  run_mesh<Device> mesh_;
   run_profiler profiler_;
   bool profiled_;
-  host::stream compute_;
-  host::stream traffic_;
+  typename Device::stream_type compute_;
+  parallel::traffic_type<Device> traffic_;
   model<T> net_;
-  train::stepper<model<T>, host::device, any_communicator, run_optimizer> step_;
+  train::stepper<model<T>, Device, any_communicator, run_optimizer> step_;
   arena memory_;
   training_batches batches_;
+  placed_sequences<Device> batch_data_;
   training_clock clock_;
-  run_callbacks<T> callbacks_;
+  run_callbacks<T, Device> callbacks_;
   run_control control_;
   std::vector<data::token_streams> evaluation_sets_;
   std::optional<reporter> report_;

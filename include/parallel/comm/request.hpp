@@ -88,8 +88,11 @@ class [[nodiscard]] request {
     }
   }
 
-  /// Later work of `other` runs only after the operation; its failure fails `other`.
-  void wait_on(host::stream& other) {
+  /// Later work of `other`, a stream of any device, runs only after the operation; its failure
+  /// fails `other`.
+  template <class Stream>
+  requires requires(Stream& s, host::event const& done) { s.wait(done); }
+  void wait_on(Stream& other) {
     if (done_) other.wait(*done_);
     pending_ = false;
   }

@@ -5,7 +5,6 @@
 // and the order of work are the same as with many ranks.
 #pragma once
 
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +12,7 @@
 
 #include <parallel/comm/collectives.hpp>
 #include <parallel/comm/concepts.hpp>
+#include <parallel/comm/data_mover.hpp>
 
 namespace parallel {
 
@@ -27,8 +27,9 @@ class single : public collectives<single> {
 
   /// Enqueues `op`.
   request submit(host::stream& s, operation const& op) {
-    return detail::enqueue(s, {}, op, [op] {
-      if (op.out != op.in && op.bytes() != 0) std::memcpy(op.out, op.in, op.bytes());
+    return detail::enqueue(s, {}, op, [op, mover = detail::moving(s)] {
+      mover.copy(op.out, op.in, op.bytes());
+      mover.finish();
     });
   }
 

@@ -6,7 +6,6 @@
 // made of nothing is one rank, and layers leave its exchanges out.
 #pragma once
 
-#include <concepts>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -106,7 +105,7 @@ class axis_group {
   exchange_under_way shift(Stream& compute, std::span<T> in,
                            std::type_identity_t<std::span<T const>> out, int by = 1,
                            call_site where = call_site::current()) const {
-    if constexpr (std::derived_from<Stream, stream_type>) {
+    if constexpr (can_exchange<Stream>) {
       require(back_ != nullptr, "axis_group::shift at ", where, ": the group along ", Axis::name,
               " needs a second stream for what comes in");
       auto const ready = compute.record();
@@ -124,9 +123,18 @@ class axis_group {
   axis_group(Comm& comm, stream_type& traffic, stream_type* back)
       : comm_(&comm), traffic_(&traffic), back_(back), rank_(comm.rank()), size_(comm.size()) {}
 
+  /// Whether work on the stream can wait for an exchange, and an exchange for it.
+  template <class Stream>
+  static constexpr bool can_exchange = requires(Stream& compute, stream_type& traffic,
+                                                request done) {
+    done.wait_on(compute);
+    traffic.wait(compute.record());
+  }
+  &&!requires(Stream & compute) { compute.count_traffic(Axis::name, 0); };
+
   template <class Stream, class Exchange>
   void enqueue(Stream& compute, std::size_t bytes, Exchange&& exchange) const {
-    if constexpr (std::derived_from<Stream, stream_type>) {
+    if constexpr (can_exchange<Stream>) {
       traffic_->wait(compute.record());
       exchange().wait_on(compute);
     } else {

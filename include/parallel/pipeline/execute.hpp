@@ -50,7 +50,8 @@ namespace detail {
 template <class Comm, class Program>
 class execution {
  public:
-  using stream_type = typename Comm::stream_type;
+  using link_type = typename Comm::stream_type;
+  using compute_type = std::remove_reference_t<decltype(std::declval<Program&>().compute())>;
 
   execution(plan const& what, links<Comm>& over, Program& of, call_site where)
       : plan_(what), links_(over), program_(of), where_(where), marks_(what.steps.size()) {}
@@ -60,47 +61,71 @@ class execution {
     require(comm.size() == plan_.ranks && comm.rank() == plan_.rank, "pipeline::execute at ",
             where_, ": the plan is rank ", plan_.rank, "'s of ", plan_.ranks,
             ", but the communicator's rank is ", comm.rank(), " of ", comm.size());
-    stream_type& compute = program_.compute();
+    compute_type& compute = program_.compute();
     for (step const& s : plan_.steps)
       if (is_message(s.kind)) static_cast<void>(links_.of(s));  // now they are all there
     auto const start = compute.record();
-    links_.each([&](stream_type& link) { link.wait(start); });
+    links_.each([&](link_type& link) { link.wait(start); });
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
       step const& s = plan_.steps[i];
-      stream_type& on = is_message(s.kind) ? links_.of(s) : compute;
-      for (int const other : s.after) on.wait(*marks_[static_cast<std::size_t>(other)]);
-      perform(s, on);
-      if (s.awaited) marks_[i] = on.record();
+      if (is_message(s.kind)) {
+        auto& link = links_.of(s);
+        wait_for(s.after, link);
+        exchange(s, link);
+        if (s.awaited) marks_[i].message = link.record();
+      } else {
+        wait_for(s.after, compute);
+        perform(s, compute);
+        if (s.awaited) marks_[i].computation = compute.record();
+      }
     }
-    links_.each([&](stream_type& link) { compute.wait(link.record()); });
+    links_.each([&](link_type& link) { compute.wait(link.record()); });
     return std::move(messages_);
   }
 
  private:
-  void perform(step const& s, stream_type& on) {
+  /// When a step has run; its stream may be of another device than the one that waits.
+  struct mark {
+    std::optional<decltype(std::declval<compute_type&>().record())> computation;
+    std::optional<decltype(std::declval<link_type&>().record())> message;
+  };
+
+  template <class Stream>
+  void wait_for(std::vector<int> const& steps, Stream& on) const {
+    for (int const other : steps) {
+      mark const& of = marks_[static_cast<std::size_t>(other)];
+      if (of.computation) on.wait(*of.computation);
+      if (of.message) on.wait(*of.message);
+    }
+  }
+
+  void perform(step const& s, compute_type& compute) {
     if (s.kind == step_kind::compute) return program_.run(s);
     if (program_.is_empty(s.at.microbatch)) return;
+    if (s.kind == step_kind::copy_activation)
+      ops::copy(compute, program_.input(s.at), program_.output(before(s.at)));
+    else
+      ops::copy(compute, program_.output_gradient(before(s.at)), program_.input_gradient(s.at));
+  }
+
+  void exchange(step const& s, link_type& link) {
+    if (program_.is_empty(s.at.microbatch)) return;
     switch (s.kind) {
-      case step_kind::receive_activation: return receive(s, on, program_.input(s.at));
-      case step_kind::receive_gradient: return receive(s, on, program_.output_gradient(s.at));
-      case step_kind::send_activation: return send(s, on, program_.output(s.at));
-      case step_kind::send_gradient: return send(s, on, program_.input_gradient(s.at));
-      case step_kind::copy_activation:
-        return ops::copy(on, program_.input(s.at), program_.output(before(s.at)));
-      case step_kind::copy_gradient:
-        return ops::copy(on, program_.output_gradient(before(s.at)), program_.input_gradient(s.at));
-      case step_kind::compute: break;
+      case step_kind::receive_activation: return receive(s, link, program_.input(s.at));
+      case step_kind::receive_gradient: return receive(s, link, program_.output_gradient(s.at));
+      case step_kind::send_activation: return send(s, link, program_.output(s.at));
+      default: return send(s, link, program_.input_gradient(s.at));
     }
   }
 
   template <class T>
-  void send(step const& s, stream_type& on, std::span<T> data) {
+  void send(step const& s, link_type& on, std::span<T> data) {
     std::span<T const> const sent(data);
     messages_.push_back(links_.comm().send(on, sent, s.peer, s.boundary(), where_));
   }
 
   template <class T>
-  void receive(step const& s, stream_type& on, std::span<T> data) {
+  void receive(step const& s, link_type& on, std::span<T> data) {
     messages_.push_back(links_.comm().recv(on, data, s.peer, s.boundary(), where_));
   }
 
@@ -113,7 +138,7 @@ class execution {
   links<Comm>& links_;
   Program& program_;
   call_site where_;
-  std::vector<std::optional<decltype(std::declval<stream_type&>().record())>> marks_;  // as steps
+  std::vector<mark> marks_;        // as steps
   std::vector<request> messages_;  // when an exception leaves, they abort the communicator
 };
 

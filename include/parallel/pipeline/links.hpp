@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
@@ -21,15 +22,20 @@ class links {
  public:
   using stream_type = typename Comm::stream_type;
 
-  /// `comm` must outlive it, and carries nothing else while a plan is executed.
-  explicit links(Comm& comm) : comm_(comm) {}
+  using maker = std::function<std::shared_ptr<stream_type>()>;
+
+  /// `comm` must outlive it, and carries nothing else while a plan is executed. `make` makes a
+  /// stream, for memory that needs streams of its own.
+  explicit links(
+      Comm& comm, maker make = [] { return std::make_shared<stream_type>(); })
+      : comm_(comm), make_(std::move(make)) {}
 
   [[nodiscard]] Comm& comm() { return comm_; }
 
   /// The stream of a message.
   [[nodiscard]] stream_type& of(step const& message) {
     auto& found = streams_[{message.peer, sends(message.kind)}];
-    if (!found) found = std::make_unique<stream_type>();
+    if (!found) found = make_();
     return *found;
   }
 
@@ -41,7 +47,8 @@ class links {
 
  private:
   Comm& comm_;
-  std::map<std::pair<int, bool>, std::unique_ptr<stream_type>>
+  maker make_;
+  std::map<std::pair<int, bool>, std::shared_ptr<stream_type>>
       streams_;  // by peer, whether it sends
 };
 

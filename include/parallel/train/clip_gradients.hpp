@@ -32,9 +32,9 @@ void clip_values(zero::partitioned_unit<T> const& unit, Stream& compute, double 
 
 /// Adaptive clipping of the owned reduced gradients, sums over `tokens`. A row may lie on several
 /// ranks: its squares are summed over the world. Blocks. Memory and reduction: 16 bytes a row.
-template <class Units, class Comm, class Stream>
-void clip_rows(Units const& units, tensor_list const& tensors, Comm& world, Stream& compute,
-               Stream& traffic, double threshold, double tokens) {
+template <class Units, class Device, class Comm, class Stream, class Traffic>
+void clip_rows(Units const& units, tensor_list const& tensors, Device const& device, Comm& world,
+               Stream& compute, Traffic& traffic, double threshold, double tokens) {
   using unit_type = std::decay_t<decltype(units.front().memory)>;
   using gradient_type = typename unit_type::gradient_type;
   std::vector<std::size_t> first_row;
@@ -71,11 +71,13 @@ void clip_rows(Units const& units, tensor_list const& tensors, Comm& world, Stre
     return all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
   };
 
-  std::vector<double> squares(2 * rows);  // of weights, then of gradients
+  // of weights, then of gradients
+  auto const memory = device.template allocate_shared<double>(2 * rows);
+  auto const squares = memory.span();
   for_each_part([](auto const& unit, std::size_t s) { return unit.spoken_for(s); },
                 [&](unit_type const& unit, std::size_t s, index begin, index count, std::size_t row,
                     ops::rows_place place) {
-                  auto const out = std::span(squares).subspan(row);
+                  auto const out = squares.subspan(row);
                   ops::row_squared_norms(compute, out.first(rows - row),
                                          slice(unit.segments()[s].master.span(), begin, count),
                                          place);
@@ -83,17 +85,18 @@ void clip_rows(Units const& units, tensor_list const& tensors, Comm& world, Stre
                                          slice(unit.owned_gradients(s), begin, count), place);
                 });
   compute.synchronize();
-  world.all_reduce(traffic, std::span(squares), reduction::sum).wait();
+  world.all_reduce(traffic, squares, reduction::sum).wait();
 
-  std::vector<gradient_type> factors(rows);
+  auto const factors = device.template allocate_shared<gradient_type>(rows);
   for (std::size_t r = 0; r < rows; ++r)
-    factors[r] = static_cast<gradient_type>(
+    factors.data()[r] = static_cast<gradient_type>(
         adaptive_factor(std::sqrt(squares[r]), std::sqrt(squares[rows + r]) / tokens, threshold));
   for_each_part([](auto const& unit, std::size_t s) { return unit.segments()[s].owned; },
                 [&](unit_type const& unit, std::size_t s, index begin, index count, std::size_t row,
                     ops::rows_place place) {
                   ops::scale_rows(compute, slice(unit.owned_gradients(s), begin, count),
-                                  std::span<gradient_type const>(factors).subspan(row), place);
+                                  std::span<gradient_type const>(factors.span()).subspan(row),
+                                  place);
                 });
   compute.synchronize();  // the factors end here
 }

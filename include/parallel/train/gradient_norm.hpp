@@ -9,12 +9,13 @@
 
 #include <parallel/comm/reduction.hpp>
 #include <parallel/core/exact_sum.hpp>
+#include <parallel/device/buffer.hpp>
 #include <parallel/ops/reduce.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
 
 namespace parallel::train {
 
-/// Of the summed gradients of elements T. Lives until what was added has been computed.
+/// Of the summed gradients of elements T.
 template <class T>
 class gradient_norm {
  public:
@@ -22,7 +23,17 @@ class gradient_norm {
   using sum = ops::sum_t<gradient_type>;
 
   /// `exact`: without rounding the sum. Sums of integers are exact in any case.
-  explicit gradient_norm(bool exact) : is_exact_(exact && !std::is_integral_v<gradient_type>) {}
+  template <class Device>
+  gradient_norm(bool exact, Device const& device)
+      : is_exact_(exact && !std::is_integral_v<gradient_type>),
+        rounded_(device.template allocate_shared<sum>(1)),
+        exact_(device.template allocate_shared<exact_sum>(is_exact_ ? 1 : 0)) {}
+
+  /// Begins again. Nothing that was enqueued may still add.
+  void clear() {
+    for (auto& one : rounded_.span()) one = {};
+    for (auto& one : exact_.span()) one = {};
+  }
 
   /// Enqueues the squares of what this rank speaks for.
   template <class Stream>
@@ -32,10 +43,10 @@ class gradient_norm {
       std::span<gradient_type const> const mine = unit.spoken_for(s, unit.owned_gradients(s));
       if constexpr (!std::is_integral_v<gradient_type>)
         if (is_exact_) {
-          ops::exact_squared_norm(compute, &exact_, mine);
+          ops::exact_squared_norm(compute, exact_.data(), mine);
           continue;
         }
-      ops::squared_norm(compute, &rounded_, mine);
+      ops::squared_norm(compute, rounded_.data(), mine);
     }
   }
 
@@ -43,18 +54,19 @@ class gradient_norm {
   template <class Comm, class Stream>
   [[nodiscard]] sum finish(Comm& world, Stream& traffic) {
     if (!is_exact_) {
-      world.all_reduce(traffic, std::span<sum>(&rounded_, 1), reduction::sum).wait();
-      return rounded_;
+      world.all_reduce(traffic, rounded_.span(), reduction::sum).wait();
+      return *rounded_.data();
     }
-    world.all_reduce(traffic, exact_.digits(), reduction::sum).wait();
-    world.all_reduce(traffic, std::span<double>(&exact_.special(), 1), reduction::sum).wait();
-    return static_cast<sum>(exact_.value());
+    auto& all = *exact_.data();
+    world.all_reduce(traffic, all.digits(), reduction::sum).wait();
+    world.all_reduce(traffic, std::span<double>(&all.special(), 1), reduction::sum).wait();
+    return static_cast<sum>(all.value());
   }
 
  private:
   bool is_exact_;
-  sum rounded_ = {};
-  exact_sum exact_;
+  buffer<sum> rounded_;
+  buffer<exact_sum> exact_;
 };
 
 }  // namespace parallel::train

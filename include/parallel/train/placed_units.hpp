@@ -22,6 +22,7 @@ class placed_units {
  public:
   using element = typename Model::element;
   using stream = typename Device::stream_type;
+  using traffic_stream = traffic_type<Device>;
   using entry = typename zero::unit_set<element, Device>::entry;
   using uses_type = std::vector<parameter_base<element>*>;
 
@@ -57,7 +58,7 @@ class placed_units {
       if (some) ties_.emplace_back(&units_.units().back(), std::move(others));
     });
     units_.allocate_windows(device, !reshard_after_forward);
-    if (units_.value_window_bytes() > 0) gathers_.emplace();
+    if (units_.value_window_bytes() > 0) gathers_.emplace(traffic_of<Device>::options(device));
   }
 
   [[nodiscard]] stages_of_rank& stages() { return stages_; }
@@ -68,7 +69,7 @@ class placed_units {
   [[nodiscard]] tensor_list const& tensors() const { return tensors_; }
   [[nodiscard]] bool gradients_divided() const { return units_.gradients_divided(); }
   /// Where values are gathered before use; none unless they are divided.
-  [[nodiscard]] std::optional<stream>& gathers() { return gathers_; }
+  [[nodiscard]] std::optional<traffic_stream>& gathers() { return gathers_; }
 
   template <class F>
   void for_each_use(part p, F&& f) {
@@ -80,20 +81,20 @@ class placed_units {
     if (gathers_) units_.forget_values(compute, *gathers_);
   }
   void use_values(part p, stream& compute) {
-    units_.use_values(p, groups_.axes(), compute, gathers_ ? *gathers_ : compute);
+    if (gathers_) units_.use_values(p, groups_.axes(), compute, *gathers_);
   }
   void release_values(part p, stream& compute) { units_.release_values(p, compute); }
   void begin_gradients(part p, bool empty, stream& compute) {
     units_.begin_gradients(p, empty, compute);
   }
-  void end_gradients(part p, bool first, bool empty, stream& compute, stream& traffic) {
+  void end_gradients(part p, bool first, bool empty, stream& compute, traffic_stream& traffic) {
     units_.end_gradients(p, first, empty, groups_.axes(), compute, traffic);
   }
   void finish_trees(part p, stream& compute) { units_.finish_trees(p, compute); }
 
   /// Enqueues the sums of the reduced gradients of parameters that other stages use too.
   template <class Requests>
-  void sum_ties(stream& compute, stream& traffic, Requests& requests) {
+  void sum_ties(stream& compute, traffic_stream& traffic, Requests& requests) {
     for (auto& [unit, others] : ties_) unit->memory.sum_owned(others, compute, traffic, requests);
   }
 
@@ -103,15 +104,15 @@ class placed_units {
   tensor_list tensors_;
   zero::unit_set<element, Device> units_;
   std::vector<std::pair<entry*, Comm>> ties_;
-  std::optional<stream> gathers_;
+  std::optional<traffic_stream> gathers_;
 };
 
 /// What the units do around the parts of one microbatch's passes; done(part) after the last.
-template <class Units, class Stream, class Done>
+template <class Units, class Stream, class Traffic, class Done>
 struct step_hooks {
   Units& units;
   Stream& compute;
-  Stream& traffic;
+  Traffic& traffic;
   bool first;
   bool empty;
   Done done;
@@ -134,8 +135,8 @@ struct step_hooks {
     after_backward_weight(p);
   }
 };
-template <class Units, class Stream, class Done>
-step_hooks(Units&, Stream&, Stream&, bool, bool, Done) -> step_hooks<Units, Stream, Done>;
+template <class Units, class Stream, class Traffic, class Done>
+step_hooks(Units&, Stream&, Traffic&, bool, bool, Done) -> step_hooks<Units, Stream, Traffic, Done>;
 
 /// The same of a forward pass alone.
 template <class Units, class Stream>

@@ -25,12 +25,12 @@
 #include <parallel/comm/reduction.hpp>
 #include <parallel/comm/request.hpp>
 #include <parallel/train/clip_gradients.hpp>
-#include <parallel/train/gradient_norm.hpp>
 #include <parallel/train/groups.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/optimizer_groups.hpp>
 #include <parallel/train/placed_units.hpp>
 #include <parallel/train/plan.hpp>
+#include <parallel/train/shared_results.hpp>
 #include <parallel/train/stage_program.hpp>
 #include <parallel/train/tensor_squares.hpp>
 
@@ -69,6 +69,7 @@ class stepper {
   using element = typename Model::element;
   using gradient_type = accumulate_t<element>;
   using stream = typename Device::stream_type;
+  using traffic_stream = traffic_type<Device>;
   using loss = loss_type<element>;
   using microbatch = typename Model::microbatch;
   using unit_entry = typename zero::unit_set<element, Device>::entry;
@@ -77,29 +78,14 @@ class stepper {
   /// outlive the stepper and stay where they are. Collective over the mesh.
   stepper(Model& model, Device& device, training_groups<Comm>& groups,
           optimizer_groups<Optimizer> optimizers, stepper_options options)
-      : model_(model),
-        device_(device),
-        groups_(groups),
-        optimizers_(std::move(optimizers.optimizers)),
-        options_(std::move(options)),
-        links_(groups_.pipeline),
-        placed_(model, device, groups_, options_.stage, options_.order,
-                options_.reshard_after_forward, options_.pipeline, optimizers_, optimizers.key_of) {
-  }
+      : stepper(model, device, nullptr, &groups, std::move(optimizers), std::move(options)) {}
 
   /// The same over the ranks of `comm`, which have other data and the whole model.
   stepper(Model& model, Device& device, Comm& comm, optimizer_groups<Optimizer> optimizers,
           stepper_options options)
-      : model_(model),
-        device_(device),
-        own_groups_(std::make_unique<training_groups<Comm>>(comm.split(0), options.stage)),
-        groups_(*own_groups_),
-        optimizers_(std::move(optimizers.optimizers)),
-        options_(std::move(options)),
-        links_(groups_.pipeline),
-        placed_(model, device, groups_, options_.stage, options_.order,
-                options_.reshard_after_forward, options_.pipeline, optimizers_, optimizers.key_of) {
-  }
+      : stepper(model, device,
+                std::make_unique<training_groups<Comm>>(comm.split(0), options.stage), nullptr,
+                std::move(optimizers), options) {}
 
   /// The same with one optimizer for all parameters.
   template <class Ranks>
@@ -107,24 +93,24 @@ class stepper {
       : stepper(model, device, ranks, optimizer_groups<Optimizer>(std::move(optimizer)), options) {}
 
   void initialise(std::uint64_t seed) {
-    for (auto& entry : placed_.units()) entry.memory.initialise(seed);
+    for (auto& entry : placed_.units()) entry.memory.initialise(seed, device_);
   }
 
   /// One update. `batches` are this rank's microbatches, `first_sequences` their places in the
   /// global batch, `where.step` counts finished steps. From stage gradients on, and along a
   /// pipeline, every rank gives as many; those without sequences have no rows and come last.
   /// `memory` provides what `plan_activations` says. Blocks until the step is done.
-  step_result<loss> step(stream& compute, stream& traffic, arena& memory,
+  step_result<loss> step(stream& compute, traffic_stream& traffic, arena& memory,
                          std::span<microbatch const> batches,
                          std::span<index const> first_sequences, position where,
                          double learning_rate_factor) {
-    unwinding const guard{*this, compute, traffic};
+    unwinding const guard{*this, compute, &traffic};
     for (auto const& entry : placed_.units())
       if (is_empty(batches, 0))
         entry.memory.clear_gradients(compute);
       else if (!entry.memory.gradients_divided() && !entry.memory.by_tree())
         entry.memory.prepare_gradients(compute);
-    statistics<loss> sums;
+    auto& sums = results_.cleared_sums();
     requests_type requests;
     std::vector<pending> bucket;
     auto const messages =
@@ -145,10 +131,10 @@ class stepper {
     for (auto& request : requests) request.wait_on(compute);
     requests.clear();
 
-    auto const norm = std::make_unique<gradient_norm<element>>(by_tree());
-    for (auto const& entry : placed_.units()) norm->add(entry.memory, compute);
+    results_.norm.clear();
+    for (auto const& entry : placed_.units()) results_.norm.add(entry.memory, compute);
     compute.synchronize();
-    return finish(compute, traffic, sums, norm, where.step, learning_rate_factor);
+    return finish(compute, traffic, where.step, learning_rate_factor);
   }
 
   /// Adds a forward pass of this rank's microbatches to `sums`; sum them over ranks when all are
@@ -156,12 +142,16 @@ class stepper {
   void add_evaluation(stream& compute, arena& memory, std::span<microbatch const> batches,
                       statistics<loss>& sums) {
     if (batches.empty()) return;
-    unwinding const guard{*this, compute, compute};
-    auto const messages = execute(compute, memory, {batches, {}, {}, pass::inference}, sums,
+    unwinding const guard{*this, compute, nullptr};
+    auto& own = results_.cleared_sums();
+    auto const messages = execute(compute, memory, {batches, {}, {}, pass::inference}, own,
                                   [&](pipeline::step const&) {
                                     return evaluation_hooks{placed_, compute};
                                   });
     compute.synchronize();
+    sums.loss += own.loss;
+    sums.tokens += own.tokens;
+    sums.correct += own.correct;
   }
 
   /// How many microbatches a step has when the rank with most sequences has `wanted`: as many as
@@ -178,7 +168,7 @@ class stepper {
   }
 
   /// Replaces this rank's sums by those of all ranks.
-  void add_over_ranks(stream& traffic, statistics<loss>& sums) {
+  void add_over_ranks(traffic_stream& traffic, statistics<loss>& sums) {
     std::int64_t counts[2] = {sums.tokens, sums.correct};
     auto& world = groups_.world();
     auto first = world.all_reduce(traffic, std::span<loss>(&sums.loss, 1), reduction::sum);
@@ -192,6 +182,7 @@ class stepper {
   /// Whether the following steps measure every tensor (step_result::tensors): on all ranks alike.
   void measure_tensors(bool wanted) { measuring_ = wanted; }
 
+  [[nodiscard]] Device const& device() const { return device_; }
   [[nodiscard]] std::deque<unit_entry>& units() { return placed_.units(); }
   [[nodiscard]] std::deque<unit_entry> const& units() const { return placed_.units(); }
   [[nodiscard]] std::span<std::string_view const> state_names() const {
@@ -199,6 +190,21 @@ class stepper {
   }
 
  private:
+  /// Over its own groups, or over others'.
+  stepper(Model& model, Device& device, std::unique_ptr<training_groups<Comm>> own,
+          training_groups<Comm>* groups, optimizer_groups<Optimizer> optimizers,
+          stepper_options options)
+      : model_(model),
+        device_(device),
+        own_groups_(std::move(own)),
+        groups_(own_groups_ ? *own_groups_ : *groups),
+        optimizers_(std::move(optimizers.optimizers)),
+        options_(std::move(options)),
+        links_(groups_.pipeline, maker_of_links(device)),
+        placed_(model, device, groups_, options_.stage, options_.order,
+                options_.reshard_after_forward, options_.pipeline, optimizers_, optimizers.key_of),
+        results_(device, by_tree()) {}
+
   struct pending {
     zero::partitioned_unit<element> const* memory;
     std::size_t use;
@@ -210,7 +216,7 @@ class stepper {
   struct unwinding {
     stepper& own;
     stream& compute;
-    stream& traffic;
+    traffic_stream* traffic;  // null: there is none
     int exceptions = std::uncaught_exceptions();
 
     ~unwinding() {
@@ -218,10 +224,11 @@ class stepper {
       auto& world = own.groups_.world();
       world.abort(concat("an exception left the step of rank ", world.rank()));
       drain(compute);
-      drain(traffic);
+      if (traffic != nullptr) drain(*traffic);
       if (own.placed_.gathers()) drain(*own.placed_.gathers());
     }
-    static void drain(stream& of) {
+    template <class Stream>
+    static void drain(Stream& of) {
       try {
         of.synchronize();
       } catch (...) {  // NOLINT(bugprone-empty-catch): the one that leaves says why
@@ -257,7 +264,7 @@ class stepper {
   }
 
   /// Adds the units that `done` completes to the bucket and starts its reduction when full.
-  void collect(part done, std::vector<pending>& bucket, stream& compute, stream& traffic,
+  void collect(part done, std::vector<pending>& bucket, stream& compute, traffic_stream& traffic,
                requests_type& requests) {
     placed_.finish_trees(done, compute);
     placed_.for_each_use(done, [&](auto& memory, std::size_t use) {
@@ -268,7 +275,7 @@ class stepper {
     if (bytes >= options_.bucket_bytes) flush(bucket, compute, traffic, requests);
   }
 
-  void flush(std::vector<pending>& bucket, stream& compute, stream& traffic,
+  void flush(std::vector<pending>& bucket, stream& compute, traffic_stream& traffic,
              requests_type& requests) {
     if (bucket.empty()) return;
     traffic.wait(compute.record());
@@ -280,14 +287,15 @@ class stepper {
     return options_.order == zero::reduction_order::canonical_tree;
   }
 
-  step_result<loss> finish(stream& compute, stream& traffic, statistics<loss> sums,
-                           std::unique_ptr<gradient_norm<element>> const& norm, std::uint32_t step,
+  step_result<loss> finish(stream& compute, traffic_stream& traffic, std::uint32_t step,
                            double learning_rate_factor) {
-    loss const squared_norm = norm->finish(groups_.world(), traffic);
+    loss const squared_norm = results_.norm.finish(groups_.world(), traffic);
+    auto sums = *results_.sums.data();
     add_over_ranks(traffic, sums);
 
     step_result<loss> result{.sums = sums, .squared_norm = squared_norm};
-    gradient_type scale{1};
+    auto& scale = *results_.scale.data();
+    scale = 1;
     if constexpr (!std::is_integral_v<gradient_type>) {
       double const tokens = sums.tokens > 0 ? static_cast<double>(sums.tokens) : 1.0;
       result.gradient_norm = std::sqrt(squared_norm) / tokens;
@@ -306,7 +314,7 @@ class stepper {
   }
 
   /// Clips the gradients by what is no common factor, and returns the common factor.
-  double clip(stream& compute, stream& traffic, double norm, double tokens) {
+  double clip(stream& compute, traffic_stream& traffic, double norm, double tokens) {
     double const threshold = options_.clip.threshold;
     switch (options_.clip.kind) {
       case clipping_kind::norm: return std::min(1.0, threshold / (norm + 1e-6));
@@ -318,8 +326,8 @@ class stepper {
         require(!by_tree(),
                 "adaptive clipping sums rows in the order of ranks; use norm, value or "
                 "no clipping with the canonical order of reductions");
-        clip_rows(placed_.units(), placed_.tensors(), groups_.world(), compute, traffic, threshold,
-                  tokens);
+        clip_rows(placed_.units(), placed_.tensors(), device_, groups_.world(), compute, traffic,
+                  threshold, tokens);
         return 1.0;
       case clipping_kind::none: break;
     }
@@ -327,20 +335,26 @@ class stepper {
   }
 
   /// Updates all units, measuring every tensor when asked to.
-  void update(stream& compute, stream& traffic, step_info<gradient_type> const& info,
+  void update(stream& compute, traffic_stream& traffic, step_info<gradient_type> const& info,
               step_result<loss>& result) {
     std::span<Optimizer const> const optimizers(optimizers_);
     if (!measuring_) {
       for (auto const& entry : placed_.units()) entry.memory.update(compute, optimizers, info);
       return;
     }
-    square_meter<element> meter(placed_.tensors());
+    square_meter<element> meter(placed_.tensors(), device_);
     for (auto const& entry : placed_.units()) {
       meter.before(entry.memory, compute, device_);
       entry.memory.update(compute, optimizers, info);
       meter.after(entry.memory, compute);
     }
     result.tensors = meter.finish(groups_.world(), traffic);
+  }
+
+  [[nodiscard]] static auto maker_of_links(Device const& device) {
+    return [options = traffic_of<Device>::options(device)] {
+      return std::make_shared<traffic_stream>(options);
+    };
   }
 
   Model& model_;
@@ -352,6 +366,7 @@ class stepper {
   bool measuring_ = false;
   pipeline::links<Comm> links_;
   placed_units<Model, Device, Comm> placed_;
+  shared_results<element> results_;
   // of steps seen before, by mode, count and sizes of their microbatches
   std::map<std::tuple<pass, std::size_t, std::set<index>>, std::optional<step_bytes>> bytes_;
 };

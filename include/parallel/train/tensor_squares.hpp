@@ -39,7 +39,9 @@ class square_meter {
   using unit_type = zero::partitioned_unit<T>;
 
   /// For the tensors of `all`, which must outlive the meter.
-  explicit square_meter(tensor_list const& all) : all_(all), sums_(4 * all.size()) {}
+  template <class Device>
+  square_meter(tensor_list const& all, Device const& device)
+      : all_(all), sums_(device.template allocate_shared<sum>(4 * all.size())) {}
 
   /// Enqueues the sums of the gradients and a copy of the weights.
   template <class Stream, class Device>
@@ -74,7 +76,7 @@ class square_meter {
   /// The sums over all ranks. Collective.
   template <class Comm, class Stream>
   [[nodiscard]] std::vector<tensor_squares<sum>> finish(Comm& comm, Stream& traffic) {
-    comm.all_reduce(traffic, std::span<sum>(sums_), reduction::sum).wait();
+    comm.all_reduce(traffic, sums_.span(), reduction::sum).wait();
     std::vector<tensor_squares<sum>> out;
     for (std::size_t i = 0; i < all_.size(); ++i) {
       auto const* const of = sums_.data() + 4 * i;
@@ -98,14 +100,14 @@ class square_meter {
     auto const mine = unit.spoken_for(s);
     unit.layout().segments()[s].for_each_piece(
         mine.begin, mine.end, [&](auto const& p, index first, index last, index at) {
-          ops::squared_norm(compute, &sums_[4 * all_.place(p.name) + which],
+          ops::squared_norm(compute, sums_.data() + 4 * all_.place(p.name) + which,
                             elements.subspan(static_cast<std::size_t>(at - mine.begin),
                                              static_cast<std::size_t>(last - first)));
         });
   }
 
   tensor_list const& all_;
-  std::vector<sum> sums_;  // gradient, moment, weights, update of each
+  buffer<sum> sums_;  // gradient, moment, weights, update of each
   std::vector<buffer<gradient_type>> copies_;
 };
 

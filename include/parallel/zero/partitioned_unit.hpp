@@ -113,8 +113,10 @@ class partitioned_unit {
 
   [[nodiscard]] bool is_trainable(std::size_t s) const { return unit_.segments()[s].key.trainable; }
 
-  /// Fills master weights and values with the parameters' initial distributions. Host memory only.
-  void initialise(std::uint64_t seed) {
+  /// Fills master weights and values, which lie on `device`, with the parameters' initial
+  /// distributions. Blocks.
+  template <class Device>
+  void initialise(std::uint64_t seed, Device const& device) {
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       auto const& m = memory_[s];
       auto const held = values_divided_ ? m.owned : range{0, unit_.segments()[s].size};
@@ -124,7 +126,7 @@ class partitioned_unit {
             parameter.for_each_run(first, last, [&](index from, index count, index global) {
               scratch.resize(static_cast<std::size_t>(count));
               initial_values(std::span(scratch), parameter.name, parameter.initial, seed, global);
-              fill(s, at + from - first, std::span<gradient_type const>(scratch));
+              fill(s, at + from - first, std::span<gradient_type const>(scratch), device);
             });
           });
     }
@@ -155,8 +157,8 @@ class partitioned_unit {
 
   /// Binds the values to `window`, of layout().size() elements, and enqueues their gathering on
   /// `gathers`, for which what is enqueued on `compute` from now on waits.
-  template <class Comm, class Stream>
-  void gather_into(T* window, unit_axes<Comm> const& axes, Stream& gathers, Stream& compute,
+  template <class Comm, class Traffic, class Stream>
+  void gather_into(T* window, unit_axes<Comm> const& axes, Traffic& gathers, Stream& compute,
                    call_site where = call_site::current()) {
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       std::span<T> const whole{window, static_cast<std::size_t>(unit_.segments()[s].size)};
@@ -262,8 +264,8 @@ class partitioned_unit {
 
   /// Enqueues on `stream`, after what `compute` has done, the sum over `others` of the reduced
   /// gradients that this rank owns: uses of one parameter on different stages of a pipeline.
-  template <class Comm, class Stream, class Requests>
-  void sum_owned(Comm& others, Stream& compute, Stream& stream, Requests& requests,
+  template <class Comm, class Stream, class Traffic, class Requests>
+  void sum_owned(Comm& others, Stream& compute, Traffic& stream, Requests& requests,
                  call_site where = call_site::current()) const {
     stream.wait(compute.record());
     for (std::size_t s = 0; s < memory_.size(); ++s)
@@ -348,15 +350,17 @@ class partitioned_unit {
   }
 
   /// Initial values from element `at` of segment s on.
-  void fill(std::size_t s, index at, std::span<gradient_type const> values) {
+  template <class Device>
+  void fill(std::size_t s, index at, std::span<gradient_type const> from, Device const& device) {
     auto const& m = memory_[s];
+    auto const end = at + static_cast<index>(from.size());
+    std::vector<T> const values(from.begin(), from.end());
     index const held = values_divided_ ? m.owned.begin : 0;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      index const element = at + static_cast<index>(i);
-      m.values.data()[element - held] = static_cast<T>(values[i]);
-      if (is_trainable(s) && m.owned.begin <= element && element < m.owned.end)
-        m.master.data()[element - m.owned.begin] = values[i];
-    }
+    device.upload(part(m.values.span(), {at - held, end - held}), std::span<T const>(values));
+    range const mine{std::max(at, m.owned.begin), std::min(end, m.owned.end)};
+    if (is_trainable(s) && mine.begin < mine.end)
+      device.upload(part(m.master.span(), {mine.begin - m.owned.begin, mine.end - m.owned.begin}),
+                    part(from, {mine.begin - at, mine.end - at}));
   }
 
   unit<T> unit_;

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/comm/traffic_of.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/zero/gradient_trees.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
@@ -27,7 +28,7 @@ class unit_set {
  public:
   using gradient_type = accumulate_t<T>;
   using stream = typename Device::stream_type;
-  using event = typename Device::event_type;
+  using traffic = traffic_type<Device>;
 
   struct entry {
     partitioned_unit<T> memory;
@@ -83,14 +84,14 @@ class unit_set {
 
   /// Values that stay may have changed: each is gathered again when it is used next, after what is
   /// enqueued on `compute` now.
-  void forget_values(stream& compute, stream& gathers) {
+  void forget_values(stream& compute, traffic& gathers) {
     gathers.wait(compute.record());
     for (auto& unit : units_) unit.gathered = false;
   }
 
   /// Makes the values of a part available to what is enqueued on `compute` from now on.
   template <class Comm>
-  void use_values(index part, unit_axes<Comm> const& axes, stream& compute, stream& gathers) {
+  void use_values(index part, unit_axes<Comm> const& axes, stream& compute, traffic& gathers) {
     for (auto& unit : units_) {
       if (unit.kept.size() == 0 || unit.gathered || !uses(unit, part)) continue;
       unit.memory.gather_into(unit.kept.data(), axes, gathers, compute);
@@ -131,7 +132,7 @@ class unit_set {
   /// Adds them to what this rank holds; `first`: of the step's microbatches.
   template <class Comm>
   void end_gradients(index part, bool first, bool empty, unit_axes<Comm> const& axes,
-                     stream& compute, stream& reductions) {
+                     stream& compute, traffic& reductions) {
     if (by_tree() && !empty)
       for_each_use(part,
                    [&](auto& unit, std::size_t use) { trees_.end_leaf(&unit, use, compute); });
@@ -167,12 +168,13 @@ class unit_set {
     return std::ranges::find(unit.parts, part) != unit.parts.end();
   }
 
-  template <class U>
+  /// Of elements U; the last to use one records an Event.
+  template <class U, class Event>
   class windows {
    public:
     struct window {
       buffer<U> memory;
-      std::optional<event> free;  // reached when nothing reads or writes it any more
+      std::optional<Event> free;  // reached when nothing reads or writes it any more
     };
 
     void add(index part, index size, Device& device) {
@@ -216,8 +218,8 @@ class unit_set {
   };
 
   std::deque<entry> units_;  // addresses stay
-  windows<T> values_;
-  windows<gradient_type> gradients_;
+  windows<T, decltype(std::declval<stream&>().record())> values_;
+  windows<gradient_type, decltype(std::declval<traffic&>().record())> gradients_;
   gradient_trees<gradient_type, Device> trees_;
   Device* device_ = nullptr;
 };

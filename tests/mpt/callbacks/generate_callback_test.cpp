@@ -66,8 +66,8 @@ TEST_CASE("prompts are continued when due, in the run's record and on its screen
   auto const time = words.encode(" time");
   REQUIRE(time.size() == 1);
   parrot model(time[0]);
-  mpt::generate_callback<float> callback(config(where), clock, model.net, model.device,
-                                         model.stream, false);
+  mpt::generate_callback<float, parallel::host::device> callback(config(where), clock, model.net,
+                                                                 model.device, model.stream, false);
   std::vector<std::string> said, logged;
   std::vector<std::int64_t> when;
   for (std::int64_t batch = 1; batch <= 12; ++batch) {
@@ -93,8 +93,8 @@ TEST_CASE("the end of text ends a continuation, and silent ranks say nothing") {
   auto const where = data / "tokenizers" / "gpt2";
   parrot model(mpt::tokenizer::load(where).eos_id().value());
   for (bool const silent : {false, true}) {
-    mpt::generate_callback<float> callback(config(where), clock, model.net, model.device,
-                                           model.stream, silent);
+    mpt::generate_callback<float, parallel::host::device> callback(
+        config(where), clock, model.net, model.device, model.stream, silent);
     mpt::run_control run([](std::string const&) {});
     callback.batch_end(run, {.batch = 5});
     CHECK(run.texts().size() == (silent ? 0 : 2));
@@ -106,8 +106,8 @@ TEST_CASE("a tokenizer that is not there is refused") {
   parrot model(1);
   auto const open = [&](std::filesystem::path const& where) {
     return test::message_of([&] {
-      mpt::generate_callback<float> const callback(config(where), clock, model.net, model.device,
-                                                   model.stream, false);
+      mpt::generate_callback<float, parallel::host::device> const callback(
+          config(where), clock, model.net, model.device, model.stream, false);
     });
   };
   CHECK(open("nowhere/at/all") ==

@@ -61,7 +61,7 @@ void check(mpt::model_source const& source) {
   parallel::host::device device;
   mpt::model<float> net(config());
   parallel::train::weights<float> const weights(net, device);
-  source.load(weights);
+  source.load(weights, device);
   std::size_t seen = 0;
   weights.for_each([&](auto const& parameter, auto values) {
     CAPTURE(parameter.name);
@@ -108,7 +108,7 @@ TEST_CASE("a folder without a model, and tensors of other shapes, are refused") 
   parallel::host::device device;
   mpt::model<float> net(config());
   parallel::train::weights<float> const weights(net, device);
-  CHECK(test::contains(test::message_of([&] { source.load(weights); }),
+  CHECK(test::contains(test::message_of([&] { source.load(weights, device); }),
                        "transformer.wte.weight has another shape than its configuration says"));
   CHECK(test::contains(test::message_of([&] { (void)source.shape_of("absent"); }), "absent"));
 }

@@ -265,13 +265,13 @@ TEST_CASE("tokens with the KV cache, in pieces, give the logits of all at once, 
     auto const vocabulary = static_cast<std::size_t>(model.net.config().vocab_size);
     mpt::generation_cache<float> cache(model.net.config(), model.batch.length, model.device);
     parallel::arena::scope const everything(model.memory);
-    auto const ids = std::span<std::int32_t const>(model.ids);
     auto const length = static_cast<std::size_t>(model.batch.length);
     for (std::size_t at = 0; at < length;) {
       std::size_t const piece = at == 0 ? 3 : 1 + at % 2;  // a prompt, then one or two at a time
       std::size_t const end = std::min(at + piece, length);
-      auto const logits = mpt::next_logits(model.net, model.compute, model.memory, cache,
-                                           ids.subspan(at, end - at));
+      auto const logits =
+          mpt::next_logits(model.net, model.device, model.compute, model.memory, cache,
+                           {model.ids.data() + at, {static_cast<std::ptrdiff_t>(end - at)}});
       std::vector<double> const got(logits.begin(), logits.end());
       std::vector<double> const expected(
           whole.begin() + static_cast<std::ptrdiff_t>((end - 1) * vocabulary),

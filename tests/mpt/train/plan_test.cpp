@@ -51,7 +51,7 @@ mpt::train_config configuration(bool hub_form) {
 /// One step and one evaluation on every rank, under the plan of exactly this run.
 template <class T>
 void check(mpt::train_config const& config, int ranks) {
-  auto const plan = mpt::plan_run<T>(config, ranks, ranks);
+  auto const plan = mpt::plan_run<T>(config, ranks);
   auto const batch_of = [](index count) {
     return sequences(std::vector<std::int32_t>(static_cast<std::size_t>(count * 12), 3), 12);
   };
@@ -116,10 +116,10 @@ TEST_CASE("recomputation takes the memory that was planned, and less; the plan s
       auto config = configuration(hub_form);
       config.model.n_layers = 4;
       config.device_train_microbatch_size = 3;
-      auto const keeping = mpt::plan_run<float>(config, 1, 1);
+      auto const keeping = mpt::plan_run<float>(config, 1);
       config.recompute.resize(4);
       for (std::size_t const i : {1U, 2U, 3U}) config.recompute[i].*part = true;
-      auto const plan = mpt::plan_run<float>(config, 1, 1);
+      auto const plan = mpt::plan_run<float>(config, 1);
       CHECK(plan.memory.activations < keeping.memory.activations);
       CHECK(plan.keeping.activations == keeping.memory.activations);
       CHECK(plan.microbatch.operations > plan.keeping.operations);
@@ -128,9 +128,9 @@ TEST_CASE("recomputation takes the memory that was planned, and less; the plan s
       check<float>(config, 2);
     }
   auto config = configuration(true);
-  CHECK(mpt::plan_run<float>(config, 1, 1).recomputed_per_token(12) == 0);
+  CHECK(mpt::plan_run<float>(config, 1).recomputed_per_token(12) == 0);
   config.recompute = mpt::recompute_all(2);
-  auto const text = describe_plan(config, mpt::plan_run<bf16>(config, 1, 1), 1, 3);
+  auto const text = describe_plan(config, mpt::plan_run<bf16>(config, 1), 1, 3);
   CHECK(text.find("in 2 of 2 blocks: activations of a microbatch ") != std::string::npos);
 }
 
@@ -158,10 +158,10 @@ TEST_CASE("a block that is recomputed keeps one activation") {
 TEST_CASE("an evaluation larger than a microbatch decides the arena") {
   auto config = configuration(false);
   config.device_train_microbatch_size = 1;
-  auto const alone = mpt::plan_run<float>(config, 1, 1);
+  auto const alone = mpt::plan_run<float>(config, 1);
   config.eval_loaders.push_back(config.train_loader);
   config.evaluation.device_eval_batch_size = 60;
-  auto const with = mpt::plan_run<float>(config, 1, 1);
+  auto const with = mpt::plan_run<float>(config, 1);
   CHECK(with.memory.activations > alone.memory.activations);
   CHECK(with.memory.operations == alone.memory.operations);
   check<float>(config, 1);
@@ -180,7 +180,7 @@ TEST_CASE("a smaller last batch has room, also when its logits make fewer and la
   config.eval_loaders = {config.train_loader};
   for (index const count : {5, 6, 8}) {
     config.evaluation.device_eval_batch_size = count;
-    CHECK(mpt::plan_run<float>(config, 1, 1).memory.activations == needed(5));
+    CHECK(mpt::plan_run<float>(config, 1).memory.activations == needed(5));
   }
   config.eval_loaders.clear();
   config.global_train_batch_size = 11;
@@ -189,13 +189,13 @@ TEST_CASE("a smaller last batch has room, also when its logits make fewer and la
     mpt::model<float> const net(config.model);
     return train::plan_microbatch(net, sequences::shape_of(count, 128));
   };
-  auto const plan = mpt::plan_run<float>(config, 1, 1);
+  auto const plan = mpt::plan_run<float>(config, 1);
   // what is kept of 6, and the temporaries of 5
   CHECK(plan.memory.activations > step(5).activations);
   CHECK(plan.memory.activations < 2 * step(5).activations);
   CHECK(plan.memory.operations == step(6).operations);
   config.device_train_microbatch_size = 11;
-  CHECK(mpt::plan_run<float>(config, 1, 1).memory.activations == step(11).activations);
+  CHECK(mpt::plan_run<float>(config, 1).memory.activations == step(11).activations);
 }
 
 TEST_CASE("an automatic microbatch is the whole batch of a rank when it fits") {
@@ -217,7 +217,7 @@ TEST_CASE("a model far too large: the microbatch goes down to 1, and the refusal
   config.model.d_model = 98304;
   config.model.n_heads = 96;
   config.model.n_layers = 96;
-  auto const plan = mpt::plan_run<bf16>(config, 1, 1);
+  auto const plan = mpt::plan_run<bf16>(config, 1);
   if (plan.available == 0) {
     MESSAGE("skipped: the system does not say how much memory it has");
     return;

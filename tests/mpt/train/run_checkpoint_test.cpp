@@ -38,7 +38,7 @@ fs::path load_and_save(train_config config, grid const& how, fs::path const& fro
     parallel::any_communicator any(std::move(comm));
     parallel::host::device device;
     parallel::host::stream traffic;
-    mpt::run_mesh mesh(config, any, {});
+    mpt::run_mesh mesh(config, any, device);
     mpt::model<T> net(config.model, mesh.of_model(), config.recompute);
     parallel::train::stepper step(
         net, device, mesh.ranks(), groups_of(config, net),

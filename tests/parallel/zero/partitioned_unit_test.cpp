@@ -181,7 +181,7 @@ TEST_CASE_TEMPLATE("initial values do not depend on ranks or stage, and padding 
     device const host;
     zero::partitioned_unit<T> unit({"block", own, ranks}, stage,
                                    zero::data_place(stage, rank, ranks), 0, host);
-    unit.initialise(7);
+    unit.initialise(7, host);
     auto const& m = unit.segments()[0];
     auto const owned = unit.owned_values(0);
     for (std::size_t i = 0; i < owned.size(); ++i)  // the master rounds to the value

@@ -167,7 +167,7 @@ TEST_CASE("parts take turns in the windows, and every rank finds the whole value
             CHECK(m.gradients.empty() != entry.memory.is_trainable(s));
             CHECK(m.states.empty() != entry.memory.is_trainable(s));
           }
-          entry.memory.initialise(5);
+          entry.memory.initialise(5, host);
         }
         stream compute, gathers;
         auto const axes = near.axes();
@@ -203,7 +203,7 @@ TEST_CASE("the next part is gathered while one is in use, and the one after wait
       neighbours near(world, 2);
       device const host;
       column<ring, device const> c(zero::stage::parameters, near.place(), host, frozen);
-      for (auto& entry : c.units.units()) entry.memory.initialise(5);
+      for (auto& entry : c.units.units()) entry.memory.initialise(5, host);
       stream compute, gathers;
       auto const axes = near.axes();
       std::promise<void> go;
@@ -238,7 +238,7 @@ TEST_CASE("values that stay are gathered once, until they are forgotten") {
     column<ring, device const> c(zero::stage::parameters, near.place(), host, true, true);
     std::size_t bytes = 0;
     for (auto& entry : c.units.units()) {
-      entry.memory.initialise(5);
+      entry.memory.initialise(5, host);
       bytes += static_cast<std::size_t>(entry.memory.layout().size()) * sizeof(ring);
     }
     CHECK(c.units.value_window_bytes() == bytes);
@@ -258,7 +258,7 @@ TEST_CASE("values that stay are gathered once, until they are forgotten") {
       CHECK(c.head.weight.data == c.embedding.weight.data);
     };
     pass(5);
-    for (auto& entry : c.units.units()) entry.memory.initialise(6);
+    for (auto& entry : c.units.units()) entry.memory.initialise(6, host);
     pass(5);  // what was gathered
     c.units.forget_values(compute, gathers);
     pass(6);

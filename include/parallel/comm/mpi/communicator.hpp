@@ -20,6 +20,7 @@
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/detail/direct.hpp>
 #include <parallel/comm/detail/part.hpp>
+#include <parallel/comm/detail/through_host.hpp>
 #include <parallel/comm/mpi/batch.hpp>
 #include <parallel/comm/mpi/environment.hpp>
 #include <parallel/comm/mpi/link.hpp>
@@ -98,12 +99,15 @@ class communicator : public collectives<communicator> {
       number = calls_++;
       tag = link_->tag_of(number, 1, 3);
     }
-    auto work = [link = link_, op, number, tag, axis = name_] {
+    auto work = [link = link_, op, number, tag, axis = name_, mover = parallel::detail::moving(s),
+                 ranks = size()] {
       link->throw_if_aborted();
       auto const comm = is_message(op.kind) ? link->messages() : link->calls();
       detail::operation_transport over{*link, comm, tag, signature_of(op, number, axis)};
       if (op.peer >= 0) over.what.peer = link->world_rank(op.peer);
-      parallel::detail::run_direct(over, op);
+      parallel::detail::through_host(mover, op, ranks, [&](operation const& reachable) {
+        parallel::detail::run_direct(over, reachable);
+      });
     };
     return parallel::detail::enqueue(s, {link_, world_rank(rank())}, op, std::move(work));
   }

@@ -2,11 +2,12 @@
 //
 // Nothing is copied twice: all_reduce has every rank combine its chunk of all inputs and store it
 // to all outputs, at 2(n-1)/n of the data per rank, as a ring would move. Signatures are compared
-// in every call, since a mismatch would be an access out of bounds. Any host memory will do.
+// in every call, since a mismatch would be an access out of bounds. Any memory will do that the
+// stream's data_mover, or without one the CPU, can reach: that of one GPU too, which several ranks
+// may share.
 #pragma once
 
 #include <cstddef>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -18,7 +19,7 @@
 
 #include <parallel/comm/collectives.hpp>
 #include <parallel/comm/concepts.hpp>
-#include <parallel/comm/detail/combine.hpp>
+#include <parallel/comm/data_mover.hpp>
 #include <parallel/comm/detail/part.hpp>
 #include <parallel/comm/threads/world.hpp>
 
@@ -38,17 +39,17 @@ inline void count_sent(std::atomic<std::uint64_t>* by, std::size_t bytes) {
 }
 
 // Rank `rank` of the meeting takes `bytes`, beginning `first` bytes into the input of rank `from`.
-inline void take(void* to, meeting const& here, int from, std::size_t first, std::size_t bytes,
-                 int rank) {
+inline void take(parallel::detail::moving const& mover, void* to, meeting const& here, int from,
+                 std::size_t first, std::size_t bytes, int rank) {
   seat const& source = here.seats[static_cast<std::size_t>(from)];
-  void const* const data = at(source.in, first);
-  if (to != data && bytes != 0) std::memcpy(to, data, bytes);
+  mover.copy(to, at(source.in, first), bytes);
   if (from != rank) count_sent(source.sent, bytes);
 }
 
 // Rank `rank` combines `part` of every rank's input, counted in elements from where each begins.
-inline void combine_part(operation const& op, meeting const& here, int rank,
-                         parallel::detail::chunk part, std::vector<void*> const& outs) {
+inline void combine_part(parallel::detail::moving const& mover, operation const& op,
+                         meeting const& here, int rank, parallel::detail::chunk part,
+                         std::vector<void*> const& outs) {
   if (part.count == 0) return;
   std::size_t const bytes = part.count * size_of(op.type);
   std::vector<void const*> sources;
@@ -56,12 +57,13 @@ inline void combine_part(operation const& op, meeting const& here, int rank,
     sources.push_back(at(here.seats[i].in, part.first * size_of(op.type)));
     if (i != static_cast<std::size_t>(rank)) count_sent(here.seats[i].sent, bytes);
   }
-  parallel::detail::combine(op.type, op.combine, outs, sources, part.count);
+  mover.combine(op.type, op.combine, outs, sources, part.count);
   count_sent(op.sent, bytes * (outs.size() - 1));
 }
 
-/// This rank's share of a complete meeting. Never blocks.
-inline void work(operation const& op, meeting const& here, int rank) {
+/// This rank's share of a complete meeting. Waits for nobody.
+inline void work(parallel::detail::moving const& mover, operation const& op, meeting const& here,
+                 int rank) {
   auto const r = static_cast<std::size_t>(rank);
   auto const ranks = static_cast<int>(here.seats.size());
   auto const part_of_out = [&](int i) {
@@ -72,19 +74,19 @@ inline void work(operation const& op, meeting const& here, int rank) {
       auto const part = parallel::detail::chunk_of(op.count, rank, ranks);
       std::vector<void*> outs;
       for (seat const& s : here.seats) outs.push_back(at(s.out, part.first * size_of(op.type)));
-      return combine_part(op, here, rank, part, outs);
+      return combine_part(mover, op, here, rank, part, outs);
     }
     case operation_kind::reduce_scatter:
-      return combine_part(op, here, rank, {r * op.count, op.count}, {op.out});
+      return combine_part(mover, op, here, rank, {r * op.count, op.count}, {op.out});
     case operation_kind::all_gather:
-      for (int i = 0; i < ranks; ++i) take(part_of_out(i), here, i, 0, op.bytes(), rank);
+      for (int i = 0; i < ranks; ++i) take(mover, part_of_out(i), here, i, 0, op.bytes(), rank);
       return;
     case operation_kind::all_to_all:
       for (int i = 0; i < ranks; ++i)
-        take(part_of_out(i), here, i, r * op.bytes(), op.bytes(), rank);
+        take(mover, part_of_out(i), here, i, r * op.bytes(), op.bytes(), rank);
       return;
-    case operation_kind::broadcast: return take(op.out, here, op.peer, 0, op.bytes(), rank);
-    case operation_kind::recv: return take(op.out, here, 0, 0, op.bytes(), 1);
+    case operation_kind::broadcast: return take(mover, op.out, here, op.peer, 0, op.bytes(), rank);
+    case operation_kind::recv: return take(mover, op.out, here, 0, 0, op.bytes(), 1);
     case operation_kind::barrier:
     case operation_kind::send:
     case operation_kind::split: return;
@@ -136,10 +138,12 @@ class communicator : public collectives<communicator> {
     detail::seat mine{signature_of(op, name.number, name_), op.in, op.out, op.sent};
     mine.what.peer = peer;
     world_->queued(name, me, s.worker());
-    auto meet = [world = world_, me, rank = rank_, op, name, ranks, mine] {
+    auto meet = [world = world_, me, rank = rank_, op, name, ranks, mine,
+                 mover = parallel::detail::moving(s)] {
       auto const here = world->enter(name, ranks, me, mine);
       leaving const at_the_end{*world, *here};
-      detail::work(op, *here, rank);
+      detail::work(mover, op, *here, rank);
+      mover.finish();
     };
     return parallel::detail::enqueue(s, {world_, me}, op, std::move(meet));
   }

@@ -5,14 +5,17 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <new>
+#include <span>
+#include <string>
 #include <type_traits>
 
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/host/stream.hpp>
+#include <parallel/device/usage.hpp>
 
 namespace parallel::host {
 
@@ -20,6 +23,7 @@ class device {
  public:
   using stream_type = stream;
   using event_type = event;
+  static constexpr bool host_reaches_memory = true;
 
   device() = default;
   explicit device(stream_options compute) : compute_(std::move(compute)) {}
@@ -51,29 +55,48 @@ class device {
     return memory;
   }
 
+  /// Zeroed memory that the host and operations on this device both reach: for few numbers, such as
+  /// sums.
+  template <class T>
+  [[nodiscard]] buffer<T> allocate_shared(std::size_t count) const {
+    return allocate_zeroed<T>(count);
+  }
+
+  /// Copies between the host's memory and the device's. Block; nothing else may use the memory.
+  template <class T>
+  void upload(std::span<T> to, std::type_identity_t<std::span<T const>> from) const {
+    require(to.size() == from.size(), "a copy of ", from.size(), " elements does not fit ",
+            to.size());
+    if (!to.empty()) std::memcpy(static_cast<void*>(to.data()), from.data(), to.size_bytes());
+  }
+  template <class T>
+  void download(std::span<T> to, std::type_identity_t<std::span<T const>> from) const {
+    upload(to, from);
+  }
+
   /// Bytes that were asked for and are not freed.
   [[nodiscard]] std::size_t bytes() const { return usage_->live; }
   /// The most bytes there were at once.
   [[nodiscard]] std::size_t peak_bytes() const { return usage_->peak; }
 
+  /// Bytes the system says could still be used (MemAvailable); 0 when it does not tell.
+  [[nodiscard]] std::size_t available_bytes() const {
+    std::ifstream info("/proc/meminfo");
+    for (std::string line; std::getline(info, line);)
+      if (line.starts_with("MemAvailable:")) return std::stoull(line.substr(13)) * 1024;
+    return 0;
+  }
+
   /// Options for this device's compute streams (threads, cores, engine).
   [[nodiscard]] stream_options const& compute_options() const { return compute_; }
+  /// Options for the streams of exchanges: one thread on the same cores.
+  [[nodiscard]] stream_options traffic_options() const {
+    return {.threads = 1, .cores = compute_.cores};
+  }
 
  private:
-  struct usage {
-    std::atomic<std::size_t> live = 0;
-    std::atomic<std::size_t> peak = 0;
-
-    void add(std::size_t bytes) {
-      std::size_t const now = live += bytes;
-      std::size_t most = peak;
-      while (most < now && !peak.compare_exchange_weak(most, now)) {
-      }
-    }
-  };
-
   stream_options compute_;
-  std::shared_ptr<usage> usage_ = std::make_shared<usage>();
+  std::shared_ptr<memory_usage> usage_ = std::make_shared<memory_usage>();
 };
 
 }  // namespace parallel::host

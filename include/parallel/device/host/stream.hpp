@@ -29,6 +29,10 @@
 #include <parallel/device/host/trace.hpp>
 #include <parallel/device/host/workspace.hpp>
 
+namespace parallel {
+class data_mover;  // parallel/comm/data_mover.hpp
+}
+
 namespace parallel::host {
 
 struct stream_options {
@@ -40,6 +44,8 @@ struct stream_options {
   matmul_engine const* engine = nullptr;
   /// Notes what is run; null: nothing does. Must outlive the stream.
   trace* record = nullptr;
+  /// Reaches the memory of exchanges that run here; null: the CPU does. Must outlive the stream.
+  data_mover* mover = nullptr;
 };
 
 class stream {
@@ -82,8 +88,10 @@ class stream {
     return mark;
   }
 
-  /// Later tasks of this stream run only after `mark` is reached; its failure fails this stream.
-  void wait(event mark) {
+  /// Later tasks of this stream run only after `mark`, an event of any device, is reached; its
+  /// failure fails this stream.
+  template <class Event>
+  void wait(Event mark) {
     enqueue([mark = std::move(mark)] { mark.wait(); });
   }
 
@@ -95,6 +103,7 @@ class stream {
 
   [[nodiscard]] int threads() const { return options_.threads; }
   [[nodiscard]] matmul_engine const* engine() const { return options_.engine; }
+  [[nodiscard]] data_mover* mover() const { return options_.mover; }
   /// For the task that runs, and only for it.
   [[nodiscard]] workspace& memory() { return workspace_; }
 

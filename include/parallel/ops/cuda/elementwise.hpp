@@ -8,6 +8,7 @@
 #include <span>
 
 #include <parallel/core/dtype.hpp>
+#include <parallel/device/cuda/issuing_stream.hpp>
 #include <parallel/device/cuda/stream.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/rows_view.hpp>
@@ -41,5 +42,19 @@ void scale_impl(stream& s, std::span<T> y, accumulate_t<T> factor);
 /// y[i] = x[i] in another element type.
 template <class To, class From>
 void cast_impl(stream& s, std::span<To> y, std::span<From const> x);
+
+/// The same on the stream of exchanges, for what is done with what arrives.
+template <class T>
+void fill_impl(issuing_stream& s, std::span<T> y, T value) {
+  s.on_device([=](stream& on) { fill_impl(on, y, value); });
+}
+template <class T>
+void copy_impl(issuing_stream& s, std::span<T> y, std::span<T const> x) {
+  s.on_device([=](stream& on) { copy_impl(on, y, x); });
+}
+template <class T>
+void add_impl(issuing_stream& s, std::span<T> y, std::span<T const> x) {
+  s.on_device([=](stream& on) { add_impl(on, y, x); });
+}
 
 }  // namespace parallel::cuda

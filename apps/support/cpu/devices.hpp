@@ -1,0 +1,23 @@
+// The devices of a build without the CUDA Toolkit. Its twin is cuda/devices.hpp; CMake chooses.
+#pragma once
+
+#include <parallel/core/error.hpp>
+#include <parallel/ops/host.hpp>
+
+#include "support/device_request.hpp"
+
+namespace apps {
+
+/// Calls f(device, what it is called) with the device that is asked for.
+template <class F>
+decltype(auto) with_device(device_request const& request, F&& f) {
+  parallel::require(request.kind != "cuda",
+                    "device=cuda: this program was built without CUDA; install the CUDA Toolkit 13 "
+                    "or newer and build again, or use device=cpu");
+  return with_cpu(request, f);
+}
+
+/// GPUs of this machine that this program can use.
+[[nodiscard]] inline int gpus() { return 0; }
+
+}  // namespace apps

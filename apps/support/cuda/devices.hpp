@@ -1,0 +1,30 @@
+// The devices of a build with the CUDA Toolkit: the CPU, and a GPU when there is one. Its twin is
+// cpu/devices.hpp; CMake chooses.
+#pragma once
+
+#include <parallel/core/error.hpp>
+#include <parallel/device/cuda/device.hpp>
+#include <parallel/ops/cuda.hpp>
+#include <parallel/ops/host.hpp>
+
+#include "support/device_request.hpp"
+
+namespace apps {
+
+/// Calls f(device, what it is called) with the device that is asked for.
+template <class F>
+decltype(auto) with_device(device_request const& request, F&& f) {
+  int const found = parallel::cuda::device::count();
+  if (request.kind == "cpu" || (request.kind == "auto" && found == 0)) return with_cpu(request, f);
+  parallel::require(found > 0,
+                    "device=cuda: no GPU can be used here (nvidia-smi says why); use "
+                    "device=cpu");
+  int const ordinal = request.local_rank % found;
+  parallel::cuda::device device(ordinal);
+  return f(device, fmt::format("GPU {}, {}", ordinal, device.name()));
+}
+
+/// GPUs of this machine that this program can use.
+[[nodiscard]] inline int gpus() { return parallel::cuda::device::count(); }
+
+}  // namespace apps

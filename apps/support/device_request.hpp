@@ -1,0 +1,40 @@
+// What a program asks of the device that a rank computes on.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <parallel/device/host/device.hpp>
+
+#include "support/cores.hpp"
+#include "support/engine.hpp"
+
+namespace apps {
+
+struct device_request {
+  std::string kind = "auto";         // auto: a GPU when there is one; cpu; cuda
+  int local_rank = 0;                // among the ranks of this machine: they take turns on its GPUs
+  std::vector<int> cores = {};       // of this rank
+  int threads = 0;                   // on the CPU; 0: one a core
+  engine const* products = nullptr;  // of the CPU; must outlive the device
+};
+
+/// Calls f(device, what it is called) with the CPU.
+template <class F>
+decltype(auto) with_cpu(device_request const& request, F&& f) {
+  int const threads = request.threads > 0
+                          ? request.threads
+                          : std::max<int>(1, static_cast<int>(request.cores.size()));
+  parallel::host::device device(
+      {.threads = threads, .cores = request.cores, .engine = request.products->products.get()});
+  return f(device, fmt::format("{} threads, {}", threads, request.products->name));
+}
+
+/// A program that is one rank: all cores this process may use.
+[[nodiscard]] inline device_request whole_machine(std::string kind, engine const& products) {
+  return {.kind = std::move(kind), .cores = available_cores(), .products = &products};
+}
+
+}  // namespace apps

@@ -1,0 +1,69 @@
+// placed_sequences: a batch's sequences where the device's operations read them.
+//
+// Where the host's memory will do they stay as they are; else ids, labels and the beginnings of
+// documents are copied to the device, into memory that serves batch after batch.
+#pragma once
+
+#include <span>
+#include <utility>
+
+#include <mpt/train/sequences.hpp>
+#include <parallel/device/transfer.hpp>
+
+namespace mpt {
+
+template <class Device>
+class placed_sequences {
+ public:
+  /// Nothing yet. `device` must outlive it.
+  explicit placed_sequences(Device const& device) : device_(&device) {}
+
+  /// Replaces the sequences; nothing may be reading the ones before. Blocks.
+  void place(sequences batch) {
+    batch_ = std::move(batch);
+    if constexpr (!parallel::host_reaches<Device>) {
+      auto const all = batch_.view({0, batch_.count()});
+      ids_.assign(*device_, all.ids.span());
+      labels_.assign(*device_, all.labels.span());
+      document_begins_.assign(*device_, all.document_begins);
+    }
+  }
+
+  [[nodiscard]] index count() const { return batch_.count(); }
+
+  /// As sequences::view; valid until the next `place`.
+  [[nodiscard]] microbatch view(parallel::data::share part) const {
+    auto out = batch_.view(part);
+    if constexpr (!parallel::host_reaches<Device>) {
+      index const first = part.begin * batch_.length();
+      out.ids = {ids_.at(first), out.ids.extents()};
+      out.labels = {labels_.at(first), out.labels.extents()};
+      auto const documents = out.document_begins.size();
+      if (documents > 0) {
+        auto const each = static_cast<index>(documents) / part.size();
+        out.document_begins = {document_begins_.at(part.begin * each), documents};
+      }
+    }
+    return out;
+  }
+
+ private:
+  /// Grows to the longest batch.
+  struct device_memory {
+    buffer<std::int32_t> memory;
+
+    void assign(Device const& device, std::span<std::int32_t const> from) {
+      if (memory.size() < from.size()) memory = device.template allocate<std::int32_t>(from.size());
+      device.upload(memory.span().first(from.size()), from);
+    }
+    [[nodiscard]] std::int32_t const* at(index i) const { return memory.data() + i; }
+  };
+
+  Device const* device_;
+  sequences batch_;
+  device_memory ids_;
+  device_memory labels_;
+  device_memory document_begins_;
+};
+
+}  // namespace mpt

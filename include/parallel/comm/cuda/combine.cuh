@@ -1,0 +1,30 @@
+// The launcher of comm/cuda/combine.hpp. For nvcc.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include <parallel/comm/cuda/combine.hpp>
+#include <parallel/comm/cuda/data_mover.hpp>
+#include <parallel/device/cuda/launch.cuh>
+
+namespace parallel::cuda {
+
+template <class T>
+void combine_on(stream& s, reduction how, std::span<void* const> outs,
+                std::span<void const* const> sources, std::size_t count) {
+  auto const most = static_cast<std::size_t>(kernels::most_ranks);
+  require(outs.size() <= most && sources.size() <= most, "at most ", most,
+          " ranks can share a GPU, there are ", sources.size());
+  kernels::combine<T> body{};
+  for (std::size_t i = 0; i < outs.size(); ++i) body.outs[i] = static_cast<T*>(outs[i]);
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    body.sources[i] = static_cast<T const*>(sources[i]);
+  body.num_outs = static_cast<int>(outs.size());
+  body.num_sources = static_cast<int>(sources.size());
+  body.how = how;
+  body.count = count;
+  detail::launch(s, "the combination of the ranks' values", detail::blocks_for(count), body);
+}
+
+}  // namespace parallel::cuda

@@ -1,0 +1,83 @@
+// The body of the kernel that combines the ranks' values, in the order of ranks or by a tree.
+//
+// The same arithmetic as detail/combine.hpp, one element a thread: the bits do not depend on where
+// the memory lies. Cost: sources and outs are read and written once.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include <parallel/comm/reduction.hpp>
+#include <parallel/core/dtype.hpp>
+#include <parallel/device/cuda/block.hpp>
+
+namespace parallel::cuda::kernels {
+
+/// Pointers to the memory of at most so many ranks; they travel as a kernel's argument.
+inline constexpr int most_ranks = 128;
+inline constexpr int levels_of_most = 8;  // of a tree over as many
+
+template <class T>
+struct combine {
+  T* outs[most_ranks];
+  T const* sources[most_ranks];
+  int num_outs;
+  int num_sources;
+  reduction how;
+  std::size_t count;
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& b) const {
+    for_each_of_grid(b, count, [this](std::size_t i) {
+      T const value = how == reduction::tree_sum ? tree(i) : fold(i);
+      for (int o = 0; o < num_outs; ++o) outs[o][i] = value;
+    });
+  }
+
+ private:
+  using wide = accumulate_t<T>;
+
+  [[nodiscard]] PARALLELLM_DEVICE static wide add(wide a, wide b) {
+    if constexpr (std::is_integral_v<wide>) {
+      using wrapping = std::make_unsigned_t<wide>;
+      return static_cast<wide>(
+          static_cast<wrapping>(static_cast<wrapping>(a) + static_cast<wrapping>(b)));
+    } else {
+      return a + b;
+    }
+  }
+
+  [[nodiscard]] PARALLELLM_DEVICE T fold(std::size_t i) const {
+    auto value = static_cast<wide>(sources[0][i]);
+    for (int s = 1; s < num_sources; ++s) {
+      auto const x = static_cast<wide>(sources[s][i]);
+      if (how == reduction::sum)
+        value = add(value, x);
+      else if (x != x || (how == reduction::max ? x > value : x < value))
+        value = x;
+    }
+    return static_cast<T>(value);
+  }
+
+  /// The aligned binary tree over all sources, rounded at every node, as tree_accumulator does it.
+  [[nodiscard]] PARALLELLM_DEVICE T tree(std::size_t i) const {
+    wide levels[levels_of_most];
+    for (int s = 0; s < num_sources; ++s) {
+      auto value = static_cast<wide>(sources[s][i]);
+      int level = 0;
+      for (; (s >> level & 1) != 0; ++level) value = rounded(add(levels[level], value));
+      levels[level] = value;
+    }
+    int level = 0;
+    while ((num_sources >> level & 1) == 0) ++level;
+    wide value = levels[level];
+    for (++level; level < levels_of_most; ++level)
+      if ((num_sources >> level & 1) != 0) value = rounded(add(levels[level], value));
+    return static_cast<T>(value);
+  }
+  [[nodiscard]] PARALLELLM_DEVICE static wide rounded(wide x) {
+    return static_cast<wide>(static_cast<T>(x));
+  }
+};
+
+}  // namespace parallel::cuda::kernels

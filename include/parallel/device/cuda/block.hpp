@@ -1,0 +1,109 @@
+// A kernel's body and the block of threads that runs it: what is common to all CUDA kernels.
+//
+// A body is a struct of its arguments with `template <class Block> void operator()(Block&) const`,
+// run by every thread of every block. It reaches the machine only through its block: who am I,
+// barriers, shared memory, exchange inside a warp. nvcc gives it a real block (launch.cuh); tests
+// give it one that runs on the host, thread after thread in any order (tests/support), so that the
+// arithmetic of indices and the barriers are tested where there is no GPU.
+//
+// Blocks have a multiple of 32 threads, and all of them come to every barrier and exchange.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+#include <parallel/core/config.hpp>
+
+namespace parallel::cuda {
+
+inline constexpr unsigned warp_size = 32;
+
+template <class B>
+concept thread_block = requires(B& b, B const& fixed, float value) {
+  { fixed.thread() } -> std::same_as<unsigned>;   // of this block, below threads()
+  { fixed.threads() } -> std::same_as<unsigned>;  // of each block
+  { fixed.block() } -> std::same_as<unsigned>;    // of the grid, below blocks()
+  { fixed.blocks() } -> std::same_as<unsigned>;
+  b.sync();                                                // all threads of the block
+  { b.shuffle_xor(value, 1U) } -> std::same_as<float>;     // the value of lane (own ^ mask)
+  { b.template shared<float>() } -> std::same_as<float*>;  // the block's, aligned to 16 bytes
+};
+
+/// Elements in 16 bytes, the most a thread reads or writes at once.
+template <class T>
+inline constexpr unsigned pack_size = 16 / sizeof(T);
+
+/// 16 bytes of elements, read and written as one.
+template <class T>
+struct alignas(16) pack {
+  T value[pack_size<T>];
+};
+
+/// Whether all pointers can be used with packs.
+template <class... T>
+[[nodiscard]] PARALLELLM_HOST_DEVICE bool packable(T const*... pointers) {
+  return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
+}
+
+template <class T>
+[[nodiscard]] PARALLELLM_DEVICE pack<T> load_pack(T const* from) {
+  return *reinterpret_cast<pack<T> const*>(from);
+}
+template <class T>
+PARALLELLM_DEVICE void store_pack(T* to, pack<T> const& values) {
+  *reinterpret_cast<pack<T>*>(to) = values;
+}
+
+/// Calls f(i) for i in [0, count), shared among all threads of the grid; neighbours have
+/// neighbours.
+template <class Block, class F>
+PARALLELLM_DEVICE void for_each_of_grid(Block const& b, std::size_t count, F const& f) {
+  std::size_t const stride = std::size_t{b.blocks()} * b.threads();
+  for (std::size_t i = std::size_t{b.block()} * b.threads() + b.thread(); i < count; i += stride)
+    f(i);
+}
+
+/// The same, shared among the threads of the block.
+template <class Block, class F>
+PARALLELLM_DEVICE void for_each_of_block(Block const& b, std::size_t count, F const& f) {
+  for (std::size_t i = b.thread(); i < count; i += b.threads()) f(i);
+}
+
+struct plus {
+  template <class A>
+  PARALLELLM_DEVICE A operator()(A a, A b) const {
+    return a + b;
+  }
+};
+/// NaN wins.
+struct larger {
+  template <class A>
+  PARALLELLM_DEVICE A operator()(A a, A b) const {
+    return b > a || b != b ? b : a;
+  }
+};
+
+/// The values of a warp's 32 lanes combined, the same bits in every lane.
+template <class Block, class A, class Op>
+[[nodiscard]] PARALLELLM_DEVICE A combine_warp(Block& b, A value, Op op) {
+  for (unsigned mask = warp_size / 2; mask > 0; mask /= 2)
+    value = op(value, b.shuffle_xor(value, mask));
+  return value;
+}
+
+/// The values of all threads of the block combined in a fixed order, the same bits in every thread.
+/// `scratch` is shared memory for one A per warp; it may be used again after the next barrier.
+template <class Block, class A, class Op>
+[[nodiscard]] PARALLELLM_DEVICE A combine_block(Block& b, A value, A* scratch, Op op) {
+  value = combine_warp(b, value, op);
+  unsigned const warps = b.threads() / warp_size;
+  if (b.thread() % warp_size == 0) scratch[b.thread() / warp_size] = value;
+  b.sync();
+  A all = scratch[0];
+  for (unsigned w = 1; w < warps; ++w) all = op(all, scratch[w]);
+  return all;
+}
+
+}  // namespace parallel::cuda

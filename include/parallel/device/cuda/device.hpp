@@ -1,0 +1,166 @@
+// cuda::device: a GPU as seen by the library: memory and streams.
+//
+// It counts the bytes it gave out, so that what a run uses can be held against what the meta device
+// predicts. Copies of a device count together. Allocation and freeing wait for the whole GPU: they
+// belong to a run's beginning, whose arena is planned; operations use their stream's scratch.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/device/buffer.hpp>
+#include <parallel/device/cuda/stream.hpp>
+#include <parallel/device/usage.hpp>
+
+namespace parallel::cuda {
+
+class device {
+ public:
+  using stream_type = stream;
+  using event_type = event;
+  static constexpr bool host_reaches_memory = false;
+
+  /// Throws `error` when there is no such GPU, or one too old: bf16 needs compute capability 8.0.
+  explicit device(int ordinal = 0) : ordinal_(ordinal) {
+    int count = 0;
+    auto const status = cudaGetDeviceCount(&count);
+    require(status == cudaSuccess && count > 0, "no GPU can be used: ",
+            status == cudaSuccess ? "the driver sees none" : cudaGetErrorString(status),
+            "; use device=cpu");
+    require(ordinal >= 0 && ordinal < count, "there is no GPU ", ordinal, ": this machine has ",
+            count, ", counted from 0");
+    check(cudaGetDeviceProperties(&properties_, ordinal), "cudaGetDeviceProperties");
+    require(properties_.major >= 8, "GPU ", ordinal, " (", properties_.name,
+            ") has compute capability ", properties_.major, ".", properties_.minor,
+            "; bf16 needs 8.0 (A100) or newer");
+  }
+
+  /// How many GPUs this machine has; 0 without a driver.
+  [[nodiscard]] static int count() {
+    int count = 0;
+    if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+    static_cast<void>(cudaGetLastError());
+    return 0;
+  }
+
+  /// Uninitialised memory of the GPU for `count` elements, aligned to 256 bytes. Throws `error`
+  /// when there is not enough.
+  template <class T>
+  [[nodiscard]] buffer<T> allocate(std::size_t count) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    void* data = nullptr;
+    std::size_t const bytes = count * sizeof(T);
+    device_scope const scope(ordinal_);
+    if (cudaMalloc(&data, std::max<std::size_t>(1, bytes)) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
+      std::size_t free = 0, total = 0;
+      check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+      fail("out of memory: GPU ", ordinal_, " could not provide ", bytes, " bytes; ", free, " of ",
+           total, " are free");
+    }
+    return owned<T>(data, count, [](void* p) { static_cast<void>(cudaFree(p)); });
+  }
+
+  /// Zeroed memory.
+  template <class T>
+  [[nodiscard]] buffer<T> allocate_zeroed(std::size_t count) const {
+    auto memory = allocate<T>(count);
+    device_scope const scope(ordinal_);
+    check(cudaMemset(memory.data(), 0, count * sizeof(T)), "cudaMemset");
+    check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+    return memory;
+  }
+
+  /// Zeroed memory that the host and operations on this device both reach: for few numbers, such as
+  /// sums. Pinned memory of the host.
+  template <class T>
+  [[nodiscard]] buffer<T> allocate_shared(std::size_t count) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    void* data = nullptr;
+    device_scope const scope(ordinal_);
+    check(cudaHostAlloc(&data, std::max<std::size_t>(1, count * sizeof(T)),
+                        cudaHostAllocPortable | cudaHostAllocMapped),
+          "cudaHostAlloc");
+    std::fill_n(static_cast<std::byte*>(data), count * sizeof(T), std::byte{});
+    return {std::shared_ptr<void>(data, [](void* p) { static_cast<void>(cudaFreeHost(p)); }),
+            static_cast<T*>(data), count};
+  }
+
+  /// Copies between the host's memory and the device's. Block; nothing else may use the memory.
+  template <class T>
+  void upload(std::span<T> to, std::type_identity_t<std::span<T const>> from) const {
+    transfer(to.data(), from.data(), to.size(), from.size(), sizeof(T));
+  }
+  template <class T>
+  void download(std::span<T> to, std::type_identity_t<std::span<T const>> from) const {
+    transfer(to.data(), from.data(), to.size(), from.size(), sizeof(T));
+  }
+
+  /// Bytes that were asked for and are not freed.
+  [[nodiscard]] std::size_t bytes() const { return usage_->live; }
+  /// The most bytes there were at once.
+  [[nodiscard]] std::size_t peak_bytes() const { return usage_->peak; }
+
+  /// Bytes of its memory that nobody has taken.
+  [[nodiscard]] std::size_t available_bytes() const {
+    device_scope const scope(ordinal_);
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    return free;
+  }
+
+  /// Dense products of `type` a second, by the data sheet; 0: not known for this GPU. Products of
+  /// f32 do not round their factors to TF32.
+  [[nodiscard]] double peak_flops(dtype type) const {
+    struct entry {
+      char const* name;
+      double bf16, f32;
+    };
+    static constexpr entry known[] = {{"GH200", 989.4e12, 66.9e12},     {"H200", 989.4e12, 66.9e12},
+                                      {"H100 PCIe", 756.5e12, 51.2e12}, {"H100", 989.4e12, 66.9e12},
+                                      {"B200", 2250e12, 80e12},         {"A100", 312e12, 19.5e12}};
+    for (auto const& one : known)
+      if (name().find(one.name) != std::string::npos)
+        return type == dtype::bf16 ? one.bf16 : type == dtype::f32 ? one.f32 : 0.0;
+    return 0.0;
+  }
+
+  [[nodiscard]] stream_options compute_options() const { return {.device = ordinal_}; }
+  [[nodiscard]] int ordinal() const { return ordinal_; }
+  [[nodiscard]] std::string name() const { return properties_.name; }
+  [[nodiscard]] cudaDeviceProp const& properties() const { return properties_; }
+
+ private:
+  template <class T, class Free>
+  buffer<T> owned(void* data, std::size_t count, Free free) const {
+    std::size_t const bytes = count * sizeof(T);
+    usage_->add(bytes);
+    std::shared_ptr<void> owner(data, [usage = usage_, bytes, free, ordinal = ordinal_](void* p) {
+      static_cast<void>(cudaSetDevice(ordinal));
+      free(p);
+      usage->live -= bytes;
+    });
+    return {std::move(owner), static_cast<T*>(data), count};
+  }
+
+  void transfer(void* to, void const* from, std::size_t to_count, std::size_t from_count,
+                std::size_t width) const {
+    require(to_count == from_count, "a copy of ", from_count, " elements does not fit ", to_count);
+    device_scope const scope(ordinal_);
+    check(cudaMemcpy(to, from, to_count * width, cudaMemcpyDefault), "cudaMemcpy");
+    check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");  // it may still be on its way
+  }
+
+  int ordinal_;
+  cudaDeviceProp properties_{};
+  std::shared_ptr<memory_usage> usage_ = std::make_shared<memory_usage>();
+};
+
+}  // namespace parallel::cuda

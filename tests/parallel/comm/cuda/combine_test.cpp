@@ -1,0 +1,50 @@
+// The kernel that combines ranks' values, on the host: the bits of every other backend.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include <parallel/comm/cuda/combine.hpp>
+#include <parallel/comm/detail/combine.hpp>
+
+#include "support/host_block.hpp"
+
+namespace combine_kernel_test {
+
+using namespace parallel;
+
+TEST_CASE_TEMPLATE("any number of ranks is combined to the same bits as on the host", T, float,
+                   bf16, double, std::int32_t, std::uint64_t) {
+  constexpr std::size_t count = 67;
+  for (int const ranks : {1, 2, 3, 4, 5, 7, 8, 13})
+    for (auto const how : {reduction::sum, reduction::max, reduction::min, reduction::tree_sum}) {
+      std::vector<std::vector<T>> in(static_cast<std::size_t>(ranks), std::vector<T>(count));
+      for (std::size_t r = 0; r < in.size(); ++r)
+        for (std::size_t i = 0; i < count; ++i)
+          in[r][i] = T(static_cast<float>((r * 7919 + i * 104729) % 1009) / 3.0F - 100.0F);
+      if constexpr (!std::is_integral_v<T>) in.back()[5] = T(std::nanf(""));
+      std::vector<T> expected(count), first(count), second(count);
+      std::vector<void const*> sources;
+      cuda::kernels::combine<T> body{};
+      body.outs[0] = first.data();
+      body.outs[1] = second.data();
+      body.num_outs = 2;
+      body.num_sources = ranks;
+      for (std::size_t r = 0; r < in.size(); ++r) {
+        sources.push_back(in[r].data());
+        body.sources[r] = in[r].data();
+      }
+      body.how = how;
+      body.count = count;
+      void* const out = expected.data();
+      detail::combine(dtype_of<T>, how, {&out, 1}, sources, count);
+      testing::run_in_every_order(2, 32, 0, body, [&](auto) {
+        CHECK(std::memcmp(first.data(), expected.data(), count * sizeof(T)) == 0);
+        CHECK(std::memcmp(second.data(), expected.data(), count * sizeof(T)) == 0);
+      });
+    }
+}
+
+}  // namespace combine_kernel_test

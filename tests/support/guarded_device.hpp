@@ -1,0 +1,237 @@
+// guarded::device: a device whose memory the host cannot reach, on a machine without one.
+//
+// Its memory is mapped without any right to read or write; an operation, an exchange, an upload or
+// a download opens it while it runs. A program that looks into it by itself dies of SIGSEGV, as it
+// would with a GPU's. Its compute stream waits as cuda::stream does: for what happens on another
+// stream, the caller is held up.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <parallel/comm/data_mover.hpp>
+#include <parallel/comm/traffic_of.hpp>
+#include <parallel/device/buffer.hpp>
+#include <parallel/device/host/stream.hpp>
+#include <parallel/ops/host.hpp>
+
+namespace guarded {
+
+using parallel::buffer;
+
+/// Memory of which pieces are given out and never taken back before all of it is gone.
+class memory {
+ public:
+  explicit memory(std::size_t bytes) : size_(bytes) {
+    base_ = ::mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    parallel::require(base_ != MAP_FAILED, "cannot map ", bytes, " bytes");
+  }
+  ~memory() { ::munmap(base_, size_); }
+  memory(memory const&) = delete;
+  memory& operator=(memory const&) = delete;
+
+  [[nodiscard]] void* take(std::size_t bytes) {
+    std::scoped_lock const lock(mutex_);
+    parallel::require(used_ + bytes <= size_, "the guarded memory is too small");
+    void* const out = static_cast<std::byte*>(base_) + used_;
+    used_ += (bytes + 63) / 64 * 64;
+    return out;
+  }
+
+  void open() {
+    std::scoped_lock const lock(mutex_);
+    if (users_++ == 0) ::mprotect(base_, size_, PROT_READ | PROT_WRITE);
+  }
+  void close() {
+    std::scoped_lock const lock(mutex_);
+    if (--users_ == 0) ::mprotect(base_, size_, PROT_NONE);
+  }
+
+  /// Opens it for a scope.
+  class opened {
+   public:
+    explicit opened(memory& of) : of_(of) { of_.open(); }
+    ~opened() { of_.close(); }
+    opened(opened const&) = delete;
+    opened& operator=(opened const&) = delete;
+
+   private:
+    memory& of_;
+  };
+
+ private:
+  std::size_t size_;
+  void* base_ = nullptr;
+  std::mutex mutex_;
+  std::size_t used_ = 0;
+  int users_ = 0;
+};
+
+using shared_memory = std::shared_ptr<memory>;
+
+/// Operations on it find the memory open.
+class stream : public parallel::host::stream {
+ public:
+  explicit stream(shared_memory of) : memory_(std::move(of)) {}
+  stream(shared_memory of, parallel::host::stream_options options)
+      : parallel::host::stream(std::move(options)), memory_(std::move(of)) {}
+
+  template <class Event>
+  void wait(Event mark) {
+    mark.wait();
+  }
+
+  /// Enqueues what `work(host stream)` enqueues.
+  template <class Work>
+  void guard(Work&& work) {
+    enqueue([of = memory_] { of->open(); });
+    work(static_cast<parallel::host::stream&>(*this));
+    enqueue([of = memory_] { of->close(); });
+  }
+
+ private:
+  shared_memory memory_;
+};
+
+/// Exchanges reach it too.
+class mover final : public parallel::data_mover {
+ public:
+  explicit mover(shared_memory of) : memory_(std::move(of)) {}
+  void copy(void* to, void const* from, std::size_t bytes) override {
+    memory::opened const now(*memory_);
+    std::memcpy(to, from, bytes);
+  }
+  void combine(parallel::dtype type, parallel::reduction how, std::span<void* const> outs,
+               std::span<void const* const> sources, std::size_t count) override {
+    memory::opened const now(*memory_);
+    parallel::detail::combine(type, how, outs, sources, count);
+  }
+  void finish() override {}
+
+ private:
+  shared_memory memory_;
+};
+
+struct owns_mover {
+  guarded::mover moving;
+};
+
+/// Holds up nobody: it is a stream of the host.
+class traffic_stream : private owns_mover, public stream {
+ public:
+  explicit traffic_stream(shared_memory of)
+      : owns_mover{guarded::mover(of)}, stream(of, {.mover = &moving}) {}
+
+  template <class Event>
+  void wait(Event mark) {
+    parallel::host::stream::wait(std::move(mark));
+  }
+};
+
+/// Ranks that share one, as threads share a GPU, share its memory.
+class device {
+ public:
+  using stream_type = stream;
+  static constexpr bool host_reaches_memory = false;
+
+  explicit device(shared_memory of) : memory_(std::move(of)) {}
+  explicit device(std::size_t bytes) : memory_(std::make_shared<memory>(bytes)) {}
+
+  template <class T>
+  [[nodiscard]] buffer<T> allocate(std::size_t count) const {
+    return {memory_, static_cast<T*>(memory_->take(count * sizeof(T))), count};
+  }
+  template <class T>
+  [[nodiscard]] buffer<T> allocate_zeroed(std::size_t count) const {
+    return allocate<T>(count);  // as it is mapped
+  }
+  template <class T>
+  [[nodiscard]] buffer<T> allocate_shared(std::size_t count) const {
+    std::shared_ptr<T[]> owner(new T[count]());
+    auto* const data = owner.get();
+    return {std::move(owner), data, count};
+  }
+  template <class T>
+  void upload(std::span<T> to, std::type_identity_t<std::span<T const>> from) const {
+    memory::opened const now(*memory_);
+    parallel::require(to.size() == from.size(), "a copy of another size");
+    std::copy(from.begin(), from.end(), to.begin());
+  }
+  template <class T>
+  void download(std::span<T> to, std::type_identity_t<std::span<T const>> from) const {
+    upload(to, from);
+  }
+  [[nodiscard]] std::size_t available_bytes() const { return 0; }
+  [[nodiscard]] shared_memory compute_options() const { return memory_; }
+
+ private:
+  shared_memory memory_;
+};
+
+// Every operation of the host, with the memory open: forwarded by name, since that is how they are
+// found.
+#define GUARDED_OPERATION(name)                                                           \
+  template <class... A>                                                                   \
+  void name(stream& s, A... arguments) {                                                  \
+    s.guard([&](parallel::host::stream& on) { parallel::host::name(on, arguments...); }); \
+  }
+GUARDED_OPERATION(activation_backward_impl)
+GUARDED_OPERATION(activation_impl)
+GUARDED_OPERATION(adamw_impl)
+GUARDED_OPERATION(add_bias_backward_impl)
+GUARDED_OPERATION(add_bias_impl)
+GUARDED_OPERATION(add_impl)
+GUARDED_OPERATION(add_positions_backward_impl)
+GUARDED_OPERATION(add_positions_impl)
+GUARDED_OPERATION(all_finite_impl)
+GUARDED_OPERATION(attention_backward_impl)
+GUARDED_OPERATION(attention_impl)
+GUARDED_OPERATION(clip_impl)
+GUARDED_OPERATION(copy_impl)
+GUARDED_OPERATION(cross_entropy_impl)
+GUARDED_OPERATION(dropout_impl)
+GUARDED_OPERATION(embedding_backward_impl)
+GUARDED_OPERATION(embedding_impl)
+GUARDED_OPERATION(exact_squared_norm_impl)
+GUARDED_OPERATION(extend_attention_backward_impl)
+GUARDED_OPERATION(extend_attention_impl)
+GUARDED_OPERATION(fill_impl)
+GUARDED_OPERATION(layer_norm_backward_input_impl)
+GUARDED_OPERATION(layer_norm_backward_weight_impl)
+GUARDED_OPERATION(layer_norm_impl)
+GUARDED_OPERATION(lion_impl)
+GUARDED_OPERATION(matmul_impl)
+GUARDED_OPERATION(multiply_impl)
+GUARDED_OPERATION(rms_norm_backward_input_impl)
+GUARDED_OPERATION(rms_norm_backward_weight_impl)
+GUARDED_OPERATION(rms_norm_impl)
+GUARDED_OPERATION(rope_impl)
+GUARDED_OPERATION(row_squared_norms_impl)
+GUARDED_OPERATION(scale_impl)
+GUARDED_OPERATION(scale_rows_impl)
+GUARDED_OPERATION(sliced_cross_entropy_impl)
+GUARDED_OPERATION(softcap_backward_impl)
+GUARDED_OPERATION(softcap_impl)
+GUARDED_OPERATION(squared_norm_impl)
+GUARDED_OPERATION(sum_impl)
+GUARDED_OPERATION(temperature_impl)
+GUARDED_OPERATION(vocabulary_statistics_impl)
+#undef GUARDED_OPERATION
+
+}  // namespace guarded
+
+namespace parallel {
+template <>
+struct traffic_of<guarded::device> {
+  using type = guarded::traffic_stream;
+  [[nodiscard]] static guarded::shared_memory options(guarded::device const& device) {
+    return device.compute_options();
+  }
+};
+}  // namespace parallel
