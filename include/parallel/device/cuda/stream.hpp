@@ -10,6 +10,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
+#include <string>
 #include <typeindex>
 #include <typeinfo>
 #include <unordered_map>
@@ -93,6 +95,26 @@ class stream {
     return *static_cast<Library*>(kept.get());
   }
 
+  /// The device's copy of a few numbers that stay what they are (slopes, frequencies), which lie in
+  /// the host's memory: made when they are first asked for, kept as long as the stream.
+  template <class T>
+  [[nodiscard]] std::span<T const> constants(std::span<T const> values) {
+    if (values.empty()) return {};
+    std::string bytes(reinterpret_cast<char const*>(values.data()), values.size_bytes());
+    auto& kept = constants_[std::move(bytes)];
+    if (!kept) {
+      device_scope const scope(device_);
+      void* memory = nullptr;
+      check(cudaMalloc(&memory, values.size_bytes()), "cudaMalloc of constants");
+      kept = std::shared_ptr<void>(memory, [](void* p) { static_cast<void>(cudaFree(p)); });
+      check(cudaMemcpyAsync(memory, values.data(), values.size_bytes(), cudaMemcpyHostToDevice,
+                            get()),
+            "cudaMemcpyAsync of constants");
+      synchronize();
+    }
+    return {static_cast<T const*>(kept.get()), values.size()};
+  }
+
   [[nodiscard]] cudaStream_t get() const { return stream_.get(); }
   [[nodiscard]] int device() const { return device_; }
 
@@ -106,6 +128,7 @@ class stream {
   void* scratch_ = nullptr;
   std::size_t scratch_bytes_ = 0;
   std::unordered_map<std::type_index, std::shared_ptr<void>> libraries_;
+  std::unordered_map<std::string, std::shared_ptr<void>> constants_;  // by their bytes
 };
 
 }  // namespace parallel::cuda

@@ -10,8 +10,8 @@
 
 namespace parallel::cuda {
 
-/// Turns the heads of x by 1 (forward) or -1 (back) times their angles. x and options.frequencies
-/// are memory of the stream's device; returns when enqueued.
+/// Turns the heads of x by 1 (forward) or -1 (back) times their angles. x is
+/// memory of the stream's device, options.frequencies of the host's; returns when enqueued.
 template <class T>
 void rope_impl(stream& s, ops::heads_view<T> x, ops::rope_options options, double direction);
 
