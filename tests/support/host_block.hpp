@@ -1,7 +1,8 @@
 // host_block: a block of CUDA threads on the host: one fiber a thread, run one after another.
 //
 // `run_grid` runs a kernel's body for every thread of every block. The order in which threads run
-// between barriers is a choice of the test: a body whose result depends on it lacks a barrier. A
+// between barriers is a choice of the test: a body whose result depends on it lacks a barrier. Each
+// warp runs as far as it can before the next one does, through its exchanges, up to a barrier. A
 // barrier or exchange that not all threads reach is an error, and shared memory begins as NaN.
 #pragma once
 
@@ -15,6 +16,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <span>
 #include <vector>
 
 #include <parallel/core/error.hpp>
@@ -81,8 +83,19 @@ class host_block {
     std::memset(static_cast<void*>(shared_.data()), 0xff, shared_.size() * sizeof(line));
     std::iota(order_.begin(), order_.end(), 0U);
     if (order == thread_order::descending) std::ranges::reverse(order_);
-    if (order == thread_order::shuffled)
-      std::ranges::shuffle(order_, std::minstd_rand(block * 7919U + 1U));
+    if (order == thread_order::shuffled) shuffle(std::minstd_rand(block * 7919U + 1U));
+  }
+
+  // Warps among each other, and lanes within each.
+  void shuffle(std::minstd_rand random) {
+    std::vector<unsigned> warps(threads_ / cuda::warp_size);
+    std::iota(warps.begin(), warps.end(), 0U);
+    std::ranges::shuffle(warps, random);
+    for (std::size_t w = 0; w < warps.size(); ++w) {
+      auto const lanes = std::span(order_).subspan(w * cuda::warp_size, cuda::warp_size);
+      std::iota(lanes.begin(), lanes.end(), warps[w] * cuda::warp_size);
+      std::ranges::shuffle(lanes, random);
+    }
   }
 
   template <class F>
@@ -100,14 +113,9 @@ class host_block {
     }
     while (!std::ranges::all_of(at_, [](place p) { return p == place::done; })) {
       bool moved = false;
-      for (unsigned const t : order_) {
-        if (at_[t] != place::ready) continue;
-        moved = true;
-        current_ = t;
-        swapcontext(&scheduler_, &contexts_[t]);
-        if (failure_) std::rethrow_exception(failure_);
-      }
-      moved = release() || moved;
+      for (std::size_t w = 0; w < order_.size(); w += cuda::warp_size)
+        while (run_lanes(std::span(order_).subspan(w, cuda::warp_size))) moved = true;
+      moved = release(0, threads_, place::barrier) || moved;
       require(moved, "block ", block_,
               ": some threads wait at a barrier or exchange that others do not reach");
     }
@@ -129,21 +137,26 @@ class host_block {
     swapcontext(&contexts_[current_], &scheduler_);
   }
 
-  // Lets warps go on whose lanes have all come to an exchange, and all threads from a barrier.
-  bool release() {
-    bool any = false;
-    auto const all = [&](unsigned first, unsigned count, place where) {
-      return std::all_of(at_.begin() + first, at_.begin() + first + count,
-                         [&](place p) { return p == where; });
-    };
-    auto const free = [&](unsigned first, unsigned count) {
-      std::fill_n(at_.begin() + first, count, place::ready);
-      any = true;
-    };
-    for (unsigned w = 0; w < threads_; w += cuda::warp_size)
-      if (all(w, cuda::warp_size, place::exchange)) free(w, cuda::warp_size);
-    if (all(0, threads_, place::barrier)) free(0, threads_);
-    return any;
+  // Runs every lane of a warp that can go on; false when none could.
+  bool run_lanes(std::span<unsigned const> lanes) {
+    bool moved = false;
+    for (unsigned const t : lanes) {
+      if (at_[t] != place::ready) continue;
+      moved = true;
+      current_ = t;
+      swapcontext(&scheduler_, &contexts_[t]);
+      if (failure_) std::rethrow_exception(failure_);
+    }
+    unsigned const first = lanes[0] / cuda::warp_size * cuda::warp_size;
+    return release(first, cuda::warp_size, place::exchange) || moved;
+  }
+
+  // Lets threads go on that have all come to `where`.
+  bool release(unsigned first, unsigned count, place where) {
+    auto const begin = at_.begin() + first;
+    if (!std::all_of(begin, begin + count, [&](place p) { return p == where; })) return false;
+    std::fill_n(begin, count, place::ready);
+    return true;
   }
 
   unsigned block_, blocks_, threads_;

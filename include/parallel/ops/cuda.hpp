@@ -4,6 +4,7 @@
 
 #include <parallel/ops/cuda/activation.hpp>
 #include <parallel/ops/cuda/adamw.hpp>
+#include <parallel/ops/cuda/attention.hpp>
 #include <parallel/ops/cuda/bias.hpp>
 #include <parallel/ops/cuda/clip.hpp>
 #include <parallel/ops/cuda/cross_entropy.hpp>

@@ -38,8 +38,9 @@ struct heads_view {
   }
 
   /// A view of mutable elements is also a view of const ones.
-  constexpr operator heads_view<T const>() const  // NOLINT(google-explicit-constructor)
-      requires(!std::is_const_v<T>) {
+  template <class U>
+  requires(std::is_same_v<U, T const> && !std::is_const_v<T>) PARALLELLM_HOST_DEVICE constexpr
+  operator heads_view<U>() const {  // NOLINT(google-explicit-constructor)
     return {data, batch, sequence, heads, head_dim, batch_stride, row_stride};
   }
 };

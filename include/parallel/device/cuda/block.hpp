@@ -13,6 +13,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <parallel/core/config.hpp>
 
@@ -69,6 +70,24 @@ PARALLELLM_DEVICE void for_each_of_grid(Block const& b, std::size_t count, F con
 template <class Block, class F>
 PARALLELLM_DEVICE void for_each_of_block(Block const& b, std::size_t count, F const& f) {
   for (std::size_t i = b.thread(); i < count; i += b.threads()) f(i);
+}
+
+namespace detail {
+template <unsigned Value>
+struct constant {
+  PARALLELLM_HOST_DEVICE constexpr operator unsigned() const { return Value; }  // NOLINT
+};
+template <class F, unsigned... I>
+PARALLELLM_DEVICE void unroll(F const& f, std::integer_sequence<unsigned, I...>) {
+  (f(constant<I>{}), ...);
+}
+}  // namespace detail
+
+/// f(0), f(1), ... f(Count - 1) as so many pieces of code, each argument of a type of its own that
+/// converts to its number: arrays that f indexes with it stay in registers, for certain.
+template <unsigned Count, class F>
+PARALLELLM_DEVICE void unroll(F const& f) {
+  detail::unroll(f, std::make_integer_sequence<unsigned, Count>{});
 }
 
 struct plus {

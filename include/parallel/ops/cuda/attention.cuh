@@ -1,0 +1,59 @@
+// The launchers of attention on cuda::stream. For nvcc.
+#pragma once
+
+#include <parallel/ops/cuda/attention.hpp>
+#include <parallel/ops/cuda/attention_passes.hpp>
+#include <parallel/ops/cuda/launch.cuh>
+
+namespace parallel::cuda {
+
+namespace detail {
+/// What attention_passes.hpp launches with.
+inline auto attention_launcher(stream& s) {
+  return [&s](char const* operation, std::size_t blocks, auto const& body, std::size_t bytes) {
+    launch<kernels::tile_threads>(s, operation, blocks, body, bytes);
+  };
+}
+}  // namespace detail
+
+template <class T>
+void attention_impl(stream& s, ops::heads_view<T> out, tensor_view<accumulate_t<T>, 3> lse,
+                    ops::heads_view<T const> q, ops::heads_view<T const> k,
+                    ops::heads_view<T const> v, ops::attention_options options) {
+  detail::attention_pass<T>(detail::attention_launcher(s), "attention", out, lse.data(), q, k, v,
+                            options, false);
+}
+
+template <class T>
+void attention_backward_impl(stream& s, ops::heads_view<T> dq, ops::heads_view<T> dk,
+                             ops::heads_view<T> dv, ops::heads_view<T const> dout,
+                             ops::heads_view<T const> q, ops::heads_view<T const> k,
+                             ops::heads_view<T const> v, ops::heads_view<T const> out,
+                             tensor_view<accumulate_t<T> const, 3> lse,
+                             ops::attention_options options) {
+  detail::attention_backward_pass<T>(detail::attention_launcher(s), "attention_backward",
+                                     s.scratch(detail::attention_backward_scratch<T>(q)), dq, dk,
+                                     dv, dout, q, k, v, out, lse.data(), options, false);
+}
+
+template <class T>
+void extend_attention_impl(stream& s, ops::heads_view<accumulate_t<T>> out,
+                           tensor_view<accumulate_t<T>, 3> lse, ops::heads_view<T const> q,
+                           ops::heads_view<T const> k, ops::heads_view<T const> v,
+                           ops::attention_options options) {
+  detail::attention_pass<T>(detail::attention_launcher(s), "extend_attention", out, lse.data(), q,
+                            k, v, options, true);
+}
+
+template <class T>
+void extend_attention_backward_impl(
+    stream& s, ops::heads_view<accumulate_t<T>> dq, ops::heads_view<accumulate_t<T>> dk,
+    ops::heads_view<accumulate_t<T>> dv, ops::heads_view<T const> dout, ops::heads_view<T const> q,
+    ops::heads_view<T const> k, ops::heads_view<T const> v, ops::heads_view<T const> out,
+    tensor_view<accumulate_t<T> const, 3> lse, ops::attention_options options) {
+  detail::attention_backward_pass<T>(detail::attention_launcher(s), "extend_attention_backward",
+                                     s.scratch(detail::attention_backward_scratch<T>(q)), dq, dk,
+                                     dv, dout, q, k, v, out, lse.data(), options, true);
+}
+
+}  // namespace parallel::cuda

@@ -1,0 +1,40 @@
+// Causal attention and its gradient on cuda::stream, for plain C++ compilers: declarations only.
+//
+// Slopes and beginnings of documents are memory of the device. head_dim is at most 256. Scratch:
+// one number a query and head in the backward pass. See activation.hpp for how this is linked.
+#pragma once
+
+#include <parallel/device/cuda/stream.hpp>
+#include <parallel/ops/extend_attention.hpp>
+
+namespace parallel::cuda {
+
+/// Returns when enqueued. Throws `error` when head_dim is above 256.
+template <class T>
+void attention_impl(stream& s, ops::heads_view<T> out, tensor_view<accumulate_t<T>, 3> lse,
+                    ops::heads_view<T const> q, ops::heads_view<T const> k,
+                    ops::heads_view<T const> v, ops::attention_options options);
+
+/// The same bits in every run.
+template <class T>
+void attention_backward_impl(stream& s, ops::heads_view<T> dq, ops::heads_view<T> dk,
+                             ops::heads_view<T> dv, ops::heads_view<T const> dout,
+                             ops::heads_view<T const> q, ops::heads_view<T const> k,
+                             ops::heads_view<T const> v, ops::heads_view<T const> out,
+                             tensor_view<accumulate_t<T> const, 3> lse,
+                             ops::attention_options options);
+
+template <class T>
+void extend_attention_impl(stream& s, ops::heads_view<accumulate_t<T>> out,
+                           tensor_view<accumulate_t<T>, 3> lse, ops::heads_view<T const> q,
+                           ops::heads_view<T const> k, ops::heads_view<T const> v,
+                           ops::attention_options options);
+
+template <class T>
+void extend_attention_backward_impl(
+    stream& s, ops::heads_view<accumulate_t<T>> dq, ops::heads_view<accumulate_t<T>> dk,
+    ops::heads_view<accumulate_t<T>> dv, ops::heads_view<T const> dout, ops::heads_view<T const> q,
+    ops::heads_view<T const> k, ops::heads_view<T const> v, ops::heads_view<T const> out,
+    tensor_view<accumulate_t<T> const, 3> lse, ops::attention_options options);
+
+}  // namespace parallel::cuda

@@ -1,0 +1,269 @@
+// Attention's backward pass as three kernels, without atomics: every sum has one owner and a fixed
+// order.
+//
+// With P the probabilities, computed anew from lse, and D_i = dout_i·out_i (first kernel): dV = Pᵀ
+// dO, dP = dO Vᵀ, dS = P (dP - D) bent', dQ = dS K, dK = dSᵀ Q. The second kernel has a block of
+// queries and walks over the keys they see, for dQ; the third a block of keys of a key head and
+// walks over the queries that see them, of all query heads that share it, for dK and dV. So S and
+// dP are computed twice: 7 products of which 5 are needed, the price of a result without chance.
+#pragma once
+
+#include <cmath>
+
+#include <parallel/ops/cuda/kernels/attention_terms.hpp>
+#include <parallel/ops/cuda/kernels/attention_tile.hpp>
+
+namespace parallel::cuda::kernels {
+
+/// own[b, h, i] = dout_i·out_i, a warp for each row.
+template <class T>
+struct attention_own {
+  using A = accumulate_t<T>;
+  A* own;  // [B, H, Sq]
+  ops::heads_view<T const> dout, out;
+
+  [[nodiscard]] index rows() const { return out.batch * out.heads * out.sequence; }
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& block) const {
+    index const warps = block.threads() / warp_size;
+    index const count = out.batch * out.heads * out.sequence;
+    unsigned const lane = block.thread() % warp_size;
+    for (index row = block.block() * warps + block.thread() / warp_size; row < count;
+         row += block.blocks() * warps) {
+      index const h = row % out.heads;  // neighbours in memory are heads of a position
+      index const i = row / out.heads % out.sequence;
+      index const b = row / (out.heads * out.sequence);
+      T const* const x = dout.row(b, i, h);
+      T const* const y = out.row(b, i, h);
+      A sum = A(0);
+      for (index d = lane; d < out.head_dim; d += warp_size)
+        sum += static_cast<A>(x[d]) * static_cast<A>(y[d]);
+      sum = combine_warp(block, sum, plus{});
+      if (lane == 0) own[(b * out.heads + h) * out.sequence + i] = sum;
+    }
+  }
+};
+
+/// What the two walks share. `adds`: to what the gradients hold.
+template <class T, unsigned Width>
+struct attention_gradient_walk {
+  using A = accumulate_t<T>;
+  static constexpr unsigned rows = tile_rows<A, Width>;
+  static constexpr position at_once = rows * tile_side;  // queries or keys of a tile
+  static constexpr unsigned stride = tile_stride<A>(Width);
+  static constexpr unsigned weights_stride = tile_stride<A>(at_once);
+
+  ops::heads_view<T const> dout, q, k, v;
+  A const* lse;
+  A const* own;
+  attention_terms<A> terms;
+  bool adds;
+
+  /// What a pair contributes: its probability after dropout, and the gradient of its product q·k.
+  struct pair_gradient {
+    A weight;
+    A product;
+  };
+  /// Of a pair that sees each other; `gradient` is dout_i·v_j.
+  [[nodiscard]] PARALLELLM_DEVICE pair_gradient contribution(A product, A gradient, A slope,
+                                                             std::uint64_t pairs, position i,
+                                                             position j, A log_sum,
+                                                             A own_sum) const {
+    auto const bent = terms.bend(product, slope, terms.at(i) - j);
+    A const probability = std::exp(bent.score - log_sum);
+    A const factor = terms.factor(pairs, i, j);
+    return {probability * factor, probability * (factor * gradient - own_sum) * bent.slope};
+  }
+
+  template <class O, class Block>
+  PARALLELLM_DEVICE void write(Block const& block, ops::heads_view<O> const& to, index b, index h,
+                               position first, row_sums<A, Width, rows> const& sums) const {
+    auto const me = place_in_tile(block);
+    bool const whole = divides(to, pack_size<A>);
+    unroll<rows>([&](auto r) {
+      position const i = first + static_cast<position>(me.row + r * tile_side);
+      if (i >= to.sequence) return;
+      sums.write(r, to.row(b, i, h), to.head_dim, whole, me, [&](A sum, O const* before) {
+        return adds ? static_cast<A>(*before) + sum : sum;
+      });
+    });
+  }
+};
+
+/// dq. A block of threads for each block of queries of a head.
+template <class T, class O, unsigned Width>
+struct attention_query_gradient {
+  using walk_type = attention_gradient_walk<T, Width>;
+  using A = accumulate_t<T>;
+  static constexpr unsigned rows = walk_type::rows;
+  static constexpr position at_once = walk_type::at_once;
+  static constexpr unsigned stride = walk_type::stride;
+  static constexpr std::size_t shared_bytes =
+      sizeof(A) * at_once * (4 * stride + walk_type::weights_stride);
+
+  ops::heads_view<O> dq;
+  walk_type walk;
+
+  [[nodiscard]] std::size_t blocks() const {
+    return static_cast<std::size_t>(dq.batch * dq.heads * ((dq.sequence + at_once - 1) / at_once));
+  }
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& block) const {
+    auto const& terms = walk.terms;
+    index const head = block.block() % (dq.batch * dq.heads);
+    index const b = head / dq.heads;
+    index const h = head % dq.heads;
+    index const shared_head = h / (dq.heads / walk.k.heads);
+    unsigned const later = block.block() / static_cast<unsigned>(dq.batch * dq.heads);
+    auto const parts = static_cast<position>((dq.sequence - 1) / at_once);
+    position const first = (parts - static_cast<position>(later)) * at_once;
+    auto const me = place_in_tile(block);
+
+    A* const queries = block.template shared<A>();
+    A* const gradients = queries + at_once * stride;
+    A* const keys = gradients + at_once * stride;
+    A* const values = keys + at_once * stride;
+    A* const d_products = values + at_once * stride;  // [queries, keys]
+    load_tile<Width>(block, queries, at_once, walk.q, b, h, first);
+    load_tile<Width>(block, gradients, at_once, walk.dout, b, h, first);
+
+    row_sums<A, Width, rows> sums;
+    sums.clear();
+    A log_sum[rows] = {};
+    A own[rows] = {};
+    position from[rows] = {};
+    position to[rows] = {};
+    unroll<rows>([&](auto r) {
+      position const i = first + static_cast<position>(me.row + r * tile_side);
+      if (i >= terms.queries) return;
+      from[r] = terms.first(b, i);
+      to[r] = terms.end(i);
+      log_sum[r] = walk.lse[(b * dq.heads + h) * dq.sequence + i];
+      own[r] = walk.own[(b * dq.heads + h) * dq.sequence + i];
+    });
+
+    A const slope = terms.alibi(h);
+    std::uint64_t const pairs = terms.first_pair(b, h);
+    position const beyond = first + at_once;
+    position const end = terms.end((beyond < terms.queries ? beyond : terms.queries) - 1);
+    for (position key = terms.first(b, first); key < end; key += at_once) {
+      block.sync();  // what was read before has been used
+      load_tile<Width>(block, keys, at_once, walk.k, b, shared_head, key);
+      load_tile<Width>(block, values, at_once, walk.v, b, shared_head, key);
+      block.sync();
+      A products[rows][rows] = {};
+      A d_weights[rows][rows] = {};
+      multiply_rows<Width>(products, queries, keys, me);
+      multiply_rows<Width>(d_weights, gradients, values, me);
+      unroll<rows>([&](auto r) {
+        position const i = first + static_cast<position>(me.row + r * tile_side);
+        unroll<rows>([&](auto c) {
+          position const j = key + static_cast<position>(me.column + c * tile_side);
+          A d_product = A(0);
+          if (from[r] <= j && j < to[r])
+            d_product = walk.contribution(products[r][c], d_weights[r][c], slope, pairs, i, j,
+                                          log_sum[r], own[r])
+                            .product;
+          d_products[(me.row + r * tile_side) * walk_type::weights_stride + me.column +
+                     c * tile_side] = d_product;
+        });
+      });
+      block.sync();
+      sums.template add_product<rows>(d_products, keys, me);
+    }
+    walk.write(block, dq, b, h, first, sums);
+  }
+};
+
+/// dk and dv. A block of threads for each block of keys of a key head.
+template <class T, class O, unsigned Width>
+struct attention_key_gradient {
+  using walk_type = attention_gradient_walk<T, Width>;
+  using A = accumulate_t<T>;
+  static constexpr unsigned rows = walk_type::rows;
+  static constexpr position at_once = walk_type::at_once;
+  static constexpr unsigned stride = walk_type::stride;
+  static constexpr unsigned weights_stride = walk_type::weights_stride;
+  static constexpr std::size_t shared_bytes =
+      sizeof(A) * at_once * (4 * stride + 2 * weights_stride);
+
+  ops::heads_view<O> dk, dv;
+  walk_type walk;
+
+  [[nodiscard]] std::size_t blocks() const {
+    return static_cast<std::size_t>(dk.batch * dk.heads * ((dk.sequence + at_once - 1) / at_once));
+  }
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& block) const {
+    auto const& terms = walk.terms;
+    auto const& q = walk.q;
+    index const head = block.block() % (dk.batch * dk.heads);
+    index const b = head / dk.heads;
+    index const own_head = head % dk.heads;
+    // the first keys are seen by the most queries: they go first
+    unsigned const earlier = block.block() / static_cast<unsigned>(dk.batch * dk.heads);
+    position const first = static_cast<position>(earlier) * at_once;
+    auto const me = place_in_tile(block);
+
+    A* const keys = block.template shared<A>();
+    A* const values = keys + at_once * stride;
+    A* const queries = values + at_once * stride;
+    A* const gradients = queries + at_once * stride;
+    A* const weights = gradients + at_once * stride;           // [keys, queries]
+    A* const d_products = weights + at_once * weights_stride;  // [keys, queries]
+    load_tile<Width>(block, keys, at_once, walk.k, b, own_head, first);
+    load_tile<Width>(block, values, at_once, walk.v, b, own_head, first);
+
+    row_sums<A, Width, rows> d_keys;
+    row_sums<A, Width, rows> d_values;
+    d_keys.clear();
+    d_values.clear();
+    position const begin = terms.first_query_of(first);
+    position const end = terms.end_query_of(b, first + at_once);
+    index const share = q.heads / dk.heads;
+    for (index h = own_head * share; h < (own_head + 1) * share; ++h) {
+      A const slope = terms.alibi(h);
+      std::uint64_t const pairs = terms.first_pair(b, h);
+      index const row = (b * q.heads + h) * q.sequence;  // of lse and own
+      for (position query = begin; query < end; query += at_once) {
+        block.sync();  // what was read before has been used
+        load_tile<Width>(block, queries, at_once, q, b, h, query);
+        load_tile<Width>(block, gradients, at_once, walk.dout, b, h, query);
+        block.sync();
+        A products[rows][rows] = {};
+        A d_weights[rows][rows] = {};
+        multiply_rows<Width>(products, keys, queries, me);
+        multiply_rows<Width>(d_weights, values, gradients, me);
+        unroll<rows>([&](auto c) {
+          position const i = query + static_cast<position>(me.column + c * tile_side);
+          bool const there = i < terms.queries;
+          position const from = there ? terms.first(b, i) : 0;
+          position const to = there ? terms.end(i) : 0;
+          A const log_sum = there ? walk.lse[row + i] : A(0);
+          A const own = there ? walk.own[row + i] : A(0);
+          unroll<rows>([&](auto r) {
+            position const j = first + static_cast<position>(me.row + r * tile_side);
+            typename walk_type::pair_gradient pair{A(0), A(0)};
+            if (from <= j && j < to)
+              pair = walk.contribution(products[r][c], d_weights[r][c], slope, pairs, i, j, log_sum,
+                                       own);
+            unsigned const at =
+                (me.row + r * tile_side) * weights_stride + me.column + c * tile_side;
+            weights[at] = pair.weight;
+            d_products[at] = pair.product;
+          });
+        });
+        block.sync();
+        d_values.template add_product<rows>(weights, gradients, me);
+        d_keys.template add_product<rows>(d_products, queries, me);
+      }
+    }
+    walk.write(block, dk, b, own_head, first, d_keys);
+    walk.write(block, dv, b, own_head, first, d_values);
+  }
+};
+
+}  // namespace parallel::cuda::kernels

@@ -1,0 +1,204 @@
+// Attention to be computed and compared: inputs of any sizes and options, and how far results are
+// apart. Streams of every device run it.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/core/philox.hpp>
+#include <parallel/ops/attention.hpp>
+
+namespace attention_test {
+
+using parallel::accumulate_t;
+using parallel::bf16;
+using parallel::index;
+using parallel::tensor_view;
+namespace ops = parallel::ops;
+
+struct sizes {
+  index batch, queries, keys, heads, key_heads, width;
+};
+
+struct variant {
+  bool alibi = false;
+  float dropout = 0.0F;
+  index window = -1;
+  double softcap = 0.0;
+  index document = 0;  // greatest length of a document; 0: one document
+};
+
+/// Inputs and results of one attention; q, k, v (and their gradients) lie in packed rows
+/// [q | k | v] when there are as many queries as keys, apart otherwise.
+template <class T>
+struct problem {
+  using A = accumulate_t<T>;
+
+  problem(sizes size, variant what) : n(size) {
+    scale = 1.0F / std::sqrt(static_cast<float>(n.width));
+    if (what.alibi)
+      for (index h = 0; h < n.heads; ++h)
+        slopes.push_back(std::exp2(-static_cast<float>(h + 1) / 2.0F));
+    window = what.window;
+    softcap = what.softcap;
+    if (what.document > 0) fill_documents(what.document);
+    dropout = {
+        .probability = what.dropout, .random = parallel::philox(11, 22, 33), .first_sequence = 5};
+    inputs = random(n.batch * (n.queries * n.heads + 2 * n.keys * n.key_heads) * n.width, 1);
+    gradients.assign(inputs.size(), T(99.0F));
+    dout = random(n.batch * n.queries * n.heads * n.width, 2);
+    out.assign(dout.size(), T(99.0F));
+    log_sums.assign(static_cast<std::size_t>(n.batch * n.heads * n.queries), A(99));
+  }
+
+  /// Documents of 1 to `greatest` tokens, others in each sequence.
+  void fill_documents(index greatest) {
+    parallel::philox const source(4, 7);
+    std::uint64_t drawn = 0;
+    for (index b = 0; b < n.batch; ++b)
+      for (index j = 0, begin = 0, end = 0; j < n.keys; ++j) {
+        if (j == end) {
+          begin = j;
+          end += 1 + static_cast<index>(source.bits(drawn++)) % greatest;
+        }
+        if (j >= n.keys - n.queries) documents.push_back(static_cast<std::int32_t>(begin));
+      }
+  }
+
+  static std::vector<T> random(index count, std::uint32_t stream) {
+    parallel::philox const source(3, stream);
+    std::vector<T> all(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<T>(source.normal(i));
+    return all;
+  }
+
+  template <class U>
+  [[nodiscard]] ops::heads_view<U> part(U* data, int which) const {
+    index const q_row = n.heads * n.width;
+    index const k_row = n.key_heads * n.width;
+    index const heads = which == 0 ? n.heads : n.key_heads;
+    index const sequence = which == 0 ? n.queries : n.keys;
+    if (n.queries == n.keys) {
+      index const row = q_row + 2 * k_row;
+      index const column = which == 0 ? 0 : q_row + (which - 1) * k_row;
+      return {data + column, n.batch, sequence, heads, n.width, n.keys * row, row};
+    }
+    index const row = which == 0 ? q_row : k_row;
+    index const first =
+        which == 0 ? 0 : n.batch * (n.queries * q_row + (which - 1) * n.keys * k_row);
+    return {data + first, n.batch, sequence, heads, n.width, sequence * row, row};
+  }
+
+  template <class U>
+  [[nodiscard]] ops::heads_view<U> result(U* data) const {
+    index const row = n.heads * n.width;
+    return {data, n.batch, n.queries, n.heads, n.width, n.queries * row, row};
+  }
+
+  [[nodiscard]] ops::attention_options options() const {
+    return {.scale = scale,
+            .alibi_slopes = slopes,
+            .dropout = dropout,
+            .softcap = softcap,
+            .window = window,
+            .document_begins = documents};
+  }
+  [[nodiscard]] tensor_view<A, 3> lse() { return {log_sums.data(), {n.batch, n.heads, n.queries}}; }
+
+  template <class Stream>
+  void forward(Stream& s) {
+    T const* const in = inputs.data();
+    ops::attention(s, result(out.data()), lse(), part(in, 0), part(in, 1), part(in, 2), options());
+    s.synchronize();
+  }
+
+  template <class Stream>
+  void backward(Stream& s) {
+    T const* const in = inputs.data();
+    T const* const gradient = dout.data();
+    T const* const forward_result = out.data();
+    ops::attention_backward(s, part(gradients.data(), 0), part(gradients.data(), 1),
+                            part(gradients.data(), 2), result(gradient), part(in, 0), part(in, 1),
+                            part(in, 2), result(forward_result), lse(), options());
+    s.synchronize();
+  }
+
+  sizes n;
+  float scale;
+  index window;
+  double softcap;
+  std::vector<float> slopes;
+  std::vector<std::int32_t> documents;
+  ops::attention_dropout dropout;
+  std::vector<T> inputs, gradients, dout, out;
+  std::vector<A> log_sums;
+};
+
+template <class X, class Y>
+double worst_difference(std::vector<X> const& x, std::vector<Y> const& y) {
+  REQUIRE(x.size() == y.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    double const apart = std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i]));
+    worst = apart <= worst ? worst : apart;  // NaN is taken over
+    if (std::isnan(apart)) return std::numeric_limits<double>::infinity();
+  }
+  return worst;
+}
+
+template <class X>
+double greatest(std::vector<X> const& x) {
+  double most = 0;
+  for (auto const& value : x) most = std::max(most, std::abs(static_cast<double>(value)));
+  return most;
+}
+
+inline std::vector<variant> variants() {
+  return {{}, {.alibi = true}, {.alibi = true, .dropout = 0.3F}};
+}
+
+/// What hides keys or bends scores, alone and with all the rest.
+inline std::vector<variant> restrictions() {
+  return {{.window = 0},
+          {.window = 3},
+          {.softcap = 0.7},
+          {.document = 4},
+          {.alibi = true, .dropout = 0.3F, .window = 2, .softcap = 1.5, .document = 5}};
+}
+
+inline std::vector<variant> small_variants() {
+  auto all = variants();
+  for (auto const& what : restrictions()) all.push_back(what);
+  return all;
+}
+
+/// Every combination of ALiBi, dropout, window, cap and documents.
+inline std::vector<variant> combinations() {
+  std::vector<variant> all;
+  for (bool const alibi : {false, true})
+    for (float const dropout : {0.0F, 0.2F})
+      for (index const window : {-1, 1, 40, 63, 100})
+        for (double const softcap : {0.0, 2.0})
+          for (index const document : {0, 9, 90})
+            all.push_back({alibi, dropout, window, softcap, document});
+  return all;
+}
+
+/// A size for each combination: odd lengths, shared heads, sometimes fewer queries than keys.
+inline sizes size_of(std::size_t combination, index longest) {
+  parallel::philox const source(8, 9);
+  auto draw = [&, at = 8 * combination](index count) mutable {
+    return 1 + static_cast<index>(source.bits(at++)) % count;
+  };
+  index const keys = draw(longest);
+  index const key_heads = draw(2);
+  return {draw(2), draw(3) == 1 ? draw(keys) : keys, keys, key_heads * draw(3), key_heads,
+          draw(40)};
+}
+
+}  // namespace attention_test

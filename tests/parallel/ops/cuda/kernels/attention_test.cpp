@@ -1,0 +1,301 @@
+// The kernels of attention and its gradient on the host, through the passes that launch them:
+// against the reference in double, and the same bits in every order of threads.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <parallel/ops/cuda/attention_passes.hpp>
+#include <parallel/ops/reference/attention.hpp>
+
+#include "parallel/ops/attention_by_parts.hpp"
+#include "parallel/ops/attention_problem.hpp"
+#include "support/host_block.hpp"
+
+namespace parallel::testing {
+
+/// Runs the kernels of attention at once, thread after thread.
+struct block_stream {
+  thread_order order = thread_order::ascending;
+
+  void synchronize() {}
+  [[nodiscard]] auto launcher() const {
+    return [this](char const*, std::size_t blocks, auto const& body, std::size_t shared_bytes) {
+      host_block::run_grid(static_cast<unsigned>(blocks), cuda::kernels::tile_threads, shared_bytes,
+                           order, body);
+    };
+  }
+};
+
+using ops::attention_options;
+using ops::heads_view;
+
+template <class T>
+void attention_impl(block_stream& s, heads_view<T> out, tensor_view<accumulate_t<T>, 3> lse,
+                    heads_view<T const> q, heads_view<T const> k, heads_view<T const> v,
+                    attention_options options) {
+  cuda::detail::attention_pass<T>(s.launcher(), "attention", out, lse.data(), q, k, v, options,
+                                  false);
+}
+
+template <class T>
+void extend_attention_impl(block_stream& s, heads_view<accumulate_t<T>> out,
+                           tensor_view<accumulate_t<T>, 3> lse, heads_view<T const> q,
+                           heads_view<T const> k, heads_view<T const> v,
+                           attention_options options) {
+  cuda::detail::attention_pass<T>(s.launcher(), "extend_attention", out, lse.data(), q, k, v,
+                                  options, true);
+}
+
+template <class T, class O>
+void backward(block_stream& s, heads_view<O> dq, heads_view<O> dk, heads_view<O> dv,
+              heads_view<T const> dout, heads_view<T const> q, heads_view<T const> k,
+              heads_view<T const> v, heads_view<T const> out,
+              tensor_view<accumulate_t<T> const, 3> lse, attention_options const& options,
+              bool adds) {
+  std::vector<std::byte> scratch(cuda::detail::attention_backward_scratch<T>(q), std::byte{0xff});
+  cuda::detail::attention_backward_pass<T>(s.launcher(), "attention_backward", scratch.data(), dq,
+                                           dk, dv, dout, q, k, v, out, lse.data(), options, adds);
+}
+
+template <class T>
+void attention_backward_impl(block_stream& s, heads_view<T> dq, heads_view<T> dk, heads_view<T> dv,
+                             heads_view<T const> dout, heads_view<T const> q, heads_view<T const> k,
+                             heads_view<T const> v, heads_view<T const> out,
+                             tensor_view<accumulate_t<T> const, 3> lse, attention_options options) {
+  backward<T>(s, dq, dk, dv, dout, q, k, v, out, lse, options, false);
+}
+
+template <class T>
+void extend_attention_backward_impl(block_stream& s, heads_view<accumulate_t<T>> dq,
+                                    heads_view<accumulate_t<T>> dk, heads_view<accumulate_t<T>> dv,
+                                    heads_view<T const> dout, heads_view<T const> q,
+                                    heads_view<T const> k, heads_view<T const> v,
+                                    heads_view<T const> out,
+                                    tensor_view<accumulate_t<T> const, 3> lse,
+                                    attention_options options) {
+  backward<T>(s, dq, dk, dv, dout, q, k, v, out, lse, options, true);
+}
+
+}  // namespace parallel::testing
+
+namespace attention_kernels_test {
+
+using namespace attention_test;
+using parallel::bf16;
+using parallel::index;
+using parallel::tensor_view;
+using parallel::testing::block_stream;
+using parallel::testing::thread_order;
+
+/// What each type's results may be apart, relative to the greatest number.
+template <class T>
+constexpr double bound = std::is_same_v<T, double>  ? 1e-13
+                         : std::is_same_v<T, float> ? 5e-6
+                                                    : 0x1p-7;
+
+/// The kernels against the reference in double, given the same inputs; and the same bits in `other`
+/// order of threads.
+template <class T>
+void check(sizes size, variant what, thread_order other) {
+  CAPTURE(size.queries);
+  CAPTURE(size.keys);
+  CAPTURE(size.heads);
+  CAPTURE(size.key_heads);
+  CAPTURE(size.width);
+  CAPTURE(what.alibi);
+  CAPTURE(what.dropout);
+  CAPTURE(what.window);
+  CAPTURE(what.softcap);
+  CAPTURE(what.document);
+  problem<double> truth(size, what);
+  problem<T> got(size, what);
+  for (std::size_t i = 0; i < got.inputs.size(); ++i)
+    truth.inputs[i] = static_cast<double>(got.inputs[i]);
+  for (std::size_t i = 0; i < got.dout.size(); ++i)
+    truth.dout[i] = static_cast<double>(got.dout[i]);
+  auto again = got;
+  parallel::reference::stream r;
+  truth.forward(r);
+  truth.backward(r);
+  block_stream ascending;
+  got.forward(ascending);
+  got.backward(ascending);
+  CHECK(worst_difference(got.out, truth.out) <= bound<T> * greatest(truth.out));
+  CHECK(worst_difference(got.log_sums, truth.log_sums) <=
+        std::min(bound<T>, 1e-5) * std::max(1.0, greatest(truth.log_sums)));
+  CHECK(worst_difference(got.gradients, truth.gradients) <= bound<T> * greatest(truth.gradients));
+  block_stream mixed{other};
+  again.forward(mixed);
+  again.backward(mixed);
+  CHECK(got.out == again.out);
+  CHECK(got.log_sums == again.log_sums);
+  CHECK(got.gradients == again.gradients);
+}
+
+thread_order other_order(std::size_t i) {
+  return i % 2 == 0 ? thread_order::shuffled : thread_order::descending;
+}
+
+TEST_CASE_TEMPLATE("attention's kernels agree with the reference at every width", T, float, bf16,
+                   double) {
+  std::size_t i = 0;
+  for (auto const& size :
+       {sizes{1, 1, 1, 1, 1, 1}, sizes{2, 7, 7, 4, 2, 24}, sizes{1, 65, 65, 2, 2, 63},
+        sizes{1, 70, 70, 2, 1, 64}, sizes{1, 5, 80, 2, 2, 65}, sizes{1, 20, 67, 1, 1, 128},
+        sizes{1, 35, 35, 1, 1, 136}, sizes{1, 40, 50, 2, 1, 256}, sizes{1, 16, 33, 1, 1, 255}}) {
+    check<T>(size, {}, other_order(i++));
+    check<T>(size, {.alibi = true, .dropout = 0.3F, .window = 33, .softcap = 1.5, .document = 40},
+             other_order(i));
+  }
+}
+
+/// Combination i of all options, in one of the element types.
+void check_combination(std::size_t i) {
+  CAPTURE(i);
+  auto const what = combinations()[i];
+  auto size = size_of(i, 90);
+  if (i % 4 == 1) {
+    size.width += 128;  // tiles of 16 rows
+    size.batch = 1;
+    check<double>(size, what, other_order(i));
+  } else if (i % 4 == 2) {
+    check<bf16>(size, what, other_order(i));
+  } else {
+    check<float>(size, what, other_order(i));
+  }
+}
+
+TEST_CASE("attention's kernels agree with the reference in some combinations of options") {
+  for (std::size_t i = 0; i < combinations().size(); i += 7) check_combination(i);
+}
+
+TEST_CASE("[full] attention's kernels agree with the reference in every combination of options") {
+  for (std::size_t i = 0; i < combinations().size(); ++i) check_combination(i);
+}
+
+TEST_CASE("the result may take the place of the queries, and nobody need ask for lse") {
+  problem<float> apart({2, 40, 40, 4, 2, 16}, {.alibi = true});
+  auto over = apart;
+  block_stream s;
+  apart.forward(s);
+  float* const data = over.inputs.data();
+  float const* const in = data;
+  ops::attention(s, over.part(data, 0), {}, over.part(in, 0), over.part(in, 1), over.part(in, 2),
+                 over.options());
+  auto const result = apart.result(apart.out.data());
+  auto const written = over.part(in, 0);
+  bool same = true;
+  for (index b = 0; b < 2; ++b)
+    for (index i = 0; i < 40; ++i)
+      for (index h = 0; h < 4; ++h)
+        same = same &&
+               std::equal(written.row(b, i, h), written.row(b, i, h) + 16, result.row(b, i, h));
+  CHECK(same);
+  for (int const which : {1, 2}) {  // what lies beside them is untouched
+    auto const before = apart.part(apart.inputs.data(), which);
+    auto const after = over.part(in, which);
+    CHECK(std::equal(before.row(1, 7, 0), before.row(1, 7, 0) + 32, after.row(1, 7, 0)));
+  }
+}
+
+TEST_CASE("a row that begins in the middle of 16 bytes is read and written as any other") {
+  for (index const width : {8, 64}) {
+    problem<bf16> aligned({1, 20, 24, 1, 1, width}, {.alibi = true});
+    auto odd = aligned;
+    block_stream s;
+    aligned.forward(s);
+    std::vector<bf16> moved(odd.inputs.size() + 1, bf16(99.0F));
+    std::copy(odd.inputs.begin(), odd.inputs.end(), moved.begin() + 1);
+    std::vector<bf16> out(odd.out.size() + 2, bf16(99.0F));
+    bf16 const* const in = moved.data() + 1;
+    ops::attention(s, odd.result(out.data() + 1), odd.lse(), odd.part(in, 0), odd.part(in, 1),
+                   odd.part(in, 2), odd.options());
+    CHECK(std::equal(aligned.out.begin(), aligned.out.end(), out.begin() + 1));
+    CHECK(out.front() == bf16(99.0F));
+    CHECK(out.back() == bf16(99.0F));
+  }
+}
+
+TEST_CASE("kernels of attention do not read keys out of sight") {
+  index const keys = 200;
+  problem<float> p({1, 10, keys, 1, 1, 16}, {.window = 20});
+  for (int const which : {1, 2}) {
+    auto const view = p.part(p.inputs.data(), which);
+    for (index j = 0; j < 128; ++j)
+      std::fill_n(view.row(0, j, 0), 16, std::numeric_limits<float>::quiet_NaN());
+  }
+  block_stream s;
+  p.forward(s);
+  CHECK(std::ranges::none_of(p.out, [](float x) { return std::isnan(x); }));
+  p.backward(s);
+  CHECK(std::ranges::none_of(p.gradients, [](float x) { return std::isnan(x); }));
+}
+
+TEST_CASE("a number that is none is not hidden") {
+  problem<float> p({1, 20, 20, 1, 1, 8}, {});
+  p.part(p.inputs.data(), 0).row(0, 9, 0)[3] = std::numeric_limits<float>::quiet_NaN();
+  block_stream s;
+  p.forward(s);
+  for (index i = 0; i < 20; ++i)
+    CHECK(std::isnan(p.result(p.out.data()).row(0, i, 0)[0]) == (i == 9));
+}
+
+TEST_CASE("keys without queries have no gradient, and too wide heads are refused") {
+  block_stream s;
+  std::vector<float> x(4 * 300, 1.0F);
+  std::vector<float> dk(4 * 8, 99.0F);
+  std::vector<float> dv(4 * 8, 99.0F);
+  auto const view = [&](float* data, index sequence, index width) {
+    return ops::heads_view<float>{data, 1, sequence, 1, width, sequence * width, width};
+  };
+  float* const none = x.data();
+  tensor_view<float, 3> const lse(none, {1, 1, 0});
+  ops::attention_backward(s, view(none, 0, 8), view(dk.data(), 4, 8), view(dv.data(), 4, 8),
+                          view(none, 0, 8), view(none, 0, 8), view(none, 4, 8), view(none, 4, 8),
+                          view(none, 0, 8), lse);
+  CHECK(dk == std::vector<float>(32, 0.0F));
+  CHECK(dv == std::vector<float>(32, 0.0F));
+  auto const wide = view(none, 4, 257);
+  CHECK_THROWS_WITH_AS(ops::attention(s, wide, {}, wide, wide, wide),
+                       "ops::attention on CUDA: head_dim is 257, but must be at most 256",
+                       parallel::error);
+}
+
+/// By parts in `order` against the reference at once in double, given the same inputs.
+template <class T>
+void check_parts(extend_attention_test::sizes const& size,
+                 extend_attention_test::variant const& what, std::vector<index> const& cuts,
+                 thread_order order) {
+  namespace parts = extend_attention_test;
+  CAPTURE(what.alibi);
+  CAPTURE(what.dropout);
+  CAPTURE(what.window);
+  CAPTURE(what.document);
+  parts::problem<T> p(size, what);
+  parts::problem<double> truth(size, what);
+  for (std::size_t i = 0; i < p.inputs.size(); ++i)
+    truth.inputs[i] = static_cast<double>(p.inputs[i]);
+  for (std::size_t i = 0; i < p.dout.size(); ++i) truth.dout[i] = static_cast<double>(p.dout[i]);
+  parallel::reference::stream r;
+  block_stream s{order};
+  auto const expected = parts::whole(truth, r);
+  auto const got = parts::by_parts(p, s, cuts, 3);
+  CHECK(parts::apart(got.out, expected.out) < bound<T>);
+  CHECK(parts::apart(got.lse, expected.lse) < std::min(bound<T>, 1e-5));
+  CHECK(parts::apart(got.gradients, expected.gradients) < bound<T>);
+}
+
+TEST_CASE("attention's kernels by parts agree with the reference at once") {
+  std::size_t i = 0;
+  for (auto const& what : extend_attention_test::variants()) {
+    auto const order = other_order(i++);
+    if (i % 3 == 0) check_parts<double>({1, 44, 2, 1, 130}, what, {11, 30}, order);
+    if (i % 3 == 1) check_parts<bf16>({1, 80, 1, 1, 24}, what, {66}, order);
+    if (i % 3 == 2) check_parts<float>({1, 70, 2, 1, 20}, what, {30}, order);
+  }
+}
+
+}  // namespace attention_kernels_test
