@@ -20,6 +20,7 @@ template <class T>
 void attention_impl(stream& s, ops::heads_view<T> out, tensor_view<accumulate_t<T>, 3> lse,
                     ops::heads_view<T const> q, ops::heads_view<T const> k,
                     ops::heads_view<T const> v, ops::attention_options options) {
+  options.alibi_slopes = s.constants(options.alibi_slopes);
   detail::attention_pass<T>(detail::attention_launcher(s), "attention", out, lse.data(), q, k, v,
                             options, false);
 }
@@ -31,6 +32,7 @@ void attention_backward_impl(stream& s, ops::heads_view<T> dq, ops::heads_view<T
                              ops::heads_view<T const> v, ops::heads_view<T const> out,
                              tensor_view<accumulate_t<T> const, 3> lse,
                              ops::attention_options options) {
+  options.alibi_slopes = s.constants(options.alibi_slopes);
   detail::attention_backward_pass<T>(detail::attention_launcher(s), "attention_backward",
                                      s.scratch(detail::attention_backward_scratch<T>(q)), dq, dk,
                                      dv, dout, q, k, v, out, lse.data(), options, false);
@@ -41,6 +43,7 @@ void extend_attention_impl(stream& s, ops::heads_view<accumulate_t<T>> out,
                            tensor_view<accumulate_t<T>, 3> lse, ops::heads_view<T const> q,
                            ops::heads_view<T const> k, ops::heads_view<T const> v,
                            ops::attention_options options) {
+  options.alibi_slopes = s.constants(options.alibi_slopes);
   detail::attention_pass<T>(detail::attention_launcher(s), "extend_attention", out, lse.data(), q,
                             k, v, options, true);
 }
@@ -51,6 +54,7 @@ void extend_attention_backward_impl(
     ops::heads_view<accumulate_t<T>> dv, ops::heads_view<T const> dout, ops::heads_view<T const> q,
     ops::heads_view<T const> k, ops::heads_view<T const> v, ops::heads_view<T const> out,
     tensor_view<accumulate_t<T> const, 3> lse, ops::attention_options options) {
+  options.alibi_slopes = s.constants(options.alibi_slopes);
   detail::attention_backward_pass<T>(detail::attention_launcher(s), "extend_attention_backward",
                                      s.scratch(detail::attention_backward_scratch<T>(q)), dq, dk,
                                      dv, dout, q, k, v, out, lse.data(), options, true);

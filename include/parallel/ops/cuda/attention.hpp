@@ -1,6 +1,7 @@
 // Causal attention and its gradient on cuda::stream, for plain C++ compilers: declarations only.
 //
-// Slopes and beginnings of documents are memory of the device. head_dim is at most 256. Scratch:
+// Slopes are numbers of the host, kept by stream::constants; beginnings of documents are memory of
+// the device. head_dim is at most 256. Scratch:
 // one number a query and head in the backward pass. See activation.hpp for how this is linked.
 #pragma once
 
