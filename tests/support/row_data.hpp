@@ -5,10 +5,13 @@
 
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/philox.hpp>
+#include <parallel/core/tensor.hpp>
+#include <parallel/ops/rows_view.hpp>
 
 namespace parallel::testing {
 
@@ -26,6 +29,37 @@ std::vector<T> normal_numbers(std::size_t count, std::uint64_t seed, float size 
 template <class T>
 std::vector<T> poison(std::size_t count) {
   return std::vector<T>(count, T(-77.0F));
+}
+
+/// Rows of `columns` that lie `gap` elements apart, the first of them at `begin`.
+struct row_shape {
+  parallel::index rows, columns, gap, begin;
+};
+
+/// Aligned and not, shorter and longer than what 32 threads keep in registers.
+inline constexpr row_shape row_shapes[] = {{1, 1, 0, 0},    {3, 7, 0, 0},   {2, 64, 0, 0},
+                                           {2, 64, 1, 0},   {2, 96, 32, 1}, {2, 1000, 0, 0},
+                                           {2, 1003, 5, 3}, {2, 1600, 0, 0}};
+
+/// Elements of memory that rows of a shape need, and some more.
+[[nodiscard]] inline std::size_t extent(row_shape const& s) {
+  return static_cast<std::size_t>(s.begin + s.rows * (s.columns + s.gap) + 8);
+}
+
+/// Memory with rows of a shape.
+template <class T>
+struct rows_of {
+  std::vector<T> data;
+  row_shape at;
+
+  ops::rows_view<T> view() {
+    return {data.data() + at.begin, at.rows, at.columns, at.columns + at.gap};
+  }
+};
+
+template <class T>
+vector_view<T> view_of(std::vector<T>& v) {
+  return {v.data(), {std::ssize(v)}};
 }
 
 /// Every element within `bound` of the expected one; NaN equals NaN.

@@ -14,6 +14,7 @@
 #include <parallel/ops/cuda/layer_norm.hpp>
 #include <parallel/ops/cuda/lion.hpp>
 #include <parallel/ops/cuda/reduce.hpp>
+#include <parallel/ops/cuda/rms_norm.hpp>
 #include <parallel/ops/cuda/rope.hpp>
 #include <parallel/ops/cuda/rows.hpp>
 #include <parallel/ops/cuda/softcap.hpp>

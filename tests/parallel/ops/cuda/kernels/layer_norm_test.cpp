@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include <parallel/ops/cuda/kernels/layer_norm.hpp>
@@ -20,51 +21,23 @@ constexpr double close = std::is_same_v<T, double> ? 1e-13
                          : std::is_same_v<T, bf16> ? 8e-3
                                                    : 4e-6;
 
-/// Rows of `columns` that lie `gap` elements apart, the first of them at `begin`.
-struct shape {
-  index rows, columns, gap, begin;
-};
-
-/// All shapes: aligned and not, shorter and longer than what 32 threads keep.
-constexpr shape shapes[] = {{1, 1, 0, 0},   {3, 7, 0, 0},    {2, 64, 0, 0},   {2, 64, 1, 0},
-                            {2, 96, 32, 1}, {2, 1000, 0, 0}, {2, 1003, 5, 3}, {2, 1600, 0, 0}};
-
-template <class T>
-struct rows_of {
-  std::vector<T> data;
-  shape at;
-
-  ops::rows_view<T> view() {
-    return {data.data() + at.begin, at.rows, at.columns, at.columns + at.gap};
-  }
-};
-
-std::size_t extent(shape const& s) {
-  return static_cast<std::size_t>(s.begin + s.rows * (s.columns + s.gap) + 8);
-}
-
-template <class T>
-vector_view<T> view_of(std::vector<T>& v) {
-  return {v.data(), {std::ssize(v)}};
-}
-
 TEST_CASE_TEMPLATE("layer_norm equals the reference for every shape and in place", T, float, bf16,
                    double) {
   using A = accumulate_t<T>;
-  for (shape const s : shapes)
+  for (testing::row_shape const s : testing::row_shapes)
     for (bool const plain : {false, true}) {  // without bias and statistics
       auto const d = static_cast<std::size_t>(s.columns);
       auto const rows = static_cast<std::size_t>(s.rows);
-      rows_of<T> x{testing::normal_numbers<T>(extent(s), 1, 2.0F, 5.0F), s};
+      testing::rows_of<T> x{testing::normal_numbers<T>(testing::extent(s), 1, 2.0F, 5.0F), s};
       auto weight = testing::normal_numbers<T>(d, 2);
       auto bias = testing::normal_numbers<T>(plain ? 0 : d, 3);
-      rows_of<T> expected{testing::poison<T>(extent(s)), s};
+      testing::rows_of<T> expected{testing::poison<T>(testing::extent(s)), s};
       std::vector<A> mean(plain ? 0 : rows), rstd(mean.size());
       reference::stream here;
-      ops::layer_norm(here, expected.view(), view_of(mean), view_of(rstd), x.view(),
-                      view_of(weight), view_of(bias), {.eps = 1e-3});
+      ops::layer_norm(here, expected.view(), testing::view_of(mean), testing::view_of(rstd),
+                      x.view(), testing::view_of(weight), testing::view_of(bias), {.eps = 1e-3});
 
-      rows_of<T> y{testing::poison<T>(extent(s)), s};
+      testing::rows_of<T> y{testing::poison<T>(testing::extent(s)), s};
       auto means = testing::poison<A>(mean.size());
       auto rstds = means;
       cuda::kernels::layer_norm<T> const body{y.view(),
@@ -116,20 +89,21 @@ TEST_CASE("layer_norm of numbers far from zero loses nothing of the variance") {
 TEST_CASE_TEMPLATE("the gradient of layer_norm's input equals the reference, in place too", T,
                    float, bf16, double) {
   using A = accumulate_t<T>;
-  for (shape const s : shapes) {
+  for (testing::row_shape const s : testing::row_shapes) {
     auto const d = static_cast<std::size_t>(s.columns);
     auto const rows = static_cast<std::size_t>(s.rows);
-    rows_of<T> x{testing::normal_numbers<T>(extent(s), 1, 2.0F, 1.0F), s};
-    rows_of<T> dy{testing::normal_numbers<T>(extent(s), 2), s};
+    testing::rows_of<T> x{testing::normal_numbers<T>(testing::extent(s), 1, 2.0F, 1.0F), s};
+    testing::rows_of<T> dy{testing::normal_numbers<T>(testing::extent(s), 2), s};
     auto weight = testing::normal_numbers<T>(d, 3);
     std::vector<A> mean(rows), rstd(rows);
-    rows_of<T> expected{testing::poison<T>(extent(s)), s};
+    testing::rows_of<T> expected{testing::poison<T>(testing::extent(s)), s};
     reference::stream here;
-    ops::layer_norm(here, expected.view(), view_of(mean), view_of(rstd), x.view(), view_of(weight),
-                    vector_view<T const>());
-    ops::layer_norm_backward_input(here, expected.view(), dy.view(), x.view(), view_of(weight),
-                                   view_of(mean), view_of(rstd));
-    rows_of<T> dx{testing::poison<T>(extent(s)), s};
+    ops::layer_norm(here, expected.view(), testing::view_of(mean), testing::view_of(rstd), x.view(),
+                    testing::view_of(weight), vector_view<T const>());
+    ops::layer_norm_backward_input(here, expected.view(), dy.view(), x.view(),
+                                   testing::view_of(weight), testing::view_of(mean),
+                                   testing::view_of(rstd));
+    testing::rows_of<T> dx{testing::poison<T>(testing::extent(s)), s};
     cuda::kernels::layer_norm_backward_input<T> body{dx.view(),     dy.view(),   x.view(),
                                                      weight.data(), mean.data(), rstd.data()};
     auto const blocks = static_cast<unsigned>(s.rows);

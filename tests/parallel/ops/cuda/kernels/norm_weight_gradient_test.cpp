@@ -17,11 +17,6 @@ namespace cuda_norm_weight_gradient_test {
 using namespace parallel;
 using parallel::index;
 
-template <class A>
-vector_view<A> view_of(std::vector<A>& v) {
-  return {v.data(), {std::ssize(v)}};
-}
-
 /// Both kernels as the launcher runs them, with `threads` a block.
 template <class T, class A>
 void both(unsigned threads, testing::thread_order order, A* dweight, A* dbias,
@@ -60,9 +55,11 @@ TEST_CASE_TEMPLATE("gradients of weight and bias are added, and equal the refere
 
     reference::stream here;
     auto expected = before, expected_bias = before, without_center = before;
-    ops::layer_norm_backward_weight(here, view_of(expected), view_of(expected_bias), gradients,
-                                    values, view_of(mean), view_of(rstd));
-    ops::rms_norm_backward_weight(here, view_of(without_center), gradients, values, view_of(rstd));
+    ops::layer_norm_backward_weight(here, testing::view_of(expected),
+                                    testing::view_of(expected_bias), gradients, values,
+                                    testing::view_of(mean), testing::view_of(rstd));
+    ops::rms_norm_backward_weight(here, testing::view_of(without_center), gradients, values,
+                                  testing::view_of(rstd));
 
     using enum testing::thread_order;
     std::vector<A> first;

@@ -1,0 +1,101 @@
+// The bodies of rms_norm's kernels on the host, against the reference loops. (That of the weight's
+// gradient is layer_norm's: norm_weight_gradient_test.)
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <type_traits>
+#include <vector>
+
+#include <parallel/ops/cuda/kernels/rms_norm.hpp>
+#include <parallel/ops/reference/rms_norm.hpp>
+
+#include "support/host_block.hpp"
+#include "support/row_data.hpp"
+
+namespace cuda_rms_norm_test {
+
+using namespace parallel;
+
+template <class T>
+constexpr double close = std::is_same_v<T, double> ? 1e-13
+                         : std::is_same_v<T, bf16> ? 8e-3
+                                                   : 4e-6;
+
+TEST_CASE_TEMPLATE("rms_norm equals the reference for every shape and in place", T, float, bf16,
+                   double) {
+  using A = accumulate_t<T>;
+  for (testing::row_shape const s : testing::row_shapes)
+    for (bool const plain : {false, true}) {  // without statistics
+      auto const d = static_cast<std::size_t>(s.columns);
+      auto const rows = static_cast<std::size_t>(s.rows);
+      testing::rows_of<T> x{testing::normal_numbers<T>(testing::extent(s), 1, 2.0F, 5.0F), s};
+      auto weight = testing::normal_numbers<T>(d, 2);
+      testing::rows_of<T> expected{testing::poison<T>(testing::extent(s)), s};
+      std::vector<A> rstd(plain ? 0 : rows);
+      reference::stream here;
+      ops::rms_norm(here, expected.view(), testing::view_of(rstd), x.view(),
+                    testing::view_of(weight), {.eps = 1e-3});
+
+      testing::rows_of<T> y{testing::poison<T>(testing::extent(s)), s};
+      auto rstds = testing::poison<A>(rstd.size());
+      cuda::kernels::rms_norm<T> const body{y.view(), x.view(), weight.data(),
+                                            plain ? nullptr : rstds.data(), A(1e-3)};
+      auto const blocks = static_cast<unsigned>(s.rows);
+      for (unsigned const threads : {32U, 64U})
+        testing::run_in_every_order(blocks, threads, 32 * sizeof(A), body, [&](auto) {
+          testing::check_close(y.data, expected.data, close<T>);
+          testing::check_close(rstds, rstd, 1e-5);
+          std::ranges::fill(y.data, T(-77.0F));
+        });
+
+      auto in_place = x;
+      auto same = body;
+      same.y = in_place.view();
+      same.x = in_place.view();
+      testing::host_block::run_grid(blocks, 32, 32 * sizeof(A), testing::thread_order::shuffled,
+                                    same);
+      for (parallel::index m = 0; m < s.rows; ++m)
+        for (parallel::index n = 0; n < s.columns; ++n)
+          CHECK(static_cast<double>(in_place.view().row(m)[n]) ==
+                doctest::Approx(static_cast<double>(expected.view().row(m)[n])).epsilon(close<T>));
+    }
+}
+
+TEST_CASE_TEMPLATE("the gradient of rms_norm's input equals the reference, in place too", T, float,
+                   bf16, double) {
+  using A = accumulate_t<T>;
+  for (testing::row_shape const s : testing::row_shapes) {
+    auto const d = static_cast<std::size_t>(s.columns);
+    auto const rows = static_cast<std::size_t>(s.rows);
+    testing::rows_of<T> x{testing::normal_numbers<T>(testing::extent(s), 1, 2.0F, 1.0F), s};
+    testing::rows_of<T> dy{testing::normal_numbers<T>(testing::extent(s), 2), s};
+    auto weight = testing::normal_numbers<T>(d, 3);
+    std::vector<A> rstd(rows);
+    testing::rows_of<T> expected{testing::poison<T>(testing::extent(s)), s};
+    reference::stream here;
+    ops::rms_norm(here, expected.view(), testing::view_of(rstd), x.view(),
+                  testing::view_of(weight));
+    ops::rms_norm_backward_input(here, expected.view(), dy.view(), x.view(),
+                                 testing::view_of(weight), testing::view_of(rstd));
+    testing::rows_of<T> dx{testing::poison<T>(testing::extent(s)), s};
+    cuda::kernels::rms_norm_backward_input<T> body{dx.view(), dy.view(), x.view(), weight.data(),
+                                                   rstd.data()};
+    auto const blocks = static_cast<unsigned>(s.rows);
+    testing::run_in_every_order(blocks, 32, 32 * sizeof(A), body, [&](auto) {
+      testing::check_close(dx.data, expected.data, close<T>);
+      std::ranges::fill(dx.data, T(-77.0F));
+    });
+    auto in_place = dy;
+    body.dx = in_place.view();
+    body.dy = in_place.view();
+    testing::host_block::run_grid(blocks, 64, 32 * sizeof(A), testing::thread_order::descending,
+                                  body);
+    for (parallel::index m = 0; m < s.rows; ++m)
+      for (parallel::index n = 0; n < s.columns; ++n)
+        CHECK(std::abs(static_cast<double>(in_place.view().row(m)[n]) -
+                       static_cast<double>(expected.view().row(m)[n])) <
+              close<T> * (1.0 + std::abs(static_cast<double>(expected.view().row(m)[n]))));
+  }
+}
+
+}  // namespace cuda_rms_norm_test
