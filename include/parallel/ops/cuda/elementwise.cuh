@@ -17,8 +17,7 @@ template <class T>
 void copy_impl(stream& s, std::span<T> y, std::span<T const> x) {
   if (y.empty() || y.data() == x.data()) return;
   device_scope const scope(s.device());
-  check(cudaMemcpyAsync(y.data(), x.data(), y.size_bytes(), cudaMemcpyDeviceToDevice, s.get()),
-        "copy");
+  check(cudaMemcpyAsync(y.data(), x.data(), y.size_bytes(), cudaMemcpyDefault, s.get()), "copy");
 }
 
 template <class T>
