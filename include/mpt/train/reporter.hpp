@@ -30,9 +30,10 @@ struct batch_record {
   std::vector<double> learning_rates;  // by optimizer group
   double tokens_per_second = 0;
   double samples_per_second = 0;
-  double data_wait_share = 0;    // of the seconds
-  double seconds = 0;            // since the program started training
-  double remaining_seconds = 0;  // estimated
+  double data_wait_share = 0;                               // of the seconds
+  double seconds = 0;                                       // since the program started training
+  double remaining_seconds = 0;                             // estimated
+  std::vector<std::pair<std::string, double>> device = {};  // what the device tells of itself
 };
 
 class reporter {
@@ -78,6 +79,7 @@ class reporter {
         {"memory/peak_resident_gb", memory / 1e9}};
     for (std::size_t group = 0; group < r.learning_rates.size(); ++group)
       record[fmt::format("lr-{}/group{}", optimizer_, group)] = r.learning_rates[group];
+    for (auto const& [name, value] : r.device) record[name] = value;
     for (auto const& [name, value] : control.numbers()) record[name] = value;
     for (auto const& [name, text] : control.texts()) {
       record[name] = text;

@@ -151,6 +151,13 @@ class trainer {
     if (!text.empty()) say(text);
   }
 
+  [[nodiscard]] std::vector<std::pair<std::string, double>> device_readings() const {
+    if constexpr (requires { device_.readings(); })
+      return device_.readings();
+    else
+      return {};
+  }
+
   void say(std::string const& text) {
     if (report_) report_->note(text);
   }
@@ -238,7 +245,8 @@ class trainer {
                     .samples_per_second = speed / static_cast<double>(sequence_length()),
                     .data_wait_share = data_wait_share(),
                     .seconds = trained_seconds(),
-                    .remaining_seconds = remaining},
+                    .remaining_seconds = remaining,
+                    .device = device_readings()},
                    clock_, control_);
   }
 

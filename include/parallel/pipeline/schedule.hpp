@@ -18,6 +18,11 @@ namespace parallel::pipeline {
 /// backward_weight together; zero-bubble schedules put other work between the two.
 enum class action_kind : std::uint8_t { forward, backward_input, backward_weight, backward };
 
+[[nodiscard]] constexpr std::string_view name_of(action_kind kind) {
+  constexpr std::string_view names[] = {"forward", "backward_input", "backward_weight", "backward"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
 /// F, I, W, B, as in PyTorch's pipeline schedules.
 [[nodiscard]] constexpr char letter_of(action_kind kind) { return "FIWB"[static_cast<int>(kind)]; }
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include <parallel/device/annotate.hpp>
 #include <parallel/pipeline/execute.hpp>
 #include <parallel/train/stage_memory.hpp>
 
@@ -72,6 +73,10 @@ class stage_program {
     using enum pipeline::action_kind;
     auto const& of = chunk_of(s.at).passes;
     auto hooks = make_hooks_(s);
+    [[maybe_unused]] auto const named = annotate(compute_, [&] {
+      return concat(pipeline::name_of(s.computes), " of microbatch ", s.at.microbatch, " at stage ",
+                    s.at.stage);
+    });
     if (is_empty(s.at.microbatch)) return pass_through(s, of.range(), hooks);
     auto& here = slot(s.at);
     auto const& b = batch(s.at.microbatch);

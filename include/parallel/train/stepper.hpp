@@ -24,6 +24,7 @@
 
 #include <parallel/comm/reduction.hpp>
 #include <parallel/comm/request.hpp>
+#include <parallel/device/annotate.hpp>
 #include <parallel/train/clip_gradients.hpp>
 #include <parallel/train/groups.hpp>
 #include <parallel/train/model.hpp>
@@ -303,7 +304,11 @@ class stepper {
       scale = static_cast<gradient_type>(result.gradient_scale);
     }
     step_info<gradient_type> const info{std::int64_t{step} + 1, learning_rate_factor, &scale};
-    update(compute, traffic, info, result);
+    {
+      [[maybe_unused]] auto const named =
+          annotate(compute, [] { return std::string("optimizer"); });
+      update(compute, traffic, info, result);
+    }
     traffic.wait(compute.record());
     requests_type requests;
     for (auto const& entry : placed_.units())

@@ -13,9 +13,11 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/device/buffer.hpp>
+#include <parallel/device/cuda/gpu_meter.hpp>
 #include <parallel/device/cuda/stream.hpp>
 #include <parallel/device/usage.hpp>
 
@@ -40,6 +42,9 @@ class device {
     require(properties_.major >= 8, "GPU ", ordinal, " (", properties_.name,
             ") has compute capability ", properties_.major, ".", properties_.minor,
             "; bf16 needs 8.0 (A100) or newer");
+    char address[32] = {};
+    check(cudaDeviceGetPCIBusId(address, sizeof address, ordinal), "cudaDeviceGetPCIBusId");
+    meter_ = std::make_shared<gpu_meter>(address);
   }
 
   /// How many GPUs this machine has; 0 without a driver.
@@ -132,6 +137,13 @@ class device {
     return 0.0;
   }
 
+  /// Name and value of what the GPU tells of itself, for the metrics of a run; see gpu_meter.
+  [[nodiscard]] std::vector<gpu_meter::reading> readings() const {
+    auto out = meter_->read();
+    out.emplace_back("memory/peak_device_gb", static_cast<double>(peak_bytes()) / 1e9);
+    return out;
+  }
+
   [[nodiscard]] stream_options compute_options() const { return {.device = ordinal_}; }
   [[nodiscard]] int ordinal() const { return ordinal_; }
   [[nodiscard]] std::string name() const { return properties_.name; }
@@ -160,6 +172,7 @@ class device {
 
   int ordinal_;
   cudaDeviceProp properties_{};
+  std::shared_ptr<gpu_meter> meter_;
   std::shared_ptr<memory_usage> usage_ = std::make_shared<memory_usage>();
 };
 

@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include <parallel/device/cuda/annotation.hpp>
 #include <parallel/device/cuda/error.hpp>
 #include <parallel/device/cuda/event.hpp>
 
@@ -114,6 +115,9 @@ class stream {
     }
     return {static_cast<T const*>(kept.get()), values.size()};
   }
+
+  /// See parallel::annotate.
+  [[nodiscard]] annotation annotate(std::string const& name) { return annotation(name); }
 
   [[nodiscard]] cudaStream_t get() const { return stream_.get(); }
   [[nodiscard]] int device() const { return device_; }

@@ -1,0 +1,55 @@
+// The meter of a GPU, by a library that plays NVML; and without one.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+
+#include <parallel/device/cuda/gpu_meter.hpp>
+
+namespace gpu_meter_test {
+
+using parallel::cuda::gpu_meter;
+
+// NVML as its documentation has it, without clocks of the memory and with a GPU that refuses to
+// tell its errors.
+constexpr char const* played = R"(
+#include <string.h>
+static int gpu;
+int nvmlInit_v2(void) { return 0; }
+int nvmlDeviceGetHandleByPciBusId_v2(char const* at, void** out) {
+  if (strcmp(at, "0000:3b:00.0") != 0) return 6;
+  *out = &gpu;
+  return 0;
+}
+struct rates { unsigned gpu, memory; };
+int nvmlDeviceGetUtilizationRates(void* d, struct rates* r) { r->gpu = 87; r->memory = 40; return d != &gpu; }
+int nvmlDeviceGetPowerUsage(void* d, unsigned* mw) { *mw = 612500; return d != &gpu; }
+int nvmlDeviceGetClockInfo(void* d, int kind, unsigned* mhz) { *mhz = 1755; return kind != 1; }
+int nvmlDeviceGetTotalEccErrors(void* d, int kind, int counter, unsigned long long* n) { *n = 7; return 3; }
+)";
+
+TEST_CASE("a machine without NVML has a meter that reads nothing") {
+  gpu_meter const meter("0000:3b:00.0", "libthere-is-no-such-library.so");
+  CHECK_FALSE(meter.works());
+  CHECK(meter.read().empty());
+}
+
+TEST_CASE("what the GPU tells is read, in our units, and what it does not is left out") {
+  std::string const source = "/tmp/played_nvml.c", library = "/tmp/libplayed_nvml.so";
+  std::ofstream(source) << played;
+  if (std::system(("cc -shared -fPIC -w -o " + library + " " + source).c_str()) != 0) {
+    MESSAGE("no C compiler here: skipped");
+    return;
+  }
+  CHECK_FALSE(gpu_meter("0000:00:00.0", library.c_str()).works());
+  gpu_meter const meter("0000:3b:00.0", library.c_str());
+  REQUIRE(meter.works());
+  auto const all = meter.read();
+  std::map<std::string, double> const got(all.begin(), all.end());
+  std::map<std::string, double> const expected{
+      {"device/utilisation", 0.87}, {"device/power_watts", 612.5}, {"device/sm_clock_mhz", 1755}};
+  CHECK(got == expected);
+}
+
+}  // namespace gpu_meter_test
