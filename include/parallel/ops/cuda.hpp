@@ -17,5 +17,6 @@
 #include <parallel/ops/cuda/rms_norm.hpp>
 #include <parallel/ops/cuda/rope.hpp>
 #include <parallel/ops/cuda/rows.hpp>
+#include <parallel/ops/cuda/sliced_cross_entropy.hpp>
 #include <parallel/ops/cuda/softcap.hpp>
 #include <parallel/ops/cuda/temperature.hpp>

@@ -6,9 +6,11 @@
 // enough, since they can be rescaled (online softmax: Milakov, Gimelshein, 2018).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
+#include <parallel/core/config.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/ops/detail/check.hpp>
@@ -39,7 +41,7 @@ inline void check_sliced_label(index label, sliced_cross_entropy_options const& 
 /// `stride` after the other. Sums in double.
 struct joined_statistics {
   template <class A>
-  joined_statistics(A const* first, index ranks, index stride) {
+  PARALLELLM_HOST_DEVICE joined_statistics(A const* first, index ranks, index stride) {
     for (index r = 0; r < ranks; ++r)
       if (double const here = double(first[r * stride]); r == 0 || here > top) {
         top = here;
@@ -47,12 +49,12 @@ struct joined_statistics {
       }
     for (index r = 0; r < ranks; ++r) {
       A const* const of = first + r * stride;
-      sum += double(of[1]) * __builtin_exp(double(of[0]) - top);
+      sum += double(of[1]) * std::exp(double(of[0]) - top);
       label = r == 0 || double(of[2]) > label ? double(of[2]) : label;
     }
   }
 
-  [[nodiscard]] double loss() const { return __builtin_log(sum) + top - label; }
+  [[nodiscard]] PARALLELLM_HOST_DEVICE double loss() const { return std::log(sum) + top - label; }
 
   double top = 0;
   double sum = 0;

@@ -1,0 +1,179 @@
+// The bodies of the kernels of cross entropy over a divided vocabulary on the host, against the
+// reference loops and against cross_entropy of the whole.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include <parallel/ops/cuda/kernels/sliced_cross_entropy.hpp>
+#include <parallel/ops/reference/cross_entropy.hpp>
+#include <parallel/ops/reference/sliced_cross_entropy.hpp>
+
+#include "support/host_block.hpp"
+#include "support/row_data.hpp"
+
+namespace cuda_sliced_cross_entropy_test {
+
+using namespace parallel;
+using parallel::index;
+
+/// Columns [first, first + columns) of each row.
+template <class A>
+std::vector<A> slice_of(std::vector<A> const& whole, index rows, index first, index columns) {
+  index const all = std::ssize(whole) / rows;
+  std::vector<A> out(static_cast<std::size_t>(rows * columns));
+  for (index m = 0; m < rows; ++m)
+    std::copy_n(whole.begin() + m * all + first, columns, out.begin() + m * columns);
+  return out;
+}
+
+/// One rank's statistics, by the kernel.
+template <class A>
+std::vector<A> statistics_of(std::vector<A> const& logits, std::vector<std::int32_t> const& labels,
+                             ops::sliced_cross_entropy_options o, testing::thread_order order) {
+  index const rows = std::ssize(labels);
+  index const columns = std::ssize(logits) / rows;
+  auto out = testing::poison<A>(static_cast<std::size_t>(4 * rows));
+  testing::host_block::run_grid(
+      static_cast<unsigned>(rows), 64, cuda::kernels::softmax_scratch<A>::bytes(columns, false),
+      order,
+      cuda::kernels::vocabulary_statistics<A>{out.data(), logits.data(), labels.data(), columns,
+                                              A(o.scale), o.first});
+  return out;
+}
+
+template <class T>
+constexpr double close = std::is_same_v<T, double> ? 1e-13
+                         : std::is_same_v<T, bf16> ? 8e-3
+                                                   : 2e-6;
+
+TEST_CASE_TEMPLATE("statistics equal the reference wherever the slice and the label lie", T, float,
+                   double) {
+  for (index const columns : {1, 7, 300, 1025})
+    for (index const first : {index{0}, index{900}}) {
+      auto const v = static_cast<std::size_t>(columns);
+      auto const logits = testing::normal_numbers<T>(4 * v, v, 3.0F);
+      ops::sliced_cross_entropy_options const o{.scale = 0.5, .first = first, .vocabulary = 5000};
+      std::vector<std::int32_t> const labels = {static_cast<std::int32_t>(first), -100,
+                                                static_cast<std::int32_t>(first + columns - 1),
+                                                static_cast<std::int32_t>(first + columns)};
+      auto expected = testing::poison<T>(16);
+      reference::stream here;
+      ops::vocabulary_statistics(here, matrix_view<T>(expected.data(), {4, 4}),
+                                 matrix_view<T const>(logits.data(), {4, columns}),
+                                 vector_view<std::int32_t const>(labels.data(), {4}), o);
+      using enum testing::thread_order;
+      for (auto const order : {ascending, descending, shuffled}) {
+        auto const actual = statistics_of(logits, labels, o, order);
+        for (std::size_t i = 0; i < 16; ++i)
+          if (i % 4 == 1)
+            CHECK(actual[i] == doctest::Approx(expected[i]).epsilon(close<T>));
+          else
+            CHECK(actual[i] == expected[i]);
+      }
+    }
+}
+
+TEST_CASE_TEMPLATE("slices together say what cross_entropy says of the whole", T, float, bf16,
+                   double) {
+  using A = accumulate_t<T>;
+  constexpr index rows = 5, columns = 150, ranks = 3, whole = ranks * columns;
+  auto logits = testing::normal_numbers<A>(rows * whole, 1, 3.0F);
+  logits[7] = logits[200] = 30;  // row 0: a tie between ranks, won by column 7
+  logits[whole + 449] = 30;
+  for (index n = 0; n < columns; ++n)  // a rank without a chance in row 3
+    logits[static_cast<std::size_t>(3 * whole + n)] = -std::numeric_limits<A>::infinity();
+  for (auto const& labels :
+       {std::vector<std::int32_t>{7, 449, -100, 151, 0}, {200, 0, 299, 300, -100}}) {
+    std::vector<T> expected(rows * whole);
+    std::vector<A> expected_losses(rows);
+    std::vector<std::uint8_t> expected_correct(rows);
+    reference::stream here;
+    ops::cross_entropy(here, matrix_view<T>(expected.data(), {rows, whole}),
+                       vector_view<A>(expected_losses.data(), {rows}),
+                       vector_view<std::uint8_t>(expected_correct.data(), {rows}),
+                       matrix_view<A const>(logits.data(), {rows, whole}),
+                       vector_view<std::int32_t const>(labels.data(), {rows}), {.scale = 0.5});
+    using enum testing::thread_order;
+    for (auto const order : {ascending, descending, shuffled}) {
+      std::vector<A> statistics;
+      for (index r = 0; r < ranks; ++r) {
+        auto const part =
+            statistics_of(slice_of(logits, rows, r * columns, columns), labels,
+                          {.scale = 0.5, .first = r * columns, .vocabulary = whole}, order);
+        for (auto const number : part) statistics.push_back(number);
+      }
+      for (index r = 0; r < ranks; ++r) {
+        auto const here_logits = slice_of(logits, rows, r * columns, columns);
+        auto gradient = testing::poison<T>(rows * columns);
+        auto losses = testing::poison<A>(rows);
+        std::vector<std::uint8_t> correct(rows, 77);
+        cuda::kernels::sliced_cross_entropy<T, A> body{gradient.data(),
+                                                       losses.data(),
+                                                       correct.data(),
+                                                       here_logits.data(),
+                                                       labels.data(),
+                                                       statistics.data(),
+                                                       ranks,
+                                                       rows,
+                                                       columns,
+                                                       A(0.5),
+                                                       -100,
+                                                       r * columns,
+                                                       whole};
+        testing::host_block::run_grid(rows, 64, sizeof(ops::detail::joined_statistics), order,
+                                      body);
+        testing::check_close(gradient, slice_of(expected, rows, r * columns, columns), close<T>);
+        testing::check_close(losses, expected_losses, 2 * close<A>);
+        CHECK(correct == expected_correct);
+        if constexpr (std::is_same_v<T, A>) {
+          auto in_place = here_logits;
+          body.dlogits = in_place.data();
+          body.logits = in_place.data();
+          testing::host_block::run_grid(rows, 64, sizeof(ops::detail::joined_statistics), order,
+                                        body);
+          CHECK(in_place == gradient);
+        }
+        body.dlogits = nullptr;
+        auto const with_gradient = losses;
+        testing::host_block::run_grid(rows, 64, sizeof(ops::detail::joined_statistics), order,
+                                      body);
+        CHECK(losses == with_gradient);
+      }
+    }
+  }
+}
+
+TEST_CASE("NaN on one rank and a label outside of the vocabulary cannot be overlooked") {
+  constexpr index columns = 100;
+  auto const check = [&](std::vector<float> const& logits, std::int32_t label) {
+    std::vector<std::int32_t> const labels = {label};
+    std::vector<float> statistics;
+    for (index r = 0; r < 2; ++r) {
+      auto const part =
+          statistics_of(slice_of(logits, 1, r * columns, columns), labels,
+                        {.first = r * columns, .vocabulary = 200}, testing::thread_order::shuffled);
+      for (auto const number : part) statistics.push_back(number);
+    }
+    auto const here_logits = slice_of(logits, 1, 0, columns);
+    std::vector<float> gradient(columns), loss(1);
+    std::vector<std::uint8_t> correct(1, 77);
+    testing::host_block::run_grid(
+        1, 32, sizeof(ops::detail::joined_statistics), testing::thread_order::shuffled,
+        cuda::kernels::sliced_cross_entropy<float, float>{
+            gradient.data(), loss.data(), correct.data(), here_logits.data(), labels.data(),
+            statistics.data(), 2, 1, columns, 1.0F, -100, 0, 200});
+    CHECK(std::isnan(loss[0]));
+    CHECK(correct[0] == 0);
+    for (float const g : gradient) CHECK(std::isnan(g));
+  };
+  auto logits = testing::normal_numbers<float>(200, 1);
+  for (std::int32_t const label : {-1, 200, 1 << 30}) check(logits, label);
+  logits[150] = std::numeric_limits<float>::quiet_NaN();
+  for (std::int32_t const label : {3, 150, 199}) check(logits, label);
+}
+
+}  // namespace cuda_sliced_cross_entropy_test
