@@ -1,0 +1,206 @@
+// matmul on cuda::stream by cuBLASLt: float, bf16, and bf16 into float; accumulation costs no pass
+// of its own. For plain C++ compilers; links with cublasLt.
+//
+// A `cublaslt` belongs to a stream (stream::library) and keeps a plan for every shape it has met.
+// Which algorithm a plan takes decides the bits of results: that of its table where this has one,
+// else the library's first guess, which is the same for the same library and device. So ranks with
+// equal tables compute equal bits. To tune: `tune(true)`, run a step whose results do not count,
+// `tune(false)`; exchange `tuning()`, merge the tables in the order of ranks, `use` the result on
+// every rank, and keep its text with the run.
+//
+// Products run one after another on their stream. A weight gradient on a second stream beside the
+// input gradient, which fills the device where weights are small, is for later: a matter of whoever
+// owns the streams; each has its own cublaslt and workspace.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <parallel/device/cuda/error.hpp>
+#include <parallel/device/cuda/stream.hpp>
+#include <parallel/ops/cuda/cublaslt_plan.hpp>
+#include <parallel/ops/cuda/fastest.hpp>
+#include <parallel/ops/cuda/matmul.hpp>
+#include <parallel/ops/cuda/matmul_shape.hpp>
+#include <parallel/ops/cuda/matmul_tuning.hpp>
+
+namespace parallel::cuda {
+
+class cublaslt {
+ public:
+  explicit cublaslt(stream& s) : stream_(s), library_(create(s)), table_(made_for(s)) {}
+
+  cublaslt(cublaslt const&) = delete;
+  cublaslt& operator=(cublaslt const&) = delete;
+
+  /// Enqueues the product of a shape whose m, n and k are not zero. False, and nothing done, when
+  /// the library has no algorithm for it. The first of a shape takes some 100 microseconds more.
+  [[nodiscard]] bool multiply(matmul_shape const& shape, void* c, void const* a, void const* b) {
+    device_scope const scope(stream_.device());
+    known& product = plans_.try_emplace(shape, shape).first->second;
+    operands const given{c, a, b};
+    if (!product.decided) {
+      auto const guesses = product.plan.guesses(library_.get(), 1);
+      if (!guesses.empty()) product.algorithm = guesses.front();
+      product.decided = true;
+    }
+    if (!product.algorithm) return false;
+    if (tune_ && !table_.entries().contains(shape)) measure(shape, product, given);
+    check(run(product.plan, *product.algorithm, given), "cublasLtMatmul");
+    return true;
+  }
+
+  /// From now on, a shape without an entry in the table is timed when it comes (on), or takes the
+  /// library's first guess (off, as in the beginning). Timing tries up to 16 algorithms, some
+  /// milliseconds a shape, blocks the caller, asks the device for up to twice its cache and a copy
+  /// of C meanwhile, and cannot be captured in a graph.
+  void tune(bool on) { tune_ = on; }
+
+  /// What was timed here, and what `use` brought.
+  [[nodiscard]] matmul_tuning const& tuning() const { return table_; }
+
+  /// From now on `table` decides; what was timed or guessed before is forgotten. Throws `error`,
+  /// and changes nothing, when it was made for another library or device, or cuBLASLt refuses an
+  /// entry.
+  void use(matmul_tuning table) {
+    require(table.made_for() == table_.made_for(), "matmul tuning: made for '", table.made_for(),
+            "', but this is '", table_.made_for(), "'; tune again");
+    device_scope const scope(stream_.device());
+    std::map<matmul_shape, known> plans;
+    for (auto const& [shape, entry] : table.entries()) {
+      known& product = plans.try_emplace(shape, shape).first->second;
+      product.algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(entry.words);
+      product.decided = true;
+      require(product.plan.takes(library_.get(), *product.algorithm),
+              "matmul tuning: cuBLASLt refuses the algorithm of the product with m ", shape.m,
+              ", n ", shape.n, ", k ", shape.k, "; tune again");
+    }
+    plans_ = std::move(plans);
+    table_ = std::move(table);
+  }
+
+ private:
+  struct operands {
+    void* c;
+    void const* a;
+    void const* b;
+  };
+
+  struct known {
+    explicit known(matmul_shape const& shape) : plan(shape) {}
+    cublaslt_plan plan;
+    bool decided = false;
+    std::optional<cublasLtMatmulAlgo_t> algorithm;  // once decided, none: there is none
+  };
+
+  struct destroy {
+    void operator()(cublasLtHandle_t h) const { static_cast<void>(cublasLtDestroy(h)); }
+  };
+  using handle = std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, destroy>;
+
+  struct free_enqueued {
+    cudaStream_t stream;
+    void operator()(void* memory) const { static_cast<void>(cudaFreeAsync(memory, stream)); }
+  };
+  using device_memory = std::unique_ptr<void, free_enqueued>;
+
+  [[nodiscard]] static handle create(stream& s) {
+    device_scope const scope(s.device());
+    cublasLtHandle_t created = nullptr;
+    check(cublasLtCreate(&created), "cublasLtCreate");
+    return handle(created);
+  }
+
+  [[nodiscard]] static std::string made_for(stream& s) {
+    cudaDeviceProp device{};
+    check(cudaGetDeviceProperties(&device, s.device()), "cudaGetDeviceProperties");
+    return concat("cuBLASLt ", cublasLtGetVersion(), " on ", std::string_view(device.name),
+                  " with ", device.multiProcessorCount, " multiprocessors");
+  }
+
+  [[nodiscard]] cublasStatus_t run(cublaslt_plan& plan, cublasLtMatmulAlgo_t const& algorithm,
+                                   operands const& x) {
+    return plan.run(library_.get(), algorithm, x.c, x.a, x.b,
+                    stream_.scratch(cublaslt_plan::workspace_bytes), stream_.get());
+  }
+
+  /// Takes the fastest algorithm into the plan and the table.
+  void measure(matmul_shape const& shape, known& product, operands const& given) {
+    std::vector<device_memory> memory;
+    auto const rotation = copies(shape, given, memory);
+    auto const guesses = product.plan.guesses(library_.get(), 16);
+    std::size_t turn = 0;
+    int const best = fastest(stream_, static_cast<int>(guesses.size()), [&](int way) {
+      return run(product.plan, guesses[static_cast<std::size_t>(way)],
+                 rotation[turn++ % rotation.size()]) == CUBLAS_STATUS_SUCCESS;
+    });
+    if (best < 0) return;
+    product.algorithm = guesses[static_cast<std::size_t>(best)];
+    table_.set(shape,
+               {.words = std::bit_cast<decltype(matmul_algorithm::words)>(*product.algorithm),
+                .guess = best});
+  }
+
+  /// Operands to time with in turn, so that a run does not find in the cache what the one before
+  /// left there: copies, since times depend on the numbers multiplied. Large operands, which no
+  /// cache holds, are taken as they are, but for a C that would be added to.
+  [[nodiscard]] std::vector<operands> copies(matmul_shape const& shape, operands const& given,
+                                             std::vector<device_memory>& memory) {
+    auto const bytes = [](index rows, index columns, dtype type) {
+      return static_cast<std::size_t>(rows * columns) * size_of(type);
+    };
+    std::size_t const bytes_a = bytes(shape.m, shape.k, shape.input);
+    std::size_t const bytes_b = bytes(shape.k, shape.n, shape.input);
+    std::size_t const bytes_c = bytes(shape.m, shape.n, shape.output);
+    auto const copy = [&](void const* from, std::size_t size) {
+      void* to = nullptr;
+      check(cudaMallocAsync(&to, size, stream_.get()), "cudaMallocAsync of operands for tuning");
+      memory.push_back(device_memory(to, free_enqueued{stream_.get()}));
+      check(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream_.get()),
+            "cudaMemcpyAsync");
+      return to;
+    };
+    int cache = 0;
+    check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, stream_.device()),
+          "cudaDeviceGetAttribute");
+    auto const sets = std::min<std::size_t>(
+        16, 2 * static_cast<std::size_t>(cache) / (bytes_a + bytes_b + bytes_c));
+    std::vector<operands> out;
+    for (std::size_t i = 0; i < sets; ++i)
+      out.push_back({copy(given.c, bytes_c), copy(given.a, bytes_a), copy(given.b, bytes_b)});
+    if (out.empty())
+      out.push_back({shape.accumulate ? copy(given.c, bytes_c) : given.c, given.a, given.b});
+    return out;
+  }
+
+  stream& stream_;
+  handle library_;
+  matmul_tuning table_;
+  std::map<matmul_shape, known> plans_;
+  bool tune_ = false;
+};
+
+/// Types and shapes that cuBLASLt has no algorithm for, sums of nothing among them, go to the plain
+/// kernel.
+template <class C, class T>
+void matmul_impl(stream& s, matrix_view<C> c, matrix_view<T const> a, matrix_view<T const> b,
+                 ops::matmul_options options) {
+  if (c.empty()) return;
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>) {
+    auto const shape = shape_of(c, a, b, options);
+    if (shape.k > 0 && s.library<cublaslt>().multiply(shape, c.data(), a.data(), b.data())) return;
+  }
+  plain_matmul(s, c, a, b, options);
+}
+
+}  // namespace parallel::cuda

@@ -1,0 +1,117 @@
+// A matrix product as cuBLASLt is told of it: descriptions, the algorithms it offers, the call.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <parallel/core/call_site.hpp>
+#include <parallel/core/error.hpp>
+#include <parallel/ops/cuda/matmul_shape.hpp>
+
+namespace parallel::cuda {
+
+/// Throws `error` naming `call`, cuBLASLt's reason and the call site, unless `status` is success.
+inline void check(cublasStatus_t status, char const* call, call_site where = call_site::current()) {
+  if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
+    return;
+  fail("cuBLASLt: ", call, " failed with ", cublasLtGetStatusName(status), ": ",
+       cublasLtGetStatusString(status), " (", where, ")");
+}
+
+/// Products of one shape, whose m, n and k are not zero. Sums are in float, of bf16 as of float
+/// (which is not rounded to TF32). Stays where it was made, since the library's descriptions of
+/// matrices do.
+class cublaslt_plan {
+ public:
+  /// What NVIDIA recommends for Hopper.
+  static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+
+  explicit cublaslt_plan(matmul_shape const& shape)
+      : shape_(shape), beta_(shape.accumulate ? 1.0F : 0.0F) {
+    auto const product = column_major(shape);
+    describe(first_, shape.input, product.first);
+    describe(second_, shape.input, product.second);
+    describe(result_, shape.output, product.result);
+    check(cublasLtMatmulDescInit(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+          "cublasLtMatmulDescInit");
+    transpose(CUBLASLT_MATMUL_DESC_TRANSA, product.first.transpose);
+    transpose(CUBLASLT_MATMUL_DESC_TRANSB, product.second.transpose);
+  }
+
+  cublaslt_plan(cublaslt_plan const&) = delete;
+  cublaslt_plan& operator=(cublaslt_plan const&) = delete;
+
+  /// At most `most` algorithms, what the library guesses to be the fastest first; none when it has
+  /// none for this shape. Of those that split k, only such that add the parts in float: results are
+  /// rounded once.
+  [[nodiscard]] std::vector<cublasLtMatmulAlgo_t> guesses(cublasLtHandle_t library, int most) {
+    cublasLtMatmulPreferenceOpaque_t preference{};
+    check(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
+    auto const prefer = [&](cublasLtMatmulPreferenceAttributes_t which, auto value) {
+      check(cublasLtMatmulPreferenceSetAttribute(&preference, which, &value, sizeof value),
+            "cublasLtMatmulPreferenceSetAttribute");
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,  // beside NONE, which has no bit
+           static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, std::uint32_t{shape_.alignment_b});
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, std::uint32_t{shape_.alignment_a});
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, std::uint32_t{shape_.alignment_c});
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, std::uint32_t{shape_.alignment_c});
+    std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
+    int count = 0;
+    auto const status =
+        cublasLtMatmulAlgoGetHeuristic(library, &operation_, &first_, &second_, &result_, &result_,
+                                       &preference, most, results.data(), &count);
+    std::vector<cublasLtMatmulAlgo_t> out;
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return out;
+    check(status, "cublasLtMatmulAlgoGetHeuristic");
+    for (auto const& result : std::span(results).first(static_cast<std::size_t>(count)))
+      if (result.state == CUBLAS_STATUS_SUCCESS) out.push_back(result.algo);
+    return out;
+  }
+
+  /// Whether the library can run `algorithm`, of any origin, for this shape on this device.
+  [[nodiscard]] bool takes(cublasLtHandle_t library, cublasLtMatmulAlgo_t const& algorithm) {
+    cublasLtMatmulHeuristicResult_t result{};
+    return cublasLtMatmulAlgoCheck(library, &operation_, &first_, &second_, &result_, &result_,
+                                   &algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
+           result.workspaceSize <= workspace_bytes;
+  }
+
+  /// Enqueues C = op(A) op(B), or +=, with `workspace_bytes` of `workspace`.
+  [[nodiscard]] cublasStatus_t run(cublasLtHandle_t library, cublasLtMatmulAlgo_t const& algorithm,
+                                   void* c, void const* a, void const* b, void* workspace,
+                                   cudaStream_t stream) {
+    float const alpha = 1.0F;
+    return cublasLtMatmul(library, &operation_, &alpha, b, &first_, a, &second_, &beta_, c,
+                          &result_, c, &result_, &algorithm, workspace, workspace_bytes, stream);
+  }
+
+ private:
+  static void describe(cublasLtMatrixLayoutOpaque_t& layout, dtype type,
+                       column_major_matrix const& x) {
+    check(cublasLtMatrixLayoutInit(&layout, type == dtype::bf16 ? CUDA_R_16BF : CUDA_R_32F,
+                                   static_cast<std::uint64_t>(x.rows),
+                                   static_cast<std::uint64_t>(x.columns), x.leading),
+          "cublasLtMatrixLayoutInit");
+  }
+  void transpose(cublasLtMatmulDescAttributes_t which, bool on) {
+    cublasOperation_t const value = on ? CUBLAS_OP_T : CUBLAS_OP_N;
+    check(cublasLtMatmulDescSetAttribute(&operation_, which, &value, sizeof value),
+          "cublasLtMatmulDescSetAttribute");
+  }
+
+  matmul_shape shape_;
+  float beta_;
+  cublasLtMatmulDescOpaque_t operation_{};
+  cublasLtMatrixLayoutOpaque_t first_{};
+  cublasLtMatrixLayoutOpaque_t second_{};
+  cublasLtMatrixLayoutOpaque_t result_{};
+};
+
+}  // namespace parallel::cuda
