@@ -13,6 +13,7 @@
 #include <parallel/ops/cuda/embedding.hpp>
 #include <parallel/ops/cuda/layer_norm.hpp>
 #include <parallel/ops/cuda/lion.hpp>
+#include <parallel/ops/cuda/matmul.hpp>
 #include <parallel/ops/cuda/reduce.hpp>
 #include <parallel/ops/cuda/rms_norm.hpp>
 #include <parallel/ops/cuda/rope.hpp>

@@ -16,12 +16,12 @@
 #include <cublasLt.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -77,9 +77,9 @@ class cublaslt {
             "', but this is '", table_.made_for(), "'; tune again");
     device_scope const scope(stream_.device());
     std::map<matmul_shape, known> plans;
-    for (auto const& [shape, entry] : table.entries()) {
+    for (auto const& [shape, algorithm] : table.entries()) {
       known& product = plans.try_emplace(shape, shape).first->second;
-      product.algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(entry.words);
+      product.algorithm = algorithm;
       product.decided = true;
       require(product.plan.takes(library_.get(), *product.algorithm),
               "matmul tuning: cuBLASLt refuses the algorithm of the product with m ", shape.m,
@@ -100,7 +100,7 @@ class cublaslt {
     explicit known(matmul_shape const& shape) : plan(shape) {}
     cublaslt_plan plan;
     bool decided = false;
-    std::optional<cublasLtMatmulAlgo_t> algorithm;  // once decided, none: there is none
+    std::optional<matmul_algorithm> algorithm;  // once decided, none: there is none
   };
 
   struct destroy {
@@ -128,7 +128,7 @@ class cublaslt {
                   " with ", device.multiProcessorCount, " multiprocessors");
   }
 
-  [[nodiscard]] cublasStatus_t run(cublaslt_plan& plan, cublasLtMatmulAlgo_t const& algorithm,
+  [[nodiscard]] cublasStatus_t run(cublaslt_plan& plan, matmul_algorithm const& algorithm,
                                    operands const& x) {
     return plan.run(library_.get(), algorithm, x.c, x.a, x.b,
                     stream_.scratch(cublaslt_plan::workspace_bytes), stream_.get());
@@ -138,7 +138,7 @@ class cublaslt {
   void measure(matmul_shape const& shape, known& product, operands const& given) {
     std::vector<device_memory> memory;
     auto const rotation = copies(shape, given, memory);
-    auto const guesses = product.plan.guesses(library_.get(), 16);
+    auto const guesses = product.plan.guesses(library_.get());
     std::size_t turn = 0;
     int const best = fastest(stream_, static_cast<int>(guesses.size()), [&](int way) {
       return run(product.plan, guesses[static_cast<std::size_t>(way)],
@@ -146,9 +146,7 @@ class cublaslt {
     });
     if (best < 0) return;
     product.algorithm = guesses[static_cast<std::size_t>(best)];
-    table_.set(shape,
-               {.words = std::bit_cast<decltype(matmul_algorithm::words)>(*product.algorithm),
-                .guess = best});
+    table_.set(shape, *product.algorithm);
   }
 
   /// Operands to time with in turn, so that a run does not find in the cache what the one before

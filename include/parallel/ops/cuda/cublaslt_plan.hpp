@@ -3,14 +3,16 @@
 
 #include <cublasLt.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include <parallel/core/call_site.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/ops/cuda/matmul_shape.hpp>
+#include <parallel/ops/cuda/matmul_tuning.hpp>
 
 namespace parallel::cuda {
 
@@ -45,10 +47,11 @@ class cublaslt_plan {
   cublaslt_plan(cublaslt_plan const&) = delete;
   cublaslt_plan& operator=(cublaslt_plan const&) = delete;
 
-  /// At most `most` algorithms, what the library guesses to be the fastest first; none when it has
-  /// none for this shape. Of those that split k, only such that add the parts in float: results are
-  /// rounded once.
-  [[nodiscard]] std::vector<cublasLtMatmulAlgo_t> guesses(cublasLtHandle_t library, int most) {
+  /// At most `most` (16) algorithms, what the library guesses to be the fastest first; none when it
+  /// has none for this shape. Of those that split k, only such that add the parts in float: results
+  /// are rounded once.
+  [[nodiscard]] std::vector<matmul_algorithm> guesses(cublasLtHandle_t library,
+                                                      int most = most_guesses) {
     cublasLtMatmulPreferenceOpaque_t preference{};
     check(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
     auto const prefer = [&](cublasLtMatmulPreferenceAttributes_t which, auto value) {
@@ -62,37 +65,44 @@ class cublaslt_plan {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, std::uint32_t{shape_.alignment_a});
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, std::uint32_t{shape_.alignment_c});
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, std::uint32_t{shape_.alignment_c});
-    std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
+    // not in a vector: nvcc 13.0 fails on vectors of the library's types, which have no names
+    cublasLtMatmulHeuristicResult_t results[most_guesses] = {};
     int count = 0;
     auto const status =
         cublasLtMatmulAlgoGetHeuristic(library, &operation_, &first_, &second_, &result_, &result_,
-                                       &preference, most, results.data(), &count);
-    std::vector<cublasLtMatmulAlgo_t> out;
+                                       &preference, std::min(most, most_guesses), results, &count);
+    std::vector<matmul_algorithm> out;
     if (status == CUBLAS_STATUS_NOT_SUPPORTED) return out;
     check(status, "cublasLtMatmulAlgoGetHeuristic");
-    for (auto const& result : std::span(results).first(static_cast<std::size_t>(count)))
-      if (result.state == CUBLAS_STATUS_SUCCESS) out.push_back(result.algo);
+    for (int i = 0; i < count; ++i)
+      if (results[i].state == CUBLAS_STATUS_SUCCESS)
+        out.push_back({.words = std::bit_cast<decltype(matmul_algorithm::words)>(results[i].algo),
+                       .guess = i});
     return out;
   }
 
   /// Whether the library can run `algorithm`, of any origin, for this shape on this device.
-  [[nodiscard]] bool takes(cublasLtHandle_t library, cublasLtMatmulAlgo_t const& algorithm) {
+  [[nodiscard]] bool takes(cublasLtHandle_t library, matmul_algorithm const& algorithm) {
+    auto const words = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm.words);
     cublasLtMatmulHeuristicResult_t result{};
     return cublasLtMatmulAlgoCheck(library, &operation_, &first_, &second_, &result_, &result_,
-                                   &algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
+                                   &words, &result) == CUBLAS_STATUS_SUCCESS &&
            result.workspaceSize <= workspace_bytes;
   }
 
   /// Enqueues C = op(A) op(B), or +=, with `workspace_bytes` of `workspace`.
-  [[nodiscard]] cublasStatus_t run(cublasLtHandle_t library, cublasLtMatmulAlgo_t const& algorithm,
+  [[nodiscard]] cublasStatus_t run(cublasLtHandle_t library, matmul_algorithm const& algorithm,
                                    void* c, void const* a, void const* b, void* workspace,
                                    cudaStream_t stream) {
+    auto const words = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm.words);
     float const alpha = 1.0F;
     return cublasLtMatmul(library, &operation_, &alpha, b, &first_, a, &second_, &beta_, c,
-                          &result_, c, &result_, &algorithm, workspace, workspace_bytes, stream);
+                          &result_, c, &result_, &words, workspace, workspace_bytes, stream);
   }
 
  private:
+  static constexpr int most_guesses = 16;
+
   static void describe(cublasLtMatrixLayoutOpaque_t& layout, dtype type,
                        column_major_matrix const& x) {
     check(cublasLtMatrixLayoutInit(&layout, type == dtype::bf16 ? CUDA_R_16BF : CUDA_R_32F,
