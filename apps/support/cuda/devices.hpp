@@ -3,6 +3,7 @@
 #pragma once
 
 #include <parallel/core/error.hpp>
+#include <parallel/comm/cuda/traffic_stream.hpp>
 #include <parallel/device/cuda/device.hpp>
 #include <parallel/ops/cuda.hpp>
 #include <parallel/ops/host.hpp>
