@@ -45,6 +45,7 @@ struct model_layout {
   parallel::zero::stage stage = parallel::zero::stage::none;
   int shard = 1;
   index microbatch = 2;
+  parallel::zero::optimizer_memory optimizer = parallel::zero::optimizer_memory::device;
 };
 
 /// One training step of the whole batch, and an evaluation, with ranks on devices that `make`
@@ -80,9 +81,11 @@ template <class Make>
     if (how.context > 1) groups.context.group = {ranks.context, to_next, from_previous};
     if (how.tensor > 1) groups.tensor = {{ranks.tensor, across}, true};
     mpt::model<double> net(config, groups, how.recompute);
-    parallel::train::stepper stepper(
-        net, device, ranks, parallel::decoupled_adamw{},
-        {.stage = how.stage, .bucket_bytes = 20000, .pipeline = how.schedule});
+    parallel::train::stepper stepper(net, device, ranks, parallel::decoupled_adamw{},
+                                     {.stage = how.stage,
+                                      .bucket_bytes = 20000,
+                                      .optimizer_memory = how.optimizer,
+                                      .pipeline = how.schedule});
     stepper.initialise(42);
     std::vector<std::int32_t> ids(static_cast<std::size_t>(sequences * length));
     parallel::philox const random(7, parallel::stream_id("tokens"));

@@ -159,6 +159,12 @@ inline void check_pipeline(std::vector<std::string>& problems, train_config cons
 
 }  // namespace detail
 
+[[nodiscard]] inline parallel::zero::optimizer_memory optimizer_memory_of(
+    train_config const& config) {
+  return config.offload_optimizer ? parallel::zero::optimizer_memory::host
+                                  : parallel::zero::optimizer_memory::device;
+}
+
 [[nodiscard]] inline parallel::zero::stage stage_of(train_config const& config) {
   return static_cast<parallel::zero::stage>(config.zero_stage);
 }

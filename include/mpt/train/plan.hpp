@@ -100,7 +100,7 @@ template <class T>
         train::plan_units(net, groups_of(config, net), stages.back(), stage_of(config),
                           {.shards = plan.layout.template degree<axis::shard>(),
                            .replicas = plan.layout.template size<axis::replicate, axis::context>()},
-                          config.reshard_after_forward));
+                          config.reshard_after_forward, optimizer_memory_of(config)));
   }
   auto const choose = [&](index microbatch) {
     plan.split = split_batch(config, data_ranks(plan.layout), microbatch);
@@ -225,6 +225,7 @@ inline void require_fits(run_plan const& plan) {
   out.row("  gradients", size(plan.memory.gradients));
   out.row("  master weights", size(plan.memory.master));
   out.row("  optimizer", size(plan.memory.optimizer));
+  if (plan.memory.offloaded > 0) out.row("  in the host's memory", size(plan.memory.offloaded));
   if (plan.memory.windows > 0) out.row("  windows", size(plan.memory.windows));
   out.row("  activations", size(plan.memory.activations));
   if (plan.by_stage.size() > 1) {

@@ -53,6 +53,7 @@ class trainer {
                .bucket_bytes = static_cast<std::size_t>(config.bucket_bytes),
                .reshard_after_forward = config.reshard_after_forward,
                .clip = config.clip,
+               .optimizer_memory = optimizer_memory_of(config),
                .pipeline = config.parallelism.pipeline_options()}),
         memory_(device.template allocate<std::byte>(
             plan_.by_stage[static_cast<std::size_t>(pipeline_rank())].activations)),

@@ -12,6 +12,7 @@
 #include <parallel/train/groups.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/stages.hpp>
+#include <parallel/train/stepper_options.hpp>
 #include <parallel/train/tensor_list.hpp>
 #include <parallel/zero/unit_set.hpp>
 
@@ -26,15 +27,13 @@ class placed_units {
   using entry = typename zero::unit_set<element, Device>::entry;
   using uses_type = std::vector<parameter_base<element>*>;
 
-  /// Allocates on `device` and binds `model`; values stay for a step unless
-  /// `reshard_after_forward`. `optimizers` by group, `key_of` as in
+  /// Allocates on `device` and binds `model`. `optimizers` by group, `key_of` as in
   /// optimizer_groups. Collective over the mesh.
   template <class Optimizers, class KeyOf>
-  placed_units(Model& model, Device& device, training_groups<Comm>& groups, zero::stage stage,
-               zero::reduction_order order, bool reshard_after_forward,
-               pipeline_options const& pipeline, Optimizers const& optimizers, KeyOf const& key_of)
+  placed_units(Model& model, Device& device, training_groups<Comm>& groups,
+               stepper_options const& how, Optimizers const& optimizers, KeyOf const& key_of)
       : groups_(groups),
-        stages_(pipeline, groups.pipeline.rank(), groups.pipeline.size(), model.num_blocks()) {
+        stages_(how.pipeline, groups.pipeline.rank(), groups.pipeline.size(), model.num_blocks()) {
     auto const states = optimizers.front().state_names().size();
     auto const add = [&](std::string name, auto& layer, uses_type const& uses,
                          std::vector<part> parts, bool speaks) {
@@ -47,7 +46,9 @@ class placed_units {
                 layout.name(), ": optimizer group ", segment.key.group, " of ", optimizers.size());
         if (segment.key.copies.partial) groups.connect_copies(segment.key.copies.ranks);
       }
-      units_.add({std::move(layout), stage, place, states, device, order}, std::move(parts));
+      units_.add(
+          {std::move(layout), how.stage, place, states, device, how.order, how.optimizer_memory},
+          std::move(parts));
     };
     model.visit_units([&](std::string name, auto& layer, std::vector<part> parts, uses_type uses) {
       tensors_.template add<element>(layer, key_of);
@@ -57,7 +58,7 @@ class placed_units {
       auto others = groups.pipeline.split(some ? 0 : 1, "pipeline");
       if (some) ties_.emplace_back(&units_.units().back(), std::move(others));
     });
-    units_.allocate_windows(device, !reshard_after_forward);
+    units_.allocate_windows(device, !how.reshard_after_forward);
     if (units_.value_window_bytes() > 0) gathers_.emplace(traffic_of<Device>::options(device));
   }
 

@@ -29,6 +29,7 @@ struct memory_plan {
   std::size_t gradients = 0;     // one buffer per use
   std::size_t master = 0;        // fp32 master weights of what the rank owns (0 when T is fp32)
   std::size_t optimizer = 0;     // optimizer states of what the rank owns
+  std::size_t offloaded = 0;     // of both, in the host's memory instead: not in the total
   std::size_t windows = 0;       // of values and gradients: where units take turns
   std::size_t activations = 0;   // the arena
   std::uint64_t operations = 0;  // floating-point operations of one microbatch, both passes
@@ -93,7 +94,8 @@ template <class Model>
 template <class Optimizer, class Model>
 [[nodiscard]] memory_plan plan_units(Model& model, optimizer_groups<Optimizer> const& groups,
                                      stages_of_rank const& stages, zero::stage stage,
-                                     zero::unit_place place, bool reshard_after_forward = true) {
+                                     zero::unit_place place, bool reshard_after_forward = true,
+                                     zero::optimizer_memory kept = zero::optimizer_memory::device) {
   using element = typename Model::element;
   zero::unit_set<element, meta::device> units;
   meta::device device;
@@ -119,6 +121,10 @@ template <class Optimizer, class Model>
       if constexpr (!std::is_same_v<element, accumulate_t<element>>) plan.master += bytes(m.master);
       for (auto const& state : m.states) plan.optimizer += bytes(state);
     }
+  if (kept == zero::optimizer_memory::host) {
+    plan.offloaded = plan.master + plan.optimizer;
+    plan.master = plan.optimizer = 0;
+  }
   return plan;
 }
 

@@ -33,24 +33,10 @@
 #include <parallel/train/plan.hpp>
 #include <parallel/train/shared_results.hpp>
 #include <parallel/train/stage_program.hpp>
+#include <parallel/train/stepper_options.hpp>
 #include <parallel/train/tensor_squares.hpp>
 
 namespace parallel::train {
-
-struct stepper_options {
-  zero::stage stage = zero::stage::none;
-  /// Reductions start when this many gradient bytes are complete (PyTorch DDP uses 25 MiB).
-  std::size_t bucket_bytes = std::size_t{25} << 20;
-  /// At stage parameters: values take turns in windows and are gathered for every pass that reads
-  /// them. Else they are gathered once in a step, by its first forward pass, and stay until its
-  /// end: memory for all of them beside the shards, and the traffic of stage gradients.
-  bool reshard_after_forward = true;
-  /// Of real gradients; exact rings are not clipped. Not adaptive in the canonical order.
-  clipping clip = {};
-  zero::reduction_order order = zero::reduction_order::by_rank;
-  /// Along the pipeline axis.
-  pipeline_options pipeline = {};
-};
 
 /// What a step did, over the whole global batch; the same on every rank.
 template <class Loss>
@@ -202,8 +188,7 @@ class stepper {
         optimizers_(std::move(optimizers.optimizers)),
         options_(std::move(options)),
         links_(groups_.pipeline, maker_of_links(device)),
-        placed_(model, device, groups_, options_.stage, options_.order,
-                options_.reshard_after_forward, options_.pipeline, optimizers_, optimizers.key_of),
+        placed_(model, device, groups_, options_, optimizers_, optimizers.key_of),
         results_(device, by_tree()) {}
 
   struct pending {

@@ -51,7 +51,8 @@ class partitioned_unit {
   /// Allocates on `device` and binds the layer's parameters to what is held whole.
   template <class Device>
   partitioned_unit(unit<T> layout, stage kind, unit_place place, std::size_t num_states,
-                   Device& device, reduction_order order = reduction_order::by_rank)
+                   Device& device, reduction_order order = reduction_order::by_rank,
+                   optimizer_memory kept = optimizer_memory::device)
       : unit_(std::move(layout)),
         place_(place),
         order_(order),
@@ -70,6 +71,11 @@ class partitioned_unit {
       m.owned = place.owned(segment.size);
       auto const whole = static_cast<std::size_t>(segment.size);
       auto const owned = static_cast<std::size_t>(m.owned.size());
+      auto const for_optimizer = [&] {
+        return kept == optimizer_memory::host
+                   ? device.template allocate_shared<gradient_type>(owned)
+                   : device.template allocate_zeroed<gradient_type>(owned);
+      };
       m.values = device.template allocate_zeroed<T>(values_divided_ ? owned : whole);
       if (segment.key.trainable) {
         // uses meet after their reduction; where there is none they can add to the same memory
@@ -81,9 +87,8 @@ class partitioned_unit {
         if constexpr (std::is_same_v<T, gradient_type>)
           m.master = {m.values.owner(), owned_part(m.values, m).data(), owned};
         else
-          m.master = device.template allocate_zeroed<gradient_type>(owned);
-        for (std::size_t i = 0; i < num_states; ++i)
-          m.states.push_back(device.template allocate_zeroed<gradient_type>(owned));
+          m.master = for_optimizer();
+        for (std::size_t i = 0; i < num_states; ++i) m.states.push_back(for_optimizer());
       }
       memory_.push_back(std::move(m));
     }

@@ -47,6 +47,11 @@ TEST_CASE("ranks with other data, in every ZeRO stage") {
   check({.replicate = 2, .stage = parameters, .shard = 2, .microbatch = 1});
 }
 
+TEST_CASE("optimizer states in the host's memory") {
+  using enum parallel::zero::optimizer_memory;
+  check({.stage = gradients, .shard = 2, .microbatch = 1, .optimizer = host});
+}
+
 TEST_CASE("ranks that share sequences and matrices") {
   check({.context = 2});
   check({.context = 2, .method = context_method::ulysses});

@@ -83,8 +83,8 @@ class device {
     return memory;
   }
 
-  /// Zeroed memory that the host and operations on this device both reach: for few numbers, such as
-  /// sums. Pinned memory of the host.
+  /// Zeroed memory of the host that operations on this device reach too, over its bus: for few
+  /// numbers, such as sums, or for much that is read once a step. Pinned.
   template <class T>
   [[nodiscard]] buffer<T> allocate_shared(std::size_t count) const {
     static_assert(std::is_trivially_copyable_v<T>);

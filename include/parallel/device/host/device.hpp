@@ -55,8 +55,7 @@ class device {
     return memory;
   }
 
-  /// Zeroed memory that the host and operations on this device both reach: for few numbers, such as
-  /// sums.
+  /// Zeroed memory that the host and operations on this device both reach.
   template <class T>
   [[nodiscard]] buffer<T> allocate_shared(std::size_t count) const {
     return allocate_zeroed<T>(count);

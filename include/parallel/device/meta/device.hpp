@@ -68,6 +68,12 @@ class device {
     return allocate<T>(count);
   }
 
+  /// Of the host's memory: not counted.
+  template <class T>
+  [[nodiscard]] buffer<T> allocate_shared(std::size_t count) const {
+    return {nullptr, nullptr, count};
+  }
+
   /// Bytes that were asked for so far.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
