@@ -13,6 +13,7 @@
 #include <mpt/tokenizer/train_tokenizer.hpp>
 #include <parallel/checkpoint/manifest.hpp>
 #include <parallel/checkpoint/safetensors_header.hpp>
+#include <parallel/ops/cuda/matmul_tuning.hpp>
 
 namespace {
 
@@ -265,6 +266,23 @@ void write_documents(fs::path const& root) {
   out.add("sniffed_zstd", kind(7, mpt::data::detail::zstd_compress(rows, 3)));
 }
 
+void write_matmul_tuning(fs::path const& root) {
+  corpus const out(root, "matmul_tuning");
+  parallel::cuda::matmul_tuning table("a library on a device");
+  out.add("empty", to_text(table));
+  table.set({.m = 7, .n = 5, .k = 3, .transpose_b = true}, {.words = {1, ~0ULL}});
+  out.add("one", to_text(table));
+  table.set({.m = 2304,
+             .n = 768,
+             .k = 32768,
+             .transpose_a = true,
+             .accumulate = true,
+             .input = parallel::dtype::bf16,
+             .alignment_c = 4},
+            {.words = {2}, .guess = 15});
+  out.add("two", to_text(table));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -279,4 +297,5 @@ int main(int argc, char** argv) {
   write_manifest(root);
   write_mds(root);
   write_documents(root);
+  write_matmul_tuning(root);
 }

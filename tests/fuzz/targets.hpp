@@ -26,14 +26,22 @@ void mds_index(std::string_view input);
 void mds_shard(std::string_view input);
 void journal(std::string_view input);
 void documents(std::string_view input);
+void matmul_tuning(std::string_view input);
 
 inline constexpr target targets[] = {
-    {"yaml", yaml},           {"config", config},
-    {"time", time},           {"hf_config", hf_config},
-    {"tokenizer", tokenizer}, {"safetensors", safetensors},
-    {"manifest", manifest},   {"tensor_folder", tensor_folder},
-    {"mds_index", mds_index}, {"mds_shard", mds_shard},
-    {"journal", journal},     {"documents", documents},
+    {"yaml", yaml},
+    {"config", config},
+    {"time", time},
+    {"hf_config", hf_config},
+    {"tokenizer", tokenizer},
+    {"safetensors", safetensors},
+    {"manifest", manifest},
+    {"tensor_folder", tensor_folder},
+    {"mds_index", mds_index},
+    {"mds_shard", mds_shard},
+    {"journal", journal},
+    {"documents", documents},
+    {"matmul_tuning", matmul_tuning},
 };
 
 }  // namespace fuzz
