@@ -19,4 +19,8 @@ template void matmul_impl<std::uint64_t, std::uint64_t>(stream&, matrix_view<std
                                                         matrix_view<std::uint64_t const>,
                                                         ops::matmul_options);
 
+template void tune_products<stream>(stream&, bool);
+template matmul_tuning const& tuned_products<stream>(stream&);
+template void use_products<stream>(stream&, matmul_tuning);
+
 }  // namespace parallel::cuda

@@ -14,6 +14,7 @@
 #include <mpt/callbacks/run_callbacks.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/model/model.hpp>
+#include <mpt/train/agreed_products.hpp>
 #include <mpt/train/matmul_rate.hpp>
 #include <mpt/train/placed_sequences.hpp>
 #include <mpt/train/plan.hpp>
@@ -77,6 +78,7 @@ class trainer {
         .causal_flops_per_token =
             static_cast<double>(causal_flops_per_token(config_.model, sequence_length())),
         .recomputed_flops_per_token = plan_.recomputed_per_token(sequence_length())};
+    agree_on_products();
     auto const notes = start();
     if (comm_.rank() == 0)
       report_.emplace(config_, comm_.size(), peak, batch_ > 0 ? batch_ + 1 : 0);
@@ -169,6 +171,20 @@ class trainer {
     return rates;
   }
 
+  /// Tries products by a step whose results are forgotten.
+  void agree_on_products() {
+    if constexpr (has_tuned_products<typename Device::stream_type>) {
+      auto const file = saving()
+                            ? std::filesystem::path(config_.checkpoint.save_folder) / "products.txt"
+                            : std::filesystem::path();
+      mpt::agree_on_products(compute_, comm_, traffic_, file, [&] {
+        step_.initialise(config_.seed);
+        static_cast<void>(run_step(0, 0.0));
+      });
+      step_.restart(compute_, config_.seed);
+    }
+  }
+
   double sum_over_ranks(double value) {
     comm_.all_reduce(traffic_, std::span<double>(&value, 1), reduction::sum).wait();
     return value;
@@ -205,7 +221,16 @@ class trainer {
     control_.clear();
     callbacks_.batch_begin(control_, batch_ + 1);
     step_.measure_tensors(control_.measuring());
-    batch_data_.place(mesh_.rows_of(batches_.at(batch_)));
+    factor_ = learning_rate_multiplier(config_.scheduler, batch_, clock_);
+    auto result = run_step(batch_, factor_);
+    ++batch_;
+    speed_->mark(tokens());
+    return result;
+  }
+
+  /// One update with a batch's data.
+  step_result run_step(std::int64_t batch, double learning_rate_factor) {
+    batch_data_.place(mesh_.rows_of(batches_.at(batch)));
     std::vector<microbatch> parts;
     std::vector<index> first;
     for (auto const& part :
@@ -215,14 +240,10 @@ class trainer {
     }
     parts.resize(step_.least_microbatches(parts.size()));
     first.resize(parts.size());
-    factor_ = learning_rate_multiplier(config_.scheduler, batch_, clock_);
-    auto result =
-        step_.step(compute_, traffic_, memory_, std::span<microbatch const>(parts),
-                   std::span<index const>(first),
-                   {.seed = config_.seed, .step = static_cast<std::uint32_t>(batch_)}, factor_);
-    ++batch_;
-    speed_->mark(tokens());
-    return result;
+    return step_.step(compute_, traffic_, memory_, std::span<microbatch const>(parts),
+                      std::span<index const>(first),
+                      {.seed = config_.seed, .step = static_cast<std::uint32_t>(batch)},
+                      learning_rate_factor);
   }
 
   /// Tells callbacks and reader of the batch just trained.

@@ -83,6 +83,13 @@ class stepper {
     for (auto& entry : placed_.units()) entry.memory.initialise(seed, device_);
   }
 
+  /// Forgets all steps: parameters become what they were at first, optimizer states zero. Blocks.
+  void restart(stream& compute, std::uint64_t seed) {
+    for (auto& entry : placed_.units()) entry.memory.clear_states(compute);
+    compute.synchronize();
+    initialise(seed);
+  }
+
   /// One update. `batches` are this rank's microbatches, `first_sequences` their places in the
   /// global batch, `where.step` counts finished steps. From stage gradients on, and along a
   /// pipeline, every rank gives as many; those without sequences have no rows and come last.

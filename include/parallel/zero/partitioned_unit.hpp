@@ -144,6 +144,13 @@ class partitioned_unit {
       for (auto const& g : m.gradients) ops::fill(compute, g.span(), gradient_type{});
   }
 
+  /// Sets all optimizer states to zero.
+  template <class Stream>
+  void clear_states(Stream& compute) const {
+    for (auto const& m : memory_)
+      for (auto const& state : m.states) ops::fill(compute, state.span(), gradient_type{});
+  }
+
   /// Sets to zero what the first microbatch of a step will add to; what it will replace
   /// (context::fresh_gradients) stays as it is. For gradients that are held whole.
   template <class Stream>

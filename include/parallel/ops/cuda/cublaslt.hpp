@@ -201,4 +201,17 @@ void matmul_impl(stream& s, matrix_view<C> c, matrix_view<T const> a, matrix_vie
   plain_matmul(s, c, a, b, options);
 }
 
+template <class Stream>
+void tune_products(Stream& s, bool on) {
+  s.template library<cublaslt>().tune(on);
+}
+template <class Stream>
+matmul_tuning const& tuned_products(Stream& s) {
+  return s.template library<cublaslt>().tuning();
+}
+template <class Stream>
+void use_products(Stream& s, matmul_tuning table) {
+  s.template library<cublaslt>().use(std::move(table));
+}
+
 }  // namespace parallel::cuda

@@ -6,6 +6,7 @@
 
 #include <parallel/core/tensor.hpp>
 #include <parallel/device/cuda/stream.hpp>
+#include <parallel/ops/cuda/matmul_tuning.hpp>
 #include <parallel/ops/matmul.hpp>
 
 namespace parallel::cuda {
@@ -20,5 +21,14 @@ void matmul_impl(stream& s, matrix_view<C> c, matrix_view<T const> a, matrix_vie
 template <class C, class T>
 void plain_matmul(stream& s, matrix_view<C> c, matrix_view<T const> a, matrix_view<T const> b,
                   ops::matmul_options options);
+
+/// The tuning of a stream's products; see cublaslt.hpp. Stream is cuda::stream: templates, so that
+/// programs can ask whether a device's streams have a tuning.
+template <class Stream>
+void tune_products(Stream& s, bool on);
+template <class Stream>
+[[nodiscard]] matmul_tuning const& tuned_products(Stream& s);
+template <class Stream>
+void use_products(Stream& s, matmul_tuning table);
 
 }  // namespace parallel::cuda

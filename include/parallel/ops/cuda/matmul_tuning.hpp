@@ -56,6 +56,9 @@ class matmul_tuning {
     entries_.insert(other.entries_.begin(), other.entries_.end());
   }
 
+  /// What parse_matmul_tuning reads.
+  [[nodiscard]] static matmul_tuning parse(std::string_view text, std::string_view source);
+
   friend bool operator==(matmul_tuning const&, matmul_tuning const&) = default;
 
  private:
@@ -204,6 +207,10 @@ class tuning_reader {
   }
   in.expect(in.at_end(), "more entries than the ", count, " that the first line tells of");
   return table;
+}
+
+inline matmul_tuning matmul_tuning::parse(std::string_view text, std::string_view source) {
+  return parse_matmul_tuning(text, source);
 }
 
 }  // namespace parallel::cuda

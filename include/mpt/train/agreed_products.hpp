@@ -1,0 +1,65 @@
+// agreed_products: on devices that choose between algorithms of a matrix product by timing them,
+// all ranks of a run take the same, and a resumed run takes those of before: else equal runs would
+// not have equal bits.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <mpt/train/exchange.hpp>
+#include <parallel/comm/any_communicator.hpp>
+#include <parallel/core/file.hpp>
+
+namespace mpt {
+
+/// Whether a stream's products can be tuned: the functions of ops/cuda/matmul.hpp, or another
+/// device's like them.
+template <class Stream>
+inline constexpr bool has_tuned_products = requires(Stream& s) {
+  tune_products(s, true);
+  use_products(s, tuned_products(s));
+};
+
+/// Makes `compute` use the table of `file`, when it is one for this device, on every rank; or tunes
+/// by calling try_all(), which runs every product of the run once, merges what the ranks found, and
+/// rank 0 writes it to `file` (empty: nowhere). Collective. Returns whether it was tuned.
+template <class Stream, class Traffic, class TryAll>
+bool agree_on_products(Stream& compute, parallel::any_communicator& comm, Traffic& traffic,
+                       std::filesystem::path const& file, TryAll&& try_all) {
+  using table_type = std::remove_cvref_t<decltype(tuned_products(compute))>;
+  std::string text;
+  if (comm.rank() == 0 && !file.empty() && std::filesystem::exists(file)) {
+    std::ifstream in(file);
+    text.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  text = broadcast_text(comm, traffic, std::move(text));
+  std::int64_t fits = 0;
+  if (!text.empty()) {
+    auto table = table_type::parse(text, file.string());
+    fits = table.made_for() == tuned_products(compute).made_for() ? 1 : 0;
+    comm.all_reduce(traffic, std::span<std::int64_t>(&fits, 1), parallel::reduction::min).wait();
+    if (fits == 1) {
+      use_products(compute, std::move(table));
+      return false;
+    }
+  }
+  tune_products(compute, true);
+  try_all();
+  tune_products(compute, false);
+  auto const found = gather_texts(comm, traffic, to_text(tuned_products(compute)));
+  auto agreed = table_type::parse(found.front(), "rank 0's products");
+  for (std::size_t r = 1; r < found.size(); ++r)
+    agreed.merge(table_type::parse(found[r], concat("the products of rank ", r)));
+  if (comm.rank() == 0 && !file.empty()) {
+    std::filesystem::create_directories(file.parent_path());
+    parallel::replace_text_file(file, to_text(agreed));
+  }
+  use_products(compute, std::move(agreed));
+  return true;
+}
+
+}  // namespace mpt
