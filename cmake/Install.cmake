@@ -4,6 +4,7 @@
 #
 # Everything belongs to the install component "development":
 #   cmake --install build --component development --prefix DIR      needs no built program
+# but for the CUDA operations compiled, which are the component "kernels".
 
 option(PARALLELLM_INSTALL "Install the headers and the CMake package" ${PROJECT_IS_TOP_LEVEL})
 if(NOT PARALLELLM_INSTALL)
@@ -22,6 +23,13 @@ foreach(component IN LISTS components)
   install(EXPORT ParallelLM_${component} FILE ParallelLM-${component}.cmake
     NAMESPACE ParallelLM:: DESTINATION ${package_dir} COMPONENT development)
 endforeach()
+
+if(TARGET ParallelLM_kernels)
+  install(TARGETS ParallelLM_kernels EXPORT ParallelLM_kernels COMPONENT kernels
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT ParallelLM_kernels FILE ParallelLM-kernels.cmake
+    NAMESPACE ParallelLM:: DESTINATION ${package_dir} COMPONENT kernels)
+endif()
 
 # Names of libraries that were chosen here and must be found again by consumers.
 set(parallellm_cblas_library openblas)

@@ -29,6 +29,16 @@ parallellm_consumer(conformance -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(mpt -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(subdirectory -DPARALLELLM_SOURCE=${PROJECT_SOURCE_DIR})
 
+if(TARGET ParallelLM_kernels)
+  add_test(NAME consumer/install_kernels COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR}
+    --component kernels --prefix ${prefix})
+  set_tests_properties(consumer/install_kernels PROPERTIES FIXTURES_SETUP installed_kernels
+    FIXTURES_REQUIRED installed)
+  parallellm_consumer(cuda -DCMAKE_PREFIX_PATH=${prefix}
+    -DCUDAToolkit_ROOT=${CUDAToolkit_ROOT})
+  set_tests_properties(consumer/cuda PROPERTIES FIXTURES_REQUIRED installed_kernels)
+endif()
+
 add_test(NAME consumer/refusal COMMAND ${CMAKE_COMMAND} ${options} -DCMAKE_PREFIX_PATH=${prefix}
   -S ${CMAKE_CURRENT_SOURCE_DIR}/consumer/refusal -B ${CMAKE_CURRENT_BINARY_DIR}/consumer/refusal)
 set_tests_properties(consumer/refusal PROPERTIES TIMEOUT 60 FIXTURES_REQUIRED installed

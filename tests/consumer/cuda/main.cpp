@@ -1,4 +1,4 @@
-// Compiled by g++ against activation.hpp alone and linked with activation.cu. Where there is a GPU
+// Compiled by g++ against activation.hpp alone and linked with ParallelLM::kernels. Where there is a GPU
 // it compares every activation and its gradient with the plain loops; elsewhere it ends at once.
 #include <cmath>
 #include <cstdio>
