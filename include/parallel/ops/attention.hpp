@@ -233,7 +233,8 @@ struct attention_backward_fn {
 };
 /// attention_backward(s, dq, dk, dv, dout, q, k, v, out, lse, options): gradients for dout, given
 /// what `attention` was called with and what it wrote. dq, dk and dv are overwritten; they may be
-/// parts of one packed matrix, but may not overlap the inputs. Deterministic.
+/// parts of one packed matrix, but may not overlap the inputs. Deterministic, or where that is
+/// slow, if the stream is (cuda::stream_options).
 inline constexpr attention_backward_fn attention_backward{};
 
 }  // namespace parallel::ops

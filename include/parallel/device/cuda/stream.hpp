@@ -26,11 +26,14 @@ namespace parallel::cuda {
 struct stream_options {
   /// Ordinal of the device.
   int device = 0;
+  /// Every operation gives the same bits in every run, also where that is slower.
+  bool deterministic = false;
 };
 
 class stream {
  public:
-  explicit stream(stream_options options = {}) : device_(options.device) {
+  explicit stream(stream_options options = {})
+      : device_(options.device), deterministic_(options.deterministic) {
     device_scope const scope(device_);
     cudaStream_t created = nullptr;
     check(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
@@ -121,6 +124,7 @@ class stream {
 
   [[nodiscard]] cudaStream_t get() const { return stream_.get(); }
   [[nodiscard]] int device() const { return device_; }
+  [[nodiscard]] bool deterministic() const { return deterministic_; }
 
  private:
   struct destroy {
@@ -128,6 +132,7 @@ class stream {
   };
 
   int device_;
+  bool deterministic_;
   std::unique_ptr<CUstream_st, destroy> stream_;
   void* scratch_ = nullptr;
   std::size_t scratch_bytes_ = 0;

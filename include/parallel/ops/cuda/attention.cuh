@@ -3,6 +3,8 @@
 
 #include <parallel/ops/cuda/attention.hpp>
 #include <parallel/ops/cuda/attention_passes.hpp>
+#include <parallel/ops/cuda/attention_path.hpp>
+#include <parallel/ops/cuda/fused_attention.hpp>
 #include <parallel/ops/cuda/launch.cuh>
 
 namespace parallel::cuda {
@@ -21,6 +23,12 @@ void attention_impl(stream& s, ops::heads_view<T> out, tensor_view<accumulate_t<
                     ops::heads_view<T const> q, ops::heads_view<T const> k,
                     ops::heads_view<T const> v, ops::attention_options options) {
   options.alibi_slopes = s.constants(options.alibi_slopes);
+  if constexpr (std::is_same_v<T, bf16>) {
+    auto& kernels = s.library<attention_kernels>();
+    if (attention_forward_path(kernels.backend(), out, lse.data(), q, k, v, options).fused &&
+        kernels.fused->forward(s, out, lse.data(), q, k, v, options))
+      return;
+  }
   detail::attention_pass<T>(detail::attention_launcher(s), "attention", out, lse.data(), q, k, v,
                             options, false);
 }
@@ -33,6 +41,14 @@ void attention_backward_impl(stream& s, ops::heads_view<T> dq, ops::heads_view<T
                              tensor_view<accumulate_t<T> const, 3> lse,
                              ops::attention_options options) {
   options.alibi_slopes = s.constants(options.alibi_slopes);
+  if constexpr (std::is_same_v<T, bf16>) {
+    auto& kernels = s.library<attention_kernels>();
+    if (attention_backward_path(kernels.backend(), dq, dk, dv, dout, q, k, v, out, lse.data(),
+                                options)
+            .fused &&
+        kernels.fused->backward(s, dq, dk, dv, dout, q, k, v, out, lse.data(), options))
+      return;
+  }
   detail::attention_backward_pass<T>(detail::attention_launcher(s), "attention_backward",
                                      s.scratch(detail::attention_backward_scratch<T>(q)), dq, dk,
                                      dv, dout, q, k, v, out, lse.data(), options, false);

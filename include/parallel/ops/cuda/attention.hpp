@@ -1,8 +1,10 @@
 // Causal attention and its gradient on cuda::stream, for plain C++ compilers: declarations only.
 //
-// Slopes are numbers of the host, kept by stream::constants; beginnings of documents are memory of
-// the device. head_dim is at most 256. Scratch:
-// one number a query and head in the backward pass. See activation.hpp for how this is linked.
+// By a vendor's fused kernels where the program is linked with them and they can
+// (attention_path.hpp says when, fused_attention.hpp how), by plain kernels otherwise. Slopes are
+// numbers of the host, kept by stream::constants; beginnings of documents are memory of the device.
+// head_dim is at most 256. Scratch of the plain kernels: one number a query and head in the
+// backward pass. See activation.hpp for how this is linked.
 #pragma once
 
 #include <parallel/device/cuda/stream.hpp>
@@ -16,7 +18,7 @@ void attention_impl(stream& s, ops::heads_view<T> out, tensor_view<accumulate_t<
                     ops::heads_view<T const> q, ops::heads_view<T const> k,
                     ops::heads_view<T const> v, ops::attention_options options);
 
-/// The same bits in every run.
+/// The same bits in every run by the plain kernels, and by the fused ones on deterministic streams.
 template <class T>
 void attention_backward_impl(stream& s, ops::heads_view<T> dq, ops::heads_view<T> dk,
                              ops::heads_view<T> dv, ops::heads_view<T const> dout,

@@ -1,0 +1,175 @@
+// Causal attention and its gradient as graphs that cuDNN knows and fuses (since version 9.16): the
+// order of operations is the one by which it recognises them.
+//
+// Queries, keys and values are read, and gradients written, where they lie, at any strides of rows
+// and sequences. ALiBi is slope (column - row), computed from indices; slopes are memory. lse is
+// what cuDNN calls stats: natural logarithms, [B, H, S, 1] in floats. The gradient of queries is
+// summed by atomic additions into floats, so that its last bits vary from run to run; or, if it is
+// to be deterministic, from a matrix of S x S bf16 numbers for each head, which the plan asks for
+// as its workspace and which takes time.
+#pragma once
+
+#include <compare>
+
+#include <parallel/ops/cuda/cudnn/graph.hpp>
+
+namespace parallel::cuda::cudnn {
+
+/// Strides of a tensor [batch, heads, sequence, head_dim] with dense heads: from one sequence, and
+/// from one position, to the next.
+struct attention_strides {
+  std::int64_t batch = 0;
+  std::int64_t row = 0;
+  auto operator<=>(attention_strides const&) const = default;
+};
+
+/// Everything on which a graph depends.
+struct attention_problem {
+  std::int64_t batch = 0;
+  std::int64_t sequence = 0;  // queries and keys
+  std::int64_t heads = 0;
+  std::int64_t key_heads = 0;
+  std::int64_t head_dim = 0;
+  bool alibi = false;
+  std::int64_t window = -1;    // keys before its own that a query sees; negative: all
+  bool deterministic = false;  // the backward pass
+  attention_strides q, k, v, out;
+  attention_strides dq, dk, dv, dout;  // of the backward pass
+  auto operator<=>(attention_problem const&) const = default;
+};
+
+/// Numbers of the tensors in memory.
+namespace attention_uid {
+inline constexpr std::int64_t q = 1, k = 2, v = 3, out = 4, lse = 5, slopes = 6, dq = 7, dk = 8,
+                              dv = 9, dout = 10;
+inline constexpr std::int64_t scale = 11, masked = 12, window = 13, one = 14;  // numbers
+inline constexpr std::int64_t dq_sum = 15;  // [B, H, S, D] floats of scratch, if not deterministic
+inline constexpr std::int64_t own = 16;     // [B, H, S] floats of scratch: dout_i·out_i
+}  // namespace attention_uid
+
+namespace detail {
+
+/// What both passes share.
+struct attention_builder {
+  attention_problem const& problem;
+  graph g = {};
+  sizes scores = {problem.batch, problem.heads, problem.sequence, problem.sequence};
+  sizes rows = {problem.batch, problem.heads, problem.sequence, 1};
+  graph::tensor scale = g.number(attention_uid::scale, CUDNN_DATA_FLOAT);
+  graph::tensor masked = g.number(attention_uid::masked, CUDNN_DATA_FLOAT);
+
+  graph::tensor heads(std::int64_t uid, std::int64_t count, attention_strides const& strides) {
+    return g.memory(uid, CUDNN_DATA_BFLOAT16,
+                    {problem.batch, count, problem.sequence, problem.head_dim},
+                    {strides.batch, problem.head_dim, strides.row, 1});
+  }
+  /// The same with its last two dimensions exchanged.
+  graph::tensor columns(std::int64_t uid, std::int64_t count, attention_strides const& strides) {
+    return g.memory(uid, CUDNN_DATA_BFLOAT16,
+                    {problem.batch, count, problem.head_dim, problem.sequence},
+                    {strides.batch, problem.head_dim, 1, strides.row});
+  }
+
+  /// scale q·k - slope (row - column)
+  graph::tensor biased_scores(graph::tensor q, graph::tensor k) {
+    auto const products = g.multiply(q, k, g.between(scores));
+    auto const scaled = g.map(CUDNN_POINTWISE_MUL, products, scale);
+    if (!problem.alibi) return scaled;
+    auto const row = g.positions(scaled, 2, CUDNN_DATA_INT32);
+    auto const column = g.positions(scaled, 3, CUDNN_DATA_INT32);
+    auto const apart = g.map(CUDNN_POINTWISE_SUB, column, row, integers);
+    auto const slopes = g.memory(attention_uid::slopes, CUDNN_DATA_FLOAT, {1, problem.heads, 1, 1},
+                                 {problem.heads, 1, 1, 1});
+    return g.map(CUDNN_POINTWISE_ADD, scaled, g.map(CUDNN_POINTWISE_MUL, apart, slopes));
+  }
+
+  /// x where row >= column and, with a window, column + window >= row; -infinity elsewhere.
+  graph::tensor seen(graph::tensor x) {
+    auto const row = g.positions(x, 2, CUDNN_DATA_FLOAT);
+    auto const column = g.positions(x, 3, CUDNN_DATA_FLOAT);
+    x = g.select(x, masked, g.map(CUDNN_POINTWISE_CMP_GE, row, column, logic));
+    if (problem.window < 0) return x;
+    auto const late_row = g.positions(x, 2, CUDNN_DATA_FLOAT);
+    auto const late_column = g.positions(x, 3, CUDNN_DATA_FLOAT);
+    auto const reach =
+        g.map(CUDNN_POINTWISE_ADD, late_column, g.number(attention_uid::window, CUDNN_DATA_FLOAT));
+    return g.select(x, masked, g.map(CUDNN_POINTWISE_CMP_GT, reach, late_row, logic));
+  }
+};
+
+}  // namespace detail
+
+/// out and lse from q, k, v, (slopes,) scale, masked (and window + 1).
+[[nodiscard]] inline graph attention_forward_graph(attention_problem const& problem) {
+  detail::attention_builder all{problem};
+  graph& g = all.g;
+  auto const q = all.heads(attention_uid::q, problem.heads, problem.q);
+  auto const k = all.columns(attention_uid::k, problem.key_heads, problem.k);
+  auto const v = all.heads(attention_uid::v, problem.key_heads, problem.v);
+  auto const out = all.heads(attention_uid::out, problem.heads, problem.out);
+  auto const lse = g.memory(attention_uid::lse, CUDNN_DATA_FLOAT, all.rows, dense(all.rows));
+
+  auto const x = all.seen(all.biased_scores(q, k));
+  auto const greatest = g.reduce(CUDNN_REDUCE_TENSOR_MAX, x, g.between(all.rows));
+  auto const powers = g.map(CUDNN_POINTWISE_EXP, g.map(CUDNN_POINTWISE_SUB, x, greatest));
+  auto const total = g.reduce(CUDNN_REDUCE_TENSOR_ADD, powers, g.between(all.rows));
+  g.apply(CUDNN_POINTWISE_ADD, greatest, g.map(CUDNN_POINTWISE_LOG, total), lse);
+  auto const weights = g.between(all.scores, CUDNN_DATA_BFLOAT16);
+  g.apply(CUDNN_POINTWISE_DIV, powers, total, weights);
+  g.multiply(weights, v, out);
+  return std::move(g);
+}
+
+/// dq, dk and dv from dout, what the forward pass read and wrote, and the number one.
+[[nodiscard]] inline graph attention_backward_graph(attention_problem const& problem) {
+  detail::attention_builder all{problem};
+  graph& g = all.g;
+  sizes const whole = {problem.batch, problem.heads, problem.sequence, problem.head_dim};
+  auto const q = all.heads(attention_uid::q, problem.heads, problem.q);
+  auto const k = all.columns(attention_uid::k, problem.key_heads, problem.k);
+  auto const v = all.columns(attention_uid::v, problem.key_heads, problem.v);
+  auto const out = all.heads(attention_uid::out, problem.heads, problem.out);
+  auto const dout = all.heads(attention_uid::dout, problem.heads, problem.dout);
+  auto const lse = g.memory(attention_uid::lse, CUDNN_DATA_FLOAT, all.rows, dense(all.rows));
+  auto const one = g.number(attention_uid::one, CUDNN_DATA_FLOAT);
+  auto const own = g.memory(attention_uid::own, CUDNN_DATA_FLOAT, all.rows, dense(all.rows));
+
+  auto const products = g.between(whole);
+  g.apply(CUDNN_POINTWISE_MUL, dout, out, products);
+  auto const sums = g.reduce(CUDNN_REDUCE_TENSOR_ADD, products, g.between(all.rows));
+  g.apply(CUDNN_POINTWISE_MUL, sums, one, own);
+
+  // of the heads that share a key head, the gradients are summed
+  auto const multiply_shared = [&](graph::tensor a, graph::tensor b, std::int64_t uid,
+                                   attention_strides const& strides) {
+    auto const result = all.heads(uid, problem.key_heads, strides);
+    if (problem.heads == problem.key_heads) {
+      g.multiply(a, b, result);
+    } else {
+      auto const each = g.between(whole, CUDNN_DATA_BFLOAT16);
+      g.reduce(CUDNN_REDUCE_TENSOR_ADD, g.multiply(a, b, each), result);
+    }
+  };
+
+  auto const x = all.seen(g.map(CUDNN_POINTWISE_SUB, all.biased_scores(q, k), lse));
+  auto const weights = g.map(CUDNN_POINTWISE_EXP, x);
+  multiply_shared(g.transpose(weights, CUDNN_DATA_BFLOAT16), dout, attention_uid::dv, problem.dv);
+
+  auto const d_weights = g.multiply(dout, v, g.between(all.scores));
+  auto const centred = g.map(CUDNN_POINTWISE_SUB, d_weights, own);
+  auto const d_scores = g.map(CUDNN_POINTWISE_MUL, centred, weights);
+  auto const d_products = g.map(CUDNN_POINTWISE_MUL, d_scores, all.scale);
+  multiply_shared(g.transpose(d_products, CUDNN_DATA_BFLOAT16), q, attention_uid::dk, problem.dk);
+
+  auto const dq = all.heads(attention_uid::dq, problem.heads, problem.dq);
+  auto const rows_of_k = g.transpose(k, CUDNN_DATA_FLOAT);
+  if (problem.deterministic) {
+    g.multiply(d_products, rows_of_k, dq);
+  } else {
+    auto const sum = g.memory(attention_uid::dq_sum, CUDNN_DATA_FLOAT, whole, dense(whole));
+    g.apply(CUDNN_POINTWISE_IDENTITY, g.multiply(d_products, rows_of_k, sum), dq);
+  }
+  return std::move(g);
+}
+
+}  // namespace parallel::cuda::cudnn

@@ -1,0 +1,93 @@
+// A graph as a kernel that runs: what cuDNN's heuristics propose, the first that can be built.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <parallel/ops/cuda/cudnn/graph.hpp>
+
+namespace parallel::cuda::cudnn {
+
+/// A device that need not be here, as cuDNN describes one (since 9.11): JSON with its limits.
+[[nodiscard]] inline descriptor described_device(std::string_view json) {
+  descriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+             std::span<char const>(json.data(), json.size()));
+  device.finalize();
+  return device;
+}
+
+/// Engines and their settings for finalized `operations`, the most promising first; none: cuDNN
+/// does not support them. `device` is null for the device of the operations' handle.
+[[nodiscard]] inline std::vector<descriptor> candidates(descriptor const& operations,
+                                                        descriptor const* device = nullptr) {
+  constexpr std::size_t most = 16;
+  std::vector<descriptor> all;
+  for (auto const mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operations)
+        .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+    if (device != nullptr) heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *device);
+    if (!heuristics.try_finalize()) continue;
+    for (auto& each : heuristics.try_read(CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                          CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, most))
+      all.push_back(std::move(each));
+  }
+  return all;
+}
+
+/// The memory of a tensor: the device's, or of a number the host's.
+struct binding {
+  std::int64_t uid;
+  void* memory;
+};
+
+/// A graph compiled for the device of a handle. Compiling takes about a second, running enqueues.
+class plan {
+ public:
+  /// Of the first candidate that can be built; null when cuDNN has none.
+  [[nodiscard]] static std::unique_ptr<plan const> build(cudnnHandle_t handle, graph const& g) {
+    auto const operations = g.operations(handle);
+    for (auto const& candidate : candidates(operations)) {
+      descriptor made(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+      made.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle)
+          .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate);
+      if (made.try_finalize()) return std::unique_ptr<plan const>(new plan(std::move(made)));
+    }
+    return nullptr;
+  }
+
+  /// Bytes of the device's memory that `run` needs.
+  [[nodiscard]] std::size_t workspace() const { return workspace_; }
+
+  /// Enqueues on the handle's stream; numbers are read before it returns.
+  void run(cudnnHandle_t handle, std::span<binding const> tensors, void* workspace) const {
+    std::vector<std::int64_t> uids;
+    std::vector<void*> memory;
+    for (auto const& each : tensors) {
+      uids.push_back(each.uid);
+      memory.push_back(each.memory);
+    }
+    descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, std::span<std::int64_t const>(uids))
+        .set_pointers(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, memory)
+        .set_pointers(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, {&workspace, 1})
+        .finalize();
+    check(cudnnBackendExecute(handle, plan_.get(), pack.get()), "cudnnBackendExecute");
+  }
+
+ private:
+  explicit plan(descriptor made)
+      : plan_(std::move(made)),
+        workspace_(static_cast<std::size_t>(
+            plan_.read<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE))) {}
+
+  descriptor plan_;
+  std::size_t workspace_;
+};
+
+}  // namespace parallel::cuda::cudnn

@@ -1,0 +1,56 @@
+// Attention by a vendor's fused kernels, if the program is linked with them: what the launchers of
+// attention ask of it. Whoever links decides, by the definition of make_fused_attention: one line
+// that returns null or a cudnn::attention_plans. ParallelLM::kernels has it.
+#pragma once
+
+#include <memory>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/device/cuda/stream.hpp>
+#include <parallel/ops/attention.hpp>
+#include <parallel/ops/cuda/attention_path.hpp>
+
+namespace parallel::cuda {
+
+/// Calls are those that attention_path allows; slopes are memory of the device, aligned to 16
+/// bytes.
+class fused_attention {
+ public:
+  fused_attention() = default;
+  fused_attention(fused_attention const&) = delete;
+  fused_attention& operator=(fused_attention const&) = delete;
+  virtual ~fused_attention() = default;
+
+  /// What it is, for attention_path.
+  [[nodiscard]] virtual attention_backend backend() const = 0;
+
+  /// Enqueues on `s`, whose library this is; false, and nothing, when there is no kernel for it
+  /// after all. lse may be null.
+  [[nodiscard]] virtual bool forward(stream& s, ops::heads_view<bf16> out, float* lse,
+                                     ops::heads_view<bf16 const> q, ops::heads_view<bf16 const> k,
+                                     ops::heads_view<bf16 const> v,
+                                     ops::attention_options const& options) = 0;
+  [[nodiscard]] virtual bool backward(stream& s, ops::heads_view<bf16> dq, ops::heads_view<bf16> dk,
+                                      ops::heads_view<bf16> dv, ops::heads_view<bf16 const> dout,
+                                      ops::heads_view<bf16 const> q, ops::heads_view<bf16 const> k,
+                                      ops::heads_view<bf16 const> v,
+                                      ops::heads_view<bf16 const> out, float const* lse,
+                                      ops::attention_options const& options) = 0;
+};
+
+/// What this program is linked with, for streams of the device of `s`; null: nothing.
+[[nodiscard]] std::unique_ptr<fused_attention> make_fused_attention(stream& s);
+
+/// The fused kernels of one stream: s.library<attention_kernels>(). Who wants the plain ones only,
+/// to compare them, resets `fused`.
+struct attention_kernels {
+  explicit attention_kernels(stream& s) : fused(make_fused_attention(s)) {}
+
+  [[nodiscard]] attention_backend backend() const {
+    return fused == nullptr ? attention_backend{} : fused->backend();
+  }
+
+  std::unique_ptr<fused_attention> fused;
+};
+
+}  // namespace parallel::cuda

@@ -1,0 +1,148 @@
+// Which attention goes to fused kernels and which to plain ones, on no device at all.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <parallel/ops/cuda/attention_path.hpp>
+
+namespace attention_path_test {
+
+using parallel::accumulate_t;
+using parallel::bf16;
+using parallel::index;
+namespace cuda = parallel::cuda;
+namespace ops = parallel::ops;
+
+constexpr cuda::attention_backend h200 = {.library = 91900, .capability = 90};
+
+/// A packed matrix [q | k | v] of an MPT and what belongs to it, which fused kernels take; tests
+/// change one thing.
+template <class T>
+struct call {
+  explicit call(index batch = 2, index length = 128, index heads = 4, index key_heads = 2,
+                index width = 64) {
+    index const row = (heads + 2 * key_heads) * width;
+    auto const part = [&](std::uintptr_t at, index columns, index count) {
+      return ops::heads_view<T>{
+          reinterpret_cast<T*>(at) + columns, batch, length, count, width, length * row, row};
+    };
+    q = part(0x10000, 0, heads);
+    k = part(0x10000, heads * width, key_heads);
+    v = part(0x10000, (heads + key_heads) * width, key_heads);
+    dq = part(0x900000, 0, heads);
+    dk = part(0x900000, heads * width, key_heads);
+    dv = part(0x900000, (heads + key_heads) * width, key_heads);
+    index const dense = heads * width;
+    out = {reinterpret_cast<T*>(0x1100000), batch, length, heads, width, length * dense, dense};
+    dout = out;
+    dout.data = reinterpret_cast<T*>(0x1900000);
+  }
+
+  [[nodiscard]] cuda::attention_path forward(cuda::attention_backend there = h200) const {
+    return cuda::attention_forward_path<T>(there, out, lse, q, k, v, options);
+  }
+  [[nodiscard]] cuda::attention_path backward(cuda::attention_backend there = h200) const {
+    return cuda::attention_backward_path<T>(there, dq, dk, dv, dout, q, k, v, out, lse, options);
+  }
+  /// The reason of both passes, empty when both are fused.
+  [[nodiscard]] std::string reason(cuda::attention_backend there = h200) const {
+    auto const both = forward(there);
+    CHECK(backward(there).fused == both.fused);
+    CHECK(backward(there).reason == both.reason);
+    CHECK(both.fused == both.reason.empty());
+    return std::string(both.reason);
+  }
+
+  ops::heads_view<T> q, k, v, out, dq, dk, dv, dout;
+  accumulate_t<T>* lse = reinterpret_cast<accumulate_t<T>*>(std::uintptr_t{0x2100000});
+  ops::attention_options options;
+};
+
+TEST_CASE("what MPT trains with goes to the fused kernels") {
+  std::vector<float> const slopes(4, 0.5F);
+  call<bf16> some;
+  some.options.alibi_slopes = slopes;
+  CHECK(some.reason().empty());
+  some.options.window = 40;
+  CHECK(some.reason().empty());
+  some.options.place = {.whole = 512, .first_query = 128, .first_key = 128};
+  CHECK(some.reason().empty());
+  CHECK(call<bf16>(1, 2, 1, 1, 8).reason().empty());
+  CHECK(call<bf16>(1, 100, 8, 1, 256).reason().empty());
+  CHECK(call<bf16>().reason({.library = 91600, .capability = 80}).empty());
+  some.lse = nullptr;
+  CHECK(some.forward().fused);
+}
+
+TEST_CASE("what the fused kernels do not know goes to the plain ones") {
+  CHECK(call<bf16>().reason({}) == "no library of fused kernels is linked");
+  CHECK(call<bf16>().reason({.library = 91501, .capability = 90}) == "cuDNN is older than 9.16");
+  CHECK(call<bf16>().reason({.library = 91900, .capability = 75}) ==
+        "the device is older than compute capability 8.0");
+  CHECK(call<float>().reason() == "elements are not bf16");
+  CHECK(call<bf16>(1, 1).reason() == "there is one position only");
+  CHECK(call<bf16>(2, 64, 4, 2, 12).reason() == "head_dim is not a multiple of 8");
+  CHECK(call<bf16>(2, 64, 4, 2, 264).reason() == "head_dim is too large");
+  CHECK(call<bf16>(2, 64, 4, 2, 136).reason({.library = 91900, .capability = 100}) ==
+        "head_dim is too large");
+
+  call<bf16> dropped;
+  dropped.options.dropout.probability = 0.1F;
+  CHECK(dropped.reason() == "dropout has random numbers of our own");
+  call<bf16> capped;
+  capped.options.softcap = 30.0;
+  CHECK(capped.reason() == "scores are capped");
+  call<bf16> packed;
+  std::vector<std::int32_t> const begins(256, 0);
+  packed.options.document_begins = begins;
+  CHECK(packed.reason() == "sequences consist of documents");
+  call<bf16> decoding;
+  for (auto* view : {&decoding.q, &decoding.dq, &decoding.out, &decoding.dout})
+    *view = view->slice(100, 128);
+  CHECK(decoding.reason() == "queries and keys are not equally many");
+  call<bf16> ring;
+  ring.options.place = {.whole = 512, .first_query = 256, .first_key = 128};
+  CHECK(ring.reason() == "queries and keys stand at different positions");
+}
+
+TEST_CASE("rows that do not begin at multiples of 16 bytes go to the plain kernels") {
+  std::string const reason = "rows do not begin at multiples of 16 bytes";
+  for (auto const view : {&call<bf16>::q, &call<bf16>::k, &call<bf16>::v, &call<bf16>::out}) {
+    call<bf16> moved;
+    (moved.*view).data += 1;
+    CHECK(moved.reason() == reason);
+    call<bf16> wider;
+    (wider.*view).row_stride += 4;
+    CHECK(wider.reason() == reason);
+    call<bf16> apart;
+    (apart.*view).batch_stride += 4;
+    CHECK(apart.reason() == reason);
+    call<bf16> single(1);
+    (single.*view).batch_stride += 4;  // of one sequence, says nothing
+    CHECK(single.reason().empty());
+  }
+  for (auto const view : {&call<bf16>::dq, &call<bf16>::dk, &call<bf16>::dv, &call<bf16>::dout}) {
+    call<bf16> moved;
+    (moved.*view).data += 1;
+    CHECK(moved.forward().fused);
+    CHECK(moved.backward().reason == reason);
+  }
+  call<bf16> sums;
+  sums.lse += 1;
+  CHECK(sums.reason() == reason);
+}
+
+TEST_CASE("a result in the queries' place is for the plain kernels") {
+  call<bf16> same;
+  same.out = same.q;
+  CHECK(same.forward().reason == "the result takes the queries' place");
+  call<bf16> beside;  // right behind the packed matrix
+  beside.out.data = beside.q.data + 2 * beside.q.batch_stride;
+  CHECK(beside.forward().fused);
+  beside.out.data -= 2 * 2 * 64 + 8;  // beyond its last key and value: one 16 bytes too early
+  CHECK(!beside.forward().fused);
+}
+
+}  // namespace attention_path_test
