@@ -2,10 +2,12 @@
 // memory is used by two at once.
 //
 // Messages rendezvous here: a send is over when it is received, and may not begin before the
-// receive has been posted; every stream is one first-in-first-out queue. Whoever is kinder (sends
-// that are buffered) does no worse, because the order of everything is fixed. Of two steps that use
-// the same memory, one of them writing, one must be over before the other begins by the rank's own
-// streams and `after` alone, whatever the timing; and who reads finds the microbatch it wants.
+// receive has been posted; every stream is one first-in-first-out queue; a message is posted after
+// the computations before it in the plan, as when one thread enqueues everything and itself waits
+// for what those need. Whoever is kinder (sends that are buffered, streams that wait for each
+// other) does no worse, because the order of everything is fixed. Of two steps that use the same
+// memory, one of them writing, one must be over before the other begins by the rank's own streams
+// and `after` alone, whatever the timing; and who reads finds the microbatch it wants.
 #pragma once
 
 #include <algorithm>
@@ -202,6 +204,9 @@ class rendezvous {
   }
   [[nodiscard]] constexpr bool ready(std::size_t rank, std::size_t lane) const {
     if (next_[rank][lane] == queues_[rank][lane].size()) return false;
+    // whoever enqueues may be held up by what a computation waits for (cuda::stream::wait)
+    bool const computing = next_[rank][0] < queues_[rank][0].size();
+    if (lane != 0 && computing && number(rank, 0) < number(rank, lane)) return false;
     for (int const other : head(rank, lane).after)
       if (over_[rank][static_cast<std::size_t>(other)] == 0) return false;
     return true;
