@@ -31,13 +31,7 @@ if(EXISTS /dev/nvidiactl)
 endif()
 option(PARALLELLM_CUDA_FAST_COMPILE "Compile kernels fast, for checks: they run slowly" ${fast})
 
-find_path(CUDNN_INCLUDE cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
-mark_as_advanced(CUDNN_INCLUDE CUDNN_LIBRARY)
-if(CUDNN_INCLUDE AND CUDNN_LIBRARY)
-  add_library(ParallelLM::cudnn UNKNOWN IMPORTED)
-  set_target_properties(ParallelLM::cudnn PROPERTIES IMPORTED_LOCATION ${CUDNN_LIBRARY}
-    INTERFACE_INCLUDE_DIRECTORIES ${CUDNN_INCLUDE})
-endif()
+parallellm_plain_library(ParallelLM::cudnn cudnn_graph.h cudnn ${CUDAToolkit_INCLUDE_DIRS}
+  ${CUDAToolkit_LIBRARY_DIR})
 
 parallellm_interface(cuda ParallelLM::parallel CUDA::cudart)

@@ -39,6 +39,10 @@ if(TARGET ParallelLM::openblas)
     set(parallellm_cblas_library blis)
   endif()
 endif()
+set(parallellm_cudnn OFF)  # whether the kernels are linked with it
+if(TARGET ParallelLM::cudnn)
+  set(parallellm_cudnn ON)
+endif()
 
 configure_package_config_file(cmake/ParallelLMConfig.cmake.in
   ${CMAKE_CURRENT_BINARY_DIR}/package/ParallelLMConfig.cmake INSTALL_DESTINATION ${package_dir}
