@@ -46,6 +46,7 @@ struct model_layout {
   int shard = 1;
   index microbatch = 2;
   parallel::zero::optimizer_memory optimizer = parallel::zero::optimizer_memory::device;
+  bool sequence_parallel = true;
 };
 
 /// One training step of the whole batch, and an evaluation, with ranks on devices that `make`
@@ -79,7 +80,7 @@ template <class Make>
                                                              shape);
     mpt::model_groups groups{.context = {.method = how.method}};
     if (how.context > 1) groups.context.group = {ranks.context, to_next, from_previous};
-    if (how.tensor > 1) groups.tensor = {{ranks.tensor, across}, true};
+    if (how.tensor > 1) groups.tensor = {{ranks.tensor, across}, how.sequence_parallel};
     mpt::model<double> net(config, groups, how.recompute);
     parallel::train::stepper stepper(net, device, ranks, parallel::decoupled_adamw{},
                                      {.stage = how.stage,

@@ -11,6 +11,7 @@
 #include <parallel/layer/recompute.hpp>
 #include <parallel/layer/sequential.hpp>
 #include <parallel/tensor/layers.hpp>
+#include <parallel/tensor/query_key_norm.hpp>
 
 namespace mpt {
 
@@ -21,14 +22,15 @@ using parallel::kv_cache;
 using parallel::linear;
 using parallel::norm;
 using parallel::qkv_projection;
-using parallel::query_key_norm;
 using parallel::recompute;
 using parallel::residual;
 using parallel::sequential;
 using parallel::ops::head_layout;
 
 template <class T>
-using attention = parallel::context_parallel::attention<T, any_communicator>;
+using query_key_norm = parallel::tensor::query_key_norm<T, any_communicator>;
+template <class T>
+using attention = parallel::context_parallel::attention<T, any_communicator, query_key_norm<T>>;
 template <class T>
 using gather = parallel::tensor::gather<T, any_communicator>;
 template <class T>

@@ -26,11 +26,7 @@ class layer_builder {
  public:
   /// Borrows both.
   layer_builder(model_config const& config, model_groups const& groups)
-      : config_(config), groups_(groups), place_(groups.tensor_place()), initial_(config) {
-    require(place_.size == 1 || !config.attn.qk_ln,
-            "tensor parallelism: qk_ln normalises over all heads together, which are divided; use "
-            "qk_gn, or tensor degree 1");
-  }
+      : config_(config), groups_(groups), place_(groups.tensor_place()), initial_(config) {}
 
   [[nodiscard]] initial_distribution const& initial() const { return initial_; }
 
@@ -121,17 +117,21 @@ class layer_builder {
     return out;
   }
 
+  /// Each head alone (qk_gn), or all of them together (qk_ln), wherever they are.
   [[nodiscard]] query_key_norm<T> make_query_key_norm(std::string const& name,
-                                                      head_layout layout) const {
+                                                      head_layout all) const {
     auto const& attn = config_.attn;
     query_key_norm<T> out;
     if (!attn.qk_ln && !attn.qk_gn) return out;
-    auto const copies = groups_.tensor.copies_inside();
-    out.q =
-        make_norm(name + "q_ln", attn.norm_type, attn.qk_gn ? layout.dim : layout.width(), copies);
-    out.k = make_norm(name + "k_ln", attn.norm_type, attn.qk_gn ? layout.dim : layout.kv_width(),
-                      copies);
-    out.q.eps = out.k.eps = 1e-5;  // LLM Foundry does not pass norm_eps on here
+    auto const make = [&](char const* suffix, index width) {
+      auto by = make_norm(name + suffix, attn.norm_type, attn.qk_gn ? all.dim : width,
+                          groups_.tensor.copies_inside());
+      by.eps = 1e-5;  // LLM Foundry does not pass norm_eps on here
+      return by;
+    };
+    out.inner = {make("q_ln", all.width()), make("k_ln", all.kv_width())};
+    if (attn.qk_ln) out.ranks = groups_.tensor.group;
+    out.key_sharers = place_.sharers_of(all.kv_heads);
     return out;
   }
 
@@ -153,7 +153,7 @@ class layer_builder {
     out.first_head = q.begin;
     out.all_heads = all.heads;
     out.qkv = make_qkv(name, all);
-    out.query_key = make_query_key_norm(name, out.layout);
+    out.query_key = make_query_key_norm(name, all);
     out.out =
         columns_of(name + "out_proj", d, d, initial_.residual(d, d), rows_of_heads(q, all.dim));
     out.scale = softmax_scale(config_);

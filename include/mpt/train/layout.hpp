@@ -69,7 +69,6 @@ template <class Fits>
                   ? "with sequence_parallel, the sequence length"
                   : "with sequence_parallel, the sequence length of a context rank,",
               length / config.parallelism.context);
-  if (m.attn.qk_ln) out.emplace_back("qk_ln normalises over all heads together (qk_gn does not)");
   return out;
 }
 

@@ -61,16 +61,25 @@ struct norm {
   template <class Stream>
   void forward_into(context<Stream>& c, ops::rows_view<T> y, ops::rows_view<T const> x,
                     saved& kept) const {
+    keep(c, x, kept);
+    apply(c, y, kept);
+  }
+  /// Its two halves, for a result that is released before what is kept: allocation, then the norm.
+  template <class Stream>
+  void keep(context<Stream>& c, ops::rows_view<T const> x, saved& kept) const {
     kept.x = x;
     kept.rstd = c.template allocate<accumulate_t<T>, 1>({x.rows});
-    if (rule == norm_rule::rms) {
-      ops::rms_norm(c.stream, y, kept.rstd, x, weight.value(), {.eps = eps});
-      return;
-    }
-    kept.mean = c.template allocate<accumulate_t<T>, 1>({x.rows});
-    ops::layer_norm(c.stream, y, kept.mean, kept.rstd, x, weight.value(), bias.value(),
-                    {.eps = eps});
+    if (rule != norm_rule::rms) kept.mean = c.template allocate<accumulate_t<T>, 1>({x.rows});
   }
+  template <class Stream>
+  void apply(context<Stream>& c, ops::rows_view<T> y, saved const& kept) const {
+    if (rule == norm_rule::rms)
+      ops::rms_norm(c.stream, y, kept.rstd, kept.x, weight.value(), {.eps = eps});
+    else
+      ops::layer_norm(c.stream, y, kept.mean, kept.rstd, kept.x, weight.value(), bias.value(),
+                      {.eps = eps});
+  }
+
   template <class Stream>
   void backward_input_into(context<Stream>& c, ops::rows_view<T> dx, ops::rows_view<T const> dy,
                            saved& kept) const {

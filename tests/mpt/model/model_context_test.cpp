@@ -72,7 +72,7 @@ mpt::model_config rotary(index kv_heads) {
 
 void check(mpt::model_config const& config, std::vector<model_layout> const& layouts) {
   auto const one = run_model(config, {});
-  CHECK(one.tokens == sequences * (length - 1));
+  CHECK(one.tokens == sequences * (config.max_seq_len - 1));
   double largest = 0;
   for (auto const& [name, gradient] : one.gradients)
     for (double const g : gradient) largest = std::max(largest, std::abs(g));
@@ -126,9 +126,44 @@ TEST_CASE("with heads and rows divided over tensor ranks, and other sequences on
       {.context = 2, .method = context_method::ulysses, .tensor = 2, .replicate = 2}};
   check(biased(), mixed);
   check(rotary(12), mixed);
-  auto dropping = learned();
-  dropping.attn.qk_ln = false;
-  check(dropping, mixed);
+  check(learned(), mixed);
+}
+
+/// Norms over all heads together, of which tensor ranks hold some each.
+mpt::model_config normalised(index kv_heads, mpt::norm_kind kind) {
+  auto m = base();
+  m.attn.kv_n_heads = kv_heads;
+  m.attn.fused_qkv = kv_heads == 12;
+  m.attn.qk_ln = true;
+  m.attn.norm_type = kind;
+  m.attn.clip_qkv = 1.5;
+  check_model(m, "");
+  return m;
+}
+
+TEST_CASE("norms of all heads together do not depend on where the heads are") {
+  std::vector<model_layout> const divided{
+      {.tensor = 2},
+      {.tensor = 3},
+      {.tensor = 3, .sequence_parallel = false},
+      {.context = 2, .tensor = 2},
+      {.context = 2, .tensor = 3},
+      {.context = 2, .method = context_method::ulysses, .tensor = 2, .replicate = 2},
+      {.tensor = 2, .pipeline = 2, .schedule = {.schedule = "zb-h1"}},
+      {.tensor = 3, .recompute = mpt::recompute_all(2)}};
+  check(normalised(12, mpt::norm_kind::layernorm), divided);
+  // some ranks share a key head, and with 5 positions rows do not divide
+  std::vector<model_layout> const shared{{.tensor = 2, .sequence_parallel = false},
+                                         {.tensor = 3, .sequence_parallel = false},
+                                         {.tensor = 6, .sequence_parallel = false}};
+  for (index const kv_heads : {1, 2, 3}) {
+    auto config = normalised(kv_heads, mpt::norm_kind::rmsnorm);
+    config.max_seq_len = 5;
+    if (kv_heads == 2)  // three ranks cannot share two heads
+      check(config, {shared[0], shared[2]});
+    else
+      check(config, {shared.begin() + (kv_heads == 3), shared.end()});
+  }
 }
 
 TEST_CASE("the meta device plans the activations of a rank to the byte") {
@@ -144,6 +179,16 @@ TEST_CASE("the meta device plans the activations of a rank to the byte") {
             run_model(config, {how.context, method}).peak);
     }
   }
+  auto const across_heads = normalised(12, mpt::norm_kind::layernorm);
+  for (int const ranks : {2, 3})
+    for (bool const sequence : {false, true}) {
+      mpt::model_groups groups;
+      groups.tensor = {decltype(groups.tensor.group)::planned(0, ranks), sequence};
+      mpt::model<double> const planned(across_heads, groups);
+      CHECK(parallel::train::plan_microbatch(planned, mpt::sequences::shape_of(2, length))
+                .activations ==
+            run_model(across_heads, {.tensor = ranks, .sequence_parallel = sequence}).peak);
+    }
 }
 
 TEST_CASE("heads that cannot be exchanged, and sequences that cannot be divided, are refused") {

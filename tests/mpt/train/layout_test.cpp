@@ -66,13 +66,6 @@ TEST_CASE("each rule has one message with the axis, the rule and the nearest cho
 
   config = configuration();
   config.parallelism.tensor = 4;
-  config.model.attn.qk_ln = true;
-  CHECK(refusal(config, 4) ==
-        "parallelism: tensor 4: qk_ln normalises over all heads together (qk_gn does not); set "
-        "tensor to 1");
-
-  config = configuration();
-  config.parallelism.tensor = 4;
   config.parallelism.sequence_parallel = true;
   config.train_loader.max_seq_len = 30;
   CHECK(refusal(config, 4) ==
