@@ -134,6 +134,7 @@ int main(int argc, char** argv) {
                                       .local_rank = where.local_rank,
                                       .cores = where.cores,
                                       .threads = static_cast<int>(config.threads.value_or(0)),
+                                      .deterministic = config.deterministic,
                                       .products = &engine},
                                      [&](auto& device, std::string const& name) {
                                        if (config.precision == mpt::precision_kind::fp32)

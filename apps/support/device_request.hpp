@@ -14,10 +14,11 @@
 namespace apps {
 
 struct device_request {
-  std::string kind = "auto";         // auto: a GPU when there is one; cpu; cuda
-  int local_rank = 0;                // among the ranks of this machine: they take turns on its GPUs
-  std::vector<int> cores = {};       // of this rank
-  int threads = 0;                   // on the CPU; 0: one a core
+  std::string kind = "auto";    // auto: a GPU when there is one; cpu; cuda
+  int local_rank = 0;           // among the ranks of this machine: they take turns on its GPUs
+  std::vector<int> cores = {};  // of this rank
+  int threads = 0;              // on the CPU; 0: one a core
+  bool deterministic = false;   // the same bits in every run, where a GPU would be faster without
   engine const* products = nullptr;  // of the CPU; must outlive the device
 };
 

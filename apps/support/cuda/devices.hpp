@@ -2,8 +2,8 @@
 // cpu/devices.hpp; CMake chooses.
 #pragma once
 
-#include <parallel/core/error.hpp>
 #include <parallel/comm/cuda/traffic_stream.hpp>
+#include <parallel/core/error.hpp>
 #include <parallel/device/cuda/device.hpp>
 #include <parallel/ops/cuda.hpp>
 #include <parallel/ops/host.hpp>
@@ -21,7 +21,7 @@ decltype(auto) with_device(device_request const& request, F&& f) {
                     "device=cuda: no GPU can be used here (nvidia-smi says why); use "
                     "device=cpu");
   int const ordinal = request.local_rank % found;
-  parallel::cuda::device device(ordinal);
+  parallel::cuda::device device({.device = ordinal, .deterministic = request.deterministic});
   return f(device, fmt::format("GPU {}, {}", ordinal, device.name()));
 }
 

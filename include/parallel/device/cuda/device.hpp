@@ -29,8 +29,10 @@ class device {
   using event_type = event;
   static constexpr bool host_reaches_memory = false;
 
-  /// Throws `error` when there is no such GPU, or one too old: bf16 needs compute capability 8.0.
-  explicit device(int ordinal = 0) : ordinal_(ordinal) {
+  /// The GPU of these streams. Throws `error` when there is no such GPU, or one too old: bf16 needs
+  /// compute capability 8.0.
+  explicit device(stream_options compute = {}) : compute_(compute), ordinal_(compute.device) {
+    int const ordinal = ordinal_;
     int count = 0;
     auto const status = cudaGetDeviceCount(&count);
     require(status == cudaSuccess && count > 0, "no GPU can be used: ",
@@ -144,7 +146,8 @@ class device {
     return out;
   }
 
-  [[nodiscard]] stream_options compute_options() const { return {.device = ordinal_}; }
+  /// Options for this device's streams.
+  [[nodiscard]] stream_options const& compute_options() const { return compute_; }
   [[nodiscard]] int ordinal() const { return ordinal_; }
   [[nodiscard]] std::string name() const { return properties_.name; }
   [[nodiscard]] cudaDeviceProp const& properties() const { return properties_; }
@@ -170,6 +173,7 @@ class device {
     check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");  // it may still be on its way
   }
 
+  stream_options compute_;
   int ordinal_;
   cudaDeviceProp properties_{};
   std::shared_ptr<gpu_meter> meter_;
