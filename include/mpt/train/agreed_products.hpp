@@ -53,7 +53,7 @@ bool agree_on_products(Stream& compute, parallel::any_communicator& comm, Traffi
   auto const found = gather_texts(comm, traffic, to_text(tuned_products(compute)));
   auto agreed = table_type::parse(found.front(), "rank 0's products");
   for (std::size_t r = 1; r < found.size(); ++r)
-    agreed.merge(table_type::parse(found[r], concat("the products of rank ", r)));
+    agreed.merge(table_type::parse(found[r], parallel::concat("the products of rank ", r)));
   if (comm.rank() == 0 && !file.empty()) {
     std::filesystem::create_directories(file.parent_path());
     parallel::replace_text_file(file, to_text(agreed));

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -115,6 +116,17 @@ class device {
   /// The most bytes there were at once.
   [[nodiscard]] std::size_t peak_bytes() const { return usage_->peak; }
 
+  /// The most bytes that operations' scratch memory took at once, over all streams of the process:
+  /// what the GPU's pool for stream-ordered allocation counts.
+  [[nodiscard]] std::size_t peak_scratch_bytes() const {
+    cudaMemPool_t pool = nullptr;
+    check(cudaDeviceGetDefaultMemPool(&pool, ordinal_), "cudaDeviceGetDefaultMemPool");
+    std::uint64_t bytes = 0;
+    check(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &bytes),
+          "cudaMemPoolGetAttribute");
+    return bytes;
+  }
+
   /// Bytes of its memory that nobody has taken.
   [[nodiscard]] std::size_t available_bytes() const {
     device_scope const scope(ordinal_);
@@ -142,7 +154,8 @@ class device {
   /// Name and value of what the GPU tells of itself, for the metrics of a run; see gpu_meter.
   [[nodiscard]] std::vector<gpu_meter::reading> readings() const {
     auto out = meter_->read();
-    out.emplace_back("memory/peak_device_gb", static_cast<double>(peak_bytes()) / 1e9);
+    out.emplace_back("memory/peak_device_gb",
+                     static_cast<double>(peak_bytes() + peak_scratch_bytes()) / 1e9);
     return out;
   }
 

@@ -1,0 +1,75 @@
+// Exchanges of memory that the CPU cannot reach, by a backend that sends host memory only: over
+// direct messages between threads, as MPI does it, every operation gives what it gives on the host.
+#include <doctest/doctest.h>
+
+#include <numeric>
+#include <vector>
+
+#include <parallel/comm/detail/through_host.hpp>
+#include <parallel/comm/threads/run.hpp>
+
+#include "support/guarded_device.hpp"
+
+namespace through_host_test {
+
+using namespace parallel;
+
+/// Runs `op` of this rank on copies, which a communicator of the host exchanges.
+void run(threads::communicator& comm, guarded::mover& mover, host::stream& s, operation const& op) {
+  host::stream with_mover({.mover = &mover});
+  parallel::detail::through_host(parallel::detail::moving(with_mover), op, comm.size(),
+                                 [&](operation const& reachable) {
+                                   CHECK(reachable.in != op.in);
+                                   comm.submit(s, reachable).wait();
+                                 });
+}
+
+TEST_CASE("every collective reaches guarded memory through the host's") {
+  constexpr std::size_t count = 5;
+  constexpr int ranks = 3;
+  auto const memory = std::make_shared<guarded::memory>(std::size_t{1} << 20);
+  parallel::threads::run(ranks, [&](threads::communicator& comm) {
+    guarded::device const device(memory);
+    guarded::mover mover(memory);
+    host::stream s;
+    auto const me = static_cast<std::uint64_t>(comm.rank());
+    auto const check = [&](operation_kind kind, std::size_t in, std::size_t out, bool in_place,
+                           int peer) {
+      std::vector<std::uint64_t> given(in * count);
+      std::iota(given.begin(), given.end(), 1000 * me);
+      auto const from = device.allocate<std::uint64_t>(in * count);
+      auto const to = in_place ? from : device.allocate<std::uint64_t>(out * count);
+      device.upload(from.span(), std::span<std::uint64_t const>(given));
+      operation op{.kind = kind,
+                   .type = dtype::u64,
+                   .peer = peer,
+                   .count = count,
+                   .in = from.data(),
+                   .out = to.data()};
+      run(comm, mover, s, op);
+      std::vector<std::uint64_t> got(out * count), expected(out * count);
+      device.download(std::span(got), std::span<std::uint64_t const>(to.span()));
+      op.in = given.data();
+      op.out = expected.data();
+      comm.submit(s, op).wait();
+      CHECK(got == expected);
+    };
+    using enum operation_kind;
+    check(all_reduce, 1, 1, false, -1);
+    check(all_reduce, 1, 1, true, -1);
+    check(reduce_scatter, ranks, 1, false, -1);
+    check(all_gather, 1, ranks, false, -1);
+    check(all_to_all, ranks, ranks, false, -1);
+    check(broadcast, 1, 1, true, 1);
+  });
+}
+
+TEST_CASE("without a mover the operation runs on its own memory") {
+  host::stream const plain;
+  int value = 7;
+  operation const op{.type = dtype::i32, .count = 1, .in = &value, .out = &value};
+  parallel::detail::through_host(parallel::detail::moving(plain), op, 2,
+                                 [&](operation const& same) { CHECK(same.in == &value); });
+}
+
+}  // namespace through_host_test
