@@ -49,29 +49,31 @@ inline constexpr std::int64_t own = 16;     // [B, H, S] floats of scratch: dout
 
 namespace detail {
 
-/// What both passes share.
+/// What both passes share. Graph is `graph`, or what tests compute the same expressions with.
+template <class Graph>
 struct attention_builder {
+  using tensor = typename Graph::tensor;
+  Graph& g;
   attention_problem const& problem;
-  graph g = {};
   sizes scores = {problem.batch, problem.heads, problem.sequence, problem.sequence};
   sizes rows = {problem.batch, problem.heads, problem.sequence, 1};
-  graph::tensor scale = g.number(attention_uid::scale, CUDNN_DATA_FLOAT);
-  graph::tensor masked = g.number(attention_uid::masked, CUDNN_DATA_FLOAT);
+  tensor scale = g.number(attention_uid::scale, CUDNN_DATA_FLOAT);
+  tensor masked = g.number(attention_uid::masked, CUDNN_DATA_FLOAT);
 
-  graph::tensor heads(std::int64_t uid, std::int64_t count, attention_strides const& strides) {
+  tensor heads(std::int64_t uid, std::int64_t count, attention_strides const& strides) {
     return g.memory(uid, CUDNN_DATA_BFLOAT16,
                     {problem.batch, count, problem.sequence, problem.head_dim},
                     {strides.batch, problem.head_dim, strides.row, 1});
   }
   /// The same with its last two dimensions exchanged.
-  graph::tensor columns(std::int64_t uid, std::int64_t count, attention_strides const& strides) {
+  tensor columns(std::int64_t uid, std::int64_t count, attention_strides const& strides) {
     return g.memory(uid, CUDNN_DATA_BFLOAT16,
                     {problem.batch, count, problem.head_dim, problem.sequence},
                     {strides.batch, problem.head_dim, 1, strides.row});
   }
 
   /// scale q·k - slope (row - column)
-  graph::tensor biased_scores(graph::tensor q, graph::tensor k) {
+  tensor biased_scores(tensor q, tensor k) {
     auto const products = g.multiply(q, k, g.between(scores));
     auto const scaled = g.map(CUDNN_POINTWISE_MUL, products, scale);
     if (!problem.alibi) return scaled;
@@ -84,7 +86,7 @@ struct attention_builder {
   }
 
   /// x where row >= column and, with a window, column + window >= row; -infinity elsewhere.
-  graph::tensor seen(graph::tensor x) {
+  tensor seen(tensor x) {
     auto const row = g.positions(x, 2, CUDNN_DATA_FLOAT);
     auto const column = g.positions(x, 3, CUDNN_DATA_FLOAT);
     x = g.select(x, masked, g.map(CUDNN_POINTWISE_CMP_GE, row, column, logic));
@@ -99,10 +101,10 @@ struct attention_builder {
 
 }  // namespace detail
 
-/// out and lse from q, k, v, (slopes,) scale, masked (and window + 1).
-[[nodiscard]] inline graph attention_forward_graph(attention_problem const& problem) {
-  detail::attention_builder all{problem};
-  graph& g = all.g;
+/// out and lse from q, k, v, (slopes,) scale, masked (and window + 1), added to an empty graph.
+template <class Graph>
+void build_attention_forward(Graph& g, attention_problem const& problem) {
+  detail::attention_builder<Graph> all{g, problem};
   auto const q = all.heads(attention_uid::q, problem.heads, problem.q);
   auto const k = all.columns(attention_uid::k, problem.key_heads, problem.k);
   auto const v = all.heads(attention_uid::v, problem.key_heads, problem.v);
@@ -117,13 +119,13 @@ struct attention_builder {
   auto const weights = g.between(all.scores, CUDNN_DATA_BFLOAT16);
   g.apply(CUDNN_POINTWISE_DIV, powers, total, weights);
   g.multiply(weights, v, out);
-  return std::move(g);
 }
 
 /// dq, dk and dv from dout, what the forward pass read and wrote, and the number one.
-[[nodiscard]] inline graph attention_backward_graph(attention_problem const& problem) {
-  detail::attention_builder all{problem};
-  graph& g = all.g;
+template <class Graph>
+void build_attention_backward(Graph& g, attention_problem const& problem) {
+  using tensor = typename Graph::tensor;
+  detail::attention_builder<Graph> all{g, problem};
   sizes const whole = {problem.batch, problem.heads, problem.sequence, problem.head_dim};
   auto const q = all.heads(attention_uid::q, problem.heads, problem.q);
   auto const k = all.columns(attention_uid::k, problem.key_heads, problem.k);
@@ -140,7 +142,7 @@ struct attention_builder {
   g.apply(CUDNN_POINTWISE_MUL, sums, one, own);
 
   // of the heads that share a key head, the gradients are summed
-  auto const multiply_shared = [&](graph::tensor a, graph::tensor b, std::int64_t uid,
+  auto const multiply_shared = [&](tensor a, tensor b, std::int64_t uid,
                                    attention_strides const& strides) {
     auto const result = all.heads(uid, problem.key_heads, strides);
     if (problem.heads == problem.key_heads) {
@@ -169,7 +171,17 @@ struct attention_builder {
     auto const sum = g.memory(attention_uid::dq_sum, CUDNN_DATA_FLOAT, whole, dense(whole));
     g.apply(CUDNN_POINTWISE_IDENTITY, g.multiply(d_products, rows_of_k, sum), dq);
   }
-  return std::move(g);
+}
+
+[[nodiscard]] inline graph attention_forward_graph(attention_problem const& problem) {
+  graph g;
+  build_attention_forward(g, problem);
+  return g;
+}
+[[nodiscard]] inline graph attention_backward_graph(attention_problem const& problem) {
+  graph g;
+  build_attention_backward(g, problem);
+  return g;
 }
 
 }  // namespace parallel::cuda::cudnn
