@@ -20,7 +20,7 @@
 #include <vector>
 
 #include <parallel/core/error.hpp>
-#include <parallel/ops/cuda/block.hpp>
+#include <parallel/device/cuda/block.hpp>
 
 namespace parallel::testing {
 

@@ -79,23 +79,35 @@ struct place {
   test::temporary_folder folder;
 };
 
-template <class T>
-mpt::run_summary train(train_config const& config, int ranks = 1) {
-  auto const plan = mpt::plan_run<T>(config, ranks, ranks);
+/// Ranks are threads, on devices that `make` makes; at the end of each, ended(device, its plan).
+template <class T, class Make, class Ended>
+mpt::run_summary train_on(train_config const& config, int ranks, Make const& make,
+                          Ended const& ended) {
+  using device_type = std::invoke_result_t<Make>;
+  auto const plan = mpt::plan_run<T>(config, ranks);
   mpt::run_summary out;
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     bool const speaks = comm.rank() == 0;
     auto const stage = static_cast<std::size_t>(
         plan.layout.template coordinate<parallel::axis::pipeline>(comm.rank()));
     parallel::any_communicator any(std::move(comm));
-    parallel::host::device device;
-    mpt::trainer<T> trainer(config, any, device, plan);
+    device_type device = make();
+    mpt::trainer<T, device_type> trainer(config, any, device, plan);
     auto const summary = trainer.run();
-    if (config.callbacks.optimizer_monitor_interval == 0)  // which copies weights
-      CHECK(device.peak_bytes() == plan.by_stage[stage].total());
+    ended(device, plan.by_stage[stage]);
     if (speaks) out = summary;
   });
   return out;
+}
+
+template <class T>
+mpt::run_summary train(train_config const& config, int ranks = 1) {
+  return train_on<T>(
+      config, ranks, [] { return parallel::host::device(); },
+      [&](auto const& device, parallel::train::memory_plan const& plan) {
+        if (config.callbacks.optimizer_monitor_interval == 0)  // which copies weights
+          CHECK(device.peak_bytes() == plan.total());
+      });
 }
 
 /// The records of a metrics file.

@@ -87,7 +87,7 @@ class device {
   }
 
   /// Zeroed memory of the host that operations on this device reach too, over its bus: for few
-  /// numbers, such as sums, or for much that is read once a step. Pinned.
+  /// numbers, such as sums, or for much that is read once a step. Pinned; not counted.
   template <class T>
   [[nodiscard]] buffer<T> allocate_shared(std::size_t count) const {
     static_assert(std::is_trivially_copyable_v<T>);

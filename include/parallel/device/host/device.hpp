@@ -32,19 +32,13 @@ class device {
   /// register). Throws `error` when the system refuses.
   template <class T>
   [[nodiscard]] buffer<T> allocate(std::size_t count) const {
-    static_assert(std::is_trivially_copyable_v<T>);
-    require(count <= static_cast<std::size_t>(-1) / 2 / sizeof(T), "out of memory: ", count,
-            " elements of ", sizeof(T), " bytes are more than any machine has");
-    constexpr std::align_val_t alignment{64};
-    std::size_t const bytes = std::max<std::size_t>(1, count * sizeof(T));
-    void* const data = ::operator new(bytes, alignment, std::nothrow);
-    require(data != nullptr, "out of memory: the host could not provide ", bytes, " bytes");
+    auto* const data = memory_for<T>(count);
     usage_->add(count * sizeof(T));
     std::shared_ptr<void> owner(data, [usage = usage_, size = count * sizeof(T)](void* p) {
-      ::operator delete (p, std::align_val_t{64});
+      ::operator delete(p, alignment);
       usage->live -= size;
     });
-    return {std::move(owner), static_cast<T*>(data), count};
+    return {std::move(owner), data, count};
   }
 
   /// Zeroed memory.
@@ -55,10 +49,13 @@ class device {
     return memory;
   }
 
-  /// Zeroed memory that the host and operations on this device both reach.
+  /// Zeroed memory that the host and operations on this device both reach. Not counted.
   template <class T>
   [[nodiscard]] buffer<T> allocate_shared(std::size_t count) const {
-    return allocate_zeroed<T>(count);
+    auto* const data = memory_for<T>(count);
+    std::memset(static_cast<void*>(data), 0, count * sizeof(T));
+    return {std::shared_ptr<void>(data, [](void* p) { ::operator delete(p, alignment); }), data,
+            count};
   }
 
   /// Copies between the host's memory and the device's. Block; nothing else may use the memory.
@@ -94,6 +91,19 @@ class device {
   }
 
  private:
+  static constexpr std::align_val_t alignment{64};
+
+  template <class T>
+  [[nodiscard]] static T* memory_for(std::size_t count) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    require(count <= static_cast<std::size_t>(-1) / 2 / sizeof(T), "out of memory: ", count,
+            " elements of ", sizeof(T), " bytes are more than any machine has");
+    std::size_t const bytes = std::max<std::size_t>(1, count * sizeof(T));
+    void* const data = ::operator new(bytes, alignment, std::nothrow);
+    require(data != nullptr, "out of memory: the host could not provide ", bytes, " bytes");
+    return static_cast<T*>(data);
+  }
+
   stream_options compute_;
   std::shared_ptr<memory_usage> usage_ = std::make_shared<memory_usage>();
 };

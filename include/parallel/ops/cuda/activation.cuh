@@ -1,9 +1,9 @@
 // The launchers of activations on cuda::stream. For nvcc.
 #pragma once
 
+#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/activation.hpp>
 #include <parallel/ops/cuda/kernels/activation.hpp>
-#include <parallel/ops/cuda/launch.cuh>
 
 namespace parallel::cuda {
 

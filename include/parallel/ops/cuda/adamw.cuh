@@ -1,9 +1,9 @@
 // The launcher of adamw on cuda::stream. For nvcc.
 #pragma once
 
+#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/adamw.hpp>
 #include <parallel/ops/cuda/kernels/adamw.hpp>
-#include <parallel/ops/cuda/launch.cuh>
 
 namespace parallel::cuda {
 

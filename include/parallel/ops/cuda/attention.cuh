@@ -1,11 +1,11 @@
 // The launchers of attention on cuda::stream. For nvcc.
 #pragma once
 
+#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/attention.hpp>
 #include <parallel/ops/cuda/attention_passes.hpp>
 #include <parallel/ops/cuda/attention_path.hpp>
 #include <parallel/ops/cuda/fused_attention.hpp>
-#include <parallel/ops/cuda/launch.cuh>
 
 namespace parallel::cuda {
 

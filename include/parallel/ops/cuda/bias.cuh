@@ -1,9 +1,9 @@
 // The launchers of add_bias and its gradient on cuda::stream. For nvcc.
 #pragma once
 
+#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/bias.hpp>
 #include <parallel/ops/cuda/kernels/bias.hpp>
-#include <parallel/ops/cuda/launch.cuh>
 #include <parallel/ops/cuda/norm_weight_gradient.cuh>
 
 namespace parallel::cuda {

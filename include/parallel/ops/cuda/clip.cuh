@@ -1,9 +1,9 @@
 // The launchers of clip and its gradient on cuda::stream. For nvcc.
 #pragma once
 
+#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/clip.hpp>
 #include <parallel/ops/cuda/kernels/clip.hpp>
-#include <parallel/ops/cuda/launch.cuh>
 
 namespace parallel::cuda {
 

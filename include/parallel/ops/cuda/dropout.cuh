@@ -1,10 +1,10 @@
 // The launcher of dropout on cuda::stream. For nvcc.
 #pragma once
 
+#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/dropout.hpp>
 #include <parallel/ops/cuda/elementwise.cuh>
 #include <parallel/ops/cuda/kernels/dropout.hpp>
-#include <parallel/ops/cuda/launch.cuh>
 
 namespace parallel::cuda {
 

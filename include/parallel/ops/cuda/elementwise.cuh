@@ -1,9 +1,9 @@
 // The launchers of element-wise operations on cuda::stream. For nvcc.
 #pragma once
 
+#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/elementwise.hpp>
 #include <parallel/ops/cuda/kernels/elementwise.hpp>
-#include <parallel/ops/cuda/launch.cuh>
 
 namespace parallel::cuda {
 

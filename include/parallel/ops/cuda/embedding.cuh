@@ -8,10 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/embedding.hpp>
 #include <parallel/ops/cuda/kernels/embedding.hpp>
 #include <parallel/ops/cuda/kernels/embedding_backward.hpp>
-#include <parallel/ops/cuda/launch.cuh>
 
 namespace parallel::cuda {
 

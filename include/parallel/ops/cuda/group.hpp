@@ -6,7 +6,7 @@
 
 #include <parallel/core/config.hpp>
 #include <parallel/core/tensor.hpp>
-#include <parallel/ops/cuda/block.hpp>
+#include <parallel/device/cuda/block.hpp>
 
 namespace parallel::cuda {
 

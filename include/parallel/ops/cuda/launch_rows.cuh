@@ -1,7 +1,7 @@
 // One block a row, as wide as the row asks for. For nvcc.
 #pragma once
 
-#include <parallel/ops/cuda/launch.cuh>
+#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/row_groups.hpp>
 
 namespace parallel::cuda::detail {

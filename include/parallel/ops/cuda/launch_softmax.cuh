@@ -1,8 +1,8 @@
 // One block a row of logits, which keeps the row in shared memory where it fits. For nvcc.
 #pragma once
 
+#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/kernels/softmax_rows.hpp>
-#include <parallel/ops/cuda/launch.cuh>
 
 namespace parallel::cuda::detail {
 

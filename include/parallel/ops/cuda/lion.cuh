@@ -1,8 +1,8 @@
 // The launcher of lion on cuda::stream. For nvcc.
 #pragma once
 
+#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/kernels/lion.hpp>
-#include <parallel/ops/cuda/launch.cuh>
 #include <parallel/ops/cuda/lion.hpp>
 
 namespace parallel::cuda {

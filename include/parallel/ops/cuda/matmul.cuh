@@ -1,8 +1,8 @@
 // The launcher of the plain product on cuda::stream. For nvcc.
 #pragma once
 
+#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/kernels/matmul.hpp>
-#include <parallel/ops/cuda/launch.cuh>
 #include <parallel/ops/cuda/matmul.hpp>
 
 namespace parallel::cuda {

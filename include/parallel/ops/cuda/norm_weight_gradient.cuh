@@ -2,8 +2,8 @@
 // nvcc.
 #pragma once
 
+#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/kernels/norm_weight_gradient.hpp>
-#include <parallel/ops/cuda/launch.cuh>
 
 namespace parallel::cuda::detail {
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <type_traits>
 
+#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/kernels/exact_squared_norm.hpp>
 #include <parallel/ops/cuda/kernels/reduce.hpp>
-#include <parallel/ops/cuda/launch.cuh>
 #include <parallel/ops/cuda/reduce.hpp>
 
 namespace parallel::cuda {

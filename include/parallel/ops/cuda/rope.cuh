@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/kernels/rope.hpp>
-#include <parallel/ops/cuda/launch.cuh>
 #include <parallel/ops/cuda/rope.hpp>
 
 namespace parallel::cuda {

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <parallel/ops/cuda/block.hpp>
+#include <parallel/device/cuda/block.hpp>
 #include <parallel/ops/cuda/group.hpp>
 
 namespace parallel::cuda {

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <iterator>
 
+#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/kernels/rows.hpp>
-#include <parallel/ops/cuda/launch.cuh>
 #include <parallel/ops/cuda/rows.hpp>
 
 namespace parallel::cuda {

@@ -1,8 +1,8 @@
 // The launchers of softcap and its gradient on cuda::stream. For nvcc.
 #pragma once
 
+#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/kernels/softcap.hpp>
-#include <parallel/ops/cuda/launch.cuh>
 #include <parallel/ops/cuda/softcap.hpp>
 
 namespace parallel::cuda {

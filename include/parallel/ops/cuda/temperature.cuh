@@ -1,8 +1,8 @@
 // The launcher of temperature on cuda::stream. For nvcc.
 #pragma once
 
+#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/kernels/temperature.hpp>
-#include <parallel/ops/cuda/launch.cuh>
 #include <parallel/ops/cuda/temperature.hpp>
 
 namespace parallel::cuda {

@@ -7,7 +7,7 @@
 #pragma once
 
 #include <parallel/core/dtype.hpp>
-#include <parallel/ops/cuda/block.hpp>
+#include <parallel/device/cuda/block.hpp>
 #include <parallel/ops/heads_view.hpp>
 
 namespace parallel::cuda::kernels {

@@ -10,7 +10,7 @@
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/tensor.hpp>
-#include <parallel/ops/cuda/block.hpp>
+#include <parallel/device/cuda/block.hpp>
 
 namespace parallel::cuda::kernels {
 

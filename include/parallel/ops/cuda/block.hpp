@@ -1,4 +1,0 @@
-// See parallel/device/cuda/block.hpp.
-#pragma once
-
-#include <parallel/device/cuda/block.hpp>

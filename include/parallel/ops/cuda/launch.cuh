@@ -1,4 +1,0 @@
-// See parallel/device/cuda/launch.cuh.
-#pragma once
-
-#include <parallel/device/cuda/launch.cuh>

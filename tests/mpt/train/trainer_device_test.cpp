@@ -1,0 +1,102 @@
+// A whole run on memory that the host cannot reach: it trains, evaluates, saves, is stopped,
+// resumes; its files are those of a run on the host, byte for byte. What it made is evaluated and
+// continues a prompt there, too.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <mpt/eval/evaluate.hpp>
+#include <mpt/generate/generate.hpp>
+#include <mpt/hf/model_source.hpp>
+#include <parallel/train/weights.hpp>
+
+#include "support/guarded_device.hpp"
+#include "tiny_run.hpp"
+
+namespace trainer_device_test {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace tiny_run;
+using parallel::bf16;
+
+std::map<std::string, std::string> tensors_of(fs::path const& checkpoint) {
+  std::map<std::string, std::string> out;
+  for (auto const& entry : fs::directory_iterator(checkpoint))
+    if (entry.path().extension() == ".safetensors")
+      out[entry.path().filename()] = test::read_all(entry.path());
+  return out;
+}
+
+template <class T>
+mpt::run_summary train_guarded(train_config const& config, int ranks) {
+  auto const memory = std::make_shared<guarded::memory>(std::size_t{512} << 20);
+  return train_on<T>(
+      config, ranks, [&] { return guarded::device(memory); }, [](auto const&, auto const&) {});
+}
+
+TEST_CASE_TEMPLATE("a run there leaves the files of a run on the host", T, float, bf16) {
+  place const here;
+  auto config = here.config(6);
+  config.eval_loaders = {here.held_out()};
+  config.evaluation.eval_interval = {2, mpt::time_unit::batch};
+  config.model.attn.alibi = true;
+  config.model.learned_pos_emb = false;
+  for (int const stage : {0, 3}) {
+    CAPTURE(stage);
+    config.zero_stage = stage;
+    config.offload_optimizer = stage == 3;
+    config.max_duration.count = 6;
+    auto const name = std::to_string(stage);
+    config.checkpoint.save_folder = here.folder / ("host" + name);
+    auto const expected = train<T>(config, 2);
+    config.checkpoint.save_folder = here.folder / ("guarded" + name);
+    config.checkpoint.autoresume = true;
+    config.max_duration.count = 4;
+    static_cast<void>(train_guarded<T>(config, 2));
+    config.max_duration.count = 6;
+    auto const got = train_guarded<T>(config, 2);
+    CHECK(got.loss == expected.loss);
+    CHECK(got.batches == 6);
+    auto const files = tensors_of(expected.checkpoint);
+    CHECK(files.size() >= 2);
+    CHECK(tensors_of(got.checkpoint) == files);
+    config.checkpoint.autoresume = false;
+  }
+}
+
+TEST_CASE("what was trained is evaluated there, and continues a prompt there") {
+  place const here;
+  auto config = here.config(8);
+  config.checkpoint.save_folder = here.folder / "run";
+  static_cast<void>(train<float>(config));
+  mpt::model_source const source(here.folder / "run");
+
+  auto const measure = [&](auto& device) {
+    using device_type = std::remove_reference_t<decltype(device)>;
+    typename device_type::stream_type stream(device.compute_options());
+    mpt::model<float> net(source.config());
+    parallel::train::weights<float> const weights(net, device);
+    source.load(weights, device);
+    mpt::evaluation_batches batches(mpt::open_streams(here.held_out(), vocabulary), 2, 0, 1, -1);
+    auto const scores = mpt::evaluate(net, device, stream, [&] { return batches.next(); });
+    CHECK(scores.tokens == 7 * (length - 1));
+    std::vector<std::int32_t> const prompt{3, 4};
+    return std::pair(scores.cross_entropy,
+                     mpt::generate(net, device, stream, prompt,
+                                   {.max_new_tokens = 5, .sampling = {.temperature = 0}}));
+  };
+  parallel::host::device host;
+  guarded::device guarded(std::size_t{64} << 20);
+  auto const expected = measure(host);
+  auto const got = measure(guarded);
+  CHECK(got.first == expected.first);
+  CHECK(got.second == expected.second);
+  CHECK(got.second.size() == 5);
+}
+
+}  // namespace
+}  // namespace trainer_device_test
