@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -108,6 +109,15 @@ mpt::run_summary train(train_config const& config, int ranks = 1) {
         if (config.callbacks.optimizer_monitor_interval == 0)  // which copies weights
           CHECK(device.peak_bytes() == plan.total());
       });
+}
+
+/// All files of tensors in a checkpoint, by name.
+inline std::map<std::string, std::string> tensors_of(fs::path const& checkpoint) {
+  std::map<std::string, std::string> out;
+  for (auto const& entry : fs::directory_iterator(checkpoint))
+    if (entry.path().extension() == ".safetensors")
+      out[entry.path().filename()] = test::read_all(entry.path());
+  return out;
 }
 
 /// The records of a metrics file.

@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -22,14 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace tiny_run;
 using parallel::bf16;
-
-std::map<std::string, std::string> tensors_of(fs::path const& checkpoint) {
-  std::map<std::string, std::string> out;
-  for (auto const& entry : fs::directory_iterator(checkpoint))
-    if (entry.path().extension() == ".safetensors")
-      out[entry.path().filename()] = test::read_all(entry.path());
-  return out;
-}
 
 template <class T>
 mpt::run_summary train_guarded(train_config const& config, int ranks) {

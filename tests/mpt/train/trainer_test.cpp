@@ -26,15 +26,6 @@ std::vector<int> batches_with(std::vector<nlohmann::json> const& all, std::strin
   return out;
 }
 
-/// All files of tensors in a checkpoint, by name.
-std::map<std::string, std::string> tensors_of(fs::path const& checkpoint) {
-  std::map<std::string, std::string> out;
-  for (auto const& entry : fs::directory_iterator(checkpoint))
-    if (entry.path().extension() == ".safetensors")
-      out[entry.path().filename()] = test::read_all(entry.path());
-  return out;
-}
-
 std::vector<std::string> folders_in(fs::path const& root) {
   std::vector<std::string> out;
   for (auto const& entry : fs::directory_iterator(root))
