@@ -18,7 +18,6 @@
 namespace trainer_device_test {
 namespace {
 
-namespace fs = std::filesystem;
 using namespace tiny_run;
 using parallel::bf16;
 

@@ -47,7 +47,7 @@ class stream {
   ~stream() {
     static_cast<void>(cudaStreamSynchronize(get()));
     libraries_.clear();
-    static_cast<void>(cudaFreeAsync(scratch_, get()));
+    if (scratch_ != nullptr) static_cast<void>(cudaFreeAsync(scratch_, get()));
   }
 
   /// An event that is reached when everything enqueued so far has run.
@@ -79,7 +79,7 @@ class stream {
   [[nodiscard]] std::byte* scratch(std::size_t bytes) {
     if (bytes > scratch_bytes_) {
       device_scope const scope(device_);
-      check(cudaFreeAsync(scratch_, get()), "cudaFreeAsync");
+      if (scratch_ != nullptr) check(cudaFreeAsync(scratch_, get()), "cudaFreeAsync");
       scratch_ = nullptr;
       scratch_bytes_ = 0;
       check(cudaMallocAsync(&scratch_, bytes, get()), "cudaMallocAsync of an operation's scratch");
