@@ -114,9 +114,10 @@ class llama {
     auto const some = tensor::rows_of_heads(here_.part_of(heads.heads, "heads"), heads.dim);
     attention out;
     out.layout = here_.part_of(heads);
-    out.qkv = tensor::keep_heads(here_, heads, linear(name + "wq", heads.width(), features),
-                                 linear(name + "wk", heads.kv_width(), features),
-                                 linear(name + "wv", heads.kv_width(), features));
+    out.qkv = parallel::qkv_projection(
+        tensor::keep_heads(here_, heads, linear(name + "wq", heads.width(), features),
+                           linear(name + "wk", heads.kv_width(), features),
+                           linear(name + "wv", heads.kv_width(), features)));
     out.out = tensor::keep_inputs(here_, linear(name + "wo", features, heads.width()), some);
     out.scale = 1.0 / std::sqrt(static_cast<double>(heads.dim));
     out.rotations = parallel::ops::rope_frequencies(1e4, heads.dim);

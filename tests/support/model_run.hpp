@@ -74,13 +74,13 @@ template <class Make>
     typename device_type::stream_type compute(device.compute_options());
     auto const options = traffic::options(device);
     typename traffic::type reductions(options), to_next(options), from_previous(options),
-        across(options);
+        across(options), back(options);
     parallel::arena memory(device.template allocate<std::byte>(std::size_t{16} << 20));
     parallel::train::training_groups<any_communicator> ranks(any_communicator(std::move(comm)),
                                                              shape);
     mpt::model_groups groups{.context = {.method = how.method}};
     if (how.context > 1) groups.context.group = {ranks.context, to_next, from_previous};
-    if (how.tensor > 1) groups.tensor = {{ranks.tensor, across}, how.sequence_parallel};
+    if (how.tensor > 1) groups.tensor = {{ranks.tensor, across, back}, how.sequence_parallel};
     mpt::model<double> net(config, groups, how.recompute);
     parallel::train::stepper stepper(net, device, ranks, parallel::decoupled_adamw{},
                                      {.stage = how.stage,

@@ -45,13 +45,12 @@ class layer_builder {
 
   [[nodiscard]] block<T> make_block(std::string const& name, attention_config const& attn,
                                     recomputation const& again) const {
-    index const d = config_.d_model;
-    auto attend = make_branch(
-        name + "norm_1", recompute(make_attention(name + "attn.", attn), again.attention),
-        name + "attn.out_proj.bias", initial_.bias(d), "resid_attn_dropout", name);
-    auto feed = make_branch(
-        name + "norm_2", recompute(make_feed_forward(name + "ffn."), again.feed_forward),
-        name + "ffn.down_proj.bias", initial_.bias(ffn_hidden(config_)), "resid_ffn_dropout", name);
+    auto attend = make_branch(name + "norm_1",
+                              recompute(make_attention(name + "attn.", attn), again.attention),
+                              name + "resid_attn_dropout");
+    auto feed = make_branch(name + "norm_2",
+                            recompute(make_feed_forward(name + "ffn."), again.feed_forward),
+                            name + "resid_ffn_dropout");
     return block<T>(sequential(recompute(std::move(attend), again.attention_branch),
                                recompute(std::move(feed), again.feed_forward_branch)),
                     again.block);
@@ -70,20 +69,11 @@ class layer_builder {
     return out;
   }
 
-  /// The bias of a region's last projection is added once, where the region is left.
   template <class Layer>
   [[nodiscard]] auto make_branch(std::string const& norm_name, Layer layer,
-                                 std::string const& bias_name, initializer const& bias,
-                                 char const* dropout_name, std::string const& name) const {
-    reduce<T> leave{groups_.tensor, {}};
-    if (!config_.no_bias) {
-      leave.bias = {bias_name, {config_.d_model}, bias};
-      leave.bias.copied(groups_.tensor.copies_outside());
-    }
-    sequential inner(make_norm(norm_name), gather<T>{groups_.tensor},
-                     parallel::tensor::sliced(std::move(layer)), std::move(leave));
-    return residual(dropout(std::move(inner), static_cast<float>(config_.resid_pdrop),
-                            stream_id(name + dropout_name)));
+                                 std::string const& dropout_name) const {
+    return residual(dropout(sequential(make_norm(norm_name), std::move(layer)),
+                            static_cast<float>(config_.resid_pdrop), stream_id(dropout_name)));
   }
 
   /// All of a projection's weights and bias.
@@ -95,10 +85,20 @@ class layer_builder {
     return layer;
   }
 
-  /// Some columns of a projection's weights; its bias belongs to the end of the region.
-  [[nodiscard]] linear<T> columns_of(std::string const& name, index out, index in,
-                                     initializer const& init, row_range columns) const {
-    return parallel::tensor::keep_inputs(place_, whole(name, out, in, init, false), columns);
+  /// A region's last projection, from `in` units of which those in `here` are here; its bias is
+  /// added once, where the region is left.
+  [[nodiscard]] reduce_linear<T> make_last(std::string const& name, index in,
+                                           row_range here) const {
+    index const d = config_.d_model;
+    reduce_linear<T> out{groups_.tensor,
+                         parallel::tensor::keep_inputs(
+                             place_, whole(name, d, in, initial_.residual(d, in), false), here),
+                         {}};
+    if (!config_.no_bias) {
+      out.bias = {name + ".bias", {d}, initial_.bias(in)};
+      out.bias.copied(groups_.tensor.copies_outside());
+    }
+    return out;
   }
 
   [[nodiscard]] qkv_projection<T> make_qkv(std::string const& name, head_layout all) const {
@@ -109,10 +109,12 @@ class layer_builder {
       return whole(name + suffix, rows, d, init, has_attention_bias(config_));
     };
     using parallel::tensor::keep_heads;
-    auto out = config_.attn.fused_qkv
-                   ? keep_heads(place_, all, project("Wqkv", all.row()))
-                   : keep_heads(place_, all, project("Wq", all.width()),
-                                project("Wk", all.kv_width()), project("Wv", all.kv_width()));
+    qkv_projection<T> out(
+        config_.attn.fused_qkv
+            ? keep_heads(place_, all, project("Wqkv", all.row()))
+            : keep_heads(place_, all, project("Wq", all.width()), project("Wk", all.kv_width()),
+                         project("Wv", all.kv_width())),
+        groups_.tensor);
     out.clip = static_cast<float>(config_.attn.clip_qkv.value_or(0.0));
     return out;
   }
@@ -137,7 +139,6 @@ class layer_builder {
 
   [[nodiscard]] attention<T> make_attention(std::string const& name,
                                             attention_config const& attn) const {
-    index const d = config_.d_model;
     head_layout const all{
         .heads = config_.n_heads, .kv_heads = kv_heads(config_), .dim = head_dim(config_)};
     auto const q = place_.part_of(all.heads, "n_heads");
@@ -154,8 +155,7 @@ class layer_builder {
     out.all_heads = all.heads;
     out.qkv = make_qkv(name, all);
     out.query_key = make_query_key_norm(name, all);
-    out.out =
-        columns_of(name + "out_proj", d, d, initial_.residual(d, d), rows_of_heads(q, all.dim));
+    out.out = make_last(name + "out_proj", config_.d_model, rows_of_heads(q, all.dim));
     out.scale = softmax_scale(config_);
     out.softcap = attn.attn_logit_softcapping.value_or(0.0);
     out.window = attn.sliding_window_size;
@@ -171,19 +171,19 @@ class layer_builder {
     return out;
   }
 
-  [[nodiscard]] feed_forward<activation<T>> make_feed_forward(std::string const& name) const {
+  [[nodiscard]] feed_forward<T> make_feed_forward(std::string const& name) const {
     index const d = config_.d_model;
     index const hidden = ffn_hidden(config_);
     bool const biased = !config_.no_bias;
     auto const some = place_.part_of(hidden, "the hidden width of the feed-forward layer");
-    feed_forward<activation<T>> out;
+    feed_forward<T> out;
     auto const rows_of = [&](char const* suffix) {
       return parallel::tensor::keep_outputs(
           place_, whole(name + suffix, hidden, d, initial_.linear(hidden, d), biased), {some});
     };
-    out.up = rows_of("up_proj");
+    out.up = {groups_.tensor, rows_of("up_proj")};
     if (config_.ffn_type == ffn_kind::mptglu) out.gate = rows_of("gate_proj");
-    out.down = columns_of(name + "down_proj", d, hidden, initial_.residual(d, hidden), some);
+    out.down = make_last(name + "down_proj", hidden, some);
     out.activate.kind = config_.ffn_act_fn;
     return out;
   }

@@ -32,13 +32,15 @@ class run_mesh {
   /// Those that share a model with this rank; valid while this lives.
   [[nodiscard]] model_groups of_model() {
     model_groups out;
-    if (ranks_.tensor.size() > 1)
-      out.tensor = {{ranks_.tensor, stream()}, config_.sequence_parallel};
+    auto const with_streams = [&](auto& group, auto& ranks) {
+      if (ranks.size() == 1) return;
+      auto& out_of_here = stream();
+      group = {ranks, out_of_here, stream()};
+    };
+    with_streams(out.tensor.group, ranks_.tensor);
+    with_streams(out.context.group, ranks_.context);
+    out.tensor.sequence = config_.sequence_parallel;
     out.context.method = config_.context_method;
-    if (ranks_.context.size() > 1) {
-      auto& to_next = stream();
-      out.context.group = {ranks_.context, to_next, stream()};
-    }
     return out;
   }
 

@@ -23,21 +23,23 @@ namespace parallel::context_parallel {
 /// Keeps the packed projections (twice with norms of q and k), the attended values, and one number
 /// per row and head.
 ///
-/// `QueryKeyNorm`: the layer of one rank, or one that exchanges with those that hold other heads.
-template <class T, class Comm, class QueryKeyNorm = query_key_norm<T>>
+/// `In`, `Out`, `QueryKeyNorm`: the layers of one rank, or those with the exchanges of ranks that
+/// hold other heads (parallel/tensor).
+template <class T, class Comm, class In = linear<T>, class Out = linear<T>,
+          class QueryKeyNorm = query_key_norm<T>>
 struct attention {
   using element = T;
 
-  qkv_projection<T> qkv;    // [row of the layout, D]
-  QueryKeyNorm query_key;   // of q and k, or absent
-  linear<T> out;            // "out_proj": [D, D]
-  ops::head_layout layout;  // of packed rows: the heads that are here
-  index first_head = 0;     // of all query heads, the first that is here
-  index all_heads = 0;      // how many there are in all; 0: those here
-  double scale = 1.0;       // of q·k
-  double softcap = 0.0;     // scores become c tanh(score / c); 0: not
-  index window = -1;        // keys before its own that a query sees; negative: all
-  float dropout = 0.0F;     // of attention probabilities
+  qkv_projection<T, In> qkv;  // [row of the layout, D]
+  QueryKeyNorm query_key;     // of q and k, or absent
+  Out out;                    // "out_proj": [D, D]
+  ops::head_layout layout;    // of packed rows: the heads that are here
+  index first_head = 0;       // of all query heads, the first that is here
+  index all_heads = 0;        // how many there are in all; 0: those here
+  double scale = 1.0;         // of q·k
+  double softcap = 0.0;       // scores become c tanh(score / c); 0: not
+  index window = -1;          // keys before its own that a query sees; negative: all
+  float dropout = 0.0F;       // of attention probabilities
   std::uint32_t dropout_operation = 0;
   std::vector<float> slopes;         // ALiBi, one per head; empty: none
   std::vector<double> rotations;     // rope's frequencies, one per pair of a head; empty: none
@@ -46,9 +48,9 @@ struct attention {
   attention_ranks<Comm> among = {};  // those that hold other parts of the sequences
 
   struct saved {
-    typename qkv_projection<T>::saved qkv;
+    typename qkv_projection<T, In>::saved qkv;
     typename QueryKeyNorm::saved query_key;
-    typename linear<T>::saved out;
+    typename Out::saved out;
     attention_core<T> core;
     kv_cache<T>* cache = nullptr;  // set for generation: attends to the cached rows too
   };

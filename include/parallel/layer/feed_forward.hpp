@@ -9,20 +9,25 @@
 
 namespace parallel {
 
-/// Keeps, a row, h = hidden numbers twice (before f, and the input of down), three times with a
-/// gate; there f is computed again in the backward pass rather than kept.
-template <class Activation>
+/// `In` and `Out` are linear layers too: of one rank, or with the exchanges of ranks that hold
+/// other hidden units (tensor/overlapped_layers.hpp). Keeps, a row, h = hidden numbers twice
+/// (before f, and the input of down), three times with a gate; there f is computed again in the
+/// backward pass rather than kept.
+template <class Activation, class In = linear<typename Activation::element>,
+          class Out = linear<typename Activation::element>>
 struct feed_forward {
   using element = typename Activation::element;
   using T = element;
 
-  linear<T> up;    // [h, width]
+  In up;           // [h, width]
   linear<T> gate;  // [h, width], or absent
-  linear<T> down;  // [width, h]
+  Out down;        // [width, h]
   Activation activate;
 
   struct saved {
-    typename linear<T>::saved up, gate, down;
+    typename In::saved up;
+    typename linear<T>::saved gate;
+    typename Out::saved down;
     typename Activation::saved activate;
     matrix_view<T const> sharp;   // what f is applied to: up(x), or gate(x)
     matrix_view<T const> factor;  // up(x) with a gate
@@ -31,12 +36,13 @@ struct feed_forward {
   template <class Stream>
   [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
                                        saved& kept) const {
-    kept.sharp = gated() ? gate.forward(c, x, kept.gate) : up.forward(c, x, kept.up);
-    auto hidden = activate.forward(c, kept.sharp, kept.activate);
+    kept.sharp = up.forward(c, x, kept.up);
     if (gated()) {
-      kept.factor = up.forward(c, x, kept.up);
-      ops::multiply(c.stream, hidden.span(), kept.factor.span());
+      kept.factor = kept.sharp;
+      kept.sharp = gate.forward(c, kept.up.x, kept.gate);
     }
+    auto hidden = activate.forward(c, kept.sharp, kept.activate);
+    if (gated()) ops::multiply(c.stream, hidden.span(), kept.factor.span());
     return down.forward(c, hidden, kept.down);
   }
 
@@ -51,10 +57,8 @@ struct feed_forward {
     ops::multiply(c.stream, d_factor.span(), std::span<T const>(d_hidden.span()));
     ops::multiply(c.stream, d_hidden.span(), kept.factor.span());
     auto const d_sharp = activate.backward_input(c, d_hidden, kept.activate);
-    auto const dx = gate.backward_input(c, d_sharp, kept.gate);
-    auto const through_up = up.backward_input(c, d_factor, kept.up);
-    ops::add(c.stream, dx.span(), std::span<T const>(through_up.span()));
-    return dx;
+    auto const through_gate = gate.backward_input(c, d_sharp, kept.gate);
+    return up.backward_input(c, d_factor, kept.up, through_gate);
   }
 
   template <class Stream>

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include <parallel/layer/linear.hpp>
@@ -12,22 +14,31 @@
 
 namespace parallel {
 
-/// Keeps its input, its gradient, and with clipping one byte per element. Three matrices cost a
-/// copy of the packed rows more than one, each way.
-template <class T>
+/// `In`: a linear layer too, of one rank or with the exchanges of ranks that hold other heads
+/// (tensor/overlapped_layers.hpp). Keeps its input, its gradient, and with clipping one byte per
+/// element. Three matrices cost a copy of the packed rows more than one, each way.
+template <class T, class In = linear<T>>
 struct qkv_projection {
-  std::vector<linear<T>> parts;  // their results side by side are the packed row
-  float clip = 0.0F;             // results are clamped to [-clip, clip]; 0: not
+  In first;                       // results side by side are the packed row
+  std::vector<linear<T>> others;  // of Wq: Wk and Wv
+  float clip = 0.0F;              // results are clamped to [-clip, clip]; 0: not
 
   struct saved {
-    std::vector<typename linear<T>::saved> parts;
+    typename In::saved first;
+    std::vector<typename linear<T>::saved> others;
     vector_view<std::uint8_t> inside;  // where clipping left the value alone
   };
+
+  qkv_projection() = default;
+  /// The first of `parts` becomes In{how..., part}.
+  explicit qkv_projection(std::vector<linear<T>> parts, auto const&... how)
+      : first{how..., std::move(parts.at(0))},
+        others(std::make_move_iterator(parts.begin() + 1), std::make_move_iterator(parts.end())) {}
 
   template <class Stream>
   [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
                                        saved& kept) const {
-    kept.parts.resize(parts.size());
+    kept.others.resize(others.size());
     auto const packed = project(c, x, kept);
     if (clip > 0.0F) {
       if (c.mode == pass::training)
@@ -44,61 +55,76 @@ struct qkv_projection {
     if (clip > 0.0F)
       ops::clip_backward(c.stream, d_packed.span(),
                          std::span<std::uint8_t const>(kept.inside.span()));
-    if (parts.size() == 1) return parts[0].backward_input(c, d_packed, kept.parts[0]);
-    matrix_view<T> dx;
-    for_each_slice([&](std::size_t i, index begin, index end) {
-      auto const own = c.template allocate<T, 2>({d_packed.extent(0), end - begin});
+    if (others.empty()) return first.backward_input(c, d_packed, kept.first);
+    auto const columns = [&](index begin, index width) {
+      auto const own = c.template allocate<T, 2>({d_packed.extent(0), width});
       ops::copy(c.stream, ops::rows_view<T>(own),
-                ops::rows_view<T const>(d_packed).slice_columns(begin, end));
-      auto const part = parts[i].backward_input(c, own, kept.parts[i]);
-      if (i == 0)
-        dx = part;
-      else
-        ops::add(c.stream, dx.span(), std::span<T const>(part.span()));
-    });
-    return dx;
+                ops::rows_view<T const>(d_packed).slice_columns(begin, begin + width));
+      return own;
+    };
+    matrix_view<T> through_others;
+    index begin = width_of(first);
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      index const width = width_of(others[i]);
+      auto const dx =
+          others[i].backward_input(c, columns(begin, width), kept.others[i], through_others);
+      through_others = dx;
+      begin += width;
+    }
+    return first.backward_input(c, columns(0, width_of(first)), kept.first, through_others);
   }
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {
-    for (std::size_t i = 0; i < parts.size(); ++i) parts[i].backward_weight(c, kept.parts[i]);
+    first.backward_weight(c, kept.first);
+    for (std::size_t i = 0; i < others.size(); ++i) others[i].backward_weight(c, kept.others[i]);
   }
 
   void visit_parameters(auto&& visit) {
-    for (auto& part : parts) part.visit_parameters(visit);
+    first.visit_parameters(visit);
+    for (auto& part : others) part.visit_parameters(visit);
   }
 
  private:
   template <class Stream>
   [[nodiscard]] matrix_view<T> project(context<Stream>& c, matrix_view<T const> x,
                                        saved& kept) const {
-    if (parts.size() == 1) return parts[0].forward(c, x, kept.parts[0]);
-    auto const packed = c.template allocate<T, 2>({x.extent(0), width()});
-    for_each_slice([&](std::size_t i, index begin, index end) {
+    if (others.empty()) return first.forward(c, x, kept.first);
+    first.keep(c, x, kept.first);
+    matrix_view<T const> const all = kept.first.x;
+    auto const packed = c.template allocate<T, 2>({all.extent(0), width()});
+    index begin = 0;
+    auto const project = [&](auto const& part, matrix_view<T const> from, auto& kept_of) {
       arena::scope const temporaries(c.memory);
-      matrix_view<T const> const y = parts[i].forward(c, x, kept.parts[i]);
-      ops::copy(c.stream, ops::rows_view<T>(packed).slice_columns(begin, end),
+      auto const y = c.template allocate<T, 2>({all.extent(0), width_of(part)});
+      part.apply(c, y, from, kept_of);
+      ops::copy(c.stream, ops::rows_view<T>(packed).slice_columns(begin, begin + width_of(part)),
                 ops::rows_view<T const>(y));
-    });
+      begin += width_of(part);
+    };
+    project(first, x, kept.first);
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      others[i].keep(c, all, kept.others[i]);
+      project(others[i], all, kept.others[i]);
+    }
     return packed;
   }
 
-  /// f(i, first column, end column) of each part.
-  template <class F>
-  void for_each_slice(F&& f) const {
-    index begin = 0;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      index const end = begin + parts[i].weight.extents[0];
-      f(i, begin, end);
-      begin = end;
-    }
+  [[nodiscard]] static index width_of(linear<T> const& part) { return part.weight.extents[0]; }
+  template <class Other>
+  [[nodiscard]] static index width_of(Other const& part) {
+    return width_of(part.inner);
   }
 
   [[nodiscard]] index width() const {
-    index all = 0;
-    for (auto const& part : parts) all += part.weight.extents[0];
+    index all = width_of(first);
+    for (auto const& part : others) all += width_of(part);
     return all;
   }
 };
+
+/// Of one rank.
+template <class T>
+qkv_projection(std::vector<linear<T>>) -> qkv_projection<T>;
 
 }  // namespace parallel

@@ -8,7 +8,7 @@
 //
 // A device that has a kernel for the whole (copy engines, symmetric memory) overloads
 //   all_gather_matmul_impl(c, ranks, y, all, shard, b, options)
-//   matmul_reduce_scatter_impl(c, ranks, y, a, b, options)
+//   matmul_reduce_scatter_impl(c, ranks, y, a, b, options, more)
 // beside its stream, where c's stream type finds it; else both are built of ops::matmul and shift,
 // for which the group needs its second stream.
 #pragma once
@@ -85,9 +85,13 @@ void all_gather_matmul(context<Stream>& c, axis_group<axis::tensor, Comm> const&
 template <class Stream, class T, class Comm>
 void matmul_reduce_scatter(context<Stream>& c, axis_group<axis::tensor, Comm> const& ranks,
                            matrix_view<T> y, matrix_view<T const> a, matrix_view<T const> b,
-                           ops::matmul_options options) {
+                           ops::matmul_options options, matrix_view<T const> more) {
   int const n = ranks.size();
   int const here = ranks.rank();
+  auto const addend = [&](matrix_view<T> to, int rank) {
+    ops::matmul(c.stream, to, shard_of(a, rank, n), b, options);
+    if (more.size() > 0) ops::add(c.stream, to.span(), shard_of(more, rank, n).span());
+  };
   arena::scope const temporaries(c.memory);
   auto const addends = c.template allocate<T, 2>({a.extent(0), y.extent(1)});  // of rows here
   auto const leaving = c.template allocate<T, 2>({(n - 1) * y.extent(0), y.extent(1)});
@@ -95,11 +99,11 @@ void matmul_reduce_scatter(context<Stream>& c, axis_group<axis::tensor, Comm> co
   going.reserve(static_cast<std::size_t>(n - 1));
   for (int i = 1; i < n; ++i) {
     auto const part = shard_of(leaving, i - 1, n - 1);
-    ops::matmul(c.stream, part, shard_of(a, (here + i) % n, n), b, options);
+    addend(part, (here + i) % n);
     going.push_back(
         ranks.shift(c.stream, shard_of(addends, (here + n - i) % n, n).span(), part.span(), i));
   }
-  ops::matmul(c.stream, shard_of(addends, here, n), shard_of(a, here, n), b, options);
+  addend(shard_of(addends, here, n), here);
   for (auto& one : going) one.wait_on(c.stream);
   sum_shards(c, y, addends, n);
 }
@@ -130,17 +134,20 @@ struct matmul_reduce_scatter_fn {
   template <class Stream, class T, class Comm>
   void operator()(context<Stream>& c, axis_group<axis::tensor, Comm> const& ranks, matrix_view<T> y,
                   std::type_identity_t<matrix_view<T const>> a,
-                  std::type_identity_t<matrix_view<T const>> b,
-                  ops::matmul_options options = {}) const {
+                  std::type_identity_t<matrix_view<T const>> b, ops::matmul_options options = {},
+                  std::type_identity_t<matrix_view<T const>> more = {}) const {
     detail::check_shards("matmul_reduce_scatter", a, y.extent(0), ranks.size());
-    if constexpr (requires { matmul_reduce_scatter_impl(c, ranks, y, a, b, options); })
-      matmul_reduce_scatter_impl(c, ranks, y, a, b, options);
+    if (more.size() > 0)
+      detail::check_shards("matmul_reduce_scatter", more, y.extent(0), ranks.size());
+    if constexpr (requires { matmul_reduce_scatter_impl(c, ranks, y, a, b, options, more); })
+      matmul_reduce_scatter_impl(c, ranks, y, a, b, options, more);
     else
-      detail::matmul_reduce_scatter(c, ranks, y, a, b, options);
+      detail::matmul_reduce_scatter(c, ranks, y, a, b, options, more);
   }
 };
-/// matmul_reduce_scatter(c, ranks, y, a, b, {.transpose_b}): y [rows, width] becomes this rank's
-/// shard of the sum over ranks of a op(b) [n rows, width], each with its own a [n rows, k] and b.
+/// matmul_reduce_scatter(c, ranks, y, a, b, {.transpose_b}, more): y [rows, width] becomes this
+/// rank's shard of the sum over ranks of a op(b) + more [n rows, width], each with its own a
+/// [n rows, k], b, and `more`, or none.
 /// The shards of others are multiplied first, and each is sent while the next is. The sum is taken
 /// in rank order, as reduce_scatter takes it. Besides y it needs, for its time, 2n-1 shards, n-1
 /// more than the product and its reduce_scatter.

@@ -17,7 +17,9 @@ namespace parallel::tensor {
 template <class T, class Comm>
 struct gather_linear {
   using element = T;
-  using saved = typename linear<T>::saved;
+  struct saved : linear<T>::saved {
+    matrix_view<T> gathered;  // x, when its rows are divided
+  };
 
   region<Comm> of;
   linear<T> inner;
@@ -25,25 +27,37 @@ struct gather_linear {
   template <class Stream>
   [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
                                        saved& kept) const {
-    if (!of.divides_rows()) return inner.forward(c, x, kept);
-    index const rows = x.extent(0) * of.size();
-    auto const all = c.template allocate<T, 2>({rows, x.extent(1)});
-    auto const y = c.template allocate<T, 2>({rows, inner.weight.extents[0]});
-    c.share.first_row = 0;
-    all_gather_matmul(c, of.group, y, all, x, inner.weight.value(), {.transpose_b = true});
-    if (inner.bias.present()) ops::add_bias(c.stream, y, inner.bias.value());
-    kept.x = all;
+    keep(c, x, kept);
+    auto const y = c.template allocate<T, 2>({kept.x.extent(0), inner.weight.extents[0]});
+    apply(c, y, x, kept);
     return y;
   }
+  /// As of linear; from apply on kept.x is all rows of x, also for other layers that take them.
+  template <class Stream>
+  void keep(context<Stream>& c, matrix_view<T const> x, saved& kept) const {
+    kept.x = x;
+    if (!of.divides_rows()) return;
+    kept.gathered = c.template allocate<T, 2>({x.extent(0) * of.size(), x.extent(1)});
+    kept.x = kept.gathered;
+  }
+  template <class Stream>
+  void apply(context<Stream>& c, matrix_view<T> y, matrix_view<T const> x, saved& kept) const {
+    if (!of.divides_rows()) return inner.apply(c, y, x, kept);
+    c.share.first_row = 0;
+    all_gather_matmul(c, of.group, y, kept.gathered, x, inner.weight.value(),
+                      {.transpose_b = true});
+    if (inner.bias.present()) ops::add_bias(c.stream, y, inner.bias.value());
+  }
 
+  /// `more`, of all rows: what x gets through others that it goes to, as a rank's addend.
   template <class Stream>
   [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
-                                              saved& kept) const {
-    if (!of.divides_rows()) return of.leave(c, addend<T>{inner.backward_input(c, dy, kept)});
+                                              saved& kept, matrix_view<T const> more = {}) const {
+    if (!of.divides_rows()) return of.leave(c, addend<T>{inner.backward_input(c, dy, kept, more)});
     kept.dy = dy;
     index const rows = of.rows_outside(dy.extent(0));
     auto const dx = c.template allocate<T, 2>({rows, inner.weight.extents[1]});
-    matmul_reduce_scatter(c, of.group, dx, dy, inner.weight.value());
+    matmul_reduce_scatter(c, of.group, dx, dy, inner.weight.value(), {}, more);
     c.share.first_row = of.rank() * rows;
     return dx;
   }

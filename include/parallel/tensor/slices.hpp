@@ -8,7 +8,6 @@
 #include <parallel/core/error.hpp>
 #include <parallel/core/parameter.hpp>
 #include <parallel/layer/linear.hpp>
-#include <parallel/layer/qkv_projection.hpp>
 #include <parallel/ops/head_layout.hpp>
 
 namespace parallel::tensor {
@@ -72,35 +71,30 @@ template <class T>
 /// The projections of the heads that are here. A key head that neighbours hold too is used by other
 /// queries there, so its gradients are addends.
 template <class T>
-[[nodiscard]] qkv_projection<T> keep_heads(place here, ops::head_layout all, linear<T> q,
-                                           linear<T> k, linear<T> v) {
+[[nodiscard]] std::vector<linear<T>> keep_heads(place here, ops::head_layout all, linear<T> q,
+                                                linear<T> k, linear<T> v) {
   auto const queries = rows_of_heads(here.part_of(all.heads, "the number of heads"), all.dim);
   auto const keys = rows_of_heads(here.heads_of(all.kv_heads), all.dim);
   int const sharers = here.sharers_of(all.kv_heads);
   parameter_copies const shared{sharers, sharers > 1};
-  qkv_projection<T> out;
-  out.parts = {keep_outputs(here, std::move(q), {queries}),
-               keep_outputs(here, std::move(k), {keys}, shared),
-               keep_outputs(here, std::move(v), {keys}, shared)};
-  return out;
+  return {keep_outputs(here, std::move(q), {queries}),
+          keep_outputs(here, std::move(k), {keys}, shared),
+          keep_outputs(here, std::move(v), {keys}, shared)};
 }
 
 /// The same of one projection to rows [Q | K | V].
 template <class T>
-[[nodiscard]] qkv_projection<T> keep_heads(place here, ops::head_layout all, linear<T> const& qkv) {
+[[nodiscard]] std::vector<linear<T>> keep_heads(place here, ops::head_layout all,
+                                                linear<T> const& qkv) {
   auto const queries = rows_of_heads(here.part_of(all.heads, "the number of heads"), all.dim);
   auto const own = here.heads_of(all.kv_heads);
   auto const keys = rows_of_heads(own, all.dim, all.width());
   auto const values = rows_of_heads(own, all.dim, all.width() + all.kv_width());
   int const sharers = here.sharers_of(all.kv_heads);
-  qkv_projection<T> out;
   if (sharers > 1)  // what is shared is a slice of its own
-    out.parts = {keep_outputs(here, qkv, {queries}),
-                 keep_outputs(here, qkv, {keys}, {sharers, true}),
-                 keep_outputs(here, qkv, {values}, {sharers, true})};
-  else
-    out.parts = {keep_outputs(here, qkv, {queries, keys, values})};
-  return out;
+    return {keep_outputs(here, qkv, {queries}), keep_outputs(here, qkv, {keys}, {sharers, true}),
+            keep_outputs(here, qkv, {values}, {sharers, true})};
+  return {keep_outputs(here, qkv, {queries, keys, values})};
 }
 
 /// The inputs `columns` of a linear layer. Its bias, if any, belongs to `reduce`.

@@ -97,9 +97,9 @@ outcome run(mpt::model_config const& config, layout const& how) {
   parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     parallel::arena memory(device.allocate<std::byte>(std::size_t{4} << 20));
-    parallel::host::stream compute, traffic, exchanges;
+    parallel::host::stream compute, traffic, exchanges, back;
     parallel::train::training_groups groups(parallel::any_communicator(comm.split(0)), how.shape());
-    mpt::model<double> net(config, {.tensor = {{groups.tensor, exchanges}, how.divide_rows}});
+    mpt::model<double> net(config, {.tensor = {{groups.tensor, exchanges, back}, how.divide_rows}});
     parallel::train::stepper stepper(net, device, groups, parallel::decoupled_adamw{},
                                      {.stage = how.stage, .bucket_bytes = 2000});
     stepper.initialise(42);

@@ -44,22 +44,25 @@ struct as_layer {
 };
 
 projection three(bool biased) {
-  projection out;
+  std::vector<parallel::linear<double>> out;
   index const widths[] = {6, 2, 2};
   std::string const names[] = {"Wq", "Wk", "Wv"};
   for (std::size_t i = 0; i < 3; ++i) {
     parallel::linear<double> part;
     part.weight = {names[i] + ".weight", {widths[i], 5}};
     if (biased) part.bias = {names[i] + ".bias", {widths[i]}};
-    out.parts.push_back(part);
+    out.push_back(part);
   }
-  return out;
+  return projection(out);
+}
+
+projection single() {
+  return projection({{.weight = {"Wqkv.weight", {10, 5}}, .bias = {"Wqkv.bias", {10}}}});
 }
 
 TEST_CASE(
     "gradients are those of the forward pass: one matrix or three, with clipping or without") {
-  projection one;
-  one.parts = {{.weight = {"Wqkv.weight", {10, 5}}, .bias = {"Wqkv.bias", {10}}}};
+  auto const one = single();
   for (float const clip : {0.0F, 0.8F})
     for (projection inner : {one, three(true)}) {
       inner.clip = clip;
@@ -83,13 +86,15 @@ passed run(projection layer, float clip) {
   for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = static_cast<double>(i * 3 % 13) - 6;
   passed out{{}, {}, std::vector<double>(50), std::vector<double>(10)};
   index row = 0;
-  for (auto& part : layer.parts) {  // rows of the parts follow each other
+  auto const bind = [&](auto& part) {  // rows of the parts follow each other
     part.weight.data = weight.data() + row * 5;
     part.weight.gradient_data = out.d_weight.data() + row * 5;
     part.bias.data = bias.data() + row;
     part.bias.gradient_data = out.d_bias.data() + row;
     row += part.weight.extents[0];
-  }
+  };
+  bind(layer.first);
+  for (auto& part : layer.others) bind(part);
   std::vector<std::byte> space(1 << 16);
   parallel::arena memory({nullptr, space.data(), space.size()});
   parallel::reference::stream s;
@@ -104,8 +109,7 @@ passed run(projection layer, float clip) {
 }
 
 TEST_CASE("three matrices side by side are one matrix, exactly") {
-  projection one;
-  one.parts = {{.weight = {"Wqkv.weight", {10, 5}}, .bias = {"Wqkv.bias", {10}}}};
+  auto const one = single();
   for (float const clip : {0.0F, 9.0F}) {
     CAPTURE(clip);
     auto const whole = run(one, clip);

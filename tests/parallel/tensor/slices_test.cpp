@@ -31,8 +31,8 @@ TEST_CASE("on one rank a layer stays whole") {
   CHECK(layer.weight.whole_extents.empty());
   CHECK(layer.weight.extents == std::vector<index>{6, 4});
   auto const qkv = keep_heads(place{}, {4, 2, 3}, dense("qkv", 24, 12));
-  CHECK(qkv.parts.size() == 1);
-  CHECK(qkv.parts[0].weight.whole_extents.empty());
+  CHECK(qkv.size() == 1);
+  CHECK(qkv[0].weight.whole_extents.empty());
 }
 
 TEST_CASE("outputs are rows of weight and bias, inputs are columns of the weight alone") {
@@ -49,14 +49,14 @@ TEST_CASE("outputs are rows of weight and bias, inputs are columns of the weight
 TEST_CASE("heads: of one matrix three ranges of rows, of three matrices one each") {
   parallel::ops::head_layout const all{.heads = 4, .kv_heads = 2, .dim = 3};  // [12 | 6 | 6]
   auto const fused = keep_heads(place{1, 2}, all, dense("qkv", 24, 12));
-  CHECK(fused.parts.size() == 1);
-  CHECK(rows_of(fused.parts[0].weight) == runs{6, 6, 15, 3, 21, 3});
+  CHECK(fused.size() == 1);
+  CHECK(rows_of(fused[0].weight) == runs{6, 6, 15, 3, 21, 3});
   auto const apart =
       keep_heads(place{1, 2}, all, dense("q", 12, 12), dense("k", 6, 12), dense("v", 6, 12));
-  CHECK(rows_of(apart.parts[0].weight) == runs{6, 6});
-  CHECK(rows_of(apart.parts[1].weight) == runs{3, 3});
-  CHECK(rows_of(apart.parts[2].weight) == runs{3, 3});
-  for (auto const& part : apart.parts) CHECK(part.weight.copies == parallel::parameter_copies{});
+  CHECK(rows_of(apart[0].weight) == runs{6, 6});
+  CHECK(rows_of(apart[1].weight) == runs{3, 3});
+  CHECK(rows_of(apart[2].weight) == runs{3, 3});
+  for (auto const& part : apart) CHECK(part.weight.copies == parallel::parameter_copies{});
   CHECK(place{1, 2}.part_of(all).heads == 2);
   CHECK(place{1, 2}.part_of(all).kv_heads == 1);
 }
@@ -65,16 +65,16 @@ TEST_CASE("with fewer key heads than ranks neighbours share one, whose gradients
   parallel::ops::head_layout const all{.heads = 8, .kv_heads = 2, .dim = 3};  // [24 | 6 | 6]
   for (index const rank : {2, 3}) {  // both use the second key head
     auto const fused = keep_heads(place{rank, 4}, all, dense("qkv", 36, 24));
-    CHECK(fused.parts.size() == 3);
-    CHECK(rows_of(fused.parts[0].weight) == runs{rank * 6, 6});
-    CHECK(rows_of(fused.parts[1].weight) == runs{27, 3});
-    CHECK(rows_of(fused.parts[2].bias) == runs{33, 3});
-    CHECK(fused.parts[0].weight.copies == parallel::parameter_copies{});
-    CHECK(fused.parts[1].weight.copies == parallel::parameter_copies{2, true});
+    CHECK(fused.size() == 3);
+    CHECK(rows_of(fused[0].weight) == runs{rank * 6, 6});
+    CHECK(rows_of(fused[1].weight) == runs{27, 3});
+    CHECK(rows_of(fused[2].bias) == runs{33, 3});
+    CHECK(fused[0].weight.copies == parallel::parameter_copies{});
+    CHECK(fused[1].weight.copies == parallel::parameter_copies{2, true});
     auto const apart =
         keep_heads(place{rank, 4}, all, dense("q", 24, 24), dense("k", 6, 24), dense("v", 6, 24));
-    CHECK(rows_of(apart.parts[1].weight) == runs{3, 3});
-    CHECK(apart.parts[2].weight.copies == parallel::parameter_copies{2, true});
+    CHECK(rows_of(apart[1].weight) == runs{3, 3});
+    CHECK(apart[2].weight.copies == parallel::parameter_copies{2, true});
   }
 }
 
