@@ -6,7 +6,7 @@
 #include <parallel/ops/cuda/matmul_shape.hpp>
 #include <parallel/ops/reference/matmul.hpp>
 
-namespace {
+namespace matmul_shape_test {
 
 using namespace parallel;
 using cuda::column_major;
@@ -110,4 +110,4 @@ TEST_CASE("alignments are powers of two, at most 16 bytes") {
   CHECK(cuda::alignment_of(memory + 7) == 1);
 }
 
-}  // namespace
+}  // namespace matmul_shape_test

@@ -6,7 +6,7 @@
 
 #include <parallel/ops/cuda/matmul_tuning.hpp>
 
-namespace {
+namespace matmul_tuning_test {
 
 using namespace parallel;
 using cuda::matmul_algorithm;
@@ -167,4 +167,4 @@ TEST_CASE("malformed text is refused with the place and what was expected") {
   }
 }
 
-}  // namespace
+}  // namespace matmul_tuning_test

@@ -8,7 +8,7 @@
 
 #include "support/host_block.hpp"
 
-namespace {
+namespace activation_kernel_test {
 
 using namespace parallel;
 
@@ -52,4 +52,4 @@ TEST_CASE_TEMPLATE("every activation equals the reference at any alignment", T, 
       }
 }
 
-}  // namespace
+}  // namespace activation_kernel_test
