@@ -1,4 +1,5 @@
-// One training step and an evaluation of an MPT in fp64 on any layout, and what came out.
+// One training step and an evaluation of an MPT, in fp64 unless asked otherwise, on any layout, and
+// what came out.
 #pragma once
 
 #include <algorithm>
@@ -49,9 +50,9 @@ struct model_layout {
   bool sequence_parallel = true;
 };
 
-/// One training step of the whole batch, and an evaluation, with ranks on devices that `make`
-/// makes.
-template <class Make>
+/// One training step of the whole batch, and an evaluation, with elements T and ranks on devices
+/// that `make` makes.
+template <class T = double, class Make>
 [[nodiscard]] model_outcome run_model(mpt::model_config const& config, model_layout const& how,
                                       Make const& make) {
   using device_type = std::invoke_result_t<Make>;
@@ -81,7 +82,7 @@ template <class Make>
     mpt::model_groups groups{.context = {.method = how.method}};
     if (how.context > 1) groups.context.group = {ranks.context, to_next, from_previous};
     if (how.tensor > 1) groups.tensor = {{ranks.tensor, across, back}, how.sequence_parallel};
-    mpt::model<double> net(config, groups, how.recompute);
+    mpt::model<T> net(config, groups, how.recompute);
     parallel::train::stepper stepper(net, device, ranks, parallel::decoupled_adamw{},
                                      {.stage = how.stage,
                                       .bucket_bytes = 20000,
@@ -145,9 +146,9 @@ template <class Make>
 }
 
 /// The same on the host.
-[[nodiscard]] inline model_outcome run_model(mpt::model_config const& config,
-                                             model_layout const& how) {
-  return run_model(config, how, [] { return parallel::host::device(); });
+template <class T = double>
+[[nodiscard]] model_outcome run_model(mpt::model_config const& config, model_layout const& how) {
+  return run_model<T>(config, how, [] { return parallel::host::device(); });
 }
 
 }  // namespace test

@@ -4,8 +4,6 @@
 // passes through the library's ring and its exchange of heads as MPT's attention does.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
 #include <vector>
 
 #include <parallel/comm/any_communicator.hpp>
@@ -14,6 +12,8 @@
 #include <parallel/context/ulysses.hpp>
 #include <parallel/ops/rows_view.hpp>
 
+#include "support/ring_items.hpp"
+
 namespace test {
 
 using parallel::context;
@@ -21,7 +21,6 @@ using parallel::index;
 using parallel::matrix_view;
 using parallel::ops::rows_view;
 namespace context_parallel = parallel::context_parallel;
-using ring = std::uint64_t;
 
 /// Both cores. Rows x are packed: the queries of all heads, then the keys, which are values too, of
 /// `key_heads` heads; or with none of these the queries are the keys. Forward needs x and y,
@@ -56,38 +55,27 @@ struct ring_attention_core {
 
   template <class Stream>
   void forward(context<Stream>& c, run const& q, run const& k, matrix_view<ring const> rows) const {
-    for_each_pair(c, q, k, [*this, rows](index s, index t, index from, index of_key) {
-      ring dot = 0;
-      for (index i = 0; i < dim(); ++i) dot += x(s, from + i) * rows(t, of_key + i);
-      for (index i = 0; i < dim(); ++i) y(s, from + i) += dot * rows(t, of_key + i);
-    });
+    auto const of = pairs(c, q, k, rows);
+    for_each_item(c.stream, of.sequences * q.count * heads,
+                  items::attend{of, y.data(), y.extent(1)});
   }
 
   template <class Stream>
   void backward(context<Stream>& c, run const& q, run const& k, matrix_view<ring const> rows,
                 matrix_view<ring> d_rows) const {
-    for_each_pair(c, q, k, [*this, rows, d_rows](index s, index t, index from, index of_key) {
-      ring dot = 0;
-      ring d_dot = 0;
-      for (index i = 0; i < dim(); ++i) {
-        dot += x(s, from + i) * rows(t, of_key + i);
-        d_dot += dy(s, from + i) * rows(t, of_key + i);
-      }
-      for (index i = 0; i < dim(); ++i) {
-        d_rows(t, of_key + i) += dot * dy(s, from + i) + d_dot * x(s, from + i);
-        dx(s, from + i) += d_dot * rows(t, of_key + i);
-      }
-    });
+    auto const of = pairs(c, q, k, rows);
+    index const key_heads_here = heads / of.sharers;
+    for_each_item(c.stream, of.sequences * q.count * heads,
+                  items::attend_backward{of, dy.data(), dx.data(), dy.extent(1)});
+    for_each_item(c.stream, of.sequences * k.count * key_heads_here,
+                  items::attend_backward_keys{of, dy.data(), d_rows.data(), dy.extent(1)});
   }
 
   /// dx += the gradients of its keys.
   template <class Stream>
   void add_keys(context<Stream>& c, matrix_view<ring const> d_keys) const {
-    c.stream.enqueue([*this, d_keys] {
-      index const first = dx.extent(1) - key_width();
-      for (index r = 0; r < dx.extent(0); ++r)
-        for (index i = 0; i < key_width(); ++i) dx(r, first + i) += d_keys(r, i);
-    });
+    for_each_item(c.stream, dx.extent(0),
+                  items::add_keys{dx.data(), d_keys.data(), dx.extent(1), key_width()});
   }
 
   [[nodiscard]] std::vector<index> sections() const {
@@ -139,25 +127,26 @@ struct ring_attention_core {
     return rows_view<ring const>(rows).slice_columns(rows.extent(1) - key_width(), rows.extent(1));
   }
 
-  /// f(row of the query, row of the key, first column of the head, that of its key).
-  template <class Stream, class F>
-  void for_each_pair(context<Stream>& c, run const& q, run const& k, F&& f) const {
-    c.stream.enqueue([=, documents = c.document_begins, whole = c.whole_sequence(),
-                      length = c.sequence, sequences = x.extent(0) / c.sequence,
-                      reach = this->reach, heads = this->heads, dim = dim(),
-                      sharers = key_heads == 0 ? 1 : heads / key_heads] {
-      for (index b = 0; b < sequences; ++b)
-        for (index s = 0; s < q.count; ++s) {
-          index const at = q.position + s;
-          index first = reach < 0 ? 0 : std::max<index>(at - reach, 0);
-          if (!documents.empty())
-            first = std::max<index>(first, documents[static_cast<std::size_t>(b * whole + at)]);
-          for (index t = std::max<index>(first - k.position, 0);
-               t < std::min(k.count, at - k.position + 1); ++t)
-            for (index h = 0; h < heads; ++h)
-              f(b * length + q.row + s, b * length + k.row + t, h * dim, h / sharers * dim);
-        }
-    });
+  /// The pairs of positions of these runs that see each other.
+  template <class Stream>
+  [[nodiscard]] items::pairs pairs(context<Stream>& c, run const& of_queries, run const& of_keys,
+                                   matrix_view<ring const> rows) const {
+    auto const stretch = [](run const& r) { return items::stretch{r.row, r.position, r.count}; };
+    auto const& documents = c.document_begins;
+    return {.x = x.data(),
+            .keys = rows.data(),
+            .x_columns = x.extent(1),
+            .key_columns = key_width(),
+            .documents = documents.empty() ? nullptr : documents.data(),
+            .whole = c.whole_sequence(),
+            .length = c.sequence,
+            .sequences = x.extent(0) / c.sequence,
+            .q = stretch(of_queries),
+            .k = stretch(of_keys),
+            .reach = reach,
+            .heads = heads,
+            .dim = dim(),
+            .sharers = key_heads == 0 ? 1 : heads / key_heads};
   }
 };
 

@@ -10,6 +10,7 @@
 #include <parallel/ops/elementwise.hpp>
 
 #include "support/ring_attention.hpp"
+#include "support/ring_items.hpp"
 
 namespace test {
 
@@ -23,18 +24,14 @@ struct ring_square {
   matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& kept) const {
     kept.x = x;
     auto y = c.template allocate<ring, 2>(x.extents());
-    c.stream.enqueue([=] {
-      for (index i = 0; i < x.size(); ++i) y.data()[i] = x.data()[i] * x.data()[i];
-    });
+    for_each_item(c.stream, x.size(), items::square{y.data(), x.data()});
     return y;
   }
   template <class Stream>
   matrix_view<ring> backward_input(context<Stream>& c, matrix_view<ring const> dy,
                                    saved& kept) const {
     auto dx = c.template allocate<ring, 2>(dy.extents());
-    c.stream.enqueue([=, x = kept.x] {
-      for (index i = 0; i < x.size(); ++i) dx.data()[i] = 2 * x.data()[i] * dy.data()[i];
-    });
+    for_each_item(c.stream, dx.size(), items::square_backward{dx.data(), kept.x.data(), dy.data()});
     return dx;
   }
   template <class Stream>
@@ -56,13 +53,8 @@ struct ring_norm {
   matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& kept) const {
     kept.x = x;
     auto y = c.template allocate<ring, 2>(x.extents());
-    c.stream.enqueue([=, gain = gain.value()] {
-      for (index r = 0; r < x.extent(0); ++r) {
-        ring sum = 0;
-        for (index i = 0; i < x.extent(1); ++i) sum += x(r, i);
-        for (index i = 0; i < x.extent(1); ++i) y(r, i) = x(r, i) * (gain(i) + sum);
-      }
-    });
+    for_each_item(c.stream, x.extent(0),
+                  items::norm{y.data(), x.data(), gain.value().data(), x.extent(1)});
     return y;
   }
   template <class Stream>
@@ -70,26 +62,18 @@ struct ring_norm {
                                    saved& kept) const {
     kept.dy = dy;
     auto dx = c.template allocate<ring, 2>(dy.extents());
-    c.stream.enqueue([=, x = kept.x, gain = gain.value()] {
-      for (index r = 0; r < x.extent(0); ++r) {
-        ring sum = 0;
-        ring d_sum = 0;
-        for (index i = 0; i < x.extent(1); ++i) {
-          sum += x(r, i);
-          d_sum += dy(r, i) * x(r, i);
-        }
-        for (index i = 0; i < x.extent(1); ++i) dx(r, i) = dy(r, i) * (gain(i) + sum) + d_sum;
-      }
-    });
+    for_each_item(c.stream, dx.extent(0),
+                  items::norm_backward{dx.data(), kept.x.data(), dy.data(), gain.value().data(),
+                                       dx.extent(1)});
     return dx;
   }
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {
     if (!gain.has_gradient()) return;
-    c.stream.enqueue([x = kept.x, dy = kept.dy, gradient = gain.gradient()] {
-      for (index r = 0; r < x.extent(0); ++r)
-        for (index i = 0; i < x.extent(1); ++i) gradient(i) += dy(r, i) * x(r, i);
-    });
+    auto const& x = kept.x;
+    for_each_item(c.stream, x.extent(1),
+                  items::gain_gradient{gain.gradient().data(), x.data(), kept.dy.data(),
+                                       x.extent(0), x.extent(1), x.extent(1)});
   }
   void visit_parameters(auto&& visit) { visit(gain); }
 };
@@ -118,10 +102,11 @@ struct ring_gain {
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {
     if (!gain.has_gradient()) return;
-    c.stream.enqueue([x = kept.x, dy = kept.dy, gradient = gain.gradient()] {
-      for (index r = 0; r < x.extent(0); ++r)
-        for (index i = 0; i < x.extent(1); ++i) gradient(i % gradient.size()) += dy(r, i) * x(r, i);
-    });
+    auto const& x = kept.x;
+    auto const gradient = gain.gradient();
+    for_each_item(c.stream, gradient.size(),
+                  items::gain_gradient{gradient.data(), x.data(), kept.dy.data(), x.extent(0),
+                                       x.extent(1), gradient.size()});
   }
   void visit_parameters(auto&& visit) { visit(gain); }
 
@@ -129,10 +114,9 @@ struct ring_gain {
   template <class Stream>
   matrix_view<ring> multiply(context<Stream>& c, matrix_view<ring const> x) const {
     auto y = c.template allocate<ring, 2>(x.extents());
-    c.stream.enqueue([=, gain = gain.value()] {
-      for (index r = 0; r < x.extent(0); ++r)
-        for (index i = 0; i < x.extent(1); ++i) y(r, i) = x(r, i) * gain(i % gain.size());
-    });
+    for_each_item(
+        c.stream, x.size(),
+        items::gain{y.data(), x.data(), gain.value().data(), x.extent(1), gain.value().size()});
     return y;
   }
 };

@@ -40,6 +40,7 @@ struct ring_microbatch {
   vector_view<std::int32_t const> labels;
   index sequences = 0;
   index length = 0;
+  std::int64_t loss_tokens = 0;
 };
 
 struct ring_options {
@@ -139,20 +140,10 @@ class ring_model {
     auto logits = c.template allocate<ring, 2>({y.extent(0), exit_.weight.extents[0]});
     parallel::ops::matmul(c.stream, logits, y, exit_.weight.value(), {.transpose_b = true});
     index const first = of.rank() * logits.extent(1);
-    c.stream.enqueue([logits, labels = b.labels, loss = &sums.loss, first] {
-      for (index r = 0; r < logits.extent(0); ++r)
-        for (index v = 0; v < logits.extent(1); ++v) {
-          if (labels(r) < 0) {
-            logits(r, v) = 0;
-            continue;
-          }
-          ring const difference = logits(r, v) - (first + v == labels(r) ? 1U : 0U);
-          *loss += difference * difference;
-          logits(r, v) = 2 * difference;
-        }
-    });
-    if (of.rank() == 0 && b.labels.data() != nullptr)
-      for (index r = 0; r < b.labels.size(); ++r) sums.tokens += b.labels(r) >= 0 ? 1 : 0;
+    for_each_item(c.stream, 1,
+                  items::loss{logits.data(), b.labels.data(), &sums.loss, logits.extent(0),
+                              logits.extent(1), first});
+    if (of.rank() == 0) sums.tokens += b.loss_tokens;
     if (dx.extent(0) == 0) return;
     matrix_view<ring const> const gradient = logits;
     auto const dy = c.template allocate<ring, 2>(y.extents());
@@ -278,13 +269,9 @@ struct ring_momentum {
   template <class Stream, class T, parallel::reduced_gradient Gradient>
   void update(Stream& s, parallel::update_ranges<T, Gradient> const& ranges,
               parallel::step_info<parallel::accumulate_t<T>> const&) const {
-    s.enqueue([values = ranges.values, momentum = ranges.states[0],
-               gradients = ranges.gradients.elements, rate = rate] {
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        momentum[i] = 3 * momentum[i] + gradients[i];
-        values[i] -= rate * momentum[i];
-      }
-    });
+    for_each_item(s, std::ssize(ranges.values),
+                  items::momentum{ranges.values.data(), ranges.states[0].data(),
+                                  ranges.gradients.elements.data(), rate});
   }
 };
 

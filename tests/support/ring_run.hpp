@@ -14,9 +14,11 @@
 
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/threads/run.hpp>
+#include <parallel/comm/traffic_of.hpp>
 #include <parallel/context/division.hpp>
 #include <parallel/data/share.hpp>
 #include <parallel/device/host/device.hpp>
+#include <parallel/device/transfer.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/train/groups.hpp>
 #include <parallel/train/stepper.hpp>
@@ -149,8 +151,12 @@ inline void spoil_gradients(auto& stepper, int rank) {
         unit.memory.layout().segments()[s].for_each_piece(
             begin, begin + static_cast<index>(gradients.size()),
             [&](auto const&, index first, index last, index at) {
-              for (index i = at; i < at + last - first; ++i)
-                gradients.data()[i - begin] = static_cast<ring>((rank + 3) * (i + 7));
+              auto const piece = gradients.span().subspan(static_cast<std::size_t>(at - begin),
+                                                          static_cast<std::size_t>(last - first));
+              parallel::write_from_host(stepper.device(), piece, [&](std::span<ring> here) {
+                for (index i = at; i < at + last - first; ++i)
+                  here[static_cast<std::size_t>(i - at)] = static_cast<ring>((rank + 3) * (i + 7));
+              });
             });
       }
 }
@@ -180,11 +186,21 @@ inline void add_elements(std::map<std::string, std::vector<ring>>& tensors, auto
       });
 }
 
-/// One rank's microbatches of a step.
+[[nodiscard]] inline index data_ranks(layout const& how) {
+  return how.shape().size<parallel::axis::replicate, parallel::axis::shard>();
+}
+/// Of the rank that has most, before what the schedule adds.
+[[nodiscard]] inline std::size_t most_microbatches(layout const& how) {
+  return static_cast<std::size_t>(
+      parallel::data::most_microbatches(how.sizes.batch, data_ranks(how), how.microbatch));
+}
+
+/// One rank's microbatches of a step, where the operations of a device read them.
+template <class Device>
 class step_data {
  public:
   /// Of `least` microbatches or more; the last ones of some ranks are empty.
-  step_data(layout const& how, int rank, index step, std::size_t least) {
+  step_data(Device const& device, layout const& how, int rank, index step, std::size_t least) {
     auto const& of = how.sizes;
     context_parallel::division const part(how.shape().coordinate<parallel::axis::context>(rank),
                                           how.context, of.length);
@@ -198,13 +214,13 @@ class step_data {
           y.push_back(has_label(sequence, at) ? token(step, sequence, at + 1, of.vocabulary)
                                               : -100);
         }
-      ids_.push_back(part.pick(std::span<std::int32_t const>(x)));
-      labels_.push_back(part.pick(std::span<std::int32_t const>(y)));
+      auto const labels = part.pick(std::span<std::int32_t const>(y));
       index const rows = some.size() * part.length();
-      batches_.push_back({{ids_.back().data(), {rows}},
-                          {labels_.back().data(), {rows}},
+      batches_.push_back({{put(device, part.pick(std::span<std::int32_t const>(x))), {rows}},
+                          {put(device, labels), {rows}},
                           some.size(),
-                          part.length()});
+                          part.length(),
+                          std::ranges::count_if(labels, [](auto label) { return label >= 0; })});
       first_.push_back(some.begin);
     }
     batches_.resize(least);
@@ -214,29 +230,36 @@ class step_data {
   [[nodiscard]] std::span<ring_microbatch const> batches() const { return batches_; }
   [[nodiscard]] std::span<index const> first_sequences() const { return first_; }
 
-  [[nodiscard]] static index data_ranks(layout const& how) {
-    return how.shape().size<parallel::axis::replicate, parallel::axis::shard>();
-  }
-  /// Of the rank that has most, before what the schedule adds.
-  [[nodiscard]] static std::size_t most_microbatches(layout const& how) {
-    return static_cast<std::size_t>(
-        parallel::data::most_microbatches(how.sizes.batch, data_ranks(how), how.microbatch));
+ private:
+  [[nodiscard]] std::int32_t const* put(Device const& device, std::vector<std::int32_t> tokens) {
+    if constexpr (!parallel::host_reaches<Device>) {
+      auto const& there =
+          on_device_.emplace_back(device.template allocate<std::int32_t>(tokens.size()));
+      device.upload(there.span(), std::span<std::int32_t const>(tokens));
+      return there.data();
+    }
+    return on_host_.emplace_back(std::move(tokens)).data();
   }
 
- private:
-  std::vector<std::vector<std::int32_t>> ids_, labels_;
+  std::vector<std::vector<std::int32_t>> on_host_;
+  std::vector<parallel::buffer<std::int32_t>> on_device_;
   std::vector<ring_microbatch> batches_;
   std::vector<index> first_;
 };
 
 /// One rank of a layout: its communicators, model and stepper.
+template <class Device = parallel::host::device>
 class ring_rank {
  public:
   using any = parallel::any_communicator;
+  using traffic_stream = parallel::traffic_type<Device>;
 
   /// Collective over `world`, which it owns.
-  ring_rank(any world, layout const& how)
+  ring_rank(any world, layout const& how, Device device = Device())
       : how_(how),
+        device_(std::move(device)),
+        compute_(device_.compute_options()),
+        traffic_(parallel::traffic_of<Device>::options(device_)),
         groups_(std::move(world), how.shape()),
         model_(how.model.blocks, how.sizes.width, how.sizes.vocabulary, connected()),
         stepper_(model_, device_, groups_, groups_of(how),
@@ -250,19 +273,19 @@ class ring_rank {
 
   [[nodiscard]] auto& stepper() { return stepper_; }
   [[nodiscard]] ring_model const& model() const { return model_; }
-  [[nodiscard]] parallel::host::device& device() { return device_; }
+  [[nodiscard]] Device& device() { return device_; }
   [[nodiscard]] parallel::arena const& memory() const { return memory_; }
   [[nodiscard]] int rank() { return groups_.world().rank(); }
 
-  [[nodiscard]] step_data data(index step) {
-    return {how_, rank(), step, stepper_.least_microbatches(step_data::most_microbatches(how_))};
+  [[nodiscard]] step_data<Device> data(index step) {
+    return {device_, how_, rank(), step, stepper_.least_microbatches(most_microbatches(how_))};
   }
 
   auto step(index which) {
     auto const of = data(which);
     if (which == 0)
-      memory_ =
-          parallel::arena(device_.allocate<std::byte>(stepper_.plan_activations(of.batches())));
+      memory_ = parallel::arena(
+          device_.template allocate<std::byte>(stepper_.plan_activations(of.batches())));
     spoil_gradients(stepper_, rank());
     return stepper_.step(compute_, traffic_, memory_, of.batches(), of.first_sequences(),
                          {.seed = 42, .step = static_cast<std::uint32_t>(which)}, 1.0);
@@ -271,19 +294,23 @@ class ring_rank {
  private:
   [[nodiscard]] ring_options connected() {
     auto out = how_.model;
+    auto const options = parallel::traffic_of<Device>::options(device_);
     if (how_.context > 1)
-      out.attention.ranks = {groups_.context, to_next_.emplace(), from_previous_.emplace()};
-    if (how_.tensor > 1) out.tensor = {{groups_.tensor, across_.emplace()}, how_.divide_rows};
+      out.attention.ranks = {groups_.context, to_next_.emplace(options),
+                             from_previous_.emplace(options)};
+    if (how_.tensor > 1)
+      out.tensor = {{groups_.tensor, across_.emplace(options)}, how_.divide_rows};
     return out;
   }
 
   layout const& how_;
-  parallel::host::device device_;
-  parallel::host::stream compute_, traffic_;
-  std::optional<parallel::host::stream> to_next_, from_previous_, across_;
+  Device device_;
+  typename Device::stream_type compute_;
+  traffic_stream traffic_;
+  std::optional<traffic_stream> to_next_, from_previous_, across_;
   parallel::train::training_groups<any> groups_;
   ring_model model_;
-  parallel::train::stepper<ring_model, parallel::host::device, any, ring_momentum> stepper_;
+  parallel::train::stepper<ring_model, Device, any, ring_momentum> stepper_;
   parallel::arena memory_;
 };
 
@@ -293,22 +320,28 @@ inline void collect(auto const& stepper, outcome& out) {
     for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
       auto const& m = unit.memory.segments()[s];
       auto const& segment = unit.memory.layout().segments()[s];
+      auto const add = [&](auto& tensors, zero::range range, auto elements) {
+        parallel::read_on_host(stepper.device(), elements, [&](std::span<ring const> here) {
+          add_elements(tensors, segment, range, here, out);
+        });
+      };
       if (segment.key.trainable)
-        add_elements(out.gradients, segment, m.owned, unit.memory.owned_gradients(s), out);
+        add(out.gradients, m.owned, unit.memory.owned_gradients(s));
       else if (!m.gradients.empty() || !m.states.empty() || m.master.size() > 0)
         out.frozen_is_lean = false;
       // every rank must hold the same values of everything
       if (unit.memory.values_divided())
-        add_elements(out.parameters, segment, m.owned, m.values.span(), out);
+        add(out.parameters, m.owned, m.values.span());
       else
-        add_elements(out.parameters, segment, {0, segment.size}, m.values.span(), out);
+        add(out.parameters, zero::range{0, segment.size}, m.values.span());
     }
 }
 
 /// Runs the steps of one rank and adds what it owns to `out`.
-inline void run_rank(parallel::any_communicator world, layout const& how, outcome& out,
-                     std::mutex& lock) {
-  ring_rank one(std::move(world), how);
+template <class Device = parallel::host::device>
+void run_rank(parallel::any_communicator world, layout const& how, outcome& out, std::mutex& lock,
+              Device device = Device()) {
+  ring_rank<Device> one(std::move(world), how, std::move(device));
   for (int step = 0; step < how.num_steps; ++step) {
     auto const result = one.step(step);
     std::scoped_lock const guard(lock);
@@ -330,6 +363,17 @@ outcome run(layout const& how, Decorate const& decorate) {
 }
 inline outcome run(layout const& how) {
   return run(how, [](parallel::threads::communicator comm) { return comm; });
+}
+
+/// All ranks as threads on devices that `make` makes.
+template <class Make>
+outcome run_on(layout const& how, Make const& make) {
+  outcome out;
+  std::mutex lock;
+  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
+    run_rank(parallel::any_communicator(std::move(comm)), how, out, lock, make());
+  });
+  return out;
 }
 
 }  // namespace test

@@ -32,7 +32,7 @@ struct zeros {
   explicit zeros(index count) : ids(static_cast<std::size_t>(count * length)), sequences(count) {}
   [[nodiscard]] test::ring_microbatch view() const {
     index const rows = sequences * length;
-    return {{ids.data(), {rows}}, {ids.data(), {rows}}, sequences, length};
+    return {{ids.data(), {rows}}, {ids.data(), {rows}}, sequences, length, rows};
   }
   std::vector<std::int32_t> ids;
   index sequences;

@@ -61,7 +61,7 @@ void run(zero::stage stage, std::size_t bucket_bytes,
     parallel::host::stream compute;
     parallel::host::stream traffic;
     std::vector<std::int32_t> const ids(5, 1);
-    test::ring_microbatch const batch{{ids.data(), {5}}, {ids.data(), {5}}, 1, 5};
+    test::ring_microbatch const batch{{ids.data(), {5}}, {ids.data(), {5}}, 1, 5, 5};
     index const first = 0;
     (void)step.step(compute, traffic, memory, std::span(&batch, 1), std::span(&first, 1), {}, 1.0);
     check(log);

@@ -103,7 +103,7 @@ void run(pass_hold const& hold, std::function<void(test::trace&)> const& check) 
     parallel::host::stream traffic;
     std::vector<std::int32_t> const ids(5, 1);
     std::array<test::ring_microbatch, 2> batches;
-    batches.fill({{ids.data(), {5}}, {ids.data(), {5}}, 1, 5});
+    batches.fill({{ids.data(), {5}}, {ids.data(), {5}}, 1, 5, 5});
     std::array<index, 2> const first{0, 1};
     (void)step.step(compute, traffic, memory, std::span(std::as_const(batches)), std::span(first),
                     {}, 1.0);

@@ -1,0 +1,23 @@
+// Ranks that share a GPU, as threads of one process, exchange its memory to the bit.
+#include <doctest/doctest.h>
+
+#include <parallel/comm/cuda/traffic_stream.hpp>
+#include <parallel/comm/threads/run.hpp>
+
+#include "support/device_exchanges.hpp"
+#include "support/gpu.hpp"
+
+namespace gpu_exchanges_test {
+
+TEST_CASE("every exchange between 1 to 8 ranks on one GPU") {
+  if (!test::has_gpu()) return;
+  for (int ranks = 1; ranks <= 8; ++ranks) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(parallel::threads::run(ranks, [](parallel::threads::communicator& comm) {
+      parallel::cuda::device const device;
+      test::check_all_device_exchanges(comm, device);
+    }));
+  }
+}
+
+}  // namespace gpu_exchanges_test

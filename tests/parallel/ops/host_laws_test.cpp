@@ -1,0 +1,32 @@
+// The laws that operations of every device obey, on a device that only looks like one: memory that
+// the host cannot reach, and the host's operations. So the laws themselves are tried where there is
+// no GPU.
+#include <cstdint>
+
+#include <doctest/doctest.h>
+
+#include <parallel/ops/host.hpp>
+
+#include "support/device_laws.hpp"
+#include "support/guarded_device.hpp"
+
+namespace host_laws_test {
+
+using parallel::bf16;
+
+TEST_CASE_TEMPLATE("operations on elements", T, float, bf16, std::uint64_t) {
+  guarded::device device(std::size_t{1} << 30);
+  test::check_element_operations<T>(device, 1);
+}
+
+TEST_CASE_TEMPLATE("operations on rows, matrices and tables", T, float, bf16, std::uint64_t) {
+  guarded::device device(std::size_t{1} << 30);
+  test::check_row_operations<T>(device, 2);
+}
+
+TEST_CASE_TEMPLATE("attention", T, float, bf16) {
+  guarded::device device(std::size_t{1} << 30);
+  test::check_attention_operations<T>(device, 3);
+}
+
+}  // namespace host_laws_test

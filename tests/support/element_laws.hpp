@@ -1,0 +1,265 @@
+// Operations on flat arrays, sums, and optimizers, held against the reference: what a device's
+// stream must compute. Used with guarded memory on any machine, and with a GPU's.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <parallel/core/exact_sum.hpp>
+#include <parallel/ops/reference.hpp>
+
+#include "support/twin.hpp"
+
+namespace test {
+
+namespace ops = parallel::ops;
+
+inline constexpr index flat_sizes[] = {0, 1, 31, 1001, 40001};
+
+template <class T, class Device>
+void check_elementwise(both_sides<Device>& both) {
+  constexpr double ulp = 2.0 * unit<T>;
+  for (index const count : flat_sizes) {
+    CAPTURE(count);
+    auto x = both.template random<T>(count), filled = both.template poisoned<T>(count),
+         copied = both.template poisoned<T>(count), sum = both.template random<T>(count),
+         product = both.template random<T>(count), scaled = both.template random<T>(count);
+    both.run([&](auto& s) {
+      using element = std::remove_reference_t<decltype(*x.on(s))>;
+      ops::fill(s, elements(s, filled), static_cast<element>(3));
+      ops::copy(s, elements(s, copied), elements(s, x));
+      ops::add(s, elements(s, sum), elements(s, x));
+      ops::multiply(s, elements(s, product), elements(s, x));
+      ops::scale(s, elements(s, scaled), accumulate_t<element>(5));
+    });
+    check_equal(filled);
+    check_equal(copied);
+    if constexpr (std::is_integral_v<T>) {
+      check_equal(sum);
+      check_equal(product);
+      check_equal(scaled);
+    } else {
+      check_near(sum, 0.0, ulp);
+      check_near(product, 0.0, ulp);
+      check_near(scaled, 0.0, ulp);
+    }
+  }
+  index const rows = 37, columns = 45, stride = 61;  // columns of a wider matrix
+  auto from = both.template random<T>(rows * stride);
+  auto to = both.template random<T>(rows * stride);
+  both.run([&](auto& s) {
+    using element = std::remove_reference_t<decltype(*to.on(s))>;
+    ops::copy(s, ops::rows_view<element>(to.on(s) + 5, rows, columns, stride),
+              ops::rows_view<element const>(from.on(s) + 9, rows, columns, stride));
+  });
+  check_equal(to);
+}
+
+template <class Device>
+void check_casts(both_sides<Device>& both) {
+  using parallel::bf16;
+  for (index const count : flat_sizes) {
+    auto x = both.template random<float>(count);
+    auto narrow = both.template poisoned<bf16>(count);
+    auto given = both.template random<bf16>(count);
+    auto widened = both.template poisoned<float>(count);
+    both.run([&](auto& s) {
+      ops::cast(s, elements(s, narrow), elements(s, x));
+      ops::cast(s, elements(s, widened), elements(s, given));
+    });
+    check_near(narrow, 0.0, unit<bf16>);
+    check_equal(widened);
+  }
+}
+
+template <class T, class Device>
+void check_activations(both_sides<Device>& both) {
+  using enum ops::activation_kind;
+  for (auto const kind : {gelu, gelu_tanh, quick_gelu, silu, relu})
+    for (index const count : flat_sizes) {
+      CAPTURE(static_cast<int>(kind));
+      CAPTURE(count);
+      auto x = both.template random<T>(count, 3.0), dy = both.template random<T>(count);
+      auto y = both.template poisoned<T>(count), dx = both.template poisoned<T>(count);
+      both.run([&](auto& s) {
+        ops::activation(s, elements(s, y), elements(s, x), kind);
+        ops::activation_backward(s, elements(s, dx), elements(s, x), elements(s, dy), kind);
+      });
+      check_near(y, 40.0 * unit<accumulate_t<T>>);
+      check_near(dx, 200.0 * unit<accumulate_t<T>>);
+    }
+}
+
+template <class T, class Device>
+void check_clip_dropout_softcap(both_sides<Device>& both) {
+  using A = accumulate_t<T>;
+  for (index const count : flat_sizes) {
+    CAPTURE(count);
+    auto x = both.template random<T>(count), dx = both.template random<T>(count);
+    auto inside = both.template poisoned<std::uint8_t>(count);
+    both.run([&](auto& s) {
+      ops::clip(s, elements(s, x), elements(s, inside), 0.75F);
+      ops::clip_backward(s, elements(s, dx), elements(s, inside));
+    });
+    check_equal(x);
+    check_equal(inside);
+    check_equal(dx);
+
+    auto z = both.template random<T>(count), kept = both.template poisoned<T>(count);
+    ops::dropout_options const options{.probability = 0.3F,
+                                       .random = parallel::philox(both.next_seed(), 5),
+                                       .first_element = (std::uint64_t{1} << 33U) + 3};
+    both.run([&](auto& s) { ops::dropout(s, elements(s, kept), elements(s, z), options); });
+    check_near(kept, 0.0, 4.0 * unit<T>);
+
+    auto logits = both.template random<A>(count, 5.0), capped = both.template poisoned<A>(count);
+    auto dy = both.template random<T>(count), through = both.template poisoned<T>(count);
+    both.run([&](auto& s) {
+      ops::softcap(s, elements(s, capped), elements(s, logits), {.cap = 4.0, .scale = 0.5});
+    });
+    check_near(capped, 20.0 * unit<A>);
+    auto given = both.template random<A>(count);
+    both.run([&](auto& s) {
+      ops::softcap_backward(s, elements(s, through), elements(s, given), elements(s, dy),
+                            {.cap = 4.0, .scale = 0.5});
+    });
+    check_near(through, 10.0 * unit<A>);
+  }
+}
+
+template <class T, class Device>
+void check_reductions(both_sides<Device>& both) {
+  for (index const count : flat_sizes) {
+    CAPTURE(count);
+    auto x = both.template random<T>(count);
+    auto sums = both.template of<ops::sum_t<T>>({3, 4});
+    auto good = both.template of<int>({1});
+    both.run([&](auto& s) {
+      ops::sum(s, sums.on(s), elements(s, x));
+      ops::squared_norm(s, sums.on(s) + 1, elements(s, x));
+      ops::all_finite(s, good.on(s), elements(s, x));
+    });
+    if constexpr (std::is_integral_v<T>)
+      check_equal(sums);
+    else
+      check_near(sums, 1e-9, 1e-9);
+    check_equal(good);
+  }
+}
+
+/// Of real numbers: sums without rounding, and what is not finite is found wherever it is.
+template <class T, class Device>
+void check_exact_norm(both_sides<Device>& both) {
+  for (index const count : flat_sizes) {
+    auto x = both.template random<T>(count, 1e3);
+    auto sum = both.template of<double>({0.5, 1.5});
+    double got = 0, expected = 0;
+    both.run([&](auto& s) { ops::squared_norm(s, sum.on(s), elements(s, x)); });
+    for (double const value : x.expected()) expected += value * value;
+    got = sum.values()[0] - 0.5;
+    CHECK(std::abs(got - expected) <= 1e-9 * expected);
+  }
+  auto values = ops_support::random<T>(40001, both.next_seed());
+  for (std::size_t const at : {std::size_t{0}, std::size_t{20011}, std::size_t{40000}}) {
+    auto broken = values;
+    broken[at] = ops_support::number<T>(INFINITY);
+    auto x = both.of(broken);
+    auto good = both.template of<int>({1});
+    both.run([&](auto& s) { ops::all_finite(s, good.on(s), elements(s, x)); });
+    CHECK(good.values()[0] == 0);
+  }
+}
+
+/// exact_squared_norm: the same digits as the reference's.
+template <class T, class Device>
+void check_exact_sums(Device& device, std::uint64_t seed) {
+  typename Device::stream_type stream(device.compute_options());
+  for (index const count : flat_sizes) {
+    auto const values = ops_support::random<T>(count, ++seed, 1e3);
+    auto const x = device.template allocate<T>(values.size());
+    device.upload(x.span(), std::span<T const>(values));
+    auto const out = device.template allocate_shared<parallel::exact_sum>(1);
+    out.data()[0] = {};
+    parallel::exact_sum expected;
+    ops::exact_squared_norm(stream, out.data(), std::span<T const>(x.span()));
+    stream.synchronize();
+    parallel::reference::stream reference;
+    ops::exact_squared_norm(reference, &expected, std::span<T const>(values));
+    auto got = out.data()[0];
+    CHECK(got.value() == expected.value());
+    CHECK(std::ranges::equal(got.digits(), expected.digits()));
+  }
+}
+
+template <class T, class Device>
+void check_rows(both_sides<Device>& both) {
+  using A = accumulate_t<T>;
+  for (auto const& [count, place] :
+       {std::pair<index, ops::rows_place>{1001, {.first = 5, .width = 33}},
+        {4000, {.first = 767, .width = 768}},
+        {3, {.first = 0, .width = 1}}}) {
+    auto x = both.template random<T>(count);
+    auto const rows = ops::detail::rows_needed(place, count);
+    auto norms = both.template random<double>(rows);
+    auto factors = both.template random<A>(rows);
+    both.run([&, place = place](auto& s) {
+      ops::row_squared_norms(s, elements(s, norms), elements(s, x), place);
+    });
+    both.run([&, place = place](auto& s) {
+      ops::scale_rows(s, elements(s, x), elements(s, factors), place);
+    });
+    check_near(norms, 1e-9, 1e-9);
+    check_near(x, 0.0);
+  }
+}
+
+/// One update by each optimizer.
+template <class T, class Device>
+void check_optimizers(both_sides<Device>& both) {
+  using A = accumulate_t<T>;
+  constexpr double rounding = unit<A>;
+  for (index const count : flat_sizes) {
+    CAPTURE(count);
+    auto values = both.template random<T>(count);
+    auto master = both.template random<A>(count);
+    auto first = both.template random<A>(count, 0.1);
+    auto second = both.of([&] {
+      auto numbers = ops_support::random<A>(count, both.next_seed(), 0.1);
+      for (auto& number : numbers) number = number * number;
+      return numbers;
+    }());
+    auto gradients = both.template random<A>(count);
+    auto scale = both.template of<A>({A(0.25)});
+    both.run([&](auto& s) {
+      using element = std::remove_reference_t<decltype(*scale.on(s))>;
+      ops::adamw_options<element> const options{.lr = 2e-3,
+                                                .initial_lr = 4e-3,
+                                                .weight_decay = 1e-2,
+                                                .step = 7,
+                                                .gradient_scale = scale.on(s)};
+      ops::adamw(s, elements(s, values), elements(s, master), elements(s, first),
+                 elements(s, second), elements(s, gradients), options);
+    });
+    check_near(master, 64.0 * rounding, 16.0 * rounding);
+    check_near(values, 64.0 * rounding, 2.0 * unit<T> + 16.0 * rounding);
+    check_near(first, 8.0 * rounding, 8.0 * rounding);
+    check_near(second, 8.0 * rounding, 8.0 * rounding);
+
+    both.run([&](auto& s) {
+      using element = std::remove_reference_t<decltype(*scale.on(s))>;
+      ops::lion_options<element> const options{
+          .lr = 2e-3, .initial_lr = 4e-3, .weight_decay = 1e-2, .gradient_scale = scale.on(s)};
+      ops::lion(s, elements(s, values), elements(s, master), elements(s, second),
+                elements(s, gradients), options);
+    });
+    // where the sign is of a number near 0, rounding decides it
+    auto const got = master.values();
+    index wrong = 0;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      wrong += std::abs(double(got[i]) - master.expected()[i]) <= 1e-6 ? 0 : 1;
+    CHECK(wrong <= count / 10000);
+    check_near(second, 32.0 * rounding, 32.0 * rounding);
+  }
+}
+
+}  // namespace test

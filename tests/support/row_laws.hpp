@@ -1,0 +1,289 @@
+// Operations on rows, matrices and tables, held against the reference: what a device's stream must
+// compute. Used with guarded memory on any machine, and with a GPU's.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include <parallel/ops/reference.hpp>
+
+#include "support/twin.hpp"
+
+namespace test {
+
+namespace ops = parallel::ops;
+
+inline constexpr std::array<std::pair<index, index>, 6> row_shapes{
+    {{0, 5}, {1, 33}, {131, 65}, {37, 768}, {5, 4099}, {700, 8}}};
+
+template <class T, class Device>
+void check_norms(both_sides<Device>& both) {
+  using A = accumulate_t<T>;
+  for (auto const& [rows, columns] : row_shapes)
+    for (bool const centred : {true, false}) {
+      CAPTURE(rows);
+      CAPTURE(columns);
+      CAPTURE(centred);
+      auto x = both.template random<T>(rows * columns, 2.0);
+      auto dy = both.template random<T>(rows * columns), y = both.template poisoned<T>(dy.size()),
+           dx = both.template poisoned<T>(dy.size());
+      auto weight = both.template random<T>(columns), bias = both.template random<T>(columns);
+      auto mean = both.template poisoned<A>(rows), rstd = both.template poisoned<A>(rows);
+      auto dweight = both.template random<A>(columns), dbias = both.template random<A>(columns);
+      both.run([&, rows = rows, columns = columns](auto& s) {
+        auto const whole = [&](auto& of) { return as_matrix(s, of, rows, columns); };
+        if (centred)
+          ops::layer_norm(s, whole(y), as_vector(s, mean), as_vector(s, rstd), whole(x),
+                          as_vector(s, weight), as_vector(s, bias), {.eps = 1e-4});
+        else
+          ops::rms_norm(s, whole(y), as_vector(s, rstd), whole(x), as_vector(s, weight),
+                        {.eps = 1e-4});
+      });
+      if (centred) check_near(mean, 40.0 * unit<A>);
+      check_near(rstd, 40.0 * unit<A>, 40.0 * unit<A>);
+      check_near(y, 160.0 * unit<A>);
+      // gradients given the same statistics, which are no numbers of the reference's own here
+      auto given_mean = both.template random<A>(rows, 0.1);
+      auto given_rstd = both.template of<A>(std::vector<A>(static_cast<std::size_t>(rows), A(0.5)));
+      both.run([&, rows = rows, columns = columns](auto& s) {
+        auto const whole = [&](auto& of) { return as_matrix(s, of, rows, columns); };
+        if (centred) {
+          ops::layer_norm_backward_input(s, whole(dx), whole(dy), whole(x), as_vector(s, weight),
+                                         as_vector(s, given_mean), as_vector(s, given_rstd));
+          ops::layer_norm_backward_weight(s, as_vector(s, dweight), as_vector(s, dbias), whole(dy),
+                                          whole(x), as_vector(s, given_mean),
+                                          as_vector(s, given_rstd));
+        } else {
+          ops::rms_norm_backward_input(s, whole(dx), whole(dy), whole(x), as_vector(s, weight),
+                                       as_vector(s, given_rstd));
+          ops::rms_norm_backward_weight(s, as_vector(s, dweight), whole(dy), whole(x),
+                                        as_vector(s, given_rstd));
+        }
+      });
+      check_near(dx, 200.0 * unit<A>);
+      double const sums = 40.0 * static_cast<double>(4 + rows) * unit<A>;
+      check_near(dweight, sums);
+      if (centred) check_near(dbias, sums);
+    }
+}
+
+template <class T, class Device>
+void check_biases(both_sides<Device>& both) {
+  for (auto const& [rows, columns] : row_shapes) {
+    CAPTURE(rows);
+    CAPTURE(columns);
+    auto y = both.template random<T>(rows * columns);
+    auto bias = both.template random<T>(columns);
+    auto dbias = both.template random<accumulate_t<T>>(columns);
+    both.run([&, rows = rows, columns = columns](auto& s) {
+      ops::add_bias_backward(s, as_vector(s, dbias), as_matrix(s, y, rows, columns));
+    });
+    both.run([&, rows = rows, columns = columns](auto& s) {
+      ops::add_bias(s, as_matrix(s, y, rows, columns), as_vector(s, bias));
+    });
+    if constexpr (std::is_integral_v<T>) {
+      check_equal(y);
+      check_equal(dbias);
+    } else {
+      check_near(y, 0.0);
+      check_near(dbias, 8.0 * static_cast<double>(4 + rows) * unit<accumulate_t<T>>);
+    }
+  }
+}
+
+template <class T, class Device>
+void check_tables(both_sides<Device>& both) {
+  using A = accumulate_t<T>;
+  auto const check = [&](auto const& of, double absolute, double relative) {
+    if constexpr (std::is_integral_v<T>)
+      check_equal(of);
+    else
+      check_near(of, absolute, relative);
+  };
+  for (auto const& [tokens, rows, width] :
+       {std::array<index, 3>{0, 7, 5}, {1, 3, 8}, {600, 11, 65}, {2048, 500, 768}}) {
+    CAPTURE(tokens);
+    CAPTURE(width);
+    auto table = both.template random<T>(rows * width),
+         dy = both.template random<T>(tokens * width),
+         y = both.template poisoned<T>(tokens * width);
+    auto gradient = both.template random<A>(rows * width);
+    auto sliced = both.template poisoned<T>(tokens * width);
+    auto slice_gradient = both.template random<A>(rows * width);
+    auto ids = both.random_ids(tokens, rows);
+    auto far_ids = both.random_ids(tokens, 3 * rows);
+    ops::table_slice const slice{.first = rows, .vocabulary = 3 * rows};
+    both.run([&, tokens = tokens, rows = rows, width = width](auto& s) {
+      auto const whole = [&](auto& of) { return as_matrix(s, of, rows, width); };
+      auto const all = [&](auto& of) { return as_matrix(s, of, tokens, width); };
+      ops::embedding(s, all(y), as_vector(s, ids), whole(table));
+      ops::embedding_backward(s, whole(gradient), all(dy), as_vector(s, ids));
+      ops::embedding(s, all(sliced), as_vector(s, far_ids), whole(table), slice);
+      ops::embedding_backward(s, whole(slice_gradient), all(dy), as_vector(s, far_ids), slice);
+    });
+    double const sums = 8.0 * static_cast<double>(4 + tokens) * unit<A>;
+    check(y, 0.0, 0.0);
+    check(sliced, 0.0, 0.0);
+    check(gradient, sums, unit<A>);
+    check(slice_gradient, sums, unit<A>);
+  }
+  index const sequences = 3, length = 67, width = 40, positions = 70;
+  auto table = both.template random<T>(positions * width);
+  auto y = both.template random<T>(sequences * length * width);
+  auto gradient = both.template random<A>(positions * width);
+  both.run([&](auto& s) {
+    auto const whole = [&](auto& of) { return as_matrix(s, of, positions, width); };
+    auto const all = [&](auto& of) { return as_matrix(s, of, sequences * length, width); };
+    ops::add_positions_backward(s, whole(gradient), all(y), length, {.first = 2});
+    ops::add_positions(s, all(y), whole(table), length, {.first = 2});
+  });
+  check(gradient, 64.0 * unit<A>, unit<A>);
+  check(y, 0.0, 2.0 * unit<T>);
+}
+
+template <class T, class Device>
+void check_positions_of_heads(both_sides<Device>& both) {
+  index const batch = 2, sequence = 65, heads = 3, dim = 40, row = 2 * heads * dim;
+  auto const frequencies = ops::rope_frequencies(10000.0, dim);
+  auto x = both.template random<T>(batch * sequence * row);
+  auto back = both.template random<T>(batch * sequence * row);
+  both.run([&](auto& s) {
+    using element = std::remove_reference_t<decltype(*x.on(s))>;
+    auto const keys = [&](element* data) -> ops::heads_view<element> {
+      return {data + heads * dim, batch, sequence, heads, dim, sequence * row, row};
+    };
+    ops::rope(s, keys(x.on(s)), {.frequencies = frequencies, .first = 1000});
+    ops::rope_backward(s, keys(back.on(s)), {.frequencies = frequencies, .first = 1000});
+  });
+  check_near(x, 40.0 * unit<accumulate_t<T>>);
+  check_near(back, 40.0 * unit<accumulate_t<T>>);
+
+  auto queries = both.template random<T>(batch * sequence * row);
+  auto begins = both.of([&] {
+    std::vector<std::int32_t> out;
+    for (index r = 0; r < batch * sequence; ++r)
+      out.push_back(static_cast<std::int32_t>(r % sequence / 20 * 20));
+    return out;
+  }());
+  both.run([&](auto& s) {
+    using element = std::remove_reference_t<decltype(*queries.on(s))>;
+    ops::temperature(s,
+                     ops::rows_view<element>(queries.on(s) + 3, batch * sequence, heads * dim, row),
+                     {.scale = 0.1,
+                      .floor_scale = 8.0,
+                      .sequence = sequence,
+                      .document_begins = {begins.on(s), static_cast<std::size_t>(begins.size())}});
+  });
+  check_near(queries, 0.0, 2.0 * unit<T> + 8.0 * unit<accumulate_t<T>>);
+}
+
+template <class C, class T, class Device>
+void check_products(both_sides<Device>& both) {
+  for (auto const& [m, n, k] : {std::array<index, 3>{1, 1, 1},
+                                {0, 8, 8},
+                                {17, 33, 65},
+                                {128, 256, 192},
+                                {130, 96, 513},
+                                {8, 50, 0}})
+    for (int variant = 0; variant < 8; ++variant) {
+      ops::matmul_options const options{.transpose_a = (variant & 1) != 0,
+                                        .transpose_b = (variant & 2) != 0,
+                                        .accumulate = (variant & 4) != 0};
+      CAPTURE(m);
+      CAPTURE(n);
+      CAPTURE(k);
+      CAPTURE(variant);
+      auto a = both.template random<T>(m * k), b = both.template random<T>(k * n);
+      auto c =
+          options.accumulate ? both.template random<C>(m * n) : both.template poisoned<C>(m * n);
+      both.run([&, m = m, n = n, k = k](auto& s) {
+        auto const stored = [&](auto& of, index rows, index columns, bool transposed) {
+          return transposed ? as_matrix(s, of, columns, rows) : as_matrix(s, of, rows, columns);
+        };
+        ops::matmul(s, as_matrix(s, c, m, n), stored(a, m, k, options.transpose_a),
+                    stored(b, k, n, options.transpose_b), options);
+      });
+      if constexpr (std::is_integral_v<T>) {
+        check_equal(c);
+      } else {
+        // k addends of about 1, in any order
+        double const sums = 4.0 * static_cast<double>(k + 4) * unit<accumulate_t<T>>;
+        check_near(c, sums, 2.0 * unit<C>);
+      }
+    }
+}
+
+/// Logits of a whole vocabulary, and of one in two slices.
+template <class T, class Device>
+void check_cross_entropies(both_sides<Device>& both) {
+  using A = accumulate_t<T>;
+  for (auto const& [rows, vocabulary] :
+       {std::pair<index, index>{1, 8}, {70, 66}, {33, 1002}, {5, 50368}, {3, 60006}}) {
+    CAPTURE(rows);
+    CAPTURE(vocabulary);
+    auto logits = both.template random<A>(rows * vocabulary, 3.0);
+    auto labels = both.of([&, rows = rows, vocabulary = vocabulary] {
+      auto ids =
+          ops_support::random_ids(rows, static_cast<std::int32_t>(vocabulary), both.next_seed());
+      if (rows > 1) ids[1] = -100;
+      return ids;
+    }());
+    auto gradient = both.template poisoned<T>(logits.size());
+    auto losses = both.template poisoned<A>(rows), lone = both.template poisoned<A>(rows);
+    auto correct = both.template poisoned<std::uint8_t>(rows),
+         lone_correct = both.template poisoned<std::uint8_t>(rows);
+    ops::cross_entropy_options const options{.scale = 0.7};
+    both.run([&, rows = rows, vocabulary = vocabulary](auto& s) {
+      using element = std::remove_reference_t<decltype(*gradient.on(s))>;
+      auto const z = as_matrix(s, logits, rows, vocabulary);
+      ops::cross_entropy(s, as_matrix(s, gradient, rows, vocabulary), as_vector(s, losses),
+                         as_vector(s, correct), z, as_vector(s, labels), options);
+      ops::cross_entropy(s, matrix_view<element>{}, as_vector(s, lone), as_vector(s, lone_correct),
+                         z, as_vector(s, labels), options);
+    });
+    double const loss = 100.0 * unit<A>;
+    check_near(losses, loss, loss);
+    check_near(lone, loss, loss);
+    check_equal(correct);
+    check_equal(lone_correct);
+    check_near(gradient, 40.0 * unit<A>, 2.0 * unit<T> + 100.0 * unit<A>);
+
+    index const part = vocabulary / 2;
+    auto statistics = both.template poisoned<A>(2 * rows * 4);
+    std::vector<twin<A, Device>> slices;
+    std::vector<twin<T, Device>> gradients;
+    for (int slice = 0; slice < 2; ++slice) {
+      slices.push_back(both.template random<A>(rows * part, 3.0));
+      gradients.push_back(both.template poisoned<T>(rows * part));
+    }
+    both.run([&, rows = rows, vocabulary = vocabulary](auto& s) {
+      using wide = std::remove_reference_t<decltype(*statistics.on(s))>;
+      for (index slice = 0; slice < 2; ++slice) {
+        ops::sliced_cross_entropy_options const of{
+            .scale = 0.7, .first = slice * part, .vocabulary = vocabulary};
+        ops::vocabulary_statistics(
+            s, matrix_view<wide>(statistics.on(s) + slice * rows * 4, {rows, 4}),
+            as_matrix(s, slices[static_cast<std::size_t>(slice)], rows, part), as_vector(s, labels),
+            of);
+      }
+      for (index slice = 0; slice < 2; ++slice) {
+        ops::sliced_cross_entropy_options const of{
+            .scale = 0.7, .first = slice * part, .vocabulary = vocabulary};
+        auto const at = static_cast<std::size_t>(slice);
+        ops::sliced_cross_entropy(
+            s, as_matrix(s, gradients[at], rows, part), as_vector(s, losses), as_vector(s, correct),
+            as_matrix(s, slices[at], rows, part), as_vector(s, labels),
+            parallel::tensor_view<wide const, 3>(statistics.on(s), {2, rows, 4}), of);
+      }
+    });
+    check_near(losses, loss, loss);
+    check_equal(correct);
+    for (auto const& one : gradients)
+      check_near(one, 40.0 * unit<A>, 2.0 * unit<T> + 100.0 * unit<A>);
+  }
+}
+
+}  // namespace test
