@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include <mpt/config/sizes.hpp>
 #include <parallel/comm/cuda/traffic_stream.hpp>
 #include <parallel/ops/cuda.hpp>
 
@@ -70,13 +71,13 @@ TEST_CASE("both forms in fp32 equal fp64 on the host but for rounding") {
 
 TEST_CASE("both forms in bf16 are as close as its eight bits allow") {
   if (!test::has_gpu()) return;
-  check<bf16>(config(false), {}, 0.05);
-  check<bf16>(config(true), {}, 0.05);
+  check<bf16>(config(false), {}, 0.08);
+  check<bf16>(config(true), {}, 0.08);
 }
 
 TEST_CASE_TEMPLATE("2 to 8 ranks that share a GPU", T, float, bf16) {
   if (!test::has_gpu()) return;
-  double const share = sizeof(T) == 2 ? 0.05 : 1e-5;
+  double const share = sizeof(T) == 2 ? 0.08 : 1e-5;
   parallel::train::pipeline_options const zero_bubble{.schedule = "zb-v", .stages_per_rank = 2};
   for (model_layout const& how :
        {model_layout{.replicate = 2},

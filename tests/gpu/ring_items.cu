@@ -3,7 +3,7 @@
 
 #include "support/ring_items_cuda.hpp"
 
-namespace test {
+namespace test::items {
 
 template <class Item>
 struct run_items {
@@ -24,17 +24,17 @@ void launch_items(parallel::cuda::stream& s, item_index count, Item const& item)
 }
 
 using parallel::cuda::stream;
-template void launch_items(stream&, item_index, items::square const&);
-template void launch_items(stream&, item_index, items::square_backward const&);
-template void launch_items(stream&, item_index, items::norm const&);
-template void launch_items(stream&, item_index, items::norm_backward const&);
-template void launch_items(stream&, item_index, items::gain const&);
-template void launch_items(stream&, item_index, items::gain_gradient const&);
-template void launch_items(stream&, item_index, items::loss const&);
-template void launch_items(stream&, item_index, items::momentum const&);
-template void launch_items(stream&, item_index, items::attend const&);
-template void launch_items(stream&, item_index, items::attend_backward const&);
-template void launch_items(stream&, item_index, items::attend_backward_keys const&);
-template void launch_items(stream&, item_index, items::add_keys const&);
+template void launch_items(stream&, item_index, square const&);
+template void launch_items(stream&, item_index, square_backward const&);
+template void launch_items(stream&, item_index, norm const&);
+template void launch_items(stream&, item_index, norm_backward const&);
+template void launch_items(stream&, item_index, gain const&);
+template void launch_items(stream&, item_index, gain_gradient const&);
+template void launch_items(stream&, item_index, loss const&);
+template void launch_items(stream&, item_index, momentum const&);
+template void launch_items(stream&, item_index, attend const&);
+template void launch_items(stream&, item_index, attend_backward const&);
+template void launch_items(stream&, item_index, attend_backward_keys const&);
+template void launch_items(stream&, item_index, add_keys const&);
 
-}  // namespace test
+}  // namespace test::items

@@ -10,6 +10,7 @@
 #include <parallel/comm/traffic_of.hpp>
 #include <parallel/conformance/values.hpp>
 #include <parallel/core/dtype.hpp>
+#include <parallel/device/buffer.hpp>
 
 namespace test {
 

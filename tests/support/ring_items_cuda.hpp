@@ -6,10 +6,10 @@
 
 #include "support/ring_items.hpp"
 
-namespace test {
+namespace test::items {
 
 /// Enqueues item(i) for i in [0, count), a thread each.
 template <class Item>
 void launch_items(parallel::cuda::stream& s, item_index count, Item const& item);
 
-}  // namespace test
+}  // namespace test::items

@@ -1,0 +1,215 @@
+"""The Markdown of bench/gpu: what was checked and measured on one GPU, from its units."""
+import csv
+import io
+
+SIZES = {  # width, layers
+    "125m": (768, 12), "350m": (1024, 24), "760m": (1536, 24), "1b": (2048, 24), "3b": (2560, 32),
+    "7b": (4096, 32)}
+VOCABULARY = {"a": 50368, "b": 50432}
+FORMS = {"a": "learned positions, biases", "b": "ALiBi, no bias"}
+GOALS = {  # against the fastest PyTorch form: (b, a)
+    "125m": (1.2, 1.1), "350m": (1.2, 1.1), "760m": (1.2, 1.1), "1b": (1.05, 1.05),
+    "3b": (1.0, 1.0), "7b": (1.0, 1.0)}
+
+
+def table(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def of_stage(units, stage):
+    return {key.split("/", 1)[1]: unit for key, unit in units.items()
+            if key.startswith(stage + "/")}
+
+
+def good(units, key):
+    unit = units.get(key)
+    return unit["result"] if unit and unit["ok"] else None
+
+
+def ceiling(units, size, form):
+    """Tokens a second if nothing but the necessary work took time, by this GPU's own rates.
+
+    Products at the rate of each shape, slowed down as the same products are when they run for 60 s;
+    attention at the rate of the kernels used; a residual and norm of 32 d bytes a token and layer,
+    GELU of 40 d, the exit's loss of 10 bytes a logit (read and written as float, gradient in bf16)
+    and, in form a, biases of 36 d, at the rate of a copy. None until all of these are measured.
+    """
+    products = good(units, f"rates/products/{size}")
+    attention = good(units, f"rates/attention/{size}/{form}")
+    copied = good(units, "rates/copy")
+    slower = slowdown(units, size)
+    if not (products and attention and copied and slower):
+        return None
+    width, layers = SIZES[size]
+    tokens = products["tokens"]
+    seconds = slower * sum(1e-6 * p["microseconds"] * p["times"] for p in products["products"])
+    both = attention["attention"]
+    seconds += 1e-6 * layers * (both["forward_microseconds"] + both["backward_microseconds"]) \
+        * tokens / both["tokens"]
+    moved = layers * width * (32 + 40 + (36 if form == "a" else 0)) + 10 * VOCABULARY[form]
+    copy = 1e9 * max(copied["gigabytes_per_second"].values())
+    return tokens / (seconds + tokens * moved / copy)
+
+
+def slowdown(units, size):
+    """Time of the products in the last half of 60 s by that of each one measured alone."""
+    for of in (size, "1b" if SIZES[size][0] >= 1536 else "125m"):
+        sustained = good(units, f"rates/sustained/{of}")
+        products = good(units, f"rates/products/{of}")
+        if sustained and products:
+            rates = sustained["tflops_by_second"]
+            late = rates[len(rates) // 2:]
+            operations = sum(2.0 * p["m"] * p["n"] * p["k"] for p in products["products"])
+            alone = sum(1e-6 * p["microseconds"] for p in products["products"])
+            return (operations / alone * 1e-12) / (sum(late) / len(late))
+    return None
+
+
+def speed_rows(units, stage):
+    rows = []
+    for key, unit in of_stage(units, stage).items():
+        size, form = key.split("/")[:2]
+        reports = unit["result"]
+        ours = reports.get("ParallelLM", reports)
+        if "tokens_per_second" not in ours:
+            rows.append([size, form, "failed: " + str(ours.get("problem"))[-80:].replace("\n", " "),
+                         "", "", "", "", "", ""])
+            continue
+        rate = ours["tokens_per_second"]
+        peers = {name: report for name, report in reports.items() if name != "ParallelLM"}
+        cells = []
+        for name in ("compile", "transformers"):
+            peer = peers.get(name, {}).get("tokens_per_second")
+            cells.append(f"{peer:,.0f} (×{rate / peer:.2f})" if peer else "–")
+        most = ceiling(units, size, form)
+        goal = GOALS[size][0 if form == "b" else 1]
+        rows.append([size, form, f"{rate:,.0f}", f"{100 * ours['mfu']:.1f} %",
+                     f"{100 * ours['mfu_causal']:.1f} %", *cells, f"×{goal}",
+                     f"{rate / most:.2f}" if most else "–",
+                     f"{ours['peak_bytes'] / 2 ** 30:.1f}"])
+    return rows
+
+
+def lengths_rows(units):
+    rows, peers = [], of_stage(units, "lengths")
+    for key, unit in peers.items():
+        if key.endswith("/peer") or not unit["ok"]:
+            continue
+        ours = unit["result"]["ParallelLM"]
+        other = peers.get(key + "/peer", {"result": {}})["result"].get("compile", {})
+        peer = other.get("tokens_per_second")
+        size, length = key.split("/")
+        rows.append([size, length, f"{ours['tokens_per_second']:,.0f}",
+                     f"{100 * ours['mfu']:.1f} %", f"{100 * ours['mfu_causal']:.1f} %",
+                     f"{peer:,.0f}" if peer else "–"])
+    return rows
+
+
+def kernels_of(text):
+    """Time by kernel of ncu's CSV, the most expensive first."""
+    lines = text.splitlines()
+    first = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if first is None:
+        return []
+    sums = {}
+    for row in csv.DictReader(io.StringIO("\n".join(lines[first:]))):
+        try:
+            value = float(row["Metric Value"].replace(",", ""))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            continue
+        one = sums.setdefault(row["Kernel Name"][:120], {"microseconds": 0.0, "launches": 0})
+        if row["Metric Name"] == "gpu__time_duration.sum":
+            scale = {"ns": 1e-3, "nsecond": 1e-3, "us": 1, "usecond": 1, "ms": 1e3, "msecond": 1e3}
+            one["microseconds"] += value * scale.get(row.get("Metric Unit", "ns"), 1e-3)
+            one["launches"] += 1
+    rows = [{"name": name, **one} for name, one in sums.items()]
+    return sorted(rows, key=lambda row: -row["microseconds"])[:40]
+
+
+def training_text(units):
+    runs = {key: unit["result"] for key, unit in of_stage(units, "training").items() if unit["ok"]}
+    rows = []
+    for key, run in runs.items():
+        if "losses" in run:
+            losses = run["losses"]
+            tail = losses[-20:]
+            rows.append([key, len(losses), f"{losses[0]:.3f}", f"{sum(tail) / len(tail):.4f}",
+                         f"{run['tokens_per_second']:,.0f}"])
+    text = table(["run", "steps", "first loss", "mean of the last 20", "tokens/s"], rows) \
+        if rows else ""
+    resumed = runs.get("killed and resumed")
+    if resumed:
+        text += f"\nKilled, and resumed after step {resumed['resumed_at']}: the same bits as a run " \
+                "that was not.\n"
+    return text
+
+
+def markdown(about, units):
+    text = f"# {about['gpu']}, commit {about['commit']}\n\n"
+    dates = sorted(unit["date"] for unit in units.values())
+    if dates:
+        text += f"Measured {dates[0]} to {dates[-1]} UTC. "
+    text += f"Driver {about['driver']}, {about['memory']}; CUDA {about['cuda']}, cuDNN " \
+            f"{about['cudnn']}; PyTorch {about['torch']}, transformers {about['transformers']}.\n"
+
+    checks = [[key, "ok" if unit["ok"] else "**failed**", unit["result"].get("cases", ""),
+               " ".join(unit["result"].get("seeds", [])[:1]), unit["date"]]
+              for key, unit in units.items() if key.split("/")[0] in ("ops", "ranks", "sanitizer")]
+    if checks:
+        text += "\n## Checks\n\n" + table(["what", "", "cases", "seed", "date"], checks)
+    speeds = speed_rows(units, "speed") + speed_rows(units, "sizes")
+    if speeds:
+        text += "\n## Speed at sequence 2048, bf16\n\nForms: " + \
+            "; ".join(f"{name}: {what}" for name, what in FORMS.items()) + \
+            ". MFU by LLM Foundry's convention; the causal one counts half of attention. In " \
+            "brackets: how many times faster than that program.\n\n" + \
+            table(["size", "form", "tokens/s", "MFU", "causal", "torch.compile",
+                   "transformers, eager", "goal", "of the ceiling", "GiB"], speeds)
+    rates = of_stage(units, "rates")
+    if any(unit["ok"] for unit in rates.values()):
+        text += "\n## Rates of the GPU\n\n"
+        copied = good(units, "rates/copy")
+        if copied:
+            text += "Copy: " + ", ".join(f"{1e-3 * rate:.2f} TB/s ({name})" for name, rate in
+                                         copied["gigabytes_per_second"].items()) + ".\n\n"
+        for key, unit in rates.items():
+            if unit["ok"] and key.startswith("sustained"):
+                all_rates = unit["result"]["tflops_by_second"]
+                text += f"Products of {key.split('/')[1]} without a pause: " \
+                        f"{all_rates[0]:.0f} TFLOP/s in the first second, " \
+                        f"{all_rates[-1]:.0f} in the last of {len(all_rates)}" \
+                        f" ({unit['result']['after']}).\n\n"
+        rows = [[key.split("/")[1], p["name"], f"{p['m']} × {p['n']} × {p['k']}",
+                 f"{p['microseconds']:.0f}", f"{p['tflops']:.0f}"]
+                for key, unit in rates.items() if unit["ok"] and key.startswith("products")
+                for p in unit["result"]["products"]]
+        if rows:
+            text += table(["size", "product", "m × n × k", "µs", "TFLOP/s"], rows)
+        rows = [[key.split("/", 1)[1], a["length"], a["dim"], f"{a['forward_tflops']:.0f}",
+                 f"{a['backward_tflops']:.0f}"]
+                for key, unit in rates.items() if unit["ok"] and key.startswith("attention")
+                for a in [unit["result"]["attention"]]]
+        if rows:
+            text += "\n" + table(["attention", "length", "head", "forward TFLOP/s (causal)",
+                                  "backward"], rows)
+    rows = lengths_rows(units)
+    if rows:
+        text += "\n## Sequence lengths, form b\n\n" + \
+            table(["size", "length", "tokens/s", "MFU", "causal", "torch.compile"], rows)
+    for key, unit in of_stage(units, "profile").items():
+        if unit["ok"] and "profile" in unit["result"]:
+            profile = unit["result"]["profile"]
+            sum_of_all = sum(row["milliseconds"] for row in profile["operations"])
+            text += f"\n## Where a step of {key} goes\n\n{profile['step_milliseconds']:.1f} ms, of " \
+                    f"which {sum_of_all:.1f} in operations.\n\n" + \
+                table(["operation", "ms", "share", "calls", "TFLOP/s"],
+                      [[row["name"], f"{row['milliseconds']:.2f}",
+                        f"{100 * row['milliseconds'] / profile['step_milliseconds']:.1f} %",
+                        row["calls"], f"{row['tflops']:.0f}" if "tflops" in row else ""]
+                       for row in profile["operations"]])
+    trained = training_text(units)
+    if trained:
+        text += "\n## Training 125M, form b\n\n" + trained
+    return text

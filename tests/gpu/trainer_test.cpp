@@ -1,0 +1,77 @@
+// The product's trainer on a GPU: the loss falls, and a run that was stopped and resumed gives the
+// files of one that was not, with ranks that share the GPU too.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <string>
+
+#include <parallel/comm/cuda/traffic_stream.hpp>
+#include <parallel/ops/cuda.hpp>
+
+#include "mpt/train/tiny_run.hpp"
+#include "support/gpu.hpp"
+
+namespace gpu_trainer_test {
+
+namespace fs = std::filesystem;
+using parallel::bf16;
+
+mpt::run_summary train(mpt::train_config const& config, int ranks) {
+  auto const plan = mpt::plan_run<bf16>(config, ranks);
+  mpt::run_summary out;
+  parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
+    bool const speaks = comm.rank() == 0;
+    parallel::any_communicator any(std::move(comm));
+    parallel::cuda::device device({.deterministic = true});
+    mpt::trainer<bf16, parallel::cuda::device> trainer(config, any, device, plan);
+    auto const summary = trainer.run();
+    if (speaks) out = summary;
+  });
+  return out;
+}
+
+std::map<std::string, std::string> tensors_of(fs::path const& checkpoint) {
+  std::map<std::string, std::string> out;
+  for (auto const& entry : fs::directory_iterator(checkpoint))
+    if (entry.path().extension() == ".safetensors")
+      out[entry.path().filename()] = test::read_all(entry.path());
+  return out;
+}
+
+TEST_CASE("the loss falls") {
+  if (!test::has_gpu()) return;
+  tiny_run::place const here;
+  auto config = here.config(120);
+  config.scheduler.t_max = config.max_duration;
+  auto const summary = train(config, 2);
+  CHECK(summary.batches == 120);
+  CHECK(summary.loss < 0.5 * std::log(tiny_run::vocabulary));
+}
+
+TEST_CASE("stopped and resumed equals not stopped, bit for bit") {
+  if (!test::has_gpu()) return;
+  tiny_run::place const here;
+  for (int const ranks : {1, 3}) {
+    CAPTURE(ranks);
+    auto config = here.config(11);
+    config.zero_stage = 1;
+    auto const name = "run" + std::to_string(ranks);
+    config.checkpoint.save_folder = here.folder / (name + "calm");
+    auto const calm = train(config, ranks);
+    config.checkpoint.save_folder = here.folder / (name + "stopped");
+    config.checkpoint.autoresume = true;
+    // what products are computed by is a part of the run: the calm one's
+    fs::create_directories(config.checkpoint.save_folder);
+    fs::copy_file(here.folder / (name + "calm") / "products.txt",
+                  fs::path(config.checkpoint.save_folder) / "products.txt");
+    mpt::run_summary part;
+    for (double const end : {5.0, 11.0}) {
+      config.max_duration.count = end;
+      part = train(config, ranks);
+    }
+    CHECK(part.loss == calm.loss);
+    CHECK(tensors_of(part.checkpoint) == tensors_of(calm.checkpoint));
+  }
+}
+
+}  // namespace gpu_trainer_test
