@@ -39,7 +39,8 @@ inline calls_by_rank calls_of(layout const& how) {
   calls_by_rank out;
   for (auto const& recorder : recorders) {
     out.emplace_back();
-    for (auto const& call : recorder->calls()) out.back().push_back(call.what);
+    for (auto const& call : recorder->calls())
+      if (call.what.kind != parallel::operation_kind::split) out.back().push_back(call.what);
   }
   return out;
 }

@@ -166,9 +166,14 @@ class recorded : public collectives<recorded<Inner>> {
     return inner_.open_exchange(on);
   }
 
-  /// See `has_split`.
+  /// See `has_split`. A call like any other, that runs at once.
   [[nodiscard]] recorded split(int color, std::string name = {}) requires has_split<Inner> {
-    return recorded(inner_.split(color, std::move(name)), recorder_);
+    auto const call = recorder_->enqueued(
+        signature_of({.kind = operation_kind::split, .peer = color}, 0, this->name()), 0);
+    recorder_->now(call.number, flight_recorder::state::running);
+    recorded part(inner_.split(color, std::move(name)), recorder_);
+    recorder_->now(call.number, flight_recorder::state::done);
+    return part;
   }
 
  private:

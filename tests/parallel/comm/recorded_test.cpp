@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,17 +40,33 @@ TEST_CASE("calls are counted by axis and operation, and told in order") {
     all.barrier(s).wait();
     pair.all_reduce(s, std::span(x), reduction::max).wait();
     auto const totals = recorder->totals();
-    REQUIRE(totals.size() == 3);
+    REQUIRE(totals.size() == 4);
+    CHECK(totals.at({"", operation_kind::split}).calls == 1);
+    CHECK(totals.at({"", operation_kind::split}).payload == 0);
     CHECK(totals.at({"tensor", operation_kind::all_reduce}).calls == 2);
     CHECK(totals.at({"tensor", operation_kind::all_reduce}).payload == 2 * 24);
     CHECK(totals.at({"tensor", operation_kind::all_gather}).payload == 48);
     CHECK(totals.at({"", operation_kind::barrier}).calls == 1);
     auto const told = recorder->text(2);
-    CHECK(told.find("2 done since 0.") == 0);
+    CHECK(told.find("3 done since 0.") == 0);
     CHECK(told.find("s: barrier at recorded_test.cpp:") != std::string::npos);
-    CHECK(told.find("\n3 done since 0.") != std::string::npos);
+    CHECK(told.find("\n4 done since 0.") != std::string::npos);
     CHECK(told.find("all_reduce(max) of 6 f32 over tensor at recorded_test") != std::string::npos);
   });
+}
+
+TEST_CASE("a rank that waits in a split says so, its first call included") {
+  auto const recorder = std::make_shared<flight_recorder>();
+  CHECK_THROWS_AS(
+      threads::run(2,
+                   [&](threads::communicator& comm) {
+                     if (comm.rank() == 1) return;  // never comes
+                     static_cast<void>(recorded(std::move(comm), recorder).split(3, "tensor"));
+                   },
+                   {.deadline = std::chrono::milliseconds(20)}),
+      error);
+  CHECK(recorder->text().starts_with("0 running for 0."));
+  CHECK(recorder->text().ends_with(" s: split into color 3\n"));
 }
 
 TEST_CASE("threads count the bytes a ring sends, checked and erased too") {

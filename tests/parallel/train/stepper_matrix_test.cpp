@@ -3,6 +3,8 @@
 // divided is refused before anything is sent.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <set>
 #include <string>
@@ -18,15 +20,19 @@ using test::layout;
 using test::outcome;
 namespace zero = parallel::zero;
 
-/// Runs a layout that is to be refused: what was said, and how many calls there were before.
-std::pair<std::string, std::size_t> refuse(layout const& how) {
+/// Runs a layout that is to be refused: what was said, and how many calls there were before, those
+/// aside that make the mesh.
+std::pair<std::string, std::ptrdiff_t> refuse(layout const& how) {
   auto const recorder = std::make_shared<parallel::flight_recorder>();
   try {
     static_cast<void>(test::run(how, [&](parallel::threads::communicator comm) {
       return parallel::recorded(std::move(comm), recorder);
     }));
   } catch (parallel::error const& refused) {
-    return {refused.what(), recorder->calls().size()};
+    auto const calls = recorder->calls();
+    return {refused.what(), std::ranges::count_if(calls, [](auto const& call) {
+              return call.what.kind != parallel::operation_kind::split;
+            })};
   }
   return {};
 }
