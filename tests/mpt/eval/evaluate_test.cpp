@@ -4,6 +4,8 @@
 #include <vector>
 
 #include <mpt/eval/evaluate.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
 #include <parallel/train/weights.hpp>
 
 namespace evaluate_test {
