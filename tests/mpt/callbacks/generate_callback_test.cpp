@@ -7,6 +7,7 @@
 
 #include <mpt/callbacks/generate_callback.hpp>
 #include <mpt/model/build.hpp>
+#include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/support/files.hpp>
 #include <parallel/train/weights.hpp>
