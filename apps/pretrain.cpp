@@ -113,7 +113,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Pretrain an MPT from a YAML in LLM Foundry's form"};
   app.add_option("config", file, "training YAML")->required()->check(CLI::ExistingFile);
   app.add_option("overrides", overrides, "key.sub=value, over what the YAML says");
-  return apps::run(app, argc, argv, [&] {
+  auto const body = [&] {
     auto const config = mpt::load_train_config(file, overrides);
     if (apps::speaks()) {
       if (auto const line = describe_ignored(config.report); !line.empty())
@@ -121,11 +121,12 @@ int main(int argc, char** argv) {
       for (auto const& note : config.report.notes) fmt::print(stderr, "note: {}\n", note);
     }
     auto const engine = apps::make_engine();
-    // without a number of ranks, as many as the layout needs
-    std::optional<int> ranks;
+    // without a number of ranks, as many as mpirun started or the layout needs
+    auto const started = apps::ranks_of_mpirun();
+    std::optional<int> ranks = started;
     if (config.ranks) ranks = static_cast<int>(*config.ranks);
-    if (!ranks && !apps::under_mpirun()) ranks = config.parallelism.least_ranks();
-    if (!apps::under_mpirun()) static_cast<void>(mpt::run_layout(config, *ranks));
+    if (!ranks) ranks = config.parallelism.least_ranks();
+    static_cast<void>(mpt::run_layout(config, started.value_or(*ranks)));
     apps::launch({.ranks = ranks,
                   .deadline = config.dist_timeout,
                   .flight_folder = config.checkpoint.save_folder},
@@ -143,5 +144,6 @@ int main(int argc, char** argv) {
                                          train<parallel::bf16>(config, comm, device, name);
                                      });
                  });
-  });
+  };
+  return apps::run(app, argc, argv, body, apps::speaks_here());
 }

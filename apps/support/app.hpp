@@ -10,16 +10,18 @@
 namespace apps {
 
 /// Parses the command line and runs `body`; 0 when all went well, 1 after an error, which is
-/// printed as "error: …" on standard error. `--help` and bad usage are CLI11's.
-inline int run(CLI::App& app, int argc, char** argv, std::function<void()> const& body) {
+/// printed as "error: …" on standard error. `--help` and bad usage are CLI11's. Prints nothing when
+/// others print the same (`speaks`).
+inline int run(CLI::App& app, int argc, char** argv, std::function<void()> const& body,
+               bool speaks = true) {
   try {
     app.parse(argc, argv);
     body();
     return 0;
   } catch (CLI::ParseError const& problem) {
-    return app.exit(problem);
+    return speaks ? app.exit(problem) : problem.get_exit_code();
   } catch (std::exception const& problem) {
-    fmt::print(stderr, "error: {}\n", problem.what());
+    if (speaks) fmt::print(stderr, "error: {}\n", problem.what());
     return 1;
   }
 }

@@ -30,11 +30,15 @@ struct launch_options {
 void launch(launch_options const& options,
             std::function<void(parallel::any_communicator&, place const&)> const& program);
 
-/// Whether this process was started by mpirun (or another launcher Open MPI knows).
-[[nodiscard]] bool under_mpirun();
+/// How many processes mpirun (or another launcher Open MPI knows) has started; none: it has not.
+[[nodiscard]] std::optional<int> ranks_of_mpirun();
 
 /// True on the process whose output counts: rank 0 under mpirun, always otherwise.
 [[nodiscard]] bool speaks();
+
+/// True on the first process of each machine, the only one otherwise: what it refuses before ranks
+/// are started, the others of the machine refuse too.
+[[nodiscard]] bool speaks_here();
 
 /// How many of `ranks` share this machine's memory and cores.
 [[nodiscard]] int ranks_on_this_machine(int ranks);

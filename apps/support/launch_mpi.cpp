@@ -33,16 +33,21 @@ std::vector<int> own_cores() {
 
 }  // namespace
 
-bool apps::under_mpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
+std::optional<int> apps::ranks_of_mpirun() {
+  int const ranks = from_environment("OMPI_COMM_WORLD_SIZE", 0);
+  return ranks > 0 ? std::optional(ranks) : std::nullopt;
+}
 bool apps::speaks() { return from_environment("OMPI_COMM_WORLD_RANK", 0) == 0; }
+bool apps::speaks_here() { return from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0) == 0; }
 int apps::ranks_on_this_machine(int ranks) {
   return from_environment("OMPI_COMM_WORLD_LOCAL_SIZE", ranks);
 }
 
 void apps::launch(launch_options const& options,
                   std::function<void(parallel::any_communicator&, place const&)> const& program) {
-  if (!under_mpirun()) return launch_threads(options, program);
-  int const ranks = from_environment("OMPI_COMM_WORLD_SIZE", 1);
+  auto const started = ranks_of_mpirun();
+  if (!started) return launch_threads(options, program);
+  int const ranks = *started;
   parallel::require(!options.ranks || *options.ranks == ranks, "ranks=", options.ranks.value_or(0),
                     ", but mpirun started ", ranks, "; leave ranks out under mpirun");
   parallel::mpi::environment environment;

@@ -1,7 +1,8 @@
 #include "support/launch_threads.hpp"
 
-bool apps::under_mpirun() { return false; }
+std::optional<int> apps::ranks_of_mpirun() { return std::nullopt; }
 bool apps::speaks() { return true; }
+bool apps::speaks_here() { return true; }
 int apps::ranks_on_this_machine(int ranks) { return ranks; }
 
 void apps::launch(launch_options const& options,

@@ -1,10 +1,11 @@
-// reduced_gradient
+// these are addends of that sum: reduce them first
 #include <parallel/mesh/placement.hpp>
 #include <parallel/ops/reference/stream.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
 
 using gradient = parallel::placed_gradient<float, parallel::partial<parallel::axis::data>>;
 
-void run(parallel::reference::stream& s, parallel::update_ranges<float, gradient> const& ranges) {
-  parallel::decoupled_adamw{}.update(s, ranges, {});
+void run(parallel::reference::stream& s, std::span<float> weights, gradient of) {
+  using ranges = parallel::update_ranges<float, gradient>;
+  parallel::decoupled_adamw{}.update(s, ranges{weights, weights, {}, of}, {});
 }

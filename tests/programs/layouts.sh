@@ -78,6 +78,13 @@ if "$programs/pretrain" small.yaml autoresume=false ranks=15 parallelism.tensor=
 fi
 grep -q 'error: parallelism: this layout cannot be:' log && grep -q '  tensor 3: n_heads 4 must' log ||
   { cat log; fail "the refusal"; }
+if [[ -n $mpirun ]]; then  # by one process, though all see it
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 5 200 \
+    "$mpirun" --oversubscribe -n 3 "$programs/pretrain" small.yaml autoresume=false \
+    parallelism.tensor=3 > log 2>&1 && fail "tensor 3 was accepted under mpirun"
+  [[ $(grep -c '^error: ' log) == 1 ]] && grep -q '^error: parallelism: tensor 3: n_heads 4 must' log ||
+    { cat log; fail "the refusal under mpirun"; }
+fi
 # a checkpoint of two ranks of stage 3 goes on with one
 train ranks=2 zero_stage=3 save_folder=moved max_duration=20ba scheduler.t_max=40ba
 train ranks=1 save_folder=moved max_duration=40ba

@@ -197,6 +197,7 @@ inline void read_the_rest(config_reader& reader) {
   reader.check("model", reader.has("model"), "missing; it is required");
   auto model = reader.section("model");
   config.model = read_model(model);
+  bool const has_targets = model.has("activation_checkpointing_target");
   auto recompute = detail::read_recompute(model, config.model.n_layers);
   model.finish();
   for (std::string_view const key : {"tokenizer", "optimizer", "scheduler", "train_loader"})
@@ -249,6 +250,10 @@ inline void read_the_rest(config_reader& reader) {
   config.logging.metrics_file = detail::read_path(reader, "metrics_file", config.run_name);
   config.recompute = std::move(recompute);
   detail::read_system(reader, config);
+  if (has_targets && config.recompute.empty())
+    config.report.notes.emplace_back(
+        "model.activation_checkpointing_target: nothing is recomputed without "
+        "fsdp_config.activation_checkpointing: true");
   config.parallelism = detail::read_parallelism(reader, std::move(config.parallelism));
   detail::read_the_rest(reader);
   reader.finish();

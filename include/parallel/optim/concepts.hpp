@@ -29,6 +29,9 @@ struct step_info {
 /// The flat ranges one update works on; states in the order of `state_names()`.
 template <class T, class Gradient>
 struct update_ranges {
+  static_assert(reduced_gradient<Gradient>,
+                "an optimizer takes gradients that are summed over the data ranks; these are "
+                "addends of that sum: reduce them first");
   std::span<T> values;
   std::span<accumulate_t<T>> master;  // may be `values` itself when T accumulates in T
   std::span<std::span<accumulate_t<T>> const> states;

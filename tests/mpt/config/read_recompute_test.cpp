@@ -122,12 +122,19 @@ TEST_CASE("a training configuration recomputes when fsdp_config says so") {
         "f.yaml"));
   };
   CHECK(with("", "").recompute.empty());
-  CHECK(with(", activation_checkpointing_target: mptmlp", "").recompute.empty());
+  auto const target_alone = with(", activation_checkpointing_target: mptmlp", "");
+  CHECK(target_alone.recompute.empty());
+  CHECK(target_alone.report.notes ==
+        std::vector<std::string>{"model.activation_checkpointing_target: nothing is recomputed "
+                                 "without fsdp_config.activation_checkpointing: true"});
+  CHECK(with("", "").report.notes.empty());
   CHECK(with("", "activation_checkpointing: false").recompute.empty());
   CHECK(with("", "activation_checkpointing: true").recompute == mpt::recompute_all(2));
   CHECK(
       with(", activation_checkpointing_target: {mptmlp: last-1}", "activation_checkpointing: true")
           .recompute == mpt::block_recomputation{{}, {.feed_forward = true}});
+  CHECK(with(", activation_checkpointing_target: mptmlp", "activation_checkpointing: true")
+            .report.notes.empty());
 }
 
 }  // namespace read_recompute_test
