@@ -93,11 +93,11 @@ TEST_CASE_TEMPLATE("saved and resumed equals not stopped, bit for bit", T, float
   test::temporary_folder const folder;
   training<T> calm;
   calm.train(3);
-  calm.save(folder);
+  calm.save(folder / "saved");
   auto const in_between = calm.checksum();
   calm.train(8);
   training<T> resumed;
-  resumed.load(folder);
+  resumed.load(folder / "saved");
   CHECK(resumed.checksum() == in_between);
   resumed.train(8);
   CHECK(resumed.checksum() == calm.checksum());
