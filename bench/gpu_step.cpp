@@ -5,7 +5,8 @@
 // then runs one step for every line of standard input and answers with its seconds, so that
 // somebody else can alternate it with another program. At the end of input one JSON line: tokens a
 // second of the median step, MFU by LLM Foundry's convention and the causal one, memory. With
-// `--profile 1` also where the time of a step goes.
+// `--profile 1` also where the time of a step goes; with `--offload 1` optimizer states are in the
+// host's memory.
 //
 // With `--text FILE` it trains on the bytes of a file instead, `--steps` long, and the JSON line
 // has the loss of every step and a checksum of the weights; `--save FOLDER --save-at K` saves a
@@ -55,6 +56,7 @@ gpu_arguments arguments(int argc, char** argv) {
            {"accumulation", "1"},
            {"tuned", "1"},
            {"deterministic", "0"},
+           {"offload", "0"},
            {"profile", "0"},
            {"text", ""},
            {"steps", "300"},
@@ -91,7 +93,8 @@ class trained {
         net_(config_of(args)),
         step_(net_, device_, comm_,
               parallel::decoupled_adamw{.learning_rate = 6e-4, .weight_decay = 0},
-              {.clip = {.kind = parallel::train::clipping_kind::norm, .threshold = 1.0}}),
+              {.clip = {.kind = parallel::train::clipping_kind::norm, .threshold = 1.0},
+               .optimizer_memory = optimizer_memory(args)}),
         memory_(device_.allocate<std::byte>(
             parallel::train::plan_microbatch(
                 net_, mpt::sequences::shape_of(args.number("microbatch"), args.number("length")))
@@ -132,13 +135,11 @@ class trained {
     return seconds;
   }
 
-  /// Tries the algorithms of every product, by a step that is forgotten.
+  /// Tries the algorithms of every product, by a step.
   void tune() {
     parallel::cuda::tune_products<parallel::cuda::stream>(compute_, true);
     static_cast<void>(step(0.0));
     parallel::cuda::tune_products<parallel::cuda::stream>(compute_, false);
-    step_.restart(compute_, seed_);
-    done_ = 0;
   }
 
   void go_on_from(std::string const& folder) { done_ = bench::load_training(step_, folder); }
@@ -168,6 +169,7 @@ class trained {
             {"length", length},
             {"microbatch", args_.number("microbatch")},
             {"accumulation", args_.number("accumulation")},
+            {"offload", args_.number("offload") != 0},
             {"parameters", parameter_count(config)},
             {"steps", seconds.size()},
             {"milliseconds", 1e3 * median},
@@ -185,6 +187,11 @@ class trained {
  private:
   static parallel::cuda::stream_options cuda_options(gpu_arguments const& args) {
     return {.deterministic = args.number("deterministic") != 0};
+  }
+
+  static parallel::zero::optimizer_memory optimizer_memory(gpu_arguments const& args) {
+    using enum parallel::zero::optimizer_memory;
+    return args.number("offload") != 0 ? host : device;
   }
 
   gpu_arguments const& args_;
