@@ -158,7 +158,8 @@ inline std::uint64_t planned_bytes(int rank, int ranks, context_parallel::method
   matrix_view<ring const> const rows(nullptr, {what.sequences * part.length(), what.width});
   static_cast<void>(layer.forward(c, rows, kept));
   static_cast<void>(layer.backward_input(c, rows, kept));
-  return compute.traffic().at("context");
+  auto const traffic = compute.traffic();
+  return traffic.contains("context") ? traffic.at("context") : 0;
 }
 
 /// Bytes that rank 0 really sends.

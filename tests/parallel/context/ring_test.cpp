@@ -3,8 +3,10 @@
 // computation is held until a message has passed, and the other way round.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -83,18 +85,35 @@ TEST_CASE("a ring of one rank needs no message") {
   }
 }
 
+/// At how many distances along the ring some query sees some key, position by position.
+std::uint64_t distances(int ranks, context_problem const& what) {
+  auto const owner = [&](index position) {
+    auto const chunk = static_cast<int>(position / (what.whole / (2 * ranks)));
+    return std::min(chunk, 2 * ranks - 1 - chunk);
+  };
+  std::set<int> out;
+  for (index query = 0; query < what.whole; ++query)
+    for (index key = what.window < 0 ? 0 : std::max<index>(0, query - what.window); key <= query;
+         ++key)
+      out.insert((owner(query) + ranks - owner(key)) % ranks);
+  return out.size();
+}
+
 TEST_CASE("bytes sent are those of the formula, and what the meta device counts") {
+  std::set<std::uint64_t> seen;
   for (int const ranks : {2, 3, 5})
     for (auto const& what : problems(ranks)) {
       auto const keys = static_cast<std::uint64_t>(what.sequences * what.whole / ranks *
                                                    what.width * index{sizeof(test::ring)});
-      auto const n = static_cast<std::uint64_t>(ranks);
-      // forward (n-1) keys; backward (n-1) keys and n gradients
-      auto const formula = 2 * (n - 1) * keys + n * keys;
+      auto const m = distances(ranks, what);
+      seen.insert(m);
+      // forward (m-1) keys; backward (m-1) keys and m gradients
+      auto const formula = m == 1 ? 0 : 2 * (m - 1) * keys + m * keys;
       CHECK(test::sent_bytes(ranks, method::ring, what) == formula);
       for (int rank = 0; rank < ranks; ++rank)
         CHECK(test::planned_bytes(rank, ranks, method::ring, what) == formula);
     }
+  CHECK(seen == std::set<std::uint64_t>{1, 2, 3, 5});  // windows spare some
 }
 
 TEST_CASE("every dropped, doubled or divided message changes the result") {
@@ -105,6 +124,12 @@ TEST_CASE("every dropped, doubled or divided message changes the result") {
     MESSAGE(count.mutants << " mutants, " << count.survivors << " unnoticed");
     CHECK(count.survivors == 0);
   }
+  // five ranks, of which those at a distance of two and three are passed over
+  auto const count = test::mutate(5, method::ring, {.sequences = 1, .whole = 20, .window = 2});
+  CHECK(count.mutants == 3 * 5 * 2 * (2 * 2 + 3));
+  // Rank 4 receives the keys of rank 0 last, for the others' sake alone: it sees none of them, so
+  // each way to break them, sent or received, in either pass, changes nothing.
+  CHECK(count.survivors == 3 * 2 * 2);
 }
 
 TEST_CASE("a pass over rows that were not divided is refused before anything is sent") {
