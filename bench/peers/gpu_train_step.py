@@ -61,7 +61,7 @@ class MPT(nn.Module):
         self.blocks = nn.ModuleList(Block(width, heads, bias) for _ in range(layers))
         self.norm_f = nn.LayerNorm(width, bias=bias)
         self.register_buffer("slopes", alibi_slopes(heads), False)
-        self.mask = None
+        self.mask = None  # of form b, made once, outside of what is compiled
         self.initialise(width, layers)
 
     def initialise(self, width, layers):
@@ -78,10 +78,7 @@ class MPT(nn.Module):
     def attend(self, q, k, v):
         if self.wpe is not None:
             return F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-        if self.mask is None or self.mask.shape[-1] != q.shape[2]:
-            self.mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, q.shape[2],
-                                          q.shape[2], device=q.device)
+        from torch.nn.attention.flex_attention import flex_attention
         slopes = self.slopes
         return flex_attention(q, k, v, block_mask=self.mask,
                               score_mod=lambda s, b, h, i, j: s + slopes[h] * (j - i))
@@ -90,6 +87,7 @@ class MPT(nn.Module):
         x = self.wte(ids)
         if self.wpe is not None:
             x = x + self.wpe.weight[: ids.shape[1]]
+        x = x.to(torch.bfloat16)  # the residual stream, as ours
         for block in self.blocks:
             x = block(x, self.attend)
         logits = F.linear(self.norm_f(x), self.wte.weight)
@@ -100,10 +98,9 @@ def transformers_model(args, width, heads, layers):
     import transformers
     if args.form == "a":
         sys.exit("transformers has no MPT of form a")
-    config = transformers.MptConfig(
+    config = transformers.MptConfig(  # ALiBi and no bias are its defaults
         d_model=width, n_heads=heads, n_layers=layers, vocab_size=50432,
-        max_seq_len=args.length, attn_config=transformers.models.mpt.configuration_mpt.
-        MptAttentionConfig(alibi=True), use_cache=False)
+        max_seq_len=args.length, use_cache=False)
     model = transformers.MptForCausalLM(config).cuda()
 
     def loss_of(ids, labels):
@@ -124,7 +121,7 @@ class Training:
         else:
             with torch.device("cuda"):
                 self.model = MPT(args.form, args.length, width, heads, layers)
-            if args.form == "b":  # made once, outside of what is compiled
+            if args.form == "b":
                 from torch.nn.attention.flex_attention import create_block_mask
                 self.model.mask = create_block_mask(lambda b, h, i, j: i >= j, None, None,
                                                     args.length, args.length, device="cuda")
