@@ -1,0 +1,106 @@
+// A run's ranks as one of them meets them: groups that can exchange both ways, and its part of what
+// is read.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <mpt/train/run_mesh.hpp>
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/device/host/device.hpp>
+
+namespace run_mesh_test {
+
+using parallel::index;
+
+mpt::train_config configuration() {
+  mpt::train_config config;
+  config.model.d_model = 24;
+  config.model.n_heads = 4;
+  config.model.n_layers = 2;
+  config.model.vocab_size = 32;
+  config.train_loader.max_seq_len = 8;
+  config.global_train_batch_size = 4;
+  config.parallelism.tensor = 2;
+  config.parallelism.context = 2;
+  config.parallelism.sequence_parallel = true;
+  return config;
+}
+
+TEST_CASE("8 ranks: tensor x context x 2 data ranks, whose groups shift and whose rows differ") {
+  auto const config = configuration();
+  std::mutex lock;
+  std::multiset<int> readers;
+  std::set<std::pair<int, std::vector<std::int32_t>>> read;
+  parallel::threads::run(8, [&](parallel::threads::communicator& comm) {
+    parallel::host::device device;
+    parallel::any_communicator world(std::move(comm));
+    mpt::run_mesh mesh(config, world, device);
+    CHECK(mesh.layout().text() == "replicate 2 x context 2 x tensor 2");
+    CHECK(mesh.data_ranks() == 2);
+    auto const groups = mesh.of_model();
+    CHECK(groups.tensor.divides_rows());
+    CHECK(groups.tensor.rank() == world.rank() % 2);
+    CHECK(groups.context.group.rank() == world.rank() / 2 % 2);
+    parallel::host::stream compute;
+    auto const from_neighbour = [&](auto const& group) {
+      std::vector<std::int32_t> in(1), out{world.rank()};
+      group.shift(compute, std::span(in), std::span<std::int32_t const>(out)).wait_on(compute);
+      compute.synchronize();
+      return in[0];
+    };
+    CHECK(from_neighbour(groups.tensor.group) == (world.rank() ^ 1));
+    CHECK(from_neighbour(groups.context.group) == (world.rank() ^ 2));
+    std::vector<std::int32_t> const ids{0, 1, 2, 3, 4, 5, 6, 7};
+    auto const here = mesh.rows_of(mpt::sequences(ids, 8));
+    auto const view = here.view({0, 1});
+    std::scoped_lock const guard(lock);
+    readers.insert(mesh.data_rank());
+    read.emplace(groups.context.group.rank(),
+                 std::vector<std::int32_t>(view.ids.span().begin(), view.ids.span().end()));
+  });
+  CHECK(readers.count(0) == 4);
+  CHECK(readers.count(1) == 4);
+  CHECK(read ==
+        std::set<std::pair<int, std::vector<std::int32_t>>>{{0, {0, 1, 6, 7}}, {1, {2, 3, 4, 5}}});
+}
+
+TEST_CASE("one rank has no groups and reads everything") {
+  auto config = configuration();
+  config.parallelism = {};
+  parallel::threads::run(1, [&](parallel::threads::communicator& comm) {
+    parallel::host::device device;
+    parallel::any_communicator world(std::move(comm));
+    mpt::run_mesh mesh(config, world, device);
+    auto const groups = mesh.of_model();
+    CHECK(groups.tensor.alone());
+    CHECK(groups.context.alone());
+    CHECK(mesh.data_ranks() == 1);
+    CHECK(mesh.data_rank() == 0);
+    std::vector<std::int32_t> const ids(8, 1);
+    CHECK(mesh.rows_of(mpt::sequences(ids, 8)).length() == 8);
+  });
+}
+
+TEST_CASE(
+    "what is refused is refused by every rank before it meets others; plans have the groups") {
+  auto config = configuration();
+  config.parallelism.tensor = 3;
+  CHECK_THROWS_AS(parallel::threads::run(6,
+                                         [&](parallel::threads::communicator& comm) {
+                                           parallel::host::device device;
+                                           parallel::any_communicator world(std::move(comm));
+                                           mpt::run_mesh const mesh(config, world, device);
+                                         }),
+                  parallel::error);
+  auto const planned = mpt::planned_groups(configuration());
+  CHECK(planned.tensor.size() == 2);
+  CHECK(planned.tensor.divides_rows());
+  CHECK(planned.context.group.size() == 2);
+}
+
+}  // namespace run_mesh_test

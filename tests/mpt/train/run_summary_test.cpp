@@ -1,0 +1,51 @@
+// What a step's sums mean: means over its loss tokens, and its place in the epoch.
+#include <doctest/doctest.h>
+
+#include <mpt/train/run_summary.hpp>
+
+namespace run_summary_test {
+
+mpt::train::step_result<double> step(double loss, std::int64_t tokens, std::int64_t correct) {
+  mpt::train::step_result<double> out;
+  out.sums = {.loss = loss, .tokens = tokens, .correct = correct};
+  out.gradient_norm = 3;
+  out.gradient_scale = 0.125;
+  return out;
+}
+
+TEST_CASE("loss and accuracy are means over the loss tokens") {
+  mpt::training_clock const clock{.batches_per_epoch = 4};
+  auto const of = step(30, 12, 9);
+  auto const result = mpt::result_of(of, 7, clock);
+  CHECK(result.batch == 7);
+  CHECK(result.loss == 2.5);
+  CHECK(result.accuracy == 0.75);
+  CHECK(result.gradient_norm == 3);
+  CHECK(result.gradient_scale == 0.125);
+  CHECK(result.tensors == &of.tensors);
+  auto const report = mpt::report_of(of.sums, "held out", 7, clock);
+  CHECK(report.label == "held out");
+  CHECK(report.batch == 7);
+  CHECK(report.loss == 2.5);
+  CHECK(report.accuracy == 0.75);
+}
+
+TEST_CASE("batches that are no whole epoch do not end one") {
+  mpt::training_clock const clock{.batches_per_epoch = 4};
+  auto const of = step(1, 1, 1);
+  for (std::int64_t batch = 1; batch <= 9; ++batch) {
+    CAPTURE(batch);
+    auto const result = mpt::result_of(of, batch, clock);
+    CHECK(result.epoch == (batch < 4 ? 0 : batch < 8 ? 1 : 2));
+    CHECK(result.ends_epoch == (batch == 4 || batch == 8));
+    CHECK(mpt::report_of(of.sums, "", batch, clock).epoch == result.epoch);
+  }
+}
+
+TEST_CASE("without loss tokens the means are sums, not infinities") {
+  mpt::training_clock const clock{.batches_per_epoch = 1};
+  CHECK(mpt::result_of(step(0, 0, 0), 1, clock).loss == 0);
+  CHECK(mpt::report_of({}, "", 1, clock).accuracy == 0);
+}
+
+}  // namespace run_summary_test

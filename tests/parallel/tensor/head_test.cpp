@@ -1,0 +1,172 @@
+// The exit of a model against the formulas: softmax cross entropy by its logits, gradients by
+// differences; and over a divided vocabulary, with rows divided or not, what one rank computes.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/tensor/head.hpp>
+#include <parallel/train/model.hpp>
+
+namespace head_test {
+
+using parallel::index;
+using parallel::matrix_view;
+using communicator = parallel::threads::communicator;
+using numbers = std::vector<double>;
+
+constexpr index rows = 12;
+constexpr index width = 4;
+constexpr index vocabulary = 6;
+
+numbers random(index count, std::uint32_t which) {
+  parallel::philox const source(5, which);
+  numbers out;
+  for (index i = 0; i < count; ++i) out.push_back(source.normal(static_cast<std::uint64_t>(i)));
+  return out;
+}
+
+std::vector<std::int32_t> labels() {
+  std::vector<std::int32_t> out;
+  for (index i = 0; i < rows; ++i)
+    out.push_back(i % 5 == 3 ? -100 : static_cast<std::int32_t>(i * 7 % vocabulary));
+  return out;
+}
+constexpr std::int64_t loss_tokens = 10;
+
+struct passed {
+  parallel::train::statistics<double> sums;
+  numbers dx, weight, gain, logits;  // the last on one rank
+};
+
+struct how {
+  int ranks = 1;
+  bool sequence = false;
+  double scale = 0.5;
+  double softcap = 0;
+};
+
+passed run(how const& of, numbers const& x = random(rows * width, 1)) {
+  passed out;
+  out.dx.resize(rows * width);
+  out.weight.resize(vocabulary * width);
+  out.gain.resize(width);
+  std::mutex lock;
+  parallel::threads::run(of.ranks, [&](communicator& comm) {
+    parallel::host::stream compute, traffic;
+    parallel::tensor::head<double, communicator> head;
+    head.of = {{comm, traffic}, of.sequence};
+    head.logit_scale = of.scale;
+    head.softcap = of.softcap;
+    index const here = vocabulary / of.ranks;
+    head.norm_f.weight = {"gain", {width}};
+    head.weight = {"weight", {here, width}};
+    auto gain = random(width, 2);
+    auto const all = random(vocabulary * width, 3);
+    numbers weight(all.begin() + comm.rank() * here * width,
+                   all.begin() + (comm.rank() + 1) * here * width);
+    numbers d_gain(gain.size()), d_weight(weight.size());
+    head.norm_f.weight.data = gain.data();
+    head.norm_f.weight.gradient_data = d_gain.data();
+    head.weight.data = weight.data();
+    head.weight.gradient_data = d_weight.data();
+    std::vector<std::byte> space(1U << 16U);
+    parallel::arena memory({nullptr, space.data(), space.size()});
+    parallel::context<parallel::host::stream> c{.stream = compute, .memory = memory};
+    index const outside = head.of.rows_outside(rows);
+    index const first = head.of.divides_rows() ? comm.rank() * outside : 0;
+    numbers dx(static_cast<std::size_t>(outside * width));
+    auto const targets = labels();
+    parallel::train::statistics<double> sums;
+    matrix_view<double const> const own(x.data() + first * width, {outside, width});
+    head.loss(c, {targets.data(), {rows}}, loss_tokens, own, {dx.data(), {outside, width}}, sums);
+    compute.synchronize();
+    std::scoped_lock const guard(lock);
+    out.sums.loss += sums.loss;
+    out.sums.tokens += sums.tokens;
+    out.sums.correct += sums.correct;
+    std::copy(dx.begin(), dx.end(), out.dx.begin() + first * width);
+    std::copy(d_weight.begin(), d_weight.end(), out.weight.begin() + comm.rank() * here * width);
+    if (head.of.divides_rows() || comm.rank() == 0)
+      for (std::size_t i = 0; i < d_gain.size(); ++i) out.gain[i] += d_gain[i];
+    if (of.ranks > 1) return;
+    auto const logits = head.logits(c, own);
+    compute.synchronize();
+    out.logits.assign(logits.span().begin(), logits.span().end());
+  });
+  return out;
+}
+
+void check_close(numbers const& found, numbers const& expected, double tolerance) {
+  REQUIRE(found.size() == expected.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < found.size(); ++i)
+    worst = std::max(worst, std::abs(found[i] - expected[i]));
+  CHECK(worst <= tolerance);
+}
+
+TEST_CASE("the loss is the logits' cross entropy, summed over labelled rows, and dx its gradient") {
+  for (double const cap : {0.0, 1.5}) {
+    how const of{.softcap = cap};
+    auto const one = run(of);
+    double loss = 0;
+    std::int64_t correct = 0;
+    auto const targets = labels();
+    for (std::size_t r = 0; r < targets.size(); ++r) {
+      if (targets[r] < 0) continue;
+      auto const* const z = one.logits.data() + r * vocabulary;
+      double sum = 0;
+      for (index v = 0; v < vocabulary; ++v) sum += std::exp(z[v]);
+      loss += std::log(sum) - z[targets[r]];
+      correct += std::max_element(z, z + vocabulary) - z == targets[r] ? 1 : 0;
+      if (cap > 0) CHECK(std::abs(z[0]) <= cap);
+    }
+    CHECK(one.sums.loss == doctest::Approx(loss).epsilon(1e-13));
+    CHECK(one.sums.tokens == loss_tokens);
+    CHECK(one.sums.correct == correct);
+    double const step = 1e-6;
+    for (index const at : {index{0}, index{6}, index{13}, rows * width - 1}) {
+      auto up = random(rows * width, 1), down = up;
+      up[static_cast<std::size_t>(at)] += step;
+      down[static_cast<std::size_t>(at)] -= step;
+      double const slope = (run(of, up).sums.loss - run(of, down).sums.loss) / (2 * step);
+      CHECK(one.dx[static_cast<std::size_t>(at)] == doctest::Approx(slope).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("a divided vocabulary gives one rank's loss, counts and gradients") {
+  for (double const cap : {0.0, 1.5}) {
+    auto const one = run({.softcap = cap});
+    for (int const ranks : {2, 3, 6})
+      for (bool const sequence : {false, true}) {
+        CAPTURE(ranks);
+        CAPTURE(sequence);
+        auto const found = run({.ranks = ranks, .sequence = sequence, .softcap = cap});
+        CHECK(found.sums.loss == doctest::Approx(one.sums.loss).epsilon(1e-13));
+        CHECK(found.sums.tokens == one.sums.tokens);
+        CHECK(found.sums.correct == one.sums.correct);
+        check_close(found.dx, one.dx, 1e-13);
+        check_close(found.weight, one.weight, 1e-13);
+        check_close(found.gain, one.gain, 1e-13);
+      }
+  }
+}
+
+TEST_CASE("logits exist for a bounded number of rows at once, in equal chunks") {
+  parallel::tensor::head<double, communicator> head;
+  head.weight = {"weight", {index{1} << 19, 1}};  // 64 rows of them are 128 MiB in fp32
+  CHECK(head.chunk_rows(64) == 64);
+  CHECK(head.chunk_rows(65) == 33);
+  CHECK(head.chunk_rows(1000) == 63);
+  CHECK(head.chunk_rows(0) == 0);
+}
+
+}  // namespace head_test
