@@ -15,6 +15,14 @@
 
 namespace parallel::train {
 
+/// The sum over all ranks of what `own` holds on each. Collective; blocks.
+template <class Comm, class Stream>
+[[nodiscard]] double over_ranks(exact_sum& own, Comm& world, Stream& traffic) {
+  world.all_reduce(traffic, own.digits(), reduction::sum).wait();
+  world.all_reduce(traffic, std::span<double>(&own.special(), 1), reduction::sum).wait();
+  return own.value();
+}
+
 /// Of the summed gradients of elements T.
 template <class T>
 class gradient_norm {
@@ -57,10 +65,7 @@ class gradient_norm {
       world.all_reduce(traffic, rounded_.span(), reduction::sum).wait();
       return *rounded_.data();
     }
-    auto& all = *exact_.data();
-    world.all_reduce(traffic, all.digits(), reduction::sum).wait();
-    world.all_reduce(traffic, std::span<double>(&all.special(), 1), reduction::sum).wait();
-    return static_cast<sum>(all.value());
+    return static_cast<sum>(over_ranks(*exact_.data(), world, traffic));
   }
 
  private:

@@ -25,6 +25,13 @@ struct statistics {
   Loss loss = {};            // sum of token losses
   std::int64_t tokens = 0;   // tokens that have a label
   std::int64_t correct = 0;  // of these, where the most likely token is the label
+
+  statistics& operator+=(statistics const& other) {
+    loss += other.loss;
+    tokens += other.tokens;
+    correct += other.correct;
+    return *this;
+  }
 };
 
 /// The accumulator of losses: double for real elements, the element itself for exact rings.

@@ -30,12 +30,13 @@ class stage_program {
   using element = typename Model::element;
   using sums_type = statistics<loss_type<element>>;
 
-  /// Everything is borrowed. `ranges`: of the plan's chunks; `bytes`: what bytes_of_step says;
+  /// Everything is borrowed. `sums`: one for each microbatch, or for the empty one of a rank that
+  /// has none; `ranges`: of the plan's chunks; `bytes`: what bytes_of_step says;
   /// `fresh`: the first microbatch's gradients replace what is there, or those of every one.
   stage_program(Model const& model, pipeline::plan const& plan,
                 std::vector<stage_range> const& ranges, step_bytes const& bytes, Stream& compute,
-                arena& memory, step_batches<Model> batches, sums_type& sums, bool every_is_fresh,
-                MakeHooks make_hooks)
+                arena& memory, step_batches<Model> batches, std::span<sums_type> sums,
+                bool every_is_fresh, MakeHooks make_hooks)
       : model_(model),
         compute_(compute),
         scratch_(memory.cut(bytes.scratch)),
@@ -91,9 +92,10 @@ class stage_program {
     switch (s.computes) {
       case forward: {
         auto const x = entry ? matrix_view<element>{} : edge(s.at, 0);
+        auto& sums = sums_[static_cast<std::size_t>(s.at.microbatch)];
         if (batches_.mode == pass::training)
-          return of.forward(c, scratch_, b, x, here.kept, sums_, hooks);
-        return of.evaluate(c, scratch_, b, x, here.kept, sums_, hooks);
+          return of.forward(c, scratch_, b, x, here.kept, sums, hooks);
+        return of.evaluate(c, scratch_, b, x, here.kept, sums, hooks);
       }
       case backward: return of.backward(c, b, here.kept, d_input, hooks);
       case backward_input: return of.backward_input(c, here.kept, d_input, hooks);
@@ -180,7 +182,7 @@ class stage_program {
   Stream& compute_;
   arena scratch_;
   step_batches<Model> batches_;
-  sums_type& sums_;
+  std::span<sums_type> sums_;
   bool every_is_fresh_;
   MakeHooks make_hooks_;
   int ranks_;

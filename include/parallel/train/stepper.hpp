@@ -104,7 +104,7 @@ class stepper {
         entry.memory.clear_gradients(compute);
       else if (!entry.memory.gradients_divided() && !entry.memory.by_tree())
         entry.memory.prepare_gradients(compute);
-    auto& sums = results_.cleared_sums();
+    auto const sums = results_.cleared_sums(batches.size(), device_);
     requests_type requests;
     std::vector<pending> bucket;
     auto const messages =
@@ -137,15 +137,13 @@ class stepper {
                       statistics<loss>& sums) {
     if (batches.empty()) return;
     unwinding const guard{*this, compute, nullptr};
-    auto& own = results_.cleared_sums();
-    auto const messages = execute(compute, memory, {batches, {}, {}, pass::inference}, own,
-                                  [&](pipeline::step const&) {
+    auto const by_microbatch = results_.cleared_sums(batches.size(), device_);
+    auto const messages = execute(compute, memory, {batches, {}, {}, pass::inference},
+                                  by_microbatch, [&](pipeline::step const&) {
                                     return evaluation_hooks{placed_, compute};
                                   });
     compute.synchronize();
-    sums.loss += own.loss;
-    sums.tokens += own.tokens;
-    sums.correct += own.correct;
+    sums += results_.total();
   }
 
   /// How many microbatches a step has when the rank with most sequences has `wanted`: as many as
@@ -237,7 +235,8 @@ class stepper {
   /// Runs this rank's part of a step; returns what was sent and received.
   template <class MakeHooks>
   [[nodiscard]] requests_type execute(stream& compute, arena& memory,
-                                      step_batches<Model> const& batches, statistics<loss>& sums,
+                                      step_batches<Model> const& batches,
+                                      std::span<statistics<loss>> sums,
                                       MakeHooks const& make_hooks) {
     // a rank without a sequence still takes part in every collective
     auto const count = std::max<std::size_t>(1, batches.batches.size());
@@ -283,8 +282,10 @@ class stepper {
   step_result<loss> finish(stream& compute, traffic_stream& traffic, std::uint32_t step,
                            double learning_rate_factor) {
     loss const squared_norm = results_.norm.finish(groups_.world(), traffic);
-    auto sums = *results_.sums.data();
+    auto sums = results_.total();
     add_over_ranks(traffic, sums);
+    if constexpr (!std::is_integral_v<loss>)
+      if (by_tree()) sums.loss = results_.exact_loss(groups_.world(), traffic);
 
     step_result<loss> result{.sums = sums, .squared_norm = squared_norm};
     auto& scale = *results_.scale.data();

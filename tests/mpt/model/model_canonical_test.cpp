@@ -52,7 +52,7 @@ mpt::model_config small() {
 
 using bytes = std::map<std::string, std::vector<std::uint8_t>>;
 
-/// The parameters after three steps of AdamW with clipping by norm.
+/// The parameters after three steps of AdamW with clipping by norm, and the losses of these.
 template <class T>
 bytes train(layout const& how) {
   bytes out;
@@ -85,6 +85,7 @@ bytes train(layout const& how) {
       most = std::max(
           most, static_cast<std::size_t>(
                     parallel::data::aligned_share_of(sequences, 1, r, place.data_ranks()).size()));
+    std::vector<double> losses;
     for (std::uint32_t step = 0; step < 3; ++step) {
       parallel::philox const random(7, parallel::stream_id("tokens"), step);
       std::vector<std::int32_t> ids(static_cast<std::size_t>(sequences * length));
@@ -100,11 +101,15 @@ bytes train(layout const& how) {
       }
       batches.resize(stepper.least_microbatches(most));
       first.resize(batches.size());
-      static_cast<void>(stepper.step(compute, traffic, memory, std::span(std::as_const(batches)),
-                                     std::span(std::as_const(first)), {.seed = 42, .step = step},
-                                     1.0));
+      auto const result =
+          stepper.step(compute, traffic, memory, std::span(std::as_const(batches)),
+                       std::span(std::as_const(first)), {.seed = 42, .step = step}, 1.0);
+      losses.push_back(result.sums.loss);
     }
     std::scoped_lock const guard(lock);
+    auto& told = out["loss"];  // the same on every rank
+    told.resize(losses.size() * sizeof(double));
+    std::memcpy(told.data(), losses.data(), told.size());
     for (auto const& unit : stepper.units())
       for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
         auto const& m = unit.memory.segments()[s];
@@ -121,8 +126,9 @@ bytes train(layout const& how) {
   return out;
 }
 
-TEST_CASE_TEMPLATE("parameters have the same bits on every data, ZeRO and pipeline layout", T,
-                   float, bf16) {
+TEST_CASE_TEMPLATE(
+    "parameters and losses have the same bits on every data, ZeRO and pipeline layout", T, float,
+    bf16) {
   bytes const expected = train<T>({});
   REQUIRE(expected.size() > 20);
   int layouts = 0;
