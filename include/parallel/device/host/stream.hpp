@@ -92,7 +92,7 @@ class stream {
   /// failure fails this stream.
   template <class Event>
   void wait(Event mark) {
-    enqueue([mark = std::move(mark)] { mark.wait(); });
+    enqueue([mark = std::move(mark)] { mark.wait(); }, {"wait"});
   }
 
   /// Blocks the caller until all enqueued work has run; rethrows the first failure.
