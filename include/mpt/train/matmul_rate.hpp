@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include <parallel/core/dtype.hpp>
+#include <parallel/device/buffer.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
 
