@@ -75,12 +75,11 @@ class unit {
   unit(std::string name, Layer& layer, index ranks, KeyOf const& key_of = {})
       : name_(std::move(name)) {
     require(ranks > 0, "unit ", name_, ": number of ranks must be positive");
-    layer.visit_parameters(
-        [&](parameter_base<T>& parameter) {
-          segment_key key = key_of(parameter.name);
-          key.copies = parameter.copies;
-          place(parameter, key);
-        });
+    layer.visit_parameters([&](parameter_base<T>& parameter) {
+      segment_key key = key_of(parameter.name);
+      key.copies = parameter.copies;
+      place(parameter, key);
+    });
     for (auto& part : segments_) part.size = round_up(part.size, ranks * alignment);
   }
 

@@ -1,5 +1,6 @@
-// Compiled by g++ against activation.hpp alone and linked with ParallelLM::kernels. Where there is a GPU
-// it compares every activation and its gradient with the plain loops; elsewhere it ends at once.
+// Compiled by g++ against activation.hpp alone and linked with ParallelLM::kernels. Where there is
+// a GPU it compares every activation and its gradient with the plain loops; elsewhere it ends at
+// once.
 #include <cmath>
 #include <cstdio>
 #include <span>

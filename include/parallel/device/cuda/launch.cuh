@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 
+#include <parallel/device/cuda/block.hpp>
 #include <parallel/device/cuda/error.hpp>
 #include <parallel/device/cuda/stream.hpp>
-#include <parallel/device/cuda/block.hpp>
 
 namespace parallel::cuda::detail {
 
