@@ -5,8 +5,8 @@
 #pragma once
 
 #include <cstddef>
-#include <type_traits>
 
+#include <parallel/comm/detail/combine.hpp>
 #include <parallel/comm/reduction.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/device/cuda/block.hpp>
@@ -37,24 +37,14 @@ struct combine {
  private:
   using wide = accumulate_t<T>;
 
-  [[nodiscard]] PARALLELLM_DEVICE static wide add(wide a, wide b) {
-    if constexpr (std::is_integral_v<wide>) {
-      using wrapping = std::make_unsigned_t<wide>;
-      return static_cast<wide>(
-          static_cast<wrapping>(static_cast<wrapping>(a) + static_cast<wrapping>(b)));
-    } else {
-      return a + b;
-    }
-  }
-
   [[nodiscard]] PARALLELLM_DEVICE T fold(std::size_t i) const {
+    using namespace parallel::detail;
     auto value = static_cast<wide>(sources[0][i]);
     for (int s = 1; s < num_sources; ++s) {
       auto const x = static_cast<wide>(sources[s][i]);
-      if (how == reduction::sum)
-        value = add(value, x);
-      else if (x != x || (how == reduction::max ? x > value : x < value))
-        value = x;
+      value = how == reduction::sum   ? add{}(value, x)
+              : how == reduction::max ? take_max{}(value, x)
+                                      : take_min{}(value, x);
     }
     return static_cast<T>(value);
   }
@@ -65,14 +55,16 @@ struct combine {
     for (int s = 0; s < num_sources; ++s) {
       auto value = static_cast<wide>(sources[s][i]);
       int level = 0;
-      for (; (s >> level & 1) != 0; ++level) value = rounded(add(levels[level], value));
+      for (; (s >> level & 1) != 0; ++level)
+        value = rounded(parallel::detail::add{}(levels[level], value));
       levels[level] = value;
     }
     int level = 0;
     while ((num_sources >> level & 1) == 0) ++level;
     wide value = levels[level];
     for (++level; level < levels_of_most; ++level)
-      if ((num_sources >> level & 1) != 0) value = rounded(add(levels[level], value));
+      if ((num_sources >> level & 1) != 0)
+        value = rounded(parallel::detail::add{}(levels[level], value));
     return static_cast<T>(value);
   }
   [[nodiscard]] PARALLELLM_DEVICE static wide rounded(wide x) {

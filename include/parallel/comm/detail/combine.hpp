@@ -14,12 +14,13 @@
 
 #include <parallel/comm/detail/visit.hpp>
 #include <parallel/comm/reduction.hpp>
+#include <parallel/core/config.hpp>
 
 namespace parallel::detail {
 
 struct add {
   template <class A>
-  A operator()(A a, A b) const {
+  PARALLELLM_HOST_DEVICE A operator()(A a, A b) const {
     if constexpr (std::is_integral_v<A>) {
       using wrapping = std::make_unsigned_t<A>;
       return static_cast<A>(
@@ -33,13 +34,13 @@ struct add {
 // b is taken when it is NaN, and a NaN in a stays because nothing compares to it.
 struct take_max {
   template <class A>
-  A operator()(A a, A b) const {
+  PARALLELLM_HOST_DEVICE A operator()(A a, A b) const {
     return b > a || b != b ? b : a;
   }
 };
 struct take_min {
   template <class A>
-  A operator()(A a, A b) const {
+  PARALLELLM_HOST_DEVICE A operator()(A a, A b) const {
     return b < a || b != b ? b : a;
   }
 };
