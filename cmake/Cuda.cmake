@@ -31,6 +31,11 @@ if(EXISTS /dev/nvidiactl)
 endif()
 option(PARALLELLM_CUDA_FAST_COMPILE "Compile kernels fast, for checks: they run slowly" ${fast})
 
+# What our own .cu files are compiled with.
+# 20011-20015: host functions called where device code is made, of which nvcc itself only warns.
+# 2810: a warning of a dropped reference to a [[nodiscard]] class, which drops nothing.
+set(parallellm_nvcc_options -diag-error=20011,20013,20014,20015 -diag-suppress=2810)
+
 parallellm_plain_library(ParallelLM::cudnn cudnn_graph.h cudnn ${CUDAToolkit_INCLUDE_DIRS}
   ${CUDAToolkit_LIBRARY_DIR})
 

@@ -23,10 +23,7 @@ set(sources ${CMAKE_CURRENT_SOURCE_DIR}/tests/consumer/cuda)
 add_executable(cuda_check EXCLUDE_FROM_ALL ${sources}/main.cpp
   ${CMAKE_CURRENT_BINARY_DIR}/generated/all_headers.cu)
 target_compile_features(cuda_check PRIVATE cuda_std_20)
-# 20011-20015: host functions called where device code is made, of which nvcc itself only warns.
-# 2810: a warning of a dropped reference to a [[nodiscard]] class, which drops nothing.
-set(nvcc_options --Ofast-compile=max -diag-error=20011,20013,20014,20015 -diag-suppress=2810)
 target_compile_options(cuda_check PRIVATE
-  "$<$<COMPILE_LANGUAGE:CUDA>:${nvcc_options}>"
+  "$<$<COMPILE_LANGUAGE:CUDA>:${parallellm_nvcc_options};--Ofast-compile=max>"
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow;-Werror>")
 target_link_libraries(cuda_check PRIVATE ParallelLM::checkpoint ParallelLM::kernels)
