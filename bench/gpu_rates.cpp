@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <iostream>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -124,6 +126,7 @@ class rates {
       : config_(mpt::named_size(args.text("size"))),
         tokens_(args.number("tokens")),
         length_(args.number("length")),
+        document_(args.number("document")),
         stream_(device_.compute_options()),
         watch_(stream_) {
     if (args.text("form") == "b") config_ = mpt::hub_form(config_);
@@ -182,8 +185,10 @@ class rates {
     if (config_.attn.alibi)
       for (index h = 0; h < heads; ++h)
         slopes.push_back(std::exp2(-8.0F * static_cast<float>(h + 1) / static_cast<float>(heads)));
+    auto const documents = documents_of(sequences);
     ops::attention_options const options{.scale = 1.0 / std::sqrt(static_cast<double>(dim)),
-                                         .alibi_slopes = slopes};
+                                         .alibi_slopes = slopes,
+                                         .document_begins = documents.span()};
     auto const part = [&](auto* data, index which) {
       return ops::heads_view<std::remove_pointer_t<decltype(data)>>{
           data + which * width, sequences, length_, heads, dim, length_ * row, row};
@@ -214,6 +219,7 @@ class rates {
             {"heads", heads},
             {"dim", dim},
             {"alibi", !slopes.empty()},
+            {"document", document_},
             {"forward_microseconds", 1e6 * forward},
             {"forward_tflops", rate(2, forward)},
             {"backward_microseconds", 1e6 * backward},
@@ -237,6 +243,16 @@ class rates {
   }
 
  private:
+  /// Where the documents of `sequences` begin.
+  parallel::buffer<std::int32_t> documents_of(index sequences) {
+    std::vector<std::int32_t> begins;
+    for (index at = 0; document_ > 0 && at < sequences * length_; ++at)
+      begins.push_back(static_cast<std::int32_t>(at % length_ / document_ * document_));
+    auto out = device_.allocate<std::int32_t>(begins.size());
+    device_.upload(out.span(), std::span<std::int32_t const>(begins));
+    return out;
+  }
+
   /// Memory that every product finds its operands in, and tuned algorithms.
   void prepare() {
     products_ = products_of(config_, tokens_);
@@ -270,6 +286,7 @@ class rates {
 
   mpt::model_config config_;
   index tokens_, length_;
+  index document_;  // tokens of each; 0: each sequence is one
   cuda::device device_;
   cuda::stream stream_;
   stopwatch watch_;
@@ -287,6 +304,7 @@ int main(int argc, char** argv) {
                                      {"form", "b"},
                                      {"tokens", "32768"},
                                      {"length", "2048"},
+                                     {"document", "0"},
                                      {"seconds", "60"}});
     auto const& what = args.text("what");
     rates of(args);

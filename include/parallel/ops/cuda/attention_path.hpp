@@ -2,8 +2,8 @@
 // function of what is asked and of what there is; runs on any host.
 //
 // The fused kernels are several times faster, for what they know: bf16, whole sequences or the same
-// part of queries and keys, ALiBi, windows, shared key heads. Everything else is for the plain
-// kernels (attention_passes.hpp).
+// part of queries and keys, ALiBi, windows, shared key heads, documents packed into whole
+// sequences. Everything else is for the plain kernels (attention_passes.hpp).
 #pragma once
 
 #include <algorithm>
@@ -67,10 +67,15 @@ template <class T>
   if (!std::is_same_v<T, bf16>) return plain("elements are not bf16");
   if (options.dropout.active()) return plain("dropout has random numbers of our own");
   if (options.softcap > 0.0) return plain("scores are capped");
-  if (!options.document_begins.empty()) return plain("sequences consist of documents");
   if (q.sequence != k.sequence) return plain("queries and keys are not equally many");
   if (place.whole != 0 && place.first_query != place.first_key)
     return plain("queries and keys stand at different positions");
+  if (!options.document_begins.empty()) {
+    if (there.capability < 90)
+      return plain("the device is too old for documents: below compute capability 9.0");
+    if (place.whole != 0 && place.whole != q.sequence)
+      return plain("queries and keys are parts of sequences of documents");
+  }
   if (q.sequence < 2) return plain("there is one position only");
   if (q.head_dim % 8 != 0) return plain("head_dim is not a multiple of 8");
   if (q.head_dim > (there.capability == 90 ? 256 : 128)) return plain("head_dim is too large");

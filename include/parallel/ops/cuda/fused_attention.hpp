@@ -12,8 +12,8 @@
 
 namespace parallel::cuda {
 
-/// Calls are those that attention_path allows; slopes are memory of the device, aligned to 16
-/// bytes.
+/// Calls are those that attention_path allows; slopes and beginnings of documents are memory of the
+/// device, slopes aligned to 16 bytes.
 class fused_attention {
  public:
   fused_attention() = default;

@@ -1,6 +1,7 @@
 // Which attention goes to fused kernels and which to plain ones, on no device at all.
 #include <doctest/doctest.h>
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -94,10 +95,6 @@ TEST_CASE("what the fused kernels do not know goes to the plain ones") {
   call<bf16> capped;
   capped.options.softcap = 30.0;
   CHECK(capped.reason() == "scores are capped");
-  call<bf16> packed;
-  std::vector<std::int32_t> const begins(256, 0);
-  packed.options.document_begins = begins;
-  CHECK(packed.reason() == "sequences consist of documents");
   call<bf16> decoding;
   for (auto* view : {&decoding.q, &decoding.dq, &decoding.out, &decoding.dout})
     *view = view->slice(100, 128);
@@ -105,6 +102,21 @@ TEST_CASE("what the fused kernels do not know goes to the plain ones") {
   call<bf16> ring;
   ring.options.place = {.whole = 512, .first_query = 256, .first_key = 128};
   CHECK(ring.reason() == "queries and keys stand at different positions");
+}
+
+TEST_CASE("documents packed into whole sequences go to the fused kernels, into parts do not") {
+  std::vector<std::int32_t> const begins(2 * 512, 0);
+  call<bf16> packed;
+  packed.options.document_begins = std::span(begins).first(2 * 128);
+  CHECK(packed.reason().empty());
+  CHECK(packed.reason({.library = 91900, .capability = 100}).empty());
+  CHECK(packed.reason({.library = 91900, .capability = 80}) ==
+        "the device is too old for documents: below compute capability 9.0");
+  packed.options.place = {.whole = 128};
+  CHECK(packed.reason().empty());
+  packed.options.place = {.whole = 512, .first_query = 128, .first_key = 128};
+  packed.options.document_begins = begins;
+  CHECK(packed.reason() == "queries and keys are parts of sequences of documents");
 }
 
 TEST_CASE("rows that do not begin at multiples of 16 bytes go to the plain kernels") {

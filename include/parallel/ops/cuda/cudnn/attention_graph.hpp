@@ -7,6 +7,11 @@
 // summed by atomic additions into floats, so that its last bits vary from run to run; or, if it is
 // to be deterministic, from a matrix of S x S bf16 numbers for each head, which the plan asks for
 // as its workspace and which takes time.
+//
+// Packed documents are one more mask, before the causal one, where cuDNN expects that of padding: a
+// row reads where its document begins. Blocks of pairs of other documents are computed all the
+// same. Known for devices of compute capability 9.0 and, but for the deterministic gradient, newer
+// ones.
 #pragma once
 
 #include <compare>
@@ -31,6 +36,7 @@ struct attention_problem {
   std::int64_t key_heads = 0;
   std::int64_t head_dim = 0;
   bool alibi = false;
+  bool documents = false;
   std::int64_t window = -1;    // keys before its own that a query sees; negative: all
   bool deterministic = false;  // the backward pass
   attention_strides q, k, v, out;
@@ -45,6 +51,8 @@ inline constexpr std::int64_t q = 1, k = 2, v = 3, out = 4, lse = 5, slopes = 6,
 inline constexpr std::int64_t scale = 11, masked = 12, window = 13, one = 14;  // numbers
 inline constexpr std::int64_t dq_sum = 15;  // [B, H, S, D] floats of scratch, if not deterministic
 inline constexpr std::int64_t own = 16;     // [B, H, S] floats of scratch: dout_i·out_i
+inline constexpr std::int64_t begins = 17;  // [B, S] int32: where a row's document begins
+inline constexpr std::int64_t other = 18;   // number: the score of another document's key
 }  // namespace attention_uid
 
 namespace detail {
@@ -72,6 +80,9 @@ struct attention_builder {
                     {strides.batch, problem.head_dim, 1, strides.row});
   }
 
+  /// What `seen` takes from: of the row's document, future and distant keys too.
+  tensor all_scores(tensor q, tensor k) { return in_documents(biased_scores(q, k)); }
+
   /// scale q·k - slope (row - column)
   tensor biased_scores(tensor q, tensor k) {
     auto const products = g.multiply(q, k, g.between(scores));
@@ -83,6 +94,19 @@ struct attention_builder {
     auto const slopes = g.memory(attention_uid::slopes, CUDNN_DATA_FLOAT, {1, problem.heads, 1, 1},
                                  {problem.heads, 1, 1, 1});
     return g.map(CUDNN_POINTWISE_ADD, scaled, g.map(CUDNN_POINTWISE_MUL, apart, slopes));
+  }
+
+  /// x where column >= the beginning of the row's document. Elsewhere a number that is as good as
+  /// -infinity in a softmax, but whose difference with itself is 0: the first block of keys that a
+  /// kernel takes may have none of a row's document, and then the row's greatest score is this.
+  tensor in_documents(tensor x) {
+    if (!problem.documents) return x;
+    auto const column = g.positions(x, 3, CUDNN_DATA_INT32);
+    auto const begins =
+        g.memory(attention_uid::begins, CUDNN_DATA_INT32, {problem.batch, 1, problem.sequence, 1},
+                 {problem.sequence, problem.sequence, 1, 1}, sizeof(std::int32_t));
+    return g.select(x, g.number(attention_uid::other, CUDNN_DATA_FLOAT),
+                    g.map(CUDNN_POINTWISE_CMP_GE, column, begins, logic));
   }
 
   /// x where row >= column and, with a window, column + window >= row; -infinity elsewhere.
@@ -101,7 +125,8 @@ struct attention_builder {
 
 }  // namespace detail
 
-/// out and lse from q, k, v, (slopes,) scale, masked (and window + 1), added to an empty graph.
+/// out and lse from q, k, v, (slopes,) (begins, other,) scale, masked (and window + 1), added to an
+/// empty graph.
 template <class Graph>
 void build_attention_forward(Graph& g, attention_problem const& problem) {
   detail::attention_builder<Graph> all{g, problem};
@@ -111,7 +136,7 @@ void build_attention_forward(Graph& g, attention_problem const& problem) {
   auto const out = all.heads(attention_uid::out, problem.heads, problem.out);
   auto const lse = g.memory(attention_uid::lse, CUDNN_DATA_FLOAT, all.rows, dense(all.rows));
 
-  auto const x = all.seen(all.biased_scores(q, k));
+  auto const x = all.seen(all.all_scores(q, k));
   auto const greatest = g.reduce(CUDNN_REDUCE_TENSOR_MAX, x, g.between(all.rows));
   auto const powers = g.map(CUDNN_POINTWISE_EXP, g.map(CUDNN_POINTWISE_SUB, x, greatest));
   auto const total = g.reduce(CUDNN_REDUCE_TENSOR_ADD, powers, g.between(all.rows));
@@ -153,7 +178,7 @@ void build_attention_backward(Graph& g, attention_problem const& problem) {
     }
   };
 
-  auto const x = all.seen(g.map(CUDNN_POINTWISE_SUB, all.biased_scores(q, k), lse));
+  auto const x = all.seen(g.map(CUDNN_POINTWISE_SUB, all.all_scores(q, k), lse));
   auto const weights = g.map(CUDNN_POINTWISE_EXP, x);
   multiply_shared(g.transpose(weights, CUDNN_DATA_BFLOAT16), dout, attention_uid::dv, problem.dv);
 

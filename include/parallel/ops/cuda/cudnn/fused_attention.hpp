@@ -44,6 +44,7 @@ template <class T>
   problem.key_heads = k.heads;
   problem.head_dim = q.head_dim;
   problem.alibi = !options.alibi_slopes.empty();
+  problem.documents = !options.document_begins.empty();
   problem.window = options.window >= q.sequence - 1 ? -1 : options.window;
   problem.q = strides_of(q);
   problem.k = strides_of(k);
@@ -145,6 +146,7 @@ class attention_plans final : public fused_attention {
     float scale;
     float window;  // column + window > row
     float masked = -std::numeric_limits<float>::infinity();
+    float other = -1e9F;  // see in_documents
     float one = 1.0F;
   };
 
@@ -194,6 +196,10 @@ class attention_plans final : public fused_attention {
     if (given.window > 0.0F) tensors.push_back({uid::window, address(&given.window)});
     if (!options.alibi_slopes.empty())
       tensors.push_back({uid::slopes, address(options.alibi_slopes.data())});
+    if (!options.document_begins.empty()) {
+      tensors.push_back({uid::begins, address(options.document_begins.data())});
+      tensors.push_back({uid::other, address(&given.other)});
+    }
     chosen.run(handle_.get(), tensors, workspace);
   }
 

@@ -39,9 +39,10 @@ class graph {
     std::size_t at = 0;
   };
 
-  /// In the device's memory, at a multiple of 16 bytes.
-  tensor memory(std::int64_t uid, cudnnDataType_t type, sizes extents, sizes strides) {
-    return add(uid, type, extents, strides, CUDNN_ATTR_TENSOR_UNIQUE_ID);
+  /// In the device's memory, at a multiple of `alignment` bytes.
+  tensor memory(std::int64_t uid, cudnnDataType_t type, sizes extents, sizes strides,
+                std::int64_t alignment = 16) {
+    return add(uid, type, extents, strides, CUDNN_ATTR_TENSOR_UNIQUE_ID, alignment);
   }
   /// One number, read from the host's memory when the plan is run.
   tensor number(std::int64_t uid, cudnnDataType_t type) {
@@ -141,13 +142,13 @@ class graph {
 
  private:
   tensor add(std::int64_t uid, cudnnDataType_t type, sizes const& extents, sizes const& strides,
-             cudnnBackendAttributeName_t kind) {
+             cudnnBackendAttributeName_t kind, std::int64_t alignment = 16) {
     auto& made = tensors_.emplace_back(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     made.set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
         .set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::span<std::int64_t const>(extents))
         .set(CUDNN_ATTR_TENSOR_STRIDES, std::span<std::int64_t const>(strides))
         .set(CUDNN_ATTR_TENSOR_UNIQUE_ID, uid)
-        .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{16});
+        .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, alignment);
     if (kind != CUDNN_ATTR_TENSOR_UNIQUE_ID) made.set(kind, true);
     made.finalize();
     extents_.push_back(extents);

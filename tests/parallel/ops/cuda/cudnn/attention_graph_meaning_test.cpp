@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include <parallel/ops/cuda/cudnn/attention_graph.hpp>
@@ -38,7 +39,7 @@ class computed {
 
   explicit computed(std::map<std::int64_t, double*> given) : memory_(std::move(given)) {}
 
-  tensor memory(std::int64_t id, cudnnDataType_t, sizes extents, sizes strides) {
+  tensor memory(std::int64_t id, cudnnDataType_t, sizes extents, sizes strides, std::int64_t = 16) {
     return {memory_.at(id), extents, strides};
   }
   tensor number(std::int64_t id, cudnnDataType_t) {
@@ -137,10 +138,13 @@ TEST_CASE("the graphs for cuDNN mean causal attention and its gradient") {
         attention_test::sizes{2, 5, 5, 3, 1, 4}})
     for (bool const alibi : {false, true})
       for (index const window : {-1, 1, 3})
-        for (bool const deterministic : {false, true}) {
+        for (auto const& [document, deterministic] :
+             {std::pair{index{0}, false}, {0, true}, {1, false}, {4, false}, {4, true}}) {
           CAPTURE(alibi);
           CAPTURE(window);
-          attention_test::problem<double> expected(size, {.alibi = alibi, .window = window});
+          CAPTURE(document);
+          attention_test::problem<double> expected(
+              size, {.alibi = alibi, .window = window, .document = document});
           auto got = expected;
           parallel::reference::stream r;
           expected.forward(r);
@@ -156,6 +160,7 @@ TEST_CASE("the graphs for cuDNN mean causal attention and its gradient") {
           said.key_heads = size.key_heads;
           said.head_dim = size.width;
           said.alibi = alibi;
+          said.documents = document > 0;
           said.window = window;
           said.deterministic = deterministic;
           said.q = said.k = said.v = strides(got.part(got.inputs.data(), 0));
@@ -166,6 +171,8 @@ TEST_CASE("the graphs for cuDNN mean causal attention and its gradient") {
           double masked = -std::numeric_limits<double>::infinity();
           double reach = static_cast<double>(window + 1);
           double one = 1.0;
+          double other = -1e9;
+          std::vector<double> begins(got.documents.begin(), got.documents.end());
           std::vector<double> slopes(got.slopes.begin(), got.slopes.end());
           std::vector<double> sums(got.out.size());
           std::vector<double> own(got.log_sums.size());
@@ -183,6 +190,8 @@ TEST_CASE("the graphs for cuDNN mean causal attention and its gradient") {
                       {uid::masked, &masked},
                       {uid::window, &reach},
                       {uid::one, &one},
+                      {uid::begins, begins.data()},
+                      {uid::other, &other},
                       {uid::dq_sum, sums.data()},
                       {uid::own, own.data()}});
           build_attention_forward(g, said);

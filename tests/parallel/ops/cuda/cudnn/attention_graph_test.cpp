@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -79,24 +81,28 @@ void check_accepted(attention_problem problem, int capability = 90) {
   CAPTURE(problem.key_heads);
   CAPTURE(problem.head_dim);
   CAPTURE(problem.alibi);
+  CAPTURE(problem.documents);
   CAPTURE(problem.window);
   CHECK(engines(attention_forward_graph(problem), capability) > 0);
   CHECK(engines(attention_backward_graph(problem), capability) > 0);
+  if (problem.documents && capability != 90) return;
   problem.deterministic = true;
   CHECK(engines(attention_backward_graph(problem), capability) > 0);
 }
 
-TEST_CASE("cuDNN accepts causal attention, ALiBi, windows and shared key heads in both passes") {
+TEST_CASE("cuDNN accepts causal attention, ALiBi, documents, windows and shared key heads") {
   if (!looks_for_engines()) return;
   for (std::int64_t const head_dim : {64, 128})
     for (std::int64_t const key_heads : {16, 4, 1})
       for (bool const alibi : {false, true})
-        for (std::int64_t const window : {-1, 256}) {
-          auto problem = packed(16, 2048, 16, key_heads, head_dim);
-          problem.alibi = alibi;
-          problem.window = window;
-          check_accepted(problem);
-        }
+        for (bool const documents : {false, true})
+          for (std::int64_t const window : {-1, 256}) {
+            auto problem = packed(16, 2048, 16, key_heads, head_dim);
+            problem.alibi = alibi;
+            problem.documents = documents;
+            problem.window = window;
+            check_accepted(problem);
+          }
 }
 
 TEST_CASE("cuDNN accepts every problem that goes to the fused kernels") {
@@ -104,12 +110,15 @@ TEST_CASE("cuDNN accepts every problem that goes to the fused kernels") {
   parallel::philox const source(1, 2);
   std::uint64_t drawn = 0;
   auto const draw = [&](index count) { return static_cast<index>(source.bits(drawn++)) % count; };
+  std::array<std::int32_t, 1> const
+      begins{};  // what they are does not matter, whether they are does
   for (int i = 0; i < 60; ++i) {
     int const capability = std::array{80, 90, 90, 100}[static_cast<std::size_t>(i % 4)];
     index const key_heads = 1 + draw(4);
     auto problem = packed(1 + draw(3), 1 + draw(300), key_heads * (1 + draw(3)), key_heads,
                           4 * (1 + draw(66)));
     problem.alibi = draw(2) == 0;
+    problem.documents = draw(2) == 0;
     problem.window = draw(2) == 0 ? draw(problem.sequence) : -1;
     auto const view = [&](std::int64_t heads, attention_strides const& strides) {
       return parallel::ops::heads_view<bf16 const>{nullptr,    problem.batch,    problem.sequence,
@@ -119,7 +128,8 @@ TEST_CASE("cuDNN accepts every problem that goes to the fused kernels") {
     auto const q = view(problem.heads, problem.q);
     auto const k = view(problem.key_heads, problem.k);
     auto const path = parallel::cuda::detail::common_attention_path<bf16>(
-        {.library = static_cast<int>(cudnnGetVersion()), .capability = capability}, {}, q, k,
+        {.library = static_cast<int>(cudnnGetVersion()), .capability = capability},
+        {.document_begins = std::span(begins).first(problem.documents ? begins.size() : 0)}, q, k,
         {q, k}, nullptr);
     if (path.fused) check_accepted(problem, capability);
   }
@@ -130,6 +140,9 @@ TEST_CASE("cuDNN refuses what it does not know") {
   CHECK(engines(attention_forward_graph(packed(2, 128, 4, 4, 20))) == 0);
   for (std::int64_t const head_dim : {20, 264})
     CHECK(engines(attention_backward_graph(packed(2, 128, 4, 4, head_dim))) == 0);
+  auto documents = packed(2, 128, 4, 4, 64);
+  documents.documents = true;
+  CHECK(engines(attention_backward_graph(documents), 80) == 0);
 }
 
 }  // namespace cudnn_attention_graph_test
