@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <mpt/config/read_train.hpp>
@@ -53,19 +54,31 @@ void write_summary(mpt::train_config const& config, mpt::run_summary const& s,
   parallel::replace_text_file(file, record.dump(2) + "\n");
 }
 
-/// Bytes that one of `ranks` ranks may use: of the machine's memory, or of its GPU's.
+/// Bytes that every rank may use, of its machine's memory or of its GPU's: the least of what they
+/// find, so that all make the same plan. Collective.
 template <class Device>
-std::size_t available_to_each(Device const& device, int ranks) {
-  int const here = apps::ranks_on_this_machine(ranks);
+std::size_t available_to_each(Device const& device, parallel::any_communicator& comm) {
+  int const here = apps::ranks_on_this_machine(comm.size());
   int const sharing =
       parallel::host_reaches<Device> ? here : (here + apps::gpus() - 1) / apps::gpus();
-  return device.available_bytes() / 10 * 9 / static_cast<std::size_t>(sharing);
+  auto bytes = static_cast<std::int64_t>(device.available_bytes() / 10 * 9) / sharing;
+  parallel::host::stream traffic;
+  comm.all_reduce(traffic, std::span<std::int64_t>(&bytes, 1), parallel::reduction::min).wait();
+  return static_cast<std::size_t>(bytes);
+}
+
+/// What this device does of what was asked for: only one with memory of its own offloads.
+template <class Device>
+mpt::train_config config_on(Device const&, mpt::train_config config, bool speaks) {
+  if (parallel::host_reaches<Device> && std::exchange(config.offload_optimizer, false) && speaks)
+    fmt::print(stderr, "note: offload_optimizer has no effect: the device is the CPU\n");
+  return config;
 }
 
 template <class T, class Device>
 void train(mpt::train_config const& config, parallel::any_communicator& comm, Device& device,
            std::string const& device_name) {
-  auto const plan = mpt::plan_run<T>(config, comm.size(), available_to_each(device, comm.size()));
+  auto const plan = mpt::plan_run<T>(config, comm.size(), available_to_each(device, comm));
   bool const speaks = comm.rank() == 0;
   if (config.dry_run) {
     if (!speaks) return;
@@ -138,10 +151,11 @@ int main(int argc, char** argv) {
                                       .deterministic = config.deterministic,
                                       .products = &engine},
                                      [&](auto& device, std::string const& name) {
-                                       if (config.precision == mpt::precision_kind::fp32)
-                                         train<float>(config, comm, device, name);
+                                       auto const own = config_on(device, config, comm.rank() == 0);
+                                       if (own.precision == mpt::precision_kind::fp32)
+                                         train<float>(own, comm, device, name);
                                        else
-                                         train<parallel::bf16>(config, comm, device, name);
+                                         train<parallel::bf16>(own, comm, device, name);
                                      });
                  });
   };

@@ -6,7 +6,7 @@
 // somebody else can alternate it with another program. At the end of input one JSON line: tokens a
 // second of the median step, MFU by LLM Foundry's convention and the causal one, memory. With
 // `--profile 1` also where the time of a step goes; with `--offload 1` optimizer states are in the
-// host's memory.
+// host's memory, with `--beside 1` weight gradients run on a stream of their own.
 //
 // With `--text FILE` it trains on the bytes of a file instead, `--steps` long, and the JSON line
 // has the loss of every step and a checksum of the weights; `--save FOLDER --save-at K` saves a
@@ -57,6 +57,7 @@ gpu_arguments arguments(int argc, char** argv) {
            {"tuned", "1"},
            {"deterministic", "0"},
            {"offload", "0"},
+           {"beside", "0"},
            {"profile", "0"},
            {"text", ""},
            {"steps", "300"},
@@ -94,11 +95,9 @@ class trained {
         step_(net_, device_, comm_,
               parallel::decoupled_adamw{.learning_rate = 6e-4, .weight_decay = 0},
               {.clip = {.kind = parallel::train::clipping_kind::norm, .threshold = 1.0},
-               .optimizer_memory = optimizer_memory(args)}),
-        memory_(device_.allocate<std::byte>(
-            parallel::train::plan_microbatch(
-                net_, mpt::sequences::shape_of(args.number("microbatch"), args.number("length")))
-                .activations)),
+               .optimizer_memory = optimizer_memory(args),
+               .pipeline = {.weights_beside = args.number("beside") != 0}}),
+        memory_(device_.allocate<std::byte>(planned_activations())),
         batch_(device_) {
     seed_ = static_cast<std::uint64_t>(args.number("seed"));
     step_.initialise(seed_);
@@ -137,9 +136,14 @@ class trained {
 
   /// Tries the algorithms of every product, by a step.
   void tune() {
-    parallel::cuda::tune_products<parallel::cuda::stream>(compute_, true);
+    auto const tune = [](bool on) {
+      return [on](parallel::cuda::stream& s) { parallel::cuda::tune_products(s, on); };
+    };
+    tune(true)(compute_);
+    step_.for_each_compute_stream(tune(true));
     static_cast<void>(step(0.0));
-    parallel::cuda::tune_products<parallel::cuda::stream>(compute_, false);
+    tune(false)(compute_);
+    step_.for_each_compute_stream(tune(false));
   }
 
   void go_on_from(std::string const& folder) { done_ = bench::load_training(step_, folder); }
@@ -185,6 +189,13 @@ class trained {
   }
 
  private:
+  [[nodiscard]] std::size_t planned_activations() {
+    auto const one = mpt::sequences::shape_of(args_.number("microbatch"), args_.number("length"));
+    std::vector<mpt::microbatch> const all(static_cast<std::size_t>(args_.number("accumulation")),
+                                           one);
+    return step_.plan_activations(all);
+  }
+
   static parallel::cuda::stream_options cuda_options(gpu_arguments const& args) {
     return {.deterministic = args.number("deterministic") != 0};
   }

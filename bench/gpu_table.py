@@ -92,6 +92,19 @@ def speed_rows(units, stage):
     return rows
 
 
+def variants_rows(units):
+    rows = []
+    for key, unit in of_stage(units, "variants").items():
+        if not unit["ok"]:
+            continue
+        size, microbatch = key.split("/")
+        plain = unit["result"]["plain"]["tokens_per_second"]
+        rows += [[size, microbatch, name, f"{one['tokens_per_second']:,.0f}",
+                  f"×{one['tokens_per_second'] / plain:.3f}", f"{one['peak_bytes'] / 2 ** 30:.1f}"]
+                 for name, one in unit["result"].items()]
+    return rows
+
+
 def lengths_rows(units):
     rows, peers = [], of_stage(units, "lengths")
     for key, unit in peers.items():
@@ -194,6 +207,10 @@ def markdown(about, units):
         if rows:
             text += "\n" + table(["attention", "length", "head", "forward TFLOP/s (causal)",
                                   "backward"], rows)
+    rows = variants_rows(units)
+    if rows:
+        text += "\n## Ways to run a step, form b\n\n" + \
+            table(["size", "microbatch", "way", "tokens/s", "of plain", "GiB"], rows)
     rows = lengths_rows(units)
     if rows:
         text += "\n## Sequence lengths, form b\n\n" + \

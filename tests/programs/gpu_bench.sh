@@ -118,6 +118,7 @@ gpu ops || fail "does not recover"
 gpu speed || fail "speed"
 gpu rates || fail "rates"
 gpu sizes || fail "sizes"
+gpu variants || fail "variants"
 gpu lengths || fail "lengths"
 gpu ranks || fail "ranks"
 touch "$scratch/programs/forget"
@@ -129,6 +130,7 @@ table=$(echo "$OUT"/gpu-nvidia-imagined-*.md)
 for text in "NVIDIA Imagined, commit" "Driver 123.4" "| ops/exchanges | ok | 3 | 77 |" \
   "| 125m | b | 500,000 | 45.0 % | 40.0 % | 400,000 (×1.25) | – | ×1.2 |" \
   "580 TFLOP/s in the first second, 540 in the last" "| 1b | 32768 | 500,000 |" \
+  "| 350m | 4 | weights beside | 500,000 | ×1.000 |" \
   "matmul 1 x 2 x 3" "the same bits as a run"; do
   grep -qF -- "$text" "$table" || { cp "$table" "$scratch/said"; fail "the table lacks: $text"; }
 done

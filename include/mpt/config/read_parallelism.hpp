@@ -82,6 +82,8 @@ namespace mpt::detail {
       out.blocks_by_stage.push_back(static_cast<int>(count));
     }
   }
+  out.overlap_weight_gradients =
+      reader.get("overlap_weight_gradients", out.overlap_weight_gradients);
   for (auto const& [key, to] : {std::pair{"shard", &out.shard}, {"replicate", &out.replicate}})
     if (auto const told = reader.optional<std::int64_t>(key))
       *to = check_degree(reader, key, *told);

@@ -9,6 +9,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <mpt/train/exchange.hpp>
 #include <parallel/comm/any_communicator.hpp>
@@ -24,13 +25,17 @@ inline constexpr bool has_tuned_products = requires(Stream& s) {
   use_products(s, tuned_products(s));
 };
 
-/// Makes `compute` use the table of `file`, when it is one for this device, on every rank; or tunes
-/// by calling try_all(), which runs every product of the run once, merges what the ranks found, and
-/// rank 0 writes it to `file` (empty: nowhere). Collective. Returns whether it was tuned.
+/// Makes the streams of `compute` use the table of `file`, when it is one for this device, on every
+/// rank; or tunes by calling try_all(), which runs every product of the run once, merges what the
+/// ranks found, and rank 0 writes it to `file` (empty: nowhere). Collective. Returns whether it was
+/// tuned.
 template <class Stream, class Traffic, class TryAll>
-bool agree_on_products(Stream& compute, parallel::any_communicator& comm, Traffic& traffic,
-                       std::filesystem::path const& file, TryAll&& try_all) {
-  using table_type = std::remove_cvref_t<decltype(tuned_products(compute))>;
+bool agree_on_products(std::vector<Stream*> const& compute, parallel::any_communicator& comm,
+                       Traffic& traffic, std::filesystem::path const& file, TryAll&& try_all) {
+  using table_type = std::remove_cvref_t<decltype(tuned_products(*compute.front()))>;
+  auto const use = [&](table_type const& table) {
+    for (auto* const stream : compute) use_products(*stream, table);
+  };
   std::string text;
   if (comm.rank() == 0 && !file.empty() && std::filesystem::exists(file)) {
     std::ifstream in(file);
@@ -40,17 +45,19 @@ bool agree_on_products(Stream& compute, parallel::any_communicator& comm, Traffi
   std::int64_t fits = 0;
   if (!text.empty()) {
     auto table = table_type::parse(text, file.string());
-    fits = table.made_for() == tuned_products(compute).made_for() ? 1 : 0;
+    fits = table.made_for() == tuned_products(*compute.front()).made_for() ? 1 : 0;
     comm.all_reduce(traffic, std::span<std::int64_t>(&fits, 1), parallel::reduction::min).wait();
     if (fits == 1) {
-      use_products(compute, std::move(table));
+      use(table);
       return false;
     }
   }
-  tune_products(compute, true);
+  for (auto* const stream : compute) tune_products(*stream, true);
   try_all();
-  tune_products(compute, false);
-  auto const found = gather_texts(comm, traffic, to_text(tuned_products(compute)));
+  for (auto* const stream : compute) tune_products(*stream, false);
+  table_type own = tuned_products(*compute.front());
+  for (auto* const stream : compute) own.merge(tuned_products(*stream));
+  auto const found = gather_texts(comm, traffic, to_text(own));
   auto agreed = table_type::parse(found.front(), "rank 0's products");
   for (std::size_t r = 1; r < found.size(); ++r)
     agreed.merge(table_type::parse(found[r], parallel::concat("the products of rank ", r)));
@@ -58,7 +65,7 @@ bool agree_on_products(Stream& compute, parallel::any_communicator& comm, Traffi
     std::filesystem::create_directories(file.parent_path());
     parallel::replace_text_file(file, to_text(agreed));
   }
-  use_products(compute, std::move(agreed));
+  use(agreed);
   return true;
 }
 

@@ -177,7 +177,9 @@ class trainer {
       auto const file = saving()
                             ? std::filesystem::path(config_.checkpoint.save_folder) / "products.txt"
                             : std::filesystem::path();
-      mpt::agree_on_products(compute_, comm_, traffic_, file, [&] {
+      std::vector streams{&compute_};
+      step_.for_each_compute_stream([&](auto& stream) { streams.push_back(&stream); });
+      mpt::agree_on_products(streams, comm_, traffic_, file, [&] {
         step_.initialise(config_.seed);
         static_cast<void>(run_step(0, 0.0));
       });

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -93,8 +94,14 @@ class [[nodiscard]] request {
   template <class Stream>
   requires requires(Stream& s, host::event const& done) { s.wait(done); }
   void wait_on(Stream& other) {
-    if (done_) other.wait(*done_);
     pending_ = false;
+    if (!done_) return;
+    if constexpr (std::convertible_to<Stream&, host::stream&>) {
+      other.wait(*done_);
+    } else {  // its device cannot wait for the host's events: this thread does
+      detail::host_wait const told(origin_, *done_);
+      other.wait(*done_);
+    }
   }
 
   /// Blocks the caller until the operation has run; rethrows its failure.

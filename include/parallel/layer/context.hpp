@@ -56,6 +56,11 @@ struct context {
     return {stream, other, mode, where, sequence, share, document_begins, fresh_gradients, scratch};
   }
 
+  /// The same place on another stream.
+  [[nodiscard]] context on(Stream& other) const {
+    return {other, memory, mode, where, sequence, share, document_begins, fresh_gradients, scratch};
+  }
+
   /// Calls f(row, count, global row) for every range of the `rows` rows here that lie one after
   /// another in the global batch: one range unless sequences are divided.
   template <class F>

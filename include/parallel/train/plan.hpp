@@ -47,7 +47,8 @@ template <class Model>
     std::vector<stage_range> const& ranges) {
   meta::stream stream;
   for (auto const& range : ranges)
-    static_cast<void>(bytes_of_stage(model, range, false, batch, pass::training, stream));
+    static_cast<void>(
+        bytes_of_stage(model, range, backward_halves::together, batch, pass::training, stream));
   return stream.operations_by_name();
 }
 
@@ -63,7 +64,8 @@ template <class Model>
 template <class Model>
 [[nodiscard]] memory_plan plan_microbatch(Model const& model,
                                           typename Model::microbatch const& batch) {
-  auto const bytes = bytes_of_stage(model, whole_model(model), false, batch, pass::training);
+  auto const bytes =
+      bytes_of_stage(model, whole_model(model), backward_halves::together, batch, pass::training);
   memory_plan plan;
   plan.activations = bytes.slot + bytes.scratch;
   for (auto const& [name, count] : count_operations(model, batch)) plan.operations += count;
@@ -74,7 +76,8 @@ template <class Model>
 template <class Model>
 [[nodiscard]] std::size_t plan_evaluation(Model const& model,
                                           typename Model::microbatch const& batch) {
-  auto const bytes = bytes_of_stage(model, whole_model(model), false, batch, pass::inference);
+  auto const bytes =
+      bytes_of_stage(model, whole_model(model), backward_halves::together, batch, pass::inference);
   return bytes.slot + bytes.scratch;
 }
 
@@ -86,7 +89,7 @@ template <class Model>
                                            std::span<typename Model::microbatch const> batches,
                                            pass mode) {
   auto const& plan = stages.plan_of(static_cast<int>(count), mode);
-  return bytes_of_step(model, plan, stages.ranges(), batches, mode).total(plan);
+  return bytes_of_step(model, plan, stages, batches, mode).total(plan);
 }
 
 /// Everything a rank at `place` with these stages holds besides activations, windows included.

@@ -125,6 +125,46 @@ class stage {
     leave_entry(c, batch, kept.gradient, hooks);
   }
 
+  /// The same with the weights' gradients on `weights`, a stream of their own: those of a block
+  /// beside the input gradient of the next. Blocks take turns in the context's memory and `other`;
+  /// what they are handed lies in two places too, so a block waits for the weights of the one
+  /// before it only when its own input gradient is there.
+  template <class Stream, class Hooks>
+  void backward(context<Stream>& c, Stream& weights, arena& other, microbatch const& batch,
+                activations& kept, matrix_view<element> d_input, Hooks& hooks) const {
+    arena::scope const outer(c.memory), inner(other);
+    matrix_view<element> handed[] = {kept.gradient,
+                                     c.template allocate<element, 2>({kept.gradient.extents()})};
+    arena* const memory[] = {&c.memory, &other};
+    std::size_t const empty[] = {c.memory.mark(), other.mark()};
+    part const nothing = range_.end;
+    part pending = nothing;  // whose weight gradients `weights` is busy with
+    auto const join = [&] {
+      if (pending == nothing) return;
+      c.stream.wait(weights.record());
+      hooks.after_backward_weight(pending);
+    };
+    std::size_t turn = 0;
+    for (part p = range_.end; p-- > range_.begin; turn = 1 - turn) {
+      memory[turn]->release(empty[turn]);
+      auto here = c.on(*memory[turn]);
+      hooks.before_backward_input(p);
+      auto const dx = at(p).backward_input(here, handed[turn], kept_of(kept, p));
+      hooks.after_backward_input(p);
+      join();
+      bool const first = p == range_.begin && !range_.entry;
+      ops::copy(c.stream, (first ? d_input : handed[1 - turn]).span(),
+                std::span<element const>(dx.span()));
+      hooks.before_backward_weight(p);
+      weights.wait(c.stream.record());
+      auto beside = here.on(weights);
+      at(p).backward_weight(beside, kept_of(kept, p));
+      pending = p;
+    }
+    join();
+    if (range_.entry) leave_entry(c, batch, handed[turn], hooks);
+  }
+
   /// Its first half, whose context is of the slot: everything but the weights' gradients.
   template <class Stream, class Hooks>
   void backward_input(context<Stream>& c, activations& kept, matrix_view<element> d_input,

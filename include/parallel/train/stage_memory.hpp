@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <set>
 #include <span>
 #include <vector>
@@ -13,6 +14,7 @@
 #include <parallel/ops/meta.hpp>
 #include <parallel/pipeline/plan.hpp>
 #include <parallel/train/stage.hpp>
+#include <parallel/train/stages.hpp>
 
 namespace parallel::train {
 
@@ -20,6 +22,7 @@ namespace parallel::train {
 struct stage_bytes {
   std::size_t slot = 0;     // what its forward pass keeps
   std::size_t scratch = 0;  // what its passes need on their way
+  std::size_t other = 0;    // a second place for that, when weight gradients run beside
 };
 
 /// What a step's plan allocates on one rank.
@@ -27,10 +30,11 @@ struct step_bytes {
   std::vector<stage_bytes> stages;  // by chunk
   std::size_t port = 0;             // an activation and its gradient
   std::size_t scratch = 0;          // the most of all stages
+  std::size_t other = 0;            // the same
 
   /// Of the whole plan.
   [[nodiscard]] std::size_t total(pipeline::plan const& plan) const {
-    std::size_t sum = scratch;
+    std::size_t sum = scratch + other;
     for (std::size_t k = 0; k < stages.size(); ++k)
       sum += static_cast<std::size_t>(plan.chunks[k].slots) * stages[k].slot +
              static_cast<std::size_t>(plan.chunks[k].ports) * port;
@@ -38,13 +42,21 @@ struct step_bytes {
   }
 };
 
-/// One microbatch of the shape of `batch` (its views may be null) at a stage; `apart`: the halves
-/// of its backward pass. Its operations and traffic are counted on `compute`.
+/// How the two halves of a backward pass run, the input's gradient and the weights'.
+enum class backward_halves : std::uint8_t {
+  together,  // block by block, one after the other
+  beside,    // block by block, on two streams
+  apart      // each for the whole stage, when the schedule says
+};
+
+/// One microbatch of the shape of `batch` (its views may be null) at a stage. Its operations and
+/// traffic are counted on `compute`.
 template <class Model>
-[[nodiscard]] stage_bytes bytes_of_stage(Model const& model, stage_range range, bool apart,
+[[nodiscard]] stage_bytes bytes_of_stage(Model const& model, stage_range range,
+                                         backward_halves halves,
                                          typename Model::microbatch const& batch, pass mode,
                                          meta::stream& compute) {
-  arena slot, scratch;
+  arena slot, scratch, other;
   no_hooks hooks;
   stage<Model> const of(model, range);
   stage_activations<Model> kept;
@@ -58,21 +70,26 @@ template <class Model>
   } else {
     of.forward(keeping, scratch, batch, edge, kept, sums, hooks);
     auto backward = context_of(model, compute, slot, mode, {}, batch);
-    if (apart) {
-      of.backward_input(backward, kept, edge, hooks);
-      of.backward_weight(passing, batch, kept, hooks);
-    } else {
-      of.backward(passing, batch, kept, edge, hooks);
+    switch (halves) {
+      case backward_halves::together: of.backward(passing, batch, kept, edge, hooks); break;
+      case backward_halves::beside:
+        of.backward(passing, compute, other, batch, kept, edge, hooks);
+        break;
+      case backward_halves::apart:
+        of.backward_input(backward, kept, edge, hooks);
+        of.backward_weight(passing, batch, kept, hooks);
+        break;
     }
   }
-  return {slot.peak(), scratch.peak()};
+  return {slot.peak(), scratch.peak(), other.peak()};
 }
 
 template <class Model>
-[[nodiscard]] stage_bytes bytes_of_stage(Model const& model, stage_range range, bool apart,
+[[nodiscard]] stage_bytes bytes_of_stage(Model const& model, stage_range range,
+                                         backward_halves halves,
                                          typename Model::microbatch const& batch, pass mode) {
   meta::stream compute;
-  return bytes_of_stage(model, range, apart, batch, mode, compute);
+  return bytes_of_stage(model, range, halves, batch, mode, compute);
 }
 
 /// Whether a plan runs this kind of action at a stage.
@@ -83,24 +100,28 @@ template <class Model>
 }
 
 /// What the plan needs for these microbatches: the most that any of them needs, which need not be
-/// the largest. `ranges`: of the plan's chunks. Those without rows need nothing.
+/// the largest. `stages`: whose plan it is. Those without rows need nothing.
 template <class Model>
 [[nodiscard]] step_bytes bytes_of_step(Model const& model, pipeline::plan const& plan,
-                                       std::vector<stage_range> const& ranges,
+                                       stages_of_rank const& stages,
                                        std::span<typename Model::microbatch const> batches,
                                        pass mode) {
+  using enum backward_halves;
+  auto const& ranges = stages.ranges();
   step_bytes out;
   out.stages.resize(ranges.size());
   std::set<index> sizes = {0};
   for (auto const& batch : batches) {
     if (!sizes.insert(model.rows(batch)).second) continue;
     for (std::size_t k = 0; k < ranges.size(); ++k)
-      for (bool const apart : {false, true}) {
-        if (apart && !has(plan, plan.chunks[k].stage, pipeline::action_kind::backward_input))
+      for (auto const halves : {stages.weights_beside() ? beside : together, apart}) {
+        if (halves == apart &&
+            !has(plan, plan.chunks[k].stage, pipeline::action_kind::backward_input))
           continue;
-        auto const bytes = bytes_of_stage(model, ranges[k], apart, batch, mode);
+        auto const bytes = bytes_of_stage(model, ranges[k], halves, batch, mode);
         out.stages[k].slot = std::max(out.stages[k].slot, bytes.slot);
         out.scratch = std::max(out.scratch, bytes.scratch);
+        out.other = std::max(out.other, bytes.other);
       }
     arena measure;
     for (int activation = 0; activation < (mode == pass::training ? 2 : 1); ++activation)

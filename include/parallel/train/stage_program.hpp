@@ -31,15 +31,18 @@ class stage_program {
   using sums_type = statistics<loss_type<element>>;
 
   /// Everything is borrowed. `sums`: one for each microbatch, or for the empty one of a rank that
-  /// has none; `ranges`: of the plan's chunks; `bytes`: what bytes_of_step says;
-  /// `fresh`: the first microbatch's gradients replace what is there, or those of every one.
+  /// has none; `ranges`: of the plan's chunks; `bytes`: what bytes_of_step says; `weights`: the
+  /// stream of weight gradients that run beside, or null; `fresh`: the first microbatch's gradients
+  /// replace what is there, or those of every one.
   stage_program(Model const& model, pipeline::plan const& plan,
                 std::vector<stage_range> const& ranges, step_bytes const& bytes, Stream& compute,
-                arena& memory, step_batches<Model> batches, std::span<sums_type> sums,
-                bool every_is_fresh, MakeHooks make_hooks)
+                Stream* weights, arena& memory, step_batches<Model> batches,
+                std::span<sums_type> sums, bool every_is_fresh, MakeHooks make_hooks)
       : model_(model),
         compute_(compute),
+        weights_(weights),
         scratch_(memory.cut(bytes.scratch)),
+        other_(memory.cut(bytes.other)),
         batches_(batches),
         sums_(sums),
         every_is_fresh_(every_is_fresh),
@@ -97,7 +100,10 @@ class stage_program {
           return of.forward(c, scratch_, b, x, here.kept, sums, hooks);
         return of.evaluate(c, scratch_, b, x, here.kept, sums, hooks);
       }
-      case backward: return of.backward(c, b, here.kept, d_input, hooks);
+      case backward:
+        if (weights_ != nullptr)
+          return of.backward(c, *weights_, other_, b, here.kept, d_input, hooks);
+        return of.backward(c, b, here.kept, d_input, hooks);
       case backward_input: return of.backward_input(c, here.kept, d_input, hooks);
       case backward_weight: return of.backward_weight(c, b, here.kept, hooks);
     }
@@ -160,27 +166,38 @@ class stage_program {
       }
       return;
     }
+    auto const inputs = [&](part p) {
+      hooks.before_backward_input(p);
+      hooks.after_backward_input(p);
+    };
     auto const weights = [&](part p) {
       hooks.before_backward_weight(p);
       hooks.after_backward_weight(p);
     };
+    bool const beside = s.computes == backward && weights_ != nullptr;
     for (part p = range.end; p-- > range.begin;) {
       if (s.computes == backward_weight) {
         weights(p);
       } else if (s.computes == backward_input) {
-        hooks.before_backward_input(p);
-        hooks.after_backward_input(p);
+        inputs(p);
+      } else if (beside) {
+        inputs(p);
+        if (p + 1 < range.end) hooks.after_backward_weight(p + 1);
+        hooks.before_backward_weight(p);
       } else {
         hooks.before_backward(p);
         hooks.after_backward(p);
       }
     }
+    if (beside && range.begin < range.end) hooks.after_backward_weight(range.begin);
     if (range.entry && s.computes != backward_input) weights(enter);
   }
 
   Model const& model_;
   Stream& compute_;
+  Stream* weights_;
   arena scratch_;
+  arena other_;
   step_batches<Model> batches_;
   std::span<sums_type> sums_;
   bool every_is_fresh_;

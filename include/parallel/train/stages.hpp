@@ -56,6 +56,9 @@ class stages_of_rank {
     return std::ranges::any_of(parts, [&](part p) { return owner(p) != owner(parts.front()); });
   }
 
+  /// See pipeline_options.
+  [[nodiscard]] bool weights_beside() const { return options_.weights_beside; }
+
   /// The least number of microbatches of a step, `wanted` or more.
   [[nodiscard]] int least_microbatches(int wanted) const {
     return pipeline::least_microbatches(options_.schedule, ranks_, wanted);

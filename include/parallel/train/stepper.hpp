@@ -174,6 +174,12 @@ class stepper {
   /// Whether the following steps measure every tensor (step_result::tensors): on all ranks alike.
   void measure_tensors(bool wanted) { measuring_ = wanted; }
 
+  /// Calls f with each stream of its own that computes.
+  template <class F>
+  void for_each_compute_stream(F&& f) {
+    if (weights_) f(*weights_);
+  }
+
   [[nodiscard]] Device const& device() const { return device_; }
   [[nodiscard]] std::deque<unit_entry>& units() { return placed_.units(); }
   [[nodiscard]] std::deque<unit_entry> const& units() const { return placed_.units(); }
@@ -194,7 +200,9 @@ class stepper {
         options_(std::move(options)),
         links_(groups_.pipeline, maker_of_links(device)),
         placed_(model, device, groups_, options_, optimizers_, optimizers.key_of),
-        results_(device, by_tree()) {}
+        results_(device, by_tree()) {
+    if (options_.pipeline.weights_beside) weights_.emplace(device.compute_options());
+  }
 
   struct pending {
     zero::partitioned_unit<element> const* memory;
@@ -215,6 +223,7 @@ class stepper {
       auto& world = own.groups_.world();
       world.abort(concat("an exception left the step of rank ", world.rank()));
       drain(compute);
+      if (own.weights_) drain(*own.weights_);
       if (traffic != nullptr) drain(*traffic);
       if (own.placed_.gathers()) drain(*own.placed_.gathers());
     }
@@ -245,10 +254,11 @@ class stepper {
     std::set<index> sizes;
     for (auto const& batch : batches.batches) sizes.insert(model_.rows(batch));
     auto& bytes = bytes_[{batches.mode, count, sizes}];
-    if (!bytes) bytes = bytes_of_step(model_, plan, stages.ranges(), batches.batches, batches.mode);
+    if (!bytes) bytes = bytes_of_step(model_, plan, stages, batches.batches, batches.mode);
     arena::scope const everything(memory);
     placed_.forget_values(compute);
-    stage_program program(model_, plan, stages.ranges(), *bytes, compute, memory, batches, sums,
+    stage_program program(model_, plan, stages.ranges(), *bytes, compute,
+                          weights_ ? &*weights_ : nullptr, memory, batches, sums,
                           placed_.gradients_divided() || by_tree(), make_hooks);
     auto messages = pipeline::execute(plan, links_, program);
     compute.synchronize();
@@ -362,6 +372,7 @@ class stepper {
   std::vector<Optimizer> optimizers_;  // by group
   stepper_options options_;
   bool measuring_ = false;
+  std::optional<stream> weights_;  // of weight gradients that run beside
   pipeline::links<Comm> links_;
   placed_units<Model, Device, Comm> placed_;
   shared_results<element> results_;

@@ -38,7 +38,7 @@ TEST_CASE("every axis is read") {
       "parallelism: {tensor: 2, sequence_parallel: true, context: 3, context_method: ulysses, "
       "pipeline: 2, schedule: interleaved, stages_per_rank: 3, blocks_by_stage: [1, 1, 2, 1, 1, "
       "1], "
-      "shard: 4, replicate: 5}");
+      "shard: 4, replicate: 5, overlap_weight_gradients: true}");
   CHECK(p.tensor == 2);
   CHECK(p.sequence_parallel);
   CHECK(p.context == 3);
@@ -50,6 +50,7 @@ TEST_CASE("every axis is read") {
   CHECK(options.schedule == "interleaved");
   CHECK(options.stages_per_rank == 3);
   CHECK(options.blocks == std::vector{1, 1, 2, 1, 1, 1});
+  CHECK(options.weights_beside);
 }
 
 TEST_CASE("schedules know how many stages a rank has") {
@@ -58,6 +59,7 @@ TEST_CASE("schedules know how many stages a rank has") {
   CHECK(read("parallelism: {pipeline: 2, schedule: zb-v}").stages() == 4);
   CHECK(read("parallelism: {pipeline: 2, schedule: dual-pipe-v}").stages() == 4);
   CHECK(read("parallelism: {pipeline: 2, schedule: zb-h1}").stages() == 2);
+  CHECK(read("parallelism: {overlap_weight_gradients: true}").pipeline_options().weights_beside);
   // without a pipeline the schedule plays no part
   CHECK(read("parallelism: {schedule: zb-v}").pipeline_options().stages_per_rank == 1);
 }

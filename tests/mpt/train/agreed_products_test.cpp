@@ -32,7 +32,8 @@ matmul_shape shape(int m) {
       .m = m, .n = 64, .k = 64, .input = parallel::dtype::bf16, .output = parallel::dtype::bf16};
 }
 
-/// All ranks tune shape 64; rank r alone also meets shape 128 + r. Returns their tables.
+/// All ranks tune shape 64 on both of their streams; rank r alone also meets shape 128 + r on the
+/// first, and all meet 256 on the second. Returns their tables.
 std::vector<matmul_tuning> run(std::filesystem::path const& file, std::string const& made_for,
                                int& tried) {
   std::vector<matmul_tuning> out(3, matmul_tuning("nothing"));
@@ -42,14 +43,20 @@ std::vector<matmul_tuning> run(std::filesystem::path const& file, std::string co
     parallel::any_communicator any(std::move(comm));
     parallel::host::stream traffic;
     stream s{.rank = rank, .made_for = made_for};
-    mpt::agree_on_products(s, any, traffic, file, [&] {
+    stream beside{.rank = rank, .made_for = made_for};
+    mpt::agree_on_products(std::vector{&s, &beside}, any, traffic, file, [&] {
       CHECK(s.on);
+      CHECK(beside.on);
       s.table.set(shape(64), {.guess = 10 + rank});
       s.table.set(shape(128 + rank), {.guess = rank});
+      beside.table.set(shape(64), {.guess = 20 + rank});
+      beside.table.set(shape(256), {.guess = 30});
       std::scoped_lock const guard(lock);
       ++tried;
     });
     CHECK_FALSE(s.on);
+    CHECK_FALSE(beside.on);
+    CHECK(beside.table == s.table);
     std::scoped_lock const guard(lock);
     out[static_cast<std::size_t>(rank)] = s.table;
   });
@@ -64,6 +71,7 @@ TEST_CASE("the first rank that met a shape decides for all, and for the runs tha
   CHECK(tried == 3);
   matmul_tuning expected("a library on a device");
   expected.set(shape(64), {.guess = 10});
+  expected.set(shape(256), {.guess = 30});
   for (int r = 0; r < 3; ++r) expected.set(shape(128 + r), {.guess = r});
   for (auto const& table : first) CHECK(table == expected);
 

@@ -146,8 +146,8 @@ TEST_CASE("a block that is recomputed keeps one activation") {
     mpt::model<bf16> const net(
         config, {},
         again ? mpt::recompute_all(static_cast<std::size_t>(layers)) : mpt::block_recomputation{});
-    return train::bytes_of_stage(net, train::whole_model(net), false, sequences::shape_of(4, 16),
-                                 parallel::pass::training);
+    return train::bytes_of_stage(net, train::whole_model(net), train::backward_halves::together,
+                                 sequences::shape_of(4, 16), parallel::pass::training);
   };
   std::size_t const sbh = 4 * 16 * 64;
   CHECK(slot(5, true).slot - slot(4, true).slot == 2 * sbh);

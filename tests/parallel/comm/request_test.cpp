@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -112,4 +113,34 @@ TEST_CASE("a moved request takes its duty along, and assignment waits for the ol
   second = alone.barrier(s);
   CHECK(out == in);
   second.wait();
+}
+
+TEST_CASE("a stream that waits by holding up its caller is told as a wait of that thread") {
+  using namespace request_test;
+  struct told final : detail::abortable {
+    std::vector<std::string> said;
+    void abort(std::string const&) override {}
+    void host_waits(host::event const& done, std::thread::id) override {
+      said.emplace_back(done.ready() ? "waits for nothing" : "waits");
+    }
+    void host_goes_on() override { said.emplace_back("goes on"); }
+  };
+  struct blocking_stream {
+    gate const* opens = nullptr;
+    void wait(host::event const& mark) const {
+      opens->open();
+      mark.wait();
+    }
+  };
+  auto const state = std::make_shared<told>();
+  host::stream s;
+  gate const closed;
+  closed.hold(s);
+  blocking_stream device{&closed};
+  auto pending = detail::enqueue(s, {.state = state}, {}, [] {});
+  host::stream other;
+  pending.wait_on(other);  // nobody is held up
+  CHECK(state->said.empty());
+  pending.wait_on(device);
+  CHECK(state->said == std::vector<std::string>{"waits", "goes on"});
 }

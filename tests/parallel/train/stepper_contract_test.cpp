@@ -193,8 +193,8 @@ contract measure(layout const& how) {
     for (auto const& batch : data.batches())
       if (batch.sequences > 0)
         for (auto const& range : stages.ranges())
-          static_cast<void>(
-              train::bytes_of_stage(planned, range, false, batch, parallel::pass::training, meta));
+          static_cast<void>(train::bytes_of_stage(planned, range, train::backward_halves::together,
+                                                  batch, parallel::pass::training, meta));
     zero::unit_place const place{.shards = shape.degree<axis::shard>(),
                                  .replicas = shape.size<axis::replicate, axis::context>()};
     auto const plan =

@@ -8,9 +8,8 @@
 // `tune(false)`; exchange `tuning()`, merge the tables in the order of ranks, `use` the result on
 // every rank, and keep its text with the run.
 //
-// Products run one after another on their stream. A weight gradient on a second stream beside the
-// input gradient, which fills the device where weights are small, is for later: a matter of whoever
-// owns the streams; each has its own cublaslt and workspace.
+// Products run one after another on their stream. Each stream has its own cublaslt and workspace;
+// weight gradients may have one of their own (train::pipeline_options::weights_beside).
 #pragma once
 
 #include <cublasLt.h>
