@@ -2,6 +2,7 @@
 // stream it belongs to.
 //
 // The first call of a shape compiles its plan, which takes about a second; later ones only enqueue.
+// A plan that cannot be run the first time gives way to cuDNN's next proposal.
 // Scratch forward: what the plan asks for. Backward: that, one float for each query and head, and
 // the gradient of queries in floats (not on deterministic streams, whose plans ask for batch *
 // heads * S * S * 2 bytes instead).
@@ -18,6 +19,7 @@
 
 #include <parallel/ops/cuda/cudnn/attention_graph.hpp>
 #include <parallel/ops/cuda/cudnn/plan.hpp>
+#include <parallel/ops/cuda/first_that_runs.hpp>
 #include <parallel/ops/cuda/fused_attention.hpp>
 
 namespace parallel::cuda::cudnn {
@@ -80,21 +82,20 @@ class attention_plans final : public fused_attention {
                              ops::attention_options const& options) override {
     device_scope const scope(s.device());
     auto const problem = detail::problem_of(out, q, k, v, options);
-    plan const* const chosen = find(forward_, problem, attention_forward_graph);
-    if (chosen == nullptr) return false;
-    std::size_t const rows = row_bytes(q);
-    pieces space(s, {chosen->workspace(), lse == nullptr ? rows : 0});
-    void* const workspace = space.next();
-    void* const kept = space.next();
-    namespace uid = attention_uid;
-    numbers const given(options, problem);
-    run(*chosen, given, options, workspace,
-        {{uid::q, address(q.data)},
-         {uid::k, address(k.data)},
-         {uid::v, address(v.data)},
-         {uid::out, out.data},
-         {uid::lse, lse == nullptr ? kept : lse}});
-    return true;
+    return with_plan(forward_, problem, attention_forward_graph, [&](plan const& chosen) {
+      std::size_t const rows = row_bytes(q);
+      pieces space(s, {chosen.workspace(), lse == nullptr ? rows : 0});
+      void* const workspace = space.next();
+      void* const kept = space.next();
+      namespace uid = attention_uid;
+      numbers const given(options, problem);
+      return run(chosen, given, options, workspace,
+                 {{uid::q, address(q.data)},
+                  {uid::k, address(k.data)},
+                  {uid::v, address(v.data)},
+                  {uid::out, out.data},
+                  {uid::lse, lse == nullptr ? kept : lse}});
+    });
   }
 
   [[nodiscard]] bool backward(stream& s, ops::heads_view<bf16> dq, ops::heads_view<bf16> dk,
@@ -109,34 +110,33 @@ class attention_plans final : public fused_attention {
     problem.dk = detail::strides_of(dk);
     problem.dv = detail::strides_of(dv);
     problem.dout = detail::strides_of(dout);
-    plan const* const chosen = find(backward_, problem, attention_backward_graph);
-    if (chosen == nullptr) return false;
-    std::size_t const rows = row_bytes(q);
-    std::size_t const sums = rows * static_cast<std::size_t>(q.head_dim);
-    pieces space(s, {chosen->workspace(), rows, problem.deterministic ? 0 : sums});
-    void* const workspace = space.next();
-    void* const own = space.next();
-    void* const dq_sum = space.next();
-    namespace uid = attention_uid;
-    numbers const given(options, problem);
-    std::vector<binding> tensors = {{uid::q, address(q.data)},
-                                    {uid::k, address(k.data)},
-                                    {uid::v, address(v.data)},
-                                    {uid::out, address(out.data)},
-                                    {uid::dout, address(dout.data)},
-                                    {uid::lse, address(lse)},
-                                    {uid::own, own},
-                                    {uid::one, address(&given.one)},
-                                    {uid::dq, dq.data},
-                                    {uid::dk, dk.data},
-                                    {uid::dv, dv.data}};
-    if (!problem.deterministic) tensors.push_back({uid::dq_sum, dq_sum});
-    run(*chosen, given, options, workspace, std::move(tensors));
-    return true;
+    return with_plan(backward_, problem, attention_backward_graph, [&](plan const& chosen) {
+      std::size_t const rows = row_bytes(q);
+      std::size_t const sums = rows * static_cast<std::size_t>(q.head_dim);
+      pieces space(s, {chosen.workspace(), rows, problem.deterministic ? 0 : sums});
+      void* const workspace = space.next();
+      void* const own = space.next();
+      void* const dq_sum = space.next();
+      namespace uid = attention_uid;
+      numbers const given(options, problem);
+      std::vector<binding> tensors = {{uid::q, address(q.data)},
+                                      {uid::k, address(k.data)},
+                                      {uid::v, address(v.data)},
+                                      {uid::out, address(out.data)},
+                                      {uid::dout, address(dout.data)},
+                                      {uid::lse, address(lse)},
+                                      {uid::own, own},
+                                      {uid::one, address(&given.one)},
+                                      {uid::dq, dq.data},
+                                      {uid::dk, dk.data},
+                                      {uid::dv, dv.data}};
+      if (!problem.deterministic) tensors.push_back({uid::dq_sum, dq_sum});
+      return run(chosen, given, options, workspace, std::move(tensors));
+    });
   }
 
  private:
-  using plan_map = std::map<attention_problem, std::unique_ptr<plan const>>;
+  using plan_map = std::map<attention_problem, first_that_runs<plans_of>>;
 
   /// What plans read from the host's memory.
   struct numbers {
@@ -179,17 +179,26 @@ class attention_plans final : public fused_attention {
     return sizeof(float) * static_cast<std::size_t>(q.batch * q.heads * q.sequence);
   }
 
-  /// The plan of a problem, compiled when first asked for; null when cuDNN has none.
-  template <class Build>
-  plan const* find(plan_map& plans, attention_problem const& problem, Build const& graph_of) {
-    auto at = plans.find(problem);
-    if (at == plans.end())
-      at = plans.emplace(problem, plan::build(handle_.get(), graph_of(problem))).first;
-    return at->second.get();
+  /// enqueue(plan) with the plan of a problem, found when it is first asked for; false when cuDNN
+  /// has none that runs. Throws `error` when a plan fails that has run before: then it is not the
+  /// plan.
+  template <class Build, class Enqueue>
+  bool with_plan(plan_map& all, attention_problem const& problem, Build const& graph_of,
+                 Enqueue const& enqueue) {
+    auto at = all.find(problem);
+    if (at == all.end())
+      at = all.emplace(problem, plans_of(handle_.get(), graph_of(problem))).first;
+    auto& plans = at->second;
+    return plans([&](plan const& each) {
+      cudnnStatus_t const status = enqueue(each);
+      if (plans.proven()) check(status, "cudnnBackendExecute");
+      if (status != CUDNN_STATUS_SUCCESS) static_cast<void>(cudaGetLastError());  // not the next's
+      return status == CUDNN_STATUS_SUCCESS;
+    });
   }
 
-  void run(plan const& chosen, numbers const& given, ops::attention_options const& options,
-           void* workspace, std::vector<binding> tensors) {
+  cudnnStatus_t run(plan const& chosen, numbers const& given, ops::attention_options const& options,
+                    void* workspace, std::vector<binding> tensors) {
     namespace uid = attention_uid;
     tensors.push_back({uid::scale, address(&given.scale)});
     tensors.push_back({uid::masked, address(&given.masked)});
@@ -200,7 +209,7 @@ class attention_plans final : public fused_attention {
       tensors.push_back({uid::begins, address(options.document_begins.data())});
       tensors.push_back({uid::other, address(&given.other)});
     }
-    chosen.run(handle_.get(), tensors, workspace);
+    return chosen.run(handle_.get(), tensors, workspace);
   }
 
   struct destroy {

@@ -1,4 +1,4 @@
-// A graph as a kernel that runs: what cuDNN's heuristics propose, the first that can be built.
+// A graph as kernels that run: what cuDNN's heuristics propose, as far as it can be built.
 #pragma once
 
 #include <cstddef>
@@ -49,23 +49,23 @@ struct binding {
 /// A graph compiled for the device of a handle. Compiling takes about a second, running enqueues.
 class plan {
  public:
-  /// Of the first candidate that can be built; null when cuDNN has none.
-  [[nodiscard]] static std::unique_ptr<plan const> build(cudnnHandle_t handle, graph const& g) {
-    auto const operations = g.operations(handle);
-    for (auto const& candidate : candidates(operations)) {
-      descriptor made(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-      made.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle)
-          .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate);
-      if (made.try_finalize()) return std::unique_ptr<plan const>(new plan(std::move(made)));
-    }
-    return nullptr;
+  /// Null when it cannot be built after all.
+  [[nodiscard]] static std::unique_ptr<plan const> build(cudnnHandle_t handle,
+                                                         descriptor const& candidate) {
+    descriptor made(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    made.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle)
+        .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate);
+    if (!made.try_finalize()) return nullptr;
+    return std::unique_ptr<plan const>(new plan(std::move(made)));
   }
 
   /// Bytes of the device's memory that `run` needs.
   [[nodiscard]] std::size_t workspace() const { return workspace_; }
 
-  /// Enqueues on the handle's stream; numbers are read before it returns.
-  void run(cudnnHandle_t handle, std::span<binding const> tensors, void* workspace) const {
+  /// Enqueues on the handle's stream, and says whether it could; numbers are read before it
+  /// returns.
+  [[nodiscard]] cudnnStatus_t run(cudnnHandle_t handle, std::span<binding const> tensors,
+                                  void* workspace) const {
     std::vector<std::int64_t> uids;
     std::vector<void*> memory;
     for (auto const& each : tensors) {
@@ -77,7 +77,7 @@ class plan {
         .set_pointers(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, memory)
         .set_pointers(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, {&workspace, 1})
         .finalize();
-    check(cudnnBackendExecute(handle, plan_.get(), pack.get()), "cudnnBackendExecute");
+    return cudnnBackendExecute(handle, plan_.get(), pack.get());
   }
 
  private:
@@ -88,6 +88,30 @@ class plan {
 
   descriptor plan_;
   std::size_t workspace_;
+};
+
+/// The plans of a graph, one by one, the most promising first: a source of first_that_runs.
+class plans_of {
+ public:
+  plans_of(cudnnHandle_t handle, graph g)
+      : handle_(handle),
+        graph_(std::move(g)),
+        operations_(graph_.operations(handle)),
+        candidates_(candidates(operations_)) {}
+
+  /// The next that can be built; null after the last.
+  [[nodiscard]] std::unique_ptr<plan const> operator()() {
+    while (next_ < candidates_.size())
+      if (auto built = plan::build(handle_, candidates_[next_++])) return built;
+    return nullptr;
+  }
+
+ private:
+  cudnnHandle_t handle_;
+  graph graph_;  // what candidates are made of
+  descriptor operations_;
+  std::vector<descriptor> candidates_;
+  std::size_t next_ = 0;
 };
 
 }  // namespace parallel::cuda::cudnn
