@@ -149,6 +149,7 @@ int main(int argc, char** argv) {
                                       .cores = where.cores,
                                       .threads = static_cast<int>(config.threads.value_or(0)),
                                       .deterministic = config.deterministic,
+                                      .graphs = config.cuda_graphs,
                                       .products = &engine},
                                      [&](auto& device, std::string const& name) {
                                        auto const own = config_on(device, config, comm.rank() == 0);

@@ -6,7 +6,8 @@
 // somebody else can alternate it with another program. At the end of input one JSON line: tokens a
 // second of the median step, MFU by LLM Foundry's convention and the causal one, memory. With
 // `--profile 1` also where the time of a step goes; with `--offload 1` optimizer states are in the
-// host's memory, with `--beside 1` weight gradients run on a stream of their own.
+// host's memory, with `--beside 1` weight gradients run on a stream of their own, with
+// `--graphs 1` a block's pass is one graph.
 //
 // With `--text FILE` it trains on the bytes of a file instead, `--steps` long, and the JSON line
 // has the loss of every step and a checksum of the weights; `--save FOLDER --save-at K` saves a
@@ -58,6 +59,7 @@ gpu_arguments arguments(int argc, char** argv) {
            {"deterministic", "0"},
            {"offload", "0"},
            {"beside", "0"},
+           {"graphs", "0"},
            {"profile", "0"},
            {"text", ""},
            {"steps", "300"},
@@ -197,7 +199,8 @@ class trained {
   }
 
   static parallel::cuda::stream_options cuda_options(gpu_arguments const& args) {
-    return {.deterministic = args.number("deterministic") != 0};
+    return {.deterministic = args.number("deterministic") != 0,
+            .graphs = args.number("graphs") != 0};
   }
 
   static parallel::zero::optimizer_memory optimizer_memory(gpu_arguments const& args) {

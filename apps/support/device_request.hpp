@@ -19,6 +19,7 @@ struct device_request {
   std::vector<int> cores = {};  // of this rank
   int threads = 0;              // on the CPU; 0: one a core
   bool deterministic = false;   // the same bits in every run, where a GPU would be faster without
+  bool graphs = false;          // on a GPU
   engine const* products = nullptr;  // of the CPU; must outlive the device
 };
 

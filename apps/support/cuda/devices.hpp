@@ -21,7 +21,8 @@ decltype(auto) with_device(device_request const& request, F&& f) {
                     "device=cuda: no GPU can be used here (nvidia-smi says why); use "
                     "device=cpu");
   int const ordinal = request.local_rank % found;
-  parallel::cuda::device device({.device = ordinal, .deterministic = request.deterministic});
+  parallel::cuda::device device(
+      {.device = ordinal, .deterministic = request.deterministic, .graphs = request.graphs});
   return f(device, fmt::format("GPU {}, {}", ordinal, device.name()));
 }
 

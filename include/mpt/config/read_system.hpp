@@ -100,6 +100,7 @@ inline void read_system(config_reader& reader, train_config& config) {
   config.ranks = read_ranks(reader, "ranks");
   config.threads = read_ranks(reader, "threads");
   config.deterministic = reader.get("deterministic", config.deterministic);
+  config.cuda_graphs = reader.get("cuda_graphs", config.cuda_graphs);
   config.offload_optimizer = reader.get("offload_optimizer", config.offload_optimizer);
   config.bucket_bytes = reader.get("bucket_bytes", config.bucket_bytes);
   reader.check("bucket_bytes", config.bucket_bytes >= 4096, "must be at least 4096, found ",

@@ -92,6 +92,7 @@ struct train_config {
   std::optional<std::int64_t> threads;  ///< of one rank; none: the cores shared equally
   std::int64_t bucket_bytes = std::int64_t{32} << 20;  ///< of a gradient reduction
   bool deterministic = false;                          ///< the same bits in every run on a GPU, too
+  bool cuda_graphs = false;        ///< a block's pass on a GPU is launched as one graph
   bool offload_optimizer = false;  ///< its states and master weights to the host's memory
   std::string device = "auto";     ///< auto: a GPU when there is one; cpu; cuda
   bool dry_run = false;

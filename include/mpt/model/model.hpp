@@ -82,6 +82,11 @@ class model {
     return b.document_begins;
   }
 
+  /// Whether blocks exchange nothing with other ranks.
+  [[nodiscard]] bool blocks_are_local() const {
+    return groups_.tensor.alone() && groups_.context.alone();
+  }
+
   /// Units in forward order: f(name, layer, parts that complete each use, further uses).
   template <class F>
   void visit_units(F&& f) {

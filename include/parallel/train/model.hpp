@@ -38,9 +38,10 @@ struct statistics {
 template <class T>
 using loss_type = std::conditional_t<std::is_integral_v<T>, accumulate_t<T>, double>;
 
-/// What a model must offer to be trained. `leave` adds to the statistics, and when `dx` is not
-/// empty writes the gradient of the summed loss there and adds to the exit's weight gradients.
-/// `enter_backward` reads no values of parameters: they need not be there.
+/// What a model must offer to be trained. (`share`, `documents`, see stage.hpp, and
+/// `blocks_are_local`, see stage::as_one, it may offer.) `leave` adds to the statistics, and when
+/// `dx` is not empty writes the gradient of the summed loss there and adds to the exit's weight
+/// gradients. `enter_backward` reads no values of parameters: they need not be there.
 template <class M, class Stream>
 concept model = requires(M& m, M const& cm, context<Stream>& c, typename M::microbatch const& batch,
                          matrix_view<typename M::element> dx,

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <vector>
 
+#include <parallel/device/as_graph.hpp>
 #include <parallel/train/model.hpp>
 
 namespace parallel::train {
@@ -93,7 +94,8 @@ class stage {
     }
     for (part p = range_.begin; p < range_.end; ++p) {
       hooks.before_forward(p);
-      x = last = at(p).forward(c, x, kept_of(kept, p));
+      x = last =
+          as_one(c, forward_pass, p, kept, [&] { return at(p).forward(c, x, kept_of(kept, p)); });
       hooks.after_forward(p);
     }
     kept.output = last;
@@ -113,8 +115,11 @@ class stage {
     for (part p = range_.end; p-- > range_.begin;) {
       arena::scope const temporaries(c.memory);
       hooks.before_backward(p);
-      auto const dx = at(p).backward_input(c, kept.gradient, kept_of(kept, p));
-      at(p).backward_weight(c, kept_of(kept, p));
+      auto const dx = as_one(c, backward_pass, p, kept, [&] {
+        auto const made = at(p).backward_input(c, kept.gradient, kept_of(kept, p));
+        at(p).backward_weight(c, kept_of(kept, p));
+        return made;
+      });
       bool const first = p == range_.begin && !range_.entry;
       ops::copy(c.stream, (first ? d_input : kept.gradient).span(),
                 std::span<element const>(dx.span()));
@@ -149,7 +154,9 @@ class stage {
       memory[turn]->release(empty[turn]);
       auto here = c.on(*memory[turn]);
       hooks.before_backward_input(p);
-      auto const dx = at(p).backward_input(here, handed[turn], kept_of(kept, p));
+      auto const dx = as_one(here, input_pass, p, kept, [&] {
+        return at(p).backward_input(here, handed[turn], kept_of(kept, p));
+      });
       hooks.after_backward_input(p);
       join();
       bool const first = p == range_.begin && !range_.entry;
@@ -158,7 +165,8 @@ class stage {
       hooks.before_backward_weight(p);
       weights.wait(c.stream.record());
       auto beside = here.on(weights);
-      at(p).backward_weight(beside, kept_of(kept, p));
+      as_one(beside, weight_pass, p, kept,
+             [&] { at(p).backward_weight(beside, kept_of(kept, p)); });
       pending = p;
     }
     join();
@@ -172,7 +180,8 @@ class stage {
     matrix_view<element const> gradient = kept.gradient;
     for (part p = range_.end; p-- > range_.begin;) {
       hooks.before_backward_input(p);
-      gradient = at(p).backward_input(c, gradient, kept_of(kept, p));
+      gradient = as_one(c, input_pass, p, kept,
+                        [&] { return at(p).backward_input(c, gradient, kept_of(kept, p)); });
       hooks.after_backward_input(p);
     }
     if (range_.entry)
@@ -188,7 +197,7 @@ class stage {
     arena::scope const temporaries(c.memory);
     for (part p = range_.end; p-- > range_.begin;) {
       hooks.before_backward_weight(p);
-      at(p).backward_weight(c, kept_of(kept, p));
+      as_one(c, weight_pass, p, kept, [&] { at(p).backward_weight(c, kept_of(kept, p)); });
       hooks.after_backward_weight(p);
     }
     if (range_.entry) leave_entry(c, batch, kept.of_entry, hooks);
@@ -223,6 +232,19 @@ class stage {
   }
 
  private:
+  enum block_pass { forward_pass, backward_pass, input_pass, weight_pass };
+
+  /// One pass of a block, which is one graph on devices that have them, if the model says that its
+  /// blocks exchange nothing with other ranks (`blocks_are_local()`).
+  template <class Stream, class Work>
+  auto as_one(context<Stream>& c, block_pass which, part p, activations const& kept,
+              Work&& work) const {
+    if constexpr (requires { model_.blocks_are_local(); })
+      if (model_.blocks_are_local())
+        return as_graph(c.stream, {p, which, kept.gradient.extent(0), c.fresh_gradients}, work);
+    return work();
+  }
+
   /// The entry has no input gradient.
   template <class Stream, class Hooks>
   void leave_entry(context<Stream>& c, microbatch const& batch, matrix_view<element const> gradient,

@@ -284,7 +284,7 @@ TEST_CASE("the keys that have an effect are these") {
       "callbacks.kill_loss_spike callbacks.layer_freezing callbacks.optimizer_monitor "
       "callbacks.speed_monitor "
       "callbacks.speed_monitor.gpu_flops_available callbacks.speed_monitor.window_size "
-      "console_log_interval deterministic device device_eval_batch_size "
+      "console_log_interval cuda_graphs deterministic device device_eval_batch_size "
       "device_train_microbatch_size dist_timeout "
       "dry_run eval_first eval_interval eval_loader eval_subset_num_batches fsdp_config "
       "fsdp_config.activation_checkpointing fsdp_config.data_parallel_replicate_degree "

@@ -20,6 +20,7 @@
 #include <parallel/device/cuda/annotation.hpp>
 #include <parallel/device/cuda/error.hpp>
 #include <parallel/device/cuda/event.hpp>
+#include <parallel/device/cuda/graph_cache.hpp>
 
 namespace parallel::cuda {
 
@@ -28,12 +29,14 @@ struct stream_options {
   int device = 0;
   /// Every operation gives the same bits in every run, also where that is slower.
   bool deterministic = false;
+  /// Stretches of work that as_graph marks run as graphs.
+  bool graphs = false;
 };
 
 class stream {
  public:
   explicit stream(stream_options options = {})
-      : device_(options.device), deterministic_(options.deterministic) {
+      : device_(options.device), deterministic_(options.deterministic), graphs_(options.graphs) {
     device_scope const scope(device_);
     cudaStream_t created = nullptr;
     check(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
@@ -79,6 +82,11 @@ class stream {
   [[nodiscard]] std::byte* scratch(std::size_t bytes) {
     if (bytes > scratch_bytes_) {
       device_scope const scope(device_);
+      cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+      check(cudaStreamIsCapturing(get(), &status), "cudaStreamIsCapturing");
+      require(status == cudaStreamCaptureStatusNone, "an operation inside a graph asks for ", bytes,
+              " bytes of scratch memory, more than the ", scratch_bytes_,
+              " that there are; use cuda_graphs=false, and please report it");
       if (scratch_ != nullptr) check(cudaFreeAsync(scratch_, get()), "cudaFreeAsync");
       scratch_ = nullptr;
       scratch_bytes_ = 0;
@@ -119,6 +127,14 @@ class stream {
     return {static_cast<T const*>(kept.get()), values.size()};
   }
 
+  /// See parallel::as_graph.
+  template <class Work>
+  void run_as_graph(graph_key const& key, Work&& work) {
+    if (!graphs_) return work();
+    device_scope const scope(device_);
+    graph_cache_.run(get(), key, work);
+  }
+
   /// See parallel::annotate.
   [[nodiscard]] annotation annotate(std::string const& name) { return annotation(name); }
 
@@ -133,9 +149,11 @@ class stream {
 
   int device_;
   bool deterministic_;
+  bool graphs_;
   std::unique_ptr<CUstream_st, destroy> stream_;
   void* scratch_ = nullptr;
   std::size_t scratch_bytes_ = 0;
+  graph_cache graph_cache_;
   std::unordered_map<std::type_index, std::shared_ptr<void>> libraries_;
   std::unordered_map<std::string, std::shared_ptr<void>> constants_;  // by their bytes
 };

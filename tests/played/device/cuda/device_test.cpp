@@ -1,0 +1,96 @@
+// cuda::device and cuda::stream, on a CUDA runtime that is only played.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include <parallel/device/cuda/device.hpp>
+#include <parallel/device/transfer.hpp>
+
+#include "support/played_cuda.hpp"
+
+namespace played_device_test {
+
+using parallel::cuda::device;
+using parallel::cuda::stream;
+
+TEST_CASE("a machine without a GPU, or with one that is too old, is refused") {
+  played::machine() = {.devices = 0};
+  CHECK(device::count() == 0);
+  CHECK_THROWS_WITH_AS(device(), doctest::Contains("no GPU can be used"), parallel::error);
+  played::machine() = {.devices = 2};
+  CHECK(device::count() == 2);
+  CHECK_THROWS_WITH_AS(device({.device = 2}),
+                       "there is no GPU 2: this machine has 2, counted from 0", parallel::error);
+  played::machine() = {.major = 7};
+  CHECK_THROWS_WITH_AS(device(), doctest::Contains("bf16 needs 8.0 (A100) or newer"),
+                       parallel::error);
+}
+
+TEST_CASE("memory is counted, freed, and refused with what is left") {
+  played::machine() = {.memory = 1000};
+  {
+    device const gpu;
+    auto const copy = gpu;  // counts together
+    {
+      auto const a = gpu.allocate<float>(100);
+      auto const b = copy.allocate_zeroed<std::int32_t>(50);
+      CHECK(gpu.bytes() == 600);
+      CHECK(gpu.available_bytes() == 400);
+      CHECK(b.span()[49] == 0);
+      CHECK_THROWS_WITH_AS(static_cast<void>(gpu.allocate<float>(101)),
+                           "out of memory: GPU 0 could not provide 404 bytes; 400 of 1000 are free",
+                           parallel::error);
+    }
+    CHECK(gpu.bytes() == 0);
+    CHECK(gpu.peak_bytes() == 600);
+    CHECK(gpu.peak_flops(parallel::dtype::bf16) == 0);  // nobody knows this GPU
+    auto const shared = gpu.allocate_shared<double>(4);
+    CHECK(played::machine().pinned.contains(shared.data()));
+    CHECK(gpu.bytes() == 0);
+  }
+  CHECK(played::machine().allocated.empty());
+  CHECK(played::machine().pinned.empty());
+}
+
+TEST_CASE("elements come and go through the host's copies") {
+  played::machine() = {};
+  device const gpu;
+  auto const there = gpu.allocate<int>(5);
+  parallel::write_from_host(gpu, there.span(),
+                            [](std::span<int> here) { std::iota(here.begin(), here.end(), 3); });
+  std::vector<int> got;
+  parallel::read_on_host(gpu, there.span(),
+                         [&](std::span<int const> here) { got.assign(here.begin(), here.end()); });
+  CHECK(got == std::vector{3, 4, 5, 6, 7});
+  CHECK_THROWS_AS(gpu.upload(there.span(), std::vector<int>(4)), parallel::error);
+}
+
+TEST_CASE("a stream's scratch memory grows and stays, and constants are copied once") {
+  played::machine() = {};
+  {
+    stream s;
+    auto* const first = s.scratch(100);
+    CHECK(s.scratch(50) == first);
+    CHECK(s.scratch_bytes() == 100);
+    CHECK(s.scratch(200) != nullptr);
+    CHECK(played::machine().used() == 200);
+    std::vector<float> const slopes{0.5F, 0.25F};
+    auto const there = s.constants<float>(slopes);
+    CHECK(std::vector<float>(there.begin(), there.end()) == slopes);
+    CHECK(s.constants<float>(std::vector<float>(slopes)).data() == there.data());
+    CHECK(s.constants<float>({}).empty());
+    auto const mark = s.record();
+    CHECK(mark.ready());
+    s.wait(mark);
+    played::machine().fails = "cudaStreamSynchronize";
+    CHECK_THROWS_WITH_AS(s.synchronize(), doctest::Contains("cudaStreamSynchronize failed with"),
+                         parallel::error);
+  }
+  CHECK(played::machine().allocated.empty());
+  CHECK(played::machine().streams == 0);
+  CHECK(played::machine().events == 0);
+}
+
+}  // namespace played_device_test

@@ -1,0 +1,199 @@
+// A CUDA runtime that is only played: its functions, for a program that does not link with CUDA's.
+// Memory is the host's, streams run at once what is enqueued, and a capture counts it. What is
+// asked of it can be looked at, and made to fail.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+struct CUstream_st {
+  std::vector<int>* captured = nullptr;
+};
+struct CUevent_st {};
+struct CUgraph_st {
+  std::vector<int> nodes;
+};
+struct CUgraphExec_st {
+  std::vector<int> nodes;
+};
+
+namespace played {
+
+struct cuda {
+  int devices = 1;
+  int major = 9;
+  std::size_t memory = 1 << 20;
+  std::map<void*, std::size_t> allocated = {};  // of the device
+  std::set<void*> pinned = {};
+  int streams = 0;
+  int events = 0;
+  int graphs = 0;  // instantiated and alive
+  int instantiations = 0;
+  std::vector<std::vector<int>> launches = {};  // what each graph ran
+  std::vector<int> direct = {};                 // what ran outside of graphs
+  std::string fails = {};                       // the function that fails next
+
+  [[nodiscard]] bool fail(char const* function) {
+    if (fails != function) return false;
+    fails.clear();
+    return true;
+  }
+  [[nodiscard]] std::size_t used() const {
+    std::size_t sum = 0;
+    for (auto const& [where, bytes] : allocated) sum += bytes;
+    return sum;
+  }
+};
+
+/// The machine; a test begins with a new one.
+inline cuda& machine() {
+  static cuda one;
+  return one;
+}
+
+/// What a kernel's launch is: a number.
+inline void enqueue(cudaStream_t on, int what) {
+  (on->captured != nullptr ? *on->captured : machine().direct).push_back(what);
+}
+
+}  // namespace played
+
+extern "C" {
+
+inline cudaError_t cudaGetDeviceCount(int* count) {
+  *count = played::machine().devices;
+  return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline char const* cudaGetErrorName(cudaError_t) { return "cudaErrorPlayed"; }
+inline char const* cudaGetErrorString(cudaError_t) { return "as the test wants"; }
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int) {
+  *out = {};
+  std::strcpy(out->name, "NVIDIA Played");
+  out->major = played::machine().major;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceGetPCIBusId(char* out, int, int) {
+  std::strcpy(out, "0000:00:00.0");
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  *total = played::machine().memory;
+  *free = *total - played::machine().used();
+  return cudaSuccess;
+}
+
+inline cudaError_t cudaMalloc(void** out, std::size_t bytes) {
+  auto& here = played::machine();
+  if (here.fail("cudaMalloc") || here.used() + bytes > here.memory)
+    return cudaErrorMemoryAllocation;
+  *out = std::malloc(bytes);
+  here.allocated[*out] = bytes;
+  return cudaSuccess;
+}
+inline cudaError_t cudaFree(void* memory) {
+  played::machine().allocated.erase(memory);
+  return std::free(memory), cudaSuccess;
+}
+inline cudaError_t cudaMallocAsync(void** out, std::size_t bytes, cudaStream_t) {
+  return cudaMalloc(out, bytes);
+}
+inline cudaError_t cudaFreeAsync(void* memory, cudaStream_t) { return cudaFree(memory); }
+inline cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned) {
+  *out = std::malloc(bytes);
+  played::machine().pinned.insert(*out);
+  return cudaSuccess;
+}
+inline cudaError_t cudaFreeHost(void* memory) {
+  played::machine().pinned.erase(memory);
+  return std::free(memory), cudaSuccess;
+}
+inline cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
+  return std::memset(to, value, bytes), cudaSuccess;
+}
+inline cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind) {
+  return std::memcpy(to, from, bytes), cudaSuccess;
+}
+inline cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes,
+                                   cudaMemcpyKind kind, cudaStream_t) {
+  return cudaMemcpy(to, from, bytes, kind);
+}
+inline cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* out, int) {
+  return *out = nullptr, cudaSuccess;
+}
+inline cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr, void* out) {
+  std::memset(out, 0, 8);
+  return cudaSuccess;
+}
+
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned) {
+  ++played::machine().streams;
+  return *out = new CUstream_st, cudaSuccess;
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  --played::machine().streams;
+  return delete stream, cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  return played::machine().fail("cudaStreamSynchronize") ? cudaErrorUnknown : cudaSuccess;
+}
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned) {
+  ++played::machine().events;
+  return *out = new CUevent_st, cudaSuccess;
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  --played::machine().events;
+  return delete event, cudaSuccess;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t on, cudaStreamCaptureMode) {
+  return on->captured = new std::vector<int>, cudaSuccess;
+}
+inline cudaError_t cudaStreamIsCapturing(cudaStream_t on, cudaStreamCaptureStatus* out) {
+  *out = on->captured ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t on, cudaGraph_t* out) {
+  *out = new CUgraph_st{std::move(*on->captured)};
+  delete on->captured;
+  on->captured = nullptr;
+  ++played::machine().graphs;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  --played::machine().graphs;
+  return delete graph, cudaSuccess;
+}
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph,
+                                        unsigned long long) {
+  ++played::machine().instantiations;
+  ++played::machine().graphs;
+  return *out = new CUgraphExec_st{graph->nodes}, cudaSuccess;
+}
+/// Takes other numbers, but not more or fewer.
+inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t to, cudaGraph_t from,
+                                       cudaGraphExecUpdateResultInfo*) {
+  if (to->nodes.size() != from->nodes.size()) return cudaErrorGraphExecUpdateFailure;
+  return to->nodes = from->nodes, cudaSuccess;
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
+  return played::machine().launches.push_back(graph->nodes), cudaSuccess;
+}
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  --played::machine().graphs;
+  return delete graph, cudaSuccess;
+}
+
+}  // extern "C"
