@@ -257,6 +257,47 @@ TEST_CASE("every instruction set of this processor gives the same attention") {
       }
 }
 
+TEST_CASE("pairs of bf16 give attention by registers of lanes as by the matrix unit") {
+  namespace detail = parallel::host::detail;
+  if (!detail::multiplies_pairs()) return;
+  for (auto const& size : host_sizes())
+    for (auto const& what : small_variants()) {
+      CAPTURE(size.keys);
+      CAPTURE(size.width);
+      problem<bf16> p(size, what);
+      problem<double> truth(size, what);
+      for (std::size_t i = 0; i < p.inputs.size(); ++i)
+        truth.inputs[i] = static_cast<double>(p.inputs[i]);
+      for (std::size_t i = 0; i < p.dout.size(); ++i)
+        truth.dout[i] = static_cast<double>(p.dout[i]);
+      parallel::reference::stream r;
+      truth.forward(r);
+      truth.backward(r);
+      bf16 const* const in = p.inputs.data();
+      bf16 const* const gradient = p.dout.data();
+      bf16 const* const result = p.out.data();
+      parallel::host::workspace memory;
+      detail::attention_forward<bf16, detail::bf16_pair> forward{
+          p.result(p.out.data()), p.lse(),       p.part(in, 0),
+          p.part(in, 1),          p.part(in, 2), p.options()};
+      detail::attention_backward<bf16, detail::bf16_pair> backward{p.part(p.gradients.data(), 0),
+                                                                   p.part(p.gradients.data(), 1),
+                                                                   p.part(p.gradients.data(), 2),
+                                                                   p.result(gradient),
+                                                                   p.part(in, 0),
+                                                                   p.part(in, 1),
+                                                                   p.part(in, 2),
+                                                                   p.result(result),
+                                                                   p.lse(),
+                                                                   p.options()};
+      forward.by = backward.by = detail::multiplier::lanes;
+      detail::run_attention(forward, memory, 1);
+      detail::run_attention(backward, memory, 1);
+      CHECK(worst_difference(p.out, truth.out) <= 0x1p-7 * greatest(truth.out));
+      CHECK(worst_difference(p.gradients, truth.gradients) <= 0x1p-7 * greatest(truth.gradients));
+    }
+}
+
 TEST_CASE("the host in double is the reference") {
   for (auto const& what : small_variants()) {
     problem<double> expected({2, 33, 40, 4, 2, 12}, what);

@@ -20,19 +20,22 @@ struct attention_backward {
   tensor_view<float const, 3> lse;
   ops::attention_options options;
   bool adds = false;  // to what dq, dk and dv hold
+  multiplier by = fastest_multiplier<E>();
 
   struct space {
     space(arena& memory, index keys, index width)
-        : k(memory, keys, width),
-          v(memory, keys, width),
-          q(memory, attention_queries, width),
-          dout(memory, attention_queries, width),
-          weights(memory, in_place ? 0 : attention_keys, attention_queries),
-          d_weights(memory, in_place ? 0 : attention_keys, attention_queries),
+        : k(memory, keys, width, {.by_row = true, .by_column = true}),
+          v(memory, keys, width, {.by_row = true}),
+          q(memory, attention_queries, width, {.by_row = true, .by_depth = true}),
+          dout(memory, attention_queries, width, {.by_row = true, .by_depth = true}),
+          weights(memory, in_place ? 0 : attention_keys, attention_queries, {.by_row = true}),
+          d_weights(memory, in_place ? 0 : attention_keys, attention_queries,
+                    {.by_row = true, .by_depth = true}),
           q_columns(memory, attention_queries * width / step),
           dout_columns(memory, attention_queries * width / step),
-          dk(memory, padded(keys, 16) * width),
-          dv(memory, padded(keys, 16) * width),
+          dk(memory, padded(keys, attention_keys) * width),
+          dv(memory, padded(keys, attention_keys) * width),
+          sum(memory, attention_queries * width),
           dq(memory, attention_queries * width),
           scores(memory, attention_queries * attention_keys),
           d_scores(memory, attention_queries * attention_keys),
@@ -43,14 +46,15 @@ struct attention_backward {
     operand_matrix<E> k, v;                // [keys, width]
     operand_matrix<E> q, dout;             // [queries, width]
     operand_matrix<E> weights, d_weights;  // [keys, queries]: P, dS
-    scratch<E> q_columns, dout_columns;    // [head_dim, queries]
-    scratch<float> dk, dv, dq;             // [keys, width], [queries, width]
+    scratch<E> q_columns, dout_columns;    // [width, queries]
+    scratch<float> dk, dv;                 // [keys, width]
+    scratch<float> sum, dq;                // [width, queries]; the same turned over
     scratch<float> scores, d_scores;       // [keys, queries]: S, then P; dP, then dS
     scratch<float> lse, own;               // [queries]; own = D
     scratch<index> first_keys;             // [queries]
   };
 
-  [[nodiscard]] index width() const { return padded(q.head_dim, 16); }
+  [[nodiscard]] index width() const { return padded(q.head_dim, depth_step<E>); }
   [[nodiscard]] ops::detail::placed_attention placed() const {
     return {options, q.sequence, k.sequence};
   }
@@ -58,11 +62,12 @@ struct attention_backward {
   /// Key head `kv` of sequence b.
   template <int L>
   [[gnu::always_inline]] void run(index b, index kv, space& own) const {
+    tile_shapes const shapes(by);
     index const keys = k.sequence;
     own.k.template fill<L>(0, k, b, kv, 0, keys);
     own.v.template fill<L>(0, v, b, kv, 0, keys);
-    std::fill_n(own.dk.data(), padded(keys, 16) * width(), 0.0F);
-    std::fill_n(own.dv.data(), padded(keys, 16) * width(), 0.0F);
+    std::fill_n(own.dk.data(), padded(keys, attention_keys) * width(), 0.0F);
+    std::fill_n(own.dv.data(), padded(keys, attention_keys) * width(), 0.0F);
     index const group = q.heads / k.heads;
     for (index h = kv * group; h < (kv + 1) * group; ++h)
       for (index i = 0; i < q.sequence; i += attention_queries)
@@ -78,7 +83,7 @@ struct attention_backward {
                                       space& own) const {
     auto const placed = this->placed();
     attention_block block{.queries = count,
-                          .columns = padded(count, 16),
+                          .columns = padded(count, depth_step<E>),
                           .first_query = placed.at(first),
                           .slope = options.alibi_slopes.empty()
                                        ? 0.0F
@@ -91,8 +96,11 @@ struct attention_backward {
     for (block.first_key = own.first_keys.data()[0] / attention_keys * attention_keys;
          block.first_key < end; block.first_key += attention_keys) {
       block.keys = std::min(attention_keys, end - block.first_key);
+      block.rows = padded(block.keys, depth_step<E>);
       pairs<L>(block, pair, own);
     }
+    transpose<L>(own.dq.data(), width(), own.sum.data(), block.columns, padded(q.head_dim, 16),
+                 block.columns);
     for (index r = 0; r < count; ++r)
       write_row<L>(dq.row(b, first + r, h), own.dq.data() + r * width(), q.head_dim, adds);
   }
@@ -102,11 +110,12 @@ struct attention_backward {
                                       space& own) const {
     own.q.template fill<L>(0, q, b, h, first, block.queries);
     own.dout.template fill<L>(0, dout, b, h, first, block.queries);
-    index const depth = (q.head_dim + step - 1) / step;
-    transpose_rows(own.q_columns.data(), block.columns, own.q.by_row(), own.q.width(), depth);
-    transpose_rows(own.dout_columns.data(), block.columns, own.dout.by_row(), own.dout.width(),
-                   depth);
-    std::fill_n(own.dq.data(), block.columns * width(), 0.0F);
+    auto const turn = [&](E * to, left_operand<E> from) __attribute__((always_inline)) {
+      transpose<L>(to, block.columns, from.data, from.row, block.columns, width() / step);
+    };
+    turn(own.q_columns.data(), own.q.by_row(0));
+    turn(own.dout_columns.data(), own.dout.by_row(0));
+    std::fill_n(own.sum.data(), width() * block.columns, 0.0F);
     for (index r = 0; r < block.columns; ++r) {
       bool const real = r < block.queries;  // others have no probability
       own.lse.data()[r] = real ? lse(b, h, first + r) : std::numeric_limits<float>::infinity();
@@ -129,55 +138,58 @@ struct attention_backward {
                                     space& own) const {
     index const columns = block.columns;
     index const key = block.first_key;
-    tile_of<E> forward{.rows = block.rows(),
+    auto left = own.k.by_row(key);
+    tile_of<E> forward{.rows = block.rows,
                        .columns = columns,
                        .depth = (q.head_dim + step - 1) / step,
-                       .a = own.k.by_row() + key * own.k.width(),
-                       .a_row = own.k.width(),
-                       .a_depth = 1,
+                       .a = left.data,
+                       .a_row = left.row,
+                       .a_depth = left.depth,
                        .b = own.q_columns.data(),
                        .b_depth = columns,
                        .c = own.scores.data(),
                        .c_row = columns,
                        .limit = bounds::columns_from_row,
                        .offset = block.offset()};
-    tile_product<L, tile_store::assign>(forward);  // S
-    forward.a = own.v.by_row() + key * own.v.width();
+    tile_product<L, tile_store::assign>(by, forward);  // S
+    forward.a = own.v.by_row(key).data;
     forward.b = own.dout_columns.data();
     forward.c = own.d_scores.data();
-    tile_product<L, tile_store::assign>(forward);  // dP
+    tile_product<L, tile_store::assign>(by, forward);  // dP
     for (index column = 0; column < columns; column += L) softmax<L>(block, column, pair, own);
-    own.weights.template narrow<L>(own.scores.data(), block.rows(), columns);
-    own.d_weights.template narrow<L>(own.d_scores.data(), block.rows(), columns);
-    tile_of<E> backward{.rows = block.rows(),
-                        .columns = width(),
+    own.weights.template narrow<L>(own.scores.data(), block.rows, columns);
+    own.d_weights.template narrow<L>(own.d_scores.data(), block.rows, columns);
+    left = own.weights.by_row(0);
+    tile_of<E> backward{.rows = block.rows,
+                        .columns = padded(q.head_dim, 16),
                         .depth = (block.queries + step - 1) / step,
-                        .a = own.weights.by_row(),
-                        .a_row = own.weights.width(),
-                        .a_depth = 1,
-                        .b = own.dout.by_depth(),
+                        .a = left.data,
+                        .a_row = left.row,
+                        .a_depth = left.depth,
+                        .b = own.dout.by_depth(0),
                         .b_depth = width(),
                         .c = own.dv.data() + key * width(),
                         .c_row = width(),
                         .limit = bounds::depth_from_row,
                         .offset = block.offset()};
-    tile_product<L, tile_store::add>(backward);  // dV
-    backward.a = own.d_weights.by_row();
-    backward.b = own.q.by_depth();
+    tile_product<L, tile_store::add>(by, backward);  // dV
+    backward.a = own.d_weights.by_row(0).data;
+    backward.b = own.q.by_depth(0);
     backward.c = own.dk.data() + key * width();
-    tile_product<L, tile_store::add>(backward);  // dK
-    tile_product<L, tile_store::add>(tile_of<E>{.rows = columns,
-                                                .columns = width(),
-                                                .depth = (block.keys + step - 1) / step,
-                                                .a = own.d_weights.by_depth(),
-                                                .a_row = 1,
-                                                .a_depth = columns,
-                                                .b = own.k.by_depth() + key / step * width(),
-                                                .b_depth = width(),
-                                                .c = own.dq.data(),
-                                                .c_row = width(),
-                                                .limit = bounds::depth_until_row,
-                                                .offset = block.offset()});  // dQ
+    tile_product<L, tile_store::add>(by, backward);  // dK
+    left = own.k.by_column(key);
+    tile_product<L, tile_store::add>(by, tile_of<E>{.rows = padded(q.head_dim, 16),
+                                                    .columns = columns,
+                                                    .depth = (block.keys + step - 1) / step,
+                                                    .a = left.data,
+                                                    .a_row = left.row,
+                                                    .a_depth = left.depth,
+                                                    .b = own.d_weights.by_depth(0),
+                                                    .b_depth = columns,
+                                                    .c = own.sum.data(),
+                                                    .c_row = columns,
+                                                    .limit = bounds::depth_until_column,
+                                                    .offset = block.offset()});  // dQ
   }
 
   /// S becomes P (dropped out), dP becomes dS, for L queries.
@@ -224,7 +236,7 @@ struct attention_backward {
     }
     for (float* const each : {scores, d_scores}) {
       clear_rows<L>(each, columns, 0, rows.begin);
-      clear_rows<L>(each, columns, rows.end, block.rows());
+      clear_rows<L>(each, columns, rows.end, block.rows);
     }
   }
 };

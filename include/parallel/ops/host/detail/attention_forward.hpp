@@ -17,34 +17,36 @@ struct attention_forward {
   ops::heads_view<T const> q, k, v;
   ops::attention_options options;
   bool extends = false;  // out and lse hold what was attended to before
+  multiplier by = fastest_multiplier<E>();
 
   struct space {
     space(arena& memory, index keys, index width)
-        : k(memory, keys, width),
-          v(memory, keys, width),
-          q(memory, attention_queries, width),
+        : k(memory, keys, width, {.by_row = true}),
+          v(memory, keys, width, {.by_column = true}),
+          q(memory, attention_queries, width, {.by_row = true}),
+          weights(memory, std::is_same_v<E, float> ? 0 : attention_keys, attention_queries,
+                  {.by_depth = true}),
           query(memory, attention_queries * width / step),
           sum(memory, attention_queries * width),
+          result(memory, attention_queries * width),
           scores(memory, attention_queries * attention_keys),
-          weights(memory, std::is_same_v<E, float> ? 0 : attention_keys, attention_queries),
           greatest(memory, attention_queries),
           total(memory, attention_queries),
           correction(memory, attention_queries),
           first_keys(memory, attention_queries) {}
     operand_matrix<E> k, v;          // [keys, width]
     operand_matrix<E> q;             // [queries, width]
-    scratch<E> query;                // [head_dim, queries]
-    scratch<float> sum;              // [queries, width]: probabilities times values so far
-    scratch<float> scores;           // [keys, queries]: scores, then probabilities
     operand_matrix<E> weights;       // [keys, queries]: the probabilities
+    scratch<E> query;                // [width, queries]
+    scratch<float> sum;              // [width, queries]: values times probabilities so far
+    scratch<float> result;           // [queries, width]: the same turned over
+    scratch<float> scores;           // [keys, queries]: scores, then probabilities
     scratch<float> greatest, total;  // [queries]: running maximum and sum
     scratch<float> correction;       // [queries]: of what was summed before the last block
     scratch<index> first_keys;       // [queries]
   };
 
-  [[nodiscard]] index width() const { return padded(q.head_dim, 16); }
-  /// Of the products over a head's elements.
-  [[nodiscard]] index depth() const { return (q.head_dim + step - 1) / step; }
+  [[nodiscard]] index width() const { return padded(q.head_dim, depth_step<E>); }
   [[nodiscard]] ops::detail::placed_attention placed() const {
     return {options, q.sequence, k.sequence};
   }
@@ -52,6 +54,7 @@ struct attention_forward {
   /// Queries [begin, end) of head h of sequence b.
   template <int L>
   [[gnu::always_inline]] void run(index b, index h, index begin, index end, space& own) const {
+    tile_shapes const shapes(by);
     index const kv = h / (q.heads / k.heads);
     index const first = first_block(b, begin);
     index const keys = std::max<index>(placed().end_key(end) - first, 0);
@@ -80,47 +83,49 @@ struct attention_forward {
     index const columns = block.columns;
     fill_first_keys(own.first_keys.data(), placed, b, first, columns);
     own.q.template fill<L>(0, q, b, h, first, count);
-    transpose_rows(own.query.data(), columns, own.q.by_row(), own.q.width(), depth());
+    auto const rows = own.q.by_row(0);
+    transpose<L>(own.query.data(), columns, rows.data, rows.row, columns, width() / step);
     std::fill_n(own.sum.data(), width() * columns, 0.0F);
     std::fill_n(own.greatest.data(), columns, -std::numeric_limits<float>::infinity());
     std::fill_n(own.total.data(), columns, 0.0F);
-    if (extends) resume<L>(b, h, first, count, own);
+    if (extends) resume<L>(b, h, first, block, own);
     auto const pair = placed.first_pair(b, h, q.heads);
     index const end = placed.end_key(first + count);
     for (block.first_key = first_block(b, first); block.first_key < end;
          block.first_key += attention_keys) {
       block.keys = std::min(attention_keys, end - block.first_key);
-      tile_product<L, tile_store::assign>(
-          tile_of<E>{.rows = block.rows(),
-                     .columns = columns,
-                     .depth = depth(),
-                     .a = own.k.by_row() + block.first_key * own.k.width(),
-                     .a_row = own.k.width(),
-                     .a_depth = 1,
-                     .b = own.query.data(),
-                     .b_depth = columns,
-                     .c = own.scores.data(),
-                     .c_row = columns,
-                     .limit = bounds::columns_from_row,
-                     .offset = block.offset()});
-      for (index column = 0; column < columns; column += L) softmax<L>(block, column, pair, own);
-      own.weights.template narrow<L>(own.scores.data(), block.rows(), columns);
-      for (index r = 0; r < count; ++r)
-        if (own.correction.data()[r] != 1.0F)
-          scale_row<L>(own.sum.data() + r * width(), own.correction.data()[r]);
-      tile_product<L, tile_store::add>(
-          tile_of<E>{.rows = columns,
-                     .columns = width(),
-                     .depth = (block.keys + step - 1) / step,
-                     .a = own.weights.by_depth(),
-                     .a_row = 1,
-                     .a_depth = columns,
-                     .b = own.v.by_depth() + block.first_key / step * width(),
-                     .b_depth = width(),
-                     .c = own.sum.data(),
-                     .c_row = width(),
-                     .limit = bounds::depth_until_row,
-                     .offset = block.offset()});
+      block.rows = padded(block.keys, depth_step<E>);
+      auto const keys = own.k.by_row(block.first_key);
+      tile_product<L, tile_store::assign>(by, tile_of<E>{.rows = block.rows,
+                                                         .columns = columns,
+                                                         .depth = (q.head_dim + step - 1) / step,
+                                                         .a = keys.data,
+                                                         .a_row = keys.row,
+                                                         .a_depth = keys.depth,
+                                                         .b = own.query.data(),
+                                                         .b_depth = columns,
+                                                         .c = own.scores.data(),
+                                                         .c_row = columns,
+                                                         .limit = bounds::columns_from_row,
+                                                         .offset = block.offset()});
+      for (index column = 0; column < columns; column += L) {
+        softmax<L>(block, column, pair, own);
+        correct<L>(column, columns, own);
+      }
+      own.weights.template narrow<L>(own.scores.data(), block.rows, columns);
+      auto const values = own.v.by_column(block.first_key);
+      tile_product<L, tile_store::add>(by, tile_of<E>{.rows = padded(q.head_dim, 16),
+                                                      .columns = columns,
+                                                      .depth = (block.keys + step - 1) / step,
+                                                      .a = values.data,
+                                                      .a_row = values.row,
+                                                      .a_depth = values.depth,
+                                                      .b = own.weights.by_depth(0),
+                                                      .b_depth = columns,
+                                                      .c = own.sum.data(),
+                                                      .c_row = columns,
+                                                      .limit = bounds::depth_until_column,
+                                                      .offset = block.offset()});
     }
     finish<L>(b, h, first, block, own);
   }
@@ -177,7 +182,7 @@ struct attention_forward {
       simd::store(scores + j * columns, weight);
     }
     clear_rows<L>(scores, columns, 0, rows.begin);
-    clear_rows<L>(scores, columns, rows.end, block.rows());
+    clear_rows<L>(scores, columns, rows.end, block.rows);
     floats const correction = simd::exp(before - shift);
     simd::store(own.greatest.data() + column, greatest);
     simd::store(own.total.data() + column,
@@ -194,36 +199,51 @@ struct attention_forward {
                   limit * simd::tanh(inner * simd::load<L>(scores + j * columns)));
   }
 
+  /// What was summed of L queries before their maximum changed.
+  template <int L>
+  [[gnu::always_inline]] void correct(index column, index columns, space& own) const {
+    float const* const corrections = own.correction.data() + column;
+    if (std::all_of(corrections, corrections + L, [](float x) { return x == 1.0F; })) return;
+    auto const correction = simd::load<L>(corrections);
+    for (index i = 0; i < q.head_dim; ++i) {
+      float* const sum = own.sum.data() + i * columns + column;
+      simd::store(sum, correction * simd::load<L>(sum));
+    }
+  }
+
   /// The running softmax goes on from what out and lse hold: a result is a sum whose total is 1.
   template <int L>
-  [[gnu::always_inline]] void resume(index b, index h, index first, index count, space& own) const {
-    for (index r = 0; r < count; ++r) {
+  [[gnu::always_inline]] void resume(index b, index h, index first, attention_block const& block,
+                                     space& own) const {
+    std::fill_n(own.result.data(), block.columns * width(), 0.0F);
+    for (index r = 0; r < block.queries; ++r) {
       float const before = lse(b, h, first + r);
       own.greatest.data()[r] = before;
       if (before == -std::numeric_limits<float>::infinity()) continue;
       own.total.data()[r] = 1.0F;
       O const* const from = out.row(b, first + r, h);
       for (index i = 0; i < q.head_dim; i += L)
-        simd::store(own.sum.data() + r * width() + i,
+        simd::store(own.result.data() + r * width() + i,
                     simd::load_partial<L>(from + i, q.head_dim - i));
     }
+    transpose<L>(own.sum.data(), block.columns, own.result.data(), width(), block.columns,
+                 padded(q.head_dim, 16));
   }
 
   template <int L>
   [[gnu::always_inline]] void finish(index b, index h, index first, attention_block const& block,
                                      space& own) const {
+    transpose<L>(own.result.data(), width(), own.sum.data(), block.columns, padded(q.head_dim, 16),
+                 block.columns);
     for (index r = 0; r < block.queries; ++r) {
       float const total = own.total.data()[r];
-      scale_row<L>(own.sum.data() + r * width(), total > 0.0F ? 1.0F / total : 0.0F);
-      write_row<L>(out.row(b, first + r, h), own.sum.data() + r * width(), q.head_dim);
+      float* const row = own.result.data() + r * width();
+      auto const factor = simd::pack<float, L>(total > 0.0F ? 1.0F / total : 0.0F);
+      for (index i = 0; i < q.head_dim; i += L)
+        simd::store(row + i, factor * simd::load<L>(row + i));
+      write_row<L>(out.row(b, first + r, h), row, q.head_dim);
       if (!lse.empty()) lse(b, h, first + r) = own.greatest.data()[r] + std::log(total);
     }
-  }
-
-  template <int L>
-  [[gnu::always_inline]] void scale_row(float* row, float factor) const {
-    auto const factors = simd::pack<float, L>(factor);
-    for (index i = 0; i < width(); i += L) simd::store(row + i, factors * simd::load<L>(row + i));
   }
 };
 

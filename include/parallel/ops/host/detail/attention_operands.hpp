@@ -1,18 +1,22 @@
 // What attention multiplies, in the forms that tiles of floats or of pairs of bf16 take.
 //
-// A matrix is an operand in two ways: with the depth of the product along its rows' elements, and
-// with the depth along its rows. For floats both are the same memory with other strides; pairs of
-// bf16 are neighbours in depth, so each has a form of its own. Probabilities, and gradients of
-// scores, are rounded to bf16 there, as values and keys are already.
+// A matrix is an operand in three ways: on the left with the depth of the product along its rows'
+// elements, on the left turned over, and on the right, both with the depth along its rows. For
+// floats all are the same memory with other strides; pairs of bf16 are neighbours in depth, so each
+// has a form of its own. Probabilities, and gradients of scores, are rounded to bf16 there, as
+// values and keys are already.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
+#include <utility>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/heads_view.hpp>
 #include <parallel/ops/host/detail/scratch.hpp>
-#include <parallel/ops/host/detail/tile.hpp>
+#include <parallel/ops/host/detail/tile_amx.hpp>
+#include <parallel/ops/host/detail/transpose.hpp>
 
 namespace parallel::host::detail {
 
@@ -20,7 +24,28 @@ namespace parallel::host::detail {
   return (count + multiple - 1) / multiple * multiple;
 }
 
-/// A matrix [rows, width] of E as an operand; width is a multiple of 16.
+inline constexpr index attention_queries = 64;  // of a block: columns of a tile
+inline constexpr index attention_keys = 64;     // of a block: rows of a tile
+
+/// What depths are padded to, with zeros.
+template <class E>
+inline constexpr index depth_step = 16 * depth_of<E>;
+
+/// The forms in which an operand is needed.
+struct operand_forms {
+  bool by_row = false;     // left, depth along a row
+  bool by_column = false;  // left, depth along the rows
+  bool by_depth = false;   // right, depth along the rows
+};
+
+/// A left operand of a product: tile_of::a with its strides.
+template <class E>
+struct left_operand {
+  E const* data;
+  index row, depth;
+};
+
+/// A matrix [rows, width] of E as an operand; width is a multiple of depth_step.
 template <class E>
 class operand_matrix;
 
@@ -28,11 +53,11 @@ template <>
 class operand_matrix<float> {
  public:
   /// Room for `fill`; none is needed for `narrow`.
-  operand_matrix(arena& memory, index rows, index width)
+  operand_matrix(arena& memory, index rows, index width, operand_forms)
       : width_(width), storage_(memory, padded(rows, 16) * width) {}
 
   /// Rows [first, first + count) of one head; zero beyond head_dim, and up to 16 rows beyond.
-  /// Row `first` is kept as row `at`, a multiple of 16.
+  /// Row `first` is kept as row `at`, a multiple of attention_keys.
   template <int L>
   [[gnu::always_inline]] void fill(index at, auto const& from, index b, index h, index first,
                                    index count) {
@@ -53,9 +78,10 @@ class operand_matrix<float> {
     width_ = width;
   }
 
-  [[nodiscard]] index width() const { return width_; }           // elements from row to row
-  [[nodiscard]] float const* by_row() const { return data_; }    // depth along a row
-  [[nodiscard]] float const* by_depth() const { return data_; }  // depth along the rows
+  /// From row r on, which is a multiple of attention_keys.
+  [[nodiscard]] left_operand<float> by_row(index r) const { return {by_depth(r), width_, 1}; }
+  [[nodiscard]] left_operand<float> by_column(index r) const { return {by_depth(r), 1, width_}; }
+  [[nodiscard]] float const* by_depth(index r) const { return data_ + r * width_; }
 
  private:
   index width_;
@@ -66,80 +92,128 @@ class operand_matrix<float> {
 template <>
 class operand_matrix<bf16_pair> {
  public:
-  operand_matrix(arena& memory, index rows, index width)
+  operand_matrix(arena& memory, index rows, index width, operand_forms forms)
       : width_(width),
-        by_row_(memory, padded(rows, 16) * width / 2),
-        by_depth_(memory, padded(rows, 16) * width / 2) {}
+        forms_(forms),
+        by_row_(memory, kept(forms.by_row, rows) * width / 2),
+        by_column_(memory, forms.by_column ? kept(true, rows) * width / 2 : 0),
+        by_depth_(memory, kept(forms.by_depth, rows) * width / 2) {}
 
   template <int L>
   [[gnu::always_inline]] void fill(index at, ops::heads_view<bf16 const> const& from, index b,
                                    index h, index first, index count) {
+    for (index r = 0; r < count; r += attention_keys)
+      fill_block<L>(at + r, from, b, h, first + r, std::min(attention_keys, count - r));
+  }
+
+  /// The floats from[rows, width], rounded, by row or by depth; both are multiples of 16, and width
+  /// of 32 where rows are kept.
+  template <int L>
+  [[gnu::always_inline]] void narrow(float const* from, index rows, index width) {
+    width_ = width;
+    auto* const to = reinterpret_cast<bf16*>(by_row_.data());
+    if (!forms_.by_row) return round_pairs(by_depth_.data(), from, rows, width);
+    round(to, from, rows * width);
+    if (forms_.by_depth) pair_rows<L>(by_depth_.data(), to, rows, width);
+  }
+
+  [[nodiscard]] left_operand<bf16_pair> by_row(index r) const {
+    return {by_row_.data() + r * width_ / 2, width_ / 2, 1};
+  }
+  [[nodiscard]] left_operand<bf16_pair> by_column(index r) const {
+    return {by_column_.data() + r * width_ / 2, attention_keys / 2, 1};
+  }
+  [[nodiscard]] bf16_pair const* by_depth(index r) const {
+    return by_depth_.data() + r * width_ / 2;
+  }
+
+ private:
+  /// Rows with room for them: all, or a block on the way to another form.
+  [[nodiscard]] static index kept(bool wanted, index rows) {
+    return wanted ? padded(rows, attention_keys) : attention_keys;
+  }
+
+  /// At most a block of rows, in all forms; columns of a block lie together.
+  template <int L>
+  [[gnu::always_inline]] void fill_block(index at, ops::heads_view<bf16 const> const& from, index b,
+                                         index h, index first, index count) {
     index const width = width_;
-    auto* const rows = reinterpret_cast<bf16*>(by_row_.data()) + at * width;
-    auto* const pairs = by_depth_.data() + at / 2 * width;
-    for (index r = 0; r < padded(count, 16); ++r) {
+    index const all = padded(count, depth_step<bf16_pair>);
+    auto* const rows = reinterpret_cast<bf16*>(by_row_.data()) + (forms_.by_row ? at * width : 0);
+    for (index r = 0; r < all; ++r) {
       bf16* const to = rows + r * width;
       index const filled = r < count ? from.head_dim : 0;
       if (filled > 0) std::copy_n(from.row(b, first + r, h), filled, to);
       std::fill(to + filled, to + width, bf16(0.0F));
     }
-    for (index r = 0; r < padded(count, 16); r += 2)
-      for (index i = 0; i < width; i += L)
-        store_pairs<L>(pairs + r / 2 * width + i, rows + r * width + i, width);
+    if (!forms_.by_depth && !forms_.by_column) return;
+    auto* const pairs = by_depth_.data() + (forms_.by_depth ? at / 2 * width : 0);
+    pair_rows<L>(pairs, rows, all, width);
+    if (forms_.by_column)
+      transpose<L>(by_column_.data() + at / 2 * width, attention_keys / 2, pairs, width, all / 2,
+                   width);
   }
 
-  /// The floats from[rows, width], rounded; the number of rows is even.
+  /// Each number with the one below it: rows r and r + 1 become one of pairs.
   template <int L>
-  [[gnu::always_inline]] void narrow(float const* from, index rows, index width) {
-    width_ = width;
-    auto* const to = reinterpret_cast<bf16*>(by_row_.data());
-    auto* const pairs = by_depth_.data();
-    round(to, from, rows * width);
+  [[gnu::always_inline]] static void pair_rows(bf16_pair* to, bf16 const* from, index rows,
+                                               index width) {
     for (index r = 0; r < rows; r += 2)
-      for (index i = 0; i < width; i += L)
-        store_pairs<L>(pairs + r / 2 * width + i, to + r * width + i, width);
+      for (index i = 0; i < width; i += L) {
+        bf16 const* const upper = from + r * width + i;
+        simd::pack<bf16_pair, L> pairs;
+        pairs.v = simd::bits_as<bf16_pair>(simd::load<L>(upper + width)).v |
+                  (simd::bits_as<bf16_pair>(simd::load<L>(upper)).v >> 16);
+        __builtin_memcpy(to + r / 2 * width + i, &pairs.v, sizeof pairs.v);
+      }
   }
 
-  [[nodiscard]] index width() const { return width_ / 2; }
-  [[nodiscard]] bf16_pair const* by_row() const { return by_row_.data(); }
-  [[nodiscard]] bf16_pair const* by_depth() const { return by_depth_.data(); }
+  typedef float sixteen __attribute__((vector_size(64)));
+  typedef std::uint16_t halves __attribute__((vector_size(64)));
 
- private:
-  /// Each of L numbers with the one `width` further on.
-  template <int L>
-  [[gnu::always_inline]] static void store_pairs(bf16_pair* to, bf16 const* from, index width) {
-    simd::pack<bf16_pair, L> pairs;
-    pairs.v = simd::bits_as<bf16_pair>(simd::load<L>(from + width)).v |
-              (simd::bits_as<bf16_pair>(simd::load<L>(from)).v >> 16);
-    __builtin_memcpy(to, &pairs.v, sizeof pairs.v);
+  /// x and y to nearest, as the processor does it (denormal numbers become zero).
+  [[gnu::target("avx512f,avx512bw"), gnu::always_inline]] static halves rounded(float const* x,
+                                                                                float const* y) {
+    sixteen low, high;
+    halves both;
+    __builtin_memcpy(&low, x, sizeof low);
+    __builtin_memcpy(&high, y, sizeof high);
+    asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(both) : "v"(high), "v"(low));
+    return both;
   }
 
-  /// To nearest, as the processor does it (denormal numbers become zero); `count` is a multiple of
-  /// 16. A function of its own, compiled for the instruction set that asm needs.
-  [[gnu::target("avx512f,avx512vl"), gnu::noinline]] static void round(bf16* to, float const* from,
+  /// `count` is a multiple of 32. Functions of their own, compiled for the instruction set that asm
+  /// needs.
+  [[gnu::target("avx512f,avx512bw"), gnu::noinline]] static void round(bf16* to, float const* from,
                                                                        index count) {
-    typedef float sixteen __attribute__((vector_size(64)));
-    typedef std::uint16_t halves __attribute__((vector_size(32)));
-    for (index i = 0; i < count; i += 16) {
-      sixteen x;
-      halves rounded;
-      __builtin_memcpy(&x, from + i, sizeof x);
-      asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(x));
-      __builtin_memcpy(static_cast<void*>(to + i), &rounded, sizeof rounded);
+    for (index i = 0; i < count; i += 32) {
+      halves const both = rounded(from + i, from + i + 16);
+      __builtin_memcpy(static_cast<void*>(to + i), &both, sizeof both);
     }
   }
 
-  index width_;
-  scratch<bf16_pair> by_row_, by_depth_;
-};
+  [[gnu::target("avx512f,avx512bw"), gnu::noinline]] static void round_pairs(bf16_pair* to,
+                                                                             float const* from,
+                                                                             index rows,
+                                                                             index width) {
+    for (index r = 0; r < rows; r += 2)
+      for (index i = 0; i < width; i += 16) {
+        float const* const upper = from + r * width + i;
+        halves const pairs =
+            interleaved(rounded(upper, upper + width), std::make_integer_sequence<int, 32>{});
+        __builtin_memcpy(to + r / 2 * width + i, &pairs, sizeof pairs);
+      }
+  }
 
-/// to[i * columns + r] = element i of row r, for i < depth: rows become lanes. `from` has rows of
-/// `width` elements.
-template <class E>
-[[gnu::always_inline]] inline void transpose_rows(E* to, index columns, E const* from, index width,
-                                                  index depth) {
-  for (index r = 0; r < columns; ++r)
-    for (index i = 0; i < depth; ++i) to[i * columns + r] = from[r * width + i];
-}
+  template <int... I>
+  [[gnu::target("avx512f,avx512bw"), gnu::always_inline]] static halves interleaved(
+      halves both, std::integer_sequence<int, I...>) {
+    return __builtin_shufflevector(both, both, (I / 2 + I % 2 * 16)...);
+  }
+
+  index width_;
+  operand_forms forms_;
+  scratch<bf16_pair> by_row_, by_column_, by_depth_;
+};
 
 }  // namespace parallel::host::detail

@@ -3,7 +3,8 @@
 //
 // Tiles are kept with keys as rows and queries as columns: the lanes of a register are different
 // queries, so maxima, sums and corrections of the softmax are ordinary arithmetic without sums
-// across a register. Queries of a block and head_dim are padded to multiples of 16.
+// across a register. So are results and gradients of queries while they are summed. Queries of a
+// block and head_dim are padded to multiples of 16, depths of products to depth_step.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +20,12 @@
 
 namespace parallel::host::detail {
 
-inline constexpr index attention_queries = 64;  // of a block: columns of a tile
-inline constexpr index attention_keys = 64;     // of a block: rows of a tile
-
 /// The pairs of one block of queries with one block of keys.
 struct attention_block {
   index queries = 0;  // real ones; `columns` is padded to a multiple of 16
   index columns = 0;
   index keys = 0;         // real ones that some query of the block sees
+  index rows = 0;         // of the tiles: `keys`, padded
   index first_key = 0;    // position of row 0
   index first_query = 0;  // position of column 0
   float slope = 0.0F;
@@ -34,8 +33,6 @@ struct attention_block {
   index const* first_keys = nullptr;  // [columns]: first(i) of each column, never decreasing
 
   [[nodiscard]] index offset() const { return first_query - first_key; }
-  /// Rows of the tiles: `keys`, padded to what a product computes at once.
-  [[nodiscard]] index rows() const { return padded(keys, tile_rows); }
   /// Of the register of L columns from `column` on: [begin, end) are the rows that some lane sees,
   /// [all_begin, all_end) those that every lane sees, and in between lanes must be masked.
   struct row_range {

@@ -23,9 +23,9 @@ namespace parallel::host::detail {
 /// j <= i + offset, both counted from the beginning of the tile.
 enum class bounds : unsigned char {
   none,
-  columns_from_row,  // rows are keys, columns queries: only columns >= row - offset are needed
-  depth_until_row,   // depth is keys, rows queries: depth <= row + offset
-  depth_from_row,    // depth is queries, rows keys: depth >= row - offset
+  columns_from_row,    // rows are keys, columns queries: only columns >= row - offset are needed
+  depth_until_column,  // depth is keys, columns queries: depth <= column + offset
+  depth_from_row,      // depth is queries, rows keys: depth >= row - offset
 };
 
 /// Two bf16, the one of lower depth in the lower half.
@@ -55,6 +55,22 @@ struct tile_of {
   index c_row = 0;
   bounds limit = bounds::none;  // counted in keys and queries, not in pairs of them
   index offset = 0;
+
+  struct range {
+    index begin, end;
+  };
+  /// The part of the depth that counts for rows from `row` on and columns up to `last_column`.
+  [[nodiscard]] range needed(index row, index last_column) const {
+    constexpr index step = depth_of<E>;
+    if (limit == bounds::columns_from_row && last_column < row - offset) return {0, 0};
+    if (limit == bounds::depth_until_column)
+      return {0, std::clamp<index>((last_column + offset + step) / step, 0, depth)};
+    if (limit == bounds::depth_from_row)
+      return {std::clamp<index>((row - offset) / step, 0, depth), depth};
+    return {0, depth};
+  }
+  /// Whether a part without any depth is left as it is, where not even zeros are wanted.
+  [[nodiscard]] bool unused() const { return limit == bounds::columns_from_row; }
 };
 using tile = tile_of<float>;
 
@@ -160,26 +176,14 @@ template <int L, int Registers, tile_store Store>
 /// Columns of one register or two at a time, all rows for each: B stays in the first cache.
 template <int L, tile_store Store, class E>
 [[gnu::always_inline]] inline void tile_loops(tile_of<E> const& t) {
-  constexpr index step = depth_of<E>;
   constexpr index wide = 2 * L;
   index const a_group = t.a_group != 0 ? t.a_group : tile_rows * t.a_row;
   for (index column = 0; column < t.columns; column += wide) {
     bool const two = column + wide <= t.columns;
     index const last_column = column + (two ? wide : L) - 1;
     for (index row = 0; row < t.rows; row += tile_rows) {
-      index begin = 0;
-      index end = t.depth;
-      switch (t.limit) {
-        case bounds::none: break;
-        case bounds::columns_from_row:
-          if (last_column < row - t.offset) continue;
-          break;
-        case bounds::depth_until_row:
-          end = std::min(end, (row + tile_rows + t.offset + step - 1) / step);
-          break;
-        case bounds::depth_from_row: begin = std::max<index>(0, row - t.offset) / step; break;
-      }
-      if (Store == tile_store::add && begin >= end) continue;
+      auto const [begin, end] = t.needed(row, last_column);
+      if (begin >= end && (Store == tile_store::add || t.unused())) continue;
       E const* const a = t.a + row / tile_rows * a_group + begin * t.a_depth;
       E const* const b = t.b + begin * t.b_depth + column;
       float* const c = t.c + row * t.c_row + column;
