@@ -169,6 +169,20 @@ CASES = [
                       "far": {"attn_config": {"sliding_window_size": -1, "nope": True,
                                               "attn_temperature_tuning": {"floor_scale": 3, "attn_scale": 0.2}}}}}),
          seed=3008),
+    # Layers that attend to the keys of earlier ones: of the layer before, of one that itself reuses, of one far back.
+    Case("d_reuse", "foundry", mpt(24, 4, 5, 64, 20, {
+        "attn_type": "grouped_query_attention", "kv_n_heads": 2, "qk_ln": True, "clip_qkv": 1.5} | rope(),
+        block_overrides={
+            "order": [{"name": "narrow"}, {"name": "reuse", "repeat": 2}, {"name": "default"}, {"name": "far"}],
+            "overrides": {"narrow": {"attn_config": {"sliding_window_size": 4}},
+                          "reuse": {"attn_config": {"reuse_kv_layer_idx": -1}},
+                          "far": {"attn_config": {"sliding_window_size": 3, "reuse_kv_layer_idx": -4, "nope": True,
+                                                  "attn_temperature_tuning": {"floor_scale": 3, "attn_scale": 0.2}}}}}),
+         seed=3010, ignore=True),
+    Case("d_reuse_bias", "foundry", mpt(32, 4, 3, 64, 16, {"qk_gn": True, "fused_qkv": False, "kv_dim": 32},
+        attention_bias=True, no_bias=True, block_overrides={
+            "order": [{"name": "default"}, {"name": "reuse", "repeat": 2}],
+            "overrides": {"reuse": {"attn_config": {"reuse_kv_layer_idx": -1}}}}), seed=3011),
     Case("d_all", "foundry", mpt(24, 6, 2, 64, 24, {
         "attn_type": "grouped_query_attention", "kv_n_heads": 2, "fused_qkv": False, "qk_gn": True, "clip_qkv": 1.5,
         "softmax_scale": 0.4, "attn_logit_softcapping": 3.0, "sliding_window_size": 4, "attn_uses_sequence_id": True,

@@ -62,6 +62,8 @@ struct layer_override {
   std::optional<double> floor_scale = std::nullopt;  ///< of attn_temperature_tuning
   std::optional<double> attn_scale = std::nullopt;   ///< of attn_temperature_tuning
   bool nope = false;                                 ///< neither rope nor ALiBi
+  /// Attends to the keys and values of the layer so many before it (negative), and makes none
+  std::optional<std::int64_t> reuse_kv_layer_idx = std::nullopt;
 
   friend bool operator==(layer_override const&, layer_override const&) = default;
 };

@@ -73,6 +73,7 @@ inline void add_rope(nlohmann::json& json, rope_config const& rope) {
     attention["attn_temperature_tuning"]["floor_scale"] = shortest(*layer.floor_scale);
   if (layer.attn_scale) attention["attn_temperature_tuning"]["attn_scale"] = *layer.attn_scale;
   if (layer.nope) attention["nope"] = true;
+  if (layer.reuse_kv_layer_idx) attention["reuse_kv_layer_idx"] = *layer.reuse_kv_layer_idx;
   return {{"attn_config", std::move(attention)}};
 }
 

@@ -6,6 +6,7 @@
 // the vocabulary, d the width, L the layers, S the positions, h the width of the FFN:
 //   N = V d + [S d] + L (2 d^2 + 2 d g + 2 d h + 2 d + biases: 2 d + 2 g, h + d, 2 d
 //       qk_ln: d + g, biases d + g) + d [+ d],     g = d kv_heads / heads,
+// less 2 d g (biases 2 g, qk_ln g, bias g) for a layer that reuses keys;
 // with a gated FFN L (d h + bias: h) more, with a head of its own V d more; with rmsnorm no norm
 // has a bias. This for form (a) with g = d, h = 4d is V d + S d + L (12 d^2 + 13 d) + 2 d.
 #pragma once
@@ -119,6 +120,24 @@ inline constexpr std::int64_t largest_vocab = std::int64_t{1} << 24;
                               : overridden(model.attn, model.layers[static_cast<std::size_t>(i)]);
 }
 
+/// The layer whose keys and values layer i attends to: i, or the earlier one that makes those which
+/// its reuse_kv_layer_idx leads to.
+[[nodiscard]] inline std::int64_t key_source(model_config const& model, std::int64_t i) {
+  while (!model.layers.empty()) {
+    auto const& back = model.layers[static_cast<std::size_t>(i)].reuse_kv_layer_idx;
+    if (!back) break;
+    i += *back;
+  }
+  return i;
+}
+
+/// How many layers attend to the keys and values of another.
+[[nodiscard]] inline std::int64_t key_reuses(model_config const& model) {
+  return std::ranges::count_if(model.layers, [](layer_override const& layer) {
+    return layer.reuse_kv_layer_idx.has_value();
+  });
+}
+
 /// Whether Wqkv has a bias; out_proj has one unless no_bias (LLM Foundry 0.22's attention.py).
 [[nodiscard]] inline bool has_attention_bias(model_config const& model) {
   return model.attention_bias.value_or(!model.no_bias);
@@ -189,7 +208,16 @@ inline void check_model(model_config const& model, std::string_view where) {
       model.layers.empty() || static_cast<std::int64_t>(model.layers.size()) == model.n_layers,
       where, "block_overrides describes ", model.layers.size(), " layers, but n_layers is ",
       model.n_layers);
-  for (auto const& layer : model.layers) {
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    auto const& layer = model.layers[i];
+    auto const back = layer.reuse_kv_layer_idx.value_or(-1);
+    parallel::require(back < 0, where,
+                      "block_overrides: reuse_kv_layer_idx counts layers backwards "
+                      "from the one that has it (-1 is the layer before), found ",
+                      back);
+    parallel::require(!layer.reuse_kv_layer_idx || static_cast<std::int64_t>(i) + back >= 0, where,
+                      "block_overrides: reuse_kv_layer_idx ", back, " of layer ", i,
+                      " leads before the first layer");
     check_attention(overridden(model.attn, layer), model.n_heads, head_dim(model), where);
     parallel::require(!(layer.nope && model.learned_pos_emb), where,
                       "block_overrides: nope switches rope or ALiBi off in a layer; it cannot be "
@@ -210,10 +238,15 @@ inline void check_model(model_config const& model, std::string_view where) {
       model.attn.qk_ln ? d + kv : (model.attn.qk_gn ? 2 * head_dim(model) : 0);
   std::int64_t const attention = 2 * d * (d + kv) + (has_attention_bias(model) ? d + 2 * kv : 0) +
                                  (model.no_bias ? 0 : d) + norm_of(model.attn.norm_type, normed);
+  // Wk, Wv and k_ln, which layers that reuse keys do not have
+  std::int64_t const keys = 2 * d * kv + (has_attention_bias(model) ? 2 * kv : 0) +
+                            norm_of(model.attn.norm_type, model.attn.qk_ln   ? kv
+                                                          : model.attn.qk_gn ? head_dim(model)
+                                                                             : 0);
   std::int64_t const into_hidden = model.ffn_type == ffn_kind::mptglu ? 2 : 1;
   std::int64_t const ffn =
       (into_hidden + 1) * d * hidden + (model.no_bias ? 0 : into_hidden * hidden + d);
-  return model.n_layers * (attention + ffn + 2 * norm) + norm;
+  return model.n_layers * (attention + ffn + 2 * norm) - key_reuses(model) * keys + norm;
 }
 
 /// All parameters; the tied embedding counts once.

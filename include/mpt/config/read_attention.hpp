@@ -57,7 +57,20 @@ inline void read_rope(config_reader& reader, attention_config& attention) {
   attention.rope = rope;
 }
 
-[[nodiscard]] inline attention_config read_attention(config_reader& reader) {
+/// `kv_dim` is the width of another input (of cross-attention) that Wk and Wv read. LLM Foundry
+/// 0.22 gives its MPT no such input: any other width than d_model fails in its first forward pass.
+inline void read_kv_dim(config_reader& reader, attention_config const& attention,
+                        std::int64_t d_model) {
+  auto const width = reader.optional<std::int64_t>("kv_dim");
+  reader.check(
+      "kv_dim", !width || *width == d_model,
+      "is the width of another input that keys and "
+      "values come from (cross-attention), which this model does not have; leave it blank");
+  reader.check("kv_dim", !width || !attention.fused_qkv, "needs fused_qkv: false");
+}
+
+/// Of a model of this width.
+[[nodiscard]] inline attention_config read_attention(config_reader& reader, std::int64_t d_model) {
   attention_config attention;
   auto const type =
       reader.one_of("attn_type", "multihead_attention",
@@ -91,7 +104,7 @@ inline void read_rope(config_reader& reader, attention_config& attention) {
   reader.without_effect("attn_impl", "attention has one implementation per device");
   reader.without_effect("verbose", "there is nothing more to say");
   reader.not_yet("nope", "it is set for single layers, by block_overrides", {"false"});
-  reader.not_yet("kv_dim", "keys and values come from the layer's own input");
+  read_kv_dim(reader, attention, d_model);
   reader.not_yet("prefix_lm", "attention is causal", {"false"});
   reader.not_yet("seq_parallel_world_size", "leave it blank", {"1"});
   return attention;
@@ -107,8 +120,8 @@ inline void read_rope(config_reader& reader, attention_config& attention) {
   out.attn_scale = tuning.optional<double>("attn_scale");
   tuning.finish();
   out.nope = attention.get("nope", false);
-  for (std::string_view const key : {"reuse_kv_layer_idx", "reuse_kv_x_layer_idx"})
-    attention.not_yet(key, "each layer makes its own keys and values");
+  out.reuse_kv_layer_idx = attention.optional<std::int64_t>("reuse_kv_layer_idx");
+  attention.not_yet("reuse_kv_x_layer_idx", "use reuse_kv_layer_idx, which reuses keys and values");
   attention.finish();
   reader.finish();
   return out;

@@ -163,7 +163,7 @@ inline void read_ffn(config_reader& reader, model_config& model) {
     model.logit_scale = number ? *number : 1 / std::sqrt(static_cast<double>(model.d_model));
   }
   auto attention = reader.section("attn_config");
-  model.attn = detail::read_attention(attention);
+  model.attn = detail::read_attention(attention, model.d_model);
   attention.finish();
   if (model.attn.alibi || model.attn.rope)
     model.learned_pos_emb = false;  // as LLM Foundry does, whatever is written

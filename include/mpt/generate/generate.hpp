@@ -19,7 +19,7 @@ struct generation_options {
 };
 
 /// Rows of packed K and V of every block for one sequence: 2 · capacity · key heads · head_dim
-/// elements a block.
+/// elements a block. Blocks that attend to another's keys use its rows.
 template <class T>
 class generation_cache {
  public:
@@ -27,16 +27,20 @@ class generation_cache {
   generation_cache(model_config const& config, index capacity, Device& device) {
     index const width = 2 * kv_heads(config) * head_dim(config);
     for (index i = 0; i < config.n_layers; ++i) {
+      source_.push_back(static_cast<std::size_t>(key_source(config, i)));
+      blocks_.emplace_back();
+      if (source_.back() != blocks_.size() - 1) continue;
       storage_.push_back(device.template allocate<T>(static_cast<std::size_t>(capacity * width)));
-      blocks_.push_back({.rows = {storage_.back().data(), {capacity, width}}, .length = 0});
+      blocks_.back().rows = {storage_.back().data(), {capacity, width}};
     }
   }
-  [[nodiscard]] kv_cache<T>& at(std::size_t block) { return blocks_[block]; }
+  [[nodiscard]] kv_cache<T>& at(std::size_t block) { return blocks_[source_[block]]; }
   [[nodiscard]] index length() const { return blocks_.empty() ? 0 : blocks_[0].length; }
 
  private:
   std::vector<buffer<T>> storage_;
   std::vector<kv_cache<T>> blocks_;
+  std::vector<std::size_t> source_;  // the block whose rows each uses
 };
 
 namespace detail {
@@ -66,8 +70,10 @@ template <class T>
   arena memory;
   context<meta::stream> c{stream, memory, pass::inference, {}, rows};
   microbatch const batch{.ids = {nullptr, {rows}}, .labels = {}, .sequences = 1, .length = rows};
-  auto const no_cache = [](std::size_t) -> kv_cache<T>* { return nullptr; };
-  static_cast<void>(detail::last_logits(net, c, batch, no_cache, 0));
+  parallel::meta::device device;
+  generation_cache<T> cache(net.config(), rows, device);
+  static_cast<void>(detail::last_logits(
+      net, c, batch, [&](std::size_t i) { return &cache.at(i); }, 0));
   return memory.peak();
 }
 

@@ -24,6 +24,7 @@ using parallel::norm;
 using parallel::recompute;
 using parallel::residual;
 using parallel::sequential;
+using parallel::shared_keys;
 using parallel::ops::head_layout;
 
 template <class T>
@@ -47,7 +48,8 @@ using branch = recompute<residual<dropout<sequential<norm<T>, recompute<Layer>>>
 template <class T>
 using block = recompute<sequential<branch<attention<T>>, branch<feed_forward<T>>>>;
 
-/// The attention part's saved activations, where generation hangs its cache.
+/// The attention part's saved activations, where generation hangs its cache and blocks that share
+/// keys find them.
 template <class T>
 [[nodiscard]] typename attention<T>::saved& attention_of(typename block<T>::saved& kept) {
   return std::get<1>(std::get<0>(kept.inner).inner).inner;

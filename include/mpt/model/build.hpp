@@ -30,6 +30,12 @@ class layer_builder {
 
   [[nodiscard]] initial_distribution const& initial() const { return initial_; }
 
+  /// Of the model, and of them those that are here.
+  [[nodiscard]] head_layout heads() const {
+    return {.heads = config_.n_heads, .kv_heads = kv_heads(config_), .dim = head_dim(config_)};
+  }
+  [[nodiscard]] head_layout heads_here() const { return place_.part_of(heads()); }
+
   /// A norm between regions.
   [[nodiscard]] norm<T> make_norm(std::string const& name) const {
     return make_norm(name, config_.norm_type, config_.d_model, groups_.tensor.copies_outside());
@@ -43,11 +49,12 @@ class layer_builder {
                                        {place_.part_of(config_.vocab_size, "vocab_size")});
   }
 
-  [[nodiscard]] block<T> make_block(std::string const& name, attention_config const& attn,
+  /// Block `i` of the model.
+  [[nodiscard]] block<T> make_block(std::string const& name, index i,
                                     recomputation const& again) const {
-    auto attend = make_branch(name + "norm_1",
-                              recompute(make_attention(name + "attn.", attn), again.attention),
-                              name + "resid_attn_dropout");
+    auto attend =
+        make_branch(name + "norm_1", recompute(make_attention(name + "attn.", i), again.attention),
+                    name + "resid_attn_dropout");
     auto feed = make_branch(name + "norm_2",
                             recompute(make_feed_forward(name + "ffn."), again.feed_forward),
                             name + "resid_ffn_dropout");
@@ -101,7 +108,8 @@ class layer_builder {
     return out;
   }
 
-  [[nodiscard]] qkv_projection<T> make_qkv(std::string const& name, head_layout all) const {
+  [[nodiscard]] qkv_projection<T> make_qkv(std::string const& name, head_layout all,
+                                           bool own_keys) const {
     index const d = config_.d_model;
     // LLM Foundry initialises the rows of each head as a matrix of their own
     auto const init = initial_.linear(all.dim, d);
@@ -110,7 +118,8 @@ class layer_builder {
     };
     using parallel::tensor::keep_heads;
     qkv_projection<T> out(
-        config_.attn.fused_qkv
+        !own_keys ? parallel::tensor::keep_queries(place_, all, project("Wq", all.width()))
+        : config_.attn.fused_qkv
             ? keep_heads(place_, all, project("Wqkv", all.row()))
             : keep_heads(place_, all, project("Wq", all.width()), project("Wk", all.kv_width()),
                          project("Wv", all.kv_width())),
@@ -120,8 +129,8 @@ class layer_builder {
   }
 
   /// Each head alone (qk_gn), or all of them together (qk_ln), wherever they are.
-  [[nodiscard]] query_key_norm<T> make_query_key_norm(std::string const& name,
-                                                      head_layout all) const {
+  [[nodiscard]] query_key_norm<T> make_query_key_norm(std::string const& name, head_layout all,
+                                                      bool own_keys) const {
     auto const& attn = config_.attn;
     query_key_norm<T> out;
     if (!attn.qk_ln && !attn.qk_gn) return out;
@@ -131,19 +140,20 @@ class layer_builder {
       by.eps = 1e-5;  // LLM Foundry does not pass norm_eps on here
       return by;
     };
-    out.inner = {make("q_ln", all.width()), make("k_ln", all.kv_width())};
+    out.inner.q = make("q_ln", all.width());
+    if (own_keys) out.inner.k = make("k_ln", all.kv_width());
     if (attn.qk_ln) out.ranks = groups_.tensor.group;
     out.key_sharers = place_.sharers_of(all.kv_heads);
     return out;
   }
 
-  [[nodiscard]] attention<T> make_attention(std::string const& name,
-                                            attention_config const& attn) const {
-    head_layout const all{
-        .heads = config_.n_heads, .kv_heads = kv_heads(config_), .dim = head_dim(config_)};
+  [[nodiscard]] attention<T> make_attention(std::string const& name, index i) const {
+    auto const attn = attention_of_layer(config_, i);
+    auto const all = heads();
     auto const q = place_.part_of(all.heads, "n_heads");
     attention<T> out;
-    out.layout = place_.part_of(all);
+    out.layout = heads_here();
+    out.own_keys = key_source(config_, i) == i;
     if (groups_.context.exchange_heads()) {
       parallel::context_parallel::check_heads("query", out.layout.heads,
                                               groups_.context.group.size());
@@ -153,8 +163,8 @@ class layer_builder {
     out.among = groups_.context;
     out.first_head = q.begin;
     out.all_heads = all.heads;
-    out.qkv = make_qkv(name, all);
-    out.query_key = make_query_key_norm(name, all);
+    out.qkv = make_qkv(name, all, out.own_keys);
+    out.query_key = make_query_key_norm(name, all, out.own_keys);
     out.out = make_last(name + "out_proj", config_.d_model, rows_of_heads(q, all.dim));
     out.scale = softmax_scale(config_);
     out.softcap = attn.attn_logit_softcapping.value_or(0.0);

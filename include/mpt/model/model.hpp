@@ -4,6 +4,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,8 +47,9 @@ class model {
     }
     for (index i = 0; i < config_.n_layers; ++i)
       blocks_.push_back(build.make_block(
-          concat(prefix, "blocks.", i, "."), attention_of_layer(config_, i),
+          concat(prefix, "blocks.", i, "."), i,
           again.empty() ? recomputation{} : again.at(static_cast<std::size_t>(i))));
+    key_width_ = 2 * build.heads_here().kv_width();
     head_.of = groups_.tensor;
     head_.norm_f = build.make_norm(prefix + "norm_f");
     head_.weight =
@@ -85,6 +87,31 @@ class model {
   /// Whether blocks exchange nothing with other ranks.
   [[nodiscard]] bool blocks_are_local() const {
     return groups_.tensor.alone() && groups_.context.alone();
+  }
+
+  /// Keys and values that several blocks attend to, by the block that makes them.
+  using links = std::map<index, shared_keys<T>>;
+
+  /// Room for those of a microbatch on its way through blocks [begin, end). Throws when one of
+  /// these attends to the keys of a block that is not there.
+  template <class Stream>
+  [[nodiscard]] links make_links(context<Stream>& c, microbatch const& b, index begin,
+                                 index end) const {
+    links out;
+    for (index i = begin; i < end; ++i) {
+      index const source = key_source(config_, i);
+      if (source == i || out.contains(source)) continue;
+      require(source >= begin, "block ", i, " attends to the keys of block ", source,
+              ", so that one pipeline stage must hold both, but this one holds blocks ", begin,
+              " to ", end - 1);
+      out[source] = shared_keys<T>::allocate(c, b.sequences * b.length, key_width_);
+    }
+    return out;
+  }
+  /// Tells a pass of block `i` where they are.
+  void attach(links& all, index i, typename block::saved& kept) const {
+    if (auto const found = all.find(key_source(config_, i)); found != all.end())
+      attention_of<T>(kept).shared = &found->second;
   }
 
   /// Units in forward order: f(name, layer, parts that complete each use, further uses).
@@ -193,6 +220,7 @@ class model {
 
   model_config config_;
   model_groups groups_;
+  index key_width_ = 0;  // of a row's keys and values here
   parallel::tensor::embedding<T, any_communicator> tokens_;
   parameter<T, 2> positions_;
   std::deque<block> blocks_;  // addresses stay

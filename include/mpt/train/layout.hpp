@@ -107,6 +107,41 @@ void check_degree_of(std::vector<std::string>& problems, train_config const& con
       parallel::concat(name, ' ', degree, ": ", all_of(rules), "; set ", name, " to ", instead));
 }
 
+/// The blocks at which a pipeline stage may begin: none from there on attends to the keys of an
+/// earlier one.
+[[nodiscard]] inline std::vector<std::string> possible_stage_begins(model_config const& model) {
+  std::vector<std::string> out;
+  std::int64_t earliest = model.n_layers;  // of the keys that blocks from i on attend to
+  for (std::int64_t i = model.n_layers; i-- > 0;) {
+    earliest = std::min(earliest, key_source(model, i));
+    if (earliest == i) out.insert(out.begin(), std::to_string(i));
+  }
+  return out;
+}
+
+/// Refuses stages that part a block from the one whose keys it attends to.
+inline void check_shared_keys(std::vector<std::string>& problems, train_config const& config,
+                              std::vector<parallel::pipeline::stage_blocks> const& stages) {
+  auto const& p = config.parallelism;
+  auto const possible = possible_stage_begins(config.model);
+  std::vector<std::string> begins;
+  for (auto const& stage : stages) begins.push_back(std::to_string(stage.begin));
+  for (auto const& stage : stages)
+    for (int i = stage.begin; i < stage.end; ++i)
+      if (auto const source = key_source(config.model, i); source < stage.begin) {
+        problems.push_back(parallel::concat(
+            "pipeline ", p.pipeline, ": block ", i, " attends to the keys of block ", source,
+            " (reuse_kv_layer_idx), so that one stage must hold both, but stages begin at blocks ",
+            all_of(begins), ", and may only at ", all_of(possible), "; ",
+            possible.size() >= stages.size()
+                ? std::string("give blocks_by_stage")
+                : parallel::concat(
+                      "set pipeline to ",
+                      std::max(1, static_cast<int>(possible.size()) / p.stages_per_rank))));
+        return;
+      }
+}
+
 inline void check_pipeline(std::vector<std::string>& problems, train_config const& config) {
   auto const& p = config.parallelism;
   if (p.pipeline == 1) return;
@@ -121,7 +156,8 @@ inline void check_pipeline(std::vector<std::string>& problems, train_config cons
   try {
     auto const any = parallel::pipeline::make_schedule(p.schedule, p.pipeline, 2 * p.pipeline,
                                                        p.stages_per_rank);
-    static_cast<void>(parallel::pipeline::assign_blocks(any, blocks, p.blocks_by_stage));
+    check_shared_keys(problems, config,
+                      parallel::pipeline::assign_blocks(any, blocks, p.blocks_by_stage));
   } catch (parallel::error const& problem) {
     problems.push_back(parallel::concat("pipeline ", p.pipeline, ": blocks_by_stage: ",
                                         problem.what(), "; leave it out to divide them evenly"));

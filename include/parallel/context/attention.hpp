@@ -13,6 +13,7 @@
 #include <parallel/layer/kv_cache.hpp>
 #include <parallel/layer/qkv_projection.hpp>
 #include <parallel/layer/query_key_norm.hpp>
+#include <parallel/layer/shared_keys.hpp>
 #include <parallel/ops/attention.hpp>
 #include <parallel/ops/head_layout.hpp>
 #include <parallel/ops/rope.hpp>
@@ -21,7 +22,8 @@
 namespace parallel::context_parallel {
 
 /// Keeps the packed projections (twice with norms of q and k), the attended values, and one number
-/// per row and head.
+/// per row and head. Without keys of its own it makes queries alone and attends to the keys and
+/// values of another layer, which it finds in `saved::shared`; that costs a copy of them each way.
 ///
 /// `In`, `Out`, `QueryKeyNorm`: the layers of one rank, or those with the exchanges of ranks that
 /// hold other heads (parallel/tensor).
@@ -30,10 +32,11 @@ template <class T, class Comm, class In = linear<T>, class Out = linear<T>,
 struct attention {
   using element = T;
 
-  qkv_projection<T, In> qkv;  // [row of the layout, D]
+  qkv_projection<T, In> qkv;  // [row of the layout, D]; of queries alone: [their width, D]
   QueryKeyNorm query_key;     // of q and k, or absent
   Out out;                    // "out_proj": [D, D]
   ops::head_layout layout;    // of packed rows: the heads that are here
+  bool own_keys = true;       // else those of another layer
   index first_head = 0;       // of all query heads, the first that is here
   index all_heads = 0;        // how many there are in all; 0: those here
   double scale = 1.0;         // of q·k
@@ -52,23 +55,28 @@ struct attention {
     typename QueryKeyNorm::saved query_key;
     typename Out::saved out;
     attention_core<T> core;
-    kv_cache<T>* cache = nullptr;  // set for generation: attends to the cached rows too
+    // Set for generation: attends to the cached rows too. Without keys of its own it is the cache
+    // of the layer that makes them, to which that layer has added its rows.
+    kv_cache<T>* cache = nullptr;
+    shared_keys<T>* shared = nullptr;  // set when several layers attend to the same keys
   };
 
   template <class Stream>
   [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
                                        saved& kept) const {
     auto const projected = qkv.forward(c, x, kept.qkv);
-    auto const attended = query_key.forward(c, layout, projected, kept.query_key);
-    index const first = kept.cache == nullptr ? 0 : kept.cache->length;
-    warm(c, attended, first);
+    auto const made = query_key.forward(c, made_here(), projected, kept.query_key);
+    index const first = kept.cache == nullptr ? 0 : first_of(made.extent(0), *kept.cache);
+    warm(c, made, first);
     for_each_run(c, [&](index begin, index end, index position) {
-      ops::rope(c.stream, layout.split(layout.qk(attended), c.sequence).slice(begin, end),
+      ops::rope(c.stream, layout.split(made_here().qk(made), c.sequence).slice(begin, end),
                 {.frequencies = rotations, .first = first + position});
     });
-    kept.core = {.layout = layout, .options = options(c), .packed = attended};
-    auto const values = kept.cache == nullptr ? kept.core.attend(c, among)
-                                              : attend_cached(c, attended, *kept.cache);
+    if (kept.cache == nullptr)
+      kept.core = {
+          .layout = layout, .options = options(c), .packed = with_keys(c, made, kept.shared)};
+    auto const values =
+        kept.cache == nullptr ? kept.core.attend(c, among) : attend_cached(c, made, *kept.cache);
     return out.forward(c, values, kept.out);
   }
 
@@ -76,14 +84,14 @@ struct attention {
   [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
                                               saved& kept) const {
     matrix_view<T const> const d_values = out.backward_input(c, dy, kept.out);
-    auto const d_attended = kept.core.backward(c, among, d_values);
+    auto const d_made = without_keys(c, kept.core.backward(c, among, d_values), kept.shared);
     for_each_run(c, [&](index begin, index end, index position) {
       ops::rope_backward(c.stream,
-                         layout.split(layout.qk(d_attended), c.sequence).slice(begin, end),
+                         layout.split(made_here().qk(d_made), c.sequence).slice(begin, end),
                          {.frequencies = rotations, .first = position});
     });
-    warm(c, d_attended, 0);
-    return qkv.backward_input(c, query_key.backward_input(c, layout, d_attended, kept.query_key),
+    warm(c, d_made, 0);
+    return qkv.backward_input(c, query_key.backward_input(c, made_here(), d_made, kept.query_key),
                               kept.qkv);
   }
 
@@ -101,6 +109,48 @@ struct attention {
   }
 
  private:
+  /// Of the packed rows those columns that are made here.
+  [[nodiscard]] ops::head_layout made_here() const {
+    return {.heads = layout.heads, .kv_heads = own_keys ? layout.kv_heads : 0, .dim = layout.dim};
+  }
+
+  /// The position of the first of `rows` new rows.
+  [[nodiscard]] index first_of(index rows, kv_cache<T> const& cache) const {
+    return own_keys ? cache.length : cache.length - rows;
+  }
+
+  /// Packed rows to attend to: what was made here, beside keys and values of another layer unless
+  /// they were made here, too.
+  template <class Stream>
+  [[nodiscard]] matrix_view<T const> with_keys(context<Stream>& c, matrix_view<T> made,
+                                               shared_keys<T> const* shared) const {
+    if (own_keys) {
+      if (shared != nullptr) shared->keep(c, layout.kv(made));
+      return made;
+    }
+    require(shared != nullptr, "attention without keys of its own was given none");
+    auto const packed = c.template allocate<T, 2>({made.extent(0), layout.row()});
+    ops::copy(c.stream, layout.q(packed), ops::rows_view<T const>(made));
+    ops::copy(c.stream, layout.kv(packed), ops::rows_view<T const>(shared->rows));
+    return packed;
+  }
+
+  /// From the gradient of those rows that of what was made here; that of keys which others attend
+  /// to, or made, goes by way of `shared`.
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> without_keys(context<Stream>& c, matrix_view<T> d_packed,
+                                            shared_keys<T>* shared) const {
+    if (shared == nullptr) return d_packed;
+    shared->add_gradient(c, layout.kv(d_packed));
+    if (own_keys) {
+      ops::copy(c.stream, layout.kv(d_packed), ops::rows_view<T const>(shared->gradient));
+      return d_packed;
+    }
+    auto const d_made = c.template allocate<T, 2>({d_packed.extent(0), layout.width()});
+    ops::copy(c.stream, ops::rows_view<T>(d_made), ops::rows_view<T const>(layout.q(d_packed)));
+    return d_made;
+  }
+
   template <class Stream>
   [[nodiscard]] ops::attention_options options(context<Stream> const& c) const {
     return {.scale = scale,
@@ -150,12 +200,12 @@ struct attention {
         });
   }
 
-  /// The values of new rows, which see the cached ones too; they are cached from now on.
+  /// The values of new rows, which see the cached ones too; keys made here are cached from now on.
   template <class Stream>
   [[nodiscard]] matrix_view<T> attend_cached(context<Stream>& c, matrix_view<T const> packed,
                                              kv_cache<T>& cache) const {
     auto const values = c.template allocate<T, 2>({packed.extent(0), layout.width()});
-    cache.append(c.stream, layout, packed);
+    if (own_keys) cache.append(c.stream, layout, packed);
     ops::attention(c.stream, layout.split(ops::rows_view<T>(values), c.sequence),
                    tensor_view<accumulate_t<T>, 3>{}, layout.split(layout.q(packed), c.sequence),
                    cache.keys(layout), cache.values(layout), options(c));

@@ -14,7 +14,8 @@ namespace parallel {
 /// what each norm keeps.
 template <class T>
 struct query_key_norm {
-  norm<T> q, k;  // "q_ln", "k_ln": as wide as what is normalised at once
+  // "q_ln", "k_ln": as wide as what is normalised at once; k is absent where rows have no keys
+  norm<T> q, k;
 
   struct saved {
     std::vector<typename norm<T>::saved> q, k;  // of each group of columns normalised at once
@@ -30,6 +31,7 @@ struct query_key_norm {
     auto const y = c.template allocate<T, 2>(packed.extents());
     ops::copy(c.stream, y.span(), x.span());
     auto const normalise = [&](norm<T> const& by, auto to, auto from, auto& groups) {
+      if (!by.weight.present()) return;
       groups.resize(static_cast<std::size_t>(to.columns / by.weight.extents[0]));
       for (std::size_t g = 0; g < groups.size(); ++g)
         by.forward_into(c, group(by, to, g), group(by, from, g), groups[g]);
@@ -64,7 +66,7 @@ struct query_key_norm {
   void visit_parameters(auto&& visit) {
     if (!present()) return;
     q.visit_parameters(visit);
-    k.visit_parameters(visit);
+    if (k.weight.present()) k.visit_parameters(visit);
   }
 
  private:

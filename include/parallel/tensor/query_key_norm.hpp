@@ -111,7 +111,7 @@ struct query_key_norm {
     if (!exchanges()) return inner.forward(c, layout, packed, kept.inner);
     auto const y = copy_of(c, packed);
     normalise(c, inner.q, layout.q(y), 1, kept.q);
-    normalise(c, inner.k, layout.k(y), key_sharers, kept.k);
+    if (layout.kv_heads > 0) normalise(c, inner.k, layout.k(y), key_sharers, kept.k);
     return y;
   }
 
@@ -121,7 +121,7 @@ struct query_key_norm {
     if (!exchanges()) return inner.backward_input(c, layout, d_packed, kept.inner);
     auto const dx = copy_of(c, d_packed);
     backward(c, inner.q, layout.q(dx), 1, kept.q);
-    backward(c, inner.k, layout.k(dx), key_sharers, kept.k);
+    if (layout.kv_heads > 0) backward(c, inner.k, layout.k(dx), key_sharers, kept.k);
     return dx;
   }
 
@@ -129,7 +129,7 @@ struct query_key_norm {
   void backward_weight(context<Stream>& c, saved const& kept) const {
     if (!exchanges()) return inner.backward_weight(c, kept.inner);
     inner.q.backward_weight(c, kept.q);
-    inner.k.backward_weight(c, kept.k);
+    if (inner.k.weight.present()) inner.k.backward_weight(c, kept.k);
   }
 
   void visit_parameters(auto&& visit) { inner.visit_parameters(visit); }

@@ -82,6 +82,13 @@ template <class T>
           keep_outputs(here, std::move(v), {keys}, shared)};
 }
 
+/// The same of queries alone.
+template <class T>
+[[nodiscard]] std::vector<linear<T>> keep_queries(place here, ops::head_layout all, linear<T> q) {
+  auto const heads = here.part_of(all.heads, "the number of heads");
+  return {keep_outputs(here, std::move(q), {rows_of_heads(heads, all.dim)})};
+}
+
 /// The same of one projection to rows [Q | K | V].
 template <class T>
 [[nodiscard]] std::vector<linear<T>> keep_heads(place here, ops::head_layout all,

@@ -42,6 +42,11 @@ using loss_type = std::conditional_t<std::is_integral_v<T>, accumulate_t<T>, dou
 /// `blocks_are_local`, see stage::as_one, it may offer.) `leave` adds to the statistics, and when
 /// `dx` is not empty writes the gradient of the summed loss there and adds to the exit's weight
 /// gradients. `enter_backward` reads no values of parameters: they need not be there.
+///
+/// A model whose blocks show each other something beside their results has a type `links` of it.
+/// make_links(c, batch, begin, end) makes what blocks [begin, end) need for one microbatch, of
+/// `c`'s memory, which lasts as long as what they keep; attach(links, i, saved) tells block i of it
+/// before its forward pass.
 template <class M, class Stream>
 concept model = requires(M& m, M const& cm, context<Stream>& c, typename M::microbatch const& batch,
                          matrix_view<typename M::element> dx,

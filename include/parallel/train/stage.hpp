@@ -34,11 +34,28 @@ template <class Model>
   return {0, static_cast<index>(model.num_blocks()), true, true};
 }
 
+/// Whether blocks of a model show each other something beside their results (model.hpp).
+template <class Model>
+concept has_links = requires {
+  typename Model::links;
+};
+
+/// Model::links, or nothing.
+template <class Model>
+struct links_of {
+  struct type {};
+};
+template <has_links Model>
+struct links_of<Model> {
+  using type = typename Model::links;
+};
+
 /// A microbatch on its way through a stage.
 template <class Model>
 struct stage_activations {
   using element = typename Model::element;
 
+  typename links_of<Model>::type links;
   std::vector<typename Model::block::saved> blocks;
   matrix_view<element> output;          // [rows, width]; none at the exit
   matrix_view<element> gradient;        // of the output, in training
@@ -83,6 +100,8 @@ class stage {
                matrix_view<element const> input, activations& kept, sums_type& sums,
                Hooks& hooks) const {
     kept.blocks.assign(static_cast<std::size_t>(range_.end - range_.begin), {});
+    make_links(c, batch, kept);
+    for (part p = range_.begin; p < range_.end; ++p) attach(kept, p, kept_of(kept, p));
     kept.gradient = c.template allocate<element, 2>({model_.rows(batch), model_.width()});
     c.scratch = &scratch;  // layers that keep less than they make put the rest there
     matrix_view<element> last;
@@ -209,6 +228,7 @@ class stage {
                 matrix_view<element const> input, activations& kept, sums_type& sums,
                 Hooks& hooks) const {
     auto x = kept.output = c.template allocate<element, 2>({model_.rows(batch), model_.width()});
+    make_links(c, batch, kept);
     auto inner = c.on(scratch);
     auto const run = [&](part p, auto&& compute) {
       arena::scope const temporaries(scratch);
@@ -226,6 +246,7 @@ class stage {
     for (part p = range_.begin; p < range_.end; ++p)
       run(p, [&] {
         typename Model::block::saved unused;
+        attach(kept, p, unused);
         keep(at(p).forward(inner, x, unused));
       });
     if (range_.exit) run(range_.end, [&] { model_.leave(inner, batch, x, {}, sums); });
@@ -243,6 +264,16 @@ class stage {
       if (model_.blocks_are_local())
         return as_graph(c.stream, {p, which, kept.gradient.extent(0), c.fresh_gradients}, work);
     return work();
+  }
+
+  template <class Stream>
+  void make_links(context<Stream>& c, microbatch const& batch, activations& kept) const {
+    if constexpr (has_links<Model>)
+      kept.links = model_.make_links(c, batch, range_.begin, range_.end);
+  }
+  void attach([[maybe_unused]] activations& kept, [[maybe_unused]] part p,
+              [[maybe_unused]] typename Model::block::saved& of_block) const {
+    if constexpr (has_links<Model>) model_.attach(kept.links, p, of_block);
   }
 
   /// The entry has no input gradient.

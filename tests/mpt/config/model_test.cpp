@@ -118,6 +118,24 @@ TEST_CASE("every option counts its own parameters") {
   changed.attn.qk_ln = false;
   changed.attn.qk_gn = true;  // shared by the heads
   CHECK(base - mpt::parameter_count(changed) == 3 * (2 * (64 + 1) * 32 - 2 * (16 + 16)));
+  auto const normed = mpt::parameter_count(changed);
+  changed.layers.resize(3);
+  changed.layers[1].reuse_kv_layer_idx = -1;  // no K, no V, no norm of K
+  CHECK(normed - mpt::parameter_count(changed) == 2 * (64 + 1) * 32 + 2 * 16);
+  CHECK(mpt::flops_per_token(changed, 16) == 6 * mpt::parameter_count(changed) + 12 * 3 * 64 * 16);
+}
+
+TEST_CASE("layers that reuse keys lead to the layer that makes them") {
+  mpt::model_config model;
+  model.n_layers = 5;
+  CHECK(mpt::key_source(model, 4) == 4);
+  model.layers.resize(5);
+  model.layers[1].reuse_kv_layer_idx = -1;
+  model.layers[2].reuse_kv_layer_idx = -1;
+  model.layers[4].reuse_kv_layer_idx = -2;
+  std::string sources;
+  for (std::int64_t i = 0; i < 5; ++i) sources += std::to_string(mpt::key_source(model, i));
+  CHECK(sources == "00030");
 }
 
 TEST_CASE("causal FLOPs count the keys that windows show, layer by layer") {

@@ -165,6 +165,23 @@ block_overrides:
   CHECK(kinds == "dfddff");
 }
 
+TEST_CASE("layers reuse keys by their distance to an earlier one, as LLM Foundry counts") {
+  auto const model = read(R"(
+n_layers: 6
+block_overrides:
+  repeat: 2
+  order: [{name: default}, {name: near, repeat: 2}]
+  overrides:
+    near: {attn_config: {reuse_kv_layer_idx: -1}}
+)");
+  CHECK(mpt::key_source(model, 2) == 0);
+  CHECK(mpt::key_source(model, 3) == 3);
+  CHECK(mpt::key_source(model, 5) == 3);
+  // the width that keys have anyhow is nothing new
+  auto const same = read("{d_model: 64, n_heads: 4, attn_config: {fused_qkv: false, kv_dim: 64}}");
+  CHECK(same == read("{d_model: 64, n_heads: 4, attn_config: {fused_qkv: false}}"));
+}
+
 TEST_CASE("what cannot be is one clear message") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"d_model: 770", "f.yaml:1:1: model.d_model 770 must be divisible by n_heads 16"},
@@ -229,6 +246,19 @@ TEST_CASE("what cannot be is one clear message") {
        "f.yaml:1:1: model.block_overrides: nope switches rope or ALiBi off in a layer; it cannot "
        "be "
        "used with learned_pos_emb"},
+      {"{n_layers: 2, block_overrides: {order: [{name: b}, {name: default}], overrides: {b: "
+       "{attn_config: {reuse_kv_layer_idx: -1}}}}}",
+       "f.yaml:1:1: model.block_overrides: reuse_kv_layer_idx -1 of layer 0 leads before the first "
+       "layer"},
+      {"{n_layers: 2, block_overrides: {order: [{name: default}, {name: b}], overrides: {b: "
+       "{attn_config: {reuse_kv_layer_idx: 0}}}}}",
+       "f.yaml:1:1: model.block_overrides: reuse_kv_layer_idx counts layers backwards from the one "
+       "that has it (-1 is the layer before), found 0"},
+      {"attn_config: {fused_qkv: false, kv_dim: 64}",
+       "f.yaml:1:41: model.attn_config.kv_dim: is the width of another input that keys and values "
+       "come from (cross-attention), which this model does not have; leave it blank"},
+      {"attn_config: {kv_dim: 2048}",
+       "f.yaml:1:23: model.attn_config.kv_dim: needs fused_qkv: false"},
       {"attn_config: {clip_qkv: -1}",
        "f.yaml:1:1: model.attn_config.clip_qkv must be above 0, or null for none, found -1"},
       {"attn_config: {alibis: true}",

@@ -299,8 +299,8 @@ TEST_CASE("the keys that have an effect are these") {
       "model.attn_config.attn_temperature_tuning.attn_scale "
       "model.attn_config.attn_temperature_tuning.floor_scale model.attn_config.attn_type "
       "model.attn_config.attn_uses_sequence_id model.attn_config.clip_qkv "
-      "model.attn_config.fused_qkv model.attn_config.kv_n_heads model.attn_config.norm_type "
-      "model.attn_config.qk_gn "
+      "model.attn_config.fused_qkv model.attn_config.kv_dim model.attn_config.kv_n_heads "
+      "model.attn_config.norm_type model.attn_config.qk_gn "
       "model.attn_config.qk_ln model.attn_config.rope model.attn_config.sliding_window_size "
       "model.attn_config.softmax_scale model.block_overrides model.d_model model.emb_pdrop "
       "model.embedding_fraction model.expansion_ratio model.fc_type "
@@ -354,7 +354,7 @@ TEST_CASE("keys of LLM Foundry that have no effect or are not there yet are know
         "loggers.wandb"})
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::without_effect), name);
   for (std::string const name :
-       {"icl_tasks", "eval_gauntlet", "algorithms.alibi", "model.attn_config.kv_dim"})
+       {"icl_tasks", "eval_gauntlet", "algorithms.alibi", "model.attn_config.prefix_lm"})
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::restricted), name);
 }
 

@@ -137,6 +137,24 @@ TEST_CASE("each rule has one message with the axis, the rule and the nearest cho
       refusal(config, 2).starts_with("parallelism: callbacks.generate_callback: needs the whole"));
 }
 
+TEST_CASE("a stage that parts a block from the one whose keys it attends to is refused") {
+  auto config = configuration();
+  config.model.layers.resize(4);
+  config.model.layers[1].reuse_kv_layer_idx = config.model.layers[2].reuse_kv_layer_idx = -1;
+  config.parallelism.pipeline = 2;
+  CHECK(refusal(config, 2) ==
+        "parallelism: pipeline 2: block 2 attends to the keys of block 0 (reuse_kv_layer_idx), so "
+        "that one stage must hold both, but stages begin at blocks 0 and 2, and may only at 0 and "
+        "3; give blocks_by_stage");
+  config.parallelism.blocks_by_stage = {3, 1};
+  CHECK(refusal(config, 2).empty());
+  config.parallelism.blocks_by_stage.clear();
+  config.model.layers[3].reuse_kv_layer_idx = -2;
+  CHECK(refusal(config, 2).ends_with("and may only at 0; set pipeline to 1"));
+  config.parallelism.pipeline = 1;
+  CHECK(refusal(config, 2).empty());
+}
+
 TEST_CASE("all that is wrong is said at once") {
   auto config = configuration();
   config.parallelism.tensor = 3;
