@@ -160,6 +160,10 @@ group config_group() {
   add("model", "model: 125m");
   add("model", "model: {norm_type: batchnorm}");
   add("model", "model: {attn_config: {attn_type: grouped_query_attention}}");
+  add("model", "model: {attn_config: {fused_qkv: false, kv_dim: 64}}");
+  add("model",
+      "model: {n_layers: 1, block_overrides: {order: [{name: a}], overrides: {a: {attn_config: "
+      "{reuse_kv_layer_idx: -1}}}}}");
   add("model", "model: {attn_config: {rope: true, rope_dail_config: {type: xpos}}}");
   add("model", "model: {init_config: {name: normal_}}");
   add("model", "model: {d_model: 64, n_heads: 4, resid_pdrop: 1.5}");

@@ -95,6 +95,7 @@ void check(mpt::model_config const& config, std::vector<model_layout> const& lay
 TEST_CASE("other sequences, microbatches and ZeRO on one rank or several") {
   for (auto const& config : {reusing(12), chained()})
     check(config, {{.microbatch = 1},
+                   {.schedule = {.weights_beside = true}},
                    {.microbatch = 3},
                    {.stage = zero::stage::optimizer, .shard = 2, .microbatch = 1},
                    {.replicate = 2, .stage = zero::stage::gradients, .shard = 2, .microbatch = 1},
