@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,6 +32,7 @@ struct cuda {
   std::size_t memory = 1 << 20;
   std::map<void*, std::size_t> allocated = {};  // of the device
   std::set<void*> pinned = {};
+  std::set<int> contexts = {};  // of these GPUs the process has taken memory
   int streams = 0;
   int events = 0;
   int graphs = 0;  // instantiated and alive
@@ -57,6 +59,18 @@ inline cuda& machine() {
   return one;
 }
 
+/// Of the calling thread; each begins with GPU 0.
+inline int& current_device() {
+  static thread_local int device = 0;
+  return device;
+}
+/// What nearly every function of the runtime does at first.
+inline void use_current_device() {
+  static std::mutex one_at_a_time;
+  std::scoped_lock const lock(one_at_a_time);
+  machine().contexts.insert(current_device());
+}
+
 /// What a kernel's launch is: a number.
 inline void enqueue(cudaStream_t on, int what) {
   (on->captured != nullptr ? *on->captured : machine().direct).push_back(what);
@@ -70,8 +84,13 @@ inline cudaError_t cudaGetDeviceCount(int* count) {
   *count = played::machine().devices;
   return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
-inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
-inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+inline cudaError_t cudaGetDevice(int* device) {
+  return *device = played::current_device(), cudaSuccess;
+}
+inline cudaError_t cudaSetDevice(int device) {
+  played::current_device() = device;
+  return played::use_current_device(), cudaSuccess;
+}
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline char const* cudaGetErrorName(cudaError_t) { return "cudaErrorPlayed"; }
 inline char const* cudaGetErrorString(cudaError_t) { return "as the test wants"; }
@@ -92,6 +111,7 @@ inline cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 }
 
 inline cudaError_t cudaMalloc(void** out, std::size_t bytes) {
+  played::use_current_device();
   auto& here = played::machine();
   if (here.fail("cudaMalloc") || here.used() + bytes > here.memory)
     return cudaErrorMemoryAllocation;
@@ -108,6 +128,7 @@ inline cudaError_t cudaMallocAsync(void** out, std::size_t bytes, cudaStream_t) 
 }
 inline cudaError_t cudaFreeAsync(void* memory, cudaStream_t) { return cudaFree(memory); }
 inline cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned) {
+  played::use_current_device();
   *out = std::malloc(bytes);
   played::machine().pinned.insert(*out);
   return cudaSuccess;
@@ -120,6 +141,7 @@ inline cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
   return std::memset(to, value, bytes), cudaSuccess;
 }
 inline cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind) {
+  played::use_current_device();
   return std::memcpy(to, from, bytes), cudaSuccess;
 }
 inline cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes,
@@ -135,6 +157,7 @@ inline cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*
 }
 
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned) {
+  played::use_current_device();
   ++played::machine().streams;
   return *out = new CUstream_st, cudaSuccess;
 }
@@ -143,10 +166,12 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return delete stream, cudaSuccess;
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  played::use_current_device();
   return played::machine().fail("cudaStreamSynchronize") ? cudaErrorUnknown : cudaSuccess;
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned) {
+  played::use_current_device();
   ++played::machine().events;
   return *out = new CUevent_st, cudaSuccess;
 }

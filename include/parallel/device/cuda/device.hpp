@@ -30,8 +30,8 @@ class device {
   using event_type = event;
   static constexpr bool host_reaches_memory = false;
 
-  /// The GPU of these streams. Throws `error` when there is no such GPU, or one too old: bf16 needs
-  /// compute capability 8.0.
+  /// The GPU of these streams, which becomes, and stays, current on the calling thread. Throws
+  /// `error` when there is no such GPU, or one too old: bf16 needs compute capability 8.0.
   explicit device(stream_options compute = {}) : compute_(compute), ordinal_(compute.device) {
     int const ordinal = ordinal_;
     int count = 0;
@@ -45,6 +45,7 @@ class device {
     require(properties_.major >= 8, "GPU ", ordinal, " (", properties_.name,
             ") has compute capability ", properties_.major, ".", properties_.minor,
             "; bf16 needs 8.0 (A100) or newer");
+    check(cudaSetDevice(ordinal), "cudaSetDevice");
     char address[32] = {};
     check(cudaDeviceGetPCIBusId(address, sizeof address, ordinal), "cudaDeviceGetPCIBusId");
     meter_ = std::make_shared<gpu_meter>(address);
@@ -181,6 +182,7 @@ class device {
   void transfer(void* to, void const* from, std::size_t to_count, std::size_t from_count,
                 std::size_t width) const {
     require(to_count == from_count, "a copy of ", from_count, " elements does not fit ", to_count);
+    if (to_count == 0) return;
     device_scope const scope(ordinal_);
     check(cudaMemcpy(to, from, to_count * width, cudaMemcpyDefault), "cudaMemcpy");
     check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");  // it may still be on its way

@@ -20,19 +20,26 @@ inline void check(cudaError_t status, char const* call, call_site where = call_s
        " (", where, ")");
 }
 
-/// Makes `device` current on the calling thread; the destructor brings back the one before.
+/// Makes `device` current on the calling thread; the destructor brings back the one before. Where
+/// it is current already nothing is called: making a GPU current takes some 500 MB of its memory
+/// for the process, so nobody may come back to GPU 0 only because threads begin there.
 class device_scope {
  public:
   explicit device_scope(int device) {
     check(cudaGetDevice(&before_), "cudaGetDevice");
-    if (device != before_) check(cudaSetDevice(device), "cudaSetDevice");
+    if (device == before_) return;
+    check(cudaSetDevice(device), "cudaSetDevice");
+    changed_ = true;
   }
-  ~device_scope() { static_cast<void>(cudaSetDevice(before_)); }
+  ~device_scope() {
+    if (changed_) static_cast<void>(cudaSetDevice(before_));
+  }
   device_scope(device_scope const&) = delete;
   device_scope& operator=(device_scope const&) = delete;
 
  private:
   int before_ = 0;
+  bool changed_ = false;
 };
 
 }  // namespace parallel::cuda

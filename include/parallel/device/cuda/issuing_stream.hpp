@@ -13,9 +13,11 @@ namespace parallel::cuda {
 
 class issuing_stream : public host::stream {
  public:
-  /// Gives its work to `on`, which must outlive it.
+  /// Gives its work to `on`, which must outlive it. The worker stays with that stream's device.
   issuing_stream(cuda::stream& on, host::stream_options options)
-      : host::stream(std::move(options)), on_(on) {}
+      : host::stream(std::move(options)), on_(on) {
+    enqueue([device = on.device()] { check(cudaSetDevice(device), "cudaSetDevice"); });
+  }
 
   /// Appends what `work(stream)` enqueues on the CUDA stream.
   template <class Work>

@@ -1,9 +1,11 @@
 // The meter of a GPU, by a library that plays NVML; and without one.
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <memory>
 
 #include <parallel/device/cuda/gpu_meter.hpp>
 
@@ -16,7 +18,9 @@ using parallel::cuda::gpu_meter;
 constexpr char const* played = R"(
 #include <string.h>
 static int gpu;
-int nvmlInit_v2(void) { return 0; }
+int users;
+int nvmlInit_v2(void) { ++users; return 0; }
+int nvmlShutdown(void) { --users; return 0; }
 int nvmlDeviceGetHandleByPciBusId_v2(char const* at, void** out) {
   if (strcmp(at, "0000:3b:00.0") != 0) return 6;
   *out = &gpu;
@@ -30,7 +34,7 @@ int nvmlDeviceGetTotalEccErrors(void* d, int kind, int counter, unsigned long lo
 )";
 
 TEST_CASE("a machine without NVML has a meter that reads nothing") {
-  gpu_meter const meter("0000:3b:00.0", "libthere-is-no-such-library.so");
+  gpu_meter meter("0000:3b:00.0", "libthere-is-no-such-library.so");
   CHECK_FALSE(meter.works());
   CHECK(meter.read().empty());
 }
@@ -42,10 +46,21 @@ TEST_CASE("what the GPU tells is read, in our units, and what it does not is lef
     MESSAGE("no C compiler here: skipped");
     return;
   }
-  CHECK_FALSE(gpu_meter("0000:00:00.0", library.c_str()).works());
-  gpu_meter const meter("0000:3b:00.0", library.c_str());
-  REQUIRE(meter.works());
-  auto const all = meter.read();
+  std::unique_ptr<void, int (*)(void*)> const stays(::dlopen(library.c_str(), RTLD_NOW), ::dlclose);
+  auto const* const users = static_cast<int const*>(::dlsym(stays.get(), "users"));
+  REQUIRE(users != nullptr);
+  CHECK_FALSE(gpu_meter("0000:00:00.0", library).works());
+  CHECK(*users == 0);
+  std::vector<gpu_meter::reading> all;
+  {
+    gpu_meter meter("0000:3b:00.0", library);
+    CHECK(*users == 0);  // until it is read
+    REQUIRE(meter.works());
+    all = meter.read();
+    CHECK(meter.read() == all);
+    CHECK(*users == 1);
+  }
+  CHECK(*users == 0);
   std::map<std::string, double> const got(all.begin(), all.end());
   std::map<std::string, double> const expected{
       {"device/utilisation", 0.87}, {"device/power_watts", 612.5}, {"device/sm_clock_mhz", 1755}};

@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <numeric>
+#include <set>
+#include <thread>
 #include <vector>
 
 #include <parallel/device/cuda/device.hpp>
+#include <parallel/device/cuda/issuing_stream.hpp>
 #include <parallel/device/transfer.hpp>
 
 #include "support/played_cuda.hpp"
@@ -91,6 +94,35 @@ TEST_CASE("a stream's scratch memory grows and stays, and constants are copied o
   CHECK(played::machine().allocated.empty());
   CHECK(played::machine().streams == 0);
   CHECK(played::machine().events == 0);
+}
+
+TEST_CASE("a process takes memory of its own GPU only, whatever its threads do") {
+  played::machine() = {.devices = 3};
+  std::thread([] {  // begins with GPU 0 current, as every thread
+    device const gpu({.device = 2});
+    auto const there = gpu.allocate_zeroed<int>(4);
+    auto const shared = gpu.allocate_shared<int>(4);
+    std::vector<int> here(4);
+    gpu.download(std::span(here), std::span<int const>(there.span()));
+    stream s(gpu.compute_options());
+    CHECK(s.scratch(10) != nullptr);
+    parallel::cuda::issuing_stream traffic(s, {});
+    traffic.on_device([](stream& on) { static_cast<void>(on.record()); });
+    traffic.wait(s.record());
+    traffic.synchronize();
+  })
+      .join();
+  CHECK(played::machine().contexts == std::set{2});
+}
+
+TEST_CASE("a device is current for a scope, and the one before comes back") {
+  played::machine() = {.devices = 2};
+  parallel::cuda::device_scope const own(0);
+  {
+    parallel::cuda::device_scope const other(1);
+    CHECK(played::current_device() == 1);
+  }
+  CHECK(played::current_device() == 0);
 }
 
 }  // namespace played_device_test
