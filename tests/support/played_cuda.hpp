@@ -16,7 +16,9 @@
 struct CUstream_st {
   std::vector<int>* captured = nullptr;
 };
-struct CUevent_st {};
+struct CUevent_st {
+  float time = 0;  // milliseconds
+};
 struct CUgraph_st {
   std::vector<int> nodes;
 };
@@ -39,6 +41,7 @@ struct cuda {
   int instantiations = 0;
   std::vector<std::vector<int>> launches = {};  // what each graph ran
   std::vector<int> direct = {};                 // what ran outside of graphs
+  float time = 0;                               // milliseconds: an operation takes one
   std::string fails = {};                       // the function that fails next
 
   [[nodiscard]] bool fail(char const* function) {
@@ -73,6 +76,7 @@ inline void use_current_device() {
 
 /// What a kernel's launch is: a number.
 inline void enqueue(cudaStream_t on, int what) {
+  ++machine().time;
   (on->captured != nullptr ? *on->captured : machine().direct).push_back(what);
 }
 
@@ -179,7 +183,13 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
   --played::machine().events;
   return delete event, cudaSuccess;
 }
-inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaEventCreate(cudaEvent_t* out) { return cudaEventCreateWithFlags(out, 0); }
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  return event->time = played::machine().time, cudaSuccess;
+}
+inline cudaError_t cudaEventElapsedTime(float* out, cudaEvent_t from, cudaEvent_t to) {
+  return *out = to->time - from->time, cudaSuccess;
+}
 inline cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 

@@ -60,8 +60,12 @@ void launch(stream& s, char const* operation, std::size_t blocks, Body const& bo
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(shared_bytes)),
           operation);
-  kernel<<<static_cast<unsigned>(blocks), Threads, shared_bytes, s.get()>>>(body);
-  check(cudaGetLastError(), operation);
+  check(s.run(operation,
+              [&] {
+                kernel<<<static_cast<unsigned>(blocks), Threads, shared_bytes, s.get()>>>(body);
+                return cudaGetLastError();
+              }),
+        operation);
 }
 
 }  // namespace parallel::cuda::detail

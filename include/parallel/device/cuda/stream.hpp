@@ -21,6 +21,7 @@
 #include <parallel/device/cuda/error.hpp>
 #include <parallel/device/cuda/event.hpp>
 #include <parallel/device/cuda/graph_cache.hpp>
+#include <parallel/device/cuda/timeline.hpp>
 
 namespace parallel::cuda {
 
@@ -31,12 +32,17 @@ struct stream_options {
   bool deterministic = false;
   /// Stretches of work that as_graph marks run as graphs.
   bool graphs = false;
+  /// Notes every operation while it is recording, and nothing runs as a graph then; null: nothing.
+  host::trace* record = nullptr;
 };
 
 class stream {
  public:
   explicit stream(stream_options options = {})
-      : device_(options.device), deterministic_(options.deterministic), graphs_(options.graphs) {
+      : device_(options.device),
+        deterministic_(options.deterministic),
+        graphs_(options.graphs),
+        timeline_(options.record) {
     device_scope const scope(device_);
     cudaStream_t created = nullptr;
     check(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
@@ -74,7 +80,17 @@ class stream {
   }
 
   /// Blocks the caller until all enqueued work has run; throws `error` when some of it failed.
-  void synchronize() { check(cudaStreamSynchronize(get()), "cudaStreamSynchronize"); }
+  void synchronize() {
+    check(cudaStreamSynchronize(get()), "cudaStreamSynchronize");
+    timeline_.finish();
+  }
+
+  /// enqueue(), which enqueues one operation and returns CUDA's or a library's status. Every
+  /// operation goes through it, so that a trace knows when it ran; `name` must live forever.
+  template <class Enqueue>
+  [[nodiscard]] auto run(char const* name, Enqueue&& enqueue) {
+    return timeline_.measure(name, get(), enqueue);
+  }
 
   /// At least `bytes` of the device's memory, uninitialised and aligned to 256 bytes, for the
   /// operation that is enqueued next. It grows to what the largest asked for and stays: a stream
@@ -130,7 +146,7 @@ class stream {
   /// See parallel::as_graph.
   template <class Work>
   void run_as_graph(graph_key const& key, Work&& work) {
-    if (!graphs_) return work();
+    if (!graphs_ || timeline_.recording()) return work();
     device_scope const scope(device_);
     graph_cache_.run(get(), key, work);
   }
@@ -154,6 +170,7 @@ class stream {
   void* scratch_ = nullptr;
   std::size_t scratch_bytes_ = 0;
   graph_cache graph_cache_;
+  timeline timeline_;
   std::unordered_map<std::type_index, std::shared_ptr<void>> libraries_;
   std::unordered_map<std::string, std::shared_ptr<void>> constants_;  // by their bytes
 };

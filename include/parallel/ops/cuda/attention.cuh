@@ -26,7 +26,8 @@ void attention_impl(stream& s, ops::heads_view<T> out, tensor_view<accumulate_t<
   if constexpr (std::is_same_v<T, bf16>) {
     auto& kernels = s.library<attention_kernels>();
     if (attention_forward_path(kernels.backend(), out, lse.data(), q, k, v, options).fused &&
-        kernels.fused->forward(s, out, lse.data(), q, k, v, options))
+        s.run("attention",
+              [&] { return kernels.fused->forward(s, out, lse.data(), q, k, v, options); }))
       return;
   }
   detail::attention_pass<T>(detail::attention_launcher(s), "attention", out, lse.data(), q, k, v,
@@ -46,7 +47,9 @@ void attention_backward_impl(stream& s, ops::heads_view<T> dq, ops::heads_view<T
     if (attention_backward_path(kernels.backend(), dq, dk, dv, dout, q, k, v, out, lse.data(),
                                 options)
             .fused &&
-        kernels.fused->backward(s, dq, dk, dv, dout, q, k, v, out, lse.data(), options))
+        s.run("attention_backward", [&] {
+          return kernels.fused->backward(s, dq, dk, dv, dout, q, k, v, out, lse.data(), options);
+        }))
       return;
   }
   detail::attention_backward_pass<T>(detail::attention_launcher(s), "attention_backward",

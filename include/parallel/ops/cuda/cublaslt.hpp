@@ -55,7 +55,8 @@ class cublaslt {
     }
     if (!product.algorithm) return false;
     if (tune_ && !table_.entries().contains(shape)) measure(shape, product, given);
-    check(run(product.plan, *product.algorithm, given), "cublasLtMatmul");
+    check(stream_.run("matmul", [&] { return run(product.plan, *product.algorithm, given); }),
+          "cublasLtMatmul");
     return true;
   }
 

@@ -17,7 +17,12 @@ template <class T>
 void copy_impl(stream& s, std::span<T> y, std::span<T const> x) {
   if (y.empty() || y.data() == x.data()) return;
   device_scope const scope(s.device());
-  check(cudaMemcpyAsync(y.data(), x.data(), y.size_bytes(), cudaMemcpyDefault, s.get()), "copy");
+  check(s.run("copy",
+              [&] {
+                return cudaMemcpyAsync(y.data(), x.data(), y.size_bytes(), cudaMemcpyDefault,
+                                       s.get());
+              }),
+        "copy");
 }
 
 template <class T>
