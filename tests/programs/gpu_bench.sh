@@ -45,8 +45,10 @@ name = pathlib.Path(sys.argv[0]).name
 here = pathlib.Path(sys.argv[0]).parent
 arguments = sys.argv[1:]
 if name == "peer" and arguments[0] == "-c":
-    print("1.2.3")
+    print(here.parent / "packages" if "nvidia" in arguments[1] else "1.2.3")
     sys.exit()
+# our programs may borrow PyTorch's libraries; PyTorch finds its own by itself
+assert ("packages/cu13/lib" in os.environ.get("LD_LIBRARY_PATH", "")) == (name != "peer")
 with open(here.parent / "log", "a") as log:
     print(name, *arguments, file=log)
 given = dict(zip(arguments, arguments[1:]))
@@ -96,6 +98,31 @@ print(json.dumps(report))
 END
 chmod +x "$scratch/bin/nvidia-smi" "$scratch/program"
 for name in gpu_tests gpu_step gpu_rates peer; do cp "$scratch/program" "$scratch/programs/$name"; done
+mkdir -p "$scratch"/packages/{cu13,cudnn}/{include,lib} "$scratch/headers"
+touch "$scratch"/packages/cu13/{include/cublasLt.h,lib/libcublasLt.so.13} \
+  "$scratch"/packages/cudnn/{include/cudnn_graph.h,lib/libcudnn.so.9}
+
+# what the toolkit lacks is PyTorch's, what it has is not
+python3 -B - "$checkout" "$scratch" <<'END' || fail "libraries of PyTorch"
+import importlib.machinery, importlib.util, pathlib, sys, types
+checkout, scratch = sys.argv[1], pathlib.Path(sys.argv[2])
+sys.path.insert(0, checkout + "/bench")
+loader = importlib.machinery.SourceFileLoader("gpu", checkout + "/bench/gpu")
+gpu = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu", loader))
+loader.exec_module(gpu)
+gpu.options = types.SimpleNamespace(python=str(scratch / "programs/peer"))
+gpu.system_headers = lambda: [scratch / "headers"]
+packages = scratch / "packages"
+cudnn = [f"-DParallelLM__cudnn_INCLUDE={packages}/cudnn/include",
+         f"-DParallelLM__cudnn_LIBRARY={packages}/cudnn/lib/libcudnn.so.9"]
+products = [f"-DCMAKE_CXX_FLAGS=-idirafter {packages}/cu13/include",
+            f"-DCUDA_cublasLt_LIBRARY={packages}/cu13/lib/libcublasLt.so.13"]
+assert gpu.borrowed() == cudnn + products, gpu.borrowed()
+(scratch / "headers/cublasLt.h").touch()
+assert gpu.borrowed() == cudnn, gpu.borrowed()
+(scratch / "headers/cudnn_graph.h").touch()
+assert gpu.borrowed() == [], gpu.borrowed()
+END
 
 # what fails is written down and done again; what is done is not
 touch "$scratch/programs/break"
