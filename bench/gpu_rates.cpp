@@ -44,23 +44,22 @@ struct product {
   }
 };
 
-/// Those of one microbatch of `tokens`; the exit's go in chunks of at most 8192 tokens.
+/// Those of one microbatch of `tokens`; the exit's go in chunks of at most 4096 tokens.
 std::vector<product> products_of(mpt::model_config const& config, index tokens) {
   std::vector<product> out;
-  auto const add = [&](std::string const& name, index rows, index width, index depth, index times,
-                       bool wide) {
-    out.push_back({name, rows, width, depth, {.transpose_b = true}, wide, times});
+  auto const add = [&](std::string const& name, index rows, index width, index depth, index times) {
+    out.push_back({name, rows, width, depth, {.transpose_b = true}, false, times});
     out.push_back({name + " dX", rows, depth, width, {}, false, times});
     out.push_back(
         {name + " dW", width, depth, rows, {.transpose_a = true, .accumulate = true}, true, times});
   };
   index const d = config.d_model, layers = config.n_layers;
-  add("qkv", tokens, 3 * d, d, layers, false);
-  add("out", tokens, d, d, layers, false);
-  add("up", tokens, 4 * d, d, layers, false);
-  add("down", tokens, d, 4 * d, layers, false);
-  index const chunk = std::min<index>(tokens, 8192);
-  add("head", chunk, config.vocab_size, d, tokens / chunk, true);
+  add("qkv", tokens, 3 * d, d, layers);
+  add("out", tokens, d, d, layers);
+  add("up", tokens, 4 * d, d, layers);
+  add("down", tokens, d, 4 * d, layers);
+  index const chunk = std::min<index>(tokens, 4096);
+  add("head", chunk, config.vocab_size, d, tokens / chunk);
   return out;
 }
 

@@ -48,8 +48,11 @@ void check_row_operations(Device& device, std::uint64_t seed) {
     if constexpr (!std::is_integral_v<T>) {
       check_norms<T>(both);
       check_positions_of_heads<T>(both);
-      check_cross_entropies<T>(both);
-      if constexpr (sizeof(T) == 2) check_products<float, T>(both);
+      check_cross_entropies<T, accumulate_t<T>>(both);
+      if constexpr (sizeof(T) == 2) {
+        check_products<float, T>(both);
+        check_cross_entropies<T, T>(both);
+      }
     }
   });
 }

@@ -216,15 +216,16 @@ void check_products(both_sides<Device>& both) {
     }
 }
 
-/// Logits of a whole vocabulary, and of one in two slices.
-template <class T, class Device>
+/// Logits of type L of a whole vocabulary, and of one in two slices; where their gradient's type T
+/// is the same, it takes their place in the end.
+template <class T, class L, class Device>
 void check_cross_entropies(both_sides<Device>& both) {
   using A = accumulate_t<T>;
   for (auto const& [rows, vocabulary] :
        {std::pair<index, index>{1, 8}, {70, 66}, {33, 1002}, {5, 50368}, {3, 60006}}) {
     CAPTURE(rows);
     CAPTURE(vocabulary);
-    auto logits = both.template random<A>(rows * vocabulary, 3.0);
+    auto logits = both.template random<L>(rows * vocabulary, 3.0);
     auto labels = both.of([&, rows = rows, vocabulary = vocabulary] {
       auto ids =
           ops_support::random_ids(rows, static_cast<std::int32_t>(vocabulary), both.next_seed());
@@ -250,39 +251,55 @@ void check_cross_entropies(both_sides<Device>& both) {
     check_equal(correct);
     check_equal(lone_correct);
     check_near(gradient, 40.0 * unit<A>, 2.0 * unit<T> + 100.0 * unit<A>);
+    if constexpr (std::is_same_v<T, L>) {
+      both.run([&, rows = rows, vocabulary = vocabulary](auto& s) {
+        auto const z = as_matrix(s, logits, rows, vocabulary);
+        ops::cross_entropy(s, z, as_vector(s, losses), as_vector(s, correct), z,
+                           as_vector(s, labels), options);
+      });
+      check_near(losses, loss, loss);
+      check_near(logits, 40.0 * unit<A>, 2.0 * unit<T> + 100.0 * unit<A>);
+    }
 
     index const part = vocabulary / 2;
     auto statistics = both.template poisoned<A>(2 * rows * 4);
-    std::vector<twin<A, Device>> slices;
+    std::vector<twin<L, Device>> slices;
     std::vector<twin<T, Device>> gradients;
     for (int slice = 0; slice < 2; ++slice) {
-      slices.push_back(both.template random<A>(rows * part, 3.0));
+      slices.push_back(both.template random<L>(rows * part, 3.0));
       gradients.push_back(both.template poisoned<T>(rows * part));
     }
-    both.run([&, rows = rows, vocabulary = vocabulary](auto& s) {
+    auto const options_of = [part, vocabulary = vocabulary](index slice) {
+      return ops::sliced_cross_entropy_options{
+          .scale = 0.7, .first = slice * part, .vocabulary = vocabulary};
+    };
+    auto const differentiate = [&, rows = rows](auto& s, auto& to) {
       using wide = std::remove_reference_t<decltype(*statistics.on(s))>;
-      for (index slice = 0; slice < 2; ++slice) {
-        ops::sliced_cross_entropy_options const of{
-            .scale = 0.7, .first = slice * part, .vocabulary = vocabulary};
+      for (std::size_t slice = 0; slice < 2; ++slice)
+        ops::sliced_cross_entropy(
+            s, as_matrix(s, to[slice], rows, part), as_vector(s, losses), as_vector(s, correct),
+            as_matrix(s, slices[slice], rows, part), as_vector(s, labels),
+            parallel::tensor_view<wide const, 3>(statistics.on(s), {2, rows, 4}),
+            options_of(static_cast<index>(slice)));
+    };
+    both.run([&, rows = rows](auto& s) {
+      using wide = std::remove_reference_t<decltype(*statistics.on(s))>;
+      for (index slice = 0; slice < 2; ++slice)
         ops::vocabulary_statistics(
             s, matrix_view<wide>(statistics.on(s) + slice * rows * 4, {rows, 4}),
             as_matrix(s, slices[static_cast<std::size_t>(slice)], rows, part), as_vector(s, labels),
-            of);
-      }
-      for (index slice = 0; slice < 2; ++slice) {
-        ops::sliced_cross_entropy_options const of{
-            .scale = 0.7, .first = slice * part, .vocabulary = vocabulary};
-        auto const at = static_cast<std::size_t>(slice);
-        ops::sliced_cross_entropy(
-            s, as_matrix(s, gradients[at], rows, part), as_vector(s, losses), as_vector(s, correct),
-            as_matrix(s, slices[at], rows, part), as_vector(s, labels),
-            parallel::tensor_view<wide const, 3>(statistics.on(s), {2, rows, 4}), of);
-      }
+            options_of(slice));
+      differentiate(s, gradients);
     });
     check_near(losses, loss, loss);
     check_equal(correct);
     for (auto const& one : gradients)
       check_near(one, 40.0 * unit<A>, 2.0 * unit<T> + 100.0 * unit<A>);
+    if constexpr (std::is_same_v<T, L>) {
+      both.run([&](auto& s) { differentiate(s, slices); });
+      for (auto const& one : slices)
+        check_near(one, 40.0 * unit<A>, 2.0 * unit<T> + 100.0 * unit<A>);
+    }
   }
 }
 

@@ -2,9 +2,9 @@
 // loss = log(sum exp z) - z[label], dlogits = scale (softmax(z) - onehot(label)).
 //
 // Losses are per token and the gradient is that of their SUM: nothing is divided here (the
-// optimizer divides once by all tokens of the global batch). Logits and the arithmetic are
-// accumulate_t<T>, the gradient is rounded to T. Cost: one pass over the logits, and one that
-// writes the gradient.
+// optimizer divides once by all tokens of the global batch). Logits are T or accumulate_t<T>, the
+// arithmetic and losses are accumulate_t<T>, the gradient is rounded to T. Cost: one pass over the
+// logits, and one that writes the gradient.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +33,15 @@ inline void check_label(index label, index vocabulary, index row) {
 
 struct cross_entropy_fn {
   /// Loss is float, or double for the tests in double.
-  template <class Stream, class T, class Loss>
+  template <class Stream, class T, class Loss, class L>
   void operator()(Stream& s, matrix_view<T> dlogits, vector_view<Loss> losses,
-                  vector_view<std::uint8_t> correct, matrix_view<accumulate_t<T> const> logits,
+                  vector_view<std::uint8_t> correct, matrix_view<L> logits,
                   vector_view<std::int32_t const> labels,
                   cross_entropy_options options = {}) const {
+    using Logit = std::remove_const_t<L>;
+    static_assert(std::is_same_v<Logit, T> || std::is_same_v<Logit, accumulate_t<T>>,
+                  "cross_entropy: logits must have the gradient's element type, or that in which "
+                  "it accumulates");
     auto constexpr name = "cross_entropy";
     index const rows = logits.extent(0);
     if (!dlogits.empty()) {
@@ -49,7 +53,8 @@ struct cross_entropy_fn {
     detail::same(name, "the size of losses", losses.extent(0), "the number of rows", rows);
     detail::same(name, "the size of correct", correct.extent(0), "the number of rows", rows);
     detail::same(name, "the size of labels", labels.extent(0), "the number of rows", rows);
-    cross_entropy_impl(s, dlogits, losses, correct, logits, labels, options);
+    cross_entropy_impl(s, dlogits, losses, correct, matrix_view<Logit const>(logits), labels,
+                       options);
   }
 };
 /// cross_entropy(s, dlogits, losses, correct, logits, labels, {.scale, .ignore}): logits [M,V];

@@ -65,11 +65,14 @@ struct joined_statistics {
 }  // namespace detail
 
 struct vocabulary_statistics_fn {
-  template <class Stream, class A>
-  void operator()(Stream& s, matrix_view<A> statistics,
-                  matrix_view<std::type_identity_t<A> const> logits,
+  template <class Stream, class A, class L>
+  void operator()(Stream& s, matrix_view<A> statistics, matrix_view<L> logits,
                   vector_view<std::int32_t const> labels,
                   sliced_cross_entropy_options options) const {
+    using Logit = std::remove_const_t<L>;
+    static_assert(std::is_same_v<A, accumulate_t<Logit>>,
+                  "vocabulary_statistics: statistics must have the type in which the logits' "
+                  "accumulates");
     auto constexpr name = "vocabulary_statistics";
     index const rows = logits.extent(0);
     detail::same(name, "the number of rows of statistics", statistics.extent(0), "that of logits",
@@ -77,20 +80,25 @@ struct vocabulary_statistics_fn {
     detail::same(name, "the number of statistics", statistics.extent(1), "what there is to say",
                  vocabulary_statistics_count);
     detail::same(name, "the size of labels", labels.extent(0), "the number of rows", rows);
-    vocabulary_statistics_impl(s, statistics, logits, labels, options);
+    vocabulary_statistics_impl(s, statistics, matrix_view<Logit const>(logits), labels, options);
   }
 };
 /// vocabulary_statistics(s, statistics, logits, labels, options): statistics [M,4] of logits
-/// [M, columns here], labels [M] in the whole vocabulary. Cost: one pass over the logits.
+/// [M, columns here] in the statistics' type or one that accumulates in it, labels [M] in the whole
+/// vocabulary. Cost: one pass over the logits.
 inline constexpr vocabulary_statistics_fn vocabulary_statistics{};
 
 struct sliced_cross_entropy_fn {
-  template <class Stream, class T, class Loss>
+  template <class Stream, class T, class Loss, class L>
   void operator()(Stream& s, matrix_view<T> dlogits, vector_view<Loss> losses,
-                  vector_view<std::uint8_t> correct, matrix_view<accumulate_t<T> const> logits,
+                  vector_view<std::uint8_t> correct, matrix_view<L> logits,
                   vector_view<std::int32_t const> labels,
                   tensor_view<accumulate_t<T> const, 3> statistics,
                   sliced_cross_entropy_options options) const {
+    using Logit = std::remove_const_t<L>;
+    static_assert(std::is_same_v<Logit, T> || std::is_same_v<Logit, accumulate_t<T>>,
+                  "sliced_cross_entropy: logits must have the gradient's element type, or that in "
+                  "which it accumulates");
     auto constexpr name = "sliced_cross_entropy";
     index const rows = logits.extent(0);
     if (!dlogits.empty()) {
@@ -103,7 +111,8 @@ struct sliced_cross_entropy_fn {
     detail::same(name, "the size of correct", correct.extent(0), "the number of rows", rows);
     detail::same(name, "the size of labels", labels.extent(0), "the number of rows", rows);
     detail::same(name, "the rows of statistics", statistics.extent(1), "the number of rows", rows);
-    sliced_cross_entropy_impl(s, dlogits, losses, correct, logits, labels, statistics, options);
+    sliced_cross_entropy_impl(s, dlogits, losses, correct, matrix_view<Logit const>(logits), labels,
+                              statistics, options);
   }
 };
 /// sliced_cross_entropy(s, dlogits, losses, correct, logits, labels, statistics, options):

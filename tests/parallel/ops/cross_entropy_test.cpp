@@ -1,4 +1,5 @@
-// cross_entropy against the formula, numeric derivatives, ignored labels, ties and NaN.
+// cross_entropy against the formula, numeric derivatives, ignored labels, ties and NaN; of logits
+// in the gradient's type and in that in which it accumulates.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -35,15 +36,29 @@ struct result {
   std::vector<std::uint8_t> correct;
 };
 
-template <class T, class Stream>
-result<T> run(Stream& s, std::vector<accumulate_t<T>> const& logits,
-              std::vector<std::int32_t> const& labels, float scale = 1.0F) {
+template <class T, class L, class Stream>
+result<T> run(Stream& s, std::vector<L> const& logits, std::vector<std::int32_t> const& labels,
+              float scale = 1.0F) {
   auto const rows = std::ssize(labels);
   result<T> out{std::vector<T>(logits.size()), std::vector<accumulate_t<T>>(labels.size()),
                 std::vector<std::uint8_t>(labels.size(), 9)};
   ops::cross_entropy(s, matrix(out.gradient, rows), vector(out.losses), vector(out.correct),
                      matrix(logits, rows), vector(labels), {.scale = scale});
   s.synchronize();
+  return out;
+}
+
+/// Types of the gradient and of the logits.
+template <class T, class L = T>
+struct types {
+  using gradient = T;
+  using logit = L;
+};
+
+template <class T>
+std::vector<T> numbers(std::vector<double> const& values) {
+  std::vector<T> out;
+  for (double const v : values) out.push_back(number<T>(v));
   return out;
 }
 
@@ -65,14 +80,15 @@ TEST_CASE("the reference is logsumexp minus the label, its gradient the numeric 
   }
 }
 
-TEST_CASE_TEMPLATE("the host equals the reference for odd shapes, with any number of threads", T,
-                   float, bf16, double) {
+TEST_CASE_TEMPLATE("the host equals the reference for odd shapes, with any number of threads", Of,
+                   types<float>, types<bf16>, types<bf16, float>, types<double>) {
+  using T = typename Of::gradient;
   using A = accumulate_t<T>;
   for (ptrdiff_t const rows : {0, 1, 3, 40})
     for (ptrdiff_t const columns : {1, 2, 15, 17, 100, 2048, 2049, 5003}) {
       CAPTURE(rows);
       CAPTURE(columns);
-      auto const logits = random<A>(rows * columns, 1, 3.0);
+      auto const logits = random<typename Of::logit>(rows * columns, 1, 3.0);
       auto labels = random_ids(rows, static_cast<std::int32_t>(columns), 2);
       if (rows > 2) labels[1] = -100;
       parallel::reference::stream reference;
@@ -89,6 +105,22 @@ TEST_CASE_TEMPLATE("the host equals the reference for odd shapes, with any numbe
     }
 }
 
+TEST_CASE("losses and gradients of bf16 logits are those of the same numbers in double") {
+  auto const logits = random<bf16>(7 * 3001, 1, 4.0);
+  auto const labels = random_ids(7, 3001, 2);
+  std::vector<double> const exact(logits.begin(), logits.end());
+  parallel::reference::stream reference;
+  auto const expected = run<double>(reference, exact, labels, 0.5F);
+  auto const check = [&](result<bf16> const& got) {
+    CHECK(excess(got.losses, expected.losses, 4.0 * unit<float>) <= 1e-6);
+    CHECK(excess(got.gradient, expected.gradient, unit<bf16> + 40.0 * unit<float>) <= 1e-30);
+    CHECK(got.correct == expected.correct);
+  };
+  check(run<bf16>(reference, logits, labels, 0.5F));
+  parallel::host::stream host;
+  check(run<bf16>(host, logits, labels, 0.5F));
+}
+
 TEST_CASE_TEMPLATE("an ignored row has no loss, no gradient and is not correct", T, float, bf16,
                    double) {
   auto const logits = random<accumulate_t<T>>(2 * 37, 1);
@@ -100,8 +132,8 @@ TEST_CASE_TEMPLATE("an ignored row has no loss, no gradient and is not correct",
   for (std::size_t i = 0; i < 37; ++i) CHECK(got.gradient[i] == T{});
 }
 
-TEST_CASE_TEMPLATE("the lowest index wins ties", T, float, double) {
-  std::vector<T> const logits{1, 5, 5, 0, 1, 5, 5, 0};
+TEST_CASE_TEMPLATE("the lowest index wins ties", T, float, bf16, double) {
+  auto const logits = numbers<T>({1, 5, 5, 0, 1, 5, 5, 0});
   parallel::reference::stream reference;
   parallel::host::stream host;
   std::vector<std::uint8_t> const expected{1, 0};
@@ -109,21 +141,31 @@ TEST_CASE_TEMPLATE("the lowest index wins ties", T, float, double) {
   CHECK(run<T>(host, logits, {1, 2}).correct == expected);
 }
 
-TEST_CASE("the gradient may take the place of the logits, or be left out") {
-  auto logits = random<float>(3 * 2500, 1);
+TEST_CASE_TEMPLATE("the gradient may take the place of the logits, or be left out", T, float, bf16,
+                   double) {
+  auto const given = random<T>(3 * 2501, 1);
   std::vector<std::int32_t> const labels{7, -100, 2400};
-  parallel::host::stream s;
-  auto const apart = run<float>(s, logits, labels);
-  std::vector<float> losses(3), losses_only(3);
-  std::vector<std::uint8_t> correct(3);
-  ops::cross_entropy(s, parallel::matrix_view<float>(), vector(losses_only), vector(correct),
-                     matrix(logits, 3), vector(labels));
-  ops::cross_entropy(s, matrix(logits, 3), vector(losses), vector(correct), matrix(logits, 3),
-                     vector(labels));
-  s.synchronize();
-  CHECK(same_bits(logits, apart.gradient));
-  CHECK(same_bits(losses, apart.losses));
-  CHECK(same_bits(losses_only, apart.losses));
+  auto const check = [&](auto& s) {
+    auto logits = given;
+    auto const apart = run<T>(s, logits, labels);
+    std::vector<accumulate_t<T>> losses(3), losses_only(3);
+    std::vector<std::uint8_t> correct(3);
+    ops::cross_entropy(s, parallel::matrix_view<T>(), vector(losses_only), vector(correct),
+                       matrix(logits, 3), vector(labels));
+    s.synchronize();
+    CHECK(same_bits(logits, given));
+    ops::cross_entropy(s, matrix(logits, 3), vector(losses), vector(correct), matrix(logits, 3),
+                       vector(labels));
+    s.synchronize();
+    CHECK(same_bits(logits, apart.gradient));
+    CHECK(same_bits(losses, apart.losses));
+    CHECK(same_bits(losses_only, apart.losses));
+    CHECK(correct == apart.correct);
+  };
+  parallel::reference::stream reference;
+  parallel::host::stream host;
+  check(reference);
+  check(host);
 }
 
 TEST_CASE("great logits do not overflow, and a sure prediction keeps a tiny gradient") {
@@ -139,23 +181,23 @@ TEST_CASE("great logits do not overflow, and a sure prediction keeps a tiny grad
 }
 
 TEST_CASE_TEMPLATE("masked logits of minus infinity have probability 0, NaN spoils its own row", T,
-                   float, double) {
-  T const infinity = std::numeric_limits<T>::infinity();
-  T const nan = std::numeric_limits<T>::quiet_NaN();
-  std::vector<T> const logits{-infinity, 1, 1, -infinity, 0, nan, 3, 0};
+                   float, bf16, double) {
+  double const infinity = std::numeric_limits<double>::infinity();
+  double const nan = std::numeric_limits<double>::quiet_NaN();
+  auto const logits = numbers<T>({-infinity, 1, 1, -infinity, 0, nan, 3, 0});
   auto const check = [](result<T> const& got) {
     CHECK(double(got.losses[0]) == doctest::Approx(std::log(2.0)));
-    CHECK(got.gradient[0] == 0);
+    CHECK(got.gradient[0] == T{});
     CHECK(double(got.gradient[2]) == doctest::Approx(0.5));
     CHECK(std::isnan(got.losses[1]));
     CHECK(got.correct == std::vector<std::uint8_t>{1, 0});
-    for (std::size_t i = 4; i < 8; ++i) CHECK(std::isnan(got.gradient[i]));
+    for (std::size_t i = 4; i < 8; ++i) CHECK(std::isnan(double(got.gradient[i])));
   };
   parallel::host::stream s;
   check(run<T>(s, logits, {1, 2}));
   // a first chunk without any finite number
-  std::vector<T> late(5000, -infinity);
-  late[4999] = 2;
+  std::vector<T> late(5000, number<T>(-infinity));
+  late[4999] = number<T>(2);
   auto const got = run<T>(s, late, {4999});
   CHECK(got.losses[0] == 0);
   CHECK(got.correct[0] == 1);

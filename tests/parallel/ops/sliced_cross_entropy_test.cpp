@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include <parallel/ops/host/sliced_cross_entropy.hpp>
@@ -28,9 +29,16 @@ struct result {
   std::vector<std::uint8_t> correct;
 };
 
-template <class T, class Stream>
-result<T> whole(Stream& s, std::vector<accumulate_t<T>> const& logits,
-                std::vector<std::int32_t> const& labels, double scale) {
+/// Types of the gradient and of the logits.
+template <class T, class L = T>
+struct types {
+  using gradient = T;
+  using logit = L;
+};
+
+template <class T, class L, class Stream>
+result<T> whole(Stream& s, std::vector<L> const& logits, std::vector<std::int32_t> const& labels,
+                double scale) {
   auto const rows = std::ssize(labels);
   result<T> out{std::vector<T>(logits.size()), std::vector<accumulate_t<T>>(labels.size()),
                 std::vector<std::uint8_t>(labels.size(), 9)};
@@ -40,16 +48,17 @@ result<T> whole(Stream& s, std::vector<accumulate_t<T>> const& logits,
   return out;
 }
 
-/// The same by `ranks` slices of equal width; all ranks must say the same loss.
-template <class T, class Stream>
-result<T> sliced(Stream& s, std::vector<accumulate_t<T>> const& logits,
-                 std::vector<std::int32_t> const& labels, double scale, index ranks) {
+/// The same by `ranks` slices of equal width; all ranks must say the same loss. Where types allow
+/// it, the gradient takes the place of the logits when `in_place`.
+template <class T, class L, class Stream>
+result<T> sliced(Stream& s, std::vector<L> const& logits, std::vector<std::int32_t> const& labels,
+                 double scale, index ranks, bool in_place = false) {
   using A = accumulate_t<T>;
   auto const rows = std::ssize(labels);
   index const columns = std::ssize(logits) / rows;
   index const width = columns / ranks;
   std::vector<A> statistics(static_cast<std::size_t>(ranks * rows * 4));
-  std::vector<std::vector<A>> parts;
+  std::vector<std::vector<L>> parts;
   auto const options = [&](index r) {
     return ops::sliced_cross_entropy_options{
         .scale = scale, .first = r * width, .vocabulary = columns};
@@ -60,18 +69,21 @@ result<T> sliced(Stream& s, std::vector<accumulate_t<T>> const& logits,
       part.insert(part.end(), logits.begin() + m * columns + r * width,
                   logits.begin() + m * columns + (r + 1) * width);
     ops::vocabulary_statistics(s, matrix_view<A>(statistics.data() + r * rows * 4, {rows, 4}),
-                               matrix_view<A const>(part.data(), {rows, width}), vector(labels),
+                               matrix_view<L const>(part.data(), {rows, width}), vector(labels),
                                options(r));
   }
   s.synchronize();
   result<T> out{std::vector<T>(logits.size()), {}, {}};
   for (index r = 0; r < ranks; ++r) {
+    auto& part = parts[static_cast<std::size_t>(r)];
     std::vector<T> gradient(static_cast<std::size_t>(rows * width));
+    matrix_view<T> to(gradient.data(), {rows, width});
+    if constexpr (std::is_same_v<T, L>)
+      if (in_place) to = matrix(part, rows);
     std::vector<A> losses(labels.size());
     std::vector<std::uint8_t> correct(labels.size(), 9);
     ops::sliced_cross_entropy(
-        s, matrix_view<T>(gradient.data(), {rows, width}), vector(losses), vector(correct),
-        matrix_view<A const>(parts[static_cast<std::size_t>(r)].data(), {rows, width}),
+        s, to, vector(losses), vector(correct), matrix_view<L const>(part.data(), {rows, width}),
         vector(labels), parallel::tensor_view<A const, 3>(statistics.data(), {ranks, rows, 4}),
         options(r));
     s.synchronize();
@@ -82,25 +94,26 @@ result<T> sliced(Stream& s, std::vector<accumulate_t<T>> const& logits,
     CHECK(same_bits(out.losses, losses));
     CHECK(out.correct == correct);
     for (index m = 0; m < rows; ++m)
-      std::copy_n(gradient.begin() + m * width, width,
-                  out.gradient.begin() + m * columns + r * width);
+      std::copy_n(to.data() + m * width, width, out.gradient.begin() + m * columns + r * width);
   }
   return out;
 }
 
-TEST_CASE_TEMPLATE("slices give the loss, gradient and accuracy of the whole vocabulary", T, double,
-                   float, bf16) {
+TEST_CASE_TEMPLATE("slices give the loss, gradient and accuracy of the whole vocabulary", Of,
+                   types<double>, types<float>, types<bf16>, types<bf16, float>) {
+  using T = typename Of::gradient;
+  using L = typename Of::logit;
   index const rows = 37;
   index const columns = 240;
   for (double const scale : {1.0, 0.5}) {
-    auto logits = random<accumulate_t<T>>(rows * columns, 3, 4.0);
+    auto logits = random<L>(rows * columns, 3, 4.0);
     auto labels = random_ids(rows, static_cast<std::int32_t>(columns), 5);
     labels[3] = -100;
     // the label is the greatest in every third row, in a tie with a later and with an earlier one
     for (std::size_t m = 0; m < labels.size(); m += 3)
-      if (labels[m] >= 0) logits[m * columns + static_cast<std::size_t>(labels[m])] = 30;
-    logits[columns - 1] = 30;
-    logits[6 * columns] = 30;
+      if (labels[m] >= 0) logits[m * columns + static_cast<std::size_t>(labels[m])] = number<L>(30);
+    logits[columns - 1] = number<L>(30);
+    logits[6 * columns] = number<L>(30);
     parallel::reference::stream reference;
     auto const expected = whole<T>(reference, logits, labels, scale);
     double const error = std::is_same_v<T, double> ? 1e-14 : 4 * unit<float>;
@@ -114,7 +127,10 @@ TEST_CASE_TEMPLATE("slices give the loss, gradient and accuracy of the whole voc
       compare(sliced<T>(reference, logits, labels, scale, ranks));
       for (int const threads : {1, 3}) {
         parallel::host::stream host({.threads = threads});
-        compare(sliced<T>(host, logits, labels, scale, ranks));
+        auto const apart = sliced<T>(host, logits, labels, scale, ranks);
+        compare(apart);
+        auto const in_place = sliced<T>(host, logits, labels, scale, ranks, true);
+        CHECK(same_bits(in_place.gradient, apart.gradient));
       }
     }
   }

@@ -160,13 +160,78 @@ TEST_CASE("a divided vocabulary gives one rank's loss, counts and gradients") {
   }
 }
 
-TEST_CASE("logits exist for a bounded number of rows at once, in equal chunks") {
+TEST_CASE("in bf16 training rounds logits to bf16, their gradient in their place; others do not") {
+  using parallel::bf16;
+  constexpr index many = 640;  // words, so that logits are most of the memory
+  auto const rounded = [](numbers const& values) {
+    std::vector<bf16> out;
+    for (double const v : values) out.emplace_back(static_cast<float>(v));
+    return out;
+  };
+  auto x = rounded(random(rows * width, 1)), gain = rounded(random(width, 2)),
+       weight = rounded(random(many * width, 3));
+  std::vector<bf16> dx(x.size());
+  std::vector<float> d_gain(gain.size()), d_weight(weight.size());
+  auto const targets = labels();
+  parallel::threads::run(1, [&](communicator& comm) {
+    parallel::host::stream compute, traffic;
+    parallel::tensor::head<bf16, communicator> head;
+    head.of = {{comm, traffic}, false};
+    head.norm_f.weight = {"gain", {width}};
+    head.weight = {"weight", {many, width}};
+    head.norm_f.weight.data = gain.data();
+    head.norm_f.weight.gradient_data = d_gain.data();
+    head.weight.data = weight.data();
+    head.weight.gradient_data = d_weight.data();
+    std::vector<std::byte> space(1U << 20U);
+    parallel::arena memory({nullptr, space.data(), space.size()});
+    parallel::context<parallel::host::stream> c{.stream = compute, .memory = memory};
+    matrix_view<bf16 const> const own(x.data(), {rows, width});
+    parallel::vector_view<std::int32_t const> const asked(targets.data(), {rows});
+    parallel::train::statistics<double> training, evaluation;
+    head.loss(c, asked, loss_tokens, own, {dx.data(), {rows, width}}, training);
+    CHECK(memory.peak() < 3 * rows * many);  // bytes: one logit or its gradient, of two
+    head.loss(c, asked, loss_tokens, own, {}, evaluation);
+
+    // the same by operations
+    typename parallel::norm<bf16>::saved kept;
+    auto const y = head.norm_f.forward(c, own, kept);
+    auto const exact = head.logits(c, own);
+    auto logits = c.allocate<bf16, 2>({rows, many});
+    auto losses = c.allocate<float, 1>({rows});
+    auto correct = c.allocate<std::uint8_t, 1>({rows});
+    double expected_training = 0, expected_evaluation = 0;
+    auto const add = [&](double& sum, auto const& dlogits, auto const& of) {
+      parallel::ops::cross_entropy(compute, dlogits, losses, correct, of, asked);
+      parallel::ops::sum(compute, &sum, losses.span());
+    };
+    parallel::ops::cast(compute, logits.span(), exact.span());
+    add(expected_training, logits, logits);
+    add(expected_evaluation, matrix_view<bf16>(), exact);
+    std::vector<float> expected_weight(weight.size());
+    parallel::ops::matmul(compute, matrix_view<float>(expected_weight.data(), {many, width}),
+                          logits, y, {.transpose_a = true});
+    compute.synchronize();
+    CHECK(training.loss == expected_training);
+    CHECK(evaluation.loss == expected_evaluation);
+    CHECK(training.loss != evaluation.loss);
+    CHECK(d_weight == expected_weight);
+  });
+}
+
+TEST_CASE("logits exist for a bounded number of rows at once, in chunks about equal") {
   parallel::tensor::head<double, communicator> head;
-  head.weight = {"weight", {index{1} << 19, 1}};  // 64 rows of them are 128 MiB in fp32
-  CHECK(head.chunk_rows(64) == 64);
-  CHECK(head.chunk_rows(65) == 33);
-  CHECK(head.chunk_rows(1000) == 63);
-  CHECK(head.chunk_rows(0) == 0);
+  head.weight = {"weight", {index{1} << 18, 1}};  // 512 rows of 4 bytes are 512 MiB
+  CHECK(head.chunk_rows(512, 4) == 512);
+  CHECK(head.chunk_rows(513, 4) == 384);
+  CHECK(head.chunk_rows(513, 2) == 513);
+  CHECK(head.chunk_rows(1000, 4) == 512);
+  CHECK(head.chunk_rows(1280, 4) == 512);
+  CHECK(head.chunk_rows(100, 1000) == 100);
+  CHECK(head.chunk_rows(1000, 1000) == 128);
+  CHECK(head.chunk_rows(0, 4) == 0);
+  head.weight.extents[0] = 50368;
+  CHECK(head.chunk_rows(16 * 2048, 2) == 4736);  // MPT's on a GPU
 }
 
 }  // namespace head_test

@@ -6,24 +6,28 @@
 
 namespace parallel::cuda::detail {
 
-/// Whether a row of logits of A fits into the shared memory of a block on the stream's device.
-template <class A>
+/// Whether a row of logits fits into the shared memory of a block on the stream's device. Scratch
+/// is a softmax_scratch.
+template <class Scratch>
 [[nodiscard]] bool keeps_row(stream& s, index columns) {
   int most = 0;
   check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, s.device()),
         "cudaDeviceGetAttribute");
-  return kernels::softmax_scratch<A>::bytes(columns, true) <= static_cast<std::size_t>(most);
+  return Scratch::bytes(columns, true) <= static_cast<std::size_t>(most);
 }
 
-/// Enqueues `rows` blocks of a body of softmax_rows.hpp. Where a multiprocessor has room for one
-/// row only, its threads are as many as it can run.
-template <class A, class Body>
+/// Enqueues `rows` blocks of a body of softmax_rows.hpp. The fewer rows a multiprocessor of 227 KiB
+/// has room for, the more threads work on each: together 1024, or somewhat less.
+template <class Scratch, class Body>
 void launch_softmax(stream& s, char const* operation, index rows, index columns, bool keep,
                     Body const& body) {
   auto const blocks = static_cast<std::size_t>(rows);
-  auto const bytes = kernels::softmax_scratch<A>::bytes(columns, keep);
-  if (columns <= 16384)
+  auto const bytes = Scratch::bytes(columns, keep);
+  auto const row = Scratch::bytes(columns, true);
+  if (row <= 68 * 1024)  // three rows and more
     launch<256>(s, operation, blocks, body, bytes);
+  else if (row <= 112 * 1024)  // two
+    launch<512>(s, operation, blocks, body, bytes);
   else
     launch<1024>(s, operation, blocks, body, bytes);
 }

@@ -14,17 +14,17 @@ namespace parallel::cuda {
 
 /// All pointers are of the stream's device. Returns when enqueued. Sums are taken in A by each
 /// thread and joined in double; results have the same bits each time.
-template <class A>
-void vocabulary_statistics_impl(stream& s, matrix_view<A> statistics, matrix_view<A const> logits,
+template <class A, class Logit>
+void vocabulary_statistics_impl(stream& s, matrix_view<A> statistics,
+                                matrix_view<Logit const> logits,
                                 vector_view<std::int32_t const> labels,
                                 ops::sliced_cross_entropy_options options);
 
 /// The same. A kernel cannot throw: a label outside of the vocabulary gives a loss and a gradient
 /// of NaN.
-template <class T, class Loss>
+template <class T, class Loss, class Logit>
 void sliced_cross_entropy_impl(stream& s, matrix_view<T> dlogits, vector_view<Loss> losses,
-                               vector_view<std::uint8_t> correct,
-                               matrix_view<accumulate_t<T> const> logits,
+                               vector_view<std::uint8_t> correct, matrix_view<Logit const> logits,
                                vector_view<std::int32_t const> labels,
                                tensor_view<accumulate_t<T> const, 3> statistics,
                                ops::sliced_cross_entropy_options options);

@@ -1,5 +1,5 @@
 // cross_entropy on the host. The greatest logit and the sum of exponentials are found in one pass
-// over memory: per chunk of 8 KiB (in the nearest cache) first its maximum, then its sum, which is
+// over memory: per chunk of 2048 (in the nearest cache) first its maximum, then its sum, which is
 // rescaled when the running maximum grows (online softmax: Milakov, Gimelshein, 2018). A second
 // pass writes the gradient. Sums of chunks are added in double.
 #pragma once
@@ -25,9 +25,9 @@ struct exponential_sum {
 };
 
 /// scale * from[0, Lanes), with -infinity after the first `count`.
-template <int Lanes>
+template <int Lanes, class Logit>
 [[gnu::always_inline]] inline simd::pack<float, Lanes> load_scaled(
-    float const* from, simd::pack<float, Lanes> const& scale, index count) {
+    Logit const* from, simd::pack<float, Lanes> const& scale, index count) {
   auto const z = simd::load_partial<Lanes>(from, count) * scale;
   if (count >= Lanes) return z;
   float lanes[Lanes];
@@ -36,15 +36,15 @@ template <int Lanes>
   return simd::load<Lanes>(lanes);
 }
 
-template <int Lanes>
+template <int Lanes, class Logit>
 [[gnu::always_inline]] inline exponential_sum sum_exponentials(
-    float const* from, simd::pack<float, Lanes> const& scale, index count) {
+    Logit const* from, simd::pack<float, Lanes> const& scale, index count) {
   constexpr float least = -std::numeric_limits<float>::infinity();
   constexpr index chunk = 2048;
   exponential_sum out{least, 0.0};
   for (index begin = 0; begin < count; begin += chunk) {
     index const size = std::min(chunk, count - begin);
-    float const* const part = from + begin;
+    Logit const* const part = from + begin;
     simd::pack<float, Lanes> greatest(least);
     for (index i = 0; i < size; i += Lanes)
       greatest = simd::max(greatest, load_scaled<Lanes>(part + i, scale, size - i));
@@ -64,7 +64,8 @@ template <int Lanes>
 }
 
 /// Whether no number before `label` is as great as its own, which is `top`.
-[[nodiscard]] inline bool first_to_reach(float const* from, float scale, index label, float top) {
+template <class Logit>
+[[nodiscard]] bool first_to_reach(Logit const* from, float scale, index label, float top) {
   for (index n = 0; n < label; ++n)
     if (from[n] * scale == top) return false;
   return true;
@@ -72,10 +73,9 @@ template <int Lanes>
 
 }  // namespace detail
 
-template <class T, class Loss>
+template <class T, class Loss, class Logit>
 void cross_entropy_impl(stream& s, matrix_view<T> dlogits, vector_view<Loss> losses,
-                        vector_view<std::uint8_t> correct,
-                        matrix_view<accumulate_t<T> const> logits,
+                        vector_view<std::uint8_t> correct, matrix_view<Logit const> logits,
                         vector_view<std::int32_t const> labels,
                         ops::cross_entropy_options options) {
   s.enqueue([=, threads = s.threads()] {
@@ -90,7 +90,7 @@ void cross_entropy_impl(stream& s, matrix_view<T> dlogits, vector_view<Loss> los
                                                            index m) __attribute__((always_inline)) {
             constexpr int L = lanes;
             index const label = labels.data()[m];
-            float const* const from = logits.data() + m * columns;
+            Logit const* const from = logits.data() + m * columns;
             T* const to = gradients == nullptr ? nullptr : gradients + m * columns;
             if (label == options.ignore) {
               losses.data()[m] = Loss(0);

@@ -9,8 +9,9 @@
 
 namespace parallel::host {
 
-template <class A>
-void vocabulary_statistics_impl(stream& s, matrix_view<A> statistics, matrix_view<A const> logits,
+template <class A, class Logit>
+void vocabulary_statistics_impl(stream& s, matrix_view<A> statistics,
+                                matrix_view<Logit const> logits,
                                 vector_view<std::int32_t const> labels,
                                 ops::sliced_cross_entropy_options options) {
   s.enqueue([=, threads = s.threads()] {
@@ -23,7 +24,7 @@ void vocabulary_statistics_impl(stream& s, matrix_view<A> statistics, matrix_vie
           [ =, scale = static_cast<float>(options.scale) ](auto lanes,
                                                            index m) __attribute__((always_inline)) {
             constexpr int L = lanes;
-            float const* const from = logits.data() + m * columns;
+            Logit const* const from = logits.data() + m * columns;
             auto const [top, sum] = detail::sum_exponentials<L>(from, broadcast<L>(scale), columns);
             index first = 0;
             while (first + 1 < columns && from[first] * scale != top) ++first;
@@ -42,10 +43,9 @@ void vocabulary_statistics_impl(stream& s, matrix_view<A> statistics, matrix_vie
   });
 }
 
-template <class T, class Loss>
+template <class T, class Loss, class Logit>
 void sliced_cross_entropy_impl(stream& s, matrix_view<T> dlogits, vector_view<Loss> losses,
-                               vector_view<std::uint8_t> correct,
-                               matrix_view<accumulate_t<T> const> logits,
+                               vector_view<std::uint8_t> correct, matrix_view<Logit const> logits,
                                vector_view<std::int32_t const> labels,
                                tensor_view<accumulate_t<T> const, 3> statistics,
                                ops::sliced_cross_entropy_options options) {
@@ -68,7 +68,7 @@ void sliced_cross_entropy_impl(stream& s, matrix_view<T> dlogits, vector_view<Lo
             losses.data()[m] = ignored ? Loss(0) : static_cast<Loss>(loss);
             correct.data()[m] = !ignored && all.column == label && loss == loss;
             if (gradients == nullptr) return;
-            float const* const from = logits.data() + m * columns;
+            Logit const* const from = logits.data() + m * columns;
             T* const to = gradients + m * columns;
             auto const factor =
                 broadcast<L>(ignored ? 0.0F : static_cast<float>(double(scale) / all.sum));

@@ -8,10 +8,9 @@
 
 namespace parallel::reference {
 
-template <class T, class Loss>
+template <class T, class Loss, class Logit>
 void cross_entropy_impl(stream&, matrix_view<T> dlogits, vector_view<Loss> losses,
-                        vector_view<std::uint8_t> correct,
-                        matrix_view<accumulate_t<T> const> logits,
+                        vector_view<std::uint8_t> correct, matrix_view<Logit const> logits,
                         vector_view<std::int32_t const> labels,
                         ops::cross_entropy_options options) {
   index const vocabulary = logits.extent(1);

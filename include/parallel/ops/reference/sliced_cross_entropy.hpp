@@ -9,8 +9,8 @@
 
 namespace parallel::reference {
 
-template <class A>
-void vocabulary_statistics_impl(stream&, matrix_view<A> statistics, matrix_view<A const> logits,
+template <class A, class Logit>
+void vocabulary_statistics_impl(stream&, matrix_view<A> statistics, matrix_view<Logit const> logits,
                                 vector_view<std::int32_t const> labels,
                                 ops::sliced_cross_entropy_options options) {
   index const columns = logits.extent(1);
@@ -31,10 +31,9 @@ void vocabulary_statistics_impl(stream&, matrix_view<A> statistics, matrix_view<
   }
 }
 
-template <class T, class Loss>
+template <class T, class Loss, class Logit>
 void sliced_cross_entropy_impl(stream&, matrix_view<T> dlogits, vector_view<Loss> losses,
-                               vector_view<std::uint8_t> correct,
-                               matrix_view<accumulate_t<T> const> logits,
+                               vector_view<std::uint8_t> correct, matrix_view<Logit const> logits,
                                vector_view<std::int32_t const> labels,
                                tensor_view<accumulate_t<T> const, 3> statistics,
                                ops::sliced_cross_entropy_options options) {

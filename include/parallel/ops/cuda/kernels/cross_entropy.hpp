@@ -1,8 +1,9 @@
 // cross_entropy with its gradient as one kernel: one block a row, see softmax_rows.hpp.
 //
-// Cost: logits are read once where a row fits into shared memory (50,432 floats do), else twice,
-// and the gradient is written once. Rows are taken from the last to the first: the product that
-// made the logits wrote its last rows last, and they may still be in the cache.
+// Cost: logits are read once where a row fits into shared memory (50,432 floats do, and
+// twice as many bf16), else twice, and the gradient is written once. Rows are taken from the last
+// to the first: the product that made the logits wrote its last rows last, and they may still be in
+// the cache.
 #pragma once
 
 #include <cmath>
@@ -12,15 +13,15 @@
 
 namespace parallel::cuda::kernels {
 
-/// One block per row. Shared memory: softmax_scratch<A>::bytes(columns, keep).
-template <class T, class Loss>
+/// One block per row. Shared memory: softmax_scratch<A, Logit>::bytes(columns, keep).
+template <class T, class Loss, class Logit>
 struct cross_entropy {
   using A = accumulate_t<T>;
 
   T* dlogits;  // null: no gradient; may be the logits
   Loss* losses;
   std::uint8_t* correct;
-  A const* logits;
+  Logit const* logits;
   std::int32_t const* labels;
   index columns;
   A scale;
@@ -29,7 +30,7 @@ struct cross_entropy {
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
-    auto& scratch = *b.template shared<softmax_scratch<A>>();
+    auto& scratch = *b.template shared<softmax_scratch<A, Logit>>();
     auto const m = static_cast<index>(b.blocks() - 1 - b.block());
     auto const count = static_cast<unsigned>(columns);
     T* const to = dlogits == nullptr ? nullptr : dlogits + m * columns;
@@ -42,7 +43,7 @@ struct cross_entropy {
       if (to != nullptr) zero_row<A>(b, to, count);
       return;
     }
-    row_groups<A const> const row(logits + m * columns, count);
+    row_groups<Logit const> const row(logits + m * columns, count);
     constexpr A nan = A(NAN);
     bool const known = 0 <= label && label < columns;  // a kernel cannot throw: else all is NaN
     A const z = known && b.thread() == 0 ? row.data[label] * scale : nan;
@@ -53,7 +54,7 @@ struct cross_entropy {
       correct[m] = index{column} == label && loss == loss ? 1 : 0;
     }
     if (to != nullptr)
-      gradient_of_row(b, to, keep ? row_groups<A const>(scratch.row(), count) : row, scale, top,
+      gradient_of_row(b, to, keep ? row_groups<Logit const>(scratch.row(), count) : row, scale, top,
                       known ? scale / static_cast<A>(sum) : nan, label, sum);
   }
 };

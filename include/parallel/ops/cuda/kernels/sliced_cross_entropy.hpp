@@ -13,11 +13,11 @@
 
 namespace parallel::cuda::kernels {
 
-/// One block per row. Shared memory: softmax_scratch<A>::bytes(columns, false).
-template <class A>
+/// One block per row. Shared memory: softmax_scratch<A, Logit>::bytes(columns, false).
+template <class A, class Logit>
 struct vocabulary_statistics {
   A* statistics;
-  A const* logits;
+  Logit const* logits;
   std::int32_t const* labels;
   index columns;
   A scale;
@@ -26,9 +26,9 @@ struct vocabulary_statistics {
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
     auto const m = static_cast<index>(b.blocks() - 1 - b.block());
-    row_groups<A const> const row(logits + m * columns, static_cast<unsigned>(columns));
+    row_groups<Logit const> const row(logits + m * columns, static_cast<unsigned>(columns));
     auto const [top, column, sum] =
-        statistics_of_row(b, row, scale, false, *b.template shared<softmax_scratch<A>>());
+        statistics_of_row(b, row, scale, false, *b.template shared<softmax_scratch<A, Logit>>());
     if (b.thread() != 0) return;
     index const label = labels[m] - first;
     bool const here = 0 <= label && label < columns;
@@ -41,7 +41,7 @@ struct vocabulary_statistics {
 };
 
 /// One block per row. Shared memory: one joined_statistics.
-template <class T, class Loss>
+template <class T, class Loss, class Logit>
 struct sliced_cross_entropy {
   using A = accumulate_t<T>;
   using joined = ops::detail::joined_statistics;
@@ -49,7 +49,7 @@ struct sliced_cross_entropy {
   T* dlogits;  // null: no gradient; may be the logits
   Loss* losses;
   std::uint8_t* correct;
-  A const* logits;
+  Logit const* logits;
   std::int32_t const* labels;
   A const* statistics;  // [ranks, rows, 4]
   index ranks;
@@ -79,7 +79,7 @@ struct sliced_cross_entropy {
     T* const to = dlogits + m * columns;
     if (ignored) return zero_row<A>(b, to, count);
     b.sync();
-    gradient_of_row(b, to, row_groups<A const>(logits + m * columns, count), scale,
+    gradient_of_row(b, to, row_groups<Logit const>(logits + m * columns, count), scale,
                     static_cast<A>(shared.top), known ? scale / static_cast<A>(shared.sum) : A(NAN),
                     label - first, shared.sum);
   }

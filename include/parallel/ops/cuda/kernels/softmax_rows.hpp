@@ -24,18 +24,18 @@ struct softmax_statistics {
   double sum;
 };
 
-/// Shared memory of a block; the row that it keeps comes after it.
-template <class A>
+/// Shared memory of a block; the row of logits of type L that it keeps comes after it.
+template <class A, class L = A>
 struct alignas(16) softmax_scratch {
   double sums[warp_size];
   A tops[warp_size];
   unsigned columns[warp_size];
 
-  [[nodiscard]] PARALLELLM_DEVICE A* row() { return reinterpret_cast<A*>(this + 1); }
+  [[nodiscard]] PARALLELLM_DEVICE L* row() { return reinterpret_cast<L*>(this + 1); }
   /// Bytes with a row of `columns`, or without one.
   [[nodiscard]] static std::size_t bytes(index columns, bool keep) {
     auto const count = static_cast<std::size_t>(keep ? columns : 0);
-    return sizeof(softmax_scratch) + (count + pack_size<A>)*sizeof(A);
+    return sizeof(softmax_scratch) + (count + pack_size<L>)*sizeof(L);
   }
 };
 
@@ -47,13 +47,13 @@ struct smaller {
 };
 
 /// The statistics of a row, the same in every thread; a copy of the row in `scratch` if `keep`.
-template <class A, class Block>
+template <class A, class L, class Block>
 [[nodiscard]] PARALLELLM_DEVICE softmax_statistics<A> statistics_of_row(
-    Block& b, row_groups<A const> const& row, A scale, bool keep, softmax_scratch<A>& scratch) {
-  constexpr unsigned each = pack_size<A>;
+    Block& b, row_groups<L const> const& row, A scale, bool keep, softmax_scratch<A, L>& scratch) {
+  constexpr unsigned each = pack_size<L>;
   constexpr A least = -A(INFINITY);
   constexpr unsigned none = ~0U;
-  row_groups<A> const copy(scratch.row(), row.count);
+  row_groups<L> const copy(scratch.row(), row.count);
 
   A top = least;
   A sum = 0;
@@ -90,10 +90,10 @@ template <class A, class Block>
 
 /// Writes factor * exp(z - top), and at_label * scale in the label's column: there in double, since
 /// 1 - probability may cancel. `label` is its column, or any number outside of the row for none.
-template <class T, class A, class Block>
-PARALLELLM_DEVICE void gradient_of_row(Block& b, T* to, row_groups<A const> const& row, A scale,
+template <class T, class A, class L, class Block>
+PARALLELLM_DEVICE void gradient_of_row(Block& b, T* to, row_groups<L const> const& row, A scale,
                                        A top, A factor, index label, double sum) {
-  constexpr unsigned each = pack_size<A>;
+  constexpr unsigned each = pack_size<L>;
   row_groups<T, each> const out(to, row.count);
   unsigned own = ~0U;  // the group that has the label
   unsigned lane = 0;
