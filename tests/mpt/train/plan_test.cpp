@@ -169,13 +169,13 @@ TEST_CASE("an evaluation larger than a microbatch decides the arena") {
 
 TEST_CASE("a smaller last batch has room, also when its logits make fewer and larger chunks") {
   auto config = configuration(true);
-  config.model.vocab_size = 50'000;  // chunks of up to 671 rows
-  config.model.max_seq_len = config.train_loader.max_seq_len = 128;
+  config.model.vocab_size = 50'000;  // chunks of up to 2560 rows
+  config.model.max_seq_len = config.train_loader.max_seq_len = 512;
   auto const needed = [&](index count) {
     mpt::model<float> const net(config.model);
-    return train::plan_evaluation(net, sequences::shape_of(count, 128));
+    return train::plan_evaluation(net, sequences::shape_of(count, 512));
   };
-  REQUIRE(needed(5) > needed(6));  // 640 rows at once, or twice 384
+  REQUIRE(needed(5) > needed(6));  // 2560 rows at once, or twice 1536
   config.global_train_batch_size = 1;
   config.eval_loaders = {config.train_loader};
   for (index const count : {5, 6, 8}) {
@@ -187,7 +187,7 @@ TEST_CASE("a smaller last batch has room, also when its logits make fewer and la
   config.device_train_microbatch_size = 6;  // then 5
   auto const step = [&](index count) {
     mpt::model<float> const net(config.model);
-    return train::plan_microbatch(net, sequences::shape_of(count, 128));
+    return train::plan_microbatch(net, sequences::shape_of(count, 512));
   };
   auto const plan = mpt::plan_run<float>(config, 1);
   // what is kept of 6, and the temporaries of 5
