@@ -33,8 +33,9 @@ def ceiling(units, size, form):
 
     Products at the rate of each shape, slowed down as the same products are when they run for 60 s;
     attention at the rate of the kernels used; a residual and norm of 32 d bytes a token and layer,
-    GELU of 40 d, the exit's loss of 4 bytes a logit (read and overwritten with its gradient in
-    bf16; what the products write and read is part of their time) and, in form a, biases of 36 d, at the rate of a copy. None until all of these are measured.
+    GELU of 40 d, the exit's loss of 4 bytes a logit (read and overwritten with its gradient, bf16;
+    what the products write and read is part of their time) and, in form a, biases of 36 d, at the
+    rate of a copy. None until all of these are measured.
     """
     products = good(units, f"rates/products/{size}")
     attention = good(units, f"rates/attention/{size}/{form}")
