@@ -26,6 +26,7 @@
 #include <parallel/mesh/placement.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/optim/concepts.hpp>
+#include <parallel/unit/initialise.hpp>
 #include <parallel/unit/unit.hpp>
 #include <parallel/zero/stage.hpp>
 #include <parallel/zero/unit_axes.hpp>
@@ -119,9 +120,10 @@ class partitioned_unit {
   [[nodiscard]] bool is_trainable(std::size_t s) const { return unit_.segments()[s].key.trainable; }
 
   /// Fills master weights and values, which lie on `device`, with the parameters' initial
-  /// distributions. Blocks.
+  /// distributions, by all cores that the caller may use. Blocks.
   template <class Device>
   void initialise(std::uint64_t seed, Device const& device) {
+    std::size_t const cores = usable_cores();
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       auto const& m = memory_[s];
       auto const held = values_divided_ ? m.owned : range{0, unit_.segments()[s].size};
@@ -130,7 +132,8 @@ class partitioned_unit {
           held.begin, held.end, [&](auto const& parameter, index first, index last, index at) {
             parameter.for_each_run(first, last, [&](index from, index count, index global) {
               scratch.resize(static_cast<std::size_t>(count));
-              initial_values(std::span(scratch), parameter.name, parameter.initial, seed, global);
+              initial_values_by(cores, std::span(scratch), parameter.name, parameter.initial, seed,
+                                global);
               fill(s, at + from - first, std::span<gradient_type const>(scratch), device);
             });
           });
