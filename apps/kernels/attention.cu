@@ -1,4 +1,4 @@
-// Attention and its gradient for float, bf16 and double.
+// Attention for float, bf16 and double.
 #include <parallel/ops/cuda/attention.cuh>
 
 namespace parallel::cuda {
@@ -18,22 +18,6 @@ template void attention_impl<bf16>(stream&, heads_view<bf16>, sums<float>, heads
                                    heads_view<bf16 const>, heads_view<bf16 const>,
                                    attention_options);
 
-template void attention_backward_impl<float>(stream&, heads_view<float>, heads_view<float>,
-                                             heads_view<float>, heads_view<float const>,
-                                             heads_view<float const>, heads_view<float const>,
-                                             heads_view<float const>, heads_view<float const>,
-                                             sums<float const>, attention_options);
-template void attention_backward_impl<double>(stream&, heads_view<double>, heads_view<double>,
-                                              heads_view<double>, heads_view<double const>,
-                                              heads_view<double const>, heads_view<double const>,
-                                              heads_view<double const>, heads_view<double const>,
-                                              sums<double const>, attention_options);
-template void attention_backward_impl<bf16>(stream&, heads_view<bf16>, heads_view<bf16>,
-                                            heads_view<bf16>, heads_view<bf16 const>,
-                                            heads_view<bf16 const>, heads_view<bf16 const>,
-                                            heads_view<bf16 const>, heads_view<bf16 const>,
-                                            sums<float const>, attention_options);
-
 template void extend_attention_impl<float>(stream&, heads_view<float>, sums<float>,
                                            heads_view<float const>, heads_view<float const>,
                                            heads_view<float const>, attention_options);
@@ -43,19 +27,5 @@ template void extend_attention_impl<double>(stream&, heads_view<double>, sums<do
 template void extend_attention_impl<bf16>(stream&, heads_view<float>, sums<float>,
                                           heads_view<bf16 const>, heads_view<bf16 const>,
                                           heads_view<bf16 const>, attention_options);
-
-template void extend_attention_backward_impl<float>(
-    stream&, heads_view<float>, heads_view<float>, heads_view<float>, heads_view<float const>,
-    heads_view<float const>, heads_view<float const>, heads_view<float const>,
-    heads_view<float const>, sums<float const>, attention_options);
-template void extend_attention_backward_impl<double>(
-    stream&, heads_view<double>, heads_view<double>, heads_view<double>, heads_view<double const>,
-    heads_view<double const>, heads_view<double const>, heads_view<double const>,
-    heads_view<double const>, sums<double const>, attention_options);
-template void extend_attention_backward_impl<bf16>(stream&, heads_view<float>, heads_view<float>,
-                                                   heads_view<float>, heads_view<bf16 const>,
-                                                   heads_view<bf16 const>, heads_view<bf16 const>,
-                                                   heads_view<bf16 const>, heads_view<bf16 const>,
-                                                   sums<float const>, attention_options);
 
 }  // namespace parallel::cuda
