@@ -89,7 +89,8 @@ class timed_device : public cuda::device {
 
 template <class C, class T>
 void matmul_impl(timed_stream& s, parallel::matrix_view<C> c, parallel::matrix_view<T const> a,
-                 parallel::matrix_view<T const> b, ops::matmul_options options) {
+                 parallel::matrix_view<T const> b, ops::matmul_options options,
+                 parallel::matrix_view<std::type_identity_t<C> const> addend) {
   auto const m = c.extent(0), n = c.extent(1), k = a.extent(options.transpose_a ? 0 : 1);
   auto const name = parallel::concat("matmul ", m, " x ", n, " x ", k,
                                      options.transpose_a   ? " dW"
@@ -97,7 +98,7 @@ void matmul_impl(timed_stream& s, parallel::matrix_view<C> c, parallel::matrix_v
                                                            : " dX",
                                      options.accumulate ? " +=" : "");
   s.pass_on(name, 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
-            [&](cuda::stream& inner) { matmul_impl(inner, c, a, b, options); });
+            [&](cuda::stream& inner) { matmul_impl(inner, c, a, b, options, addend); });
 }
 
 // They are found by their names, which only a macro can repeat.

@@ -77,10 +77,11 @@ class timed_device : public host::device {
 
 template <class C, class T>
 void matmul_impl(timed_stream& s, parallel::matrix_view<C> c, parallel::matrix_view<T const> a,
-                 parallel::matrix_view<T const> b, ops::matmul_options options) {
+                 parallel::matrix_view<T const> b, ops::matmul_options options,
+                 parallel::matrix_view<std::type_identity_t<C> const> addend) {
   s.remember({c.extent(0), c.extent(1), a.extent(options.transpose_a ? 0 : 1),
               parallel::dtype_of<T>, parallel::dtype_of<C>, options});
-  s.pass_on("matmul", [&](host::stream& inner) { matmul_impl(inner, c, a, b, options); });
+  s.pass_on("matmul", [&](host::stream& inner) { matmul_impl(inner, c, a, b, options, addend); });
 }
 template <class... A>
 void attention_impl(timed_stream& s, A const&... a) {

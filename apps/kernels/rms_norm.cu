@@ -17,14 +17,15 @@ template void rms_norm_impl<double>(stream&, rows_view<double>, vector_view<doub
 
 template void rms_norm_backward_input_impl<float>(stream&, rows_view<float>, rows_view<float const>,
                                                   rows_view<float const>, vector_view<float const>,
-                                                  vector_view<float const>);
+                                                  vector_view<float const>, rows_view<float const>);
 template void rms_norm_backward_input_impl<bf16>(stream&, rows_view<bf16>, rows_view<bf16 const>,
                                                  rows_view<bf16 const>, vector_view<bf16 const>,
-                                                 vector_view<float const>);
+                                                 vector_view<float const>, rows_view<bf16 const>);
 template void rms_norm_backward_input_impl<double>(stream&, rows_view<double>,
                                                    rows_view<double const>, rows_view<double const>,
                                                    vector_view<double const>,
-                                                   vector_view<double const>);
+                                                   vector_view<double const>,
+                                                   rows_view<double const>);
 
 template void rms_norm_backward_weight_impl<float>(stream&, vector_view<float>,
                                                    rows_view<float const>, rows_view<float const>,

@@ -29,7 +29,8 @@ void check_norms(both_sides<Device>& both) {
       CAPTURE(centred);
       auto x = both.template random<T>(rows * columns, 2.0);
       auto dy = both.template random<T>(rows * columns), y = both.template poisoned<T>(dy.size()),
-           dx = both.template poisoned<T>(dy.size());
+           dx = both.template poisoned<T>(dy.size()), sum = both.template poisoned<T>(dy.size()),
+           more = both.template random<T>(dy.size());
       auto weight = both.template random<T>(columns), bias = both.template random<T>(columns);
       auto mean = both.template poisoned<A>(rows), rstd = both.template poisoned<A>(rows);
       auto dweight = both.template random<A>(columns), dbias = both.template random<A>(columns);
@@ -53,17 +54,23 @@ void check_norms(both_sides<Device>& both) {
         if (centred) {
           ops::layer_norm_backward_input(s, whole(dx), whole(dy), whole(x), as_vector(s, weight),
                                          as_vector(s, given_mean), as_vector(s, given_rstd));
+          ops::layer_norm_backward_input(s, whole(sum), whole(dy), whole(x), as_vector(s, weight),
+                                         as_vector(s, given_mean), as_vector(s, given_rstd),
+                                         whole(more));
           ops::layer_norm_backward_weight(s, as_vector(s, dweight), as_vector(s, dbias), whole(dy),
                                           whole(x), as_vector(s, given_mean),
                                           as_vector(s, given_rstd));
         } else {
           ops::rms_norm_backward_input(s, whole(dx), whole(dy), whole(x), as_vector(s, weight),
                                        as_vector(s, given_rstd));
+          ops::rms_norm_backward_input(s, whole(sum), whole(dy), whole(x), as_vector(s, weight),
+                                       as_vector(s, given_rstd), whole(more));
           ops::rms_norm_backward_weight(s, as_vector(s, dweight), whole(dy), whole(x),
                                         as_vector(s, given_rstd));
         }
       });
       check_near(dx, 200.0 * unit<A>);
+      check_near(sum, 200.0 * unit<A>);
       double const sums = 40.0 * static_cast<double>(4 + rows) * unit<A>;
       check_near(dweight, sums);
       if (centred) check_near(dbias, sums);
@@ -76,6 +83,8 @@ void check_biases(both_sides<Device>& both) {
     CAPTURE(rows);
     CAPTURE(columns);
     auto y = both.template random<T>(rows * columns);
+    auto sum = both.template random<T>(rows * columns),
+         more = both.template random<T>(rows * columns);
     auto bias = both.template random<T>(columns);
     auto dbias = both.template random<accumulate_t<T>>(columns);
     both.run([&, rows = rows, columns = columns](auto& s) {
@@ -83,12 +92,16 @@ void check_biases(both_sides<Device>& both) {
     });
     both.run([&, rows = rows, columns = columns](auto& s) {
       ops::add_bias(s, as_matrix(s, y, rows, columns), as_vector(s, bias));
+      ops::add_bias(s, as_matrix(s, sum, rows, columns), as_vector(s, bias),
+                    as_matrix(s, more, rows, columns));
     });
     if constexpr (std::is_integral_v<T>) {
       check_equal(y);
+      check_equal(sum);
       check_equal(dbias);
     } else {
       check_near(y, 0.0);
+      check_near(sum, 4.0 * unit<accumulate_t<T>>);
       check_near(dbias, 8.0 * static_cast<double>(4 + rows) * unit<accumulate_t<T>>);
     }
   }
@@ -188,10 +201,10 @@ void check_products(both_sides<Device>& both) {
                                 {128, 256, 192},
                                 {130, 96, 513},
                                 {8, 50, 0}})
-    for (int variant = 0; variant < 8; ++variant) {
+    for (int variant = 0; variant < 12; ++variant) {  // the last four add another matrix
       ops::matmul_options const options{.transpose_a = (variant & 1) != 0,
                                         .transpose_b = (variant & 2) != 0,
-                                        .accumulate = (variant & 4) != 0};
+                                        .accumulate = variant / 4 == 1};
       CAPTURE(m);
       CAPTURE(n);
       CAPTURE(k);
@@ -199,12 +212,15 @@ void check_products(both_sides<Device>& both) {
       auto a = both.template random<T>(m * k), b = both.template random<T>(k * n);
       auto c =
           options.accumulate ? both.template random<C>(m * n) : both.template poisoned<C>(m * n);
+      auto more = both.template random<C>(m * n);
       both.run([&, m = m, n = n, k = k](auto& s) {
         auto const stored = [&](auto& of, index rows, index columns, bool transposed) {
           return transposed ? as_matrix(s, of, columns, rows) : as_matrix(s, of, rows, columns);
         };
+        auto addend = as_matrix(s, more, m, n);
+        if (variant / 4 < 2) addend = {};
         ops::matmul(s, as_matrix(s, c, m, n), stored(a, m, k, options.transpose_a),
-                    stored(b, k, n, options.transpose_b), options);
+                    stored(b, k, n, options.transpose_b), options, addend);
       });
       if constexpr (std::is_integral_v<T>) {
         check_equal(c);

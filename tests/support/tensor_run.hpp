@@ -112,6 +112,13 @@ void make_net(plain_net<T, Comm>& net, tensor::region<Comm> const& of, parallel:
   net = plain_net<T, Comm>({of}, {std::move(up)}, {}, {std::move(down)}, {of, std::move(bias)});
 }
 
+/// A residual connection around either.
+template <class T, class Comm, class Net>
+void make_net(parallel::residual<Net>& net, tensor::region<Comm> const& of, parallel::linear<T> up,
+              parallel::linear<T> down, parallel::parameter<T, 1> bias) {
+  make_net<T, Comm>(net.inner, of, std::move(up), std::move(down), std::move(bias));
+}
+
 /// One rank's passes over its slices on `compute`; what it holds is added to `out`.
 template <template <class, class> class Net, class T, class Comm, class Stream>
 void run_tensor_rank(tensor::region<Comm> const& of, tensor_problem const& what, Stream& compute,

@@ -62,8 +62,8 @@ struct attention {
   };
 
   template <class Stream>
-  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
-                                       saved& kept) const {
+  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x, saved& kept,
+                                       matrix_view<T const> onto = {}) const {
     auto const projected = qkv.forward(c, x, kept.qkv);
     auto const made = query_key.forward(c, made_here(), projected, kept.query_key);
     index const first = kept.cache == nullptr ? 0 : first_of(made.extent(0), *kept.cache);
@@ -77,7 +77,7 @@ struct attention {
           .layout = layout, .options = options(c), .packed = with_keys(c, made, kept.shared)};
     auto const values =
         kept.cache == nullptr ? kept.core.attend(c, among) : attend_cached(c, made, *kept.cache);
-    return out.forward(c, values, kept.out);
+    return forward_onto(out, c, values, kept.out, onto);
   }
 
   template <class Stream>

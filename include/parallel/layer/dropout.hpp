@@ -43,15 +43,28 @@ struct dropout {
     return y;
   }
 
+  /// The mask falls on what Inner gives alone.
+  template <class Stream>
+  [[nodiscard]] matrix_view<element> forward(context<Stream>& c, matrix_view<element const> x,
+                                             saved& kept, matrix_view<element const> onto) const {
+    if (!active(c)) return forward_onto(inner, c, x, kept, onto);
+    auto y = forward(c, x, kept);
+    if (onto.size() > 0) ops::add(c.stream, y.span(), onto.span());
+    return y;
+  }
+
   /// The same mask falls on the gradient.
   template <class Stream>
   [[nodiscard]] matrix_view<element> backward_input(context<Stream>& c,
                                                     matrix_view<element const> dy,
                                                     saved& kept) const {
-    if (!active(c)) return inner.backward_input(c, dy, kept);
-    auto masked = c.template allocate<element, 2>(dy.extents());
-    apply(c, masked, dy);
-    return inner.backward_input(c, masked, kept);
+    return inner.backward_input(c, masked(c, dy), kept);
+  }
+  template <class Stream>
+  [[nodiscard]] matrix_view<element> backward_input(context<Stream>& c,
+                                                    matrix_view<element const> dy, saved& kept,
+                                                    matrix_view<element const> onto) const {
+    return backward_input_onto(inner, c, masked(c, dy), kept, onto);
   }
 
   template <class Stream>
@@ -65,6 +78,15 @@ struct dropout {
   template <class Stream>
   [[nodiscard]] bool active(context<Stream> const& c) const {
     return probability > 0.0F && c.mode == pass::training;
+  }
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<element const> masked(context<Stream>& c,
+                                                  matrix_view<element const> dy) const {
+    if (!active(c)) return dy;
+    auto const out = c.template allocate<element, 2>(dy.extents());
+    apply(c, out, dy);
+    return out;
   }
 
   template <class Stream>

@@ -34,8 +34,8 @@ struct feed_forward {
   };
 
   template <class Stream>
-  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
-                                       saved& kept) const {
+  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x, saved& kept,
+                                       matrix_view<T const> onto = {}) const {
     kept.sharp = up.forward(c, x, kept.up);
     if (gated()) {
       kept.factor = kept.sharp;
@@ -43,7 +43,7 @@ struct feed_forward {
     }
     auto hidden = activate.forward(c, kept.sharp, kept.activate);
     if (gated()) ops::multiply(c.stream, hidden.span(), kept.factor.span());
-    return down.forward(c, hidden, kept.down);
+    return forward_onto(down, c, hidden, kept.down, onto);
   }
 
   template <class Stream>
@@ -58,7 +58,7 @@ struct feed_forward {
     ops::multiply(c.stream, d_hidden.span(), kept.factor.span());
     auto const d_sharp = activate.backward_input(c, d_hidden, kept.activate);
     auto const through_gate = gate.backward_input(c, d_sharp, kept.gate);
-    return up.backward_input(c, d_factor, kept.up, through_gate);
+    return up.backward_input(c, d_factor, kept.up, {through_gate});  // an addend, if d_factor is
   }
 
   template <class Stream>

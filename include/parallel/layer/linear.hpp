@@ -3,7 +3,6 @@
 
 #include <parallel/layer/concepts.hpp>
 #include <parallel/ops/bias.hpp>
-#include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
 
 namespace parallel {
@@ -22,39 +21,35 @@ struct linear {
   };
 
   template <class Stream>
-  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
-                                       saved& kept) const {
+  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x, saved& kept,
+                                       matrix_view<T const> onto = {}) const {
     keep(c, x, kept);
     auto y = c.template allocate<T, 2>({x.extent(0), weight.extents[0]});
-    apply(c, y, x, kept);
+    apply(c, y, x, kept, onto);
     return y;
   }
   /// Its two halves, for a result that is released before what is kept: allocation, then the
-  /// product, to y [rows of kept.x, out].
+  /// product, to y [rows of kept.x, out]. What it is added to, if anything, is added with the bias
+  /// where there is one: what is rounded twice is then the product alone.
   template <class Stream>
   void keep(context<Stream>&, matrix_view<T const> x, saved& kept) const {
     kept.x = x;
   }
   template <class Stream>
-  void apply(context<Stream>& c, matrix_view<T> y, matrix_view<T const> x, saved const&) const {
-    ops::matmul(c.stream, y, x, weight.value(), {.transpose_b = true});
-    if (bias.present()) ops::add_bias(c.stream, y, bias.value());
+  void apply(context<Stream>& c, matrix_view<T> y, matrix_view<T const> x, saved const&,
+             matrix_view<T const> onto = {}) const {
+    bool const biased = bias.present();
+    ops::matmul(c.stream, y, x, weight.value(), {.transpose_b = true},
+                biased ? matrix_view<T const>{} : onto);
+    if (biased) ops::add_bias(c.stream, y, bias.value(), onto);
   }
 
   template <class Stream>
   [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
-                                              saved& kept) const {
+                                              saved& kept, matrix_view<T const> onto = {}) const {
     kept.dy = dy;
     auto dx = c.template allocate<T, 2>({dy.extent(0), weight.extents[1]});
-    ops::matmul(c.stream, dx, dy, weight.value());
-    return dx;
-  }
-  /// The same plus `more` [rows, in]: what x gets through others that it goes to.
-  template <class Stream>
-  [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
-                                              saved& kept, matrix_view<T const> more) const {
-    auto const dx = backward_input(c, dy, kept);
-    if (more.size() > 0) ops::add(c.stream, dx.span(), more.span());
+    ops::matmul(c.stream, dx, dy, weight.value(), {}, onto);
     return dx;
   }
 

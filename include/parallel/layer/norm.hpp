@@ -41,9 +41,9 @@ struct norm {
 
   template <class Stream>
   [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
-                                              saved& kept) const {
+                                              saved& kept, matrix_view<T const> onto = {}) const {
     auto dx = c.template allocate<T, 2>(dy.extents());
-    backward_input_into(c, dx, dy, kept);
+    backward_input_into(c, dx, dy, kept, onto);
     return dx;
   }
 
@@ -82,13 +82,13 @@ struct norm {
 
   template <class Stream>
   void backward_input_into(context<Stream>& c, ops::rows_view<T> dx, ops::rows_view<T const> dy,
-                           saved& kept) const {
+                           saved& kept, ops::rows_view<T const> onto = {}) const {
     kept.dy = dy;
     if (rule == norm_rule::rms)
-      ops::rms_norm_backward_input(c.stream, dx, dy, kept.x, weight.value(), kept.rstd);
+      ops::rms_norm_backward_input(c.stream, dx, dy, kept.x, weight.value(), kept.rstd, onto);
     else
-      ops::layer_norm_backward_input(c.stream, dx, dy, kept.x, weight.value(), kept.mean,
-                                     kept.rstd);
+      ops::layer_norm_backward_input(c.stream, dx, dy, kept.x, weight.value(), kept.mean, kept.rstd,
+                                     onto);
   }
 
   void visit_parameters(auto&& visit) {

@@ -71,7 +71,7 @@ struct qkv_projection {
       through_others = dx;
       begin += width;
     }
-    return first.backward_input(c, columns(0, width_of(first)), kept.first, through_others);
+    return first.backward_input(c, columns(0, width_of(first)), kept.first, {through_others});
   }
 
   template <class Stream>

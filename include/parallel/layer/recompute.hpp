@@ -6,7 +6,7 @@
 // The second forward pass is the first again: the same operations in the same order from the same
 // place, dropout's masks included since they are counted, so that gradients have the same bits.
 // What the layer exchanges is exchanged again, on all ranks alike, its last sum too, whose result
-// nobody needs a second time.
+// nobody needs a second time, so that what it was added to is not added again.
 #pragma once
 
 #include <utility>
@@ -42,14 +42,15 @@ struct recompute {
   /// What Inner makes lies in the context's scratch arena, and is released there.
   template <class Stream>
   [[nodiscard]] matrix_view<element> forward(context<Stream>& c, matrix_view<element const> x,
-                                             saved& kept) const {
-    if (!drops(c)) return inner.forward(c, x, kept.inner);
+                                             saved& kept,
+                                             matrix_view<element const> onto = {}) const {
+    if (!drops(c)) return forward_onto(inner, c, x, kept.inner, onto);
     kept.x = x;
     kept.share = c.share;
     auto const y = c.template allocate<element, 2>(x.extents());
     auto passing = c.on(c.scratch == nullptr ? c.memory : *c.scratch);
     arena::scope const dropped(passing.memory);
-    matrix_view<element const> const made = inner.forward(passing, x, kept.inner);
+    matrix_view<element const> const made = forward_onto(inner, passing, x, kept.inner, onto);
     require(made.extents() == x.extents(), "recompute: the layer turned [", x.extent(0), ", ",
             x.extent(1), "] into [", made.extent(0), ", ", made.extent(1),
             "]; it must leave the extents of its input");
@@ -60,13 +61,13 @@ struct recompute {
 
   template <class Stream>
   [[nodiscard]] matrix_view<element> backward_input(context<Stream>& c,
-                                                    matrix_view<element const> dy,
-                                                    saved& kept) const {
+                                                    matrix_view<element const> dy, saved& kept,
+                                                    matrix_view<element const> onto = {}) const {
     if (drops(c)) {
       c.share = kept.share;
       static_cast<void>(inner.forward(c, kept.x, kept.inner));
     }
-    return inner.backward_input(c, dy, kept.inner);
+    return backward_input_onto(inner, c, dy, kept.inner, onto);
   }
 
   template <class Stream>

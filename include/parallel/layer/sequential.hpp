@@ -8,7 +8,6 @@
 
 #include <parallel/core/placed.hpp>
 #include <parallel/layer/concepts.hpp>
-#include <parallel/ops/elementwise.hpp>
 
 namespace parallel {
 
@@ -27,10 +26,21 @@ struct sequential {
   [[nodiscard]] auto forward(context<Stream>& c, X x, saved& kept) const {
     return forward_from<0>(c, x, kept);
   }
+  /// `onto` goes to the last layer, backwards to the first.
+  template <class Stream, class X = matrix_view<element const>>
+  [[nodiscard]] auto forward(context<Stream>& c, X x, saved& kept,
+                             matrix_view<element const> onto) const {
+    return forward_from<0>(c, x, kept, onto);
+  }
 
   template <class Stream, class Dy = matrix_view<element const>>
   [[nodiscard]] auto backward_input(context<Stream>& c, Dy dy, saved& kept) const {
     return backward_from<sizeof...(Rest)>(c, dy, kept);
+  }
+  template <class Stream, class Dy = matrix_view<element const>>
+  [[nodiscard]] auto backward_input(context<Stream>& c, Dy dy, saved& kept,
+                                    matrix_view<element const> onto) const {
+    return backward_from<sizeof...(Rest)>(c, dy, kept, onto);
   }
 
   /// Last layer first: its gradients are the first that a reduction can take.
@@ -48,35 +58,42 @@ struct sequential {
   }
 
  private:
-  template <std::size_t I, class Stream, class X>
-  [[nodiscard]] auto forward_from(context<Stream>& c, X x, saved& kept) const {
+  /// `onto`: one, or none.
+  template <std::size_t I, class Stream, class X, class... Onto>
+  [[nodiscard]] auto forward_from(context<Stream>& c, X x, saved& kept, Onto... onto) const {
     static_assert(
         reduced_value<X> || requires { std::get<I>(layers).forward(c, x, std::get<I>(kept)); },
         "a partial sum goes into a layer that takes whole values; put tensor::reduce "
         "before it");
-    auto y = std::get<I>(layers).forward(c, x, std::get<I>(kept));
-    if constexpr (I == sizeof...(Rest))
-      return y;
+    auto const& layer = std::get<I>(layers);
+    if constexpr (I < sizeof...(Rest))
+      return forward_from<I + 1>(c, layer.forward(c, x, std::get<I>(kept)), kept, onto...);
+    else if constexpr (sizeof...(Onto) == 0)
+      return layer.forward(c, x, std::get<I>(kept));
     else
-      return forward_from<I + 1>(c, y, kept);
+      return forward_onto(layer, c, x, std::get<I>(kept), onto...);
   }
 
-  template <std::size_t I, class Stream, class Dy>
-  [[nodiscard]] auto backward_from(context<Stream>& c, Dy dy, saved& kept) const {
+  template <std::size_t I, class Stream, class Dy, class... Onto>
+  [[nodiscard]] auto backward_from(context<Stream>& c, Dy dy, saved& kept, Onto... onto) const {
     static_assert(
         reduced_value<Dy> ||
             requires { std::get<I>(layers).backward_input(c, dy, std::get<I>(kept)); },
         "a gradient that is a partial sum goes into a layer that takes whole values; put "
         "tensor::gather behind it");
-    auto dx = std::get<I>(layers).backward_input(c, dy, std::get<I>(kept));
-    if constexpr (I == 0)
-      return dx;
+    auto const& layer = std::get<I>(layers);
+    if constexpr (I > 0)
+      return backward_from<I - 1>(c, layer.backward_input(c, dy, std::get<I>(kept)), kept, onto...);
+    else if constexpr (sizeof...(Onto) == 0)
+      return layer.backward_input(c, dy, std::get<I>(kept));
     else
-      return backward_from<I - 1>(c, dx, kept);
+      return backward_input_onto(layer, c, dy, std::get<I>(kept), onto...);
   }
 };
 
-/// y = x + L(x).
+/// y = x + L(x). L adds x in its last operation where it can (forward_onto), and the gradient that
+/// goes around it in the last of its backward pass, so the sums take no pass over memory of their
+/// own and are rounded once.
 template <class Inner>
 struct residual {
   using element = typename Inner::element;
@@ -90,10 +107,9 @@ struct residual {
   template <class Stream>
   [[nodiscard]] matrix_view<element> forward(context<Stream>& c, matrix_view<element const> x,
                                              saved& kept) const {
-    auto y = inner.forward(c, x, kept);
+    auto y = forward_onto(inner, c, x, kept, x);
     static_assert(reduced_value<decltype(y)>,
                   "the branch ends in a partial sum; put tensor::reduce behind it");
-    ops::add(c.stream, y.span(), x.span());
     return y;
   }
 
@@ -101,10 +117,9 @@ struct residual {
   [[nodiscard]] matrix_view<element> backward_input(context<Stream>& c,
                                                     matrix_view<element const> dy,
                                                     saved& kept) const {
-    auto dx = inner.backward_input(c, dy, kept);
+    auto dx = backward_input_onto(inner, c, dy, kept, dy);
     static_assert(reduced_value<decltype(dx)>,
                   "the branch's gradient is a partial sum; begin it with tensor::gather");
-    ops::add(c.stream, dx.span(), dy.span());
     return dx;
   }
 

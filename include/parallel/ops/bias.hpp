@@ -1,5 +1,5 @@
-// add_bias: y[m,:] += bias, and its gradient, the sums of columns. T is float, bf16, double or
-// std::uint64_t. Cost: one pass over y, or over dy.
+// add_bias: y[m,:] += bias, with another matrix where asked, and its gradient, the sums of columns.
+// T is float, bf16, double or std::uint64_t. Cost: one pass over y (and the other), or over dy.
 #pragma once
 
 #include <type_traits>
@@ -12,14 +12,16 @@ namespace parallel::ops {
 
 struct add_bias_fn {
   template <class Stream, class T>
-  void operator()(Stream& s, matrix_view<T> y,
-                  vector_view<std::type_identity_t<T> const> bias) const {
+  void operator()(Stream& s, matrix_view<T> y, vector_view<std::type_identity_t<T> const> bias,
+                  std::type_identity_t<matrix_view<T const>> addend = {}) const {
     detail::same("add_bias", "the number of columns of y", y.extent(1), "the size of bias",
                  bias.extent(0));
-    add_bias_impl(s, y, bias);
+    static_cast<void>(detail::adds("add_bias", addend.extents(), y.extents()));
+    add_bias_impl(s, y, bias, addend);
   }
 };
-/// add_bias(s, y, bias): y[m,n] += bias[n] for y [M,N], bias [N].
+/// add_bias(s, y, bias, addend): y[m,n] = y[m,n] + bias[n] + addend[m,n] for y, addend [M,N] and
+/// bias [N], rounded once; without an addend y[m,n] += bias[n]. The addend may not overlap y.
 inline constexpr add_bias_fn add_bias{};
 
 struct add_bias_backward_fn {

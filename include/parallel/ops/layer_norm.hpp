@@ -46,8 +46,8 @@ struct layer_norm_backward_input_fn {
   void operator()(Stream& s, Dx dx, rows_view<std::type_identity_t<T> const> dy,
                   rows_view<std::type_identity_t<T> const> x,
                   vector_view<std::type_identity_t<T> const> weight,
-                  vector_view<accumulate_t<T> const> mean,
-                  vector_view<accumulate_t<T> const> rstd) const {
+                  vector_view<accumulate_t<T> const> mean, vector_view<accumulate_t<T> const> rstd,
+                  rows_view<std::type_identity_t<T> const> addend = {}) const {
     rows_view<T> const out(dx);
     auto constexpr name = "layer_norm_backward_input";
     detail::same(name, "the number of rows of dx", out.rows, "that of dy", dy.rows);
@@ -57,11 +57,13 @@ struct layer_norm_backward_input_fn {
     detail::same(name, "the size of weight", weight.extent(0), "that of a row", x.columns);
     detail::same(name, "the size of mean", mean.extent(0), "the number of rows", x.rows);
     detail::same(name, "the size of rstd", rstd.extent(0), "the number of rows", x.rows);
-    layer_norm_backward_input_impl(s, out, dy, x, weight, mean, rstd);
+    static_cast<void>(detail::adds(name, {addend.rows, addend.columns}, {out.rows, out.columns}));
+    layer_norm_backward_input_impl(s, out, dy, x, weight, mean, rstd, addend);
   }
 };
-/// layer_norm_backward_input(s, dx, dy, x, weight, mean, rstd): with x^ = (x - mean) rstd and
-/// g = dy weight, dx = rstd (g - mean(g) - x^ mean(g x^)), means over a row; dx may be dy.
+/// layer_norm_backward_input(s, dx, dy, x, weight, mean, rstd, addend): with x^ = (x - mean) rstd
+/// and g = dy weight, dx = rstd (g - mean(g) - x^ mean(g x^)), means over a row, plus `addend`
+/// [M,D] if there is one, rounded once; dx may be dy, and overlaps nothing else.
 inline constexpr layer_norm_backward_input_fn layer_norm_backward_input{};
 
 struct layer_norm_backward_weight_fn {

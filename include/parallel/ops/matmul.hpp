@@ -1,8 +1,9 @@
-// matmul: C = op(A) op(B), or C += op(A) op(B), all row-major.
+// matmul: C = op(A) op(B), plus C or another matrix where asked, all row-major.
 //
 // T is float, bf16, double or std::uint64_t (modulo 2^64, for exact tests); C may be wider, in
 // accumulate_t<T>: weight gradients accumulate in float from bf16 activations. Sums are accumulated
-// in accumulate_t<T> and rounded once. Cost: 2 m n k operations; engines run it near the peak.
+// in accumulate_t<T> and rounded once, together with what is added. Cost: 2 m n k operations;
+// engines run it near the peak.
 #pragma once
 
 #include <type_traits>
@@ -22,7 +23,8 @@ struct matmul_options {
 struct matmul_fn {
   template <class Stream, class C, class TA, class TB>
   void operator()(Stream& s, matrix_view<C> c, matrix_view<TA> a, matrix_view<TB> b,
-                  matmul_options options = {}) const {
+                  matmul_options options = {},
+                  std::type_identity_t<matrix_view<C const>> addend = {}) const {
     using T = std::remove_const_t<TA>;
     static_assert(std::is_same_v<T, std::remove_const_t<TB>>,
                   "matmul: A and B must have the same element type");
@@ -37,12 +39,20 @@ struct matmul_fn {
                  b.extent(options.transpose_b ? 0 : 1));
     detail::same("matmul", "the number of columns of op(A)", depth_a, "the number of rows of op(B)",
                  depth_b);
-    matmul_impl(s, c, matrix_view<T const>(a), matrix_view<T const>(b), options);
+    bool const adds = detail::adds("matmul", addend.extents(), c.extents());
+    require(!adds || !options.accumulate, "ops::matmul: either C is added to, or an addend");
+    if (options.accumulate) addend = c;
+    options.accumulate |= adds;
+    matmul_impl(s, c, matrix_view<T const>(a), matrix_view<T const>(b), options, addend);
   }
 };
-/// matmul(s, c, a, b, {.transpose_a, .transpose_b, .accumulate}): c [m, n] = op(a) [m, k] op(b)
-/// [k, n], plus c where `accumulate` is set. c may not overlap a or b. Throws `error` before
-/// anything is enqueued when the shapes do not fit.
+/// matmul(s, c, a, b, {.transpose_a, .transpose_b, .accumulate}, addend): c [m, n] = op(a) [m, k]
+/// op(b) [k, n], plus `addend` [m, n] of c's type where there is one, or c where `accumulate` is
+/// set. c may not overlap a, b or the addend. Throws `error` before anything is enqueued when the
+/// shapes do not fit.
+///
+/// A device's matmul_impl(s, c, a, b, options, addend) is told by `accumulate` whether something is
+/// added, and by `addend` what: c itself, or another matrix.
 inline constexpr matmul_fn matmul{};
 
 }  // namespace parallel::ops

@@ -41,7 +41,8 @@ struct rms_norm_backward_input_fn {
   void operator()(Stream& s, Dx dx, rows_view<std::type_identity_t<T> const> dy,
                   rows_view<std::type_identity_t<T> const> x,
                   vector_view<std::type_identity_t<T> const> weight,
-                  vector_view<accumulate_t<T> const> rstd) const {
+                  vector_view<accumulate_t<T> const> rstd,
+                  rows_view<std::type_identity_t<T> const> addend = {}) const {
     rows_view<T> const out(dx);
     auto constexpr name = "rms_norm_backward_input";
     detail::same(name, "the number of rows of dx", out.rows, "that of dy", dy.rows);
@@ -50,11 +51,13 @@ struct rms_norm_backward_input_fn {
     detail::same(name, "the number of columns of dx", out.columns, "that of x", x.columns);
     detail::same(name, "the size of weight", weight.extent(0), "that of a row", x.columns);
     detail::same(name, "the size of rstd", rstd.extent(0), "the number of rows", x.rows);
-    rms_norm_backward_input_impl(s, out, dy, x, weight, rstd);
+    static_cast<void>(detail::adds(name, {addend.rows, addend.columns}, {out.rows, out.columns}));
+    rms_norm_backward_input_impl(s, out, dy, x, weight, rstd, addend);
   }
 };
-/// rms_norm_backward_input(s, dx, dy, x, weight, rstd): with x^ = x rstd and g = dy weight,
-/// dx = rstd (g - x^ mean(g x^)), the mean over a row; dx may be dy.
+/// rms_norm_backward_input(s, dx, dy, x, weight, rstd, addend): with x^ = x rstd and g = dy weight,
+/// dx = rstd (g - x^ mean(g x^)), the mean over a row, plus `addend` [M,D] if there is one, rounded
+/// once; dx may be dy, and overlaps nothing else.
 inline constexpr rms_norm_backward_input_fn rms_norm_backward_input{};
 
 struct rms_norm_backward_weight_fn {

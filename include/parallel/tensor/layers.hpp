@@ -46,9 +46,13 @@ struct reduce {
   parameter<T, 1> bias;  // [width], or absent
 
   template <class Stream>
-  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, addend<T> x, saved&) const {
+  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, addend<T> x, saved&,
+                                       matrix_view<T const> onto = {}) const {
     auto y = of.leave(c, x);
-    if (bias.present()) ops::add_bias(c.stream, y, bias.value());
+    if (bias.present())
+      ops::add_bias(c.stream, y, bias.value(), onto);
+    else if (onto.size() > 0)
+      ops::add(c.stream, y.span(), onto.span());
     return y;
   }
   template <class Stream>

@@ -89,8 +89,8 @@ void matmul_reduce_scatter(context<Stream>& c, axis_group<axis::tensor, Comm> co
   int const n = ranks.size();
   int const here = ranks.rank();
   auto const addend = [&](matrix_view<T> to, int rank) {
-    ops::matmul(c.stream, to, shard_of(a, rank, n), b, options);
-    if (more.size() > 0) ops::add(c.stream, to.span(), shard_of(more, rank, n).span());
+    ops::matmul(c.stream, to, shard_of(a, rank, n), b, options,
+                more.size() > 0 ? shard_of(more, rank, n) : matrix_view<T const>{});
   };
   arena::scope const temporaries(c.memory);
   auto const addends = c.template allocate<T, 2>({a.extent(0), y.extent(1)});  // of rows here

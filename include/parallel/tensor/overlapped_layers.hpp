@@ -49,15 +49,17 @@ struct gather_linear {
     if (inner.bias.present()) ops::add_bias(c.stream, y, inner.bias.value());
   }
 
-  /// `more`, of all rows: what x gets through others that it goes to, as a rank's addend.
+  /// `more`, of all rows: what x gets through others that it goes to, of which each rank has an
+  /// addend too.
   template <class Stream>
   [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
-                                              saved& kept, matrix_view<T const> more = {}) const {
-    if (!of.divides_rows()) return of.leave(c, addend<T>{inner.backward_input(c, dy, kept, more)});
+                                              saved& kept, addend<T> more = {}) const {
+    if (!of.divides_rows())
+      return of.leave(c, addend<T>{inner.backward_input(c, dy, kept, more.addend)});
     kept.dy = dy;
     index const rows = of.rows_outside(dy.extent(0));
     auto const dx = c.template allocate<T, 2>({rows, inner.weight.extents[1]});
-    matmul_reduce_scatter(c, of.group, dx, dy, inner.weight.value(), {}, more);
+    matmul_reduce_scatter(c, of.group, dx, dy, inner.weight.value(), {}, more.addend);
     c.share.first_row = of.rank() * rows;
     return dx;
   }
@@ -83,11 +85,17 @@ struct reduce_linear {
   linear<T> inner;       // without a bias
   parameter<T, 1> bias;  // [width], or absent
 
+  /// `onto`, of this rank's rows, counts once: it is added in the product of a rank that is alone,
+  /// else to the sum; with the bias where there is one.
   template <class Stream>
-  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
-                                       saved& kept) const {
+  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x, saved& kept,
+                                       matrix_view<T const> onto = {}) const {
+    if (of.alone() && !bias.present()) return inner.forward(c, x, kept.inner, onto);
     auto const y = leave(c, x, kept);
-    if (bias.present()) ops::add_bias(c.stream, y, bias.value());
+    if (bias.present())
+      ops::add_bias(c.stream, y, bias.value(), onto);
+    else if (onto.size() > 0)
+      ops::add(c.stream, y.span(), onto.span());
     return y;
   }
 

@@ -27,10 +27,11 @@ struct telling_stream : parallel::host::stream {
 };
 
 void matmul_impl(telling_stream& s, matrix_view<double> c, matrix_view<double const> a,
-                 matrix_view<double const> b, parallel::ops::matmul_options options) {
+                 matrix_view<double const> b, parallel::ops::matmul_options options,
+                 matrix_view<double const> addend) {
   int const k = s.products++;
   s.enqueue([k, log = s.log] { log->add(parallel::concat("product ", k, " begins")); });
-  parallel::host::matmul_impl(static_cast<parallel::host::stream&>(s), c, a, b, options);
+  parallel::host::matmul_impl(static_cast<parallel::host::stream&>(s), c, a, b, options, addend);
   s.enqueue([k, log = s.log] { log->add(parallel::concat("product ", k, " ends")); });
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -10,6 +11,7 @@
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/dropout.hpp>
 #include <parallel/layer/feed_forward.hpp>
+#include <parallel/layer/norm.hpp>
 #include <parallel/layer/recompute.hpp>
 #include <parallel/layer/sequential.hpp>
 #include <parallel/ops/meta.hpp>
@@ -75,7 +77,8 @@ struct outcome {
 };
 
 /// Both passes; what is released is poisoned in between.
-outcome run(column layer, bool one_arena) {
+template <class Layer>
+outcome run(Layer layer, bool one_arena) {
   std::vector<std::vector<double>> values, gradients;
   layer.visit_parameters([&](auto& p) {
     auto& v = values.emplace_back(static_cast<std::size_t>(p.size()));
@@ -99,10 +102,10 @@ outcome run(column layer, bool one_arena) {
   std::vector<double> x(rows * width), dy(rows * width);
   parallel::initial_values(std::span<double>(x), "x", parallel::normal_init{1.0F}, 1, 0);
   parallel::initial_values(std::span<double>(dy), "dy", parallel::normal_init{1.0F}, 1, 0);
-  column::saved kept;
+  typename Layer::saved kept;
   outcome out;
   auto const y = layer.forward(c, {x.data(), {rows, width}}, kept);
-  CHECK(c.share.first_row == 202);
+  CHECK(c.share.first_row == (std::is_same_v<Layer, column> ? 202 : 2));
   out.y.assign(y.data(), y.data() + y.size());
   out.kept = memory.mark();
   CHECK(scratch.mark() == 0);
@@ -115,6 +118,20 @@ outcome run(column layer, bool one_arena) {
   for (auto const& g : gradients) out.gradients.insert(out.gradients.end(), g.begin(), g.end());
   out.first_row = c.share.first_row;
   return out;
+}
+
+using bare_feed_forward = parallel::feed_forward<parallel::activation<double>>;
+using whole_branch = recompute<
+    residual<parallel::dropout<sequential<parallel::norm<double>, recompute<bare_feed_forward>>>>>;
+
+whole_branch make_whole_branch(bool biased, float drops, bool all, bool inside) {
+  bare_feed_forward feed;
+  feed.up = {.weight = {"up.weight", {24, width}}, .bias = {}};
+  feed.down = {.weight = {"down.weight", {width, 24}}, .bias = {}};
+  if (biased) feed.down.bias = {"down.bias", {width}};
+  parallel::norm<double> const norm{.weight = {"norm.weight", {width}}, .bias = {}};
+  return whole_branch(
+      residual(parallel::dropout(sequential(norm, recompute(feed, inside)), drops, 77)), all);
 }
 
 bool same_bits(std::vector<double> const& a, std::vector<double> const& b) {
@@ -173,13 +190,50 @@ TEST_CASE("the meta device counts the memory that is spared and the work that is
   CHECK(dropping.kept < keeping.kept);
   // all that a forward pass does, again
   CHECK(dropping.operations > keeping.operations);
+  // and its dropout, after which the input is added
   CHECK(dropping.operations - keeping.operations ==
-        measure(true, inference).operations + 2 * rows * width);  // and its dropout
+        measure(true, inference).operations + 2 * rows * width);
 }
 
 TEST_CASE("a pass without a backward pass is the layer's own") {
   CHECK(measure(true, parallel::pass::inference).kept ==
         measure(false, parallel::pass::inference).kept);
+}
+
+TEST_CASE("a branch recomputed as a whole or inside its residual connection has the same bits") {
+  for (bool const biased : {false, true})
+    for (float const drops : {0.0F, 0.4F}) {
+      CAPTURE(biased);
+      CAPTURE(drops);
+      CHECK_NOTHROW(parallel::check_layer(make_whole_branch(biased, drops, true, true), rows, width,
+                                          {.scale = 0.5, .where = {.seed = 9, .step = 2}}));
+      auto const keeping = run(make_whole_branch(biased, drops, false, false), true);
+      for (bool const all : {false, true})
+        for (bool const one_arena : {false, true}) {
+          auto const dropping = run(make_whole_branch(biased, drops, all, true), one_arena);
+          CHECK(same_bits(dropping.y, keeping.y));
+          CHECK(same_bits(dropping.dx, keeping.dx));
+          CHECK(same_bits(dropping.gradients, keeping.gradients));
+        }
+    }
+}
+
+TEST_CASE("the input is added after dropout, where that is active, and else in the product") {
+  for (bool const biased : {false, true})
+    for (float const drops : {0.0F, 0.4F}) {
+      parallel::meta::stream stream;
+      arena memory;
+      parallel::context<parallel::meta::stream> c{.stream = stream, .memory = memory};
+      auto const layer = make_whole_branch(biased, drops, false, true);
+      whole_branch::saved kept;
+      matrix_view<double const> const x(nullptr, {rows, width});
+      static_cast<void>(layer.forward(c, x, kept));
+      static_cast<void>(layer.backward_input(c, x, kept));
+      std::uint64_t added = 0;
+      for (auto const& [name, count] : stream.operations_by_name())
+        if (name.starts_with("add_impl")) added += count;
+      CHECK(added == (drops > 0.0F ? rows * width : 0));
+    }
 }
 
 TEST_CASE("a layer that changes the width is refused") {

@@ -1,13 +1,17 @@
+#include <cmath>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <parallel/device/meta/device.hpp>
 #include <parallel/layer/activation.hpp>
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/linear.hpp>
 #include <parallel/layer/norm.hpp>
 #include <parallel/layer/sequential.hpp>
+#include <parallel/ops/meta.hpp>
 #include <parallel/ops/reference/activation.hpp>
 #include <parallel/ops/reference/bias.hpp>
 #include <parallel/ops/reference/elementwise.hpp>
@@ -43,6 +47,113 @@ TEST_CASE("a sequence of one layer is that layer") {
 TEST_CASE("a residual connection adds its input and its gradient") {
   CHECK_NOTHROW(parallel::check_layer(residual(activation<double>{}), 3, 5));
   CHECK_NOTHROW(parallel::check_layer(residual(dense("mix", 5, 5)), 3, 5));
+}
+
+/// A layer of a model's own that knows nothing of what is added to it.
+struct twice {
+  using element = double;
+  struct saved {};
+  template <class Stream>
+  parallel::matrix_view<double> forward(parallel::context<Stream>& c,
+                                        parallel::matrix_view<double const> x, saved&) const {
+    auto const y = c.template allocate<double, 2>(x.extents());
+    parallel::ops::copy(c.stream, y.span(), x.span());
+    parallel::ops::add(c.stream, y.span(), x.span());
+    return y;
+  }
+  template <class Stream>
+  parallel::matrix_view<double> backward_input(parallel::context<Stream>& c,
+                                               parallel::matrix_view<double const> dy,
+                                               saved& kept) const {
+    return forward(c, dy, kept);
+  }
+  template <class Stream>
+  void backward_weight(parallel::context<Stream>&, saved const&) const {}
+  void visit_parameters(auto&&) {}
+};
+
+constexpr parallel::index rows = 5;
+constexpr parallel::index width = 4;
+
+/// y and dx of random numbers.
+struct outcome {
+  std::vector<double> y, dx;
+};
+template <class Layer>
+outcome run(Layer layer) {
+  std::vector<std::vector<double>> values;
+  layer.visit_parameters([&](auto& p) {
+    auto& v = values.emplace_back(static_cast<std::size_t>(p.size()));
+    parallel::initial_values(std::span<double>(v), p.name, parallel::normal_init{1.0F}, 3, 0);
+    p.data = v.data();
+  });
+  std::vector<std::byte> space(1 << 16);
+  parallel::arena memory({nullptr, space.data(), space.size()});
+  parallel::reference::stream stream;
+  parallel::context<parallel::reference::stream> c{.stream = stream, .memory = memory};
+  std::vector<double> x(rows * width), dy(rows * width);
+  parallel::initial_values(std::span<double>(x), "x", parallel::normal_init{1.0F}, 1, 0);
+  parallel::initial_values(std::span<double>(dy), "dy", parallel::normal_init{1.0F}, 1, 0);
+  typename Layer::saved kept;
+  auto const y = layer.forward(c, {x.data(), {rows, width}}, kept);
+  auto const dx = layer.backward_input(c, {dy.data(), {rows, width}}, kept);
+  return {{y.data(), y.data() + y.size()}, {dx.data(), dx.data() + dx.size()}};
+}
+
+/// That residual(layer) is x + layer(x), but for the rounding of sums in another order.
+template <class Layer>
+void check_residual(Layer const& layer) {
+  std::vector<double> x(rows * width), dy(rows * width);
+  parallel::initial_values(std::span<double>(x), "x", parallel::normal_init{1.0F}, 1, 0);
+  parallel::initial_values(std::span<double>(dy), "dy", parallel::normal_init{1.0F}, 1, 0);
+  auto const branch = run(layer);
+  auto const sum = run(residual(layer));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    CHECK(std::abs(sum.y[i] - (x[i] + branch.y[i])) <= 1e-14);
+    CHECK(std::abs(sum.dx[i] - (dy[i] + branch.dx[i])) <= 1e-14);
+  }
+}
+
+TEST_CASE("a residual connection is the sum, whatever the layers at the ends of its branch") {
+  auto plain = dense("mix", width, width);
+  plain.bias = {};
+  auto rms = make_norm("norm", width);
+  rms.rule = parallel::norm_rule::rms;
+  rms.bias = {};
+  check_residual(plain);
+  check_residual(dense("mix", width, width));
+  check_residual(twice{});
+  check_residual(sequential(make_norm("norm", width), plain));
+  check_residual(
+      sequential(rms, dense("up", 7, width), activation<double>{}, dense("down", width, 7)));
+  check_residual(sequential(twice{}, plain, twice{}));
+  check_residual(sequential(sequential(rms, plain), sequential(twice{}, plain)));
+}
+
+/// Operations that add one matrix to another in a forward and a backward pass.
+template <class Layer>
+std::uint64_t additions(Layer const& layer) {
+  parallel::meta::stream stream;
+  parallel::arena memory;
+  parallel::context<parallel::meta::stream> c{.stream = stream, .memory = memory};
+  parallel::matrix_view<double const> const x(nullptr, {rows, width});
+  typename Layer::saved kept;
+  static_cast<void>(layer.forward(c, x, kept));
+  static_cast<void>(layer.backward_input(c, x, kept));
+  std::uint64_t out = 0;
+  for (auto const& [name, count] : stream.operations_by_name())
+    if (name.starts_with("add_impl")) out += count / (rows * width);
+  return out;
+}
+
+TEST_CASE("between a norm and a product a residual connection takes no pass of its own") {
+  auto plain = dense("down", width, 7);
+  plain.bias = {};
+  CHECK(additions(residual(sequential(make_norm("norm", width), dense("up", 7, width), plain))) ==
+        0);
+  CHECK(additions(residual(sequential(make_norm("norm", width), dense("mix", width, width)))) == 0);
+  CHECK(additions(residual(activation<double>{})) == 2);
+  CHECK(additions(residual(sequential(activation<double>{}, dense("mix", width, width)))) == 1);
 }
 
 TEST_CASE("sequences and residuals nest: a transformer's feed-forward block") {

@@ -52,11 +52,41 @@ TEST_CASE_TEMPLATE("add_bias on the host equals the reference for odd shapes", T
       CHECK(same_bits(a, b));
       CHECK(same_bits(b, c));
       CHECK(same_bits(db, dc));
+      auto const more = random<T>(rows * columns, 4);
+      auto e = y, f = y;
+      on_reference(
+          [&](auto& s) { ops::add_bias(s, matrix(e, rows), vector(bias), matrix(more, rows)); });
+      on_host(
+          2, [&](auto& s) { ops::add_bias(s, matrix(f, rows), vector(bias), matrix(more, rows)); });
+      CHECK(same_bits(e, f));
+      CHECK(!same_bits(e, a));
       if constexpr (std::is_integral_v<T>)
         CHECK(same_bits(da, db));
       else  // another order of summation, over numbers of about 1
         CHECK(excess(da, db, 0.0) <= 8.0 * unit<A> * static_cast<double>(rows));
     }
+}
+
+TEST_CASE("a bias and another matrix are added in one, and rounded once") {
+  // after 1 the next number is 1 + 2^-7: half of that twice, rounded in between, is nothing
+  std::vector<bf16> const half(40, bf16(0x1p-8F));
+  auto const check = [&](auto& s) {
+    std::vector<bf16> y(80, bf16(1.0F));
+    std::vector<bf16> const more(80, bf16(0x1p-8F));
+    ops::add_bias(s, matrix(y, 2), vector(half), matrix(more, 2));
+    s.synchronize();
+    CHECK(y == std::vector<bf16>(80, bf16(1.0F + 0x1p-7F)));
+  };
+  on_reference(check);
+  on_host(1, check);
+  std::vector<double> y{1, 2, 3, 4}, other{100, 200, 300, 400, 500, 600};
+  std::vector<double> const bias{10, 20}, more{100, 200, 300, 400};
+  on_reference([&](auto& s) { ops::add_bias(s, matrix(y, 2), vector(bias), matrix(more, 2)); });
+  CHECK(y == std::vector<double>{111, 222, 313, 424});
+  on_reference([&](auto& s) {
+    CHECK_THROWS_AS(ops::add_bias(s, matrix(y, 2), vector(bias), matrix(other, 3)),
+                    parallel::error);
+  });
 }
 
 TEST_CASE("no rows leave the gradient of a bias as it is") {
@@ -75,6 +105,8 @@ TEST_CASE("the meta device counts one addition an element") {
   ops::add_bias(s, y, parallel::vector_view<bf16 const>(nullptr, {3}));
   ops::add_bias_backward(s, parallel::vector_view<float>(nullptr, {3}), y);
   CHECK(s.operations() == 24);
+  ops::add_bias(s, y, parallel::vector_view<bf16 const>(nullptr, {3}), y);
+  CHECK(s.operations() == 48);
 }
 
 }  // namespace bias_test

@@ -56,12 +56,15 @@ std::vector<T> normals(index count, std::uint32_t stream) {
 
 template <class Stream, class C, class T>
 std::vector<C> multiply(Stream& s, extents e, std::vector<T> const& a, std::vector<T> const& b,
-                        std::vector<C> c, ops::matmul_options options) {
+                        std::vector<C> c, ops::matmul_options options,
+                        std::vector<C> const* addend = nullptr) {
   ops::matmul(
       s, matrix_view<C>(c.data(), {e.m, e.n}),
       matrix_view<T const>(a.data(), options.transpose_a ? shape<2>{e.k, e.m} : shape<2>{e.m, e.k}),
       matrix_view<T const>(b.data(), options.transpose_b ? shape<2>{e.n, e.k} : shape<2>{e.k, e.n}),
-      options);
+      options,
+      addend == nullptr ? matrix_view<C const>{}
+                        : matrix_view<C const>(addend->data(), {e.m, e.n}));
   s.synchronize();
   return c;
 }
@@ -114,7 +117,14 @@ void check_exactly() {
         auto const a = integers<T>(e.m * e.k, 1);
         auto const b = integers<T>(e.k * e.n, 2);
         auto const c = integers<C>(e.m * e.n, 3);
-        CHECK(multiply(s, e, a, b, c, options) == multiply(r, e, a, b, c, options));
+        auto const expected = multiply(r, e, a, b, c, options);
+        CHECK(multiply(s, e, a, b, c, options) == expected);
+        if (!options.accumulate) continue;
+        auto apart = options;
+        apart.accumulate = false;
+        auto const poison = integers<C>(e.m * e.n, 4);
+        CHECK(multiply(s, e, a, b, poison, apart, &c) == expected);
+        CHECK(multiply(r, e, a, b, poison, apart, &c) == expected);
       }
   }
 }
@@ -174,8 +184,45 @@ TEST_CASE("an empty sum is zero, or what was there before") {
     std::vector<float> const c(6, 5.0F);
     CHECK(multiply(s, e, none, none, c, {}) == std::vector<float>(6, 0.0F));
     CHECK(multiply(s, e, none, none, c, {.accumulate = true}) == c);
+    CHECK(multiply(s, e, none, none, std::vector<float>(6, 1.0F), {}, &c) == c);
     extents const empty{0, 3, 2};
     CHECK(multiply(s, empty, none, std::vector<float>(6, 1.0F), none, {}).empty());
+  }
+}
+
+TEST_CASE("a product in bf16 and what is added to it are rounded once, together") {
+  // Between 2 and 4 numbers lie 2^-6 apart. The product is 1 + 2^-6 + 2^-14: rounded by itself it
+  // loses its end, and the sum is half way between 2 and the next, which is rounded to 2.
+  bf16 const factor(1.0F + 0x1p-7F);
+  bf16 const more(1.0F - 0x1p-7F);
+  bf16 const once(2.0F + 0x1p-6F);
+  REQUIRE(bf16(static_cast<float>(bf16(static_cast<float>(factor) * static_cast<float>(factor))) +
+               static_cast<float>(more)) == bf16(2.0F));
+  parallel::host::onednn_engine const onednn;
+  parallel::host::cblas_engine const cblas;
+  auto const check = [&](auto& s) {
+    for (extents const e : {extents{1, 40, 1}, {3, 17, 5}, {7, 33, 1}, {70, 300, 290}})
+      for (bool const transpose_b : {false, true}) {
+        CAPTURE(e.m);
+        CAPTURE(transpose_b);
+        std::vector<bf16> a(static_cast<std::size_t>(e.m * e.k), bf16(0.0F));
+        for (index i = 0; i < e.m; ++i) a[static_cast<std::size_t>(i * e.k + i % e.k)] = factor;
+        std::vector<bf16> const b(static_cast<std::size_t>(e.k * e.n), factor);
+        std::vector<bf16> const addend(static_cast<std::size_t>(e.m * e.n), more);
+        std::vector<bf16> const expected(addend.size(), once);
+        ops::matmul_options const options{.transpose_b = transpose_b};
+        CHECK(multiply(s, e, a, b, std::vector<bf16>(addend.size()), options, &addend) == expected);
+        auto in_place = options;
+        in_place.accumulate = true;
+        CHECK(multiply(s, e, a, b, addend, in_place) == expected);
+      }
+  };
+  parallel::reference::stream r;
+  check(r);
+  for (auto const& device : host_streams(onednn, cblas)) {
+    CAPTURE(device.name);
+    parallel::host::stream s(device.options);
+    check(s);
   }
 }
 
@@ -254,7 +301,7 @@ TEST_CASE("our own product is exact on every instruction set of this processor")
                                               .b = {b.data(), e.n, 1},
                                               .c = got.data(),
                                               .ldc = e.n,
-                                              .beta = 1.0F}(memory, 1, lanes);
+                                              .addend = c.data()}(memory, 1, lanes);
     CHECK(got == expected);
     for (index const b_row : {e.n, index(1)}) {  // as stored, and its transpose
       extents const few{3, 70, 33};
@@ -271,6 +318,17 @@ TEST_CASE("our own product is exact on every instruction set of this processor")
           .c = narrow.data(),
           .ldc = few.n}(memory, few.m, 1, lanes);
       CHECK(narrow == reference);
+      std::vector<float> const more(c.begin(), c.begin() + few.m * few.n);
+      auto const sum = multiply(r, few, left, right, narrow, options, &more);
+      parallel::host::detail::gemm_narrow<bf16, float>{
+          .n = few.n,
+          .k = few.k,
+          .a = {left.data(), few.k, 1},
+          .b = {right.data(), b_row, b_row == 1 ? few.k : 1},
+          .c = narrow.data(),
+          .ldc = few.n,
+          .addend = more.data()}(memory, few.m, 1, lanes);
+      CHECK(narrow == sum);
     }
   }
 }
@@ -311,6 +369,15 @@ TEST_CASE("shapes that do not fit are refused before anything runs") {
       "ops::matmul: the number of columns of op(A) is 4, but the number of rows of op(B) is 5; the "
       "two must be the same",
       parallel::error);
+  CHECK_THROWS_WITH_AS(ops::matmul(s, matrix(2, 3), matrix(2, 4), matrix(4, 3), {}, matrix(3, 3)),
+                       "ops::matmul: the number of rows of the addend is 3, but that of the result "
+                       "is 2; the two must be the same",
+                       parallel::error);
+  CHECK_THROWS_AS(ops::matmul(s, matrix(2, 3), matrix(2, 4), matrix(4, 3), {}, matrix(2, 0)),
+                  parallel::error);
+  CHECK_THROWS_WITH_AS(
+      ops::matmul(s, matrix(2, 3), matrix(2, 4), matrix(4, 3), {.accumulate = true}, matrix(2, 3)),
+      "ops::matmul: either C is added to, or an addend", parallel::error);
   CHECK_NOTHROW(s.synchronize());
 }
 

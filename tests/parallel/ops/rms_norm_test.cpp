@@ -156,6 +156,37 @@ TEST_CASE("a weight of the wrong size is refused") {
                        parallel::error);
 }
 
+TEST_CASE("what is added to the gradient of the input is rounded with it") {
+  for (ptrdiff_t const rows : {1, 5, 131})
+    for (ptrdiff_t const columns : {3, 17, 33, 768}) {
+      auto const x = random<bf16>(rows * columns, 1, 2.0), dy = random<bf16>(rows * columns, 2),
+                 more = random<bf16>(rows * columns, 3), weight = random<bf16>(columns, 4);
+
+      std::vector<float> const rstd(static_cast<std::size_t>(rows), 0.5F);
+      auto const wide = [](std::vector<bf16> const& of) {
+        return std::vector<float>(of.begin(), of.end());
+      };
+      // the same arithmetic in float, rounded by hand
+      auto const wide_x = wide(x), wide_dy = wide(dy), wide_weight = wide(weight);
+      std::vector<float> gradient(x.size());
+      std::vector<bf16> dx(x.size()), on_reference_too(x.size()), expected(x.size());
+      auto const run = [&](auto& s, auto& to, auto const& of_y, auto const& of, auto const& by,
+                           auto const&... onto) {
+        ops::rms_norm_backward_input(s, matrix(to, rows), matrix(of_y, rows), matrix(of, rows),
+                                     vector(by), vector(rstd), matrix(onto, rows)...);
+      };
+      on_host(2, [&](auto& s) {
+        run(s, gradient, wide_dy, wide_x, wide_weight);
+        run(s, dx, dy, x, weight, more);
+      });
+      on_reference([&](auto& s) { run(s, on_reference_too, dy, x, weight, more); });
+      for (std::size_t i = 0; i < dx.size(); ++i)
+        expected[i] = bf16(gradient[i] + static_cast<float>(more[i]));
+      CHECK(same_bits(dx, expected));
+      CHECK(excess(on_reference_too, expected, 2.0 * unit<bf16>) <= 60.0 * unit<float>);
+    }
+}
+
 TEST_CASE("the meta device takes null pointers") {
   parallel::meta::stream s;
   parallel::matrix_view<bf16> const x(nullptr, {4, 3});
@@ -165,6 +196,9 @@ TEST_CASE("the meta device takes null pointers") {
   ops::rms_norm_backward_input(s, x, x, x, weight, rstd);
   ops::rms_norm_backward_weight(s, dweight, x, x, rstd);
   CHECK(s.operations() == 12 * (4 + 8 + 3));
+  auto const before = s.operations();
+  ops::rms_norm_backward_input(s, x, x, x, weight, rstd, x);
+  CHECK(s.operations() - before == 12 * 9);
 }
 
 }  // namespace rms_norm_test

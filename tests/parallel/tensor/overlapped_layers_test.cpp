@@ -34,6 +34,31 @@ TEST_CASE("1 to 5 ranks compute what one computes, bit for bit, with rows divide
     }
 }
 
+template <class T, class Comm>
+using plain_branch = parallel::residual<plain_net<T, Comm>>;
+template <class T, class Comm>
+using overlapped_branch = parallel::residual<overlapped_net<T, Comm>>;
+
+TEST_CASE("around a region, what is not divided is added once, on any number of ranks") {
+  auto const inner = run_tensor<plain_net, ring>(1, false, {});
+  auto const one = run_tensor<plain_branch, ring>(1, false, {});
+  tensor_problem const what;
+  auto expected = inner;
+  auto const x = test::random_numbers<ring>(what.rows * what.width, 1);
+  auto const dy = test::random_numbers<ring>(what.rows * what.width, 2);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    expected.y[i] += x[i];
+    expected.dx[i] += dy[i];
+  }
+  CHECK(one == expected);
+  for (int ranks = 1; ranks <= 3; ++ranks)
+    for (bool const sequence : {false, true}) {
+      CAPTURE(ranks);
+      CHECK(run_tensor<plain_branch, ring>(ranks, sequence, {}) == one);
+      CHECK(run_tensor<overlapped_branch, ring>(ranks, sequence, {}) == one);
+    }
+}
+
 TEST_CASE_TEMPLATE("rounded numbers have the bits of the unchunked exchange", T, double, float,
                    parallel::bf16) {
   for (int const ranks : {2, 3, 5})

@@ -29,10 +29,11 @@ struct telling_stream : parallel::host::stream {
 };
 
 void matmul_impl(telling_stream& s, matrix_view<ring> c, matrix_view<ring const> a,
-                 matrix_view<ring const> b, parallel::ops::matmul_options options) {
+                 matrix_view<ring const> b, parallel::ops::matmul_options options,
+                 matrix_view<ring const> addend) {
   int const k = s.products++;
   s.enqueue([k, log = s.log] { log->add(parallel::concat("product ", k, " begins")); });
-  parallel::host::matmul_impl(static_cast<parallel::host::stream&>(s), c, a, b, options);
+  parallel::host::matmul_impl(static_cast<parallel::host::stream&>(s), c, a, b, options, addend);
   s.enqueue([k, log = s.log] { log->add(parallel::concat("product ", k, " ends")); });
 }
 

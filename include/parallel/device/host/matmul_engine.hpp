@@ -10,7 +10,7 @@
 
 namespace parallel::host {
 
-/// C[m,n] = op(A) op(B) + beta C, all row-major; op transposes where asked. A and B share one
+/// C[m,n] = op(A) op(B) + addend, all row-major; op transposes where asked. A and B share one
 /// element type, C may be wider (bf16 inputs, f32 result). Accumulates in accumulate_t.
 struct matmul_arguments {
   index m = 0;
@@ -24,7 +24,7 @@ struct matmul_arguments {
   index ldc = 0;
   bool transpose_a = false;
   bool transpose_b = false;
-  float beta = 0.0F;
+  void const* addend = nullptr;  // [m,n] of C's type, its rows ldc apart; C itself; or none
   dtype input = dtype::f32;
   dtype output = dtype::f32;
   int threads = 1;

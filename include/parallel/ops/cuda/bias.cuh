@@ -9,10 +9,12 @@
 namespace parallel::cuda {
 
 template <class T>
-void add_bias_impl(stream& s, matrix_view<T> y, vector_view<T const> bias) {
+void add_bias_impl(stream& s, matrix_view<T> y, vector_view<T const> bias,
+                   matrix_view<T const> addend) {
   index const rows = y.extent(0), columns = y.extent(1);
   detail::launch(s, "add_bias", detail::blocks_for(threads_in_rows<pack_size<T>>(rows, columns)),
-                 kernels::add_bias<T>{y.data(), bias.data(), rows, columns});
+                 kernels::add_bias<T>{y.data(), bias.data(),
+                                      addend.empty() ? nullptr : addend.data(), rows, columns});
 }
 
 template <class T>

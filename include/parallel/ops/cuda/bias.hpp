@@ -11,9 +11,11 @@
 
 namespace parallel::cuda {
 
-/// y[m,n] += bias[n]. Memory is of the stream's device; returns when enqueued.
+/// y[m,n] += bias[n], plus addend[m,n] if there is one. Memory is of the stream's device; returns
+/// when enqueued.
 template <class T>
-void add_bias_impl(stream& s, matrix_view<T> y, vector_view<T const> bias);
+void add_bias_impl(stream& s, matrix_view<T> y, vector_view<T const> bias,
+                   matrix_view<T const> addend);
 
 /// dbias[n] += sum over m of dy[m,n], in an order that the shape alone decides.
 template <class T>

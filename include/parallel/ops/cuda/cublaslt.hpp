@@ -1,5 +1,5 @@
-// matmul on cuda::stream by cuBLASLt: float, bf16, and bf16 into float; accumulation costs no pass
-// of its own. For plain C++ compilers; links with cublasLt.
+// matmul on cuda::stream by cuBLASLt: float, bf16, and bf16 into float; what is added, C or another
+// matrix, costs no pass of its own. For plain C++ compilers; links with cublasLt.
 //
 // A `cublaslt` belongs to a stream (stream::library) and keeps a plan for every shape it has met.
 // Which algorithm a plan takes decides the bits of results: that of its table where this has one,
@@ -42,12 +42,14 @@ class cublaslt {
   cublaslt(cublaslt const&) = delete;
   cublaslt& operator=(cublaslt const&) = delete;
 
-  /// Enqueues the product of a shape whose m, n and k are not zero. False, and nothing done, when
+  /// Enqueues the product of a shape whose m, n and k are not zero; `addend` is what it
+  /// accumulates to, where it does. False, and nothing done, when
   /// the library has no algorithm for it. The first of a shape takes some 100 microseconds more.
-  [[nodiscard]] bool multiply(matmul_shape const& shape, void* c, void const* a, void const* b) {
+  [[nodiscard]] bool multiply(matmul_shape const& shape, void* c, void const* a, void const* b,
+                              void const* addend) {
     device_scope const scope(stream_.device());
     known& product = plans_.try_emplace(shape, shape).first->second;
-    operands const given{c, a, b};
+    operands const given{c, a, b, shape.accumulate ? addend : nullptr};
     if (!product.decided) {
       auto const guesses = product.plan.guesses(library_.get(), 1);
       if (!guesses.empty()) product.algorithm = guesses.front();
@@ -94,6 +96,7 @@ class cublaslt {
     void* c;
     void const* a;
     void const* b;
+    void const* addend;  // c, another matrix, or null
   };
 
   struct known {
@@ -130,7 +133,7 @@ class cublaslt {
 
   [[nodiscard]] cublasStatus_t run(cublaslt_plan& plan, matmul_algorithm const& algorithm,
                                    operands const& x) {
-    return plan.run(library_.get(), algorithm, x.c, x.a, x.b,
+    return plan.run(library_.get(), algorithm, x.c, x.a, x.b, x.addend,
                     stream_.scratch(cublaslt_plan::workspace_bytes), stream_.get());
   }
 
@@ -171,13 +174,21 @@ class cublaslt {
     int cache = 0;
     check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, stream_.device()),
           "cudaDeviceGetAttribute");
+    bool const in_place = given.addend == given.c;
+    bool const apart = given.addend != nullptr && !in_place;
     auto const sets = std::min<std::size_t>(
-        16, 2 * static_cast<std::size_t>(cache) / (bytes_a + bytes_b + bytes_c));
+        16, 2 * static_cast<std::size_t>(cache) / (bytes_a + bytes_b + (apart ? 2 : 1) * bytes_c));
     std::vector<operands> out;
-    for (std::size_t i = 0; i < sets; ++i)
-      out.push_back({copy(given.c, bytes_c), copy(given.a, bytes_a), copy(given.b, bytes_b)});
-    if (out.empty())
-      out.push_back({shape.accumulate ? copy(given.c, bytes_c) : given.c, given.a, given.b});
+    for (std::size_t i = 0; i < sets; ++i) {
+      operands own{copy(given.c, bytes_c), copy(given.a, bytes_a), copy(given.b, bytes_b), nullptr};
+      own.addend = apart ? copy(given.addend, bytes_c) : in_place ? own.c : nullptr;
+      out.push_back(own);
+    }
+    if (out.empty()) {
+      out.push_back(given);
+      if (in_place) out.back().c = copy(given.c, bytes_c);
+      if (in_place) out.back().addend = out.back().c;
+    }
     return out;
   }
 
@@ -192,13 +203,15 @@ class cublaslt {
 /// kernel.
 template <class C, class T>
 void matmul_impl(stream& s, matrix_view<C> c, matrix_view<T const> a, matrix_view<T const> b,
-                 ops::matmul_options options) {
+                 ops::matmul_options options, matrix_view<std::type_identity_t<C> const> addend) {
   if (c.empty()) return;
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>) {
-    auto const shape = shape_of(c, a, b, options);
-    if (shape.k > 0 && s.library<cublaslt>().multiply(shape, c.data(), a.data(), b.data())) return;
+    auto const shape = shape_of(c, a, b, options, addend);
+    if (shape.k > 0 &&
+        s.library<cublaslt>().multiply(shape, c.data(), a.data(), b.data(), addend.data()))
+      return;
   }
-  plain_matmul(s, c, a, b, options);
+  plain_matmul(s, c, a, b, options, addend);
 }
 
 template <class Stream>

@@ -90,14 +90,16 @@ class cublaslt_plan {
            result.workspaceSize <= workspace_bytes;
   }
 
-  /// Enqueues C = op(A) op(B), or +=, with `workspace_bytes` of `workspace`.
+  /// Enqueues C = op(A) op(B), plus `addend` (C or another matrix) where the shape accumulates and
+  /// only there, with `workspace_bytes` of `workspace`.
   [[nodiscard]] cublasStatus_t run(cublasLtHandle_t library, matmul_algorithm const& algorithm,
-                                   void* c, void const* a, void const* b, void* workspace,
-                                   cudaStream_t stream) {
+                                   void* c, void const* a, void const* b, void const* addend,
+                                   void* workspace, cudaStream_t stream) {
     auto const words = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm.words);
     float const alpha = 1.0F;
-    return cublasLtMatmul(library, &operation_, &alpha, b, &first_, a, &second_, &beta_, c,
-                          &result_, c, &result_, &words, workspace, workspace_bytes, stream);
+    return cublasLtMatmul(library, &operation_, &alpha, b, &first_, a, &second_, &beta_,
+                          addend == nullptr ? c : addend, &result_, c, &result_, &words, workspace,
+                          workspace_bytes, stream);
   }
 
  private:

@@ -26,11 +26,12 @@ template <class T>
 void layer_norm_backward_input_impl(stream& s, ops::rows_view<T> dx, ops::rows_view<T const> dy,
                                     ops::rows_view<T const> x, vector_view<T const> weight,
                                     vector_view<accumulate_t<T> const> mean,
-                                    vector_view<accumulate_t<T> const> rstd) {
-  detail::launch_rows(
-      s, "layer_norm_backward_input", x.rows, x.columns,
-      kernels::layer_norm_backward_input<T>{dx, dy, x, weight.data(), mean.data(), rstd.data()},
-      2 * warp_size * sizeof(accumulate_t<T>));
+                                    vector_view<accumulate_t<T> const> rstd,
+                                    ops::rows_view<T const> addend) {
+  detail::launch_rows(s, "layer_norm_backward_input", x.rows, x.columns,
+                      kernels::layer_norm_backward_input<T>{dx, dy, x, weight.data(), mean.data(),
+                                                            rstd.data(), addend},
+                      2 * warp_size * sizeof(accumulate_t<T>));
 }
 
 template <class T>

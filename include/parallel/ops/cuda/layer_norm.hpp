@@ -23,7 +23,8 @@ template <class T>
 void layer_norm_backward_input_impl(stream& s, ops::rows_view<T> dx, ops::rows_view<T const> dy,
                                     ops::rows_view<T const> x, vector_view<T const> weight,
                                     vector_view<accumulate_t<T> const> mean,
-                                    vector_view<accumulate_t<T> const> rstd);
+                                    vector_view<accumulate_t<T> const> rstd,
+                                    ops::rows_view<T const> addend);
 
 /// Two kernels, no atomics. Scratch: at most 2 * 512 * 32 packs of accumulate_t<T>, or two rows
 /// where those are wider.

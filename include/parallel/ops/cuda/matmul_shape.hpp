@@ -14,8 +14,8 @@
 
 namespace parallel::cuda {
 
-/// C [m, n] = op(A) [m, k] op(B) [k, n], or +=, row-major and contiguous: all that the choice of an
-/// algorithm depends on, and nothing else.
+/// C [m, n] = op(A) [m, k] op(B) [k, n], plus C or another matrix where it accumulates, row-major
+/// and contiguous: all that the choice of an algorithm depends on, and nothing else.
 struct matmul_shape {
   index m = 0;
   index n = 0;
@@ -27,7 +27,7 @@ struct matmul_shape {
   dtype output = dtype::f32;  // of C
   unsigned alignment_a = 16;  // see alignment_of
   unsigned alignment_b = 16;
-  unsigned alignment_c = 16;
+  unsigned alignment_c = 16;  // also of what is added
 
   friend auto operator<=>(matmul_shape const&, matmul_shape const&) = default;
 };
@@ -39,10 +39,11 @@ struct matmul_shape {
   return 1U << std::min(std::countr_zero(address), 4);
 }
 
-/// The shape of matmul(c, a, b, options).
+/// The shape of matmul(c, a, b, options, addend), as a device is told of it.
 template <class C, class T>
 [[nodiscard]] matmul_shape shape_of(matrix_view<C> c, matrix_view<T> a, matrix_view<T> b,
-                                    ops::matmul_options options) {
+                                    ops::matmul_options options,
+                                    matrix_view<std::type_identity_t<C> const> addend = {}) {
   return {.m = c.extent(0),
           .n = c.extent(1),
           .k = a.extent(options.transpose_a ? 0 : 1),
@@ -53,7 +54,7 @@ template <class C, class T>
           .output = dtype_of<C>,
           .alignment_a = alignment_of(a.data()),
           .alignment_b = alignment_of(b.data()),
-          .alignment_c = alignment_of(c.data())};
+          .alignment_c = std::min(alignment_of(c.data()), alignment_of(addend.data()))};
 }
 
 /// A matrix as it is stored, column by column; `leading` elements lie from a column to the next.

@@ -23,10 +23,12 @@ void rms_norm_impl(stream& s, ops::rows_view<T> y, vector_view<accumulate_t<T>> 
 template <class T>
 void rms_norm_backward_input_impl(stream& s, ops::rows_view<T> dx, ops::rows_view<T const> dy,
                                   ops::rows_view<T const> x, vector_view<T const> weight,
-                                  vector_view<accumulate_t<T> const> rstd) {
-  detail::launch_rows(s, "rms_norm_backward_input", x.rows, x.columns,
-                      kernels::rms_norm_backward_input<T>{dx, dy, x, weight.data(), rstd.data()},
-                      warp_size * sizeof(accumulate_t<T>));
+                                  vector_view<accumulate_t<T> const> rstd,
+                                  ops::rows_view<T const> addend) {
+  detail::launch_rows(
+      s, "rms_norm_backward_input", x.rows, x.columns,
+      kernels::rms_norm_backward_input<T>{dx, dy, x, weight.data(), rstd.data(), addend},
+      warp_size * sizeof(accumulate_t<T>));
 }
 
 template <class T>

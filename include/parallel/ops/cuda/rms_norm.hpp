@@ -21,7 +21,8 @@ void rms_norm_impl(stream& s, ops::rows_view<T> y, vector_view<accumulate_t<T>> 
 template <class T>
 void rms_norm_backward_input_impl(stream& s, ops::rows_view<T> dx, ops::rows_view<T const> dy,
                                   ops::rows_view<T const> x, vector_view<T const> weight,
-                                  vector_view<accumulate_t<T> const> rstd);
+                                  vector_view<accumulate_t<T> const> rstd,
+                                  ops::rows_view<T const> addend);
 
 /// Two kernels and scratch memory as for layer_norm.
 template <class T>

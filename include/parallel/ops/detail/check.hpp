@@ -19,4 +19,14 @@ void same(std::string_view operation, std::string_view what_a, A a, std::string_
           " is ", second, "; the two must be the same");
 }
 
+/// Whether there is a matrix to add to an operation's result. None is of extents {0, 0}; throws
+/// `error` when one has other extents than the result.
+[[nodiscard]] inline bool adds(std::string_view operation, shape<2> addend, shape<2> result) {
+  if (addend == shape<2>{}) return false;
+  same(operation, "the number of rows of the addend", addend[0], "that of the result", result[0]);
+  same(operation, "the number of columns of the addend", addend[1], "that of the result",
+       result[1]);
+  return true;
+}
+
 }  // namespace parallel::ops::detail

@@ -9,17 +9,30 @@
 namespace parallel::host {
 
 template <class T>
-void add_bias_impl(stream& s, matrix_view<T> y, vector_view<T const> bias) {
+void add_bias_impl(stream& s, matrix_view<T> y, vector_view<T const> bias,
+                   matrix_view<T const> addend) {
   s.enqueue([=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
       index const columns = y.extent(1);
       for_rows(
           threads, y.extent(0), columns,
-          [ =, to = y.data(), from = bias.data() ](auto lanes, index m) __attribute__((
-              always_inline)) { add_packs<lanes>(to + m * columns, from, columns); });
+          [ =, to = y.data(), from = bias.data(), more = addend.empty() ? nullptr : addend.data() ](
+              auto lanes, index m) __attribute__((always_inline)) {
+            constexpr int L = lanes;
+            index const begin = m * columns;
+            if (more == nullptr) return add_packs<L>(to + begin, from, columns);
+            for (index i = 0; i < columns; i += L) {
+              index const left = columns - i;
+              simd::store_partial(to + begin + i,
+                                  simd::load_partial<L>(to + begin + i, left) +
+                                      simd::load_partial<L>(from + i, left) +
+                                      simd::load_partial<L>(more + begin + i, left),
+                                  left);
+            }
+          });
     } else {
       reference::stream here;
-      ops::add_bias(here, y, bias);
+      ops::add_bias(here, y, bias, addend);
     }
   });
 }

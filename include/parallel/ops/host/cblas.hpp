@@ -7,6 +7,7 @@
 
 #include <cblas.h>
 
+#include <algorithm>
 #include <limits>
 
 #include <parallel/core/error.hpp>
@@ -35,10 +36,15 @@ class cblas_engine final : public matmul_engine {
   void multiply(matmul_arguments const& p, workspace&) const override {
     if (p.m == 0 || p.n == 0) return;
     if (options_.set_threads != nullptr) options_.set_threads(p.threads);
+    // the interface adds to C alone
+    if (p.addend != nullptr && p.addend != p.c)
+      for (index i = 0; i < p.m; ++i)
+        std::copy_n(static_cast<float const*>(p.addend) + i * p.ldc, p.n,
+                    static_cast<float*>(p.c) + i * p.ldc);
     cblas_sgemm(CblasRowMajor, transposed(p.transpose_a), transposed(p.transpose_b), size(p.m),
                 size(p.n), size(p.k), /*alpha=*/1.0F, static_cast<float const*>(p.a), size(p.lda),
-                static_cast<float const*>(p.b), size(p.ldb), p.beta, static_cast<float*>(p.c),
-                size(p.ldc));
+                static_cast<float const*>(p.b), size(p.ldb),
+                /*beta=*/p.addend != nullptr ? 1.0F : 0.0F, static_cast<float*>(p.c), size(p.ldc));
   }
 
  private:

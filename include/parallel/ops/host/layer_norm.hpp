@@ -62,42 +62,45 @@ template <class T>
 void layer_norm_backward_input_impl(stream& s, ops::rows_view<T> dx, ops::rows_view<T const> dy,
                                     ops::rows_view<T const> x, vector_view<T const> weight,
                                     vector_view<accumulate_t<T> const> mean,
-                                    vector_view<accumulate_t<T> const> rstd) {
+                                    vector_view<accumulate_t<T> const> rstd,
+                                    ops::rows_view<T const> addend) {
   s.enqueue([=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
       for_rows(
           threads, x.rows, x.columns,
-          [ =, gain = weight.data(), means = mean.data(), rstds = rstd.data() ](auto lanes, index m)
-              __attribute__((always_inline)) {
-                constexpr int L = lanes;
-                index const columns = x.columns;
-                T const* const from = x.data + m * x.row_stride;
-                T const* const gradient = dy.data + m * dy.row_stride;
-                T* const to = dx.data + m * dx.row_stride;
-                auto const center = broadcast<L>(means[m]);
-                auto const factor = broadcast<L>(rstds[m]);
-                float const width = static_cast<float>(columns);
-                auto const normal = [=](index i, index left) __attribute__((always_inline)) {
-                  return (simd::load_partial<L>(from + i, left) - center) * factor;
-                };
-                auto const slope = [=](index i, index left) __attribute__((always_inline)) {
-                  return simd::load_partial<L>(gradient + i, left) *
-                         simd::load_partial<L>(gain + i, left);
-                };
-                auto const product = [=](index i, index left) __attribute__((always_inline)) {
-                  return slope(i, left) * normal(i, left);
-                };
-                auto const shift = broadcast<L>(sum_packs<L>(columns, slope) / width);
-                auto const stretch = broadcast<L>(sum_packs<L>(columns, product) / width);
-                for (index i = 0; i < columns; i += L) {
-                  index const left = columns - i;
-                  auto const out = (slope(i, left) - shift - normal(i, left) * stretch) * factor;
-                  simd::store_partial(to + i, out, left);
-                }
-              });
+          [ =, gain = weight.data(), means = mean.data(), rstds = rstd.data() ](
+              auto lanes, index m) __attribute__((always_inline)) {
+            constexpr int L = lanes;
+            index const columns = x.columns;
+            T const* const from = x.data + m * x.row_stride;
+            T const* const gradient = dy.data + m * dy.row_stride;
+            T* const to = dx.data + m * dx.row_stride;
+            T const* const more = addend.rows > 0 ? addend.data + m * addend.row_stride : nullptr;
+            auto const center = broadcast<L>(means[m]);
+            auto const factor = broadcast<L>(rstds[m]);
+            float const width = static_cast<float>(columns);
+            auto const normal = [=](index i, index left) __attribute__((always_inline)) {
+              return (simd::load_partial<L>(from + i, left) - center) * factor;
+            };
+            auto const slope = [=](index i, index left) __attribute__((always_inline)) {
+              return simd::load_partial<L>(gradient + i, left) *
+                     simd::load_partial<L>(gain + i, left);
+            };
+            auto const product = [=](index i, index left) __attribute__((always_inline)) {
+              return slope(i, left) * normal(i, left);
+            };
+            auto const shift = broadcast<L>(sum_packs<L>(columns, slope) / width);
+            auto const stretch = broadcast<L>(sum_packs<L>(columns, product) / width);
+            for (index i = 0; i < columns; i += L) {
+              index const left = columns - i;
+              auto out = (slope(i, left) - shift - normal(i, left) * stretch) * factor;
+              if (more != nullptr) out += simd::load_partial<L>(more + i, left);
+              simd::store_partial(to + i, out, left);
+            }
+          });
     } else {
       reference::stream here;
-      ops::layer_norm_backward_input(here, dx, dy, x, weight, mean, rstd);
+      ops::layer_norm_backward_input(here, dx, dy, x, weight, mean, rstd, addend);
     }
   });
 }

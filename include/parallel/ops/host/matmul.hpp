@@ -21,17 +21,18 @@ void multiply_plain(workspace& memory, matmul_arguments const& p) {
   auto const a = view(p.a, p.transpose_a, p.lda);
   auto const b = view(p.b, p.transpose_b, p.ldb);
   auto* const c = static_cast<C*>(p.c);
+  auto* const addend = static_cast<C const*>(p.addend);
   if (p.m <= gemm_narrow<T, C>::most_rows)
-    gemm_narrow<T, C>{p.n, p.k, a, b, c, p.ldc, p.beta}(memory, p.m, p.threads);
+    gemm_narrow<T, C>{p.n, p.k, a, b, c, p.ldc, addend}(memory, p.m, p.threads);
   else
-    gemm<T, C>{p.m, p.n, p.k, a, b, c, p.ldc, p.beta}(memory, p.threads);
+    gemm<T, C>{p.m, p.n, p.k, a, b, c, p.ldc, addend}(memory, p.threads);
 }
 
 }  // namespace detail
 
 template <class C, class T>
 void matmul_impl(stream& s, matrix_view<C> c, matrix_view<T const> a, matrix_view<T const> b,
-                 ops::matmul_options options) {
+                 ops::matmul_options options, matrix_view<std::type_identity_t<C> const> addend) {
   if (c.empty()) return;
   int const threads = s.threads();
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>) {
@@ -46,7 +47,7 @@ void matmul_impl(stream& s, matrix_view<C> c, matrix_view<T const> a, matrix_vie
                                      .ldc = c.extent(1),
                                      .transpose_a = options.transpose_a,
                                      .transpose_b = options.transpose_b,
-                                     .beta = options.accumulate ? 1.0F : 0.0F,
+                                     .addend = options.accumulate ? addend.data() : nullptr,
                                      .input = dtype_of<T>,
                                      .output = dtype_of<C>,
                                      .threads = threads};
@@ -58,7 +59,7 @@ void matmul_impl(stream& s, matrix_view<C> c, matrix_view<T const> a, matrix_vie
   } else {
     s.enqueue([=] {
       parallel_for(threads, c.extent(0), 8, [&](index begin, index end) {
-        reference::detail::matmul_rows(begin, end, c, a, b, options);
+        reference::detail::matmul_rows(begin, end, c, a, b, options, addend);
       });
     });
   }

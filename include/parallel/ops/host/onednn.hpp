@@ -11,10 +11,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -54,11 +56,15 @@ class onednn_engine final : public matmul_engine {
                                {DNNL_ARG_SCRATCHPAD, {product->pack_scratch, engine_, scratch}}});
         b = packed;
       }
-      product->primitive.execute(stream,
-                                 {{DNNL_ARG_SRC, {product->a, engine_, const_cast<void*>(p.a)}},
-                                  {DNNL_ARG_WEIGHTS, b},
-                                  {DNNL_ARG_DST, {product->c, engine_, p.c}},
-                                  {DNNL_ARG_SCRATCHPAD, {product->scratch, engine_, scratch}}});
+      std::unordered_map<int, dnnl::memory> arguments{
+          {DNNL_ARG_SRC, {product->a, engine_, const_cast<void*>(p.a)}},
+          {DNNL_ARG_WEIGHTS, b},
+          {DNNL_ARG_DST, {product->c, engine_, p.c}},
+          {DNNL_ARG_SCRATCHPAD, {product->scratch, engine_, scratch}}};
+      if (addition_of(p) == addition::other)
+        arguments.insert({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1,
+                          {product->c, engine_, const_cast<void*>(p.addend)}});
+      product->primitive.execute(stream, arguments);
       stream.wait();
     } catch (dnnl::error const& problem) {
       fail("oneDNN refused the product [", p.m, ", ", p.k, "] x [", p.k, ", ", p.n, "] of ",
@@ -67,8 +73,11 @@ class onednn_engine final : public matmul_engine {
   }
 
  private:
+  /// What is added to a product: nothing, C, or another matrix.
+  enum class addition : std::uint8_t { none, own, other };
+
   using key =
-      std::tuple<index, index, index, index, index, index, bool, bool, float, dtype, dtype, int>;
+      std::tuple<index, index, index, index, index, index, bool, bool, addition, dtype, dtype, int>;
   using desc = dnnl::memory::desc;
 
   struct product_code {
@@ -87,6 +96,11 @@ class onednn_engine final : public matmul_engine {
       return std::max(scratch.get_size(), packs ? pack_scratch.get_size() : 0);
     }
   };
+
+  [[nodiscard]] static addition addition_of(matmul_arguments const& p) {
+    if (p.addend == nullptr) return addition::none;
+    return p.addend == p.c ? addition::own : addition::other;
+  }
 
   [[nodiscard]] static bool has_bf16() {
     auto const wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
@@ -124,8 +138,9 @@ class onednn_engine final : public matmul_engine {
   }
 
   [[nodiscard]] std::shared_ptr<product_code const> find(matmul_arguments const& p) const {
-    key const wanted{p.m,           p.n,           p.k,    p.lda,   p.ldb,    p.ldc,
-                     p.transpose_a, p.transpose_b, p.beta, p.input, p.output, p.threads};
+    auto const added = addition_of(p);
+    key const wanted{p.m,           p.n,           p.k,   p.lda,   p.ldb,    p.ldc,
+                     p.transpose_a, p.transpose_b, added, p.input, p.output, p.threads};
     std::scoped_lock const lock(mutex_);  // also while making code: others may want the same
     auto& known = products_[wanted];
     if (known == nullptr) {
@@ -135,11 +150,10 @@ class onednn_engine final : public matmul_engine {
       made->c = describe(p.output, p.m, p.n, p.ldc, false);
       dnnl::primitive_attr attributes;
       attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-      if (p.beta != 0.0F) {
-        dnnl::post_ops after;
-        after.append_sum(p.beta);
-        attributes.set_post_ops(after);
-      }
+      dnnl::post_ops after;
+      if (added == addition::own) after.append_sum();
+      if (added == addition::other) after.append_binary(dnnl::algorithm::binary_add, made->c);
+      attributes.set_post_ops(after);
       made->packed_b = should_pack(p)
                            ? desc({p.k, p.n}, type_of(p.input), dnnl::memory::format_tag::any)
                            : made->b;

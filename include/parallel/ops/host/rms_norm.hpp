@@ -50,40 +50,43 @@ void rms_norm_impl(stream& s, ops::rows_view<T> y, vector_view<accumulate_t<T>> 
 template <class T>
 void rms_norm_backward_input_impl(stream& s, ops::rows_view<T> dx, ops::rows_view<T const> dy,
                                   ops::rows_view<T const> x, vector_view<T const> weight,
-                                  vector_view<accumulate_t<T> const> rstd) {
+                                  vector_view<accumulate_t<T> const> rstd,
+                                  ops::rows_view<T const> addend) {
   s.enqueue([=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
       for_rows(
           threads, x.rows, x.columns,
-          [ =, gain = weight.data(), rstds = rstd.data() ](auto lanes, index m)
-              __attribute__((always_inline)) {
-                constexpr int L = lanes;
-                index const columns = x.columns;
-                T const* const from = x.data + m * x.row_stride;
-                T const* const gradient = dy.data + m * dy.row_stride;
-                T* const to = dx.data + m * dx.row_stride;
-                auto const factor = broadcast<L>(rstds[m]);
-                auto const normal = [=](index i, index left) __attribute__((always_inline)) {
-                  return simd::load_partial<L>(from + i, left) * factor;
-                };
-                auto const slope = [=](index i, index left) __attribute__((always_inline)) {
-                  return simd::load_partial<L>(gradient + i, left) *
-                         simd::load_partial<L>(gain + i, left);
-                };
-                auto const product = [=](index i, index left) __attribute__((always_inline)) {
-                  return slope(i, left) * normal(i, left);
-                };
-                auto const stretch =
-                    broadcast<L>(sum_packs<L>(columns, product) / static_cast<float>(columns));
-                for (index i = 0; i < columns; i += L) {
-                  index const left = columns - i;
-                  simd::store_partial(to + i, (slope(i, left) - normal(i, left) * stretch) * factor,
-                                      left);
-                }
-              });
+          [ =, gain = weight.data(), rstds = rstd.data() ](auto lanes,
+                                                           index m) __attribute__((always_inline)) {
+            constexpr int L = lanes;
+            index const columns = x.columns;
+            T const* const from = x.data + m * x.row_stride;
+            T const* const gradient = dy.data + m * dy.row_stride;
+            T* const to = dx.data + m * dx.row_stride;
+            T const* const more = addend.rows > 0 ? addend.data + m * addend.row_stride : nullptr;
+            auto const factor = broadcast<L>(rstds[m]);
+            auto const normal = [=](index i, index left) __attribute__((always_inline)) {
+              return simd::load_partial<L>(from + i, left) * factor;
+            };
+            auto const slope = [=](index i, index left) __attribute__((always_inline)) {
+              return simd::load_partial<L>(gradient + i, left) *
+                     simd::load_partial<L>(gain + i, left);
+            };
+            auto const product = [=](index i, index left) __attribute__((always_inline)) {
+              return slope(i, left) * normal(i, left);
+            };
+            auto const stretch =
+                broadcast<L>(sum_packs<L>(columns, product) / static_cast<float>(columns));
+            for (index i = 0; i < columns; i += L) {
+              index const left = columns - i;
+              auto out = (slope(i, left) - normal(i, left) * stretch) * factor;
+              if (more != nullptr) out += simd::load_partial<L>(more + i, left);
+              simd::store_partial(to + i, out, left);
+            }
+          });
     } else {
       reference::stream here;
-      ops::rms_norm_backward_input(here, dx, dy, x, weight, rstd);
+      ops::rms_norm_backward_input(here, dx, dy, x, weight, rstd, addend);
     }
   });
 }

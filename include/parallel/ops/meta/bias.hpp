@@ -1,4 +1,4 @@
-// add_bias on the meta device: one addition an element, either way.
+// add_bias on the meta device: one addition an element, two with an addend; backwards one.
 #pragma once
 
 #include <parallel/device/meta/device.hpp>
@@ -7,8 +7,8 @@
 namespace parallel::meta {
 
 template <class T>
-void add_bias_impl(stream& s, matrix_view<T> y, vector_view<T const>) {
-  s.count(static_cast<std::uint64_t>(y.size()));
+void add_bias_impl(stream& s, matrix_view<T> y, vector_view<T const>, matrix_view<T const> addend) {
+  s.count(static_cast<std::uint64_t>(y.size() + addend.size()));
 }
 
 template <class T>

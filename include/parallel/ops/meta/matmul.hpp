@@ -10,7 +10,7 @@ namespace parallel::meta {
 
 template <class C, class T>
 void matmul_impl(stream& s, matrix_view<C> c, matrix_view<T const> a, matrix_view<T const>,
-                 ops::matmul_options options) {
+                 ops::matmul_options options, matrix_view<std::type_identity_t<C> const>) {
   auto const depth = static_cast<std::uint64_t>(a.extent(options.transpose_a ? 0 : 1));
   s.count(2 * static_cast<std::uint64_t>(c.size()) * depth);
 }

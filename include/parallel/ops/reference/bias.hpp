@@ -7,10 +7,15 @@
 namespace parallel::reference {
 
 template <class T>
-void add_bias_impl(stream&, matrix_view<T> y, vector_view<T const> bias) {
+void add_bias_impl(stream&, matrix_view<T> y, vector_view<T const> bias,
+                   matrix_view<T const> addend) {
   using A = accumulate_t<T>;
   for (index m = 0; m < y.extent(0); ++m)
-    for (index n = 0; n < y.extent(1); ++n) y(m, n) = static_cast<T>(A(y(m, n)) + A(bias(n)));
+    for (index n = 0; n < y.extent(1); ++n) {
+      A sum = A(y(m, n)) + A(bias(n));
+      if (!addend.empty()) sum += A(addend(m, n));
+      y(m, n) = static_cast<T>(sum);
+    }
 }
 
 template <class T>

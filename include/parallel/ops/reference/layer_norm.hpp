@@ -41,7 +41,8 @@ template <class T>
 void layer_norm_backward_input_impl(stream&, ops::rows_view<T> dx, ops::rows_view<T const> dy,
                                     ops::rows_view<T const> x, vector_view<T const> weight,
                                     vector_view<accumulate_t<T> const> mean,
-                                    vector_view<accumulate_t<T> const> rstd) {
+                                    vector_view<accumulate_t<T> const> rstd,
+                                    ops::rows_view<T const> addend) {
   using A = accumulate_t<T>;
   auto const width = static_cast<double>(x.columns);
   for (index m = 0; m < x.rows; ++m) {
@@ -55,8 +56,11 @@ void layer_norm_backward_input_impl(stream&, ops::rows_view<T> dx, ops::rows_vie
     }
     auto const shift = static_cast<A>(sum / width);
     auto const stretch = static_cast<A>(product / width);
-    for (index n = 0; n < x.columns; ++n)
-      dx.row(m)[n] = static_cast<T>(rstd(m) * (slope(n) - shift - normal(n) * stretch));
+    for (index n = 0; n < x.columns; ++n) {
+      A const gradient = rstd(m) * (slope(n) - shift - normal(n) * stretch);
+      A const more = addend.rows > 0 ? A(addend.row(m)[n]) : A(0);
+      dx.row(m)[n] = static_cast<T>(gradient + more);
+    }
   }
 }
 

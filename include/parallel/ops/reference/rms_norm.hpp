@@ -26,7 +26,8 @@ void rms_norm_impl(stream&, ops::rows_view<T> y, vector_view<accumulate_t<T>> rs
 template <class T>
 void rms_norm_backward_input_impl(stream&, ops::rows_view<T> dx, ops::rows_view<T const> dy,
                                   ops::rows_view<T const> x, vector_view<T const> weight,
-                                  vector_view<accumulate_t<T> const> rstd) {
+                                  vector_view<accumulate_t<T> const> rstd,
+                                  ops::rows_view<T const> addend) {
   using A = accumulate_t<T>;
   for (index m = 0; m < x.rows; ++m) {
     auto const normal = [&](index n) { return A(x.row(m)[n]) * rstd(m); };
@@ -34,8 +35,11 @@ void rms_norm_backward_input_impl(stream&, ops::rows_view<T> dx, ops::rows_view<
     double product = 0.0;  // of slope * normal: what a scaling of all x would change
     for (index n = 0; n < x.columns; ++n) product += double(slope(n)) * double(normal(n));
     auto const stretch = static_cast<A>(product / static_cast<double>(x.columns));
-    for (index n = 0; n < x.columns; ++n)
-      dx.row(m)[n] = static_cast<T>(rstd(m) * (slope(n) - normal(n) * stretch));
+    for (index n = 0; n < x.columns; ++n) {
+      A const gradient = rstd(m) * (slope(n) - normal(n) * stretch);
+      A const more = addend.rows > 0 ? A(addend.row(m)[n]) : A(0);
+      dx.row(m)[n] = static_cast<T>(gradient + more);
+    }
   }
 }
 

@@ -100,6 +100,22 @@ TEST_CASE("a shape holds extents, options, types and alignments of the product")
                               .alignment_c = 4});
 }
 
+TEST_CASE("what is added must be as aligned as the shape says") {
+  alignas(32) float a[64];
+  alignas(32) float c[64];
+  alignas(32) float more[64];
+  matrix_view<float const> const x(a, {4, 4});
+  auto const aligned_to = [&](float const* addend) {
+    return cuda::shape_of(matrix_view<float>(c, {4, 4}), x, x, {.accumulate = true},
+                          {addend, {4, 4}})
+        .alignment_c;
+  };
+  CHECK(aligned_to(c) == 16);
+  CHECK(aligned_to(more) == 16);
+  CHECK(aligned_to(more + 2) == 8);
+  CHECK(cuda::shape_of(matrix_view<float>(c + 1, {4, 4}), x, x, {}).alignment_c == 4);
+}
+
 TEST_CASE("alignments are powers of two, at most 16 bytes") {
   alignas(64) char memory[64];
   CHECK(cuda::alignment_of(memory) == 16);

@@ -7,23 +7,29 @@
 
 namespace parallel::cuda::kernels {
 
-/// y[m,n] += bias[n].
+/// y[m,n] += bias[n], plus addend[m,n] if there is one.
 template <class T>
 struct add_bias {
   T* y;
   T const* bias;
+  T const* addend;  // or null
   index rows, columns;
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
     using A = accumulate_t<T>;
     constexpr unsigned N = pack_size<T>;
-    bool const aligned = groupable_rows<N>(y, columns, columns) && groupable<N>(bias);
+    bool const aligned = groupable_rows<N>(y, columns, columns) && groupable<N>(bias, addend);
     for_each_in_rows<N>(b, rows, columns, aligned, [this]<unsigned n>(index m, index c) {
       auto sum = load_group<n>(y + m * columns + c);
-      auto const addend = load_group<n>(bias + c);
-      for (unsigned i = 0; i < n; ++i)
-        sum.value[i] = static_cast<T>(A(sum.value[i]) + A(addend.value[i]));
+      auto const shift = load_group<n>(bias + c);
+      group<T, n> more{};
+      if (addend != nullptr) more = load_group<n>(addend + m * columns + c);
+      for (unsigned i = 0; i < n; ++i) {
+        A one = A(sum.value[i]) + A(shift.value[i]);
+        if (addend != nullptr) one += A(more.value[i]);
+        sum.value[i] = static_cast<T>(one);
+      }
       store_group(y + m * columns + c, sum);
     });
   }

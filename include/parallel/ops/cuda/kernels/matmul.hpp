@@ -1,8 +1,8 @@
 // The plain product as a kernel: a block computes 64 x 64 elements of C, a thread 4 x 4 of them.
 //
 // For element types and shapes that vendor libraries do not take, and to hold them against. Every
-// element is one sum over k in ascending order in accumulate_t<T>, beginning with C where it
-// accumulates, rounded once: the order of the reference loops. Cost: 2 m n k operations on the
+// element is one sum over k in ascending order in accumulate_t<T>, beginning with the addend if
+// there is one, rounded once: the order of the reference loops. Cost: 2 m n k operations on the
 // ordinary (not the tensor) cores, at a fraction of their peak.
 #pragma once
 
@@ -14,15 +14,17 @@
 
 namespace parallel::cuda::kernels {
 
-/// C [m, n] = op(A) [m, k] op(B) [k, n], plus C where `accumulate` is set; all row-major. Blocks
-/// have `block_threads` threads and `shared_bytes` of shared memory, and share `tiles(m, n)`.
+/// C [m, n] = op(A) [m, k] op(B) [k, n], plus the addend [m, n] if there is one; all row-major.
+/// Blocks have `block_threads` threads and `shared_bytes` of shared memory, and share `tiles(m,
+/// n)`.
 template <class C, class T>
 struct matmul {
   C* c;
   T const* a;
   T const* b;
   index m, n, k;
-  bool transpose_a, transpose_b, accumulate;
+  bool transpose_a, transpose_b;
+  C const* addend;  // C, another matrix, or null
 
   using wide = accumulate_t<T>;
   static constexpr unsigned tile = 64;
@@ -49,8 +51,8 @@ struct matmul {
       index const row = at / tiles_across * tile;
       index const column = at % tiles_across * tile;
       wide sum[each][each] = {};
-      for_each_own(row + down, column + across, [&](unsigned i, unsigned j, C const& element) {
-        if (accumulate) sum[i][j] = static_cast<wide>(element);
+      for_each_own(row + down, column + across, [&](unsigned i, unsigned j, index element) {
+        if (addend != nullptr) sum[i][j] = static_cast<wide>(addend[element]);
       });
       for (index step = 0; step < k; step += depth) {
         // element (i, d) of op(A) is a[i * (its row stride) + d * (its column stride)], and of the
@@ -66,20 +68,20 @@ struct matmul {
                   strip_a[d * pitch + down + i * side] * strip_b[d * pitch + across + j * side];
         block.sync();
       }
-      for_each_own(row + down, column + across, [&](unsigned i, unsigned j, C& element) {
-        element = static_cast<C>(sum[i][j]);
+      for_each_own(row + down, column + across, [&](unsigned i, unsigned j, index element) {
+        c[element] = static_cast<C>(sum[i][j]);
       });
     }
   }
 
  private:
-  /// f(i, j, element) for the elements of C that are the thread's and exist.
+  /// f(i, j, element) for the elements of C that are the thread's and exist, which are counted.
   template <class F>
   PARALLELLM_DEVICE void for_each_own(index row, index column, F const& f) const {
     for (unsigned i = 0; i < each; ++i)
       for (unsigned j = 0; j < each; ++j)
         if (row + i * side < m && column + j * side < n)
-          f(i, j, c[(row + i * side) * n + column + j * side]);
+          f(i, j, (row + i * side) * n + column + j * side);
   }
 
   /// strip[d * pitch + i] = element (first + i, step + d) of an operand of `rows` rows and k

@@ -66,6 +66,7 @@ struct rms_norm_backward_input {
   ops::rows_view<T const> x;
   T const* weight;
   A const* rstd;
+  ops::rows_view<T const> addend;  // or no rows
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
@@ -88,17 +89,23 @@ struct rms_norm_backward_input {
     A const stretch =
         combine_block(b, product, b.template shared<A>(), plus{}) / static_cast<A>(columns);
 
-    row_groups<T> const out(dx.data + m * dx.row_stride, columns);
+    row_groups<T> const to(dx.data + m * dx.row_stride, columns);
+    bool const adds = addend.rows > 0;
+    row_groups<T const> const more(addend.data + (adds ? m * addend.row_stride : 0), columns);
     for_each_group<Kept>(b, gain.groups(), [&](unsigned p, unsigned k) {
       auto values = held.at(p, k);
       auto const gradient = slopes.at(p, k);
       auto const gains = gain.load(p);
+      typename row_groups<T>::group_type around{};
+      if (adds) around = more.load(p);
       unrolled<pack_size<T>>([&](unsigned i) {
         A const slope = A(gradient.value[i]) * A(gains.value[i]);
         A const normal = A(values.value[i]) * factor;
-        values.value[i] = static_cast<T>(factor * (slope - normal * stretch));
+        A out = factor * (slope - normal * stretch);
+        if (adds) out += A(around.value[i]);
+        values.value[i] = static_cast<T>(out);
       });
-      out.store(p, values);
+      to.store(p, values);
     });
   }
 };

@@ -24,7 +24,7 @@ struct gemm {
   operand<T> a, b;
   C* c = nullptr;
   index ldc = 0;
-  float beta = 0.0F;
+  C const* addend = nullptr;  // its rows ldc apart; may be c
 
   static constexpr index block_m = 192;
   static constexpr index block_n = 256;
@@ -97,8 +97,7 @@ struct gemm {
         C* const to = c + (row + i) * ldc + column + j;
         index const left = columns - j;
         auto sum = simd::load<L>(own.sum.data() + i * block_n + j);
-        if (beta != 0.0F)
-          sum = simd::fma(simd::load_partial<L>(to, left), simd::pack<float, L>(beta), sum);
+        if (addend != nullptr) sum += simd::load_partial<L>(addend + (to - c), left);
         simd::store_partial(to, sum, left);
       }
   }

@@ -21,7 +21,7 @@ struct gemm_narrow {
   operand<T> a, b;
   C* c = nullptr;
   index ldc = 0;
-  float beta = 0.0F;
+  C const* addend = nullptr;  // its rows ldc apart; may be c
 
   static constexpr index most_rows = 4;
   static constexpr index block_n = 64;
@@ -59,7 +59,7 @@ struct gemm_narrow {
     for (int i = 0; i < M; ++i) {
       C* const to = c + i * ldc + j;
       float total = simd::sum(sum[2 * i] + sum[2 * i + 1]);
-      if (beta != 0.0F) total += beta * static_cast<float>(*to);
+      if (addend != nullptr) total += static_cast<float>(addend[to - c]);
       *to = static_cast<C>(total);
     }
   }
@@ -84,8 +84,7 @@ struct gemm_narrow {
       for (int half = 0; half < 2; ++half) {
         C* const to = c + i * ldc + j + half * L;
         auto total = sum[2 * i + half];
-        if (beta != 0.0F)
-          total = simd::fma(simd::load_partial<L>(to, count - half * L), floats(beta), total);
+        if (addend != nullptr) total += simd::load_partial<L>(addend + (to - c), count - half * L);
         simd::store_partial(to, total, count - half * L);
       }
   }

@@ -35,9 +35,22 @@ TEST_CASE_TEMPLATE("a bias is added to every row at any alignment", T, float, bf
         testing::run_on_copies(
             y, 2, 64, 0,
             [&](T* to) {
-              return cuda::kernels::add_bias<T>{to, addend.data(), rows, columns};
+              return cuda::kernels::add_bias<T>{to, addend.data(), nullptr, rows, columns};
             },
             [&](auto const& got) { CHECK(same_bits(got, expected)); });
+      }
+      auto const more = random<T>(rows * columns, 3);
+      auto sum = y;
+      ops::add_bias(here, matrix_view<T>(sum.data(), {rows, columns}), ops_support::vector(bias),
+                    matrix_view<T const>(more.data(), {rows, columns}));
+      for (std::size_t const offset : {0, 1}) {
+        guarded<T> addend(more, offset);
+        testing::run_on_copies(
+            y, 2, 64, 0,
+            [&](T* to) {
+              return cuda::kernels::add_bias<T>{to, bias.data(), addend.data(), rows, columns};
+            },
+            [&](auto const& got) { CHECK(same_bits(got, sum)); });
       }
     }
 }

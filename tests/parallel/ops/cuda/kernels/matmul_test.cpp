@@ -69,9 +69,15 @@ TEST_CASE_TEMPLATE("the product equals the reference for all transposes, in ever
           options);
       auto c = before;
       c.push_back(number<C>(-77));
-      kernel const body{
-          c.data(),          a.data(), b.data(), m, n, k, options.transpose_a, options.transpose_b,
-          options.accumulate};
+      kernel const body{c.data(),
+                        a.data(),
+                        b.data(),
+                        m,
+                        n,
+                        k,
+                        options.transpose_a,
+                        options.transpose_b,
+                        options.accumulate ? c.data() : nullptr};
       auto const tiles = static_cast<unsigned>(kernel::tiles(m, n));
       CAPTURE(m);
       CAPTURE(n);
@@ -83,6 +89,14 @@ TEST_CASE_TEMPLATE("the product equals the reference for all transposes, in ever
                                     CHECK(c.back() == number<C>(-77));
                                     std::copy(before.begin(), before.end(), c.begin());
                                   });
+      if (!options.accumulate) continue;
+      auto apart = body;
+      apart.addend = before.data();
+      std::fill(c.begin(), c.end(), number<C>(-77));
+      testing::host_block::run_grid(tiles, kernel::block_threads, kernel::shared_bytes,
+                                    testing::thread_order::shuffled, apart);
+      CHECK(std::equal(expected.begin(), expected.end(), c.begin()));
+      CHECK(c.back() == number<C>(-77));
     }
 }
 
@@ -97,9 +111,9 @@ TEST_CASE("one block computes every tile when there are more tiles than blocks")
               matrix_view<double const>(a.data(), {m, k}),
               matrix_view<double const>(b.data(), {k, n}));
   CHECK(kernel::tiles(m, n) == 6);
-  testing::host_block::run_grid(1, kernel::block_threads, kernel::shared_bytes,
-                                testing::thread_order::shuffled,
-                                kernel{c.data(), a.data(), b.data(), m, n, k, false, false, false});
+  testing::host_block::run_grid(
+      1, kernel::block_threads, kernel::shared_bytes, testing::thread_order::shuffled,
+      kernel{c.data(), a.data(), b.data(), m, n, k, false, false, nullptr});
   CHECK(c == expected);
 }
 
@@ -111,7 +125,7 @@ TEST_CASE("infinities and NaN reach only the elements whose sums have them") {
   b[2 * n + 17] = std::nanf("");
   testing::run_in_every_order(
       1, kernel::block_threads, kernel::shared_bytes,
-      kernel{c.data(), a.data(), b.data(), m, n, k, false, false, false}, [&](auto) {
+      kernel{c.data(), a.data(), b.data(), m, n, k, false, false, nullptr}, [&](auto) {
         for (index i = 0; i < m; ++i)
           for (index j = 0; j < n; ++j) {
             float const value = c[static_cast<std::size_t>(i * n + j)];

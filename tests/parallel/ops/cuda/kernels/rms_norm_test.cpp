@@ -78,8 +78,8 @@ TEST_CASE_TEMPLATE("the gradient of rms_norm's input equals the reference, in pl
     ops::rms_norm_backward_input(here, expected.view(), dy.view(), x.view(),
                                  testing::view_of(weight), testing::view_of(rstd));
     testing::rows_of<T> dx{testing::poison<T>(testing::extent(s)), s};
-    cuda::kernels::rms_norm_backward_input<T> body{dx.view(), dy.view(), x.view(), weight.data(),
-                                                   rstd.data()};
+    cuda::kernels::rms_norm_backward_input<T> body{dx.view(),     dy.view(),   x.view(),
+                                                   weight.data(), rstd.data(), {}};
     auto const blocks = static_cast<unsigned>(s.rows);
     testing::run_in_every_order(blocks, 32, 32 * sizeof(A), body, [&](auto) {
       testing::check_close(dx.data, expected.data, close<T>);
@@ -95,6 +95,33 @@ TEST_CASE_TEMPLATE("the gradient of rms_norm's input equals the reference, in pl
         CHECK(std::abs(static_cast<double>(in_place.view().row(m)[n]) -
                        static_cast<double>(expected.view().row(m)[n])) <
               close<T> * (1.0 + std::abs(static_cast<double>(expected.view().row(m)[n]))));
+  }
+}
+
+TEST_CASE_TEMPLATE("what is added to the gradient of rms_norm's input is rounded with it", T, float,
+                   bf16, double) {
+  using A = accumulate_t<T>;
+  for (testing::row_shape const s : testing::row_shapes) {
+    auto const d = static_cast<std::size_t>(s.columns);
+    auto const rows = static_cast<std::size_t>(s.rows);
+    testing::rows_of<T> x{testing::normal_numbers<T>(testing::extent(s), 1, 2.0F, 1.0F), s};
+    testing::rows_of<T> dy{testing::normal_numbers<T>(testing::extent(s), 2), s};
+    testing::rows_of<T> more{testing::normal_numbers<T>(testing::extent(s), 4, 8.0F), s};
+    auto weight = testing::normal_numbers<T>(d, 3);
+    std::vector<A> rstd(rows);
+    testing::rows_of<T> expected{testing::poison<T>(testing::extent(s)), s};
+    reference::stream here;
+    ops::rms_norm(here, expected.view(), testing::view_of(rstd), x.view(),
+                  testing::view_of(weight));
+    ops::rms_norm_backward_input(here, expected.view(), dy.view(), x.view(),
+                                 testing::view_of(weight), testing::view_of(rstd), more.view());
+    testing::rows_of<T> dx{testing::poison<T>(testing::extent(s)), s};
+    cuda::kernels::rms_norm_backward_input<T> const body{dx.view(),     dy.view(),   x.view(),
+                                                         weight.data(), rstd.data(), more.view()};
+    testing::run_in_every_order(static_cast<unsigned>(s.rows), 32, 32 * sizeof(A), body, [&](auto) {
+      testing::check_close(dx.data, expected.data, close<T>);
+      std::ranges::fill(dx.data, T(-77.0F));
+    });
   }
 }
 
