@@ -32,10 +32,11 @@ def ceiling(units, size, form):
     """Tokens a second if nothing but the necessary work took time, by this GPU's own rates.
 
     Products at the rate of each shape, slowed down as the same products are when they run for 60 s;
-    attention at the rate of the kernels used; a residual and norm of 32 d bytes a token and layer,
-    GELU of 40 d, the exit's loss of 4 bytes a logit (read and overwritten with its gradient, bf16;
-    what the products write and read is part of their time) and, in form a, biases of 36 d, at the
-    rate of a copy. None until all of these are measured.
+    attention at the rate of the kernels used; norms and residuals of 28 d bytes a token and layer
+    (twice: 2 for x read by a product that adds it, 4 for the norm, 8 for its gradient and what is
+    added), GELU of 40 d, the exit's loss of 4 bytes a logit (read and overwritten with its gradient,
+    bf16; what the products write and read is part of their time) and, in form a, biases of 36 d, at
+    the rate of a copy. None until all of these are measured.
     """
     products = good(units, f"rates/products/{size}")
     attention = good(units, f"rates/attention/{size}/{form}")
@@ -49,7 +50,7 @@ def ceiling(units, size, form):
     both = attention["attention"]
     seconds += 1e-6 * layers * (both["forward_microseconds"] + both["backward_microseconds"]) \
         * tokens / both["tokens"]
-    moved = layers * width * (32 + 40 + (36 if form == "a" else 0)) + 4 * VOCABULARY[form]
+    moved = layers * width * (28 + 40 + (36 if form == "a" else 0)) + 4 * VOCABULARY[form]
     copy = 1e9 * max(copied["gigabytes_per_second"].values())
     return tokens / (seconds + tokens * moved / copy)
 
