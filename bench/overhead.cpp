@@ -11,6 +11,7 @@
 #include <deque>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -208,11 +209,11 @@ class by_hand {
                   {.transpose_b = true});
       ops::activation(s_, k.activated.span(), std::span<float const>(k.up.span()), gelu);
       ops::matmul(s_, y, of(at(k.activated, n, h)), value(w + 2 * d + h * d, d, h),
-                  {.transpose_b = true});
-      ops::add(s_, y.span(), of(x).span());
+                  {.transpose_b = true}, of(x));
       x = y;
     }
-    auto const normed = at(normed_, n, d), d_normed = at(d_normed_, n, d), dx = at(dx_, n, d);
+    auto const normed = at(normed_, n, d), d_normed = at(d_normed_, n, d);
+    auto dx = at(dx_, n, d), z = at(z_, n, d);
     auto const logits = at(logits_, n, v);
     ops::layer_norm(s_, normed, at(mean_, n), at(rstd_, n), of(x), value(tail, d),
                     value(tail + d, d));
@@ -231,7 +232,7 @@ class by_hand {
     for (index i = a_.blocks; i-- > 0;) {
       auto& k = kept_[static_cast<std::size_t>(i)];
       index const w = v * d + i * of_block;
-      auto const d_up = at(d_up_, n, h), z = at(z_, n, d);
+      auto const d_up = at(d_up_, n, h);
       ops::matmul(s_, d_up, of(dx), value(w + 2 * d + h * d, d, h));
       ops::matmul(s_, gradient(w + 2 * d + h * d, d, h), of(dx), of(at(k.activated, n, h)),
                   {.transpose_a = true});
@@ -241,10 +242,10 @@ class by_hand {
       ops::matmul(s_, gradient(w + 2 * d, h, d), of(d_up), of(at(k.normed, n, d)),
                   {.transpose_a = true});
       ops::layer_norm_backward_input(s_, z, of(d_normed), of(at(k.x, n, d)), value(w, d),
-                                     at(k.mean, n), at(k.rstd, n));
+                                     at(k.mean, n), at(k.rstd, n), of(dx));
       ops::layer_norm_backward_weight(s_, gradient(w, d), gradient(w + d, d), of(d_normed),
                                       of(at(k.x, n, d)), at(k.mean, n), at(k.rstd, n));
-      ops::add(s_, dx.span(), of(z).span());
+      std::swap(dx, z);
     }
     ops::embedding_backward(s_, gradient(0, v, d), of(dx), batch_.ids);
     ops::squared_norm(s_, &squared, std::span<float const>(gradients_.span()));

@@ -55,6 +55,7 @@ class ring_checker {
     auto const x_before = x_;
     auto const dx = backward(r);
     require(x_ == x_before, "check_ring_layer: a pass has overwritten the input");
+    check_additions(r, dx);
     for (int round = 0; round < options_.rounds; ++round) {
       compare("backward_input", "the input", x_, dx, r);
       for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -103,6 +104,29 @@ class ring_checker {
       out.assign(dx.data(), dx.data() + dx.size());
     });
     return out;
+  }
+
+  /// What a layer can add to its results is there once.
+  void check_additions(numbers const& r, numbers const& dx) {
+    auto const y = run_forward();
+    auto const onto_y = next(y.size()), onto_x = next(dx.size());
+    auto const view = [&](numbers const& of) -> matrix_view<ring const> {
+      return {of.data(), {rows_, static_cast<index>(of.size()) / rows_}};
+    };
+    auto const check = [](char const* pass_name, auto const& sum, numbers const& result,
+                          numbers const& onto) {
+      bool right = static_cast<std::size_t>(sum.size()) == result.size();
+      for (std::size_t i = 0; right && i < result.size(); ++i)
+        right = sum.data()[i] == result[i] + onto[i];
+      require(right, "check_ring_layer: ", pass_name, " does not add what it is given to add");
+    };
+    in_context([&](auto& c, auto& kept) {
+      auto const y_sum = forward_onto(layer_, c, input(), kept, view(onto_y));
+      auto const dx_sum = backward_input_onto(layer_, c, view(r), kept, view(onto_x));
+      if constexpr (requires { c.stream.synchronize(); }) c.stream.synchronize();
+      check("forward", y_sum, y, onto_y);
+      check("backward_input", dx_sum, dx, onto_x);
+    });
   }
 
   void compare(std::string_view pass_name, std::string_view what, numbers& variables,

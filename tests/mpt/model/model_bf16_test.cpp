@@ -2,11 +2,13 @@
 //
 // What a layout changes in bf16 is where it rounds. Other data ranks, ZeRO stages and pipelines
 // change only the order of sums in float: at most a few units of 2^-24 of the largest gradient. A
-// row-parallel product over T ranks rounds T addends y_t to bf16 where one rank rounds their sum
-// once: with u = 2^-9 a variance of u² Σ y_t² / 3, no more than rounding the products' inputs to
-// bf16 has put there already, on one rank as well. Every logit is one product of full depth,
-// rounded once wherever its column of the vocabulary lies. So the root mean square distance from
-// fp64 grows by less than √2; a reduction that is left out or doubled passes 2 by far.
+// row-parallel product over T ranks rounds T addends y_t and their sum y to bf16, where one rank
+// rounds nothing before it has added the residual: with u = 2^-9 a variance of u²/3 (Σ y_t² + y²).
+// Of a product of random signs, Σ y_t² and y² are both about the sum of its terms' squares, so that
+// is no more than rounding both factors of every term to bf16 has put there already, on one rank as
+// well. Every logit is one product of full depth, rounded once wherever its column of the
+// vocabulary lies. So the root mean square distance from fp64 grows by less than √2; a reduction
+// that is left out or doubled passes 2 by far.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -7,6 +7,7 @@
 #include <parallel/conformance/layer.hpp>
 #include <parallel/layer/feed_forward.hpp>
 #include <parallel/layer/linear.hpp>
+#include <parallel/layer/recompute.hpp>
 #include <parallel/layer/sequential.hpp>
 #include <parallel/ops/host.hpp>
 
@@ -15,9 +16,9 @@
 namespace layer_laws_test {
 
 using namespace parallel;
-using parallel::index;
 using conformance::check_ring_layer;
 using conformance::message_of;
+using parallel::index;
 using ring = std::uint64_t;
 
 linear<ring> dense(std::string const& name, index out, index in) {
@@ -31,24 +32,33 @@ TEST_CASE("linear layers, squares, attention and their compositions keep the law
       dense("up", 6, 3), dense("gate", 6, 3), dense("down", 3, 6), {}};
   CHECK_NOTHROW(
       check_ring_layer<host::stream>(residual(sequential(dense("in", 3, 3), gated)), 4, 3));
+  auto bare = gated;
+  bare.down.bias = {};
+  CHECK_NOTHROW(check_ring_layer<host::stream>(residual(sequential(recompute(bare, true))), 4, 3));
+  CHECK_NOTHROW(
+      check_ring_layer<host::stream>(recompute(sequential(dense("in", 3, 3), bare)), 4, 3));
   CHECK_NOTHROW(check_ring_layer<host::stream>(
       sequential(dense("mix", 3, 3), test::ring_attention{}), 6, 3, {.sequence = 3}));
 }
 
 /// What is done wrong.
-enum class fault { input, weight, replaced, overwritten };
+enum class fault { input, weight, replaced, overwritten, result_onto, input_onto };
 
 struct wrong_linear : linear<ring> {
   fault what;
   explicit wrong_linear(fault f) : linear<ring>(dense("w", 3, 3)), what(f) {}
 
-  matrix_view<ring> forward(auto& c, matrix_view<ring const> x, saved& kept) const {
-    auto const y = linear<ring>::forward(c, x, kept);
+  matrix_view<ring> forward(auto& c, matrix_view<ring const> x, saved& kept,
+                            matrix_view<ring const> onto = {}) const {
+    auto const y =
+        linear<ring>::forward(c, x, kept, what == fault::result_onto ? decltype(onto){} : onto);
     if (what == fault::overwritten) c.stream.enqueue([x] { *const_cast<ring*>(x.data()) += 1; });
     return y;
   }
-  matrix_view<ring> backward_input(auto& c, matrix_view<ring const> dy, saved& kept) const {
-    auto const dx = linear<ring>::backward_input(c, dy, kept);
+  matrix_view<ring> backward_input(auto& c, matrix_view<ring const> dy, saved& kept,
+                                   matrix_view<ring const> onto = {}) const {
+    auto const dx = linear<ring>::backward_input(c, dy, kept, onto);
+    if (what == fault::input_onto && onto.size() > 0) ops::add(c.stream, dx.span(), onto.span());
     if (what == fault::input) c.stream.enqueue([dx] { dx.data()[4] += 1; });
     return dx;
   }
@@ -70,6 +80,10 @@ TEST_CASE("a gradient that is wrong by one, doubled, replaced or made by overwri
         "check_ring_layer: backward_weight does not give the gradient of w.weight");
   CHECK(told(fault::replaced) ==
         "check_ring_layer: backward_weight does not give the gradient of w.weight");
+  CHECK(told(fault::result_onto) ==
+        "check_ring_layer: forward does not add what it is given to add");
+  CHECK(told(fault::input_onto) ==
+        "check_ring_layer: backward_input does not add what it is given to add");
   CHECK(told(fault::overwritten) == "check_ring_layer: a pass has overwritten the input");
 }
 
