@@ -188,7 +188,7 @@ import gpu_table
 units = json.loads(pathlib.Path(sys.argv[2]).with_suffix(".json").read_text())["units"]
 tokens = 16 * 2048
 slower = 2 * tokens * 2304 * 768 / 200e-6 * 1e-12 / 540
-moved = 12 * 768 * (28 + 40) + 10 * 50432
+moved = 12 * 768 * (28 + 40) + 4 * 50432
 expected = tokens / (slower * 12 * 200e-6 + 12 * 1200e-6 + tokens * moved / 2900e9)
 assert abs(gpu_table.ceiling(units, "125m", "b") / expected - 1) < 1e-12
 END
