@@ -91,7 +91,7 @@ TEST_CASE("what is exchanged is exchanged while the block multiplies") {
     parallel::host::stream traffic, back;
     auto const config = configuration();
     mpt::model_groups const groups{.tensor = {{comm, traffic, back}, true}};
-    auto block = mpt::layer_builder<double>(config, groups).make_block("b.", config.attn, {});
+    auto block = mpt::layer_builder<double>(config, groups).make_block("b.", 0, {});
     std::vector<std::vector<double>> values;
     block.visit_parameters([&](auto& p) {
       values.emplace_back(static_cast<std::size_t>(p.size()), 0.01);
