@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include <parallel/device/buffer.hpp>
+#include <parallel/device/host/large_pages.hpp>
 #include <parallel/device/host/stream.hpp>
 #include <parallel/device/usage.hpp>
 
@@ -101,6 +102,7 @@ class device {
     std::size_t const bytes = std::max<std::size_t>(1, count * sizeof(T));
     void* const data = ::operator new(bytes, alignment, std::nothrow);
     require(data != nullptr, "out of memory: the host could not provide ", bytes, " bytes");
+    prefer_large_pages(data, bytes);
     return static_cast<T*>(data);
   }
 

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <new>
 
+#include <parallel/device/host/large_pages.hpp>
+
 namespace parallel::host {
 
 class workspace {
@@ -25,6 +27,7 @@ class workspace {
     if (bytes > size_) {
       free();
       data_ = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{alignment}));
+      prefer_large_pages(data_, bytes);
       size_ = bytes;
     }
     return data_;
