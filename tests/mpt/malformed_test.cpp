@@ -164,7 +164,7 @@ group config_group() {
   add("model",
       "model: {n_layers: 1, block_overrides: {order: [{name: a}], overrides: {a: {attn_config: "
       "{reuse_kv_layer_idx: -1}}}}}");
-  add("model", "model: {attn_config: {rope: true, rope_dail_config: {type: xpos}}}");
+  add("model", "model: {attn_config: {rope: true, rope_dail_config: {type: ntk}}}");
   add("model", "model: {init_config: {name: normal_}}");
   add("model", "model: {d_model: 64, n_heads: 4, resid_pdrop: 1.5}");
   add("optimizer", "optimizer: {name: sgd}");

@@ -39,6 +39,7 @@ from composer.optim.scheduler import (ConstantWithWarmupScheduler, CosineAnneali
                                       LinearWithWarmupScheduler)
 from llmfoundry.callbacks.kill_loss_spike_callback import KillLossSpike
 from llmfoundry.models.layers.attention import gen_slopes
+from llmfoundry.models.mpt import configuration_mpt, modeling_mpt
 from llmfoundry.models.mpt.configuration_mpt import MPTConfig
 from llmfoundry.models.mpt.modeling_mpt import MPTForCausalLM
 from llmfoundry.models.utils.mpt_param_count import mpt_get_active_params, mpt_get_total_params
@@ -183,12 +184,48 @@ CASES = [
         attention_bias=True, no_bias=True, block_overrides={
             "order": [{"name": "default"}, {"name": "reuse", "repeat": 2}],
             "overrides": {"reuse": {"attn_config": {"reuse_kv_layer_idx": -1}}}}), seed=3011),
+    # xPos, whose queries another layer's keys meet as well.
+    Case("d_xpos", "foundry", mpt(32, 4, 2, 64, 16, {
+        "rope": True, "rope_theta": 100, "rope_impl": "dail",
+        "rope_dail_config": {"type": "xpos", "pos_idx_in_fp32": True, "xpos_scale_base": 8}},
+        block_overrides={"order": [{"name": "default"}, {"name": "reuse"}],
+                         "overrides": {"reuse": {"attn_config": {"reuse_kv_layer_idx": -1}}}}), seed=3012),
     Case("d_all", "foundry", mpt(24, 6, 2, 64, 24, {
         "attn_type": "grouped_query_attention", "kv_n_heads": 2, "fused_qkv": False, "qk_gn": True, "clip_qkv": 1.5,
         "softmax_scale": 0.4, "attn_logit_softcapping": 3.0, "sliding_window_size": 4, "attn_uses_sequence_id": True,
     } | rope(type="dynamic", factor=2.0), expansion_ratio=2, attention_bias=True, no_bias=True), seed=3009, batch=3,
          seq=21, ignore=True),
 ]
+
+
+class DailRotary(torch.nn.Module):
+    """In the place of flash_attn.layers.rotary.RotaryEmbedding, whose kernels need a GPU: xPos as published there and in
+    Sun et al., 2022. Angles and scales in fp64 or fp32, rounded to the type of q; the products in fp32 at least."""
+
+    def __init__(self, dim, base, interleaved, scale_base, pos_idx_in_fp32, device):
+        super().__init__()
+        assert not interleaved and pos_idx_in_fp32 and scale_base is not None and device == "cpu"
+        self.dim, self.base, self.scale_base = dim, base, scale_base
+
+    def forward(self, q, kv, seqlen_offset, max_seqlen):
+        wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+        pair = torch.arange(0, self.dim, 2, dtype=wide) / self.dim
+        position = torch.arange(max_seqlen, dtype=wide)[:, None]
+        angle = position * self.base ** -pair
+        scale = ((pair + 0.4) / 1.4) ** ((position - max_seqlen // 2) / self.scale_base)
+
+        def turned(x, by):
+            part = slice(seqlen_offset, seqlen_offset + x.shape[1])
+            cosine, sine = ((f(angle) * by).to(x.dtype).to(wide)[part, None] for f in (torch.cos, torch.sin))
+            low, high = x.to(wide).chunk(2, dim=-1)
+            return torch.cat([low * cosine - high * sine, low * sine + high * cosine], dim=-1).to(x.dtype)
+
+        k, v = kv.unbind(dim=2)
+        return turned(q, scale), torch.stack([turned(k, 1 / scale), v], dim=2)
+
+
+modeling_mpt.DAILRotaryEmbedding = DailRotary
+configuration_mpt.is_flash_v2_installed = lambda v2_version=None: True  # it is asked only about this
 
 
 def build_foundry(config):
@@ -292,7 +329,7 @@ def set_rotation(model, dtype):
     """The frequencies of a rotary embedding are a buffer, which `.to(dtype)` rounds. Mixed precision keeps buffers in
     fp32: so does the bf16 run. For the fp64 run the same code computes them anew with fp64 in fp32's place."""
     rotary = rotary_of(model)
-    if rotary is None:
+    if rotary is None or isinstance(rotary, DailRotary):
         return
     rotary.inv_freq = rotary.original_inv_freq
     if dtype == torch.float64:

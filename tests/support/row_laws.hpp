@@ -163,6 +163,9 @@ void check_positions_of_heads(both_sides<Device>& both) {
   auto const frequencies = ops::rope_frequencies(10000.0, dim);
   auto x = both.template random<T>(batch * sequence * row);
   auto back = both.template random<T>(batch * sequence * row);
+  auto grown = both.template random<T>(batch * sequence * row);
+  std::vector<double> growths;
+  for (index i = 0; i < dim / 2; ++i) growths.push_back(-0.002 * static_cast<double>(i));
   both.run([&](auto& s) {
     using element = std::remove_reference_t<decltype(*x.on(s))>;
     auto const keys = [&](element* data) -> ops::heads_view<element> {
@@ -170,9 +173,12 @@ void check_positions_of_heads(both_sides<Device>& both) {
     };
     ops::rope(s, keys(x.on(s)), {.frequencies = frequencies, .first = 1000});
     ops::rope_backward(s, keys(back.on(s)), {.frequencies = frequencies, .first = 1000});
+    ops::rope(s, keys(grown.on(s)),
+              {.frequencies = frequencies, .first = 1000, .growths = growths, .origin = 990});
   });
   check_near(x, 40.0 * unit<accumulate_t<T>>);
   check_near(back, 40.0 * unit<accumulate_t<T>>);
+  check_near(grown, 40.0 * unit<accumulate_t<T>>);
 
   auto queries = both.template random<T>(batch * sequence * row);
   auto begins = both.of([&] {

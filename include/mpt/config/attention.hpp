@@ -15,7 +15,7 @@ namespace mpt {
 enum class rope_scaling { none, linear, dynamic, llama3 };
 
 /// Rotary positions. rope_impl dail (type original) and hf (type no_scaling) are the same
-/// arithmetic.
+/// arithmetic; type xpos is dail's alone.
 struct rope_config {
   double theta = 10000;
   rope_scaling scaling = rope_scaling::none;
@@ -23,6 +23,8 @@ struct rope_config {
   double low_freq_factor = 1;   ///< llama3: wavelengths above original / low are divided,
   double high_freq_factor = 4;  ///< those below original / high are not, smoothly in between
   std::int64_t original_max_position_embeddings = 8192;  ///< llama3: positions trained on
+  /// xpos (of rope_impl dail): scores fade with the distance, the sooner the smaller this is
+  std::optional<double> xpos_scale_base = std::nullopt;
 
   friend bool operator==(rope_config const&, rope_config const&) = default;
 };
@@ -121,6 +123,10 @@ inline void check_attention(attention_config const& attn, std::int64_t n_heads,
   require(rope.low_freq_factor > 0 && rope.low_freq_factor < rope.high_freq_factor, where,
           "attn_config.rope_hf_config.low_freq_factor must be above 0 and below high_freq_factor ",
           rope.high_freq_factor, ", found ", rope.low_freq_factor);
+  if (rope.xpos_scale_base)
+    require(*rope.xpos_scale_base > 0, where,
+            "attn_config.rope_dail_config.xpos_scale_base must be above 0, found ",
+            *rope.xpos_scale_base);
   require(rope.original_max_position_embeddings > 0, where,
           "attn_config.rope_hf_config.original_max_position_embeddings must be above 0, found ",
           rope.original_max_position_embeddings);

@@ -25,10 +25,17 @@ template <class T>
   return value;
 }
 
-/// The keys of rope; `rope_impl` is hf, which needs no flash-attention.
+/// The keys of rope; `rope_impl` is hf, which needs no flash-attention, except for xpos.
 inline void add_rope(nlohmann::json& json, rope_config const& rope) {
   json["rope"] = true;
   json["rope_theta"] = shortest(rope.theta);
+  if (rope.xpos_scale_base) {
+    json["rope_impl"] = "dail";
+    json["rope_dail_config"] = {{"type", "xpos"},
+                                {"pos_idx_in_fp32", true},
+                                {"xpos_scale_base", shortest(*rope.xpos_scale_base)}};
+    return;
+  }
   json["rope_impl"] = "hf";
   nlohmann::json scaling = {{"type", "no_scaling"}, {"factor", rope.factor}};
   if (rope.scaling == rope_scaling::linear) scaling["type"] = "linear";

@@ -86,6 +86,9 @@ struct model_config {
   friend bool operator==(model_config const&, model_config const&) = default;
 };
 
+/// How fast the fastest pair of a head fades with xpos, over xpos_scale_base positions: ln 3.5.
+inline constexpr double largest_xpos_decay = 1.2527629684953681;
+
 /// Bounds that keep every count below in 64 bits, also six times the number of parameters.
 inline constexpr std::int64_t largest_d_model = std::int64_t{1} << 17;
 inline constexpr std::int64_t largest_ffn = std::int64_t{1} << 20;
@@ -202,6 +205,15 @@ inline void check_model(model_config const& model, std::string_view where) {
                       "final_logit_softcapping must be above 0, or null for none, found ",
                       *model.final_logit_softcapping);
   check_attention(model.attn, model.n_heads, head_dim(model), where);
+  if (model.attn.rope && model.attn.rope->xpos_scale_base) {
+    double const needed = static_cast<double>(model.max_seq_len) * largest_xpos_decay / 2 /
+                          64;  // e^64 leaves room for what is multiplied with it
+    parallel::require(*model.attn.rope->xpos_scale_base >= needed, where,
+                      "attn_config.rope_dail_config.xpos_scale_base ",
+                      *model.attn.rope->xpos_scale_base, " lets queries of sequences of ",
+                      model.max_seq_len, " grow beyond float32; it must be at least ",
+                      std::ceil(needed));
+  }
   parallel::require(!((model.attn.alibi || model.attn.rope) && model.learned_pos_emb), where,
                     "learned_pos_emb must be false with attn_config.alibi and attn_config.rope");
   parallel::require(

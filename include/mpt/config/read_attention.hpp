@@ -29,9 +29,11 @@ inline void read_rope(config_reader& reader, attention_config& attention) {
   rope.theta = reader.get("rope_theta", rope.theta);
   if (reader.one_of("rope_impl", "dail", {"dail", "hf"}) == "dail") {
     auto dail = reader.section("rope_dail_config");
-    dail.not_yet("type", "use original, or rope_impl hf with a scaling", {"original"});
+    if (dail.one_of("type", "original", {"original", "xpos"}) == "xpos")
+      rope.xpos_scale_base = dail.get("xpos_scale_base", 512.0);
+    else
+      dail.without_effect("xpos_scale_base", "belongs to type xpos");
     dail.without_effect("pos_idx_in_fp32", "angles are computed in double");
-    dail.without_effect("xpos_scale_base", "belongs to type xpos");
     dail.finish();
     reader.without_effect("rope_hf_config", "belongs to rope_impl hf");
   } else {

@@ -175,7 +175,11 @@ class layer_builder {
       auto const slopes = alibi_slopes(static_cast<int>(all.heads), attn.alibi_bias_max);
       out.slopes.assign(slopes.begin() + q.begin, slopes.begin() + q.begin + q.count);
     }
-    if (attn.rope) out.rotations = rotary_frequencies(*attn.rope, out.layout.dim);
+    if (attn.rope) {
+      out.rotations = rotary_frequencies(*attn.rope, out.layout.dim);
+      out.growths = rotary_growths(*attn.rope, out.layout.dim);
+      out.growth_origin = config_.max_seq_len / 2;  // so that lengths stay near 1 the longest
+    }
     out.temperature = attn.temperature.attn_scale;
     out.temperature_floor = attn.temperature.floor_scale;
     return out;

@@ -34,4 +34,18 @@ namespace mpt {
   return out;
 }
 
+/// xPos's growth of the same pairs a position, ln((2i + 0.4 D) / 1.4 D) / xpos_scale_base (Sun et
+/// al., 2022, with flash-attention's constants): negative, as queries of later positions are
+/// shorter and keys longer. Empty without xpos.
+[[nodiscard]] inline std::vector<double> rotary_growths(rope_config const& rope,
+                                                        std::int64_t head_dim) {
+  std::vector<double> out;
+  if (!rope.xpos_scale_base) return out;
+  auto const width = static_cast<double>(head_dim);
+  for (std::int64_t i = 0; i < head_dim / 2; ++i)
+    out.push_back(std::log((2.0 * static_cast<double>(i) + 0.4 * width) / (1.4 * width)) /
+                  *rope.xpos_scale_base);
+  return out;
+}
+
 }  // namespace mpt

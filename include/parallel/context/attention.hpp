@@ -46,6 +46,8 @@ struct attention {
   std::uint32_t dropout_operation = 0;
   std::vector<float> slopes;         // ALiBi, one per head; empty: none
   std::vector<double> rotations;     // rope's frequencies, one per pair of a head; empty: none
+  std::vector<double> growths;       // by which rotated queries grow and keys shrink; empty: not
+  index growth_origin = 0;           // the position at which neither does
   double temperature = 0.0;          // how queries grow with their position; 0: not
   double temperature_floor = 1.0;    // in steps of so many positions
   attention_ranks<Comm> among = {};  // those that hold other parts of the sequences
@@ -68,10 +70,7 @@ struct attention {
     auto const made = query_key.forward(c, made_here(), projected, kept.query_key);
     index const first = kept.cache == nullptr ? 0 : first_of(made.extent(0), *kept.cache);
     warm(c, made, first);
-    for_each_run(c, [&](index begin, index end, index position) {
-      ops::rope(c.stream, layout.split(made_here().qk(made), c.sequence).slice(begin, end),
-                {.frequencies = rotations, .first = first + position});
-    });
+    turn(c, made, first, ops::rope);
     if (kept.cache == nullptr)
       kept.core = {
           .layout = layout, .options = options(c), .packed = with_keys(c, made, kept.shared)};
@@ -85,11 +84,7 @@ struct attention {
                                               saved& kept) const {
     matrix_view<T const> const d_values = out.backward_input(c, dy, kept.out);
     auto const d_made = without_keys(c, kept.core.backward(c, among, d_values), kept.shared);
-    for_each_run(c, [&](index begin, index end, index position) {
-      ops::rope_backward(c.stream,
-                         layout.split(made_here().qk(d_made), c.sequence).slice(begin, end),
-                         {.frequencies = rotations, .first = position});
-    });
+    turn(c, d_made, 0, ops::rope_backward);
     warm(c, d_made, 0);
     return qkv.backward_input(c, query_key.backward_input(c, made_here(), d_made, kept.query_key),
                               kept.qkv);
@@ -165,14 +160,28 @@ struct attention {
             .document_begins = c.document_begins};
   }
 
-  /// With rope, f(begin, end, position) for each run of positions that is here of every sequence:
-  /// those from `position` on are [begin, end) here.
-  template <class Stream, class F>
-  void for_each_run(context<Stream> const& c, F&& f) const {
+  /// Rotates the queries and keys made here, of positions from `first` on, or with rope_backward
+  /// their gradients.
+  template <class Stream, class Rope>
+  void turn(context<Stream>& c, matrix_view<T> made, index first, Rope const& rope) const {
     if (rotations.empty()) return;
     index const count = c.sequence / c.share.runs;
-    for (int i = 0; i < c.share.runs; ++i)
-      f(i * count, (i + 1) * count, c.share.starts[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < c.share.runs; ++i) {  // positions that are here of every sequence
+      auto const run = [&](ops::rows_view<T> heads, double growth_sign) {
+        rope(c.stream, layout.split(heads, c.sequence).slice(i * count, (i + 1) * count),
+             {.frequencies = rotations,
+              .first = first + c.share.starts[static_cast<std::size_t>(i)],
+              .growths = growths,
+              .origin = growth_origin,
+              .growth_sign = growth_sign});
+      };
+      if (growths.empty()) {
+        run(made_here().qk(made), 1.0);
+      } else {
+        run(layout.q(made), 1.0);
+        if (own_keys) run(layout.k(made), -1.0);
+      }
+    }
   }
 
   /// Queries, or their gradients, times the temperature of their positions.

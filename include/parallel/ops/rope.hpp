@@ -2,10 +2,14 @@
 // Llama: elements i and i + D/2 of a head are a point of the plane, turned by the angle
 // position · frequency[i].
 //
-// The gradient of a rotation is the rotation back. Angles, sines and cosines are computed in
-// double, so that position 100,000 is as exact as position 1; they are rounded to accumulate_t<T>.
-// T is float, bf16 or double. Cost: D/2 sines and cosines a row, shared by all its heads, and one
-// pass over memory.
+// With growths the points move away from 0, too: by e^(growth[i] · (position - origin)), as xPos
+// lets queries grow and keys shrink (Sun et al., "A Length-Extrapolatable Transformer", 2022,
+// section 3).
+//
+// The gradient of a rotation is the rotation back; that of growing is growing. Angles, sines and
+// cosines are computed in double, so that position 100,000 is as exact as position 1; they are
+// rounded to accumulate_t<T>. T is float, bf16 or double. Cost: D/2 sines and cosines a row, shared
+// by all its heads, and one pass over memory.
 #pragma once
 
 #include <cmath>
@@ -22,6 +26,9 @@ struct rope_options {
   std::span<double const> frequencies = {};  // [head_dim / 2], radians a position. Not copied: it
                                              // must live until the operation has run
   index first = 0;                           // position of the first row of every sequence
+  std::span<double const> growths = {};      // [head_dim / 2], likewise; empty: lengths stay
+  index origin = 0;                          // the position at which nothing has grown
+  double growth_sign = 1.0;                  // -1: shrinks instead
 };
 
 /// theta^(-2i / head_dim) for the head_dim / 2 pairs of a head.
@@ -32,6 +39,13 @@ struct rope_options {
   return out;
 }
 
+/// How much longer pair i has become at a position.
+[[nodiscard]] inline double rope_growth(rope_options const& options, index position, index i) {
+  if (options.growths.empty()) return 1.0;
+  return std::exp(options.growth_sign * options.growths[static_cast<std::size_t>(i)] *
+                  static_cast<double>(position - options.origin));
+}
+
 namespace detail {
 template <class T>
 void check_rope(std::string_view operation, heads_view<T> const& x, rope_options const& options) {
@@ -39,6 +53,9 @@ void check_rope(std::string_view operation, heads_view<T> const& x, rope_options
           ", but must be even: elements are turned in pairs");
   same(operation, "the number of frequencies", static_cast<index>(options.frequencies.size()),
        "half of head_dim", x.head_dim / 2);
+  if (!options.growths.empty())
+    same(operation, "the number of growths", static_cast<index>(options.growths.size()),
+         "half of head_dim", x.head_dim / 2);
 }
 }  // namespace detail
 

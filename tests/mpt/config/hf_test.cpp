@@ -66,7 +66,9 @@ TEST_CASE("what is written is read back, whatever the form") {
       layered.layers[5] = {.sliding_window_size = -1, .nope = true};
   layered.layers[2] = {.floor_scale = 7, .attn_scale = 0.5};
   layered.layers[3] = {.sliding_window_size = 5, .reuse_kv_layer_idx = -2};
-  for (auto const& config : {model, fancy, hidden, modern, tanh, grouped, layered,
+  auto fading = grouped;
+  fading.attn.rope = mpt::rope_config{.theta = 500, .xpos_scale_base = 600};
+  for (auto const& config : {model, fancy, hidden, modern, tanh, grouped, layered, fading,
                              mpt::hub_form(model), mpt::hub_form(fancy)})
     for (std::string const dtype : {"float32", "bfloat16"}) {
       auto const text = mpt::to_hf_json(config, dtype).dump();

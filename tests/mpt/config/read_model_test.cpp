@@ -136,6 +136,8 @@ attn_config:
   CHECK(attn.attn.rope == mpt::rope_config{500000, mpt::rope_scaling::llama3, 8, 1, 4, 4096});
   CHECK(mpt::kv_heads(read("attn_config: {attn_type: multiquery_attention}")) == 1);
   CHECK(read("attn_config: {rope: true}").attn.rope == mpt::rope_config{});
+  CHECK(read("attn_config: {rope: true, rope_dail_config: {type: xpos}}").attn.rope ==
+        mpt::rope_config{.xpos_scale_base = 512});
   CHECK(read("attn_config: {rope: true, rope_impl: hf, rope_hf_config: {type: linear, factor: 2}}")
             .attn.rope->factor == 2);
 }
@@ -206,9 +208,11 @@ TEST_CASE("what cannot be is one clear message") {
       {"head_dim: 64",
        "f.yaml:1:11: model.head_dim: not yet supported; leave it blank, which gives d_model / "
        "n_heads"},
-      {"attn_config: {rope: true, rope_dail_config: {type: xpos}}",
-       "f.yaml:1:52: model.attn_config.rope_dail_config.type: 'xpos' is not yet supported; use "
-       "original, or rope_impl hf with a scaling"},
+      {"attn_config: {rope: true, rope_dail_config: {type: xpos, xpos_scale_base: -1}}",
+       "f.yaml:1:1: model.attn_config.rope_dail_config.xpos_scale_base must be above 0, found -1"},
+      {"{max_seq_len: 65536, attn_config: {rope: true, rope_dail_config: {type: xpos}}}",
+       "f.yaml:1:1: model.attn_config.rope_dail_config.xpos_scale_base 512 lets queries of "
+       "sequences of 65536 grow beyond float32; it must be at least 642"},
       {"attn_config: {rope: true, rope_impl: hf, rope_hf_config: {type: llama3, factor: 8}}",
        "f.yaml:1:58: model.attn_config.rope_hf_config.low_freq_factor: missing; it is required"},
       {"{d_model: 48, attn_config: {rope: true}}",

@@ -179,14 +179,17 @@ double norm(std::vector<double> const& a) {
   return norm_of_difference(a, std::vector<double>(a.size()));
 }
 
-constexpr char const* forms[] = {"a1",           "a2",        "a3",          "a4",
-                                 "a5",           "c_rmsnorm", "c_gelu_tanh", "c_silu",
-                                 "c_quick_gelu", "c_relu",    "c_glu",       "c_hidden",
-                                 "c_ratio",      "c_untied",  "c_softcap",   "c_fused",
-                                 "c_modern",     "c_mixed",   "d_grouped",   "d_multiquery",
-                                 "d_by_head",    "d_capped",  "d_packed",    "d_linear",
-                                 "d_llama3",     "d_layers",  "d_reuse",     "d_reuse_bias",
-                                 "d_all",        "b1",        "b2",          "b3"};
+constexpr char const* forms[] = {"a1",           "a2",           "a3",
+                                 "a4",           "a5",           "c_rmsnorm",
+                                 "c_gelu_tanh",  "c_silu",       "c_quick_gelu",
+                                 "c_relu",       "c_glu",        "c_hidden",
+                                 "c_ratio",      "c_untied",     "c_softcap",
+                                 "c_fused",      "c_modern",     "c_mixed",
+                                 "d_grouped",    "d_multiquery", "d_by_head",
+                                 "d_capped",     "d_packed",     "d_linear",
+                                 "d_llama3",     "d_layers",     "d_reuse",
+                                 "d_reuse_bias", "d_xpos",       "d_all",
+                                 "b1",           "b2",           "b3"};
 
 /// In T the error against the fp64 truth is at most `bound` of the largest logit and gradient.
 template <class T>

@@ -48,6 +48,14 @@ mpt::model_config reusing(index kv_heads) {
   return m;
 }
 
+/// Lengths of queries and keys depend on positions, too, and not on where the sequence is divided.
+mpt::model_config fading() {
+  auto m = reusing(12);
+  m.attn.rope->xpos_scale_base = 9;
+  check_model(m, "");
+  return m;
+}
+
 /// All blocks attend to the keys of the first, one through another.
 mpt::model_config chained() {
   auto m = reusing(12);
@@ -109,8 +117,9 @@ TEST_CASE("tensor ranks, of which some may hold the same key head") {
 
 TEST_CASE("context ranks, by the ring and by the exchange of heads") {
   for (auto const method : {context_method::ring, context_method::ulysses})
-    check(chained(),
-          {{.context = 2, .method = method}, {.context = 2, .method = method, .tensor = 2}});
+    for (auto const& config : {chained(), fading()})
+      check(config,
+            {{.context = 2, .method = method}, {.context = 2, .method = method, .tensor = 2}});
 }
 
 TEST_CASE("pipelines whose stages hold blocks that share keys, whatever the schedule") {

@@ -1,8 +1,10 @@
 // Frequencies of rotary positions against numbers of transformers (ROPE_INIT_FUNCTIONS, float).
+#include <cmath>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <mpt/config/model.hpp>
 #include <mpt/model/rotary.hpp>
 
 namespace rotary_test {
@@ -38,6 +40,15 @@ TEST_CASE("llama3 scaling equals transformers': short waves stay, long ones stre
       16,
       {1.0, 0.24438458681106567, 0.013042256236076355, 0.0039528473280370235, 0.0012499999720603228,
        0.00039528473280370235, 0.0001250000059371814, 3.9528473280370235e-05});
+}
+
+TEST_CASE("xpos lets pair i grow by ln((2i/D + 0.4) / 1.4) in as many positions as its base") {
+  CHECK(mpt::rotary_growths({}, 8).empty());
+  auto const got = mpt::rotary_growths({.xpos_scale_base = 512}, 4);
+  REQUIRE(got.size() == 2);
+  CHECK(std::exp(512 * got[0]) == doctest::Approx(0.4 / 1.4));
+  CHECK(std::exp(512 * got[1]) == doctest::Approx(0.9 / 1.4));
+  CHECK(std::exp(-512 * got[0]) == doctest::Approx(std::exp(mpt::largest_xpos_decay)));
 }
 
 }  // namespace rotary_test

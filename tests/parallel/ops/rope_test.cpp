@@ -81,6 +81,59 @@ TEST_CASE("scores of turned heads depend on the distance alone, and turning back
   CHECK(excess(x, before, 0.0) < 1e-15);
 }
 
+TEST_CASE(
+    "with growths lengths grow with the position, whose scores still depend on the distance") {
+  index const dim = 8;
+  auto const turns = frequencies(dim);
+  std::vector<double> const growths{-0.3, -0.2, -0.1, 0.0};
+  parallel::reference::stream s;
+  auto const at = [&](std::vector<double>& x, index position, double sign) {
+    ops::rope(s, view(x, 1, 1, 1, dim),
+              {.frequencies = turns,
+               .first = position,
+               .growths = growths,
+               .origin = 5,
+               .growth_sign = sign});
+  };
+  for (double const sign : {1.0, -1.0}) {
+    auto x = random<double>(dim + 3, 2);
+    auto const before = x;
+    at(x, 9, sign);
+    for (std::size_t i = 0; i < 4; ++i)
+      CHECK(std::hypot(x[1 + i], x[5 + i]) ==
+            doctest::Approx(std::exp(sign * 4 * growths[i]) *
+                            std::hypot(before[1 + i], before[5 + i])));
+  }
+  auto const score = [&](index i, index j) {
+    auto q = random<double>(dim + 3, 2);
+    auto k = random<double>(dim + 3, 3);
+    at(q, i, 1.0);
+    at(k, j, -1.0);
+    double sum = 0;
+    for (std::size_t d = 1; d <= 8; ++d) sum += q[d] * k[d];
+    return sum;
+  };
+  CHECK(std::abs(score(9, 4) - score(25, 20)) < 1e-12);
+  // <y', rope(x)> = <rope_backward(y'), x>
+  auto x = random<double>(7 * (dim + 3), 4);
+  auto y = random<double>(7 * (dim + 3), 6);
+  auto const inner = [&](auto const& a, auto const& b) {
+    double sum = 0;
+    for (index p = 0; p < 7; ++p)
+      for (index d = 1; d <= dim; ++d) {
+        auto const i = static_cast<std::size_t>(p * (dim + 3) + d);
+        sum += a[i] * b[i];
+      }
+    return sum;
+  };
+  auto turned = x;
+  auto back = y;
+  ops::rope_options const options{.frequencies = turns, .growths = growths, .origin = 3};
+  ops::rope(s, view(turned, 1, 7, 1, dim), options);
+  ops::rope_backward(s, view(back, 1, 7, 1, dim), options);
+  CHECK(std::abs(inner(y, turned) - inner(back, x)) < 1e-12);
+}
+
 TEST_CASE_TEMPLATE("the host agrees with the reference for any size and number of threads", T,
                    float, bf16, double) {
   for (index const dim : {2, 6, 16, 30, 64, 128})
@@ -88,18 +141,21 @@ TEST_CASE_TEMPLATE("the host agrees with the reference for any size and number o
       CAPTURE(dim);
       CAPTURE(heads);
       auto const turns = frequencies(dim);
+      std::vector<double> const growths(turns.size(), -0.01);  // to a fifth longer
       auto expected = random<T>(2 * 37 * (heads * dim + 3), 5);
       auto one = expected;
       auto two = expected;
       auto const turn = [&](auto& s, std::vector<T>& data) {
         ops::rope(s, view(data, 2, 37, heads, dim), {.frequencies = turns, .first = 5000});
         ops::rope_backward(s, view(data, 2, 37, heads, dim), {.frequencies = turns, .first = 11});
+        ops::rope(s, view(data, 2, 37, heads, dim),
+                  {.frequencies = turns, .growths = growths, .origin = 18, .growth_sign = -1.0});
       };
       on_reference([&](auto& s) { turn(s, expected); });
       on_host(1, [&](auto& s) { turn(s, one); });
       on_host(2, [&](auto& s) { turn(s, two); });
-      // two turns, each of two products and a sum, of numbers up to about 5
-      CHECK(excess(one, expected, 0.0) <= 8 * 5 * unit<T>);
+      // three turns, each of two products and a sum, of numbers up to about 6
+      CHECK(excess(one, expected, 0.0) <= 12 * 6 * unit<T>);
       CHECK(same_bits(one, two));
     }
 }
@@ -117,6 +173,10 @@ TEST_CASE("heads that cannot be turned are refused, and the meta device counts")
                        "is 3; the two must be the same",
                        parallel::error);
   std::vector<double> const three(3);
+  CHECK_THROWS_WITH_AS(ops::rope(s, even, {.frequencies = three, .growths = turns}),
+                       "ops::rope: the number of growths is 2, but half of head_dim is 3; the two "
+                       "must be the same",
+                       parallel::error);
   ops::rope(s, even, {.frequencies = three});
   CHECK(s.operations() == 2 * 3 * 6);
 }

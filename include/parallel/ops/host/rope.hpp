@@ -52,10 +52,12 @@ void rope_impl(stream& s, ops::heads_view<T> x, ops::rope_options options, doubl
         float* const sines = own.sines.data();
         for (index r = block * grain; r < std::min(rows, (block + 1) * grain); ++r) {
           for (index i = 0; i < half; ++i) {
-            double const angle = direction * static_cast<double>(options.first + r % x.sequence) *
+            index const position = options.first + r % x.sequence;
+            double const angle = direction * static_cast<double>(position) *
                                  options.frequencies[static_cast<std::size_t>(i)];
-            cosines[i] = static_cast<float>(std::cos(angle));
-            sines[i] = static_cast<float>(std::sin(angle));
+            double const growth = ops::rope_growth(options, position, i);
+            cosines[i] = static_cast<float>(growth * std::cos(angle));
+            sines[i] = static_cast<float>(growth * std::sin(angle));
           }
           simd::dispatch([&](auto lanes) __attribute__((always_inline)) {
             detail::rotate_heads<lanes>(x, r / x.sequence, r % x.sequence, cosines, sines);

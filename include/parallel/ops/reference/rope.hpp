@@ -18,8 +18,9 @@ void rope_impl(stream&, ops::heads_view<T> x, ops::rope_options options, double 
       for (index i = 0; i < half; ++i) {
         double const angle = direction * static_cast<double>(options.first + s) *
                              options.frequencies[static_cast<std::size_t>(i)];
-        A const cosine = static_cast<A>(std::cos(angle));
-        A const sine = static_cast<A>(std::sin(angle));
+        double const growth = ops::rope_growth(options, options.first + s, i);
+        A const cosine = static_cast<A>(growth * std::cos(angle));
+        A const sine = static_cast<A>(growth * std::sin(angle));
         for (index h = 0; h < x.heads; ++h) {
           T* const row = x.row(b, s, h);
           A const low = static_cast<A>(row[i]);

@@ -19,7 +19,10 @@ struct rope {
   ops::heads_view<T> x;
   double const* frequencies;
   index first;
-  double direction;  // 1, or -1 to turn back
+  double direction;                 // 1, or -1 to turn back
+  double const* growths = nullptr;  // null: lengths stay
+  index origin = 0;
+  double growth_sign = 1.0;
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
@@ -36,8 +39,12 @@ struct rope {
       index const at = row - batch * x.sequence;
       for_each_of_block(b, static_cast<std::size_t>(half), [&](std::size_t i) {
         double const angle = direction * static_cast<double>(first + at) * frequencies[i];
-        cosines[i] = static_cast<A>(std::cos(angle));
-        sines[i] = static_cast<A>(std::sin(angle));
+        double const growth =
+            growths == nullptr
+                ? 1.0
+                : std::exp(growth_sign * growths[i] * static_cast<double>(first + at - origin));
+        cosines[i] = static_cast<A>(growth * std::cos(angle));
+        sines[i] = static_cast<A>(growth * std::sin(angle));
       });
       b.sync();
       if (aligned)

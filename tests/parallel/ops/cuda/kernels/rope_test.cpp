@@ -1,6 +1,7 @@
 // The body of the rope kernel on the host, against the reference loop, bit for bit.
 #include <doctest/doctest.h>
 
+#include <utility>
 #include <vector>
 
 #include <parallel/ops/cuda/kernels/rope.hpp>
@@ -23,7 +24,8 @@ TEST_CASE_TEMPLATE("heads are turned as in the reference, and what lies between 
   for (auto const [batch, sequence, heads, head_dim, stride] :
        {shape{0, 3, 2, 8, 16}, shape{2, 3, 1, 2, 2}, shape{1, 4, 3, 6, 20}, shape{2, 3, 5, 16, 96},
         shape{2, 3, 5, 16, 81}, shape{1, 2, 3, 24, 72}})
-    for (double const direction : {1.0, -1.0}) {
+    for (auto const [direction, growth_sign] :
+         {std::pair{1.0, 0.0}, std::pair{-1.0, 0.0}, std::pair{1.0, -1.0}, std::pair{-1.0, 1.0}}) {
       index const batch_stride = sequence * stride + (direction > 0 ? 16 : 17);
       auto const before = ops_support::random<T>(batch * batch_stride + heads * head_dim, 1);
       auto const frequencies = ops::rope_frequencies(10000.0, head_dim);
@@ -31,16 +33,27 @@ TEST_CASE_TEMPLATE("heads are turned as in the reference, and what lies between 
                          stride = stride](T* data) {
         return ops::heads_view<T>{data, batch, sequence, heads, head_dim, batch_stride, stride};
       };
-      constexpr index first = 99990;
+      constexpr index first = 99990, origin = 99900;
+      std::vector<double> growths;  // of some cases
+      if (growth_sign != 0.0)
+        for (index i = 0; i < head_dim / 2; ++i) growths.push_back(-0.01 * static_cast<double>(i));
+      auto const* const growths_or_null = growths.empty() ? nullptr : growths.data();
       auto expected = before;
       reference::stream here;
       reference::rope_impl(here, view(expected.data()),
-                           {.frequencies = frequencies, .first = first}, direction);
+                           {.frequencies = frequencies,
+                            .first = first,
+                            .growths = growths,
+                            .origin = origin,
+                            .growth_sign = growth_sign},
+                           direction);
       // 3 blocks: some turn several rows, and wait before they compute the next angles
       testing::run_on_copies(
           before, 3, 64, static_cast<std::size_t>(head_dim) * sizeof(accumulate_t<T>),
           [&](T* x) {
-            return cuda::kernels::rope<T>{view(x), frequencies.data(), first, direction};
+            return cuda::kernels::rope<T>{view(x),    frequencies.data(), first,
+                                          direction,  growths_or_null,    origin,
+                                          growth_sign};
           },
           [&](auto const& x) { CHECK(ops_support::same_bits(x, expected)); });
     }
