@@ -51,7 +51,9 @@ struct rms_norm_backward_input_fn {
     detail::same(name, "the number of columns of dx", out.columns, "that of x", x.columns);
     detail::same(name, "the size of weight", weight.extent(0), "that of a row", x.columns);
     detail::same(name, "the size of rstd", rstd.extent(0), "the number of rows", x.rows);
-    static_cast<void>(detail::adds(name, {addend.rows, addend.columns}, {out.rows, out.columns}));
+    shape<2> const given{addend.rows, addend.columns};  // nvcc garbles braces inside a cast
+    shape<2> const wanted{out.rows, out.columns};
+    static_cast<void>(detail::adds(name, given, wanted));
     rms_norm_backward_input_impl(s, out, dy, x, weight, rstd, addend);
   }
 };
