@@ -75,10 +75,20 @@ mpt::train_config config_on(Device const&, mpt::train_config config, bool speaks
   return config;
 }
 
+/// The same of the machine's memory beside a GPU's; none: there is only one memory. Collective.
+template <class Device>
+std::optional<std::size_t> host_memory_of_each(Device const& /*device*/,
+                                               parallel::any_communicator& comm) {
+  if (parallel::host_reaches<Device>) return std::nullopt;
+  return available_to_each(parallel::host::device(), comm);
+}
+
 template <class T, class Device>
 void train(mpt::train_config const& config, parallel::any_communicator& comm, Device& device,
            std::string const& device_name) {
-  auto const plan = mpt::plan_run<T>(config, comm.size(), available_to_each(device, comm));
+  auto const available = available_to_each(device, comm);
+  auto const plan =
+      mpt::plan_run<T>(config, comm.size(), available, host_memory_of_each(device, comm));
   bool const speaks = comm.rank() == 0;
   if (config.dry_run) {
     if (!speaks) return;

@@ -75,7 +75,7 @@ class kill_loss_spike {
   }
 
   void tell(run_control& run, std::string const& text) const {
-    if (!config_.log_only) parallel::fail("kill_loss_spike: ", text);
+    if (!config_.log_only) throw run_failure("kill_loss_spike: " + text);
     run.say("kill_loss_spike: " + text);
   }
 

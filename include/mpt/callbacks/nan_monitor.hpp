@@ -13,10 +13,11 @@ struct nan_monitor {
   static constexpr std::string_view name = "nan_monitor";
 
   void batch_end(run_control&, batch_result const& r) const {
-    parallel::require(std::isfinite(r.loss) && std::isfinite(r.gradient_norm), "batch ", r.batch,
-                      ": the ", std::isfinite(r.loss) ? "gradient" : "loss",
-                      " is not finite; lower the learning rate, or resume from an earlier "
-                      "checkpoint");
+    if (std::isfinite(r.loss) && std::isfinite(r.gradient_norm)) return;
+    throw run_failure(parallel::concat("batch ", r.batch, ": the ",
+                                       std::isfinite(r.loss) ? "gradient" : "loss",
+                                       " is not finite; lower the learning rate, or resume from an "
+                                       "earlier checkpoint"));
   }
 };
 

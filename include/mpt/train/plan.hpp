@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,6 +35,8 @@ struct run_plan {
   train::memory_plan memory;  // of the rank that needs most
   std::size_t available = 0;  // what each rank may use; 0: unknown
   bool automatic = false;     // the microbatch was chosen here
+  // There is memory for a copy of what a rank saves, beside what training needs
+  bool saves_behind = true;
   // One microbatch of training through the whole model, and if nothing were recomputed
   train::memory_plan microbatch;
   train::memory_plan keeping;
@@ -84,10 +87,12 @@ template <class T>
 
 }  // namespace detail
 
-/// Plans a run of T on `ranks` ranks, each of which may use `available` bytes (0: unknown). Throws
-/// what run_layout refuses.
+/// Plans a run of T on `ranks` ranks, each of which may use `available` bytes (0: unknown), and
+/// `host` bytes of the host's memory where that is another than the device's. Throws what
+/// run_layout refuses.
 template <class T>
-[[nodiscard]] run_plan plan_run(train_config const& config, int ranks, std::size_t available = 0) {
+[[nodiscard]] run_plan plan_run(train_config const& config, int ranks, std::size_t available = 0,
+                                std::optional<std::size_t> host = std::nullopt) {
   run_plan plan;
   plan.layout = run_layout(config, ranks);
   plan.available = available;
@@ -112,6 +117,11 @@ template <class T>
   while (plan.automatic && plan.split.microbatch > 1 && plan.available > 0 &&
          plan.memory.total() > plan.available)
     choose(plan.split.microbatch / 2);
+  for (auto const& stage : plan.by_stage) {  // decided last: copies never make the microbatch less
+    std::size_t const room = host.value_or(available);
+    std::size_t const used = host ? stage.offloaded : stage.total();
+    if (room > 0 && used + stage.saved > room) plan.saves_behind = false;
+  }
   auto const full = sequences::shape_of(
       plan.split.microbatch, config.train_loader.max_seq_len / config.parallelism.context);
   for (std::size_t p = 0; p < stages.size(); ++p)
@@ -234,6 +244,12 @@ inline void require_fits(run_plan const& plan) {
     out.row("by pipeline rank", all);
   }
   if (plan.available > 0) out.row("available per rank", size(plan.available));
+  if (!config.checkpoint.save_folder.empty())
+    out.row("checkpoint per rank",
+            fmt::format("{}, {}",
+                        size(std::ranges::max(plan.by_stage, {}, &train::memory_plan::saved).saved),
+                        plan.saves_behind ? "copied to the host and written behind training"
+                                          : "for which training stops: no memory for a copy"));
   return out.text();
 }
 

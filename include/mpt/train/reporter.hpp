@@ -31,6 +31,7 @@ struct batch_record {
   double tokens_per_second = 0;
   double samples_per_second = 0;
   double data_wait_share = 0;                               // of the seconds
+  double saving_seconds = 0;                                // that saving held training up
   double seconds = 0;                                       // since the program started training
   double remaining_seconds = 0;                             // estimated
   std::vector<std::pair<std::string, double>> device = {};  // what the device tells of itself
@@ -72,6 +73,7 @@ class reporter {
         {"throughput/tokens_per_sec", r.tokens_per_second},
         {"throughput/samples_per_sec", r.samples_per_second},
         {"time/data_wait_share", r.data_wait_share},
+        {"time/checkpoint_blocked", r.saving_seconds},
         {"throughput/device/tokens_per_sec", r.tokens_per_second / ranks_},
         {"throughput/device/mfu", mfu},
         {"throughput/device/hfu", peak_.hfu(r.tokens_per_second)},

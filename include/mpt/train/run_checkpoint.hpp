@@ -8,7 +8,9 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -126,19 +128,10 @@ void for_each_block(Segment const& segment, zero::range range, F&& f) {
 
 }  // namespace detail
 
-/// Collective: all ranks write their slices of one checkpoint. Returns its folder. When it returns
-/// it is on disk; killed at any moment before, the previous checkpoint is the latest.
-template <class Stepper>
-std::filesystem::path save_run(Stepper& step, parallel::any_communicator& comm,
-                               host::stream& traffic, train_config const& config,
-                               run_state const& state) {
-  checkpoint::save_target const target{.root = config.checkpoint.save_folder,
-                                       .id = {.epoch = state.epoch, .batch = state.batches},
-                                       .token = static_cast<std::uint64_t>(state.batches)};
-  if (comm.rank() == 0) checkpoint::prepare_save(target);
-  comm.barrier(traffic).wait();
-
-  checkpoint::rank_writer writer(target, comm.rank());
+/// Calls f(name, extents, begin, elements, run) for every slice that this rank saves: elements of
+/// the device's memory, and where they lie in the tensor, as rank_writer::add says.
+template <class Stepper, class F>
+void for_each_saved_slice(Stepper& step, F&& f) {
   detail::for_each_segment(step, [&](auto const& unit, std::size_t s) {
     auto const& segment = unit.layout().segments()[s];
     auto const& memory = unit.segments()[s];
@@ -147,42 +140,87 @@ std::filesystem::path save_run(Stepper& step, parallel::any_communicator& comm,
     detail::for_each_block(
         segment, unit.spoken_for(s),
         [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
-          auto const write = [&](std::string const& name, auto elements) {
-            using element = std::remove_const_t<typename decltype(elements)::element_type>;
-            parallel::read_on_host(
-                step.device(), elements.subspan(offset, count), [&](std::span<element const> here) {
-                  writer.add(name, std::span<index const>(p.tensor_extents()), global, here, run);
-                });
+          auto const& extents = p.tensor_extents();
+          auto const give = [&](std::string const& name, auto elements) {
+            f(name, std::span<index const>(extents), global, elements.subspan(offset, count), run);
           };
           if (segment.key.trainable)
-            write(p.name, master);
+            give(p.name, master);
           else
-            write(p.name, values);
+            give(p.name, values);
           for (std::size_t i = 0; i < memory.states.size(); ++i)
-            write(concat(p.name, "#", step.state_names()[i]),
-                  unit.spoken_for(s, memory.states[i].span()));
+            give(concat(p.name, "#", step.state_names()[i]),
+                 unit.spoken_for(s, memory.states[i].span()));
         });
   });
-  auto const records = gather_texts(comm, traffic, writer.finish());
+}
+
+/// Where the checkpoint of a run goes.
+[[nodiscard]] inline checkpoint::save_target target_of(train_config const& config,
+                                                       run_state const& state) {
+  return {.root = config.checkpoint.save_folder,
+          .id = {.epoch = state.epoch, .batch = state.batches},
+          .token = static_cast<std::uint64_t>(state.batches)};
+}
+
+/// What its manifest says of the run.
+[[nodiscard]] inline std::string text_of(train_config const& config, run_state const& state) {
+  return nlohmann::json{
+      {"batches", state.batches},
+      {"epoch", state.epoch},
+      {"batch_in_epoch", state.batch_in_epoch},
+      {"tokens", state.tokens},
+      {"callbacks", state.callbacks},
+      {"order", detail::order_of(config, state.samples_in_set)},
+      {"model",
+       to_hf_json(config.model, config.precision == precision_kind::fp32 ? "float32" : "bfloat16")},
+      {"tokenizer", config.tokenizer.name},
+      {"run_name", config.run_name}}
+      .dump();
+}
+
+/// Collective, first: makes the folder into which all ranks write.
+inline void prepare_checkpoint(parallel::any_communicator& comm, host::stream& traffic,
+                               checkpoint::save_target const& target,
+                               parallel::step_hook const& on_step = {}) {
+  if (comm.rank() == 0) checkpoint::prepare_save(target, on_step);
+  comm.barrier(traffic).wait();
+}
+
+/// Collective, last, when this rank's files are on disk: makes one checkpoint of all ranks' files,
+/// and removes those that are not kept. `text`: what `text_of` says, on rank 0.
+inline void commit_checkpoint(parallel::any_communicator& comm, host::stream& traffic,
+                              checkpoint_config const& config,
+                              checkpoint::save_target const& target, std::string const& records,
+                              std::string const& text, parallel::step_hook const& on_step = {}) {
+  auto const all = gather_texts(comm, traffic, records);
   if (comm.rank() == 0) {
-    nlohmann::json const text{
-        {"batches", state.batches},
-        {"epoch", state.epoch},
-        {"batch_in_epoch", state.batch_in_epoch},
-        {"tokens", state.tokens},
-        {"callbacks", state.callbacks},
-        {"order", detail::order_of(config, state.samples_in_set)},
-        {"model", to_hf_json(config.model,
-                             config.precision == precision_kind::fp32 ? "float32" : "bfloat16")},
-        {"tokenizer", config.tokenizer.name},
-        {"run_name", config.run_name}};
-    checkpoint::commit(target, records, text.dump(), {});
+    checkpoint::commit(target, all, text, {.on_step = on_step});
     // a run that began anew (save_overwrite) replaces the later checkpoints of the one before it
-    if (config.checkpoint.save_overwrite) checkpoint::remove_after(target.root, target.id);
-    if (config.checkpoint.save_num_checkpoints_to_keep > 0)
-      checkpoint::prune(target.root, config.checkpoint.save_num_checkpoints_to_keep);
+    if (config.save_overwrite) checkpoint::remove_after(target.root, target.id, on_step);
+    if (config.save_num_checkpoints_to_keep > 0)
+      checkpoint::prune(target.root, config.save_num_checkpoints_to_keep, on_step);
   }
   comm.barrier(traffic).wait();
+}
+
+/// Collective: all ranks write their slices of one checkpoint, from where they lie. Returns its
+/// folder. When it returns it is on disk; killed at any moment before, the previous checkpoint is
+/// the latest. `on_step` is called before each action on the disk.
+template <class Stepper>
+std::filesystem::path save_run(Stepper& step, parallel::any_communicator& comm,
+                               host::stream& traffic, train_config const& config,
+                               run_state const& state, parallel::step_hook const& on_step = {}) {
+  auto const target = target_of(config, state);
+  prepare_checkpoint(comm, traffic, target, on_step);
+  checkpoint::rank_writer writer(target, comm.rank(), {.on_step = on_step});
+  for_each_saved_slice(step, [&](std::string const& name, std::span<index const> extents,
+                                 index begin, auto elements, index run) {
+    parallel::read_on_host(step.device(), elements,
+                           [&](auto here) { writer.add(name, extents, begin, here, run); });
+  });
+  commit_checkpoint(comm, traffic, config.checkpoint, target, writer.finish(),
+                    text_of(config, state), on_step);
   return target.folder();
 }
 

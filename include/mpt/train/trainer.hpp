@@ -22,6 +22,7 @@
 #include <mpt/train/reporter.hpp>
 #include <mpt/train/run_checkpoint.hpp>
 #include <mpt/train/run_mesh.hpp>
+#include <mpt/train/run_saver.hpp>
 #include <mpt/train/run_summary.hpp>
 #include <mpt/train/training_data.hpp>
 #include <parallel/comm/any_communicator.hpp>
@@ -38,12 +39,14 @@ using parallel::reduction;
 template <class T, class Device = host::device>
 class trainer {
  public:
-  /// Collective: all ranks make one at the same time.
-  trainer(train_config const& config, any_communicator& comm, Device& device, run_plan plan)
+  /// Collective: all ranks make one at the same time. `on_save`: see run_saver.
+  trainer(train_config const& config, any_communicator& comm, Device& device, run_plan plan,
+          parallel::step_hook on_save = {})
       : config_(config),
         comm_(comm),
         device_(device),
         plan_(std::move(plan)),
+        on_save_(std::move(on_save)),
         mesh_(config, comm, device),
         profiled_(config.profile && comm.rank() == 0),
         compute_(with_trace(device.compute_options(), profiler_.compute())),
@@ -79,12 +82,14 @@ class trainer {
             static_cast<double>(causal_flops_per_token(config_.model, sequence_length())),
         .recomputed_flops_per_token = plan_.recomputed_per_token(sequence_length())};
     agree_on_products();
-    auto const notes = start();
+    auto notes = start();
+    auto const last = total_batches(clock_);
+    if (saving() && batch_ < last) notes.push_back(prepare_saves());
     if (comm_.rank() == 0)
       report_.emplace(config_, comm_.size(), peak, batch_ > 0 ? batch_ + 1 : 0);
-    for (auto const& note : notes) say(note);
+    for (auto const& note : notes)
+      if (!note.empty()) say(note);
     if (config_.evaluation.eval_first && batch_ == 0) evaluate();
-    auto const last = total_batches(clock_);
     begin_ = std::chrono::steady_clock::now();
     first_batch_ = batch_;
     speed_.emplace(static_cast<std::size_t>(config_.callbacks.speed_window));
@@ -92,16 +97,17 @@ class trainer {
     while (batch_ < last && !control_.stopped()) {
       auto const result = train_batch();
       auto const pause = std::chrono::steady_clock::now();
+      if (saves_) saves_->advance();
       tell(result, last);
       if (is_due(config_.evaluation.eval_interval, batch_, clock_)) evaluate();
-      bool const due = is_due(config_.checkpoint.save_interval, batch_, clock_);
-      if (saving() && (due || control_.stopped())) save();
+      if (saves_) save(last);
       profile();
       auto const paused = std::chrono::steady_clock::now() - pause;
       speed_->skip(paused);
       begin_ += paused;
     }
     if (report_) report_->finish();
+    if (saves_ && !saves_->last().empty()) summary_.checkpoint = saves_->last().string();
     summary_.batches = batch_;
     summary_.tokens = tokens();
     if (batch_ > first_batch_) {  // else nothing was left to train
@@ -218,6 +224,7 @@ class trainer {
   }
 
   using step_result = train::step_result<double>;
+  using stepper_type = train::stepper<model<T>, Device, any_communicator, run_optimizer>;
 
   step_result train_batch() {
     control_.clear();
@@ -252,7 +259,12 @@ class trainer {
   void tell(step_result const& result, std::int64_t last) {
     auto const r = result_of(result, batch_, clock_);
     summary_.loss = r.loss;
-    callbacks_.batch_end(control_, r);
+    try {
+      callbacks_.batch_end(control_, r);
+    } catch (run_failure const&) {  // on every rank
+      if (saves_) saves_->complete();
+      throw;
+    }
     if (!report_) return;
     double const speed = speed_->tokens_per_second();
     double const remaining =
@@ -268,6 +280,7 @@ class trainer {
                     .tokens_per_second = speed,
                     .samples_per_second = speed / static_cast<double>(sequence_length()),
                     .data_wait_share = data_wait_share(),
+                    .saving_seconds = saves_ ? saves_->held_up_seconds() : 0.0,
                     .seconds = trained_seconds(),
                     .remaining_seconds = remaining,
                     .device = device_readings()},
@@ -303,28 +316,40 @@ class trainer {
     }
   }
 
-  void save() {
-    summary_.checkpoint = save_run(step_, comm_, traffic_, config_,
-                                   {.batches = batch_,
-                                    .epoch = batch_ / clock_.batches_per_epoch,
-                                    .batch_in_epoch = batch_ % clock_.batches_per_epoch,
-                                    .samples_in_set = batches_.samples(),
-                                    .tokens = tokens(),
-                                    .callbacks = callbacks_.state()})
-                              .string();
+  /// Takes the memory for copies, if there is. Returns what there is to say.
+  std::string prepare_saves() {
+    saves_.emplace(step_, comm_, traffic_, config_, plan_.saves_behind, on_save_);
+    if (plan_.saves_behind) return "";
+    return fmt::format(
+        "note: training stops while a checkpoint is written: there is no memory for a copy of it, "
+        "{} per rank",
+        console::bytes(static_cast<double>(bytes_to_save(step_))));
+  }
+
+  /// Saves after this batch, if that is due; the run does not end before it is done.
+  void save(std::int64_t last) {
+    if (is_due(config_.checkpoint.save_interval, batch_, clock_) || control_.stopped())
+      saves_->save({.batches = batch_,
+                    .epoch = batch_ / clock_.batches_per_epoch,
+                    .batch_in_epoch = batch_ % clock_.batches_per_epoch,
+                    .samples_in_set = batches_.samples(),
+                    .tokens = tokens(),
+                    .callbacks = callbacks_.state()});
+    if (batch_ == last || control_.stopped()) saves_->complete();
   }
 
   train_config const& config_;
   any_communicator& comm_;
   Device& device_;
   run_plan plan_;
+  parallel::step_hook on_save_;
   run_mesh<Device> mesh_;
   run_profiler profiler_;
   bool profiled_;
   typename Device::stream_type compute_;
   parallel::traffic_type<Device> traffic_;
   model<T> net_;
-  train::stepper<model<T>, Device, any_communicator, run_optimizer> step_;
+  stepper_type step_;
   arena memory_;
   training_batches batches_;
   placed_sequences<Device> batch_data_;
@@ -333,6 +358,7 @@ class trainer {
   run_control control_;
   std::vector<data::token_streams> evaluation_sets_;
   std::optional<reporter> report_;
+  std::optional<run_saver<stepper_type>> saves_;
   std::optional<speed_window> speed_;
   std::chrono::steady_clock::time_point begin_;
   std::int64_t batch_ = 0;

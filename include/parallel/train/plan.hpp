@@ -30,6 +30,7 @@ struct memory_plan {
   std::size_t master = 0;        // fp32 master weights of what the rank owns (0 when T is fp32)
   std::size_t optimizer = 0;     // optimizer states of what the rank owns
   std::size_t offloaded = 0;     // of both, in the host's memory instead: not in the total
+  std::size_t saved = 0;         // of a checkpoint, by the rank that saves most: not in the total
   std::size_t windows = 0;       // of values and gradients: where units take turns
   std::size_t activations = 0;   // the arena
   std::uint64_t operations = 0;  // floating-point operations of one microbatch, both passes
@@ -103,10 +104,12 @@ template <class Optimizer, class Model>
   zero::unit_set<element, meta::device> units;
   meta::device device;
   auto const add = [&](std::string name, auto& layer, auto const& uses, std::vector<part> parts,
-                       bool /*speaks*/) {
+                       bool speaks) {
     unit<element> layout(std::move(name), layer, place.data_ranks(), groups.key_of);
     for (auto* const use : uses) layout.add_use(*use);
-    units.add({std::move(layout), stage, place, groups.state_names().size(), device},
+    auto of_unit = place;
+    of_unit.speaks = speaks;
+    units.add({std::move(layout), stage, of_unit, groups.state_names().size(), device},
               std::move(parts));
   };
   model.visit_units([&](std::string name, auto& layer, std::vector<part> const& parts,
@@ -117,8 +120,13 @@ template <class Optimizer, class Model>
   memory_plan plan;
   plan.windows = units.value_window_bytes() + units.gradient_window_bytes();
   for (auto const& entry : units.units())
-    for (auto const& m : entry.memory.segments()) {
+    for (std::size_t s = 0; s < entry.memory.segments().size(); ++s) {
+      auto const& m = entry.memory.segments()[s];
       auto const bytes = [](auto const& b) { return b.size() * sizeof(*b.data()); };
+      auto const spoken = static_cast<std::size_t>(entry.memory.spoken_for(s).size());
+      plan.saved += spoken * (entry.memory.is_trainable(s)
+                                  ? sizeof(accumulate_t<element>) * (1 + m.states.size())
+                                  : sizeof(element));
       plan.values += bytes(m.values);
       for (auto const& gradient : m.gradients) plan.gradients += bytes(gradient);
       if constexpr (!std::is_same_v<element, accumulate_t<element>>) plan.master += bytes(m.master);

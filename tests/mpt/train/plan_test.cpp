@@ -1,5 +1,6 @@
 // The plan of an MPT against the real thing: memory that the meta device predicts is what the host
 // device and the arena count in a real step, to the byte.
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -229,6 +230,49 @@ TEST_CASE("a model far too large: the microbatch goes down to 1, and the refusal
   CHECK_THROWS_AS(require_fits(fitting), parallel::error);
   fitting.available = 0;  // unknown: nothing is refused
   CHECK_NOTHROW(require_fits(fitting));
+}
+
+TEST_CASE_TEMPLATE("a rank's part of a checkpoint is planned: master weights and states, once", T,
+                   float, bf16) {
+  auto config = configuration(true);
+  auto const numbers = static_cast<std::size_t>(parameter_count(config.model));
+  auto const saved = [&](int ranks) { return mpt::plan_run<T>(config, ranks).memory.saved; };
+  std::size_t const whole = saved(1);
+  CHECK(whole >= 12 * numbers);  // in fp32 all three
+  CHECK(whole < 13 * numbers);   // units are filled up
+  for (int const stage : {0, 1, 3}) {
+    config.zero_stage = stage;
+    CHECK(saved(2) >= whole / 2);
+    CHECK(saved(2) < whole * 11 / 20);
+  }
+  config.zero_stage = 0;
+  config.optimizer.disable_grad = {{"wte", ""}};  // is saved without states, as it is
+  auto const frozen = static_cast<std::size_t>(config.model.vocab_size * config.model.d_model);
+  CHECK(whole - saved(1) == frozen * (12 - sizeof(T)));
+}
+
+TEST_CASE("copies for saves get what training leaves, and never make the microbatch smaller") {
+  auto config = configuration(true);
+  config.checkpoint.save_folder = "run";
+  auto const behind = [&](std::size_t available, std::optional<std::size_t> host = {}) {
+    auto const plan = mpt::plan_run<bf16>(config, 1, available, host);
+    CHECK(plan.split.microbatch == 12);
+    CHECK(test::contains(describe_plan(config, plan, 1, 3), "no memory for a copy") !=
+          plan.saves_behind);
+    return plan.saves_behind;
+  };
+  for (bool const offload : {false, true}) {
+    config.offload_optimizer = offload;
+    auto const memory = mpt::plan_run<bf16>(config, 1).memory;
+    CHECK((memory.offloaded > 0) == offload);
+    CHECK(behind(0));  // unknown
+    CHECK(behind(memory.total() + memory.saved));
+    CHECK_FALSE(behind(memory.total() + memory.saved - 1));
+    // a device's own memory, and the host's
+    CHECK(behind(memory.total(), memory.offloaded + memory.saved));
+    CHECK_FALSE(behind(memory.total(), memory.offloaded + memory.saved - 1));
+    CHECK(behind(memory.total(), 0));
+  }
 }
 
 TEST_CASE("a dry run's table tells the layout, and the memory of every pipeline rank") {

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -80,12 +82,19 @@ struct place {
   test::temporary_folder folder;
 };
 
+/// How a run saves.
+struct saving {
+  bool behind = true;  // behind training
+  std::function<void(int rank, std::string_view step)> on_step = {};
+};
+
 /// Ranks are threads, on devices that `make` makes; at the end of each, ended(device, its plan).
 template <class T, class Make, class Ended>
 mpt::run_summary train_on(train_config const& config, int ranks, Make const& make,
-                          Ended const& ended) {
+                          Ended const& ended, saving const& how = {}) {
   using device_type = std::invoke_result_t<Make>;
-  auto const plan = mpt::plan_run<T>(config, ranks);
+  auto plan = mpt::plan_run<T>(config, ranks);
+  plan.saves_behind = how.behind;
   mpt::run_summary out;
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     bool const speaks = comm.rank() == 0;
@@ -93,7 +102,10 @@ mpt::run_summary train_on(train_config const& config, int ranks, Make const& mak
         plan.layout.template coordinate<parallel::axis::pipeline>(comm.rank()));
     parallel::any_communicator any(std::move(comm));
     device_type device = make();
-    mpt::trainer<T, device_type> trainer(config, any, device, plan);
+    parallel::step_hook on_save;
+    if (how.on_step)
+      on_save = [&how, rank = any.rank()](std::string_view step) { how.on_step(rank, step); };
+    mpt::trainer<T, device_type> trainer(config, any, device, plan, on_save);
     auto const summary = trainer.run();
     ended(device, plan.by_stage[stage]);
     if (speaks) out = summary;
@@ -102,13 +114,14 @@ mpt::run_summary train_on(train_config const& config, int ranks, Make const& mak
 }
 
 template <class T>
-mpt::run_summary train(train_config const& config, int ranks = 1) {
+mpt::run_summary train(train_config const& config, int ranks = 1, saving const& how = {}) {
   return train_on<T>(
       config, ranks, [] { return parallel::host::device(); },
       [&](auto const& device, parallel::train::memory_plan const& plan) {
         if (config.callbacks.optimizer_monitor_interval == 0)  // which copies weights
           CHECK(device.peak_bytes() == plan.total());
-      });
+      },
+      how);
 }
 
 /// All files of tensors in a checkpoint, by name.

@@ -180,6 +180,7 @@ TEST_CASE_TEMPLATE("the loss falls", T, float, bf16) {
     CHECK(record.at("time/batch") == i + 1);
     CHECK(record.at("time/epoch") == i / 3);
     CHECK(record.at("time/token") == (i + 1) * 6 * length);
+    CHECK(record.at("time/checkpoint_blocked") == 0);
   }
   CHECK(all[1].at("lr-DecoupledAdamW/group0").get<double>() == doctest::Approx(5e-3));
 }
@@ -202,6 +203,14 @@ TEST_CASE("evaluation and saving keep their intervals, and the last batch has bo
   CHECK(folders_in(here.folder / "saved") ==
         std::vector<std::string>{"ep1-ba3", "ep2-ba6", "ep2-ba8"});
   CHECK(fs::path(summary.checkpoint).filename() == "ep2-ba8");
+  double held_up = 0;
+  for (auto const& record : all) {
+    if (!record.contains("time/checkpoint_blocked")) continue;  // an evaluation
+    double const seconds = record.at("time/checkpoint_blocked").get<double>();
+    CHECK((seconds > 0) == (record.at("time/batch") > 3));
+    CHECK(seconds >= held_up);
+    held_up = seconds;
+  }
   // no interval, no evaluation; the oldest checkpoints go
   config.evaluation.eval_interval = {0, time_unit::batch};
   config.evaluation.eval_first = false;

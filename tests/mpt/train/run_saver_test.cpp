@@ -1,0 +1,352 @@
+// Saves that are written while training goes on: the same checkpoints, and nothing waits, is lost
+// or hangs.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <latch>
+#include <map>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/train/run_saver.hpp>
+
+#include "support/guarded_device.hpp"
+#include "tiny_run.hpp"
+
+namespace run_saver_test {
+namespace {
+
+using namespace tiny_run;
+using parallel::bf16;
+using test::contains;
+namespace pc = parallel::checkpoint;
+
+/// Calls f(step, comm, traffic) on every rank, with parameters as they are at first.
+template <class F>
+void with_steppers(train_config const& config, int ranks, F const& f) {
+  parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
+    parallel::any_communicator any(std::move(comm));
+    parallel::host::device device;
+    parallel::host::stream traffic;
+    mpt::run_mesh mesh(config, any, device);
+    mpt::model<float> net(config.model, mesh.of_model(), config.recompute);
+    parallel::train::stepper step(net, device, mesh.ranks(), groups_of(config, net),
+                                  {.stage = mpt::stage_of(config)});
+    step.initialise(config.seed);
+    f(step, any, traffic);
+  });
+}
+
+/// A folder of checkpoints, whole: every file's content by name, where `latest` leads.
+std::map<std::string, std::string> content_of(fs::path const& root) {
+  std::map<std::string, std::string> out;
+  for (auto const& entry : fs::recursive_directory_iterator(root)) {
+    auto const name = fs::relative(entry.path(), root).string();
+    if (entry.is_symlink())
+      out[name] = fs::read_symlink(entry.path());
+    else if (entry.is_regular_file())
+      out[name] = test::read_all(entry.path());
+  }
+  return out;
+}
+
+std::size_t lines_of(fs::path const& file) {
+  if (!fs::exists(file)) return 0;
+  auto const text = test::read_all(file);
+  return static_cast<std::size_t>(std::ranges::count(text, '\n'));
+}
+
+/// Waits until `done()`, or 20 seconds; returns whether it came to be.
+template <class Done>
+bool wait_for(Done const& done, std::chrono::milliseconds at_most = std::chrono::seconds(20)) {
+  auto const end = std::chrono::steady_clock::now() + at_most;
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+TEST_CASE("a save is what there was when it began; it is there when every rank has written") {
+  place const here;
+  auto config = here.config(8);
+  config.zero_stage = 1;
+  auto const config_for = [&](std::string const& name) {
+    auto out = config;
+    out.checkpoint.save_folder = here.folder / name;
+    return out;
+  };
+  auto const expected = config_for("expected"), later = config_for("later"),
+             got = config_for("got");
+  std::latch gate(1), first_is_done(1);
+  with_steppers(config, 2, [&](auto& step, auto& comm, auto& traffic) {
+    mpt::run_state const state{.batches = 2, .samples_in_set = 20};
+    (void)save_run(step, comm, traffic, expected, state);
+    mpt::run_saver saver(step, comm, traffic, got, true,
+                         [&, rank = comm.rank()](std::string_view s) {
+                           if (rank == 1 && s == "write slice")
+                             gate.wait();  // the second rank's thread is held
+                         });
+    CHECK_FALSE(saver.pending());
+    saver.advance();
+    saver.complete();  // nothing to do
+    saver.save(state);
+    step.initialise(99);  // "training" changes everything
+    auto const target = target_of(got, state);
+    auto const records_of_first = target.temporary() / "rank-00000-F32-000.safetensors";
+    for (int batch = 0; batch < 5; ++batch) {
+      saver.advance();
+      CHECK(saver.pending());
+      CHECK(saver.last().empty());
+      CHECK_FALSE(fs::exists(target.folder()));
+      // the first rank's file is whole by then
+      if (comm.rank() == 0)
+        CHECK(wait_for([&] {
+          return fs::exists(records_of_first) &&
+                 fs::file_size(records_of_first) ==
+                     fs::file_size(target_of(expected, state).folder() /
+                                   records_of_first.filename());
+        }));
+    }
+    CHECK_FALSE(fs::exists(got.checkpoint.save_folder / fs::path("latest")));
+    comm.barrier(traffic).wait();
+    if (comm.rank() == 1) gate.count_down();
+    while (saver.pending()) saver.advance();
+    CHECK(saver.last() == target.folder());
+    CHECK(saver.held_up_seconds() > 0);
+    (void)save_run(step, comm, traffic, later, state);
+  });
+  auto const whole = content_of(here.folder / "expected");
+  CHECK(whole.size() == 4);  // two ranks, manifest, latest
+  CHECK(content_of(here.folder / "got") == whole);
+  CHECK(content_of(here.folder / "later") != whole);  // there was something to change
+}
+
+TEST_CASE("a save while one is under way completes that first") {
+  place const here;
+  auto config = here.config(8);
+  config.checkpoint.save_folder = here.folder / "run";
+  config.checkpoint.save_num_checkpoints_to_keep = 2;
+  with_steppers(config, 2, [&](auto& step, auto& comm, auto& traffic) {
+    mpt::run_saver saver(step, comm, traffic, config, true);
+    for (std::int64_t const batch : {1, 2, 3}) {
+      step.initialise(static_cast<std::uint64_t>(batch));
+      saver.save({.batches = batch, .samples_in_set = 20});
+      CHECK(saver.pending());
+      if (batch > 1) CHECK(saver.last().filename() == pc::checkpoint_id{0, batch - 1}.text());
+    }
+    saver.complete();
+    CHECK(saver.last().filename() == "ep0-ba3");
+  });
+  CHECK(fs::read_symlink(here.folder / "run" / "latest") == "ep0-ba3");
+  CHECK(pc::list_checkpoints(here.folder / "run").size() == 2);
+}
+
+TEST_CASE("without memory for copies a save is done when `save` returns") {
+  place const here;
+  auto config = here.config(8);
+  config.checkpoint.save_folder = here.folder / "run";
+  with_steppers(config, 2, [&](auto& step, auto& comm, auto& traffic) {
+    mpt::run_saver saver(step, comm, traffic, config, false);
+    saver.save({.batches = 2, .samples_in_set = 20});
+    CHECK_FALSE(saver.pending());
+    CHECK(saver.last().filename() == "ep0-ba2");
+    CHECK(fs::exists(saver.last() / "manifest.json"));
+  });
+}
+
+TEST_CASE("what is to be saved is what was planned, less what fills units up") {
+  place const here;
+  for (std::size_t g = 0; g < grids.size(); ++g) {
+    CAPTURE(g);
+    auto config = on(divisible(here, 1), grids[g]);
+    config.optimizer.disable_grad = {{"norm_1.weight", ""}};
+    config.checkpoint.save_folder = here.folder / std::to_string(g);
+    auto const plan = mpt::plan_run<bf16>(config, grids[g].ranks());
+    pc::checkpoint_reader const saved(train<bf16>(config, grids[g].ranks()).checkpoint);
+    std::map<std::string, std::size_t> by_file;
+    for (auto const& [name, tensor] : saved.tensors())
+      for (auto const& slice : tensor.slices) by_file[slice.file.substr(0, 10)] += slice.bytes;
+    std::size_t most = 0;
+    for (auto const& [rank, bytes] : by_file) most = std::max(most, bytes);
+    std::size_t planned = 0;
+    for (auto const& stage : plan.by_stage) planned = std::max(planned, stage.saved);
+    CHECK(most <= planned);
+    CHECK(10 * most >= 8 * planned);
+  }
+}
+
+template <class T>
+mpt::run_summary train_guarded(train_config const& config, int ranks) {
+  auto const memory = std::make_shared<guarded::memory>(std::size_t{512} << 20);
+  return train_on<T>(
+      config, ranks, [&] { return guarded::device(memory); }, [](auto const&, auto const&) {});
+}
+
+TEST_CASE_TEMPLATE("a run leaves the same checkpoints, behind its training or not", T, float,
+                   bf16) {
+  place const here;
+  auto config = here.config(5);
+  config.checkpoint.save_interval = {1, time_unit::batch};
+  config.eval_loaders = {here.held_out()};
+  config.evaluation.eval_interval = {2, time_unit::batch};
+  for (int const stage : {0, 3}) {
+    config.zero_stage = stage;
+    auto const root = [&](std::string const& name) {
+      config.checkpoint.save_folder = here.folder / (name + std::to_string(stage));
+      return fs::path(config.checkpoint.save_folder);
+    };
+    auto const stopping = root("stopping");
+    (void)train<T>(config, 2, {.behind = false});
+    auto const expected = content_of(stopping);
+    CHECK(expected.contains("ep0-ba1/manifest.json"));
+    CHECK(expected.at("latest") == "ep1-ba5");
+    auto const behind = root("behind");
+    CHECK(train<T>(config, 2).checkpoint == behind / "ep1-ba5");
+    CHECK(content_of(behind) == expected);
+    auto const elsewhere = root("elsewhere");
+    (void)train_guarded<T>(config, 2);
+    CHECK(content_of(elsewhere) == expected);
+  }
+}
+
+constexpr std::int64_t far = 100'000;  // batches from a save to the next one, never reached
+
+/// A run on two ranks that goes on from batch far - 1: it saves after its first batch.
+struct long_run {
+  long_run() {
+    auto start = here.config(1);
+    start.checkpoint.save_folder = here.folder / "start";
+    with_steppers(start, 2, [&](auto& step, auto& comm, auto& traffic) {
+      (void)save_run(step, comm, traffic, start, {.batches = far - 1, .samples_in_set = 20});
+    });
+    config = here.config(2 * far);
+    config.checkpoint.load_path = here.folder / "start";
+    config.checkpoint.save_folder = here.folder / "run";
+    config.checkpoint.save_interval = {far, time_unit::batch};
+    config.logging.metrics_file = here.folder / "metrics.jsonl";
+  }
+  [[nodiscard]] std::size_t batches() const { return lines_of(here.folder / "metrics.jsonl"); }
+  [[nodiscard]] bool saved() const { return fs::exists(here.folder / "run" / "latest"); }
+
+  place const here;
+  train_config config;
+};
+
+TEST_CASE("batches are trained while a save is being written, which is there soon after") {
+  for (bool const behind : {true, false}) {  // without copies, as a control, training stands still
+    CAPTURE(behind);
+    long_run const run;
+    std::atomic<bool> went_on = false;
+    std::atomic<bool> too_early = false;
+    std::atomic<std::size_t> batches_at_commit = 0;
+    std::atomic<bool> held = false;
+    auto const message = test::message_of([&] {
+      (void)train<float>(run.config, 2,
+                         {behind, [&](int rank, std::string_view step) {
+                            if (rank == 1 && step == "write slice" && !held.exchange(true)) {
+                              went_on = wait_for([&] { return run.batches() >= 4; },
+                                                 std::chrono::milliseconds(behind ? 20'000 : 200));
+                              too_early = run.saved();
+                            }
+                            if (step == "rename folder") batches_at_commit = run.batches();
+                            if (step == "flush root") parallel::fail("seen enough");
+                          }});
+    });
+    CHECK(contains(message, "seen enough"));
+    CHECK(went_on == behind);
+    CHECK_FALSE(too_early);
+    CHECK(run.saved());
+    if (behind)
+      CHECK(batches_at_commit >= 4);
+    else
+      CHECK(batches_at_commit == 1);
+    pc::checkpoint_reader(run.here.folder / "run" / "latest").verify();
+  }
+}
+
+TEST_CASE("when one rank cannot write, the run ends on all with its message") {
+  for (int const rank : {0, 1}) {
+    long_run const run;
+    auto const message = test::message_of([&] {
+      (void)train<float>(run.config, 2, {true, [&](int of, std::string_view step) {
+                                           if (of == rank && step == "flush rank file")
+                                             parallel::fail("the disk of ", of, " is gone");
+                                         }});
+    });
+    CHECK(message == parallel::concat("the disk of ", rank, " is gone"));
+    CHECK_FALSE(run.saved());
+  }
+}
+
+/// While it lives, no file of this process grows beyond `bytes`.
+class small_files {
+ public:
+  explicit small_files(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit const limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~small_files() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  small_files(small_files const&) = delete;
+  small_files& operator=(small_files const&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+TEST_CASE("a full disk ends the run, and the checkpoint before it stays; then it goes on") {
+  place const here;
+  for (int const ranks : {1, 3}) {
+    auto config = here.config(2);
+    config.checkpoint.save_folder = here.folder / std::to_string(ranks);
+    config.checkpoint.autoresume = true;
+    auto const first = train<float>(config, ranks).checkpoint;
+    auto const whole = tensors_of(first);
+    config.max_duration.count = 5;
+    {
+      small_files const limit(65'700);
+      CHECK(contains(test::message_of([&] { (void)train<float>(config, ranks); }),
+                     "-F32-000.safetensors: cannot write at byte"));
+    }
+    CHECK(pc::latest(config.checkpoint.save_folder).folder == first);
+    CHECK(tensors_of(first) == whole);
+    CHECK(train<float>(config, ranks).batches == 5);
+    for (auto const& entry : fs::directory_iterator(config.checkpoint.save_folder))
+      CHECK_FALSE(contains(entry.path().filename().string(), ".tmp-"));
+  }
+}
+
+TEST_CASE("a run that fails by its loss keeps the save under way") {
+  place const here;
+  auto wild = here.config(20);
+  wild.optimizer.lr = 1e30;
+  wild.clip = {};
+  wild.checkpoint.save_folder = here.folder / "run";
+  wild.checkpoint.save_interval = {1, time_unit::batch};
+  auto const message = test::message_of([&] {
+    (void)train<float>(wild, 2, {true, [](int, std::string_view step) {  // it is under way then
+                                   if (step == "write slice")
+                                     std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                                 }});
+  });
+  REQUIRE(contains(message, "is not finite"));
+  auto const newest = pc::latest(here.folder / "run");
+  REQUIRE(newest.folder.has_value());
+  auto const batch = pc::checkpoint_id::parse(newest.folder->filename().string())->batch;
+  CHECK(contains(message, parallel::concat("batch ", batch + 1, ":")));
+}
+
+}  // namespace
+}  // namespace run_saver_test

@@ -1,0 +1,234 @@
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <latch>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/checkpoint/background_save.hpp>
+#include <parallel/checkpoint/reader.hpp>
+#include <parallel/checkpoint/save.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/support/files.hpp>
+
+#include "support/guarded_device.hpp"
+
+namespace background_save_test {
+namespace pc = parallel::checkpoint;
+using parallel::bf16;
+using parallel::index;
+
+std::vector<float> counted(index count, float first) {
+  std::vector<float> out(static_cast<std::size_t>(count));
+  for (auto& value : out) value = first++;
+  return out;
+}
+
+/// What a rank of two saves, in memory of a device; `first` tells one save from another.
+template <class Device>
+struct rank_of_two {
+  rank_of_two(Device& of, index number)
+      : device(of),
+        rank(number),
+        rows(device.template allocate<float>(12)),
+        columns(device.template allocate<float>(6)),
+        narrow(device.template allocate<bf16>(5)) {}
+
+  void fill(float first) {
+    device.upload(rows.span(), counted(12, first + 100 * static_cast<float>(rank)));
+    device.upload(columns.span(), counted(6, first + 200 * static_cast<float>(rank)));
+    device.upload(narrow.span(), std::vector<bf16>(5, bf16(first)));
+  }
+  /// Calls add(name, extents, begin, elements, run) for each slice.
+  template <class Add>
+  void each(Add const& add) const {
+    add("rows", std::vector<index>{6, 4}, 12 * rank, rows.span(), index{0});
+    add("columns", std::vector<index>{3, 4}, 2 * rank, columns.span(), index{2});
+    if (rank == 1) add("narrow", std::vector<index>{5}, index{0}, narrow.span(), index{0});
+  }
+  [[nodiscard]] std::size_t bytes() const { return (12 + 6) * 4 + (rank == 1 ? 10U : 0U); }
+
+  Device& device;
+  index rank;
+  parallel::buffer<float> rows;
+  parallel::buffer<float> columns;
+  parallel::buffer<bf16> narrow;
+};
+
+struct folder_of_one {
+  explicit folder_of_one(index batch) : target{folder.path(), {0, batch}, 0} {
+    pc::prepare_save(target);
+  }
+  test::temporary_folder folder;
+  pc::save_target target;
+};
+
+/// All files of the checkpoint that is being saved, by name.
+std::map<std::string, std::string> files_of(pc::save_target const& target) {
+  std::map<std::string, std::string> out;
+  for (auto const& entry : std::filesystem::directory_iterator(target.temporary()))
+    out[entry.path().filename()] = test::read_all(entry.path());
+  return out;
+}
+
+/// Two ranks save twice each, by the object and without it; what they copied from changes at once.
+template <class Device>
+void check_against_rank_writer(Device& device) {
+  parallel::host::device host;
+  rank_of_two zero(device, 0), one(device, 1);
+  rank_of_two on_host_zero(host, 0), on_host_one(host, 1);
+  pc::background_save saves[] = {{device, zero.bytes()}, {device, one.bytes()}};
+  for (float const first : {1.0F, 7.0F}) {
+    folder_of_one const expected(4), got(4);
+    auto const save = [&](auto& source, auto& on_host, index rank) {
+      on_host.fill(first);
+      pc::rank_writer writer(expected.target, rank);
+      on_host.each(
+          [&](auto const& name, auto const& extents, index begin, auto elements, index run) {
+            using element = typename decltype(elements)::element_type;
+            writer.add(name, extents, begin, std::span<element const>(elements), run);
+          });
+      source.fill(first);
+      auto& saving = saves[rank];
+      CHECK_FALSE(saving.pending());
+      source.each([&](auto const& name, auto const& extents, index begin, auto elements,
+                      index run) { saving.add(device, name, extents, begin, elements, run); });
+      saving.start(got.target, rank);
+      source.fill(-1);
+      CHECK(saving.pending());
+      auto const records = saving.finish();
+      CHECK_FALSE(saving.pending());
+      CHECK(records == writer.finish());
+      return records;
+    };
+    std::vector const records{save(zero, on_host_zero, 0), save(one, on_host_one, 1)};
+    CHECK(files_of(got.target) == files_of(expected.target));
+    CHECK(files_of(got.target).size() == 3);
+    pc::commit(got.target, records, "{}");
+    pc::checkpoint_reader const reader(got.target.folder());
+    reader.verify();
+    std::vector<float> row(4);
+    reader.read("columns", 0, std::span(row));
+    CHECK(row == std::vector<float>{first, first + 1, first + 200, first + 201});
+  }
+}
+
+TEST_CASE("the files are those of a rank that writes while nothing changes, save after save") {
+  parallel::host::device device;
+  check_against_rank_writer(device);
+}
+
+TEST_CASE("the same from memory that the host does not reach") {
+  guarded::device device(std::size_t{1} << 20);
+  check_against_rank_writer(device);
+}
+
+TEST_CASE("the caller goes on while the thread writes, and is told when the files are on disk") {
+  parallel::host::device device;
+  rank_of_two source(device, 0);
+  folder_of_one const at(4);
+  std::latch begun(1), gate(1);
+  auto const caller = std::this_thread::get_id();
+  bool elsewhere = true;
+  std::string last;
+  pc::background_save saving(device, source.bytes(), [&](std::string_view step) {
+    if (step == "write slice" && last != step) {
+      begun.count_down();
+      gate.wait();
+    }
+    last = step;
+    elsewhere = elsewhere && std::this_thread::get_id() != caller;
+  });
+  CHECK_FALSE(saving.written());
+  source.fill(1);
+  source.each([&](auto const&... slice) { saving.add(device, slice...); });
+  saving.start(at.target, 0);
+  begun.wait();
+  for (float step = 2; step < 5; ++step) {  // the thread stands at the gate all the time
+    source.fill(step);
+    CHECK_FALSE(saving.written());
+  }
+  CHECK(files_of(at.target).at("rank-00000-F32-000.safetensors").empty());
+  gate.count_down();
+  while (!saving.written()) std::this_thread::yield();
+  CHECK(last == "flush rank file");
+  CHECK(elsewhere);
+  auto const content = files_of(at.target).at("rank-00000-F32-000.safetensors");
+  float value = 0;
+  std::memcpy(&value, content.data() + 65536, sizeof value);
+  CHECK(value == 1);
+  (void)saving.finish();
+}
+
+TEST_CASE("what writing fails with is told by `written` and by `finish`") {
+  parallel::host::device device;
+  rank_of_two source(device, 0);
+  folder_of_one const at(4);
+  test::write_all(at.target.temporary() / "rank-00000-F32-000.safetensors", "another writer");
+  std::string const expected = "rank-00000-F32-000.safetensors: cannot create: File exists";
+  for (bool const waits : {false, true}) {
+    pc::background_save saving(device, source.bytes());
+    source.each([&](auto const&... slice) { saving.add(device, slice...); });
+    saving.start(at.target, 0);
+    CHECK(test::contains(test::message_of([&] {
+                           while (!waits && !saving.written()) std::this_thread::yield();
+                           (void)saving.finish();
+                         }),
+                         expected));
+    CHECK(test::contains(test::message_of([&] { (void)saving.written(); }), expected));
+  }
+}
+
+TEST_CASE("who lets go of it does not wait for all that is left to write") {
+  parallel::host::device device;
+  auto const memory = device.allocate_zeroed<float>(1);
+  folder_of_one const at(4);
+  std::latch begun(1);
+  std::atomic<bool> leaving = false;
+  std::atomic<int> written = 0;
+  auto saving = std::make_unique<pc::background_save>(
+      device, std::size_t{40'000}, [&](std::string_view step) {
+        if (step != "write slice") return;
+        if (++written == 1) begun.count_down();
+        while (!leaving) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      });
+  for (int i = 0; i < 10'000; ++i)
+    saving->add(device, parallel::concat("t", i), std::vector<index>{1}, 0, memory.span());
+  saving->start(at.target, 0);
+  begun.wait();
+  leaving = true;
+  saving.reset();
+  CHECK(written < 5'000);
+}
+
+TEST_CASE("what does not fit and what comes too early is refused") {
+  parallel::host::device device;
+  auto const memory = device.allocate_zeroed<float>(4);
+  folder_of_one const at(4);
+  std::latch gate(1);
+  pc::background_save saving(device, 20, [&](std::string_view) { gate.wait(); });
+  CHECK(test::contains(test::message_of([&] { (void)saving.finish(); }), "no save was started"));
+  auto const add = [&](std::string const& name) {
+    saving.add(device, name, std::vector<index>{4}, 0, memory.span());
+  };
+  add("a");
+  CHECK(test::contains(test::message_of([&] { add("b"); }),
+                       "checkpoint slice of \"b\": 16 bytes do not fit 20 bytes of which 16 are"));
+  saving.start(at.target, 0);
+  CHECK(test::contains(test::message_of([&] { saving.start(at.target, 0); }),
+                       "one checkpoint at a time"));
+  CHECK_FALSE(test::message_of([&] { add("c"); }).empty());
+  gate.count_down();
+  CHECK(test::contains(saving.finish(), "\"a\""));
+  add("b");  // there is room again
+}
+
+}  // namespace background_save_test
