@@ -67,20 +67,20 @@ std::size_t available_to_each(Device const& device, parallel::any_communicator& 
   return static_cast<std::size_t>(bytes);
 }
 
-/// What this device does of what was asked for: only one with memory of its own offloads.
-template <class Device>
-mpt::train_config config_on(Device const&, mpt::train_config config, bool speaks) {
-  if (parallel::host_reaches<Device> && std::exchange(config.offload_optimizer, false) && speaks)
-    fmt::print(stderr, "note: offload_optimizer has no effect: the device is the CPU\n");
-  return config;
-}
-
 /// The same of the machine's memory beside a GPU's; none: there is only one memory. Collective.
 template <class Device>
 std::optional<std::size_t> host_memory_of_each(Device const& /*device*/,
                                                parallel::any_communicator& comm) {
   if (parallel::host_reaches<Device>) return std::nullopt;
   return available_to_each(parallel::host::device(), comm);
+}
+
+/// What this device does of what was asked for: only one with memory of its own offloads.
+template <class Device>
+mpt::train_config config_on(Device const&, mpt::train_config config, bool speaks) {
+  if (parallel::host_reaches<Device> && std::exchange(config.offload_optimizer, false) && speaks)
+    fmt::print(stderr, "note: offload_optimizer has no effect: the device is the CPU\n");
+  return config;
 }
 
 template <class T, class Device>

@@ -48,7 +48,7 @@ void with_steppers(train_config const& config, int ranks, F const& f) {
 std::map<std::string, std::string> content_of(fs::path const& root) {
   std::map<std::string, std::string> out;
   for (auto const& entry : fs::recursive_directory_iterator(root)) {
-    auto const name = fs::relative(entry.path(), root).string();
+    auto const name = entry.path().lexically_relative(root).string();
     if (entry.is_symlink())
       out[name] = fs::read_symlink(entry.path());
     else if (entry.is_regular_file())
@@ -228,6 +228,7 @@ struct long_run {
       (void)save_run(step, comm, traffic, start, {.batches = far - 1, .samples_in_set = 20});
     });
     config = here.config(2 * far);
+    config.scheduler.t_max = config.max_duration;
     config.checkpoint.load_path = here.folder / "start";
     config.checkpoint.save_folder = here.folder / "run";
     config.checkpoint.save_interval = {far, time_unit::batch};
