@@ -109,7 +109,7 @@ TEST_CASE("kill_loss_spike fails where LLM Foundry's does, also when resumed at 
     for (double const loss : row["losses"]) {
       try {
         monitor.batch_end(run, {.batch = ++batch, .loss = loss});
-      } catch (parallel::error const& error) {
+      } catch (mpt::run_failure const& error) {
         failed = batch;
         message = error.what();
       }
@@ -148,10 +148,10 @@ TEST_CASE("nan_monitor ends a run whose loss or gradient is not finite") {
   CHECK_THROWS_WITH_AS(mpt::nan_monitor{}.batch_end(run, {.batch = 3, .loss = std::nan("")}),
                        "batch 3: the loss is not finite; lower the learning rate, or resume from "
                        "an earlier checkpoint",
-                       parallel::error);
+                       mpt::run_failure);
   CHECK_THROWS_AS(
       mpt::nan_monitor{}.batch_end(run, {.batch = 3, .loss = 1, .gradient_norm = INFINITY}),
-      parallel::error);
+      mpt::run_failure);
 }
 
 TEST_CASE("optimizer_monitor logs norms of every tensor and of all, every few batches") {
