@@ -56,7 +56,7 @@ TEST_CASE("every shape that can be tuned is kept apart from all others") {
     for (int bits = 0; bits < 8; ++bits)
       for (unsigned const a : {1U, 16U})
         for (unsigned const b : {2U, 8U})
-          for (index const m : {1, 2})
+          for (parallel::index const m : {1, 2})
             table.set({.m = m,
                        .n = 3 - m,
                        .k = 1,
