@@ -18,6 +18,7 @@
 #include <parallel/device/host/stream.hpp>
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/concepts.hpp>
+#include <parallel/ops/host/elementwise.hpp>
 
 namespace parallel::conformance {
 

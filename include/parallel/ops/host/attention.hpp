@@ -5,8 +5,8 @@
 // the stream's workspace. The backward pass is parallel over (sequence, key head) only, so
 // that gradients of keys are summed in one place and order. Forward and backward together run at 84
 // GF/s of causal operations on one core whose peak is 117 (Zen 4, float or bf16, S = 2048, D = 64),
-// at 54 to 60 for S = 256, D = 32; with AMX, bf16 at 250 to 400 on one core (S = 1024, D = 64 and
-// 128). Dropout of probabilities makes it 4 to 6 times slower without AMX: one Philox block a pair.
+// at 54 to 60 for S = 256, D = 32; AMX makes bf16 several times faster. Dropout of probabilities
+// makes it 4 to 6 times slower in registers: one Philox block a pair.
 #pragma once
 
 #include <parallel/device/host/stream.hpp>
