@@ -1,5 +1,6 @@
 // The laws of layers: gradients of real layers are those that differences of the forward pass give
-// (check_layer, parallel/layer/check.hpp); those of layers over integers are exact (here).
+// (check_layer, parallel/layer/check.hpp); those of layers over integers are exact (here). The
+// operations of the stream, <parallel/ops/host.hpp> say, must be declared where they are used.
 //
 // Modulo 2^64 the number h = 2^32 squares to nothing, so for every layer made of sums and products
 // f(x + h v) = f(x) + h f'(x) v to the bit, for any direction v: the passes are compared without a
@@ -18,7 +19,6 @@
 #include <parallel/device/host/stream.hpp>
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/concepts.hpp>
-#include <parallel/ops/host/elementwise.hpp>
 
 namespace parallel::conformance {
 
