@@ -12,14 +12,14 @@
 
 #include <mpt/generate/generate.hpp>
 
-#include "support/model_run.hpp"
+#include "support/model_comparison.hpp"
 
 namespace model_reuse_test {
 
 using parallel::index;
+using test::check_equal;
 using test::context_method;
 using test::model_layout;
-using test::model_outcome;
 using test::run_model;
 namespace zero = parallel::zero;
 
@@ -62,26 +62,6 @@ mpt::model_config chained() {
   m.layers[2] = {.reuse_kv_layer_idx = -2};
   check_model(m, "");
   return m;
-}
-
-void check_equal(model_outcome const& found, model_outcome const& one) {
-  double largest = 0;
-  for (auto const& [name, gradient] : one.gradients)
-    for (double const g : gradient) largest = std::max(largest, std::abs(g));
-  REQUIRE(largest > 0);
-  CHECK(found.tokens == one.tokens);
-  CHECK(std::abs(found.loss - one.loss) <= 1e-13 * one.loss);
-  CHECK(std::abs(found.evaluated - one.evaluated) <= 1e-13 * one.evaluated);
-  CHECK(std::abs(found.squared_norm - one.squared_norm) <= 1e-12 * one.squared_norm);
-  REQUIRE(found.gradients.size() == one.gradients.size());
-  double worst = 0;
-  for (auto const& [name, gradient] : one.gradients) {
-    auto const& other = found.gradients.at(name);
-    REQUIRE(other.size() == gradient.size());
-    for (std::size_t i = 0; i < gradient.size(); ++i)
-      worst = std::max(worst, std::isnan(other[i]) ? 1e300 : std::abs(other[i] - gradient[i]));
-  }
-  CHECK(worst <= 1e-12 * largest);
 }
 
 void check(mpt::model_config const& config, std::vector<model_layout> const& layouts) {
