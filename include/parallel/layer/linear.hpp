@@ -1,11 +1,24 @@
 // linear: y = x Wᵀ + b, W stored [out, in] as in PyTorch and the Hugging Face files.
 #pragma once
 
+#include <type_traits>
+
 #include <parallel/layer/concepts.hpp>
 #include <parallel/ops/bias.hpp>
+#include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
 
 namespace parallel {
+
+/// y += bias + onto, both where there are any: what is added once to a sum of ranks' addends.
+template <class Stream, class T>
+void add_bias_onto(context<Stream>& c, matrix_view<T> y, parameter<T, 1> const& bias,
+                   std::type_identity_t<matrix_view<T const>> onto) {
+  if (bias.present())
+    ops::add_bias(c.stream, y, bias.value(), onto);
+  else if (onto.size() > 0)
+    ops::add(c.stream, y.span(), onto.span());
+}
 
 /// Cost for M rows: 2·M·in·out operations forward, twice that backward; keeps x and dy (views).
 template <class T>

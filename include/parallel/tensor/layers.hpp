@@ -49,10 +49,7 @@ struct reduce {
   [[nodiscard]] matrix_view<T> forward(context<Stream>& c, addend<T> x, saved&,
                                        matrix_view<T const> onto = {}) const {
     auto y = of.leave(c, x);
-    if (bias.present())
-      ops::add_bias(c.stream, y, bias.value(), onto);
-    else if (onto.size() > 0)
-      ops::add(c.stream, y.span(), onto.span());
+    add_bias_onto(c, y, bias, onto);
     return y;
   }
   template <class Stream>

@@ -92,10 +92,7 @@ struct reduce_linear {
                                        matrix_view<T const> onto = {}) const {
     if (of.alone() && !bias.present()) return inner.forward(c, x, kept.inner, onto);
     auto const y = leave(c, x, kept);
-    if (bias.present())
-      ops::add_bias(c.stream, y, bias.value(), onto);
-    else if (onto.size() > 0)
-      ops::add(c.stream, y.span(), onto.span());
+    add_bias_onto(c, y, bias, onto);
     return y;
   }
 
