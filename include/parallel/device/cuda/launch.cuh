@@ -45,6 +45,14 @@ template <unsigned Threads = 256>
   return std::min<std::size_t>((count + Threads * each - 1) / (Threads * each), 65536);
 }
 
+/// The most bytes of shared memory that a block may ask for on the stream's device.
+[[nodiscard]] inline std::size_t shared_limit(stream const& s) {
+  int most = 0;
+  check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, s.device()),
+        "cudaDeviceGetAttribute");
+  return static_cast<std::size_t>(most);
+}
+
 /// Enqueues `blocks` blocks of `Threads` threads that run `body`, with `shared_bytes` of shared
 /// memory each; nothing when there are no blocks. Throws `error` naming `operation` when CUDA
 /// refuses.

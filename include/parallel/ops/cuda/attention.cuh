@@ -11,11 +11,16 @@ namespace parallel::cuda {
 
 namespace detail {
 /// What attention_passes.hpp launches with.
-inline auto attention_launcher(stream& s) {
-  return [&s](char const* operation, std::size_t blocks, auto const& body, std::size_t bytes) {
+struct attention_launcher {
+  stream& s;
+
+  template <class Body>
+  void operator()(char const* operation, std::size_t blocks, Body const& body,
+                  std::size_t bytes) const {
     launch<kernels::tile_threads>(s, operation, blocks, body, bytes);
-  };
-}
+  }
+  [[nodiscard]] std::size_t shared_limit() const { return detail::shared_limit(s); }
+};
 }  // namespace detail
 
 template <class T>
@@ -30,7 +35,7 @@ void attention_impl(stream& s, ops::heads_view<T> out, tensor_view<accumulate_t<
               [&] { return kernels.fused->forward(s, out, lse.data(), q, k, v, options); }))
       return;
   }
-  detail::attention_pass<T>(detail::attention_launcher(s), "attention", out, lse.data(), q, k, v,
+  detail::attention_pass<T>(detail::attention_launcher{s}, "attention", out, lse.data(), q, k, v,
                             options, false);
 }
 
@@ -52,7 +57,7 @@ void attention_backward_impl(stream& s, ops::heads_view<T> dq, ops::heads_view<T
         }))
       return;
   }
-  detail::attention_backward_pass<T>(detail::attention_launcher(s), "attention_backward",
+  detail::attention_backward_pass<T>(detail::attention_launcher{s}, "attention_backward",
                                      s.scratch(detail::attention_backward_scratch<T>(q)), dq, dk,
                                      dv, dout, q, k, v, out, lse.data(), options, false);
 }
@@ -63,7 +68,7 @@ void extend_attention_impl(stream& s, ops::heads_view<accumulate_t<T>> out,
                            ops::heads_view<T const> k, ops::heads_view<T const> v,
                            ops::attention_options options) {
   options.alibi_slopes = s.constants(options.alibi_slopes);
-  detail::attention_pass<T>(detail::attention_launcher(s), "extend_attention", out, lse.data(), q,
+  detail::attention_pass<T>(detail::attention_launcher{s}, "extend_attention", out, lse.data(), q,
                             k, v, options, true);
 }
 
@@ -74,7 +79,7 @@ void extend_attention_backward_impl(
     ops::heads_view<T const> k, ops::heads_view<T const> v, ops::heads_view<T const> out,
     tensor_view<accumulate_t<T> const, 3> lse, ops::attention_options options) {
   options.alibi_slopes = s.constants(options.alibi_slopes);
-  detail::attention_backward_pass<T>(detail::attention_launcher(s), "extend_attention_backward",
+  detail::attention_backward_pass<T>(detail::attention_launcher{s}, "extend_attention_backward",
                                      s.scratch(detail::attention_backward_scratch<T>(q)), dq, dk,
                                      dv, dout, q, k, v, out, lse.data(), options, true);
 }

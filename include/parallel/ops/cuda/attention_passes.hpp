@@ -2,7 +2,7 @@
 // (attention.cuh) or, in tests, the host.
 //
 // `launch(operation, blocks, body, shared_bytes)` runs blocks of 256 threads, one body after the
-// other.
+// other; launch.shared_limit() is the most bytes of shared memory that a block may ask for.
 #pragma once
 
 #include <type_traits>
@@ -23,6 +23,26 @@ void with_attention_width(char const* operation, index head_dim, F const& f) {
   if (head_dim <= 64) return f(std::integral_constant<unsigned, 64>{});
   if (head_dim <= 128) return f(std::integral_constant<unsigned, 128>{});
   f(std::integral_constant<unsigned, 256>{});
+}
+
+/// What a block may ask for on every device from A100 on; most allow more.
+inline constexpr std::size_t least_shared_limit = std::size_t{99} * 1024;
+
+/// Launches make(integral_constant), a body for tiles of so many rows a thread: Rows, halved until
+/// a block's shared memory fits the device. Throws `error` when the smallest does not: in double
+/// alone, with head_dim above 128.
+template <unsigned Rows, class Launch, class Make>
+void launch_largest_tiles(Launch const& launch, char const* operation, Make const& make) {
+  auto const body = make(std::integral_constant<unsigned, Rows>{});
+  constexpr std::size_t bytes = decltype(body)::shared_bytes;
+  if (bytes <= least_shared_limit || bytes <= launch.shared_limit())
+    return launch(operation, body.blocks(), body, bytes);
+  // what fits everywhere needs no smaller kernel
+  if constexpr (Rows > 1 && bytes > least_shared_limit)
+    launch_largest_tiles<Rows / 2>(launch, operation, make);
+  else
+    fail("ops::", operation, " on CUDA: heads this wide in this type need ", bytes,
+         " bytes of shared memory a block, but this GPU allows ", launch.shared_limit());
 }
 
 /// O is T, or accumulate_t<T> where `extends`. Blocks of 16 queries where there are no more, as in
@@ -65,12 +85,15 @@ void attention_backward_pass(Launch const& launch, char const* operation, std::b
     auto const rows = static_cast<std::size_t>(q.batch * q.heads * q.sequence);
     launch(operation, std::min<std::size_t>((rows + rows_of_block - 1) / rows_of_block, 65536),
            kernels::attention_own<T>{own, dout, out}, 0);
-    kernels::attention_gradient_walk<T, width()> const walk{dout, q, k, v, lse, own, terms, adds};
-    auto const run = [&](auto const& body) {
-      launch(operation, body.blocks(), body, body.shared_bytes);
-    };
-    run(kernels::attention_query_gradient<T, O, width()>{dq, walk});
-    run(kernels::attention_key_gradient<T, O, width()>{dk, dv, walk});
+    constexpr unsigned most = kernels::tile_rows<A, width()>;
+    launch_largest_tiles<most>(launch, operation, [&](auto each) {
+      return kernels::attention_query_gradient<T, O, width(), each()>{
+          dq, {dout, q, k, v, lse, own, terms, adds}};
+    });
+    launch_largest_tiles<most>(launch, operation, [&](auto each) {
+      return kernels::attention_key_gradient<T, O, width(), each()>{
+          dk, dv, {dout, q, k, v, lse, own, terms, adds}};
+    });
   });
 }
 

@@ -10,10 +10,7 @@ namespace parallel::cuda::detail {
 /// is a softmax_scratch.
 template <class Scratch>
 [[nodiscard]] bool keeps_row(stream& s, index columns) {
-  int most = 0;
-  check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, s.device()),
-        "cudaDeviceGetAttribute");
-  return Scratch::bytes(columns, true) <= static_cast<std::size_t>(most);
+  return Scratch::bytes(columns, true) <= shared_limit(s);
 }
 
 /// Enqueues `rows` blocks of a body of softmax_rows.hpp. The fewer rows a multiprocessor of 227 KiB

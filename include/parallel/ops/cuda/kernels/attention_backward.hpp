@@ -6,6 +6,9 @@
 // queries and walks over the keys they see, for dQ; the third a block of keys of a key head and
 // walks over the queries that see them, of all query heads that share it, for dK and dV. So S and
 // dP are computed twice: 7 products of which 5 are needed, the price of a result without chance.
+//
+// Tiles are as large as the shared memory of the device allows (attention_passes.hpp chooses Rows).
+// Sums go over keys and queries in their order whatever a tile holds, so that changes no bits.
 #pragma once
 
 #include <cmath>
@@ -45,11 +48,12 @@ struct attention_own {
   }
 };
 
-/// What the two walks share. `adds`: to what the gradients hold.
-template <class T, unsigned Width>
+/// What the two walks share. Rows: queries or keys of a tile / 16. `adds`: to what the gradients
+/// hold.
+template <class T, unsigned Width, unsigned Rows>
 struct attention_gradient_walk {
   using A = accumulate_t<T>;
-  static constexpr unsigned rows = tile_rows<A, Width>;
+  static constexpr unsigned rows = Rows;
   static constexpr position at_once = rows * tile_side;  // queries or keys of a tile
   static constexpr unsigned stride = tile_stride<A>(Width);
   static constexpr unsigned weights_stride = tile_stride<A>(at_once);
@@ -92,9 +96,9 @@ struct attention_gradient_walk {
 };
 
 /// dq. A block of threads for each block of queries of a head.
-template <class T, class O, unsigned Width>
+template <class T, class O, unsigned Width, unsigned Rows>
 struct attention_query_gradient {
-  using walk_type = attention_gradient_walk<T, Width>;
+  using walk_type = attention_gradient_walk<T, Width, Rows>;
   using A = accumulate_t<T>;
   static constexpr unsigned rows = walk_type::rows;
   static constexpr position at_once = walk_type::at_once;
@@ -178,9 +182,9 @@ struct attention_query_gradient {
 };
 
 /// dk and dv. A block of threads for each block of keys of a key head.
-template <class T, class O, unsigned Width>
+template <class T, class O, unsigned Width, unsigned Rows>
 struct attention_key_gradient {
-  using walk_type = attention_gradient_walk<T, Width>;
+  using walk_type = attention_gradient_walk<T, Width, Rows>;
   using A = accumulate_t<T>;
   static constexpr unsigned rows = walk_type::rows;
   static constexpr position at_once = walk_type::at_once;

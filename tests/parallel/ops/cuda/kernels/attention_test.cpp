@@ -16,17 +16,28 @@
 
 namespace parallel::testing {
 
-/// Runs the kernels of attention at once, thread after thread.
+/// Runs the kernels of attention at once, thread after thread, as on a device that allows blocks so
+/// much shared memory.
 struct block_stream {
   thread_order order = thread_order::ascending;
+  std::size_t shared = 227 * 1024;
+  std::vector<std::size_t>* asked = nullptr;  // gets what each kernel asks for
 
   void synchronize() {}
-  [[nodiscard]] auto launcher() const {
-    return [this](char const*, std::size_t blocks, auto const& body, std::size_t shared_bytes) {
-      host_block::run_grid(static_cast<unsigned>(blocks), cuda::kernels::tile_threads, shared_bytes,
-                           order, body);
-    };
-  }
+
+  struct launcher_type {
+    block_stream const& s;
+
+    template <class Body>
+    void operator()(char const*, std::size_t blocks, Body const& body, std::size_t bytes) const {
+      require(bytes <= s.shared, "a kernel asks for ", bytes, " bytes of shared memory");
+      if (s.asked != nullptr) s.asked->push_back(bytes);
+      host_block::run_grid(static_cast<unsigned>(blocks), cuda::kernels::tile_threads, bytes,
+                           s.order, body);
+    }
+    [[nodiscard]] std::size_t shared_limit() const { return s.shared; }
+  };
+  [[nodiscard]] launcher_type launcher() const { return {*this}; }
 };
 
 using ops::attention_options;
@@ -134,6 +145,9 @@ void check(sizes size, variant what, thread_order other) {
   CHECK(got.log_sums == again.log_sums);
   CHECK(got.gradients == again.gradients);
 }
+
+/// Bytes of shared memory a block: what the devices named allow.
+constexpr std::size_t of_h100 = 227 * 1024, of_a100 = 163 * 1024, of_rtx_30 = 99 * 1024;
 
 thread_order other_order(std::size_t i) {
   return i % 2 == 0 ? thread_order::shuffled : thread_order::descending;
@@ -262,6 +276,54 @@ TEST_CASE("keys without queries have no gradient, and too wide heads are refused
   CHECK_THROWS_WITH_AS(ops::attention(s, wide, {}, wide, wide, wide),
                        "ops::attention on CUDA: head_dim is 257, but must be at most 256",
                        parallel::error);
+}
+
+TEST_CASE_TEMPLATE("where shared memory is smaller, gradients come from smaller tiles: same bits",
+                   T, float, bf16, double) {
+  for (auto const& size : {sizes{1, 70, 70, 2, 1, 64}, sizes{2, 66, 75, 2, 2, 63},
+                           sizes{1, 70, 70, 1, 1, 128}, sizes{1, 40, 50, 2, 1, 65}}) {
+    CAPTURE(size.width);
+    problem<T> large(size, {.alibi = true, .dropout = 0.3F, .window = 33, .document = 40});
+    std::vector<std::size_t> most;
+    block_stream h100{.shared = of_h100, .asked = &most};
+    large.forward(h100);
+    auto const before = large;
+    large.backward(h100);
+    for (auto const shared : {of_a100, of_rtx_30}) {
+      auto small = before;
+      std::vector<std::size_t> less;
+      block_stream other{thread_order::shuffled, shared, &less};
+      small.forward(other);
+      small.backward(other);
+      CHECK(small.gradients == large.gradients);
+      // tiles are smaller only where they must be
+      REQUIRE(less.size() == most.size());
+      for (std::size_t i = 0; i < most.size(); ++i)
+        CHECK((most[i] <= shared ? less[i] == most[i] : less[i] < most[i]));
+    }
+  }
+}
+
+TEST_CASE("attention of floats fits the shared memory of every device at every width") {
+  for (index const width : {1, 64, 65, 128, 129, 256}) {
+    problem<float> p({1, 18, 18, 1, 1, width}, {});
+    block_stream s{.shared = of_rtx_30};
+    p.forward(s);
+    CHECK_NOTHROW(p.backward(s));
+  }
+}
+
+TEST_CASE("in double, heads that fit no tile of the device are refused") {
+  problem<double> p({1, 18, 18, 1, 1, 200}, {});
+  block_stream s{.shared = of_rtx_30};
+  p.forward(s);
+  CHECK_THROWS_WITH_AS(
+      p.backward(s),
+      "ops::attention_backward on CUDA: heads this wide in this type need 134400 bytes of shared "
+      "memory a block, but this GPU allows 101376",
+      parallel::error);
+  s.shared = of_a100;
+  CHECK_NOTHROW(p.backward(s));
 }
 
 /// By parts in `order` against the reference at once in double, given the same inputs.
