@@ -17,7 +17,8 @@ struct CUstream_st {
   std::vector<int>* captured = nullptr;
 };
 struct CUevent_st {
-  float time = 0;  // milliseconds
+  float time = 0;         // milliseconds
+  bool captured = false;  // as a part of a graph: nobody can wait for it
 };
 struct CUgraph_st {
   std::vector<int> nodes;
@@ -80,6 +81,10 @@ inline void enqueue(cudaStream_t on, int what) {
   (on->captured != nullptr ? *on->captured : machine().direct).push_back(what);
 }
 
+/// Then the stream may not be waited for. (It may take memory, which would be the graph's: this one
+/// refuses.)
+inline bool capturing(cudaStream_t on) { return on != nullptr && on->captured != nullptr; }
+
 }  // namespace played
 
 extern "C" {
@@ -104,6 +109,9 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int) {
   out->major = played::machine().major;
   return cudaSuccess;
 }
+inline cudaError_t cudaDeviceGetAttribute(int* out, cudaDeviceAttr, int) {
+  return *out = 1 << 10, cudaSuccess;
+}
 inline cudaError_t cudaDeviceGetPCIBusId(char* out, int, int) {
   std::strcpy(out, "0000:00:00.0");
   return cudaSuccess;
@@ -127,8 +135,8 @@ inline cudaError_t cudaFree(void* memory) {
   played::machine().allocated.erase(memory);
   return std::free(memory), cudaSuccess;
 }
-inline cudaError_t cudaMallocAsync(void** out, std::size_t bytes, cudaStream_t) {
-  return cudaMalloc(out, bytes);
+inline cudaError_t cudaMallocAsync(void** out, std::size_t bytes, cudaStream_t on) {
+  return played::capturing(on) ? cudaErrorStreamCaptureUnsupported : cudaMalloc(out, bytes);
 }
 inline cudaError_t cudaFreeAsync(void* memory, cudaStream_t) { return cudaFree(memory); }
 inline cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned) {
@@ -169,8 +177,9 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   --played::machine().streams;
   return delete stream, cudaSuccess;
 }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
+inline cudaError_t cudaStreamSynchronize(cudaStream_t on) {
   played::use_current_device();
+  if (played::capturing(on)) return cudaErrorStreamCaptureUnsupported;
   return played::machine().fail("cudaStreamSynchronize") ? cudaErrorUnknown : cudaSuccess;
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
@@ -184,20 +193,24 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return delete event, cudaSuccess;
 }
 inline cudaError_t cudaEventCreate(cudaEvent_t* out) { return cudaEventCreateWithFlags(out, 0); }
-inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t on) {
+  event->captured = played::capturing(on);
   return event->time = played::machine().time, cudaSuccess;
 }
 inline cudaError_t cudaEventElapsedTime(float* out, cudaEvent_t from, cudaEvent_t to) {
+  if (from->captured || to->captured) return cudaErrorCapturedEvent;
   return *out = to->time - from->time, cudaSuccess;
 }
 inline cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
-inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return event->captured ? cudaErrorCapturedEvent : cudaSuccess;
+}
 
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t on, cudaStreamCaptureMode) {
   return on->captured = new std::vector<int>, cudaSuccess;
 }
 inline cudaError_t cudaStreamIsCapturing(cudaStream_t on, cudaStreamCaptureStatus* out) {
-  *out = on->captured ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  *out = played::capturing(on) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamEndCapture(cudaStream_t on, cudaGraph_t* out) {

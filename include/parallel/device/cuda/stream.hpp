@@ -98,9 +98,7 @@ class stream {
   [[nodiscard]] std::byte* scratch(std::size_t bytes) {
     if (bytes > scratch_bytes_) {
       device_scope const scope(device_);
-      cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-      check(cudaStreamIsCapturing(get(), &status), "cudaStreamIsCapturing");
-      require(status == cudaStreamCaptureStatusNone, "an operation inside a graph asks for ", bytes,
+      require(!capturing(), "an operation inside a graph asks for ", bytes,
               " bytes of scratch memory, more than the ", scratch_bytes_,
               " that there are; use cuda_graphs=false, and please report it");
       if (scratch_ != nullptr) check(cudaFreeAsync(scratch_, get()), "cudaFreeAsync");
@@ -113,6 +111,14 @@ class stream {
   }
   /// What it has grown to.
   [[nodiscard]] std::size_t scratch_bytes() const { return scratch_bytes_; }
+
+  /// Whether what is enqueued now becomes part of a graph, and does not run yet: memory cannot be
+  /// asked for, and nobody can wait.
+  [[nodiscard]] bool capturing() const {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    check(cudaStreamIsCapturing(get(), &status), "cudaStreamIsCapturing");
+    return status != cudaStreamCaptureStatusNone;
+  }
 
   /// The stream's own `Library`, made by Library(stream&) when first asked for: the handle of a
   /// vendor's library, what was tuned or compiled.

@@ -56,7 +56,8 @@ class cublaslt {
       product.decided = true;
     }
     if (!product.algorithm) return false;
-    if (tune_ && !table_.entries().contains(shape)) measure(shape, product, given);
+    if (tune_ && !table_.entries().contains(shape) && !stream_.capturing())
+      measure(shape, product, given);
     check(stream_.run("matmul", [&] { return run(product.plan, *product.algorithm, given); }),
           "cublasLtMatmul");
     return true;
@@ -64,8 +65,9 @@ class cublaslt {
 
   /// From now on, a shape without an entry in the table is timed when it comes (on), or takes the
   /// library's first guess (off, as in the beginning). Timing tries up to 16 algorithms, some
-  /// milliseconds a shape, blocks the caller, asks the device for up to twice its cache and a copy
-  /// of C meanwhile, and cannot be captured in a graph.
+  /// milliseconds a shape, blocks the caller, and asks the device for up to twice its cache and a
+  /// copy of C meanwhile. None of that can be captured: a shape that is first met while a graph is
+  /// being captured takes the first guess, and is timed when it comes outside of one.
   void tune(bool on) { tune_ = on; }
 
   /// What was timed here, and what `use` brought.
