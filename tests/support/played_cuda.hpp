@@ -103,10 +103,11 @@ inline cudaError_t cudaSetDevice(int device) {
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline char const* cudaGetErrorName(cudaError_t) { return "cudaErrorPlayed"; }
 inline char const* cudaGetErrorString(cudaError_t) { return "as the test wants"; }
-inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int) {
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
   *out = {};
   std::strcpy(out->name, "NVIDIA Played");
   out->major = played::machine().major;
+  out->uuid.bytes[15] = static_cast<char>(device);
   return cudaSuccess;
 }
 inline cudaError_t cudaDeviceGetAttribute(int* out, cudaDeviceAttr, int) {

@@ -51,7 +51,7 @@ struct callbacks_config {
   std::int64_t optimizer_monitor_interval = 0;  ///< batches; 0: off
   std::vector<std::string> frozen_layers;       ///< layer_freezing: whole names of parameters
   std::int64_t speed_window = 100;              ///< batches
-  std::optional<double> gpu_flops_available;    ///< of one rank, for MFU; none: measured
+  std::optional<double> gpu_flops_available;    ///< of a GPU, or of a rank on CPUs, for MFU
 };
 
 namespace detail {

@@ -1,9 +1,13 @@
-// The rate at which a device multiplies matrices: the peak that utilisation is measured against.
+// The rate at which devices multiply matrices: the peak that utilisation is measured against.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <span>
 
+#include <mpt/train/exchange.hpp>
+#include <parallel/comm/any_communicator.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/ops/elementwise.hpp>
@@ -39,13 +43,40 @@ template <class T, class Device>
   }
 }
 
-/// The peak FLOP/s of products of T that utilisation is measured against: what the device itself
-/// states (peak_flops(dtype)), else what is measured.
+/// The peak FLOP/s of products of T on this device: what it states (peak_flops(dtype)), else what
+/// is measured.
 template <class T, class Device>
 [[nodiscard]] double peak_rate(Device const& device, typename Device::stream_type& stream) {
   if constexpr (requires { device.peak_flops(parallel::dtype_of<T>); })
     if (double const stated = device.peak_flops(parallel::dtype_of<T>); stated > 0) return stated;
   return measure_matmul_rate<T>(device, stream);
+}
+
+/// Whether this rank stands for its device among the ranks that share it: the lowest of those whose
+/// devices have the same identity(). Devices without one, CPUs, are not shared: ranks compute on
+/// cores of their own. Collective.
+template <class Device>
+[[nodiscard]] bool stands_for_device(Device const& device, parallel::any_communicator& comm,
+                                     parallel::host::stream& traffic) {
+  if constexpr (requires { device.identity(); }) {
+    auto const all = gather_texts(comm, traffic, device.identity());
+    return std::ranges::find(all, device.identity()) - all.begin() == comm.rank();
+  } else {
+    return true;
+  }
+}
+
+/// The peak FLOP/s of all ranks' devices together, each counted once, with its peak_rate or `told`
+/// of every device. Collective.
+template <class T, class Device>
+[[nodiscard]] double peak_of_devices(Device const& device, typename Device::stream_type& stream,
+                                     std::optional<double> told, parallel::any_communicator& comm,
+                                     parallel::host::stream& traffic) {
+  double sum = 0;
+  // a shared device is measured by one rank, while the others wait
+  if (stands_for_device(device, comm, traffic)) sum = told ? *told : peak_rate<T>(device, stream);
+  comm.all_reduce(traffic, std::span<double>(&sum, 1), parallel::reduction::sum).wait();
+  return sum;
 }
 
 }  // namespace mpt

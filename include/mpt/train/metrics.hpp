@@ -57,7 +57,7 @@ class speed_window {
 
 /// Utilisation of all devices together.
 struct utilisation {
-  double peak_flops = 0;  // of all ranks, FLOP/s
+  double peak_flops = 0;  // of all devices, FLOP/s
   double flops_per_token = 0;
   double causal_flops_per_token = 0;
   double recomputed_flops_per_token = 0;  // executed besides

@@ -73,10 +73,9 @@ class trainer {
 
   /// Trains to max_duration, from the beginning or from where a checkpoint left off.
   run_summary run() {
-    auto const& told = config_.callbacks.gpu_flops_available;
-    double const rate = told ? *told : peak_rate<T>(device_, compute_);
     utilisation const peak{
-        .peak_flops = sum_over_ranks(rate),
+        .peak_flops = peak_of_devices<T>(device_, compute_, config_.callbacks.gpu_flops_available,
+                                         comm_, traffic_),
         .flops_per_token = static_cast<double>(flops_per_token(config_.model, sequence_length())),
         .causal_flops_per_token =
             static_cast<double>(causal_flops_per_token(config_.model, sequence_length())),
@@ -191,11 +190,6 @@ class trainer {
       });
       step_.restart(compute_, config_.seed);
     }
-  }
-
-  double sum_over_ranks(double value) {
-    comm_.all_reduce(traffic_, std::span<double>(&value, 1), reduction::sum).wait();
-    return value;
   }
 
   /// Initial values, or those of a checkpoint. Rank 0 decides which one, for all.

@@ -152,6 +152,12 @@ class device {
     return 0.0;
   }
 
+  /// The same for devices that are the same GPU, whichever rank and process has them, and another
+  /// for every other GPU of any machine: its UUID.
+  [[nodiscard]] std::string identity() const {
+    return {std::begin(properties_.uuid.bytes), std::end(properties_.uuid.bytes)};
+  }
+
   /// Name and value of what the GPU tells of itself, for the metrics of a run; see gpu_meter.
   [[nodiscard]] std::vector<gpu_meter::reading> readings() const {
     auto out = meter_->read();

@@ -31,6 +31,13 @@ TEST_CASE("a machine without a GPU, or with one that is too old, is refused") {
                        parallel::error);
 }
 
+TEST_CASE("a GPU is known by its identity, whoever has it") {
+  played::machine() = {.devices = 2};
+  device const first({.device = 0}), again({.device = 0}), second({.device = 1});
+  CHECK(first.identity() == again.identity());
+  CHECK(first.identity() != second.identity());
+}
+
 TEST_CASE("memory is counted, freed, and refused with what is left") {
   played::machine() = {.memory = 1000};
   {
