@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <new>
 #include <span>
@@ -14,6 +13,7 @@
 #include <type_traits>
 
 #include <parallel/device/buffer.hpp>
+#include <parallel/device/host/available_memory.hpp>
 #include <parallel/device/host/large_pages.hpp>
 #include <parallel/device/host/stream.hpp>
 #include <parallel/device/usage.hpp>
@@ -76,13 +76,9 @@ class device {
   /// The most bytes there were at once.
   [[nodiscard]] std::size_t peak_bytes() const { return usage_->peak; }
 
-  /// Bytes the system says could still be used (MemAvailable); 0 when it does not tell.
-  [[nodiscard]] std::size_t available_bytes() const {
-    std::ifstream info("/proc/meminfo");
-    for (std::string line; std::getline(info, line);)
-      if (line.starts_with("MemAvailable:")) return std::stoull(line.substr(13)) * 1024;
-    return 0;
-  }
+  /// Bytes that this process could still take, of the machine's memory and within the limits of its
+  /// container; 0 when the system does not tell. See available_memory.
+  [[nodiscard]] std::size_t available_bytes() const { return available_memory(); }
 
   /// Options for this device's compute streams (threads, cores, engine).
   [[nodiscard]] stream_options const& compute_options() const { return compute_; }
