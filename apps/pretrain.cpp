@@ -87,8 +87,12 @@ template <class T, class Device>
 void train(mpt::train_config const& config, parallel::any_communicator& comm, Device& device,
            std::string const& device_name) {
   auto const available = available_to_each(device, comm);
-  auto const plan =
-      mpt::plan_run<T>(config, comm.size(), available, host_memory_of_each(device, comm));
+  auto const of_host = host_memory_of_each(device, comm);
+  auto const plan = apps::on_every_rank([&] {
+    auto planned = mpt::plan_run<T>(config, comm.size(), available, of_host);
+    if (!config.dry_run) require_fits(planned);
+    return planned;
+  });
   bool const speaks = comm.rank() == 0;
   if (config.dry_run) {
     if (!speaks) return;
@@ -102,7 +106,6 @@ void train(mpt::train_config const& config, parallel::any_communicator& comm, De
     fmt::print("{}", describe_plan(config, plan, comm.size(), batches));
     return;
   }
-  require_fits(plan);
   if (speaks)
     fmt::print(stderr, "{} parameters, ranks {}, {} each, microbatch {}{}, {} per rank\n",
                mpt::console::count(static_cast<double>(parameter_count(config.model))),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <parallel/comm/any_communicator.hpp>
+#include <parallel/core/error.hpp>
 
 namespace apps {
 
@@ -24,9 +25,26 @@ struct launch_options {
   std::filesystem::path flight_folder = {};
 };
 
+/// What every rank refuses for the same reason: it is said once, and tells nothing of the ranks.
+class refusal : public parallel::error {
+ public:
+  using parallel::error::error;
+};
+
+/// f(), which does the same on every rank from what all know: an `error` is a refusal of all.
+template <class F>
+decltype(auto) on_every_rank(F&& f) {
+  try {
+    return f();
+  } catch (parallel::error const& problem) {
+    throw refusal(problem.what());
+  }
+}
+
 /// Runs `program` once a rank: as a process of an MPI job when started by mpirun, else as threads
 /// of this process. Signature checks and flight recorders are always on: when the program fails on
-/// several ranks, their last calls are written down. Rethrows the first failure.
+/// several ranks, their last calls are written down. Rethrows the first failure, in
+/// every process a refusal, which it has printed as "error: …".
 void launch(launch_options const& options,
             std::function<void(parallel::any_communicator&, place const&)> const& program);
 

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <thread>
 
@@ -31,6 +32,45 @@ std::vector<int> own_cores() {
   return bound ? cores : apps::cores_of_rank(cores, local, here);
 }
 
+using rank_program = std::function<void(parallel::any_communicator&, apps::place const&)>;
+
+/// Returns what all ranks have refused, when MPI has ended as it always does; any other failure
+/// ends them all.
+std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
+                              rank_program const& program) {
+  parallel::mpi::environment environment;
+  auto const recorder = std::make_shared<parallel::flight_recorder>();
+  try {
+    auto const deadline = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::duration<double>(options.deadline));
+    parallel::any_communicator any(parallel::recorded(
+        parallel::checked(parallel::mpi::communicator(environment, {.deadline = deadline})),
+        recorder));
+    try {
+      program(any, {own_cores(), from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0)});
+    } catch (apps::refusal const&) {
+      throw;
+    } catch (std::exception const& problem) {
+      any.abort(problem.what());
+      throw;
+    }
+  } catch (apps::refusal const& problem) {
+    // before MPI ends: where a process has failed, mpirun kills those that are still there
+    if (environment.rank() == 0) fmt::print(stderr, "error: {}\n", problem.what());
+    return std::current_exception();
+  } catch (std::exception const& problem) {
+    fmt::print(stderr, "error: rank {}: {}\n", environment.rank(), problem.what());
+    auto const file =
+        ranks > 1 ? apps::write_last_calls(options, environment.rank(), *recorder) : "";
+    if (!file.empty())
+      fmt::print(stderr, "the last calls of rank {} are in {}\n", environment.rank(), file);
+    // the others, who were told, have a moment to say where they were
+    if (ranks > 1) std::this_thread::sleep_for(std::chrono::seconds(1));
+    environment.end_all_ranks(1);
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::optional<int> apps::ranks_of_mpirun() {
@@ -50,27 +90,5 @@ void apps::launch(launch_options const& options,
   int const ranks = *started;
   parallel::require(!options.ranks || *options.ranks == ranks, "ranks=", options.ranks.value_or(0),
                     ", but mpirun started ", ranks, "; leave ranks out under mpirun");
-  parallel::mpi::environment environment;
-  auto const recorder = std::make_shared<parallel::flight_recorder>();
-  try {
-    auto const deadline = std::chrono::duration_cast<std::chrono::milliseconds>(
-        std::chrono::duration<double>(options.deadline));
-    parallel::any_communicator any(parallel::recorded(
-        parallel::checked(parallel::mpi::communicator(environment, {.deadline = deadline})),
-        recorder));
-    try {
-      program(any, {own_cores(), from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0)});
-    } catch (std::exception const& problem) {
-      any.abort(problem.what());
-      throw;
-    }
-  } catch (std::exception const& problem) {
-    fmt::print(stderr, "error: rank {}: {}\n", environment.rank(), problem.what());
-    auto const file = ranks > 1 ? write_last_calls(options, environment.rank(), *recorder) : "";
-    if (!file.empty())
-      fmt::print(stderr, "the last calls of rank {} are in {}\n", environment.rank(), file);
-    // the others, who were told, have a moment to say where they were
-    if (ranks > 1) std::this_thread::sleep_for(std::chrono::seconds(1));
-    environment.end_all_ranks(1);
-  }
+  if (auto const refused = run_on_mpi(options, ranks, program)) std::rethrow_exception(refused);
 }

@@ -38,6 +38,9 @@ inline void launch_threads(
           program(any, {cores_of_rank(cores, rank, ranks), rank});
         },
         {.deadline = deadline});
+  } catch (refusal const& problem) {
+    fmt::print(stderr, "error: {}\n", problem.what());
+    throw;
   } catch (...) {
     std::string first;
     for (int rank = ranks > 1 ? 0 : 1; rank < ranks; ++rank) {

@@ -85,6 +85,21 @@ if [[ -n $mpirun ]]; then  # by one process, though all see it
   [[ $(grep -c '^error: ' log) == 1 ]] && grep -q '^error: parallelism: tensor 3: n_heads 4 must' log ||
     { cat log; fail "the refusal under mpirun"; }
 fi
+# so is what does not fit: once, though every rank finds out, and nobody's last calls matter
+large=(model.d_model=65536 model.n_heads=1024 model.n_layers=96 autoresume=false save_folder=large)
+refused() { # what
+  [[ $(grep -c 'this run needs ' log) == 1 ]] && grep -q '^error: this run needs ' log ||
+    { cat log; fail "the refusal of what does not fit, $1"; }
+  [[ ! -e large ]] || fail "what is refused leaves files, $1"
+}
+"$programs/pretrain" small.yaml ranks=2 "${large[@]}" > log 2>&1 && fail "too large a model was accepted"
+refused "on threads"
+if [[ -n $mpirun ]]; then
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 5 200 \
+    "$mpirun" --oversubscribe -n 3 "$programs/pretrain" small.yaml "${large[@]}" > log 2>&1 &&
+    fail "too large a model was accepted under mpirun"
+  refused "under mpirun"
+fi
 # a checkpoint of two ranks of stage 3 goes on with one
 train ranks=2 zero_stage=3 save_folder=moved max_duration=20ba scheduler.t_max=40ba
 train ranks=1 save_folder=moved max_duration=40ba
