@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <mpt/config/read_train.hpp>
+#include <mpt/train/available_to_each.hpp>
 #include <mpt/train/trainer.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/core/file.hpp>
@@ -54,17 +55,17 @@ void write_summary(mpt::train_config const& config, mpt::run_summary const& s,
   parallel::replace_text_file(file, record.dump(2) + "\n");
 }
 
-/// Bytes that every rank may use, of its machine's memory or of its GPU's: the least of what they
-/// find, so that all make the same plan. Collective.
+/// How many ranks share this rank's memory of that kind, a machine's or a GPU's.
 template <class Device>
-std::size_t available_to_each(Device const& device, parallel::any_communicator& comm) {
-  int const here = apps::ranks_on_this_machine(comm.size());
-  int const sharing =
-      parallel::host_reaches<Device> ? here : (here + apps::gpus() - 1) / apps::gpus();
-  auto bytes = static_cast<std::int64_t>(device.available_bytes() / 10 * 9) / sharing;
-  parallel::host::stream traffic;
-  comm.all_reduce(traffic, std::span<std::int64_t>(&bytes, 1), parallel::reduction::min).wait();
-  return static_cast<std::size_t>(bytes);
+int ranks_sharing(Device const& /*device*/, int ranks) {
+  int const here = apps::ranks_on_this_machine(ranks);
+  return parallel::host_reaches<Device> ? here : (here + apps::gpus() - 1) / apps::gpus();
+}
+
+/// What each rank may use of the device's memory. Collective.
+template <class Device>
+std::size_t memory_of_each(Device const& device, parallel::any_communicator& comm) {
+  return mpt::available_to_each(device.available_bytes(), ranks_sharing(device, comm.size()), comm);
 }
 
 /// The same of the machine's memory beside a GPU's; none: there is only one memory. Collective.
@@ -72,7 +73,7 @@ template <class Device>
 std::optional<std::size_t> host_memory_of_each(Device const& /*device*/,
                                                parallel::any_communicator& comm) {
   if (parallel::host_reaches<Device>) return std::nullopt;
-  return available_to_each(parallel::host::device(), comm);
+  return memory_of_each(parallel::host::device(), comm);
 }
 
 /// What this device does of what was asked for: only one with memory of its own offloads.
@@ -86,7 +87,7 @@ mpt::train_config config_on(Device const&, mpt::train_config config, bool speaks
 template <class T, class Device>
 void train(mpt::train_config const& config, parallel::any_communicator& comm, Device& device,
            std::string const& device_name) {
-  auto const available = available_to_each(device, comm);
+  auto const available = memory_of_each(device, comm);
   auto const of_host = host_memory_of_each(device, comm);
   auto const plan = apps::on_every_rank([&] {
     auto planned = mpt::plan_run<T>(config, comm.size(), available, of_host);
