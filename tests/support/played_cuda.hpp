@@ -18,6 +18,7 @@ struct CUstream_st {
 };
 struct CUevent_st {
   float time = 0;         // milliseconds
+  bool blocking = true;   // who waits for it does not spin
   bool captured = false;  // as a part of a graph: nobody can wait for it
 };
 struct CUgraph_st {
@@ -43,7 +44,8 @@ struct cuda {
   std::vector<std::vector<int>> launches = {};  // what each graph ran
   std::vector<int> direct = {};                 // what ran outside of graphs
   float time = 0;                               // milliseconds: an operation takes one
-  std::string fails = {};                       // the function that fails next
+  int spinning_waits = 0;
+  std::string fails = {};  // the function that fails next
 
   [[nodiscard]] bool fail(char const* function) {
     if (fails != function) return false;
@@ -181,13 +183,14 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 inline cudaError_t cudaStreamSynchronize(cudaStream_t on) {
   played::use_current_device();
   if (played::capturing(on)) return cudaErrorStreamCaptureUnsupported;
+  ++played::machine().spinning_waits;
   return played::machine().fail("cudaStreamSynchronize") ? cudaErrorUnknown : cudaSuccess;
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
-inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned) {
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned flags) {
   played::use_current_device();
   ++played::machine().events;
-  return *out = new CUevent_st, cudaSuccess;
+  return *out = new CUevent_st{.blocking = (flags & cudaEventBlockingSync) != 0}, cudaSuccess;
 }
 inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
   --played::machine().events;
@@ -204,6 +207,8 @@ inline cudaError_t cudaEventElapsedTime(float* out, cudaEvent_t from, cudaEvent_
 }
 inline cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (!event->blocking) ++played::machine().spinning_waits;
+  if (played::machine().fail("cudaEventSynchronize")) return cudaErrorUnknown;
   return event->captured ? cudaErrorCapturedEvent : cudaSuccess;
 }
 

@@ -94,13 +94,24 @@ TEST_CASE("a stream's scratch memory grows and stays, and constants are copied o
     auto const mark = s.record();
     CHECK(mark.ready());
     s.wait(mark);
-    played::machine().fails = "cudaStreamSynchronize";
-    CHECK_THROWS_WITH_AS(s.synchronize(), doctest::Contains("cudaStreamSynchronize failed with"),
+    played::machine().fails = "cudaEventSynchronize";
+    CHECK_THROWS_WITH_AS(s.synchronize(), doctest::Contains("cudaEventSynchronize failed with"),
                          parallel::error);
   }
   CHECK(played::machine().allocated.empty());
   CHECK(played::machine().streams == 0);
   CHECK(played::machine().events == 0);
+}
+
+TEST_CASE("who waits for a stream or an event does not spin") {
+  played::machine() = {};
+  stream s;
+  s.synchronize();
+  s.record().wait();
+  parallel::cuda::issuing_stream traffic(s, {});
+  traffic.on_device([](stream&) {});
+  traffic.synchronize();
+  CHECK(played::machine().spinning_waits == 0);
 }
 
 TEST_CASE("a process takes memory of its own GPU only, whatever its threads do") {
