@@ -1,5 +1,7 @@
 // evaluate: cross entropy, perplexity and token accuracy of a model on unseen data.
+#include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>

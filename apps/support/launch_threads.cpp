@@ -1,3 +1,5 @@
+#include <functional>
+
 #include "support/launch_threads.hpp"
 
 std::optional<int> apps::ranks_of_mpirun() { return std::nullopt; }

@@ -2,6 +2,7 @@
 // layouts whose ranks share the GPU.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 

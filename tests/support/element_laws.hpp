@@ -2,6 +2,7 @@
 // stream must compute. Used with guarded memory on any machine, and with a GPU's.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 

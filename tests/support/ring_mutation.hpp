@@ -2,6 +2,7 @@
 // test sees each of them in the outcome, or it is proved to change nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <string>

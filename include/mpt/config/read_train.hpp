@@ -4,6 +4,7 @@
 // without effect here with the reason, or is refused while we lack it. Other keys are errors.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>

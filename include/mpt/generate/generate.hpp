@@ -1,6 +1,7 @@
 // Generation with a KV cache: one forward pass over the prompt, then one row a token.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 

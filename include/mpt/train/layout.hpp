@@ -2,6 +2,7 @@
 // rule, and the nearest choice that keeps it.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <string_view>

@@ -19,6 +19,7 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/vocabulary.hpp>
+#include <parallel/core/clock.hpp>
 #include <parallel/device/host/trace.hpp>
 
 namespace mpt {
@@ -94,7 +95,7 @@ namespace detail {
 /// The same tasks in the trace event format: a thread a stream, times in microseconds from the
 /// first.
 [[nodiscard]] inline nlohmann::json chrome_trace(std::vector<stream_profile> const& streams) {
-  auto first = host::timed_task::time_point::max();
+  auto first = parallel::steady_time::max();
   for (auto const& stream : streams)
     for (auto const& task : stream.tasks) first = std::min(first, task.begin);
   auto const us = [](auto duration) {

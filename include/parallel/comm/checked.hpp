@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/comm/agreement.hpp>
 #include <parallel/comm/collectives.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/signature.hpp>

@@ -11,8 +11,8 @@
 // wait for then is a deadlock (threads/wait_graph.hpp), and an error at once.
 #pragma once
 
+#include <compare>
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -175,9 +175,9 @@ class collectives {
 
   template <class T>
   static bool apart(std::span<T const> a, std::span<T const> b) {
-    std::less<T const*> const before;
-    return a.empty() || b.empty() || !before(a.data(), b.data() + b.size()) ||
-           !before(b.data(), a.data() + a.size());
+    std::compare_three_way const order;  // which pointers into two arrays have, unlike with <
+    return a.empty() || b.empty() || order(a.data(), b.data() + b.size()) >= 0 ||
+           order(b.data(), a.data() + a.size()) >= 0;
   }
 
   void check_peer(char const* name, char const* word, int peer, int tag, call_site where) {

@@ -6,15 +6,13 @@
 
 #include <concepts>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <parallel/comm/operation.hpp>
 #include <parallel/comm/request.hpp>
-#include <parallel/comm/signature.hpp>
+#include <parallel/comm/signature_exchange.hpp>
 
 namespace parallel {
 
@@ -83,10 +81,6 @@ template <class C, class T>
 concept has_collectives = has_all_reduce<C, T> && has_reduce_scatter<C, T> &&
     has_all_gather<C, T> && has_all_to_all<C, T> && has_broadcast<C, T> && has_barrier<C> &&
     has_send<C, T> && has_recv<C, T>;
-
-/// One meeting of all ranks, called once: gives this rank's signature and
-/// returns those of all, by rank. Throws, naming the missing ranks, when the deadline passes.
-using signature_exchange = std::function<std::vector<signature>(signature const&)>;
 
 /// What decorators are built on: operations as values, and signatures exchanged before them.
 /// `open_exchange` reserves the next exchange's place in the order of calls; it is given the stream

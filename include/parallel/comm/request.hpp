@@ -8,7 +8,6 @@
 // ranks may never come.
 #pragma once
 
-#include <chrono>
 #include <concepts>
 #include <exception>
 #include <memory>
@@ -21,6 +20,7 @@
 #include <parallel/comm/aborted.hpp>
 #include <parallel/comm/operation.hpp>
 #include <parallel/comm/signature.hpp>
+#include <parallel/core/clock.hpp>
 #include <parallel/device/host/stream.hpp>
 
 namespace parallel {
@@ -113,7 +113,7 @@ class [[nodiscard]] request {
   }
 
   /// Like `wait`, until `deadline` at most; false when the deadline passed first.
-  [[nodiscard]] bool wait_until(std::chrono::steady_clock::time_point deadline) {
+  [[nodiscard]] bool wait_until(steady_time deadline) {
     if (done_ && !done_->wait_until(deadline)) return false;
     pending_ = false;
     return true;

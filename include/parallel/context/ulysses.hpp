@@ -8,6 +8,7 @@
 // pass. Memory: two more copies of the rows for the time of an exchange.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <span>
 #include <string>

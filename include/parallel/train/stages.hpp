@@ -1,6 +1,7 @@
 // stages_of_rank: which parts of a model a pipeline rank holds, and its plans of steps.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>

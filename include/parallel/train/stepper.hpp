@@ -9,6 +9,7 @@
 // communication stream, so their reduction overlaps with the rest of the pass.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <exception>

@@ -1,4 +1,6 @@
 // The journal of an interrupted `prepare`: lines of JSON, each with its checksum made good.
+#include <algorithm>
+
 #include <mpt/data/prepare_journal.hpp>
 
 #include "../support.hpp"

@@ -1,4 +1,6 @@
 // A safetensors file: its header, and every tensor both as it is and converted.
+#include <algorithm>
+
 #include <parallel/checkpoint/safetensors.hpp>
 
 #include "../support.hpp"

@@ -1,4 +1,5 @@
 // generate_callback with a real tokenizer: GPT-2's, where the sample data is.
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>

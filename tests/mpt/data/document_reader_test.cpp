@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <mpt/data/document_reader.hpp>
 #include <mpt/data/scratch.hpp>

@@ -3,6 +3,7 @@
 // have not.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>

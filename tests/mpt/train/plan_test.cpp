@@ -1,5 +1,6 @@
 // The plan of an MPT against the real thing: memory that the meta device predicts is what the host
 // device and the arena count in a real step, to the byte.
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <type_traits>

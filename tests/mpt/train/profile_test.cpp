@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/train/profile.hpp>
+#include <parallel/core/clock.hpp>
 
 namespace profile_test {
 
@@ -13,7 +14,7 @@ namespace host = parallel::host;
 
 std::vector<mpt::stream_profile> example() {
   auto const at = [](int us) {
-    return host::timed_task::time_point(std::chrono::microseconds(1'000'000 + us));
+    return parallel::steady_time(std::chrono::microseconds(1'000'000 + us));
   };
   return {{"compute",
            {{{"matmul_impl<float, float>"}, at(0), at(3000)},

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <string>
-#include <vector>
 
 #include <parallel/comm/signature.hpp>
 #include <parallel/core/call_site.hpp>
@@ -27,26 +26,4 @@ TEST_CASE("a signature reads as a call with its place") {
   op.where = parallel::call_site::current();
   CHECK(describe(op).starts_with("barrier at signature_test.cpp:"));
   CHECK(describe(op).size() == std::string("barrier at signature_test.cpp:").size() + line.size());
-}
-
-TEST_CASE("equal signatures agree and the odd ones out are grouped") {
-  using namespace signature_test;
-  auto const a = some(operation_kind::all_reduce, 8);
-  auto const b = some(operation_kind::all_reduce, 9);
-  CHECK(disagreement(std::vector<signature>{}).empty());
-  CHECK(disagreement(std::vector<signature>{a, a, a}).empty());
-  auto const text = disagreement(std::vector<signature>{b, a, b, a, a});
-  CHECK(text.find("disagree in count (call 4") != std::string::npos);
-  CHECK(text.find("ranks 0, 2: all_reduce(sum) of 9") != std::string::npos);
-  CHECK(text.find("ranks 1, 3, 4: all_reduce(sum) of 8") != std::string::npos);
-}
-
-TEST_CASE("call sites are compared only when asked for") {
-  using namespace signature_test;
-  auto const a = some(operation_kind::barrier, 0);
-  auto b = a;
-  b.line += 1;
-  CHECK(disagreement(std::vector<signature>{a, b}).empty());
-  CHECK(disagreement(std::vector<signature>{a, b}, call_sites::must_agree)
-            .find("disagree in call site") != std::string::npos);
 }

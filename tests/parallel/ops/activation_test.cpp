@@ -1,6 +1,7 @@
 // Activations against their formulas in double, numeric derivatives, and the host.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <vector>

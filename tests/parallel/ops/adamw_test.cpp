@@ -1,6 +1,7 @@
 // adamw against Composer's DecoupledAdamW (golden numbers) and an independent loop in double.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 #include <string>

@@ -2,6 +2,7 @@
 // in the gradient's type and in that in which it accumulates.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>

@@ -1,6 +1,7 @@
 // Element-wise operations: exact on every device.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,6 +1,7 @@
 // Cross entropy over a divided vocabulary against the undivided one.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>

@@ -2,6 +2,7 @@
 // message that is dropped, doubled or divided, on all ranks or on one, changes what comes out.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 

@@ -5,7 +5,6 @@
 // written, so outputs may be among the sources (at the same place).
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstring>
@@ -65,7 +64,7 @@ template <class T, class BlockOf>
 void combine_blocks(std::span<void* const> outs, std::size_t count, BlockOf block_of) {
   accumulate_t<T> sum[combine_block];
   for (std::size_t first = 0; first < count; first += combine_block) {
-    std::size_t const n = std::min(combine_block, count - first);
+    std::size_t const n = count - first < combine_block ? count - first : combine_block;
     block_of(sum, first, n);
     for (void* const out : outs) {
       auto* const y = static_cast<T*>(out) + first;
@@ -122,7 +121,7 @@ struct chunk {
   auto const r = static_cast<std::size_t>(rank);
   std::size_t const small = count / n;
   std::size_t const rest = count % n;  // the first `rest` ranks take one more
-  return {r * small + std::min(r, rest), small + (r < rest ? 1 : 0)};
+  return r < rest ? chunk{r * (small + 1), small + 1} : chunk{r * small + rest, small};
 }
 
 }  // namespace parallel::detail

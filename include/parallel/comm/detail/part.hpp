@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <parallel/comm/concepts.hpp>
+#include <parallel/comm/signature_exchange.hpp>
 #include <parallel/core/error.hpp>
 
 namespace parallel::detail {

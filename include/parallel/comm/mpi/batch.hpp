@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <parallel/comm/aborted.hpp>
+#include <parallel/comm/agreement.hpp>
 #include <parallel/comm/mpi/link.hpp>
 #include <parallel/comm/signature.hpp>
 

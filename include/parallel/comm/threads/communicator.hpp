@@ -7,13 +7,15 @@
 // may share.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <string_view>
-#include <tuple>
+#include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -100,8 +102,7 @@ class communicator : public collectives<communicator> {
   /// Rank `rank` of `world`; every rank makes one.
   communicator(std::shared_ptr<world> world, int rank) : world_(std::move(world)), rank_(rank) {
     world_->take_rank(rank);
-    ranks_.resize(static_cast<std::size_t>(world_->size()));
-    std::iota(ranks_.begin(), ranks_.end(), 0);
+    for (int r = 0; r < world_->size(); ++r) ranks_.push_back(r);
   }
 
   communicator(communicator&&) = default;
@@ -122,7 +123,7 @@ class communicator : public collectives<communicator> {
     bool const sends = op.kind == operation_kind::send;
     int const me = world_rank(rank_);
     int const peer = op.peer < 0 ? op.peer : world_rank(op.peer);
-    detail::meeting_name name{.group = group_, .number = calls_};
+    detail::meeting_name name{.group = group_};
     std::vector<int> ranks;
     if (is_message(op.kind)) {
       ranks = sends ? std::vector{me, peer} : std::vector{peer, me};
@@ -130,10 +131,10 @@ class communicator : public collectives<communicator> {
       name.from = ranks[0];
       name.to = ranks[1];
       name.tag = op.tag;
-      name.number = messages_[{name.from, name.to, name.tag}]++;
+      name.number = messages_[name]++;
     } else {
-      ++calls_;
       ranks = ranks_;
+      name.number = calls_++;
     }
     detail::seat mine{signature_of(op, name.number, name_), op.in, op.out, op.sent};
     mine.what.peer = peer;
@@ -187,7 +188,7 @@ class communicator : public collectives<communicator> {
   int rank_ = 0;            // in the group
   std::uint64_t calls_ = 0;
   std::uint64_t exchanges_ = 0;
-  std::map<std::tuple<int, int, int>, std::uint64_t> messages_;
+  std::map<detail::meeting_name, std::uint64_t> messages_;  // sent and received so far, by route
 };
 
 static_assert(has_collectives<communicator, float> && has_submit<communicator> &&

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -24,9 +23,11 @@
 #include <vector>
 
 #include <parallel/comm/aborted.hpp>
+#include <parallel/comm/agreement.hpp>
 #include <parallel/comm/signature.hpp>
 #include <parallel/comm/threads/meeting.hpp>
 #include <parallel/comm/threads/wait_graph.hpp>
+#include <parallel/core/clock.hpp>
 
 namespace parallel::threads {
 

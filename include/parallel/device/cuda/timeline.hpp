@@ -6,13 +6,13 @@
 
 #include <cuda_runtime_api.h>
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <parallel/core/clock.hpp>
 #include <parallel/device/cuda/error.hpp>
 #include <parallel/device/host/trace.hpp>
 
@@ -45,7 +45,6 @@ class timeline {
 
  private:
   using event = std::shared_ptr<CUevent_st>;
-  using time_point = host::timed_task::time_point;
   struct mark_pair {
     char const* name;
     event begin, end;
@@ -59,16 +58,16 @@ class timeline {
     return out;
   }
 
-  [[nodiscard]] time_point since(event const& mark) const {
+  [[nodiscard]] steady_time since(event const& mark) const {
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, origin_->second.get(), mark.get()),
           "cudaEventElapsedTime");
-    return origin_->first + std::chrono::duration_cast<time_point::duration>(
+    return origin_->first + std::chrono::duration_cast<steady_time::duration>(
                                 std::chrono::duration<double, std::milli>(milliseconds));
   }
 
   host::trace* record_;
-  std::optional<std::pair<time_point, event>> origin_;  // one moment of the host, and the stream's
+  std::optional<std::pair<steady_time, event>> origin_;  // one moment of the host, and the stream's
   std::vector<mark_pair> marks_;
 };
 

@@ -4,11 +4,13 @@
 // failure: whoever waits for it rethrows it, so an error reaches every stream that depends on it.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <utility>
+
+#include <parallel/core/clock.hpp>
 
 namespace parallel::host {
 
@@ -40,7 +42,7 @@ class event {
   }
 
   /// Like `wait`, until `deadline` at most; false when the deadline passed first.
-  [[nodiscard]] bool wait_until(std::chrono::steady_clock::time_point deadline) const {
+  [[nodiscard]] bool wait_until(steady_time deadline) const {
     std::unique_lock lock(state_->mutex);
     if (!state_->reached.wait_until(lock, deadline, [this] { return state_->done; })) return false;
     if (state_->failure) std::rethrow_exception(state_->failure);

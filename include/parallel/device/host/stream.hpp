@@ -167,14 +167,14 @@ class stream {
       lock.unlock();
       bool const timed =
           options_.record != nullptr && !next->label.name.empty() && options_.record->recording();
-      auto const begin = timed ? timed_task::time_point::clock::now() : timed_task::time_point{};
+      auto const begin = timed ? steady_time::clock::now() : steady_time{};
       std::exception_ptr thrown;
       try {
         next->run(failure);
       } catch (...) {
         thrown = std::current_exception();
       }
-      if (timed) options_.record->add({next->label, begin, timed_task::time_point::clock::now()});
+      if (timed) options_.record->add({next->label, begin, steady_time::clock::now()});
       std::size_t const bytes = next->bytes;
       void* const place = next.get();
       next.reset();  // frees what the task owned before the next one starts

@@ -6,12 +6,13 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <parallel/core/clock.hpp>
 
 namespace parallel::host {
 
@@ -27,10 +28,9 @@ struct task_label {
 };
 
 struct timed_task {
-  using time_point = std::chrono::steady_clock::time_point;
   task_label label;
-  time_point begin;
-  time_point end;
+  steady_time begin;
+  steady_time end;
 };
 
 /// Written by one stream, read by anyone. Must outlive the stream.

@@ -2,6 +2,7 @@
 // by operation in double, against the reference.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>

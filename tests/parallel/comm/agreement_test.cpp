@@ -1,0 +1,41 @@
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include <parallel/comm/agreement.hpp>
+#include <parallel/core/call_site.hpp>
+
+namespace agreement_test {
+
+using namespace parallel;
+
+inline signature some(operation_kind kind, std::size_t count) {
+  operation op{.kind = kind, .type = dtype::bf16, .peer = 1, .count = count};
+  op.where = parallel::call_site::current();
+  return signature_of(op, 4);
+}
+
+}  // namespace agreement_test
+
+TEST_CASE("equal signatures agree and the odd ones out are grouped") {
+  using namespace agreement_test;
+  auto const a = some(operation_kind::all_reduce, 8);
+  auto const b = some(operation_kind::all_reduce, 9);
+  CHECK(disagreement(std::vector<signature>{}).empty());
+  CHECK(disagreement(std::vector<signature>{a, a, a}).empty());
+  auto const text = disagreement(std::vector<signature>{b, a, b, a, a});
+  CHECK(text.find("disagree in count (call 4") != std::string::npos);
+  CHECK(text.find("ranks 0, 2: all_reduce(sum) of 9") != std::string::npos);
+  CHECK(text.find("ranks 1, 3, 4: all_reduce(sum) of 8") != std::string::npos);
+}
+
+TEST_CASE("call sites are compared only when asked for") {
+  using namespace agreement_test;
+  auto const a = some(operation_kind::barrier, 0);
+  auto b = a;
+  b.line += 1;
+  CHECK(disagreement(std::vector<signature>{a, b}).empty());
+  CHECK(disagreement(std::vector<signature>{a, b}, call_sites::must_agree)
+            .find("disagree in call site") != std::string::npos);
+}
