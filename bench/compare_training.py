@@ -76,7 +76,8 @@ def compare(args, peers, form, precision, batch, length):
     report = json.loads(ours.finish())
     tokens = batch * length
     cells = [f"({form}) {precision} {batch}×{length}", f"{report['tokens_per_second']:.0f}",
-             f"{100 * report['share_of_bound']:.0f} %"]
+             f"{100 * report['share_of_bound']:.0f} %",
+             f"{100 * report['share_of_library_bound']:.0f} %"]
     for peer in peers:
         best = tokens / min(peer.seconds)
         cells += [f"{best:.0f} ({peer.mode})", f"**{report['tokens_per_second'] / best:.2f}**"]
@@ -107,7 +108,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, help="write the table here too")
     args = parser.parse_args()
     peers = [Peer(text) for text in args.peer]
-    head = ["MPT-125M", "ParallelLM tokens/s", "of the products' bound"]
+    head = ["MPT-125M", "ParallelLM tokens/s", "of its products' bound", "of the library's"]
     for peer in peers:
         head += [f"{peer.name} tokens/s", "ratio"]
     changed = " with changes" if git("status", "--porcelain", "--", "..") else ""

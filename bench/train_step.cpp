@@ -2,8 +2,8 @@
 // AdamW, with random weights and tokens, on one rank.
 //
 // Prints one JSON line: tokens/s and seconds of a step, seconds by operation, and the bound that
-// the matrix products alone set: the products of the step measured one by one with the same engine,
-// and the products of causal attention at their mean rate.
+// the matrix products alone set: the products of the step measured one by one, and the products of
+// causal attention at their mean rate; once by what the step uses, and once by a library.
 //
 // --follow: runs one step for every line on standard input and answers with its seconds, so that
 // somebody else can alternate it with another program; the JSON line comes at the end of input.
@@ -183,13 +183,18 @@ void run(arguments const& args, apps::engine const& engine) {
   double const profiled = training.step();
   auto const record = training.compute().stop();
   auto const products = measure<T>(record.products, training.compute(), args.clock);
+  auto const library = apps::library_product();
+  bench::timed_stream other({.threads = threads, .cores = cores, .engine = library.products.get()});
+  auto const library_products = measure<T>(record.products, other, args.clock);
 
   auto const tokens = static_cast<double>(args.batch * args.length);
   auto const& config = training.config();
   double const attention = 6.0 * tokens * static_cast<double>(config.n_layers * config.d_model) *
                            static_cast<double>(args.length + 1);
-  double const rate = products.operations / products.seconds;
-  double const bound = products.seconds + attention / rate;
+  auto const bound_of = [&](product_times const& all) {
+    return all.seconds * (1 + attention / all.operations);
+  };
+  double const bound = bound_of(products);
   std::ranges::sort(seconds);
   double const best = seconds.front();
   nlohmann::ordered_json out{{"size", args.size},
@@ -203,9 +208,11 @@ void run(arguments const& args, apps::engine const& engine) {
                              {"seconds", best},
                              {"median_seconds", seconds[seconds.size() / 2]},
                              {"tokens_per_second", tokens / best},
-                             {"product_rate", rate},
+                             {"product_rate", products.operations / products.seconds},
                              {"bound_seconds", bound},
                              {"share_of_bound", bound / best},
+                             {"library", library.name},
+                             {"share_of_library_bound", bound_of(library_products) / best},
                              {"allocated_bytes", allocated.bytes},
                              {"allocations", allocated.calls},
                              {"largest_allocation", allocated.largest},

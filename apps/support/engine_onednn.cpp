@@ -2,6 +2,6 @@
 
 #include "support/engine.hpp"
 
-apps::engine apps::make_engine() {
+apps::engine apps::library_product() {
   return {std::make_unique<parallel::host::onednn_engine>(), "oneDNN"};
 }

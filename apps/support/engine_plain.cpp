@@ -1,3 +1,3 @@
 #include "support/engine.hpp"
 
-apps::engine apps::make_engine() { return {nullptr, "plain loops"}; }
+apps::engine apps::library_product() { return own_product(); }

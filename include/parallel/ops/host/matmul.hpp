@@ -1,10 +1,13 @@
-// matmul on the host: the stream's engine where it has one for these types, else our own blocked
-// SIMD product (float, bf16) or the reference loops (double, uint64), over threads by rows.
+// matmul on the host: the stream's engine where it has one for these types, else our own product:
+// by the matrix unit or in SIMD (float, bf16), or the reference loops (double, uint64), over
+// threads by rows.
 #pragma once
 
 #include <parallel/device/host/stream.hpp>
 #include <parallel/ops/host/detail/gemm.hpp>
+#include <parallel/ops/host/detail/gemm_amx.hpp>
 #include <parallel/ops/host/detail/gemm_narrow.hpp>
+#include <parallel/ops/host/matrix_unit.hpp>
 #include <parallel/ops/host/parallel_for.hpp>
 #include <parallel/ops/matmul.hpp>
 #include <parallel/ops/reference/matmul.hpp>
@@ -24,6 +27,8 @@ void multiply_plain(workspace& memory, matmul_arguments const& p) {
   auto* const addend = static_cast<C const*>(p.addend);
   if (p.m <= gemm_narrow<T, C>::most_rows)
     gemm_narrow<T, C>{p.n, p.k, a, b, c, p.ldc, addend}(memory, p.m, p.threads);
+  else if (p.k > 0 && has_matrix_unit())
+    gemm_amx<T, C>{p.m, p.n, p.k, a, b, c, p.ldc, addend}(memory, p.threads);
   else
     gemm<T, C>{p.m, p.n, p.k, a, b, c, p.ldc, addend}(memory, p.threads);
 }

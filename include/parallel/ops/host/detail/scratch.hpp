@@ -31,21 +31,36 @@ template <class T>
   return reinterpret_cast<T*>(memory.take(static_cast<std::size_t>(count) * sizeof(T)));
 }
 
-/// Runs tasks [0, count) on up to `threads` threads: body(task, space), with one
-/// Space(arena&, sizes...) a thread, made of `memory`. Which thread takes which task is open.
-template <class Space, class Body, class... Sizes>
-void with_scratch(workspace& memory, int threads, index count, Body const& body, Sizes... sizes) {
+/// What one Space(arena&, sizes...) takes of its arena.
+template <class Space, class... Sizes>
+[[nodiscard]] std::size_t bytes_of_space(Sizes... sizes) {
   arena measured;
   static_cast<void>(Space(measured, sizes...));
-  std::size_t const bytes = measured.peak();
+  return measured.peak();
+}
+
+/// Runs tasks [0, count) on up to `threads` threads: body(task, space), with one
+/// Space(arena&, sizes...) a thread, made at `memory`, which has room for one for each. Which
+/// thread takes which task is open.
+template <class Space, class Body, class... Sizes>
+void with_scratch_at(std::byte* memory, int threads, index count, Body const& body,
+                     Sizes... sizes) {
+  std::size_t const bytes = bytes_of_space<Space>(sizes...);
   index const spaces = std::min<index>(std::max(threads, 1), count);
-  std::byte* const all = memory.take(bytes * static_cast<std::size_t>(spaces));
   std::atomic<index> next = 0;
   parallel_tasks(threads, spaces, [&](index which) {
-    arena own(buffer<std::byte>(nullptr, all + static_cast<std::size_t>(which) * bytes, bytes));
+    arena own(buffer<std::byte>(nullptr, memory + static_cast<std::size_t>(which) * bytes, bytes));
     Space space(own, sizes...);
     for (index task = next++; task < count; task = next++) body(task, space);
   });
+}
+
+/// The same with the whole `memory`, for an operation that needs no other.
+template <class Space, class Body, class... Sizes>
+void with_scratch(workspace& memory, int threads, index count, Body const& body, Sizes... sizes) {
+  auto const spaces = static_cast<std::size_t>(std::min<index>(std::max(threads, 1), count));
+  with_scratch_at<Space>(memory.take(bytes_of_space<Space>(sizes...) * spaces), threads, count,
+                         body, sizes...);
 }
 
 }  // namespace parallel::host::detail

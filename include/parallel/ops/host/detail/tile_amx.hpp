@@ -6,33 +6,16 @@
 // Denormal numbers count as zero, as with AVX512-BF16; sums are added in another order.
 #pragma once
 
-#include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <cstdint>
 #include <type_traits>
 
 #include <parallel/ops/host/detail/tile.hpp>
+#include <parallel/ops/host/matrix_unit.hpp>
 
 namespace parallel::host::detail {
 
 /// What multiplies: registers of lanes, or the matrix unit.
 enum class multiplier : unsigned char { lanes, matrix_unit };
-
-/// Whether the processor has AMX for bf16 and Linux (from 5.16 on) lets this process use it. Asks
-/// for that permission, which the whole process then has.
-[[nodiscard]] inline bool has_matrix_unit() {
-  static bool const granted = [] {  // a fact of the processor and the kernel: asked once
-    constexpr unsigned tiles_and_bf16 = 1U << 24 | 1U << 22;
-    constexpr int request_permission = 0x1023;  // ARCH_REQ_XCOMP_PERM, which older headers lack
-    constexpr int tile_data = 18;
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & tiles_and_bf16) == tiles_and_bf16 &&
-           ::syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
-  }();
-  return granted;
-}
 
 /// What is fastest here for operands of E.
 template <class E>

@@ -26,7 +26,7 @@ using parallel::index;
 std::vector<multiplier> multipliers() {
   std::vector<multiplier> all;
   if (detail::multiplies_pairs()) all.push_back(multiplier::lanes);
-  if (detail::has_matrix_unit()) all.push_back(multiplier::matrix_unit);
+  if (parallel::host::has_matrix_unit()) all.push_back(multiplier::matrix_unit);
   return all;
 }
 
@@ -194,7 +194,7 @@ TEST_CASE("NaN and infinity reach the sums of their row and column, and no other
 }
 
 TEST_CASE("a thread's tile registers get back the shapes that they had, a library's or none") {
-  if (!detail::has_matrix_unit()) return;
+  if (!parallel::host::has_matrix_unit()) return;
   using shapes = std::array<unsigned char, 64>;
   auto const now = [] {
     shapes all{};
@@ -220,7 +220,7 @@ TEST_CASE("a thread's tile registers get back the shapes that they had, a librar
 }
 
 TEST_CASE("threads multiply at the same time") {
-  if (!detail::has_matrix_unit()) return;
+  if (!parallel::host::has_matrix_unit()) return;
   std::vector<int> wrong(4, 0);
   std::vector<std::thread> threads;
   for (index which = 0; which < 4; ++which)
@@ -242,7 +242,7 @@ TEST_CASE("threads multiply at the same time") {
 TEST_CASE("floats are multiplied by lanes wherever they are") {
   CHECK(detail::fastest_multiplier<float>() == multiplier::lanes);
   CHECK(detail::fastest_multiplier<bf16_pair>() ==
-        (detail::has_matrix_unit() ? multiplier::matrix_unit : multiplier::lanes));
+        (parallel::host::has_matrix_unit() ? multiplier::matrix_unit : multiplier::lanes));
 }
 
 }  // namespace tile_amx_test

@@ -1,0 +1,213 @@
+// A matrix product by the processor's matrix unit, for bf16 and for float.
+//
+// Of the nine products of the parts of two floats (bf16_parts.hpp) the six that reach the last bit
+// are summed; what is left out is below 2^-26 of the product. So float costs six times bf16, which
+// is less than half of what registers of lanes take, and has the error of sums in float. (Henry,
+// Tang, Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision
+// Computations", 2019.) An infinity becomes NaN; products and parts below 2^-126 count as zero.
+//
+// Operands are copied to tiles first: B for as many columns as fit in 64 MiB, by all threads; A for
+// a strip of 256 rows by the thread that computes it. Two by two tiles of C accumulate in the
+// unit's registers over a depth for which B's part stays in the first cache. The order of all sums
+// depends on the depth alone: neither the number of threads nor that of rows changes a result.
+// (Goto, van de Geijn, "Anatomy of high-performance matrix multiplication", 2008.)
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/ops/host/detail/bf16_parts.hpp>
+#include <parallel/ops/host/detail/operand.hpp>
+#include <parallel/ops/host/detail/scratch.hpp>
+#include <parallel/ops/host/detail/tile_amx.hpp>
+#include <parallel/ops/host/parallel_for.hpp>
+#include <parallel/ops/host/simd.hpp>
+
+namespace parallel::host::detail {
+
+/// Which parts of A and B are multiplied, in an order in which only one of them changes.
+template <int Parts>
+struct terms_of_product {
+  struct term {
+    int a, b;
+  };
+  static constexpr std::array<term, 6> all{{{2, 0}, {0, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}}};
+};
+template <>
+struct terms_of_product<1> {
+  struct term {
+    int a, b;
+  };
+  static constexpr std::array<term, 1> all{{{0, 0}}};
+};
+
+template <class T, class C>
+struct gemm_amx {
+  index m = 0, n = 0, k = 0;  // k > 0
+  operand<T> a, b;
+  C* c = nullptr;
+  index ldc = 0;
+  C const* addend = nullptr;  // its rows ldc apart; may be c
+  index packed_bytes = index(64) << 20;  // of B at a time
+
+  static constexpr int parts = parts_of<T>;
+  static constexpr index panel = 32;                           // rows or columns: two tiles
+  static constexpr index step = 32;                            // depth of a tile
+  static constexpr index step_pairs = parts * 2 * tile_pairs;  // a panel's, as [part][tile]
+  static constexpr index near_steps = parts == 1 ? 8 : 4;      // B's panel in the first cache
+  static constexpr index far_depth = parts == 1 ? 2048 : 768;  // A's strip in the second
+  static constexpr index strip = 256;
+  static constexpr index strip_sums = strip * panel;
+
+  [[nodiscard]] static constexpr index count_of(index size, index piece) {
+    return (size + piece - 1) / piece;
+  }
+
+  /// Packs the panel of rows of A, or columns of B, from `first` on, of depth [begin, end).
+  template <bool Left>
+  [[gnu::always_inline]] static void pack_panel(bf16_pair* to, operand<T> const& from, index first,
+                                                index limit, index begin, index end) {
+    index const along = Left ? from.row : from.column;
+    index const deep = Left ? from.column : from.row;
+    for (index at = begin; at < end; at += step, to += step_pairs)
+      for (index half = 0; half < panel; half += 16)
+        pack_tile<Left>(to + half / 16 * tile_pairs, 2 * tile_pairs,
+                        tile_source<T>{.data = from.data + (first + half) * along + at * deep,
+                                       .along = along,
+                                       .deep = deep,
+                                       .width = std::clamp<index>(limit - first - half, 0, 16),
+                                       .depth = std::min(step, end - at)});
+  }
+
+  /// sum[32, 32] (+)= a panel of A times one of B, `steps` deep.
+  template <tile_store Store>
+  static void multiply_panels(index steps, bf16_pair const* left, bf16_pair const* right,
+                              float* sum) {
+    using terms = terms_of_product<parts>;
+    constexpr auto each = std::make_integer_sequence<int, static_cast<int>(terms::all.size())>{};
+    begin_tile<0, Store>(sum, panel);
+    begin_tile<1, Store>(sum + 16, panel);
+    begin_tile<2, Store>(sum + 16 * panel, panel);
+    begin_tile<3, Store>(sum + 16 * panel + 16, panel);
+    for (index s = 0; s < steps; ++s, left += step_pairs, right += step_pairs)
+      simd::unrolled(
+          each, [&](auto which) __attribute__((always_inline)) {
+            constexpr auto now = terms::all[which];
+            constexpr auto before = terms::all[which == 0 ? 0 : which - 1];
+            bf16_pair const* const a_tiles = left + now.a * 2 * tile_pairs;
+            bf16_pair const* const b_tiles = right + now.b * 2 * tile_pairs;
+            if constexpr (which == 0 || now.b != before.b) load_tile<6>(b_tiles, 16);
+            if constexpr (which == 0 || now.a != before.a) load_tile<4>(a_tiles, 16);
+            multiply_tiles<0, 4, 6>();
+            if constexpr (which == 0 || now.b != before.b) load_tile<7>(b_tiles + tile_pairs, 16);
+            multiply_tiles<1, 4, 7>();
+            if constexpr (which == 0 || now.a != before.a) load_tile<5>(a_tiles + tile_pairs, 16);
+            multiply_tiles<2, 5, 6>();
+            multiply_tiles<3, 5, 7>();
+          });
+    store_tile<0>(sum, panel);
+    store_tile<1>(sum + 16, panel);
+    store_tile<2>(sum + 16 * panel, panel);
+    store_tile<3>(sum + 16 * panel + 16, panel);
+  }
+
+  /// Sums of `rows` rows of a panel of columns to C. Lines of the next panel are asked for: rows of
+  /// C lie on as many pages, which the processor does not foresee.
+  [[gnu::always_inline]] void write(float const* sum, index row, index rows, index column) const {
+    index const left = n - column;
+    for (index i = 0; i < rows; ++i) {
+      C* const line = c + (row + i) * ldc + column;
+      if (left > panel) __builtin_prefetch(line + panel, 1, 2);
+      for (index j = 0; j < std::min(panel, left); j += 16) {
+        auto total = simd::load<16>(sum + i * panel + j);
+        if (addend != nullptr) total += simd::load_partial<16>(addend + (line - c) + j, left - j);
+        simd::store_partial(line + j, total, left - j);
+      }
+    }
+  }
+
+  struct space {
+    space(arena& memory, index a_pairs, index sums) : a(memory, a_pairs), sum(memory, sums) {}
+    scratch<bf16_pair> a;  // [near_steps][panel][step]: what is read together lies together
+    scratch<float> sum;    // [panel of columns][row][32]
+  };
+
+  /// Rows [row, row + strip) of C, in `panels` of columns from `column` on; `right` is B's part of
+  /// them, packed.
+  [[gnu::always_inline]] void multiply_strip(index row, index column, index panels,
+                                             bf16_pair const* right, space& own) const {
+    tile_shapes const shapes(multiplier::matrix_unit);
+    index const rows = std::min(strip, m - row);
+    index const all_steps = count_of(k, step);
+    for (index deep = 0; deep < k; deep += far_depth) {
+      index const end = std::min(k, deep + far_depth);
+      index const steps = count_of(end - deep, step);
+      auto const left = [&](index near, index i) {
+        return own.a.data() +
+               (near * count_of(rows, panel) + i / panel * std::min(near_steps, steps - near)) *
+                   step_pairs;
+      };
+      for (index near = 0; near < steps; near += near_steps)
+        for (index i = 0; i < rows; i += panel)
+          pack_panel<true>(left(near, i), a, row + i, m, deep + near * step,
+                           std::min(end, deep + (near + near_steps) * step));
+      for (index p = 0; p < panels; ++p) {
+        float* const sum = own.sum.data() + (k > far_depth ? p * strip_sums : 0);
+        bf16_pair const* const b_panel = right + (p * all_steps + deep / step) * step_pairs;
+        for (index near = 0; near < steps; near += near_steps) {
+          auto const multiply = deep + near == 0 ? multiply_panels<tile_store::assign>
+                                                 : multiply_panels<tile_store::add>;
+          for (index i = 0; i < rows; i += panel)
+            multiply(std::min(near_steps, steps - near), left(near, i), b_panel + near * step_pairs,
+                     sum + i * panel);
+        }
+        if (end == k) write(sum, row, rows, column + p * panel);
+      }
+    }
+  }
+
+  /// The processor must have the unit (has_matrix_unit).
+  void operator()(workspace& memory, int threads) const {
+    if (m == 0 || n == 0) return;
+    index const panel_pairs = count_of(k, step) * step_pairs;
+    index const panel_bytes = panel_pairs * static_cast<index>(sizeof(bf16_pair));
+    index const block = std::min(std::max<index>(packed_bytes / panel_bytes, 1),
+                                 count_of(n, panel));  // panels of B packed at a time
+    index const strips = count_of(m, strip);
+    // Tasks are strips by pieces of the block, about four a thread.
+    index const piece =
+        count_of(block, std::min(count_of(4 * std::max(threads, 1), strips), block));
+    index const a_pairs =
+        count_of(std::min(m, strip), panel) * count_of(std::min(k, far_depth), step) * step_pairs;
+    index const sums = strip_sums * (k > far_depth ? piece : 1);
+    auto const shared = static_cast<std::size_t>(block * panel_bytes);
+    std::byte* const all = memory.take(shared + bytes_of_space<space>(a_pairs, sums) *
+                                                    static_cast<std::size_t>(std::max(threads, 1)));
+    auto* const packed = reinterpret_cast<bf16_pair*>(all);
+    for (index column = 0; column < n; column += block * panel) {
+      index const panels = std::min(block, count_of(n - column, panel));
+      parallel_for(threads, panels, 1, [&](index p, index) {
+        simd::dispatch_to(
+            16, [&](auto) __attribute__((always_inline)) {
+              pack_panel<false>(packed + p * panel_pairs, b, column + p * panel, n, 0, k);
+            });
+      });
+      with_scratch_at<space>(
+          all + shared, threads, strips * count_of(panels, piece),
+          [&](index task, space& own) {
+            index const first = task / strips * piece;
+            simd::dispatch_to(
+                16, [&](auto) __attribute__((always_inline)) {
+                  multiply_strip(task % strips * strip, column + first * panel,
+                                 std::min(piece, panels - first), packed + first * panel_pairs,
+                                 own);
+                });
+          },
+          a_pairs, sums);
+    }
+  }
+};
+
+}  // namespace parallel::host::detail
