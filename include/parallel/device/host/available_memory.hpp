@@ -10,9 +10,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <cstdio>
 #include <limits>
 #include <optional>
 #include <string>
@@ -47,29 +45,34 @@ namespace detail {
 }
 
 /// All of a file; "" when it cannot be read.
-[[nodiscard]] inline std::string text_of(std::filesystem::path const& file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
+[[nodiscard]] inline std::string text_of(std::string const& file) {
+  std::string text;
+  std::FILE* const in = std::fopen(file.c_str(), "r");
+  if (in == nullptr) return text;
+  char piece[4096];
+  while (auto const count = std::fread(piece, 1, sizeof piece, in)) text.append(piece, count);
+  std::fclose(in);
+  return text;
 }
 
 /// What the files of one version of control groups are called.
 struct group_files {
-  std::filesystem::path mount;
+  std::string mount;
   std::vector<char const*> limits;
   char const* used;
   std::vector<char const*> cache;  // lines of memory.stat
 };
 
 /// What the limits of one group leave; all there is where it has none.
-[[nodiscard]] inline std::size_t left_in_group(std::filesystem::path const& folder,
+[[nodiscard]] inline std::size_t left_in_group(std::string const& folder,
                                                group_files const& files) {
   constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
   std::size_t limit = none;
   for (char const* const name : files.limits)
-    limit = std::min(limit, number_in(text_of(folder / name)).value_or(none));
-  auto const used = number_in(text_of(folder / files.used));
+    limit = std::min(limit, number_in(text_of(folder + '/' + name)).value_or(none));
+  auto const used = number_in(text_of(folder + '/' + files.used));
   if (limit == none || !used) return none;
-  auto const stat = text_of(folder / "memory.stat");
+  auto const stat = text_of(folder + "/memory.stat");
   std::size_t taken = *used;
   for (char const* const name : files.cache)
     taken -= std::min(taken, number_of(name, stat).value_or(0));
@@ -78,10 +81,11 @@ struct group_files {
 
 /// What all groups from the topmost down to `path` leave.
 [[nodiscard]] inline std::size_t left_in_groups(std::string_view path, group_files const& files) {
-  auto folder = files.mount;
-  std::size_t least = left_in_group(folder, files);
-  for (auto const& part : std::filesystem::path(path).relative_path())
-    least = std::min(least, left_in_group(folder /= part, files));
+  std::size_t least = left_in_group(files.mount, files);
+  for (std::size_t end = 0; end < path.size();) {
+    end = std::min(path.find('/', end + 1), path.size());
+    least = std::min(least, left_in_group(files.mount + std::string(path.substr(0, end)), files));
+  }
   return least;
 }
 
@@ -91,28 +95,30 @@ struct group_files {
 /// (MemAvailable), or what memory.max and memory.high (version 2), or memory.limit_in_bytes
 /// (version 1), of its control groups leave, if that is less. 0 when the system does not tell.
 /// `root`: where proc and sys are.
-[[nodiscard]] inline std::size_t available_memory(std::filesystem::path const& root = "/") {
-  auto const machine = detail::number_of("MemAvailable:", detail::text_of(root / "proc/meminfo"));
+[[nodiscard]] inline std::size_t available_memory(std::string const& root = "") {
+  auto const machine = detail::number_of("MemAvailable:", detail::text_of(root + "/proc/meminfo"));
   if (!machine) return 0;
   std::size_t least = *machine * 1024;
-  detail::group_files const second{.mount = root / "sys/fs/cgroup",
+  detail::group_files const second{.mount = root + "/sys/fs/cgroup",
                                    .limits = {"memory.max", "memory.high"},
                                    .used = "memory.current",
                                    .cache = {"inactive_file", "active_file"}};
-  detail::group_files const first{.mount = root / "sys/fs/cgroup/memory",
+  detail::group_files const first{.mount = root + "/sys/fs/cgroup/memory",
                                   .limits = {"memory.limit_in_bytes"},
                                   .used = "memory.usage_in_bytes",
                                   .cache = {"total_inactive_file", "total_active_file"}};
-  std::ifstream groups(root / "proc/self/cgroup");  // lines "number:controllers:path"
-  for (std::string line; std::getline(groups, line);) {
+  std::string const groups = detail::text_of(root + "/proc/self/cgroup");
+  for (std::string_view rest = groups; !rest.empty();) {  // lines "number:controllers:path"
+    std::string_view const line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     auto const begin = line.find(':');
     auto const end = line.find(':', begin + 1);
-    if (begin == std::string::npos || end == std::string::npos) continue;
-    auto const controllers = "," + line.substr(begin + 1, end - begin - 1) + ",";
+    if (begin == std::string_view::npos || end == std::string_view::npos) continue;
+    auto const controllers = "," + std::string(line.substr(begin + 1, end - begin - 1)) + ",";
     bool const is_second = controllers == ",,";
     if (!is_second && controllers.find(",memory,") == std::string::npos) continue;
-    least = std::min(least, detail::left_in_groups(std::string_view(line).substr(end + 1),
-                                                   is_second ? second : first));
+    least =
+        std::min(least, detail::left_in_groups(line.substr(end + 1), is_second ? second : first));
   }
   return std::max<std::size_t>(least, 4096);
 }
