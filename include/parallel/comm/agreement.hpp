@@ -1,7 +1,6 @@
 // agreement: whether ranks that meet are about to do the same, and the sentence when they are not.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -26,26 +25,32 @@ enum class call_sites : std::uint8_t { may_differ, must_agree };
 
 namespace detail {
 
-/// What differs between two signatures of one collective, as words; empty: nothing.
-[[nodiscard]] inline std::vector<std::string_view> differences(signature const& a,
-                                                               signature const& b,
-                                                               call_sites sites) {
-  std::vector<std::string_view> out;
-  if (a.kind != b.kind) out.emplace_back("operation");
-  if (a.type != b.type) out.emplace_back("element type");
-  if (a.count != b.count) out.emplace_back("count");
-  if (a.combine != b.combine) out.emplace_back("reduction");
-  if (a.peer != b.peer) out.emplace_back("root");
-  if (a.sequence != b.sequence) out.emplace_back("sequence number");
-  if (sites == call_sites::must_agree && (a.file_hash != b.file_hash || a.line != b.line))
-    out.emplace_back("call site");
-  return out;
+/// One thing that the signatures of a collective have in common.
+struct common_property {
+  std::string_view word;
+  bool (*same)(signature const& a, signature const& b);
+};
+inline constexpr common_property common_properties[] = {
+    {"operation", [](signature const& a, signature const& b) { return a.kind == b.kind; }},
+    {"element type", [](signature const& a, signature const& b) { return a.type == b.type; }},
+    {"count", [](signature const& a, signature const& b) { return a.count == b.count; }},
+    {"reduction", [](signature const& a, signature const& b) { return a.combine == b.combine; }},
+    {"root", [](signature const& a, signature const& b) { return a.peer == b.peer; }},
+    {"sequence number",
+     [](signature const& a, signature const& b) { return a.sequence == b.sequence; }},
+    {"call site", [](signature const& a, signature const& b) {
+       return a.file_hash == b.file_hash && a.line == b.line;
+     }}};
+
+[[nodiscard]] inline std::span<common_property const> properties(call_sites sites) {
+  std::span const all(common_properties);
+  return sites == call_sites::must_agree ? all : all.first(all.size() - 1);
 }
 
-[[nodiscard]] inline std::string join(std::span<std::string_view const> words) {
-  std::string out;
-  for (std::size_t i = 0; i < words.size(); ++i) out += concat(i == 0 ? "" : ", ", words[i]);
-  return out;
+[[nodiscard]] inline bool agree(signature const& a, signature const& b, call_sites sites) {
+  for (auto const& property : properties(sites))
+    if (!property.same(a, b)) return false;
+  return true;
 }
 
 }  // namespace detail
@@ -55,44 +60,39 @@ namespace detail {
 [[nodiscard]] inline std::string disagreement(std::span<signature const> by_rank,
                                               call_sites sites = call_sites::may_differ,
                                               std::span<int const> names = {}) {
-  struct party {
-    signature what;
-    std::vector<int> ranks;
-  };
-  std::vector<party> parties;
-  std::vector<std::string_view> words;
-  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-    int const name = names.empty() ? static_cast<int>(rank) : names[rank];
-    auto const same = std::find_if(parties.begin(), parties.end(), [&](party const& p) {
-      return detail::differences(p.what, by_rank[rank], sites).empty();
-    });
-    if (same != parties.end()) {
-      same->ranks.push_back(name);
-      continue;
+  std::string words;
+  for (auto const& property : detail::properties(sites))
+    for (signature const& one : by_rank)
+      if (!property.same(one, by_rank.front())) {
+        words += concat(words.empty() ? "" : ", ", property.word);
+        break;
+      }
+  if (words.empty()) return {};
+  std::string out = concat("ranks disagree in ", words, " (call ", by_rank.front().sequence,
+                           " of this communicator): ");
+  std::vector<char> told(by_rank.size());
+  for (std::size_t first = 0; first < by_rank.size(); ++first) {
+    if (told[first] != 0) continue;
+    std::vector<int> party;  // who agrees with `first`
+    for (std::size_t rank = first; rank < by_rank.size(); ++rank) {
+      if (!detail::agree(by_rank[first], by_rank[rank], sites)) continue;
+      told[rank] = 1;
+      party.push_back(names.empty() ? static_cast<int>(rank) : names[rank]);
     }
-    if (!parties.empty())
-      for (auto const word : detail::differences(parties.front().what, by_rank[rank], sites))
-        if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
-    parties.push_back({by_rank[rank], {name}});
+    out += concat(first == 0 ? "" : "; ", name_ranks(party), ": ", describe(by_rank[first]));
   }
-  if (parties.size() < 2) return {};
-  std::string out = concat("ranks disagree in ", detail::join(words), " (call ",
-                           parties.front().what.sequence, " of this communicator): ");
-  for (std::size_t i = 0; i < parties.size(); ++i)
-    out +=
-        concat(i == 0 ? "" : "; ", name_ranks(parties[i].ranks), ": ", describe(parties[i].what));
   return out + "; all ranks must make the same calls in the same order";
 }
 
 /// The same for a message between `from` and `to`: element type and count must agree.
 [[nodiscard]] inline std::string message_disagreement(signature const& sent, int from,
                                                       signature const& received, int to) {
-  std::vector<std::string_view> words;
-  if (sent.type != received.type) words.emplace_back("element type");
-  if (sent.count != received.count) words.emplace_back("count");
-  if (words.empty()) return {};
-  return concat("sender and receiver disagree in ", detail::join(words), ": rank ", from, ": ",
-                describe(sent), "; rank ", to, ": ", describe(received));
+  bool const types = sent.type != received.type;
+  bool const counts = sent.count != received.count;
+  if (!types && !counts) return {};
+  auto const words = !counts ? "element type" : !types ? "count" : "element type, count";
+  return concat("sender and receiver disagree in ", words, ": rank ", from, ": ", describe(sent),
+                "; rank ", to, ": ", describe(received));
 }
 
 }  // namespace parallel

@@ -45,6 +45,13 @@ struct meeting {
   std::size_t inside = 0;
   std::string mismatch;
   std::condition_variable changed;
+
+  /// Where `rank` stands in `ranks`; behind the last when it does not.
+  [[nodiscard]] std::size_t place_of(int rank) const {
+    std::size_t place = 0;
+    while (place < ranks.size() && ranks[place] != rank) ++place;
+    return place;
+  }
 };
 
 }  // namespace parallel::threads::detail

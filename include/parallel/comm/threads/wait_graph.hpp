@@ -13,7 +13,6 @@
 // deadline.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -105,9 +104,7 @@ class wait_graph {
   using inside_map = std::map<std::thread::id, stay>;
 
   static std::string call_of(stay const& one) {
-    auto const& ranks = one.where->ranks;
-    auto const place = std::find(ranks.begin(), ranks.end(), one.rank) - ranks.begin();
-    return describe(one.where->arrived[static_cast<std::size_t>(place)]->what);
+    return describe(one.where->arrived[one.where->place_of(one.rank)]->what);
   }
 
   // Where the only thread is that can bring `rank` to `name`, if it waits in a meeting.
@@ -134,9 +131,9 @@ class wait_graph {
       auto const* const where = next->second.where;
       path.push_back(next);
       if (where == goal) return true;
-      if (std::find(seen.begin(), seen.end(), where) == seen.end() &&
-          leads_to(goal, where, path, seen))
-        return true;
+      bool known = false;
+      for (auto const* const one : seen) known = known || one == where;
+      if (!known && leads_to(goal, where, path, seen)) return true;
       path.pop_back();
     }
     return false;

@@ -9,7 +9,6 @@
 // ranks as the world does.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -120,8 +119,7 @@ class world final : public parallel::detail::abortable {
       place->ranks = std::move(ranks);
     }
     auto here = place;
-    for (std::size_t i = 0; i < here->ranks.size(); ++i)
-      if (here->ranks[i] == rank) here->arrived[i] = mine;
+    here->arrived[here->place_of(rank)] = mine;
     if (--here->missing == 0) {
       complete(*here, name.kind);
       meetings_.erase(name);
@@ -136,7 +134,8 @@ class world final : public parallel::detail::abortable {
       if (here->mismatch.empty()) return here;
       throw error(here->mismatch);
     }
-    if (std::ranges::count(deadlocked_, std::this_thread::get_id()) != 0) throw error(*reason_);
+    for (auto const thread : deadlocked_)
+      if (thread == std::this_thread::get_id()) throw error(*reason_);
     if (reason_) throw aborted(*reason_);
     std::string const message = overdue(*here, rank, mine.what);
     abort_locked(message);
@@ -194,8 +193,7 @@ class world final : public parallel::detail::abortable {
     std::vector<int> missing;
     std::string others;
     for (int other = 0; other < size_; ++other) {
-      auto const member = std::ranges::find(here.ranks, other) - here.ranks.begin();
-      auto const seat = static_cast<std::size_t>(member);
+      auto const seat = here.place_of(other);
       auto const places = waits_.places_of(other);
       if (seat < here.ranks.size() && !here.arrived[seat]) {
         missing.push_back(other);
