@@ -2,8 +2,11 @@
 #pragma once
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <string>
 #include <vector>
 
 namespace apps {
@@ -26,6 +29,26 @@ namespace apps {
   if (count == 0) return {};
   if (count < ranks) return {all[static_cast<std::size_t>(rank % count)]};
   return {all.begin() + count * rank / ranks, all.begin() + count * (rank + 1) / ranks};
+}
+
+/// The same where processes may each be bound to cores by their launcher: `all` is what each rank
+/// says of its machine and cores (identity_of). Those that say the same divide these cores.
+[[nodiscard]] inline std::vector<int> cores_among_equals(std::vector<int> const& own,
+                                                         std::vector<std::string> const& all,
+                                                         int rank) {
+  auto const mine = all.begin() + rank;
+  auto const before = std::count(all.begin(), mine, *mine);
+  auto const together = std::count(all.begin(), all.end(), *mine);
+  return cores_of_rank(own, static_cast<int>(before), static_cast<int>(together));
+}
+
+/// This machine's name and these cores of it, as text.
+[[nodiscard]] inline std::string identity_of(std::vector<int> const& cores) {
+  std::array<char, 256> name{};
+  static_cast<void>(::gethostname(name.data(), name.size() - 1));
+  std::string text = name.data();
+  for (int const core : cores) text += ' ' + std::to_string(core);
+  return text;
 }
 
 }  // namespace apps

@@ -12,6 +12,9 @@
 
 #include <fmt/format.h>
 
+#include <mpt/train/exchange.hpp>
+
+#include "support/cores.hpp"
 #include "support/flight.hpp"
 #include "support/launch.hpp"
 #include "support/launch_threads.hpp"
@@ -24,13 +27,13 @@ int from_environment(char const* name, int otherwise) {
   return text == nullptr ? otherwise : std::atoi(text);
 }
 
-/// mpirun binds processes to cores by itself; where it did not, those of one machine divide them.
-std::vector<int> own_cores() {
+/// Launchers bind processes to a core, to a socket that several share, or not at all: those that
+/// may use the same cores divide them.
+std::vector<int> own_cores(parallel::any_communicator& comm) {
   auto const cores = apps::available_cores();
-  int const local = from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0);
-  int const here = from_environment("OMPI_COMM_WORLD_LOCAL_SIZE", 1);
-  bool const bound = std::getenv("OMPI_MCA_orte_bound_at_launch") != nullptr;
-  return bound ? cores : apps::cores_of_rank(cores, local, here);
+  parallel::host::stream traffic;
+  auto const all = mpt::gather_texts(comm, traffic, apps::identity_of(cores));
+  return apps::cores_among_equals(cores, all, comm.rank());
 }
 
 using rank_program = std::function<void(parallel::any_communicator&, apps::place const&)>;
@@ -48,7 +51,7 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
         parallel::checked(parallel::mpi::communicator(environment, {.deadline = deadline})),
         recorder));
     try {
-      program(any, {own_cores(), from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0)});
+      program(any, {own_cores(any), from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0)});
     } catch (apps::refusal const&) {
       throw;
     } catch (std::exception const& problem) {

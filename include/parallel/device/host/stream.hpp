@@ -20,12 +20,14 @@
 #include <memory_resource>
 #include <mutex>
 #include <new>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <parallel/device/host/event.hpp>
 #include <parallel/device/host/matmul_engine.hpp>
+#include <parallel/device/host/openmp.hpp>
 #include <parallel/device/host/trace.hpp>
 #include <parallel/device/host/workspace.hpp>
 
@@ -38,7 +40,9 @@ namespace parallel::host {
 struct stream_options {
   /// Threads that one operation may use, the worker included.
   int threads = 1;
-  /// Cores the worker (and the helpers it starts) may run on; empty: wherever the system likes.
+  /// Cores for the worker and the helpers it starts: one each where there are enough for several
+  /// threads, so that two that wait for each other never share one; else any of them. Empty:
+  /// wherever the system likes.
   std::vector<int> cores = {};
   /// Matrix products; null: plain loops. Must outlive the stream.
   matmul_engine const* engine = nullptr;
@@ -147,12 +151,25 @@ class stream {
     tasks_.push_back(std::move(next));
   }
 
-  void bind_to_cores() const {
-    if (options_.cores.empty()) return;
+  /// Restricts the calling thread; advice: failing changes no result.
+  static void bind(std::span<int const> cores) {
     cpu_set_t set;
     CPU_ZERO(&set);
-    for (int const core : options_.cores) CPU_SET(static_cast<unsigned>(core), &set);
-    pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // advice: failing changes no result
+    for (int const core : cores) CPU_SET(static_cast<unsigned>(core), &set);
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+  }
+
+  void bind_to_cores() const {
+    std::span<int const> const cores = options_.cores;
+    if (cores.empty()) return;
+    bind(cores);
+    auto const threads = static_cast<index>(options_.threads);
+    if (threads <= 1 || std::ssize(cores) < threads) return;
+    auto const worker = std::this_thread::get_id();
+    detail::parallel_static(options_.threads, threads, [&](index thread) {
+      bool const is_helper = std::this_thread::get_id() != worker;  // none without OpenMP
+      if (thread == 0 || is_helper) bind(cores.subspan(static_cast<std::size_t>(thread), 1));
+    });
   }
 
   void run() {

@@ -11,7 +11,7 @@
 #include <algorithm>
 
 #include <parallel/core/tensor.hpp>
-#include <parallel/ops/host/detail/openmp.hpp>
+#include <parallel/device/host/openmp.hpp>
 
 namespace parallel::host {
 

@@ -1,3 +1,5 @@
+#include <sched.h>
+
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -11,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include <parallel/device/host/stream.hpp>
+#include <parallel/ops/host/parallel_for.hpp>
 
 namespace stream_test {
 namespace {
@@ -232,6 +235,47 @@ TEST_CASE("streams come and go by the hundred, idle and busy ones") {
     if (i % 2 == 0) busy.synchronize();
   }
   CHECK(ran == 300);
+}
+
+/// Cores that the calling thread may run on.
+std::vector<int> own_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  REQUIRE(sched_getaffinity(0, sizeof set, &set) == 0);
+  for (unsigned core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set)) cores.push_back(static_cast<int>(core));
+  return cores;
+}
+
+TEST_CASE("threads of a stream have a core each where there are enough, else share what there is") {
+  auto const all = own_cores();
+  if (all.size() < 2) {
+    MESSAGE("skipped: one core");
+    return;
+  }
+  for (int const threads : {1, 2, 3}) {
+    CAPTURE(threads);
+    std::vector<int> const cores = {all[1], all[0]};
+    stream s({.threads = threads, .cores = cores});
+    std::vector<std::vector<int>> seen(static_cast<std::size_t>(threads));
+    std::vector<std::thread::id> who(seen.size());
+    s.enqueue([&] {
+      parallel::host::parallel_for(threads, threads, 1, [&](parallel::index i, parallel::index) {
+        seen[static_cast<std::size_t>(i)] = own_cores();
+        who[static_cast<std::size_t>(i)] = std::this_thread::get_id();
+      });
+    });
+    s.synchronize();
+    bool const has_helpers = threads > 1 && who[1] != who[0];  // not without OpenMP
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      if (threads != 2)
+        CHECK(seen[i] == std::vector<int>{all[0], all[1]});
+      else
+        CHECK(seen[i] == std::vector<int>{has_helpers ? cores[i] : cores[0]});
+    }
+  }
+  CHECK(own_cores() == all);
 }
 
 TEST_CASE("a stream runs tasks on a thread of its own") {
