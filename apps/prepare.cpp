@@ -87,12 +87,16 @@ void prepare(arguments const& args) {
   bar.finish();
   auto const& result = shared.own;
   bool const before = result.status == mpt::data::prepare_status::already_complete;
-  fmt::print("{}{}: {} samples of {} tokens from {} documents ({} tokens, {}), {} shards\n",
-             before ? "already complete: " : "", result.folder.string(), result.total.samples,
-             args.concat_tokens,
-             console::grouped(static_cast<std::int64_t>(result.total.documents)),
-             console::count(static_cast<double>(result.total.tokens)),
-             console::bytes(static_cast<double>(result.total.bytes)), result.total.shards);
+  if (result.folder.empty())
+    fmt::print("process {} has nothing to do: whole files go to processes, none to this one\n",
+               args.process);
+  else
+    fmt::print("{}{}: {} samples of {} tokens from {} documents ({} tokens, {}), {} shards\n",
+               before ? "already complete: " : "", result.folder.string(), result.total.samples,
+               args.concat_tokens,
+               console::grouped(static_cast<std::int64_t>(result.total.documents)),
+               console::count(static_cast<double>(result.total.tokens)),
+               console::bytes(static_cast<double>(result.total.bytes)), result.total.shards);
   if (share.count > 1 && shared.missing > 0)
     fmt::print("{} of {} processes have yet to finish\n", shared.missing, share.count);
   else if (share.count > 1)

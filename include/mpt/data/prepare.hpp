@@ -67,6 +67,7 @@ struct prepare_options {
   std::size_t workers = 1;
   std::uint64_t batch_bytes = std::uint64_t{1} << 18;  ///< of text a worker takes at a time
   document_options documents{};
+  bool may_be_empty = false;  ///< a set without a sample is no error: for parts of a larger one
   std::function<void(prepare_progress const&)> progress{};  ///< called after every batch
 };
 
@@ -339,7 +340,7 @@ inline prepare_result prepare(prepare_options const& options,
     total.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (options.progress) options.progress(total);
   }
-  parallel::require(total.samples > 0, "the inputs give ", counts.tokens,
+  parallel::require(options.may_be_empty || total.samples > 0, "the inputs give ", counts.tokens,
                     " ids, fewer than one sample of ", options.concat.sample_ids,
                     ": give more text or a smaller concat_tokens");
   total.shards = writer.finish().size();

@@ -5,8 +5,9 @@
 // what `prepare` makes of these files alone, with its journal, so each process restarts by itself.
 // Whoever finds that all parts are whole writes the index over them, whose shards lie in the
 // sub-folders; the result depends on the inputs and on n, not on who ran when. It differs from one
-// process's only at the seams: every part drops its own incomplete last sample.
-// Nothing but files is exchanged; the disk must keep rename atomic and honour flock(2).
+// process's only at the seams: every part drops its own incomplete last sample; a part with less
+// than one sample is a set without shards, and only a whole without a sample is an error. Nothing
+// but files is exchanged; the disk must keep rename atomic and honour flock(2).
 #pragma once
 
 #include <filesystem>
@@ -70,6 +71,7 @@ namespace detail {
 }
 
 /// Puts the shards of the named parts into one index in `folder`; safe to do twice, at once, too.
+/// Throws when no part has any.
 inline std::uint64_t merge_parts(std::filesystem::path const& folder,
                                  std::vector<std::string> const& parts) {
   std::vector<mds_shard> all;
@@ -83,6 +85,9 @@ inline std::uint64_t merge_parts(std::filesystem::path const& folder,
       all.push_back(std::move(shard));
     }
   }
+  parallel::require(samples > 0, folder.native(), ": none of the ", parts.size(),
+                    " parts has enough text for one sample: into another folder, give more text, "
+                    "fewer processes or a smaller concat_tokens");
   folder_lock const lock(folder, folder_lock::taken::wait);
   parallel::replace_text_file(folder / "index.json", print_mds_index(all));
   return samples;
@@ -125,6 +130,7 @@ inline prepare_share_result prepare_share(prepare_options options, process_share
     options.first_input = own.begin;
     options.out_root = out.folder;
     options.split = detail::part_name(share);
+    options.may_be_empty = true;
     options.inputs = {begin + static_cast<std::ptrdiff_t>(own.begin),
                       begin + static_cast<std::ptrdiff_t>(own.end)};
     out.own = prepare(options, make_encoder);

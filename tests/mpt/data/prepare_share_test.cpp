@@ -194,4 +194,44 @@ TEST_CASE("more processes than files leave some without work") {
   CHECK(samples_of(folder / "out/train").size() > 10);
 }
 
+TEST_CASE("a part with less than one sample is whole without shards, and the set has the others") {
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  options.inputs.resize(3);
+  auto const put = [&](std::size_t file, std::size_t ids) {  // one document, its end included
+    data_test::put_file(options.inputs[file],
+                        "{\"text\": \"" + std::string(ids - 1, 'a') + "\"}\n");
+  };
+  put(0, 10);
+  put(1, 40);
+  put(2, 15);
+  options.concat.sample_ids = 16;
+  // rows of 22, 52 and 27 bytes, whose middles lie in the three thirds of 101
+  for (std::uint64_t const i : {2U, 1U, 0U}) {
+    auto const result = mpt::data::prepare_share(options, {i, 3}, bytes_as_ids);
+    CHECK(result.own.total.samples == (i == 1 ? 2 : 0));
+    CHECK(result.missing == i);
+  }
+  auto const set = folder / "out/train";
+  CHECK(mpt::data::mds_reader(set).verify().samples == 2);
+  CHECK(samples_of(set) == samples_of(set / "part-00001-of-00003"));
+  auto const before = get_folder(set);
+  auto const again = mpt::data::prepare_share(options, {2, 3}, bytes_as_ids);
+  CHECK(again.own.status == mpt::data::prepare_status::already_complete);
+  CHECK(again.own.total.tokens == 15);
+  CHECK(again.samples == 2);
+  CHECK(get_folder(set) == before);
+}
+
+TEST_CASE("a whole without a sample is an error, and no set") {
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  options.concat.sample_ids = 100000;
+  CHECK(mpt::data::prepare_share(options, {0, 2}, bytes_as_ids).missing == 1);
+  auto const last = [&] { (void)mpt::data::prepare_share(options, {1, 2}, bytes_as_ids); };
+  CHECK(contains(message_of(last), "none of the 2 parts has enough text for one sample"));
+  CHECK(contains(message_of(last), "none of the 2 parts"));  // repeated, too
+  CHECK_FALSE(std::filesystem::exists(folder / "out/train/index.json"));
+}
+
 }  // namespace prepare_share_test
