@@ -123,7 +123,10 @@ inline void read_kv_dim(config_reader& reader, attention_config const& attention
   tuning.finish();
   out.nope = attention.get("nope", false);
   out.reuse_kv_layer_idx = attention.optional<std::int64_t>("reuse_kv_layer_idx");
-  attention.not_yet("reuse_kv_x_layer_idx", "use reuse_kv_layer_idx, which reuses keys and values");
+  attention.not_yet("reuse_kv_x_layer_idx",
+                    "it projects an earlier layer's input by weights of this layer; "
+                    "reuse_kv_layer_idx, which takes the earlier layer's keys and values as they "
+                    "are, is another model");
   attention.finish();
   reader.finish();
   return out;

@@ -155,12 +155,12 @@ inline void read_the_rest(config_reader& reader) {
   for (std::string_view const key : {"python_log_level", "log_config"})
     reader.without_effect(key, "the console shows one short form");
   for (std::string_view const key : {"metadata", "flatten_metadata"})
-    reader.without_effect(key, "for loggers, which there are none of");
+    reader.without_effect(key, "no logger here takes it");
   for (std::string_view const key : {"max_split_size_mb", "expandable_segments", "cuda_load_lazy"})
     reader.without_effect(key, "memory is planned before the start");
   reader.without_effect("code_paths", "no Python is run");
   reader.without_effect("compile_config", "everything is compiled");
-  reader.without_effect("profiler", "no profiler is built in");
+  reader.without_effect("profiler", "profile: true times three batches");
   reader.without_effect("spin_dataloaders", "data is resumed by position");
   for (std::string_view const key : {"icl_subset_num_batches", "icl_seq_len"})
     reader.without_effect(key, "belongs to icl_tasks");

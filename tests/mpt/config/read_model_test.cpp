@@ -258,6 +258,12 @@ TEST_CASE("what cannot be is one clear message") {
        "{attn_config: {reuse_kv_layer_idx: 0}}}}}",
        "f.yaml:1:1: model.block_overrides: reuse_kv_layer_idx counts layers backwards from the one "
        "that has it (-1 is the layer before), found 0"},
+      {"{n_layers: 1, block_overrides: {order: [{name: b}], overrides: {b: {attn_config: "
+       "{reuse_kv_x_layer_idx: -1}}}}}",
+       "f.yaml:1:105: model.block_overrides.overrides.b.attn_config.reuse_kv_x_layer_idx: '-1' is "
+       "not yet supported; it projects an earlier layer's input by weights of this layer; "
+       "reuse_kv_layer_idx, which takes the earlier layer's keys and values as they are, is "
+       "another model"},
       {"attn_config: {fused_qkv: false, kv_dim: 64}",
        "f.yaml:1:41: model.attn_config.kv_dim: is the width of another input that keys and values "
        "come from (cross-attention), which this model does not have; leave it blank"},

@@ -358,6 +358,13 @@ TEST_CASE("keys of LLM Foundry that have no effect or are not there yet are know
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::restricted), name);
 }
 
+TEST_CASE("what is said of a key without effect names what there is in its place") {
+  auto const said = mpt::describe_ignored(
+      read({}, base + "metadata: {a: 1}\nprofiler: {schedule: {wait: 1}}\n").report);
+  CHECK(said.find("metadata (no logger here takes it)") != std::string::npos);
+  CHECK(said.find("profiler (profile: true times three batches)") != std::string::npos);
+}
+
 TEST_CASE("a mutated configuration loads or gives one message") {
   parallel::philox const random(17, parallel::stream_id("mutations"));
   std::string const pieces[] = {"${variables.len}",
