@@ -172,6 +172,8 @@ struct loader_defaults {
     for (std::string_view const key : {"batching_method", "sampling_method"})
       dataset.without_effect(key, "there is one stream, every sample of which comes once");
   }
+  dataset.not_yet("mlm_probability",
+                  "tokens are predicted from those before, none is masked: leave it blank");
   dataset.not_yet("replication", "leave it blank", {"1"});
   dataset.not_yet("stream_name", "leave it blank", {"stream"});
   dataset.not_yet("stream_config", "leave it blank");

@@ -75,6 +75,13 @@ TEST_CASE("streams have places and weights; a mounted remote is a place") {
   CHECK(absolute.streams[1].weight.choose == 7);
 }
 
+TEST_CASE("mlm_probability is known, and nothing when it is blank") {
+  mpt::config_report report;
+  auto const loader = read("dataset: {local: a, mlm_probability: null}", report);
+  CHECK(loader == read("dataset: {local: a}", report));
+  CHECK(report.ignored.empty());
+}
+
 TEST_CASE("addresses are told from paths") {
   for (std::string const path : {"s3://b/x", "hf://m", "https://a", "dbfs://x"})
     CHECK(mpt::is_remote(path));
@@ -104,6 +111,9 @@ TEST_CASE("a loader that cannot be is one clear message") {
        "f.yaml:1:20: train_loader.dataset.streams: stream 0: give at most one of proportion, "
        "repeat "
        "and choose; the others follow"},
+      {"dataset: {local: x, mlm_probability: 0.15}",  // which LLM Foundry would mask tokens by
+       "f.yaml:1:38: train_loader.dataset.mlm_probability: '0.15' is not yet supported; tokens are "
+       "predicted from those before, none is masked: leave it blank"},
       {"dataset: {streams: {a: {local: x, choose: -1}}}",
        "f.yaml:1:43: train_loader.dataset.streams.a.choose: must not be negative, found -1"},
       {"dataset: {streams: {a: {split: x}}}",
