@@ -7,6 +7,8 @@ SIZES = {  # width, layers
     "7b": (4096, 32)}
 VOCABULARY = {"a": 50368, "b": 50432}
 FORMS = {"a": "learned positions, biases", "b": "ALiBi, no bias"}
+MFU_GOALS = {"125m": 45, "350m": 48, "760m": 54, "1b": 58, "3b": 59, "7b": 66}  # percent
+CEILING_GOAL = 0.88
 GOALS = {  # against the fastest PyTorch form: (b, a)
     "125m": (1.2, 1.1), "350m": (1.2, 1.1), "760m": (1.2, 1.1), "1b": (1.05, 1.05),
     "3b": (1.0, 1.0), "7b": (1.0, 1.0)}
@@ -56,40 +58,53 @@ def ceiling(units, size, form):
 
 
 def slowdown(units, size):
-    """Time of the products in the last half of 60 s by that of each one measured alone."""
+    """Time of a step's products in the last half of 60 s by that of each one measured alone, as often
+    as a step has it."""
     for of in (size, "1b" if SIZES[size][0] >= 1536 else "125m"):
         sustained = good(units, f"rates/sustained/{of}")
         products = good(units, f"rates/products/{of}")
         if sustained and products:
             rates = sustained["tflops_by_second"]
             late = rates[len(rates) // 2:]
-            operations = sum(2.0 * p["m"] * p["n"] * p["k"] for p in products["products"])
-            alone = sum(1e-6 * p["microseconds"] for p in products["products"])
+            operations = sum(2.0 * p["m"] * p["n"] * p["k"] * p["times"]
+                             for p in products["products"])
+            alone = sum(1e-6 * p["microseconds"] * p["times"] for p in products["products"])
             return (operations / alone * 1e-12) / (sum(late) / len(late))
     return None
 
 
+def verdict(value, goal):
+    return "met" if value >= goal else "missed"
+
+
 def speed_rows(units, stage):
-    rows = []
-    for key, unit in of_stage(units, stage).items():
-        size, form = key.split("/")[:2]
+    """Ours by size and form, with the peers it took turns with, in the same unit or in one each."""
+    rows, all_of = [], of_stage(units, stage)
+    for key, unit in all_of.items():
+        if key.count("/") > 1:
+            continue  # a peer's
+        size, form = key.split("/")
         reports = unit["result"]
         ours = reports.get("ParallelLM", reports)
         if "tokens_per_second" not in ours:
             rows.append([size, form, "failed: " + str(ours.get("problem"))[-80:].replace("\n", " "),
-                         "", "", "", "", "", ""])
+                         *[""] * 7])
             continue
-        rate = ours["tokens_per_second"]
-        peers = {name: report for name, report in reports.items() if name != "ParallelLM"}
-        cells = []
+        cells, factors = [], []
         for name in ("compile", "transformers"):
-            peer = peers.get(name, {}).get("tokens_per_second")
-            cells.append(f"{peer:,.0f} (×{rate / peer:.2f})" if peer else "–")
-        most = ceiling(units, size, form)
-        goal = GOALS[size][0 if form == "b" else 1]
-        rows.append([size, form, f"{rate:,.0f}", f"{100 * ours['mfu']:.1f} %",
-                     f"{100 * ours['mfu_causal']:.1f} %", *cells, f"×{goal}",
-                     f"{rate / most:.2f}" if most else "–",
+            turns = all_of.get(f"{key}/{name}", unit)["result"]
+            peer = turns.get(name, {}).get("tokens_per_second")
+            mine = turns.get("ParallelLM", {}).get("tokens_per_second")
+            factors += [mine / peer] if peer and mine else []
+            cells.append(f"{peer:,.0f} (×{mine / peer:.2f})" if peer and mine else "–")
+        rate, mfu, most = ours["tokens_per_second"], 100 * ours["mfu"], ceiling(units, size, form)
+        goal, mfu_goal = GOALS[size][0 if form == "b" else 1], MFU_GOALS[size]
+        rows.append([size, form, f"{rate:,.0f}",
+                     f"{mfu:.1f} % ({mfu_goal} {verdict(mfu, mfu_goal)})",
+                     f"{100 * ours['mfu_causal']:.1f} %", *cells,
+                     f"×{goal} " + (verdict(min(factors), goal) if factors else "not measured"),
+                     f"{rate / most:.2f} ({CEILING_GOAL} {verdict(rate / most, CEILING_GOAL)})"
+                     if most else "–",
                      f"{ours['peak_bytes'] / 2 ** 30:.1f}"])
     return rows
 
@@ -143,17 +158,48 @@ def kernels_of(text):
     return sorted(rows, key=lambda row: -row["microseconds"])[:40]
 
 
+OUR_RUNS = tuple(f"ParallelLM, seed {seed}" for seed in (1, 2))
+PEER_RUNS = tuple(f"PyTorch, seed {seed}" for seed in (1, 2, 3))
+LOSS_RUNS = OUR_RUNS + PEER_RUNS
+
+
+def final_loss(losses):
+    """The mean of the last 20."""
+    tail = losses[-20:]
+    return sum(tail) / len(tail)
+
+
+def loss_band(units):
+    """Whether every final loss of ours lies among those of PyTorch's seeds, or no farther outside than
+    these are from each other; None without one of ours and two of theirs."""
+    def finals(names):
+        runs = {name: good(units, f"training/{name}") for name in names}
+        return {name: final_loss(run["losses"]) for name, run in runs.items() if run}
+
+    ours, theirs = finals(OUR_RUNS), finals(PEER_RUNS).values()
+    if not ours or len(theirs) < 2:
+        return None
+    spread = max(theirs) - min(theirs)
+    lowest, highest = min(theirs) - spread, max(theirs) + spread
+    return {"inside": all(lowest <= loss <= highest for loss in ours.values()),
+            "lowest": lowest, "highest": highest, "ours": ours}
+
+
 def training_text(units):
     runs = {key: unit["result"] for key, unit in of_stage(units, "training").items() if unit["ok"]}
     rows = []
     for key, run in runs.items():
         if "losses" in run:
             losses = run["losses"]
-            tail = losses[-20:]
-            rows.append([key, len(losses), f"{losses[0]:.3f}", f"{sum(tail) / len(tail):.4f}",
+            rows.append([key, len(losses), f"{losses[0]:.3f}", f"{final_loss(losses):.4f}",
                          f"{run['tokens_per_second']:,.0f}"])
     text = table(["run", "steps", "first loss", "mean of the last 20", "tokens/s"], rows) \
         if rows else ""
+    band = loss_band(units)
+    if band:
+        text += f"\nOurs must end between {band['lowest']:.4f} and {band['highest']:.4f}, which is where " \
+                "PyTorch's seeds end and as far again on both sides: " \
+                + ("met" if band["inside"] else "**missed**") + ".\n"
     resumed = runs.get("killed and resumed")
     if resumed:
         text += f"\nKilled, and resumed after step {resumed['resumed_at']}: the same bits as a run " \
@@ -179,9 +225,10 @@ def markdown(about, units):
         text += "\n## Speed at sequence 2048, bf16\n\nForms: " + \
             "; ".join(f"{name}: {what}" for name, what in FORMS.items()) + \
             ". MFU by LLM Foundry's convention; the causal one counts half of attention. In " \
-            "brackets: how many times faster than that program.\n\n" + \
-            table(["size", "form", "tokens/s", "MFU", "causal", "torch.compile",
-                   "transformers, eager", "goal", "of the ceiling", "GiB"], speeds)
+            "brackets: how many times faster than that program in the same turns, and goals. The " \
+            "goal in speed is against the faster one of the two.\n\n" + \
+            table(["size", "form", "tokens/s", "MFU (goal)", "causal", "torch.compile",
+                   "transformers, eager", "goal", "of the ceiling (goal)", "GiB"], speeds)
     rates = of_stage(units, "rates")
     if any(unit["ok"] for unit in rates.values()):
         text += "\n## Rates of the GPU\n\n"

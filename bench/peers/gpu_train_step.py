@@ -101,7 +101,8 @@ def transformers_model(args, width, heads, layers):
     config = transformers.MptConfig(  # ALiBi and no bias are its defaults
         d_model=width, n_heads=heads, n_layers=layers, vocab_size=50432,
         max_seq_len=args.length, use_cache=False)
-    model = transformers.MptForCausalLM(config).cuda()
+    with torch.device("cuda"):  # 7B would take minutes to initialise on the CPU
+        model = transformers.MptForCausalLM(config).cuda()
 
     def loss_of(ids, labels):
         logits = model(ids).logits
