@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +16,7 @@
 #include <mpt/config/interpolate.hpp>
 #include <mpt/config/node.hpp>
 #include <mpt/config/scalar.hpp>
+#include <mpt/config/small_file.hpp>
 #include <mpt/config/yaml.hpp>
 #include <parallel/core/error.hpp>
 
@@ -82,24 +82,6 @@ inline void apply_override(config_node& root, std::string_view text,
     rest.remove_prefix(dot + 1);
   }
   detail::merge_into(*node, std::move(value));
-}
-
-/// The whole of a small text file. Throws when it is absent, no regular file, or over the limit.
-[[nodiscard]] inline std::string read_small_file(std::filesystem::path const& path,
-                                                 config_limits const& limits = {}) {
-  std::error_code code;
-  parallel::require(std::filesystem::exists(path, code), path.string(), ": no such file");
-  parallel::require(std::filesystem::is_regular_file(path, code), path.string(),
-                    ": not a regular file");
-  std::ifstream stream(path, std::ios::binary);
-  parallel::require(stream.good(), path.string(), ": cannot be opened for reading");
-  std::string text(limits.bytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  parallel::require(!stream.bad(), path.string(), ": reading failed");
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  parallel::require(text.size() <= limits.bytes, path.string(), ": more than ", limits.bytes,
-                    " bytes, too long for a configuration");
-  return text;
 }
 
 /// Parses `text` (named `source` in messages), applies the overrides, replaces `${...}`. The result

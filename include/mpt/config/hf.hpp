@@ -17,10 +17,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include <mpt/config/document.hpp>
 #include <mpt/config/hf_attention.hpp>
 #include <mpt/config/model.hpp>
+#include <mpt/config/node.hpp>
 #include <mpt/config/read_model.hpp>
+#include <mpt/config/small_file.hpp>
 #include <parallel/checkpoint/json.hpp>
 #include <parallel/core/error.hpp>
 

@@ -1,0 +1,34 @@
+// MPT on a GPU against golden numbers of PyTorch (support/golden_model.hpp): logits, loss and
+// gradients of every form, generation with a KV cache, and evaluation.
+#include <doctest/doctest.h>
+
+#include <parallel/comm/cuda/traffic_stream.hpp>
+#include <parallel/ops/cuda.hpp>
+
+#include "support/golden_laws.hpp"
+#include "support/gpu.hpp"
+
+namespace gpu_golden_test {
+
+parallel::cuda::device make_gpu() { return parallel::cuda::device(); }
+
+TEST_CASE("fp32: logits, loss and gradients within 1e-5 of the largest, all forms") {
+  // sums in another order than the host's, whose errors stay below 4e-6
+  if (test::has_gpu()) test::check_against_truth<float>(1e-5, make_gpu);
+}
+
+TEST_CASE("bf16: no further from the truth than twice the reference's own bf16 run") {
+  if (test::has_gpu()) test::check_against_their_bf16(make_gpu);
+}
+
+TEST_CASE("fp32: a KV cache gives the logits of all at once, and transformers' tokens") {
+  if (!test::has_gpu()) return;
+  test::check_cached_logits<float>(1e-5, make_gpu);
+  test::check_greedy_tokens(make_gpu);
+}
+
+TEST_CASE("fp32: evaluation gives the loss and accuracy of the reference's logits, all forms") {
+  if (test::has_gpu()) test::check_evaluation<float>(1e-5, make_gpu);
+}
+
+}  // namespace gpu_golden_test

@@ -1,0 +1,204 @@
+// MPT on a device against independent implementations: LLM Foundry's modeling code (a1-a5, c... and
+// d...) and transformers' MptForCausalLM (b...). Golden numbers by tests/reference/make_golden.py.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <mpt/config/hf.hpp>
+#include <mpt/hf/names.hpp>
+#include <mpt/model/model.hpp>
+#include <mpt/train/sequences.hpp>
+#include <parallel/checkpoint/safetensors.hpp>
+#include <parallel/comm/single.hpp>
+#include <parallel/device/transfer.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/optim/decoupled_adamw.hpp>
+#include <parallel/train/stepper.hpp>
+
+#include "support/golden.hpp"
+
+namespace test {
+
+using parallel::index;
+
+inline constexpr char const* golden_forms[] = {"a1",           "a2",           "a3",
+                                               "a4",           "a5",           "c_rmsnorm",
+                                               "c_gelu_tanh",  "c_silu",       "c_quick_gelu",
+                                               "c_relu",       "c_glu",        "c_hidden",
+                                               "c_ratio",      "c_untied",     "c_softcap",
+                                               "c_fused",      "c_modern",     "c_mixed",
+                                               "d_grouped",    "d_multiquery", "d_by_head",
+                                               "d_capped",     "d_packed",     "d_linear",
+                                               "d_llama3",     "d_layers",     "d_reuse",
+                                               "d_reuse_bias", "d_xpos",       "d_all",
+                                               "b1",           "b2",           "b3"};
+
+/// The file of a form.
+[[nodiscard]] inline parallel::checkpoint::safetensors_file golden_file(std::string const& form) {
+  return parallel::checkpoint::safetensors_file(golden_folder() / ("mpt_" + form + ".safetensors"));
+}
+
+/// Reads the reference's configuration, in LLM Foundry's names.
+[[nodiscard]] inline mpt::model_config golden_config(
+    parallel::checkpoint::safetensors_file const& file) {
+  for (auto const& [key, value] : file.metadata())
+    if (key == "config") return mpt::from_hf_json(nlohmann::json::parse(value), "golden").model;
+  return {};
+}
+
+/// The model in T on a device, with a golden file's parameters and its batch.
+template <class T, class Device>
+struct golden_model {
+  using stream_type = typename Device::stream_type;
+  using stepper_type =
+      parallel::train::stepper<mpt::model<T>, Device, parallel::single, parallel::decoupled_adamw>;
+
+  parallel::checkpoint::safetensors_file file;
+  Device device;
+  stream_type compute;
+  parallel::single comm;
+  mpt::model<T> net;
+  stepper_type step;
+  parallel::buffer<std::byte> storage;
+  parallel::arena memory;
+  parallel::buffer<std::int32_t> ids, labels, begins;  // of the device
+  mpt::microbatch batch;
+
+  golden_model(std::string const& form, Device on)
+      : file(golden_file(form)),
+        device(std::move(on)),
+        compute(device.compute_options()),
+        net(golden_config(file)),
+        step(net, device, comm, parallel::decoupled_adamw{}, {}),
+        storage(device.template allocate<std::byte>(std::size_t{64} << 20)),
+        memory(storage) {
+    for (auto const& unit : step.units())
+      for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
+        auto const& segment = unit.memory.layout().segments()[s];
+        parallel::write_from_host(
+            device, unit.memory.segments()[s].values.span(), [&](std::span<T> values) {
+              segment.for_each_piece(0, segment.size, [&](auto const& p, index, index, index at) {
+                auto const name = stored("param/", p.name);
+                REQUIRE(file.at(name).size() == p.size());
+                file.read(name, 0,
+                          values.subspan(static_cast<std::size_t>(at),
+                                         static_cast<std::size_t>(p.size())));
+              });
+            });
+      }
+    auto const& shape = file.at("input_ids").extents;
+    auto const here = integers("input_ids");
+    auto const targets = integers("targets");
+    ids = placed(here);
+    labels = placed(targets);
+    index const rows = std::ssize(here);
+    batch = {.ids = {ids.data(), {rows}},
+             .labels = {labels.data(), {rows}},
+             .sequences = static_cast<index>(shape[0]),
+             .length = static_cast<index>(shape[1]),
+             .loss_tokens = std::ranges::count_if(targets, [](auto l) { return l >= 0; })};
+    if (net.config().attn.attn_uses_sequence_id) {
+      auto const documents = text();
+      auto const all = documents.view({0, batch.sequences}).document_begins;
+      begins = placed({all.begin(), all.end()});
+      batch.document_begins = begins.span();
+    }
+  }
+
+  /// The batch's ids, each with the next one as its label.
+  [[nodiscard]] mpt::sequences text() const {
+    auto all = integers("input_ids");
+    if (!net.config().attn.attn_uses_sequence_id) return {std::move(all), batch.length};
+    using side = mpt::document_separator::side;
+    constexpr std::int32_t separator = 7;  // ends documents in these batches
+    return {std::move(all), batch.length, {side::ends_document, separator}};
+  }
+
+  [[nodiscard]] parallel::context<stream_type> context() {
+    return {compute, memory, parallel::pass::training, {}, batch.length};
+  }
+
+  /// Where the file has the numbers of a parameter.
+  [[nodiscard]] std::string stored(std::string const& kind, std::string const& name) const {
+    auto const plain = std::ranges::any_of(
+        file.tensors(), [&](auto const& tensor) { return tensor.name == kind + name; });
+    return kind + (plain ? name : mpt::hf::fused_name(name));
+  }
+
+  [[nodiscard]] std::vector<double> golden(std::string const& tensor) const {
+    std::vector<double> out(static_cast<std::size_t>(file.at(tensor).size()));
+    file.read(tensor, 0, std::span(out));
+    return out;
+  }
+  [[nodiscard]] std::vector<std::int32_t> integers(std::string const& tensor) const {
+    std::vector<std::int64_t> wide(static_cast<std::size_t>(file.at(tensor).size()));
+    file.read_bytes(tensor, 0, file.at(tensor).size(), std::as_writable_bytes(std::span(wide)));
+    return {wide.begin(), wide.end()};
+  }
+
+  /// Mean loss; gradients (of the mean) are left in the units' buffers times loss tokens.
+  [[nodiscard]] double loss() {
+    for (auto const& unit : step.units()) unit.memory.clear_gradients(compute);
+    auto const shared = device.template allocate_shared<parallel::train::statistics<double>>(1);
+    auto& sums = *shared.data();
+    auto c = context();
+    parallel::train::run_microbatch(net, c, batch, sums);
+    for (auto const& unit : step.units()) unit.memory.join_uses(compute);
+    compute.synchronize();
+    CHECK(sums.tokens == batch.loss_tokens);
+    return sums.loss / static_cast<double>(sums.tokens);
+  }
+
+  [[nodiscard]] std::vector<double> logits() {
+    auto c = context();
+    parallel::arena::scope const everything(memory);
+    parallel::matrix_view<T const> x = net.enter(c, batch);
+    std::vector<typename mpt::model<T>::block::saved> kept(net.num_blocks());
+    auto links = net.make_links(c, batch, 0, static_cast<index>(net.num_blocks()));
+    for (std::size_t i = 0; i < net.num_blocks(); ++i) {
+      net.attach(links, static_cast<index>(i), kept[i]);
+      x = net.at(i).forward(c, x, kept[i]);
+    }
+    auto const y = net.logits(c, x);
+    compute.synchronize();
+    std::vector<double> out;
+    parallel::read_on_host(device, y.span(), [&](auto all) { out.assign(all.begin(), all.end()); });
+    return out;
+  }
+
+  /// Calls f(name, our gradient of the mean loss).
+  template <class F>
+  void for_each_gradient(F&& f) const {
+    for (auto const& unit : step.units())
+      for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
+        auto const& segment = unit.memory.layout().segments()[s];
+        parallel::read_on_host(
+            device, unit.memory.segments()[s].gradients[0].span(), [&](auto gradients) {
+              segment.for_each_piece(0, segment.size, [&](auto const& p, index, index, index at) {
+                auto const begin = gradients.begin() + at;
+                std::vector<double> ours(begin, begin + p.size());
+                for (auto& g : ours) g /= static_cast<double>(batch.loss_tokens);
+                f(p.name, ours);
+              });
+            });
+      }
+  }
+
+ private:
+  [[nodiscard]] parallel::buffer<std::int32_t> placed(std::vector<std::int32_t> const& all) const {
+    auto out = device.template allocate<std::int32_t>(all.size());
+    device.upload(out.span(), std::span<std::int32_t const>(all));
+    return out;
+  }
+};
+
+}  // namespace test
