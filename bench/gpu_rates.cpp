@@ -16,9 +16,11 @@
 
 #include <mpt/config/sizes.hpp>
 #include <nlohmann/json.hpp>
+#include <parallel/comm/single.hpp>
 #include <parallel/core/philox.hpp>
 #include <parallel/device/cuda/device.hpp>
 #include <parallel/ops/cuda.hpp>
+#include <parallel/tensor/head.hpp>
 
 #include "gpu_arguments.hpp"
 
@@ -44,7 +46,7 @@ struct product {
   }
 };
 
-/// Those of one microbatch of `tokens`; the exit's go in chunks of at most 4096 tokens.
+/// Those of one microbatch of `tokens`; the exit's go in its chunks, of which the last is smaller.
 std::vector<product> products_of(mpt::model_config const& config, index tokens) {
   std::vector<product> out;
   auto const add = [&](std::string const& name, index rows, index width, index depth, index times) {
@@ -58,8 +60,11 @@ std::vector<product> products_of(mpt::model_config const& config, index tokens) 
   add("out", tokens, d, d, layers);
   add("up", tokens, 4 * d, d, layers);
   add("down", tokens, d, 4 * d, layers);
-  index const chunk = std::min<index>(tokens, 4096);
+  parallel::tensor::head<bf16, parallel::single> exit;
+  exit.weight = {"lm_head.weight", {config.vocab_size, d}};
+  index const chunk = exit.chunk_rows(tokens, sizeof(bf16));
   add("head", chunk, config.vocab_size, d, tokens / chunk);
+  if (tokens % chunk > 0) add("head, last chunk", tokens % chunk, config.vocab_size, d, 1);
   return out;
 }
 
@@ -147,7 +152,8 @@ class rates {
     return rows;
   }
 
-  /// All products of the size in turn, for so many seconds; TFLOP/s of each one of them.
+  /// A step's products in turn, each as often as there, for so many seconds; TFLOP/s of each
+  /// second.
   ordered_json sustained(double seconds) {
     prepare();
     using clock = std::chrono::steady_clock;
@@ -155,14 +161,20 @@ class rates {
       return std::chrono::duration<double>(clock::now() - begin).count();
     };
     double operations = 0;
-    for (auto const& p : products_) operations += p.operations();
+    index most = 0;
+    for (auto const& p : products_) {
+      operations += static_cast<double>(p.times) * p.operations();
+      most = std::max(most, p.times);
+    }
     auto const begin = clock::now();
     ordered_json by_second = ordered_json::array();
     while (since(begin) < seconds) {
       double done = 0, spent = 0;
       while (spent < 1.0) {
         spent += watch_.measure([&] {
-          for (auto const& p : products_) run(p);
+          for (index time = 0; time < most; ++time)
+            for (auto const& p : products_)
+              if (time < p.times) run(p);
         });
         done += operations;
       }
