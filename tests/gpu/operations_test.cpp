@@ -1,12 +1,15 @@
 // Every operation of the CUDA backend against the reference in double: new random numbers each
 // time, poisoned outputs, marks around every array.
 #include <cstdint>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include <parallel/ops/cuda.hpp>
 
+#include "support/counted_attention.hpp"
 #include "support/device_laws.hpp"
+#include "support/exact_products.hpp"
 #include "support/gpu.hpp"
 
 namespace gpu_operations_test {
@@ -29,6 +32,48 @@ TEST_CASE_TEMPLATE("attention", T, float, bf16) {
   if (!test::has_gpu()) return;
   parallel::cuda::device device;
   test::check_attention_operations<T>(device, test::fresh_seed());
+}
+
+// in both ways to add the gradients of queries
+TEST_CASE("fused kernels of attention do the work that they are for, and right") {
+  if (!test::has_gpu()) return;
+  auto const seed = test::fresh_seed();
+  MESSAGE("seed ", seed);
+  for (bool const deterministic : {false, true}) {
+    CAPTURE(deterministic);
+    parallel::cuda::device device({.deterministic = deterministic});
+    test::both_sides<parallel::cuda::device> both(device, seed, 0);
+    test::counted_attention::counts const* counts = nullptr;
+    both.run_on_device([&](auto& s) { counts = test::counted_attention::begin(s); });
+    auto forms = test::fused_attention_forms();
+    if (device.properties().major < 9) std::erase_if(forms, [](auto& f) { return f.documents; });
+    test::check_attention<bf16>(both, forms);
+    if (counts == nullptr) {
+      MESSAGE("this program is linked with no fused kernels: plain ones did the work");
+      continue;
+    }
+    CHECK(counts->given_up == 0);
+    CHECK(counts->done == 2 * static_cast<int>(forms.size()));  // forward and backward
+  }
+}
+
+TEST_CASE("deterministic attention") {
+  if (!test::has_gpu()) return;
+  parallel::cuda::device device({.deterministic = true});
+  test::check_attention_operations<bf16>(device, test::fresh_seed());
+}
+
+TEST_CASE_TEMPLATE("products by the algorithms that tuning takes", T, float, bf16) {
+  if (!test::has_gpu()) return;
+  parallel::cuda::device device;
+  test::for_each_alignment(device, test::fresh_seed(), [](auto& both) {
+    both.run_on_device([](auto& s) { parallel::cuda::tune_products(s, true); });
+    test::check_exact_products<T>(both, 32768);
+    test::check_products<T, T>(both);
+    if constexpr (sizeof(T) == 2) test::check_products<float, T>(both);
+    both.run_on_device(
+        [](auto& s) { CHECK(parallel::cuda::tuned_products(s).entries().size() > 8); });
+  });
 }
 
 TEST_CASE_TEMPLATE("the same operation gives the same bits again", T, float, bf16) {

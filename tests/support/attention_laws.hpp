@@ -53,6 +53,16 @@ inline std::vector<attention_form> attention_forms() {
            .documents = true}};
 }
 
+/// Those that fused kernels are for, and a sequence as long as those of training: several tiles for
+/// every block of a GPU.
+inline std::vector<attention_form> fused_attention_forms() {
+  std::vector<attention_form> out;
+  for (auto const& form : attention_forms())
+    if (form.sequence > 1 && form.dropout == 0.0F && form.softcap == 0.0) out.push_back(form);
+  out.push_back({.batch = 1, .sequence = 2048, .heads = 2, .key_heads = 1, .alibi = true});
+  return out;
+}
+
 /// Packed rows [q | k | v] of one problem, its options, and views of them on any side.
 template <class T, class Device>
 struct attention_sides {
@@ -119,9 +129,10 @@ template <class T>
 inline constexpr double attention_share = sizeof(T) == 2 ? 6.0 * unit<T> : 400.0 * unit<T>;
 
 template <class T, class Device>
-void check_attention(both_sides<Device>& both) {
+void check_attention(both_sides<Device>& both,
+                     std::vector<attention_form> const& forms = attention_forms()) {
   using A = accumulate_t<T>;
-  for (auto const& form : attention_forms()) {
+  for (auto const& form : forms) {
     CAPTURE(form.sequence);
     CAPTURE(form.dim);
     attention_sides<T, Device> of(both, form);

@@ -8,6 +8,7 @@
 #include <parallel/ops/host.hpp>
 
 #include "support/device_laws.hpp"
+#include "support/exact_products.hpp"
 #include "support/guarded_device.hpp"
 
 namespace host_laws_test {
@@ -27,6 +28,18 @@ TEST_CASE_TEMPLATE("operations on rows, matrices and tables", T, float, bf16, st
 TEST_CASE_TEMPLATE("attention", T, float, bf16) {
   guarded::device device(std::size_t{1} << 30);
   test::check_attention_operations<T>(device, 3);
+}
+
+TEST_CASE_TEMPLATE("products of whole numbers are exact", T, float, bf16) {
+  guarded::device device(std::size_t{1} << 30);
+  test::both_sides<guarded::device> both(device, 4, 1);
+  test::check_exact_products<T>(both, 1100);
+}
+
+TEST_CASE("attention over a long sequence") {
+  guarded::device device(std::size_t{1} << 30);
+  test::both_sides<guarded::device> both(device, 5, 0);
+  test::check_attention<bf16>(both, {test::fused_attention_forms().back()});
 }
 
 }  // namespace host_laws_test

@@ -1,0 +1,61 @@
+// How often the fused kernels of attention were asked for on a GPU's stream, and how often they
+// gave up, so that plain kernels did the work.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include <parallel/ops/cuda/fused_attention.hpp>
+
+namespace test {
+
+class counted_attention final : public parallel::cuda::fused_attention {
+ public:
+  using bf16 = parallel::bf16;
+  template <class T>
+  using heads = parallel::ops::heads_view<T>;
+  using stream = parallel::cuda::stream;
+
+  struct counts {
+    int done = 0, given_up = 0;
+  };
+
+  /// From now on what `s` does is counted. Null, and nothing, when the program is linked with no
+  /// fused kernels.
+  [[nodiscard]] static counts const* begin(stream& s) {
+    auto& fused = s.library<parallel::cuda::attention_kernels>().fused;
+    if (fused == nullptr) return nullptr;
+    auto counted = std::make_unique<counted_attention>(std::move(fused));
+    counts const* const out = &counted->counts_;
+    fused = std::move(counted);
+    return out;
+  }
+
+  explicit counted_attention(std::unique_ptr<fused_attention> inner) : inner_(std::move(inner)) {}
+
+  [[nodiscard]] parallel::cuda::attention_backend backend() const override {
+    return inner_->backend();
+  }
+  [[nodiscard]] bool forward(stream& s, heads<bf16> out, float* lse, heads<bf16 const> q,
+                             heads<bf16 const> k, heads<bf16 const> v,
+                             parallel::ops::attention_options const& options) override {
+    return count(inner_->forward(s, out, lse, q, k, v, options));
+  }
+  [[nodiscard]] bool backward(stream& s, heads<bf16> dq, heads<bf16> dk, heads<bf16> dv,
+                              heads<bf16 const> dout, heads<bf16 const> q, heads<bf16 const> k,
+                              heads<bf16 const> v, heads<bf16 const> out, float const* lse,
+                              parallel::ops::attention_options const& options) override {
+    return count(inner_->backward(s, dq, dk, dv, dout, q, k, v, out, lse, options));
+  }
+
+ private:
+  bool count(bool done) {
+    ++(done ? counts_.done : counts_.given_up);
+    return done;
+  }
+
+  std::unique_ptr<fused_attention> inner_;
+  counts counts_;
+};
+
+}  // namespace test
