@@ -7,7 +7,8 @@
 // second of the median step, MFU by LLM Foundry's convention and the causal one, memory. With
 // `--profile 1` also where the time of a step goes; with `--offload 1` optimizer states are in the
 // host's memory, with `--beside 1` weight gradients run on a stream of their own, with
-// `--graphs 1` a block's pass is one graph.
+// `--graphs 1` a block's pass is one graph. Products are tuned first, unless `--tuned 0` or
+// `--deterministic 1`.
 //
 // With `--text FILE` it trains on the bytes of a file instead, `--steps` long, and the JSON line
 // has the loss of every step and a checksum of the weights; `--save FOLDER --save-at K` saves a
@@ -137,8 +138,10 @@ class trained {
     return seconds;
   }
 
-  /// Tries the algorithms of every product, by a step.
+  /// Tries the algorithms of every product, by a step. Not on a deterministic device: what is the
+  /// fastest would decide the last bits, and may be another in every run.
   void tune() {
+    if (args_.number("tuned") == 0 || args_.number("deterministic") != 0) return;
     auto const tune = [](bool on) {
       return [on](parallel::cuda::stream& s) { parallel::cuda::tune_products(s, on); };
     };
@@ -147,6 +150,11 @@ class trained {
     static_cast<void>(step(0.0));
     tune(false)(compute_);
     step_.for_each_compute_stream(tune(false));
+  }
+  /// Forgets all steps.
+  void restart() {
+    step_.restart(compute_, seed_);
+    done_ = 0;
   }
 
   void go_on_from(std::string const& folder) { done_ = bench::load_training(step_, folder); }
@@ -185,7 +193,7 @@ class trained {
             {"tokens_per_second", rate},
             {"mfu", mfu(flops_per_token(config, length))},
             {"mfu_causal", mfu(causal_flops_per_token(config, length))},
-            {"peak_bytes", device_.peak_bytes() + compute_.scratch_bytes()},
+            {"peak_bytes", device_.peak_bytes() + device_.peak_scratch_bytes()},
             {"device_bytes", total - free},
             {"loss", loss_},
             {"gpu", device_.name()}};
@@ -252,7 +260,7 @@ void follow(gpu_arguments const& args, trained<T>& training) {
   for (std::size_t i = 0; i < ids.size(); ++i)
     ids[i] = static_cast<std::int32_t>(random.bits(i) % 50257U);
   training.place(std::move(ids));
-  if (args.number("tuned") != 0) training.tune();
+  training.tune();
   for (int warm = 0; warm < 3; ++warm) static_cast<void>(training.step(1.0));
   std::cout << "ready" << std::endl;
   std::vector<double> seconds;
@@ -276,6 +284,9 @@ void train(gpu_arguments const& args, trained<T>& training) {
       ids[i] = text[(static_cast<std::size_t>(step) * ids.size() + i) % text.size()];
     return ids;
   };
+  training.place(ids_of(0));
+  training.tune();
+  training.restart();
   if (args.given("resume")) training.go_on_from(args.text("resume"));
   index const first = training.done();
   std::vector<double> seconds, losses;

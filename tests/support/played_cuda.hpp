@@ -5,6 +5,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -35,6 +37,8 @@ struct cuda {
   int major = 9;
   std::size_t memory = 1 << 20;
   std::map<void*, std::size_t> allocated = {};  // of the device
+  std::map<void*, std::size_t> pooled = {};     // of it, in the order of a stream
+  std::size_t most_pooled = 0;                  // bytes at once
   std::set<void*> pinned = {};
   std::set<int> contexts = {};  // of these GPUs the process has taken memory
   int streams = 0;
@@ -52,11 +56,12 @@ struct cuda {
     fails.clear();
     return true;
   }
-  [[nodiscard]] std::size_t used() const {
+  [[nodiscard]] static std::size_t sum_of(std::map<void*, std::size_t> const& memory) {
     std::size_t sum = 0;
-    for (auto const& [where, bytes] : allocated) sum += bytes;
+    for (auto const& [where, bytes] : memory) sum += bytes;
     return sum;
   }
+  [[nodiscard]] std::size_t used() const { return sum_of(allocated); }
 };
 
 /// The machine; a test begins with a new one.
@@ -136,10 +141,16 @@ inline cudaError_t cudaMalloc(void** out, std::size_t bytes) {
 }
 inline cudaError_t cudaFree(void* memory) {
   played::machine().allocated.erase(memory);
+  played::machine().pooled.erase(memory);
   return std::free(memory), cudaSuccess;
 }
 inline cudaError_t cudaMallocAsync(void** out, std::size_t bytes, cudaStream_t on) {
-  return played::capturing(on) ? cudaErrorStreamCaptureUnsupported : cudaMalloc(out, bytes);
+  if (played::capturing(on)) return cudaErrorStreamCaptureUnsupported;
+  auto const status = cudaMalloc(out, bytes);
+  auto& here = played::machine();
+  if (status == cudaSuccess) here.pooled[*out] = bytes;
+  here.most_pooled = std::max(here.most_pooled, played::cuda::sum_of(here.pooled));
+  return status;
 }
 inline cudaError_t cudaFreeAsync(void* memory, cudaStream_t) { return cudaFree(memory); }
 inline cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned) {
@@ -166,9 +177,10 @@ inline cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes
 inline cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* out, int) {
   return *out = nullptr, cudaSuccess;
 }
-inline cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr, void* out) {
-  std::memset(out, 0, 8);
-  return cudaSuccess;
+inline cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr which, void* out) {
+  if (which != cudaMemPoolAttrUsedMemHigh) return cudaErrorInvalidValue;
+  std::uint64_t const bytes = played::machine().most_pooled;
+  return std::memcpy(out, &bytes, sizeof bytes), cudaSuccess;
 }
 
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned) {

@@ -103,6 +103,25 @@ TEST_CASE("a stream's scratch memory grows and stays, and constants are copied o
   CHECK(played::machine().events == 0);
 }
 
+TEST_CASE("the scratch memory of all streams is counted, and told beside what was given out") {
+  played::machine() = {};
+  device const gpu;
+  CHECK(gpu.peak_scratch_bytes() == 0);
+  auto const memory = gpu.allocate<float>(25);  // not of the pool
+  {
+    stream compute, beside;
+    static_cast<void>(compute.scratch(1000));
+    static_cast<void>(beside.scratch(300));
+    CHECK(gpu.peak_scratch_bytes() == 1300);
+    static_cast<void>(compute.scratch(1500));  // the smaller one is given back first
+    CHECK(gpu.peak_scratch_bytes() == 1800);
+  }
+  CHECK(gpu.peak_scratch_bytes() == 1800);
+  auto const readings = gpu.readings();
+  CHECK(readings.back().first == "memory/peak_device_gb");
+  CHECK(readings.back().second == 1900e-9);
+}
+
 TEST_CASE("who waits for a stream or an event does not spin") {
   played::machine() = {};
   stream s;
