@@ -6,7 +6,7 @@
 // Tang, Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision
 // Computations", 2019.) An infinity becomes NaN; products and parts below 2^-126 count as zero.
 //
-// Operands are copied to tiles first: B for as many columns as fit in 64 MiB, by all threads; A for
+// Operands are copied to tiles first: B for as many columns as fit in 16 MiB, by all threads; A for
 // a strip of 256 rows by the thread that computes it. Two by two tiles of C accumulate in the
 // unit's registers over a depth for which B's part stays in the first cache. The order of all sums
 // depends on the depth alone: neither the number of threads nor that of rows changes a result.
@@ -16,6 +16,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <numeric>
+#include <utility>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/host/detail/bf16_parts.hpp>
@@ -49,8 +51,9 @@ struct gemm_amx {
   operand<T> a, b;
   C* c = nullptr;
   index ldc = 0;
-  C const* addend = nullptr;  // its rows ldc apart; may be c
-  index packed_bytes = index(64) << 20;  // of B at a time
+  C const* addend = nullptr;             // its rows ldc apart; may be c
+  index packed_bytes = index(16) << 20;  // of B at a time,
+  index least_block = 32;                // but no fewer panels
 
   static constexpr int parts = parts_of<T>;
   static constexpr index panel = 32;                           // rows or columns: two tiles
@@ -60,6 +63,7 @@ struct gemm_amx {
   static constexpr index far_depth = parts == 1 ? 2048 : 768;  // A's strip in the second
   static constexpr index strip = 256;
   static constexpr index strip_sums = strip * panel;
+  static constexpr index least_piece = 8;
 
   [[nodiscard]] static constexpr index count_of(index size, index piece) {
     return (size + piece - 1) / piece;
@@ -173,18 +177,20 @@ struct gemm_amx {
     if (m == 0 || n == 0) return;
     index const panel_pairs = count_of(k, step) * step_pairs;
     index const panel_bytes = panel_pairs * static_cast<index>(sizeof(bf16_pair));
-    index const block = std::min(std::max<index>(packed_bytes / panel_bytes, 1),
+    index const block = std::min(std::max(packed_bytes / panel_bytes, least_block),
                                  count_of(n, panel));  // panels of B packed at a time
     index const strips = count_of(m, strip);
-    // Tasks are strips by pieces of the block, about four a thread.
+    index const team = std::max(threads, 1);
+    // Tasks are strips by pieces of the block: as many for each thread, for all take as long; but
+    // not of few panels, for each packs its strip of A.
     index const piece =
-        count_of(block, std::min(count_of(4 * std::max(threads, 1), strips), block));
+        count_of(block, std::min(team / std::gcd(team, strips), count_of(block, least_piece)));
     index const a_pairs =
         count_of(std::min(m, strip), panel) * count_of(std::min(k, far_depth), step) * step_pairs;
     index const sums = strip_sums * (k > far_depth ? piece : 1);
     auto const shared = static_cast<std::size_t>(block * panel_bytes);
-    std::byte* const all = memory.take(shared + bytes_of_space<space>(a_pairs, sums) *
-                                                    static_cast<std::size_t>(std::max(threads, 1)));
+    std::byte* const all =
+        memory.take(shared + bytes_of_space<space>(a_pairs, sums) * static_cast<std::size_t>(team));
     auto* const packed = reinterpret_cast<bf16_pair*>(all);
     for (index column = 0; column < n; column += block * panel) {
       index const panels = std::min(block, count_of(n - column, panel));

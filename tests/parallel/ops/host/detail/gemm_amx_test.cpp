@@ -109,11 +109,12 @@ void check_exactly(auto const& left, auto const& right) {
           sum[at(i * e.n + j)] =
               C(static_cast<float>(exact) + static_cast<float>(more[at(i * e.n + j)]));
         }
-      for (index const packed_bytes : {index(1), index(40000), index(64) << 20})
+      for (index const packed_bytes : {index(1), index(40000), index(16) << 20})
         for (int const threads : {1, 3}) {
           std::vector<C> c(expected.size(), C(77.0F));
           auto product = f.product(c);
           product.packed_bytes = packed_bytes;
+          product.least_block = 1;
           product(memory, threads);
           CHECK(c == expected);
           product.addend = more.data();
@@ -190,6 +191,7 @@ TEST_CASE_TEMPLATE("the matrix unit's bits depend on neither threads nor other r
     auto product = f.product(c);
     product.m = m;
     product.packed_bytes = 100000;
+    product.least_block = 1;
     product(memory, 2);
     CHECK(std::equal(c.begin(), c.end(), expected.begin()));
   }
