@@ -5,6 +5,7 @@
 
 #include "support/guarded_device.hpp"
 #include "support/model_run.hpp"
+#include "support/training_run.hpp"
 
 namespace model_device_test {
 
@@ -77,6 +78,16 @@ TEST_CASE("every schedule of a pipeline") {
            .shard = 2,
            .microbatch = 1});
   }
+}
+
+TEST_CASE("weight gradients on a stream of their own, and offloaded states: the same bits") {
+  auto const make = [] { return guarded::device(std::size_t{64} << 20); };
+  test::check_ways_to_train<float>(make);
+  test::check_ways_to_train<parallel::bf16>(make);
+}
+
+TEST_CASE("a step takes the memory that was planned, to the byte") {
+  test::check_memory_of_training<parallel::bf16>([] { return parallel::host::device(); });
 }
 
 }  // namespace model_device_test
