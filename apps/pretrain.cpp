@@ -76,11 +76,17 @@ std::optional<std::size_t> host_memory_of_each(Device const& /*device*/,
   return memory_of_each(parallel::host::device(), comm);
 }
 
-/// What this device does of what was asked for: only one with memory of its own offloads.
+/// What this device does of what was asked for: only one with memory of its own offloads, and only
+/// a GPU has graphs.
 template <class Device>
 mpt::train_config config_on(Device const&, mpt::train_config config, bool speaks) {
-  if (parallel::host_reaches<Device> && std::exchange(config.offload_optimizer, false) && speaks)
-    fmt::print(stderr, "note: offload_optimizer has no effect: the device is the CPU\n");
+  if (!parallel::host_reaches<Device>) return config;
+  auto const leave_out = [&](bool& wanted, char const* name) {
+    if (std::exchange(wanted, false) && speaks)
+      fmt::print(stderr, "note: {} has no effect: the device is the CPU\n", name);
+  };
+  leave_out(config.offload_optimizer, "offload_optimizer");
+  leave_out(config.cuda_graphs, "cuda_graphs");
   return config;
 }
 
