@@ -122,7 +122,8 @@ namespace detail {
   return {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
 }
 
-/// Profiles a few batches of a run: give its traces to two streams, and tell it of every batch.
+/// Profiles a few batches of a run: give its traces to two streams, and tell it of every batch and
+/// of the end.
 class run_profiler {
  public:
   static constexpr std::int64_t first = 1;  // batches before, in which caches fill
@@ -131,8 +132,8 @@ class run_profiler {
   [[nodiscard]] host::trace& compute() { return compute_; }
   [[nodiscard]] host::trace& traffic() { return traffic_; }
 
-  /// Before a batch, of which `done` were trained in this program, and after the last.
-  /// `operations`: of one batch, by function name. Returns the table when it is complete.
+  /// After a batch, with which `done` were trained in this program. `operations`: of one batch, by
+  /// function name. Returns the table when it is complete; the trace is in `file` then.
   template <class Operations>
   [[nodiscard]] std::string at(std::int64_t done, std::filesystem::path const& file,
                                Operations const& operations) {
@@ -140,22 +141,40 @@ class run_profiler {
       compute_.start();
       traffic_.start();
     }
-    if (done != first + count) return {};
+    return done == first + count ? write(count, file, operations) : std::string();
+  }
+
+  /// After the last batch: the table of those that were timed, or why there are none; nothing when
+  /// it was complete before.
+  template <class Operations>
+  [[nodiscard]] std::string finish(std::int64_t done, std::filesystem::path const& file,
+                                   Operations const& operations) {
+    if (done >= first + count) return {};
+    if (done > first) return write(done - first, file, operations);
+    return fmt::format(
+        "no profile: the first batch, in which caches fill, is not timed, and {} trained here",
+        done == 0 ? "none was" : "no other was");
+  }
+
+ private:
+  template <class Operations>
+  [[nodiscard]] std::string write(std::int64_t batches, std::filesystem::path const& file,
+                                  Operations const& operations) {
     compute_.stop();
     traffic_.stop();
     std::vector<stream_profile> const streams{{"compute", compute_.take()},
                                               {"traffic", traffic_.take()}};
     auto all = operations();
-    for (auto& [name, number] : all) number *= static_cast<std::uint64_t>(count);
+    for (auto& [name, number] : all) number *= static_cast<std::uint64_t>(batches);
     if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
     std::ofstream out(file);
     out << chrome_trace(streams).dump() << '\n';
     require(out.good(), "cannot write the profile ", file.string());
-    return profile_table(streams, count, all) + "trace of these " + std::to_string(count) +
-           " batches, for Perfetto or chrome://tracing: " + file.string();
+    return fmt::format(
+        "{}trace of {}, for Perfetto or chrome://tracing: {}", profile_table(streams, batches, all),
+        batches == 1 ? "this batch" : fmt::format("these {} batches", batches), file.string());
   }
 
- private:
   host::trace compute_;
   host::trace traffic_;
 };

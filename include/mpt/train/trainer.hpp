@@ -105,6 +105,7 @@ class trainer {
       speed_->skip(paused);
       begin_ += paused;
     }
+    profile(true);
     if (report_) report_->finish();
     if (saves_ && !saves_->last().empty()) summary_.checkpoint = saves_->last().string();
     summary_.batches = batch_;
@@ -142,20 +143,22 @@ class trainer {
     return options;
   }
 
-  /// Starts and ends the profile between batches.
-  void profile() {
+  /// Starts and ends the profile between batches, or `ended` after the last.
+  void profile(bool ended = false) {
     if (!profiled_) return;
+    auto const done = batch_ - first_batch_;
+    auto const file = std::filesystem::path(config_.checkpoint.save_folder) / "profile.json";
+    auto const operations = [&] {
+      auto const shape = sequences::shape_of(plan_.split.microbatch,
+                                             sequence_length() / config_.parallelism.context);
+      auto of_batch =
+          train::count_operations(net_, shape, stages_of(config_, pipeline_rank()).ranges());
+      for (auto& [name, number] : of_batch)
+        number *= static_cast<std::uint64_t>(plan_.split.accumulation);
+      return of_batch;
+    };
     auto const text =
-        profiler_.at(batch_ - first_batch_,
-                     std::filesystem::path(config_.checkpoint.save_folder) / "profile.json", [&] {
-                       auto const shape = sequences::shape_of(
-                           plan_.split.microbatch, sequence_length() / config_.parallelism.context);
-                       auto operations = train::count_operations(
-                           net_, shape, stages_of(config_, pipeline_rank()).ranges());
-                       for (auto& [name, number] : operations)
-                         number *= static_cast<std::uint64_t>(plan_.split.accumulation);
-                       return operations;
-                     });
+        ended ? profiler_.finish(done, file, operations) : profiler_.at(done, file, operations);
     if (!text.empty()) say(text);
   }
 
