@@ -24,33 +24,47 @@
 
 namespace mpt {
 
-/// Tokens a second over the last `window` batches.
+/// Speed, and the share of time spent waiting for data, over the last batches: what is true now,
+/// and a stall late in a long run is seen.
 class speed_window {
  public:
-  explicit speed_window(std::size_t batches) : capacity_(batches + 1) { mark(0); }
+  using clock = std::chrono::steady_clock;
 
-  /// After a batch, with the tokens of the run so far.
-  void mark(std::int64_t tokens) {
-    marks_.push_back({clock::now(), tokens});
+  /// A moment of a run: sums up to then, of this program or of the run before it was resumed, too.
+  struct instant {
+    clock::time_point time;
+    std::int64_t tokens = 0;
+    double waited_seconds = 0;  // for data
+  };
+
+  /// Of so many batches at most, after `begin`.
+  speed_window(std::size_t batches, instant begin) : capacity_(batches + 1), marks_{begin} {}
+
+  /// After a batch.
+  void mark(instant now) {
+    marks_.push_back(now);
     if (marks_.size() > capacity_) marks_.pop_front();
   }
   /// Leaves time that was not training (evaluation, saving) out of the window.
-  void skip(std::chrono::steady_clock::duration pause) {
+  void skip(clock::duration pause) {
     for (auto& entry : marks_) entry.time += pause;
   }
   [[nodiscard]] double tokens_per_second() const {
-    double const seconds =
-        std::chrono::duration<double>(marks_.back().time - marks_.front().time).count();
-    return seconds > 0 ? static_cast<double>(marks_.back().tokens - marks_.front().tokens) / seconds
-                       : 0.0;
+    return seconds() > 0
+               ? static_cast<double>(marks_.back().tokens - marks_.front().tokens) / seconds()
+               : 0.0;
+  }
+  [[nodiscard]] double data_wait_share() const {
+    return seconds() > 0
+               ? (marks_.back().waited_seconds - marks_.front().waited_seconds) / seconds()
+               : 0.0;
   }
 
  private:
-  using clock = std::chrono::steady_clock;
-  struct instant {
-    clock::time_point time;
-    std::int64_t tokens;
-  };
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(marks_.back().time - marks_.front().time).count();
+  }
+
   std::size_t capacity_;
   std::deque<instant> marks_;
 };

@@ -30,7 +30,8 @@ struct batch_record {
   std::vector<double> learning_rates;  // by optimizer group
   double tokens_per_second = 0;
   double samples_per_second = 0;
-  double data_wait_share = 0;                               // of the seconds
+  // of the last batches' seconds, on rank 0: a maximum would be one more exchange a batch
+  double data_wait_share = 0;
   double saving_seconds = 0;                                // that saving held training up
   double seconds = 0;                                       // since the program started training
   double remaining_seconds = 0;                             // estimated

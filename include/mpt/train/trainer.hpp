@@ -91,8 +91,7 @@ class trainer {
     if (config_.evaluation.eval_first && batch_ == 0) evaluate();
     begin_ = std::chrono::steady_clock::now();
     first_batch_ = batch_;
-    speed_.emplace(static_cast<std::size_t>(config_.callbacks.speed_window));
-    speed_->mark(tokens());
+    speed_.emplace(static_cast<std::size_t>(config_.callbacks.speed_window), now());
     while (batch_ < last && !control_.stopped()) {
       auto const result = train_batch();
       auto const pause = std::chrono::steady_clock::now();
@@ -117,7 +116,8 @@ class trainer {
     }
     summary_.mfu = peak.mfu(summary_.tokens_per_second);
     summary_.mfu_causal = peak.mfu_causal(summary_.tokens_per_second);
-    summary_.data_wait_share = data_wait_share();
+    if (trained_seconds() > 0)
+      summary_.data_wait_share = batches_.waited_seconds() / trained_seconds();
     summary_.peak_memory_bytes = peak_memory_bytes();
     return summary_;
   }
@@ -131,9 +131,8 @@ class trainer {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
 
-  /// Of the training time so far, on this rank.
-  [[nodiscard]] double data_wait_share() const {
-    return trained_seconds() > 0 ? batches_.waited_seconds() / trained_seconds() : 0.0;
+  [[nodiscard]] speed_window::instant now() const {
+    return {std::chrono::steady_clock::now(), tokens(), batches_.waited_seconds()};
   }
 
   template <class Options>
@@ -230,7 +229,7 @@ class trainer {
     factor_ = learning_rate_multiplier(config_.scheduler, batch_, clock_);
     auto result = run_step(batch_, factor_);
     ++batch_;
-    speed_->mark(tokens());
+    speed_->mark(now());
     return result;
   }
 
@@ -276,7 +275,7 @@ class trainer {
                     .learning_rates = learning_rates(factor_),
                     .tokens_per_second = speed,
                     .samples_per_second = speed / static_cast<double>(sequence_length()),
-                    .data_wait_share = data_wait_share(),
+                    .data_wait_share = speed_->data_wait_share(),
                     .saving_seconds = saves_ ? saves_->held_up_seconds() : 0.0,
                     .seconds = trained_seconds(),
                     .remaining_seconds = remaining,

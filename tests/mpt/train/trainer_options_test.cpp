@@ -139,5 +139,36 @@ TEST_CASE("a run too short for a whole profile gives what it has, or says why th
                  "none was trained here"));
 }
 
+TEST_CASE("a run that waits for data says so in the batches that do") {
+  place const here;
+  std::vector<std::vector<std::int32_t>> rows;
+  for (std::int32_t i = 0; i < 24; ++i)  // the fourth batch of an epoch is read for long
+    rows.emplace_back(i < 18 ? length : std::int32_t{1} << 21, i % vocabulary);
+  test::write_token_set(here.folder / "slow", rows);
+  auto config = here.config(12);
+  config.train_loader.streams = {{.local = here.folder / "slow"}};
+  config.train_loader.shuffle = false;
+  config.callbacks.speed_window = 1;
+  config.logging.metrics_file = here.folder / "metrics.jsonl";
+  config.logging.log_to_console = true;
+  mpt::run_summary summary;
+  auto const said = said_by(here.folder / "said", [&] { summary = train<float>(config); });
+  std::vector<double> share;
+  for (auto const& record : records(here.folder / "metrics.jsonl"))
+    share.push_back(record.at("time/data_wait_share").get<double>());
+  REQUIRE(share.size() == 12);
+  for (auto const& s : share) CHECK((s >= 0 && s <= 1));
+  std::size_t worst = 3;  // of three such batches: a busy machine may give one the time to be read
+  for (std::size_t const b : {7U, 11U})
+    if (share[b] > share[worst]) worst = b;
+  CHECK(share[worst] > 0.2);
+  CHECK(std::min({share[4], share[5], share[6], share[8], share[9], share[10]}) <
+        0.5 * share[worst]);  // what was waited before is forgotten
+  CHECK(summary.data_wait_share > 0.02);
+  auto const line = said.substr(said.find(fmt::format("{}/12 ba", worst + 1)));
+  CHECK(contains(line.substr(0, line.find('\n')),
+                 fmt::format("waits {:.0f} % for data (", 100 * share[worst])));
+}
+
 }  // namespace
 }  // namespace trainer_options_test
