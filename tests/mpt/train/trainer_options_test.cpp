@@ -170,5 +170,207 @@ TEST_CASE("a run that waits for data says so in the batches that do") {
                  fmt::format("waits {:.0f} % for data (", 100 * share[worst])));
 }
 
+/// All weights of a checkpoint, whole.
+std::map<std::string, std::vector<float>> weights_of(fs::path const& folder) {
+  parallel::checkpoint::checkpoint_reader const reader(folder);
+  std::map<std::string, std::vector<float>> out;
+  for (auto const& [name, tensor] : reader.tensors()) {
+    if (!name.ends_with(".weight") && !name.ends_with(".bias")) continue;
+    auto& values = out[name];
+    values.resize(static_cast<std::size_t>(tensor.size()));
+    reader.read_bytes(name, 0, std::as_writable_bytes(std::span(values)));
+  }
+  return out;
+}
+
+TEST_CASE("Lion steps by its group's learning rate in every element, and frozen ones stay") {
+  place const here;
+  auto config = divisible(here, 3);
+  config.optimizer.name = "decoupled_lionw";
+  config.optimizer.lr = 1e-3;
+  config.optimizer.beta2 = 0.99;
+  config.optimizer.weight_decay = 0;
+  mpt::parameter_group own;
+  own.lr = 8e-3;
+  own.beta2 = 0.99;
+  own.weight_decay = 0;
+  own.match = {"up_proj", ""};
+  config.optimizer.groups = {own};
+  config.optimizer.disable_grad = {{"blocks.1.attn", ""}};
+  config.callbacks.frozen_layers = {"model.transformer.norm_f.weight"};
+  config.checkpoint.save_interval = {1, time_unit::batch};
+  int number = 0;
+  for (auto const& how : {grid{}, grids[3], grids[4], grids[6]}) {
+    CAPTURE(number);
+    auto of = on(config, how);
+    auto const name = std::to_string(number++);
+    of.checkpoint.save_folder = here.folder / name;
+    of.logging.metrics_file = here.folder / (name + ".jsonl");
+    (void)train<float>(of, how.ranks());
+    auto const all = records(of.logging.metrics_file);
+    REQUIRE(all.size() == 3);
+    for (int batch = 2; batch <= 3; ++batch) {
+      auto const folder = [&](int b) {
+        for (auto const& entry : fs::directory_iterator(of.checkpoint.save_folder))
+          if (entry.path().filename().string().ends_with(fmt::format("-ba{}", b)))
+            return entry.path();
+        return fs::path();
+      };
+      auto const before = weights_of(folder(batch - 1));
+      auto const after = weights_of(folder(batch));
+      auto const& record = all[static_cast<std::size_t>(batch - 1)];
+      double const rate = record.at("lr-DecoupledLionW/group0").get<double>();
+      CHECK(record.at("lr-DecoupledLionW/group1").get<double>() == doctest::Approx(8 * rate));
+      REQUIRE(before.size() > 20);
+      for (auto const& [tensor, values] : before) {
+        CAPTURE(tensor);
+        bool const frozen = tensor.find("blocks.1.attn") != std::string::npos ||
+                            tensor == "transformer.norm_f.weight";
+        double const step = frozen                                        ? 0
+                            : tensor.find("up_proj") != std::string::npos ? 8 * rate
+                                                                          : rate;
+        std::size_t moved = 0;
+        double worst = 0;  // difference from a whole step, in steps
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          double const change = std::abs(static_cast<double>(after.at(tensor)[i]) - values[i]);
+          if (change == 0) continue;  // no gradient so far
+          ++moved;
+          worst = std::max(worst, std::abs(change / step - 1));
+        }
+        CHECK((frozen ? moved == 0 : moved > 0));
+        CHECK(worst < 1e-3);
+        if (tensor.ends_with("up_proj.weight")) CHECK(moved > values.size() * 9 / 10);
+      }
+    }
+  }
+}
+
+/// Records of a run that measures all tensors in every batch.
+std::vector<nlohmann::json> measured(place const& here, train_config config, grid const& how = {}) {
+  static int number = 0;
+  config = on(std::move(config), how);
+  config.callbacks.optimizer_monitor_interval = 1;
+  config.logging.metrics_file = here.folder / fmt::format("measured{}.jsonl", number++);
+  (void)train<float>(config, how.ranks());
+  return records(config.logging.metrics_file);
+}
+
+TEST_CASE("value clipping bounds every element, adaptive clipping every row, in any layout") {
+  using kind = parallel::train::clipping_kind;
+  place const here;
+  auto config = divisible(here, 3);
+  for (auto const clip : {kind::value, kind::adaptive}) {
+    CAPTURE(static_cast<int>(clip));
+    // so small that all are clipped: then the norm is known
+    config.optimizer.lr = 1e-9;
+    config.clip = {clip, 1e-6};
+    for (auto const& record : measured(here, config)) {
+      auto const of = [&](std::string const& what) {
+        return record.at("l2_norm/" + what + "/model.transformer.blocks.1.ffn.up_proj.weight")
+            .get<double>();
+      };
+      double const norm = 1e-6 * (clip == kind::value ? std::sqrt(64.0 * 16) : of("param"));
+      CHECK(of("grad") == doctest::Approx(norm).epsilon(0.01));
+    }
+    // so large that some are
+    config.optimizer.lr = 1e-2;
+    config.clip = {clip, clip == kind::value ? 2e-3 : 2e-2};
+    auto const one = measured(here, config);
+    REQUIRE(one.size() == 3);
+    auto free = config;
+    free.clip = {};
+    CHECK(measured(here, free)[0].at("l2_norm/grad/global") > one[0].at("l2_norm/grad/global"));
+    for (std::size_t const g : {1U, 3U, 4U, 6U}) {
+      CAPTURE(g);
+      auto const other = measured(here, config, grids[g]);
+      REQUIRE(other.size() == 3);
+      for (std::size_t r = 0; r < 3; ++r)
+        for (auto const& [key, value] : one[r].items()) {
+          if (!key.starts_with("loss/") && !key.starts_with("l2_norm/grad/")) continue;
+          // the loss does not depend on the keys' bias: what there is of it is rounding
+          if (key.ends_with("Wqkv.bias")) continue;
+          CAPTURE(key);
+          CHECK(other[r].at(key).get<double>() ==
+                doctest::Approx(value.get<double>()).epsilon(5e-4));
+        }
+    }
+  }
+}
+
+TEST_CASE("early_stopper stops a resumed run where the uninterrupted one stops") {
+  place const here;
+  auto config = here.config(20);
+  config.eval_loaders = {here.held_out()};
+  config.evaluation.eval_interval = {2, time_unit::batch};
+  int number = 0;
+  for (std::string const label : {"train", "eval"}) {
+    CAPTURE(label);
+    config.callbacks.early_stopper = {.monitor = "LanguageCrossEntropy",
+                                      .dataloader_label = label,
+                                      .min_delta = 10,  // nothing is ever better than the first
+                                      .patience = {3, time_unit::batch}};
+    auto const run = [&](std::vector<double> const& ends) {
+      auto part = config;
+      part.checkpoint.save_folder = here.folder / std::to_string(number++);
+      part.checkpoint.autoresume = true;
+      mpt::run_summary last;
+      for (double const end : ends) {
+        part.max_duration.count = end;
+        (void)said_by(here.folder / "said", [&] { last = train<float>(part, 2); });
+      }
+      return last;
+    };
+    auto const calm = run({20});
+    CHECK(calm.batches == (label == "train" ? 5 : 6));
+    auto const resumed = run({3, 20});
+    CHECK(resumed.batches == calm.batches);
+    CHECK(resumed.loss == calm.loss);
+    CHECK(tensors_of(resumed.checkpoint) == tensors_of(calm.checkpoint));
+  }
+}
+
+/// The values of a tag in an event file, in order: each follows its tag as protobuf's float 2.
+std::vector<float> values_of(std::string const& events, std::string const& tag) {
+  std::vector<float> out;
+  for (auto at = events.find(tag + '\x15'); at != std::string::npos;
+       at = events.find(tag + '\x15', at + 1)) {
+    float value = 0;
+    std::memcpy(&value, events.data() + at + tag.size() + 1, sizeof value);
+    out.push_back(value);
+  }
+  return out;
+}
+
+TEST_CASE("loggers.tensorboard gets the metrics file's numbers, a resumed run's in a new file") {
+  place const here;
+  auto config = here.config(3);
+  config.eval_loaders = {here.held_out()};
+  config.evaluation.eval_interval = {3, time_unit::batch};
+  config.checkpoint.save_folder = here.folder / "run";
+  config.checkpoint.autoresume = true;
+  config.logging.tensorboard = here.folder / "events";
+  config.logging.metrics_file = here.folder / "metrics.jsonl";
+  std::vector<std::string> files;
+  for (double const end : {3.0, 5.0}) {
+    config.max_duration.count = end;
+    (void)said_by(here.folder / "said", [&] { (void)train<float>(config, 2); });
+    for (auto const& entry : fs::directory_iterator(here.folder / "events/tiny"))
+      if (std::ranges::find(files, entry.path().string()) == files.end())
+        files.push_back(entry.path());
+  }
+  REQUIRE(files.size() == 2);  // rank 0's alone
+  for (std::string const tag : {"loss/train/total", "l2_norm/grad/global",
+                                "lr-DecoupledAdamW/group0", "metrics/eval/LanguageCrossEntropy"}) {
+    CAPTURE(tag);
+    std::vector<float> expected;
+    for (auto const& record : records(config.logging.metrics_file))
+      if (record.contains(tag)) expected.push_back(record.at(tag).get<float>());
+    auto all = values_of(test::read_all(files[0]), tag);
+    CHECK(all.size() == (tag.starts_with("metrics/eval") ? 1 : 3));
+    std::ranges::copy(values_of(test::read_all(files[1]), tag), std::back_inserter(all));
+    CHECK(all == expected);
+  }
+}
+
 }  // namespace
 }  // namespace trainer_options_test
