@@ -1,8 +1,8 @@
 // A matrix product by the processor's matrix unit, for bf16 and for float.
 //
 // Of the nine products of the parts of two floats (bf16_parts.hpp) the six that reach the last bit
-// are summed; what is left out is below 2^-26 of the product. So float costs six times bf16, which
-// is less than half of what registers of lanes take, and has the error of sums in float. (Henry,
+// are summed; what is left out is below 2^-26 of the product. So float costs six times bf16, still
+// less than in registers of lanes, and has the error of sums in float. (Henry,
 // Tang, Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision
 // Computations", 2019.) An infinity becomes NaN; products and parts below 2^-126 count as zero.
 //
@@ -29,21 +29,16 @@
 
 namespace parallel::host::detail {
 
-/// Which parts of A and B are multiplied, in an order in which only one of them changes.
+/// A part of A and one of B that are multiplied.
+struct term {
+  int a, b;
+};
+
+/// Those of a product, in an order in which only one of the two changes.
 template <int Parts>
-struct terms_of_product {
-  struct term {
-    int a, b;
-  };
-  static constexpr std::array<term, 6> all{{{2, 0}, {0, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}}};
-};
+inline constexpr std::array<term, 1> terms_of{{{0, 0}}};
 template <>
-struct terms_of_product<1> {
-  struct term {
-    int a, b;
-  };
-  static constexpr std::array<term, 1> all{{{0, 0}}};
-};
+inline constexpr std::array<term, 6> terms_of<3>{{{2, 0}, {0, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}}};
 
 template <class T, class C>
 struct gemm_amx {
@@ -89,8 +84,8 @@ struct gemm_amx {
   template <tile_store Store>
   static void multiply_panels(index steps, bf16_pair const* left, bf16_pair const* right,
                               float* sum) {
-    using terms = terms_of_product<parts>;
-    constexpr auto each = std::make_integer_sequence<int, static_cast<int>(terms::all.size())>{};
+    constexpr auto const& terms = terms_of<parts>;
+    constexpr auto each = std::make_integer_sequence<int, static_cast<int>(terms.size())>{};
     begin_tile<0, Store>(sum, panel);
     begin_tile<1, Store>(sum + 16, panel);
     begin_tile<2, Store>(sum + 16 * panel, panel);
@@ -98,8 +93,8 @@ struct gemm_amx {
     for (index s = 0; s < steps; ++s, left += step_pairs, right += step_pairs)
       simd::unrolled(
           each, [&](auto which) __attribute__((always_inline)) {
-            constexpr auto now = terms::all[which];
-            constexpr auto before = terms::all[which == 0 ? 0 : which - 1];
+            constexpr term now = terms[which];
+            constexpr term before = terms[which == 0 ? 0 : which - 1];
             bf16_pair const* const a_tiles = left + now.a * 2 * tile_pairs;
             bf16_pair const* const b_tiles = right + now.b * 2 * tile_pairs;
             if constexpr (which == 0 || now.b != before.b) load_tile<6>(b_tiles, 16);
