@@ -5,15 +5,13 @@
 #include <parallel/comm/signature.hpp>
 #include <parallel/core/call_site.hpp>
 
+#include "support/call_signature.hpp"
+
 namespace signature_test {
 
 using namespace parallel;
 
-inline signature some(operation_kind kind, std::size_t count) {
-  operation op{.kind = kind, .type = dtype::bf16, .peer = 1, .count = count};
-  op.where = parallel::call_site::current();
-  return signature_of(op, 4);
-}
+constexpr auto some = test::call_signature;
 
 }  // namespace signature_test
 

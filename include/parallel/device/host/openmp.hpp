@@ -17,10 +17,15 @@ namespace detail {
 /// Keeps the first exception of several threads; an exception may not leave an OpenMP region.
 class first_failure {
  public:
-  void keep() noexcept {
-    if (!taken_.exchange(true)) failure_ = std::current_exception();
+  /// f(task), unless something has failed before.
+  template <class F>
+  void attempt(F const& f, index task) noexcept {
+    try {
+      if (!taken_.load(std::memory_order_relaxed)) f(task);
+    } catch (...) {
+      if (!taken_.exchange(true)) failure_ = std::current_exception();
+    }
   }
-  [[nodiscard]] bool any() const noexcept { return taken_.load(std::memory_order_relaxed); }
   /// After the threads were joined.
   void rethrow() const {
     if (failure_) std::rethrow_exception(failure_);
@@ -35,13 +40,7 @@ template <class F>
 void parallel_static([[maybe_unused]] int threads, index count, F const& f) {
   first_failure failure;
 #pragma omp parallel for num_threads(threads) schedule(static)
-  for (index task = 0; task < count; ++task) {
-    try {
-      if (!failure.any()) f(task);
-    } catch (...) {
-      failure.keep();
-    }
-  }
+  for (index task = 0; task < count; ++task) failure.attempt(f, task);
   failure.rethrow();
 }
 
@@ -49,13 +48,7 @@ template <class F>
 void parallel_dynamic([[maybe_unused]] int threads, index count, F const& f) {
   first_failure failure;
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
-  for (index task = 0; task < count; ++task) {
-    try {
-      if (!failure.any()) f(task);
-    } catch (...) {
-      failure.keep();
-    }
-  }
+  for (index task = 0; task < count; ++task) failure.attempt(f, task);
   failure.rethrow();
 }
 
