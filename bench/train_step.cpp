@@ -184,8 +184,12 @@ void run(arguments const& args, apps::engine const& engine) {
   auto const record = training.compute().stop();
   auto const products = measure<T>(record.products, training.compute(), args.clock);
   auto const library = apps::library_product();
-  bench::timed_stream other({.threads = threads, .cores = cores, .engine = library.products.get()});
-  auto const library_products = measure<T>(record.products, other, args.clock);
+  auto const measure_library = [&] {
+    bench::timed_stream other(
+        {.threads = threads, .cores = cores, .engine = library.products.get()});
+    return measure<T>(record.products, other, args.clock);
+  };
+  auto const library_products = library.name == engine.name ? products : measure_library();
 
   auto const tokens = static_cast<double>(args.batch * args.length);
   auto const& config = training.config();
