@@ -30,6 +30,10 @@ if [[ -n $mpirun ]]; then
     mpi zero_stage=$stage device_train_microbatch_size=12 metrics_file=mpi$stage.jsonl
     losses mpi$stage.jsonl | cmp - expected_of_one || fail "MPI ranks differ from threads at stage $stage"
   done
+  # where mpirun binds to nothing, ranks divide the cores
+  OMPI_MCA_hwloc_base_binding_policy=none mpi metrics_file=unbound.jsonl
+  share=$(($(nproc) / 2))
+  grep -q ", $((share > 0 ? share : 1)) threads, " log || { cat log; fail "2 MPI ranks do not divide $(nproc) cores"; }
   echo "2 threads and 2 MPI ranks: 40 losses and gradient norms equal in every digit"
 fi
 # the mathematics do not depend on the number of ranks: fp32 sums differ in the last digits only
