@@ -257,7 +257,7 @@ TEST_CASE("an exception that leaves a request behind aborts instead of waiting f
 TEST_CASE("a rank that gives up and does not say why is named all the same") {
   using namespace threads_test;
   std::string found;
-  threads::run(2, [&](threads::communicator& comm) {
+  auto const program = [&](threads::communicator& comm) {
     host::stream s;
     std::vector<float> x(4);
     if (comm.rank() == 1) {
@@ -269,8 +269,9 @@ TEST_CASE("a rank that gives up and does not say why is named all the same") {
       throw error("kept to itself");
     });
     CHECK(own == "kept to itself");
-    std::this_thread::sleep_for(1500ms);  // it computes on, and tells nobody
-  });
+    std::this_thread::sleep_for(300ms);  // it computes on, and tells nobody
+  };
+  threads::run(2, program, {.grace = 100ms});
   CHECK(contains(found, "an exception left rank 0 before its all_reduce(sum) of 4 f32 at "));
 }
 

@@ -47,14 +47,13 @@ class outcome {
 
   /// Called in a catch block.
   void failed(int rank) {
-    std::string reason = "something that is no std::exception";
+    auto const reason = message_of_current_exception();
     bool echo = false;
     try {
       throw;
-    } catch (std::exception const& thrown) {
-      reason = thrown.what();
-      echo = dynamic_cast<aborted const*>(&thrown) != nullptr;
-    } catch (...) {  // NOLINT(bugprone-empty-catch): the reason stands above
+    } catch (aborted const&) {
+      echo = true;
+    } catch (...) {  // NOLINT(bugprone-empty-catch): a cause
     }
     world_.abort_by(rank, reason);
     int const worth = echo ? 1 : world_.failed_rank() == rank ? 3 : 2;

@@ -37,7 +37,8 @@ namespace parallel::threads {
 struct world_options {
   /// How long a rank waits for the others in one collective before it gives up.
   std::chrono::milliseconds deadline = std::chrono::seconds(600);
-  /// How long after a failure another rank may take to stop.
+  /// How long after a failure another rank may take to stop, and one that gives up its operations
+  /// to say why.
   std::chrono::milliseconds grace = std::chrono::seconds(60);
   /// Called by threads::run when some rank did not stop within the grace, with a sentence that says
   /// the first failure and which ranks are stuck where. A thread cannot be ended from outside, and
@@ -74,7 +75,7 @@ class world final : public parallel::detail::abortable {
   void give_up(int rank, std::string const& reason) override {
     std::scoped_lock const lock(mutex_);
     if (reason_) return;
-    if (!given_up_) given_up_ = {reason, rank, std::chrono::steady_clock::now() + time_to_say_why};
+    if (!given_up_) given_up_ = {reason, rank, std::chrono::steady_clock::now() + options_.grace};
     gave_up_[static_cast<std::size_t>(rank)] = 1;
     wake_all();
   }
@@ -109,9 +110,6 @@ class world final : public parallel::detail::abortable {
   friend class communicator;
   using meeting = detail::meeting;
   using meeting_name = detail::meeting_name;
-
-  /// How long a rank that gives up has to say why, before the others are told only that.
-  static constexpr auto time_to_say_why = std::chrono::seconds(1);
 
   struct abandonment {
     std::string reason;
