@@ -155,6 +155,8 @@ class stepper {
     if (weights_) f(*weights_);
   }
 
+  /// What this rank holds of the model along the pipeline, and its plans.
+  [[nodiscard]] stages_of_rank const& stages() const { return placed_.stages(); }
   [[nodiscard]] Device const& device() const { return device_; }
   [[nodiscard]] std::deque<unit_entry>& units() { return placed_.units(); }
   [[nodiscard]] std::deque<unit_entry> const& units() const { return placed_.units(); }
@@ -244,7 +246,7 @@ class stepper {
     // a rank without a sequence still takes part in every collective
     auto const count = std::max<std::size_t>(1, batches.batches.size());
     auto const& stages = placed_.stages();
-    auto const& plan = placed_.stages().plan_of(static_cast<int>(count), batches.mode);
+    auto const& plan = placed_.stages().proved_plan_of(static_cast<int>(count), batches.mode);
     std::set<index> sizes;
     for (auto const& batch : batches.batches) sizes.insert(model_.rows(batch));
     auto& bytes = bytes_[{batches.mode, count, sizes}];
