@@ -13,6 +13,7 @@
 #include <parallel/mesh/layout.hpp>
 #include <parallel/pipeline/assign.hpp>
 #include <parallel/pipeline/schedules.hpp>
+#include <parallel/train/stepper_options.hpp>
 #include <parallel/zero/stage.hpp>
 
 namespace mpt {
@@ -203,6 +204,17 @@ inline void check_pipeline(std::vector<std::string>& problems, train_config cons
 
 [[nodiscard]] inline parallel::zero::stage stage_of(train_config const& config) {
   return static_cast<parallel::zero::stage>(config.zero_stage);
+}
+
+/// How a run's steps are made.
+[[nodiscard]] inline parallel::train::stepper_options stepper_options_of(
+    train_config const& config) {
+  return {.stage = stage_of(config),
+          .bucket_bytes = static_cast<std::size_t>(config.bucket_bytes),
+          .reshard_after_forward = config.reshard_after_forward,
+          .clip = config.clip,
+          .optimizer_memory = optimizer_memory_of(config),
+          .pipeline = config.parallelism.pipeline_options()};
 }
 
 /// Ranks that read other sequences than each other.
