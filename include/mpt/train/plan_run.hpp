@@ -72,10 +72,10 @@ run_plan plan_run(train_config const& config, int ranks, std::size_t available,
   for (int p = 0; p < config.parallelism.pipeline; ++p) {
     stages.push_back(stages_of(config, p));
     plan.by_stage.push_back(
-        train::plan_units(net, groups_of(config, net), stages.back(), stage_of(config),
+        train::plan_units(net, groups_of(config, net), stages.back(),
                           {.shards = plan.layout.template degree<axis::shard>(),
                            .replicas = plan.layout.template size<axis::replicate, axis::context>()},
-                          config.reshard_after_forward, optimizer_memory_of(config)));
+                          stepper_options_of(config)));
   }
   auto const choose = [&](index microbatch) {
     plan.split = split_batch(config, data_ranks(plan.layout), microbatch);

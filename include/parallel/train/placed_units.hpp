@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <parallel/train/groups.hpp>
+#include <parallel/train/hold_units.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/stages.hpp>
 #include <parallel/train/stepper_options.hpp>
@@ -25,7 +26,6 @@ class placed_units {
   using stream = typename Device::stream_type;
   using traffic_stream = traffic_type<Device>;
   using entry = typename zero::unit_set<element, Device>::entry;
-  using uses_type = std::vector<parameter_base<element>*>;
 
   /// Allocates on `device` and binds `model`. `optimizers` by group, `key_of` as in
   /// optimizer_groups. Collective over the mesh.
@@ -34,31 +34,18 @@ class placed_units {
                stepper_options const& how, Optimizers const& optimizers, KeyOf const& key_of)
       : groups_(groups),
         stages_(how.pipeline, groups.pipeline.rank(), groups.pipeline.size(), model.num_blocks()) {
-    auto const states = optimizers.front().state_names().size();
-    auto const add = [&](std::string name, auto& layer, uses_type const& uses,
-                         std::vector<part> parts, bool speaks) {
-      auto place = groups.place();
-      place.speaks = speaks;
-      unit<element> layout(std::move(name), layer, place.data_ranks(), key_of);
-      for (auto* const use : uses) layout.add_use(*use);
-      for (auto const& segment : layout.segments()) {
-        require(0 <= segment.key.group && segment.key.group < std::ssize(optimizers), "unit ",
-                layout.name(), ": optimizer group ", segment.key.group, " of ", optimizers.size());
-        if (segment.key.copies.partial) groups.connect_copies(segment.key.copies.ranks);
-      }
-      units_.add(
-          {std::move(layout), how.stage, place, states, device, how.order, how.optimizer_memory},
-          std::move(parts));
-    };
-    model.visit_units([&](std::string name, auto& layer, std::vector<part> parts, uses_type uses) {
-      tensors_.template add<element>(layer, key_of);
-      with_held_part<element>(stages_, std::move(name), layer, parts, uses, add);
-      if (!stages_.ties(parts)) return;
-      bool const some = std::ranges::any_of(parts, [&](part p) { return stages_.holds(p); });
-      auto others = groups.pipeline.split(some ? 0 : 1, "pipeline");
-      if (some) ties_.emplace_back(&units_.units().back(), std::move(others));
-    });
-    units_.allocate_windows(device, !how.reshard_after_forward);
+    hold_units(
+        units_, device, model, stages_, groups.place(), how, optimizers, key_of,
+        [&](auto const& segment) {
+          if (segment.key.copies.partial) groups.connect_copies(segment.key.copies.ranks);
+        },
+        [&](auto& layer, std::vector<part> const& parts) {
+          tensors_.template add<element>(layer, key_of);
+          if (!stages_.ties(parts)) return;
+          bool const some = std::ranges::any_of(parts, [&](part p) { return stages_.holds(p); });
+          auto others = groups.pipeline.split(some ? 0 : 1, "pipeline");
+          if (some) ties_.emplace_back(&units_.units().back(), std::move(others));
+        });
     if (units_.value_window_bytes() > 0) gathers_.emplace(traffic_of<Device>::options(device));
   }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include <parallel/pipeline/assign.hpp>
 #include <parallel/pipeline/plan.hpp>
 #include <parallel/pipeline/schedules.hpp>
+#include <parallel/pipeline/verify.hpp>
 #include <parallel/train/pipeline_options.hpp>
 #include <parallel/train/stage.hpp>
 
@@ -69,14 +71,34 @@ class stages_of_rank {
   [[nodiscard]] pipeline::plan const& plan_of(int microbatches, pass mode) {
     auto const known = plans_.find({microbatches, mode});
     if (known != plans_.end()) return known->second;
-    auto of = pipeline::make_schedule(options_.schedule, ranks_,
-                                      mode == pass::training ? microbatches : 2 * ranks_,
-                                      options_.stages_per_rank);
-    if (mode == pass::inference) of = pipeline::forward_only(of, microbatches);
+    auto const of = schedule_of(microbatches, mode);
     return plans_.emplace(std::pair{microbatches, mode}, pipeline::lower(of, rank_)).first->second;
   }
 
+  /// The same to run: proved, when it is first asked for, with the plans of all other ranks.
+  [[nodiscard]] pipeline::plan const& proved_plan_of(int microbatches, pass mode) {
+    if (!is_proved(microbatches, mode)) {
+      auto const of = schedule_of(microbatches, mode);
+      auto all = pipeline::lower(of);
+      pipeline::require_sound(of, all);
+      plans_.insert_or_assign({microbatches, mode},
+                              std::move(all[static_cast<std::size_t>(rank_)]));
+      proved_.insert({microbatches, mode});
+    }
+    return plan_of(microbatches, mode);
+  }
+  [[nodiscard]] bool is_proved(int microbatches, pass mode) const {
+    return proved_.contains({microbatches, mode});
+  }
+
  private:
+  [[nodiscard]] pipeline::schedule schedule_of(int microbatches, pass mode) const {
+    auto of = pipeline::make_schedule(options_.schedule, ranks_,
+                                      mode == pass::training ? microbatches : 2 * ranks_,
+                                      options_.stages_per_rank);
+    return mode == pass::training ? of : pipeline::forward_only(of, microbatches);
+  }
+
   [[nodiscard]] int owner(part p) const {
     for (std::size_t s = 0; s < assigned_.size(); ++s)
       if (stage_range{assigned_[s].begin, assigned_[s].end, assigned_[s].entry, assigned_[s].exit}
@@ -92,6 +114,7 @@ class stages_of_rank {
   std::vector<int> owners_;                       // ranks, by stage
   std::vector<stage_range> ranges_;               // of this rank
   std::map<std::pair<int, pass>, pipeline::plan> plans_;
+  std::set<std::pair<int, pass>> proved_;
 };
 
 /// Calls add(name, layer, uses, parts, speaks) for what the stages of a rank hold of a unit, as

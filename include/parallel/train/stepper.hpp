@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,6 +25,7 @@
 #include <parallel/comm/reduction.hpp>
 #include <parallel/comm/request.hpp>
 #include <parallel/device/annotate.hpp>
+#include <parallel/train/attempt.hpp>
 #include <parallel/train/clip_gradients.hpp>
 #include <parallel/train/groups.hpp>
 #include <parallel/train/model.hpp>
@@ -99,37 +99,10 @@ class stepper {
                          std::span<microbatch const> batches,
                          std::span<index const> first_sequences, position where,
                          double learning_rate_factor) {
-    unwinding const guard{*this, compute, &traffic};
-    for (auto const& entry : placed_.units())
-      if (is_empty(batches, 0))
-        entry.memory.clear_gradients(compute);
-      else if (!entry.memory.gradients_divided() && !entry.memory.by_tree())
-        entry.memory.prepare_gradients(compute);
-    auto const sums = results_.cleared_sums(batches.size(), device_);
-    requests_type requests;
-    std::vector<pending> bucket;
-    auto const messages =
-        execute(compute, memory, {batches, first_sequences, where, pass::training}, sums,
-                [&](pipeline::step const& s) {
-                  bool const empty = is_empty(batches, s.at.microbatch);
-                  return step_hooks{
-                      placed_, compute, traffic, s.first, empty, [&, last = s.last](part done) {
-                        if (last) collect(done, bucket, compute, traffic, requests);
-                      }};
-                });
-    flush(bucket, compute, traffic, requests);
-    for (auto& request : requests) request.wait_on(compute);
-    requests.clear();
-    if (placed_.gradients_divided()) compute.wait(traffic.record());
-    for (auto const& entry : placed_.units()) entry.memory.join_uses(compute);
-    placed_.sum_ties(compute, traffic, requests);
-    for (auto& request : requests) request.wait_on(compute);
-    requests.clear();
-
-    results_.norm.clear();
-    for (auto const& entry : placed_.units()) results_.norm.add(entry.memory, compute);
-    compute.synchronize();
-    return finish(compute, traffic, where.step, learning_rate_factor);
+    return attempt(compute, &traffic, [&] {
+      return run_step(compute, traffic, memory, {batches, first_sequences, where, pass::training},
+                      learning_rate_factor);
+    });
   }
 
   /// Adds a forward pass of this rank's microbatches to `sums`; sum them over ranks when all are
@@ -137,13 +110,14 @@ class stepper {
   void add_evaluation(stream& compute, arena& memory, std::span<microbatch const> batches,
                       statistics<loss>& sums) {
     if (batches.empty()) return;
-    unwinding const guard{*this, compute, nullptr};
-    auto const by_microbatch = results_.cleared_sums(batches.size(), device_);
-    auto const messages = execute(compute, memory, {batches, {}, {}, pass::inference},
-                                  by_microbatch, [&](pipeline::step const&) {
-                                    return evaluation_hooks{placed_, compute};
-                                  });
-    compute.synchronize();
+    attempt(compute, nullptr, [&] {
+      auto const by_microbatch = results_.cleared_sums(batches.size(), device_);
+      auto const messages = execute(compute, memory, {batches, {}, {}, pass::inference},
+                                    by_microbatch, [&](pipeline::step const&) {
+                                      return evaluation_hooks{placed_, compute};
+                                    });
+      compute.synchronize();
+    });
     sums += results_.total();
   }
 
@@ -181,6 +155,8 @@ class stepper {
     if (weights_) f(*weights_);
   }
 
+  /// What this rank holds of the model along the pipeline, and its plans.
+  [[nodiscard]] stages_of_rank const& stages() const { return placed_.stages(); }
   [[nodiscard]] Device const& device() const { return device_; }
   [[nodiscard]] std::deque<unit_entry>& units() { return placed_.units(); }
   [[nodiscard]] std::deque<unit_entry> const& units() const { return placed_.units(); }
@@ -211,35 +187,54 @@ class stepper {
   };
   using requests_type = std::vector<request>;
 
-  /// When an exception leaves: the other ranks may never come, so all are told, and nothing that
-  /// was enqueued runs on when its memory goes.
-  struct unwinding {
-    stepper& own;
-    stream& compute;
-    traffic_stream* traffic;  // null: there is none
-    int exceptions = std::uncaught_exceptions();
-
-    ~unwinding() {
-      if (std::uncaught_exceptions() == exceptions) return;
-      auto& world = own.groups_.world();
-      world.abort(concat("an exception left the step of rank ", world.rank()));
-      drain(compute);
-      if (own.weights_) drain(*own.weights_);
-      if (traffic != nullptr) drain(*traffic);
-      if (own.placed_.gathers()) drain(*own.placed_.gathers());
-    }
-    template <class Stream>
-    static void drain(Stream& of) {
-      try {
-        of.synchronize();
-      } catch (...) {  // NOLINT(bugprone-empty-catch): the one that leaves says why
-      }
-    }
-  };
+  /// work(), enqueued on `compute`, `traffic` (null: there is none) and the stepper's own streams.
+  template <class Work>
+  decltype(auto) attempt(stream& compute, traffic_stream* traffic, Work&& work) {
+    auto const each = [&](auto const& f) {
+      f(compute);
+      if (weights_) f(*weights_);
+      if (traffic != nullptr) f(*traffic);
+      if (placed_.gathers()) f(*placed_.gathers());
+      links_.each(f);
+    };
+    return train::attempt(groups_.world(), each, std::forward<Work>(work));
+  }
 
   [[nodiscard]] bool is_empty(std::span<microbatch const> batches, int m) const {
     auto const at = static_cast<std::size_t>(m);
     return at >= batches.size() || model_.rows(batches[at]) == 0;
+  }
+
+  step_result<loss> run_step(stream& compute, traffic_stream& traffic, arena& memory,
+                             step_batches<Model> const& of, double learning_rate_factor) {
+    auto const batches = of.batches;
+    for (auto const& entry : placed_.units())
+      if (is_empty(batches, 0))
+        entry.memory.clear_gradients(compute);
+      else if (!entry.memory.gradients_divided() && !entry.memory.by_tree())
+        entry.memory.prepare_gradients(compute);
+    auto const sums = results_.cleared_sums(batches.size(), device_);
+    requests_type requests;
+    std::vector<pending> bucket;
+    auto const messages = execute(compute, memory, of, sums, [&](pipeline::step const& s) {
+      bool const empty = is_empty(batches, s.at.microbatch);
+      return step_hooks{placed_, compute, traffic, s.first, empty, [&, last = s.last](part done) {
+                          if (last) collect(done, bucket, compute, traffic, requests);
+                        }};
+    });
+    flush(bucket, compute, traffic, requests);
+    for (auto& request : requests) request.wait_on(compute);
+    requests.clear();
+    if (placed_.gradients_divided()) compute.wait(traffic.record());
+    for (auto const& entry : placed_.units()) entry.memory.join_uses(compute);
+    placed_.sum_ties(compute, traffic, requests);
+    for (auto& request : requests) request.wait_on(compute);
+    requests.clear();
+
+    results_.norm.clear();
+    for (auto const& entry : placed_.units()) results_.norm.add(entry.memory, compute);
+    compute.synchronize();
+    return finish(compute, traffic, of.where.step, learning_rate_factor);
   }
 
   /// Runs this rank's part of a step; returns what was sent and received.
@@ -251,7 +246,7 @@ class stepper {
     // a rank without a sequence still takes part in every collective
     auto const count = std::max<std::size_t>(1, batches.batches.size());
     auto const& stages = placed_.stages();
-    auto const& plan = placed_.stages().plan_of(static_cast<int>(count), batches.mode);
+    auto const& plan = placed_.stages().proved_plan_of(static_cast<int>(count), batches.mode);
     std::set<index> sizes;
     for (auto const& batch : batches.batches) sizes.insert(model_.rows(batch));
     auto& bytes = bytes_[{batches.mode, count, sizes}];
