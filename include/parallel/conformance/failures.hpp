@@ -75,7 +75,9 @@ void check_reason(C comm, waiting how) {
 template <class C>
 void check_deadline(C comm, waiting how, char const* seconds) {
   auto const last = comm.size() - 1;
-  auto const told = told_without_last(comm, how, [](C&) {});
+  auto const told = told_without_last(comm, how, [&](C&) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(2 * std::stod(seconds)));
+  });
   // In a barrier of messages a rank may wait for one that waits for the last.
   auto const expected = concat(" waited ", seconds, " s for rank ") +
                         (how == waiting::in_barrier ? "" : std::to_string(last));

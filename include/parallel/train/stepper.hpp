@@ -22,7 +22,6 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/comm/reduction.hpp>
 #include <parallel/comm/request.hpp>
 #include <parallel/device/annotate.hpp>
 #include <parallel/train/attempt.hpp>
@@ -34,6 +33,7 @@
 #include <parallel/train/plan.hpp>
 #include <parallel/train/shared_results.hpp>
 #include <parallel/train/stage_program.hpp>
+#include <parallel/train/step_agreement.hpp>
 #include <parallel/train/stepper_options.hpp>
 #include <parallel/train/tensor_squares.hpp>
 
@@ -109,16 +109,20 @@ class stepper {
   /// done. Blocks until they have run. Every rank gives as many as in a step.
   void add_evaluation(stream& compute, arena& memory, std::span<microbatch const> batches,
                       statistics<loss>& sums) {
-    if (batches.empty()) return;
     attempt(compute, nullptr, [&] {
+      if (auto& gathers = placed_.gathers()) {
+        begin(*gathers, {batches, {}, {}, pass::inference}, 0);
+        if (batches.empty()) gathers->synchronize();
+      }
+      if (batches.empty()) return;
       auto const by_microbatch = results_.cleared_sums(batches.size(), device_);
       auto const messages = execute(compute, memory, {batches, {}, {}, pass::inference},
                                     by_microbatch, [&](pipeline::step const&) {
                                       return evaluation_hooks{placed_, compute};
                                     });
       compute.synchronize();
+      sums += results_.total();
     });
-    sums += results_.total();
   }
 
   /// How many microbatches a step has when the rank with most sequences has `wanted`: as many as
@@ -136,14 +140,7 @@ class stepper {
 
   /// Replaces this rank's sums by those of all ranks.
   void add_over_ranks(traffic_stream& traffic, statistics<loss>& sums) {
-    std::int64_t counts[2] = {sums.tokens, sums.correct};
-    auto& world = groups_.world();
-    auto first = world.all_reduce(traffic, std::span<loss>(&sums.loss, 1), reduction::sum);
-    auto second = world.all_reduce(traffic, std::span<std::int64_t>(counts), reduction::sum);
-    first.wait();
-    second.wait();
-    sums.tokens = counts[0];
-    sums.correct = counts[1];
+    train::add_over_ranks(groups_.world(), traffic, sums);
   }
 
   /// Whether the following steps measure every tensor (step_result::tensors): on all ranks alike.
@@ -200,6 +197,13 @@ class stepper {
     return train::attempt(groups_.world(), each, std::forward<Work>(work));
   }
 
+  /// Asks on `traffic` whether all ranks begin the same.
+  void begin(traffic_stream& traffic, step_batches<Model> const& of, double learning_rate_factor) {
+    bool const in_step = placed_.gradients_divided() || groups_.pipeline.size() > 1;
+    agree(groups_.world(), groups_.shape(), in_step, traffic,
+          {of.mode, of.where.step, of.batches.size(), learning_rate_factor, measuring_});
+  }
+
   [[nodiscard]] bool is_empty(std::span<microbatch const> batches, int m) const {
     auto const at = static_cast<std::size_t>(m);
     return at >= batches.size() || model_.rows(batches[at]) == 0;
@@ -208,6 +212,7 @@ class stepper {
   step_result<loss> run_step(stream& compute, traffic_stream& traffic, arena& memory,
                              step_batches<Model> const& of, double learning_rate_factor) {
     auto const batches = of.batches;
+    begin(traffic, of, learning_rate_factor);
     for (auto const& entry : placed_.units())
       if (is_empty(batches, 0))
         entry.memory.clear_gradients(compute);

@@ -214,10 +214,32 @@ TEST_CASE("a rank that never comes is named") {
                                  [&](threads::communicator& comm) {
                                    host::stream s;
                                    if (comm.rank() == 0) comm.barrier(s).wait();
+                                   if (comm.rank() == 1) std::this_thread::sleep_for(200ms);
                                  },
                                  {.deadline = 50ms});
   CHECK(contains(found[0], "barrier at threads_test.cpp:"));
   CHECK(contains(found[0], "rank 0 waited 0.05 s for rank 1; rank 1 is in no collective"));
+}
+
+TEST_CASE("who waits for a rank that has returned is told at once") {
+  using namespace threads_test;
+  for (auto const early : {0ms, 100ms}) {  // returns after the others have come, or before
+    unsigned here = 0;
+    auto const found = messages_of(3, [&](threads::communicator& comm) {
+      host::stream s;
+      std::vector<float> x(4);
+      if (comm.rank() == 2) return std::this_thread::sleep_for(100ms - early);
+      std::this_thread::sleep_for(early);
+      if (comm.rank() == 0) here = parallel::call_site::current().line() + 1;
+      comm.all_reduce(s, std::span(x), reduction::sum).wait();
+    });
+    for (std::size_t const rank : {0U, 1U}) {
+      CAPTURE(found[rank]);
+      CHECK(found[rank].starts_with("rank 2 has returned from its program, but rank "));
+      CHECK(contains(found[rank], " waits for it in all_reduce(sum) of 4 f32 at " + line(here) +
+                                      " (call 0); all ranks must make the same calls"));
+    }
+  }
 }
 
 TEST_CASE("when a rank throws, the others stop and the program reports the cause") {

@@ -41,6 +41,7 @@ class outcome {
   }
   void ends(int rank) {
     std::scoped_lock const lock(mutex_);
+    world_.returned(rank);
     std::erase(running_, rank);
     changed_.notify_all();
   }

@@ -55,6 +55,7 @@ class world final : public parallel::detail::abortable {
       : size_(checked_size(size)), options_(std::move(options)), waits_(size) {
     taken_.assign(static_cast<std::size_t>(size), 0);
     gave_up_.assign(static_cast<std::size_t>(size), 0);
+    returned_.assign(static_cast<std::size_t>(size), 0);
   }
 
   [[nodiscard]] int size() const { return size_; }
@@ -78,6 +79,13 @@ class world final : public parallel::detail::abortable {
     if (!given_up_) given_up_ = {reason, rank, std::chrono::steady_clock::now() + options_.grace};
     gave_up_[static_cast<std::size_t>(rank)] = 1;
     wake_all();
+  }
+
+  /// The program of `rank` has returned: whoever waits for a call of it, now or later, is told so.
+  void returned(int rank) {
+    std::scoped_lock const lock(mutex_);
+    returned_[static_cast<std::size_t>(rank)] = 1;
+    for (auto const& [name, here] : meetings_) stop_if_one_returned(*here);
   }
 
   void host_waits(host::event const& done, std::thread::id worker) override {
@@ -169,6 +177,7 @@ class world final : public parallel::detail::abortable {
       meetings_.erase(name);
     } else {
       waits_.enters(*here, rank);
+      stop_if_one_returned(*here);
       stop_if_deadlocked(std::this_thread::get_id());
       wait_for_all(lock, *here, rank, std::chrono::steady_clock::now() + options_.deadline);
       waits_.leaves();
@@ -267,6 +276,23 @@ class world final : public parallel::detail::abortable {
     for (auto* const here : leaving_) here->changed.notify_all();
   }
 
+  // Aborts when a rank has returned that the meeting waits for.
+  void stop_if_one_returned(meeting const& here) {
+    for (std::size_t i = 0; i < here.ranks.size(); ++i) {
+      int const rank = here.ranks[i];
+      if (here.arrived[i] || returned_[static_cast<std::size_t>(rank)] == 0 ||
+          waits_.is_queued(here.name, rank))
+        continue;
+      std::size_t some = 0;  // of those that have come
+      while (!here.arrived[some]) ++some;
+      auto const& what = here.arrived[some]->what;
+      return abort_locked(concat("rank ", rank, " has returned from its program, but rank ",
+                                 here.ranks[some], " waits for it in ", describe(what), " (call ",
+                                 what.sequence,
+                                 "); all ranks must make the same calls in the same order"));
+    }
+  }
+
   // Aborts when the wait of `worker` closes a circle; the threads in it throw what they are told.
   void stop_if_deadlocked(std::thread::id worker) {
     if (reason_) return;
@@ -303,7 +329,7 @@ class world final : public parallel::detail::abortable {
   int const size_;
   world_options const options_;
   mutable std::mutex mutex_;
-  std::vector<char> taken_;
+  std::vector<char> taken_, returned_;                         // by rank
   std::map<std::tuple<int, std::uint64_t, int>, int> groups_;  // parent, split, color
   std::map<meeting_name, std::shared_ptr<meeting>> meetings_;  // the incomplete ones
   detail::wait_graph waits_;
