@@ -55,7 +55,7 @@ struct parameter_base {
   std::string name;            // global, as in the files: "transformer.blocks.0.attn.Wqkv.weight"
   std::vector<index> extents;  // of the slice
   std::vector<index> whole_extents;  // of the tensor; empty: the slice is all of it
-  std::vector<row_range> rows = {};  // of the tensor, when sliced
+  std::vector<row_range> rows;       // of the tensor, when sliced
   index first_column = 0;            // of the tensor's, when sliced
   parameter_copies copies = {};
   initializer initial = constant_init{};

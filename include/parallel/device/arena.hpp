@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include <parallel/core/error.hpp>
 #include <parallel/core/tensor.hpp>
@@ -24,12 +25,22 @@ class arena {
   explicit arena(buffer<std::byte> memory)
       : memory_(std::move(memory)), capacity_(memory_.size()) {}
 
+  /// An arena of addresses from `first` on that are never followed, each given out once: what is
+  /// known of one stays true after a release.
+  [[nodiscard]] static arena of_addresses(std::uintptr_t first) {
+    arena out({nullptr, reinterpret_cast<std::byte*>(first), std::size_t{1} << 56});
+    out.once_ = true;
+    return out;
+  }
+
   /// Uninitialised elements of the given shape. Throws `error` when the plan was too small.
   template <class T, std::size_t N>
   [[nodiscard]] tensor_view<T, N> allocate(shape<N> extents) {
-    std::size_t const begin = used_;
     std::size_t const bytes = static_cast<std::size_t>(volume(extents)) * sizeof(T);
-    used_ += (bytes + alignment - 1) / alignment * alignment;
+    std::size_t const room = (bytes + alignment - 1) / alignment * alignment;
+    std::size_t const begin = once_ ? given_ : used_;
+    used_ += room;
+    given_ += room;
     peak_ = used_ > peak_ ? used_ : peak_;
     require(used_ <= capacity_, "the activation arena of ", capacity_,
             " bytes is too small: ", used_, " are needed; this is an error in the memory plan");
@@ -67,6 +78,8 @@ class arena {
   std::size_t capacity_ = static_cast<std::size_t>(-1);
   std::size_t used_ = 0;
   std::size_t peak_ = 0;
+  std::size_t given_ = 0;  // since it was made
+  bool once_ = false;
 };
 
 }  // namespace parallel

@@ -71,6 +71,7 @@ class axis_group {
                   call_site where = call_site::current()) const {
     enqueue(compute, (size_ - 1) * shard.size_bytes(),
             [&] { return comm_->all_gather(*traffic_, out, shard, where); });
+    tell(compute, meta::exchange_kind::all_gather, out, shard);
   }
 
   /// `shard` becomes this rank's part of the sum over ranks of `in`. Sent: (n-1)/n of `in`.
@@ -80,6 +81,7 @@ class axis_group {
                       call_site where = call_site::current()) const {
     enqueue(compute, (size_ - 1) * shard.size_bytes(),
             [&] { return comm_->reduce_scatter(*traffic_, shard, in, reduction::sum, where); });
+    tell(compute, meta::exchange_kind::reduce_scatter, shard, in);
   }
 
   /// `inout` becomes the sum (or maximum) over ranks. Sent: 2 (n-1)/n of it.
@@ -88,6 +90,7 @@ class axis_group {
                   call_site where = call_site::current()) const {
     enqueue(compute, 2 * (size_ - 1) * inout.size_bytes() / size_,
             [&] { return comm_->all_reduce(*traffic_, inout, combine, where); });
+    tell(compute, meta::exchange_kind::all_reduce, inout, std::span<T const>(inout));
   }
 
   /// The i-th of the size() shards of `out` becomes this rank's shard of rank i's `in`. Sent:
@@ -97,6 +100,7 @@ class axis_group {
                   call_site where = call_site::current()) const {
     enqueue(compute, in.size_bytes() / size_ * (size_ - 1),
             [&] { return comm_->all_to_all(*traffic_, out, in, where); });
+    tell(compute, meta::exchange_kind::other, out, in);
   }
 
   /// Begins to send `out` to the rank `by` places on, the first after the last, and to receive `in`
@@ -115,8 +119,18 @@ class axis_group {
       return {std::move(sent), comm_->recv(*back_, in, (rank_ + size_ - by) % size_, 0, where)};
     } else {
       count(compute, out.size_bytes());
+      tell(compute, meta::exchange_kind::other, in, out);
       return {};
     }
+  }
+
+  /// Tells a stream of the meta device what an exchange made of several has come to. Nothing
+  /// elsewhere.
+  template <class Stream, class Out, class In>
+  void tell([[maybe_unused]] Stream& compute, [[maybe_unused]] meta::exchange_kind kind,
+            [[maybe_unused]] Out out, [[maybe_unused]] In in) const {
+    if constexpr (requires { compute.exchange(Axis::name, kind, out, in); })
+      compute.exchange(Axis::name, kind, out, in);
   }
 
  private:

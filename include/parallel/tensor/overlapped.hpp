@@ -80,6 +80,7 @@ void all_gather_matmul(context<Stream>& c, axis_group<axis::tensor, Comm> const&
     coming[static_cast<std::size_t>(i - 1)].wait_on(c.stream);
     ops::matmul(c.stream, shard_of(y, source, n), shard_of(all, source, n), b, options);
   }
+  ranks.tell(c.stream, meta::exchange_kind::all_gather, all.span(), shard.span());
 }
 
 template <class Stream, class T, class Comm>
@@ -106,6 +107,8 @@ void matmul_reduce_scatter(context<Stream>& c, axis_group<axis::tensor, Comm> co
   addend(shard_of(addends, here, n), here);
   for (auto& one : going) one.wait_on(c.stream);
   sum_shards(c, y, addends, n);
+  ranks.tell(c.stream, meta::exchange_kind::reduce_scatter, y.span(),
+             std::span<T const>(addends.span()));
 }
 
 }  // namespace detail

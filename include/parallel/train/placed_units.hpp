@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/train/declarations.hpp>
 #include <parallel/train/groups.hpp>
 #include <parallel/train/hold_units.hpp>
 #include <parallel/train/model.hpp>
@@ -34,6 +35,7 @@ class placed_units {
                stepper_options const& how, Optimizers const& optimizers, KeyOf const& key_of)
       : groups_(groups),
         stages_(how.pipeline, groups.pipeline.rank(), groups.pipeline.size(), model.num_blocks()) {
+    check_declarations(model, groups.tensor.size());
     hold_units(
         units_, device, model, stages_, groups.place(), how, optimizers, key_of,
         [&](auto const& segment) {

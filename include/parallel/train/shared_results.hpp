@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include <parallel/comm/reduction.hpp>
 #include <parallel/core/exact_sum.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/train/gradient_norm.hpp>
 #include <parallel/train/model.hpp>
+#include <parallel/train/tensor_squares.hpp>
 
 namespace parallel::train {
 
@@ -25,6 +27,16 @@ void add_over_ranks(Comm& world, Stream& traffic, statistics<Loss>& sums) {
   sums.tokens = counts[0];
   sums.correct = counts[1];
 }
+
+/// What a step did, over the whole global batch; the same on every rank.
+template <class Loss>
+struct step_result {
+  statistics<Loss> sums;
+  Loss squared_norm = {};                          // of the summed gradient
+  double gradient_norm = 0;                        // of the mean gradient, before clipping
+  double gradient_scale = 1;                       // the optimizer's one factor: clip / tokens
+  std::vector<tensor_squares<Loss>> tensors = {};  // when measured
+};
 
 /// Of steps with elements T.
 template <class T>

@@ -24,10 +24,12 @@
 
 #include <parallel/comm/request.hpp>
 #include <parallel/device/annotate.hpp>
+#include <parallel/ops/declared.hpp>
 #include <parallel/train/attempt.hpp>
 #include <parallel/train/clip_gradients.hpp>
 #include <parallel/train/groups.hpp>
 #include <parallel/train/model.hpp>
+#include <parallel/train/model_check.hpp>
 #include <parallel/train/optimizer_groups.hpp>
 #include <parallel/train/placed_units.hpp>
 #include <parallel/train/plan.hpp>
@@ -35,19 +37,8 @@
 #include <parallel/train/stage_program.hpp>
 #include <parallel/train/step_agreement.hpp>
 #include <parallel/train/stepper_options.hpp>
-#include <parallel/train/tensor_squares.hpp>
 
 namespace parallel::train {
-
-/// What a step did, over the whole global batch; the same on every rank.
-template <class Loss>
-struct step_result {
-  statistics<Loss> sums;
-  Loss squared_norm = {};                          // of the summed gradient
-  double gradient_norm = 0;                        // of the mean gradient, before clipping
-  double gradient_scale = 1;                       // the optimizer's one factor: clip / tokens
-  std::vector<tensor_squares<Loss>> tensors = {};  // when measured
-};
 
 /// Compute runs on `compute`, reductions on `traffic`; what is gathered before use on a stream of
 /// the stepper's own.
@@ -80,9 +71,13 @@ class stepper {
   stepper(Model& model, Device& device, Ranks& ranks, Optimizer optimizer, stepper_options options)
       : stepper(model, device, ranks, optimizer_groups<Optimizer>(std::move(optimizer)), options) {}
 
+  /// Parameters become what their initial distributions give for `seed`. Blocks.
   void initialise(std::uint64_t seed) {
     for (auto& entry : placed_.units()) entry.memory.initialise(seed, device_);
+    mark_initialised();
   }
+  /// Says that whoever calls it has filled the parameters, from a checkpoint for instance.
+  void mark_initialised() { check_.mark_initialised(); }
 
   /// Forgets all steps: parameters become what they were at first, optimizer states zero. Blocks.
   void restart(stream& compute, std::uint64_t seed) {
@@ -95,21 +90,29 @@ class stepper {
   /// global batch, `where.step` counts finished steps. From stage gradients on, and along a
   /// pipeline, every rank gives as many; those without sequences have no rows and come last.
   /// `memory` provides what `plan_activations` says. Blocks until the step is done.
-  step_result<loss> step(stream& compute, traffic_stream& traffic, arena& memory,
-                         std::span<microbatch const> batches,
-                         std::span<index const> first_sequences, position where,
-                         double learning_rate_factor) {
+  step_result<loss> step(
+      stream& compute, traffic_stream& traffic, arena& memory, std::span<microbatch const> batches,
+      std::span<index const> first_sequences, position where,
+      double learning_rate_factor) requires ops::has_operations<stream, element> {
     return attempt(compute, &traffic, [&] {
+      check_.before_step(model_, batches, groups_.tensor.size());
       return run_step(compute, traffic, memory, {batches, first_sequences, where, pass::training},
                       learning_rate_factor);
     });
   }
 
+  step_result<loss> step(stream&, traffic_stream&, arena&, std::span<microbatch const>,
+                         std::span<index const>, position,
+                         double) requires(!ops::has_operations<stream, element>) {
+    return ops::not_declared<step_result<loss>, stream, element>();
+  }
+
   /// Adds a forward pass of this rank's microbatches to `sums`; sum them over ranks when all are
   /// done. Blocks until they have run. Every rank gives as many as in a step.
   void add_evaluation(stream& compute, arena& memory, std::span<microbatch const> batches,
-                      statistics<loss>& sums) {
+                      statistics<loss>& sums) requires ops::has_operations<stream, element> {
     attempt(compute, nullptr, [&] {
+      check_.require_initialised();
       if (auto& gathers = placed_.gathers()) {
         begin(*gathers, {batches, {}, {}, pass::inference}, 0);
         if (batches.empty()) gathers->synchronize();
@@ -373,6 +376,7 @@ class stepper {
   std::vector<Optimizer> optimizers_;  // by group
   stepper_options options_;
   bool measuring_ = false;
+  model_check check_;
   std::optional<stream> weights_;  // of weight gradients that run beside
   pipeline::links<Comm> links_;
   placed_units<Model, Device, Comm> placed_;

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include <parallel/device/buffer.hpp>
+#include <parallel/device/meta/touched.hpp>
 
 namespace parallel::meta {
 
@@ -37,6 +38,22 @@ class stream {
   }
   [[nodiscard]] std::uint64_t operations() const { return operations_; }
 
+  /// Called by an operation with the views it reads and writes; with `updates(view)` for one that
+  /// it adds to. An operation that does not is not looked at.
+  template <class... Views>
+  void touch(Views const&... views) {
+    if (witness_ == nullptr) return;
+    touched const all[] = {touch_of(views)...};
+    witness_->operation(all);
+  }
+  /// Called by an exchange along an axis of the mesh.
+  template <class Out, class In>
+  void exchange(std::string_view axis, exchange_kind kind, Out const& out, In const& in) {
+    if (witness_ != nullptr) witness_->exchange(axis, kind, touch_of(out), touch_of(in));
+  }
+  /// From now on `whom` is told of these; null: nobody.
+  void report_to(witness* whom) { witness_ = whom; }
+
   /// Called by an exchange along an axis of the mesh: bytes that this rank would have sent.
   void count_traffic(std::string_view axis, std::uint64_t bytes) { traffic_[axis] += bytes; }
   [[nodiscard]] std::map<std::string_view, std::uint64_t> const& traffic() const {
@@ -48,6 +65,7 @@ class stream {
   }
 
  private:
+  witness* witness_ = nullptr;
   std::uint64_t operations_ = 0;
   std::map<std::string_view, std::uint64_t> by_name_;
   std::map<std::string_view, std::uint64_t> traffic_;

@@ -28,13 +28,15 @@ struct activation_cost {
 }  // namespace detail
 
 template <class T>
-void activation_impl(stream& s, std::span<T> y, std::span<T const>, ops::activation_kind kind) {
+void activation_impl(stream& s, std::span<T> y, std::span<T const> x, ops::activation_kind kind) {
+  s.touch(y, x);
   s.count(detail::cost_of(kind).forward * y.size());
 }
 
 template <class T>
-void activation_backward_impl(stream& s, std::span<T> dx, std::span<T const>, std::span<T const>,
-                              ops::activation_kind kind) {
+void activation_backward_impl(stream& s, std::span<T> dx, std::span<T const> x,
+                              std::span<T const> dy, ops::activation_kind kind) {
+  s.touch(dx, x, dy);
   s.count(detail::cost_of(kind).backward * dx.size());
 }
 

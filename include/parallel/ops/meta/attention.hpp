@@ -21,37 +21,40 @@ template <class T>
 }  // namespace detail
 
 template <class T>
-void attention_impl(stream& s, ops::heads_view<T>, tensor_view<accumulate_t<T>, 3>,
+void attention_impl(stream& s, ops::heads_view<T> y, tensor_view<accumulate_t<T>, 3> sums,
                     ops::heads_view<T const> q, ops::heads_view<T const> k,
-                    ops::heads_view<T const>, ops::attention_options options) {
+                    ops::heads_view<T const> v, ops::attention_options options) {
+  s.touch(y, sums, q, k, v);
   s.count(2 * detail::attention_product(q, k.sequence, options));
 }
 
 template <class T>
-void attention_backward_impl(stream& s, ops::heads_view<T>, ops::heads_view<T>, ops::heads_view<T>,
-                             ops::heads_view<T const>, ops::heads_view<T const> q,
-                             ops::heads_view<T const> k, ops::heads_view<T const>,
-                             ops::heads_view<T const>, tensor_view<accumulate_t<T> const, 3>,
+void attention_backward_impl(stream& s, ops::heads_view<T> dq, ops::heads_view<T> dk,
+                             ops::heads_view<T> dv, ops::heads_view<T const> dy,
+                             ops::heads_view<T const> q, ops::heads_view<T const> k,
+                             ops::heads_view<T const> v, ops::heads_view<T const> y,
+                             tensor_view<accumulate_t<T> const, 3> sums,
                              ops::attention_options options) {
+  s.touch(dq, dk, dv, dy, q, k, v, y, sums);
   s.count(5 * detail::attention_product(q, k.sequence, options));
 }
 
 template <class T>
-void extend_attention_impl(stream& s, ops::heads_view<accumulate_t<T>>,
-                           tensor_view<accumulate_t<T>, 3>, ops::heads_view<T const> q,
-                           ops::heads_view<T const> k, ops::heads_view<T const>,
+void extend_attention_impl(stream& s, ops::heads_view<accumulate_t<T>> y,
+                           tensor_view<accumulate_t<T>, 3> sums, ops::heads_view<T const> q,
+                           ops::heads_view<T const> k, ops::heads_view<T const> v,
                            ops::attention_options options) {
+  s.touch(updates(y), updates(sums), q, k, v);
   s.count(2 * detail::attention_product(q, k.sequence, options));
 }
 
 template <class T>
-void extend_attention_backward_impl(stream& s, ops::heads_view<accumulate_t<T>>,
-                                    ops::heads_view<accumulate_t<T>>,
-                                    ops::heads_view<accumulate_t<T>>, ops::heads_view<T const>,
-                                    ops::heads_view<T const> q, ops::heads_view<T const> k,
-                                    ops::heads_view<T const>, ops::heads_view<T const>,
-                                    tensor_view<accumulate_t<T> const, 3>,
-                                    ops::attention_options options) {
+void extend_attention_backward_impl(
+    stream& s, ops::heads_view<accumulate_t<T>> dq, ops::heads_view<accumulate_t<T>> dk,
+    ops::heads_view<accumulate_t<T>> dv, ops::heads_view<T const> dy, ops::heads_view<T const> q,
+    ops::heads_view<T const> k, ops::heads_view<T const> v, ops::heads_view<T const> y,
+    tensor_view<accumulate_t<T> const, 3> sums, ops::attention_options options) {
+  s.touch(updates(dq), updates(dk), updates(dv), dy, q, k, v, y, sums);
   s.count(5 * detail::attention_product(q, k.sequence, options));
 }
 

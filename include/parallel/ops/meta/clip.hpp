@@ -7,9 +7,13 @@
 namespace parallel::meta {
 
 template <class T>
-void clip_impl(stream&, std::span<T>, std::span<std::uint8_t>, float) {}
+void clip_impl(stream& s, std::span<T> x, std::span<std::uint8_t> cut, float) {
+  s.touch(updates(x), cut);
+}
 
 template <class T>
-void clip_backward_impl(stream&, std::span<T>, std::span<std::uint8_t const>) {}
+void clip_backward_impl(stream& s, std::span<T> dx, std::span<std::uint8_t const> cut) {
+  s.touch(updates(dx), cut);
+}
 
 }  // namespace parallel::meta

@@ -8,9 +8,10 @@
 namespace parallel::meta {
 
 template <class T, class Loss, class Logit>
-void cross_entropy_impl(stream& s, matrix_view<T> dlogits, vector_view<Loss>,
-                        vector_view<std::uint8_t>, matrix_view<Logit const> logits,
+void cross_entropy_impl(stream& s, matrix_view<T> dlogits, vector_view<Loss> losses,
+                        vector_view<std::uint8_t> correct, matrix_view<Logit const> logits,
                         vector_view<std::int32_t const>, ops::cross_entropy_options) {
+  s.touch(dlogits, losses, correct, logits);
   s.count((dlogits.empty() ? 4U : 8U) * static_cast<std::uint64_t>(logits.size()));
 }
 

@@ -7,7 +7,8 @@
 namespace parallel::meta {
 
 template <class T>
-void dropout_impl(stream& s, std::span<T> y, std::span<T const>, ops::dropout_options options) {
+void dropout_impl(stream& s, std::span<T> y, std::span<T const> x, ops::dropout_options options) {
+  s.touch(y, x);
   if (options.probability > 0.0F) s.count(y.size());
 }
 

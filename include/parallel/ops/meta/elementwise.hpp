@@ -8,30 +8,41 @@
 namespace parallel::meta {
 
 template <class T>
-void fill_impl(stream&, std::span<T>, T) {}
+void fill_impl(stream& s, std::span<T> y, T) {
+  s.touch(y);
+}
 
 template <class T>
-void copy_impl(stream&, std::span<T>, std::span<T const>) {}
+void copy_impl(stream& s, std::span<T> y, std::span<T const> x) {
+  s.touch(y, x);
+}
 
 template <class T>
-void copy_impl(stream&, ops::rows_view<T>, ops::rows_view<T const>) {}
+void copy_impl(stream& s, ops::rows_view<T> y, ops::rows_view<T const> x) {
+  s.touch(y, x);
+}
 
 template <class T>
-void add_impl(stream& s, std::span<T> y, std::span<T const>) {
+void add_impl(stream& s, std::span<T> y, std::span<T const> x) {
+  s.touch(updates(y), x);
   s.count(y.size());
 }
 
 template <class T>
-void multiply_impl(stream& s, std::span<T> y, std::span<T const>) {
+void multiply_impl(stream& s, std::span<T> y, std::span<T const> x) {
+  s.touch(updates(y), x);
   s.count(y.size());
 }
 
 template <class T>
 void scale_impl(stream& s, std::span<T> y, accumulate_t<T>) {
+  s.touch(updates(y));
   s.count(y.size());
 }
 
 template <class To, class From>
-void cast_impl(stream&, std::span<To>, std::span<From const>) {}
+void cast_impl(stream& s, std::span<To> y, std::span<From const> x) {
+  s.touch(y, x);
+}
 
 }  // namespace parallel::meta

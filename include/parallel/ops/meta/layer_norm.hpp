@@ -8,26 +8,31 @@
 namespace parallel::meta {
 
 template <class T>
-void layer_norm_impl(stream& s, ops::rows_view<T>, vector_view<accumulate_t<T>>,
-                     vector_view<accumulate_t<T>>, ops::rows_view<T const> x, vector_view<T const>,
-                     vector_view<T const>, ops::layer_norm_options) {
+void layer_norm_impl(stream& s, ops::rows_view<T> y, vector_view<accumulate_t<T>> mean,
+                     vector_view<accumulate_t<T>> rstd, ops::rows_view<T const> x,
+                     vector_view<T const> weight, vector_view<T const> bias,
+                     ops::layer_norm_options) {
+  s.touch(y, mean, rstd, x, weight, bias);
   s.count(8 * static_cast<std::uint64_t>(x.rows * x.columns));
 }
 
 template <class T>
-void layer_norm_backward_input_impl(stream& s, ops::rows_view<T>, ops::rows_view<T const>,
-                                    ops::rows_view<T const> x, vector_view<T const>,
-                                    vector_view<accumulate_t<T> const>,
-                                    vector_view<accumulate_t<T> const>,
+void layer_norm_backward_input_impl(stream& s, ops::rows_view<T> dx, ops::rows_view<T const> dy,
+                                    ops::rows_view<T const> x, vector_view<T const> weight,
+                                    vector_view<accumulate_t<T> const> mean,
+                                    vector_view<accumulate_t<T> const> rstd,
                                     ops::rows_view<T const> addend) {
+  s.touch(dx, dy, x, weight, mean, rstd, addend);
   s.count((addend.rows > 0 ? 13U : 12U) * static_cast<std::uint64_t>(x.rows * x.columns));
 }
 
 template <class T>
-void layer_norm_backward_weight_impl(stream& s, vector_view<accumulate_t<T>>,
-                                     vector_view<accumulate_t<T>> dbias, ops::rows_view<T const>,
-                                     ops::rows_view<T const> x, vector_view<accumulate_t<T> const>,
-                                     vector_view<accumulate_t<T> const>) {
+void layer_norm_backward_weight_impl(stream& s, vector_view<accumulate_t<T>> dweight,
+                                     vector_view<accumulate_t<T>> dbias, ops::rows_view<T const> dy,
+                                     ops::rows_view<T const> x,
+                                     vector_view<accumulate_t<T> const> mean,
+                                     vector_view<accumulate_t<T> const> rstd) {
+  s.touch(updates(dweight), updates(dbias), dy, x, mean, rstd);
   s.count((dbias.empty() ? 4U : 5U) * static_cast<std::uint64_t>(x.rows * x.columns));
 }
 

@@ -8,6 +8,7 @@ namespace parallel::meta {
 
 template <class T>
 void squared_norm_impl(stream& s, ops::sum_t<T>*, std::span<T const> x) {
+  s.touch(x);
   s.count(2 * x.size());
 }
 
@@ -18,6 +19,7 @@ void exact_squared_norm_impl(stream& s, exact_sum*, std::span<T const> x) {
 
 template <class T>
 void sum_impl(stream& s, ops::sum_t<T>*, std::span<T const> x) {
+  s.touch(x);
   s.count(x.size());
 }
 

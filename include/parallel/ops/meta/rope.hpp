@@ -10,6 +10,7 @@ namespace parallel::meta {
 
 template <class T>
 void rope_impl(stream& s, ops::heads_view<T> x, ops::rope_options, double) {
+  s.touch(updates(x));
   s.count(3 * static_cast<std::uint64_t>(x.size()));
 }
 

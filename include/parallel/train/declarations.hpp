@@ -1,0 +1,81 @@
+// check_declarations: whether what a model's visit_units shows can be trained at all: names, parts
+// and copies, looked at before any memory is taken.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <parallel/core/parameter.hpp>
+#include <parallel/train/model.hpp>
+
+namespace parallel::train {
+
+/// "the entry (part -1)", "block 2 (part 2)" or "the exit (part 4)".
+[[nodiscard]] inline std::string name_of_part(part p, std::size_t blocks) {
+  if (p == enter) return concat("the entry (part ", p, ")");
+  if (p == static_cast<part>(blocks)) return concat("the exit (part ", p, ")");
+  return concat("block ", p, " (part ", p, ")");
+}
+
+namespace detail {
+
+/// Whether two slices of a tensor have no element in common.
+template <class T>
+[[nodiscard]] bool apart(parameter_base<T> const& a, parameter_base<T> const& b) {
+  if (a.whole_extents.empty() || a.tensor_extents() != b.tensor_extents()) return false;
+  if (a.extents.size() > 1 && (a.first_column + a.extents[1] <= b.first_column ||
+                               b.first_column + b.extents[1] <= a.first_column))
+    return true;
+  return std::ranges::none_of(a.rows, [&](row_range x) {
+    return std::ranges::any_of(b.rows, [&](row_range y) {
+      return x.begin < y.begin + y.count && y.begin < x.begin + x.count;
+    });
+  });
+}
+
+}  // namespace detail
+
+/// Throws when a parameter has no name or another's, when a unit has no part, one that is not the
+/// model's or too many, or when one of `tensor_ranks` neighbours holds all of a parameter and does
+/// not say that the others do.
+template <class Model>
+void check_declarations(Model& model, int tensor_ranks) {
+  using parameter_type = parameter_base<typename Model::element>;
+  auto const blocks = model.num_blocks();
+  std::set<std::string> units;
+  std::map<std::string, std::vector<std::pair<parameter_type const*, std::string>>> known;
+  model.visit_units([&](std::string const& unit, auto& layer, std::vector<part> const& parts,
+                        std::vector<parameter_type*> const& uses) {
+    require(units.insert(unit).second, "visit_units shows two units named \"", unit,
+            "\"; give each a name of its own");
+    require(parts.size() == 1 + uses.size(), "unit \"", unit, "\": visit_units gives ",
+            parts.size(), " parts for ", 1 + uses.size(),
+            " uses; name the part that computes with it, and one more for each tied use");
+    for (part const p : parts)
+      require(enter <= p && p <= static_cast<part>(blocks), "unit \"", unit,
+              "\": visit_units names part ", p, ", the model has ", enter, " (entry) to ", blocks,
+              " (exit)");
+    layer.visit_parameters([&](parameter_type const& p) {
+      require(!p.name.empty(), "unit \"", unit, "\": a parameter of ", p.size(),
+              " elements has no name; give each one of its own: its initial values and its place "
+              "in checkpoints follow from it");
+      auto& others = known[p.name];
+      for (auto const& [other, its_unit] : others)
+        require(detail::apart(p, *other), "unit \"", unit, "\": parameter \"", p.name,
+                "\" has the name of one of unit \"", its_unit,
+                "\"; give it another: both would begin with the same values and be one tensor in "
+                "checkpoints");
+      others.emplace_back(&p, unit);
+      require(!p.whole_extents.empty() || p.copies.ranks == tensor_ranks, "unit \"", unit,
+              "\": parameter \"", p.name, "\" is whole on each of ", tensor_ranks,
+              " tensor ranks but is declared to be on ", p.copies.ranks,
+              "; say so with copied(region.copies_outside()), or keep a slice of it "
+              "(parallel/tensor/slices.hpp)");
+    });
+  });
+}
+
+}  // namespace parallel::train

@@ -1,0 +1,301 @@
+// model_check: whether a model does what it declares, found by running its passes once on the meta
+// device with marked memory before the first step: every parameter has addresses of its own, and
+// operations tell which they read and write.
+//
+// Refused, with the parameter, unit and part by name: a parameter that no unit holds; one that
+// another part computes with than visit_units says (it would be reduced too early, or not be there
+// under ZeRO-3); a gradient that is added to where the layer declares that it replaces it; along
+// the tensor axis a result or gradient that comes from slices and is not summed, and a gradient
+// that differs between ranks which hold the same parameter and is not declared to.
+// Operations of one's own are looked at when their meta form calls stream.touch(...).
+// Cost: one microbatch on the meta device, once.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <parallel/device/meta/device.hpp>
+#include <parallel/mesh/layout.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/train/declarations.hpp>
+#include <parallel/train/stage.hpp>
+
+namespace parallel::train {
+
+/// In what memory may differ between tensor ranks.
+template <class T>
+struct variation {
+  bool rows = false;                            // each holds its share of the rows
+  parameter_base<T> const* of_slice = nullptr;  // it comes of each one's slice of this parameter
+
+  [[nodiscard]] bool any() const { return rows || of_slice != nullptr; }
+  void add(variation const& other) {
+    rows = rows || other.rows;
+    if (of_slice == nullptr) of_slice = other.of_slice;
+  }
+};
+
+/// What is known of ranges of addresses; nothing of most.
+template <class Known>
+class known_memory {
+ public:
+  void set(std::uintptr_t begin, std::uintptr_t end, Known const& what) {
+    if (begin >= end) return;
+    cut(begin);
+    cut(end);
+    ranges_.erase(ranges_.lower_bound(begin), ranges_.lower_bound(end));
+    ranges_[begin] = {end, what};
+  }
+  /// Calls f(known) for what overlaps [begin, end).
+  template <class F>
+  void for_each(std::uintptr_t begin, std::uintptr_t end, F&& f) const {
+    auto at = ranges_.upper_bound(begin);
+    if (at != ranges_.begin() && std::prev(at)->second.first > begin) --at;
+    for (; at != ranges_.end() && at->first < end; ++at) f(at->second.second);
+  }
+
+ private:
+  /// Makes ranges end and begin here.
+  void cut(std::uintptr_t here) {
+    auto const next = ranges_.upper_bound(here);
+    if (next == ranges_.begin()) return;
+    auto& [end, what] = std::prev(next)->second;
+    if (std::prev(next)->first == here || end <= here) return;
+    ranges_[here] = {end, what};
+    std::prev(ranges_.find(here))->second.first = here;
+  }
+
+  std::map<std::uintptr_t, std::pair<std::uintptr_t, Known>> ranges_;  // by begin: end
+};
+
+/// The passes of one microbatch over marked parameters. They are bound as before when it ends.
+template <class Model>
+class marked_passes final : public meta::witness {
+ public:
+  using element = typename Model::element;
+  using gradient_type = accumulate_t<element>;
+  using parameter_type = parameter_base<element>;
+
+  marked_passes(Model& model, int tensor_ranks) : model_(model), tensor_ranks_(tensor_ranks) {
+    model.visit_units([&](std::string const& unit, auto& layer, std::vector<part> const& parts,
+                          std::vector<parameter_type*> const& uses) {
+      layer.visit_parameters([&](parameter_type& p) { mark(p, p, unit, parts.front()); });
+      for (std::size_t i = 0; i < uses.size(); ++i)
+        layer.visit_parameters([&](parameter_type& p) { mark(*uses[i], p, unit, parts[i + 1]); });
+    });
+    stream_.report_to(this);
+  }
+  marked_passes(marked_passes const&) = delete;
+  marked_passes& operator=(marked_passes const&) = delete;
+  ~marked_passes() {
+    for (auto const& [p, values, gradients] : before_) {
+      p->data = values;
+      p->gradient_data = gradients;
+    }
+  }
+
+  /// Throws what the header says.
+  void run(typename Model::microbatch const& batch) {
+    auto memory = arena::of_addresses(std::uintptr_t{1} << 56);
+    auto c = context_of(model_, stream_, memory, pass::training, {}, batch);
+    c.fresh_gradients = true;
+    c.scratch = &memory;
+    auto const blocks = static_cast<part>(model_.num_blocks());
+    stage_activations<Model> kept;
+    kept.blocks.assign(model_.num_blocks(), {});
+    auto const saved = [&](part p) -> auto& { return kept.blocks[static_cast<std::size_t>(p)]; };
+    auto const at = [&](part p) -> auto& { return model_.at(static_cast<std::size_t>(p)); };
+    if constexpr (has_links<Model>) {
+      kept.links = model_.make_links(c, batch, 0, blocks);
+      for (part p = 0; p < blocks; ++p) model_.attach(kept.links, p, saved(p));
+    }
+    statistics<loss_type<element>> sums;
+    here_ = enter;
+    matrix_view<element const> x = model_.enter(c, batch);
+    require_summed(x, "result", "put tensor::reduce behind the layer");
+    for (here_ = 0; here_ < blocks; ++here_) {
+      x = at(here_).forward(c, x, saved(here_));
+      require_summed(x, "result", "put tensor::reduce behind the layer");
+    }
+    c.scratch = nullptr;
+    auto const dx = c.template allocate<element, 2>({model_.rows(batch), model_.width()});
+    model_.leave(c, batch, x, dx, sums);
+    matrix_view<element const> gradient = dx;
+    require_summed(gradient, "input gradient", "put tensor::gather before the layer");
+    while (here_-- > 0) {
+      gradient = at(here_).backward_input(c, gradient, saved(here_));
+      require_summed(gradient, "input gradient", "put tensor::gather before the layer");
+      at(here_).backward_weight(c, saved(here_));
+    }
+    leaving_ = true;
+    model_.enter_backward(c, batch, gradient);
+  }
+
+  void operation(std::span<meta::touched const> arguments) override {
+    variation<element> in;
+    for (auto const& a : arguments) {
+      if (a.elements == 0) continue;
+      require(a.begin != 0 || !a.numbers, name_of_part(here_, model_.num_blocks()),
+              " computes with a parameter of ", a.elements, " elements that no unit holds; show it",
+              " in its layer's visit_parameters and the layer in the model's visit_units, which ",
+              "show for this part ", shown_here());
+      values_.for_each(a.begin, a.end, [&](use const& u) {
+        require_here(u);
+        require(!leaving_, name_of(u), " is read by the entry's backward pass, where values need ",
+                "not be there; keep what it needs of them in the forward pass");
+        if (!u.parameter->whole_extents.empty()) in.of_slice = u.parameter;
+      });
+      if (a.reads) in.add(variation_of(a));
+    }
+    for (auto const& a : arguments) {
+      if (!a.writes || a.elements == 0) continue;
+      bool gradient = false;
+      gradients_.for_each(a.begin, a.end, [&](use const& u) {
+        gradient = true;
+        require_gradient(u, a.reads, in);
+      });
+      if (!gradient) memory_.set(a.begin, a.end, in);
+    }
+  }
+
+  void exchange(std::string_view axis, meta::exchange_kind kind, meta::touched out,
+                meta::touched in) override {
+    auto known = variation_of(in);
+    if (axis == axis::tensor::name) {
+      if (kind != meta::exchange_kind::other) known = {};
+      known.rows = known.rows || kind == meta::exchange_kind::reduce_scatter;
+    }
+    memory_.set(out.begin, out.end, known);
+  }
+
+ private:
+  /// A parameter where one part uses it; `declared` has its name and copies.
+  struct use {
+    parameter_type const* parameter;
+    parameter_type const* declared;
+    std::string unit;
+    part of;
+  };
+  struct binding {
+    parameter_type* parameter;
+    element* values;
+    gradient_type* gradients;
+  };
+
+  void mark(parameter_type& p, parameter_type const& declared, std::string const& unit, part of) {
+    before_.push_back({&p, p.data, p.gradient_data});
+    auto const bytes = static_cast<std::uintptr_t>(p.size());
+    auto const take = [&](std::size_t size) {
+      auto const begin = next_;
+      next_ += bytes * size + 64;
+      next_ -= next_ % 64;
+      return begin;
+    };
+    auto const values = take(sizeof(element)), gradients = take(sizeof(gradient_type));
+    values_.set(values, values + bytes * sizeof(element), {&p, &declared, unit, of});
+    gradients_.set(gradients, gradients + bytes * sizeof(gradient_type), {&p, &declared, unit, of});
+    p.data = reinterpret_cast<element*>(values);
+    p.gradient_data = reinterpret_cast<gradient_type*>(gradients);
+  }
+
+  [[nodiscard]] variation<element> variation_of(meta::touched const& a) const {
+    variation<element> out;
+    memory_.for_each(a.begin, a.end, [&](auto const& known) { out.add(known); });
+    return out;
+  }
+
+  [[nodiscard]] std::string shown_here() {
+    std::string out;
+    model_.visit_units(
+        [&](std::string const& unit, auto& layer, std::vector<part> const& parts, auto const&) {
+          if (std::ranges::find(parts, here_) == parts.end()) return;
+          out += concat(out.empty() ? "" : "; ", "unit \"", unit, "\":");
+          layer.visit_parameters([&](parameter_type const& p) { out += concat(" ", p.name); });
+        });
+    return out.empty() ? "nothing" : out;
+  }
+
+  [[nodiscard]] static std::string name_of(use const& u) {
+    return concat("unit \"", u.unit, "\": parameter \"", u.declared->name, "\"");
+  }
+
+  void require_here(use const& u) const {
+    require(u.of == here_, name_of(u), " is used by ", name_of_part(here_, model_.num_blocks()),
+            ", but visit_units says by ", name_of_part(u.of, model_.num_blocks()),
+            "; give the unit the part that computes with it, or the parameter a unit of its own");
+  }
+
+  void require_gradient(use const& u, bool added, variation<element> const& in) {
+    require_here(u);
+    require(!added || !u.parameter->replaces_gradient || replaced_.contains(u.parameter),
+            name_of(u), " declares replaces_gradient, but its layer adds to the gradient where ",
+            "context::fresh_gradients is set; overwrite it there, or leave the declaration out");
+    replaced_.insert(u.parameter);
+    auto const& copies = u.declared->copies;
+    require(tensor_ranks_ == 1 || copies.ranks == 1 || copies.partial || !in.any(), name_of(u),
+            " is the same on ", copies.ranks, " tensor ranks, but its gradient is not, since ",
+            in.of_slice != nullptr ? concat("it comes of their slices of ", in.of_slice->name)
+                                   : std::string("each sees other rows"),
+            "; declare it with copied({.ranks = ", copies.ranks, ", .partial = true}), or sum the ",
+            "gradient first");
+  }
+
+  void require_summed(matrix_view<element const> x, char const* what, char const* remedy) const {
+    if (tensor_ranks_ == 1) return;
+    auto const known = variation_of(meta::touch_of(x));
+    require(known.of_slice == nullptr, name_of_part(here_, model_.num_blocks()), ": its ", what,
+            " comes of this rank's slice of parameter \"",
+            known.of_slice == nullptr ? std::string() : known.of_slice->name,
+            "\" and is not summed over the ", tensor_ranks_, " tensor ranks; ", remedy);
+  }
+
+  Model& model_;
+  int tensor_ranks_;
+  meta::stream stream_;
+  part here_ = enter;                              // who computes now
+  bool leaving_ = false;                           // by its backward pass, at the entry
+  std::uintptr_t next_ = std::uintptr_t{1} << 57;  // behind all that is real, and the arena
+  std::vector<binding> before_;
+  known_memory<use> values_, gradients_;
+  known_memory<variation<element>> memory_;
+  std::set<parameter_type const*> replaced_;
+};
+
+/// Of one stepper: that its parameters have values, and once that its model does what it declares.
+class model_check {
+ public:
+  void mark_initialised() { initialised_ = true; }
+
+  void require_initialised() const {
+    require(initialised_, "the model's parameters have no values yet; call ",
+            "stepper::initialise(seed) before the first step, or load a checkpoint ",
+            "(parallel/checkpoint/stepper.hpp)");
+  }
+
+  /// The first microbatch with rows is the one that is tried.
+  template <class Model>
+  void before_step(Model& model, std::span<typename Model::microbatch const> batches,
+                   int tensor_ranks) {
+    require_initialised();
+    if (checked_) return;
+    auto const any =
+        std::ranges::find_if(batches, [&](auto const& batch) { return model.rows(batch) > 0; });
+    if (any == batches.end()) return;
+    marked_passes<Model>(model, tensor_ranks).run(*any);
+    checked_ = true;
+  }
+
+ private:
+  bool initialised_ = false;
+  bool checked_ = false;
+};
+
+}  // namespace parallel::train

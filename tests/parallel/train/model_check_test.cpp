@@ -1,0 +1,313 @@
+// What someone who writes a model of his own gets wrong is refused before the first step, with the
+// parameter, unit or part by name; a model without mistakes trains.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/layer/embedding.hpp>
+#include <parallel/layer/feed_forward.hpp>
+#include <parallel/layer/norm.hpp>
+#include <parallel/layer/sequential.hpp>
+#include <parallel/ops/cross_entropy.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/optim/decoupled_adamw.hpp>
+#include <parallel/tensor/layers.hpp>
+#include <parallel/tensor/slices.hpp>
+#include <parallel/train/stepper.hpp>
+
+#include <parallel/layer/activation.hpp>
+
+#include "parallel/support/files.hpp"
+
+namespace model_check_test {
+namespace {
+
+using parallel::index;
+using parallel::matrix_view;
+namespace tensor = parallel::tensor;
+namespace train = parallel::train;
+namespace zero = parallel::zero;
+using communicator = parallel::threads::communicator;
+using linear = parallel::linear<float>;
+using region = tensor::region<communicator>;
+using square = parallel::activation<float>;
+using feed_forward = parallel::feed_forward<square>;
+using gather = tensor::gather<float, communicator>;
+using reduce = tensor::reduce<float, communicator>;
+using whole_branch = parallel::residual<parallel::sequential<parallel::norm<float>, feed_forward>>;
+using sliced_branch = parallel::residual<
+    parallel::sequential<parallel::norm<float>, gather, tensor::sliced<feed_forward>, reduce>>;
+
+constexpr index vocabulary = 8, features = 8, hidden = 16, blocks = 2, rows = 12;
+
+struct batch_view {
+  parallel::vector_view<std::int32_t const> ids, labels;
+};
+
+/// What is wrong; nothing at first.
+struct mistakes {
+  bool unit_missing = false;       // block 1 is in no unit
+  bool parameter_missing = false;  // the exit shows its bias only
+  index part_of_second = 1;        // that visit_units names for block 1
+  bool accumulates = false;        // the exit adds, but declares replaces_gradient
+  std::string name_of_exit = "exit.weight";
+  std::string name_of_unit = "exit";
+  bool too_many_parts = false;
+  bool copies_forgotten = false;   // of norms
+  bool partial_forgotten = false;  // of norms, with rows shared out
+  bool values_in_entry = false;    // its backward pass reads the table
+};
+
+/// A column of `Block`s on slices of `ranks`.
+template <class Block>
+struct model {
+  using element = float;
+  using microbatch = batch_view;
+  using block = Block;
+
+  mistakes wrong;
+  region ranks;
+  parallel::embedding<float> tokens;
+  std::deque<Block> column;
+  linear exit;
+
+  model(region of, mistakes what) : wrong(std::move(what)), ranks(of) {
+    parallel::initializer const start = parallel::normal_init{0.2F};
+    tensor::place const here{of.rank(), of.size()};
+    parallel::parameter_copies const outside = of.copies_outside();
+    tokens.weight = {"tokens", {vocabulary, features}, start};
+    tokens.weight.copied(outside);
+    for (index i = 0; i < blocks; ++i) {
+      auto const name = parallel::concat("block.", i, ".");
+      auto const some = here.part_of(hidden, "hidden");
+      parallel::norm<float> norm;
+      norm.weight = {name + "norm", {features}, parallel::constant_init{1.0F}};
+      if (!wrong.copies_forgotten)
+        norm.weight.copied(wrong.partial_forgotten ? parallel::parameter_copies{of.size(), false}
+                                                   : outside);
+      feed_forward wide;
+      wide.up =
+          tensor::keep_outputs(here, linear{{name + "up", {hidden, features}, start}, {}}, {some});
+      wide.down =
+          tensor::keep_inputs(here, linear{{name + "down", {features, hidden}, start}, {}}, some);
+      if constexpr (std::is_same_v<Block, sliced_branch>)
+        column.emplace_back(parallel::sequential(norm, gather{of}, tensor::sliced(std::move(wide)),
+                                                 reduce{of, {}}));
+      else
+        column.emplace_back(parallel::sequential(norm, std::move(wide)));
+    }
+    exit.weight = {wrong.name_of_exit, {vocabulary, features}, start};
+    exit.bias = {"exit.bias", {vocabulary}};
+    exit.weight.copied(outside);
+    exit.bias.copied(outside);
+  }
+
+  std::size_t num_blocks() const { return blocks; }
+  Block const& at(std::size_t i) const { return column[i]; }
+  index rows(batch_view const& b) const { return ranks.rows_outside(b.ids.size()); }
+  index sequence(batch_view const& b) const { return b.ids.size(); }
+  index width() const { return features; }
+
+  /// The exit as its unit sees it.
+  struct shown_exit {
+    linear& layer;
+    bool bias_only;
+    void visit_parameters(auto&& visit) {
+      if (!bias_only) return layer.visit_parameters(visit);
+      visit(layer.bias);
+    }
+  };
+
+  void visit_units(auto&& visit) {
+    using uses = std::vector<parallel::parameter_base<float>*>;
+    using parts = std::vector<train::part>;
+    visit(std::string("tokens"), tokens, parts{train::enter}, uses{});
+    visit(std::string("block.0"), column[0], parts{0}, uses{});
+    if (!wrong.unit_missing)
+      visit(std::string("block.1"), column[1], parts{wrong.part_of_second}, uses{});
+    shown_exit shown{exit, wrong.parameter_missing};
+    visit(wrong.name_of_unit, shown, wrong.too_many_parts ? parts{blocks, 0} : parts{blocks},
+          uses{});
+  }
+
+  auto enter(auto& c, batch_view const& b) const {
+    auto const all = tokens.forward(c, b.ids);
+    return ranks.divides_rows() ? all.slice(ranks.rank() * rows(b), (ranks.rank() + 1) * rows(b))
+                                : all;
+  }
+  void enter_backward(auto& c, batch_view const& b, matrix_view<float const> dy) const {
+    if (wrong.values_in_entry) {
+      auto const copy = c.template allocate<float, 2>({vocabulary, features});
+      parallel::ops::copy(c.stream, copy.span(), tokens.weight.value().span());
+    }
+    auto const own = ranks.divides_rows()
+                         ? b.ids.slice(ranks.rank() * rows(b), (ranks.rank() + 1) * rows(b))
+                         : b.ids;
+    tokens.backward_weight(c, own, dy);
+  }
+  void leave(auto& c, batch_view const& b, matrix_view<float const> x, matrix_view<float> dx,
+             train::statistics<double>& sums) const {
+    index const first = ranks.divides_rows() ? ranks.rank() * rows(b) : 0;
+    linear::saved kept;
+    auto const logits = exit.forward(c, x, kept);
+    auto const losses = c.template allocate<float, 1>({x.extent(0)});
+    auto const correct = c.template allocate<std::uint8_t, 1>({x.extent(0)});
+    parallel::ops::cross_entropy(c.stream, logits, losses, correct,
+                                 matrix_view<float const>(logits),
+                                 b.labels.slice(first, first + x.extent(0)));
+    parallel::ops::sum(c.stream, &sums.loss, std::span<float const>(losses.span()));
+    sums.tokens += x.extent(0);
+    if (dx.extent(0) == 0) return;
+    auto const gradient = exit.backward_input(c, logits, kept);
+    if (wrong.accumulates)
+      parallel::ops::matmul(c.stream, exit.weight.gradient(), matrix_view<float const>(logits), x,
+                            {.transpose_a = true, .accumulate = true});
+    else
+      exit.backward_weight(c, kept);
+    parallel::ops::copy(c.stream, dx.span(), std::span<float const>(gradient.span()));
+  }
+};
+
+struct run_options {
+  int data = 1;
+  int tensor = 1;
+  bool sequence = false;  // rows between regions are shared out
+  zero::stage stage = zero::stage::none;
+  bool initialised = true;
+};
+
+/// One step of a model with mistakes; returns what it was refused with, or nothing.
+template <class Block = sliced_branch>
+std::string refusal(mistakes const& wrong, run_options const& how = {}) {
+  auto shape = parallel::training_layout{}.with<parallel::axis::tensor>(how.tensor);
+  shape = how.stage == zero::stage::none ? shape.with<parallel::axis::replicate>(how.data)
+                                         : shape.with<parallel::axis::shard>(how.data);
+  return test::message_of([&] {
+    parallel::threads::run(shape.ranks(), [&](communicator& world) {
+      parallel::host::device device;
+      parallel::host::stream compute, traffic, within;
+      train::training_groups groups(world.split(0), shape);
+      model<Block> net({.group = {groups.tensor, within}, .sequence = how.sequence}, wrong);
+      train::stepper step(net, device, groups, parallel::decoupled_adamw{},
+                          {.stage = how.stage, .bucket_bytes = 1});
+      if (how.initialised) step.initialise(1);
+      std::vector<std::int32_t> ids(rows), labels(rows);
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        ids[i] = static_cast<std::int32_t>(i % vocabulary);
+        labels[i] = static_cast<std::int32_t>((i + 1) % vocabulary);
+      }
+      batch_view const batch{{ids.data(), {rows}}, {labels.data(), {rows}}};
+      index const first = 0;
+      auto const storage =
+          device.template allocate<std::byte>(step.plan_activations(std::span(&batch, 1)));
+      parallel::arena memory(storage);
+      static_cast<void>(
+          step.step(compute, traffic, memory, std::span(&batch, 1), std::span(&first, 1), {}, 1.0));
+    });
+  });
+}
+
+std::vector<run_options> const layouts = {
+    {},
+    {.data = 2},
+    {.data = 2, .stage = zero::stage::parameters},
+    {.tensor = 2},
+    {.data = 2, .tensor = 2, .sequence = true, .stage = zero::stage::gradients}};
+
+TEST_CASE("a model without mistakes trains in every layout") {
+  for (auto const& how : layouts) {
+    CAPTURE(how.tensor);
+    CHECK(refusal({}, how).empty());
+  }
+  CHECK(refusal<whole_branch>({}, {.data = 2, .stage = zero::stage::parameters}).empty());
+}
+
+TEST_CASE("a unit or a parameter that is not shown is told by the part that uses it") {
+  for (auto const& how : layouts) {
+    CHECK(test::contains(refusal({.unit_missing = true}, how),
+                         "block 1 (part 1) computes with a parameter of 8 elements that no unit "
+                         "holds; show it in its layer's visit_parameters and the layer in the "
+                         "model's visit_units, which show for this part nothing"));
+    CHECK(test::contains(refusal({.parameter_missing = true}, how),
+                         "the exit (part 2) computes with a parameter of 64 elements that no unit "
+                         "holds; show it in its layer's visit_parameters and the layer in the "
+                         "model's visit_units, which show for this part unit \"exit\": exit.bias"));
+  }
+}
+
+TEST_CASE("a unit that names another part than the one that uses it is refused") {
+  for (auto const& how : layouts) {
+    CHECK(test::contains(refusal({.part_of_second = 0}, how),
+                         "unit \"block.1\": parameter \"block.1.norm\" is used by block 1 (part "
+                         "1), but visit_units says by block 0 (part 0); give the unit the part "
+                         "that computes with it"));
+    CHECK(test::contains(refusal({.part_of_second = 2}, how),
+                         "is used by block 1 (part 1), but visit_units says by the exit (part 2)"));
+  }
+  CHECK(test::contains(refusal({.part_of_second = 3}),
+                       "unit \"block.1\": visit_units names part 3, the model has -1 (entry) to 2 "
+                       "(exit)"));
+  CHECK(test::contains(refusal({.too_many_parts = true}),
+                       "unit \"exit\": visit_units gives 2 parts for 1 uses"));
+}
+
+TEST_CASE("a layer that adds to a gradient it says it replaces is refused") {
+  CHECK(test::contains(refusal({.accumulates = true}),
+                       "unit \"exit\": parameter \"exit.weight\" declares replaces_gradient, but "
+                       "its layer adds to the gradient where context::fresh_gradients is set"));
+}
+
+TEST_CASE("two parameters or units of one name are refused, as is none") {
+  CHECK(
+      test::contains(refusal({.name_of_exit = "tokens"}),
+                     "unit \"exit\": parameter \"tokens\" has the name of one of unit \"tokens\""));
+  CHECK(test::contains(refusal({.name_of_exit = ""}),
+                       "unit \"exit\": a parameter of 64 elements has no name"));
+  CHECK(test::contains(refusal({.name_of_unit = "tokens"}),
+                       "visit_units shows two units named \"tokens\""));
+}
+
+TEST_CASE("a step before there are values is refused") {
+  for (auto const& how : layouts) {
+    auto without = how;
+    without.initialised = false;
+    CHECK(test::contains(refusal({}, without), "the model's parameters have no values yet"));
+  }
+}
+
+TEST_CASE("slices without gather and reduce are refused") {
+  CHECK(test::contains(refusal<whole_branch>({}, {.tensor = 2}),
+                       "block 0 (part 0): its result comes of this rank's slice of parameter "
+                       "\"block.0.down\" and is not summed over the 2 tensor ranks; put "
+                       "tensor::reduce behind the layer"));
+}
+
+TEST_CASE("a parameter that tensor ranks share must say so, and that its gradients are addends") {
+  CHECK(test::contains(refusal({.copies_forgotten = true}, {.tensor = 2}),
+                       "unit \"block.0\": parameter \"block.0.norm\" is whole on each of 2 tensor "
+                       "ranks but is declared to be on 1; say so with "
+                       "copied(region.copies_outside())"));
+  CHECK(refusal({.partial_forgotten = true}, {.tensor = 2}).empty());  // rows are not shared out
+  CHECK(test::contains(refusal({.partial_forgotten = true}, {.tensor = 2, .sequence = true}),
+                       "parameter \"block.1.norm\" is the same on 2 tensor ranks, but its gradient "
+                       "is not, since each sees other rows; declare it with copied({.ranks = 2, "
+                       ".partial = true}), or sum the gradient first"));
+}
+
+TEST_CASE("the entry's backward pass reads no values: they need not be there") {
+  for (auto const& how : layouts)
+    CHECK(test::contains(refusal({.values_in_entry = true}, how),
+                         "unit \"tokens\": parameter \"tokens\" is read by the entry's backward "
+                         "pass, where values need not be there"));
+}
+
+}  // namespace
+}  // namespace model_check_test
