@@ -8,6 +8,7 @@
 // goes unseen with probability 2^-32 or so for odd differences; rounds make it less.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -54,7 +55,7 @@ class ring_checker {
     auto const before = gradients_;
     numbers const r = next(run_forward().size());
     auto const x_before = x_;
-    auto const dx = backward(r);
+    auto const dx = backward(r, false);
     require(x_ == x_before, "check_ring_layer: a pass has overwritten the input");
     check_additions(r, dx);
     for (int round = 0; round < options_.rounds; ++round) {
@@ -65,12 +66,33 @@ class ring_checker {
         compare("backward_weight", parameters_[i]->name, values_[i], added, r);
       }
     }
+    check_fresh(r, before);
   }
 
  private:
   static constexpr ring h = ring{1} << 32;
 
   numbers next(std::size_t count) { return values<ring>(made_++, count); }
+
+  /// Where nothing has been added yet, gradients that a layer declares to replace are replaced
+  /// whatever is there, and the others added to. `before`: what was there at first.
+  void check_fresh(numbers const& r, std::vector<numbers> const& before) {
+    auto const expected = gradients_;
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+      std::ranges::copy(before[i], gradients_[i].begin());
+    static_cast<void>(backward(r, true));
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      bool const replaces = parameters_[i]->replaces_gradient;
+      for (std::size_t j = 0; j < before[i].size(); ++j)
+        require(gradients_[i][j] == expected[i][j] - (replaces ? before[i][j] : 0),
+                "check_ring_layer: parameter ", parameters_[i]->name,
+                replaces
+                    ? " declares replaces_gradient, but backward_weight does not overwrite its "
+                      "gradient where context::fresh_gradients is set"
+                    : " does not declare replaces_gradient, but backward_weight does not add "
+                      "to its gradient where context::fresh_gradients is set");
+    }
+  }
 
   template <class F>
   void in_context(F&& f) {
@@ -95,9 +117,10 @@ class ring_checker {
     return out;
   }
 
-  [[nodiscard]] numbers backward(numbers const& r) {
+  [[nodiscard]] numbers backward(numbers const& r, bool fresh_gradients) {
     numbers out;
     in_context([&](auto& c, auto& kept) {
+      c.fresh_gradients = fresh_gradients;
       auto const y = layer_.forward(c, input(), kept);
       auto const dx = layer_.backward_input(c, {r.data(), y.extents()}, kept);
       layer_.backward_weight(c, kept);

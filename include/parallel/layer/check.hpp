@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -56,14 +57,15 @@ class layer_checker {
   }
 
   check_layer_result run() {
-    auto const dx = passes();
+    auto const dx = passes(false);
     compare("backward_input", "the input", x_, dx);
+    auto added = gradients_;
     for (std::size_t p = 0; p < parameters_.size(); ++p) {
       // gradients are added to what was there
-      auto added = gradients_[p];
-      for (std::size_t i = 0; i < added.size(); ++i) added[i] -= start_[p][i];
-      compare("backward_weight", concat("parameter ", parameters_[p]->name), values_[p], added);
+      for (std::size_t i = 0; i < added[p].size(); ++i) added[p][i] -= start_[p][i];
+      compare("backward_weight", concat("parameter ", parameters_[p]->name), values_[p], added[p]);
     }
+    check_fresh(added);
     return result_;
   }
 
@@ -91,10 +93,37 @@ class layer_checker {
     return {stream_, memory, pass::training, options_.where, options_.sequence};
   }
 
+  /// Where nothing has been added yet, gradients that a layer declares to replace are replaced
+  /// whatever is there, and the others added to.
+  void check_fresh(std::vector<std::vector<double>> const& expected) {
+    for (std::size_t p = 0; p < parameters_.size(); ++p)
+      for (std::size_t i = 0; i < start_[p].size(); ++i)
+        gradients_[p][i] = parameters_[p]->replaces_gradient
+                               ? std::numeric_limits<double>::quiet_NaN()
+                               : start_[p][i];
+    static_cast<void>(passes(true));
+    for (std::size_t p = 0; p < parameters_.size(); ++p) {
+      bool const replaces = parameters_[p]->replaces_gradient;
+      double largest = 1e-3;
+      for (double const gradient : expected[p]) largest = std::max(largest, std::fabs(gradient));
+      for (std::size_t i = 0; i < start_[p].size(); ++i) {
+        double const written = gradients_[p][i] - (replaces ? 0.0 : start_[p][i]);
+        require(std::fabs(written - expected[p][i]) <= options_.tolerance * largest,
+                "check_layer: parameter ", parameters_[p]->name,
+                replaces
+                    ? " declares replaces_gradient, but backward_weight does not overwrite its "
+                      "gradient where context::fresh_gradients is set"
+                    : " does not declare replaces_gradient, but backward_weight does not add "
+                      "to its gradient where context::fresh_gradients is set");
+      }
+    }
+  }
+
   /// One run of all three passes; chooses r, and returns the gradient of the input.
-  [[nodiscard]] std::vector<double> passes() {
+  [[nodiscard]] std::vector<double> passes(bool fresh_gradients) {
     auto memory = make_arena();
     auto c = at(memory);
+    c.fresh_gradients = fresh_gradients;
     typename Layer::saved kept{};
     auto const x_before = x_;
     auto const values_before = values_;

@@ -42,7 +42,7 @@ TEST_CASE("linear layers, squares, attention and their compositions keep the law
 }
 
 /// What is done wrong.
-enum class fault { input, weight, replaced, overwritten, result_onto, input_onto };
+enum class fault { input, weight, replaced, adds, overwritten, result_onto, input_onto };
 
 struct wrong_linear : linear<ring> {
   fault what;
@@ -65,7 +65,9 @@ struct wrong_linear : linear<ring> {
   void backward_weight(auto& c, saved const& kept) const {
     auto const gradient = weight.gradient();
     if (what == fault::replaced) c.stream.enqueue([gradient] { gradient.data()[0] = 0; });
-    linear<ring>::backward_weight(c, kept);
+    auto here = c;
+    if (what == fault::adds) here.fresh_gradients = false;  // though it says that it replaces
+    linear<ring>::backward_weight(here, kept);
     if (what == fault::weight) linear<ring>::backward_weight(c, kept);
   }
 };
@@ -80,6 +82,9 @@ TEST_CASE("a gradient that is wrong by one, doubled, replaced or made by overwri
         "check_ring_layer: backward_weight does not give the gradient of w.weight");
   CHECK(told(fault::replaced) ==
         "check_ring_layer: backward_weight does not give the gradient of w.weight");
+  CHECK(told(fault::adds) ==
+        "check_ring_layer: parameter w.weight declares replaces_gradient, but backward_weight does "
+        "not overwrite its gradient where context::fresh_gradients is set");
   CHECK(told(fault::result_onto) ==
         "check_ring_layer: forward does not add what it is given to add");
   CHECK(told(fault::input_onto) ==

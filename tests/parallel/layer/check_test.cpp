@@ -16,6 +16,8 @@ enum class fault {
   input_gradient,
   weight_gradient,
   weight_gradient_replaced,
+  adds_but_says_it_replaces,
+  replaces_but_does_not_say_so,
   input_overwritten,
   gradient_overwritten,
   weight_overwritten,
@@ -66,19 +68,24 @@ struct toy {
   }
 
   template <class Stream>
-  void backward_weight(context<Stream>&, saved const& kept) const {
+  void backward_weight(context<Stream>& c, saved const& kept) const {
     auto const gradient = weight.gradient();
     for (parallel::index j = 0; j < gradient.extent(0); ++j) {
       double sum = 0.0;
       for (parallel::index i = 0; i < kept.x.extent(0); ++i)
         sum += kept.x(i, j) * kept.x(i, j) * kept.dy(i, j);
       if (wrong == fault::weight_gradient) sum = -sum;
-      if (wrong == fault::weight_gradient_replaced) gradient(j) = 0.0;
+      if (wrong == fault::weight_gradient_replaced ||
+          (wrong == fault::replaces_but_does_not_say_so && c.fresh_gradients))
+        gradient(j) = 0.0;
       gradient(j) += sum;
     }
   }
 
-  void visit_parameters(auto&& visit) { visit(weight); }
+  void visit_parameters(auto&& visit) {
+    weight.replaces_gradient = wrong == fault::adds_but_says_it_replaces;
+    visit(weight);
+  }
 };
 
 std::string verdict(fault wrong) {
@@ -110,6 +117,16 @@ TEST_CASE("check_layer finds a gradient that is wrong by a millionth, and names 
 TEST_CASE("check_layer finds a wrong gradient of a parameter, and one that is not added") {
   for (fault const wrong : {fault::weight_gradient, fault::weight_gradient_replaced})
     CHECK(says(wrong, " for element 0 of parameter toy.weight, but "));
+}
+
+TEST_CASE("check_layer finds what a layer does not do with a gradient that is fresh") {
+  CHECK(
+      verdict(fault::adds_but_says_it_replaces) ==
+      "check_layer: parameter toy.weight declares replaces_gradient, but backward_weight does not "
+      "overwrite its gradient where context::fresh_gradients is set");
+  CHECK(verdict(fault::replaces_but_does_not_say_so) ==
+        "check_layer: parameter toy.weight does not declare replaces_gradient, but backward_weight "
+        "does not add to its gradient where context::fresh_gradients is set");
 }
 
 TEST_CASE("check_layer finds passes that overwrite what they may only read") {
