@@ -1,21 +1,12 @@
-// scheduler_config: LLM Foundry's `scheduler`, and the learning rate as a pure function of it.
+// scheduler_config: LLM Foundry's `scheduler`, and the learning rate as a pure function of it
+// (parallel/train/learning_rate.hpp).
 //
 // Multipliers act on the initial learning rate; t counts finished batches (batch t+1 is trained
-// with the multiplier at t, so the first one under a warm-up with 0). With w = t_warmup, T = t_max
-// and tau = clip((t - w) / (T - w), 0, 1), and below w a straight line from 0:
-//   cosine_with_warmup        alpha_f + (1 - alpha_f) (1 + cos(pi tau)) / 2
-//   linear_decay_with_warmup  alpha_i + (alpha_f - alpha_i) tau
-//   constant_with_warmup      alpha
-//   inv_sqrt_with_warmup      d + (1 - d) / sqrt((t - w + s) / s) with d = alpha_f_decay and
-//                             s = t_scale, until T - t_cooldown; then straight to alpha_f_cooldown
-// The arithmetic is Composer's, in its order, on doubles. Unlike there, t_warmup and t_max may be
-// in different units, since every batch here has the same number of tokens.
+// with the multiplier at t, so the first one under a warm-up with 0). Unlike in Composer, t_warmup
+// and t_max may be in different units, since every batch here has the same number of tokens.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <numbers>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +15,7 @@
 #include <mpt/config/reader.hpp>
 #include <mpt/config/time.hpp>
 #include <parallel/core/error.hpp>
+#include <parallel/train/learning_rate.hpp>
 
 namespace mpt {
 
@@ -75,28 +67,6 @@ inline void check_schedule(scheduler_config const& schedule, training_clock cons
                     duration, " batches); make it at least as long");
 }
 
-namespace detail {
-
-/// After the warm-up; all times in one unit.
-[[nodiscard]] inline double inverse_root_multiplier(scheduler_config const& schedule, double now,
-                                                    double warmup, double end,
-                                                    training_clock const& clock) {
-  double const scale = without_fractions(schedule.t_scale, clock).count;
-  double const cooldown = without_fractions(schedule.t_cooldown, clock).count;
-  double const turn = std::max(warmup, end - cooldown);
-  auto const decayed = [&](double time) {  // a power, as Python writes it: the last bit may differ
-    double const factor = 1 / std::pow((time + (scale - warmup)) / scale, 0.5);
-    return schedule.alpha_f + factor * (1 - schedule.alpha_f);
-  };
-  if (now < turn) return decayed(now);
-  double const first = decayed(turn);
-  if (cooldown == 0) return first;
-  double const tau = std::min(1.0, (now - turn) / cooldown);
-  return first + tau * (schedule.alpha_f_cooldown - first);
-}
-
-}  // namespace detail
-
 /// The multiplier of the learning rate after `batch` finished batches.
 [[nodiscard]] inline double learning_rate_multiplier(scheduler_config const& schedule,
                                                      std::int64_t batch,
@@ -110,19 +80,23 @@ namespace detail {
     warmup.count /= detail::per_batch(warmup.unit, clock);
     end.count /= detail::per_batch(end.unit, clock);
   }
+  using enum parallel::train::decay;
   bool const starts_at_1 = schedule.kind == schedule_kind::cosine_with_warmup ||
                            schedule.kind == schedule_kind::inv_sqrt_with_warmup;
-  double const first = starts_at_1 ? 1 : schedule.alpha_i;
-  if (now < warmup.count) return std::min(1.0, now / warmup.count) * first;
-  if (schedule.kind == schedule_kind::inv_sqrt_with_warmup)
-    return detail::inverse_root_multiplier(schedule, now, warmup.count, end.count, clock);
-  double const tau = end.count > warmup.count
-                         ? std::min(1.0, (now - warmup.count) / (end.count - warmup.count))
-                         : 0;
-  if (schedule.kind == schedule_kind::constant_with_warmup) return schedule.alpha_i;
-  if (schedule.kind == schedule_kind::linear_decay_with_warmup)
-    return schedule.alpha_i + tau * (schedule.alpha_f - schedule.alpha_i);
-  return schedule.alpha_f + (1 - schedule.alpha_f) * (1 + std::cos(tau * std::numbers::pi)) / 2;
+  parallel::train::learning_rate_schedule of{.shape = cosine,
+                                             .warmup = warmup.count,
+                                             .end = end.count,
+                                             .from = starts_at_1 ? 1 : schedule.alpha_i,
+                                             .to = schedule.alpha_f};
+  if (schedule.kind == schedule_kind::constant_with_warmup) of.shape = constant;
+  if (schedule.kind == schedule_kind::linear_decay_with_warmup) of.shape = linear;
+  if (schedule.kind == schedule_kind::inv_sqrt_with_warmup) {
+    of.shape = inverse_root;
+    of.scale = detail::without_fractions(schedule.t_scale, clock).count;
+    of.cooldown = detail::without_fractions(schedule.t_cooldown, clock).count;
+    of.cooled_down = schedule.alpha_f_cooldown;
+  }
+  return of.at(now);
 }
 
 /// The learning rate with which batch number `batch` + 1 is trained.

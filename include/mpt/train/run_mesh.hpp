@@ -45,10 +45,8 @@ class run_mesh {
   }
 
   /// Which of the parts of a batch is this rank's, and of how many.
-  [[nodiscard]] int data_rank() {
-    return layout().template position<axis::replicate, axis::shard>(ranks_.world().rank());
-  }
-  [[nodiscard]] int data_ranks() const { return mpt::data_ranks(layout()); }
+  [[nodiscard]] int data_rank() { return ranks_.data_rank(); }
+  [[nodiscard]] int data_ranks() const { return ranks_.data_ranks(); }
 
   /// The rows here of whole sequences.
   [[nodiscard]] sequences rows_of(sequences whole) {

@@ -41,6 +41,15 @@ class training_groups {
   [[nodiscard]] Comm& world() { return mesh_.world(); }
   [[nodiscard]] training_layout const& shape() const { return mesh_.shape(); }
 
+  /// Which of the equal parts of a global batch is this rank's, and of how many: ranks along the
+  /// other axes have the same one. Context ranks have other rows of the same sequences.
+  [[nodiscard]] int data_rank() {
+    return shape().template position<axis::replicate, axis::shard>(world().rank());
+  }
+  [[nodiscard]] int data_ranks() const {
+    return shape().template size<axis::replicate, axis::shard>();
+  }
+
   /// Where this rank stands among those that hold the same stage's units.
   [[nodiscard]] zero::unit_place place() const {
     return {.shard = shards.rank(),

@@ -1,0 +1,38 @@
+// The schedules at times that are easily worked out; tests/mpt/config/scheduler_test.cpp compares
+// them with Composer's.
+#include <doctest/doctest.h>
+
+#include <parallel/train/learning_rate.hpp>
+
+namespace learning_rate_test {
+
+using parallel::train::decay;
+using schedule = parallel::train::learning_rate_schedule;
+
+TEST_CASE("the factor rises in a straight line and then falls as the shape says") {
+  schedule const cosine{.warmup = 4, .end = 12, .to = 0.1};
+  CHECK(cosine.at(0) == 0);
+  CHECK(cosine.at(1) == 0.25);
+  CHECK(cosine.at(4) == 1);
+  CHECK(cosine.at(8) == doctest::Approx(0.55));
+  CHECK(cosine.at(12) == doctest::Approx(0.1));
+  CHECK(cosine.at(50) == cosine.at(12));
+
+  schedule const linear{.shape = decay::linear, .end = 10, .from = 0.5, .to = 0.1};
+  CHECK(linear.at(0) == 0.5);
+  CHECK(linear.at(5) == doctest::Approx(0.3));
+  CHECK(linear.at(10) == doctest::Approx(0.1));
+
+  schedule const constant{.shape = decay::constant, .warmup = 2, .from = 0.5};
+  CHECK(constant.at(1) == 0.25);
+  CHECK(constant.at(99) == 0.5);
+
+  schedule const root{
+      .shape = decay::inverse_root, .warmup = 10, .end = 100, .scale = 10, .cooldown = 20};
+  CHECK(root.at(10) == 1);
+  CHECK(root.at(40) == doctest::Approx(0.5));
+  CHECK(root.at(90) == doctest::Approx(root.at(80) / 2));
+  CHECK(root.at(100) == 0);
+}
+
+}  // namespace learning_rate_test
