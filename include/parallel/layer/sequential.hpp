@@ -65,6 +65,11 @@ struct sequential {
         reduced_value<X> || requires { std::get<I>(layers).forward(c, x, std::get<I>(kept)); },
         "a partial sum goes into a layer that takes whole values; put tensor::reduce "
         "before it");
+    static_assert(
+        !reduced_value<X> || requires { std::get<I>(layers).forward(c, x, std::get<I>(kept)); },
+        "a layer of a sequence cannot be called: its forward takes a context, what the layer "
+        "before "
+        "it gives as a view of const elements, and its own saved");
     auto const& layer = std::get<I>(layers);
     if constexpr (I < sizeof...(Rest))
       return forward_from<I + 1>(c, layer.forward(c, x, std::get<I>(kept)), kept, onto...);
@@ -81,6 +86,11 @@ struct sequential {
             requires { std::get<I>(layers).backward_input(c, dy, std::get<I>(kept)); },
         "a gradient that is a partial sum goes into a layer that takes whole values; put "
         "tensor::gather behind it");
+    static_assert(
+        !reduced_value<Dy> ||
+            requires { std::get<I>(layers).backward_input(c, dy, std::get<I>(kept)); },
+        "a layer of a sequence cannot be called: its backward_input takes a context, the gradient "
+        "of its result as a view of const elements, and its own saved");
     auto const& layer = std::get<I>(layers);
     if constexpr (I > 0)
       return backward_from<I - 1>(c, layer.backward_input(c, dy, std::get<I>(kept)), kept, onto...);

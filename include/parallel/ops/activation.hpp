@@ -35,7 +35,7 @@ void visit_activation(activation_kind kind, F&& f) {
 }
 
 struct activation_fn {
-  template <class Stream, class T>
+  template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x,
                   activation_kind kind) const {
     detail::same("activation", "the size of y", y.size(), "that of x", x.size());
@@ -46,7 +46,7 @@ struct activation_fn {
 inline constexpr activation_fn activation{};
 
 struct activation_backward_fn {
-  template <class Stream, class T>
+  template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> dx, std::span<std::type_identity_t<T> const> x,
                   std::span<std::type_identity_t<T> const> dy, activation_kind kind) const {
     detail::same("activation_backward", "the size of dx", dx.size(), "that of x", x.size());

@@ -11,7 +11,7 @@
 namespace parallel::ops {
 
 struct add_bias_fn {
-  template <class Stream, class T>
+  template <class Stream, writable T>
   void operator()(Stream& s, matrix_view<T> y, vector_view<std::type_identity_t<T> const> bias,
                   std::type_identity_t<matrix_view<T const>> addend = {}) const {
     detail::same("add_bias", "the number of columns of y", y.extent(1), "the size of bias",

@@ -11,7 +11,7 @@
 namespace parallel::ops {
 
 struct clip_fn {
-  template <class Stream, class T>
+  template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> x, std::span<std::uint8_t> inside, float limit) const {
     require(limit >= 0.0F, "ops::clip: the limit is ", limit, ", but must not be negative");
     if (!inside.empty())
@@ -24,7 +24,7 @@ struct clip_fn {
 inline constexpr clip_fn clip{};
 
 struct clip_backward_fn {
-  template <class Stream, class T>
+  template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> dx, std::span<std::uint8_t const> inside) const {
     detail::same("clip_backward", "the size of inside", inside.size(), "that of dx", dx.size());
     clip_backward_impl(s, dx, inside);

@@ -21,7 +21,7 @@ struct dropout_options {
 };
 
 struct dropout_fn {
-  template <class Stream, class T>
+  template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x,
                   dropout_options options) const {
     detail::same("dropout", "the size of y", y.size(), "that of x", x.size());

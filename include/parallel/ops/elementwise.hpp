@@ -15,7 +15,7 @@
 namespace parallel::ops {
 
 struct fill_fn {
-  template <class Stream, class T>
+  template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::type_identity_t<T> value) const {
     fill_impl(s, y, value);
   }
@@ -24,12 +24,12 @@ struct fill_fn {
 inline constexpr fill_fn fill{};
 
 struct copy_fn {
-  template <class Stream, class T>
+  template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x) const {
     detail::same("copy", "the size of y", y.size(), "that of x", x.size());
     copy_impl(s, y, x);
   }
-  template <class Stream, class T>
+  template <class Stream, writable T>
   void operator()(Stream& s, rows_view<T> y, rows_view<std::type_identity_t<T> const> x) const {
     detail::same("copy", "the number of rows of y", y.rows, "that of x", x.rows);
     detail::same("copy", "the number of columns of y", y.columns, "that of x", x.columns);
@@ -40,7 +40,7 @@ struct copy_fn {
 inline constexpr copy_fn copy{};
 
 struct add_fn {
-  template <class Stream, class T>
+  template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x) const {
     detail::same("add", "the size of y", y.size(), "that of x", x.size());
     add_impl(s, y, x);
@@ -50,7 +50,7 @@ struct add_fn {
 inline constexpr add_fn add{};
 
 struct multiply_fn {
-  template <class Stream, class T>
+  template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x) const {
     detail::same("multiply", "the size of y", y.size(), "that of x", x.size());
     multiply_impl(s, y, x);
@@ -60,7 +60,7 @@ struct multiply_fn {
 inline constexpr multiply_fn multiply{};
 
 struct scale_fn {
-  template <class Stream, class T>
+  template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, accumulate_t<T> factor) const {
     scale_impl(s, y, factor);
   }
@@ -69,7 +69,7 @@ struct scale_fn {
 inline constexpr scale_fn scale{};
 
 struct cast_fn {
-  template <class Stream, class To, class From>
+  template <class Stream, writable To, class From>
   void operator()(Stream& s, std::span<To> y, std::span<From> x) const {
     detail::same("cast", "the size of y", y.size(), "that of x", x.size());
     cast_impl(s, y, std::span<std::remove_const_t<From> const>(x));

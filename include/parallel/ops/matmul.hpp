@@ -21,7 +21,7 @@ struct matmul_options {
 };
 
 struct matmul_fn {
-  template <class Stream, class C, class TA, class TB>
+  template <class Stream, writable C, class TA, class TB>
   void operator()(Stream& s, matrix_view<C> c, matrix_view<TA> a, matrix_view<TB> b,
                   matmul_options options = {},
                   std::type_identity_t<matrix_view<C const>> addend = {}) const {

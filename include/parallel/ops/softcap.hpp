@@ -17,7 +17,7 @@ struct softcap_options {
 };
 
 struct softcap_fn {
-  template <class Stream, class A>
+  template <class Stream, writable A>
   void operator()(Stream& s, std::span<A> y, std::span<std::type_identity_t<A> const> x,
                   softcap_options options) const {
     detail::same("softcap", "the size of y", y.size(), "that of x", x.size());
@@ -28,7 +28,7 @@ struct softcap_fn {
 inline constexpr softcap_fn softcap{};
 
 struct softcap_backward_fn {
-  template <class Stream, class T>
+  template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> dx, std::span<accumulate_t<T> const> y,
                   std::span<std::type_identity_t<T> const> dy, softcap_options options) const {
     detail::same("softcap_backward", "the size of dx", dx.size(), "that of y", y.size());

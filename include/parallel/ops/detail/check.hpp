@@ -4,9 +4,18 @@
 #pragma once
 
 #include <string_view>
+#include <type_traits>
 
 #include <parallel/core/error.hpp>
 #include <parallel/core/tensor.hpp>
+
+namespace parallel::ops {
+
+/// Elements of a view that an operation writes its result to.
+template <class T>
+concept writable = !std::is_const_v<T>;  // a result cannot go to a view of const elements
+
+}  // namespace parallel::ops
 
 namespace parallel::ops::detail {
 
