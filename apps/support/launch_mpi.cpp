@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include <mpt/train/exchange.hpp>
+#include <parallel/comm/texts.hpp>
 
 #include "support/cores.hpp"
 #include "support/flight.hpp"
@@ -32,7 +32,7 @@ int from_environment(char const* name, int otherwise) {
 std::vector<int> own_cores(parallel::any_communicator& comm) {
   auto const cores = apps::available_cores();
   parallel::host::stream traffic;
-  auto const all = mpt::gather_texts(comm, traffic, apps::identity_of(cores));
+  auto const all = parallel::gather_texts(comm, traffic, apps::identity_of(cores));
   return apps::cores_among_equals(cores, all, comm.rank());
 }
 

@@ -277,6 +277,8 @@ class ring_rank {
   [[nodiscard]] auto& compute() { return compute_; }
   [[nodiscard]] parallel::arena const& memory() const { return memory_; }
   [[nodiscard]] int rank() { return groups_.world().rank(); }
+  [[nodiscard]] any& world() { return groups_.world(); }
+  [[nodiscard]] traffic_stream& traffic() { return traffic_; }
 
   [[nodiscard]] step_data<Device> data(index step) {
     return {device_, how_, rank(), step, stepper_.least_microbatches(most_microbatches(how_))};
@@ -284,7 +286,7 @@ class ring_rank {
 
   auto step(index which) {
     auto const of = data(which);
-    if (which == 0)
+    if (memory_.peak() == 0)
       memory_ = parallel::arena(
           device_.template allocate<std::byte>(stepper_.plan_activations(of.batches())));
     spoil_gradients(stepper_, rank());

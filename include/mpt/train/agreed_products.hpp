@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include <mpt/train/exchange.hpp>
 #include <parallel/comm/any_communicator.hpp>
+#include <parallel/comm/texts.hpp>
 #include <parallel/core/file.hpp>
 
 namespace mpt {

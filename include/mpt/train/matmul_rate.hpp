@@ -6,8 +6,8 @@
 #include <optional>
 #include <span>
 
-#include <mpt/train/exchange.hpp>
 #include <parallel/comm/any_communicator.hpp>
+#include <parallel/comm/texts.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/ops/elementwise.hpp>

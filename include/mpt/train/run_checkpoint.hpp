@@ -1,14 +1,11 @@
-// The checkpoints of a training run: master weights and optimizer states as named slices, and the
-// few numbers from which everything else follows.
-//
-// Every rank writes what it speaks for, an equal part of everything whatever the layout, so nothing
-// is written twice; it reads whatever ranges it needs, so any number of ranks and any stage can
-// continue.
+// The checkpoints of MPT's runs: which one to begin from, what they remember of the run beside the
+// parameters and the optimizer (parallel/checkpoint/stepper.hpp), and whether it may go on from it.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -16,13 +13,9 @@
 
 #include <mpt/config/hf.hpp>
 #include <mpt/config/train.hpp>
-#include <mpt/train/exchange.hpp>
 #include <mpt/vocabulary.hpp>
-#include <parallel/checkpoint/checkpoints.hpp>
-#include <parallel/checkpoint/reader.hpp>
-#include <parallel/checkpoint/save.hpp>
-#include <parallel/device/transfer.hpp>
-#include <parallel/train/stepper.hpp>
+#include <parallel/checkpoint/stepper.hpp>
+#include <parallel/comm/any_communicator.hpp>
 
 namespace mpt {
 
@@ -106,176 +99,57 @@ inline void require_same_order(nlohmann::json const& saved, nlohmann::json const
             "; make them equal to continue, or take only the weights with load_weights_only=true");
 }
 
-/// Calls f(unit, number of segment) for all that a rank holds.
-template <class Stepper, class F>
-void for_each_segment(Stepper& step, F&& f) {
-  for (auto& entry : step.units())
-    for (std::size_t s = 0; s < entry.memory.segments().size(); ++s) f(entry.memory, s);
-}
-
-/// Calls f(parameter, global, run, offset, count) for the blocks of the range [begin, end) of a
-/// segment, as parameter::for_each_block does; `offset` counts from `begin`.
-template <class Segment, class F>
-void for_each_block(Segment const& segment, zero::range range, F&& f) {
-  segment.for_each_piece(
-      range.begin, range.end, [&](auto const& p, index first, index last, index at) {
-        p.for_each_block(first, last, [&](index from, index count, index global, index run) {
-          f(p, global, run, static_cast<std::size_t>(at - range.begin + from - first),
-            static_cast<std::size_t>(count));
-        });
-      });
-}
-
 }  // namespace detail
 
-/// Calls f(name, extents, begin, elements, run) for every slice that this rank saves: elements of
-/// the device's memory, and where they lie in the tensor, as rank_writer::add says.
-template <class Stepper, class F>
-void for_each_saved_slice(Stepper& step, F&& f) {
-  detail::for_each_segment(step, [&](auto const& unit, std::size_t s) {
-    auto const& segment = unit.layout().segments()[s];
-    auto const& memory = unit.segments()[s];
-    auto const master = unit.spoken_for(s, memory.master.span());
-    auto const values = unit.spoken_for(s, unit.owned_values(s));
-    detail::for_each_block(
-        segment, unit.spoken_for(s),
-        [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
-          auto const& extents = p.tensor_extents();
-          auto const give = [&](std::string const& name, auto elements) {
-            f(name, std::span<index const>(extents), global, elements.subspan(offset, count), run);
-          };
-          if (segment.key.trainable)
-            give(p.name, master);
-          else
-            give(p.name, values);
-          for (std::size_t i = 0; i < memory.states.size(); ++i)
-            give(concat(p.name, "#", step.state_names()[i]),
-                 unit.spoken_for(s, memory.states[i].span()));
-        });
-  });
-}
-
-/// Where the checkpoint of a run goes.
-[[nodiscard]] inline checkpoint::save_target target_of(train_config const& config,
+/// What the checkpoint of a run says of it.
+[[nodiscard]] inline checkpoint::run_state saved_state(train_config const& config,
                                                        run_state const& state) {
-  return {.root = config.checkpoint.save_folder,
-          .id = {.epoch = state.epoch, .batch = state.batches},
-          .token = static_cast<std::uint64_t>(state.batches)};
+  return {.batches = state.batches,
+          .epoch = state.epoch,
+          .own = {{"batch_in_epoch", state.batch_in_epoch},
+                  {"tokens", state.tokens},
+                  {"callbacks", state.callbacks},
+                  {"order", detail::order_of(config, state.samples_in_set)},
+                  {"model",
+                   to_hf_json(config.model,
+                              config.precision == precision_kind::fp32 ? "float32" : "bfloat16")},
+                  {"tokenizer", config.tokenizer.name},
+                  {"run_name", config.run_name}}};
 }
 
-/// What its manifest says of the run.
-[[nodiscard]] inline std::string text_of(train_config const& config, run_state const& state) {
-  return nlohmann::json{
-      {"batches", state.batches},
-      {"epoch", state.epoch},
-      {"batch_in_epoch", state.batch_in_epoch},
-      {"tokens", state.tokens},
-      {"callbacks", state.callbacks},
-      {"order", detail::order_of(config, state.samples_in_set)},
-      {"model",
-       to_hf_json(config.model, config.precision == precision_kind::fp32 ? "float32" : "bfloat16")},
-      {"tokenizer", config.tokenizer.name},
-      {"run_name", config.run_name}}
-      .dump();
+/// What becomes of earlier checkpoints. A run that began anew (save_overwrite) replaces the later
+/// ones of the run before it.
+[[nodiscard]] inline checkpoint::save_options save_options_of(checkpoint_config const& config,
+                                                              parallel::step_hook on_step = {}) {
+  return {.keep = std::max<index>(0, config.save_num_checkpoints_to_keep),
+          .removes_later = config.save_overwrite,
+          .on_step = std::move(on_step)};
 }
 
-/// Collective, first: makes the folder into which all ranks write.
-inline void prepare_checkpoint(parallel::any_communicator& comm, host::stream& traffic,
-                               checkpoint::save_target const& target,
-                               parallel::step_hook const& on_step = {}) {
-  if (comm.rank() == 0) checkpoint::prepare_save(target, on_step);
-  comm.barrier(traffic).wait();
-}
-
-/// Collective, last, when this rank's files are on disk: makes one checkpoint of all ranks' files,
-/// and removes those that are not kept. `text`: what `text_of` says, on rank 0.
-inline void commit_checkpoint(parallel::any_communicator& comm, host::stream& traffic,
-                              checkpoint_config const& config,
-                              checkpoint::save_target const& target, std::string const& records,
-                              std::string const& text, parallel::step_hook const& on_step = {}) {
-  auto const all = gather_texts(comm, traffic, records);
-  if (comm.rank() == 0) {
-    checkpoint::commit(target, all, text, {.on_step = on_step});
-    // a run that began anew (save_overwrite) replaces the later checkpoints of the one before it
-    if (config.save_overwrite) checkpoint::remove_after(target.root, target.id, on_step);
-    if (config.save_num_checkpoints_to_keep > 0)
-      checkpoint::prune(target.root, config.save_num_checkpoints_to_keep, on_step);
-  }
-  comm.barrier(traffic).wait();
-}
-
-/// Collective: all ranks write their slices of one checkpoint, from where they lie. Returns its
-/// folder. When it returns it is on disk; killed at any moment before, the previous checkpoint is
-/// the latest. `on_step` is called before each action on the disk.
-template <class Stepper>
-std::filesystem::path save_run(Stepper& step, parallel::any_communicator& comm,
-                               host::stream& traffic, train_config const& config,
-                               run_state const& state, parallel::step_hook const& on_step = {}) {
-  auto const target = target_of(config, state);
-  prepare_checkpoint(comm, traffic, target, on_step);
-  checkpoint::rank_writer writer(target, comm.rank(), {.on_step = on_step});
-  for_each_saved_slice(step, [&](std::string const& name, std::span<index const> extents,
-                                 index begin, auto elements, index run) {
-    parallel::read_on_host(step.device(), elements,
-                           [&](auto here) { writer.add(name, extents, begin, here, run); });
-  });
-  commit_checkpoint(comm, traffic, config.checkpoint, target, writer.finish(),
-                    text_of(config, state), on_step);
-  return target.folder();
-}
-
-/// Fills this rank's memory from a checkpoint made by any layout, after checking this rank's part
-/// of it. Returns where the run was; with weights_only the optimizer starts from zero.
+/// Fills this rank's memory from a checkpoint made by any layout, after checking that it belongs to
+/// this run. Returns where the run was; with weights_only the optimizer starts from zero.
 template <class Stepper>
 run_state load_run(Stepper& step, parallel::any_communicator const& comm,
                    train_config const& config, found_checkpoint const& found,
                    std::int64_t samples_in_set) {
   checkpoint::checkpoint_reader const reader(found.folder);
-  auto const& state = reader.state();
-  auto const number = [&](char const* key) {
-    require(state.contains(key) && state.at(key).is_number_integer(), found.folder.string(),
-            ": its state lacks the number ", key);
-    return state.at(key).template get<std::int64_t>();
-  };
   if (!found.weights_only)
-    detail::require_same_order(state.value("order", nlohmann::json::object()),
+    detail::require_same_order(reader.state().value("order", nlohmann::json::object()),
                                detail::order_of(config, samples_in_set), found.folder);
-  reader.verify(comm.rank(), comm.size());
-  detail::for_each_segment(step, [&](auto const& unit, std::size_t s) {
-    auto const& segment = unit.layout().segments()[s];
-    auto const& memory = unit.segments()[s];
-    auto const read = [&](std::string const& name, index global, index run, auto elements,
-                          std::size_t offset, std::size_t count) {
-      parallel::write_from_host(step.device(), elements.subspan(offset, count),
-                                [&](auto here) { reader.read_block(name, global, run, here); });
-    };
-    auto const held = unit.values_divided() ? memory.owned : zero::range{0, segment.size};
-    detail::for_each_block(
-        segment, held,
-        [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
-          require(reader.at(p.name).extents == p.tensor_extents(), found.folder.string(), ": ",
-                  p.name,
-                  " has another shape than this model's; use the configuration it was trained "
-                  "with");
-          read(p.name, global, run, memory.values.span(), offset, count);
-        });
-    if (!segment.key.trainable) return;
-    detail::for_each_block(
-        segment, memory.owned,
-        [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
-          read(p.name, global, run, memory.master.span(), offset, count);
-          if (found.weights_only) return;
-          for (std::size_t i = 0; i < memory.states.size(); ++i)
-            read(concat(p.name, "#", step.state_names()[i]), global, run, memory.states[i].span(),
-                 offset, count);
-        });
-  });
-  return {.batches = number("batches"),
-          .epoch = number("epoch"),
+  using enum checkpoint::load_what;
+  auto const state =
+      checkpoint::load(step, comm, reader, found.weights_only ? weights : everything);
+  auto const number = [&](char const* key) {
+    require(state.own.contains(key) && state.own.at(key).is_number_integer(), found.folder.string(),
+            ": its state lacks the number ", key);
+    return state.own.at(key).template get<std::int64_t>();
+  };
+  return {.batches = state.batches,
+          .epoch = state.epoch,
           .batch_in_epoch = number("batch_in_epoch"),
           .samples_in_set = samples_in_set,
           .tokens = number("tokens"),
-          .callbacks = state.value("callbacks", nlohmann::json::object())};
+          .callbacks = state.own.value("callbacks", nlohmann::json::object())};
 }
 
 }  // namespace mpt

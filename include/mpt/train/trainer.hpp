@@ -22,10 +22,10 @@
 #include <mpt/train/reporter.hpp>
 #include <mpt/train/run_checkpoint.hpp>
 #include <mpt/train/run_mesh.hpp>
-#include <mpt/train/run_saver.hpp>
 #include <mpt/train/run_summary.hpp>
 #include <mpt/train/run_training.hpp>
 #include <mpt/train/training_data.hpp>
+#include <parallel/checkpoint/stepper_saver.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
@@ -40,7 +40,7 @@ using parallel::reduction;
 template <class T, class Device = host::device>
 class trainer {
  public:
-  /// Collective: all ranks make one at the same time. `on_save`: see run_saver.
+  /// Collective: all ranks make one at the same time. `on_save`: see checkpoint::stepper_saver.
   trainer(train_config const& config, any_communicator& comm, Device& device, run_plan plan,
           parallel::step_hook on_save = {})
       : config_(config),
@@ -309,23 +309,24 @@ class trainer {
 
   /// Takes the memory for copies, if there is. Returns what there is to say.
   std::string prepare_saves() {
-    saves_.emplace(step_, comm_, traffic_, config_, plan_.saves_behind, on_save_);
+    saves_.emplace(step_, comm_, traffic_, config_.checkpoint.save_folder, plan_.saves_behind,
+                   save_options_of(config_.checkpoint, on_save_));
     if (plan_.saves_behind) return "";
     return fmt::format(
         "note: training stops while a checkpoint is written: there is no memory for a copy of it, "
         "{} per rank",
-        console::bytes(static_cast<double>(bytes_to_save(step_))));
+        console::bytes(static_cast<double>(checkpoint::bytes_to_save(step_))));
   }
 
   /// Saves after this batch, if that is due; the run does not end before it is done.
   void save(std::int64_t last) {
     if (is_due(config_.checkpoint.save_interval, batch_, clock_) || control_.stopped())
-      saves_->save({.batches = batch_,
-                    .epoch = batch_ / clock_.batches_per_epoch,
-                    .batch_in_epoch = batch_ % clock_.batches_per_epoch,
-                    .samples_in_set = batches_.samples(),
-                    .tokens = tokens(),
-                    .callbacks = callbacks_.state()});
+      saves_->save(saved_state(config_, {.batches = batch_,
+                                         .epoch = batch_ / clock_.batches_per_epoch,
+                                         .batch_in_epoch = batch_ % clock_.batches_per_epoch,
+                                         .samples_in_set = batches_.samples(),
+                                         .tokens = tokens(),
+                                         .callbacks = callbacks_.state()}));
     if (batch_ == last || control_.stopped()) saves_->complete();
   }
 
@@ -349,7 +350,9 @@ class trainer {
   run_control control_;
   std::vector<data::token_streams> evaluation_sets_;
   std::optional<reporter> report_;
-  std::optional<run_saver<stepper_type>> saves_;
+  std::optional<
+      checkpoint::stepper_saver<stepper_type, any_communicator, parallel::traffic_type<Device>>>
+      saves_;
   std::optional<speed_window> speed_;
   std::chrono::steady_clock::time_point begin_;
   std::int64_t batch_ = 0;

@@ -45,7 +45,7 @@ fs::path load_and_save(train_config config, grid const& how, fs::path const& fro
         {.stage = mpt::stage_of(config), .pipeline = config.parallelism.pipeline_options()});
     auto const state =
         mpt::load_run(step, any, config, {.folder = from, .weights_only = false, .note = {}}, 20);
-    auto const folder = save_run(step, any, traffic, config, state);
+    auto const folder = pc::save(step, any, traffic, root, mpt::saved_state(config, state));
     if (first) out = folder;
   });
   return out;

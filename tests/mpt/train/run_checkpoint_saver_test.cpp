@@ -15,12 +15,13 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/train/run_saver.hpp>
+#include <mpt/train/run_checkpoint.hpp>
+#include <parallel/checkpoint/stepper_saver.hpp>
 
 #include "support/guarded_device.hpp"
 #include "tiny_run.hpp"
 
-namespace run_saver_test {
+namespace run_checkpoint_saver_test {
 namespace {
 
 using namespace tiny_run;
@@ -42,6 +43,11 @@ void with_steppers(train_config const& config, int ranks, F const& f) {
     step.initialise(config.seed);
     f(step, any, traffic);
   });
+}
+
+/// What a checkpoint says of a run after so many batches.
+pc::run_state state_of(train_config const& config, std::int64_t batches) {
+  return mpt::saved_state(config, {.batches = batches, .samples_in_set = 20});
 }
 
 /// A folder of checkpoints, whole: every file's content by name, where `latest` leads.
@@ -87,19 +93,19 @@ TEST_CASE("a save is what there was when it began; it is there when every rank h
              got = config_for("got");
   std::latch gate(1), first_is_done(1);
   with_steppers(config, 2, [&](auto& step, auto& comm, auto& traffic) {
-    mpt::run_state const state{.batches = 2, .samples_in_set = 20};
-    (void)save_run(step, comm, traffic, expected, state);
-    mpt::run_saver saver(step, comm, traffic, got, true,
-                         [&, rank = comm.rank()](std::string_view s) {
-                           if (rank == 1 && s == "write slice")
-                             gate.wait();  // the second rank's thread is held
-                         });
+    auto const state = state_of(config, 2);
+    (void)pc::save(step, comm, traffic, expected.checkpoint.save_folder, state);
+    auto const hold = [&, rank = comm.rank()](std::string_view s) {
+      if (rank == 1 && s == "write slice") gate.wait();  // the second rank's thread is held
+    };
+    pc::stepper_saver saver(step, comm, traffic, got.checkpoint.save_folder, true,
+                            {.on_step = hold});
     CHECK_FALSE(saver.pending());
     saver.advance();
     saver.complete();  // nothing to do
     saver.save(state);
     step.initialise(99);  // "training" changes everything
-    auto const target = target_of(got, state);
+    auto const target = pc::target_of(got.checkpoint.save_folder, state);
     auto const records_of_first = target.temporary() / "rank-00000-F32-000.safetensors";
     for (int batch = 0; batch < 5; ++batch) {
       saver.advance();
@@ -111,7 +117,7 @@ TEST_CASE("a save is what there was when it began; it is there when every rank h
         CHECK(wait_for([&] {
           return fs::exists(records_of_first) &&
                  fs::file_size(records_of_first) ==
-                     fs::file_size(target_of(expected, state).folder() /
+                     fs::file_size(pc::target_of(expected.checkpoint.save_folder, state).folder() /
                                    records_of_first.filename());
         }));
     }
@@ -121,7 +127,7 @@ TEST_CASE("a save is what there was when it began; it is there when every rank h
     while (saver.pending()) saver.advance();
     CHECK(saver.last() == target.folder());
     CHECK(saver.held_up_seconds() > 0);
-    (void)save_run(step, comm, traffic, later, state);
+    (void)pc::save(step, comm, traffic, later.checkpoint.save_folder, state);
   });
   auto const whole = content_of(here.folder / "expected");
   CHECK(whole.size() == 4);  // two ranks, manifest, latest
@@ -135,10 +141,11 @@ TEST_CASE("a save while one is under way completes that first") {
   config.checkpoint.save_folder = here.folder / "run";
   config.checkpoint.save_num_checkpoints_to_keep = 2;
   with_steppers(config, 2, [&](auto& step, auto& comm, auto& traffic) {
-    mpt::run_saver saver(step, comm, traffic, config, true);
+    pc::stepper_saver saver(step, comm, traffic, config.checkpoint.save_folder, true,
+                            mpt::save_options_of(config.checkpoint));
     for (std::int64_t const batch : {1, 2, 3}) {
       step.initialise(static_cast<std::uint64_t>(batch));
-      saver.save({.batches = batch, .samples_in_set = 20});
+      saver.save(state_of(config, batch));
       CHECK(saver.pending());
       if (batch > 1) CHECK(saver.last().filename() == pc::checkpoint_id{0, batch - 1}.text());
     }
@@ -154,8 +161,8 @@ TEST_CASE("without memory for copies a save is done when `save` returns") {
   auto config = here.config(8);
   config.checkpoint.save_folder = here.folder / "run";
   with_steppers(config, 2, [&](auto& step, auto& comm, auto& traffic) {
-    mpt::run_saver saver(step, comm, traffic, config, false);
-    saver.save({.batches = 2, .samples_in_set = 20});
+    pc::stepper_saver saver(step, comm, traffic, config.checkpoint.save_folder, false);
+    saver.save(state_of(config, 2));
     CHECK_FALSE(saver.pending());
     CHECK(saver.last().filename() == "ep0-ba2");
     CHECK(fs::exists(saver.last() / "manifest.json"));
@@ -225,7 +232,7 @@ struct long_run {
     auto start = here.config(1);
     start.checkpoint.save_folder = here.folder / "start";
     with_steppers(start, 2, [&](auto& step, auto& comm, auto& traffic) {
-      (void)save_run(step, comm, traffic, start, {.batches = far - 1, .samples_in_set = 20});
+      (void)pc::save(step, comm, traffic, start.checkpoint.save_folder, state_of(start, far - 1));
     });
     config = here.config(2 * far);
     config.scheduler.t_max = config.max_duration;
@@ -351,4 +358,4 @@ TEST_CASE("a run that fails by its loss keeps the save under way") {
 }
 
 }  // namespace
-}  // namespace run_saver_test
+}  // namespace run_checkpoint_saver_test

@@ -1,18 +1,18 @@
-// Strings between ranks: what is said to all, and what all say to rank 0.
+// Strings between ranks: what rank 0 says to all, and what each rank says to all.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
-#include <parallel/comm/any_communicator.hpp>
-
-namespace mpt {
+namespace parallel {
 
 /// Rank 0's text, on every rank. Collective.
-[[nodiscard]] inline std::string broadcast_text(parallel::any_communicator& comm,
-                                                parallel::host::stream& traffic, std::string text) {
+template <class Comm, class Traffic>
+[[nodiscard]] std::string broadcast_text(Comm& comm, Traffic& traffic, std::string text) {
   auto size = static_cast<std::int64_t>(text.size());
   comm.broadcast(traffic, std::span<std::int64_t>(&size, 1), 0).wait();
   text.resize(static_cast<std::size_t>(size));
@@ -22,9 +22,9 @@ namespace mpt {
 }
 
 /// Every rank's text by rank, on every rank. Collective.
-[[nodiscard]] inline std::vector<std::string> gather_texts(parallel::any_communicator& comm,
-                                                           parallel::host::stream& traffic,
-                                                           std::string const& text) {
+template <class Comm, class Traffic>
+[[nodiscard]] std::vector<std::string> gather_texts(Comm& comm, Traffic& traffic,
+                                                    std::string const& text) {
   auto const ranks = static_cast<std::size_t>(comm.size());
   auto const size = static_cast<std::int64_t>(text.size());
   std::vector<std::int64_t> sizes(ranks);
@@ -44,4 +44,4 @@ namespace mpt {
   return out;
 }
 
-}  // namespace mpt
+}  // namespace parallel

@@ -1,0 +1,242 @@
+// Saving and loading what a stepper (parallel/train/stepper.hpp) trains: master weights, frozen
+// values and optimizer states as named slices, and where the run is.
+//
+//   save(step, world, traffic, "run", {.batches = 100});             all ranks, between two steps
+//   auto const found = resume(step, world, traffic, "run");          all ranks, instead of
+//   initialise
+//
+// Every rank writes what it accounts for, an equal part of everything whatever the layout, so
+// nothing is written twice; it reads whatever ranges it holds, so any number of ranks in any layout
+// and with any ZeRO stage can continue. A tensor has the parameter's name, an optimizer state
+// "name#state". Cost: what is saved is written, hashed and read once; no copy where the host
+// reaches the device's memory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include <parallel/checkpoint/checkpoints.hpp>
+#include <parallel/checkpoint/reader.hpp>
+#include <parallel/checkpoint/save.hpp>
+#include <parallel/comm/texts.hpp>
+#include <parallel/device/transfer.hpp>
+#include <parallel/zero/stage.hpp>
+
+namespace parallel::checkpoint {
+
+/// Where a run is. Parameters and optimizer are the rest of what it needs to go on.
+struct run_state {
+  index batches = 0;  // finished
+  index epoch = 0;    // of the next one
+  nlohmann::json own =
+      nlohmann::json::object();  // what else the program wants to remember, by name
+};
+
+/// What becomes of the other checkpoints of a folder when one is saved.
+struct save_options {
+  index keep = 0;              // how many of the newest stay; 0: all
+  bool removes_later = false;  // those of later batches go: another run's, which began anew
+  step_hook on_step = {};      // called before each action on the disk
+};
+
+/// What is loaded. Without the optimizer's states these stay as they are: zero at first.
+enum class load_what : std::uint8_t { everything, weights };
+
+namespace detail {
+
+/// Calls f(unit, number of segment) for all that a rank holds.
+template <class Stepper, class F>
+void for_each_segment(Stepper& step, F&& f) {
+  for (auto& entry : step.units())
+    for (std::size_t s = 0; s < entry.memory.segments().size(); ++s) f(entry.memory, s);
+}
+
+/// Calls f(parameter, global, run, offset, count) for the blocks of the range [begin, end) of a
+/// segment, as parameter::for_each_block does; `offset` counts from `begin`.
+template <class Segment, class F>
+void for_each_block(Segment const& segment, zero::range range, F&& f) {
+  segment.for_each_piece(
+      range.begin, range.end, [&](auto const& p, index first, index last, index at) {
+        p.for_each_block(first, last, [&](index from, index count, index global, index run) {
+          f(p, global, run, static_cast<std::size_t>(at - range.begin + from - first),
+            static_cast<std::size_t>(count));
+        });
+      });
+}
+
+/// The tensor of an optimizer state.
+[[nodiscard]] inline std::string state_tensor(std::string const& parameter,
+                                              std::string_view state) {
+  return concat(parameter, "#", state);
+}
+
+/// What the manifest says of a run.
+[[nodiscard]] inline std::string text_of(run_state const& state) {
+  require(state.own.is_object() && !state.own.contains("batches") && !state.own.contains("epoch"),
+          "run_state::own must be a JSON object without \"batches\" and \"epoch\", which have "
+          "members of their own");
+  auto all = state.own;
+  all["batches"] = state.batches;
+  all["epoch"] = state.epoch;
+  return all.dump();
+}
+
+}  // namespace detail
+
+/// Calls f(name, extents, begin, elements, run) for every slice that this rank saves: elements of
+/// the device's memory, and where they lie in the tensor, as rank_writer::add says.
+template <class Stepper, class F>
+void for_each_saved_slice(Stepper& step, F&& f) {
+  detail::for_each_segment(step, [&](auto const& unit, std::size_t s) {
+    auto const& segment = unit.layout().segments()[s];
+    auto const& memory = unit.segments()[s];
+    auto const master = unit.spoken_for(s, memory.master.span());
+    auto const values = unit.spoken_for(s, unit.owned_values(s));
+    detail::for_each_block(
+        segment, unit.spoken_for(s),
+        [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
+          auto const& extents = p.tensor_extents();
+          auto const give = [&](std::string const& name, auto elements) {
+            f(name, std::span<index const>(extents), global, elements.subspan(offset, count), run);
+          };
+          if (segment.key.trainable)
+            give(p.name, master);
+          else
+            give(p.name, values);
+          for (std::size_t i = 0; i < memory.states.size(); ++i)
+            give(detail::state_tensor(p.name, step.state_names()[i]),
+                 unit.spoken_for(s, memory.states[i].span()));
+        });
+  });
+}
+
+/// Bytes of the slices that this rank saves.
+template <class Stepper>
+[[nodiscard]] std::size_t bytes_to_save(Stepper& step) {
+  std::size_t bytes = 0;
+  for_each_saved_slice(
+      step, [&](auto const&, auto, auto, auto elements, auto) { bytes += elements.size_bytes(); });
+  return bytes;
+}
+
+/// Where the checkpoint of a run goes: "ep{epoch}-ba{batches}" in `root`.
+[[nodiscard]] inline save_target target_of(std::filesystem::path root, run_state const& state) {
+  return {.root = std::move(root),
+          .id = {.epoch = state.epoch, .batch = state.batches},
+          .token = static_cast<std::uint64_t>(state.batches)};
+}
+
+/// Collective, first: makes the folder into which all ranks write.
+template <class Comm, class Traffic>
+void begin_save(Comm& world, Traffic& traffic, save_target const& target,
+                step_hook const& on_step = {}) {
+  if (world.rank() == 0) prepare_save(target, on_step);
+  world.barrier(traffic).wait();
+}
+
+/// Collective, last, when this rank's files are on disk: makes one checkpoint of all ranks' files,
+/// and removes those that are not kept. `records`: what this rank's writer finished with.
+template <class Comm, class Traffic>
+void end_save(Comm& world, Traffic& traffic, save_target const& target, std::string const& records,
+              run_state const& state, save_options const& options) {
+  auto const all = gather_texts(world, traffic, records);
+  if (world.rank() == 0) {
+    commit(target, all, detail::text_of(state), {.on_step = options.on_step});
+    if (options.removes_later) remove_after(target.root, target.id, options.on_step);
+    if (options.keep > 0) prune(target.root, options.keep, options.on_step);
+  }
+  world.barrier(traffic).wait();
+}
+
+/// Collective over `world`, all ranks that train, between two steps: writes one checkpoint, every
+/// rank its slices. `root` and `state` are the same on every rank. Returns the checkpoint's folder.
+/// When it returns it is on disk; killed at any moment before, the previous one is the latest.
+template <class Stepper, class Comm, class Traffic>
+std::filesystem::path save(Stepper& step, Comm& world, Traffic& traffic,
+                           std::filesystem::path const& root, run_state const& state,
+                           save_options const& options = {}) {
+  auto const target = target_of(root, state);
+  begin_save(world, traffic, target, options.on_step);
+  rank_writer writer(target, world.rank(), {.on_step = options.on_step});
+  for_each_saved_slice(step, [&](std::string const& name, std::span<index const> extents,
+                                 index begin, auto elements, index run) {
+    read_on_host(step.device(), elements,
+                 [&](auto here) { writer.add(name, extents, begin, here, run); });
+  });
+  end_save(world, traffic, target, writer.finish(), state, options);
+  return target.folder();
+}
+
+/// Fills this rank's memory from a checkpoint made by any layout, after checking this rank's part
+/// of its files. On every rank of `world`. Returns where the run was.
+template <class Stepper, class Comm>
+run_state load(Stepper& step, Comm const& world, checkpoint_reader const& reader,
+               load_what what = load_what::everything) {
+  auto const where = reader.folder().string();
+  run_state state{.own = reader.state()};
+  auto const take = [&](char const* key) {
+    require(state.own.contains(key) && state.own.at(key).is_number_integer(), where,
+            ": its state lacks the number ", key);
+    auto const number = state.own.at(key).template get<index>();
+    state.own.erase(key);
+    return number;
+  };
+  state.batches = take("batches");
+  state.epoch = take("epoch");
+  reader.verify(world.rank(), world.size());
+  detail::for_each_segment(step, [&](auto const& unit, std::size_t s) {
+    auto const& segment = unit.layout().segments()[s];
+    auto const& memory = unit.segments()[s];
+    auto const read = [&](std::string const& name, index global, index run, auto elements,
+                          std::size_t offset, std::size_t count) {
+      write_from_host(step.device(), elements.subspan(offset, count),
+                      [&](auto here) { reader.read_block(name, global, run, here); });
+    };
+    auto const held = unit.values_divided() ? memory.owned : zero::range{0, segment.size};
+    detail::for_each_block(
+        segment, held,
+        [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
+          require(reader.at(p.name).extents == p.tensor_extents(), where, ": ", p.name,
+                  " has another shape than this model's; use the configuration it was trained "
+                  "with");
+          read(p.name, global, run, memory.values.span(), offset, count);
+        });
+    if (!segment.key.trainable) return;
+    detail::for_each_block(
+        segment, memory.owned,
+        [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
+          read(p.name, global, run, memory.master.span(), offset, count);
+          if (what == load_what::weights) return;
+          for (std::size_t i = 0; i < memory.states.size(); ++i)
+            read(detail::state_tensor(p.name, step.state_names()[i]), global, run,
+                 memory.states[i].span(), offset, count);
+        });
+  });
+  step.mark_initialised();
+  return state;
+}
+
+/// Collective: loads the latest checkpoint of `root`, which rank 0 chooses for all. Nothing when
+/// none was ever saved there: the caller initialises. Throws when none of those that are there is
+/// valid.
+template <class Stepper, class Comm, class Traffic>
+std::optional<run_state> resume(Stepper& step, Comm& world, Traffic& traffic,
+                                std::filesystem::path const& root,
+                                load_what what = load_what::everything) {
+  latest_checkpoint newest;
+  if (world.rank() == 0) newest = latest(root);
+  auto const folder =
+      broadcast_text(world, traffic, newest.folder.value_or(std::filesystem::path()).string());
+  auto const note = broadcast_text(world, traffic, newest.note);
+  require(!folder.empty() || note.empty(), root.string(), ": ", note,
+          "; remove what is there to begin anew");
+  if (folder.empty()) return std::nullopt;
+  return load(step, world, checkpoint_reader(folder), what);
+}
+
+}  // namespace parallel::checkpoint

@@ -1,0 +1,120 @@
+// stepper_saver: the checkpoints that a run writes, behind its training where there is memory for
+// it.
+//
+// A save copies this rank's slices to the host's memory and goes on training; a thread writes them
+// (background_save.hpp). When all ranks' files are on disk, which they agree on after each batch by
+// one reduction of a number, they make one checkpoint of them. All exchanges are those of the
+// rank's own thread. Without memory for copies, training stops for as long as a save takes. The
+// files are the same either way.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <parallel/checkpoint/background_save.hpp>
+#include <parallel/checkpoint/stepper.hpp>
+#include <parallel/comm/reduction.hpp>
+
+namespace parallel::checkpoint {
+
+template <class Stepper, class Comm, class Traffic>
+class stepper_saver {
+ public:
+  /// Saves into `root`. `behind`: behind training; it is the same on every rank and takes
+  /// `bytes_to_save` bytes of the host's memory. What is referred to must outlive it;
+  /// `options.on_step` is called by the thread that acts on the disk.
+  stepper_saver(Stepper& step, Comm& world, Traffic& traffic, std::filesystem::path root,
+                bool behind, save_options options = {})
+      : step_(step),
+        world_(world),
+        traffic_(traffic),
+        root_(std::move(root)),
+        options_(std::move(options)) {
+    if (behind) writer_.emplace(step.device(), bytes_to_save(step), options_.on_step);
+  }
+
+  /// Collective, between batches: saves what is there now. When it returns, training may go on; the
+  /// checkpoint appears when `advance` or `complete` says so. Completes the save before it.
+  void save(run_state const& state) {
+    complete();
+    timed const now(*this);
+    if (!writer_) {
+      last_ = checkpoint::save(step_, world_, traffic_, root_, state, options_);
+      return;
+    }
+    target_ = target_of(root_, state);
+    state_ = state;
+    begin_save(world_, traffic_, target_, options_.on_step);
+    for_each_saved_slice(step_, [&](std::string const& name, std::span<index const> extents,
+                                    index begin, auto elements, index run) {
+      writer_->add(step_.device(), name, extents, begin, elements, run);
+    });
+    writer_->start(target_, world_.rank());
+  }
+
+  /// Collective, after each batch: when the files of every rank are on disk, they become a
+  /// checkpoint. Exchanges nothing when there is no save under way. Throws what writing this rank's
+  /// files failed with.
+  void advance() {
+    if (!pending()) return;
+    timed const now(*this);
+    std::int64_t written = writer_->written() ? 1 : 0;  // of every rank: the least
+    world_.all_reduce(traffic_, std::span<std::int64_t>(&written, 1), reduction::min).wait();
+    if (written == 1) commit();
+  }
+
+  /// Collective: waits for the save under way, if there is one, and makes it a checkpoint.
+  void complete() {
+    if (!pending()) return;
+    timed const now(*this);
+    commit();
+  }
+
+  /// Whether there is a save under way.
+  [[nodiscard]] bool pending() const { return writer_ && writer_->pending(); }
+
+  /// Folder of the last checkpoint that was completed; empty: none was.
+  [[nodiscard]] std::filesystem::path const& last() const { return last_; }
+
+  /// For how long the caller has been held up so far.
+  [[nodiscard]] double held_up_seconds() const {
+    return std::chrono::duration<double>(held_up_).count();
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  struct timed {
+    explicit timed(stepper_saver& of) : of_(of) {}
+    ~timed() { of_.held_up_ += clock::now() - begin_; }
+    timed(timed const&) = delete;
+    timed& operator=(timed const&) = delete;
+
+   private:
+    stepper_saver& of_;
+    clock::time_point begin_ = clock::now();
+  };
+
+  void commit() {
+    end_save(world_, traffic_, target_, writer_->finish(), state_, options_);
+    last_ = target_.folder();
+  }
+
+  Stepper& step_;
+  Comm& world_;
+  Traffic& traffic_;
+  std::filesystem::path root_;
+  save_options options_;
+  save_target target_;  // of the save under way
+  run_state state_;
+  std::filesystem::path last_;
+  clock::duration held_up_{};
+  std::optional<background_save> writer_;
+};
+
+}  // namespace parallel::checkpoint

@@ -1,0 +1,194 @@
+// What a stepper trains, saved by one layout and continued by another: the bits of a run that was
+// not interrupted.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <parallel/checkpoint/stepper.hpp>
+
+#include "parallel/support/files.hpp"
+#include "support/ring_run.hpp"
+
+namespace checkpoint_stepper_test {
+namespace {
+
+namespace fs = std::filesystem;
+namespace pc = parallel::checkpoint;
+using parallel::index;
+using test::layout;
+using test::outcome;
+using rank_type = test::ring_rank<>;
+
+std::vector<layout> const layouts = {
+    {},
+    {.ranks = 3, .stage = test::zero::stage::optimizer, .microbatch = 2},
+    {.ranks = 2, .stage = test::zero::stage::parameters, .microbatch = 3, .replicas = 2},
+    {.ranks = 2,
+     .stage = test::zero::stage::gradients,
+     .model = {.attention = {.heads = 2}},
+     .tensor = 2,
+     .divide_rows = true},
+    {.stage = test::zero::stage::optimizer,
+     .microbatch = 2,
+     .pipeline = 2,
+     .schedule = {.schedule = "1f1b"}}};
+
+/// Calls f(rank) on every rank of a layout.
+void on_ranks(layout const& how, std::function<void(rank_type&)> const& f) {
+  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
+    rank_type one(parallel::any_communicator(std::move(comm)), how);
+    f(one);
+  });
+}
+
+/// The layout on a model that all of them can divide.
+layout of(layout how) {
+  how.model.attention.heads = 2;
+  how.sizes.vocabulary = 14;
+  how.sizes.length = 6;
+  how.frozen = {"block.1.up"};
+  return how;
+}
+
+outcome uninterrupted() { return test::run(of({})); }
+
+TEST_CASE("what one layout saves another continues to the same bits") {
+  test::temporary_folder const folder;
+  auto const expected = uninterrupted();
+  for (std::size_t a = 0; a < layouts.size(); ++a) {
+    std::size_t const b = (a + 1) % layouts.size();
+    CAPTURE(a);
+    auto const root = folder / std::to_string(a);
+    on_ranks(of(layouts[a]), [&](auto& one) {
+      for (index i = 0; i < 2; ++i) static_cast<void>(one.step(i));
+      pc::run_state const state{.batches = 2, .own = {{"seen", "what I want to remember"}}};
+      auto const saved = pc::save(one.stepper(), one.world(), one.traffic(), root, state);
+      CHECK(saved == root / "ep0-ba2");
+    });
+    outcome got;
+    std::mutex lock;
+    auto const next = of(layouts[b]);
+    on_ranks(next, [&](auto& one) {
+      one.stepper().initialise(99);
+      auto const state = pc::resume(one.stepper(), one.world(), one.traffic(), root);
+      REQUIRE(state.has_value());
+      CHECK(state->batches == 2);
+      CHECK(state->own == nlohmann::json{{"seen", "what I want to remember"}});
+      auto const result = one.step(2);
+      std::scoped_lock const guard(lock);
+      got.add(0, result);
+      test::collect(one.stepper(), got);
+    });
+    CHECK(got.complete());
+    CHECK(got.losses.back() == expected.losses.back());
+    CHECK(got.parameters == expected.parameters);
+    CHECK(got.gradients == expected.gradients);
+  }
+}
+
+TEST_CASE("where there is no checkpoint nothing is loaded; the newest ones stay") {
+  test::temporary_folder const folder;
+  on_ranks(of({.ranks = 2}), [&](auto& one) {
+    CHECK_FALSE(pc::resume(one.stepper(), one.world(), one.traffic(), folder / "run").has_value());
+    for (index const batches : {1, 2, 3})
+      pc::save(one.stepper(), one.world(), one.traffic(), folder / "run", {.batches = batches},
+               {.keep = 2});
+  });
+  CHECK(pc::list_checkpoints(folder / "run").size() == 2);
+  CHECK(fs::read_symlink(folder / "run/latest") == "ep0-ba3");
+}
+
+TEST_CASE("weights alone leave the optimizer at its start") {
+  test::temporary_folder const folder;
+
+  on_ranks(of({}), [&](auto& one) {
+    static_cast<void>(one.step(0));
+    pc::save(one.stepper(), one.world(), one.traffic(), folder / "run", {.batches = 1});
+  });
+  on_ranks(of({}), [&](auto& one) {
+    pc::resume(one.stepper(), one.world(), one.traffic(), folder / "run", pc::load_what::weights);
+    for (auto const& unit : one.stepper().units())
+      for (auto const& segment : unit.memory.segments())
+        for (auto const& state : segment.states)
+          for (auto const element : state.span()) CHECK(element == 0);
+  });
+}
+
+TEST_CASE("a damaged file is found before anything else is read, in any layout") {
+  test::temporary_folder const folder;
+  on_ranks(of({}), [&](auto& one) {
+    pc::save(one.stepper(), one.world(), one.traffic(), folder / "run", {.batches = 1});
+  });
+  {  // of a tensor of which tensor ranks read columns: no read of them sees a whole slice
+    auto const slice =
+        pc::checkpoint_reader(folder / "run/ep0-ba1").at("block.0.down.weight").slices.at(0);
+    std::fstream file(folder / "run/ep0-ba1" / slice.file,
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(slice.offset + slice.bytes / 2));
+    file.put('\x7f');
+  }
+  for (auto const& how : {layouts[0], layouts[2], layouts[3]})
+    CHECK(test::contains(test::message_of([&] {
+                           on_ranks(of(how), [&](auto& one) {
+                             pc::resume(one.stepper(), one.world(), one.traffic(), folder / "run");
+                           });
+                         }),
+                         "are damaged: their checksum is"));
+}
+
+TEST_CASE("a folder of damaged checkpoints is no fresh start") {
+  test::temporary_folder const folder;
+  fs::create_directories(folder / "run/ep0-ba7");
+  CHECK(test::contains(test::message_of([&] {
+                         on_ranks(of({.ranks = 2}), [&](auto& one) {
+                           pc::resume(one.stepper(), one.world(), one.traffic(), folder / "run");
+                         });
+                       }),
+                       "there is no valid checkpoint"));
+}
+
+TEST_CASE("another model's checkpoint is refused by the name of what differs") {
+  test::temporary_folder const folder;
+  auto const save_as = [&](layout const& how, std::string const& name) {
+    on_ranks(how, [&](auto& one) {
+      pc::save(one.stepper(), one.world(), one.traffic(), folder / name, {.batches = 1});
+    });
+  };
+  auto wider = of({});
+  wider.model.hidden = 20;
+  save_as(wider, "wider");
+  auto untied = of({});
+  auto const load_from = [&](layout const& how, std::string const& name) {
+    return test::message_of([&] {
+      on_ranks(how, [&](auto& one) {
+        pc::resume(one.stepper(), one.world(), one.traffic(), folder / name);
+      });
+    });
+  };
+  CHECK(test::contains(load_from(of({}), "wider"),
+                       "up.weight has another shape than this model's; use the configuration it "
+                       "was trained with"));
+  untied.model.tied = false;
+  save_as(of({}), "tied");
+  CHECK(test::contains(load_from(untied, "tied"), "has no tensor \"head\""));
+}
+
+TEST_CASE("names of the library's own numbers are not the program's") {
+  test::temporary_folder const folder;
+  CHECK(test::contains(test::message_of([&] {
+                         on_ranks(of({}), [&](auto& one) {
+                           pc::save(one.stepper(), one.world(), one.traffic(), folder / "run",
+                                    {.own = {{"batches", 3}}});
+                         });
+                       }),
+                       "run_state::own must be a JSON object without \"batches\" and \"epoch\""));
+}
+
+}  // namespace
+}  // namespace checkpoint_stepper_test
