@@ -1,29 +1,21 @@
 // A model of the Llama family (Touvron et al., 2023: RMSNorm, rotary positions, grouped queries,
-// SwiGLU, no biases, an untied head) on eight ranks, tensor 2 x pipeline 2 x ZeRO-3 over 2, and on
-// one: the same losses. The task is Fibonacci's rule modulo 29: a token follows from two.
+// SwiGLU, no biases, an untied head): trained on one rank, and on eight, tensor 2 x pipeline 2 x
+// ZeRO-3 over 2, then saved and continued on four, tensor 2 x ZeRO-1 over 2: the same losses. The
+// task is Fibonacci's rule modulo 29: a token follows from two. Two sequences are held out.
+#include <unistd.h>
+
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <deque>
+#include <filesystem>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <parallel/comm/threads/run.hpp>
-#include <parallel/context/attention.hpp>
-#include <parallel/data/share.hpp>
-#include <parallel/device/host/device.hpp>
-#include <parallel/layer/activation.hpp>
-#include <parallel/layer/feed_forward.hpp>
-#include <parallel/layer/sequential.hpp>
-#include <parallel/ops/host.hpp>
-#include <parallel/ops/meta.hpp>
-#include <parallel/optim/decoupled_adamw.hpp>
-#include <parallel/tensor/embedding.hpp>
-#include <parallel/tensor/head.hpp>
-#include <parallel/tensor/layers.hpp>
-#include <parallel/tensor/slices.hpp>
-#include <parallel/train/stepper.hpp>
+#include <parallel/checkpoint/stepper.hpp>
+#include <parallel/parallel.hpp>
 
 namespace example {
 
@@ -35,7 +27,7 @@ using region = tensor::region<communicator>;
 
 constexpr index vocabulary = 32, features = 32, hidden = 64, layers = 4;
 constexpr parallel::ops::head_layout heads{.heads = 4, .kv_heads = 2, .dim = 8};
-constexpr index sequences = 8, length = 12;
+constexpr index sequences = 8, held_out = 2, length = 12, steps = 40;
 
 struct batch_view {
   parallel::vector_view<std::int32_t const> ids, labels;  // [sequences * length]
@@ -141,8 +133,47 @@ class llama {
 };
 // [guide: end]
 
-std::vector<double> run(parallel::training_layout shape, parallel::zero::stage stage) {
-  std::vector<double> losses;
+// [guide: batches]
+/// The microbatches of one rank, of two sequences each, and where they stand in the global batch.
+struct data {
+  data(index first_sequence, index count, int rank, int ranks)
+      : most(static_cast<std::size_t>(parallel::data::most_microbatches(count, ranks, 2))) {
+    auto const mine = parallel::data::share_of(count, rank, ranks);
+    for (index s = mine.begin; s < mine.end; ++s)
+      for (std::int32_t t = 0, a = static_cast<std::int32_t>(first_sequence + s), b = 1; t < length;
+           ++t) {
+        x.push_back(a);
+        y.push_back(b);
+        a = std::exchange(b, (a + b) % 29);
+      }
+    for (auto const& part : parallel::data::microbatches(mine, 2)) {
+      index const begin = (part.begin - mine.begin) * length, rows = part.size() * length;
+      batches.push_back({{x.data() + begin, {rows}}, {y.data() + begin, {rows}}});
+      first.push_back(part.begin);
+    }
+  }
+  /// So many; those that are added are empty.
+  void resize(std::size_t count) {
+    batches.resize(count);
+    first.resize(count);
+  }
+
+  std::size_t most;                // microbatches of the rank that has most
+  std::vector<std::int32_t> x, y;  // tokens, and those that follow
+  std::vector<batch_view> batches;
+  std::vector<index> first;
+};
+// [guide: end]
+
+struct outcome {
+  std::map<index, double> losses;  // by step
+  double held_out = 0;
+};
+
+/// Trains until so many steps are done, from where the checkpoints of `folder` left off.
+outcome run(parallel::training_layout shape, parallel::zero::stage stage,
+            std::filesystem::path const& folder, index until) {
+  outcome out;
   // [guide: train_llama]
   parallel::threads::run(shape.ranks(), [&](communicator& world) {
     parallel::host::device device;
@@ -151,49 +182,65 @@ std::vector<double> run(parallel::training_layout shape, parallel::zero::stage s
     llama model({.group = {groups.tensor, within_layers}, .sequence = true});
     train::stepper step(model, device, groups, parallel::decoupled_adamw{.learning_rate = 1e-2},
                         {.stage = stage, .pipeline = {.schedule = "1f1b"}});
-    step.initialise(1);
 
-    std::vector<std::int32_t> x, y;  // tokens, and those that follow
-    for (std::int32_t s = 0; s < sequences; ++s)
-      for (std::int32_t t = 0, a = s, b = 1; t < length; ++t) {
-        x.push_back(a);
-        y.push_back(b);
-        a = std::exchange(b, (a + b) % 29);
-      }
-    std::vector<batch_view> batches;
-    std::vector<index> first;
-    auto const mine =
-        parallel::data::share_of(sequences, groups.shards.rank(), groups.shards.size());
-    for (auto const& part : parallel::data::microbatches(mine, 2)) {
-      index const begin = part.begin * length, rows = part.size() * length;
-      batches.push_back({{x.data() + begin, {rows}}, {y.data() + begin, {rows}}});
-      first.push_back(part.begin);
-    }
-    auto const storage = device.allocate<std::byte>(step.plan_activations(batches));
+    data ours(0, sequences, groups.data_rank(), groups.data_ranks());
+    ours.resize(step.least_microbatches(ours.most));  // as many on every rank
+    auto const storage = device.allocate<std::byte>(step.plan_activations(ours.batches));
     parallel::arena memory(storage);
-    for (std::uint32_t i = 0; i < 40; ++i) {
-      parallel::position const at{.seed = 1, .step = i};
-      auto const sums = step.step(compute, traffic, memory, batches, first, at, 1.0).sums;
-      if (world.rank() == 0) losses.push_back(sums.loss / static_cast<double>(sums.tokens));
+
+    namespace checkpoint = parallel::checkpoint;
+    auto const found = checkpoint::resume(step, world, traffic, folder);
+    if (!found) step.initialise(1);
+
+    train::learning_rate_schedule const rate{.warmup = 4, .end = steps, .to = 0.1};
+    for (index i = found ? found->batches : 0; i < until; ++i) {
+      parallel::position const at{.seed = 1, .step = static_cast<std::uint32_t>(i)};
+      auto const sums = step.step(compute, traffic, memory, ours.batches, ours.first, at,
+                                  rate.at(static_cast<double>(i + 1)))
+                            .sums;
+      if (world.rank() == 0) out.losses[i] = sums.loss / static_cast<double>(sums.tokens);
     }
+    checkpoint::save(step, world, traffic, folder, {.batches = until}, {.keep = 2});
+    // [guide: end]
+
+    // [guide: evaluate]
+    data theirs(sequences, held_out, groups.data_rank(), groups.data_ranks());
+    theirs.resize(theirs.most);
+    auto const room = device.allocate<std::byte>(
+        step.plan_activations(theirs.batches, parallel::pass::inference));
+    parallel::arena scratch(room);
+    train::statistics<double> sums;
+    step.add_evaluation(compute, scratch, theirs.batches, sums);  // more of them as you like
+    step.add_over_ranks(traffic, sums);
+    double const loss = sums.loss / static_cast<double>(sums.tokens);
+    // [guide: end]
+    if (world.rank() == 0) out.held_out = loss;
   });
-  // [guide: end]
-  return losses;
+  return out;
 }
 
 }  // namespace example
 
 int main() {
   using namespace parallel;
-  auto const one = example::run({}, zero::stage::none);
+  namespace fs = std::filesystem;
+  auto const root = fs::temp_directory_path() / concat("llama-", ::getpid());
+  auto const one = example::run({}, zero::stage::none, root / "one", example::steps);
   auto shape = training_layout{}.with<axis::tensor>(2).with<axis::pipeline>(2);
   shape = shape.with<axis::shard>(2);
-  auto const eight = example::run(shape, zero::stage::parameters);
-  std::printf("step  one rank  %s, ZeRO-3\n", shape.text().c_str());
-  bool same = one.size() == eight.size();
-  for (std::size_t i = 0; i < one.size(); ++i) {  // sums in another order: other last digits
-    if (i % 5 == 0 || i + 1 == one.size()) std::printf("%4zu  %.5f   %.5f\n", i, one[i], eight[i]);
-    same = same && std::abs(one[i] - eight[i]) < 1e-4;
+  auto const four = shape.with<axis::pipeline>(1);
+  auto first = example::run(shape, zero::stage::parameters, root / "many", example::steps / 2);
+  auto const rest = example::run(four, zero::stage::optimizer, root / "many", example::steps);
+  first.losses.insert(rest.losses.begin(), rest.losses.end());
+  fs::remove_all(root);
+  std::printf("step  one rank  %s with ZeRO-3, then %s with ZeRO-1\n", shape.text().c_str(),
+              four.text().c_str());
+  bool same = first.losses.size() == one.losses.size() && rest.losses.size() == example::steps / 2;
+  for (auto const& [i, loss] : one.losses) {  // sums in another order: other last digits
+    if (i % 5 == 0) std::printf("%4td  %.5f   %.5f\n", i, loss, first.losses.at(i));
+    same = same && std::abs(loss - first.losses.at(i)) < 1e-4;
   }
-  return same && one.back() < 0.5 * one.front() ? 0 : 1;
+  std::printf("held out  %.5f   %.5f\n", one.held_out, rest.held_out);
+  same = same && std::abs(one.held_out - rest.held_out) < 1e-3;
+  return same && one.losses.rbegin()->second < 0.5 * one.losses.at(0) ? 0 : 1;
 }

@@ -10,19 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/comm/threads/run.hpp>
-#include <parallel/data/share.hpp>
-#include <parallel/device/host/device.hpp>
-#include <parallel/layer/activation.hpp>
-#include <parallel/layer/embedding.hpp>
-#include <parallel/layer/linear.hpp>
-#include <parallel/layer/sequential.hpp>
-#include <parallel/ops/cross_entropy.hpp>
-#include <parallel/ops/host.hpp>
-#include <parallel/ops/meta.hpp>
-#include <parallel/optim/decoupled_adamw.hpp>
-#include <parallel/train/plan.hpp>
-#include <parallel/train/stepper.hpp>
+#include <parallel/parallel.hpp>
 
 namespace example {
 

@@ -19,6 +19,7 @@
 #include <parallel/device/transfer.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/ops/meta.hpp>
+#include <parallel/ops/own.hpp>
 #include <parallel/ops/reference.hpp>
 
 // layers, and those that hold slices

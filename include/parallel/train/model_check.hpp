@@ -7,7 +7,8 @@
 // under ZeRO-3); a gradient that is added to where the layer declares that it replaces it; along
 // the tensor axis a result or gradient that comes from slices and is not summed, and a gradient
 // that differs between ranks which hold the same parameter and is not declared to.
-// Operations of one's own are looked at when their meta form calls stream.touch(...).
+// Operations of one's own are looked at when they are called by ops::own (parallel/ops/own.hpp), or
+// have a form on the meta device that calls stream.touch(...).
 // Cost: one microbatch on the meta device, once.
 #pragma once
 

@@ -52,6 +52,8 @@ TEST_CASE("communicators connect the ranks that differ along their axes alone") 
     CHECK(g.shape() == shape);
     CHECK(g.place() ==
           zero::unit_place{.shard = s, .shards = 2, .replica = r, .replicas = 2, .tensor = t});
+    CHECK(g.data_rank() == r * 2 + s);
+    CHECK(g.data_ranks() == 4);
     auto const axes = g.axes();
     CHECK(axes.shards == &g.shards);
     CHECK(axes.gathers == &g.gathers);

@@ -1,0 +1,64 @@
+// An operation of one's own runs where there is something to run on, and is noted where not.
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include <parallel/core/tensor.hpp>
+#include <parallel/device/host/stream.hpp>
+#include <parallel/device/meta/device.hpp>
+#include <parallel/ops/own.hpp>
+#include <parallel/ops/reference/stream.hpp>
+
+namespace own_test {
+
+using view = parallel::vector_view<float>;
+using constant = parallel::vector_view<float const>;
+
+template <class Stream>
+void add_twice(Stream& s, view y, constant x) {
+  parallel::ops::own(
+      s,
+      [=] {
+        for (parallel::index i = 0; i < y.size(); ++i) y(i) += 2 * x(i);
+      },
+      parallel::ops::updates(y), x);
+}
+
+struct noted final : parallel::meta::witness {
+  std::vector<parallel::meta::touched> all;
+  void operation(std::span<parallel::meta::touched const> arguments) override {
+    all.assign(arguments.begin(), arguments.end());
+  }
+  void exchange(std::string_view, parallel::meta::exchange_kind, parallel::meta::touched,
+                parallel::meta::touched) override {}
+};
+
+TEST_CASE("it runs on streams of the host, and says what it touches on the meta device") {
+  std::vector<float> y{1, 2, 3};
+  std::vector<float> const x{10, 20, 30};
+  view const to{y.data(), {3}};
+  constant const from{x.data(), {3}};
+
+  parallel::reference::stream at_once;
+  add_twice(at_once, to, from);
+  CHECK(y == std::vector<float>{21, 42, 63});
+  parallel::host::stream later;
+  add_twice(later, to, from);
+  later.synchronize();
+  CHECK(y == std::vector<float>{41, 82, 123});
+
+  parallel::meta::stream nowhere;
+  add_twice(nowhere, to, from);  // nobody is told
+  noted whom;
+  nowhere.report_to(&whom);
+  add_twice(nowhere, to, from);
+  CHECK(y == std::vector<float>{41, 82, 123});
+  REQUIRE(whom.all.size() == 2);
+  CHECK((whom.all[0].reads && whom.all[0].writes));
+  CHECK((whom.all[1].reads && !whom.all[1].writes));
+  CHECK(whom.all[0].begin == reinterpret_cast<std::uintptr_t>(y.data()));
+  CHECK(whom.all[1].end - whom.all[1].begin == 3 * sizeof(float));
+  CHECK(whom.all[1].elements == 3);
+}
+
+}  // namespace own_test
