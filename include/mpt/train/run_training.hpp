@@ -13,7 +13,8 @@
 namespace mpt {
 
 /// Trains with elements T on `device` as planned, to max_duration, from the beginning or from where
-/// a checkpoint left off. Collective: all ranks call it at the same time. `on_save`: see run_saver.
+/// a checkpoint left off. Collective: all ranks call it at the same time. `on_save`: see
+/// checkpoint::stepper_saver.
 template <class T, class Device>
 run_summary run_training(train_config const& config, parallel::any_communicator& comm,
                          Device& device, run_plan plan, parallel::step_hook on_save = {});
