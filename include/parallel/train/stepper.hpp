@@ -186,7 +186,6 @@ class stepper {
     std::size_t use;
   };
   using requests_type = std::vector<request>;
-
   /// work(), enqueued on `compute`, `traffic` (null: there is none) and the stepper's own streams.
   template <class Work>
   decltype(auto) attempt(stream& compute, traffic_stream* traffic, Work&& work) {
