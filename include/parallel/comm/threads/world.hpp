@@ -293,9 +293,10 @@ class world final : public parallel::detail::abortable {
     }
   }
 
-  // Aborts when the wait of `worker` closes a circle; the threads in it throw what they are told.
+  // Aborts when the wait of `worker` closes a circle; the threads in it throw what they are told. A
+  // rank that has given up leaves every circle by itself.
   void stop_if_deadlocked(std::thread::id worker) {
-    if (reason_) return;
+    if (reason_ || given_up_) return;
     auto const found = waits_.circle_of(worker);
     if (!found) return;
     deadlocked_ = found->threads;
