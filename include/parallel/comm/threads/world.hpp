@@ -188,6 +188,10 @@ class world final : public parallel::detail::abortable {
     }
     for (auto const thread : deadlocked_)
       if (thread == std::this_thread::get_id()) throw error(*reason_);
+    if (gave_up_[static_cast<std::size_t>(rank)] != 0) {  // who comes later must not find it here
+      here->arrived[here->place_of(rank)].reset();
+      ++here->missing;
+    }
     stop_if_over(rank);
     std::string const message = overdue(*here, rank, mine.what);
     abort_locked(message, rank);
