@@ -101,7 +101,7 @@ template <class Optimizer, class Model>
                                      zero::unit_place place, bool reshard_after_forward = true,
                                      zero::optimizer_memory kept = zero::optimizer_memory::device) {
   using element = typename Model::element;
-  zero::unit_set<element, meta::device> units;
+  zero::unit_set<element, meta::device, meta::stream> units;
   meta::device device;
   auto const add = [&](std::string name, auto& layer, auto const& uses, std::vector<part> parts,
                        bool speaks) {
