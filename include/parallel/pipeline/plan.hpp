@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,13 @@ enum class step_kind : std::uint8_t {
   copy_activation,     // from the output of the stage before, on this rank, into its input
   copy_gradient        // the gradient of its input, into that of the output of the stage before
 };
+
+[[nodiscard]] constexpr std::string_view name_of(step_kind kind) {
+  constexpr std::string_view names[] = {"compute",          "receive_activation", "send_activation",
+                                        "receive_gradient", "send_gradient",      "copy_activation",
+                                        "copy_gradient"};
+  return names[static_cast<std::size_t>(kind)];
+}
 
 [[nodiscard]] constexpr bool sends(step_kind kind) {
   return kind == step_kind::send_activation || kind == step_kind::send_gradient;

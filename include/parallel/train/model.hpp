@@ -11,13 +11,9 @@
 #include <parallel/core/parameter.hpp>
 #include <parallel/layer/context.hpp>
 #include <parallel/ops/elementwise.hpp>
+#include <parallel/train/parts.hpp>
 
 namespace parallel::train {
-
-/// The parts of a backward pass, in forward order: enter = -1, block i = i, leave = num_blocks.
-/// A unit names the part after which its gradients are complete.
-using part = index;
-inline constexpr part enter = -1;
 
 /// Sums over the loss tokens of a step; never divided before all ranks' sums are added.
 template <class Loss>

@@ -15,19 +15,6 @@
 
 namespace parallel::train {
 
-/// The parts [begin, end) of a model's blocks, and whether the model's entry and exit come with
-/// them.
-struct stage_range {
-  index begin = 0;
-  index end = 0;
-  bool entry = true;
-  bool exit = true;
-
-  [[nodiscard]] bool holds(part p) const {
-    return p == enter ? entry : (begin <= p && p < end) || (exit && p == end);
-  }
-};
-
 /// All of a model.
 template <class Model>
 [[nodiscard]] stage_range whole_model(Model const& model) {
