@@ -24,6 +24,7 @@
 #include <mpt/train/run_mesh.hpp>
 #include <mpt/train/run_saver.hpp>
 #include <mpt/train/run_summary.hpp>
+#include <mpt/train/step_plans.hpp>
 #include <mpt/train/training_data.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/device/host/device.hpp>
@@ -52,13 +53,7 @@ class trainer {
         compute_(with_trace(device.compute_options(), profiler_.compute())),
         traffic_(with_trace(parallel::comm_options<any_communicator>(device), profiler_.traffic())),
         net_(config.model, mesh_.of_model(), config.recompute),
-        step_(net_, device, mesh_.ranks(), groups_of(config, net_),
-              {.stage = stage_of(config),
-               .bucket_bytes = static_cast<std::size_t>(config.bucket_bytes),
-               .reshard_after_forward = config.reshard_after_forward,
-               .clip = config.clip,
-               .optimizer_memory = optimizer_memory_of(config),
-               .pipeline = config.parallelism.pipeline_options()}),
+        step_(net_, device, mesh_.ranks(), groups_of(config, net_), stepper_options_of(config)),
         memory_(device.template allocate<std::byte>(
             plan_.by_stage[static_cast<std::size_t>(pipeline_rank())].activations)),
         batches_(config, mesh_.data_rank(), mesh_.data_ranks()),

@@ -50,6 +50,12 @@ enum class step_kind : std::uint8_t {
 }
 [[nodiscard]] constexpr bool is_message(step_kind kind) { return sends(kind) || receives(kind); }
 
+/// Of a message to or from a stage, the later of the two between which it goes.
+[[nodiscard]] constexpr int boundary_of(step_kind kind, int stage) {
+  bool const from_above = kind == step_kind::receive_activation || kind == step_kind::send_gradient;
+  return from_above ? stage : stage + 1;
+}
+
 /// One microbatch at one stage, and where it lives there.
 struct passage {
   int stage = 0;
@@ -77,11 +83,7 @@ struct step {
   bool awaited = false;
 
   /// Of a message, the later of the two stages between which it goes.
-  [[nodiscard]] constexpr int boundary() const {
-    bool const from_above =
-        kind == step_kind::receive_activation || kind == step_kind::send_gradient;
-    return from_above ? at.stage : at.stage + 1;
-  }
+  [[nodiscard]] constexpr int boundary() const { return boundary_of(kind, at.stage); }
 };
 
 /// The memory that a rank needs for one of its stages.

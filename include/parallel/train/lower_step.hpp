@@ -95,6 +95,7 @@ class step_lowering {
     out_.mode = how.mode;
     out_.stages = stages;
     out_.memory = passages.chunks;
+    out_.passages = passages.passages;
     out_.units = units;
     out_.values = buffers_.values.sizes();
     out_.gradients = buffers_.gradients.sizes();

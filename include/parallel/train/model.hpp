@@ -68,17 +68,4 @@ template <class Model>
     return {};
 }
 
-/// What a strategy does around the parts of a microbatch's passes: nothing. The exit's passes are
-/// one, as are the halves of a backward pass unless a schedule puts other work between them.
-struct no_hooks {
-  void before_forward(part) {}
-  void after_forward(part) {}
-  void before_backward(part) {}
-  void before_backward_input(part) {}
-  void after_backward_input(part) {}
-  void before_backward_weight(part) {}
-  void after_backward_weight(part) {}  // the part's gradients of this microbatch are enqueued,
-  void after_backward(part) {}         // here too
-};
-
 }  // namespace parallel::train

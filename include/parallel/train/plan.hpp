@@ -19,6 +19,7 @@
 #include <parallel/train/optimizer_groups.hpp>
 #include <parallel/train/stage_memory.hpp>
 #include <parallel/train/stages.hpp>
+#include <parallel/train/step_plans.hpp>
 #include <parallel/zero/unit_set.hpp>
 
 namespace parallel::train {
@@ -102,11 +103,13 @@ template <class Optimizer, class Model>
                                      zero::optimizer_memory kept = zero::optimizer_memory::device) {
   using element = typename Model::element;
   zero::unit_set<element, meta::device, meta::stream> units;
+  std::vector<planned_unit> planned;
   meta::device device;
   auto const add = [&](std::string name, auto& layer, auto const& uses, std::vector<part> parts,
                        bool speaks) {
     unit<element> layout(std::move(name), layer, place.data_ranks(), groups.key_of);
     for (auto* const use : uses) layout.add_use(*use);
+    planned.push_back(describe_unit(layout, parts, stage, place, zero::reduction_order::by_rank));
     auto of_unit = place;
     of_unit.speaks = speaks;
     units.add({std::move(layout), stage, of_unit, groups.state_names().size(), device},
@@ -116,9 +119,10 @@ template <class Optimizer, class Model>
                         std::vector<parameter_base<element>*> const& uses) {
     with_held_part<element>(stages, std::move(name), layer, parts, uses, add);
   });
-  units.allocate_windows(device, !reshard_after_forward);
+  unit_buffers const buffers(planned, {.reshard_after_forward = reshard_after_forward});
+  units.allocate_buffers(device, buffers.values.sizes(), buffers.gradients.sizes());
   memory_plan plan;
-  plan.windows = units.value_window_bytes() + units.gradient_window_bytes();
+  plan.windows = units.value_buffer_bytes() + units.gradient_buffer_bytes();
   for (auto const& entry : units.units())
     for (std::size_t s = 0; s < entry.memory.segments().size(); ++s) {
       auto const& m = entry.memory.segments()[s];

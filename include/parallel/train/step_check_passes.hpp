@@ -89,11 +89,11 @@ class step_check_passes {
         return order_.write(own.output_gradient, a.at.slot, m);
       case send_gradient: return order_.read(own.input_gradient, a.at.port, m);
       case copy_activation:
-        order_.read(chunk(a.at.stage - 1).output, slot_below(a), m);
+        order_.read(chunk(a.at.stage - 1).output, of_.below(a.at).slot, m);
         return take_port(own, a);
       case copy_gradient:
         order_.read(own.input_gradient, a.at.port, m);
-        return order_.write(chunk(a.at.stage - 1).output_gradient, slot_below(a), m);
+        return order_.write(chunk(a.at.stage - 1).output_gradient, of_.below(a.at).slot, m);
       case compute: return order_.blame(step_flaw::out_of_order);
     }
   }
@@ -179,13 +179,6 @@ class step_check_passes {
     order_.write(own.input, a.at.port, a.at.microbatch);
     if (!order_.good()) return;
     order_.write(own.input_gradient[static_cast<std::size_t>(a.at.port)], none);
-  }
-  /// Where the same microbatch lives at the stage before, on this rank.
-  [[nodiscard]] int slot_below(action const& a) {
-    auto const& kept = chunk(a.at.stage - 1).output;
-    for (std::size_t slot = 0; slot < kept.size(); ++slot)
-      if (chunk(a.at.stage - 1).kept[slot].holds == a.at.microbatch) return static_cast<int>(slot);
-    return none;
   }
 
   step_order& order_;

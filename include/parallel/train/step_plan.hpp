@@ -88,6 +88,8 @@ struct action {
   [[nodiscard]] constexpr bool is_message() const {
     return kind == action_kind::edge && pipeline::is_message(edge);
   }
+  /// Of a message, the later of the two stages between which it goes.
+  [[nodiscard]] constexpr int boundary() const { return pipeline::boundary_of(edge, at.stage); }
   /// Whether it takes part in an exchange with other ranks.
   [[nodiscard]] constexpr bool exchanges() const { return is_message() || is_collective(kind); }
 };
@@ -130,6 +132,7 @@ struct step_plan {
   pass mode = pass::training;
   std::vector<stage_range> stages = {};             // of this rank
   std::vector<pipeline::chunk_memory> memory = {};  // slots and ports of each
+  std::vector<pipeline::passage> passages = {};     // by stage, then microbatch
   std::vector<planned_unit> units = {};
   std::vector<std::pair<int, bool>> links = {};  // by lane: the peer, and whether it is sent to
   std::vector<index> values = {};                // elements of the buffers for unsharded values
@@ -139,6 +142,11 @@ struct step_plan {
   [[nodiscard]] std::size_t lanes() const { return lane::messages + links.size(); }
   [[nodiscard]] std::size_t chunk_of(pipeline::passage const& at) const {
     return static_cast<std::size_t>(at.stage / ranks);
+  }
+  /// Where the same microbatch lives at the stage before, which is this rank's too.
+  [[nodiscard]] pipeline::passage const& below(pipeline::passage const& at) const {
+    return passages[static_cast<std::size_t>((at.stage - 1) / ranks * microbatches +
+                                             at.microbatch)];
   }
 };
 

@@ -128,11 +128,7 @@ class step_rendezvous {
 
   [[nodiscard]] static auto signature(step_plan const& of, action const& a) {
     bool const message = a.kind == action_kind::edge;
-    int const boundary = message ? (a.edge == pipeline::step_kind::receive_activation ||
-                                            a.edge == pipeline::step_kind::send_gradient
-                                        ? a.at.stage
-                                        : a.at.stage + 1)
-                                 : 0;
+    int const boundary = message ? a.boundary() : 0;
     int const unit = a.unit < 0 ? -1 : of.units[static_cast<std::size_t>(a.unit)].number;
     return std::tuple(a.kind, boundary, a.at.microbatch, unit, message ? part{} : a.of,
                       a.kind == action_kind::reduce_tied ? 0 : a.use, a.bucket);

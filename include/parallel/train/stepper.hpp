@@ -32,8 +32,9 @@
 #include <parallel/train/optimizer_groups.hpp>
 #include <parallel/train/placed_units.hpp>
 #include <parallel/train/plan.hpp>
+#include <parallel/train/run_step.hpp>
 #include <parallel/train/shared_results.hpp>
-#include <parallel/train/stage_program.hpp>
+#include <parallel/train/step_passes.hpp>
 #include <parallel/train/stepper_options.hpp>
 #include <parallel/train/tensor_squares.hpp>
 
@@ -100,36 +101,16 @@ class stepper {
                          std::span<index const> first_sequences, position where,
                          double learning_rate_factor) {
     unwinding const guard{*this, compute, &traffic};
-    for (auto const& entry : placed_.units())
-      if (is_empty(batches, 0))
-        entry.memory.clear_gradients(compute);
-      else if (!entry.memory.gradients_divided() && !entry.memory.by_tree())
-        entry.memory.prepare_gradients(compute);
-    auto const sums = results_.cleared_sums(batches.size(), device_);
-    requests_type requests;
-    std::vector<pending> bucket;
-    auto const messages =
-        execute(compute, memory, {batches, first_sequences, where, pass::training}, sums,
-                [&](pipeline::step const& s) {
-                  bool const empty = is_empty(batches, s.at.microbatch);
-                  return step_hooks{
-                      placed_, compute, traffic, s.first, empty, [&, last = s.last](part done) {
-                        if (last) collect(done, bucket, compute, traffic, requests);
-                      }};
-                });
-    flush(bucket, compute, traffic, requests);
-    for (auto& request : requests) request.wait_on(compute);
-    requests.clear();
-    if (placed_.gradients_divided()) compute.wait(traffic.record());
-    for (auto const& entry : placed_.units()) entry.memory.join_uses(compute);
-    placed_.sum_ties(compute, traffic, requests);
-    for (auto& request : requests) request.wait_on(compute);
-    requests.clear();
-
     results_.norm.clear();
-    for (auto const& entry : placed_.units()) results_.norm.add(entry.memory, compute);
+    step_result<loss> result;
+    std::optional<square_meter<element>> meter;
+    if (measuring_) meter.emplace(placed_.tensors(), device_);
+    auto const messages =
+        run(compute, &traffic, memory, {batches, first_sequences, where, pass::training},
+            {where.step, learning_rate_factor, meter ? &*meter : nullptr, &result});
+    if (meter) result.tensors = meter->finish(groups_.world(), traffic);
     compute.synchronize();
-    return finish(compute, traffic, where.step, learning_rate_factor);
+    return result;
   }
 
   /// Adds a forward pass of this rank's microbatches to `sums`; sum them over ranks when all are
@@ -138,11 +119,7 @@ class stepper {
                       statistics<loss>& sums) {
     if (batches.empty()) return;
     unwinding const guard{*this, compute, nullptr};
-    auto const by_microbatch = results_.cleared_sums(batches.size(), device_);
-    auto const messages = execute(compute, memory, {batches, {}, {}, pass::inference},
-                                  by_microbatch, [&](pipeline::step const&) {
-                                    return evaluation_hooks{placed_, compute};
-                                  });
+    auto const messages = run(compute, nullptr, memory, {batches, {}, {}, pass::inference}, {});
     compute.synchronize();
     sums += results_.total();
   }
@@ -205,10 +182,6 @@ class stepper {
     if (options_.pipeline.weights_beside) weights_.emplace(device.compute_options());
   }
 
-  struct pending {
-    zero::partitioned_unit<element> const* memory;
-    std::size_t use;
-  };
   using requests_type = std::vector<typename Comm::request_type>;
 
   /// When an exception leaves: the other ranks may never come, so all are told, and nothing that
@@ -237,92 +210,130 @@ class stepper {
     }
   };
 
-  [[nodiscard]] bool is_empty(std::span<microbatch const> batches, int m) const {
-    auto const at = static_cast<std::size_t>(m);
-    return at >= batches.size() || model_.rows(batches[at]) == 0;
-  }
+  /// Of one step, beside its microbatches.
+  struct update_of {
+    std::uint32_t step = 0;
+    double learning_rate_factor = 1;
+    square_meter<element>* meter = nullptr;  // measures every tensor
+    step_result<loss>* result = nullptr;
+  };
 
-  /// Runs this rank's part of a step; returns what was sent and received.
-  template <class MakeHooks>
-  [[nodiscard]] requests_type execute(stream& compute, arena& memory,
-                                      step_batches<Model> const& batches,
-                                      std::span<statistics<loss>> sums,
-                                      MakeHooks const& make_hooks) {
+  /// What a step's plan runs: passes, and what hangs on them.
+  struct program : step_passes<Model> {
+    template <class... Arguments>
+    program(stepper& of, stream& compute, traffic_stream* reductions, update_of const& update,
+            Arguments&&... passes)
+        : step_passes<Model>(std::forward<Arguments>(passes)...),
+          own(of),
+          main(compute),
+          traffic(reductions),
+          what(update) {}
+
+    stepper& own;
+    stream& main;
+    traffic_stream* traffic;
+    update_of const& what;
+
+    void compute(action const& a, stream& on) {
+      using enum action_kind;
+      auto& set = own.placed_.set();
+      bool const empty = this->is_empty(a.at.microbatch);
+      switch (a.kind) {
+        case pass: {
+          if (a.buffer >= 0) set.bind_values(a.of, a.buffer);
+          [[maybe_unused]] auto const named = annotate(on, [&] {
+            return concat(name_of(a.does), " of part ", a.of, ", microbatch ", a.at.microbatch);
+          });
+          if (!empty) this->run(a, on);
+          return;
+        }
+        case begin_gradients: return set.begin_gradients(a.of, a.buffer, empty, on);
+        case end_gradients:
+          if (!empty) set.end_gradients(a.of, on);
+          return;
+        case finish_tree: return set.finish_trees(a.of, on);
+        case prepare:
+          if (this->is_empty(0)) return unit(a).memory.clear_gradients(on);
+          if (!unit(a).memory.gradients_divided() && !own.by_tree())
+            unit(a).memory.prepare_gradients(on);
+          return;
+        case join_uses: return unit(a).memory.join_uses(on);
+        case measure: return own.results_.norm.add(unit(a).memory, on);
+        case clip: return own.clip(on, *traffic, *what.result);
+        case update: return own.update(unit(a), on, what);
+        default: return;  // begin, reshard, end: marks for other streams
+      }
+    }
+
+    void exchange(action const& a, traffic_stream& on, requests_type& requests) {
+      using enum action_kind;
+      auto const use = static_cast<std::size_t>(a.use);
+      auto const axes = own.groups_.axes();
+      switch (a.kind) {
+        case unshard:
+          return own.placed_.set().unshard(unit(a), a.use, a.buffer, axes, on, requests);
+        case reduce_scatter:
+          return own.placed_.set().reduce_scatter(unit(a), use, a.buffer, a.first, axes, on);
+        case reduce: return unit(a).memory.reduce(axes, on, use, requests);
+        case reduce_tied: return own.placed_.reduce_tied(unit(a), on, requests);
+        case reduce_scalars: return own.reduce_scalars(main, on, *what.result);
+        default: return unit(a).memory.gather(axes, on, requests);
+      }
+    }
+
+    [[nodiscard]] unit_entry& unit(action const& a) const {
+      return own.placed_.units()[static_cast<std::size_t>(a.unit)];
+    }
+  };
+
+  /// Enqueues this rank's part of a step, or of an evaluation; returns what is exchanged.
+  [[nodiscard]] requests_type run(stream& compute, traffic_stream* traffic, arena& memory,
+                                  step_batches<Model> const& batches, update_of const& what) {
     // a rank without a sequence still takes part in every collective
-    auto const count = std::max<std::size_t>(1, batches.batches.size());
-    auto const& stages = placed_.stages();
-    auto const& plan = placed_.stages().plan_of(static_cast<int>(count), batches.mode);
+    auto const count = std::max(1, static_cast<int>(batches.batches.size()));
+    auto const& plan = placed_.plans().of(count, batches.mode);
     std::set<index> sizes;
     for (auto const& batch : batches.batches) sizes.insert(model_.rows(batch));
     auto& bytes = bytes_[{batches.mode, count, sizes}];
-    if (!bytes) bytes = bytes_of_step(model_, plan, stages, batches.batches, batches.mode);
+    auto& stages = placed_.stages();
+    if (!bytes)
+      bytes = bytes_of_step(model_, stages.plan_of(count, batches.mode), stages, batches.batches,
+                            batches.mode);
     arena::scope const everything(memory);
-    placed_.forget_values(compute);
-    stage_program program(model_, plan, stages.ranges(), *bytes, compute,
-                          weights_ ? &*weights_ : nullptr, memory, batches, sums,
-                          placed_.gradients_divided() || by_tree(), make_hooks);
-    auto messages = pipeline::execute(plan, links_, program);
-    compute.synchronize();
-    return messages;
-  }
-
-  /// Adds the units that `done` completes to the bucket and starts its reduction when full.
-  void collect(part done, std::vector<pending>& bucket, stream& compute, traffic_stream& traffic,
-               requests_type& requests) {
-    placed_.finish_trees(done, compute);
-    placed_.for_each_use(done, [&](auto& memory, std::size_t use) {
-      bucket.push_back({&memory, use});
-    });
-    std::size_t bytes = 0;
-    for (auto const& [memory, use] : bucket) bytes += memory->gradient_bytes();
-    if (bytes >= options_.bucket_bytes) flush(bucket, compute, traffic, requests);
-  }
-
-  void flush(std::vector<pending>& bucket, stream& compute, traffic_stream& traffic,
-             requests_type& requests) {
-    if (bucket.empty()) return;
-    traffic.wait(compute.record());
-    for (auto const& [memory, use] : bucket) memory->reduce(groups_.axes(), traffic, use, requests);
-    bucket.clear();
+    program of(*this, compute, traffic, what, model_, plan, *bytes, memory, batches,
+               results_.cleared_sums(batches.batches.size(), device_),
+               placed_.set().gradients_divided() || by_tree());
+    auto const get = [](auto& maybe) { return maybe ? &*maybe : nullptr; };
+    step_streams<stream, traffic_stream> const streams{compute, get(weights_),
+                                                       get(placed_.gathers()), traffic};
+    return run_step(plan, streams, links_, of);
   }
 
   [[nodiscard]] bool by_tree() const {
     return options_.order == zero::reduction_order::canonical_tree;
   }
 
-  step_result<loss> finish(stream& compute, traffic_stream& traffic, std::uint32_t step,
-                           double learning_rate_factor) {
-    loss const squared_norm = results_.norm.finish(groups_.world(), traffic);
-    auto sums = results_.total();
-    add_over_ranks(traffic, sums);
+  /// Sums loss, counts and squared norm over all ranks. The host waits for them.
+  void reduce_scalars(stream& compute, traffic_stream& traffic, step_result<loss>& result) {
+    compute.synchronize();
+    result.squared_norm = results_.norm.finish(groups_.world(), traffic);
+    result.sums = results_.total();
+    add_over_ranks(traffic, result.sums);
     if constexpr (!std::is_integral_v<loss>)
-      if (by_tree()) sums.loss = results_.exact_loss(groups_.world(), traffic);
+      if (by_tree()) result.sums.loss = results_.exact_loss(groups_.world(), traffic);
+  }
 
-    step_result<loss> result{.sums = sums, .squared_norm = squared_norm};
+  /// Clips the gradients by what is no common factor, and finds the common factor.
+  void clip(stream& compute, traffic_stream& traffic, step_result<loss>& result) {
     auto& scale = *results_.scale.data();
     scale = 1;
     if constexpr (!std::is_integral_v<gradient_type>) {
-      double const tokens = sums.tokens > 0 ? static_cast<double>(sums.tokens) : 1.0;
-      result.gradient_norm = std::sqrt(squared_norm) / tokens;
+      auto const tokens = static_cast<double>(std::max<std::int64_t>(1, result.sums.tokens));
+      result.gradient_norm = std::sqrt(result.squared_norm) / tokens;
       result.gradient_scale = clip(compute, traffic, result.gradient_norm, tokens) / tokens;
       scale = static_cast<gradient_type>(result.gradient_scale);
     }
-    step_info<gradient_type> const info{std::int64_t{step} + 1, learning_rate_factor, &scale};
-    {
-      [[maybe_unused]] auto const named =
-          annotate(compute, [] { return std::string("optimizer"); });
-      update(compute, traffic, info, result);
-    }
-    traffic.wait(compute.record());
-    requests_type requests;
-    for (auto const& entry : placed_.units())
-      entry.memory.gather(groups_.axes(), traffic, requests);
-    for (auto& request : requests) request.wait_on(compute);
-    compute.synchronize();
-    return result;
   }
-
-  /// Clips the gradients by what is no common factor, and returns the common factor.
   double clip(stream& compute, traffic_stream& traffic, double norm, double tokens) {
     double const threshold = options_.clip.threshold;
     switch (options_.clip.kind) {
@@ -343,21 +354,13 @@ class stepper {
     return 1.0;
   }
 
-  /// Updates all units, measuring every tensor when asked to.
-  void update(stream& compute, traffic_stream& traffic, step_info<gradient_type> const& info,
-              step_result<loss>& result) {
-    std::span<Optimizer const> const optimizers(optimizers_);
-    if (!measuring_) {
-      for (auto const& entry : placed_.units()) entry.memory.update(compute, optimizers, info);
-      return;
-    }
-    square_meter<element> meter(placed_.tensors(), device_);
-    for (auto const& entry : placed_.units()) {
-      meter.before(entry.memory, compute, device_);
-      entry.memory.update(compute, optimizers, info);
-      meter.after(entry.memory, compute);
-    }
-    result.tensors = meter.finish(groups_.world(), traffic);
+  void update(unit_entry const& unit, stream& compute, update_of const& what) {
+    [[maybe_unused]] auto const named = annotate(compute, [] { return std::string("optimizer"); });
+    step_info<gradient_type> const info{std::int64_t{what.step} + 1, what.learning_rate_factor,
+                                        results_.scale.data()};
+    if (what.meter != nullptr) what.meter->before(unit.memory, compute, device_);
+    unit.memory.update(compute, std::span<Optimizer const>(optimizers_), info);
+    if (what.meter != nullptr) what.meter->after(unit.memory, compute);
   }
 
   [[nodiscard]] static auto maker_of_links(Device const& device) {
@@ -378,7 +381,7 @@ class stepper {
   placed_units<Model, Device, Comm> placed_;
   shared_results<element> results_;
   // of steps seen before, by mode, count and sizes of their microbatches
-  std::map<std::tuple<pass, std::size_t, std::set<index>>, std::optional<step_bytes>> bytes_;
+  std::map<std::tuple<pass, int, std::set<index>>, std::optional<step_bytes>> bytes_;
 };
 
 template <class Model, device Device, communicator Comm, class Optimizer>
