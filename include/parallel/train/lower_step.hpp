@@ -125,7 +125,7 @@ class step_lowering {
       ends_.push_back(pipeline::is_message(s.kind) ? last() : tip_);
     }
     if (trains) flush();
-    await_messages();
+    for (std::size_t on = lane::messages; on < tips_.size(); ++on) await(tips_[on]);
     if (trains) finish();
     add({.kind = action_kind::end});
     for (auto const& a : out_.actions)
@@ -335,10 +335,6 @@ class step_lowering {
     if (!bucket_.empty()) ++buckets_;
     bucket_.clear();
     bucket_bytes_ = 0;
-  }
-
-  void await_messages() {
-    for (std::size_t on = lane::messages; on < tips_.size(); ++on) await(tips_[on]);
   }
 
   /// What follows the passes.
