@@ -10,10 +10,13 @@
 
 #include <mpt/config/read_train.hpp>
 #include <mpt/train/available_to_each.hpp>
+#include <mpt/train/run_plan.hpp>
+#include <mpt/train/run_training.hpp>
 #include <mpt/train/step_plans.hpp>
-#include <mpt/train/trainer.hpp>
+#include <mpt/train/training_data.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/device/transfer.hpp>
 
 #include "devices.hpp"
 #include "support/app.hpp"
@@ -130,8 +133,7 @@ void train(mpt::train_config const& config, parallel::any_communicator& comm, De
                describe_layout(config, plan.layout), device_name, plan.split.microbatch,
                plan.automatic ? " (automatic)" : "",
                mpt::console::bytes(static_cast<double>(plan.memory.total())));
-  mpt::trainer<T, Device> trainer(config, comm, device, plan);
-  auto const summary = trainer.run();
+  auto const summary = mpt::run_training<T>(config, comm, device, plan);
   if (!speaks) return;
   write_summary(config, summary, plan, comm.size(), device_name);
   if (summary.seconds == 0) {

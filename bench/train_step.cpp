@@ -3,15 +3,18 @@
 //
 // Prints one JSON line: tokens/s and seconds of a step, seconds by operation, and the bound that
 // the matrix products alone set: the products of the step measured one by one, and the products of
-// causal attention at their mean rate; once by what the step uses, and once by a library.
+// causal attention at their mean rate; once by what the step uses, and once by a library. They are
+// measured after every step, and a share of the bound is the median over steps of the bound found
+// right after a step / the seconds of that step.
 //
-// --follow: runs one step for every line on standard input and answers with its seconds, so that
-// somebody else can alternate it with another program; the JSON line comes at the end of input.
+// --follow: runs one step for every line on standard input, and its products, and answers with the
+// seconds of the step, so that somebody else can alternate it with another program; the JSON line
+// comes at the end of input.
 #include <algorithm>
 #include <iostream>
-#include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <mpt/config/sizes.hpp>
@@ -26,6 +29,7 @@
 
 #include "allocations.hpp"
 #include "clock.hpp"
+#include "in_turn.hpp"
 #include "support/app.hpp"
 #include "support/cores.hpp"
 #include "support/engine.hpp"
@@ -121,42 +125,58 @@ double seconds_of(bench::product const& p, bench::timed_stream& stream, bench::c
     return matrix_view<T const>(v.data(), transposed ? parallel::shape<2>{columns, rows}
                                                      : parallel::shape<2>{rows, columns});
   };
-  double best = 1e30;
-  for (int run = 0; run < 4; ++run) {
+  double seconds = 0;
+  for (int run = 0; run < 3; ++run) {  // the first one warms up
     double const begin = bench::now(clock);
     parallel::ops::matmul(stream, matrix_view<C>(c.data(), {p.m, p.n}),
                           stored(a, p.m, p.k, p.options.transpose_a),
                           stored(b, p.k, p.n, p.options.transpose_b), p.options);
     stream.synchronize();
-    if (run > 0) best = std::min(best, bench::now(clock) - begin);
+    if (run > 0) seconds += bench::now(clock) - begin;
   }
-  return best;
+  return seconds / 2;
 }
 
-struct product_times {
-  double seconds = 0, operations = 0;
-};
-
-/// All products of a step, each kind measured alone and multiplied by how often it occurs.
+/// The products of a step, on one stream.
 template <class T>
-product_times measure(std::vector<bench::product> const& products, bench::timed_stream& stream,
-                      bench::clock_kind clock) {
-  auto const key = [](bench::product const& p) {
+class timed_products {
+ public:
+  timed_products(std::vector<bench::product> const& all, bench::timed_stream& stream,
+                 bench::clock_kind clock)
+      : stream_(stream), clock_(clock) {
+    for (auto const& p : all) {
+      auto const at = std::ranges::find_if(
+          kinds_, [&](auto const& kind) { return key_of(kind.first) == key_of(p); });
+      if (at == kinds_.end())
+        kinds_.emplace_back(p, 1);
+      else
+        ++at->second;
+      operations_ += 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n * p.k);
+    }
+  }
+
+  /// Seconds of all: each kind is measured alone and multiplied by how often it occurs.
+  [[nodiscard]] double measure() const {
+    double sum = 0;
+    for (auto const& [p, count] : kinds_)
+      sum += count * (p.output == p.input
+                          ? seconds_of<T, T>(p, stream_, clock_)
+                          : seconds_of<T, parallel::accumulate_t<T>>(p, stream_, clock_));
+    return sum;
+  }
+  [[nodiscard]] double operations() const { return operations_; }
+
+ private:
+  static auto key_of(bench::product const& p) {
     return std::tuple(p.m, p.n, p.k, p.output, p.options.transpose_a, p.options.transpose_b,
                       p.options.accumulate);
-  };
-  std::map<decltype(key(products[0])), double> known;
-  product_times sum;
-  for (auto const& p : products) {
-    auto const [at, is_new] = known.try_emplace(key(p), 0.0);
-    if (is_new)
-      at->second = p.output == p.input ? seconds_of<T, T>(p, stream, clock)
-                                       : seconds_of<T, parallel::accumulate_t<T>>(p, stream, clock);
-    sum.seconds += at->second;
-    sum.operations += 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n * p.k);
   }
-  return sum;
-}
+
+  bench::timed_stream& stream_;
+  bench::clock_kind clock_;
+  std::vector<std::pair<bench::product, int>> kinds_;  // and how often each occurs
+  double operations_ = 0;
+};
 
 template <class T>
 void run(arguments const& args, apps::engine const& engine) {
@@ -166,67 +186,67 @@ void run(arguments const& args, apps::engine const& engine) {
   trained<T> training(args, {.threads = threads, .cores = cores, .engine = engine.products.get()});
   for (int warm = 0; warm < 2; ++warm) static_cast<void>(training.step());
 
-  std::vector<double> seconds;
-  if (args.follow) {
-    std::cout << "ready" << std::endl;
-    for (std::string line; std::getline(std::cin, line);)
-      std::cout << seconds.emplace_back(training.step()) << std::endl;
-  } else {
-    for (int i = 0; i < args.steps; ++i) seconds.push_back(training.step());
-  }
-  if (seconds.empty()) return;
-
   static_cast<void>(bench::take_allocations());
   static_cast<void>(training.step());
   auto const allocated = bench::take_allocations();
   training.compute().start(args.clock);
   double const profiled = training.step();
   auto const record = training.compute().stop();
-  auto const products = measure<T>(record.products, training.compute(), args.clock);
+
   auto const library = apps::library_product();
-  auto const measure_library = [&] {
-    bench::timed_stream other(
-        {.threads = threads, .cores = cores, .engine = library.products.get()});
-    return measure<T>(record.products, other, args.clock);
+  bool const is_library = library.name == engine.name;
+  bench::timed_stream other({.threads = threads, .cores = cores, .engine = library.products.get()});
+  timed_products<T> const own(record.products, training.compute(), args.clock);
+  timed_products<T> const of_library(record.products, other, args.clock);
+  std::vector<double> seconds, products, library_products;
+  auto const one_round = [&] {
+    seconds.push_back(training.step());
+    products.push_back(own.measure());
+    library_products.push_back(is_library ? products.back() : of_library.measure());
+    return seconds.back();
   };
-  auto const library_products = library.name == engine.name ? products : measure_library();
+  if (args.follow) {
+    std::cout << "ready" << std::endl;
+    for (std::string line; std::getline(std::cin, line);) std::cout << one_round() << std::endl;
+  } else {
+    for (int i = 0; i < args.steps; ++i) one_round();
+  }
+  if (seconds.empty()) return;
 
   auto const tokens = static_cast<double>(args.batch * args.length);
   auto const& config = training.config();
   double const attention = 6.0 * tokens * static_cast<double>(config.n_layers * config.d_model) *
                            static_cast<double>(args.length + 1);
-  auto const bound_of = [&](product_times const& all) {
-    return all.seconds * (1 + attention / all.operations);
-  };
-  double const bound = bound_of(products);
-  std::ranges::sort(seconds);
-  double const best = seconds.front();
-  nlohmann::ordered_json out{{"size", args.size},
-                             {"form", args.form},
-                             {"precision", args.precision},
-                             {"batch", args.batch},
-                             {"length", args.length},
-                             {"threads", threads},
-                             {"engine", engine.name},
-                             {"dropout", args.dropout},
-                             {"seconds", best},
-                             {"median_seconds", seconds[seconds.size() / 2]},
-                             {"tokens_per_second", tokens / best},
-                             {"product_rate", products.operations / products.seconds},
-                             {"bound_seconds", bound},
-                             {"share_of_bound", bound / best},
-                             {"library", library.name},
-                             {"share_of_library_bound", bound_of(library_products) / best},
-                             {"allocated_bytes", allocated.bytes},
-                             {"allocations", allocated.calls},
-                             {"largest_allocation", allocated.largest},
-                             {"loss", training.loss()},
-                             {"profiled_seconds", profiled}};
+  double const bound_of_products = 1 + attention / own.operations();
+  double const best = std::ranges::min(seconds);
+  nlohmann::ordered_json out{
+      {"size", args.size},
+      {"form", args.form},
+      {"precision", args.precision},
+      {"batch", args.batch},
+      {"length", args.length},
+      {"threads", threads},
+      {"engine", engine.name},
+      {"dropout", args.dropout},
+      {"seconds", best},
+      {"median_seconds", bench::median(seconds)},
+      {"tokens_per_second", tokens / best},
+      {"product_rate", own.operations() / bench::median(products)},
+      {"bound_seconds", bound_of_products * bench::median(products)},
+      {"share_of_bound", bound_of_products * bench::median_share(products, seconds)},
+      {"library", library.name},
+      {"share_of_library_bound",
+       bound_of_products * bench::median_share(library_products, seconds)},
+      {"allocated_bytes", allocated.bytes},
+      {"allocations", allocated.calls},
+      {"largest_allocation", allocated.largest},
+      {"loss", training.loss()},
+      {"profiled_seconds", profiled}};
   std::vector<std::pair<double, std::string_view>> order;
   for (auto const& [name, spent] : record.seconds) order.emplace_back(spent, name);
   std::ranges::sort(order, std::greater{});
   for (auto const& [spent, name] : order) out["operations"][std::string(name)] = spent;
-  out["operations"]["(products alone)"] = products.seconds;
+  out["operations"]["(products alone)"] = bench::median(products);
   std::cout << out.dump() << std::endl;
 }
 

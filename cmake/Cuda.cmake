@@ -1,9 +1,8 @@
 # The CUDA backend, switched on when nvcc is found (PARALLELLM_CUDA): enables the language, finds
 # the vendor's libraries, and decides for which devices code is made.
 #
-# CMAKE_CUDA_ARCHITECTURES is 90 (H100, H200) unless given. Where no GPU is, the kernels are compiled
-# in a hurry (--Ofast-compile): that proves they compile and link, three times faster; set
-# PARALLELLM_CUDA_FAST_COMPILE=OFF to build for another machine.
+# CMAKE_CUDA_ARCHITECTURES is 90 (H100, H200) unless given. With PARALLELLM_CUDA_FAST_COMPILE kernels
+# are compiled in a hurry: that proves they compile and link, three times faster, and makes slow ones.
 
 find_package(CUDAToolkit 13 QUIET)
 if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE)
@@ -25,11 +24,7 @@ endforeach()
 enable_language(CUDA)
 include(${CMAKE_CURRENT_LIST_DIR}/CudaStandard.cmake)
 
-set(fast ON)
-if(EXISTS /dev/nvidiactl)
-  set(fast OFF)
-endif()
-option(PARALLELLM_CUDA_FAST_COMPILE "Compile kernels fast, for checks: they run slowly" ${fast})
+option(PARALLELLM_CUDA_FAST_COMPILE "Compile kernels fast, for checks: they run slowly" OFF)
 
 # What our own .cu files are compiled with.
 # 20011-20015: host functions called where device code is made, of which nvcc itself only warns.

@@ -2,9 +2,17 @@
 
 find_program(PARALLELLM_CCACHE ccache)
 mark_as_advanced(PARALLELLM_CCACHE)
-if(PARALLELLM_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${PARALLELLM_CCACHE})
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${PARALLELLM_CCACHE})
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  if(PARALLELLM_CCACHE)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${PARALLELLM_CCACHE})
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${PARALLELLM_CCACHE})
+  endif()
+  # What every file costs is written down; the test compile_cost holds it to a limit.
+  find_package(Python3 QUIET COMPONENTS Interpreter)
+  if(Python3_Interpreter_FOUND AND PARALLELLM_TESTS)
+    list(PREPEND CMAKE_CXX_COMPILER_LAUNCHER ${Python3_EXECUTABLE}
+      ${PROJECT_SOURCE_DIR}/bench/compile_cost.py ${PROJECT_BINARY_DIR}/compile_cost.log)
+  endif()
 endif()
 
 add_library(parallellm_dev INTERFACE)

@@ -1,15 +1,6 @@
-// adamw for float, bf16 (with float masters) and double.
+// instances/adamw.inc on a GPU.
 #include <parallel/ops/cuda/adamw.cuh>
 
 namespace parallel::cuda {
-
-using ops::adamw_options;
-
-template void adamw_impl<float>(stream&, std::span<float>, std::span<float>, std::span<float>,
-                                std::span<float>, std::span<float const>, adamw_options<float>);
-template void adamw_impl<bf16>(stream&, std::span<bf16>, std::span<float>, std::span<float>,
-                               std::span<float>, std::span<float const>, adamw_options<float>);
-template void adamw_impl<double>(stream&, std::span<double>, std::span<double>, std::span<double>,
-                                 std::span<double>, std::span<double const>, adamw_options<double>);
-
+#include "instances/adamw.inc"
 }  // namespace parallel::cuda

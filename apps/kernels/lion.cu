@@ -1,15 +1,6 @@
-// lion for float, bf16 (with float masters) and double.
+// instances/lion.inc on a GPU.
 #include <parallel/ops/cuda/lion.cuh>
 
 namespace parallel::cuda {
-
-using ops::lion_options;
-
-template void lion_impl<float>(stream&, std::span<float>, std::span<float>, std::span<float>,
-                               std::span<float const>, lion_options<float>);
-template void lion_impl<bf16>(stream&, std::span<bf16>, std::span<float>, std::span<float>,
-                              std::span<float const>, lion_options<float>);
-template void lion_impl<double>(stream&, std::span<double>, std::span<double>, std::span<double>,
-                                std::span<double const>, lion_options<double>);
-
+#include "instances/lion.inc"
 }  // namespace parallel::cuda

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,6 +30,15 @@ inline void launch_threads(
   std::vector<std::shared_ptr<parallel::flight_recorder>> recorders;
   for (int rank = 0; rank < ranks; ++rank)
     recorders.push_back(std::make_shared<parallel::flight_recorder>());
+  auto const write_all = [&] {
+    std::string first;
+    for (int rank = ranks > 1 ? 0 : 1; rank < ranks; ++rank) {
+      auto const file = write_last_calls(options, rank, *recorders[static_cast<std::size_t>(rank)]);
+      if (first.empty()) first = file;
+    }
+    if (!first.empty())
+      fmt::print(stderr, "the last calls of every rank are in {} and its like\n", first);
+  };
   try {
     parallel::threads::run(
         ranks,
@@ -38,18 +48,16 @@ inline void launch_threads(
               parallel::checked(std::move(comm)), recorders[static_cast<std::size_t>(rank)]));
           program(any, {cores_of_rank(cores, rank, ranks), rank});
         },
-        {.deadline = deadline});
+        {.deadline = deadline, .when_stuck = [&](std::string const& sentence) {
+           fmt::print(stderr, "error: {}\n", sentence);
+           write_all();
+           std::_Exit(EXIT_FAILURE);  // destructors would free what the stuck ranks use
+         }});
   } catch (refusal const& problem) {
     fmt::print(stderr, "error: {}\n", problem.what());
     throw;
   } catch (...) {
-    std::string first;
-    for (int rank = ranks > 1 ? 0 : 1; rank < ranks; ++rank) {
-      auto const file = write_last_calls(options, rank, *recorders[static_cast<std::size_t>(rank)]);
-      if (first.empty()) first = file;
-    }
-    if (!first.empty())
-      fmt::print(stderr, "the last calls of every rank are in {} and its like\n", first);
+    write_all();
     throw;
   }
 }

@@ -46,7 +46,7 @@ from llmfoundry.models.utils.mpt_param_count import mpt_get_active_params, mpt_g
 from llmfoundry.optim.lion import DecoupledLionW
 from llmfoundry.optim.scheduler import InverseSquareRootWithWarmupScheduler
 from llmfoundry.utils.exceptions import HighLossError, LossSpikeError
-from safetensors.torch import load_file, save_file
+from golden_file import save
 
 transformers.logging.set_verbosity_error()
 torch.set_num_threads(1)
@@ -388,20 +388,6 @@ def error(grads, truth, norm):
 def distance(a, b):
     """max |a - b| over max |b|."""
     return ((a.double() - b.double()).abs().max() / b.double().abs().max()).item()
-
-
-def save(tensors, path, metadata):
-    """save_file with a header in a fixed order, so that the same numbers make the same bytes."""
-    save_file({k: tensors[k].detach().clone().contiguous() for k in sorted(tensors)}, path, metadata=metadata)
-    data = path.read_bytes()
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + length])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + length :])
-    path.chmod(0o644)
-    load_file(path)
 
 
 def make_model(case, out):

@@ -275,6 +275,7 @@ class ring_rank {
   [[nodiscard]] auto& stepper() { return stepper_; }
   [[nodiscard]] model_type const& model() const { return model_; }
   [[nodiscard]] Device& device() { return device_; }
+  [[nodiscard]] auto& compute() { return compute_; }
   [[nodiscard]] parallel::arena const& memory() const { return memory_; }
   [[nodiscard]] int rank() { return groups_.world().rank(); }
 

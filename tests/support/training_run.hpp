@@ -90,8 +90,7 @@ class training {
     parallel::train::stages_of_rank const all({}, 0, 1, net_.num_blocks());
     mpt::model<T> meant(config());
     auto plan = parallel::train::plan_units<parallel::decoupled_adamw>(
-        meant, parallel::decoupled_adamw{}, all, parallel::zero::stage::none, {}, true,
-        how_.optimizer);
+        meant, parallel::decoupled_adamw{}, all, {}, {.optimizer_memory = how_.optimizer});
     plan.activations = planned_activations();
     return plan.total() +
            (parallel::host_reaches<Device> ? 0 : 2 * sizeof(std::int32_t) * batch_elements);

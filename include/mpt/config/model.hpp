@@ -82,6 +82,8 @@ struct model_config {
   attention_config attn;
   std::vector<layer_override> layers;  ///< `block_overrides` layer by layer; empty: all are alike
   init_config init;
+  /// Of logits that exist at once in training; no key says otherwise (tests do)
+  std::int64_t logits_bytes = std::int64_t{1} << 29;
 
   friend bool operator==(model_config const&, model_config const&) = default;
 };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <parallel/context/method.hpp>
+#include <parallel/mesh/layout.hpp>
 #include <parallel/train/pipeline_options.hpp>
 
 namespace mpt {
@@ -25,11 +26,23 @@ struct parallelism_config {
   std::optional<int> shard = {};      ///< ranks that share one copy of the states; none: see below
   std::optional<int> replicate = {};  ///< none: what is left; see run_layout
 
-  /// Ranks that hold one model together.
-  [[nodiscard]] int ranks_of_model() const { return tensor * context * pipeline; }
-  /// The fewest ranks that these degrees ask for.
+  /// The degrees of the ranks that hold one model together.
+  [[nodiscard]] parallel::training_layout layout_of_model() const {
+    namespace axis = parallel::axis;
+    return parallel::training_layout{}
+        .with<axis::pipeline>(pipeline)
+        .with<axis::context>(context)
+        .with<axis::tensor>(tensor);
+  }
+  /// Ranks that hold one model together. Throws when they are more than can be counted.
+  [[nodiscard]] int ranks_of_model() const { return layout_of_model().ranks(); }
+  /// The fewest ranks that these degrees ask for. Throws when they are more than can be counted.
   [[nodiscard]] int least_ranks() const {
-    return ranks_of_model() * shard.value_or(1) * replicate.value_or(1);
+    namespace axis = parallel::axis;
+    return layout_of_model()
+        .with<axis::shard>(shard.value_or(1))
+        .with<axis::replicate>(replicate.value_or(1))
+        .ranks();
   }
   [[nodiscard]] int stages() const { return pipeline * stages_per_rank; }
 

@@ -60,6 +60,7 @@ class model {
     head_.weight.replaces_gradient = true;
     head_.logit_scale = config_.logit_scale.value_or(1.0);
     head_.softcap = config_.final_logit_softcapping.value_or(0.0);
+    head_.logits_bytes = config_.logits_bytes;
   }
   model(model const&) = delete;
   model& operator=(model const&) = delete;

@@ -13,6 +13,7 @@
 #include <parallel/mesh/layout.hpp>
 #include <parallel/pipeline/assign.hpp>
 #include <parallel/pipeline/schedules.hpp>
+#include <parallel/train/stepper_options.hpp>
 #include <parallel/zero/stage.hpp>
 
 namespace mpt {
@@ -181,7 +182,7 @@ inline void check_pipeline(std::vector<std::string>& problems, train_config cons
   if (config.zero_stage > 0)
     shard = p.shard ? *p.shard : std::max(1, data / p.replicate.value_or(1));
   int const replicate = p.replicate ? *p.replicate : std::max(1, data / shard);
-  if (shard * replicate != data)
+  if (std::int64_t{shard} * replicate != data)
     problems.push_back(parallel::concat(
         "shard ", shard, " x replicate ", replicate, ": must be the ", data, " of ", ranks,
         " ranks that ", of_model.text(), " leaves; set ",
@@ -205,6 +206,17 @@ inline void check_pipeline(std::vector<std::string>& problems, train_config cons
   return static_cast<parallel::zero::stage>(config.zero_stage);
 }
 
+/// How a run's steps are made.
+[[nodiscard]] inline parallel::train::stepper_options stepper_options_of(
+    train_config const& config) {
+  return {.stage = stage_of(config),
+          .bucket_bytes = static_cast<std::size_t>(config.bucket_bytes),
+          .reshard_after_forward = config.reshard_after_forward,
+          .clip = config.clip,
+          .optimizer_memory = optimizer_memory_of(config),
+          .pipeline = config.parallelism.pipeline_options()};
+}
+
 /// Ranks that read other sequences than each other.
 [[nodiscard]] inline int data_ranks(training_layout const& layout) {
   return layout.size<axis::replicate, axis::shard>();
@@ -215,29 +227,27 @@ inline void check_pipeline(std::vector<std::string>& problems, train_config cons
 /// else replicas. Throws one error of all that cannot be; nothing has been started then.
 [[nodiscard]] inline training_layout run_layout(train_config const& config, int ranks) {
   auto const& p = config.parallelism;
-  auto layout = training_layout{}
-                    .with<axis::pipeline>(p.pipeline)
-                    .with<axis::context>(p.context)
-                    .with<axis::tensor>(p.tensor);
+  auto layout = p.layout_of_model();
+  int const of_model = layout.ranks();
   std::vector<std::string> problems;
   detail::check_degree_of(problems, config, "tensor", p.tensor, detail::broken_by_tensor);
   detail::check_degree_of(problems, config, "context", p.context, detail::broken_by_context);
   detail::check_pipeline(problems, config);
-  if (ranks % layout.ranks() != 0) {
-    int const below = ranks / layout.ranks() * layout.ranks();
-    problems.push_back(parallel::concat(
-        "ranks ", ranks, ": ", layout.text(), " needs a multiple of ", layout.ranks(), "; start ",
-        below > 0 ? parallel::concat(below, " or ") : std::string(), below + layout.ranks()));
+  if (ranks % of_model != 0) {
+    int const below = ranks / of_model * of_model;
+    problems.push_back(parallel::concat("ranks ", ranks, ": ", layout.text(),
+                                        " needs a multiple of ", of_model, "; start ",
+                                        below > 0 ? parallel::concat(below, " or ") : std::string(),
+                                        std::int64_t{below} + of_model));
   } else {
     layout = detail::with_data_ranks(problems, layout, config, ranks);
     try {
-      static_cast<void>(split_batch(config, ranks / p.ranks_of_model()));
+      static_cast<void>(split_batch(config, ranks / of_model));
     } catch (parallel::error const& problem) {
       problems.emplace_back(problem.what());
     }
   }
-  bool const divided =
-      p.ranks_of_model() > 1 || (config.zero_stage == 3 && layout.degree<axis::shard>() > 1);
+  bool const divided = of_model > 1 || (config.zero_stage == 3 && layout.degree<axis::shard>() > 1);
   if (config.callbacks.generate && divided)
     problems.emplace_back(
         "callbacks.generate_callback: needs the whole model on one rank; leave it out, or set "

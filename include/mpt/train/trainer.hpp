@@ -17,14 +17,14 @@
 #include <mpt/train/agreed_products.hpp>
 #include <mpt/train/matmul_rate.hpp>
 #include <mpt/train/placed_sequences.hpp>
-#include <mpt/train/plan.hpp>
+#include <mpt/train/plan_run.hpp>
 #include <mpt/train/profile.hpp>
 #include <mpt/train/reporter.hpp>
 #include <mpt/train/run_checkpoint.hpp>
 #include <mpt/train/run_mesh.hpp>
 #include <mpt/train/run_saver.hpp>
 #include <mpt/train/run_summary.hpp>
-#include <mpt/train/step_plans.hpp>
+#include <mpt/train/run_training.hpp>
 #include <mpt/train/training_data.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/device/host/device.hpp>
@@ -357,5 +357,11 @@ class trainer {
   std::int64_t first_batch_ = 0;
   run_summary summary_;
 };
+
+template <class T, class Device>
+run_summary run_training(train_config const& config, any_communicator& comm, Device& device,
+                         run_plan plan, parallel::step_hook on_save) {
+  return trainer<T, Device>(config, comm, device, std::move(plan), std::move(on_save)).run();
+}
 
 }  // namespace mpt

@@ -43,6 +43,11 @@ class abortable {
   /// reason stays.
   virtual void abort(std::string const& reason) = 0;
 
+  /// An exception, whose text is not known here, leaves `rank` while operations of it are pending:
+  /// those fail with an `aborted` error. Whoever catches it aborts with its text; the others are
+  /// given `reason` only if nobody does.
+  virtual void give_up(int /*rank*/, std::string const& reason) { abort(reason); }
+
   /// Told around a wait of the calling thread.
   virtual void host_waits(host_waiting const&) {}
   virtual void host_goes_on() {}

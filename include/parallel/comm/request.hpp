@@ -5,8 +5,8 @@
 // the host, and it can be given owners of buffers to keep alive until the operation has run: the
 // operation holds them, so they live long enough even if the request does not. Destroying a request
 // that nobody waited for waits for it: buffers are never left under a running operation by
-// accident. If that happens while an exception leaves the scope, the communicator is aborted first,
-// because the other ranks may never come.
+// accident. If that happens while an exception leaves the scope, this rank gives up its operations
+// first, because the other ranks may never come.
 #pragma once
 
 #include <exception>
@@ -101,7 +101,6 @@ class [[nodiscard]] basic_request {
   template <class Stream>
   requires requires(Stream& s, Event const& done) { s.wait(done); }
   void wait_on(Stream& other) {
-    pending_ = false;
     if (!done_) return;
     if constexpr (waits_by_itself<Stream, Event>) {
       other.wait(*done_);
@@ -109,6 +108,7 @@ class [[nodiscard]] basic_request {
       detail::host_wait const told(origin_, *done_);
       other.wait(*done_);
     }
+    pending_ = false;  // not when that has thrown: then the destructor waits
   }
 
   /// Blocks the caller until the operation has run; rethrows its failure.
@@ -158,8 +158,9 @@ class [[nodiscard]] basic_request {
   void settle() {
     if (!done_) return;
     if (origin_.state && std::uncaught_exceptions() > exceptions_ && !done_->ready())
-      origin_.state->abort(concat("an exception left rank ", origin_.rank, " before its ",
-                                  describe(operation_), " had finished"));
+      origin_.state->give_up(origin_.rank,
+                             concat("an exception left rank ", origin_.rank, " before its ",
+                                    describe(operation_), " had finished"));
     if (pending_) wait();
   }
 

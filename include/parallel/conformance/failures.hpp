@@ -45,7 +45,27 @@ void check_abort(C comm, waiting how) {
     part.abort("the disk is full");
   });
   auto const last = comm.size() - 1;
-  auto const expected = concat("rank ", last, " aborted: the disk is full");
+  auto const expected = concat("rank ", last, " failed: the disk is full");
+  require(comm.rank() == last || told.starts_with(expected), "expected \"", expected, "\", not \"",
+          told, "\"");
+}
+
+/// When an exception leaves calls that have not finished, and whoever catches it aborts with its
+/// text, the others are told that text, not only that there was an exception.
+template <class C>
+void check_reason(C comm, waiting how) {
+  auto const last = comm.size() - 1;
+  auto const told = told_without_last(comm, how, [last](C& part) {
+    try {
+      host::stream s;
+      float x = 0;
+      auto const pending = part.recv(s, std::span<float>(&x, 1), (last + 1) % part.size(), 7);
+      fail("the disk is full");
+    } catch (error const& problem) {
+      part.abort(problem.what());
+    }
+  });
+  auto const expected = concat("rank ", last, " failed: the disk is full");
   require(comm.rank() == last || told.starts_with(expected), "expected \"", expected, "\", not \"",
           told, "\"");
 }
@@ -54,7 +74,9 @@ void check_abort(C comm, waiting how) {
 template <class C>
 void check_deadline(C comm, waiting how, char const* seconds) {
   auto const last = comm.size() - 1;
-  auto const told = told_without_last(comm, how, [](C&) {});
+  auto const told = told_without_last(comm, how, [&](C&) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(2 * std::stod(seconds)));
+  });
   // In a barrier of messages a rank may wait for one that waits for the last.
   auto const expected = concat(" waited ", seconds, " s for rank ") +
                         (how == waiting::in_barrier ? "" : std::to_string(last));

@@ -8,6 +8,7 @@
 
 #include <charconv>
 #include <concepts>
+#include <exception>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -105,6 +106,17 @@ inline constexpr std::size_t longest_message = 4000;
 template <class... Parts>
 [[noreturn]] void fail(Parts const&... parts) {
   throw error(detail::presentable(concat(parts...)));
+}
+
+/// What the exception says that is being handled; called in a catch block.
+[[nodiscard]] inline std::string message_of_current_exception() {
+  try {
+    throw;
+  } catch (std::exception const& thrown) {
+    return thrown.what();
+  } catch (...) {
+    return "something that is no std::exception";
+  }
 }
 
 /// Throws `error` with the concatenated parts unless `condition` holds.

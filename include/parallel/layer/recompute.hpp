@@ -43,37 +43,15 @@ struct recompute {
   template <class Stream>
   [[nodiscard]] matrix_view<element> forward(context<Stream>& c, matrix_view<element const> x,
                                              saved& kept,
-                                             matrix_view<element const> onto = {}) const {
-    if (!drops(c)) return forward_onto(inner, c, x, kept.inner, onto);
-    kept.x = x;
-    kept.share = c.share;
-    auto const y = c.template allocate<element, 2>(x.extents());
-    auto passing = c.on(c.scratch == nullptr ? c.memory : *c.scratch);
-    arena::scope const dropped(passing.memory);
-    matrix_view<element const> const made = forward_onto(inner, passing, x, kept.inner, onto);
-    require(made.extents() == x.extents(), "recompute: the layer turned [", x.extent(0), ", ",
-            x.extent(1), "] into [", made.extent(0), ", ", made.extent(1),
-            "]; it must leave the extents of its input");
-    ops::copy(c.stream, y.span(), made.span());
-    c.share = passing.share;
-    return y;
-  }
+                                             matrix_view<element const> onto = {}) const;
 
   template <class Stream>
   [[nodiscard]] matrix_view<element> backward_input(context<Stream>& c,
                                                     matrix_view<element const> dy, saved& kept,
-                                                    matrix_view<element const> onto = {}) const {
-    if (drops(c)) {
-      c.share = kept.share;
-      static_cast<void>(inner.forward(c, kept.x, kept.inner));
-    }
-    return backward_input_onto(inner, c, dy, kept.inner, onto);
-  }
+                                                    matrix_view<element const> onto = {}) const;
 
   template <class Stream>
-  void backward_weight(context<Stream>& c, saved const& kept) const {
-    inner.backward_weight(c, kept.inner);
-  }
+  void backward_weight(context<Stream>& c, saved const& kept) const;
 
   void visit_parameters(auto&& visit) { inner.visit_parameters(visit); }
 
@@ -84,5 +62,45 @@ struct recompute {
     return active && c.mode == pass::training;
   }
 };
+
+// Outside the class, so that a program can have the passes of its blocks compiled once
+// (extern template), which takes no effect on what is inline.
+
+template <class Inner>
+template <class Stream>
+auto recompute<Inner>::forward(context<Stream>& c, matrix_view<element const> x, saved& kept,
+                               matrix_view<element const> onto) const -> matrix_view<element> {
+  if (!drops(c)) return forward_onto(inner, c, x, kept.inner, onto);
+  kept.x = x;
+  kept.share = c.share;
+  auto const y = c.template allocate<element, 2>(x.extents());
+  auto passing = c.on(c.scratch == nullptr ? c.memory : *c.scratch);
+  arena::scope const dropped(passing.memory);
+  matrix_view<element const> const made = forward_onto(inner, passing, x, kept.inner, onto);
+  require(made.extents() == x.extents(), "recompute: the layer turned [", x.extent(0), ", ",
+          x.extent(1), "] into [", made.extent(0), ", ", made.extent(1),
+          "]; it must leave the extents of its input");
+  ops::copy(c.stream, y.span(), made.span());
+  c.share = passing.share;
+  return y;
+}
+
+template <class Inner>
+template <class Stream>
+auto recompute<Inner>::backward_input(context<Stream>& c, matrix_view<element const> dy,
+                                      saved& kept, matrix_view<element const> onto) const
+    -> matrix_view<element> {
+  if (drops(c)) {
+    c.share = kept.share;
+    static_cast<void>(inner.forward(c, kept.x, kept.inner));
+  }
+  return backward_input_onto(inner, c, dy, kept.inner, onto);
+}
+
+template <class Inner>
+template <class Stream>
+void recompute<Inner>::backward_weight(context<Stream>& c, saved const& kept) const {
+  inner.backward_weight(c, kept.inner);
+}
 
 }  // namespace parallel

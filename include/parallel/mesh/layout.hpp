@@ -4,9 +4,12 @@
 // chattiest axis stands last. A layout is a value; `mesh` makes communicators of it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -63,10 +66,13 @@ class layout {
   /// Ranks that the layout needs.
   [[nodiscard]] constexpr int ranks() const { return size<Axes...>(); }
 
-  /// Ranks along the product of some axes.
+  /// Ranks along the product of some axes. Throws when they are more than an int counts.
   template <class... Some>
   requires(has<Some>&&...) [[nodiscard]] constexpr int size() const {
-    return (1 * ... * degree<Some>());
+    check_degrees();
+    auto const ranks = product<Some...>();
+    if (ranks > most_ranks) fail(too_many<Some...>());
+    return static_cast<int>(ranks);
   }
 
   /// Where `rank` stands along one axis.
@@ -104,11 +110,16 @@ class layout {
     return out.empty() ? "1 rank" : out;
   }
 
-  /// Throws unless the degrees are positive and make up `ranks`; proposes a degree that would fit.
-  void check(int ranks) const {
+  /// Throws unless all degrees are positive.
+  constexpr void check_degrees() const {
     (require(degree<Axes>() >= 1, "layout: the degree of ", Axes::name, " is ", degree<Axes>(),
              ", but must be at least 1"),
      ...);
+  }
+
+  /// Throws unless the degrees are positive and make up `ranks`; proposes a degree that would fit.
+  void check(int ranks) const {
+    check_degrees();
     if (this->ranks() == ranks) return;
     std::string fits;
     (propose<Axes>(ranks, fits), ...);
@@ -129,6 +140,32 @@ class layout {
     std::size_t i = 0;
     (void)((std::same_as<Axis, Axes> || (++i, false)) || ...);
     return i;
+  }
+
+  static constexpr std::int64_t most_ranks = std::numeric_limits<int>::max();
+
+  /// The product of some positive degrees, or of as many of them as first exceed most_ranks.
+  template <class... Some>
+  [[nodiscard]] constexpr std::int64_t product() const {
+    std::int64_t out = 1;  // at most most_ranks before it is multiplied by an int: no overflow
+    ((out = out > most_ranks ? out : out * degree<Some>()), ...);
+    return out;
+  }
+
+  /// That the product of some degrees is too large, and what the largest of them may be instead.
+  template <class... Some>
+  [[nodiscard]] std::string too_many() const {
+    layout kept;
+    ((kept.degrees_[place<Some>()] = degree<Some>()), ...);
+    int const largest = std::max({degree<Some>()...});
+    std::string_view name;
+    ((name = name.empty() && degree<Some>() == largest ? Some::name : name), ...);
+    std::int64_t others = 1;
+    ((others = Some::name == name || others > most_ranks ? others : others * degree<Some>()), ...);
+    return concat(name, ' ', largest, ": ", kept.text(), " are more ranks than the ", most_ranks,
+                  " that can be counted; set ", name, " to ",
+                  std::max<std::int64_t>(1, most_ranks / others),
+                  others > most_ranks ? ", and the others lower" : " or less");
   }
 
   template <class Axis>

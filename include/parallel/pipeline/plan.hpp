@@ -139,7 +139,7 @@ class lowering {
     }
     done_.resize(out_.passages.size());
     for (int peer = 0; peer < of.ranks; ++peer)
-      if (peer != rank) incoming_.push_back(messages_from(peer));
+      if (peer != rank && is_neighbour(peer)) incoming_.push_back(messages_from(peer));
   }
 
   constexpr plan run() {
@@ -215,6 +215,14 @@ class lowering {
     int const slots = peak + (of_.forward_only && departs(stage) ? 1 : 0);
     int const ports = stage == 0 ? 0 : (of_.forward_only ? 1 : peak) + (arrives(stage) ? 1 : 0);
     return {stage, std::min(slots, of_.microbatches), std::min(ports, of_.microbatches)};
+  }
+
+  /// Whether a peer holds a stage next to one of this rank's.
+  [[nodiscard]] constexpr bool is_neighbour(int peer) const {
+    return std::ranges::any_of(out_.chunks, [&](chunk_memory const& own) {
+      return (own.stage > 0 && of_.rank_of(own.stage - 1) == peer) ||
+             (!last(own.stage) && of_.rank_of(own.stage + 1) == peer);
+    });
   }
 
   /// What a peer sends here, in the order in which it computes it.
@@ -358,8 +366,8 @@ class lowering {
 }  // namespace detail
 
 /// What rank `rank` does. The schedule must be sound (simulate.hpp: check). Cost: linear in the
-/// actions of all ranks. Throws `error` when messages of one link would have to overtake each
-/// other.
+/// actions of the rank and its neighbours. Throws `error` when messages of one link would have to
+/// overtake each other.
 [[nodiscard]] constexpr plan lower(schedule const& of, int rank) {
   return detail::lowering(of, rank).run();
 }

@@ -47,7 +47,11 @@ namespace detail {
 /// Follows every buffer of one rank through its plan.
 class memory_check {
  public:
-  constexpr memory_check(plan const& of, int stages) : of_(of), last_stage_(stages - 1) {
+  constexpr memory_check(plan const& of, int stages)
+      : of_(of), last_stage_(stages - 1), numbers_(lanes(of), lanes(of)) {
+    for (step const& s : of.steps)
+      if (auto& number = numbers_[lane_of(s)]; number == lanes(of)) number = lanes_used_++;
+    order_.assign(of.steps.size() * lanes_used_, none);
     for (auto const& chunk : of.chunks) {
       auto const ports = static_cast<std::size_t>(chunk.ports);
       auto const slots = static_cast<std::size_t>(chunk.slots);
@@ -58,22 +62,19 @@ class memory_check {
   }
 
   constexpr plan_verdict run() {
-    std::vector<int> tip(lanes(of_), none);  // the last step so far on each lane
+    std::vector<int> tip(lanes_used_, none);  // the last step so far on each lane
     for (std::size_t i = 0; i < of_.steps.size() && problem_ == plan_flaw::none; ++i) {
       step const& s = of_.steps[i];
       now_ = static_cast<int>(i);
-      std::vector<int> before(lanes(of_), none);
       auto const join = [&](int other) {
         if (other == none) return;
-        auto const& more = order_[static_cast<std::size_t>(other)];
-        for (std::size_t lane = 0; lane < before.size(); ++lane)
-          before[lane] = std::max(before[lane], more[lane]);
+        for (std::size_t lane = 0; lane < lanes_used_; ++lane)
+          over_by(now_, lane) = std::max(over_by(now_, lane), over_by(other, lane));
       };
-      join(tip[lane_of(s)]);
+      auto const own = numbers_[lane_of(s)];
+      join(tip[own]);
       for (int const other : s.after) join(other);
-      before[lane_of(s)] = now_;
-      tip[lane_of(s)] = now_;
-      order_.push_back(std::move(before));
+      over_by(now_, own) = tip[own] = now_;
       use(s);
     }
     return {problem_, of_.rank, now_};
@@ -91,9 +92,13 @@ class memory_check {
     std::vector<buffer> input, input_gradient, kept, output, output_gradient;
   };
 
-  [[nodiscard]] constexpr bool over(int step) const {
+  /// The last step on a lane that is over when `step` begins, or is that step.
+  [[nodiscard]] constexpr int& over_by(int step, std::size_t lane) {
+    return order_[static_cast<std::size_t>(step) * lanes_used_ + lane];
+  }
+  [[nodiscard]] constexpr bool over(int step) {
     return step == none ||
-           order_.back()[lane_of(of_.steps[static_cast<std::size_t>(step)])] >= step;
+           over_by(now_, numbers_[lane_of(of_.steps[static_cast<std::size_t>(step)])]) >= step;
   }
 
   constexpr void write(std::vector<buffer>& all, int number, int m) {
@@ -150,7 +155,9 @@ class memory_check {
   plan const& of_;
   int last_stage_;
   std::vector<chunk_buffers> chunks_;
-  std::vector<std::vector<int>> order_;  // by step: the last step on each lane that is over by then
+  std::vector<std::size_t> numbers_;  // of the lanes that are used, by lane_of
+  std::size_t lanes_used_ = 0;
+  std::vector<int> order_;  // see over_by
   plan_flaw problem_ = plan_flaw::none;
   int now_ = 0;
 };
@@ -165,6 +172,9 @@ class rendezvous {
       over_.emplace_back(p.steps.size(), 0);
       for (std::size_t i = 0; i < p.steps.size(); ++i)
         queues_.back()[lane_of(p.steps[i])].push_back(i);
+      used_.emplace_back();
+      for (std::size_t lane = 0; lane < lanes(p); ++lane)
+        if (!queues_.back()[lane].empty()) used_.back().push_back(lane);
     }
   }
 
@@ -172,7 +182,7 @@ class rendezvous {
     for (bool moved = true; moved;) {
       moved = false;
       for (std::size_t rank = 0; rank < of_.size(); ++rank)
-        for (std::size_t lane = 0; lane < queues_[rank].size(); ++lane)
+        for (std::size_t const lane : used_[rank])
           while (ready(rank, lane)) {
             step const& s = head(rank, lane);
             if (is_message(s.kind)) {
@@ -189,7 +199,7 @@ class rendezvous {
           }
     }
     for (std::size_t rank = 0; rank < of_.size(); ++rank)
-      for (std::size_t lane = 0; lane < queues_[rank].size(); ++lane)
+      for (std::size_t const lane : used_[rank])
         if (next_[rank][lane] < queues_[rank][lane].size())
           return {plan_flaw::deadlock, static_cast<int>(rank), number(rank, lane)};
     return {};
@@ -218,6 +228,7 @@ class rendezvous {
 
   std::vector<plan> const& of_;
   std::vector<std::vector<std::vector<std::size_t>>> queues_;  // by rank and lane: steps
+  std::vector<std::vector<std::size_t>> used_;                 // by rank: the lanes that have steps
   std::vector<std::vector<std::size_t>> next_;
   std::vector<std::vector<char>> over_;  // by rank and step
 };
@@ -245,6 +256,24 @@ class rendezvous {
     if (auto const found = detail::memory_check(one, of.stages()).run(); !found.good())
       return found;
   return detail::rendezvous(plans).run();
+}
+
+/// Throws unless `verify` finds nothing, and says where what goes wrong. For plans that will run:
+/// 64 ranks and 1024 microbatches take 0.1 to 0.4 s.
+inline void require_sound(schedule const& of, std::vector<plan> const& plans) {
+  auto const found = verify(of, plans);
+  if (found.good()) return;
+  constexpr std::string_view flaws[] = {"is good",
+                                        "does not compute what the schedule says",
+                                        "and its neighbour's disagree on the next message",
+                                        "waits for ever",
+                                        "uses memory that an earlier step may still be using",
+                                        "reads memory that holds something else"};
+  fail("pipeline ", of.name, " of ", of.ranks, " ranks and ", of.microbatches,
+       " microbatches: the plan of rank ", found.rank, ' ',
+       flaws[static_cast<std::size_t>(found.problem)], " in step ", found.step, " of ",
+       plans[static_cast<std::size_t>(found.rank)].steps.size(),
+       "; nothing has run; use another schedule, and please report it");
 }
 
 }  // namespace parallel::pipeline

@@ -34,17 +34,19 @@ struct head {
   norm<T> norm_f;
   parameter<T, 2>
       weight;  // [V here, D]: lm_head, or the embedding's values with gradients of its own
-  double logit_scale = 1.0;  // logits are multiplied by it, then
-  double softcap = 0.0;      // kept within ±softcap; 0: not
+  double logit_scale = 1.0;             // logits are multiplied by it, then
+  double softcap = 0.0;                 // kept within ±softcap; 0: not
+  index logits_bytes = index{1} << 29;  // of logits that exist at once, but at least of 128 rows
 
-  /// Rows whose logits exist at once, when one takes `bytes`: of at most 512 MiB, in chunks about
-  /// equal that are whole tiles of 128 rows. Every chunk reads and writes the weights' gradients
-  /// anew, 10 bytes a weight with reading its value, for 6 operations a row: that costs a GPU less
-  /// than a tenth from 4096 rows on (5248 of 50,368 bf16 are 512 MiB), a CPU from a tenth of them.
+  /// Rows whose logits exist at once, when one takes `bytes`: of at most logits_bytes, in chunks
+  /// about equal that are whole tiles of 128 rows. Every chunk reads and writes the weights'
+  /// gradients anew, 10 bytes a weight with reading its value, for 6 operations a row: that costs a
+  /// GPU less than a tenth from 4096 rows on (5248 of 50,368 bf16 are 512 MiB), a CPU from a tenth
+  /// of them.
   [[nodiscard]] index chunk_rows(index rows, std::size_t bytes) const {
     constexpr index tile = 128;
     index const row_bytes = weight.extents[0] * static_cast<index>(bytes);
-    index const most = std::max<index>(1, (index{1} << 29) / row_bytes / tile) * tile;
+    index const most = std::max<index>(1, logits_bytes / row_bytes / tile) * tile;
     index const chunks = std::max<index>(1, (rows + most - 1) / most);
     index const share = (rows + chunks - 1) / chunks;
     return std::min(rows, (share + tile - 1) / tile * tile);

@@ -11,6 +11,7 @@
 
 #include <parallel/comm/comm_stream.hpp>
 #include <parallel/train/groups.hpp>
+#include <parallel/train/hold_units.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/step_plans.hpp>
 #include <parallel/train/stepper_options.hpp>
@@ -27,7 +28,6 @@ class placed_units {
   using traffic_stream = comm_stream<Device, Comm>;
   using unit_set = zero::unit_set<element, Device, traffic_stream>;
   using entry = typename unit_set::entry;
-  using uses_type = std::vector<parameter_base<element>*>;
 
   /// Allocates on `device` and binds `model`. `optimizers` by group, `key_of` as in
   /// optimizer_groups. Collective over the mesh.
@@ -36,33 +36,20 @@ class placed_units {
                stepper_options const& how, Optimizers const& optimizers, KeyOf const& key_of)
       : plans_(how, groups.place(), groups.pipeline.rank(), groups.pipeline.size(),
                model.num_blocks()) {
-    auto const states = optimizers.front().state_names().size();
-    auto const add = [&](std::string name, auto& layer, uses_type const& uses,
-                         std::vector<part> parts, bool speaks) {
-      auto place = groups.place();
-      place.speaks = speaks;
-      unit<element> layout(std::move(name), layer, place.data_ranks(), key_of);
-      for (auto* const use : uses) layout.add_use(*use);
-      for (auto const& segment : layout.segments()) {
-        require(0 <= segment.key.group && segment.key.group < std::ssize(optimizers), "unit ",
-                layout.name(), ": optimizer group ", segment.key.group, " of ", optimizers.size());
-        if (segment.key.copies.partial) groups.connect_copies(segment.key.copies.ranks);
-      }
-      units_.add(
-          {std::move(layout), how.stage, place, states, device, how.order, how.optimizer_memory},
-          std::move(parts));
-    };
-    model.visit_units([&](std::string name, auto& layer, std::vector<part> parts, uses_type uses) {
-      tensors_.template add<element>(layer, key_of);
-      plans_.template add<element>(name, layer, parts, uses, key_of);
-      with_held_part<element>(stages(), std::move(name), layer, parts, uses, add);
-      if (!stages().ties(parts)) return;
-      bool const some = std::ranges::any_of(parts, [&](part p) { return stages().holds(p); });
-      auto others = groups.pipeline.split(some ? 0 : 1, "pipeline");
-      if (some) ties_.emplace_back(&units_.units().back(), std::move(others));
-    });
-    unit_buffers const buffers(plans_.units(), plans_.choices());
-    units_.allocate_buffers(device, buffers.values.sizes(), buffers.gradients.sizes());
+    hold_units(
+        units_, device, model, stages(), groups.place(), how, optimizers, key_of,
+        [&](auto const& segment) {
+          if (segment.key.copies.partial) groups.connect_copies(segment.key.copies.ranks);
+        },
+        [&](std::string const& name, auto& layer, std::vector<part> const& parts,
+            std::vector<parameter_base<element>*> const& uses) {
+          tensors_.template add<element>(layer, key_of);
+          plans_.template add<element>(name, layer, parts, uses, key_of);
+          if (!stages().ties(parts)) return;
+          bool const some = std::ranges::any_of(parts, [&](part p) { return stages().holds(p); });
+          auto others = groups.pipeline.split(some ? 0 : 1, "pipeline");
+          if (some) ties_.emplace_back(&units_.units().back(), std::move(others));
+        });
     if (units_.value_buffer_bytes() > 0) gathers_.emplace(comm_options<Comm>(device));
   }
 
@@ -77,6 +64,7 @@ class placed_units {
 
   /// What plans of steps know of them.
   [[nodiscard]] step_plans& plans() { return plans_; }
+  [[nodiscard]] step_plans const& plans() const { return plans_; }
   /// Unit by unit and part by part, as a plan says.
   [[nodiscard]] unit_set& set() { return units_; }
 

@@ -15,11 +15,12 @@
 
 #include <parallel/device/arena.hpp>
 #include <parallel/device/meta/device.hpp>
+#include <parallel/train/hold_units.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/optimizer_groups.hpp>
 #include <parallel/train/stage_memory.hpp>
 #include <parallel/train/stages.hpp>
-#include <parallel/train/step_plans.hpp>
+#include <parallel/train/stepper_options.hpp>
 #include <parallel/zero/unit_set.hpp>
 
 namespace parallel::train {
@@ -94,33 +95,19 @@ template <class Model>
   return bytes_of_step(model, plan, stages, batches, mode).total(plan);
 }
 
-/// Everything a rank at `place` with these stages holds besides activations, windows included.
-/// Leaves the model bound to nothing.
+/// Everything a rank at `place` with these stages holds of a stepper with these options besides
+/// activations, windows included; not the trees of the canonical order, which a step makes. Leaves
+/// the model bound to nothing.
 template <class Optimizer, class Model>
 [[nodiscard]] memory_plan plan_units(Model& model, optimizer_groups<Optimizer> const& groups,
-                                     stages_of_rank const& stages, zero::stage stage,
-                                     zero::unit_place place, bool reshard_after_forward = true,
-                                     zero::optimizer_memory kept = zero::optimizer_memory::device) {
+                                     stages_of_rank const& stages, zero::unit_place place,
+                                     stepper_options const& how) {
   using element = typename Model::element;
   zero::unit_set<element, meta::device, meta::stream> units;
-  std::vector<planned_unit> planned;
   meta::device device;
-  auto const add = [&](std::string name, auto& layer, auto const& uses, std::vector<part> parts,
-                       bool speaks) {
-    unit<element> layout(std::move(name), layer, place.data_ranks(), groups.key_of);
-    for (auto* const use : uses) layout.add_use(*use);
-    planned.push_back(describe_unit(layout, parts, stage, place, zero::reduction_order::by_rank));
-    auto of_unit = place;
-    of_unit.speaks = speaks;
-    units.add({std::move(layout), stage, of_unit, groups.state_names().size(), device},
-              std::move(parts));
-  };
-  model.visit_units([&](std::string name, auto& layer, std::vector<part> const& parts,
-                        std::vector<parameter_base<element>*> const& uses) {
-    with_held_part<element>(stages, std::move(name), layer, parts, uses, add);
-  });
-  unit_buffers const buffers(planned, {.reshard_after_forward = reshard_after_forward});
-  units.allocate_buffers(device, buffers.values.sizes(), buffers.gradients.sizes());
+  hold_units(
+      units, device, model, stages, place, how, groups.optimizers, groups.key_of,
+      [](auto const&) {}, [](auto const&...) {});
   memory_plan plan;
   plan.windows = units.value_buffer_bytes() + units.gradient_buffer_bytes();
   for (auto const& entry : units.units())
@@ -136,7 +123,7 @@ template <class Optimizer, class Model>
       if constexpr (!std::is_same_v<element, accumulate_t<element>>) plan.master += bytes(m.master);
       for (auto const& state : m.states) plan.optimizer += bytes(state);
     }
-  if (kept == zero::optimizer_memory::host) {
+  if (how.optimizer_memory == zero::optimizer_memory::host) {
     plan.offloaded = plan.master + plan.optimizer;
     plan.master = plan.optimizer = 0;
   }
@@ -146,10 +133,9 @@ template <class Optimizer, class Model>
 /// The same of a rank with all stages.
 template <class Optimizer, class Model>
 [[nodiscard]] memory_plan plan_units(Model& model, optimizer_groups<Optimizer> const& groups,
-                                     zero::stage stage, zero::unit_place place,
-                                     bool reshard_after_forward = true) {
+                                     zero::unit_place place, stepper_options const& how) {
   stages_of_rank const all({}, 0, 1, model.num_blocks());
-  return plan_units(model, groups, all, stage, place, reshard_after_forward);
+  return plan_units(model, groups, all, place, how);
 }
 
 }  // namespace parallel::train

@@ -3,14 +3,28 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
+#include <parallel/comm/reduction.hpp>
 #include <parallel/core/exact_sum.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/train/gradient_norm.hpp>
 #include <parallel/train/model.hpp>
 
 namespace parallel::train {
+
+/// Replaces a rank's sums by those of all ranks. Collective; blocks.
+template <class Comm, class Stream, class Loss>
+void add_over_ranks(Comm& world, Stream& traffic, statistics<Loss>& sums) {
+  std::int64_t counts[2] = {sums.tokens, sums.correct};
+  auto first = world.all_reduce(traffic, std::span<Loss>(&sums.loss, 1), reduction::sum);
+  auto second = world.all_reduce(traffic, std::span<std::int64_t>(counts), reduction::sum);
+  first.wait();
+  second.wait();
+  sums.tokens = counts[0];
+  sums.correct = counts[1];
+}
 
 /// Of steps with elements T.
 template <class T>

@@ -69,14 +69,18 @@ class stages_of_rank {
   [[nodiscard]] pipeline::plan const& plan_of(int microbatches, pass mode) {
     auto const known = plans_.find({microbatches, mode});
     if (known != plans_.end()) return known->second;
-    auto of = pipeline::make_schedule(options_.schedule, ranks_,
-                                      mode == pass::training ? microbatches : 2 * ranks_,
-                                      options_.stages_per_rank);
-    if (mode == pass::inference) of = pipeline::forward_only(of, microbatches);
+    auto const of = schedule_of(microbatches, mode);
     return plans_.emplace(std::pair{microbatches, mode}, pipeline::lower(of, rank_)).first->second;
   }
 
  private:
+  [[nodiscard]] pipeline::schedule schedule_of(int microbatches, pass mode) const {
+    auto of = pipeline::make_schedule(options_.schedule, ranks_,
+                                      mode == pass::training ? microbatches : 2 * ranks_,
+                                      options_.stages_per_rank);
+    return mode == pass::training ? of : pipeline::forward_only(of, microbatches);
+  }
+
   [[nodiscard]] int owner(part p) const {
     for (std::size_t s = 0; s < assigned_.size(); ++s)
       if (stage_range{assigned_[s].begin, assigned_[s].end, assigned_[s].entry, assigned_[s].exit}

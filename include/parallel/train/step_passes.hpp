@@ -85,7 +85,7 @@ class step_passes {
       if (!goes_forward) at.input_gradient = edge(a.at, 1);
     }
     passes.run({a.does, a.of, a.beside}, c, shared_, b, at, here.kept,
-                     sums_[static_cast<std::size_t>(a.at.microbatch)]);
+               sums_[static_cast<std::size_t>(a.at.microbatch)]);
   }
 
  private:

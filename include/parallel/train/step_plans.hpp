@@ -90,6 +90,10 @@ class step_plans {
     return out;
   }
 
+  [[nodiscard]] bool is_proved(int microbatches, pass mode) const {
+    return plans_.contains({microbatches, mode});
+  }
+
   /// Of this rank. Throws what the schedule refuses, and when the plans cannot run.
   [[nodiscard]] step_plan const& of(int microbatches, pass mode) {
     auto const known = plans_.find({microbatches, mode});

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,6 +25,7 @@
 #include <parallel/comm/comm_stream.hpp>
 #include <parallel/core/reduction.hpp>
 #include <parallel/device/annotate.hpp>
+#include <parallel/train/attempt.hpp>
 #include <parallel/train/clip_gradients.hpp>
 #include <parallel/train/groups.hpp>
 #include <parallel/train/model.hpp>
@@ -34,6 +34,7 @@
 #include <parallel/train/plan.hpp>
 #include <parallel/train/run_step.hpp>
 #include <parallel/train/shared_results.hpp>
+#include <parallel/train/step_agreement.hpp>
 #include <parallel/train/step_passes.hpp>
 #include <parallel/train/stepper_options.hpp>
 #include <parallel/train/tensor_squares.hpp>
@@ -100,28 +101,37 @@ class stepper {
                          std::span<microbatch const> batches,
                          std::span<index const> first_sequences, position where,
                          double learning_rate_factor) {
-    unwinding const guard{*this, compute, &traffic};
-    results_.norm.clear();
-    step_result<loss> result;
-    std::optional<square_meter<element>> meter;
-    if (measuring_) meter.emplace(placed_.tensors(), device_);
-    auto const messages =
-        run(compute, &traffic, memory, {batches, first_sequences, where, pass::training},
-            {where.step, learning_rate_factor, meter ? &*meter : nullptr, &result});
-    if (meter) result.tensors = meter->finish(groups_.world(), traffic);
-    compute.synchronize();
-    return result;
+    return attempt(compute, &traffic, [&] {
+      step_batches<Model> const of{batches, first_sequences, where, pass::training};
+      begin(traffic, of, learning_rate_factor);
+      results_.norm.clear();
+      step_result<loss> result;
+      std::optional<square_meter<element>> meter;
+      if (measuring_) meter.emplace(placed_.tensors(), device_);
+      auto const messages =
+          run(compute, &traffic, memory, of,
+              {where.step, learning_rate_factor, meter ? &*meter : nullptr, &result});
+      if (meter) result.tensors = meter->finish(groups_.world(), traffic);
+      compute.synchronize();
+      return result;
+    });
   }
 
   /// Adds a forward pass of this rank's microbatches to `sums`; sum them over ranks when all are
   /// done. Blocks until they have run. Every rank gives as many as in a step.
   void add_evaluation(stream& compute, arena& memory, std::span<microbatch const> batches,
                       statistics<loss>& sums) {
-    if (batches.empty()) return;
-    unwinding const guard{*this, compute, nullptr};
-    auto const messages = run(compute, nullptr, memory, {batches, {}, {}, pass::inference}, {});
-    compute.synchronize();
-    sums += results_.total();
+    attempt(compute, nullptr, [&] {
+      step_batches<Model> const of{batches, {}, {}, pass::inference};
+      if (auto& gathers = placed_.gathers()) {
+        begin(*gathers, of, 0);
+        if (batches.empty()) gathers->synchronize();
+      }
+      if (batches.empty()) return;
+      auto const messages = run(compute, nullptr, memory, of, {});
+      compute.synchronize();
+      sums += results_.total();
+    });
   }
 
   /// How many microbatches a step has when the rank with most sequences has `wanted`: as many as
@@ -139,14 +149,7 @@ class stepper {
 
   /// Replaces this rank's sums by those of all ranks.
   void add_over_ranks(traffic_stream& traffic, statistics<loss>& sums) {
-    std::int64_t counts[2] = {sums.tokens, sums.correct};
-    auto& world = groups_.world();
-    auto first = world.all_reduce(traffic, std::span<loss>(&sums.loss, 1), reduction::sum);
-    auto second = world.all_reduce(traffic, std::span<std::int64_t>(counts), reduction::sum);
-    first.wait();
-    second.wait();
-    sums.tokens = counts[0];
-    sums.correct = counts[1];
+    train::add_over_ranks(groups_.world(), traffic, sums);
   }
 
   /// Whether the following steps measure every tensor (step_result::tensors): on all ranks alike.
@@ -158,6 +161,8 @@ class stepper {
     if (weights_) f(*weights_);
   }
 
+  /// Of its steps, and what they know of this rank's units.
+  [[nodiscard]] step_plans const& plans() const { return placed_.plans(); }
   [[nodiscard]] Device const& device() const { return device_; }
   [[nodiscard]] std::deque<unit_entry>& units() { return placed_.units(); }
   [[nodiscard]] std::deque<unit_entry> const& units() const { return placed_.units(); }
@@ -184,31 +189,25 @@ class stepper {
 
   using requests_type = std::vector<typename Comm::request_type>;
 
-  /// When an exception leaves: the other ranks may never come, so all are told, and nothing that
-  /// was enqueued runs on when its memory goes.
-  struct unwinding {
-    stepper& own;
-    stream& compute;
-    traffic_stream* traffic;  // null: there is none
-    int exceptions = std::uncaught_exceptions();
+  /// work(), enqueued on `compute`, `traffic` (null: there is none) and the stepper's own streams.
+  template <class Work>
+  decltype(auto) attempt(stream& compute, traffic_stream* traffic, Work&& work) {
+    auto const each = [&](auto const& f) {
+      f(compute);
+      if (weights_) f(*weights_);
+      if (traffic != nullptr) f(*traffic);
+      if (placed_.gathers()) f(*placed_.gathers());
+      links_.each(f);
+    };
+    return train::attempt(groups_.world(), each, std::forward<Work>(work));
+  }
 
-    ~unwinding() {
-      if (std::uncaught_exceptions() == exceptions) return;
-      auto& world = own.groups_.world();
-      world.abort(concat("an exception left the step of rank ", world.rank()));
-      drain(compute);
-      if (own.weights_) drain(*own.weights_);
-      if (traffic != nullptr) drain(*traffic);
-      if (own.placed_.gathers()) drain(*own.placed_.gathers());
-    }
-    template <class Stream>
-    static void drain(Stream& of) {
-      try {
-        of.synchronize();
-      } catch (...) {  // NOLINT(bugprone-empty-catch): the one that leaves says why
-      }
-    }
-  };
+  /// Asks on `traffic` whether all ranks begin the same.
+  void begin(traffic_stream& traffic, step_batches<Model> const& of, double learning_rate_factor) {
+    bool const in_step = placed_.set().gradients_divided() || groups_.pipeline.size() > 1;
+    agree(groups_.world(), groups_.shape(), in_step, traffic,
+          {of.mode, of.where.step, of.batches.size(), learning_rate_factor, measuring_});
+  }
 
   /// Of one step, beside its microbatches.
   struct update_of {

@@ -169,6 +169,30 @@ TEST_CASE("all that is wrong is said at once") {
         "  ranks 7: pipeline 5 x context 3 x tensor 3 needs a multiple of 45; start 45");
 }
 
+TEST_CASE("degrees whose product cannot be counted are refused, not multiplied") {
+  auto config = configuration();
+  config.model.n_heads = config.model.n_layers = config.model.vocab_size = 4096;
+  config.model.d_model = 4096;
+  config.train_loader.max_seq_len = 8192;
+  auto& p = config.parallelism;
+  p.tensor = p.context = p.pipeline = 4096;  // 2^36: as a product of ints, 0
+  std::string const expected =
+      "pipeline 4096: pipeline 4096 x context 4096 x tensor 4096 are more ranks than the "
+      "2147483647 that can be counted; set pipeline to 127 or less";
+  CHECK(refusal(config, 8) == expected);
+  CHECK_THROWS_WITH(static_cast<void>(p.least_ranks()), expected.c_str());
+  p.pipeline = 127;
+  CHECK(p.least_ranks() == 127 * 4096 * 4096);
+  CHECK(refusal(config, 127 * 4096 * 4096) == "");
+  p.shard = p.replicate = 4096;
+  CHECK_THROWS_WITH(static_cast<void>(p.least_ranks()),
+                    "replicate 4096: pipeline 127 x replicate 4096 x shard 4096 x context 4096 x "
+                    "tensor 4096 are more ranks than the 2147483647 that can be counted; set "
+                    "replicate to 1, and the others lower");
+  p = {.tensor = 0};
+  CHECK(refusal(config, 8) == "layout: the degree of tensor is 0, but must be at least 1");
+}
+
 TEST_CASE("fewer key heads than tensor ranks are shared when they divide the ranks") {
   auto config = configuration();
   config.model.attn.kv_n_heads = 3;

@@ -97,6 +97,36 @@ TEST_CASE("the same in bf16 with master weights") {
   check_pairs<parallel::bf16>({grids[3], grids[1], {}});
 }
 
+/// Changes one bit of a tensor's first slice.
+void damage(fs::path const& checkpoint, std::string const& tensor) {
+  auto const slice = pc::checkpoint_reader(checkpoint).at(tensor).slices.at(0);
+  auto const file = checkpoint / slice.file;
+  auto content = test::read_all(file);
+  content.at(slice.offset + slice.bytes / 2) ^= 1;
+  test::write_all(file, content);
+}
+
+TEST_CASE("a flipped bit is found by every layout that would read a part of it") {
+  place const here;
+  auto config = divisible(here, 1);
+  for (std::string const tensor :
+       {"transformer.wte.weight", "transformer.blocks.2.ffn.down_proj.weight#exp_avg_sq"}) {
+    CAPTURE(tensor);
+    config.checkpoint.save_folder = here.folder / tensor;
+    fs::path const saved = train<float>(config).checkpoint;
+    damage(saved, tensor);
+    auto next = divisible(here, 2);
+    next.checkpoint.load_path = saved;
+    for (std::size_t const g : {0U, 3U, 8U}) {
+      CAPTURE(g);
+      auto const message =
+          test::message_of([&] { (void)train<float>(on(next, grids[g]), grids[g].ranks()); });
+      CHECK(test::contains(message, "of tensor \"" + tensor + "\""));
+      CHECK(test::contains(message, "are damaged"));
+    }
+  }
+}
+
 TEST_CASE("columns make one slice a rank, not one a row") {
   place const here;
   auto config = divisible(here, 1);

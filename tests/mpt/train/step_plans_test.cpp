@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include <mpt/train/plan_run.hpp>
 #include <mpt/train/step_plans.hpp>
 
 namespace step_plans_test {

@@ -105,8 +105,7 @@ mpt::run_summary train_on(train_config const& config, int ranks, Make const& mak
     parallel::step_hook on_save;
     if (how.on_step)
       on_save = [&how, rank = any.rank()](std::string_view step) { how.on_step(rank, step); };
-    mpt::trainer<T, device_type> trainer(config, any, device, plan, on_save);
-    auto const summary = trainer.run();
+    auto const summary = mpt::run_training<T>(config, any, device, plan, on_save);
     ended(device, plan.by_stage[stage]);
     if (speaks) out = summary;
   });

@@ -208,7 +208,7 @@ TEST_CASE("an abort wakes all MPI ranks with its reason") {
   auto const message = message_of([&] {
     for (;;) comm.all_reduce(s, std::span(x), reduction::sum).wait();
   });
-  CHECK(message.starts_with("rank 1 aborted: the disk is full"));
+  CHECK(message.starts_with("rank 1 failed: the disk is full"));
 }
 
 TEST_CASE("abort and deadline reach MPI ranks in a part, in messages and in all_to_all") {
@@ -218,6 +218,7 @@ TEST_CASE("abort and deadline reach MPI ranks in a part, in messages and in all_
     CAPTURE(static_cast<int>(how));
     CHECK_NOTHROW(test::comm_suite::check_abort(mpi::communicator(*environment), how));
     CHECK_NOTHROW(test::comm_suite::check_abort(checked(mpi::communicator(*environment)), how));
+    CHECK_NOTHROW(test::comm_suite::check_reason(mpi::communicator(*environment), how));
     CHECK_NOTHROW(test::comm_suite::check_deadline(
         mpi::communicator(*environment, {.deadline = 500ms}), how, "0.5"));
   }

@@ -1,7 +1,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -212,10 +214,32 @@ TEST_CASE("a rank that never comes is named") {
                                  [&](threads::communicator& comm) {
                                    host::stream s;
                                    if (comm.rank() == 0) comm.barrier(s).wait();
+                                   if (comm.rank() == 1) std::this_thread::sleep_for(200ms);
                                  },
                                  {.deadline = 50ms});
   CHECK(contains(found[0], "barrier at threads_test.cpp:"));
   CHECK(contains(found[0], "rank 0 waited 0.05 s for rank 1; rank 1 is in no collective"));
+}
+
+TEST_CASE("who waits for a rank that has returned is told at once") {
+  using namespace threads_test;
+  for (auto const early : {0ms, 100ms}) {  // returns after the others have come, or before
+    unsigned here = 0;
+    auto const found = messages_of(3, [&](threads::communicator& comm) {
+      host::stream s;
+      std::vector<float> x(4);
+      if (comm.rank() == 2) return std::this_thread::sleep_for(100ms - early);
+      std::this_thread::sleep_for(early);
+      if (comm.rank() == 0) here = parallel::call_site::current().line() + 1;
+      comm.all_reduce(s, std::span(x), reduction::sum).wait();
+    });
+    for (std::size_t const rank : {0U, 1U}) {
+      CAPTURE(found[rank]);
+      CHECK(found[rank].starts_with("rank 2 has returned from its program, but rank "));
+      CHECK(contains(found[rank], " waits for it in all_reduce(sum) of 4 f32 at " + line(here) +
+                                      " (call 0); all ranks must make the same calls"));
+    }
+  }
 }
 
 TEST_CASE("when a rank throws, the others stop and the program reports the cause") {
@@ -249,7 +273,122 @@ TEST_CASE("an exception that leaves a request behind aborts instead of waiting f
     found = message_of([&] { comm.recv(s, std::span(x), 0).wait(); });
   };
   CHECK_THROWS_WITH(threads::run(2, program), "after the call");
+  CHECK(found == "rank 0 failed: after the call");
+}
+
+TEST_CASE("a rank that gives up and does not say why is named all the same") {
+  using namespace threads_test;
+  std::string found;
+  auto const program = [&](threads::communicator& comm) {
+    host::stream s;
+    std::vector<float> x(4);
+    if (comm.rank() == 1) {
+      found = message_of([&] { comm.recv(s, std::span(x), 0).wait(); });
+      return;
+    }
+    auto const own = message_of([&] {
+      auto const pending = comm.all_reduce(s, std::span(x), reduction::sum);
+      throw error("kept to itself");
+    });
+    CHECK(own == "kept to itself");
+    std::this_thread::sleep_for(300ms);  // it computes on, and tells nobody
+  };
+  threads::run(2, program, {.grace = 100ms});
   CHECK(contains(found, "an exception left rank 0 before its all_reduce(sum) of 4 f32 at "));
+}
+
+TEST_CASE("the first cause is reported, not what another rank makes of hearing it") {
+  using namespace threads_test;
+  auto const program = [&](threads::communicator& comm) {
+    host::stream s;
+    if (comm.rank() == 1) {
+      comm.abort("the disk is full");
+      std::this_thread::sleep_for(100ms);  // the others come first
+      throw std::runtime_error("the disk is full");
+    }
+    auto const heard = message_of([&] { comm.barrier(s).wait(); });
+    throw std::runtime_error("while saving: " + heard);  // no `aborted` any more
+  };
+  CHECK_THROWS_WITH(threads::run(3, program), "the disk is full");
+}
+
+TEST_CASE("a rank that does not stop after a failure hides nothing") {
+  using namespace threads_test;
+  std::atomic<bool> stop = false;
+  std::string told;
+  auto const program = [&](threads::communicator& comm) {
+    host::stream s;
+    if (comm.rank() == 0) throw std::out_of_range("the cause");
+    if (comm.rank() == 1) comm.barrier(s).wait();
+    while (!stop) std::this_thread::sleep_for(1ms);  // hears nothing
+  };
+  CHECK_THROWS_AS(threads::run(3, program,
+                               {.grace = 100ms,
+                                .when_stuck =
+                                    [&](std::string const& sentence) {
+                                      told = sentence;
+                                      stop = true;
+                                    }}),
+                  std::out_of_range);
+  CHECK(told ==
+        "rank 0 failed: the cause; 0.1 s later these have not stopped: rank 2, which is in no "
+        "collective");
+}
+
+namespace threads_test {
+
+/// Copies as the CPU does, and is stuck at the end of an operation until `go_on`.
+struct stuck_mover final : parallel::data_mover {
+  std::atomic<bool> go_on = false;
+  void copy(void* to, void const* from, std::size_t bytes) override {
+    std::memcpy(to, from, bytes);
+  }
+  void combine(parallel::dtype, parallel::reduction, std::span<void* const>,
+               std::span<void const* const>, std::size_t) override {}
+  void finish() override {
+    while (!go_on) std::this_thread::sleep_for(1ms);
+  }
+};
+
+/// What the others are told when rank 2 came to a gather and is stuck in the middle of it.
+std::vector<std::string> told_inside(threads::world_options const& options, bool abort) {
+  stuck_mover mover;
+  std::vector<std::string> told(3);
+  std::atomic<int> out = 0;
+  threads::run(
+      3,
+      [&](threads::communicator& comm) {
+        auto const me = static_cast<std::size_t>(comm.rank());
+        host::stream s(host::stream_options{.mover = comm.rank() == 2 ? &mover : nullptr});
+        std::vector<float> all(3);
+        auto gather = comm.all_gather(s, std::span(all), std::span(all).subspan(me, 1));
+        if (comm.rank() == 0 && abort) {
+          std::this_thread::sleep_for(50ms);
+          comm.abort("the disk is full");
+        }
+        told[me] = message_of([&] { gather.wait(); });
+        if (comm.rank() != 2 && ++out == 2) mover.go_on = true;
+      },
+      options);
+  return told;
+}
+
+}  // namespace threads_test
+
+TEST_CASE("a rank that is stuck inside an operation holds up nobody beyond deadline and grace") {
+  using namespace threads_test;
+  auto const late = told_inside({.deadline = 200ms, .grace = 100ms}, false);
+  for (std::size_t const rank : {0U, 1U}) {
+    CAPTURE(late[rank]);
+    CHECK(contains(late[rank], "all_gather of 1 f32 at threads_test.cpp:"));
+    CHECK(contains(late[rank], " waited 0.2 s for rank 2 to finish its part, after all had come"));
+  }
+  auto const stopped = told_inside({.deadline = 600s, .grace = 100ms}, true);
+  for (std::size_t const rank : {0U, 1U}) {
+    CAPTURE(stopped[rank]);
+    CHECK(stopped[rank].starts_with("rank 0 failed: the disk is full; then all_gather"));
+    CHECK(contains(stopped[rank], " waited 0.1 s for rank 2 to finish its part"));
+  }
 }
 
 TEST_CASE("an abort wakes every rank with its reason, and later calls fail at once") {
@@ -259,7 +398,7 @@ TEST_CASE("an abort wakes every rank with its reason, and later calls fail at on
     if (comm.rank() == 2) comm.abort("the disk is full");
     comm.barrier(s).wait();
   });
-  for (auto const& message : found) CHECK(message == "rank 2 aborted: the disk is full");
+  for (auto const& message : found) CHECK(message == "rank 2 failed: the disk is full");
 }
 
 TEST_CASE("abort and deadline reach ranks that wait in a part, in messages and in all_to_all") {
@@ -268,6 +407,9 @@ TEST_CASE("abort and deadline reach ranks that wait in a part, in messages and i
     CAPTURE(static_cast<int>(how));
     CHECK_NOTHROW(threads::run(4, [&](threads::communicator& comm) {
       test::comm_suite::check_abort(std::move(comm), how);
+    }));
+    CHECK_NOTHROW(threads::run(4, [&](threads::communicator& comm) {
+      test::comm_suite::check_reason(std::move(comm), how);
     }));
     CHECK_NOTHROW(threads::run(4,
                                [&](threads::communicator& comm) {

@@ -133,6 +133,23 @@ TEST_CASE("a port or slot too few is refused or found") {
   }
 }
 
+TEST_CASE("a broken plan is refused in a sentence that says where") {
+  auto const of = one_f_one_b(3, 6);
+  auto plans = lower(of);
+  CHECK_NOTHROW(require_sound(of, plans));
+  auto& steps = plans[1].steps;
+  auto const sent = std::ranges::find_if(steps, [](step const& s) { return sends(s.kind); });
+  sent->after.clear();
+  CHECK_THROWS_WITH(require_sound(of, plans),
+                    parallel::concat("pipeline 1f1b of 3 ranks and 6 microbatches: the plan of "
+                                     "rank 1 uses memory that an earlier step may still be using "
+                                     "in step ",
+                                     sent - steps.begin(), " of ", steps.size(),
+                                     "; nothing has run; use another schedule, and please report "
+                                     "it")
+                        .c_str());
+}
+
 TEST_CASE("ranks that wait for each other's messages are a deadlock") {
   // rank 0 sends the activation after it has received the gradient, which needs that activation
   auto plans = lower(gpipe(2, 1));

@@ -219,6 +219,60 @@ TEST_CASE("in bf16 training rounds logits to bf16, their gradient in their place
   });
 }
 
+TEST_CASE("chunks of logits make one gradient together, which replaces a fresh one or is added") {
+  constexpr index many = 300;  // rows: three chunks of 128, 128 and 44
+  numbers const x = random(many * width, 1);
+  std::vector<std::int32_t> targets;
+  for (index i = 0; i < many; ++i) targets.push_back(static_cast<std::int32_t>(i % vocabulary));
+  struct outcome {
+    double loss = 0;
+    numbers dx, weight;
+  };
+  double const before = 5;  // in the weights' gradient
+  auto const descend = [&](index logits_bytes, bool fresh, double cap) {
+    outcome out{.dx = numbers(x.size()), .weight = numbers(vocabulary * width, before)};
+    auto gain = random(width, 2), weight = random(vocabulary * width, 3);
+    numbers d_gain(gain.size());
+    parallel::threads::run(1, [&](communicator& comm) {
+      parallel::host::stream compute, traffic;
+      parallel::tensor::head<double, communicator> head;
+      head.of = {{comm, traffic}, false};
+      head.softcap = cap;
+      head.logits_bytes = logits_bytes;
+      head.norm_f.weight = {"gain", {width}};
+      head.weight = {"weight", {vocabulary, width}};
+      head.norm_f.weight.data = gain.data();
+      head.norm_f.weight.gradient_data = d_gain.data();
+      head.weight.data = weight.data();
+      head.weight.gradient_data = out.weight.data();
+      CHECK((head.chunk_rows(many, sizeof(double)) < many) == (logits_bytes == 1));
+      std::vector<std::byte> space(1U << 18U);
+      parallel::arena memory({nullptr, space.data(), space.size()});
+      parallel::context<parallel::host::stream> c{
+          .stream = compute, .memory = memory, .fresh_gradients = fresh};
+      parallel::train::statistics<double> sums;
+      head.loss(c, {targets.data(), {many}}, many, {x.data(), {many, width}},
+                {out.dx.data(), {many, width}}, sums);
+      compute.synchronize();
+      out.loss = sums.loss;
+    });
+    return out;
+  };
+  for (double const cap : {0.0, 1.5}) {
+    CAPTURE(cap);
+    auto const whole = descend(index{1} << 29, true, cap);
+    auto added = whole.weight;
+    for (double& g : added) g += before;
+    for (bool const fresh : {true, false}) {
+      CAPTURE(fresh);
+      auto const chunked = descend(1, fresh, cap);
+      CHECK(chunked.loss == doctest::Approx(whole.loss).epsilon(1e-13));
+      check_close(chunked.dx, whole.dx, 1e-13);
+      check_close(chunked.weight, fresh ? whole.weight : added, 1e-12);
+    }
+  }
+}
+
 TEST_CASE("logits exist for a bounded number of rows at once, in chunks about equal") {
   parallel::tensor::head<double, communicator> head;
   head.weight = {"weight", {index{1} << 18, 1}};  // 512 rows of 4 bytes are 512 MiB
@@ -230,6 +284,11 @@ TEST_CASE("logits exist for a bounded number of rows at once, in chunks about eq
   CHECK(head.chunk_rows(100, 1000) == 100);
   CHECK(head.chunk_rows(1000, 1000) == 128);
   CHECK(head.chunk_rows(0, 4) == 0);
+  head.logits_bytes = index{1} << 28;
+  CHECK(head.chunk_rows(513, 2) == 384);
+  head.logits_bytes = 1;
+  CHECK(head.chunk_rows(513, 2) == 128);
+  head.logits_bytes = index{1} << 29;
   head.weight.extents[0] = 50368;
   CHECK(head.chunk_rows(16 * 2048, 2) == 4736);  // MPT's on a GPU
 }

@@ -221,6 +221,30 @@ TEST_CASE("every dropped, doubled or divided collective of a clipped step change
     }
 }
 
+TEST_CASE(
+    "norm scales the mean gradient to the threshold where its norm is above, else not at all") {
+  auto const tensors = integers();
+  double squares = 0;
+  for (auto const& tensor : tensors)
+    for (float const g : tensor.gradient) squares += double(g) * g;
+  // microbatches of factors 1, 2, 3 and as many tokens: the mean gradient is the given one, the sum
+  // six times that, so that a threshold between their norms tells which one is clipped
+  double const norm = std::sqrt(squares);
+  for (double const threshold : {0.5 * norm, 3 * norm}) {
+    CAPTURE(threshold);
+    double const factor = std::min(1.0, threshold / (norm + 1e-6));
+    for (int const ranks : {1, 3})
+      for (auto const stage : all_stages) {
+        auto const values = descend(tensors, ranks, stage, {clipping_kind::norm, threshold}, 3);
+        for (std::size_t t = 0; t < tensors.size(); ++t)
+          for (std::size_t i = 0; i < values[t].size(); ++i)
+            CHECK(values[t][i] ==
+                  doctest::Approx(tensors[t].weights[i] - factor * tensors[t].gradient[i])
+                      .epsilon(1e-6));
+      }
+  }
+}
+
 TEST_CASE("value clips every element of the mean gradient, adaptive every row") {
   auto const tensors = integers();
   int clipped = 0;

@@ -44,19 +44,19 @@ constexpr zero::stage all_stages[] = {zero::stage::none, zero::stage::optimizer,
 /// Plans a rank, then runs a step of two microbatches and holds its memory against the plan.
 void check_plan(parallel::training_layout shape, zero::stage stage, index microbatch,
                 train::optimizer_groups<test::ring_momentum> const& groups, bool reshard = true) {
+  train::stepper_options const how{
+      .stage = stage, .bucket_bytes = 1, .reshard_after_forward = reshard};
   ring_model planned(4, 4, vocabulary);
   zeros const data(microbatch);
   int const shards = shape.degree<parallel::axis::shard>();
   int const replicas = shape.degree<parallel::axis::replicate>();
-  auto plan =
-      train::plan_units(planned, groups, stage, {.shards = shards, .replicas = replicas}, reshard);
+  auto plan = train::plan_units(planned, groups, {.shards = shards, .replicas = replicas}, how);
   plan.activations = train::plan_microbatch(planned, data.view()).activations;
   parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     ring_model model(4, 4, vocabulary);
     train::training_groups ranks(comm.split(0), shape);
-    train::stepper step(model, device, ranks, groups,
-                        {.stage = stage, .bucket_bytes = 1, .reshard_after_forward = reshard});
+    train::stepper step(model, device, ranks, groups, how);
     CHECK(device.bytes() ==
           plan.values + plan.gradients + plan.master + plan.optimizer + plan.windows);
     // a roomier arena would not hide an overrun: its high-water mark is compared
@@ -111,17 +111,18 @@ TEST_CASE("along a pipeline every rank has a plan of its own, to the byte") {
         ring_model planned(5, 4, vocabulary);
         train::stages_of_rank stages(options, rank, 2, planned.num_blocks());
         auto const count = static_cast<std::size_t>(stages.least_microbatches(microbatches));
-        auto plan = train::plan_units(planned, optimizer, stages, stage,
+        train::stepper_options const how{.stage = stage, .bucket_bytes = 1, .pipeline = options};
+        auto plan = train::plan_units(planned, optimizer, stages,
                                       {.shards = shape.degree<parallel::axis::shard>(),
-                                       .replicas = shape.degree<parallel::axis::replicate>()});
+                                       .replicas = shape.degree<parallel::axis::replicate>()},
+                                      how);
         std::vector const sizes{full.view(), rest.view()};
         plan.activations = train::plan_activations(planned, stages, count, std::span(sizes),
                                                    parallel::pass::training);
         parallel::host::device device;
         ring_model model(5, 4, vocabulary);
         train::training_groups ranks(comm.split(0), shape);
-        train::stepper step(model, device, ranks, optimizer,
-                            {.stage = stage, .bucket_bytes = 1, .pipeline = options});
+        train::stepper step(model, device, ranks, optimizer, how);
         CHECK(step.least_microbatches(microbatches) == count);
         CHECK(device.bytes() == plan.total() - plan.activations);
         parallel::arena memory(device.allocate<std::byte>(plan.activations + 4096));
@@ -144,10 +145,11 @@ TEST_CASE("along a pipeline every rank has a plan of its own, to the byte") {
 
 TEST_CASE("ZeRO-1 divides the optimizer's memory by the ranks and nothing else") {
   ring_model model(2, 4, vocabulary);
-  auto const whole = train::plan_units(model, optimizer, zero::stage::none,
-                                       zero::data_place(zero::stage::none, 0, 4));
-  auto const shared = train::plan_units(model, optimizer, zero::stage::optimizer,
-                                        zero::data_place(zero::stage::optimizer, 0, 4));
+  auto const of = [&](zero::stage stage) {
+    return train::plan_units(model, optimizer, zero::data_place(stage, 0, 4), {.stage = stage});
+  };
+  auto const whole = of(zero::stage::none);
+  auto const shared = of(zero::stage::optimizer);
   CHECK(shared.optimizer * 4 == whole.optimizer);
   CHECK(shared.values == whole.values);
   CHECK(shared.gradients == whole.gradients);
@@ -157,7 +159,7 @@ TEST_CASE("ZeRO-1 divides the optimizer's memory by the ranks and nothing else")
 TEST_CASE("stages 2 and 3 divide gradients and values too, and add two windows a size") {
   ring_model model(4, 4, vocabulary);
   auto const of = [&](zero::stage stage) {
-    return train::plan_units(model, optimizer, stage, zero::data_place(stage, 0, 4));
+    return train::plan_units(model, optimizer, zero::data_place(stage, 0, 4), {.stage = stage});
   };
   auto const one = of(zero::stage::optimizer);
   auto const two = of(zero::stage::gradients);
@@ -178,8 +180,9 @@ TEST_CASE("stages 2 and 3 divide gradients and values too, and add two windows a
   CHECK(two.windows == windows);
   CHECK(three.values == one.values / 4);
   CHECK(three.windows == 2 * windows);
-  auto const kept = train::plan_units(model, optimizer, zero::stage::parameters,
-                                      zero::data_place(zero::stage::parameters, 0, 4), false);
+  auto const kept =
+      train::plan_units(model, optimizer, zero::data_place(zero::stage::parameters, 0, 4),
+                        {.stage = zero::stage::parameters, .reshard_after_forward = false});
   CHECK(kept.values == three.values);
   CHECK(kept.windows == one.values + two.windows);
   CHECK(kept.gradients == three.gradients);

@@ -197,8 +197,8 @@ contract measure(layout const& how) {
                                                   batch, parallel::pass::training, meta));
     zero::unit_place const place{.shards = shape.degree<axis::shard>(),
                                  .replicas = shape.size<axis::replicate, axis::context>()};
-    auto const plan =
-        train::plan_units(planned, test::groups_of(how), stages, how.stage, place, how.reshard);
+    auto const plan = train::plan_units(planned, test::groups_of(how), stages, place,
+                                        {.stage = how.stage, .reshard_after_forward = how.reshard});
     auto const formula = formulas(how, rank).of(one.stepper().units(), data.batches());
 
     std::scoped_lock const guard(lock);

@@ -85,7 +85,7 @@ class communicator : public collectives<communicator, host::stream> {
   /// Makes every rank's pending and later operations fail with `aborted`, naming this rank and the
   /// reason. The processes go on; `environment::end_all_ranks` ends them.
   void abort(std::string const& reason) {
-    link_->abort(concat("rank ", world_rank(rank()), " aborted: ", reason));
+    link_->abort(concat("rank ", world_rank(rank()), " failed: ", reason));
   }
 
   /// Enqueues `op`.

@@ -89,6 +89,7 @@ class link final : public parallel::detail::abortable {
   link& operator=(link const&) = delete;
 
   ~link() override {
+    if (!root_ && given_up_) abort(*given_up_);  // nobody has said why
     // A notice is small and normally gone at once, unless its receiver has not called MPI for long.
     auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds(2);
     backoff pace;
@@ -128,6 +129,13 @@ class link final : public parallel::detail::abortable {
     }
   }
 
+  /// Ends what this rank waits for; the others are told by an abort, or at the end of this link.
+  void give_up(int rank, std::string const& reason) override {
+    if (root_) return root_->give_up(rank, reason);
+    std::scoped_lock const lock(env_.mutex());
+    if (!given_up_) given_up_ = reason;
+  }
+
   /// Throws `aborted` when this or another rank has aborted.
   void throw_if_aborted() {
     std::scoped_lock const lock(env_.mutex());
@@ -138,6 +146,7 @@ class link final : public parallel::detail::abortable {
     if (root_) return root_->throw_if_aborted_locked();
     hear_notice();
     if (reason_) throw aborted(*reason_);
+    if (given_up_) throw aborted(*given_up_);
   }
 
   [[nodiscard]] int rank() const { return rank_; }
@@ -214,6 +223,7 @@ class link final : public parallel::detail::abortable {
   int size_ = 1;
   std::uint64_t tag_limit_ = 32767;
   std::optional<std::string> reason_;
+  std::optional<std::string> given_up_;
   std::array<char, 2048> heard_ = {};
   std::array<char, 2048> spoken_ = {};
   MPI_Request notice_ = MPI_REQUEST_NULL;

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <string>
@@ -114,9 +115,7 @@ class communicator : public collectives<communicator, host::stream> {
   [[nodiscard]] std::string_view name() const { return name_; }
 
   /// Wakes all ranks of the world with an `aborted` error that names this rank and the reason.
-  void abort(std::string const& reason) {
-    world_->abort(concat("rank ", world_rank(rank_), " aborted: ", reason));
-  }
+  void abort(std::string const& reason) { world_->abort_by(world_rank(rank_), reason); }
 
   /// Enqueues `op`.
   request submit(host::stream& s, operation const& op) {
@@ -142,9 +141,15 @@ class communicator : public collectives<communicator, host::stream> {
     auto meet = [world = world_, me, rank = rank_, op, name, ranks, mine,
                  mover = parallel::detail::moving(s)] {
       auto const here = world->enter(name, ranks, me, mine);
-      leaving const at_the_end{*world, *here};
-      detail::work(mover, op, *here, rank);
-      mover.finish();
+      std::exception_ptr failure;
+      try {
+        detail::work(mover, op, *here, rank);
+        mover.finish();
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      world->leave(*here, me);  // the others use this rank's memory
+      if (failure) std::rethrow_exception(failure);
     };
     return parallel::detail::enqueue(s, {world_, me}, op, std::move(meet));
   }
@@ -172,12 +177,6 @@ class communicator : public collectives<communicator, host::stream> {
   }
 
  private:
-  struct leaving {
-    world& of;
-    detail::meeting& from;
-    ~leaving() { of.leave(from); }
-  };
-
   // A part of the world, without its ranks yet.
   explicit communicator(std::shared_ptr<world> world) : world_(std::move(world)) {}
 

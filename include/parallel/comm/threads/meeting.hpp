@@ -42,7 +42,7 @@ struct meeting {
   std::vector<std::optional<seat>> arrived;  // as ranks
   std::vector<seat> seats;                   // when all have come
   std::size_t missing = 0;
-  std::size_t inside = 0;
+  std::vector<int> inside;  // ranks that work in it, once all have come
   std::string mismatch;
   std::condition_variable changed;
 

@@ -2,13 +2,20 @@
 //
 // What `mpirun -n` is for processes. When one rank throws, the world is aborted so that no other
 // rank waits for it, all threads are joined, and the first cause is rethrown (not the errors of the
-// ranks that were stopped because of it).
+// ranks that were stopped because of it). A rank that computes for ever hears of no abort, and no
+// thread can be ended from outside: when one has not stopped within the grace after the first
+// failure, that failure is told at once to world_options::when_stuck, which should end the process.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -22,69 +29,123 @@ namespace parallel::threads {
 
 namespace detail {
 
-// Keeps the first exception that is a cause, or else the first.
-class first_failure {
+/// What became of the ranks. Keeps the failure that best tells the cause: of the rank that aborted
+/// first, else the first that is no `aborted`, else the first.
+class outcome {
  public:
-  // Called in a catch block.
-  void take(int rank, world& of) {
-    std::string reason = "something that is no std::exception";
-    bool cause = true;
+  explicit outcome(world& of) : world_(of) {}
+
+  void starts(int rank) {
+    std::scoped_lock const lock(mutex_);
+    running_.push_back(rank);
+  }
+  void ends(int rank) {
+    std::scoped_lock const lock(mutex_);
+    world_.returned(rank);
+    std::erase(running_, rank);
+    changed_.notify_all();
+  }
+
+  /// Called in a catch block.
+  void failed(int rank) {
+    auto const reason = message_of_current_exception();
+    bool echo = false;
     try {
       throw;
-    } catch (aborted const& stopped) {
-      cause = false;
-      reason = stopped.what();
-    } catch (std::exception const& thrown) {
-      reason = thrown.what();
-    } catch (...) {  // NOLINT(bugprone-empty-catch): the reason stands above
+    } catch (aborted const&) {
+      echo = true;
+    } catch (...) {  // NOLINT(bugprone-empty-catch): a cause
     }
-    {
-      std::scoped_lock const lock(mutex_);
-      if (!first_ || (cause && !is_cause_)) {
-        first_ = std::current_exception();
-        is_cause_ = cause;
-      }
+    world_.abort_by(rank, reason);
+    int const worth = echo ? 1 : world_.failed_rank() == rank ? 3 : 2;
+    std::scoped_lock const lock(mutex_);
+    if (!since_) since_ = std::chrono::steady_clock::now();
+    changed_.notify_all();
+    if (worth <= worth_) return;
+    worth_ = worth;
+    failure_ = std::current_exception();
+    text_ = concat("rank ", rank, " failed: ", reason);
+  }
+
+  /// Returns when all have ended; told(sentence) once when some have not `grace` after a failure.
+  template <class Told>
+  void wait(std::chrono::milliseconds grace, Told const& told) {
+    std::unique_lock lock(mutex_);
+    auto const over = [&] { return running_.empty(); };
+    changed_.wait(lock, [&] { return over() || since_; });
+    if (!over() && !changed_.wait_until(lock, *since_ + grace, over)) {
+      std::string const sentence = stuck(grace);
+      lock.unlock();
+      told(sentence);
+      lock.lock();
     }
-    of.abort(concat("rank ", rank, " failed: ", reason));
+    changed_.wait(lock, over);
   }
 
   void rethrow() const {
-    if (first_) std::rethrow_exception(first_);
+    if (failure_) std::rethrow_exception(failure_);
   }
 
  private:
+  [[nodiscard]] std::string stuck(std::chrono::milliseconds grace) const {
+    std::string out = concat(text_, "; ", static_cast<double>(grace.count()) / 1000.0,
+                             " s later these have not stopped:");
+    for (int const rank : running_)
+      out += concat(rank == running_.front() ? " rank " : ", rank ", rank, ", which ",
+                    world_.whereabouts(rank));
+    return out;
+  }
+
+  world& world_;
   std::mutex mutex_;
-  std::exception_ptr first_;
-  bool is_cause_ = false;
+  std::condition_variable changed_;
+  std::vector<int> running_;  // ranks
+  std::exception_ptr failure_;
+  std::string text_;
+  int worth_ = 0;
+  std::optional<steady_time> since_;  // the first failure
 };
+
+/// What happens by default when ranks are stuck.
+[[noreturn]] inline void end_process(std::string const& sentence) {
+  static_cast<void>(std::fprintf(stderr, "error: %s\n", sentence.c_str()));
+  std::_Exit(EXIT_FAILURE);  // destructors would free what the stuck threads use
+}
 
 }  // namespace detail
 
 /// Calls `program(communicator&)` once for each of `ranks` ranks, each in a thread of its own, and
-/// returns when all have returned. Rethrows the first failure.
+/// returns when all have returned. Rethrows the failure that tells the cause. Does not return while
+/// a rank is stuck: see world_options::grace and when_stuck.
 template <class Program>
 requires std::invocable<Program&, communicator&>
 void run(int ranks, Program program, world_options options = {}) {
   auto const shared = std::make_shared<world>(ranks, options);
-  detail::first_failure failure;
+  detail::outcome outcome(*shared);
   auto const body = [&](int rank) {
     try {
       communicator comm(shared, rank);
       program(comm);
     } catch (...) {
-      failure.take(rank, *shared);
+      outcome.failed(rank);
     }
+    outcome.ends(rank);
   };
   {
     std::vector<std::jthread> threads;  // joins at the end of the block
-    try {
-      for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(body, rank);
-    } catch (...) {  // the system gives no more threads
-      shared->abort("could not start all ranks");
-      throw;
+    for (int rank = 0; rank < ranks; ++rank) {
+      outcome.starts(rank);
+      try {
+        threads.emplace_back(body, rank);
+      } catch (...) {  // the system gives no more threads
+        outcome.failed(rank);
+        outcome.ends(rank);
+        break;
+      }
     }
+    outcome.wait(options.grace, options.when_stuck ? options.when_stuck : detail::end_process);
   }
-  failure.rethrow();
+  outcome.rethrow();
 }
 
 }  // namespace parallel::threads

@@ -40,6 +40,11 @@ class wait_graph {
     if (*caller.first != std::this_thread::get_id()) caller.several = true;
   }
 
+  /// Whether `rank` has made its call, and comes when its stream does.
+  [[nodiscard]] bool is_queued(meeting_name const& name, int rank) const {
+    return queued_.contains({name, rank});
+  }
+
   /// `rank` has come to `name`.
   void arrived(meeting_name const& name, int rank) { queued_.erase({name, rank}); }
 

@@ -6,11 +6,15 @@
 // moves outside of it. A meeting whose ranks disagree, that is not complete in time, or that waits
 // for itself (wait_graph.hpp), aborts the world: every waiter wakes with the reason. Parts of a
 // world (communicator::split) are groups in it, so an abort reaches everybody, and messages name
-// ranks as the world does.
+// ranks as the world does. Once a meeting is complete its ranks use each other's memory: then even
+// an abort frees nobody before all have finished, or the grace is over.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,14 +37,25 @@ namespace parallel::threads {
 struct world_options {
   /// How long a rank waits for the others in one collective before it gives up.
   std::chrono::milliseconds deadline = std::chrono::seconds(600);
+  /// How long after a failure another rank may take to stop, and one that gives up its operations
+  /// to say why.
+  std::chrono::milliseconds grace = std::chrono::seconds(60);
+  /// Called by threads::run when some rank did not stop within the grace, with a sentence that says
+  /// the first failure and which ranks are stuck where. A thread cannot be ended from outside, and
+  /// what it uses cannot be freed: it should end the process. Empty: prints the sentence on
+  /// standard error and ends the process with status 1. When it returns, the ranks are waited for
+  /// further.
+  std::function<void(std::string const&)> when_stuck = {};
 };
 
 class world final : public parallel::detail::abortable {
  public:
   /// A world of `size` ranks. Shared by their communicators.
   explicit world(int size, world_options options = {})
-      : size_(checked_size(size)), options_(options), waits_(size) {
+      : size_(checked_size(size)), options_(std::move(options)), waits_(size) {
     taken_.assign(static_cast<std::size_t>(size), 0);
+    gave_up_.assign(static_cast<std::size_t>(size), 0);
+    returned_.assign(static_cast<std::size_t>(size), 0);
   }
 
   [[nodiscard]] int size() const { return size_; }
@@ -50,6 +65,27 @@ class world final : public parallel::detail::abortable {
   void abort(std::string const& reason) override {
     std::scoped_lock const lock(mutex_);
     abort_locked(reason);
+  }
+
+  /// The same because `rank` failed.
+  void abort_by(int rank, std::string const& reason) {
+    std::scoped_lock const lock(mutex_);
+    abort_locked(concat("rank ", rank, " failed: ", reason), rank);
+  }
+
+  void give_up(int rank, std::string const& reason) override {
+    std::scoped_lock const lock(mutex_);
+    if (reason_) return;
+    if (!given_up_) given_up_ = {reason, rank, std::chrono::steady_clock::now() + options_.grace};
+    gave_up_[static_cast<std::size_t>(rank)] = 1;
+    wake_all();
+  }
+
+  /// The program of `rank` has returned: whoever waits for a call of it, now or later, is told so.
+  void returned(int rank) {
+    std::scoped_lock const lock(mutex_);
+    returned_[static_cast<std::size_t>(rank)] = 1;
+    for (auto const& [name, here] : meetings_) stop_if_one_returned(*here);
   }
 
   void host_waits(parallel::detail::host_waiting const& wait) override {
@@ -67,11 +103,27 @@ class world final : public parallel::detail::abortable {
     std::scoped_lock const lock(mutex_);
     return reason_;
   }
+  /// The rank whose failure was the first abort; none: no abort, or nobody's in particular.
+  [[nodiscard]] std::optional<int> failed_rank() const {
+    std::scoped_lock const lock(mutex_);
+    return failed_;
+  }
+  /// In which calls `rank` waits: "in a and b"; "in no collective".
+  [[nodiscard]] std::string whereabouts(int rank) const {
+    std::scoped_lock const lock(mutex_);
+    return whereabouts_locked(rank);
+  }
 
  private:
   friend class communicator;
   using meeting = detail::meeting;
   using meeting_name = detail::meeting_name;
+
+  struct abandonment {
+    std::string reason;
+    int rank = 0;
+    steady_time until;  // when it becomes the reason of an abort
+  };
 
   static int checked_size(int size) {
     require(size >= 1, "threads::world: the number of ranks must be at least 1, not ", size);
@@ -109,7 +161,7 @@ class world final : public parallel::detail::abortable {
                                  detail::seat const& mine) {
     std::unique_lock lock(mutex_);
     waits_.arrived(name, rank);
-    if (reason_) throw aborted(*reason_);
+    stop_if_over(rank);
     auto& place = meetings_[name];
     if (!place) {
       place = std::make_shared<meeting>();
@@ -125,9 +177,9 @@ class world final : public parallel::detail::abortable {
       meetings_.erase(name);
     } else {
       waits_.enters(*here, rank);
+      stop_if_one_returned(*here);
       stop_if_deadlocked(std::this_thread::get_id());
-      auto const limit = std::chrono::steady_clock::now() + options_.deadline;
-      here->changed.wait_until(lock, limit, [&] { return here->missing == 0 || reason_; });
+      wait_for_all(lock, *here, rank, std::chrono::steady_clock::now() + options_.deadline);
       waits_.leaves();
     }
     if (here->missing == 0) {  // even if aborted meanwhile: the others already use our memory
@@ -136,10 +188,29 @@ class world final : public parallel::detail::abortable {
     }
     for (auto const thread : deadlocked_)
       if (thread == std::this_thread::get_id()) throw error(*reason_);
-    if (reason_) throw aborted(*reason_);
+    stop_if_over(rank);
     std::string const message = overdue(*here, rank, mine.what);
-    abort_locked(message);
+    abort_locked(message, rank);
     throw error(message);
+  }
+
+  void stop_if_over(int rank) const {
+    if (reason_) throw aborted(*reason_);
+    if (gave_up_[static_cast<std::size_t>(rank)] != 0) throw aborted(given_up_->reason);
+  }
+
+  // Until all have come, `limit`, or there is no use in waiting.
+  void wait_for_all(std::unique_lock<std::mutex>& lock, meeting& here, int rank,
+                    steady_time limit) {
+    auto const useless = [&] { return reason_ || gave_up_[static_cast<std::size_t>(rank)] != 0; };
+    while (here.missing > 0 && !useless()) {
+      auto const now = std::chrono::steady_clock::now();
+      if (now >= limit) return;
+      if (given_up_ && now >= given_up_->until)
+        abort_locked(given_up_->reason, given_up_->rank);
+      else
+        here.changed.wait_until(lock, given_up_ ? std::min(limit, given_up_->until) : limit);
+    }
   }
 
   // Everybody's signature, by rank.
@@ -151,11 +222,31 @@ class world final : public parallel::detail::abortable {
     return all;
   }
 
-  // Waits until everybody has finished the work of the meeting, which never blocks.
-  void leave(meeting& here) {
+  // `rank` has finished its work in the meeting, which takes from the others' memory: waits until
+  // everybody has. Throws when somebody has not at the deadline, or when the grace after an abort
+  // is over, and names whoever is stuck.
+  void leave(meeting& here, int rank) {
     std::unique_lock lock(mutex_);
-    if (--here.inside == 0) here.changed.notify_all();
-    here.changed.wait(lock, [&] { return here.inside == 0; });
+    std::erase(here.inside, rank);
+    auto const over = [&] { return here.inside.empty(); };
+    if (over()) return here.changed.notify_all();
+    auto const wait = [&](std::chrono::milliseconds time, auto const& until) {
+      return here.changed.wait_until(lock, std::chrono::steady_clock::now() + time, until);
+    };
+    auto const place = leaving_.insert(leaving_.end(), &here);
+    wait(options_.deadline, [&] { return over() || reason_; });
+    bool const stopped = !over() && reason_;
+    if (stopped) wait(options_.grace, over);
+    leaving_.erase(place);
+    if (over()) return;
+    auto const& mine = here.seats[here.place_of(rank)].what;
+    auto const message =
+        concat(describe(mine), " (call ", mine.sequence, "): rank ", rank, " waited ",
+               seconds(stopped ? options_.grace : options_.deadline), " s for ",
+               name_ranks(here.inside), " to finish its part, after all had come");
+    if (stopped) throw aborted(concat(*reason_, "; then ", message));
+    abort_locked(message, rank);
+    throw error(message);
   }
 
   void complete(meeting& here, detail::meeting_kind kind) {
@@ -169,14 +260,37 @@ class world final : public parallel::detail::abortable {
     if (kind == detail::meeting_kind::message)
       here.mismatch = message_disagreement(all[0], here.ranks[0], all[1], here.ranks[1]);
     if (!here.mismatch.empty()) abort_locked(here.mismatch);
-    here.inside = here.seats.size();
+    here.inside = here.ranks;
     here.changed.notify_all();
   }
 
-  void abort_locked(std::string const& reason) {
+  void abort_locked(std::string const& reason, std::optional<int> by = std::nullopt) {
     if (reason_) return;
     reason_ = reason;
+    failed_ = by;
+    wake_all();
+  }
+
+  void wake_all() {
     for (auto const& [name, here] : meetings_) here->changed.notify_all();
+    for (auto* const here : leaving_) here->changed.notify_all();
+  }
+
+  // Aborts when a rank has returned that the meeting waits for.
+  void stop_if_one_returned(meeting const& here) {
+    for (std::size_t i = 0; i < here.ranks.size(); ++i) {
+      int const rank = here.ranks[i];
+      if (here.arrived[i] || returned_[static_cast<std::size_t>(rank)] == 0 ||
+          waits_.is_queued(here.name, rank))
+        continue;
+      std::size_t some = 0;  // of those that have come
+      while (!here.arrived[some]) ++some;
+      auto const& what = here.arrived[some]->what;
+      return abort_locked(concat("rank ", rank, " has returned from its program, but rank ",
+                                 here.ranks[some], " waits for it in ", describe(what), " (call ",
+                                 what.sequence,
+                                 "); all ranks must make the same calls in the same order"));
+    }
   }
 
   // Aborts when the wait of `worker` closes a circle; the threads in it throw what they are told.
@@ -188,35 +302,43 @@ class world final : public parallel::detail::abortable {
     abort_locked(found->message);
   }
 
+  static double seconds(std::chrono::milliseconds time) {
+    return static_cast<double>(time.count()) / 1000.0;
+  }
+
+  std::string whereabouts_locked(int rank) const {
+    auto const places = waits_.places_of(rank);
+    return places.empty() ? "is in no collective" : "waits in " + places;
+  }
+
   // Says who did not come, and where every rank of the world waits.
   std::string overdue(meeting const& here, int rank, signature const& mine) const {
     std::vector<int> missing;
     std::string others;
     for (int other = 0; other < size_; ++other) {
       auto const seat = here.place_of(other);
-      auto const places = waits_.places_of(other);
-      if (seat < here.ranks.size() && !here.arrived[seat]) {
-        missing.push_back(other);
-        others += concat("; rank ", other,
-                         places.empty() ? " is in no collective" : " waits in " + places);
-      } else if (other != rank && !places.empty()) {
-        others += concat("; rank ", other, " waits in ", places);
-      }
+      bool const late = seat < here.ranks.size() && !here.arrived[seat];
+      if (late) missing.push_back(other);
+      if (late || (other != rank && !waits_.places_of(other).empty()))
+        others += concat("; rank ", other, ' ', whereabouts_locked(other));
     }
     return concat(describe(mine), " (call ", mine.sequence, "): rank ", rank, " waited ",
-                  static_cast<double>(options_.deadline.count()) / 1000.0, " s for ",
-                  name_ranks(missing), others);
+                  seconds(options_.deadline), " s for ", name_ranks(missing), others);
   }
 
   int const size_;
   world_options const options_;
   mutable std::mutex mutex_;
-  std::vector<char> taken_;
+  std::vector<char> taken_, returned_;                         // by rank
   std::map<std::tuple<int, std::uint64_t, int>, int> groups_;  // parent, split, color
   std::map<meeting_name, std::shared_ptr<meeting>> meetings_;  // the incomplete ones
   detail::wait_graph waits_;
   std::vector<std::thread::id> deadlocked_;
+  std::list<meeting*> leaving_;  // complete ones, once for each rank that waits to leave it
   std::optional<std::string> reason_;
+  std::optional<int> failed_;
+  std::optional<abandonment> given_up_;  // the first
+  std::vector<char> gave_up_;            // by rank
 };
 
 }  // namespace parallel::threads

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <memory_resource>
 #include <mutex>
@@ -74,12 +75,7 @@ class stream {
   /// Appends a task `void()`; it may own move-only state. Rethrows an earlier task's failure.
   template <class Task>
   void enqueue(Task&& work, task_label label = task_label::here()) {
-    {
-      std::scoped_lock const lock(mutex_);
-      if (failure_) std::rethrow_exception(failure_);
-      push<task_of<std::decay_t<Task>>>(label, std::forward<Task>(work));
-    }
-    work_.notify_one();
+    append<task_of<std::decay_t<Task>>>(label, std::forward<Task>(work));
   }
 
   /// An event that is reached when everything enqueued so far has run.
@@ -97,11 +93,30 @@ class stream {
   /// failure fails this stream.
   template <class Event>
   void wait(Event mark) {
-    enqueue([mark = std::move(mark)] { mark.wait(); }, {"wait"});
+    append<wait_task<Event>>({"wait"}, std::pair(this, std::move(mark)));
   }
 
   /// Blocks the caller until all enqueued work has run; rethrows the first failure.
   void synchronize() { record().wait(); }
+
+  /// Blocks until nothing that was enqueued runs any more, and no other stream's work that this one
+  /// was told to wait for: on a failed stream, where `synchronize` returns while that goes on, too.
+  /// For memory that goes when an exception leaves; drops all failures.
+  void drain() noexcept {
+    auto const over = [](auto const& wait) {
+      try {
+        wait();
+      } catch (...) {  // NOLINT(bugprone-empty-catch): the one that leaves says why
+      }
+    };
+    over([this] { synchronize(); });
+    std::vector<std::function<void()>> rest;
+    {
+      std::scoped_lock const lock(mutex_);
+      rest.swap(skipped_waits_);
+    }
+    for (auto const& wait : rest) over(wait);
+  }
 
   /// The thread that runs the tasks.
   [[nodiscard]] std::thread::id worker() const { return worker_.get_id(); }
@@ -135,11 +150,34 @@ class stream {
     F function;
   };
 
+  /// Of a failed stream it is left to `drain`: others may wait for what this stream leaves out.
+  template <class Event>
+  struct wait_task final : task {
+    explicit wait_task(std::pair<stream*, Event> of) : own(of.first), mark(std::move(of.second)) {}
+    void run(std::exception_ptr const& failure) override {
+      if (!failure) return mark.wait();
+      std::scoped_lock const lock(own->mutex_);
+      own->skipped_waits_.emplace_back([mark = mark] { mark.wait(); });
+    }
+    stream* own;
+    Event mark;
+  };
+
   struct mark_task final : task {
     explicit mark_task(event e) : mark(std::move(e)) {}
     void run(std::exception_ptr const& failure) override { mark.complete(failure); }
     event mark;
   };
+
+  template <class Kind, class Argument>
+  void append(task_label label, Argument&& argument) {
+    {
+      std::scoped_lock const lock(mutex_);
+      if (failure_) std::rethrow_exception(failure_);
+      push<Kind>(label, std::forward<Argument>(argument));
+    }
+    work_.notify_one();
+  }
 
   /// Appends a task; the lock is held.
   template <class Kind, class Argument>
@@ -208,6 +246,7 @@ class stream {
   std::pmr::unsynchronized_pool_resource task_memory_;  // of the queue, too; under the mutex
   std::pmr::deque<std::unique_ptr<task, destroy>> tasks_{&task_memory_};
   std::exception_ptr failure_;
+  std::vector<std::function<void()>> skipped_waits_;
   bool closing_ = false;
   workspace workspace_;  // the worker's
   std::thread worker_;   // last: starts when everything else is ready

@@ -1,4 +1,4 @@
-// journey: from raw text to a trained, evaluated, exported MPT that speaks.
+// quickstart: from raw text to a trained, evaluated, exported MPT that speaks.
 //
 // Runs the other programs one after the other, each as a user would, shows their command lines, and
 // ends with a table of what happened and where it lies. Run again, every step continues or is done.
@@ -37,9 +37,9 @@ strings operator+(strings left, strings const& right) {
   return left;
 }
 
-class journey {
+class quickstart {
  public:
-  explicit journey(arguments args)
+  explicit quickstart(arguments args)
       : args_(std::move(args)), programs_(fs::read_symlink("/proc/self/exe").parent_path()) {}
 
   void run() {
@@ -76,7 +76,7 @@ class journey {
     return out;
   }
 
-  /// Runs a program beside this one and waits; its failure ends the journey.
+  /// Runs a program beside this one and waits; its failure ends the whole.
   void step(std::string const& title, std::string const& program, strings const& words) {
     fmt::print("\n\x1b[1m{}\x1b[0m  \x1b[2m{}\x1b[0m\n", title, shown(program, words));
     std::fflush(stdout);
@@ -169,5 +169,5 @@ int main(int argc, char** argv) {
   app.add_option("--set", args.overrides, "key=value of the training YAML; may be repeated")
       ->allow_extra_args(false);
   app.add_option("files", args.files, "text files")->required()->check(CLI::ExistingFile);
-  return apps::run(app, argc, argv, [&] { journey(args).run(); });
+  return apps::run(app, argc, argv, [&] { quickstart(args).run(); });
 }

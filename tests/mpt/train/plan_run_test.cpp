@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/train/plan.hpp>
+#include <mpt/train/plan_run.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Evaluate, export, generate and import on a checkpoint: the numbers agree across the formats. The
-# whole journey, run again when it is done or was killed in mid-pretraining, ends with the same ones.
+# whole quickstart, run again when it is done or was killed in mid-pretraining, ends with the same ones.
 source "$(dirname "$0")/common.sh"
 
 train save_folder=run model.learned_pos_emb=false model.no_bias=true \
@@ -24,12 +24,12 @@ grep -q 'exists already' err || { cat err; fail "unclear message"; }
 grep -q 'max_duration' err || { cat err; fail "the nearest key is not named"; }
 echo "checkpoint, Hugging Face folder and import evaluate alike"
 
-journey() { # folder; may be killed
-  exec setsid "$programs/journey" --out "$1" --config "$source_root/apps/configs/small.yaml" \
+quickstart() { # folder; may be killed
+  exec setsid "$programs/quickstart" --out "$1" --config "$source_root/apps/configs/small.yaml" \
     --set model.d_model=32 --set model.n_heads=2 --set model.n_layers=1 --set max_duration=24ba \
     --set global_train_batch_size=8 --set eval_interval=0ba --set save_interval=4ba "${text[@]}"
 }
-finish() { (journey "$1") > log 2>&1 || { cat log >&2; fail "journey $1"; }; }
+finish() { (quickstart "$1") > log 2>&1 || { cat log >&2; fail "quickstart $1"; }; }
 finish calm
 cp -r calm/checkpoints/summary.json calm/evaluation.json .
 finish calm
@@ -37,12 +37,12 @@ cmp summary.json calm/checkpoints/summary.json || fail "the summary of a finishe
 cmp evaluation.json calm/evaluation.json || fail "the evaluation of a finished run changed"
 grep -q 'already complete: 24 batches' log || { cat log >&2; fail "not told that all is done"; }
 
-journey wild > log 2>&1 &
+quickstart wild > log 2>&1 &
 for ((i = 0; i < 600; ++i)); do
   [[ -L wild/checkpoints/latest ]] && break
   sleep 0.05
 done
-kill -KILL -- -$! || fail "the journey was over before it was killed: the test shows nothing"
+kill -KILL -- -$! || fail "it was over before it was killed: the test shows nothing"
 wait $! 2> /dev/null || true
 [[ -f wild/checkpoints/summary.json ]] && fail "killed too late: the test shows nothing"
 finish wild
@@ -53,4 +53,4 @@ for key in tokens batches loss; do
 done
 [[ $(number evaluation.json cross_entropy) == $(number wild/evaluation.json cross_entropy) ]] ||
   fail "the held-out loss differs after a kill"
-echo "a journey that was killed in pretraining and run again ends with the same figures"
+echo "a run that was killed in pretraining and run again ends with the same figures"

@@ -1,0 +1,37 @@
+# Templates compiled once, for programs that need not compile them again.
+#
+# A list is a file of explicit instantiations ("template void f<float>(...);"), in which @NAME@ is
+# replaced by the caller's variable NAME. It becomes one source of a library, and, with "extern" put
+# before each, a part of a header that whoever links the library includes unasked: so the two cannot
+# differ.
+
+function(parallellm_includes out)
+  list(TRANSFORM ARGN REPLACE "(.+)" "#include <\\1>\n" OUTPUT_VARIABLE lines)
+  list(JOIN lines "" lines)
+  set(${out} "${lines}" PARENT_SCOPE)
+endfunction()
+
+# parallellm_instantiate(TARGET UNIT LIST DECLARED NAMESPACE [DEFINED]): `DECLARED` are the headers
+# that the list's names need, `DEFINED` those that define them, where they are others.
+function(parallellm_instantiate target unit list declared namespace)
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/${target}/${unit}.cpp)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
+  file(READ ${list} text)
+  string(CONFIGURE "${text}" text @ONLY)
+  parallellm_includes(includes ${declared})
+  parallellm_includes(definitions ${ARGN})
+  file(CONFIGURE OUTPUT ${source} @ONLY CONTENT
+    "@includes@@definitions@namespace @namespace@ {\n@text@}\n")
+  target_sources(${target} PRIVATE ${source})
+  string(REPLACE "\ntemplate " "\nextern template " text "${text}")
+  set_property(TARGET ${target} APPEND_STRING PROPERTY parallellm_elsewhere
+    "${includes}namespace ${namespace} {\n${text}}\n")
+endfunction()
+
+# Whoever links the target takes from it what parallellm_instantiate has put into it.
+function(parallellm_compiled_elsewhere target)
+  get_target_property(elsewhere ${target} parallellm_elsewhere)
+  set(header ${CMAKE_CURRENT_BINARY_DIR}/${target}/compiled_elsewhere.hpp)
+  file(CONFIGURE OUTPUT ${header} @ONLY CONTENT "#pragma once\n@elsewhere@")
+  target_compile_options(${target} INTERFACE "SHELL:$<$<COMPILE_LANGUAGE:CXX>:-include ${header}>")
+endfunction()

@@ -1,0 +1,130 @@
+// plan_run: a run is planned by running its steps on the meta device.
+//
+// The automatic microbatch is the largest that fits the memory that is there, halving from the
+// rank's whole batch; nothing is ever tried by running out of memory.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <mpt/config/train.hpp>
+#include <mpt/model/model.hpp>
+#include <mpt/train/layout.hpp>
+#include <mpt/train/parameter_groups.hpp>
+#include <mpt/train/run_mesh.hpp>
+#include <mpt/train/run_plan.hpp>
+#include <mpt/train/sequences.hpp>
+#include <mpt/train/step_plans.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/train/plan.hpp>
+#include <parallel/train/step_plans.hpp>
+
+namespace mpt {
+
+/// What a pipeline rank of a run holds of the model.
+[[nodiscard]] inline train::stages_of_rank stages_of(train_config const& config, int rank) {
+  return {config.parallelism.pipeline_options(), rank, config.parallelism.pipeline,
+          static_cast<std::size_t>(config.model.n_layers)};
+}
+
+namespace detail {
+
+/// Plans activations for microbatches of `microbatch` sequences, on one pipeline rank.
+template <class T>
+[[nodiscard]] std::size_t plan_activations(train_config const& config, model<T> const& net,
+                                           train::stages_of_rank& stages,
+                                           batch_split const& split) {
+  index const context = config.parallelism.context;
+  index const length = config.train_loader.max_seq_len / context;
+  std::vector sizes{sequences::shape_of(split.microbatch, length)};
+  if (index const rest = split.device_batch % split.microbatch; rest > 0)
+    sizes.push_back(sequences::shape_of(rest, length));
+  auto const count =
+      static_cast<std::size_t>(stages.least_microbatches(static_cast<int>(split.accumulation)));
+  auto const bytes = [&](std::size_t microbatches, std::span<microbatch const> of, pass mode) {
+    return train::plan_activations(net, stages, microbatches, of, mode);
+  };
+  std::size_t most = bytes(count, sizes, pass::training);
+  for (auto const& loader : config.eval_loaders) {
+    std::vector<microbatch> all;  // the last may have any size, and a smaller one may need more,
+    for (index n = 1; n <= config.evaluation.device_eval_batch_size; ++n)   // because its logits
+      all.push_back(sequences::shape_of(n, loader.max_seq_len / context));  // make fewer chunks
+    if (config.parallelism.pipeline > 1)
+      most = std::max(
+          most, bytes(static_cast<std::size_t>(config.parallelism.pipeline), all, pass::inference));
+    else
+      for (auto const& one : all) most = std::max(most, bytes(1, {&one, 1}, pass::inference));
+  }
+  return most;
+}
+
+}  // namespace detail
+
+template <class T>
+run_plan plan_run(train_config const& config, int ranks, std::size_t available,
+                  std::optional<std::size_t> host) {
+  run_plan plan;
+  plan.layout = run_layout(config, ranks);
+  plan.available = available;
+  plan.automatic = !config.device_train_microbatch_size.has_value();
+  model<T> net(config.model, planned_groups(config), config.recompute);
+  std::vector<train::stages_of_rank> stages;
+  for (int p = 0; p < config.parallelism.pipeline; ++p) {
+    stages.push_back(stages_of(config, p));
+    plan.by_stage.push_back(
+        train::plan_units(net, groups_of(config, net), stages.back(),
+                          {.shards = plan.layout.template degree<axis::shard>(),
+                           .replicas = plan.layout.template size<axis::replicate, axis::context>()},
+                          stepper_options_of(config)));
+  }
+  auto const choose = [&](index microbatch) {
+    plan.split = split_batch(config, data_ranks(plan.layout), microbatch);
+    for (std::size_t p = 0; p < stages.size(); ++p)
+      plan.by_stage[p].activations = detail::plan_activations(config, net, stages[p], plan.split);
+    plan.memory = *std::ranges::max_element(plan.by_stage, {}, &train::memory_plan::total);
+  };
+  choose(config.global_train_batch_size);
+  while (plan.automatic && plan.split.microbatch > 1 && plan.available > 0 &&
+         plan.memory.total() > plan.available)
+    choose(plan.split.microbatch / 2);
+  for (auto const& stage : plan.by_stage) {  // decided last: copies never make the microbatch less
+    std::size_t const room = host.value_or(available);
+    std::size_t const used = host ? stage.offloaded : stage.total();
+    if (room > 0 && used + stage.saved > room) plan.saves_behind = false;
+  }
+  auto const full = sequences::shape_of(
+      plan.split.microbatch, config.train_loader.max_seq_len / config.parallelism.context);
+  for (std::size_t p = 0; p < stages.size(); ++p)
+    for (auto const& [name, count] : train::count_operations(net, full, stages[p].ranges()))
+      plan.by_stage[p].operations += count;
+  plan.memory.operations =
+      std::ranges::max_element(plan.by_stage, {}, &train::memory_plan::operations)->operations;
+  auto const whole = sequences::shape_of(plan.split.microbatch, config.train_loader.max_seq_len);
+  plan.microbatch = plan.keeping =
+      train::plan_microbatch(model<T>(config.model, {}, config.recompute), whole);
+  if (!config.recompute.empty())
+    plan.keeping = train::plan_microbatch(model<T>(config.model), whole);
+  return plan;
+}
+
+template <class T>
+std::vector<train::step_plan> step_plans_of(train_config const& config, run_plan const& plan) {
+  model<T> net(config.model, planned_groups(config), config.recompute);
+  auto const groups = groups_of(config, net);
+  train::step_plans made(stepper_options_of(config),
+                         {.shards = plan.layout.template degree<axis::shard>(),
+                          .replicas = plan.layout.template size<axis::replicate, axis::context>()},
+                         0, config.parallelism.pipeline, net.num_blocks());
+  net.visit_units([&](std::string const& name, auto& layer, std::vector<train::part> const& parts,
+                      std::vector<parallel::parameter_base<T>*> const& uses) {
+    made.template add<T>(name, layer, parts, uses, groups.key_of);
+  });
+  auto const wanted = static_cast<int>(plan.split.accumulation);
+  auto out = made.all(made.stages().least_microbatches(wanted), parallel::pass::training);
+  train::require_runs(out);
+  return out;
+}
+
+}  // namespace mpt

@@ -1,0 +1,21 @@
+// run_training: a whole run of one rank, as programs call it.
+//
+// Only declared here, so that who calls it need not compile it: trainer.hpp defines it for any
+// element and device.
+#pragma once
+
+#include <mpt/config/train.hpp>
+#include <mpt/train/run_plan.hpp>
+#include <mpt/train/run_summary.hpp>
+#include <parallel/checkpoint/save.hpp>
+#include <parallel/comm/any_communicator.hpp>
+
+namespace mpt {
+
+/// Trains with elements T on `device` as planned, to max_duration, from the beginning or from where
+/// a checkpoint left off. Collective: all ranks call it at the same time. `on_save`: see run_saver.
+template <class T, class Device>
+run_summary run_training(train_config const& config, parallel::any_communicator& comm,
+                         Device& device, run_plan plan, parallel::step_hook on_save = {});
+
+}  // namespace mpt

@@ -1,0 +1,107 @@
+// step_agreement: whether all ranks are about to do the same step, asked before they do it.
+//
+// A rank that gives fewer microbatches than another, or evaluates while the others train, leaves
+// them waiting in exchanges that it never comes to. The ranks tell each other what they begin on a
+// communication stream, beside the first computations, and all end with one sentence when they
+// differ. Cost: one exchange of a signature (256 bytes a rank) each step.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/agreement.hpp>
+#include <parallel/comm/signature_exchange.hpp>
+#include <parallel/core/call_site.hpp>
+#include <parallel/mesh/layout.hpp>
+#include <parallel/train/model.hpp>
+
+namespace parallel::train {
+
+/// What a rank begins.
+struct step_terms {
+  pass mode = pass::training;
+  std::uint32_t step = 0;  // of training
+  std::size_t microbatches = 0;
+  double learning_rate_factor = 0;  // of training
+  bool measuring = false;           // every tensor
+
+  friend bool operator==(step_terms const&, step_terms const&) = default;
+};
+
+/// "step 3 of 9 microbatches with learning rate factor 1"; "an evaluation of 2 microbatches".
+[[nodiscard]] inline std::string describe(step_terms const& one) {
+  auto const batches =
+      concat(" of ", one.microbatches, one.microbatches == 1 ? " microbatch" : " microbatches");
+  if (one.mode == pass::inference) return "an evaluation" + batches;
+  return concat("step ", one.step, batches, " with learning rate factor ", one.learning_rate_factor,
+                one.measuring ? ", measuring tensors" : "");
+}
+
+/// The sentence that says how ranks differ in what they begin; empty: they may. `in_step`: all
+/// ranks give as many microbatches, else only those along other axes than replicate and shard.
+/// Rank r is called names[r], or r when there are no names.
+[[nodiscard]] inline std::string disagreement(std::span<step_terms const> by_rank,
+                                              training_layout const& shape, bool in_step,
+                                              std::span<int const> names = {}) {
+  bool counts = true, rest = true;
+  std::map<int, std::size_t> expected;  // microbatches, by the ranks that must give as many
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    step_terms const& one = by_rank[rank];
+    int const group =
+        in_step ? 0 : shape.position<axis::replicate, axis::shard>(static_cast<int>(rank));
+    counts =
+        counts && expected.try_emplace(group, one.microbatches).first->second == one.microbatches;
+    step_terms same = by_rank.front();
+    same.microbatches = one.microbatches;
+    rest = rest && same == one;
+  }
+  if (counts && rest) return {};
+  std::vector<std::pair<step_terms, std::vector<int>>> parties;
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    std::size_t at = 0;
+    while (at < parties.size() && parties[at].first != by_rank[rank]) ++at;
+    if (at == parties.size()) parties.push_back({by_rank[rank], {}});
+    parties[at].second.push_back(names.empty() ? static_cast<int>(rank) : names[rank]);
+  }
+  std::string out = "ranks begin different steps: ";
+  for (auto const& [terms, ranks] : parties)
+    out += concat(name_ranks(ranks), ranks.size() == 1 ? " begins " : " begin ", describe(terms),
+                  "; ");
+  return out + (rest ? "give as many microbatches on every rank, those without sequences last"
+                     : "all ranks must make the same calls of the stepper in the same order");
+}
+
+/// Enqueues the question on `traffic`. When ranks differ, it fails with the sentence on all.
+/// `world`, which `shape` arranges, must outlive the task.
+template <class Comm, class Traffic>
+void agree(Comm& world, training_layout const& shape, bool in_step, Traffic& traffic,
+           step_terms const& mine) {
+  if (world.size() == 1) return;
+  auto told = signature_of({.count = mine.microbatches, .where = call_site::current()}, mine.step,
+                           "start of a step");
+  told.tag = static_cast<std::int32_t>(mine.mode);
+  told.file_hash = std::bit_cast<std::uint64_t>(mine.learning_rate_factor);
+  told.reserved = mine.measuring ? 1 : 0;
+  traffic.enqueue([exchange = world.open_exchange(&traffic), told, shape, in_step, &world] {
+    std::vector<step_terms> all;
+    std::vector<int> names;
+    for (int rank = 0; rank < world.size(); ++rank) names.push_back(world.world_rank(rank));
+    for (signature const& one : exchange(told))
+      all.push_back({static_cast<pass>(one.tag), static_cast<std::uint32_t>(one.sequence),
+                     static_cast<std::size_t>(one.count), std::bit_cast<double>(one.file_hash),
+                     one.reserved != 0});
+    auto const message = disagreement(all, shape, in_step, names);
+    if (message.empty()) return;
+    world.abort(message);
+    fail(message);
+  });
+}
+
+}  // namespace parallel::train

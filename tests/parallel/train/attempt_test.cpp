@@ -1,0 +1,152 @@
+// An exception in a step: the other ranks are told what it says, and when it leaves nothing uses
+// the step's memory any more.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <parallel/train/attempt.hpp>
+
+#include "support/ring_run.hpp"
+
+namespace attempt_test {
+
+using namespace std::chrono_literals;
+using parallel::host::stream;
+
+TEST_CASE("a failed stream is drained of what it waited for, and of nothing when all went well") {
+  std::atomic<bool> over = false;
+  stream compute, exchange;
+  exchange.enqueue([&] {
+    std::this_thread::sleep_for(100ms);
+    over = true;
+  });
+  auto const exchanged = exchange.record();
+  std::atomic<bool> go = false;
+  compute.enqueue([&] {
+    while (!go) std::this_thread::sleep_for(1ms);
+    throw parallel::error("the machine is on fire");
+  });
+  compute.wait(exchanged);  // skipped
+  go = true;
+  CHECK_THROWS_WITH(compute.synchronize(), "the machine is on fire");
+  CHECK(!over);
+  parallel::train::drain(compute);
+  CHECK(over);
+  stream fine;
+  fine.enqueue([&] { over = false; });
+  parallel::train::drain(fine);
+  CHECK(!over);
+  CHECK_NOTHROW(fine.synchronize());
+}
+
+/// What goes wrong on one rank of a run.
+struct accident {
+  stream* compute = nullptr;             // of the rank; null before its steps begin
+  std::uint64_t at = 0;                  // the call of the step after which computing fails,
+  std::chrono::milliseconds after{0};    // so much later
+  std::atomic<std::uint64_t> calls = 0;  // so far
+  std::atomic<int> under_way = 0;        // exchanges that may still write their output
+};
+
+/// Counts while it lives: a task does until it has run, or been left out.
+struct token {
+  explicit token(std::atomic<int>& of) : count(of) { ++count; }
+  token(token const&) = delete;
+  token& operator=(token const&) = delete;
+  ~token() { --count; }
+  std::atomic<int>& count;
+};
+
+/// Every exchange takes some time, and in the middle of a step a computation fails.
+class unlucky : public parallel::collectives<unlucky> {
+ public:
+  unlucky(parallel::threads::communicator inner, std::shared_ptr<accident> what)
+      : inner_(std::move(inner)), what_(std::move(what)) {}
+
+  [[nodiscard]] int rank() const { return inner_.rank(); }
+  [[nodiscard]] int size() const { return inner_.size(); }
+  [[nodiscard]] int world_rank(int rank) const { return inner_.world_rank(rank); }
+  [[nodiscard]] std::string_view name() const { return inner_.name(); }
+  void abort(std::string const& reason) { inner_.abort(reason); }
+
+  parallel::request submit(stream& s, parallel::operation const& op) {
+    if (what_ == nullptr || what_->compute == nullptr) return inner_.submit(s, op);
+    bool const now = what_->calls++ == what_->at;
+    s.enqueue([now, token = std::make_unique<token>(what_->under_way)] {
+      if (now) std::this_thread::sleep_for(200ms);
+    });
+    auto out = inner_.submit(s, op);
+    if (now)
+      what_->compute->enqueue([after = what_->after] {
+        std::this_thread::sleep_for(after);
+        throw parallel::error("the machine is on fire");
+      });
+    return out;
+  }
+  [[nodiscard]] parallel::signature_exchange open_exchange(stream const* on = nullptr) {
+    return inner_.open_exchange(on);
+  }
+  [[nodiscard]] unlucky split(int color, std::string name = {}) {
+    return {inner_.split(color, std::move(name)), what_};
+  }
+
+ private:
+  parallel::threads::communicator inner_;
+  std::shared_ptr<accident> what_;
+};
+
+/// Runs a step on every rank, of which the last has the accident; checks what each is told.
+void check_accident(test::layout const& how, std::uint64_t at, std::chrono::milliseconds after) {
+  int const ranks = how.shape().ranks();
+  std::vector<std::string> told(static_cast<std::size_t>(ranks));
+  parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
+    int const me = comm.rank();
+    auto const what = std::make_shared<accident>();
+    what->at = at;
+    what->after = after;
+    test::ring_rank<> one(
+        parallel::any_communicator(unlucky(std::move(comm), me == ranks - 1 ? what : nullptr)),
+        how);
+    what->compute = &one.compute();
+    try {
+      (void)one.step(0);
+    } catch (parallel::error const& thrown) {
+      told[static_cast<std::size_t>(me)] = thrown.what();
+    }
+    CHECK(what->under_way == 0);
+  });
+  for (int rank = 0; rank + 1 < ranks; ++rank)
+    CHECK(told[static_cast<std::size_t>(rank)] ==
+          parallel::concat("rank ", ranks - 1, " failed: the machine is on fire"));
+  CHECK(told.back() == "the machine is on fire");
+}
+
+TEST_CASE("an exception in a step leaves no exchange behind and tells all ranks why") {
+  test::ring_options const ring{.attention = {.heads = 4}};
+  test::ring_sizes const sizes{.width = 4, .vocabulary = 16, .length = 8};
+  test::layout const alone{.microbatch = 3, .model = ring, .sizes = sizes};
+  std::vector<test::layout> layouts(5, alone);
+  layouts[0].tensor = 2;
+  layouts[1].context = 2;
+  layouts[2].pipeline = 2;
+  layouts[3].ranks = 2;
+  layouts[3].stage = test::zero::stage::parameters;
+  layouts[4].ranks = layouts[4].pipeline = layouts[4].tensor = 2;
+  layouts[4].stage = test::zero::stage::gradients;
+  for (std::size_t l = 0; l < layouts.size(); ++l)
+    for (std::uint64_t const at : {0U, 3U, 6U})
+      for (auto const after : {0ms, 20ms}) {
+        CAPTURE(l);
+        CAPTURE(at);
+        CAPTURE(after.count());
+        check_accident(layouts[l], at, after);
+      }
+}
+
+}  // namespace attempt_test

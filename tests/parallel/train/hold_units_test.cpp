@@ -1,0 +1,49 @@
+// What the meta device is given to hold is what a stepper holds.
+#include <doctest/doctest.h>
+
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/train/hold_units.hpp>
+#include <parallel/train/plan.hpp>
+#include <parallel/train/stepper.hpp>
+
+#include "support/ring_run.hpp"
+
+namespace hold_units_test {
+
+namespace train = parallel::train;
+namespace zero = parallel::zero;
+using test::ring_model;
+using test::vocabulary;
+
+train::optimizer_groups<test::ring_momentum> const optimizer(test::ring_momentum{});
+
+TEST_CASE("units of the canonical order are planned as they are held") {
+  for (auto const stage : test::all_stages)
+    for (int const ranks : {1, 2}) {
+      CAPTURE(static_cast<int>(stage));
+      CAPTURE(ranks);
+      train::stepper_options const how{.stage = stage,
+                                       .order = zero::reduction_order::canonical_tree};
+      ring_model planned(3, 4, vocabulary);
+      auto const plan =
+          train::plan_units(planned, optimizer, zero::data_place(stage, 0, ranks), how);
+      parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
+        parallel::host::device device;
+        ring_model model(3, 4, vocabulary);
+        train::stepper const step(model, device, comm, optimizer, how);
+        CHECK(device.bytes() == plan.total());
+      });
+    }
+}
+
+TEST_CASE("a plan refuses the groups that a stepper refuses") {
+  ring_model model(3, 4, vocabulary);
+  train::optimizer_groups<test::ring_momentum> const missing(
+      {{}}, [](std::string const&) { return parallel::segment_key{.group = 1}; });
+  CHECK_THROWS_WITH(static_cast<void>(train::plan_units(model, missing, {}, {})),
+                    "unit tokens: optimizer group 1 of 1");
+}
+
+}  // namespace hold_units_test

@@ -1,0 +1,123 @@
+// Ranks that begin different steps are told how they differ, each of them, instead of waiting.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <parallel/train/step_agreement.hpp>
+
+#include "support/ring_run.hpp"
+
+namespace step_agreement_test {
+
+using namespace std::chrono_literals;
+using parallel::pass;
+using parallel::train::step_terms;
+namespace axis = parallel::axis;
+namespace zero = parallel::zero;
+
+TEST_CASE("what may differ and what may not") {
+  auto const shape = parallel::training_layout{}.with<axis::shard>(2).with<axis::tensor>(2);
+  step_terms const nine{.step = 3, .microbatches = 9, .learning_rate_factor = 0.5};
+  auto eight = nine;
+  eight.microbatches = 8;
+  auto const said = [&](std::vector<step_terms> const& all, bool in_step) {
+    return disagreement(all, shape, in_step);
+  };
+  CHECK(said({nine, nine, nine, nine}, true) == "");
+  CHECK(said({nine, nine, eight, eight}, false) == "");  // data ranks, each on its own
+  CHECK(said({nine, nine, eight, eight}, true) ==
+        "ranks begin different steps: ranks 0, 1 begin step 3 of 9 microbatches with learning rate "
+        "factor 0.5; ranks 2, 3 begin step 3 of 8 microbatches with learning rate factor 0.5; give "
+        "as many microbatches on every rank, those without sequences last");
+  CHECK(said({nine, eight, nine, eight}, false).starts_with("ranks begin different steps: "));
+  auto other = nine;
+  other.mode = pass::inference;
+  other.microbatches = 1;
+  CHECK(
+      said({nine, nine, nine, other}, true) ==
+      "ranks begin different steps: ranks 0, 1, 2 begin step 3 of 9 microbatches with learning "
+      "rate factor 0.5; rank 3 begins an evaluation of 1 microbatch; all ranks must make the same "
+      "calls of the stepper in the same order");
+  for (auto const& change : std::vector<std::function<void(step_terms&)>>{
+           [](auto& t) { t.step = 4; }, [](auto& t) { t.learning_rate_factor = 1; },
+           [](auto& t) { t.measuring = true; }}) {
+    other = nine;
+    change(other);
+    CHECK(said({nine, nine, nine, other}, false) != "");
+  }
+}
+
+/// Two ranks under ZeRO-3, and what each is told; act(rank, number).
+template <class Act>
+std::vector<std::string> told(test::layout const& how, Act const& act) {
+  std::vector<std::string> out(2);
+  auto const program = [&](parallel::threads::communicator& comm) {
+    int const me = comm.rank();
+    test::ring_rank<> one(parallel::any_communicator(std::move(comm)), how);
+    try {
+      act(one, me);
+    } catch (parallel::error const& thrown) {
+      out[static_cast<std::size_t>(me)] = thrown.what();
+      throw;
+    }
+  };
+  try {
+    parallel::threads::run(2, program, {.deadline = 20s});
+  } catch (parallel::error const&) {  // every rank has said its own
+  }
+  return out;
+}
+
+TEST_CASE("17 sequences on two ranks under ZeRO-3 are refused in one sentence, not waited for") {
+  test::layout const how{.ranks = 2, .stage = zero::stage::parameters, .sizes = {.batch = 17}};
+  for (auto const &message : told(how, [](auto&one, int rank) {
+         auto const of = one.data(0);
+         REQUIRE(of.batches().size() == 9);
+         auto const count = rank == 0 ? 9U : 8U;  // as data::microbatches gives them
+         parallel::arena memory(one.device().template allocate<std::byte>(
+             one.stepper().plan_activations(of.batches())));
+         parallel::host::stream traffic;
+         (void)one.stepper().step(one.compute(), traffic, memory, of.batches().first(count),
+                                  of.first_sequences().first(count), {.seed = 42, .step = 5}, 1.0);
+       })) {
+    CAPTURE(message);
+    CHECK(message.find("ranks begin different steps: rank 0 begins step 5 of 9 microbatches with "
+                       "learning rate factor 1; rank 1 begins step 5 of 8 microbatches with "
+                       "learning rate factor 1; give as many microbatches on every rank, those "
+                       "without sequences last") != std::string::npos);
+  }
+}
+
+TEST_CASE("a rank that evaluates while another trains") {
+  test::layout const how{.ranks = 2, .stage = zero::stage::parameters, .microbatch = 3};
+  for (auto const &message : told(how, [](auto&one, int rank) {
+         if (rank == 0) return void(one.step(0));
+         auto const of = one.data(0);
+         parallel::arena memory(one.device().template allocate<std::byte>(
+             one.stepper().plan_activations(of.batches(), pass::inference)));
+         parallel::train::statistics<test::ring> sums;
+         one.stepper().add_evaluation(one.compute(), memory, of.batches(), sums);
+       })) {
+    CAPTURE(message);
+    CHECK(message.find("rank 0 begins step 0 of 2 microbatches with learning rate factor 1; rank 1 "
+                       "begins an evaluation of 2 microbatches") != std::string::npos);
+  }
+}
+
+TEST_CASE("a rank that returns early leaves nobody waiting") {
+  for (auto const stage : test::all_stages) {
+    test::layout const how{.ranks = 2, .stage = stage, .microbatch = 3};
+    auto const messages = told(how, [](auto& one, int rank) {
+      (void)one.step(0);
+      if (rank == 0) (void)one.step(1);
+    });
+    CHECK(messages[0].starts_with("rank 1 has returned from its program, but rank 0 waits for it"));
+    CHECK(messages[1] == "");
+  }
+}
+
+}  // namespace step_agreement_test
