@@ -34,7 +34,7 @@ TEST_CASE("a plan knows the units of its rank, and those that others use too") {
     CHECK(units[0].name == "tokens");
     CHECK(units[0].tied);
     CHECK(units[0].parts.size() == 1);
-    CHECK(units[1].number == (rank == 0 ? 1 : 2));
+    CHECK(units[1].number == (rank == 0 ? 1 : 3));
     for (std::size_t i = 0; i < units.size(); ++i)
       CHECK(units[i].gradient_bytes == one.stepper().units()[i].memory.gradient_bytes());
   });
