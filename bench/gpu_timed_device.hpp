@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/comm/cuda/traffic_stream.hpp>
+#include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/device/cuda/device.hpp>
 #include <parallel/ops/cuda.hpp>
 
@@ -137,5 +137,6 @@ BENCH_TIMED(sum)
 
 namespace parallel {
 template <>
-struct traffic_of<bench::timed_device> : traffic_of<cuda::device> {};
+struct comm_stream_of<bench::timed_device, host::stream>
+    : comm_stream_of<cuda::device, host::stream> {};
 }  // namespace parallel

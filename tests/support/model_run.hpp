@@ -56,7 +56,6 @@ template <class T = double, class Make>
 [[nodiscard]] model_outcome run_model(mpt::model_config const& config, model_layout const& how,
                                       Make const& make) {
   using device_type = std::invoke_result_t<Make>;
-  using traffic = parallel::traffic_of<device_type>;
   namespace axis = parallel::axis;
   index const sequences = model_sequences;
   index const length = config.max_seq_len;
@@ -73,9 +72,9 @@ template <class T = double, class Make>
     int const rank = comm.rank();
     device_type device = make();
     typename device_type::stream_type compute(device.compute_options());
-    auto const options = traffic::options(device);
-    typename traffic::type reductions(options), to_next(options), from_previous(options),
-        across(options), back(options);
+    auto const options = parallel::comm_options<any_communicator>(device);
+    parallel::comm_stream<device_type, any_communicator> reductions(options), to_next(options),
+        from_previous(options), across(options), back(options);
     parallel::arena memory(device.template allocate<std::byte>(std::size_t{16} << 20));
     parallel::train::training_groups<any_communicator> ranks(any_communicator(std::move(comm)),
                                                              shape);

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include <parallel/comm/any_communicator.hpp>
+#include <parallel/comm/comm_stream.hpp>
 #include <parallel/comm/threads/run.hpp>
-#include <parallel/comm/traffic_of.hpp>
 #include <parallel/context/division.hpp>
 #include <parallel/data/share.hpp>
 #include <parallel/device/host/device.hpp>
@@ -252,14 +252,14 @@ template <class Device = parallel::host::device>
 class ring_rank {
  public:
   using any = parallel::any_communicator;
-  using traffic_stream = parallel::traffic_type<Device>;
+  using traffic_stream = parallel::comm_stream<Device, any>;
 
   /// Collective over `world`, which it owns.
   ring_rank(any world, layout const& how, Device device = Device())
       : how_(how),
         device_(std::move(device)),
         compute_(device_.compute_options()),
-        traffic_(parallel::traffic_of<Device>::options(device_)),
+        traffic_(parallel::comm_options<any>(device_)),
         groups_(std::move(world), how.shape()),
         model_(how.model.blocks, how.sizes.width, how.sizes.vocabulary, connected()),
         stepper_(model_, device_, groups_, groups_of(how),
@@ -295,7 +295,7 @@ class ring_rank {
  private:
   [[nodiscard]] ring_options connected() {
     auto out = how_.model;
-    auto const options = parallel::traffic_of<Device>::options(device_);
+    auto const options = parallel::comm_options<any>(device_);
     if (how_.context > 1)
       out.attention.ranks = {groups_.context, to_next_.emplace(options),
                              from_previous_.emplace(options)};

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include <parallel/comm/concepts.hpp>
-#include <parallel/comm/request.hpp>
 #include <parallel/core/call_site.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/pipeline/links.hpp>
@@ -51,12 +50,13 @@ template <class Comm, class Program>
 class execution {
  public:
   using link_type = typename Comm::stream_type;
+  using request_type = typename Comm::request_type;
   using compute_type = std::remove_reference_t<decltype(std::declval<Program&>().compute())>;
 
   execution(plan const& what, links<Comm>& over, Program& of, call_site where)
       : plan_(what), links_(over), program_(of), where_(where), marks_(what.steps.size()) {}
 
-  std::vector<request> run() {
+  std::vector<request_type> run() {
     auto const& comm = links_.comm();
     require(comm.size() == plan_.ranks && comm.rank() == plan_.rank, "pipeline::execute at ",
             where_, ": the plan is rank ", plan_.rank, "'s of ", plan_.ranks,
@@ -138,8 +138,8 @@ class execution {
   links<Comm>& links_;
   Program& program_;
   call_site where_;
-  std::vector<mark> marks_;        // as steps
-  std::vector<request> messages_;  // when an exception leaves, they abort the communicator
+  std::vector<mark> marks_;             // as steps
+  std::vector<request_type> messages_;  // when an exception leaves, they abort the communicator
 };
 
 }  // namespace detail
@@ -155,8 +155,8 @@ class execution {
 /// the memory any more. Throws what `of.run` throws, and the failure of an earlier step when a
 /// stream has met one; then the same happens here.
 template <communicator Comm, program Program>
-[[nodiscard]] std::vector<request> execute(plan const& what, links<Comm>& over, Program& of,
-                                           call_site where = call_site::current()) {
+[[nodiscard]] std::vector<typename Comm::request_type> execute(
+    plan const& what, links<Comm>& over, Program& of, call_site where = call_site::current()) {
   return detail::execution<Comm, Program>(what, over, of, where).run();
 }
 

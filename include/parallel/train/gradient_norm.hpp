@@ -7,8 +7,8 @@
 #include <span>
 #include <type_traits>
 
-#include <parallel/comm/reduction.hpp>
 #include <parallel/core/exact_sum.hpp>
+#include <parallel/core/reduction.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/ops/reduce.hpp>
 #include <parallel/zero/partitioned_unit.hpp>

@@ -18,9 +18,9 @@ namespace parallel::train {
 /// and bound to the model, windows included. `optimizers` by group, `key_of` as in
 /// optimizer_groups. Calls on_segment(segment) before a segment is allocated, and
 /// on_unit(layer, parts) after each of the model's units, in one order on all ranks.
-template <class T, class Device, class Model, class Optimizers, class KeyOf, class OnSegment,
-          class OnUnit>
-void hold_units(zero::unit_set<T, Device>& units, Device& device, Model& model,
+template <class T, class Device, class Traffic, class Model, class Optimizers, class KeyOf,
+          class OnSegment, class OnUnit>
+void hold_units(zero::unit_set<T, Device, Traffic>& units, Device& device, Model& model,
                 stages_of_rank const& stages, zero::unit_place place, stepper_options const& how,
                 Optimizers const& optimizers, KeyOf const& key_of, OnSegment const& on_segment,
                 OnUnit const& on_unit) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/comm/comm_stream.hpp>
 #include <parallel/train/groups.hpp>
 #include <parallel/train/hold_units.hpp>
 #include <parallel/train/model.hpp>
@@ -19,13 +20,14 @@
 
 namespace parallel::train {
 
-template <class Model, class Device, class Comm>
+template <class Model, device Device, communicator Comm>
 class placed_units {
  public:
   using element = typename Model::element;
   using stream = typename Device::stream_type;
-  using traffic_stream = traffic_type<Device>;
-  using entry = typename zero::unit_set<element, Device>::entry;
+  using traffic_stream = comm_stream<Device, Comm>;
+  using unit_set = zero::unit_set<element, Device, traffic_stream>;
+  using entry = typename unit_set::entry;
 
   /// Allocates on `device` and binds `model`. `optimizers` by group, `key_of` as in
   /// optimizer_groups. Collective over the mesh.
@@ -46,7 +48,7 @@ class placed_units {
           auto others = groups.pipeline.split(some ? 0 : 1, "pipeline");
           if (some) ties_.emplace_back(&units_.units().back(), std::move(others));
         });
-    if (units_.value_window_bytes() > 0) gathers_.emplace(traffic_of<Device>::options(device));
+    if (units_.value_window_bytes() > 0) gathers_.emplace(comm_options<Comm>(device));
   }
 
   [[nodiscard]] stages_of_rank& stages() { return stages_; }
@@ -90,7 +92,7 @@ class placed_units {
   training_groups<Comm>& groups_;
   stages_of_rank stages_;
   tensor_list tensors_;
-  zero::unit_set<element, Device> units_;
+  unit_set units_;
   std::vector<std::pair<entry*, Comm>> ties_;
   std::optional<traffic_stream> gathers_;
 };

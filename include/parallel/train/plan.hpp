@@ -103,7 +103,7 @@ template <class Optimizer, class Model>
                                      stages_of_rank const& stages, zero::unit_place place,
                                      stepper_options const& how) {
   using element = typename Model::element;
-  zero::unit_set<element, meta::device> units;
+  zero::unit_set<element, meta::device, meta::stream> units;
   meta::device device;
   hold_units(
       units, device, model, stages, place, how, groups.optimizers, groups.key_of,

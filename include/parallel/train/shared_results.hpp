@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
-#include <parallel/comm/reduction.hpp>
 #include <parallel/core/exact_sum.hpp>
+#include <parallel/core/reduction.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/train/gradient_norm.hpp>
 #include <parallel/train/model.hpp>

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/comm/request.hpp>
+#include <parallel/comm/comm_stream.hpp>
 #include <parallel/device/annotate.hpp>
 #include <parallel/train/attempt.hpp>
 #include <parallel/train/clip_gradients.hpp>
@@ -51,16 +51,16 @@ struct step_result {
 
 /// Compute runs on `compute`, reductions on `traffic`; what is gathered before use on a stream of
 /// the stepper's own.
-template <class Model, class Device, class Comm, class Optimizer>
+template <class Model, device Device, communicator Comm, class Optimizer>
 class stepper {
  public:
   using element = typename Model::element;
   using gradient_type = accumulate_t<element>;
   using stream = typename Device::stream_type;
-  using traffic_stream = traffic_type<Device>;
+  using traffic_stream = comm_stream<Device, Comm>;
   using loss = loss_type<element>;
   using microbatch = typename Model::microbatch;
-  using unit_entry = typename zero::unit_set<element, Device>::entry;
+  using unit_entry = typename placed_units<Model, Device, Comm>::entry;
 
   /// Allocates this rank's units on `device` and binds `model` to them; all three and `groups` must
   /// outlive the stepper and stay where they are. Collective over the mesh.
@@ -182,7 +182,7 @@ class stepper {
     zero::partitioned_unit<element> const* memory;
     std::size_t use;
   };
-  using requests_type = std::vector<request>;
+  using requests_type = std::vector<typename Comm::request_type>;
 
   /// work(), enqueued on `compute`, `traffic` (null: there is none) and the stepper's own streams.
   template <class Work>
@@ -361,7 +361,7 @@ class stepper {
   }
 
   [[nodiscard]] static auto maker_of_links(Device const& device) {
-    return [options = traffic_of<Device>::options(device)] {
+    return [options = comm_options<Comm>(device)] {
       return std::make_shared<traffic_stream>(options);
     };
   }
@@ -381,16 +381,16 @@ class stepper {
   std::map<std::tuple<pass, std::size_t, std::set<index>>, std::optional<step_bytes>> bytes_;
 };
 
-template <class Model, class Device, class Comm, class Optimizer>
+template <class Model, device Device, communicator Comm, class Optimizer>
 stepper(Model&, Device&, training_groups<Comm>&, optimizer_groups<Optimizer>, stepper_options)
     -> stepper<Model, Device, Comm, Optimizer>;
-template <class Model, class Device, class Comm, class Optimizer>
+template <class Model, device Device, communicator Comm, class Optimizer>
 stepper(Model&, Device&, training_groups<Comm>&, Optimizer, stepper_options)
     -> stepper<Model, Device, Comm, Optimizer>;
-template <class Model, class Device, class Comm, class Optimizer>
+template <class Model, device Device, communicator Comm, class Optimizer>
 stepper(Model&, Device&, Comm&, optimizer_groups<Optimizer>, stepper_options)
     -> stepper<Model, Device, Comm, Optimizer>;
-template <class Model, class Device, class Comm, class Optimizer>
+template <class Model, device Device, communicator Comm, class Optimizer>
 stepper(Model&, Device&, Comm&, Optimizer, stepper_options)
     -> stepper<Model, Device, Comm, Optimizer>;
 

@@ -255,7 +255,7 @@ class partitioned_unit {
       if (m.gradients.empty()) continue;  // frozen
       auto const& gradients = gradients_of(m, use);
       auto const own = owned_part(gradients, m);
-      auto const enqueue = [&](request next) {
+      auto const enqueue = [&](typename Comm::request_type next) {
         next.keep(gradients.owner());
         requests.push_back(std::move(next));
       };

@@ -16,19 +16,20 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/comm/traffic_of.hpp>
 #include <parallel/device/buffer.hpp>
+#include <parallel/device/concepts.hpp>
 #include <parallel/zero/gradient_trees.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
 
 namespace parallel::zero {
 
-template <class T, class Device>
+/// Memory of `Device`; exchanges run on streams of type `Traffic`.
+template <class T, memory_device Device, parallel::stream Traffic>
 class unit_set {
  public:
   using gradient_type = accumulate_t<T>;
   using stream = typename Device::stream_type;
-  using traffic = traffic_type<Device>;
+  using traffic = Traffic;
 
   struct entry {
     partitioned_unit<T> memory;
@@ -218,8 +219,8 @@ class unit_set {
   };
 
   std::deque<entry> units_;  // addresses stay
-  windows<T, decltype(std::declval<stream&>().record())> values_;
-  windows<gradient_type, decltype(std::declval<traffic&>().record())> gradients_;
+  windows<T, typename stream::event_type> values_;
+  windows<gradient_type, typename traffic::event_type> gradients_;
   gradient_trees<gradient_type, Device> trees_;
   Device* device_ = nullptr;
 };

@@ -75,7 +75,7 @@ struct column {
   table<T> embedding;
   table<T> head;
   std::deque<layer<T>> blocks;
-  zero::unit_set<T, Device> units;
+  zero::unit_set<T, Device, stream> units;
 };
 
 /// This rank's place and communicators among `shards` x replicas.
