@@ -51,10 +51,10 @@ struct model_layout {
 };
 
 /// One training step of the whole batch, and an evaluation, with elements T and ranks on devices
-/// that `make` makes.
-template <class T = double, class Make>
+/// that `make` makes; launch(ranks, program) calls program(communicator) for each.
+template <class T = double, class Make, class Launch>
 [[nodiscard]] model_outcome run_model(mpt::model_config const& config, model_layout const& how,
-                                      Make const& make) {
+                                      Make const& make, Launch const& launch) {
   using device_type = std::invoke_result_t<Make>;
   namespace axis = parallel::axis;
   index const sequences = model_sequences;
@@ -67,8 +67,9 @@ template <class T = double, class Make>
                          .with<axis::replicate>(how.replicate)
                          .with<axis::pipeline>(how.pipeline)
                          .with<axis::shard>(how.shard);
-  parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
-    using parallel::any_communicator;
+  launch(shape.ranks(), [&](auto&& comm) {
+    using any_communicator =
+        parallel::basic_any_communicator<typename std::decay_t<decltype(comm)>::stream_type>;
     int const rank = comm.rank();
     device_type device = make();
     typename device_type::stream_type compute(device.compute_options());
@@ -78,10 +79,10 @@ template <class T = double, class Make>
     parallel::arena memory(device.template allocate<std::byte>(std::size_t{16} << 20));
     parallel::train::training_groups<any_communicator> ranks(any_communicator(std::move(comm)),
                                                              shape);
-    mpt::model_groups groups{.context = {.method = how.method}};
+    mpt::basic_model_groups<any_communicator> groups{.context = {.method = how.method}};
     if (how.context > 1) groups.context.group = {ranks.context, to_next, from_previous};
     if (how.tensor > 1) groups.tensor = {{ranks.tensor, across, back}, how.sequence_parallel};
-    mpt::model<T> net(config, groups, how.recompute);
+    mpt::model<T, any_communicator> net(config, groups, how.recompute);
     parallel::train::stepper stepper(net, device, ranks, parallel::decoupled_adamw{},
                                      {.stage = how.stage,
                                       .bucket_bytes = 20000,
@@ -142,6 +143,15 @@ template <class T = double, class Make>
       }
   });
   return out;
+}
+
+/// The same with ranks that are threads.
+template <class T = double, class Make>
+[[nodiscard]] model_outcome run_model(mpt::model_config const& config, model_layout const& how,
+                                      Make const& make) {
+  return run_model<T>(config, how, make, [](int ranks, auto const& program) {
+    parallel::threads::run(ranks, program);
+  });
 }
 
 /// The same on the host.
