@@ -10,8 +10,8 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,22 +35,10 @@
 #include <parallel/train/stage_program.hpp>
 #include <parallel/train/step_agreement.hpp>
 #include <parallel/train/stepper_options.hpp>
-#include <parallel/train/tensor_squares.hpp>
 
 namespace parallel::train {
 
-/// What a step did, over the whole global batch; the same on every rank.
-template <class Loss>
-struct step_result {
-  statistics<Loss> sums;
-  Loss squared_norm = {};                          // of the summed gradient
-  double gradient_norm = 0;                        // of the mean gradient, before clipping
-  double gradient_scale = 1;                       // the optimizer's one factor: clip / tokens
-  std::vector<tensor_squares<Loss>> tensors = {};  // when measured
-};
-
-/// Compute runs on `compute`, reductions on `traffic`; what is gathered before use on a stream of
-/// the stepper's own.
+/// Reductions run on `traffic`, what is gathered before use on a stream of the stepper's own.
 template <class Model, device Device, communicator Comm, class Optimizer>
 class stepper {
  public:
@@ -99,9 +87,32 @@ class stepper {
                          std::span<microbatch const> batches,
                          std::span<index const> first_sequences, position where,
                          double learning_rate_factor) {
+    begin_step(compute, traffic, memory, batches, first_sequences, where, learning_rate_factor);
+    return finish_step(compute, traffic);
+  }
+
+  /// Enqueues a step; what is given here is in use until finish_step. Streams that wait by
+  /// themselves never hold up the caller, but measured tensors, value and adaptive clipping, exact
+  /// sums do.
+  void begin_step(stream& compute, traffic_stream& traffic, arena& memory,
+                  std::span<microbatch const> batches, std::span<index const> first_sequences,
+                  position where, double learning_rate_factor) {
+    require_finished("begin_step");
+    attempt(compute, &traffic, [&] {
+      enqueue_step(compute, traffic, memory, {batches, first_sequences, where, pass::training},
+                   learning_rate_factor);
+    });
+  }
+
+  /// Waits for the step that was begun, and says what it did.
+  step_result<loss> finish_step(stream& compute, traffic_stream& traffic) {
+    require(under_way_.has_value(), "stepper::finish_step: no step has begun");
     return attempt(compute, &traffic, [&] {
-      return run_step(compute, traffic, memory, {batches, first_sequences, where, pass::training},
-                      learning_rate_factor);
+      auto over = *std::exchange(under_way_, {});
+      compute.synchronize();
+      auto result = results_.result(norm_threshold());
+      result.tensors = std::move(over.tensors);
+      return result;
     });
   }
 
@@ -109,6 +120,7 @@ class stepper {
   /// done. Blocks until they have run. Every rank gives as many as in a step.
   void add_evaluation(stream& compute, arena& memory, std::span<microbatch const> batches,
                       statistics<loss>& sums) {
+    require_finished("add_evaluation");
     attempt(compute, nullptr, [&] {
       if (auto& gathers = placed_.gathers()) {
         begin(*gathers, {batches, {}, {}, pass::inference}, 0);
@@ -184,6 +196,12 @@ class stepper {
   };
   using requests_type = std::vector<typename Comm::request_type>;
 
+  /// Of a step that has begun.
+  struct begun {
+    requests_type messages;
+    std::vector<tensor_squares<loss>> tensors;
+  };
+
   /// work(), enqueued on `compute`, `traffic` (null: there is none) and the stepper's own streams.
   template <class Work>
   decltype(auto) attempt(stream& compute, traffic_stream* traffic, Work&& work) {
@@ -209,10 +227,11 @@ class stepper {
     return at >= batches.size() || model_.rows(batches[at]) == 0;
   }
 
-  step_result<loss> run_step(stream& compute, traffic_stream& traffic, arena& memory,
-                             step_batches<Model> const& of, double learning_rate_factor) {
+  void enqueue_step(stream& compute, traffic_stream& traffic, arena& memory,
+                    step_batches<Model> const& of, double learning_rate_factor) {
     auto const batches = of.batches;
     begin(traffic, of, learning_rate_factor);
+    results_.norm.clear();
     for (auto const& entry : placed_.units())
       if (is_empty(batches, 0))
         entry.memory.clear_gradients(compute);
@@ -221,7 +240,7 @@ class stepper {
     auto const sums = results_.cleared_sums(batches.size(), device_);
     requests_type requests;
     std::vector<pending> bucket;
-    auto const messages = execute(compute, memory, of, sums, [&](pipeline::step const& s) {
+    auto messages = execute(compute, memory, of, sums, [&](pipeline::step const& s) {
       bool const empty = is_empty(batches, s.at.microbatch);
       return step_hooks{placed_, compute, traffic, s.first, empty, [&, last = s.last](part done) {
                           if (last) collect(done, bucket, compute, traffic, requests);
@@ -236,13 +255,21 @@ class stepper {
     for (auto& request : requests) request.wait_on(compute);
     requests.clear();
 
-    results_.norm.clear();
     for (auto const& entry : placed_.units()) results_.norm.add(entry.memory, compute);
-    compute.synchronize();
-    return finish(compute, traffic, of.where.step, learning_rate_factor);
+    results_.exchange(groups_.world(), compute, traffic);
+    clip_parts(compute, traffic);
+    results_.enqueue_scale(compute, norm_threshold());
+    auto tensors =
+        update(compute, traffic,
+               {std::int64_t{of.where.step} + 1, learning_rate_factor, results_.scale()});
+    traffic.wait(compute.record());
+    for (auto const& entry : placed_.units())
+      entry.memory.gather(groups_.axes(), traffic, requests);
+    for (auto& request : requests) request.wait_on(compute);
+    under_way_ = begun{std::move(messages), std::move(tensors)};
   }
 
-  /// Runs this rank's part of a step; returns what was sent and received.
+  /// Enqueues this rank's part of a step's passes; returns what is sent and received.
   template <class MakeHooks>
   [[nodiscard]] requests_type execute(stream& compute, arena& memory,
                                       step_batches<Model> const& batches,
@@ -261,9 +288,7 @@ class stepper {
     stage_program program(model_, plan, stages.ranges(), *bytes, compute,
                           weights_ ? &*weights_ : nullptr, memory, batches, sums,
                           placed_.gradients_divided() || by_tree(), make_hooks);
-    auto messages = pipeline::execute(plan, links_, program);
-    compute.synchronize();
-    return messages;
+    return pipeline::execute(plan, links_, program);
   }
 
   /// Adds the units that `done` completes to the bucket and starts its reduction when full.
@@ -290,66 +315,40 @@ class stepper {
     return options_.order == zero::reduction_order::canonical_tree;
   }
 
-  step_result<loss> finish(stream& compute, traffic_stream& traffic, std::uint32_t step,
-                           double learning_rate_factor) {
-    loss const squared_norm = results_.norm.finish(groups_.world(), traffic);
-    auto sums = results_.total();
-    add_over_ranks(traffic, sums);
-    if constexpr (!std::is_integral_v<loss>)
-      if (by_tree()) sums.loss = results_.exact_loss(groups_.world(), traffic);
-
-    step_result<loss> result{.sums = sums, .squared_norm = squared_norm};
-    auto& scale = *results_.scale.data();
-    scale = 1;
-    if constexpr (!std::is_integral_v<gradient_type>) {
-      double const tokens = sums.tokens > 0 ? static_cast<double>(sums.tokens) : 1.0;
-      result.gradient_norm = std::sqrt(squared_norm) / tokens;
-      result.gradient_scale = clip(compute, traffic, result.gradient_norm, tokens) / tokens;
-      scale = static_cast<gradient_type>(result.gradient_scale);
-    }
-    step_info<gradient_type> const info{std::int64_t{step} + 1, learning_rate_factor, &scale};
-    {
-      [[maybe_unused]] auto const named =
-          annotate(compute, [] { return std::string("optimizer"); });
-      update(compute, traffic, info, result);
-    }
-    traffic.wait(compute.record());
-    requests_type requests;
-    for (auto const& entry : placed_.units())
-      entry.memory.gather(groups_.axes(), traffic, requests);
-    for (auto& request : requests) request.wait_on(compute);
-    compute.synchronize();
-    return result;
+  /// An infinite threshold clips nothing.
+  [[nodiscard]] double norm_threshold() const {
+    return options_.clip.kind == clipping_kind::norm ? options_.clip.threshold
+                                                     : std::numeric_limits<double>::infinity();
   }
 
-  /// Clips the gradients by what is no common factor, and returns the common factor.
-  double clip(stream& compute, traffic_stream& traffic, double norm, double tokens) {
-    double const threshold = options_.clip.threshold;
-    switch (options_.clip.kind) {
-      case clipping_kind::norm: return std::min(1.0, threshold / (norm + 1e-6));
-      case clipping_kind::value:
-        for (auto const& entry : placed_.units())
-          clip_values(entry.memory, compute, threshold, tokens);
-        return 1.0;
-      case clipping_kind::adaptive:
-        require(!by_tree(),
-                "adaptive clipping sums rows in the order of ranks; use norm, value or "
-                "no clipping with the canonical order of reductions");
+  /// Clips the gradients by what is no common factor. The host waits for the number of tokens.
+  void clip_parts([[maybe_unused]] stream& compute, [[maybe_unused]] traffic_stream& traffic) {
+    if constexpr (!std::is_integral_v<gradient_type>) {
+      auto const [kind, threshold] = options_.clip;
+      if (kind != clipping_kind::value && kind != clipping_kind::adaptive) return;
+      require(kind == clipping_kind::value || !by_tree(),
+              "adaptive clipping sums rows in the order of ranks; use norm, value or "
+              "no clipping with the canonical order of reductions");
+      compute.synchronize();
+      auto const counted = results_.result(norm_threshold()).sums.tokens;
+      auto const tokens = static_cast<double>(std::max<std::int64_t>(1, counted));
+      if (kind == clipping_kind::adaptive)
         clip_rows(placed_.units(), placed_.tensors(), device_, groups_.world(), compute, traffic,
                   threshold, tokens);
-        return 1.0;
-      case clipping_kind::none: break;
+      else
+        for (auto const& entry : placed_.units())
+          clip_values(entry.memory, compute, threshold, tokens);
     }
-    return 1.0;
   }
 
-  /// Updates all units, measuring every tensor when asked to.
-  void update(stream& compute, traffic_stream& traffic, step_info<gradient_type> const& info,
-              step_result<loss>& result) {
+  /// Updates all units; measures every tensor when asked to.
+  std::vector<tensor_squares<loss>> update(stream& compute, traffic_stream& traffic,
+                                           step_info<gradient_type> const& info) {
+    [[maybe_unused]] auto const named = annotate(compute, [] { return std::string("optimizer"); });
     std::span<Optimizer const> const optimizers(optimizers_);
     if (!measuring_) {
       for (auto const& entry : placed_.units()) entry.memory.update(compute, optimizers, info);
-      return;
+      return {};
     }
     square_meter<element> meter(placed_.tensors(), device_);
     for (auto const& entry : placed_.units()) {
@@ -357,7 +356,11 @@ class stepper {
       entry.memory.update(compute, optimizers, info);
       meter.after(entry.memory, compute);
     }
-    result.tensors = meter.finish(groups_.world(), traffic);
+    return meter.finish(groups_.world(), traffic);
+  }
+
+  void require_finished(char const* caller) const {
+    require(!under_way_, "stepper::", caller, ": a step has begun; call finish_step first");
   }
 
   [[nodiscard]] static auto maker_of_links(Device const& device) {
@@ -377,6 +380,7 @@ class stepper {
   pipeline::links<Comm> links_;
   placed_units<Model, Device, Comm> placed_;
   shared_results<element> results_;
+  std::optional<begun> under_way_;
   // of steps seen before, by mode, count and sizes of their microbatches
   std::map<std::tuple<pass, std::size_t, std::set<index>>, std::optional<step_bytes>> bytes_;
 };
