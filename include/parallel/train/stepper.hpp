@@ -91,9 +91,8 @@ class stepper {
     return finish_step(compute, traffic);
   }
 
-  /// Enqueues a step; what is given here is in use until finish_step. Streams that wait by
-  /// themselves never hold up the caller, but measured tensors, value and adaptive clipping, exact
-  /// sums do.
+  /// Enqueues a step; what is given here is in use until finish_step. The caller waits only for
+  /// streams that do not wait by themselves, measured tensors, clipped parts and exact sums.
   void begin_step(stream& compute, traffic_stream& traffic, arena& memory,
                   std::span<microbatch const> batches, std::span<index const> first_sequences,
                   position where, double learning_rate_factor) {
