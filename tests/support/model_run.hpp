@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -32,7 +33,8 @@ struct model_outcome {
   double loss = 0, squared_norm = 0, evaluated = 0;
   std::int64_t tokens = 0;
   std::size_t peak = 0;  // bytes of activations
-  std::map<std::string, std::vector<double>> gradients;
+  double gradient_norm = 0;
+  std::map<std::string, std::vector<double>> gradients, parameters;
 };
 
 struct model_layout {
@@ -48,9 +50,13 @@ struct model_layout {
   index microbatch = 2;
   parallel::zero::optimizer_memory optimizer = parallel::zero::optimizer_memory::device;
   bool sequence_parallel = true;
+  parallel::train::clipping clip = {};
+  int steps = 1;
+  /// Called on every rank before a step is enqueued and after.
+  std::function<void()> begins = [] {}, begun = [] {};
 };
 
-/// One training step of the whole batch, and an evaluation, with elements T and ranks on devices
+/// An evaluation and training steps of the whole batch, with elements T and ranks on devices
 /// that `make` makes; launch(ranks, program) calls program(communicator) for each.
 template <class T = double, class Make, class Launch>
 [[nodiscard]] model_outcome run_model(mpt::model_config const& config, model_layout const& how,
@@ -86,6 +92,7 @@ template <class T = double, class Make, class Launch>
     parallel::train::stepper stepper(net, device, ranks, parallel::decoupled_adamw{},
                                      {.stage = how.stage,
                                       .bucket_bytes = 20000,
+                                      .clip = how.clip,
                                       .optimizer_memory = how.optimizer,
                                       .pipeline = how.schedule});
     stepper.initialise(42);
@@ -115,31 +122,44 @@ template <class T = double, class Make, class Launch>
     parallel::train::statistics<double> sums;
     stepper.add_evaluation(compute, memory, std::span(std::as_const(batches)), sums);
     stepper.add_over_ranks(reductions, sums);
-    auto const result = stepper.step(compute, reductions, memory, std::span(std::as_const(batches)),
-                                     std::span(std::as_const(first)), {.seed = 42, .step = 3}, 1.0);
+    parallel::train::step_result<double> result;
+    for (int step = 0; step < how.steps; ++step) {
+      how.begins();
+      stepper.begin_step(compute, reductions, memory, std::span(std::as_const(batches)),
+                         std::span(std::as_const(first)),
+                         {.seed = 42, .step = static_cast<std::uint32_t>(3 + step)}, 1.0);
+      how.begun();
+      result = stepper.finish_step(compute, reductions);
+    }
     std::scoped_lock const guard(lock);
     out.peak = std::max(out.peak, memory.peak());
     out.evaluated = sums.loss;
     out.loss = result.sums.loss;
     out.tokens = result.sums.tokens;
     out.squared_norm = result.squared_norm;
+    out.gradient_norm = result.gradient_norm;
     for (auto const& unit : stepper.units())
       for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
         auto const& m = unit.memory.segments()[s];
-        std::vector<double> owned;
-        parallel::read_on_host(device, unit.memory.owned_gradients(s),
-                               [&](auto g) { owned.assign(g.begin(), g.end()); });
-        unit.memory.layout().segments()[s].for_each_piece(
-            m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index at) {
-              auto& gradient = out.gradients[p.name];
-              index size = 1;
-              for (index const extent : p.tensor_extents()) size *= extent;
-              gradient.resize(static_cast<std::size_t>(size));
-              p.for_each_run(from, to, [&](index begin, index count, index global) {
-                std::copy_n(owned.begin() + (at - m.owned.begin + begin - from), count,
-                            gradient.begin() + global);
+        auto const collect = [&](auto& tensors, auto elements) {
+          std::vector<double> owned;
+          parallel::read_on_host(device, elements, [&](auto here) {
+            for (auto const& one : here) owned.push_back(static_cast<double>(one));
+          });
+          unit.memory.layout().segments()[s].for_each_piece(
+              m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index at) {
+                auto& tensor = tensors[p.name];
+                index size = 1;
+                for (index const extent : p.tensor_extents()) size *= extent;
+                tensor.resize(static_cast<std::size_t>(size));
+                p.for_each_run(from, to, [&](index begin, index count, index global) {
+                  std::copy_n(owned.begin() + (at - m.owned.begin + begin - from), count,
+                              tensor.begin() + global);
+                });
               });
-            });
+        };
+        collect(out.gradients, unit.memory.owned_gradients(s));
+        collect(out.parameters, unit.memory.owned_values(s));
       }
   });
   return out;

@@ -3,8 +3,8 @@
 //
 // As on a GPU, a queue that waits (for an event, or for other ranks in an exchange) holds up
 // nothing but itself: it is put aside until what it waits for happens, and no thread waits with it.
-// Which queue goes on next is drawn by chance, so that only events order work. The device counts
-// how often a thread of the host waits for it, and can be told to stand still.
+// Which queue goes on next is drawn by chance, so that only events order work.The device can be
+// told to stand still, and then counts the threads of the host that wait for it.
 #pragma once
 
 #include <algorithm>
@@ -41,47 +41,62 @@ class engine {
   /// Its queues are empty.
   ~engine() {
     {
-      std::scoped_lock const lock(mutex_);
+      std::scoped_lock const lock(gate_->mutex);
       closing_ = true;
     }
-    changed_.notify_all();
+    gate_->changed.notify_all();
     for (auto& thread : threads_) thread.join();
   }
 
   /// Something in `of` can go on.
   void ready(std::shared_ptr<queue> of) {
     {
-      std::scoped_lock const lock(mutex_);
+      std::scoped_lock const lock(gate_->mutex);
       ready_.push_back(std::move(of));
     }
-    changed_.notify_one();
+    gate_->changed.notify_one();
   }
 
   /// Nothing begins until `go_on`.
   void stand_still() {
-    std::scoped_lock const lock(mutex_);
-    ++stops_;
+    std::scoped_lock const lock(gate_->mutex);
+    ++gate_->stops;
   }
   void go_on() {
     {
-      std::scoped_lock const lock(mutex_);
-      --stops_;
+      std::scoped_lock const lock(gate_->mutex);
+      --gate_->stops;
     }
-    changed_.notify_all();
+    gate_->changed.notify_all();
   }
 
-  /// How often a thread of the host has waited for the device.
-  [[nodiscard]] std::shared_ptr<std::atomic<int>> const& host_waits() const { return host_waits_; }
+  /// Whether it stands still; outlives it in events.
+  struct gate {
+    std::mutex mutex;
+    std::condition_variable changed;
+    int stops = 0;       // threads of the host that have told it to
+    int impatience = 0;  // waits of the host meanwhile
+
+    /// Told before a thread of the host waits: one that waits for what stands still is counted, and
+    /// opens the gate.
+    void host_waits() {
+      {
+        std::scoped_lock const lock(mutex);
+        if (stops <= 0) return;
+        ++impatience;
+        stops = 0;
+      }
+      changed.notify_all();
+    }
+  };
+  [[nodiscard]] std::shared_ptr<gate> const& host() const { return gate_; }
 
  private:
   inline void run();
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  std::shared_ptr<gate> const gate_ = std::make_shared<gate>();  // its mutex guards what follows
   std::vector<std::shared_ptr<queue>> ready_;
   std::mt19937_64 random_;
-  std::shared_ptr<std::atomic<int>> host_waits_ = std::make_shared<std::atomic<int>>(0);
-  int stops_ = 0;
   bool closing_ = false;
   std::vector<std::thread> threads_;
 };
@@ -152,9 +167,10 @@ class queue : public std::enable_shared_from_this<queue> {
 
 inline void engine::run() {
   parallel::host::stream arithmetic;
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(gate_->mutex);
   for (;;) {
-    changed_.wait(lock, [this] { return closing_ || (stops_ == 0 && !ready_.empty()); });
+    gate_->changed.wait(lock,
+                        [this] { return closing_ || (gate_->stops <= 0 && !ready_.empty()); });
     if (closing_) return;
     std::swap(ready_[random_() % ready_.size()], ready_.back());
     auto const next = std::move(ready_.back());
@@ -168,22 +184,20 @@ inline void engine::run() {
 /// A point in the work of a stream.
 class event {
  public:
-  explicit event(engine const& of) : state_(std::make_shared<state>()) {
-    state_->host_waits = of.host_waits();
-  }
+  explicit event(engine const& of) : state_(std::make_shared<state>()) { state_->host = of.host(); }
 
   [[nodiscard]] bool ready() const {
     std::scoped_lock const lock(state_->mutex);
     return state_->done;
   }
   void wait() const {
-    ++*state_->host_waits;
+    if (!ready()) state_->host->host_waits();
     std::unique_lock lock(state_->mutex);
     state_->reached.wait(lock, [this] { return state_->done; });
     if (state_->failure) std::rethrow_exception(state_->failure);
   }
   [[nodiscard]] bool wait_until(parallel::steady_time deadline) const {
-    ++*state_->host_waits;
+    if (!ready()) state_->host->host_waits();
     std::unique_lock lock(state_->mutex);
     if (!state_->reached.wait_until(lock, deadline, [this] { return state_->done; })) return false;
     if (state_->failure) std::rethrow_exception(state_->failure);
@@ -217,7 +231,7 @@ class event {
 
  private:
   struct state {
-    std::shared_ptr<std::atomic<int>> host_waits;
+    std::shared_ptr<engine::gate> host;
     std::mutex mutex;
     std::condition_variable reached;
     bool done = false;
@@ -299,7 +313,7 @@ class stream {
   /// An event of another device: nothing on this one can wait for it.
   template <class Event>
   void wait(Event const& mark) {
-    ++*engine_->host_waits();
+    engine_->host()->host_waits();
     mark.wait();
   }
 

@@ -284,14 +284,24 @@ class ring_rank {
   }
 
   auto step(index which) {
-    auto const of = data(which);
+    prepare(which);
+    begin(which);
+    return finish();
+  }
+
+  /// The three parts of a step: what is no part of it, its enqueueing, and its end.
+  void prepare(index which) {
+    data_.emplace(data(which));
     if (which == 0)
       memory_ = parallel::arena(
-          device_.template allocate<std::byte>(stepper_.plan_activations(of.batches())));
+          device_.template allocate<std::byte>(stepper_.plan_activations(data_->batches())));
     spoil_gradients(stepper_, rank());
-    return stepper_.step(compute_, traffic_, memory_, of.batches(), of.first_sequences(),
-                         {.seed = 42, .step = static_cast<std::uint32_t>(which)}, 1.0);
   }
+  void begin(index which) {
+    stepper_.begin_step(compute_, traffic_, memory_, data_->batches(), data_->first_sequences(),
+                        {.seed = 42, .step = static_cast<std::uint32_t>(which)}, 1.0);
+  }
+  auto finish() { return stepper_.finish_step(compute_, traffic_); }
 
  private:
   [[nodiscard]] basic_ring_options<Comm> connected() {
@@ -314,6 +324,7 @@ class ring_rank {
   model_type model_;
   parallel::train::stepper<model_type, Device, any, ring_momentum> stepper_;
   parallel::arena memory_;
+  std::optional<step_data<Device>> data_;  // of the step
 };
 
 /// Adds what a rank holds at the end to `out`.

@@ -25,7 +25,7 @@
 
 namespace parallel {
 
-template <class Derived, stream Stream>
+template <class Derived, stream Stream = host::stream>
 class collectives {
  public:
   using stream_type = Stream;

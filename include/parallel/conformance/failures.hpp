@@ -57,7 +57,7 @@ void check_reason(C comm, waiting how) {
   auto const last = comm.size() - 1;
   auto const told = told_without_last(comm, how, [last](C& part) {
     try {
-      host::stream s;
+      typename C::stream_type s;
       float x = 0;
       auto const pending = part.recv(s, std::span<float>(&x, 1), (last + 1) % part.size(), 7);
       fail("the disk is full");

@@ -9,26 +9,14 @@
 #include <vector>
 
 #include <parallel/core/parameter.hpp>
+#include <parallel/core/statistics.hpp>
 #include <parallel/layer/context.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/train/parts.hpp>
 
 namespace parallel::train {
 
-/// Sums over the loss tokens of a step; never divided before all ranks' sums are added.
-template <class Loss>
-struct statistics {
-  Loss loss = {};            // sum of token losses
-  std::int64_t tokens = 0;   // tokens that have a label
-  std::int64_t correct = 0;  // of these, where the most likely token is the label
-
-  statistics& operator+=(statistics const& other) {
-    loss += other.loss;
-    tokens += other.tokens;
-    correct += other.correct;
-    return *this;
-  }
-};
+using parallel::statistics;
 
 /// The accumulator of losses: double for real elements, the element itself for exact rings.
 template <class T>

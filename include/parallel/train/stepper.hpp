@@ -3,15 +3,13 @@
 //   gradients = Σ over all ranks' microbatches of ∂(sum of token losses)
 //   update    = optimizer(gradients × clip / loss tokens of the global batch)
 //
-// Gradients, losses and counts are only summed; the one division happens in the optimizer. The
-// microbatches run through the stages of a pipeline (one, without a pipeline axis) as a schedule
-// says. During the last one's backward pass complete units are handed, bucket by bucket, to the
-// communication stream, so their reduction overlaps with the rest of the pass.
+// Gradients, losses and counts are only summed; the one division happens in the optimizer. What a
+// rank enqueues, in which order and after what, is a value: a step's plan (step_plan.hpp).
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,7 +21,6 @@
 #include <vector>
 
 #include <parallel/comm/comm_stream.hpp>
-#include <parallel/core/reduction.hpp>
 #include <parallel/device/annotate.hpp>
 #include <parallel/train/attempt.hpp>
 #include <parallel/train/clip_gradients.hpp>
@@ -37,22 +34,10 @@
 #include <parallel/train/step_agreement.hpp>
 #include <parallel/train/step_passes.hpp>
 #include <parallel/train/stepper_options.hpp>
-#include <parallel/train/tensor_squares.hpp>
 
 namespace parallel::train {
 
-/// What a step did, over the whole global batch; the same on every rank.
-template <class Loss>
-struct step_result {
-  statistics<Loss> sums;
-  Loss squared_norm = {};                          // of the summed gradient
-  double gradient_norm = 0;                        // of the mean gradient, before clipping
-  double gradient_scale = 1;                       // the optimizer's one factor: clip / tokens
-  std::vector<tensor_squares<Loss>> tensors = {};  // when measured
-};
-
-/// Compute runs on `compute`, reductions on `traffic`; what is gathered before use on a stream of
-/// the stepper's own.
+/// Reductions run on `traffic`, what is gathered before use on a stream of the stepper's own.
 template <class Model, device Device, communicator Comm, class Optimizer>
 class stepper {
  public:
@@ -101,18 +86,38 @@ class stepper {
                          std::span<microbatch const> batches,
                          std::span<index const> first_sequences, position where,
                          double learning_rate_factor) {
-    return attempt(compute, &traffic, [&] {
+    begin_step(compute, traffic, memory, batches, first_sequences, where, learning_rate_factor);
+    return finish_step(compute, traffic);
+  }
+
+  /// Enqueues a step; what is given here is in use until finish_step. The caller waits only for
+  /// streams that do not wait by themselves, measured tensors, clipped parts and exact sums.
+  void begin_step(stream& compute, traffic_stream& traffic, arena& memory,
+                  std::span<microbatch const> batches, std::span<index const> first_sequences,
+                  position where, double learning_rate_factor) {
+    require_finished("begin_step");
+    attempt(compute, &traffic, [&] {
       step_batches<Model> const of{batches, first_sequences, where, pass::training};
       begin(traffic, of, learning_rate_factor);
       results_.norm.clear();
-      step_result<loss> result;
       std::optional<square_meter<element>> meter;
       if (measuring_) meter.emplace(placed_.tensors(), device_);
-      auto const messages =
-          run(compute, &traffic, memory, of,
-              {where.step, learning_rate_factor, meter ? &*meter : nullptr, &result});
-      if (meter) result.tensors = meter->finish(groups_.world(), traffic);
+      auto requests = run(compute, &traffic, memory, of,
+                          {where.step, learning_rate_factor, meter ? &*meter : nullptr});
+      std::vector<tensor_squares<loss>> tensors;
+      if (meter) tensors = meter->finish(groups_.world(), traffic);
+      under_way_ = begun{std::move(requests), std::move(tensors)};
+    });
+  }
+
+  /// Waits for the step that was begun, and says what it did.
+  step_result<loss> finish_step(stream& compute, traffic_stream& traffic) {
+    require(under_way_.has_value(), "stepper::finish_step: no step has begun");
+    return attempt(compute, &traffic, [&] {
+      auto over = *std::exchange(under_way_, {});
       compute.synchronize();
+      auto result = results_.result(norm_threshold());
+      result.tensors = std::move(over.tensors);
       return result;
     });
   }
@@ -121,6 +126,7 @@ class stepper {
   /// done. Blocks until they have run. Every rank gives as many as in a step.
   void add_evaluation(stream& compute, arena& memory, std::span<microbatch const> batches,
                       statistics<loss>& sums) {
+    require_finished("add_evaluation");
     attempt(compute, nullptr, [&] {
       step_batches<Model> const of{batches, {}, {}, pass::inference};
       if (auto& gathers = placed_.gathers()) {
@@ -189,6 +195,12 @@ class stepper {
 
   using requests_type = std::vector<typename Comm::request_type>;
 
+  /// Of a step that has begun.
+  struct begun {
+    requests_type messages;
+    std::vector<tensor_squares<loss>> tensors;
+  };
+
   /// work(), enqueued on `compute`, `traffic` (null: there is none) and the stepper's own streams.
   template <class Work>
   decltype(auto) attempt(stream& compute, traffic_stream* traffic, Work&& work) {
@@ -214,7 +226,6 @@ class stepper {
     std::uint32_t step = 0;
     double learning_rate_factor = 1;
     square_meter<element>* meter = nullptr;  // measures every tensor
-    step_result<loss>* result = nullptr;
   };
 
   /// What a step's plan runs: passes, and what hangs on them.
@@ -247,9 +258,7 @@ class stepper {
           return;
         }
         case begin_gradients: return set.begin_gradients(a.of, a.buffer, empty, on);
-        case end_gradients:
-          if (!empty) set.end_gradients(a.of, on);
-          return;
+        case end_gradients: return empty ? void() : set.end_gradients(a.of, on);
         case finish_tree: return set.finish_trees(a.of, on);
         case prepare:
           if (this->is_empty(0)) return unit(a).memory.clear_gradients(on);
@@ -258,7 +267,9 @@ class stepper {
           return;
         case join_uses: return unit(a).memory.join_uses(on);
         case measure: return own.results_.norm.add(unit(a).memory, on);
-        case clip: return own.clip(on, *traffic, *what.result);
+        case clip:
+          own.clip_parts(on, *traffic);
+          return own.results_.enqueue_scale(on, own.norm_threshold());
         case update: return own.update(unit(a), on, what);
         default: return;  // begin, reshard, end: marks for other streams
       }
@@ -275,7 +286,7 @@ class stepper {
           return own.placed_.set().reduce_scatter(unit(a), use, a.buffer, a.first, axes, on);
         case reduce: return unit(a).memory.reduce(axes, on, use, requests);
         case reduce_tied: return own.placed_.reduce_tied(unit(a), on, requests);
-        case reduce_scalars: return own.reduce_scalars(main, on, *what.result);
+        case reduce_scalars: return own.results_.exchange(own.groups_.world(), main, on);
         default: return unit(a).memory.gather(axes, on, requests);
       }
     }
@@ -291,10 +302,10 @@ class stepper {
     // a rank without a sequence still takes part in every collective
     auto const count = std::max(1, static_cast<int>(batches.batches.size()));
     auto const& plan = placed_.plans().of(count, batches.mode);
+    auto& stages = placed_.stages();
     std::set<index> sizes;
     for (auto const& batch : batches.batches) sizes.insert(model_.rows(batch));
     auto& bytes = bytes_[{batches.mode, count, sizes}];
-    auto& stages = placed_.stages();
     if (!bytes)
       bytes = bytes_of_step(model_, stages.plan_of(count, batches.mode), stages, batches.batches,
                             batches.mode);
@@ -312,54 +323,43 @@ class stepper {
     return options_.order == zero::reduction_order::canonical_tree;
   }
 
-  /// Sums loss, counts and squared norm over all ranks. The host waits for them.
-  void reduce_scalars(stream& compute, traffic_stream& traffic, step_result<loss>& result) {
-    compute.synchronize();
-    result.squared_norm = results_.norm.finish(groups_.world(), traffic);
-    result.sums = results_.total();
-    add_over_ranks(traffic, result.sums);
-    if constexpr (!std::is_integral_v<loss>)
-      if (by_tree()) result.sums.loss = results_.exact_loss(groups_.world(), traffic);
+  /// An infinite threshold clips nothing.
+  [[nodiscard]] double norm_threshold() const {
+    return options_.clip.kind == clipping_kind::norm ? options_.clip.threshold
+                                                     : std::numeric_limits<double>::infinity();
   }
 
-  /// Clips the gradients by what is no common factor, and finds the common factor.
-  void clip(stream& compute, traffic_stream& traffic, step_result<loss>& result) {
-    auto& scale = *results_.scale.data();
-    scale = 1;
+  /// Clips the gradients by what is no common factor. The host waits for the number of tokens.
+  void clip_parts([[maybe_unused]] stream& compute, [[maybe_unused]] traffic_stream& traffic) {
     if constexpr (!std::is_integral_v<gradient_type>) {
-      auto const tokens = static_cast<double>(std::max<std::int64_t>(1, result.sums.tokens));
-      result.gradient_norm = std::sqrt(result.squared_norm) / tokens;
-      result.gradient_scale = clip(compute, traffic, result.gradient_norm, tokens) / tokens;
-      scale = static_cast<gradient_type>(result.gradient_scale);
-    }
-  }
-  double clip(stream& compute, traffic_stream& traffic, double norm, double tokens) {
-    double const threshold = options_.clip.threshold;
-    switch (options_.clip.kind) {
-      case clipping_kind::norm: return std::min(1.0, threshold / (norm + 1e-6));
-      case clipping_kind::value:
-        for (auto const& entry : placed_.units())
-          clip_values(entry.memory, compute, threshold, tokens);
-        return 1.0;
-      case clipping_kind::adaptive:
-        require(!by_tree(),
-                "adaptive clipping sums rows in the order of ranks; use norm, value or "
-                "no clipping with the canonical order of reductions");
+      auto const [kind, threshold] = options_.clip;
+      if (kind != clipping_kind::value && kind != clipping_kind::adaptive) return;
+      require(kind == clipping_kind::value || !by_tree(),
+              "adaptive clipping sums rows in the order of ranks; use norm, value or "
+              "no clipping with the canonical order of reductions");
+      compute.synchronize();
+      auto const counted = results_.result(norm_threshold()).sums.tokens;
+      auto const tokens = static_cast<double>(std::max<std::int64_t>(1, counted));
+      if (kind == clipping_kind::adaptive)
         clip_rows(placed_.units(), placed_.tensors(), device_, groups_.world(), compute, traffic,
                   threshold, tokens);
-        return 1.0;
-      case clipping_kind::none: break;
+      else
+        for (auto const& entry : placed_.units())
+          clip_values(entry.memory, compute, threshold, tokens);
     }
-    return 1.0;
   }
 
   void update(unit_entry const& unit, stream& compute, update_of const& what) {
     [[maybe_unused]] auto const named = annotate(compute, [] { return std::string("optimizer"); });
     step_info<gradient_type> const info{std::int64_t{what.step} + 1, what.learning_rate_factor,
-                                        results_.scale.data()};
+                                        results_.scale()};
     if (what.meter != nullptr) what.meter->before(unit.memory, compute, device_);
     unit.memory.update(compute, std::span<Optimizer const>(optimizers_), info);
     if (what.meter != nullptr) what.meter->after(unit.memory, compute);
+  }
+
+  void require_finished(char const* caller) const {
+    require(!under_way_, "stepper::", caller, ": a step has begun; call finish_step first");
   }
 
   [[nodiscard]] static auto maker_of_links(Device const& device) {
@@ -379,6 +379,7 @@ class stepper {
   pipeline::links<Comm> links_;
   placed_units<Model, Device, Comm> placed_;
   shared_results<element> results_;
+  std::optional<begun> under_way_;
   // of steps seen before, by mode, count and sizes of their microbatches
   std::map<std::tuple<pass, int, std::set<index>>, std::optional<step_bytes>> bytes_;
 };

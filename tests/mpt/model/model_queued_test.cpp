@@ -1,6 +1,9 @@
 // MPT trained on a device whose streams are its own, with a communicator that enqueues on them, on
-// every kind of layout: the bits of the host.
+// every kind of layout: the bits of the host, whose threads wait for nothing while they enqueue a
+// step.
 #include <doctest/doctest.h>
+
+#include <barrier>
 
 #include "support/model_run.hpp"
 #include "support/queued_communicator.hpp"
@@ -28,9 +31,24 @@ mpt::model_config config() {
   return m;
 }
 
-void check(model_layout const& how) {
+/// Two steps on the host, and then where every rank enqueues a step while the device stands still.
+void check(model_layout how) {
+  how.steps = 2;
+  how.clip = {parallel::train::clipping_kind::norm, 0.5};
   auto const expected = run_model(config(), how);
+  CHECK(expected.gradient_norm > 0.5);  // clipping clips
   queued::device const device(2, 7);
+  std::barrier meeting(how.context * how.tensor * how.replicate * how.pipeline * how.shard);
+  how.begins = [&] {
+    meeting.arrive_and_wait();  // nobody waits for the device any more
+    device.engine().stand_still();
+    meeting.arrive_and_wait();
+  };
+  how.begun = [&] {
+    meeting.arrive_and_wait();
+    device.engine().go_on();
+    meeting.arrive_and_wait();
+  };
   auto const got = run_model(
       config(), how, [&] { return device; },
       [](int ranks, auto const& program) { queued::run(ranks, program); });
@@ -38,7 +56,10 @@ void check(model_layout const& how) {
   CHECK(got.evaluated == expected.evaluated);
   CHECK(got.tokens == expected.tokens);
   CHECK(got.squared_norm == expected.squared_norm);
+  CHECK(got.gradient_norm == expected.gradient_norm);
   CHECK(got.gradients == expected.gradients);
+  CHECK(got.parameters == expected.parameters);
+  CHECK(device.engine().host()->impatience == 0);
 }
 
 TEST_CASE("ranks with other data, in every ZeRO stage") {

@@ -1,6 +1,8 @@
 // Exact layouts on a device whose streams are its own, with a communicator that enqueues on them.
 #include <doctest/doctest.h>
 
+#include <barrier>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -52,6 +54,49 @@ TEST_CASE("24 mixed layouts equal one rank of the host, in whatever order queues
     auto const got = run_queued(how, seed % 2 == 0 ? 1 : 3, seed);
     ++seed;
     CHECK_MESSAGE(test::difference(got, references.of(how)) == "", test::text(how));
+  }
+}
+
+/// The steps of a layout, each of which is enqueued on every rank while the device stands still.
+test::outcome run_standing_still(layout const& how, std::uint64_t seed) {
+  queued::device const device(2, seed);
+  test::outcome out;
+  std::mutex lock;
+  std::barrier meeting(how.shape().ranks());
+  queued::run(how.shape().ranks(), [&](queued::communicator comm) {
+    test::ring_rank<queued::device, queued::any_communicator> one(
+        queued::any_communicator(std::move(comm)), how, device);
+    for (int step = 0; step < how.num_steps; ++step) {
+      one.prepare(step);
+      meeting.arrive_and_wait();  // nobody waits for the device any more
+      device.engine().stand_still();
+      meeting.arrive_and_wait();
+      one.begin(step);
+      meeting.arrive_and_wait();
+      device.engine().go_on();
+      meeting.arrive_and_wait();
+      auto const result = one.finish();
+      std::scoped_lock const guard(lock);
+      out.add(static_cast<std::size_t>(step), result);
+    }
+    std::scoped_lock const guard(lock);
+    test::collect(one.stepper(), out);
+  });
+  CHECK(device.engine().host()->impatience == 0);
+  return out;
+}
+
+TEST_CASE("the host waits for nothing between the beginning of a step and its end") {
+  std::vector<layout> all;
+  for (auto const& how : test::all_layouts(8, 1))
+    if (test::refusal(how).empty()) all.push_back(how);
+  test::ring_references references;
+  std::uint64_t seed = 0;
+  for (auto how : test::spread(all, 24)) {
+    how.measure = false;  // tensors are measured one unit after the other
+    auto const words = test::text(how);
+    CAPTURE(words);
+    CHECK(test::difference(run_standing_still(how, ++seed), references.of(how)) == "");
   }
 }
 
