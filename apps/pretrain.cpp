@@ -12,6 +12,7 @@
 #include <mpt/train/available_to_each.hpp>
 #include <mpt/train/run_plan.hpp>
 #include <mpt/train/run_training.hpp>
+#include <mpt/train/step_plans.hpp>
 #include <mpt/train/training_data.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/core/file.hpp>
@@ -100,7 +101,7 @@ void train(mpt::train_config const& config, parallel::any_communicator& comm, De
   auto const of_host = host_memory_of_each(device, comm);
   auto const plan = apps::on_every_rank([&] {
     auto planned = mpt::plan_run<T>(config, comm.size(), available, of_host);
-    if (!config.dry_run) require_fits(planned);
+    if (!config.dry_run && !config.print_plan) require_fits(planned);
     return planned;
   });
   bool const speaks = comm.rank() == 0;
@@ -114,6 +115,16 @@ void train(mpt::train_config const& config, parallel::any_communicator& comm, De
           total_batches(clock_of(config, mpt::training_batches(config, 0, 1).batches_per_epoch()));
     }
     fmt::print("{}", describe_plan(config, plan, comm.size(), batches));
+    return;
+  }
+  if (config.print_plan) {
+    if (!speaks) return;
+    auto const plans = mpt::step_plans_of<T>(config, plan);
+    fmt::print("{}", mpt::describe_step(plans));
+    auto const file = std::filesystem::path(config.checkpoint.save_folder) / "plan.svg";
+    if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
+    parallel::write_text_file(file, parallel::train::svg_of(plans));
+    fmt::print(stderr, "the picture is {}\n", file.string());
     return;
   }
   if (speaks)

@@ -30,7 +30,7 @@
 #include <mpt/model/model.hpp>
 #include <mpt/train/placed_sequences.hpp>
 #include <nlohmann/json.hpp>
-#include <parallel/comm/cuda/traffic_stream.hpp>
+#include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/comm/single.hpp>
 #include <parallel/ops/meta.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
@@ -94,7 +94,7 @@ class trained {
       : args_(args),
         device_(cuda_options(args)),
         compute_(device_.compute_options()),
-        traffic_(parallel::traffic_of<bench::timed_device>::options(device_)),
+        traffic_(parallel::comm_options<parallel::single>(device_)),
         net_(config_of(args)),
         step_(net_, device_, comm_,
               parallel::decoupled_adamw{.learning_rate = 6e-4, .weight_decay = 0},
@@ -222,7 +222,7 @@ class trained {
   bench::timed_device device_;
   parallel::single comm_;
   bench::timed_stream compute_;
-  parallel::traffic_type<bench::timed_device> traffic_;
+  parallel::comm_stream<bench::timed_device, parallel::single> traffic_;
   mpt::model<T> net_;
   parallel::train::stepper<mpt::model<T>, bench::timed_device, parallel::single,
                            parallel::decoupled_adamw>

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/comm/cuda/traffic_stream.hpp>
+#include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/device/cuda/device.hpp>
 #include <parallel/ops/cuda.hpp>
 
@@ -124,12 +124,14 @@ BENCH_TIMED(embedding)
 BENCH_TIMED(embedding_backward)
 BENCH_TIMED(exact_squared_norm)
 BENCH_TIMED(fill)
+BENCH_TIMED(gradient_scale)
 BENCH_TIMED(layer_norm)
 BENCH_TIMED(layer_norm_backward_input)
 BENCH_TIMED(layer_norm_backward_weight)
 BENCH_TIMED(multiply)
 BENCH_TIMED(scale)
 BENCH_TIMED(squared_norm)
+BENCH_TIMED(step_totals)
 BENCH_TIMED(sum)
 #undef BENCH_TIMED
 
@@ -137,5 +139,6 @@ BENCH_TIMED(sum)
 
 namespace parallel {
 template <>
-struct traffic_of<bench::timed_device> : traffic_of<cuda::device> {};
+struct comm_stream_of<bench::timed_device, host::stream>
+    : comm_stream_of<cuda::device, host::stream> {};
 }  // namespace parallel

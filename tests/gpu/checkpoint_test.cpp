@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include <parallel/comm/cuda/traffic_stream.hpp>
+#include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/ops/cuda.hpp>
 
 #include "gpu_checkpoint.hpp"

@@ -1,7 +1,7 @@
 // Ranks that share a GPU, as threads of one process, exchange its memory to the bit.
 #include <doctest/doctest.h>
 
-#include <parallel/comm/cuda/traffic_stream.hpp>
+#include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/comm/threads/run.hpp>
 
 #include "support/device_exchanges.hpp"

@@ -2,7 +2,7 @@
 // gradients of every form, generation with a KV cache, and evaluation.
 #include <doctest/doctest.h>
 
-#include <parallel/comm/cuda/traffic_stream.hpp>
+#include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/ops/cuda.hpp>
 
 #include "support/golden_laws.hpp"

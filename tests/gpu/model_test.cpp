@@ -7,7 +7,7 @@
 #include <string>
 
 #include <mpt/config/sizes.hpp>
-#include <parallel/comm/cuda/traffic_stream.hpp>
+#include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/ops/cuda.hpp>
 
 #include "support/gpu.hpp"

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include <parallel/comm/cuda/traffic_stream.hpp>
+#include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/ops/cuda.hpp>
 
 #include "mpt/train/tiny_run.hpp"

@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
-#include <parallel/comm/reduction.hpp>
-#include <parallel/comm/traffic_of.hpp>
+#include <parallel/comm/comm_stream.hpp>
 #include <parallel/conformance/values.hpp>
 #include <parallel/core/dtype.hpp>
+#include <parallel/core/reduction.hpp>
 #include <parallel/device/buffer.hpp>
 
 namespace test {
@@ -19,8 +19,8 @@ template <class T, class Comm, class Device>
 void check_device_exchanges(Comm& comm, Device const& device, std::size_t count) {
   using namespace parallel;
   using conformance::values;
-  using traffic = traffic_of<Device>;
-  typename traffic::type s(traffic::options(device)), other(traffic::options(device));
+  auto const options = comm_options<Comm>(device);
+  comm_stream<Device, Comm> s(options), other(options);
   int const me = comm.rank();
   int const size = comm.size();
   auto const ranks = static_cast<std::size_t>(size);

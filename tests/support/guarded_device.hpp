@@ -16,8 +16,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <parallel/comm/data_mover.hpp>
-#include <parallel/comm/traffic_of.hpp>
+#include <parallel/comm/comm_stream.hpp>
+#include <parallel/comm/detail/moving.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/host/stream.hpp>
 #include <parallel/ops/host.hpp>
@@ -124,9 +124,9 @@ struct owns_mover {
 };
 
 /// Holds up nobody: it is a stream of the host.
-class traffic_stream : private owns_mover, public stream {
+class comm_stream : private owns_mover, public stream {
  public:
-  explicit traffic_stream(shared_memory of)
+  explicit comm_stream(shared_memory of)
       : owns_mover{guarded::mover(of)}, stream(of, {.mover = &moving}) {}
 
   template <class Event>
@@ -175,64 +175,21 @@ class device {
   shared_memory memory_;
 };
 
-// Every operation of the host, with the memory open: forwarded by name, since that is how they are
-// found.
-#define GUARDED_OPERATION(name)                                                           \
+// Every operation of the host, with the memory open.
+#define OPERATION(name)                                                                   \
   template <class... A>                                                                   \
   void name(stream& s, A... arguments) {                                                  \
     s.guard([&](parallel::host::stream& on) { parallel::host::name(on, arguments...); }); \
   }
-GUARDED_OPERATION(activation_backward_impl)
-GUARDED_OPERATION(activation_impl)
-GUARDED_OPERATION(adamw_impl)
-GUARDED_OPERATION(add_bias_backward_impl)
-GUARDED_OPERATION(add_bias_impl)
-GUARDED_OPERATION(add_impl)
-GUARDED_OPERATION(add_positions_backward_impl)
-GUARDED_OPERATION(add_positions_impl)
-GUARDED_OPERATION(all_finite_impl)
-GUARDED_OPERATION(attention_backward_impl)
-GUARDED_OPERATION(attention_impl)
-GUARDED_OPERATION(cast_impl)
-GUARDED_OPERATION(clip_backward_impl)
-GUARDED_OPERATION(clip_impl)
-GUARDED_OPERATION(copy_impl)
-GUARDED_OPERATION(cross_entropy_impl)
-GUARDED_OPERATION(dropout_impl)
-GUARDED_OPERATION(embedding_backward_impl)
-GUARDED_OPERATION(embedding_impl)
-GUARDED_OPERATION(exact_squared_norm_impl)
-GUARDED_OPERATION(extend_attention_backward_impl)
-GUARDED_OPERATION(extend_attention_impl)
-GUARDED_OPERATION(fill_impl)
-GUARDED_OPERATION(layer_norm_backward_input_impl)
-GUARDED_OPERATION(layer_norm_backward_weight_impl)
-GUARDED_OPERATION(layer_norm_impl)
-GUARDED_OPERATION(lion_impl)
-GUARDED_OPERATION(matmul_impl)
-GUARDED_OPERATION(multiply_impl)
-GUARDED_OPERATION(rms_norm_backward_input_impl)
-GUARDED_OPERATION(rms_norm_backward_weight_impl)
-GUARDED_OPERATION(rms_norm_impl)
-GUARDED_OPERATION(rope_impl)
-GUARDED_OPERATION(row_squared_norms_impl)
-GUARDED_OPERATION(scale_impl)
-GUARDED_OPERATION(scale_rows_impl)
-GUARDED_OPERATION(sliced_cross_entropy_impl)
-GUARDED_OPERATION(softcap_backward_impl)
-GUARDED_OPERATION(softcap_impl)
-GUARDED_OPERATION(squared_norm_impl)
-GUARDED_OPERATION(sum_impl)
-GUARDED_OPERATION(temperature_impl)
-GUARDED_OPERATION(vocabulary_statistics_impl)
-#undef GUARDED_OPERATION
+#include "support/operation_names.inc"
+#undef OPERATION
 
 }  // namespace guarded
 
 namespace parallel {
 template <>
-struct traffic_of<guarded::device> {
-  using type = guarded::traffic_stream;
+struct comm_stream_of<guarded::device, host::stream> {
+  using type = guarded::comm_stream;
   [[nodiscard]] static guarded::shared_memory options(guarded::device const& device) {
     return device.compute_options();
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -32,7 +33,8 @@ struct model_outcome {
   double loss = 0, squared_norm = 0, evaluated = 0;
   std::int64_t tokens = 0;
   std::size_t peak = 0;  // bytes of activations
-  std::map<std::string, std::vector<double>> gradients;
+  double gradient_norm = 0;
+  std::map<std::string, std::vector<double>> gradients, parameters;
 };
 
 struct model_layout {
@@ -48,15 +50,18 @@ struct model_layout {
   index microbatch = 2;
   parallel::zero::optimizer_memory optimizer = parallel::zero::optimizer_memory::device;
   bool sequence_parallel = true;
+  parallel::train::clipping clip = {};
+  int steps = 1;
+  /// Called on every rank before a step is enqueued and after.
+  std::function<void()> begins = [] {}, begun = [] {};
 };
 
-/// One training step of the whole batch, and an evaluation, with elements T and ranks on devices
-/// that `make` makes.
-template <class T = double, class Make>
+/// An evaluation and training steps of the whole batch, with elements T and ranks on devices
+/// that `make` makes; launch(ranks, program) calls program(communicator) for each.
+template <class T = double, class Make, class Launch>
 [[nodiscard]] model_outcome run_model(mpt::model_config const& config, model_layout const& how,
-                                      Make const& make) {
+                                      Make const& make, Launch const& launch) {
   using device_type = std::invoke_result_t<Make>;
-  using traffic = parallel::traffic_of<device_type>;
   namespace axis = parallel::axis;
   index const sequences = model_sequences;
   index const length = config.max_seq_len;
@@ -68,24 +73,26 @@ template <class T = double, class Make>
                          .with<axis::replicate>(how.replicate)
                          .with<axis::pipeline>(how.pipeline)
                          .with<axis::shard>(how.shard);
-  parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
-    using parallel::any_communicator;
+  launch(shape.ranks(), [&](auto&& comm) {
+    using any_communicator =
+        parallel::basic_any_communicator<typename std::decay_t<decltype(comm)>::stream_type>;
     int const rank = comm.rank();
     device_type device = make();
     typename device_type::stream_type compute(device.compute_options());
-    auto const options = traffic::options(device);
-    typename traffic::type reductions(options), to_next(options), from_previous(options),
-        across(options), back(options);
+    auto const options = parallel::comm_options<any_communicator>(device);
+    parallel::comm_stream<device_type, any_communicator> reductions(options), to_next(options),
+        from_previous(options), across(options), back(options);
     parallel::arena memory(device.template allocate<std::byte>(std::size_t{16} << 20));
     parallel::train::training_groups<any_communicator> ranks(any_communicator(std::move(comm)),
                                                              shape);
-    mpt::model_groups groups{.context = {.method = how.method}};
+    mpt::basic_model_groups<any_communicator> groups{.context = {.method = how.method}};
     if (how.context > 1) groups.context.group = {ranks.context, to_next, from_previous};
     if (how.tensor > 1) groups.tensor = {{ranks.tensor, across, back}, how.sequence_parallel};
-    mpt::model<T> net(config, groups, how.recompute);
+    mpt::model<T, any_communicator> net(config, groups, how.recompute);
     parallel::train::stepper stepper(net, device, ranks, parallel::decoupled_adamw{},
                                      {.stage = how.stage,
                                       .bucket_bytes = 20000,
+                                      .clip = how.clip,
                                       .optimizer_memory = how.optimizer,
                                       .pipeline = how.schedule});
     stepper.initialise(42);
@@ -115,34 +122,56 @@ template <class T = double, class Make>
     parallel::train::statistics<double> sums;
     stepper.add_evaluation(compute, memory, std::span(std::as_const(batches)), sums);
     stepper.add_over_ranks(reductions, sums);
-    auto const result = stepper.step(compute, reductions, memory, std::span(std::as_const(batches)),
-                                     std::span(std::as_const(first)), {.seed = 42, .step = 3}, 1.0);
+    parallel::train::step_result<double> result;
+    for (int step = 0; step < how.steps; ++step) {
+      how.begins();
+      stepper.begin_step(compute, reductions, memory, std::span(std::as_const(batches)),
+                         std::span(std::as_const(first)),
+                         {.seed = 42, .step = static_cast<std::uint32_t>(3 + step)}, 1.0);
+      how.begun();
+      result = stepper.finish_step(compute, reductions);
+    }
     std::scoped_lock const guard(lock);
     out.peak = std::max(out.peak, memory.peak());
     out.evaluated = sums.loss;
     out.loss = result.sums.loss;
     out.tokens = result.sums.tokens;
     out.squared_norm = result.squared_norm;
+    out.gradient_norm = result.gradient_norm;
     for (auto const& unit : stepper.units())
       for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
         auto const& m = unit.memory.segments()[s];
-        std::vector<double> owned;
-        parallel::read_on_host(device, unit.memory.owned_gradients(s),
-                               [&](auto g) { owned.assign(g.begin(), g.end()); });
-        unit.memory.layout().segments()[s].for_each_piece(
-            m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index at) {
-              auto& gradient = out.gradients[p.name];
-              index size = 1;
-              for (index const extent : p.tensor_extents()) size *= extent;
-              gradient.resize(static_cast<std::size_t>(size));
-              p.for_each_run(from, to, [&](index begin, index count, index global) {
-                std::copy_n(owned.begin() + (at - m.owned.begin + begin - from), count,
-                            gradient.begin() + global);
+        auto const collect = [&](auto& tensors, auto elements) {
+          std::vector<double> owned;
+          parallel::read_on_host(device, elements, [&](auto here) {
+            for (auto const& one : here) owned.push_back(static_cast<double>(one));
+          });
+          unit.memory.layout().segments()[s].for_each_piece(
+              m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index at) {
+                auto& tensor = tensors[p.name];
+                index size = 1;
+                for (index const extent : p.tensor_extents()) size *= extent;
+                tensor.resize(static_cast<std::size_t>(size));
+                p.for_each_run(from, to, [&](index begin, index count, index global) {
+                  std::copy_n(owned.begin() + (at - m.owned.begin + begin - from), count,
+                              tensor.begin() + global);
+                });
               });
-            });
+        };
+        collect(out.gradients, unit.memory.owned_gradients(s));
+        collect(out.parameters, unit.memory.owned_values(s));
       }
   });
   return out;
+}
+
+/// The same with ranks that are threads.
+template <class T = double, class Make>
+[[nodiscard]] model_outcome run_model(mpt::model_config const& config, model_layout const& how,
+                                      Make const& make) {
+  return run_model<T>(config, how, make, [](int ranks, auto const& program) {
+    parallel::threads::run(ranks, program);
+  });
 }
 
 /// The same on the host.

@@ -49,6 +49,7 @@ struct cuda {
   std::vector<int> direct = {};                 // what ran outside of graphs
   float time = 0;                               // milliseconds: an operation takes one
   int spinning_waits = 0;
+  bool busy = false;       // no event is reached
   std::string fails = {};  // the function that fails next
 
   [[nodiscard]] bool fail(char const* function) {
@@ -217,7 +218,9 @@ inline cudaError_t cudaEventElapsedTime(float* out, cudaEvent_t from, cudaEvent_
   if (from->captured || to->captured) return cudaErrorCapturedEvent;
   return *out = to->time - from->time, cudaSuccess;
 }
-inline cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaEventQuery(cudaEvent_t) {
+  return played::machine().busy ? cudaErrorNotReady : cudaSuccess;
+}
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (!event->blocking) ++played::machine().spinning_waits;
   if (played::machine().fail("cudaEventSynchronize")) return cudaErrorUnknown;

@@ -207,6 +207,12 @@ struct basic_ring_attention {
   template <class Stream>
   void backward_weight(context<Stream>&, saved const&) const {}
   void visit_parameters(auto&&) {}
+
+  /// The same of one rank, whose communicator is of another kind.
+  template <class Other>
+  [[nodiscard]] basic_ring_attention<Other> alone_with() const {
+    return {{}, method, heads, key_heads, window};
+  }
 };
 using ring_attention = basic_ring_attention<parallel::any_communicator>;
 

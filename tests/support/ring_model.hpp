@@ -43,25 +43,36 @@ struct ring_microbatch {
   std::int64_t loss_tokens = 0;
 };
 
-struct ring_options {
-  bool tied = true;               // the exit multiplies by the embedding, or by a unit of its own
-  bool gated = false;             // the feed-forward layers are gated linear units
-  ring_attention attention = {};  // of all heads, and the context ranks
+template <class Comm>
+struct basic_ring_options {
+  bool tied = true;    // the exit multiplies by the embedding, or by a unit of its own
+  bool gated = false;  // the feed-forward layers are gated linear units
+  basic_ring_attention<Comm> attention = {};  // of all heads, and the context ranks
   index blocks = 3;
   index head_dim = 0;   // 0: the width, divided by the heads
   index hidden = 0;     // of the feed-forward layers; 0: three times the width
   index recompute = 0;  // so many blocks, the first, make their activations again
-  parallel::tensor::region<parallel::any_communicator> tensor = {};
-};
+  parallel::tensor::region<Comm> tensor = {};
 
-class ring_model {
+  /// The same of one rank, whose communicator is of another kind.
+  template <class Other>
+  [[nodiscard]] basic_ring_options<Other> alone_with() const {
+    return {tied,   gated,    attention.template alone_with<Other>(), blocks, head_dim,
+            hidden, recompute};
+  }
+};
+using ring_options = basic_ring_options<parallel::any_communicator>;
+
+/// `Comm`: of tensor and context ranks.
+template <class Comm>
+class basic_ring_model {
  public:
   using element = ring;
   using microbatch = ring_microbatch;
-  using gather = parallel::tensor::gather<ring, parallel::any_communicator>;
-  using reduce = parallel::tensor::reduce<ring, parallel::any_communicator>;
-  using mixer =
-      parallel::sequential<ring_projection, ring_gain, ring_attention, parallel::linear<ring>>;
+  using gather = parallel::tensor::gather<ring, Comm>;
+  using reduce = parallel::tensor::reduce<ring, Comm>;
+  using mixer = parallel::sequential<ring_projection, ring_gain, basic_ring_attention<Comm>,
+                                     parallel::linear<ring>>;
   using mlp = parallel::feed_forward<ring_square>;
   template <class Layer>
   using branch = parallel::residual<
@@ -71,7 +82,8 @@ class ring_model {
   /// Of all parameters: so small that as floats they are whole numbers, odd ones too.
   static constexpr parallel::uniform_init any_number{0.0F, 16e6F};
 
-  ring_model(index blocks, index width, index vocabulary, ring_options options = {})
+  basic_ring_model(index blocks, index width, index vocabulary,
+                   basic_ring_options<Comm> options = {})
       : width_(width),
         options_(std::move(options)),
         place_{options_.tensor.rank(), options_.tensor.size()} {
@@ -249,13 +261,14 @@ class ring_model {
   }
 
   index width_;
-  ring_options options_;
+  basic_ring_options<Comm> options_;
   parallel::tensor::place place_;
-  parallel::tensor::embedding<ring, parallel::any_communicator> tokens_;
+  parallel::tensor::embedding<ring, Comm> tokens_;
   parallel::embedding<ring> exit_;  // its table alone is used
   ring_norm final_;
   std::deque<block> blocks_;
 };
+using ring_model = basic_ring_model<parallel::any_communicator>;
 
 /// An optimizer of ring operations with one state: m = 3 m + g; p = p - rate m.
 struct ring_momentum {

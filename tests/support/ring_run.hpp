@@ -13,8 +13,8 @@
 #include <vector>
 
 #include <parallel/comm/any_communicator.hpp>
+#include <parallel/comm/comm_stream.hpp>
 #include <parallel/comm/threads/run.hpp>
-#include <parallel/comm/traffic_of.hpp>
 #include <parallel/context/division.hpp>
 #include <parallel/data/share.hpp>
 #include <parallel/device/host/device.hpp>
@@ -248,18 +248,19 @@ class step_data {
 };
 
 /// One rank of a layout: its communicators, model and stepper.
-template <class Device = parallel::host::device>
+template <class Device = parallel::host::device, class Comm = parallel::any_communicator>
 class ring_rank {
  public:
-  using any = parallel::any_communicator;
-  using traffic_stream = parallel::traffic_type<Device>;
+  using any = Comm;
+  using model_type = basic_ring_model<Comm>;
+  using traffic_stream = parallel::comm_stream<Device, any>;
 
   /// Collective over `world`, which it owns.
   ring_rank(any world, layout const& how, Device device = Device())
       : how_(how),
         device_(std::move(device)),
         compute_(device_.compute_options()),
-        traffic_(parallel::traffic_of<Device>::options(device_)),
+        traffic_(parallel::comm_options<any>(device_)),
         groups_(std::move(world), how.shape()),
         model_(how.model.blocks, how.sizes.width, how.sizes.vocabulary, connected()),
         stepper_(model_, device_, groups_, groups_of(how),
@@ -272,7 +273,7 @@ class ring_rank {
   }
 
   [[nodiscard]] auto& stepper() { return stepper_; }
-  [[nodiscard]] ring_model const& model() const { return model_; }
+  [[nodiscard]] model_type const& model() const { return model_; }
   [[nodiscard]] Device& device() { return device_; }
   [[nodiscard]] auto& compute() { return compute_; }
   [[nodiscard]] parallel::arena const& memory() const { return memory_; }
@@ -285,19 +286,29 @@ class ring_rank {
   }
 
   auto step(index which) {
-    auto const of = data(which);
-    if (memory_.peak() == 0)
-      memory_ = parallel::arena(
-          device_.template allocate<std::byte>(stepper_.plan_activations(of.batches())));
-    spoil_gradients(stepper_, rank());
-    return stepper_.step(compute_, traffic_, memory_, of.batches(), of.first_sequences(),
-                         {.seed = 42, .step = static_cast<std::uint32_t>(which)}, 1.0);
+    prepare(which);
+    begin(which);
+    return finish();
   }
 
+  /// The three parts of a step: what is no part of it, its enqueueing, and its end.
+  void prepare(index which) {
+    data_.emplace(data(which));
+    if (memory_.peak() == 0)
+      memory_ = parallel::arena(
+          device_.template allocate<std::byte>(stepper_.plan_activations(data_->batches())));
+    spoil_gradients(stepper_, rank());
+  }
+  void begin(index which) {
+    stepper_.begin_step(compute_, traffic_, memory_, data_->batches(), data_->first_sequences(),
+                        {.seed = 42, .step = static_cast<std::uint32_t>(which)}, 1.0);
+  }
+  auto finish() { return stepper_.finish_step(compute_, traffic_); }
+
  private:
-  [[nodiscard]] ring_options connected() {
-    auto out = how_.model;
-    auto const options = parallel::traffic_of<Device>::options(device_);
+  [[nodiscard]] basic_ring_options<Comm> connected() {
+    auto out = how_.model.template alone_with<Comm>();
+    auto const options = parallel::comm_options<any>(device_);
     if (how_.context > 1)
       out.attention.ranks = {groups_.context, to_next_.emplace(options),
                              from_previous_.emplace(options)};
@@ -312,9 +323,10 @@ class ring_rank {
   traffic_stream traffic_;
   std::optional<traffic_stream> to_next_, from_previous_, across_;
   parallel::train::training_groups<any> groups_;
-  ring_model model_;
-  parallel::train::stepper<ring_model, Device, any, ring_momentum> stepper_;
+  model_type model_;
+  parallel::train::stepper<model_type, Device, any, ring_momentum> stepper_;
   parallel::arena memory_;
+  std::optional<step_data<Device>> data_;  // of the step
 };
 
 /// Adds what a rank holds at the end to `out`.
@@ -341,10 +353,10 @@ inline void collect(auto const& stepper, outcome& out) {
 }
 
 /// Runs the steps of one rank and adds what it owns to `out`.
-template <class Device = parallel::host::device>
-void run_rank(parallel::any_communicator world, layout const& how, outcome& out, std::mutex& lock,
+template <class Device = parallel::host::device, class Comm>
+void run_rank(Comm world, layout const& how, outcome& out, std::mutex& lock,
               Device device = Device()) {
-  ring_rank<Device> one(std::move(world), how, std::move(device));
+  ring_rank<Device, Comm> one(std::move(world), how, std::move(device));
   for (int step = 0; step < how.num_steps; ++step) {
     auto const result = one.step(step);
     std::scoped_lock const guard(lock);
@@ -368,15 +380,21 @@ inline outcome run(layout const& how) {
   return run(how, [](parallel::threads::communicator comm) { return comm; });
 }
 
-/// All ranks as threads on devices that `make` makes.
-template <class Make>
-outcome run_on(layout const& how, Make const& make) {
+/// All ranks on devices that `make` makes; launch(ranks, program) calls program(communicator) for
+/// each.
+template <class Make, class Launch>
+outcome run_on(layout const& how, Make const& make, Launch const& launch) {
   outcome out;
   std::mutex lock;
-  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
-    run_rank(parallel::any_communicator(std::move(comm)), how, out, lock, make());
+  launch(how.shape().ranks(), [&](auto&& comm) {
+    run_rank(parallel::basic_any_communicator(std::move(comm)), how, out, lock, make());
   });
   return out;
+}
+template <class Make>
+outcome run_on(layout const& how, Make const& make) {
+  return run_on(how, make,
+                [](int ranks, auto const& program) { parallel::threads::run(ranks, program); });
 }
 
 }  // namespace test

@@ -55,7 +55,7 @@ class trace {
 /// Logs "collective k begins" and "collective k ends" on the stream of each collective, and calls
 /// hold(k) in between: a network as slow as the test wants.
 template <parallel::has_submit Inner>
-class delayed : public parallel::collectives<delayed<Inner>> {
+class delayed : public parallel::collectives<delayed<Inner>, typename Inner::stream_type> {
  public:
   delayed(Inner inner, trace& log, std::function<void(int)> hold)
       : delayed(std::move(inner), log, std::move(hold), std::make_shared<int>(0)) {}

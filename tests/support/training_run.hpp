@@ -10,8 +10,8 @@
 #include <mpt/config/sizes.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/train/placed_sequences.hpp>
+#include <parallel/comm/comm_stream.hpp>
 #include <parallel/comm/single.hpp>
-#include <parallel/comm/traffic_of.hpp>
 #include <parallel/device/transfer.hpp>
 #include <parallel/ops/meta.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
@@ -36,7 +36,7 @@ class training {
       : on_(std::move(on)),
         how_(how),
         compute_(on_.compute_options()),
-        traffic_(parallel::traffic_of<Device>::options(on_)),
+        traffic_(parallel::comm_options<parallel::single>(on_)),
         net_(config()),
         step_(net_, on_, comm_, parallel::decoupled_adamw{},
               {.clip = {.kind = parallel::train::clipping_kind::norm, .threshold = 1.0},
@@ -129,7 +129,7 @@ class training {
   training_options how_;
   parallel::single comm_;
   typename Device::stream_type compute_;
-  parallel::traffic_type<Device> traffic_;
+  parallel::comm_stream<Device, parallel::single> traffic_;
   mpt::model<T> net_;
   stepper_type step_;
   parallel::arena memory_;

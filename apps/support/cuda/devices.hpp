@@ -2,7 +2,7 @@
 // cpu/devices.hpp; CMake chooses.
 #pragma once
 
-#include <parallel/comm/cuda/traffic_stream.hpp>
+#include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/device/cuda/device.hpp>
 #include <parallel/ops/cuda.hpp>

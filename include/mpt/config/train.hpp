@@ -1,9 +1,9 @@
 // train_config: everything one training run is told, typed and checked.
 //
 // Field names and defaults are LLM Foundry's; our own keys are `parallelism`, `zero_stage`,
-// `device`, `ranks`, `threads`, `bucket_bytes`, `dry_run`, `profile` and `metrics_file`. What
-// depends on the number of ranks (the split of a batch) or on the data (epochs in batches) is
-// worked out by the functions below, when it is known.
+// `device`, `ranks`, `threads`, `bucket_bytes`, `dry_run`, `print_plan`, `profile` and
+// `metrics_file`. What depends on the number of ranks (the split of a batch) or on the data (epochs
+// in batches) is worked out by the functions below, when it is known.
 #pragma once
 
 #include <algorithm>
@@ -96,7 +96,8 @@ struct train_config {
   bool offload_optimizer = false;  ///< its states and master weights to the host's memory
   std::string device = "auto";     ///< auto: a GPU when there is one; cpu; cuda
   bool dry_run = false;
-  bool profile = false;  ///< times operations of a few batches
+  bool print_plan = false;  ///< of a step, instead of training
+  bool profile = false;     ///< times operations of a few batches
 
   config_report report;  ///< what to print once: ignored keys and notes
 };

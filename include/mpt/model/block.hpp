@@ -27,31 +27,34 @@ using parallel::sequential;
 using parallel::shared_keys;
 using parallel::ops::head_layout;
 
-template <class T>
-using gather_linear = parallel::tensor::gather_linear<T, any_communicator>;
-template <class T>
-using reduce_linear = parallel::tensor::reduce_linear<T, any_communicator>;
-template <class T>
-using qkv_projection = parallel::qkv_projection<T, gather_linear<T>>;
-template <class T>
-using query_key_norm = parallel::tensor::query_key_norm<T, any_communicator>;
-template <class T>
-using attention = parallel::context_parallel::attention<T, any_communicator, gather_linear<T>,
-                                                        reduce_linear<T>, query_key_norm<T>>;
-template <class T>
-using feed_forward = parallel::feed_forward<activation<T>, gather_linear<T>, reduce_linear<T>>;
+template <class T, class Comm = any_communicator>
+using gather_linear = parallel::tensor::gather_linear<T, Comm>;
+template <class T, class Comm = any_communicator>
+using reduce_linear = parallel::tensor::reduce_linear<T, Comm>;
+template <class T, class Comm = any_communicator>
+using qkv_projection = parallel::qkv_projection<T, gather_linear<T, Comm>>;
+template <class T, class Comm = any_communicator>
+using query_key_norm = parallel::tensor::query_key_norm<T, Comm>;
+template <class T, class Comm = any_communicator>
+using attention =
+    parallel::context_parallel::attention<T, Comm, gather_linear<T, Comm>, reduce_linear<T, Comm>,
+                                          query_key_norm<T, Comm>>;
+template <class T, class Comm = any_communicator>
+using feed_forward =
+    parallel::feed_forward<activation<T>, gather_linear<T, Comm>, reduce_linear<T, Comm>>;
 
 /// x + dropout(Layer(norm(x))), the layer divided over the tensor axis.
 template <class Layer, class T = typename Layer::element>
 using branch = recompute<residual<dropout<sequential<norm<T>, recompute<Layer>>>>>;
 
-template <class T>
-using block = recompute<sequential<branch<attention<T>>, branch<feed_forward<T>>>>;
+template <class T, class Comm = any_communicator>
+using block = recompute<sequential<branch<attention<T, Comm>>, branch<feed_forward<T, Comm>>>>;
 
 /// The attention part's saved activations, where generation hangs its cache and blocks that share
 /// keys find them.
-template <class T>
-[[nodiscard]] typename attention<T>::saved& attention_of(typename block<T>::saved& kept) {
+template <class T, class Comm = any_communicator>
+[[nodiscard]] typename attention<T, Comm>::saved& attention_of(
+    typename block<T, Comm>::saved& kept) {
   return std::get<1>(std::get<0>(kept.inner).inner).inner;
 }
 

@@ -21,11 +21,13 @@ using parallel::parameter_copies;
 using parallel::row_range;
 using parallel::tensor::rows_of_heads;
 
-template <class T>
+template <class T, class Comm = any_communicator>
 class layer_builder {
  public:
+  using groups_type = basic_model_groups<Comm>;
+
   /// Borrows both.
-  layer_builder(model_config const& config, model_groups const& groups)
+  layer_builder(model_config const& config, groups_type const& groups)
       : config_(config), groups_(groups), place_(groups.tensor_place()), initial_(config) {}
 
   [[nodiscard]] initial_distribution const& initial() const { return initial_; }
@@ -50,17 +52,17 @@ class layer_builder {
   }
 
   /// Block `i` of the model.
-  [[nodiscard]] block<T> make_block(std::string const& name, index i,
-                                    recomputation const& again) const {
+  [[nodiscard]] block<T, Comm> make_block(std::string const& name, index i,
+                                          recomputation const& again) const {
     auto attend =
         make_branch(name + "norm_1", recompute(make_attention(name + "attn.", i), again.attention),
                     name + "resid_attn_dropout");
     auto feed = make_branch(name + "norm_2",
                             recompute(make_feed_forward(name + "ffn."), again.feed_forward),
                             name + "resid_ffn_dropout");
-    return block<T>(sequential(recompute(std::move(attend), again.attention_branch),
-                               recompute(std::move(feed), again.feed_forward_branch)),
-                    again.block);
+    return block<T, Comm>(sequential(recompute(std::move(attend), again.attention_branch),
+                                     recompute(std::move(feed), again.feed_forward_branch)),
+                          again.block);
   }
 
  private:
@@ -94,13 +96,14 @@ class layer_builder {
 
   /// A region's last projection, from `in` units of which those in `here` are here; its bias is
   /// added once, where the region is left.
-  [[nodiscard]] reduce_linear<T> make_last(std::string const& name, index in,
-                                           row_range here) const {
+  [[nodiscard]] reduce_linear<T, Comm> make_last(std::string const& name, index in,
+                                                 row_range here) const {
     index const d = config_.d_model;
-    reduce_linear<T> out{groups_.tensor,
-                         parallel::tensor::keep_inputs(
-                             place_, whole(name, d, in, initial_.residual(d, in), false), here),
-                         {}};
+    reduce_linear<T, Comm> out{
+        groups_.tensor,
+        parallel::tensor::keep_inputs(place_, whole(name, d, in, initial_.residual(d, in), false),
+                                      here),
+        {}};
     if (!config_.no_bias) {
       out.bias = {name + ".bias", {d}, initial_.bias(in)};
       out.bias.copied(groups_.tensor.copies_outside());
@@ -108,8 +111,8 @@ class layer_builder {
     return out;
   }
 
-  [[nodiscard]] qkv_projection<T> make_qkv(std::string const& name, head_layout all,
-                                           bool own_keys) const {
+  [[nodiscard]] qkv_projection<T, Comm> make_qkv(std::string const& name, head_layout all,
+                                                 bool own_keys) const {
     index const d = config_.d_model;
     // LLM Foundry initialises the rows of each head as a matrix of their own
     auto const init = initial_.linear(all.dim, d);
@@ -117,7 +120,7 @@ class layer_builder {
       return whole(name + suffix, rows, d, init, has_attention_bias(config_));
     };
     using parallel::tensor::keep_heads;
-    qkv_projection<T> out(
+    qkv_projection<T, Comm> out(
         !own_keys ? parallel::tensor::keep_queries(place_, all, project("Wq", all.width()))
         : config_.attn.fused_qkv
             ? keep_heads(place_, all, project("Wqkv", all.row()))
@@ -129,10 +132,10 @@ class layer_builder {
   }
 
   /// Each head alone (qk_gn), or all of them together (qk_ln), wherever they are.
-  [[nodiscard]] query_key_norm<T> make_query_key_norm(std::string const& name, head_layout all,
-                                                      bool own_keys) const {
+  [[nodiscard]] query_key_norm<T, Comm> make_query_key_norm(std::string const& name,
+                                                            head_layout all, bool own_keys) const {
     auto const& attn = config_.attn;
-    query_key_norm<T> out;
+    query_key_norm<T, Comm> out;
     if (!attn.qk_ln && !attn.qk_gn) return out;
     auto const make = [&](char const* suffix, index width) {
       auto by = make_norm(name + suffix, attn.norm_type, attn.qk_gn ? all.dim : width,
@@ -147,11 +150,11 @@ class layer_builder {
     return out;
   }
 
-  [[nodiscard]] attention<T> make_attention(std::string const& name, index i) const {
+  [[nodiscard]] attention<T, Comm> make_attention(std::string const& name, index i) const {
     auto const attn = attention_of_layer(config_, i);
     auto const all = heads();
     auto const q = place_.part_of(all.heads, "n_heads");
-    attention<T> out;
+    attention<T, Comm> out;
     out.layout = heads_here();
     out.own_keys = key_source(config_, i) == i;
     if (groups_.context.exchange_heads()) {
@@ -185,12 +188,12 @@ class layer_builder {
     return out;
   }
 
-  [[nodiscard]] feed_forward<T> make_feed_forward(std::string const& name) const {
+  [[nodiscard]] feed_forward<T, Comm> make_feed_forward(std::string const& name) const {
     index const d = config_.d_model;
     index const hidden = ffn_hidden(config_);
     bool const biased = !config_.no_bias;
     auto const some = place_.part_of(hidden, "the hidden width of the feed-forward layer");
-    feed_forward<T> out;
+    feed_forward<T, Comm> out;
     auto const rows_of = [&](char const* suffix) {
       return parallel::tensor::keep_outputs(
           place_, whole(name + suffix, hidden, d, initial_.linear(hidden, d), biased), {some});
@@ -203,7 +206,7 @@ class layer_builder {
   }
 
   model_config const& config_;
-  model_groups const& groups_;
+  groups_type const& groups_;
   parallel::tensor::place place_;
   initial_distribution initial_;
 };

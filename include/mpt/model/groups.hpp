@@ -11,15 +11,17 @@ namespace mpt {
 
 using parallel::any_communicator;
 
-using context_ranks = parallel::context_parallel::attention_ranks<any_communicator>;
-
-struct model_groups {
-  parallel::tensor::region<any_communicator> tensor = {};
-  context_ranks context = {};
+template <class Comm>
+struct basic_model_groups {
+  parallel::tensor::region<Comm> tensor = {};
+  parallel::context_parallel::attention_ranks<Comm> context = {};
 
   [[nodiscard]] parallel::tensor::place tensor_place() const {
     return {tensor.rank(), tensor.size()};
   }
 };
+
+using model_groups = basic_model_groups<any_communicator>;
+using context_ranks = decltype(model_groups::context);
 
 }  // namespace mpt

@@ -17,20 +17,21 @@
 
 namespace mpt {
 
-template <class T>
+/// `Comm`: of the ranks that share the model.
+template <class T, class Comm = any_communicator>
 class model {
  public:
   using element = T;
-  using block = mpt::block<T>;
+  using block = mpt::block<T, Comm>;
   using microbatch = mpt::microbatch;
 
   /// Declares all parameters, or the slices of them that this rank of `groups` holds; units bind
   /// them to memory. Does not move afterwards. `again`: what is recomputed, by block; empty:
   /// nothing.
-  explicit model(model_config config, model_groups groups = {},
+  explicit model(model_config config, basic_model_groups<Comm> groups = {},
                  block_recomputation const& again = {})
       : config_(std::move(config)), groups_(std::move(groups)) {
-    layer_builder<T> const build(config_, groups_);
+    layer_builder<T, Comm> const build(config_, groups_);
     require(again.empty() || std::ssize(again) == config_.n_layers, "recomputation is given for ",
             again.size(), " blocks of a model that has ", config_.n_layers);
     std::string const prefix = "transformer.";
@@ -112,7 +113,7 @@ class model {
   /// Tells a pass of block `i` where they are.
   void attach(links& all, index i, typename block::saved& kept) const {
     if (auto const found = all.find(key_source(config_, i)); found != all.end())
-      attention_of<T>(kept).shared = &found->second;
+      attention_of<T, Comm>(kept).shared = &found->second;
   }
 
   /// Units in forward order: f(name, layer, parts that complete each use, further uses).
@@ -220,12 +221,12 @@ class model {
   }
 
   model_config config_;
-  model_groups groups_;
+  basic_model_groups<Comm> groups_;
   index key_width_ = 0;  // of a row's keys and values here
-  parallel::tensor::embedding<T, any_communicator> tokens_;
+  parallel::tensor::embedding<T, Comm> tokens_;
   parameter<T, 2> positions_;
   std::deque<block> blocks_;  // addresses stay
-  parallel::tensor::head<T, any_communicator> head_;
+  parallel::tensor::head<T, Comm> head_;
 };
 
 }  // namespace mpt

@@ -16,8 +16,10 @@
 #include <mpt/train/run_mesh.hpp>
 #include <mpt/train/run_plan.hpp>
 #include <mpt/train/sequences.hpp>
+#include <mpt/train/step_plans.hpp>
 #include <parallel/ops/meta.hpp>
 #include <parallel/train/plan.hpp>
+#include <parallel/train/step_plans.hpp>
 
 namespace mpt {
 
@@ -105,6 +107,24 @@ run_plan plan_run(train_config const& config, int ranks, std::size_t available,
   if (!config.recompute.empty())
     plan.keeping = train::plan_microbatch(model<T>(config.model), whole);
   return plan;
+}
+
+template <class T>
+std::vector<train::step_plan> step_plans_of(train_config const& config, run_plan const& plan) {
+  model<T> net(config.model, planned_groups(config), config.recompute);
+  auto const groups = groups_of(config, net);
+  train::step_plans made(stepper_options_of(config),
+                         {.shards = plan.layout.template degree<axis::shard>(),
+                          .replicas = plan.layout.template size<axis::replicate, axis::context>()},
+                         0, config.parallelism.pipeline, net.num_blocks());
+  net.visit_units([&](std::string const& name, auto& layer, std::vector<train::part> const& parts,
+                      std::vector<parallel::parameter_base<T>*> const& uses) {
+    made.template add<T>(name, layer, parts, uses, groups.key_of);
+  });
+  auto const wanted = static_cast<int>(plan.split.accumulation);
+  auto out = made.all(made.stages().least_microbatches(wanted), parallel::pass::training);
+  train::require_runs(out);
+  return out;
 }
 
 }  // namespace mpt

@@ -9,7 +9,7 @@
 #include <mpt/train/layout.hpp>
 #include <mpt/train/sequences.hpp>
 #include <mpt/vocabulary.hpp>
-#include <parallel/comm/traffic_of.hpp>
+#include <parallel/comm/comm_stream.hpp>
 #include <parallel/train/groups.hpp>
 
 namespace mpt {
@@ -18,7 +18,7 @@ namespace mpt {
 template <class Device>
 class run_mesh {
  public:
-  using stream_type = parallel::traffic_type<Device>;
+  using stream_type = parallel::comm_stream<Device, any_communicator>;
 
   /// Collective over `world`. Throws what run_layout refuses. `device` must outlive it.
   run_mesh(train_config const& config, any_communicator& world, Device const& device)
@@ -56,7 +56,7 @@ class run_mesh {
 
  private:
   stream_type& stream() {
-    return streams_.emplace_back(parallel::traffic_of<Device>::options(device_));
+    return streams_.emplace_back(parallel::comm_options<any_communicator>(device_));
   }
 
   parallelism_config config_;

@@ -51,7 +51,7 @@ class trainer {
         mesh_(config, comm, device),
         profiled_(config.profile && comm.rank() == 0),
         compute_(with_trace(device.compute_options(), profiler_.compute())),
-        traffic_(with_trace(parallel::traffic_of<Device>::options(device), profiler_.traffic())),
+        traffic_(with_trace(parallel::comm_options<any_communicator>(device), profiler_.traffic())),
         net_(config.model, mesh_.of_model(), config.recompute),
         step_(net_, device, mesh_.ranks(), groups_of(config, net_), stepper_options_of(config)),
         memory_(device.template allocate<std::byte>(
@@ -339,7 +339,7 @@ class trainer {
   run_profiler profiler_;
   bool profiled_;
   typename Device::stream_type compute_;
-  parallel::traffic_type<Device> traffic_;
+  parallel::comm_stream<Device, any_communicator> traffic_;
   model<T> net_;
   stepper_type step_;
   arena memory_;

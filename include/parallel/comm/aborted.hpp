@@ -7,7 +7,6 @@
 #include <thread>
 
 #include <parallel/core/error.hpp>
-#include <parallel/device/host/event.hpp>
 
 namespace parallel {
 
@@ -18,6 +17,22 @@ class aborted : public error {
 };
 
 namespace detail {
+
+/// A wait of a host thread for work on the stream of `worker`; lives as long as the wait.
+class host_waiting {
+ public:
+  explicit host_waiting(std::thread::id on) : worker(on) {}
+  host_waiting(host_waiting const&) = delete;
+  host_waiting& operator=(host_waiting const&) = delete;
+
+  /// Whether there is nothing left to wait for; never blocks.
+  [[nodiscard]] virtual bool over() const = 0;
+
+  std::thread::id const worker;
+
+ protected:
+  ~host_waiting() = default;
+};
 
 /// What can be made to give up waiting: the state that a communicator's pending operations share.
 class abortable {
@@ -33,8 +48,8 @@ class abortable {
   /// given `reason` only if nobody does.
   virtual void give_up(int /*rank*/, std::string const& reason) { abort(reason); }
 
-  /// Told around a wait of the calling thread for `done`, an event on the stream of `worker`.
-  virtual void host_waits(host::event const& /*done*/, std::thread::id /*worker*/) {}
+  /// Told around a wait of the calling thread.
+  virtual void host_waits(host_waiting const&) {}
   virtual void host_goes_on() {}
 };
 

@@ -1,4 +1,4 @@
-// any_communicator: some communicator, chosen at run time.
+// any_communicator: some communicator that enqueues on a given kind of stream, chosen at run time.
 //
 // The one place of type erasure: programs are compiled once for it, and the command line decides
 // whether ranks are threads, MPI processes or just one. Operations are values already, so it costs
@@ -16,12 +16,16 @@
 
 namespace parallel {
 
-class any_communicator : public collectives<any_communicator> {
+/// One that enqueues on a Stream.
+template <stream Stream>
+class basic_any_communicator : public collectives<basic_any_communicator<Stream>, Stream> {
  public:
+  using request_type = request_of<Stream>;
+
   /// Owns `inner`.
   template <class C>
-  requires(has_submit<C>&& has_split<C> &&
-           !std::same_as<C, any_communicator>) explicit any_communicator(C inner)
+  requires(has_submit<C>&& has_split<C>&& std::same_as<typename C::stream_type, Stream> &&
+           !std::same_as<C, basic_any_communicator>) explicit basic_any_communicator(C inner)
       : inner_(std::make_unique<model<C>>(std::move(inner))) {}
 
   [[nodiscard]] int rank() const { return inner_->rank(); }
@@ -31,14 +35,14 @@ class any_communicator : public collectives<any_communicator> {
   void abort(std::string const& reason) { inner_->abort(reason); }
 
   /// Enqueues `op`.
-  request submit(host::stream& s, operation const& op) { return inner_->submit(s, op); }
+  request_type submit(Stream& s, operation const& op) { return inner_->submit(s, op); }
 
-  [[nodiscard]] signature_exchange open_exchange(host::stream const* on = nullptr) {
+  [[nodiscard]] signature_exchange open_exchange(Stream const* on = nullptr) {
     return inner_->open_exchange(on);
   }
 
   /// See `has_split`.
-  [[nodiscard]] any_communicator split(int color, std::string name = {}) {
+  [[nodiscard]] basic_any_communicator split(int color, std::string name = {}) {
     return inner_->split(color, std::move(name));
   }
 
@@ -49,10 +53,10 @@ class any_communicator : public collectives<any_communicator> {
     [[nodiscard]] virtual int size() const = 0;
     [[nodiscard]] virtual int world_rank(int rank) const = 0;
     virtual void abort(std::string const& reason) = 0;
-    virtual request submit(host::stream& s, operation const& op) = 0;
-    virtual signature_exchange open_exchange(host::stream const* on) = 0;
+    virtual request_type submit(Stream& s, operation const& op) = 0;
+    virtual signature_exchange open_exchange(Stream const* on) = 0;
     [[nodiscard]] virtual std::string_view name() const = 0;
-    virtual any_communicator split(int color, std::string name) = 0;
+    virtual basic_any_communicator split(int color, std::string name) = 0;
   };
 
   template <class C>
@@ -62,19 +66,23 @@ class any_communicator : public collectives<any_communicator> {
     [[nodiscard]] int size() const override { return inner.size(); }
     [[nodiscard]] int world_rank(int rank) const override { return inner.world_rank(rank); }
     void abort(std::string const& reason) override { inner.abort(reason); }
-    request submit(host::stream& s, operation const& op) override { return inner.submit(s, op); }
-    signature_exchange open_exchange(host::stream const* on) override {
-      return inner.open_exchange(on);
-    }
+    request_type submit(Stream& s, operation const& op) override { return inner.submit(s, op); }
+    signature_exchange open_exchange(Stream const* on) override { return inner.open_exchange(on); }
     [[nodiscard]] std::string_view name() const override { return inner.name(); }
-    any_communicator split(int color, std::string name) override {
-      return any_communicator(inner.split(color, std::move(name)));
+    basic_any_communicator split(int color, std::string name) override {
+      return basic_any_communicator(inner.split(color, std::move(name)));
     }
     C inner;
   };
 
   std::unique_ptr<interface> inner_;
 };
+
+template <class C>
+basic_any_communicator(C) -> basic_any_communicator<typename C::stream_type>;
+
+/// Of the backends that enqueue on a host's streams: one rank, threads, MPI.
+using any_communicator = basic_any_communicator<host::stream>;
 
 static_assert(has_collectives<any_communicator, float> && has_submit<any_communicator> &&
               has_split<any_communicator>);

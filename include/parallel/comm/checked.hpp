@@ -27,8 +27,12 @@ struct checked_options {
 };
 
 template <has_submit Inner>
-class checked : public collectives<checked<Inner>> {
+requires task_stream<typename Inner::stream_type>
+class checked : public collectives<checked<Inner>, typename Inner::stream_type> {
  public:
+  using stream_type = typename Inner::stream_type;
+  using request_type = typename Inner::request_type;
+
   /// Owns `inner`. All ranks must use it, or none.
   explicit checked(Inner inner, checked_options options = {})
       : inner_(std::make_shared<Inner>(std::move(inner))), options_(options) {
@@ -45,7 +49,7 @@ class checked : public collectives<checked<Inner>> {
   void abort(std::string const& reason) { inner_->abort(reason); }
 
   /// Enqueues the check, then `op`.
-  request submit(host::stream& s, operation const& op) {
+  request_type submit(stream_type& s, operation const& op) {
     if (is_message(op.kind)) return submit_message(s, op);
     s.enqueue([exchange = inner_->open_exchange(&s), mine = named(op, calls_++), names = names_,
                sites = options_.sites,
@@ -53,7 +57,7 @@ class checked : public collectives<checked<Inner>> {
     return inner_->submit(s, op);
   }
 
-  [[nodiscard]] signature_exchange open_exchange(host::stream const* on = nullptr) {
+  [[nodiscard]] signature_exchange open_exchange(stream_type const* on = nullptr) {
     return inner_->open_exchange(on);
   }
 
@@ -71,7 +75,7 @@ class checked : public collectives<checked<Inner>> {
   }
 
   // Messages of one tag keep their order, so a header on the same tag comes before its payload.
-  request submit_message(host::stream& s, operation const& op) {
+  request_type submit_message(stream_type& s, operation const& op) {
     auto const mine = std::make_shared<signature const>(named(op, 0));
     auto const header = std::make_shared<signature>(*mine);
     operation first = op;
@@ -83,7 +87,7 @@ class checked : public collectives<checked<Inner>> {
       first.in = header.get();
     else
       first.out = header.get();
-    auto sent_first = std::make_shared<request>(inner_->submit(s, first).keep(header));
+    auto sent_first = std::make_shared<request_type>(inner_->submit(s, first).keep(header));
     if (op.kind == operation_kind::recv)
       s.enqueue([header, mine, me = world_rank(rank()), inner = inner_] {
         refuse(*inner, message_disagreement(*header, mine->peer, *mine, me));

@@ -1,9 +1,10 @@
 // collectives: the typed functions that every communicator offers.
 //
-// A communicator derives from `collectives<itself>` and provides rank(), size() and
-// `submit(stream, operation)`; the functions here check the arguments on this rank, with the call
-// site in the message, and build the operation. Everything is enqueued on the given stream and
-// returns at once; the spans must stay valid until the request is done (request::keep).
+// A communicator derives from `collectives<itself, the kind of stream it enqueues on>` and provides
+// rank(), size() and `submit(stream, operation)`; the functions here check the arguments on this
+// rank, with the call site in the message, and build the operation. Everything is enqueued on the
+// given stream and returns at once; the spans must stay valid until the request is done
+// (request::keep).
 //
 // All ranks must make the same calls in the same order, whatever streams they use for them.
 // A rank's communicators are used by one thread at a time. Until another thread has made a call, a
@@ -20,19 +21,20 @@
 #include <parallel/comm/operation.hpp>
 #include <parallel/comm/request.hpp>
 #include <parallel/core/call_site.hpp>
-#include <parallel/device/host/stream.hpp>
+#include <parallel/device/concepts.hpp>
 
 namespace parallel {
 
-template <class Derived>
+template <class Derived, stream Stream = host::stream>
 class collectives {
  public:
-  using stream_type = host::stream;
+  using stream_type = Stream;
+  using request_type = request_of<Stream>;
 
   /// Every rank's `inout` becomes the combination of all of them, in rank order.
   template <transferable T>
-  request all_reduce(host::stream& s, std::span<T> inout, reduction combine,
-                     call_site where = call_site::current()) {
+  request_type all_reduce(Stream& s, std::span<T> inout, reduction combine,
+                          call_site where = call_site::current()) {
     return self().submit(s, {.kind = operation_kind::all_reduce,
                              .type = dtype_of<T>,
                              .combine = combine,
@@ -45,9 +47,9 @@ class collectives {
   /// Rank r's `shard_out` becomes the combination, in rank order, of the r-th of the size() equal
   /// shards of every rank's `in`. `shard_out` may be the rank's own shard of `in`.
   template <transferable T>
-  request reduce_scatter(host::stream& s, std::span<T> shard_out,
-                         std::type_identity_t<std::span<T const>> in, reduction combine,
-                         call_site where = call_site::current()) {
+  request_type reduce_scatter(Stream& s, std::span<T> shard_out,
+                              std::type_identity_t<std::span<T const>> in, reduction combine,
+                              call_site where = call_site::current()) {
     check_shards("reduce_scatter", "input", shard_out, in, where);
     return self().submit(s, {.kind = operation_kind::reduce_scatter,
                              .type = dtype_of<T>,
@@ -61,9 +63,9 @@ class collectives {
   /// `out` becomes all ranks' shards (of equal size), in rank order. `shard` may be the rank's own
   /// part of `out`.
   template <transferable T>
-  request all_gather(host::stream& s, std::span<T> out,
-                     std::type_identity_t<std::span<T const>> shard,
-                     call_site where = call_site::current()) {
+  request_type all_gather(Stream& s, std::span<T> out,
+                          std::type_identity_t<std::span<T const>> shard,
+                          call_site where = call_site::current()) {
     check_shards("all_gather", "output", shard, std::span<T const>(out), where);
     return self().submit(s, {.kind = operation_kind::all_gather,
                              .type = dtype_of<T>,
@@ -76,8 +78,8 @@ class collectives {
   /// Transposes shards between ranks: the i-th of the size() equal shards of rank r's `out` becomes
   /// the r-th shard of rank i's `in`. The two have one size and may not overlap.
   template <transferable T>
-  request all_to_all(host::stream& s, std::span<T> out, std::type_identity_t<std::span<T const>> in,
-                     call_site where = call_site::current()) {
+  request_type all_to_all(Stream& s, std::span<T> out, std::type_identity_t<std::span<T const>> in,
+                          call_site where = call_site::current()) {
     auto const ranks = static_cast<std::size_t>(self().size());
     require(out.size() == in.size() && in.size() % ranks == 0, "all_to_all at ", where,
             ": the input has ", in.size(), " elements and the output ", out.size(),
@@ -94,8 +96,8 @@ class collectives {
 
   /// Every rank's `inout` becomes that of rank `root`.
   template <transferable T>
-  request broadcast(host::stream& s, std::span<T> inout, int root,
-                    call_site where = call_site::current()) {
+  request_type broadcast(Stream& s, std::span<T> inout, int root,
+                         call_site where = call_site::current()) {
     require(root >= 0 && root < self().size(), "broadcast at ", where, ": root ", root,
             " is not a rank of this communicator of ", self().size());
     return self().submit(s, {.kind = operation_kind::broadcast,
@@ -108,7 +110,7 @@ class collectives {
   }
 
   /// Done when every rank's stream has come this far.
-  request barrier(host::stream& s, call_site where = call_site::current()) {
+  request_type barrier(Stream& s, call_site where = call_site::current()) {
     return self().submit(s, {.where = where});
   }
 
@@ -116,9 +118,8 @@ class collectives {
   /// Done at the latest when it has been received: two ranks that send to each other use a stream
   /// for each direction.
   template <class T>
-  requires transferable<std::remove_const_t<T>> request
-  send(host::stream& s, std::span<T> data, int peer, int tag = 0,
-       call_site where = call_site::current()) {
+  requires transferable<std::remove_const_t<T>> request_type send(
+      Stream& s, std::span<T> data, int peer, int tag = 0, call_site where = call_site::current()) {
     check_peer("send", "to", peer, tag, where);
     return self().submit(s, {.kind = operation_kind::send,
                              .type = dtype_of<T>,
@@ -131,8 +132,8 @@ class collectives {
 
   /// Receives what rank `peer` sends with the same tag; element type and count must agree.
   template <transferable T>
-  request recv(host::stream& s, std::span<T> data, int peer, int tag = 0,
-               call_site where = call_site::current()) {
+  request_type recv(Stream& s, std::span<T> data, int peer, int tag = 0,
+                    call_site where = call_site::current()) {
     check_peer("recv", "from", peer, tag, where);
     return self().submit(s, {.kind = operation_kind::recv,
                              .type = dtype_of<T>,

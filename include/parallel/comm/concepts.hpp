@@ -22,7 +22,8 @@ namespace parallel {
 /// waiting rank that can be reached fail with `aborted`, outside of the group too.
 template <class C>
 concept communicator = requires(C c, C const& fixed, std::string reason) {
-  typename C::stream_type;
+  requires stream<typename C::stream_type>;
+  requires std::same_as<typename C::request_type, request_of<typename C::stream_type>>;
   { fixed.rank() } -> std::same_as<int>;
   { fixed.size() } -> std::same_as<int>;
   { fixed.world_rank(0) } -> std::same_as<int>;
@@ -33,47 +34,47 @@ concept communicator = requires(C c, C const& fixed, std::string reason) {
 template <class C, class T>
 concept has_all_reduce = communicator<C> &&
     requires(C c, typename C::stream_type& s, std::span<T> x) {
-  { c.all_reduce(s, x, reduction::sum) } -> std::same_as<request>;
+  { c.all_reduce(s, x, reduction::sum) } -> std::same_as<typename C::request_type>;
 };
 
 template <class C, class T>
 concept has_reduce_scatter = communicator<C> &&
     requires(C c, typename C::stream_type& s, std::span<T> out, std::span<T const> in) {
-  { c.reduce_scatter(s, out, in, reduction::sum) } -> std::same_as<request>;
+  { c.reduce_scatter(s, out, in, reduction::sum) } -> std::same_as<typename C::request_type>;
 };
 
 template <class C, class T>
 concept has_all_gather = communicator<C> &&
     requires(C c, typename C::stream_type& s, std::span<T> out, std::span<T const> in) {
-  { c.all_gather(s, out, in) } -> std::same_as<request>;
+  { c.all_gather(s, out, in) } -> std::same_as<typename C::request_type>;
 };
 
 template <class C, class T>
 concept has_all_to_all = communicator<C> &&
     requires(C c, typename C::stream_type& s, std::span<T> out, std::span<T const> in) {
-  { c.all_to_all(s, out, in) } -> std::same_as<request>;
+  { c.all_to_all(s, out, in) } -> std::same_as<typename C::request_type>;
 };
 
 template <class C, class T>
 concept has_broadcast = communicator<C> &&
     requires(C c, typename C::stream_type& s, std::span<T> x) {
-  { c.broadcast(s, x, 0) } -> std::same_as<request>;
+  { c.broadcast(s, x, 0) } -> std::same_as<typename C::request_type>;
 };
 
 template <class C>
 concept has_barrier = communicator<C> && requires(C c, typename C::stream_type& s) {
-  { c.barrier(s) } -> std::same_as<request>;
+  { c.barrier(s) } -> std::same_as<typename C::request_type>;
 };
 
 template <class C, class T>
 concept has_send = communicator<C> &&
     requires(C c, typename C::stream_type& s, std::span<T const> x) {
-  { c.send(s, x, 0, 0) } -> std::same_as<request>;
+  { c.send(s, x, 0, 0) } -> std::same_as<typename C::request_type>;
 };
 
 template <class C, class T>
 concept has_recv = communicator<C> && requires(C c, typename C::stream_type& s, std::span<T> x) {
-  { c.recv(s, x, 0, 0) } -> std::same_as<request>;
+  { c.recv(s, x, 0, 0) } -> std::same_as<typename C::request_type>;
 };
 
 /// Everything, for one element type.
@@ -87,7 +88,7 @@ concept has_collectives = has_all_reduce<C, T> && has_reduce_scatter<C, T> &&
 /// whose worker will call it, or nothing when the caller will.
 template <class C>
 concept has_submit = communicator<C> && requires(C c, typename C::stream_type& s, operation op) {
-  { c.submit(s, op) } -> std::same_as<request>;
+  { c.submit(s, op) } -> std::same_as<typename C::request_type>;
   { c.open_exchange() } -> std::same_as<signature_exchange>;
   { c.open_exchange(&s) } -> std::same_as<signature_exchange>;
 };

@@ -24,8 +24,12 @@ struct delayed_options {
 };
 
 template <has_submit Inner>
-class delayed : public collectives<delayed<Inner>> {
+requires task_stream<typename Inner::stream_type>
+class delayed : public collectives<delayed<Inner>, typename Inner::stream_type> {
  public:
+  using stream_type = typename Inner::stream_type;
+  using request_type = typename Inner::request_type;
+
   /// Owns `inner`.
   explicit delayed(Inner inner, delayed_options options = {})
       : inner_(std::move(inner)), options_(options), random_(options.seed) {}
@@ -38,7 +42,7 @@ class delayed : public collectives<delayed<Inner>> {
 
   /// Enqueues a sleep of 0 to `longest`, then `op`, and another sleep half of the times: results
   /// come late too.
-  request submit(host::stream& s, operation const& op) {
+  request_type submit(stream_type& s, operation const& op) {
     sleep_on(s);
     auto inner = inner_.submit(s, op);
     if (random_() % 2 == 0) return inner;
@@ -47,7 +51,7 @@ class delayed : public collectives<delayed<Inner>> {
                            [time = next(), inner = std::move(inner)] { pause(time); });
   }
 
-  [[nodiscard]] signature_exchange open_exchange(host::stream const* on = nullptr) {
+  [[nodiscard]] signature_exchange open_exchange(stream_type const* on = nullptr) {
     return inner_.open_exchange(on);
   }
 
@@ -64,7 +68,7 @@ class delayed : public collectives<delayed<Inner>> {
     return std::chrono::microseconds(static_cast<std::int64_t>(random_() % range));
   }
 
-  void sleep_on(host::stream& s) {
+  void sleep_on(stream_type& s) {
     s.enqueue([time = next()] { pause(time); });
   }
 

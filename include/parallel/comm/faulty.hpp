@@ -39,8 +39,12 @@ struct fault {
 };
 
 template <has_submit Inner>
-class faulty : public collectives<faulty<Inner>> {
+requires task_stream<typename Inner::stream_type>
+class faulty : public collectives<faulty<Inner>, typename Inner::stream_type> {
  public:
+  using stream_type = typename Inner::stream_type;
+  using request_type = typename Inner::request_type;
+
   /// Owns `inner`.
   explicit faulty(Inner inner, fault what)
       : faulty(std::move(inner), what, std::make_shared<std::uint64_t>(0)) {}
@@ -58,13 +62,13 @@ class faulty : public collectives<faulty<Inner>> {
   [[nodiscard]] std::uint64_t calls() const { return *calls_; }
 
   /// Enqueues `op`, broken if it is its turn.
-  request submit(host::stream& s, operation const& op) {
+  request_type submit(stream_type& s, operation const& op) {
     if ((*calls_)++ != fault_.at || op.kind == operation_kind::barrier) return inner_.submit(s, op);
     if (op.kind == operation_kind::send) return broken_send(s, op);
     return fault_.kind == fault_kind::drop ? dropped(s, op) : scaled(s, op);
   }
 
-  [[nodiscard]] signature_exchange open_exchange(host::stream const* on = nullptr) {
+  [[nodiscard]] signature_exchange open_exchange(stream_type const* on = nullptr) {
     return inner_.open_exchange(on);
   }
 
@@ -97,7 +101,7 @@ class faulty : public collectives<faulty<Inner>> {
     });
   }
 
-  request broken_send(host::stream& s, operation const& op) {
+  request_type broken_send(stream_type& s, operation const& op) {
     auto const copy = std::make_shared<scratch>(op.bytes());
     s.enqueue([op, copy, kind = fault_.kind, ranks = size()] {
       if (copy->empty()) return;
@@ -113,7 +117,7 @@ class faulty : public collectives<faulty<Inner>> {
     return inner_.submit(s, sent).keep(copy);
   }
 
-  request dropped(host::stream& s, operation const& op) {
+  request_type dropped(stream_type& s, operation const& op) {
     std::size_t const bytes = output_count(op) * size_of(op.type);
     auto const copy = std::make_shared<scratch>(bytes);
     operation diverted = op;
@@ -126,7 +130,7 @@ class faulty : public collectives<faulty<Inner>> {
         if (!copy->empty()) std::memcpy(copy->data(), op.in, copy->size());
       });
     }
-    auto inner = std::make_shared<request>(inner_.submit(s, diverted).keep(copy));
+    auto inner = std::make_shared<request_type>(inner_.submit(s, diverted).keep(copy));
     return detail::enqueue(s, inner->from(), op, [op, bytes, in_place, copy, inner, rank = rank()] {
       if (in_place || bytes == 0) return;
       auto* const out = static_cast<std::byte*>(op.out);
@@ -137,8 +141,8 @@ class faulty : public collectives<faulty<Inner>> {
     });
   }
 
-  request scaled(host::stream& s, operation const& op) {
-    auto inner = std::make_shared<request>(inner_.submit(s, op));
+  request_type scaled(stream_type& s, operation const& op) {
+    auto inner = std::make_shared<request_type>(inner_.submit(s, op));
     bool const received = op.kind != operation_kind::broadcast || op.peer != rank();
     return detail::enqueue(
         s, inner->from(), op,

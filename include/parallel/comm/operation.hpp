@@ -15,10 +15,10 @@
 #include <string_view>
 #include <type_traits>
 
-#include <parallel/comm/reduction.hpp>
 #include <parallel/core/call_site.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/error.hpp>
+#include <parallel/core/reduction.hpp>
 
 namespace parallel {
 

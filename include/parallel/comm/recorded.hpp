@@ -128,8 +128,12 @@ class flight_recorder {
 };
 
 template <has_submit Inner>
-class recorded : public collectives<recorded<Inner>> {
+requires task_stream<typename Inner::stream_type>
+class recorded : public collectives<recorded<Inner>, typename Inner::stream_type> {
  public:
+  using stream_type = typename Inner::stream_type;
+  using request_type = typename Inner::request_type;
+
   /// Owns `inner`.
   recorded(Inner inner, std::shared_ptr<flight_recorder> recorder)
       : inner_(std::move(inner)), recorder_(std::move(recorder)) {}
@@ -142,7 +146,7 @@ class recorded : public collectives<recorded<Inner>> {
   [[nodiscard]] flight_recorder const& recorder() const { return *recorder_; }
 
   /// Enqueues `op` between two notes. A call that fails stays "running".
-  request submit(host::stream& s, operation const& op) {
+  request_type submit(stream_type& s, operation const& op) {
     auto what = signature_of(op, 0, name());
     if (op.peer >= 0) what.peer = world_rank(op.peer);
     bool const shards = op.kind == operation_kind::reduce_scatter ||
@@ -162,7 +166,7 @@ class recorded : public collectives<recorded<Inner>> {
                            });
   }
 
-  [[nodiscard]] signature_exchange open_exchange(host::stream const* on = nullptr) {
+  [[nodiscard]] signature_exchange open_exchange(stream_type const* on = nullptr) {
     return inner_.open_exchange(on);
   }
 

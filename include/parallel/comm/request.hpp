@@ -1,14 +1,14 @@
-// request: a communication that has been enqueued.
+// request: the completion of a communication that has been enqueued.
 //
-// Move-only. It can be waited for by a stream (nothing blocks but that stream) or by the host, and
-// it can be given owners of buffers to keep alive until the operation has run: the operation holds
-// them, so they live long enough even if the request does not. Destroying a request that nobody
-// waited for waits for it: buffers are never left under a running operation by accident. If that
-// happens while an exception leaves the scope, this rank gives up its operations first, because the
-// other ranks may never come.
+// Move-only. It stands for a point in the work of the stream that the communicator uses, whatever
+// kind of stream that is: it can be waited for by a stream (nothing blocks but that stream) or by
+// the host, and it can be given owners of buffers to keep alive until the operation has run: the
+// operation holds them, so they live long enough even if the request does not. Destroying a request
+// that nobody waited for waits for it: buffers are never left under a running operation by
+// accident. If that happens while an exception leaves the scope, this rank gives up its operations
+// first, because the other ranks may never come.
 #pragma once
 
-#include <concepts>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -21,6 +21,7 @@
 #include <parallel/comm/operation.hpp>
 #include <parallel/comm/signature.hpp>
 #include <parallel/core/clock.hpp>
+#include <parallel/device/concepts.hpp>
 #include <parallel/device/host/stream.hpp>
 
 namespace parallel {
@@ -40,31 +41,37 @@ struct origin {
   std::thread::id worker = {};
 };
 
-/// Says, while it lives, that this thread waits.
-class host_wait {
+/// Says, while it lives, that this thread waits for an event.
+template <class Event>
+class host_wait final : public host_waiting {
  public:
-  host_wait(origin const& from, host::event const& done)
-      : state_(from.state && !done.ready() ? from.state.get() : nullptr) {
-    if (state_ != nullptr) state_->host_waits(done, from.worker);
+  host_wait(origin const& from, Event const& done)
+      : host_waiting(from.worker),
+        done_(done),
+        state_(from.state && !done.ready() ? from.state.get() : nullptr) {
+    if (state_ != nullptr) state_->host_waits(*this);
   }
-  host_wait(host_wait const&) = delete;
-  host_wait& operator=(host_wait const&) = delete;
   ~host_wait() {
     if (state_ != nullptr) state_->host_goes_on();
   }
 
+  [[nodiscard]] bool over() const override { return done_.ready(); }
+
  private:
+  Event const& done_;
   abortable* state_;
 };
 
 }  // namespace detail
 
-class [[nodiscard]] request {
+/// `Event`: of the streams that the communicator enqueues on.
+template <event Event>
+class [[nodiscard]] basic_request {
  public:
   /// A request that is done.
-  request() = default;
+  basic_request() = default;
 
-  request(host::event done, std::weak_ptr<detail::kept> kept, detail::origin from, operation op)
+  basic_request(Event done, std::weak_ptr<detail::kept> kept, detail::origin from, operation op)
       : pending_(true),
         done_(std::move(done)),
         kept_(std::move(kept)),
@@ -72,17 +79,17 @@ class [[nodiscard]] request {
         operation_(op),
         exceptions_(std::uncaught_exceptions()) {}
 
-  request(request&& other) noexcept { swap(other); }
-  request& operator=(request&& other) noexcept {
-    request taken(std::move(other));
+  basic_request(basic_request&& other) noexcept { swap(other); }
+  basic_request& operator=(basic_request&& other) noexcept {
+    basic_request taken(std::move(other));
     swap(taken);
     return *this;
   }
-  request(request const&) = delete;
-  request& operator=(request const&) = delete;
+  basic_request(basic_request const&) = delete;
+  basic_request& operator=(basic_request const&) = delete;
 
   /// Waits unless somebody did. Errors are dropped here; the stream of the operation keeps them.
-  ~request() {
+  ~basic_request() {
     try {
       settle();
     } catch (...) {  // NOLINT(bugprone-empty-catch): the stream reports it
@@ -92,12 +99,12 @@ class [[nodiscard]] request {
   /// Later work of `other`, a stream of any device, runs only after the operation; its failure
   /// fails `other`.
   template <class Stream>
-  requires requires(Stream& s, host::event const& done) { s.wait(done); }
+  requires requires(Stream& s, Event const& done) { s.wait(done); }
   void wait_on(Stream& other) {
     if (!done_) return;
-    if constexpr (std::convertible_to<Stream&, host::stream&>) {
+    if constexpr (waits_by_itself<Stream, Event>) {
       other.wait(*done_);
-    } else {  // its device cannot wait for the host's events: this thread does
+    } else {  // its device cannot wait for such events: this thread does
       detail::host_wait const told(origin_, *done_);
       other.wait(*done_);
     }
@@ -119,24 +126,27 @@ class [[nodiscard]] request {
     return true;
   }
 
+  /// Whether the operation has run, or failed; never blocks.
+  [[nodiscard]] bool ready() const { return !done_ || done_->ready(); }
+
   /// For decorators whose requests stand for this one.
   [[nodiscard]] detail::origin const& from() const { return origin_; }
 
   /// Keeps `owner` alive until the operation has run (not longer).
-  request& keep(std::shared_ptr<void> owner) & {
+  basic_request& keep(std::shared_ptr<void> owner) & {
     if (auto const held = kept_.lock()) {
       std::scoped_lock const lock(held->mutex);
       held->owners.push_back(std::move(owner));
     }
     return *this;
   }
-  request keep(std::shared_ptr<void> owner) && {
+  basic_request keep(std::shared_ptr<void> owner) && {
     keep(std::move(owner));
     return std::move(*this);
   }
 
  private:
-  void swap(request& other) noexcept {
+  void swap(basic_request& other) noexcept {
     std::swap(pending_, other.pending_);
     std::swap(done_, other.done_);
     std::swap(kept_, other.kept_);
@@ -155,23 +165,33 @@ class [[nodiscard]] request {
   }
 
   bool pending_ = false;
-  std::optional<host::event> done_;  // none: nothing to wait for
+  std::optional<Event> done_;  // none: nothing to wait for
   std::weak_ptr<detail::kept> kept_;
   detail::origin origin_;
   operation operation_;
   int exceptions_ = 0;
 };
 
+/// Of communicators that enqueue on such streams.
+template <stream Stream>
+using request_of = basic_request<typename Stream::event_type>;
+
+/// Of those that enqueue on a host's.
+using request = request_of<host::stream>;
+
 namespace detail {
 
 /// Enqueues `work()`, the blocking form of `op`, and returns its request.
-template <class Work>
-request enqueue(host::stream& s, origin from, operation const& op, Work work) {
-  from.worker = s.worker();
+template <task_stream Stream, class Work>
+request_of<Stream> enqueue(Stream& s, origin from, operation const& op, Work work) {
+  if constexpr (requires { s.worker(); }) from.worker = s.worker();
   auto owners = std::make_shared<kept>();
   std::weak_ptr<kept> const weak = owners;
-  s.enqueue([owners = std::move(owners), work = std::move(work)]() mutable { work(); },
-            {name_of(op.kind), op.bytes()});
+  auto task = [owners = std::move(owners), work = std::move(work)]() mutable { work(); };
+  if constexpr (requires { s.enqueue(std::move(task), {name_of(op.kind), op.bytes()}); })
+    s.enqueue(std::move(task), {name_of(op.kind), op.bytes()});  // what traces call it
+  else
+    s.enqueue(std::move(task));
   return {s.record(), weak, std::move(from), op};
 }
 

@@ -12,11 +12,11 @@
 
 #include <parallel/comm/collectives.hpp>
 #include <parallel/comm/concepts.hpp>
-#include <parallel/comm/data_mover.hpp>
+#include <parallel/comm/detail/moving.hpp>
 
 namespace parallel {
 
-class single : public collectives<single> {
+class single : public collectives<single, host::stream> {
  public:
   [[nodiscard]] int rank() const { return 0; }
   [[nodiscard]] int size() const { return 1; }

@@ -18,8 +18,11 @@
 namespace parallel {
 
 template <has_submit Inner>
-class tree_ordered : public collectives<tree_ordered<Inner>> {
+class tree_ordered : public collectives<tree_ordered<Inner>, typename Inner::stream_type> {
  public:
+  using stream_type = typename Inner::stream_type;
+  using request_type = typename Inner::request_type;
+
   /// Owns `inner`. All ranks must use it, or none.
   explicit tree_ordered(Inner inner) : inner_(std::move(inner)) {}
 
@@ -30,13 +33,13 @@ class tree_ordered : public collectives<tree_ordered<Inner>> {
   void abort(std::string const& reason) { inner_.abort(reason); }
 
   /// Enqueues `op`; sums of all_reduce and reduce_scatter become `reduction::tree_sum`.
-  request submit(host::stream& s, operation const& op) {
+  request_type submit(stream_type& s, operation const& op) {
     operation ordered = op;
     if (combines(op.kind) && op.combine == reduction::sum) ordered.combine = reduction::tree_sum;
     return inner_.submit(s, ordered);
   }
 
-  [[nodiscard]] signature_exchange open_exchange(host::stream const* on = nullptr) {
+  [[nodiscard]] signature_exchange open_exchange(stream_type const* on = nullptr) {
     return inner_.open_exchange(on);
   }
 

@@ -16,13 +16,12 @@
 #include <parallel/conformance/values.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/error.hpp>
-#include <parallel/device/host/stream.hpp>
 
 namespace parallel::conformance {
 
 /// Sums, maxima and minima in rank order, in place and not; inputs stay as they are.
 template <class T, class C>
-void check_reductions(C& comm, host::stream& s, std::size_t count, reduction how) {
+void check_reductions(C& comm, typename C::stream_type& s, std::size_t count, reduction how) {
   int const me = comm.rank();
   auto const ranks = static_cast<std::size_t>(comm.size());
   auto x = values<T>(me, count);
@@ -42,7 +41,7 @@ void check_reductions(C& comm, host::stream& s, std::size_t count, reduction how
 
 /// What is gathered, exchanged, broadcast and sent arrives where it belongs, messages in order.
 template <class T, class C>
-void check_copies(C& comm, host::stream& s, std::size_t count) {
+void check_copies(C& comm, typename C::stream_type& s, std::size_t count) {
   int const me = comm.rank();
   auto const ranks = static_cast<std::size_t>(comm.size());
   std::vector<T> expected;
@@ -76,7 +75,7 @@ void check_copies(C& comm, host::stream& s, std::size_t count) {
   }
   // Around the ring, both directions in flight at once on two streams; two messages in order.
   if (comm.size() == 1) return;
-  host::stream other;
+  typename C::stream_type other;
   int const next = (me + 1) % comm.size();
   int const previous = (me + comm.size() - 1) % comm.size();
   auto const first = values<T>(me, count);
@@ -98,12 +97,12 @@ void check_copies(C& comm, host::stream& s, std::size_t count) {
 /// Streams wait for requests, requests keep buffers, and many calls may be in flight.
 template <class C>
 void check_order(C& comm) {
-  host::stream compute;
-  host::stream communication;
+  typename C::stream_type compute;
+  typename C::stream_type communication;
   int const me = comm.rank();
   constexpr std::size_t count = 3001;
   auto const x = std::make_shared<std::vector<float>>(count);
-  std::vector<request> pending;
+  std::vector<typename C::request_type> pending;
   std::vector<std::vector<float>> results(20, std::vector<float>(count));
   for (std::size_t k = 0; k < results.size(); ++k) {
     compute.enqueue([x, k, me] {
@@ -134,7 +133,7 @@ void check_order(C& comm) {
 /// Everything, for counts that divide evenly and that do not; `more` is one large count.
 template <class T, class C>
 void check_type(C& comm, std::size_t more) {
-  host::stream s;
+  typename C::stream_type s;
   auto const ranks = static_cast<std::size_t>(comm.size());
   for (std::size_t const count : {std::size_t{0}, std::size_t{1}, ranks - 1, ranks, std::size_t{13},
                                   std::size_t{1031}, more}) {
@@ -159,7 +158,7 @@ void check_parts(C& comm) {
   C alone = part.split(part.rank());
   require(alone.size() == 1 && alone.rank() == 0, "a part of one rank");
   C same_again = part.split(7);
-  host::stream s, other, third;
+  typename C::stream_type s, other, third;
   std::vector<std::uint64_t> x(701, 1), y(33, 1), z(5, 1);
   auto a = comm.all_reduce(s, std::span(x), reduction::sum);
   auto b = part.all_reduce(other, std::span(y), reduction::sum);

@@ -10,7 +10,6 @@
 
 #include <parallel/conformance/values.hpp>
 #include <parallel/core/error.hpp>
-#include <parallel/device/host/stream.hpp>
 
 namespace parallel::conformance {
 
@@ -23,7 +22,7 @@ inline constexpr waiting all_waits[] = {waiting::in_all_to_all, waiting::in_mess
 template <class C, class Stop>
 std::string told_without_last(C& comm, waiting how, Stop stop) {
   C part = comm.split(0, "tensor");
-  host::stream s;
+  typename C::stream_type s;
   int const last = part.size() - 1;
   std::vector<float> x(static_cast<std::size_t>(2 * part.size())), y(x.size());
   return message_of([&] {
@@ -58,7 +57,7 @@ void check_reason(C comm, waiting how) {
   auto const last = comm.size() - 1;
   auto const told = told_without_last(comm, how, [last](C& part) {
     try {
-      host::stream s;
+      typename C::stream_type s;
       float x = 0;
       auto const pending = part.recv(s, std::span<float>(&x, 1), (last + 1) % part.size(), 7);
       fail("the disk is full");

@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <vector>
 
-#include <parallel/comm/reduction.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/error.hpp>
+#include <parallel/core/reduction.hpp>
 
 namespace parallel::conformance {
 

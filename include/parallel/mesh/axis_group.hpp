@@ -11,7 +11,6 @@
 #include <utility>
 
 #include <parallel/comm/concepts.hpp>
-#include <parallel/comm/request.hpp>
 #include <parallel/core/call_site.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/device/meta/device.hpp>
@@ -19,11 +18,12 @@
 namespace parallel {
 
 /// An exchange that has begun: computation may go on beside it.
+template <class Request>
 class [[nodiscard]] exchange_under_way {
  public:
   /// One that is over.
   exchange_under_way() = default;
-  exchange_under_way(request sent, request received)
+  exchange_under_way(Request sent, Request received)
       : sent_(std::move(sent)), received_(std::move(received)) {}
 
   /// Later work of `compute` may read what is received and overwrite what is sent.
@@ -36,13 +36,15 @@ class [[nodiscard]] exchange_under_way {
   }
 
  private:
-  request sent_, received_;
+  Request sent_, received_;
 };
 
 template <class Axis, class Comm>
 class axis_group {
  public:
   using stream_type = typename Comm::stream_type;
+  using request_type = typename Comm::request_type;
+  using under_way = exchange_under_way<request_type>;
 
   /// One rank.
   axis_group() = default;
@@ -106,9 +108,8 @@ class axis_group {
   /// Begins to send `out` to the rank `by` places on, the first after the last, and to receive `in`
   /// from the one as many before, after what the compute stream has done so far. Sent: `out`.
   template <class Stream, class T>
-  exchange_under_way shift(Stream& compute, std::span<T> in,
-                           std::type_identity_t<std::span<T const>> out, int by = 1,
-                           call_site where = call_site::current()) const {
+  under_way shift(Stream& compute, std::span<T> in, std::type_identity_t<std::span<T const>> out,
+                  int by = 1, call_site where = call_site::current()) const {
     if constexpr (can_exchange<Stream>) {
       require(back_ != nullptr, "axis_group::shift at ", where, ": the group along ", Axis::name,
               " needs a second stream for what comes in");
@@ -140,7 +141,7 @@ class axis_group {
   /// Whether work on the stream can wait for an exchange, and an exchange for it.
   template <class Stream>
   static constexpr bool can_exchange = requires(Stream& compute, stream_type& traffic,
-                                                request done) {
+                                                request_type done) {
     done.wait_on(compute);
     traffic.wait(compute.record());
   }

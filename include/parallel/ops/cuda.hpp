@@ -20,4 +20,5 @@
 #include <parallel/ops/cuda/rows.hpp>
 #include <parallel/ops/cuda/sliced_cross_entropy.hpp>
 #include <parallel/ops/cuda/softcap.hpp>
+#include <parallel/ops/cuda/step_results.hpp>
 #include <parallel/ops/cuda/temperature.hpp>

@@ -20,4 +20,5 @@
 #include <parallel/ops/host/rows.hpp>
 #include <parallel/ops/host/sliced_cross_entropy.hpp>
 #include <parallel/ops/host/softcap.hpp>
+#include <parallel/ops/host/step_results.hpp>
 #include <parallel/ops/host/temperature.hpp>

@@ -19,4 +19,5 @@
 #include <parallel/ops/meta/rows.hpp>
 #include <parallel/ops/meta/sliced_cross_entropy.hpp>
 #include <parallel/ops/meta/softcap.hpp>
+#include <parallel/ops/meta/step_results.hpp>
 #include <parallel/ops/meta/temperature.hpp>

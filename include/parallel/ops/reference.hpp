@@ -19,4 +19,5 @@
 #include <parallel/ops/reference/rows.hpp>
 #include <parallel/ops/reference/sliced_cross_entropy.hpp>
 #include <parallel/ops/reference/softcap.hpp>
+#include <parallel/ops/reference/step_results.hpp>
 #include <parallel/ops/reference/temperature.hpp>

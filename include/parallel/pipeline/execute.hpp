@@ -7,16 +7,13 @@
 
 #include <concepts>
 #include <cstddef>
-#include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include <parallel/comm/concepts.hpp>
-#include <parallel/comm/request.hpp>
 #include <parallel/core/call_site.hpp>
-#include <parallel/ops/elementwise.hpp>
 #include <parallel/pipeline/links.hpp>
+#include <parallel/pipeline/marks.hpp>
 #include <parallel/pipeline/plan.hpp>
 
 namespace parallel::pipeline {
@@ -51,32 +48,37 @@ template <class Comm, class Program>
 class execution {
  public:
   using link_type = typename Comm::stream_type;
+  using request_type = typename Comm::request_type;
   using compute_type = std::remove_reference_t<decltype(std::declval<Program&>().compute())>;
 
   execution(plan const& what, links<Comm>& over, Program& of, call_site where)
       : plan_(what), links_(over), program_(of), where_(where), marks_(what.steps.size()) {}
 
-  std::vector<request> run() {
+  std::vector<request_type> run() {
     auto const& comm = links_.comm();
     require(comm.size() == plan_.ranks && comm.rank() == plan_.rank, "pipeline::execute at ",
             where_, ": the plan is rank ", plan_.rank, "'s of ", plan_.ranks,
             ", but the communicator's rank is ", comm.rank(), " of ", comm.size());
     compute_type& compute = program_.compute();
     for (step const& s : plan_.steps)
-      if (is_message(s.kind)) static_cast<void>(links_.of(s));  // now they are all there
+      if (is_message(s.kind)) static_cast<void>(links_.of(s.peer, sends(s.kind)));
     auto const start = compute.record();
     links_.each([&](link_type& link) { link.wait(start); });
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
       step const& s = plan_.steps[i];
       if (is_message(s.kind)) {
-        auto& link = links_.of(s);
-        wait_for(s.after, link);
-        exchange(s, link);
-        if (s.awaited) marks_[i].message = link.record();
+        auto& link = links_.of(s.peer, sends(s.kind));
+        marks_.wait_for(s.after, link, messages_);
+        if (!program_.is_empty(s.at.microbatch))
+          messages_.push_back(links_.message(s.kind, s.at, s.peer, program_, where_));
+        if (s.awaited) marks_.exchanged(i, link);
       } else {
-        wait_for(s.after, compute);
-        perform(s, compute);
-        if (s.awaited) marks_[i].computation = compute.record();
+        marks_.wait_for(s.after, compute, messages_);
+        if (s.kind == step_kind::compute)
+          program_.run(s);
+        else if (!program_.is_empty(s.at.microbatch))
+          copy_edge(s.kind, s.at, plan_.at(s.at.stage - 1, s.at.microbatch), program_, compute);
+        if (s.awaited) marks_.computed(i, compute);
       }
     }
     links_.each([&](link_type& link) { compute.wait(link.record()); });
@@ -84,62 +86,12 @@ class execution {
   }
 
  private:
-  /// When a step has run; its stream may be of another device than the one that waits.
-  struct mark {
-    std::optional<decltype(std::declval<compute_type&>().record())> computation;
-    std::optional<decltype(std::declval<link_type&>().record())> message;
-  };
-
-  template <class Stream>
-  void wait_for(std::vector<int> const& steps, Stream& on) const {
-    for (int const other : steps) {
-      mark const& of = marks_[static_cast<std::size_t>(other)];
-      if (of.computation) on.wait(*of.computation);
-      if (of.message) on.wait(*of.message);
-    }
-  }
-
-  void perform(step const& s, compute_type& compute) {
-    if (s.kind == step_kind::compute) return program_.run(s);
-    if (program_.is_empty(s.at.microbatch)) return;
-    if (s.kind == step_kind::copy_activation)
-      ops::copy(compute, program_.input(s.at), program_.output(before(s.at)));
-    else
-      ops::copy(compute, program_.output_gradient(before(s.at)), program_.input_gradient(s.at));
-  }
-
-  void exchange(step const& s, link_type& link) {
-    if (program_.is_empty(s.at.microbatch)) return;
-    switch (s.kind) {
-      case step_kind::receive_activation: return receive(s, link, program_.input(s.at));
-      case step_kind::receive_gradient: return receive(s, link, program_.output_gradient(s.at));
-      case step_kind::send_activation: return send(s, link, program_.output(s.at));
-      default: return send(s, link, program_.input_gradient(s.at));
-    }
-  }
-
-  template <class T>
-  void send(step const& s, link_type& on, std::span<T> data) {
-    std::span<T const> const sent(data);
-    messages_.push_back(links_.comm().send(on, sent, s.peer, s.boundary(), where_));
-  }
-
-  template <class T>
-  void receive(step const& s, link_type& on, std::span<T> data) {
-    messages_.push_back(links_.comm().recv(on, data, s.peer, s.boundary(), where_));
-  }
-
-  /// The same microbatch at the stage before, on this rank.
-  [[nodiscard]] passage const& before(passage const& at) const {
-    return plan_.at(at.stage - 1, at.microbatch);
-  }
-
   plan const& plan_;
   links<Comm>& links_;
   Program& program_;
   call_site where_;
-  std::vector<mark> marks_;        // as steps
-  std::vector<request> messages_;  // when an exception leaves, they abort the communicator
+  marks<compute_type, link_type, request_type> marks_;  // of the steps
+  std::vector<request_type> messages_;  // when an exception leaves, they abort the communicator
 };
 
 }  // namespace detail
@@ -155,8 +107,8 @@ class execution {
 /// the memory any more. Throws what `of.run` throws, and the failure of an earlier step when a
 /// stream has met one; then the same happens here.
 template <communicator Comm, program Program>
-[[nodiscard]] std::vector<request> execute(plan const& what, links<Comm>& over, Program& of,
-                                           call_site where = call_site::current()) {
+[[nodiscard]] std::vector<typename Comm::request_type> execute(
+    plan const& what, links<Comm>& over, Program& of, call_site where = call_site::current()) {
   return detail::execution<Comm, Program>(what, over, of, where).run();
 }
 

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,13 @@ enum class step_kind : std::uint8_t {
   copy_gradient        // the gradient of its input, into that of the output of the stage before
 };
 
+[[nodiscard]] constexpr std::string_view name_of(step_kind kind) {
+  constexpr std::string_view names[] = {"compute",          "receive_activation", "send_activation",
+                                        "receive_gradient", "send_gradient",      "copy_activation",
+                                        "copy_gradient"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
 [[nodiscard]] constexpr bool sends(step_kind kind) {
   return kind == step_kind::send_activation || kind == step_kind::send_gradient;
 }
@@ -41,6 +49,12 @@ enum class step_kind : std::uint8_t {
   return kind == step_kind::receive_activation || kind == step_kind::receive_gradient;
 }
 [[nodiscard]] constexpr bool is_message(step_kind kind) { return sends(kind) || receives(kind); }
+
+/// Of a message to or from a stage, the later of the two between which it goes.
+[[nodiscard]] constexpr int boundary_of(step_kind kind, int stage) {
+  bool const from_above = kind == step_kind::receive_activation || kind == step_kind::send_gradient;
+  return from_above ? stage : stage + 1;
+}
 
 /// One microbatch at one stage, and where it lives there.
 struct passage {
@@ -69,11 +83,7 @@ struct step {
   bool awaited = false;
 
   /// Of a message, the later of the two stages between which it goes.
-  [[nodiscard]] constexpr int boundary() const {
-    bool const from_above =
-        kind == step_kind::receive_activation || kind == step_kind::send_gradient;
-    return from_above ? at.stage : at.stage + 1;
-  }
+  [[nodiscard]] constexpr int boundary() const { return boundary_of(kind, at.stage); }
 };
 
 /// The memory that a rank needs for one of its stages.

@@ -68,7 +68,7 @@ void all_gather_matmul(context<Stream>& c, axis_group<axis::tensor, Comm> const&
   int const n = ranks.size();
   int const here = ranks.rank();
   // nothing that is sent depends on what arrives, so all of it is under way from the start
-  std::vector<exchange_under_way> coming;
+  std::vector<typename axis_group<axis::tensor, Comm>::under_way> coming;
   coming.reserve(static_cast<std::size_t>(n - 1));
   for (int i = 1; i < n; ++i)
     coming.push_back(
@@ -96,7 +96,7 @@ void matmul_reduce_scatter(context<Stream>& c, axis_group<axis::tensor, Comm> co
   arena::scope const temporaries(c.memory);
   auto const addends = c.template allocate<T, 2>({a.extent(0), y.extent(1)});  // of rows here
   auto const leaving = c.template allocate<T, 2>({(n - 1) * y.extent(0), y.extent(1)});
-  std::vector<exchange_under_way> going;
+  std::vector<typename axis_group<axis::tensor, Comm>::under_way> going;
   going.reserve(static_cast<std::size_t>(n - 1));
   for (int i = 1; i < n; ++i) {
     auto const part = shard_of(leaving, i - 1, n - 1);

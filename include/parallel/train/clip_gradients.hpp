@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include <parallel/comm/reduction.hpp>
+#include <parallel/core/reduction.hpp>
 #include <parallel/ops/clip.hpp>
 #include <parallel/ops/rows.hpp>
 #include <parallel/train/clipping.hpp>

@@ -7,8 +7,8 @@
 #include <span>
 #include <type_traits>
 
-#include <parallel/comm/reduction.hpp>
 #include <parallel/core/exact_sum.hpp>
+#include <parallel/core/reduction.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/ops/reduce.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
@@ -58,14 +58,14 @@ class gradient_norm {
     }
   }
 
-  /// The sum over all ranks, when `compute` has come to its end. Collective; blocks.
+  /// Of this rank, rounded; zero when it is exact.
+  [[nodiscard]] sum const* rounded() const { return rounded_.data(); }
+
+  [[nodiscard]] bool is_exact() const { return is_exact_; }
+  /// The exact sum over all ranks, when nothing adds any more. Collective; blocks.
   template <class Comm, class Stream>
-  [[nodiscard]] sum finish(Comm& world, Stream& traffic) {
-    if (!is_exact_) {
-      world.all_reduce(traffic, rounded_.span(), reduction::sum).wait();
-      return *rounded_.data();
-    }
-    return static_cast<sum>(over_ranks(*exact_.data(), world, traffic));
+  [[nodiscard]] double exact_over_ranks(Comm& world, Stream& traffic) {
+    return over_ranks(*exact_.data(), world, traffic);
   }
 
  private:

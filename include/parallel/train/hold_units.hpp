@@ -8,6 +8,7 @@
 
 #include <parallel/core/error.hpp>
 #include <parallel/train/stages.hpp>
+#include <parallel/train/step_plans.hpp>
 #include <parallel/train/stepper_options.hpp>
 #include <parallel/unit/unit.hpp>
 #include <parallel/zero/unit_set.hpp>
@@ -15,16 +16,17 @@
 namespace parallel::train {
 
 /// Adds to `units` what a rank at `place` holds of `model` by its `stages`, allocated on `device`
-/// and bound to the model, windows included. `optimizers` by group, `key_of` as in
+/// and bound to the model, buffers included. `optimizers` by group, `key_of` as in
 /// optimizer_groups. Calls on_segment(segment) before a segment is allocated, and
-/// on_unit(layer, parts) after each of the model's units, in one order on all ranks.
-template <class T, class Device, class Model, class Optimizers, class KeyOf, class OnSegment,
-          class OnUnit>
-void hold_units(zero::unit_set<T, Device>& units, Device& device, Model& model,
+/// on_unit(name, layer, parts, uses) after each of the model's units, in one order on all ranks.
+template <class T, class Device, class Traffic, class Model, class Optimizers, class KeyOf,
+          class OnSegment, class OnUnit>
+void hold_units(zero::unit_set<T, Device, Traffic>& units, Device& device, Model& model,
                 stages_of_rank const& stages, zero::unit_place place, stepper_options const& how,
                 Optimizers const& optimizers, KeyOf const& key_of, OnSegment const& on_segment,
                 OnUnit const& on_unit) {
   using uses_type = std::vector<parameter_base<T>*>;
+  std::vector<planned_unit> planned;
   auto const states = optimizers.front().state_names().size();
   auto const add = [&](std::string name, auto& layer, uses_type const& uses,
                        std::vector<part> parts, bool speaks) {
@@ -36,16 +38,18 @@ void hold_units(zero::unit_set<T, Device>& units, Device& device, Model& model,
               layout.name(), ": optimizer group ", segment.key.group, " of ", optimizers.size());
       on_segment(segment);
     }
+    planned.push_back(describe_unit(layout, parts, how.stage, place, how.order));
     units.add(
         {std::move(layout), how.stage, place, states, device, how.order, how.optimizer_memory},
         std::move(parts));
   };
-  model.visit_units(
-      [&](std::string name, auto& layer, std::vector<part> const& parts, uses_type const& uses) {
-        with_held_part<T>(stages, std::move(name), layer, parts, uses, add);
-        on_unit(layer, parts);
-      });
-  units.allocate_windows(device, !how.reshard_after_forward);
+  model.visit_units([&](std::string const& name, auto& layer, std::vector<part> const& parts,
+                        uses_type const& uses) {
+    with_held_part<T>(stages, name, layer, parts, uses, add);
+    on_unit(name, layer, parts, uses);
+  });
+  unit_buffers const buffers(planned, choices_of(how));
+  units.allocate_buffers(device, buffers.values.sizes(), buffers.gradients.sizes());
 }
 
 }  // namespace parallel::train

@@ -9,30 +9,14 @@
 #include <vector>
 
 #include <parallel/core/parameter.hpp>
+#include <parallel/core/statistics.hpp>
 #include <parallel/layer/context.hpp>
 #include <parallel/ops/elementwise.hpp>
+#include <parallel/train/parts.hpp>
 
 namespace parallel::train {
 
-/// The parts of a backward pass, in forward order: enter = -1, block i = i, leave = num_blocks.
-/// A unit names the part after which its gradients are complete.
-using part = index;
-inline constexpr part enter = -1;
-
-/// Sums over the loss tokens of a step; never divided before all ranks' sums are added.
-template <class Loss>
-struct statistics {
-  Loss loss = {};            // sum of token losses
-  std::int64_t tokens = 0;   // tokens that have a label
-  std::int64_t correct = 0;  // of these, where the most likely token is the label
-
-  statistics& operator+=(statistics const& other) {
-    loss += other.loss;
-    tokens += other.tokens;
-    correct += other.correct;
-    return *this;
-  }
-};
+using parallel::statistics;
 
 /// The accumulator of losses: double for real elements, the element itself for exact rings.
 template <class T>
@@ -71,18 +55,5 @@ template <class Model>
   else
     return {};
 }
-
-/// What a strategy does around the parts of a microbatch's passes: nothing. The exit's passes are
-/// one, as are the halves of a backward pass unless a schedule puts other work between them.
-struct no_hooks {
-  void before_forward(part) {}
-  void after_forward(part) {}
-  void before_backward(part) {}
-  void before_backward_input(part) {}
-  void after_backward_input(part) {}
-  void before_backward_weight(part) {}
-  void after_backward_weight(part) {}  // the part's gradients of this microbatch are enqueued,
-  void after_backward(part) {}         // here too
-};
 
 }  // namespace parallel::train

@@ -103,13 +103,13 @@ template <class Optimizer, class Model>
                                      stages_of_rank const& stages, zero::unit_place place,
                                      stepper_options const& how) {
   using element = typename Model::element;
-  zero::unit_set<element, meta::device> units;
+  zero::unit_set<element, meta::device, meta::stream> units;
   meta::device device;
   hold_units(
       units, device, model, stages, place, how, groups.optimizers, groups.key_of,
-      [](auto const&) {}, [](auto const&, auto const&) {});
+      [](auto const&) {}, [](auto const&...) {});
   memory_plan plan;
-  plan.windows = units.value_window_bytes() + units.gradient_window_bytes();
+  plan.windows = units.value_buffer_bytes() + units.gradient_buffer_bytes();
   for (auto const& entry : units.units())
     for (std::size_t s = 0; s < entry.memory.segments().size(); ++s) {
       auto const& m = entry.memory.segments()[s];

@@ -7,14 +7,25 @@
 #include <span>
 #include <vector>
 
-#include <parallel/comm/reduction.hpp>
 #include <parallel/core/exact_sum.hpp>
+#include <parallel/core/reduction.hpp>
 #include <parallel/device/buffer.hpp>
+#include <parallel/ops/step_results.hpp>
 #include <parallel/train/gradient_norm.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/tensor_squares.hpp>
 
 namespace parallel::train {
+
+/// What a step did, over the whole global batch; the same on every rank.
+template <class Loss>
+struct step_result {
+  statistics<Loss> sums;
+  Loss squared_norm = {};                          // of the summed gradient
+  double gradient_norm = 0;                        // of the mean gradient, before clipping
+  double gradient_scale = 1;                       // the optimizer's one factor: clip / tokens
+  std::vector<tensor_squares<Loss>> tensors = {};  // when measured
+};
 
 /// Replaces a rank's sums by those of all ranks. Collective; blocks.
 template <class Comm, class Stream, class Loss>
@@ -28,58 +39,93 @@ void add_over_ranks(Comm& world, Stream& traffic, statistics<Loss>& sums) {
   sums.correct = counts[1];
 }
 
-/// What a step did, over the whole global batch; the same on every rank.
-template <class Loss>
-struct step_result {
-  statistics<Loss> sums;
-  Loss squared_norm = {};                          // of the summed gradient
-  double gradient_norm = 0;                        // of the mean gradient, before clipping
-  double gradient_scale = 1;                       // the optimizer's one factor: clip / tokens
-  std::vector<tensor_squares<Loss>> tensors = {};  // when measured
-};
-
 /// Of steps with elements T.
 template <class T>
-struct shared_results {
-  using sums_type = statistics<loss_type<T>>;
+class shared_results {
+ public:
+  using gradient_type = accumulate_t<T>;
+  using loss = loss_type<T>;
 
-  /// `exact`: the squared norm, and the loss when it is asked for so.
+  /// `exact`: the squared norm and the loss are sums without rounding.
   template <class Device>
   shared_results(Device const& device, bool exact)
-      : scale(device.template allocate_shared<accumulate_t<T>>(1)), norm(exact, device) {}
+      : norm(exact, device),
+        is_exact_(exact && !std::is_integral_v<loss>),
+        scale_(device.template allocate_shared<gradient_type>(1)),
+        totals_(device.template allocate_shared<ops::step_sums<loss>>(1)) {
+    *scale_.data() = 1;
+  }
 
   /// One for each microbatch (at least one), where the passes write.
   template <class Device>
-  [[nodiscard]] std::span<sums_type> cleared_sums(std::size_t microbatches, Device const& device) {
+  [[nodiscard]] std::span<statistics<loss>> cleared_sums(std::size_t microbatches,
+                                                         Device const& device) {
     microbatches_ = std::max<std::size_t>(1, microbatches);
     if (sums_.size() < microbatches_)
-      sums_ = device.template allocate_shared<sums_type>(microbatches_);
-    std::ranges::fill(sums(), sums_type{});
+      sums_ = device.template allocate_shared<statistics<loss>>(microbatches_);
+    std::ranges::fill(sums(), statistics<loss>{});
     return sums();
   }
 
-  /// Of all microbatches, added in order.
-  [[nodiscard]] sums_type total() const {
-    sums_type out;
+  /// Of all microbatches here, added in order.
+  [[nodiscard]] statistics<loss> total() const {
+    statistics<loss> out;
     for (auto const& one : sums()) out += one;
     return out;
   }
-  /// The loss of all microbatches of all ranks, whatever ranks hold them: what a microbatch adds is
-  /// rounded, the sum of these is not. Collective; blocks.
-  template <class Comm, class Stream>
-  [[nodiscard]] double exact_loss(Comm& world, Stream& traffic) const {
-    exact_sum out;
-    for (auto const& one : sums()) out.add(one.loss);
-    return over_ranks(out, world, traffic);
+
+  /// Enqueues the sums over all ranks, in one exchange, for which `compute` then waits. Exact sums
+  /// are rounded by the host, which waits for them.
+  template <class Comm, class Stream, class Traffic>
+  void exchange(Comm& world, Stream& compute, Traffic& traffic) {
+    ops::step_totals(compute, totals_.data(), sums(), norm.rounded());
+    traffic.wait(compute.record());
+    world.all_reduce(traffic, totals_.data()->all(), reduction::sum).wait_on(compute);
+    if constexpr (!std::is_integral_v<loss>) {
+      if (!is_exact_) return;
+      compute.synchronize();
+      auto& [all_loss, tokens, correct, squared_norm] = totals_.data()->values;
+      squared_norm = norm.exact_over_ranks(world, traffic);
+      // what a microbatch adds is rounded, the sum of these is not, whatever ranks hold them
+      exact_sum losses;
+      for (auto const& one : sums()) losses.add(one.loss);
+      all_loss = over_ranks(losses, world, traffic);
+    }
   }
 
-  buffer<accumulate_t<T>> scale;  // read by optimizers
+  /// Enqueues the factor that follows from the exchanged sums; `threshold` clips the norm.
+  template <class Stream>
+  void enqueue_scale(Stream& compute, double threshold) {
+    if constexpr (!std::is_integral_v<gradient_type>)
+      ops::gradient_scale(compute, scale_.data(), totals_.data(), threshold);
+  }
+  /// Where optimizers find it.
+  [[nodiscard]] gradient_type const* scale() const { return scale_.data(); }
+
+  /// The exchanged sums, and what follows from them, when `compute` has come to its end.
+  [[nodiscard]] step_result<loss> result([[maybe_unused]] double threshold) const {
+    auto const& totals = *totals_.data();
+    step_result<loss> out{.sums = totals.statistics_of_tokens(),
+                          .squared_norm = totals.squared_norm()};
+    if constexpr (!std::is_integral_v<gradient_type>) {
+      auto const size = ops::size_of_gradient(totals, threshold);
+      out.gradient_norm = size.norm;
+      out.gradient_scale = size.scale;
+    }
+    return out;
+  }
+
   gradient_norm<T> norm;
 
  private:
-  [[nodiscard]] std::span<sums_type> sums() const { return sums_.span().first(microbatches_); }
+  [[nodiscard]] std::span<statistics<loss>> sums() const {
+    return sums_.span().first(microbatches_);
+  }
 
-  buffer<sums_type> sums_;
+  bool is_exact_;
+  buffer<gradient_type> scale_;
+  buffer<ops::step_sums<loss>> totals_;
+  buffer<statistics<loss>> sums_;
   std::size_t microbatches_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// stage: the passes of a range of a model's blocks, with its entry and exit where it has them; a
-// whole model is the stage of all blocks.
+// stage: what one microbatch does in each part (parts.hpp) of a range of a model's blocks, with its
+// entry and exit where it has them; a whole model is the stage of all blocks.
 //
 // The life of every activation is decided here. What a forward pass keeps lies in one arena, the
 // slot, until the weight gradients are there; what a pass needs on its way lies in another, the
@@ -7,26 +7,16 @@
 // apart, what the second needs of the first lies in the slot too.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include <parallel/device/as_graph.hpp>
 #include <parallel/train/model.hpp>
+#include <parallel/train/parts.hpp>
 
 namespace parallel::train {
-
-/// The parts [begin, end) of a model's blocks, and whether the model's entry and exit come with
-/// them.
-struct stage_range {
-  index begin = 0;
-  index end = 0;
-  bool entry = true;
-  bool exit = true;
-
-  [[nodiscard]] bool holds(part p) const {
-    return p == enter ? entry : (begin <= p && p < end) || (exit && p == end);
-  }
-};
 
 /// All of a model.
 template <class Model>
@@ -57,9 +47,9 @@ struct stage_activations {
 
   typename links_of<Model>::type links;
   std::vector<typename Model::block::saved> blocks;
-  matrix_view<element> output;          // [rows, width]; none at the exit
-  matrix_view<element> gradient;        // of the output, in training
-  matrix_view<element const> of_entry;  // the gradient of what the entry made, between the halves
+  matrix_view<element> output;    // of the last part that ran, [rows, width]
+  matrix_view<element> gradient;  // of the stage's output, in training; then what blocks hand on
+  matrix_view<element const> handed;  // the gradient of the input of the last block that ran
 };
 
 /// Tells a context which rows are here and where documents begin, as between regions; a model says
@@ -80,180 +70,214 @@ template <class Model, class Stream>
   return c;
 }
 
-/// Passes of one stage. Contexts bring the arena that the results go to.
+/// Where the passes of one microbatch at a stage read and write, beside the slot.
+template <class Model>
+struct stage_edges {
+  using element = typename Model::element;
+
+  matrix_view<element const> input = {};     // of the stage; none at the entry
+  matrix_view<element> input_gradient = {};  // the same
+};
+
+/// Memory that all passes of a rank share. `other` is a second place for what they need on their
+/// way, of backward passes whose weights' gradients run beside.
+template <class Model>
+class pass_memory {
+ public:
+  using element = typename Model::element;
+
+  explicit pass_memory(arena& scratch, arena* other = nullptr)
+      : scratch_(scratch), places_{&scratch, other} {}
+
+  [[nodiscard]] arena& scratch() { return scratch_; }
+
+  /// A backward pass begins in which blocks take turns in both places. What they are handed lies in
+  /// two places too: `first`, and another here.
+  template <class Stream>
+  void begin_turns(context<Stream>& c, matrix_view<element> first) {
+    for (std::size_t i = 0; i < 2; ++i) begins_[i] = places_[i]->mark();
+    turning_ = true;
+    handed_ = {first, c.on(scratch_).template allocate<element, 2>(first.extents())};
+    for (std::size_t i = 0; i < 2; ++i) free_[i] = places_[i]->mark();
+  }
+  /// The place whose turn it is, empty.
+  [[nodiscard]] arena& empty_place(std::size_t turn) {
+    places_[turn]->release(free_[turn]);
+    return *places_[turn];
+  }
+  [[nodiscard]] arena& place(std::size_t turn) { return *places_[turn]; }
+  [[nodiscard]] matrix_view<element> handed(std::size_t turn) const { return handed_[turn]; }
+  void end_turns() {
+    if (!std::exchange(turning_, false)) return;
+    for (std::size_t i = 0; i < 2; ++i) places_[i]->release(begins_[i]);
+  }
+
+  matrix_view<element const> made = {};  // the gradient of the last block's input
+
+ private:
+  arena& scratch_;
+  bool turning_ = false;
+  std::array<arena*, 2> places_;
+  std::array<std::size_t, 2> begins_ = {};
+  std::array<std::size_t, 2> free_ = {};
+  std::array<matrix_view<element>, 2> handed_ = {};
+};
+
+/// Passes of the parts of one stage.
 template <class Model>
 class stage {
  public:
   using element = typename Model::element;
   using microbatch = typename Model::microbatch;
   using activations = stage_activations<Model>;
+  using edges = stage_edges<Model>;
+  using memory = pass_memory<Model>;
   using sums_type = statistics<loss_type<element>>;
 
   stage(Model const& model, stage_range range) : model_(model), range_(range) {}
 
   [[nodiscard]] stage_range const& range() const { return range_; }
 
-  /// From `input` (at the entry from the microbatch's ids) to the output; at the exit to the loss
-  /// and the gradient of what comes before it.
-  template <class Stream, class Hooks>
-  void forward(context<Stream>& c, arena& scratch, microbatch const& batch,
-               matrix_view<element const> input, activations& kept, sums_type& sums,
-               Hooks& hooks) const {
-    kept.blocks.assign(static_cast<std::size_t>(range_.end - range_.begin), {});
-    make_links(c, batch, kept);
-    for (part p = range_.begin; p < range_.end; ++p) attach(kept, p, kept_of(kept, p));
-    kept.gradient = c.template allocate<element, 2>({model_.rows(batch), model_.width()});
-    c.scratch = &scratch;  // layers that keep less than they make put the rest there
-    matrix_view<element> last;
-    matrix_view<element const> x = input;
-    if (range_.entry) {
-      hooks.before_forward(enter);
-      x = last = model_.enter(c, batch);
-      hooks.after_forward(enter);
+  /// Enqueues one pass of passes_of(range()) on the context's stream; they must come in that order.
+  /// The context's memory is the slot, which keeps what is needed until the microbatch's last pass.
+  /// The exit adds to `sums`.
+  template <class Stream>
+  void run(part_pass const& what, context<Stream> c, memory& shared, microbatch const& batch,
+           edges const& at, activations& kept, sums_type& sums) const {
+    using enum pass_kind;
+    auto inner = c.on(shared.scratch());
+    part const p = what.of;
+    switch (what.kind) {
+      case forward:
+        if (c.mode == pass::inference) return evaluate(c, inner, batch, p, at, kept, sums);
+        c.scratch = &shared.scratch();  // layers that keep less than they make put the rest there
+        if (p == range_.front()) begin(c, batch, kept);
+        if (p == enter)
+          kept.output = model_.enter(c, batch);
+        else
+          kept.output = as_one(c, forward_pass, p, kept, [&] {
+            return at_block(p).forward(c, input_of(p, at, kept), kept_of(kept, p));
+          });
+        return;
+      case forward_backward: {
+        arena::scope const temporaries(shared.scratch());
+        return model_.leave(inner, batch, input_of(p, at, kept), kept.gradient, sums);
+      }
+      case backward: {
+        arena::scope const temporaries(shared.scratch());
+        auto const dx = as_one(inner, backward_pass, p, kept, [&] {
+          auto const made = at_block(p).backward_input(inner, kept.gradient, kept_of(kept, p));
+          at_block(p).backward_weight(inner, kept_of(kept, p));
+          return made;
+        });
+        return hand(c, p, dx, kept.gradient, at, kept);
+      }
+      case backward_input:
+        if (what.beside) return input_beside(c, shared, p, kept);
+        kept.handed = as_one(c, input_pass, p, kept, [&] {
+          auto const& dy = p == range_.end - 1 ? kept.gradient : kept.handed;
+          return at_block(p).backward_input(c, dy, kept_of(kept, p));
+        });
+        if (p == range_.begin && !range_.entry)
+          ops::copy(c.stream, at.input_gradient.span(), kept.handed.span());
+        return;
+      case backward_weight: {
+        if (what.beside) {
+          auto beside = c.on(shared.place(turn_of(p)));
+          as_one(beside, weight_pass, p, kept,
+                 [&] { at_block(p).backward_weight(beside, kept_of(kept, p)); });
+          return;
+        }
+        {
+          arena::scope const temporaries(shared.scratch());
+          if (p == enter)
+            model_.enter_backward(inner, batch, kept.handed);
+          else
+            as_one(inner, weight_pass, p, kept,
+                   [&] { at_block(p).backward_weight(inner, kept_of(kept, p)); });
+        }
+        if (p == enter) shared.end_turns();
+        return;
+      }
+      case join:
+        if (p == range_.begin && !range_.entry) shared.end_turns();
+        return;
+      case hand_on: return hand(c, p, shared.made, shared.handed(1 - turn_of(p)), at, kept);
     }
-    for (part p = range_.begin; p < range_.end; ++p) {
-      hooks.before_forward(p);
-      x = last =
-          as_one(c, forward_pass, p, kept, [&] { return at(p).forward(c, x, kept_of(kept, p)); });
-      hooks.after_forward(p);
-    }
-    kept.output = last;
-    if (!range_.exit) return;
-    arena::scope const temporaries(scratch);
-    auto inner = c.on(scratch);
-    hooks.before_backward(range_.end);  // both passes are one
-    model_.leave(inner, batch, x, kept.gradient, sums);
-    hooks.after_backward(range_.end);
   }
 
-  /// The whole backward pass, whose context is of the scratch arena; `d_input` receives the
-  /// gradient of the input, without an entry.
-  template <class Stream, class Hooks>
-  void backward(context<Stream>& c, microbatch const& batch, activations& kept,
-                matrix_view<element> d_input, Hooks& hooks) const {
-    for (part p = range_.end; p-- > range_.begin;) {
-      arena::scope const temporaries(c.memory);
-      hooks.before_backward(p);
-      auto const dx = as_one(c, backward_pass, p, kept, [&] {
-        auto const made = at(p).backward_input(c, kept.gradient, kept_of(kept, p));
-        at(p).backward_weight(c, kept_of(kept, p));
-        return made;
-      });
-      bool const first = p == range_.begin && !range_.entry;
-      ops::copy(c.stream, (first ? d_input : kept.gradient).span(),
-                std::span<element const>(dx.span()));
-      hooks.after_backward(p);
-    }
-    if (!range_.entry) return;
-    arena::scope const temporaries(c.memory);
-    leave_entry(c, batch, kept.gradient, hooks);
-  }
-
-  /// The same with the weights' gradients on `weights`, a stream of their own: those of a block
-  /// beside the input gradient of the next. Blocks take turns in the context's memory and `other`;
-  /// what they are handed lies in two places too, so a block waits for the weights of the one
-  /// before it only when its own input gradient is there.
-  template <class Stream, class Hooks>
-  void backward(context<Stream>& c, Stream& weights, arena& other, microbatch const& batch,
-                activations& kept, matrix_view<element> d_input, Hooks& hooks) const {
-    arena::scope const outer(c.memory), inner(other);
-    matrix_view<element> handed[] = {kept.gradient,
-                                     c.template allocate<element, 2>({kept.gradient.extents()})};
-    arena* const memory[] = {&c.memory, &other};
-    std::size_t const empty[] = {c.memory.mark(), other.mark()};
-    part const nothing = range_.end;
-    part pending = nothing;  // whose weight gradients `weights` is busy with
-    auto const join = [&] {
-      if (pending == nothing) return;
-      c.stream.wait(weights.record());
-      hooks.after_backward_weight(pending);
-    };
-    std::size_t turn = 0;
-    for (part p = range_.end; p-- > range_.begin; turn = 1 - turn) {
-      memory[turn]->release(empty[turn]);
-      auto here = c.on(*memory[turn]);
-      hooks.before_backward_input(p);
-      auto const dx = as_one(here, input_pass, p, kept, [&] {
-        return at(p).backward_input(here, handed[turn], kept_of(kept, p));
-      });
-      hooks.after_backward_input(p);
-      join();
-      bool const first = p == range_.begin && !range_.entry;
-      ops::copy(c.stream, (first ? d_input : handed[1 - turn]).span(),
-                std::span<element const>(dx.span()));
-      hooks.before_backward_weight(p);
-      weights.wait(c.stream.record());
-      auto beside = here.on(weights);
-      as_one(beside, weight_pass, p, kept,
-             [&] { at(p).backward_weight(beside, kept_of(kept, p)); });
-      pending = p;
-    }
-    join();
-    if (range_.entry) leave_entry(c, batch, handed[turn], hooks);
-  }
-
-  /// Its first half, whose context is of the slot: everything but the weights' gradients.
-  template <class Stream, class Hooks>
-  void backward_input(context<Stream>& c, activations& kept, matrix_view<element> d_input,
-                      Hooks& hooks) const {
-    matrix_view<element const> gradient = kept.gradient;
-    for (part p = range_.end; p-- > range_.begin;) {
-      hooks.before_backward_input(p);
-      gradient = as_one(c, input_pass, p, kept,
-                        [&] { return at(p).backward_input(c, gradient, kept_of(kept, p)); });
-      hooks.after_backward_input(p);
-    }
-    if (range_.entry)
-      kept.of_entry = gradient;
-    else
-      ops::copy(c.stream, d_input.span(), gradient.span());
-  }
-
-  /// Its second half, whose context is of the scratch arena.
-  template <class Stream, class Hooks>
-  void backward_weight(context<Stream>& c, microbatch const& batch, activations& kept,
-                       Hooks& hooks) const {
-    arena::scope const temporaries(c.memory);
-    for (part p = range_.end; p-- > range_.begin;) {
-      hooks.before_backward_weight(p);
-      as_one(c, weight_pass, p, kept, [&] { at(p).backward_weight(c, kept_of(kept, p)); });
-      hooks.after_backward_weight(p);
-    }
-    if (range_.entry) leave_entry(c, batch, kept.of_entry, hooks);
-  }
-
-  /// Forward without a backward pass to come: keeps the output alone.
-  template <class Stream, class Hooks>
-  void evaluate(context<Stream>& c, arena& scratch, microbatch const& batch,
-                matrix_view<element const> input, activations& kept, sums_type& sums,
-                Hooks& hooks) const {
-    auto x = kept.output = c.template allocate<element, 2>({model_.rows(batch), model_.width()});
-    make_links(c, batch, kept);
-    auto inner = c.on(scratch);
-    auto const run = [&](part p, auto&& compute) {
-      arena::scope const temporaries(scratch);
-      hooks.before_forward(p);
-      compute();
-      hooks.after_forward(p);
-    };
-    auto const keep = [&](auto const& y) {
-      ops::copy(c.stream, x.span(), std::span<element const>(y.span()));
-    };
-    if (range_.entry)
-      run(enter, [&] { keep(model_.enter(inner, batch)); });
-    else
-      keep(input);
-    for (part p = range_.begin; p < range_.end; ++p)
-      run(p, [&] {
-        typename Model::block::saved unused;
-        attach(kept, p, unused);
-        keep(at(p).forward(inner, x, unused));
-      });
-    if (range_.exit) run(range_.end, [&] { model_.leave(inner, batch, x, {}, sums); });
+  /// All passes of a computation, one after the other.
+  template <class Stream>
+  void run(pipeline::action_kind computes, context<Stream> const& c, memory& shared,
+           microbatch const& batch, edges const& at, activations& kept, sums_type& sums,
+           bool overlap_weights = false) const {
+    for (auto const& one : passes_of(range_, computes, c.mode, overlap_weights))
+      run(one, c, shared, batch, at, kept, sums);
   }
 
  private:
   enum block_pass { forward_pass, backward_pass, input_pass, weight_pass };
+
+  /// A microbatch comes to the stage, in training.
+  template <class Stream>
+  void begin(context<Stream>& c, microbatch const& batch, activations& kept) const {
+    kept.blocks.assign(static_cast<std::size_t>(range_.end - range_.begin), {});
+    make_links(c, batch, kept);
+    for (part p = range_.begin; p < range_.end; ++p) attach(kept, p, kept_of(kept, p));
+    kept.gradient = c.template allocate<element, 2>({model_.rows(batch), model_.width()});
+    kept.handed = kept.gradient;
+  }
+
+  [[nodiscard]] matrix_view<element const> input_of(part p, edges const& at,
+                                                    activations const& kept) const {
+    if (p == range_.front()) return at.input;
+    return kept.output;
+  }
+
+  /// A part without a backward pass to come: keeps its output alone.
+  template <class Stream>
+  void evaluate(context<Stream>& c, context<Stream>& inner, microbatch const& batch, part p,
+                edges const& at, activations& kept, sums_type& sums) const {
+    auto const keep = [&](auto const& y) {
+      ops::copy(c.stream, kept.output.span(), std::span<element const>(y.span()));
+    };
+    if (p == range_.front()) {
+      kept.output = c.template allocate<element, 2>({model_.rows(batch), model_.width()});
+      make_links(c, batch, kept);
+      if (!range_.entry) keep(at.input);
+    }
+    arena::scope const temporaries(inner.memory);
+    if (p == enter) return keep(model_.enter(inner, batch));
+    if (p == range_.end)
+      return model_.leave(inner, batch, kept.output, matrix_view<element>{}, sums);
+    typename Model::block::saved unused;
+    attach(kept, p, unused);
+    keep(at_block(p).forward(inner, kept.output, unused));
+  }
+
+  /// The gradient of a block's input, for the block before it, which looks for it in `next`, or for
+  /// the stage before.
+  template <class Stream>
+  void hand(context<Stream>& c, part p, matrix_view<element const> dx, matrix_view<element> next,
+            edges const& at, activations& kept) const {
+    bool const leaves = p == range_.begin && !range_.entry;
+    ops::copy(c.stream, (leaves ? at.input_gradient : next).span(), dx.span());
+    kept.handed = next;
+  }
+
+  /// Blocks take turns in two places, so a block waits for the weights of the one before it only
+  /// when its own input gradient is there.
+  [[nodiscard]] std::size_t turn_of(part p) const {
+    return static_cast<std::size_t>((range_.end - 1 - p) % 2);
+  }
+  template <class Stream>
+  void input_beside(context<Stream>& c, memory& shared, part p, activations& kept) const {
+    if (p == range_.end - 1) shared.begin_turns(c, kept.gradient);
+    auto here = c.on(shared.empty_place(turn_of(p)));
+    shared.made = as_one(here, input_pass, p, kept, [&] {
+      return at_block(p).backward_input(here, shared.handed(turn_of(p)), kept_of(kept, p));
+    });
+  }
 
   /// One pass of a block, which is one graph on devices that have them, if the model says that its
   /// blocks exchange nothing with other ranks (`blocks_are_local()`).
@@ -276,16 +300,7 @@ class stage {
     if constexpr (has_links<Model>) model_.attach(kept.links, p, of_block);
   }
 
-  /// The entry has no input gradient.
-  template <class Stream, class Hooks>
-  void leave_entry(context<Stream>& c, microbatch const& batch, matrix_view<element const> gradient,
-                   Hooks& hooks) const {
-    hooks.before_backward_weight(enter);
-    model_.enter_backward(c, batch, gradient);
-    hooks.after_backward_weight(enter);
-  }
-
-  [[nodiscard]] typename Model::block const& at(part p) const {
+  [[nodiscard]] typename Model::block const& at_block(part p) const {
     return model_.at(static_cast<std::size_t>(p));
   }
   [[nodiscard]] typename Model::block::saved& kept_of(activations& kept, part p) const {
@@ -297,27 +312,31 @@ class stage {
 };
 
 /// Forward and backward of one microbatch through a whole model, in one arena.
-template <class Model, class Stream, class Hooks = no_hooks>
+template <class Model, class Stream>
 void run_microbatch(Model const& model, context<Stream>& c, typename Model::microbatch const& batch,
-                    statistics<loss_type<typename Model::element>>& sums, Hooks&& hooks = Hooks{}) {
+                    statistics<loss_type<typename Model::element>>& sums) {
   arena::scope const everything(c.memory);
   place(c, model, batch);
   stage<Model> const all(model, whole_model(model));
+  pass_memory<Model> shared(c.memory);
   stage_activations<Model> kept;
-  all.forward(c, c.memory, batch, {}, kept, sums, hooks);
-  all.backward(c, batch, kept, {}, hooks);
+  for (auto const computes : {pipeline::action_kind::forward, pipeline::action_kind::backward})
+    all.run(computes, c, shared, batch, {}, kept, sums);
 }
 
 /// Forward only, for evaluation: keeps one activation and one block's temporaries.
-template <class Model, class Stream, class Hooks = no_hooks>
+template <class Model, class Stream>
 void evaluate_microbatch(Model const& model, context<Stream>& c,
                          typename Model::microbatch const& batch,
-                         statistics<loss_type<typename Model::element>>& sums,
-                         Hooks&& hooks = Hooks{}) {
+                         statistics<loss_type<typename Model::element>>& sums) {
   arena::scope const everything(c.memory);
   place(c, model, batch);
+  auto inner = c;
+  inner.mode = pass::inference;
+  pass_memory<Model> shared(c.memory);
   stage_activations<Model> kept;
-  stage<Model>(model, whole_model(model)).evaluate(c, c.memory, batch, {}, kept, sums, hooks);
+  stage<Model>(model, whole_model(model))
+      .run(pipeline::action_kind::forward, inner, shared, batch, {}, kept, sums);
 }
 
 }  // namespace parallel::train

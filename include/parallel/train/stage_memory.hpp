@@ -56,30 +56,24 @@ template <class Model>
                                          backward_halves halves,
                                          typename Model::microbatch const& batch, pass mode,
                                          meta::stream& compute) {
+  using element = typename Model::element;
+  using enum pipeline::action_kind;
   arena slot, scratch, other;
-  no_hooks hooks;
   stage<Model> const of(model, range);
   stage_activations<Model> kept;
-  statistics<loss_type<typename Model::element>> sums;
-  shape<2> const extents{model.rows(batch), model.width()};
-  matrix_view<typename Model::element> const edge(nullptr, extents);
-  auto keeping = context_of(model, compute, slot, mode, {}, batch);
-  auto passing = context_of(model, compute, scratch, mode, {}, batch);
-  if (mode == pass::inference) {
-    of.evaluate(keeping, scratch, batch, edge, kept, sums, hooks);
-  } else {
-    of.forward(keeping, scratch, batch, edge, kept, sums, hooks);
-    auto backward = context_of(model, compute, slot, mode, {}, batch);
-    switch (halves) {
-      case backward_halves::together: of.backward(passing, batch, kept, edge, hooks); break;
-      case backward_halves::beside:
-        of.backward(passing, compute, other, batch, kept, edge, hooks);
-        break;
-      case backward_halves::apart:
-        of.backward_input(backward, kept, edge, hooks);
-        of.backward_weight(passing, batch, kept, hooks);
-        break;
-    }
+  pass_memory<Model> shared(scratch, &other);
+  statistics<loss_type<element>> sums;
+  matrix_view<element> const edge(nullptr, {model.rows(batch), model.width()});
+  auto const c = context_of(model, compute, slot, mode, {}, batch);
+  auto const run = [&](pipeline::action_kind computes) {
+    of.run(computes, c, shared, batch, {edge, edge}, kept, sums, halves == backward_halves::beside);
+  };
+  run(forward);
+  if (mode == pass::training && halves == backward_halves::apart) {
+    run(backward_input);
+    run(backward_weight);
+  } else if (mode == pass::training) {
+    run(backward);
   }
   return {slot.peak(), scratch.peak(), other.peak()};
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,7 +11,6 @@
 #include <parallel/pipeline/assign.hpp>
 #include <parallel/pipeline/plan.hpp>
 #include <parallel/pipeline/schedules.hpp>
-#include <parallel/pipeline/verify.hpp>
 #include <parallel/train/pipeline_options.hpp>
 #include <parallel/train/stage.hpp>
 
@@ -75,22 +73,6 @@ class stages_of_rank {
     return plans_.emplace(std::pair{microbatches, mode}, pipeline::lower(of, rank_)).first->second;
   }
 
-  /// The same to run: proved, when it is first asked for, with the plans of all other ranks.
-  [[nodiscard]] pipeline::plan const& proved_plan_of(int microbatches, pass mode) {
-    if (!is_proved(microbatches, mode)) {
-      auto const of = schedule_of(microbatches, mode);
-      auto all = pipeline::lower(of);
-      pipeline::require_sound(of, all);
-      plans_.insert_or_assign({microbatches, mode},
-                              std::move(all[static_cast<std::size_t>(rank_)]));
-      proved_.insert({microbatches, mode});
-    }
-    return plan_of(microbatches, mode);
-  }
-  [[nodiscard]] bool is_proved(int microbatches, pass mode) const {
-    return proved_.contains({microbatches, mode});
-  }
-
  private:
   [[nodiscard]] pipeline::schedule schedule_of(int microbatches, pass mode) const {
     auto of = pipeline::make_schedule(options_.schedule, ranks_,
@@ -114,7 +96,6 @@ class stages_of_rank {
   std::vector<int> owners_;                       // ranks, by stage
   std::vector<stage_range> ranges_;               // of this rank
   std::map<std::pair<int, pass>, pipeline::plan> plans_;
-  std::set<std::pair<int, pass>> proved_;
 };
 
 /// Calls add(name, layer, uses, parts, speaks) for what the stages of a rank hold of a unit, as

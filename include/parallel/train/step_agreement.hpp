@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -89,11 +90,11 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Traffic& tra
   told.tag = static_cast<std::int32_t>(mine.mode);
   told.file_hash = std::bit_cast<std::uint64_t>(mine.learning_rate_factor);
   told.reserved = mine.measuring ? 1 : 0;
-  traffic.enqueue([exchange = world.open_exchange(&traffic), told, shape, in_step, &world] {
+  auto const compare = [shape, in_step, &world](std::vector<signature> const& said) {
     std::vector<step_terms> all;
     std::vector<int> names;
     for (int rank = 0; rank < world.size(); ++rank) names.push_back(world.world_rank(rank));
-    for (signature const& one : exchange(told))
+    for (signature const& one : said)
       all.push_back({static_cast<pass>(one.tag), static_cast<std::uint32_t>(one.sequence),
                      static_cast<std::size_t>(one.count), std::bit_cast<double>(one.file_hash),
                      one.reserved != 0});
@@ -101,7 +102,24 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Traffic& tra
     if (message.empty()) return;
     world.abort(message);
     fail(message);
-  });
+  };
+  if constexpr (requires { requires Traffic::waits_for_any_event; }) {  // its tasks may block
+    traffic.enqueue(
+        [exchange = world.open_exchange(&traffic), told, compare] { compare(exchange(told)); });
+  } else {
+    auto const own = std::make_shared<signature>(told);
+    auto const all =
+        std::make_shared<std::vector<signature>>(static_cast<std::size_t>(world.size()));
+    auto const bytes = [](auto* of, std::size_t count) {
+      return std::span(reinterpret_cast<std::uint8_t*>(of), count * sizeof *of);
+    };
+    world
+        .all_gather(traffic, bytes(all->data(), all->size()),
+                    std::span<std::uint8_t const>(bytes(own.get(), 1)))
+        .keep(own)
+        .wait_on(traffic);
+    traffic.enqueue([all, compare] { compare(*all); });
+  }
 }
 
 }  // namespace parallel::train

@@ -3,15 +3,13 @@
 //   gradients = Σ over all ranks' microbatches of ∂(sum of token losses)
 //   update    = optimizer(gradients × clip / loss tokens of the global batch)
 //
-// Gradients, losses and counts are only summed; the one division happens in the optimizer. The
-// microbatches run through the stages of a pipeline (one, without a pipeline axis) as a schedule
-// says. During the last one's backward pass complete units are handed, bucket by bucket, to the
-// communication stream, so their reduction overlaps with the rest of the pass.
+// Gradients, losses and counts are only summed; the one division happens in the optimizer. What a
+// rank enqueues, in which order and after what, is a value: a step's plan (step_plan.hpp).
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/comm/request.hpp>
+#include <parallel/comm/comm_stream.hpp>
 #include <parallel/device/annotate.hpp>
 #include <parallel/ops/declared.hpp>
 #include <parallel/train/attempt.hpp>
@@ -33,25 +31,25 @@
 #include <parallel/train/optimizer_groups.hpp>
 #include <parallel/train/placed_units.hpp>
 #include <parallel/train/plan.hpp>
+#include <parallel/train/run_step.hpp>
 #include <parallel/train/shared_results.hpp>
-#include <parallel/train/stage_program.hpp>
 #include <parallel/train/step_agreement.hpp>
+#include <parallel/train/step_passes.hpp>
 #include <parallel/train/stepper_options.hpp>
 
 namespace parallel::train {
 
-/// Compute runs on `compute`, reductions on `traffic`; what is gathered before use on a stream of
-/// the stepper's own.
-template <class Model, class Device, class Comm, class Optimizer>
+/// Reductions run on `traffic`, what is gathered before use on a stream of the stepper's own.
+template <class Model, device Device, communicator Comm, class Optimizer>
 class stepper {
  public:
   using element = typename Model::element;
   using gradient_type = accumulate_t<element>;
   using stream = typename Device::stream_type;
-  using traffic_stream = traffic_type<Device>;
+  using traffic_stream = comm_stream<Device, Comm>;
   using loss = loss_type<element>;
   using microbatch = typename Model::microbatch;
-  using unit_entry = typename zero::unit_set<element, Device>::entry;
+  using unit_entry = typename placed_units<Model, Device, Comm>::entry;
 
   /// Allocates this rank's units on `device` and binds `model` to them; all three and `groups` must
   /// outlive the stepper and stay where they are. Collective over the mesh.
@@ -90,39 +88,65 @@ class stepper {
   /// global batch, `where.step` counts finished steps. From stage gradients on, and along a
   /// pipeline, every rank gives as many; those without sequences have no rows and come last.
   /// `memory` provides what `plan_activations` says. Blocks until the step is done.
-  step_result<loss> step(
-      stream& compute, traffic_stream& traffic, arena& memory, std::span<microbatch const> batches,
-      std::span<index const> first_sequences, position where,
-      double learning_rate_factor) requires ops::has_operations<stream, element> {
-    return attempt(compute, &traffic, [&] {
+  step_result<loss> step(stream& compute, traffic_stream& traffic, arena& memory,
+                         std::span<microbatch const> batches,
+                         std::span<index const> first_sequences, position where,
+                         double learning_rate_factor) {
+    if constexpr (ops::has_operations<stream, element>) {
+      begin_step(compute, traffic, memory, batches, first_sequences, where, learning_rate_factor);
+      return finish_step(compute, traffic);
+    } else {
+      return ops::not_declared<step_result<loss>, stream, element>();
+    }
+  }
+
+  /// Enqueues a step; what is given here is in use until finish_step. The caller waits only for
+  /// streams that do not wait by themselves, measured tensors, clipped parts and exact sums.
+  void begin_step(stream& compute, traffic_stream& traffic, arena& memory,
+                  std::span<microbatch const> batches, std::span<index const> first_sequences,
+                  position where, double learning_rate_factor) {
+    require_finished("begin_step");
+    attempt(compute, &traffic, [&] {
       check_.before_step(model_, batches, groups_.tensor.size());
-      return run_step(compute, traffic, memory, {batches, first_sequences, where, pass::training},
-                      learning_rate_factor);
+      step_batches<Model> const of{batches, first_sequences, where, pass::training};
+      begin(traffic, of, learning_rate_factor);
+      results_.norm.clear();
+      std::optional<square_meter<element>> meter;
+      if (measuring_) meter.emplace(placed_.tensors(), device_);
+      auto requests = run(compute, &traffic, memory, of,
+                          {where.step, learning_rate_factor, meter ? &*meter : nullptr});
+      std::vector<tensor_squares<loss>> tensors;
+      if (meter) tensors = meter->finish(groups_.world(), traffic);
+      under_way_ = begun{std::move(requests), std::move(tensors)};
     });
   }
 
-  step_result<loss> step(stream&, traffic_stream&, arena&, std::span<microbatch const>,
-                         std::span<index const>, position,
-                         double) requires(!ops::has_operations<stream, element>) {
-    return ops::not_declared<step_result<loss>, stream, element>();
+  /// Waits for the step that was begun, and says what it did.
+  step_result<loss> finish_step(stream& compute, traffic_stream& traffic) {
+    require(under_way_.has_value(), "stepper::finish_step: no step has begun");
+    return attempt(compute, &traffic, [&] {
+      auto over = *std::exchange(under_way_, {});
+      compute.synchronize();
+      auto result = results_.result(norm_threshold());
+      result.tensors = std::move(over.tensors);
+      return result;
+    });
   }
 
   /// Adds a forward pass of this rank's microbatches to `sums`; sum them over ranks when all are
   /// done. Blocks until they have run. Every rank gives as many as in a step.
   void add_evaluation(stream& compute, arena& memory, std::span<microbatch const> batches,
-                      statistics<loss>& sums) requires ops::has_operations<stream, element> {
+                      statistics<loss>& sums) {
+    require_finished("add_evaluation");
     attempt(compute, nullptr, [&] {
       check_.require_initialised();
+      step_batches<Model> const of{batches, {}, {}, pass::inference};
       if (auto& gathers = placed_.gathers()) {
-        begin(*gathers, {batches, {}, {}, pass::inference}, 0);
+        begin(*gathers, of, 0);
         if (batches.empty()) gathers->synchronize();
       }
       if (batches.empty()) return;
-      auto const by_microbatch = results_.cleared_sums(batches.size(), device_);
-      auto const messages = execute(compute, memory, {batches, {}, {}, pass::inference},
-                                    by_microbatch, [&](pipeline::step const&) {
-                                      return evaluation_hooks{placed_, compute};
-                                    });
+      auto const messages = run(compute, nullptr, memory, of, {});
       compute.synchronize();
       sums += results_.total();
     });
@@ -155,8 +179,8 @@ class stepper {
     if (weights_) f(*weights_);
   }
 
-  /// What this rank holds of the model along the pipeline, and its plans.
-  [[nodiscard]] stages_of_rank const& stages() const { return placed_.stages(); }
+  /// Of its steps, and what they know of this rank's units.
+  [[nodiscard]] step_plans const& plans() const { return placed_.plans(); }
   [[nodiscard]] Device const& device() const { return device_; }
   [[nodiscard]] std::deque<unit_entry>& units() { return placed_.units(); }
   [[nodiscard]] std::deque<unit_entry> const& units() const { return placed_.units(); }
@@ -175,17 +199,18 @@ class stepper {
         groups_(own_groups_ ? *own_groups_ : *groups),
         optimizers_(std::move(optimizers.optimizers)),
         options_(std::move(options)),
-        links_(groups_.pipeline, maker_of_links(device)),
+        links_(groups_.pipeline, maker_of_comm_streams<Comm>(device)),
         placed_(model, device, groups_, options_, optimizers_, optimizers.key_of),
         results_(device, by_tree()) {
     if (options_.pipeline.weights_beside) weights_.emplace(device.compute_options());
   }
 
-  struct pending {
-    zero::partitioned_unit<element> const* memory;
-    std::size_t use;
+  using requests_type = std::vector<typename Comm::request_type>;
+  /// Of a step that has begun.
+  struct begun {
+    requests_type messages;
+    std::vector<tensor_squares<loss>> tensors;
   };
-  using requests_type = std::vector<request>;
   /// work(), enqueued on `compute`, `traffic` (null: there is none) and the stepper's own streams.
   template <class Work>
   decltype(auto) attempt(stream& compute, traffic_stream* traffic, Work&& work) {
@@ -201,171 +226,149 @@ class stepper {
 
   /// Asks on `traffic` whether all ranks begin the same.
   void begin(traffic_stream& traffic, step_batches<Model> const& of, double learning_rate_factor) {
-    bool const in_step = placed_.gradients_divided() || groups_.pipeline.size() > 1;
+    bool const in_step = placed_.set().gradients_divided() || groups_.pipeline.size() > 1;
     agree(groups_.world(), groups_.shape(), in_step, traffic,
           {of.mode, of.where.step, of.batches.size(), learning_rate_factor, measuring_});
   }
 
-  [[nodiscard]] bool is_empty(std::span<microbatch const> batches, int m) const {
-    auto const at = static_cast<std::size_t>(m);
-    return at >= batches.size() || model_.rows(batches[at]) == 0;
-  }
+  /// Of one step, beside its microbatches.
+  struct update_of {
+    std::uint32_t step = 0;
+    double learning_rate_factor = 1;
+    square_meter<element>* meter = nullptr;  // measures every tensor
+  };
 
-  step_result<loss> run_step(stream& compute, traffic_stream& traffic, arena& memory,
-                             step_batches<Model> const& of, double learning_rate_factor) {
-    auto const batches = of.batches;
-    begin(traffic, of, learning_rate_factor);
-    for (auto const& entry : placed_.units())
-      if (is_empty(batches, 0))
-        entry.memory.clear_gradients(compute);
-      else if (!entry.memory.gradients_divided() && !entry.memory.by_tree())
-        entry.memory.prepare_gradients(compute);
-    auto const sums = results_.cleared_sums(batches.size(), device_);
-    requests_type requests;
-    std::vector<pending> bucket;
-    auto const messages = execute(compute, memory, of, sums, [&](pipeline::step const& s) {
-      bool const empty = is_empty(batches, s.at.microbatch);
-      return step_hooks{placed_, compute, traffic, s.first, empty, [&, last = s.last](part done) {
-                          if (last) collect(done, bucket, compute, traffic, requests);
-                        }};
-    });
-    flush(bucket, compute, traffic, requests);
-    for (auto& request : requests) request.wait_on(compute);
-    requests.clear();
-    if (placed_.gradients_divided()) compute.wait(traffic.record());
-    for (auto const& entry : placed_.units()) entry.memory.join_uses(compute);
-    placed_.sum_ties(compute, traffic, requests);
-    for (auto& request : requests) request.wait_on(compute);
-    requests.clear();
+  /// What a step's plan runs: passes, and what hangs on them.
+  struct program : step_passes<Model> {
+    template <class... Arguments>
+    program(stepper& of, stream& compute, traffic_stream* reductions, update_of const& update,
+            Arguments&&... passes)
+        : step_passes<Model>(std::forward<Arguments>(passes)...),
+          own(of),
+          main(compute),
+          traffic(reductions),
+          what(update) {}
 
-    results_.norm.clear();
-    for (auto const& entry : placed_.units()) results_.norm.add(entry.memory, compute);
-    compute.synchronize();
-    return finish(compute, traffic, of.where.step, learning_rate_factor);
-  }
+    stepper& own;
+    stream& main;
+    traffic_stream* traffic;
+    update_of const& what;
 
-  /// Runs this rank's part of a step; returns what was sent and received.
-  template <class MakeHooks>
-  [[nodiscard]] requests_type execute(stream& compute, arena& memory,
-                                      step_batches<Model> const& batches,
-                                      std::span<statistics<loss>> sums,
-                                      MakeHooks const& make_hooks) {
+    void compute(action const& a, stream& on) {
+      using enum action_kind;
+      auto& set = own.placed_.set();
+      bool const empty = this->is_empty(a.at.microbatch);
+      switch (a.kind) {
+        case pass: {
+          if (a.buffer >= 0) set.bind_values(a.of, a.buffer);
+          [[maybe_unused]] auto const named = annotate(on, [&] {
+            return concat(name_of(a.does), " of part ", a.of, ", microbatch ", a.at.microbatch);
+          });
+          if (!empty) this->run(a, on);
+          return;
+        }
+        case begin_gradients: return set.begin_gradients(a.of, a.buffer, empty, on);
+        case end_gradients: return empty ? void() : set.end_gradients(a.of, on);
+        case finish_tree: return set.finish_trees(a.of, on);
+        case prepare:
+          if (this->is_empty(0)) return unit(a).memory.clear_gradients(on);
+          if (!unit(a).memory.gradients_divided() && !own.by_tree())
+            unit(a).memory.prepare_gradients(on);
+          return;
+        case join_uses: return unit(a).memory.join_uses(on);
+        case measure: return own.results_.norm.add(unit(a).memory, on);
+        case clip:
+          own.clip_parts(on, *traffic);
+          return own.results_.enqueue_scale(on, own.norm_threshold());
+        case update: return own.update(unit(a), on, what);
+        default: return;  // begin, reshard, end: marks for other streams
+      }
+    }
+
+    void exchange(action const& a, traffic_stream& on, requests_type& requests) {
+      using enum action_kind;
+      auto const use = static_cast<std::size_t>(a.use);
+      auto const axes = own.groups_.axes();
+      switch (a.kind) {
+        case unshard:
+          return own.placed_.set().unshard(unit(a), a.use, a.buffer, axes, on, requests);
+        case reduce_scatter:
+          return own.placed_.set().reduce_scatter(unit(a), use, a.buffer, a.first, axes, on);
+        case reduce: return unit(a).memory.reduce(axes, on, use, requests);
+        case reduce_tied: return own.placed_.reduce_tied(unit(a), on, requests);
+        case reduce_scalars: return own.results_.exchange(own.groups_.world(), main, on);
+        default: return unit(a).memory.gather(axes, on, requests);
+      }
+    }
+
+    [[nodiscard]] unit_entry& unit(action const& a) const {
+      return own.placed_.units()[static_cast<std::size_t>(a.unit)];
+    }
+  };
+
+  /// Enqueues this rank's part of a step, or of an evaluation; returns what is exchanged.
+  [[nodiscard]] requests_type run(stream& compute, traffic_stream* traffic, arena& memory,
+                                  step_batches<Model> const& batches, update_of const& what) {
     // a rank without a sequence still takes part in every collective
-    auto const count = std::max<std::size_t>(1, batches.batches.size());
-    auto const& stages = placed_.stages();
-    auto const& plan = placed_.stages().proved_plan_of(static_cast<int>(count), batches.mode);
+    auto const count = std::max(1, static_cast<int>(batches.batches.size()));
+    auto const& plan = placed_.plans().of(count, batches.mode);
+    auto& stages = placed_.stages();
     std::set<index> sizes;
     for (auto const& batch : batches.batches) sizes.insert(model_.rows(batch));
     auto& bytes = bytes_[{batches.mode, count, sizes}];
-    if (!bytes) bytes = bytes_of_step(model_, plan, stages, batches.batches, batches.mode);
+    if (!bytes)
+      bytes = bytes_of_step(model_, stages.plan_of(count, batches.mode), stages, batches.batches,
+                            batches.mode);
     arena::scope const everything(memory);
-    placed_.forget_values(compute);
-    stage_program program(model_, plan, stages.ranges(), *bytes, compute,
-                          weights_ ? &*weights_ : nullptr, memory, batches, sums,
-                          placed_.gradients_divided() || by_tree(), make_hooks);
-    auto messages = pipeline::execute(plan, links_, program);
-    compute.synchronize();
-    return messages;
-  }
-
-  /// Adds the units that `done` completes to the bucket and starts its reduction when full.
-  void collect(part done, std::vector<pending>& bucket, stream& compute, traffic_stream& traffic,
-               requests_type& requests) {
-    placed_.finish_trees(done, compute);
-    placed_.for_each_use(done, [&](auto& memory, std::size_t use) {
-      bucket.push_back({&memory, use});
-    });
-    std::size_t bytes = 0;
-    for (auto const& [memory, use] : bucket) bytes += memory->gradient_bytes();
-    if (bytes >= options_.bucket_bytes) flush(bucket, compute, traffic, requests);
-  }
-
-  void flush(std::vector<pending>& bucket, stream& compute, traffic_stream& traffic,
-             requests_type& requests) {
-    if (bucket.empty()) return;
-    traffic.wait(compute.record());
-    for (auto const& [memory, use] : bucket) memory->reduce(groups_.axes(), traffic, use, requests);
-    bucket.clear();
+    program of(*this, compute, traffic, what, model_, plan, *bytes, memory, batches,
+               results_.cleared_sums(batches.batches.size(), device_),
+               placed_.set().gradients_divided() || by_tree());
+    auto const get = [](auto& maybe) { return maybe ? &*maybe : nullptr; };
+    return run_step(plan, step_streams{compute, get(weights_), get(placed_.gathers()), traffic},
+                    links_, of);
   }
 
   [[nodiscard]] bool by_tree() const {
     return options_.order == zero::reduction_order::canonical_tree;
   }
 
-  step_result<loss> finish(stream& compute, traffic_stream& traffic, std::uint32_t step,
-                           double learning_rate_factor) {
-    loss const squared_norm = results_.norm.finish(groups_.world(), traffic);
-    auto sums = results_.total();
-    add_over_ranks(traffic, sums);
-    if constexpr (!std::is_integral_v<loss>)
-      if (by_tree()) sums.loss = results_.exact_loss(groups_.world(), traffic);
-
-    step_result<loss> result{.sums = sums, .squared_norm = squared_norm};
-    auto& scale = *results_.scale.data();
-    scale = 1;
-    if constexpr (!std::is_integral_v<gradient_type>) {
-      double const tokens = sums.tokens > 0 ? static_cast<double>(sums.tokens) : 1.0;
-      result.gradient_norm = std::sqrt(squared_norm) / tokens;
-      result.gradient_scale = clip(compute, traffic, result.gradient_norm, tokens) / tokens;
-      scale = static_cast<gradient_type>(result.gradient_scale);
-    }
-    step_info<gradient_type> const info{std::int64_t{step} + 1, learning_rate_factor, &scale};
-    {
-      [[maybe_unused]] auto const named =
-          annotate(compute, [] { return std::string("optimizer"); });
-      update(compute, traffic, info, result);
-    }
-    traffic.wait(compute.record());
-    requests_type requests;
-    for (auto const& entry : placed_.units())
-      entry.memory.gather(groups_.axes(), traffic, requests);
-    for (auto& request : requests) request.wait_on(compute);
-    compute.synchronize();
-    return result;
+  /// An infinite threshold clips nothing.
+  [[nodiscard]] double norm_threshold() const {
+    return options_.clip.kind == clipping_kind::norm ? options_.clip.threshold
+                                                     : std::numeric_limits<double>::infinity();
   }
 
-  /// Clips the gradients by what is no common factor, and returns the common factor.
-  double clip(stream& compute, traffic_stream& traffic, double norm, double tokens) {
-    double const threshold = options_.clip.threshold;
-    switch (options_.clip.kind) {
-      case clipping_kind::norm: return std::min(1.0, threshold / (norm + 1e-6));
-      case clipping_kind::value:
-        for (auto const& entry : placed_.units())
-          clip_values(entry.memory, compute, threshold, tokens);
-        return 1.0;
-      case clipping_kind::adaptive:
-        require(!by_tree(),
-                "adaptive clipping sums rows in the order of ranks; use norm, value or "
-                "no clipping with the canonical order of reductions");
+  /// Clips the gradients by what is no common factor. The host waits for the number of tokens.
+  void clip_parts([[maybe_unused]] stream& compute, [[maybe_unused]] traffic_stream& traffic) {
+    if constexpr (!std::is_integral_v<gradient_type>) {
+      auto const [kind, threshold] = options_.clip;
+      if (kind != clipping_kind::value && kind != clipping_kind::adaptive) return;
+      require(kind == clipping_kind::value || !by_tree(),
+              "adaptive clipping sums rows in the order of ranks; use norm, value or "
+              "no clipping with the canonical order of reductions");
+      compute.synchronize();
+      auto const counted = results_.result(norm_threshold()).sums.tokens;
+      auto const tokens = static_cast<double>(std::max<std::int64_t>(1, counted));
+      if (kind == clipping_kind::adaptive)
         clip_rows(placed_.units(), placed_.tensors(), device_, groups_.world(), compute, traffic,
                   threshold, tokens);
-        return 1.0;
-      case clipping_kind::none: break;
+      else
+        for (auto const& entry : placed_.units())
+          clip_values(entry.memory, compute, threshold, tokens);
     }
-    return 1.0;
   }
 
-  /// Updates all units, measuring every tensor when asked to.
-  void update(stream& compute, traffic_stream& traffic, step_info<gradient_type> const& info,
-              step_result<loss>& result) {
-    std::span<Optimizer const> const optimizers(optimizers_);
-    if (!measuring_) {
-      for (auto const& entry : placed_.units()) entry.memory.update(compute, optimizers, info);
-      return;
-    }
-    square_meter<element> meter(placed_.tensors(), device_);
-    for (auto const& entry : placed_.units()) {
-      meter.before(entry.memory, compute, device_);
-      entry.memory.update(compute, optimizers, info);
-      meter.after(entry.memory, compute);
-    }
-    result.tensors = meter.finish(groups_.world(), traffic);
+  void update(unit_entry const& unit, stream& compute, update_of const& what) {
+    [[maybe_unused]] auto const named = annotate(compute, [] { return std::string("optimizer"); });
+    step_info<gradient_type> const info{std::int64_t{what.step} + 1, what.learning_rate_factor,
+                                        results_.scale()};
+    if (what.meter != nullptr) what.meter->before(unit.memory, compute, device_);
+    unit.memory.update(compute, std::span<Optimizer const>(optimizers_), info);
+    if (what.meter != nullptr) what.meter->after(unit.memory, compute);
   }
 
-  [[nodiscard]] static auto maker_of_links(Device const& device) {
-    return [options = traffic_of<Device>::options(device)] {
-      return std::make_shared<traffic_stream>(options);
-    };
+  void require_finished(char const* caller) const {
+    require(!under_way_, "stepper::", caller, ": a step has begun; call finish_step first");
   }
 
   Model& model_;
@@ -380,21 +383,18 @@ class stepper {
   pipeline::links<Comm> links_;
   placed_units<Model, Device, Comm> placed_;
   shared_results<element> results_;
-  // of steps seen before, by mode, count and sizes of their microbatches
-  std::map<std::tuple<pass, std::size_t, std::set<index>>, std::optional<step_bytes>> bytes_;
+  std::optional<begun> under_way_;
+  // by mode, count and sizes of the microbatches
+  std::map<std::tuple<pass, int, std::set<index>>, std::optional<step_bytes>> bytes_;
 };
 
-template <class Model, class Device, class Comm, class Optimizer>
-stepper(Model&, Device&, training_groups<Comm>&, optimizer_groups<Optimizer>, stepper_options)
-    -> stepper<Model, Device, Comm, Optimizer>;
-template <class Model, class Device, class Comm, class Optimizer>
-stepper(Model&, Device&, training_groups<Comm>&, Optimizer, stepper_options)
-    -> stepper<Model, Device, Comm, Optimizer>;
-template <class Model, class Device, class Comm, class Optimizer>
-stepper(Model&, Device&, Comm&, optimizer_groups<Optimizer>, stepper_options)
-    -> stepper<Model, Device, Comm, Optimizer>;
-template <class Model, class Device, class Comm, class Optimizer>
-stepper(Model&, Device&, Comm&, Optimizer, stepper_options)
-    -> stepper<Model, Device, Comm, Optimizer>;
+template <class M, device D, communicator C, class O>
+stepper(M&, D&, training_groups<C>&, optimizer_groups<O>, stepper_options) -> stepper<M, D, C, O>;
+template <class M, device D, communicator C, class O>
+stepper(M&, D&, training_groups<C>&, O, stepper_options) -> stepper<M, D, C, O>;
+template <class M, device D, communicator C, class O>
+stepper(M&, D&, C&, optimizer_groups<O>, stepper_options) -> stepper<M, D, C, O>;
+template <class M, device D, communicator C, class O>
+stepper(M&, D&, C&, O, stepper_options) -> stepper<M, D, C, O>;
 
 }  // namespace parallel::train

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <parallel/comm/reduction.hpp>
+#include <parallel/core/reduction.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/reduce.hpp>
 #include <parallel/train/tensor_list.hpp>

@@ -57,9 +57,8 @@ class partitioned_unit {
       : unit_(std::move(layout)),
         place_(place),
         order_(order),
-        values_divided_(kind >= stage::parameters && place.shards > 1),
-        gradients_divided_(kind >= stage::gradients && place.shards > 1 &&
-                           order == reduction_order::by_rank) {
+        values_divided_(divides_values(kind, place)),
+        gradients_divided_(divides_gradients(kind, place, order)) {
     require(order == reduction_order::by_rank || place.replicas == 1 ||
                 (place.shards & (place.shards - 1)) == 0,
             "unit ", unit_.name(), ": the canonical tree over replicas needs a power of two of ",
@@ -170,29 +169,35 @@ class partitioned_unit {
       }
   }
 
-  /// Binds the values to `window`, of layout().size() elements, and enqueues their gathering on
-  /// `gathers`, for which what is enqueued on `compute` from now on waits.
-  template <class Comm, class Traffic, class Stream>
-  void gather_into(T* window, unit_axes<Comm> const& axes, Traffic& gathers, Stream& compute,
-                   call_site where = call_site::current()) {
+  /// Binds the values to `buffer`, of layout().size() elements.
+  void bind_values_to(T* buffer) {
     for (std::size_t s = 0; s < memory_.size(); ++s) {
-      std::span<T> const whole{window, static_cast<std::size_t>(unit_.segments()[s].size)};
-      unit_.bind_values(s, window);
-      axes.gathers->all_gather(gathers, whole, std::span<T const>(memory_[s].values.span()), where)
-          .wait_on(compute);
-      window = offset(window, unit_.segments()[s].size);
+      unit_.bind_values(s, buffer);
+      buffer = offset(buffer, unit_.segments()[s].size);
     }
   }
 
-  /// Binds the gradients of one use to `window`, of layout().trainable_size() elements, and sets to
+  /// Enqueues on `stream` the gathering of all values into `buffer`, of layout().size() elements.
+  template <class Comm, class Stream, class Requests>
+  void unshard(T* buffer, unit_axes<Comm> const& axes, Stream& stream, Requests& requests,
+               call_site where = call_site::current()) const {
+    for (std::size_t s = 0; s < memory_.size(); ++s) {
+      std::span<T> const whole{buffer, static_cast<std::size_t>(unit_.segments()[s].size)};
+      requests.push_back(axes.gathers->all_gather(
+          stream, whole, std::span<T const>(memory_[s].values.span()), where));
+      buffer = offset(buffer, unit_.segments()[s].size);
+    }
+  }
+
+  /// Binds the gradients of one use to `buffer`, of layout().trainable_size() elements, and sets to
   /// zero what a microbatch will add to (`all`: everything, since it has no sequence).
   template <class Stream>
-  void bind_gradients_to(gradient_type* window, std::size_t use, bool all, Stream& compute) {
+  void bind_gradients_to(gradient_type* buffer, std::size_t use, bool all, Stream& compute) {
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       if (!is_trainable(s)) continue;
       index const size = unit_.segments()[s].size;
-      std::span<gradient_type> const whole{window, static_cast<std::size_t>(size)};
-      unit_.bind_gradients(s, use, window);
+      std::span<gradient_type> const whole{buffer, static_cast<std::size_t>(size)};
+      unit_.bind_gradients(s, use, buffer);
       index end = 0;  // of what is replaced or set
       unit_.for_each_parameter(s, use, [&](auto const& parameter, index at) {
         if (all || !parameter.replaces_gradient) return;
@@ -200,20 +205,20 @@ class partitioned_unit {
         end = at + parameter.size();
       });
       ops::fill(compute, part(whole, {end, size}), gradient_type{});
-      window = offset(window, size);
+      buffer = offset(buffer, size);
     }
   }
 
-  /// Enqueues the sum over shards of the gradients in `window`, whose own part is added to what is
+  /// Enqueues the sum over shards of the gradients in `buffer`, whose own part is added to what is
   /// held (or becomes it, in the first microbatch).
   template <class Comm, class Stream>
-  void reduce_out_of(gradient_type* window, std::size_t use, bool first,
-                     unit_axes<Comm> const& axes, Stream& stream,
-                     call_site where = call_site::current()) const {
+  void reduce_scatter(gradient_type* buffer, std::size_t use, bool first,
+                      unit_axes<Comm> const& axes, Stream& stream,
+                      call_site where = call_site::current()) const {
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       if (!is_trainable(s)) continue;
       index const size = unit_.segments()[s].size;
-      std::span<gradient_type> const whole{window, static_cast<std::size_t>(size)};
+      std::span<gradient_type> const whole{buffer, static_cast<std::size_t>(size)};
       auto const own = part(whole, memory_[s].owned);
       axes.shards
           ->reduce_scatter(stream, own, std::span<gradient_type const>(whole), reduction::sum,
@@ -224,7 +229,7 @@ class partitioned_unit {
         ops::copy(stream, held, std::span<gradient_type const>(own));
       else
         ops::add(stream, held, std::span<gradient_type const>(own));
-      window = offset(window, size);
+      buffer = offset(buffer, size);
     }
   }
 
@@ -255,7 +260,7 @@ class partitioned_unit {
       if (m.gradients.empty()) continue;  // frozen
       auto const& gradients = gradients_of(m, use);
       auto const own = owned_part(gradients, m);
-      auto const enqueue = [&](request next) {
+      auto const enqueue = [&](typename Comm::request_type next) {
         next.keep(gradients.owner());
         requests.push_back(std::move(next));
       };
@@ -277,12 +282,11 @@ class partitioned_unit {
                  std::span<gradient_type const>(owned_part(m.gradients[use], m)));
   }
 
-  /// Enqueues on `stream`, after what `compute` has done, the sum over `others` of the reduced
-  /// gradients that this rank owns: uses of one parameter on different stages of a pipeline.
-  template <class Comm, class Stream, class Traffic, class Requests>
-  void sum_owned(Comm& others, Stream& compute, Traffic& stream, Requests& requests,
+  /// Enqueues on `stream` the sum over `others` of the reduced gradients that this rank owns: uses
+  /// of one parameter on different stages of a pipeline.
+  template <class Comm, class Stream, class Requests>
+  void sum_owned(Comm& others, Stream& stream, Requests& requests,
                  call_site where = call_site::current()) const {
-    stream.wait(compute.record());
     for (std::size_t s = 0; s < memory_.size(); ++s)
       if (is_trainable(s))
         requests.push_back(others.all_reduce(stream, owned_gradients(s), reduction::sum, where));

@@ -74,6 +74,16 @@ struct unit_place {
   friend bool operator==(unit_place const&, unit_place const&) = default;
 };
 
+/// Whether ranks hold their shards of a unit's values alone.
+[[nodiscard]] constexpr bool divides_values(stage kind, unit_place const& place) {
+  return kind >= stage::parameters && place.shards > 1;
+}
+/// Whether they hold their shards of its gradients alone; a tree's leaves are whole.
+[[nodiscard]] constexpr bool divides_gradients(stage kind, unit_place const& place,
+                                               reduction_order order) {
+  return kind >= stage::gradients && place.shards > 1 && order == reduction_order::by_rank;
+}
+
 /// Rank `rank` of `ranks` that have other data and the whole model.
 [[nodiscard]] constexpr unit_place data_place(stage kind, index rank, index ranks) {
   if (kind == stage::none) return {.replica = rank, .replicas = ranks};

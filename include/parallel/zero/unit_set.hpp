@@ -1,66 +1,47 @@
 // unit_set: all units of a rank, as the passes of a step use them part by part.
 //
-// Before a part runs its values are gathered into a window, and after its backward pass gradients
-// are reduced out of one, for what the stage divides; the rest is simply there. Parts of equal size
-// take turns in the same windows: while one is in use the next is gathered, never more, so memory
-// is bounded and the same in every run. Gathers and reductions run on streams of their own.
-//
-// Or every unit has memory for all its values, in which they stay once gathered: more memory, fewer
-// gathers.
+// Before a part runs its values are unsharded into a buffer, and after its backward pass gradients
+// are reduced out of one, for what the ZeRO stage divides; the rest is simply there. Which buffer,
+// when, and what waits for what is the business of a step's plan (train/step_plan.hpp).
 #pragma once
 
-#include <algorithm>
 #include <deque>
-#include <map>
-#include <optional>
 #include <utility>
 #include <vector>
 
-#include <parallel/comm/traffic_of.hpp>
 #include <parallel/device/buffer.hpp>
+#include <parallel/device/concepts.hpp>
 #include <parallel/zero/gradient_trees.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
 
 namespace parallel::zero {
 
-template <class T, class Device>
+/// Memory of `Device`; exchanges run on streams of type `Traffic`.
+template <class T, memory_device Device, parallel::stream Traffic>
 class unit_set {
  public:
   using gradient_type = accumulate_t<T>;
   using stream = typename Device::stream_type;
-  using traffic = traffic_type<Device>;
+  using traffic = Traffic;
 
   struct entry {
     partitioned_unit<T> memory;
     std::vector<index> parts;  // for each use that is on this rank, the part that computes with it
-    buffer<T> kept = {};       // its whole values, when they stay; else it takes turns
-    bool gathered = false;     // into `kept`
   };
 
   void add(partitioned_unit<T> memory, std::vector<index> parts) {
     units_.push_back({std::move(memory), std::move(parts)});
   }
 
-  /// Allocates the windows, after all units were added: two for parts of equal size, or as many as
-  /// there are such parts. `keep_values`: for values one a unit, in which they stay.
-  void allocate_windows(Device& device, bool keep_values = false) {
+  /// Allocates so many elements for every buffer of values, and of a microbatch's gradients.
+  void allocate_buffers(Device& device, std::vector<index> const& values,
+                        std::vector<index> const& gradients) {
     device_ = &device;
-    std::map<index, std::pair<index, index>> sizes;  // of values and gradients, by part
-    for (auto& unit : units_) {
-      auto const& layout = unit.memory.layout();
-      bool const divided = unit.memory.values_divided();
-      if (divided && keep_values)
-        unit.kept = device.template allocate_zeroed<T>(static_cast<std::size_t>(layout.size()));
-      for (index const part : unit.parts) {
-        auto& [values, gradients] = sizes[part];
-        if (divided && !keep_values) values += layout.size();
-        if (unit.memory.gradients_divided()) gradients += layout.trainable_size();
-      }
-    }
-    for (auto const& [part, size] : sizes) {
-      values_.add(part, size.first, device);
-      gradients_.add(part, size.second, device);
-    }
+    for (index const size : values)
+      values_.push_back(device.template allocate_zeroed<T>(static_cast<std::size_t>(size)));
+    for (index const size : gradients)
+      gradients_.push_back(
+          device.template allocate_zeroed<gradient_type>(static_cast<std::size_t>(size)));
   }
 
   [[nodiscard]] std::deque<entry>& units() { return units_; }
@@ -74,77 +55,62 @@ class unit_set {
         if (unit.parts[use] == part) f(unit.memory, use);
   }
 
-  /// Bytes of all windows.
-  [[nodiscard]] std::size_t value_window_bytes() const {
-    std::size_t total = values_.bytes();
-    for (auto const& unit : units_) total += unit.kept.size() * sizeof(T);
-    return total;
-  }
-  [[nodiscard]] std::size_t gradient_window_bytes() const { return gradients_.bytes(); }
+  /// Bytes of all buffers.
+  [[nodiscard]] std::size_t value_buffer_bytes() const { return bytes_of(values_); }
+  [[nodiscard]] std::size_t gradient_buffer_bytes() const { return bytes_of(gradients_); }
 
-  /// Values that stay may have changed: each is gathered again when it is used next, after what is
-  /// enqueued on `compute` now.
-  void forget_values(stream& compute, traffic& gathers) {
-    gathers.wait(compute.record());
-    for (auto& unit : units_) unit.gathered = false;
+  /// Enqueues the gathering of one unit's values into a buffer that holds all that the part of its
+  /// `use` computes with; or, if that is negative, into one of the unit's own, where they stay and
+  /// to which they are bound at once.
+  template <class Comm, class Requests>
+  void unshard(entry& unit, int use, int buffer, unit_axes<Comm> const& axes, traffic& gathers,
+               Requests& requests) {
+    T* at = values_[static_cast<std::size_t>(buffer)].data();
+    if (use < 0)
+      unit.memory.bind_values_to(at);
+    else
+      at += before(unit, static_cast<std::size_t>(use),
+                   [](auto const& layout) { return layout.size(); });
+    unit.memory.unshard(at, axes, gathers, requests);
   }
-
-  /// Makes the values of a part available to what is enqueued on `compute` from now on.
-  template <class Comm>
-  void use_values(index part, unit_axes<Comm> const& axes, stream& compute, traffic& gathers) {
-    for (auto& unit : units_) {
-      if (unit.kept.size() == 0 || unit.gathered || !uses(unit, part)) continue;
-      unit.memory.gather_into(unit.kept.data(), axes, gathers, compute);
-      unit.gathered = true;
-    }
-    auto* const window = values_.take(part);
-    if (window == nullptr) return;
-    if (window->free) gathers.wait(*window->free);
-    T* at = window->memory.data();
+  /// What `part` computes with from now on is in that buffer.
+  void bind_values(index part, int buffer) {
+    T* at = values_[static_cast<std::size_t>(buffer)].data();
     for_each_use(part, [&](auto& unit, std::size_t) {
-      unit.gather_into(at, axes, gathers, compute);
+      unit.bind_values_to(at);
       at += unit.layout().size();
     });
   }
 
-  /// Ends that: what comes later on `compute` does not use them.
-  void release_values(index part, stream& compute) {
-    if (auto* const window = values_.of(part)) window->free = compute.record();
-  }
-
-  /// Makes room for the gradients of a part of one microbatch; `empty`: none will be added.
-  void begin_gradients(index part, bool empty, stream& compute) {
+  /// Makes room for the gradients of a part of one microbatch, in that buffer unless it is
+  /// negative; `empty`: none will be added.
+  void begin_gradients(index part, int buffer, bool empty, stream& compute) {
     if (by_tree() && !empty)
       for_each_use(part, [&](auto& unit, std::size_t use) {
         auto const size = static_cast<std::size_t>(unit.layout().trainable_size());
         unit.bind_gradients_to(trees_.begin_leaf(&unit, use, size, *device_), use, false, compute);
       });
-    auto* const window = gradients_.take(part);
-    if (window == nullptr) return;
-    if (window->free) compute.wait(*window->free);
-    gradient_type* at = window->memory.data();
+    if (buffer < 0) return;
+    gradient_type* at = gradients_[static_cast<std::size_t>(buffer)].data();
     for_each_use(part, [&](auto& unit, std::size_t use) {
       unit.bind_gradients_to(at, use, empty, compute);
       at += unit.layout().trainable_size();
     });
   }
 
-  /// Adds them to what this rank holds; `first`: of the step's microbatches.
+  /// The leaves of a part are complete, if there are trees.
+  void end_gradients(index part, stream& compute) {
+    for_each_use(part, [&](auto& unit, std::size_t use) { trees_.end_leaf(&unit, use, compute); });
+  }
+
+  /// Adds the gradients of one use in that buffer, summed over shards, to what this rank holds;
+  /// `first`: of the step's microbatches.
   template <class Comm>
-  void end_gradients(index part, bool first, bool empty, unit_axes<Comm> const& axes,
-                     stream& compute, traffic& reductions) {
-    if (by_tree() && !empty)
-      for_each_use(part,
-                   [&](auto& unit, std::size_t use) { trees_.end_leaf(&unit, use, compute); });
-    auto* const window = gradients_.of(part);
-    if (window == nullptr) return;
-    reductions.wait(compute.record());
-    gradient_type* at = window->memory.data();
-    for_each_use(part, [&](auto& unit, std::size_t use) {
-      unit.reduce_out_of(at, use, first, axes, reductions);
-      at += unit.layout().trainable_size();
-    });
-    window->free = reductions.record();
+  void reduce_scatter(entry& unit, std::size_t use, int buffer, bool first,
+                      unit_axes<Comm> const& axes, traffic& reductions) {
+    index const at = before(unit, use, [](auto const& layout) { return layout.trainable_size(); });
+    unit.memory.reduce_scatter(gradients_[static_cast<std::size_t>(buffer)].data() + at, use, first,
+                               axes, reductions);
   }
 
   /// After the last microbatch of a part: what the trees of its uses add up to is what it holds.
@@ -164,62 +130,27 @@ class unit_set {
   }
 
  private:
-  static bool uses(entry const& unit, index part) {
-    return std::ranges::find(unit.parts, part) != unit.parts.end();
+  /// Elements of what the part of a unit's use uses before it.
+  template <class Size>
+  [[nodiscard]] index before(entry const& unit, std::size_t use, Size size) {
+    index at = 0;
+    bool found = false;
+    for_each_use(unit.parts[use], [&](auto& other, std::size_t its_use) {
+      found = found || (&other == &unit.memory && its_use == use);
+      if (!found) at += size(other.layout());
+    });
+    return at;
+  }
+  template <class Buffers>
+  [[nodiscard]] static std::size_t bytes_of(Buffers const& buffers) {
+    std::size_t total = 0;
+    for (auto const& one : buffers) total += one.size() * sizeof(*one.data());
+    return total;
   }
 
-  /// Of elements U; the last to use one records an Event.
-  template <class U, class Event>
-  class windows {
-   public:
-    struct window {
-      buffer<U> memory;
-      std::optional<Event> free;  // reached when nothing reads or writes it any more
-    };
-
-    void add(index part, index size, Device& device) {
-      if (size == 0) return;
-      auto& turn = turns_[size];
-      if (turn.windows.size() < 2)
-        turn.windows.push_back(
-            {device.template allocate_zeroed<U>(static_cast<std::size_t>(size)), {}});
-      places_[part] = {&turn, nullptr};
-    }
-
-    /// The next window for `part`; null when it needs none.
-    window* take(index part) {
-      auto const place = places_.find(part);
-      if (place == places_.end()) return nullptr;
-      auto& [turn, current] = place->second;
-      current = &turn->windows[turn->next++ % turn->windows.size()];
-      return current;
-    }
-
-    /// The one it took last.
-    window* of(index part) {
-      auto const place = places_.find(part);
-      return place == places_.end() ? nullptr : place->second.second;
-    }
-
-    [[nodiscard]] std::size_t bytes() const {
-      std::size_t total = 0;
-      for (auto const& [size, turn] : turns_)
-        total += turn.windows.size() * static_cast<std::size_t>(size) * sizeof(U);
-      return total;
-    }
-
-   private:
-    struct shared_turn {
-      std::deque<window> windows;  // addresses stay
-      std::size_t next = 0;
-    };
-    std::map<index, shared_turn> turns_;                        // by size; addresses stay
-    std::map<index, std::pair<shared_turn*, window*>> places_;  // by part
-  };
-
   std::deque<entry> units_;  // addresses stay
-  windows<T, decltype(std::declval<stream&>().record())> values_;
-  windows<gradient_type, decltype(std::declval<traffic&>().record())> gradients_;
+  std::vector<buffer<T>> values_;
+  std::vector<buffer<gradient_type>> gradients_;
   gradient_trees<gradient_type, Device> trees_;
   Device* device_ = nullptr;
 };

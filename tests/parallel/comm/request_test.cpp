@@ -23,6 +23,16 @@ struct gate {
   void open() const { opened.complete(); }
 };
 
+/// Of a device that cannot wait for the host's events: its caller does.
+struct blocking_stream {
+  struct event_type {};
+  gate const* opens = nullptr;
+  void wait(host::event const& mark) const {
+    opens->open();
+    mark.wait();
+  }
+};
+
 }  // namespace request_test
 
 TEST_CASE("a default request is done") {
@@ -120,17 +130,10 @@ TEST_CASE("a stream that waits by holding up its caller is told as a wait of tha
   struct told final : detail::abortable {
     std::vector<std::string> said;
     void abort(std::string const&) override {}
-    void host_waits(host::event const& done, std::thread::id) override {
-      said.emplace_back(done.ready() ? "waits for nothing" : "waits");
+    void host_waits(detail::host_waiting const& wait) override {
+      said.emplace_back(wait.over() ? "waits for nothing" : "waits");
     }
     void host_goes_on() override { said.emplace_back("goes on"); }
-  };
-  struct blocking_stream {
-    gate const* opens = nullptr;
-    void wait(host::event const& mark) const {
-      opens->open();
-      mark.wait();
-    }
   };
   auto const state = std::make_shared<told>();
   host::stream s;

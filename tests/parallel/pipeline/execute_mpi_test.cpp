@@ -9,7 +9,7 @@
 
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/mpi/communicator.hpp>
-#include <parallel/comm/reduction.hpp>
+#include <parallel/core/reduction.hpp>
 #include <parallel/pipeline/schedules.hpp>
 
 #include "support/ring_pipeline.hpp"

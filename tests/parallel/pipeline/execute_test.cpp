@@ -8,9 +8,9 @@
 #include <vector>
 
 #include <parallel/comm/faulty.hpp>
-#include <parallel/comm/reduction.hpp>
 #include <parallel/comm/single.hpp>
 #include <parallel/comm/threads/run.hpp>
+#include <parallel/core/reduction.hpp>
 #include <parallel/pipeline/execute.hpp>
 #include <parallel/pipeline/schedules.hpp>
 

@@ -68,7 +68,11 @@ std::set<double> norm_on(int shards, int replicas, bool silent, bool exact) {
       norm.clear();
       norm.add(unit, compute);
       compute.synchronize();
-      double const squared = norm.finish(comm, traffic);
+      double squared = *norm.rounded();
+      if (exact)
+        squared = norm.exact_over_ranks(comm, traffic);
+      else
+        comm.all_reduce(traffic, std::span(&squared, 1), parallel::reduction::sum).wait();
       std::scoped_lock const guard(lock);
       out.insert(squared);
     }

@@ -48,7 +48,7 @@ placed place(bool tied, int ranks, std::string const& schedule) {
   auto const shape = parallel::training_layout{}.with<parallel::axis::pipeline>(ranks);
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
-    parallel::host::stream compute, traffic;
+    parallel::host::stream traffic;
     train::training_groups<any> groups(any(std::move(comm)), shape);
     test::ring_model model(4, 6, 10, {.tied = tied, .blocks = 4});
     train::placed_units<test::ring_model, parallel::host::device, any> units(
@@ -59,7 +59,7 @@ placed place(bool tied, int ranks, std::string const& schedule) {
         for (auto& g : entry.memory.owned_gradients(s))
           g = static_cast<ring>(groups.pipeline.rank()) + 1;
     std::vector<parallel::request> requests;
-    units.sum_ties(compute, traffic, requests);
+    for (auto const& entry : units.units()) units.reduce_tied(entry, traffic, requests);
     for (auto& request : requests) request.wait();
     std::scoped_lock const guard(lock);
     out.tensors.insert(units.tensors().size());

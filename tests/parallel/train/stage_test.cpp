@@ -27,7 +27,7 @@ struct graph_stream : parallel::host::stream {
 };
 
 struct told_model : test::ring_model {
-  explicit told_model(bool local) : ring_model(2, 4, 13), local_(local) {}
+  explicit told_model(bool local) : test::ring_model(2, 4, 13), local_(local) {}
   [[nodiscard]] bool blocks_are_local() const { return local_; }
   bool local_;
 };

@@ -54,33 +54,4 @@ TEST_CASE("every schedule x ZeRO x data ranks equals one rank bit for bit") {
   }
 }
 
-TEST_CASE("what runs has been proved with the plans of all ranks before") {
-  test::layout const how{.microbatch = 2, .pipeline = 2};
-  parallel::threads::run(2, [&](parallel::threads::communicator& comm) {
-    test::ring_rank<> one(parallel::any_communicator(std::move(comm)), how);
-    auto const count = static_cast<int>(one.data(0).batches().size());
-    auto const& stages = one.stepper().stages();
-    CHECK(!stages.is_proved(count, parallel::pass::training));
-    (void)one.step(0);
-    CHECK(stages.is_proved(count, parallel::pass::training));
-    CHECK(!stages.is_proved(count, parallel::pass::inference));
-  });
-}
-
-TEST_CASE("a proved plan is the one that was planned with") {
-  for (std::string const name : {"1f1b", "zb-v"})
-    for (auto const mode : {parallel::pass::training, parallel::pass::inference})
-      for (int rank = 0; rank < 3; ++rank) {
-        parallel::train::stages_of_rank stages(
-            {.schedule = name, .stages_per_rank = name == "zb-v" ? 2 : 1}, rank, 3, 6);
-        auto const planned = stages.plan_of(7, mode);
-        auto const& proved = stages.proved_plan_of(7, mode);
-        REQUIRE(proved.steps.size() == planned.steps.size());
-        for (std::size_t i = 0; i < planned.steps.size(); ++i) {
-          CHECK(proved.steps[i].at == planned.steps[i].at);
-          CHECK(proved.steps[i].after == planned.steps[i].after);
-        }
-      }
-}
-
 }  // namespace stages_test

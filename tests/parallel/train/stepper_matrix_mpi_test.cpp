@@ -11,7 +11,7 @@
 
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/mpi/communicator.hpp>
-#include <parallel/comm/reduction.hpp>
+#include <parallel/core/reduction.hpp>
 
 #include "support/ring_matrix.hpp"
 

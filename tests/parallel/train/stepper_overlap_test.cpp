@@ -26,7 +26,7 @@ namespace zero = parallel::zero;
 class traced_model : public test::ring_model {
  public:
   traced_model(test::trace& log, std::function<void()> hold)
-      : ring_model(3, 4, 13), log_(log), hold_(std::move(hold)) {}
+      : test::ring_model(3, 4, 13), log_(log), hold_(std::move(hold)) {}
 
   template <class Stream>
   void enter_backward(test::context<Stream>& c, microbatch const& b,
@@ -35,7 +35,7 @@ class traced_model : public test::ring_model {
       log_.add("last part begins");
       hold_();
     });
-    ring_model::enter_backward(c, b, dy);
+    test::ring_model::enter_backward(c, b, dy);
     c.stream.enqueue([this] { log_.add("backward ends"); });
   }
 

@@ -79,9 +79,9 @@ class traced_model : public test::ring_model {
  public:
   using block = traced_block;
 
-  traced_model(test::trace& log, pass_hold const& hold) : ring_model(3, 4, 13) {
+  traced_model(test::trace& log, pass_hold const& hold) : test::ring_model(3, 4, 13) {
     for (std::size_t i = 0; i < num_blocks(); ++i)
-      blocks_.push_back({&ring_model::at(i), static_cast<index>(i), &log, &hold});
+      blocks_.push_back({&test::ring_model::at(i), static_cast<index>(i), &log, &hold});
   }
   [[nodiscard]] block const& at(std::size_t i) const { return blocks_[i]; }
 

@@ -130,6 +130,10 @@ struct column {
   std::vector<told_layer> const& blocks;
 
   [[nodiscard]] told_layer const& at(std::size_t i) const { return blocks[i]; }
+  [[nodiscard]] parallel::index rows(microbatch const&) const { return 2; }
+  [[nodiscard]] parallel::index width() const { return 4; }
+  [[nodiscard]] parallel::matrix_view<element> enter(auto&&...) const { return {}; }
+  void leave(auto&&...) const {}
   void enter_backward(auto&&...) const {}
 };
 
@@ -154,15 +158,21 @@ TEST_CASE("weights of a block and the input gradient of the next run at the same
   auto const d_input = memory.allocate<test::ring, 2>({2, 4});
   for (auto& x : kept.gradient.span()) x = 5;
   parallel::context<parallel::host::stream> c{compute, memory};
-  struct hooks : parallel::train::no_hooks {
-    test::trace& log;
-    parallel::host::stream& on;
-    hooks(test::trace& to, parallel::host::stream& stream) : log(to), on(stream) {}
-    void after_backward_weight(parallel::train::part p) {
-      on.enqueue([this, p] { log.add("complete " + std::to_string(p)); });
-    }
-  } told(log, compute);
-  middle.backward(c, weights, other, {}, kept, d_input, told);
+  parallel::train::pass_memory<column> shared(memory, &other);
+  parallel::train::statistics<test::ring> sums;
+  // as a plan has it: weights after what was computed before, the next join after them
+  for (auto const& pass :
+       parallel::train::passes_of(middle.range(), parallel::pipeline::action_kind::backward,
+                                  parallel::pass::training, true)) {
+    using enum parallel::train::pass_kind;
+    bool const aside = pass.kind == backward_weight;
+    if (aside) weights.wait(compute.record());
+    if (pass.kind == join) compute.wait(weights.record());
+    auto on = aside ? c.on(weights) : c;
+    middle.run(pass, on, shared, {}, {{}, d_input}, kept, sums);
+    if (pass.kind == join)
+      compute.enqueue([&log, p = pass.of] { log.add("complete " + std::to_string(p)); });
+  }
   compute.synchronize();
   CHECK(log.in_order("input 0", "weight 1"));
   for (auto const* const block : {"0", "1", "2"})

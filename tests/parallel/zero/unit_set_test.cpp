@@ -1,11 +1,9 @@
-// Units taking turns in windows: where they lie, what is gathered into them and reduced out of
+// Units in the buffers of a plan: where they lie, what is gathered into them and reduced out of
 // them.
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <deque>
-#include <future>
 #include <string>
 #include <vector>
 
@@ -15,12 +13,14 @@
 #include <parallel/device/host/device.hpp>
 #include <parallel/device/meta/device.hpp>
 #include <parallel/ops/host.hpp>
+#include <parallel/train/step_plans.hpp>
 #include <parallel/zero/unit_set.hpp>
 
 namespace unit_set_test {
 namespace {
 
 namespace zero = parallel::zero;
+namespace train = parallel::train;
 using parallel::bf16;
 using parallel::index;
 using parallel::host::device;
@@ -63,19 +63,31 @@ struct column {
     };
     parallel::unit<T> tied("table", embedding, ranks);
     tied.add_use(head.weight);
-    units.add({std::move(tied), kind, place, 1, device}, {-1, 4});
+    add(std::move(tied), kind, place, device, {-1, 4});
     for (index i = 0; i < 4; ++i) {
       auto& block = blocks.emplace_back(parallel::concat("block.", i), i < 3 ? 7 : 20);
       parallel::unit<T> layout(parallel::concat("block.", i), block, ranks, key_of);
-      units.add({std::move(layout), kind, place, 1, device}, {i});
+      add(std::move(layout), kind, place, device, {i});
     }
-    units.allocate_windows(device, keep);
+    train::unit_buffers const buffers(planned, {.reshard_after_forward = !keep});
+    kept = buffers.kept;
+    units.allocate_buffers(device, buffers.values.sizes(), buffers.gradients.sizes());
   }
 
   table<T> embedding;
   table<T> head;
   std::deque<layer<T>> blocks;
-  zero::unit_set<T, Device> units;
+  zero::unit_set<T, Device, typename Device::stream_type> units;
+  std::vector<train::planned_unit> planned;
+  std::vector<int> kept;  // the buffers of those that stay, by unit
+
+ private:
+  void add(parallel::unit<T> layout, zero::stage kind, zero::unit_place place, Device& device,
+           std::vector<index> parts) {
+    planned.push_back(
+        train::describe_unit(layout, parts, kind, place, zero::reduction_order::by_rank));
+    units.add({std::move(layout), kind, place, 1, device}, std::move(parts));
+  }
 };
 
 /// This rank's place and communicators among `shards` x replicas.
@@ -112,7 +124,7 @@ index padded(index size, index ranks) {
   return (size + 32 * ranks - 1) / (32 * ranks) * (32 * ranks);
 }
 
-TEST_CASE_TEMPLATE("two windows for parts of equal size, on the meta device as on the host", T,
+TEST_CASE_TEMPLATE("two buffers for parts of equal size, on the meta device as on the host", T,
                    float, bf16, ring) {
   using gradient = parallel::accumulate_t<T>;
   for (bool const frozen : {false, true})
@@ -132,25 +144,39 @@ TEST_CASE_TEMPLATE("two windows for parts of equal size, on the meta device as o
         index const a = frozen ? padded(33, ranks) : 0;
         index const small = frozen ? a + padded(70, ranks) : padded(64 + 70, ranks);
         index const large = frozen ? a + padded(200, ranks) : padded(64 + 200, ranks);
-        // the table is used in two parts; two windows serve the three small blocks
+        // the table is used in two parts; two buffers serve the three small blocks
         auto const elements = [](index of_table, index of_small, index of_large) {
           return static_cast<std::size_t>(2 * of_table + 2 * of_small + of_large);
         };
         bool const values = kind == zero::stage::parameters && ranks > 1;
         bool const gradients = kind >= zero::stage::gradients && ranks > 1;
-        CHECK(real.units.value_window_bytes() ==
+        CHECK(real.units.value_buffer_bytes() ==
               (values ? elements(one, small, large) * sizeof(T) : 0));
         // all that is trained of a block may be as large as another's: then they share
         std::size_t const trained =
             !frozen ? elements(one, small, large)
                     : static_cast<std::size_t>(2 * one + (one == a ? 0 : 2 * a));
-        CHECK(real.units.gradient_window_bytes() == (gradients ? trained * sizeof(gradient) : 0));
-        CHECK(planned.units.value_window_bytes() == real.units.value_window_bytes());
-        CHECK(planned.units.gradient_window_bytes() == real.units.gradient_window_bytes());
+        CHECK(real.units.gradient_buffer_bytes() == (gradients ? trained * sizeof(gradient) : 0));
+        CHECK(planned.units.value_buffer_bytes() == real.units.value_buffer_bytes());
+        CHECK(planned.units.gradient_buffer_bytes() == real.units.gradient_buffer_bytes());
       }
 }
 
-TEST_CASE("parts take turns in the windows, and every rank finds the whole values there") {
+/// Unshards what a part uses, in the buffers that it takes next, and binds it.
+template <class Column, class Axes>
+void use_values(Column& c, train::unit_buffers& buffers, index part, Axes const& axes,
+                stream& gathers) {
+  int const buffer = buffers.values.take(part);
+  std::vector<parallel::request> requests;
+  for (auto& entry : c.units.units())
+    for (std::size_t use = 0; use < entry.parts.size(); ++use)
+      if (entry.parts[use] == part)
+        c.units.unshard(entry, static_cast<int>(use), buffer, axes, gathers, requests);
+  for (auto& request : requests) request.wait();
+  c.units.bind_values(part, buffer);
+}
+
+TEST_CASE("parts take turns in the buffers, and every rank finds the whole values there") {
   for (bool const frozen : {false, true})
     for (int const shards : {2, 3}) {
       CAPTURE(frozen);
@@ -169,13 +195,13 @@ TEST_CASE("parts take turns in the windows, and every rank finds the whole value
           }
           entry.memory.initialise(5, host);
         }
-        stream compute, gathers;
+        stream gathers;
         auto const axes = near.axes();
+        train::unit_buffers buffers(c.planned, {});
         std::vector<ring const*> where;
         for (int pass = 0; pass < 2; ++pass)
           for (index part = -1; part <= 4; ++part) {
-            c.units.use_values(part, axes, compute, gathers);
-            compute.synchronize();
+            use_values(c, buffers, part, axes, gathers);
             if (part == -1 || part == 4) {  // both uses are bound, whichever part it is
               CHECK(c.embedding.weight.data == c.head.weight.data);
               CHECK(values(c.head.weight) == initial(c.embedding.weight, 5));
@@ -185,53 +211,15 @@ TEST_CASE("parts take turns in the windows, and every rank finds the whole value
               CHECK(values(block.b) == initial(block.b, 5));
               if (part < 3) where.push_back(block.a.data);
             }
-            c.units.release_values(part, compute);
           }
         REQUIRE(where.size() == 6);
         CHECK(where[0] != where[1]);
         for (std::size_t i = 2; i < where.size(); ++i) CHECK(where[i] == where[i - 2]);
-        // a part without a unit has nothing to wait for
-        c.units.use_values(9, axes, compute, gathers);
-        c.units.release_values(9, compute);
       });
     }
 }
 
-TEST_CASE("the next part is gathered while one is in use, and the one after waits for its window") {
-  for (bool const frozen : {false, true})
-    parallel::threads::run(2, [&](communicator& world) {
-      neighbours near(world, 2);
-      device const host;
-      column<ring, device const> c(zero::stage::parameters, near.place(), host, frozen);
-      for (auto& entry : c.units.units()) entry.memory.initialise(5, host);
-      stream compute, gathers;
-      auto const axes = near.axes();
-      std::promise<void> go;
-      c.units.use_values(0, axes, compute, gathers);
-      auto const* const first = c.blocks[0].a.data;
-      compute.enqueue([held = go.get_future().share()] { held.wait(); });  // part 0 computes
-      c.units.release_values(0, compute);
-      c.units.use_values(1, axes, compute, gathers);
-      gathers.synchronize();  // although part 0 goes on
-      auto const& next = c.blocks[1];
-      CHECK(values(next.b) == initial(next.b, 5));
-      auto const second = next.b.data;
-      c.units.release_values(1, compute);
-      c.units.use_values(2, axes, compute, gathers);
-      auto const third = gathers.record();
-      CHECK(c.blocks[2].a.data == first);
-      CHECK_FALSE(
-          third.wait_until(std::chrono::steady_clock::now() + std::chrono::milliseconds(20)));
-      auto const expected = initial(c.blocks[0].a, 5);
-      CHECK(std::vector<ring>(first, first + 33) == expected);
-      go.set_value();
-      compute.synchronize();
-      CHECK(values(c.blocks[2].a) == initial(c.blocks[2].a, 5));
-      CHECK(std::vector<ring>(second, second + 70) == initial(next.b, 5));
-    });
-}
-
-TEST_CASE("values that stay are gathered once, until they are forgotten") {
+TEST_CASE("values that stay are each in a buffer of their own") {
   parallel::threads::run(2, [&](communicator& world) {
     neighbours near(world, 2);
     device const host;
@@ -241,27 +229,19 @@ TEST_CASE("values that stay are gathered once, until they are forgotten") {
       entry.memory.initialise(5, host);
       bytes += static_cast<std::size_t>(entry.memory.layout().size()) * sizeof(ring);
     }
-    CHECK(c.units.value_window_bytes() == bytes);
-    stream compute, gathers;
+    CHECK(c.units.value_buffer_bytes() == bytes);
+    stream gathers;
     auto const axes = near.axes();
-    auto const pass = [&](std::uint64_t seed) {
-      for (index part = -1; part <= 4; ++part) {
-        c.units.use_values(part, axes, compute, gathers);
-        c.units.release_values(part, compute);
-      }
-      compute.synchronize();
-      for (auto const& block : c.blocks) {
-        CHECK(values(block.a) == initial(block.a, seed));
-        CHECK(values(block.b) == initial(block.b, seed));
-      }
-      CHECK(values(c.embedding.weight) == initial(c.embedding.weight, seed));
-      CHECK(c.head.weight.data == c.embedding.weight.data);
-    };
-    pass(5);
-    for (auto& entry : c.units.units()) entry.memory.initialise(6, host);
-    pass(5);  // what was gathered
-    c.units.forget_values(compute, gathers);
-    pass(6);
+    std::vector<parallel::request> requests;
+    for (std::size_t i = 0; i < c.kept.size(); ++i)
+      c.units.unshard(c.units.units()[i], -1, c.kept[i], axes, gathers, requests);
+    for (auto& request : requests) request.wait();
+    for (auto const& block : c.blocks) {
+      CHECK(values(block.a) == initial(block.a, 5));
+      CHECK(values(block.b) == initial(block.b, 5));
+    }
+    CHECK(values(c.embedding.weight) == initial(c.embedding.weight, 5));
+    CHECK(c.head.weight.data == c.embedding.weight.data);
   });
 }
 
@@ -271,7 +251,7 @@ ring gradient_of(std::string const& name, int rank, int microbatch, index i) {
          static_cast<ring>((rank + 1) * (microbatch + 2) * (i + 7));
 }
 
-TEST_CASE("gradients of microbatches are summed out of windows, uses of tied units too") {
+TEST_CASE("gradients of microbatches are summed out of buffers, uses of tied units too") {
   constexpr int microbatches = 3;
   for (auto const kind : {zero::stage::gradients, zero::stage::parameters})
     for (bool const frozen : {false, true})
@@ -294,6 +274,7 @@ TEST_CASE("gradients of microbatches are summed out of windows, uses of tied uni
           CHECK(c.units.gradients_divided() == divided);
           stream compute, reductions;
           auto const axes = near.axes();
+          train::unit_buffers buffers(c.planned, {});
           // what a step finds there must not matter
           for (auto& entry : c.units.units()) {
             for (auto const& m : entry.memory.segments())
@@ -312,7 +293,9 @@ TEST_CASE("gradients of microbatches are summed out of windows, uses of tied uni
           for (int m = 0; m < microbatches; ++m)
             for (index part = 4; part >= -1; --part) {
               bool const empty = is_empty(world.rank(), m);
-              c.units.begin_gradients(part, empty, compute);
+              int const buffer = buffers.gradients.take(part);
+              compute.wait(reductions.record());
+              c.units.begin_gradients(part, buffer, empty, compute);
               if (!empty && part == 4) backward(c.head.weight, "head", m);
               if (!empty && part == -1) backward(c.embedding.weight, "table", m);
               if (!empty && part >= 0 && part < 4) {
@@ -320,7 +303,11 @@ TEST_CASE("gradients of microbatches are summed out of windows, uses of tied uni
                 backward(block.a, block.a.name, m);
                 backward(block.b, block.b.name, m);
               }
-              c.units.end_gradients(part, m == 0, false, axes, compute, reductions);
+              reductions.wait(compute.record());
+              for (auto& entry : c.units.units())
+                for (std::size_t use = 0; use < entry.parts.size(); ++use)
+                  if (entry.parts[use] == part && buffer >= 0)
+                    c.units.reduce_scatter(entry, use, buffer, m == 0, axes, reductions);
             }
           compute.wait(reductions.record());
           std::vector<parallel::request> requests;

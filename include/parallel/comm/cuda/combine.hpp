@@ -7,8 +7,8 @@
 #include <cstddef>
 
 #include <parallel/comm/detail/combine.hpp>
-#include <parallel/comm/reduction.hpp>
 #include <parallel/core/dtype.hpp>
+#include <parallel/core/reduction.hpp>
 #include <parallel/device/cuda/block.hpp>
 
 namespace parallel::cuda::kernels {

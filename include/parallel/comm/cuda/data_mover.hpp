@@ -7,9 +7,10 @@
 
 #include <cuda_runtime_api.h>
 
-#include <parallel/comm/data_mover.hpp>
+#include <parallel/comm/detail/combine.hpp>
 #include <parallel/comm/detail/visit.hpp>
 #include <parallel/device/cuda/stream.hpp>
+#include <parallel/device/data_mover.hpp>
 
 namespace parallel::cuda {
 

@@ -12,8 +12,8 @@
 #include <type_traits>
 
 #include <parallel/comm/detail/visit.hpp>
-#include <parallel/comm/reduction.hpp>
 #include <parallel/core/config.hpp>
+#include <parallel/core/reduction.hpp>
 
 namespace parallel::detail {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <memory>
 
-#include <parallel/comm/data_mover.hpp>
+#include <parallel/comm/detail/moving.hpp>
 #include <parallel/comm/operation.hpp>
 
 namespace parallel::detail {

@@ -67,7 +67,7 @@ inline std::vector<signature> exchange(link& over, int tag, signature const& min
 
 }  // namespace detail
 
-class communicator : public collectives<communicator> {
+class communicator : public collectives<communicator, host::stream> {
  public:
   /// All processes of the environment, which must outlive it. Every rank makes its communicators in
   /// the same order; messages of one never mix with those of another.

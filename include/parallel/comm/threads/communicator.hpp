@@ -22,7 +22,7 @@
 
 #include <parallel/comm/collectives.hpp>
 #include <parallel/comm/concepts.hpp>
-#include <parallel/comm/data_mover.hpp>
+#include <parallel/comm/detail/moving.hpp>
 #include <parallel/comm/detail/part.hpp>
 #include <parallel/comm/threads/world.hpp>
 
@@ -98,7 +98,7 @@ inline void work(parallel::detail::moving const& mover, operation const& op, mee
 
 }  // namespace detail
 
-class communicator : public collectives<communicator> {
+class communicator : public collectives<communicator, host::stream> {
  public:
   /// Rank `rank` of `world`; every rank makes one.
   communicator(std::shared_ptr<world> world, int rank) : world_(std::move(world)), rank_(rank) {

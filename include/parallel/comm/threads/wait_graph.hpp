@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/comm/aborted.hpp>
 #include <parallel/comm/threads/meeting.hpp>
-#include <parallel/device/host/event.hpp>
 
 namespace parallel::threads::detail {
 
@@ -54,9 +54,9 @@ class wait_graph {
   }
   void leaves() { inside_.erase(std::this_thread::get_id()); }
 
-  /// The calling thread begins to wait for `done`, an event on the stream of `worker`.
-  void host_waits(host::event const& done, std::thread::id worker) {
-    hosts_.insert_or_assign(std::this_thread::get_id(), host_wait{done, worker});
+  /// The calling thread begins to wait, until host_goes_on.
+  void host_waits(parallel::detail::host_waiting const& wait) {
+    hosts_.insert_or_assign(std::this_thread::get_id(), &wait);
   }
   void host_goes_on() { hosts_.erase(std::this_thread::get_id()); }
 
@@ -98,10 +98,6 @@ class wait_graph {
     meeting const* where = nullptr;
     int rank = 0;
   };
-  struct host_wait {
-    host::event done;
-    std::thread::id worker;
-  };
   struct calling_threads {
     std::optional<std::thread::id> first;
     bool several = false;
@@ -121,7 +117,7 @@ class wait_graph {
     auto const wait = hosts_.find(*caller.first);
     if (wait == hosts_.end()) return inside_.find(*caller.first);
     // Once the event is reached the worker may be inside a later call, and the host goes on.
-    return wait->second.done.ready() ? inside_.end() : inside_.find(wait->second.worker);
+    return wait->second->over() ? inside_.end() : inside_.find(wait->second->worker);
   }
 
   // Whether `from` is held up, over any number of meetings, by `goal`; `path` is how.
@@ -145,7 +141,7 @@ class wait_graph {
   }
 
   std::map<std::pair<meeting_name, int>, std::thread::id> queued_;
-  std::map<std::thread::id, host_wait> hosts_;
+  std::map<std::thread::id, parallel::detail::host_waiting const*> hosts_;
   inside_map inside_;
   std::vector<calling_threads> callers_;  // by rank
 };

@@ -88,10 +88,10 @@ class world final : public parallel::detail::abortable {
     for (auto const& [name, here] : meetings_) stop_if_one_returned(*here);
   }
 
-  void host_waits(host::event const& done, std::thread::id worker) override {
+  void host_waits(parallel::detail::host_waiting const& wait) override {
     std::scoped_lock const lock(mutex_);
-    waits_.host_waits(done, worker);
-    stop_if_deadlocked(worker);
+    waits_.host_waits(wait);
+    stop_if_deadlocked(wait.worker);
   }
   void host_goes_on() override {
     std::scoped_lock const lock(mutex_);

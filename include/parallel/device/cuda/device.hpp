@@ -27,7 +27,6 @@ namespace parallel::cuda {
 class device {
  public:
   using stream_type = stream;
-  using event_type = event;
   static constexpr bool host_reaches_memory = false;
 
   /// The GPU of these streams, which becomes, and stays, current on the calling thread. Throws

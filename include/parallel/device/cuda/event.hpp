@@ -6,7 +6,9 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <thread>
 
+#include <parallel/core/clock.hpp>
 #include <parallel/device/cuda/error.hpp>
 
 namespace parallel::cuda {
@@ -31,6 +33,16 @@ class event {
 
   /// Blocks the calling thread until reached. Throws `error` when work before it failed.
   void wait() const { check(cudaEventSynchronize(event_.get()), "cudaEventSynchronize"); }
+
+  /// Like `wait`, until `deadline` at most; false when the deadline passed first. CUDA has no such
+  /// wait: looks every millisecond.
+  [[nodiscard]] bool wait_until(steady_time deadline) const {
+    while (!ready()) {
+      if (steady_time::clock::now() >= deadline) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
 
   [[nodiscard]] cudaEvent_t get() const { return event_.get(); }
 

@@ -38,6 +38,8 @@ struct stream_options {
 
 class stream {
  public:
+  using event_type = event;
+
   explicit stream(stream_options options = {})
       : device_(options.device),
         deterministic_(options.deterministic),

@@ -23,7 +23,6 @@ namespace parallel::host {
 class device {
  public:
   using stream_type = stream;
-  using event_type = event;
   static constexpr bool host_reaches_memory = true;
 
   device() = default;
@@ -83,7 +82,7 @@ class device {
   /// Options for this device's compute streams (threads, cores, engine).
   [[nodiscard]] stream_options const& compute_options() const { return compute_; }
   /// Options for the streams of exchanges: one thread on the same cores.
-  [[nodiscard]] stream_options traffic_options() const {
+  [[nodiscard]] stream_options comm_options() const {
     return {.threads = 1, .cores = compute_.cores};
   }
 

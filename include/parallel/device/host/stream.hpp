@@ -26,15 +26,12 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/device/data_mover.hpp>
 #include <parallel/device/host/event.hpp>
 #include <parallel/device/host/matmul_engine.hpp>
 #include <parallel/device/host/openmp.hpp>
 #include <parallel/device/host/trace.hpp>
 #include <parallel/device/host/workspace.hpp>
-
-namespace parallel {
-class data_mover;  // parallel/comm/data_mover.hpp
-}
 
 namespace parallel::host {
 
@@ -55,6 +52,10 @@ struct stream_options {
 
 class stream {
  public:
+  using event_type = event;
+  /// A task of the worker does.
+  static constexpr bool waits_for_any_event = true;
+
   explicit stream(stream_options options = {})
       : options_(std::move(options)), worker_([this] { run(); }) {}
 

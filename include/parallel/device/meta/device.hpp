@@ -10,6 +10,7 @@
 #include <map>
 #include <string_view>
 
+#include <parallel/core/clock.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/meta/touched.hpp>
 
@@ -19,11 +20,14 @@ namespace parallel::meta {
 struct event {
   void wait() const {}
   [[nodiscard]] bool ready() const { return true; }
+  [[nodiscard]] bool wait_until(steady_time) const { return true; }
 };
 
 /// Counts the floating-point operations that operations on it would have executed.
 class stream {
  public:
+  using event_type = event;
+
   template <class Task>
   void enqueue(Task&&) {}
   [[nodiscard]] event record() { return {}; }
@@ -74,7 +78,6 @@ class stream {
 class device {
  public:
   using stream_type = stream;
-  using event_type = event;
 
   template <class T>
   [[nodiscard]] buffer<T> allocate(std::size_t count) {

@@ -6,16 +6,23 @@
 
 #include <utility>
 
+#include <parallel/core/clock.hpp>
+
 namespace parallel::reference {
 
 /// Reached at once: everything enqueued before has already run.
 struct event {
   void wait() const {}
   [[nodiscard]] bool ready() const { return true; }
+  [[nodiscard]] bool wait_until(steady_time) const { return true; }
 };
 
 class stream {
  public:
+  using event_type = event;
+  /// On the calling thread, as it does everything.
+  static constexpr bool waits_for_any_event = true;
+
   /// Runs `task()` now; what it throws reaches the caller.
   template <class Task>
   void enqueue(Task&& task) {

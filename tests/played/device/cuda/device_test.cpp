@@ -1,12 +1,16 @@
 // cuda::device and cuda::stream, on a CUDA runtime that is only played.
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <numeric>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include <parallel/comm/any_communicator.hpp>
+#include <parallel/comm/cuda/comm_stream.hpp>
+#include <parallel/device/concepts.hpp>
 #include <parallel/device/cuda/device.hpp>
 #include <parallel/device/cuda/issuing_stream.hpp>
 #include <parallel/device/transfer.hpp>
@@ -17,6 +21,11 @@ namespace played_device_test {
 
 using parallel::cuda::device;
 using parallel::cuda::stream;
+
+static_assert(parallel::device<device> && parallel::stream<stream>);
+static_assert(!parallel::waits_by_itself<stream, parallel::host::event>);
+static_assert(std::is_same_v<parallel::comm_stream<device, parallel::any_communicator>,
+                             parallel::cuda::comm_stream>);
 
 TEST_CASE("a machine without a GPU, or with one that is too old, is refused") {
   played::machine() = {.devices = 0};
@@ -94,6 +103,12 @@ TEST_CASE("a stream's scratch memory grows and stays, and constants are copied o
     auto const mark = s.record();
     CHECK(mark.ready());
     s.wait(mark);
+    played::machine().busy = true;
+    auto const soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
+    CHECK(!mark.wait_until(soon));
+    CHECK(std::chrono::steady_clock::now() >= soon);
+    played::machine().busy = false;
+    CHECK(mark.wait_until(soon));
     played::machine().fails = "cudaEventSynchronize";
     CHECK_THROWS_WITH_AS(s.synchronize(), doctest::Contains("cudaEventSynchronize failed with"),
                          parallel::error);

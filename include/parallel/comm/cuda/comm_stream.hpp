@@ -1,4 +1,4 @@
-// cuda::traffic_stream: where exchanges of a GPU's memory run.
+// cuda::comm_stream: where exchanges of a GPU's memory run that ranks of the host make.
 //
 // A host stream, so that ranks meet, wait and fail as they do on the CPU; its worker moves the data
 // by a data_mover's copies and kernels, which go on beside the computation. It waits for the
@@ -8,14 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/comm/comm_stream.hpp>
 #include <parallel/comm/cuda/data_mover.hpp>
-#include <parallel/comm/traffic_of.hpp>
 #include <parallel/device/cuda/device.hpp>
 #include <parallel/device/cuda/issuing_stream.hpp>
 
 namespace parallel::cuda {
 
-struct traffic_options {
+struct comm_stream_options {
   stream_options on = {};
   /// Cores for the worker; empty: wherever the system likes.
   std::vector<int> cores = {};
@@ -27,9 +27,9 @@ struct owns_mover {
 };
 }  // namespace detail
 
-class traffic_stream : private detail::owns_mover, public issuing_stream {
+class comm_stream : private detail::owns_mover, public issuing_stream {
  public:
-  explicit traffic_stream(traffic_options options = {})
+  explicit comm_stream(comm_stream_options options = {})
       : owns_mover{cuda::data_mover(options.on)},
         issuing_stream(moving.stream(), {.cores = std::move(options.cores), .mover = &moving}) {}
 };
@@ -38,9 +38,9 @@ class traffic_stream : private detail::owns_mover, public issuing_stream {
 
 namespace parallel {
 template <>
-struct traffic_of<cuda::device> {
-  using type = cuda::traffic_stream;
-  [[nodiscard]] static cuda::traffic_options options(cuda::device const& device) {
+struct comm_stream_of<cuda::device, host::stream> {
+  using type = cuda::comm_stream;
+  [[nodiscard]] static cuda::comm_stream_options options(cuda::device const& device) {
     return {.on = device.compute_options()};
   }
 };

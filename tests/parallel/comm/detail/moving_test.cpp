@@ -8,7 +8,7 @@
 #include "support/device_exchanges.hpp"
 #include "support/guarded_device.hpp"
 
-namespace data_mover_test {
+namespace moving_test {
 
 TEST_CASE("every exchange of memory that the host cannot reach") {
   for (int const ranks : {1, 2, 3, 8}) {
@@ -21,4 +21,4 @@ TEST_CASE("every exchange of memory that the host cannot reach") {
   }
 }
 
-}  // namespace data_mover_test
+}  // namespace moving_test

@@ -1,0 +1,110 @@
+// parts: the parts of a model, which of them a pipeline stage holds, and the passes of parts that
+// each computation of a stage consists of.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include <parallel/core/tensor.hpp>
+#include <parallel/layer/context.hpp>
+#include <parallel/pipeline/schedule.hpp>
+
+namespace parallel::train {
+
+/// The parts of a model, in forward order: enter = -1, block i = i, leave = num_blocks. A unit
+/// names the parts that compute with it.
+using part = index;
+inline constexpr part enter = -1;
+
+/// The parts [begin, end) of a model's blocks, and whether the model's entry and exit come with
+/// them.
+struct stage_range {
+  index begin = 0;
+  index end = 0;
+  bool entry = true;
+  bool exit = true;
+
+  [[nodiscard]] constexpr bool holds(part p) const {
+    return p == enter ? entry : (begin <= p && p < end) || (exit && p == end);
+  }
+  /// The first part of a forward pass, and the last.
+  [[nodiscard]] constexpr part front() const { return entry ? enter : begin; }
+  [[nodiscard]] constexpr part back() const { return exit ? end : end - 1; }
+};
+
+/// What is done with one part and one microbatch.
+enum class pass_kind : std::uint8_t {
+  forward,
+  forward_backward,  // of the exit in training, whose passes are one
+  backward,          // gradients of the input and of the weights, one after the other
+  backward_input,
+  backward_weight,
+  /// Where the weights' gradients run beside: the part's are there from now on.
+  join,
+  /// And the gradient of the part's input goes to where the part before it looks for it.
+  hand_on
+};
+
+[[nodiscard]] constexpr std::string_view name_of(pass_kind kind) {
+  constexpr std::string_view names[] = {"forward",        "forward_backward", "backward",
+                                        "backward_input", "backward_weight",  "join",
+                                        "hand_on"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+/// Whether a pass reads the values of its part's parameters. The weights' gradients do not.
+[[nodiscard]] constexpr bool reads_values(pass_kind kind) {
+  return kind <= pass_kind::backward_input;
+}
+/// Whether a pass adds to the gradients of its part's parameters.
+[[nodiscard]] constexpr bool adds_gradients(pass_kind kind) {
+  return kind == pass_kind::forward_backward || kind == pass_kind::backward ||
+         kind == pass_kind::backward_weight;
+}
+
+struct part_pass {
+  pass_kind kind = pass_kind::forward;
+  part of = enter;
+  /// Of a backward pass whose weights' gradients run on a stream of their own, those of a block
+  /// beside the input gradient of the next.
+  bool beside = false;
+
+  friend constexpr bool operator==(part_pass const&, part_pass const&) = default;
+};
+
+/// The passes of one microbatch through the parts of a stage, in the order in which they are
+/// enqueued. `overlap_weights`: in a computation that makes both gradients.
+[[nodiscard]] constexpr std::vector<part_pass> passes_of(stage_range const& range,
+                                                         pipeline::action_kind computes, pass mode,
+                                                         bool overlap_weights) {
+  using enum pass_kind;
+  std::vector<part_pass> out;
+  if (computes == pipeline::action_kind::forward) {
+    for (part p = range.front(); p < range.end; ++p) out.push_back({forward, p});
+    if (range.exit) out.push_back({mode == pass::training ? forward_backward : forward, range.end});
+    return out;
+  }
+  bool const beside = overlap_weights && computes == pipeline::action_kind::backward;
+  for (part p = range.end; p-- > range.begin;) {
+    if (computes == pipeline::action_kind::backward_weight) {
+      out.push_back({backward_weight, p});
+    } else if (computes == pipeline::action_kind::backward_input) {
+      out.push_back({backward_input, p});
+    } else if (!beside) {
+      out.push_back({backward, p});
+    } else {
+      out.push_back({backward_input, p, true});
+      if (p + 1 < range.end) out.push_back({join, p + 1, true});
+      out.push_back({hand_on, p, true});
+      out.push_back({backward_weight, p, true});
+    }
+  }
+  if (beside && range.begin < range.end) out.push_back({join, range.begin, true});
+  // the entry has no input gradient
+  if (range.entry && computes != pipeline::action_kind::backward_input)
+    out.push_back({backward_weight, enter});
+  return out;
+}
+
+}  // namespace parallel::train

@@ -1,0 +1,9 @@
+// no type named
+#include <parallel/device/concepts.hpp>
+
+#include <parallel/comm/any_communicator.hpp>
+
+struct own_stream {
+  void synchronize() {}
+};
+using any = parallel::basic_any_communicator<own_stream>;

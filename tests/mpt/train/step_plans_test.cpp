@@ -1,0 +1,55 @@
+// What print_plan=true shows of a run.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include <mpt/train/plan_run.hpp>
+#include <mpt/train/step_plans.hpp>
+
+namespace step_plans_test {
+namespace {
+
+mpt::train_config configuration() {
+  mpt::train_config config;
+  config.model.d_model = 24;
+  config.model.n_heads = 3;
+  config.model.n_layers = 4;
+  config.model.vocab_size = 37;
+  config.model.max_seq_len = 12;
+  config.train_loader.max_seq_len = 12;
+  config.max_duration = {3, mpt::time_unit::batch};
+  config.global_train_batch_size = 16;
+  config.device_train_microbatch_size = 2;
+  config.zero_stage = 3;
+  config.parallelism.pipeline = 2;
+  config.parallelism.schedule = "1f1b";
+  return config;
+}
+
+TEST_CASE("the plan of a run has a list for every pipeline rank, with the model's units") {
+  auto const config = configuration();
+  auto const plans = mpt::step_plans_of<float>(config, mpt::plan_run<float>(config, 4));
+  REQUIRE(plans.size() == 2);
+  CHECK(plans[0].microbatches == 4);
+  auto const text = mpt::describe_step(plans);
+  for (std::string const line :
+       {"pipeline rank 1 of 2, 4 microbatches: ", "unshard transformer.wte for part -1",
+        "receive_gradient of stage 0, microbatch 3", "reduce_tied transformer.wte",
+        "pipeline rank 1: "}) {
+    CAPTURE(text);
+    CHECK(text.find(line) != std::string::npos);
+  }
+}
+
+TEST_CASE("one rank alone has one list") {
+  auto config = configuration();
+  config.parallelism.pipeline = 1;
+  config.zero_stage = 0;
+  auto const plans = mpt::step_plans_of<float>(config, mpt::plan_run<float>(config, 1));
+  REQUIRE(plans.size() == 1);
+  CHECK(plans[0].microbatches == 8);
+  CHECK(plans[0].links.empty());
+}
+
+}  // namespace
+}  // namespace step_plans_test

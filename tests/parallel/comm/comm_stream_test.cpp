@@ -1,0 +1,86 @@
+// On which streams exchanges run, and a communicator that enqueues on streams of its own: it keeps
+// the laws of communicators, and no thread of the host waits for anything but results.
+#include <doctest/doctest.h>
+
+#include <type_traits>
+#include <vector>
+
+#include <parallel/comm/comm_stream.hpp>
+#include <parallel/comm/delayed.hpp>
+#include <parallel/comm/faulty.hpp>
+#include <parallel/comm/recorded.hpp>
+#include <parallel/comm/single.hpp>
+#include <parallel/comm/tree_ordered.hpp>
+
+#include "parallel/comm/suite.hpp"
+#include "support/guarded_device.hpp"
+#include "support/queued_communicator.hpp"
+#include "support/queued_device.hpp"
+
+namespace comm_stream_test {
+
+using namespace parallel;
+
+static_assert(std::is_same_v<comm_stream<host::device, single>, host::stream>);
+static_assert(std::is_same_v<comm_stream<guarded::device, any_communicator>, guarded::comm_stream>);
+static_assert(
+    std::is_same_v<comm_stream<queued::device, queued::any_communicator>, queued::stream>);
+
+TEST_CASE("a communicator on streams of its own keeps the laws") {
+  for (int const ranks : {1, 2, 3, 5})
+    CHECK_NOTHROW(queued::run(ranks, [](queued::communicator comm) {
+      queued::any_communicator any(std::move(comm));
+      test::comm_suite::check_all(any, 2003);
+    }));
+}
+
+TEST_CASE("decorators on streams of its own") {
+  CHECK_NOTHROW(queued::run(3, [](queued::communicator comm) {
+    auto const recorder = std::make_shared<flight_recorder>();
+    recorded noted(delayed(faulty(std::move(comm), {}), {.longest = std::chrono::microseconds(20)}),
+                   recorder);
+    test::comm_suite::check_type<float>(noted, 701);
+    test::comm_suite::check_order(noted);
+  }));
+}
+
+TEST_CASE("an abort reaches ranks that wait, and calls that come later") {
+  for (auto const how : test::comm_suite::all_waits)
+    CHECK_NOTHROW(queued::run(3, [&](queued::communicator comm) {
+      test::comm_suite::check_abort(std::move(comm), how);
+    }));
+}
+
+TEST_CASE("ranks that disagree are told what differs") {
+  CHECK_THROWS_WITH_AS(queued::run(2,
+                                   [](queued::communicator comm) {
+                                     queued::stream s;
+                                     std::vector<float> x(comm.rank() == 0 ? 4 : 5);
+                                     comm.all_reduce(s, std::span(x), reduction::sum).wait();
+                                   }),
+                       doctest::Contains("ranks disagree in count"), error);
+}
+
+TEST_CASE("computation waits for exchanges and exchanges for computation, the host for neither") {
+  queued::device const device(2, 5);
+  queued::run(3, [&](queued::communicator comm) {
+    queued::stream compute(device.compute_options()), exchanges(device.comm_options());
+    auto const memory = device.allocate<std::uint64_t>(100);
+    auto const before = comm.split(0);  // everybody is here
+    std::vector<request_of<queued::stream>> pending;
+    device.engine().stand_still();
+    ops::fill(compute, memory.span(), std::uint64_t{1});
+    for (int i = 0; i < 5; ++i) {
+      exchanges.wait(compute.record());
+      pending.push_back(comm.all_reduce(exchanges, memory.span(), reduction::sum));
+      pending.back().wait_on(compute);
+      ops::scale(compute, memory.span(), std::uint64_t{2});
+    }
+    CHECK(!pending.front().ready());
+    device.engine().go_on();
+    compute.synchronize();
+    for (auto const value : memory.span()) CHECK(value == 6U * 6 * 6 * 6 * 6);
+  });
+}
+
+}  // namespace comm_stream_test

@@ -1,0 +1,62 @@
+// Which types are devices and streams, and that a device whose streams are its own keeps the laws.
+#include <doctest/doctest.h>
+
+#include <span>
+
+#include <parallel/conformance/device.hpp>
+#include <parallel/device/concepts.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/device/meta/device.hpp>
+#include <parallel/ops/reference/stream.hpp>
+
+#include "support/guarded_device.hpp"
+#include "support/queued_device.hpp"
+
+namespace concepts_test {
+
+using namespace parallel;
+
+static_assert(device<host::device> && device<guarded::device> && device<queued::device>);
+static_assert(memory_device<meta::device> && !device<meta::device>);
+static_assert(stream<host::stream> && stream<meta::stream> && stream<reference::stream> &&
+              stream<queued::stream>);
+static_assert(task_stream<host::stream> && task_stream<queued::stream>);
+
+struct without_events {
+  void synchronize() {}
+};
+struct without_upload : host::device {
+  void upload() = delete;
+};
+static_assert(!stream<without_events> && !device<without_upload> && !device<host::stream>);
+
+// The host's streams have a worker that can wait for anything.
+static_assert(waits_by_itself<host::stream, host::event>);
+static_assert(waits_by_itself<host::stream, queued::event>);
+static_assert(waits_by_itself<queued::stream, queued::event>);
+static_assert(!waits_by_itself<queued::stream, host::event>);
+
+TEST_CASE("a device whose streams are its own keeps the laws") {
+  for (int const threads : {1, 3}) {
+    queued::device device(threads);
+    CHECK_NOTHROW(conformance::check_device(device));
+  }
+}
+
+TEST_CASE("a device that stands still lets its callers go on") {
+  queued::device device;
+  queued::stream s(device.compute_options()), other(device.compute_options());
+  device.engine().stand_still();
+  int order = 0;
+  s.enqueue([&] { order = 1; });
+  other.wait(s.record());
+  other.enqueue([&] { order = order * 10 + 2; });
+  auto const end = other.record();
+  CHECK(!end.ready());
+  CHECK(device.engine().host()->impatience == 0);
+  end.wait();  // lets it go on
+  CHECK(device.engine().host()->impatience == 1);
+  CHECK(order == 12);
+}
+
+}  // namespace concepts_test

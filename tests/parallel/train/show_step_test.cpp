@@ -1,0 +1,87 @@
+// The lists of a step as text and as a picture.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include <parallel/train/show_step.hpp>
+
+#include "support/planned_steps.hpp"
+
+namespace show_step_test {
+namespace {
+
+namespace train = parallel::train;
+
+TEST_CASE("a list says what is enqueued where, and after what") {
+  test::planned_step const one{.ranks = 1, .microbatches = 1, .blocks = 1};
+  CHECK(text_of(one.plans()[0]) == R"(pipeline rank 0 of 1, 1 microbatches: 41 actions
+0     compute     prepare tokens
+1     compute     prepare block.0
+2     compute     prepare norm
+3     compute     begin
+4     gathers     unshard tokens for part -1 into 0  after 3
+5     compute     forward part -1, microbatch 0  after 4
+6     compute     reshard part -1 in 0
+7     gathers     unshard block.0 for part 0 into 1
+8     compute     forward part 0, microbatch 0  after 7
+9     compute     reshard part 0 in 1
+10    gathers     unshard tokens (use 1) for part 1 into 2
+11    gathers     unshard norm for part 1 into 2
+12    compute     begin_grads part 1, microbatch 0
+13    compute     forward_backward part 1, microbatch 0  after 11
+14    compute     reshard part 1 in 2
+15    reductions  reduce_scatter tokens (use 1), microbatch 0 from 2  after 14
+16    reductions  reduce_scatter norm, microbatch 0 from 2
+17    reductions  reduce tokens (use 1) in bucket 0
+18    reductions  reduce norm in bucket 0
+19    gathers     unshard block.0 for part 0 into 1  after 9
+20    compute     begin_grads part 0, microbatch 0
+21    compute     backward part 0, microbatch 0  after 19
+22    compute     reshard part 0 in 1
+23    reductions  reduce_scatter block.0, microbatch 0 from 1  after 22
+24    compute     begin_grads part -1, microbatch 0
+25    compute     backward_weight part -1, microbatch 0
+26    reductions  reduce_scatter tokens, microbatch 0 from 0  after 25
+27    reductions  reduce block.0 in bucket 1
+28    reductions  reduce tokens in bucket 1
+29    compute     join_uses tokens  after 28
+30    compute     join_uses block.0
+31    compute     join_uses norm
+32    compute     measure tokens
+33    compute     measure block.0
+34    compute     measure norm
+35    reductions  reduce_scalars  after 34
+36    compute     clip  after 35
+37    compute     update tokens
+38    compute     update block.0
+39    compute     update norm
+40    compute     end
+)");
+}
+
+TEST_CASE("a picture has a row for each stream in use and a box for each action that takes time") {
+  test::planned_step const of{};
+  auto const plans = of.plans();
+  auto const picture = train::svg_of(plans);
+  auto const count = [&](std::string const& what) {
+    std::size_t found = 0;
+    for (auto at = picture.find(what); at != std::string::npos; at = picture.find(what, at + 1))
+      ++found;
+    return found;
+  };
+  train::step_costs const cost;
+  std::size_t boxes = 0;
+  for (auto const& plan : plans)
+    boxes += static_cast<std::size_t>(
+        std::ranges::count_if(plan.actions, [&](auto const& a) { return cost.of(a) > 0; }));
+  CHECK(count("<title>") == boxes);
+  CHECK(count("compute</text>") == 2);
+  CHECK(count("gathers</text>") == 2);
+  CHECK(count("from 1</text>") == 1);
+  CHECK(picture.find("unshard block.0 for part 0") != std::string::npos);
+  CHECK(picture.substr(0, 4) == "<svg");
+}
+
+}  // namespace
+}  // namespace show_step_test

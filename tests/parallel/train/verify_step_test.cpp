@@ -1,0 +1,329 @@
+// Every list that a step is lowered to is proved, and what is done to a list is found.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <parallel/train/verify_step.hpp>
+
+#include "support/planned_steps.hpp"
+
+namespace verify_step_test {
+namespace {
+
+namespace train = parallel::train;
+using test::planned_step;
+using train::action_kind;
+using train::step_flaw;
+using train::step_plan;
+
+/// All data ranks run the same lists.
+std::vector<step_plan> twice(std::vector<step_plan> plans) {
+  auto const one = plans;
+  plans.insert(plans.end(), one.begin(), one.end());
+  return plans;
+}
+
+void check_good(planned_step const& of) {
+  auto const plans = twice(of.plans());
+  auto const found = train::verify(plans);
+  if (found.good()) return;
+  CAPTURE(of.schedule);
+  CAPTURE(of.ranks);
+  CAPTURE(of.microbatches);
+  CAPTURE(of.stages_per_rank);
+  CAPTURE(of.zero);
+  FAIL(train::text_of(found, plans));
+}
+
+int stages_of(std::string const& schedule) {
+  return schedule == "interleaved" ? 0 : schedule == "zb-v" || schedule == "dual-pipe-v" ? 2 : 1;
+}
+
+TEST_CASE("every schedule, size, ZeRO level and choice gives lists that can run") {
+  int count = 0;
+  for (std::string const schedule :
+       {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dual-pipe-v"})
+    for (int ranks = 1; ranks <= 8; ++ranks)
+      for (int const wanted : {1, 2, 3, 5, 8, 13, 32}) {
+        int const m = parallel::pipeline::least_microbatches(schedule, ranks, wanted);
+        if (m > 32) continue;
+        for (int v = 1; v <= 4; ++v) {
+          if (stages_of(schedule) != 0 && v != stages_of(schedule)) continue;
+          for (int zero = 0; zero <= 3; ++zero) {
+            planned_step of{.schedule = schedule,
+                            .ranks = ranks,
+                            .microbatches = m,
+                            .stages_per_rank = v,
+                            .zero = zero,
+                            .data = zero == 0 ? 1 : 2};
+            of.choices.overlap_weights = (ranks + m) % 2 == 0;
+            of.choices.reshard_after_forward = (ranks + v) % 2 == 0;
+            of.choices.prefetch = m % 3;
+            check_good(of);
+            ++count;
+          }
+        }
+      }
+  MESSAGE(count << " steps");
+  CHECK(count > 1500);
+}
+
+TEST_CASE("every choice on a few shapes, evaluation too") {
+  int count = 0;
+  for (std::string const schedule :
+       {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dual-pipe-v"})
+    for (int const ranks : {1, 2, 3})
+      for (int zero = 0; zero <= 3; ++zero)
+        for (int choice = 0; choice < 96; ++choice) {
+          bool const tree = choice % 2 == 1;
+          planned_step of{.schedule = schedule,
+                          .ranks = ranks,
+                          .microbatches = 6,
+                          .stages_per_rank = 2,
+                          .zero = zero,
+                          .data = zero == 0 ? 1 : 2,
+                          .tied = choice / 2 % 2 == 1};
+          of.choices.canonical_tree = tree;
+          of.choices.overlap_weights = choice / 4 % 2 == 1;
+          of.choices.reshard_after_forward = choice / 8 % 2 == 1;
+          of.choices.prefetch = choice / 16 % 3;
+          of.choices.mode = choice / 48 == 1 ? parallel::pass::inference : parallel::pass::training;
+          check_good(of);
+          ++count;
+        }
+  CHECK(count == 6 * 3 * 4 * 96);
+}
+
+/// Leaves an action out; who was after it is after nothing in its place.
+void drop(step_plan& of, int number) {
+  of.actions.erase(of.actions.begin() + number);
+  for (auto& a : of.actions) {
+    std::erase(a.after, number);
+    for (int& other : a.after) other -= other > number ? 1 : 0;
+  }
+}
+
+/// Puts a copy of an action behind it.
+void repeat(step_plan& of, int number) {
+  auto const copy = of.actions[static_cast<std::size_t>(number)];
+  of.actions.insert(of.actions.begin() + number + 1, copy);
+  for (auto& a : of.actions)
+    for (int& other : a.after) other += other > number ? 1 : 0;
+}
+
+/// Exchanges an action with the next on its stream, each with its waits; false: there is none, or
+/// one waits for the other.
+bool swap_with_next(step_plan& of, int number) {
+  auto& all = of.actions;
+  auto const first = static_cast<std::size_t>(number);
+  std::size_t next = first + 1;
+  while (next < all.size() && all[next].on != all[first].on) ++next;
+  if (next == all.size()) return false;
+  for (int const other : all[next].after)
+    if (other > number) return false;
+  std::swap(all[first], all[next]);
+  return true;
+}
+
+std::string kind_of(train::action const& a) {
+  if (a.kind == action_kind::pass) return std::string(name_of(a.does));
+  if (a.kind == action_kind::edge) return std::string(name_of(a.edge));
+  return std::string(name_of(a.kind));
+}
+
+std::vector<planned_step> samples() {
+  std::vector<planned_step> out;
+  for (std::string const schedule :
+       {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dual-pipe-v"})
+    for (int zero = 0; zero <= 3; ++zero)
+      for (bool const tree : {false, true}) {
+        planned_step of{.schedule = schedule,
+                        .microbatches = 4,
+                        .stages_per_rank = 2,
+                        .zero = zero,
+                        .data = zero == 0 ? 1 : 2};
+        of.choices.canonical_tree = tree;
+        of.choices.overlap_weights = zero % 2 == 1;
+        of.choices.prefetch = zero == 3 ? 1 : 0;
+        out.push_back(of);
+      }
+  out.push_back({.ranks = 1, .zero = 3});
+  out.back().choices.reshard_after_forward = false;
+  out.push_back({.ranks = 3, .zero = 2});
+  return out;
+}
+
+/// Does `mutate(plan, action)` to every action of one rank at a time; it returns whether it did
+/// anything. By kind of action: how many mutants there were, and how many were not refused.
+template <class Mutate>
+std::map<std::string, std::pair<int, int>> survivors_of(Mutate mutate) {
+  std::map<std::string, std::pair<int, int>> out;
+  for (auto const& of : samples()) {
+    auto const good = twice(of.plans());
+    REQUIRE(train::verify(good).good());
+    for (std::size_t rank = 0; rank < good.size() / 2; ++rank)
+      for (int i = 0; i < std::ssize(good[rank].actions); ++i) {
+        auto broken = good;
+        if (!mutate(broken[rank], i)) continue;
+        auto& [all, alive] = out[kind_of(good[rank].actions[static_cast<std::size_t>(i)])];
+        ++all;
+        if (train::verify(broken).good()) ++alive;
+      }
+  }
+  return out;
+}
+
+template <class Mutate>
+void check_refused(std::string const& what, std::set<std::string> const& harmless, Mutate mutate) {
+  int count = 0;
+  for (auto const& [kind, of] : survivors_of(mutate)) {
+    count += of.first;
+    if (harmless.contains(kind)) continue;
+    CAPTURE(kind);
+    CAPTURE(of.first);
+    CHECK(of.second == 0);
+  }
+  MESSAGE(count << " mutants: " << what);
+}
+
+TEST_CASE("an action dropped is noticed") {
+  check_refused("dropped", {}, [](step_plan& of, int i) {
+    drop(of, i);
+    return true;
+  });
+}
+
+TEST_CASE("an action repeated is noticed") {
+  check_refused("repeated", {}, [](step_plan& of, int i) {
+    repeat(of, i);
+    return true;
+  });
+}
+
+TEST_CASE("an exchange that changes places with the next on its stream is noticed") {
+  check_refused("exchanged", {}, [](step_plan& of, int i) {
+    return of.actions[static_cast<std::size_t>(i)].on != train::lane::compute &&
+           swap_with_next(of, i);
+  });
+}
+
+/// Moves an action to where another stands; what stands between comes one place later.
+void move_before(step_plan& of, int number, int before) {
+  auto& all = of.actions;
+  std::rotate(all.begin() + before, all.begin() + number, all.begin() + number + 1);
+  for (auto& a : all)
+    for (int& other : a.after) {
+      if (other == number)
+        other = before;
+      else if (before <= other && other < number)
+        ++other;
+    }
+}
+
+TEST_CASE("what a part holds is not given back before its pass, nor taken after it") {
+  check_refused("resharded too early", {}, [](step_plan& of, int i) {
+    if (of.actions[static_cast<std::size_t>(i)].kind != action_kind::reshard) return false;
+    move_before(of, i, i - 1);
+    return true;
+  });
+  check_refused("room for gradients too late", {}, [](step_plan& of, int i) {
+    if (of.actions[static_cast<std::size_t>(i)].kind != action_kind::begin_gradients) return false;
+    return swap_with_next(of, i);
+  });
+}
+
+TEST_CASE("gradients are reduced after their last microbatch, and used after that") {
+  check_refused("reduced too early", {}, [](step_plan& of, int i) {
+    auto const& a = of.actions[static_cast<std::size_t>(i)];
+    if (a.kind != action_kind::reduce || a.after.empty()) return false;
+    auto const p =
+        of.units[static_cast<std::size_t>(a.unit)].parts[static_cast<std::size_t>(a.use)];
+    int pass = i;
+    for (bool adds = false; !adds;) {
+      auto const& b = of.actions[static_cast<std::size_t>(--pass)];
+      adds = b.kind == action_kind::pass && b.of == p && train::adds_gradients(b.does);
+    }
+    move_before(of, i, pass);
+    of.actions[static_cast<std::size_t>(pass)].after = {pass - 1};
+    return true;
+  });
+  check_refused("updated too early", {}, [](step_plan& of, int i) {
+    if (of.actions[static_cast<std::size_t>(i)].kind != action_kind::clip) return false;
+    return swap_with_next(of, i);
+  });
+}
+
+TEST_CASE("a thread that is held up by a computation must have sent what the computation needs") {
+  planned_step const of{.microbatches = 1, .zero = 0, .data = 1};
+  auto plans = of.plans();
+  auto& list = plans[0].actions;
+  // rank 0 computes the backward pass of microbatch 0 before it enqueues sending its activation
+  int send = 0;
+  while (kind_of(list[static_cast<std::size_t>(send)]) != "send_activation") ++send;
+  int last = static_cast<int>(list.size()) - 1;
+  while (list[static_cast<std::size_t>(last)].at.microbatch != 0 ||
+         kind_of(list[static_cast<std::size_t>(last)]) != "backward")
+    --last;
+  for (; send < last; ++send) {
+    std::swap(list[static_cast<std::size_t>(send)], list[static_cast<std::size_t>(send) + 1]);
+    for (auto& a : list)
+      for (int& other : a.after)
+        other = other == send ? send + 1 : other == send + 1 ? send : other;
+  }
+  auto const found = train::verify(plans);
+  CHECK(found.problem == step_flaw::deadlock);
+  CHECK(train::text_of(found, plans).find("waits for ever") != std::string::npos);
+}
+
+TEST_CASE("a device must run as many exchanges at once as there are streams of them") {
+  planned_step const of{.ranks = 4};
+  auto const plans = of.plans();
+  CHECK(train::exchanges_at_once(plans[0]) == 4);  // gathers, reductions, to and from rank 1
+  CHECK(train::exchanges_at_once(plans[1]) == 6);
+  CHECK(train::verify(plans, 6).good());
+  auto const found = train::verify(plans, 5);
+  CHECK(found.problem == step_flaw::too_many_exchanges);
+  CHECK(found.plan == 1);
+}
+
+TEST_CASE("a wait left out is noticed") {
+  for (std::size_t which : {0, 1, 2})
+    check_refused("without a wait", {}, [which](step_plan& of, int i) {
+      auto& after = of.actions[static_cast<std::size_t>(i)].after;
+      if (which >= after.size()) return false;
+      after.erase(after.begin() + static_cast<std::ptrdiff_t>(which));
+      return true;
+    });
+}
+
+TEST_CASE("an exchange on another stream is noticed") {
+  for (int const by : {1, 2})
+    check_refused("on another stream", {}, [by](step_plan& of, int i) {
+      auto& a = of.actions[static_cast<std::size_t>(i)];
+      if (!a.exchanges()) return false;
+      a.on = (a.on + by) % static_cast<int>(of.lanes());
+      return true;
+    });
+}
+
+TEST_CASE("a pipeline of 64 ranks and 1024 microbatches is proved in well under a second") {
+  planned_step const of{.ranks = 64, .microbatches = 1024, .blocks = 64};
+  auto const plans = of.plans();
+  std::size_t actions = 0;
+  for (auto const& one : plans) actions += one.actions.size();
+  auto const start = std::chrono::steady_clock::now();
+  CHECK(train::verify(plans).good());
+  auto const seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  MESSAGE(actions << " actions, " << seconds << " s");
+}
+
+}  // namespace
+}  // namespace verify_step_test

@@ -1,0 +1,80 @@
+// Plans of steps of all ranks of a pipeline, of a model with tied ends, for tests of the lists
+// alone.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <parallel/pipeline/assign.hpp>
+#include <parallel/pipeline/schedules.hpp>
+#include <parallel/train/lower_step.hpp>
+
+namespace test {
+
+struct planned_step {
+  std::string schedule = "1f1b";
+  int ranks = 2;
+  int microbatches = 4;
+  int stages_per_rank = 1;
+  int blocks = 0;  // 0: two a stage
+  int zero = 3;    // the level
+  int data = 2;    // ranks over which it divides
+  bool tied = true;
+  parallel::train::step_choices choices = {.bucket_bytes = 100};
+
+  [[nodiscard]] std::vector<parallel::train::step_plan> plans() const {
+    namespace pipeline = parallel::pipeline;
+    namespace train = parallel::train;
+    bool const trains = choices.mode == parallel::pass::training;
+    auto of = pipeline::make_schedule(schedule, ranks, trains ? microbatches : 2 * ranks,
+                                      stages_per_rank);
+    if (!trains) of = pipeline::forward_only(of, microbatches);
+    int const all = blocks > 0 ? blocks : 2 * of.stages();
+    auto const assigned = pipeline::assign_blocks(of, all);
+    std::vector<train::step_plan> out;
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::vector<train::stage_range> stages;
+      for (int chunk = 0; chunk < of.stages_per_rank; ++chunk) {
+        auto const& s = assigned[static_cast<std::size_t>(of.stage_of(rank, chunk))];
+        stages.push_back({s.begin, s.end, s.entry, s.exit});
+      }
+      out.push_back(
+          train::lower_step(pipeline::lower(of, rank), stages, units(stages, all), choices));
+    }
+    return out;
+  }
+
+ private:
+  using range = parallel::train::stage_range;
+
+  [[nodiscard]] std::vector<parallel::train::planned_unit> units(std::vector<range> const& stages,
+                                                                 parallel::index last) const {
+    std::vector<parallel::train::planned_unit> out;
+    int number = 0;
+    auto const add = [&](std::string name, std::vector<parallel::train::part> const& parts,
+                         parallel::index size) {
+      parallel::train::planned_unit unit{.name = std::move(name), .number = number++};
+      for (auto const p : parts)
+        for (auto const& stage : stages)
+          if (stage.holds(p)) unit.parts.push_back(p);
+      if (unit.parts.empty()) return;
+      bool const divides = data > 1;
+      if (divides && zero >= 3) unit.values = size;
+      if (divides && zero >= 2 && !choices.canonical_tree) unit.gradients = size;
+      unit.gradient_bytes = static_cast<std::size_t>(4 * size);
+      unit.gathered = divides && (zero == 1 || zero == 2);
+      unit.tied = unit.parts.size() < parts.size();
+      out.push_back(std::move(unit));
+    };
+    if (tied)
+      add("tokens", {parallel::train::enter, last}, 30);
+    else
+      add("tokens", {parallel::train::enter}, 30);
+    for (parallel::index b = 0; b < last; ++b) add(parallel::concat("block.", b), {b}, 20);
+    add("norm", {last}, 4);
+    if (!tied) add("head", {last}, 30);
+    return out;
+  }
+};
+
+}  // namespace test
