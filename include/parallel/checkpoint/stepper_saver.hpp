@@ -18,7 +18,7 @@
 
 #include <parallel/checkpoint/background_save.hpp>
 #include <parallel/checkpoint/stepper.hpp>
-#include <parallel/comm/reduction.hpp>
+#include <parallel/core/reduction.hpp>
 
 namespace parallel::checkpoint {
 
