@@ -350,8 +350,8 @@ class trainer {
   run_control control_;
   std::vector<data::token_streams> evaluation_sets_;
   std::optional<reporter> report_;
-  std::optional<
-      checkpoint::stepper_saver<stepper_type, any_communicator, parallel::traffic_type<Device>>>
+  std::optional<checkpoint::stepper_saver<stepper_type, any_communicator,
+                                          parallel::comm_stream<Device, any_communicator>>>
       saves_;
   std::optional<speed_window> speed_;
   std::chrono::steady_clock::time_point begin_;
