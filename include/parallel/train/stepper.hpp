@@ -31,11 +31,10 @@
 #include <parallel/train/optimizer_groups.hpp>
 #include <parallel/train/placed_units.hpp>
 #include <parallel/train/plan.hpp>
-#include <parallel/train/run_step.hpp>
 #include <parallel/train/shared_results.hpp>
 #include <parallel/train/step_agreement.hpp>
-#include <parallel/train/step_passes.hpp>
 #include <parallel/train/stepper_options.hpp>
+#include <parallel/train/stepper_program.hpp>
 
 namespace parallel::train {
 
@@ -43,7 +42,9 @@ namespace parallel::train {
 template <class Model, device Device, communicator Comm, class Optimizer>
 class stepper {
  public:
+  using model_type = Model;
   using element = typename Model::element;
+  using requests_type = std::vector<typename Comm::request_type>;
   using gradient_type = accumulate_t<element>;
   using stream = typename Device::stream_type;
   using traffic_stream = comm_stream<Device, Comm>;
@@ -189,6 +190,8 @@ class stepper {
   }
 
  private:
+  friend struct stepper_program<stepper>;
+
   /// Over its own groups, or over others'.
   stepper(Model& model, Device& device, std::unique_ptr<training_groups<Comm>> own,
           training_groups<Comm>* groups, optimizer_groups<Optimizer> optimizers,
@@ -205,7 +208,6 @@ class stepper {
     if (options_.pipeline.weights_beside) weights_.emplace(device.compute_options());
   }
 
-  using requests_type = std::vector<typename Comm::request_type>;
   /// Of a step that has begun.
   struct begun {
     requests_type messages;
@@ -231,84 +233,10 @@ class stepper {
           {of.mode, of.where.step, of.batches.size(), learning_rate_factor, measuring_});
   }
 
-  /// Of one step, beside its microbatches.
-  struct update_of {
-    std::uint32_t step = 0;
-    double learning_rate_factor = 1;
-    square_meter<element>* meter = nullptr;  // measures every tensor
-  };
-
-  /// What a step's plan runs: passes, and what hangs on them.
-  struct program : step_passes<Model> {
-    template <class... Arguments>
-    program(stepper& of, stream& compute, traffic_stream* reductions, update_of const& update,
-            Arguments&&... passes)
-        : step_passes<Model>(std::forward<Arguments>(passes)...),
-          own(of),
-          main(compute),
-          traffic(reductions),
-          what(update) {}
-
-    stepper& own;
-    stream& main;
-    traffic_stream* traffic;
-    update_of const& what;
-
-    void compute(action const& a, stream& on) {
-      using enum action_kind;
-      auto& set = own.placed_.set();
-      bool const empty = this->is_empty(a.at.microbatch);
-      switch (a.kind) {
-        case pass: {
-          if (a.buffer >= 0) set.bind_values(a.of, a.buffer);
-          [[maybe_unused]] auto const named = annotate(on, [&] {
-            return concat(name_of(a.does), " of part ", a.of, ", microbatch ", a.at.microbatch);
-          });
-          if (!empty) this->run(a, on);
-          return;
-        }
-        case begin_gradients: return set.begin_gradients(a.of, a.buffer, empty, on);
-        case end_gradients: return empty ? void() : set.end_gradients(a.of, on);
-        case finish_tree: return set.finish_trees(a.of, on);
-        case prepare:
-          if (this->is_empty(0)) return unit(a).memory.clear_gradients(on);
-          if (!unit(a).memory.gradients_divided() && !own.by_tree())
-            unit(a).memory.prepare_gradients(on);
-          return;
-        case join_uses: return unit(a).memory.join_uses(on);
-        case measure: return own.results_.norm.add(unit(a).memory, on);
-        case clip:
-          own.clip_parts(on, *traffic);
-          return own.results_.enqueue_scale(on, own.norm_threshold());
-        case update: return own.update(unit(a), on, what);
-        default: return;  // begin, reshard, end: marks for other streams
-      }
-    }
-
-    void exchange(action const& a, traffic_stream& on, requests_type& requests) {
-      using enum action_kind;
-      auto const use = static_cast<std::size_t>(a.use);
-      auto const axes = own.groups_.axes();
-      switch (a.kind) {
-        case unshard:
-          return own.placed_.set().unshard(unit(a), a.use, a.buffer, axes, on, requests);
-        case reduce_scatter:
-          return own.placed_.set().reduce_scatter(unit(a), use, a.buffer, a.first, axes, on);
-        case reduce: return unit(a).memory.reduce(axes, on, use, requests);
-        case reduce_tied: return own.placed_.reduce_tied(unit(a), on, requests);
-        case reduce_scalars: return own.results_.exchange(own.groups_.world(), main, on);
-        default: return unit(a).memory.gather(axes, on, requests);
-      }
-    }
-
-    [[nodiscard]] unit_entry& unit(action const& a) const {
-      return own.placed_.units()[static_cast<std::size_t>(a.unit)];
-    }
-  };
-
   /// Enqueues this rank's part of a step, or of an evaluation; returns what is exchanged.
   [[nodiscard]] requests_type run(stream& compute, traffic_stream* traffic, arena& memory,
-                                  step_batches<Model> const& batches, update_of const& what) {
+                                  step_batches<Model> const& batches,
+                                  step_update<element> const& what) {
     // a rank without a sequence still takes part in every collective
     auto const count = std::max(1, static_cast<int>(batches.batches.size()));
     auto const& plan = placed_.plans().of(count, batches.mode);
@@ -320,9 +248,9 @@ class stepper {
       bytes = bytes_of_step(model_, stages.plan_of(count, batches.mode), stages, batches.batches,
                             batches.mode);
     arena::scope const everything(memory);
-    program of(*this, compute, traffic, what, model_, plan, *bytes, memory, batches,
-               results_.cleared_sums(batches.batches.size(), device_),
-               placed_.set().gradients_divided() || by_tree());
+    stepper_program<stepper> of(*this, compute, traffic, what, model_, plan, *bytes, memory,
+                                batches, results_.cleared_sums(batches.batches.size(), device_),
+                                placed_.set().gradients_divided() || by_tree());
     auto const get = [](auto& maybe) { return maybe ? &*maybe : nullptr; };
     return run_step(plan, step_streams{compute, get(weights_), get(placed_.gathers()), traffic},
                     links_, of);
@@ -358,7 +286,7 @@ class stepper {
     }
   }
 
-  void update(unit_entry const& unit, stream& compute, update_of const& what) {
+  void update(unit_entry const& unit, stream& compute, step_update<element> const& what) {
     [[maybe_unused]] auto const named = annotate(compute, [] { return std::string("optimizer"); });
     step_info<gradient_type> const info{std::int64_t{what.step} + 1, what.learning_rate_factor,
                                         results_.scale()};

@@ -1,0 +1,97 @@
+// stepper_program: what a stepper does for each action of a step's plan (step_plan.hpp), as
+// run_step asks for it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <parallel/device/annotate.hpp>
+#include <parallel/train/run_step.hpp>
+#include <parallel/train/step_passes.hpp>
+#include <parallel/train/tensor_squares.hpp>
+
+namespace parallel::train {
+
+/// Of one step with elements T, beside its microbatches.
+template <class T>
+struct step_update {
+  std::uint32_t step = 0;
+  double learning_rate_factor = 1;
+  square_meter<T>* meter = nullptr;  // measures every tensor
+};
+
+/// What a step's plan runs: passes, and what hangs on them.
+template <class Stepper>
+struct stepper_program : step_passes<typename Stepper::model_type> {
+  using stream = typename Stepper::stream;
+  using traffic_stream = typename Stepper::traffic_stream;
+  using update = step_update<typename Stepper::element>;
+
+  template <class... Arguments>
+  stepper_program(Stepper& of, stream& compute, traffic_stream* reductions, update const& how,
+                  Arguments&&... passes)
+      : step_passes<typename Stepper::model_type>(std::forward<Arguments>(passes)...),
+        own(of),
+        main(compute),
+        traffic(reductions),
+        what(how) {}
+
+  Stepper& own;
+  stream& main;
+  traffic_stream* traffic;
+  update const& what;
+
+  void compute(action const& a, stream& on) {
+    using enum action_kind;
+    auto& set = own.placed_.set();
+    bool const empty = this->is_empty(a.at.microbatch);
+    switch (a.kind) {
+      case pass: {
+        if (a.buffer >= 0) set.bind_values(a.of, a.buffer);
+        [[maybe_unused]] auto const named = annotate(on, [&] {
+          return concat(name_of(a.does), " of part ", a.of, ", microbatch ", a.at.microbatch);
+        });
+        if (!empty) this->run(a, on);
+        return;
+      }
+      case begin_gradients: return set.begin_gradients(a.of, a.buffer, empty, on);
+      case end_gradients: return empty ? void() : set.end_gradients(a.of, on);
+      case finish_tree: return set.finish_trees(a.of, on);
+      case prepare:
+        if (this->is_empty(0)) return unit(a).memory.clear_gradients(on);
+        if (!unit(a).memory.gradients_divided() && !own.by_tree())
+          unit(a).memory.prepare_gradients(on);
+        return;
+      case join_uses: return unit(a).memory.join_uses(on);
+      case measure: return own.results_.norm.add(unit(a).memory, on);
+      case clip:
+        own.clip_parts(on, *traffic);
+        return own.results_.enqueue_scale(on, own.norm_threshold());
+      case action_kind::update: return own.update(unit(a), on, what);
+      default: return;  // begin, reshard, end: marks for other streams
+    }
+  }
+
+  void exchange(action const& a, traffic_stream& on, typename Stepper::requests_type& requests) {
+    using enum action_kind;
+    auto const use = static_cast<std::size_t>(a.use);
+    auto const axes = own.groups_.axes();
+    switch (a.kind) {
+      case unshard: return own.placed_.set().unshard(unit(a), a.use, a.buffer, axes, on, requests);
+      case reduce_scatter:
+        return own.placed_.set().reduce_scatter(unit(a), use, a.buffer, a.first, axes, on);
+      case reduce: return unit(a).memory.reduce(axes, on, use, requests);
+      case reduce_tied: return own.placed_.reduce_tied(unit(a), on, requests);
+      case reduce_scalars: return own.results_.exchange(own.groups_.world(), main, on);
+      default: return unit(a).memory.gather(axes, on, requests);
+    }
+  }
+
+  [[nodiscard]] typename Stepper::unit_entry& unit(action const& a) const {
+    return own.placed_.units()[static_cast<std::size_t>(a.unit)];
+  }
+};
+
+}  // namespace parallel::train
