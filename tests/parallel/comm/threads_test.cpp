@@ -297,6 +297,33 @@ TEST_CASE("a rank that gives up and does not say why is named all the same") {
   CHECK(contains(found, "an exception left rank 0 before its all_reduce(sum) of 4 f32 at "));
 }
 
+TEST_CASE("a rank that gives up a collective that nobody else has come to may return") {
+  using namespace threads_test;
+  std::atomic<bool> given_up = false;
+  std::string found;
+  auto const program = [&](threads::communicator& comm) {
+    host::stream s;
+    std::vector<float> x(4);
+    if (comm.rank() == 1) {
+      while (!given_up) std::this_thread::sleep_for(1ms);
+      std::this_thread::sleep_for(100ms);  // rank 0 has returned by now
+      found = message_of([&] { comm.all_reduce(s, std::span(x), reduction::sum).wait(); });
+      return;
+    }
+    auto const own = message_of([&] {
+      auto const pending = comm.all_reduce(s, std::span(x), reduction::sum);
+      std::this_thread::sleep_for(100ms);  // its stream waits in the collective by now
+      throw error("kept to itself");
+    });
+    CHECK(own == "kept to itself");
+    given_up = true;
+  };
+  threads::run(2, program);
+  CAPTURE(found);
+  CHECK(found.starts_with(
+      "rank 0 has returned from its program, but rank 1 waits for it in all_reduce(sum) of 4 f32"));
+}
+
 TEST_CASE("the first cause is reported, not what another rank makes of hearing it") {
   using namespace threads_test;
   auto const program = [&](threads::communicator& comm) {

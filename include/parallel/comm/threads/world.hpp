@@ -190,7 +190,7 @@ class world final : public parallel::detail::abortable {
       if (thread == std::this_thread::get_id()) throw error(*reason_);
     if (gave_up_[static_cast<std::size_t>(rank)] != 0) {  // who comes later must not find it here
       here->arrived[here->place_of(rank)].reset();
-      ++here->missing;
+      if (++here->missing == here->ranks.size()) meetings_.erase(name);
     }
     stop_if_over(rank);
     std::string const message = overdue(*here, rank, mine.what);
@@ -336,7 +336,7 @@ class world final : public parallel::detail::abortable {
   mutable std::mutex mutex_;
   std::vector<char> taken_, returned_;                         // by rank
   std::map<std::tuple<int, std::uint64_t, int>, int> groups_;  // parent, split, color
-  std::map<meeting_name, std::shared_ptr<meeting>> meetings_;  // the incomplete ones
+  std::map<meeting_name, std::shared_ptr<meeting>> meetings_;  // that some have come to, not all
   detail::wait_graph waits_;
   std::vector<std::thread::id> deadlocked_;
   std::list<meeting*> leaving_;  // complete ones, once for each rank that waits to leave it
