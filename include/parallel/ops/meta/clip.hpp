@@ -7,7 +7,7 @@
 namespace parallel::meta {
 
 template <class T>
-void clip_impl(stream&, std::span<T>, std::span<std::uint8_t>, float) {}
+void clip_impl(stream&, std::span<T>, std::span<std::uint8_t>, accumulate_t<T>) {}
 
 template <class T>
 void clip_backward_impl(stream&, std::span<T>, std::span<std::uint8_t const>) {}
