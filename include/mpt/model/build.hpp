@@ -127,7 +127,7 @@ class layer_builder {
             : keep_heads(place_, all, project("Wq", all.width()), project("Wk", all.kv_width()),
                          project("Wv", all.kv_width())),
         groups_.tensor);
-    out.clip = static_cast<float>(config_.attn.clip_qkv.value_or(0.0));
+    out.clip = static_cast<accumulate_t<T>>(config_.attn.clip_qkv.value_or(0.0));
     return out;
   }
 

@@ -21,7 +21,7 @@ template <class T, class In = linear<T>>
 struct qkv_projection {
   In first;                       // results side by side are the packed row
   std::vector<linear<T>> others;  // of Wq: Wk and Wv
-  float clip = 0.0F;              // results are clamped to [-clip, clip]; 0: not
+  accumulate_t<T> clip{};         // results are clamped to [-clip, clip]; 0: not
 
   struct saved {
     typename In::saved first;
@@ -40,7 +40,7 @@ struct qkv_projection {
                                        saved& kept) const {
     kept.others.resize(others.size());
     auto const packed = project(c, x, kept);
-    if (clip > 0.0F) {
+    if (clip > accumulate_t<T>{}) {
       if (c.mode == pass::training)
         kept.inside = c.template allocate<std::uint8_t, 1>({packed.size()});
       ops::clip(c.stream, packed.span(), kept.inside.span(), clip);
@@ -52,7 +52,7 @@ struct qkv_projection {
   template <class Stream>
   [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T> d_packed,
                                               saved& kept) const {
-    if (clip > 0.0F)
+    if (clip > accumulate_t<T>{})
       ops::clip_backward(c.stream, d_packed.span(),
                          std::span<std::uint8_t const>(kept.inside.span()));
     if (others.empty()) return first.backward_input(c, d_packed, kept.first);

@@ -1,19 +1,22 @@
 // clip: clamps to [-limit, limit] in place (MPT's clip_qkv) and remembers, one byte an element,
-// which elements were inside: only those pass a gradient. T is float, bf16 or double. A NaN stays
-// NaN and is outside.
+// which elements were inside: only those pass a gradient. T is float, bf16 or double; the limit has
+// the type T is accumulated in. A NaN stays NaN and is outside.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
+#include <parallel/core/dtype.hpp>
 #include <parallel/ops/detail/check.hpp>
 
 namespace parallel::ops {
 
 struct clip_fn {
   template <class Stream, writable T>
-  void operator()(Stream& s, std::span<T> x, std::span<std::uint8_t> inside, float limit) const {
-    require(limit >= 0.0F, "ops::clip: the limit is ", limit, ", but must not be negative");
+  void operator()(Stream& s, std::span<T> x, std::span<std::uint8_t> inside,
+                  accumulate_t<T> limit) const {
+    require(static_cast<double>(limit) >= 0, "ops::clip: the limit is ", limit,
+            ", but must not be negative");
     if (!inside.empty())
       detail::same("clip", "the size of inside", inside.size(), "that of x", x.size());
     clip_impl(s, x, inside, limit);

@@ -27,7 +27,7 @@ void clip_values(zero::partitioned_unit<T> const& unit, Stream& compute, double 
   for (std::size_t s = 0; s < unit.segments().size(); ++s)
     if (unit.is_trainable(s))
       ops::clip(compute, unit.owned_gradients(s), std::span<std::uint8_t>{},
-                static_cast<float>(threshold * tokens));
+                static_cast<accumulate_t<T>>(threshold * tokens));
 }
 
 /// Adaptive clipping of the owned reduced gradients, sums over `tokens`. A row may lie on several

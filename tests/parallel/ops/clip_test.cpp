@@ -71,6 +71,20 @@ TEST_CASE_TEMPLATE("the host equals the reference bit for bit for odd sizes", T,
     }
 }
 
+TEST_CASE("the limit of doubles is a double") {
+  double const limit = 0.1;  // no float
+  auto const run = [&](auto& s) {
+    std::vector<double> x = {-1.0, -limit, limit, std::nextafter(limit, 1.0), 1.0};
+    std::vector<std::uint8_t> inside(x.size());
+    ops::clip(s, std::span(x), std::span(inside), limit);
+    s.synchronize();
+    CHECK(x == std::vector<double>{-limit, -limit, limit, limit, limit});
+    CHECK(inside == std::vector<std::uint8_t>{0, 1, 1, 0, 0});
+  };
+  on_reference(run);
+  on_host(1, run);
+}
+
 TEST_CASE("a negative limit is refused") {
   std::vector<float> x(3);
   std::string message;

@@ -273,6 +273,17 @@ TEST_CASE("value clips every element of the mean gradient, adaptive every row") 
   CHECK(clipped > 10);
 }
 
+TEST_CASE("value clips doubles to the threshold itself, which need not be a float") {
+  double const threshold = 0.3;
+  std::vector<given_tensor<double>> const tensors{{"a", {2, 3}, std::vector(6, 0.0), {}}};
+  auto given = tensors;
+  given[0].gradient = {-4.0, -threshold, 0.25, threshold, std::nextafter(threshold, 1.0), 3.0};
+  for (int const ranks : {1, 2})
+    for (auto const stage : all_stages)
+      CHECK(descend(given, ranks, stage, {clipping_kind::value, threshold}, 1)[0] ==
+            std::vector{threshold, threshold, -0.25, -threshold, -threshold, -threshold});
+}
+
 TEST_CASE("adaptive clipping equals Composer's") {
   parallel::checkpoint::safetensors_file const file(test::golden_folder() /
                                                     "adaptive_clipping.safetensors");

@@ -8,7 +8,7 @@
 namespace parallel::cuda {
 
 template <class T>
-void clip_impl(stream& s, std::span<T> x, std::span<std::uint8_t> inside, float limit) {
+void clip_impl(stream& s, std::span<T> x, std::span<std::uint8_t> inside, accumulate_t<T> limit) {
   auto* const flags = inside.empty() ? nullptr : inside.data();
   detail::launch(s, "clip", detail::blocks_for(x.size(), pack_size<T>),
                  kernels::clip<T>{x.data(), flags, x.size(), limit});

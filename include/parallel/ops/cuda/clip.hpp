@@ -15,7 +15,7 @@ namespace parallel::cuda {
 /// inside[i] = |x[i]| <= limit, unless empty, then x[i] = clamp(x[i], ±limit). Memory is of the
 /// stream's device; returns when enqueued.
 template <class T>
-void clip_impl(stream& s, std::span<T> x, std::span<std::uint8_t> inside, float limit);
+void clip_impl(stream& s, std::span<T> x, std::span<std::uint8_t> inside, accumulate_t<T> limit);
 
 /// dx[i] = 0 where inside[i] is 0.
 template <class T>

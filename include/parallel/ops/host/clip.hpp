@@ -48,7 +48,7 @@ template <int Lanes>
 }  // namespace detail
 
 template <class T>
-void clip_impl(stream& s, std::span<T> x, std::span<std::uint8_t> inside, float limit) {
+void clip_impl(stream& s, std::span<T> x, std::span<std::uint8_t> inside, accumulate_t<T> limit) {
   s.enqueue([=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
       for_packs(

@@ -7,7 +7,7 @@
 namespace parallel::meta {
 
 template <class T>
-void clip_impl(stream& s, std::span<T> x, std::span<std::uint8_t> cut, float) {
+void clip_impl(stream& s, std::span<T> x, std::span<std::uint8_t> cut, accumulate_t<T>) {
   s.touch(updates(x), cut);
 }
 

@@ -11,14 +11,13 @@
 namespace parallel::reference {
 
 template <class T>
-void clip_impl(stream&, std::span<T> x, std::span<std::uint8_t> inside, float limit) {
+void clip_impl(stream&, std::span<T> x, std::span<std::uint8_t> inside, accumulate_t<T> limit) {
   using A = accumulate_t<T>;
-  auto const bound = static_cast<A>(limit);
   for (std::size_t i = 0; i < x.size(); ++i) {
     auto const value = A(x[i]);
-    if (!inside.empty()) inside[i] = std::abs(value) <= bound ? 1 : 0;
-    if (value > bound) x[i] = static_cast<T>(bound);
-    if (value < -bound) x[i] = static_cast<T>(-bound);
+    if (!inside.empty()) inside[i] = std::abs(value) <= limit ? 1 : 0;
+    if (value > limit) x[i] = static_cast<T>(limit);
+    if (value < -limit) x[i] = static_cast<T>(-limit);
   }
 }
 

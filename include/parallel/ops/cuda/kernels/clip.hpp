@@ -17,22 +17,21 @@ struct clip {
   T* x;
   std::uint8_t* inside;  // null: not asked for
   std::size_t count;
-  float limit;
+  accumulate_t<T> limit;
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
     using A = accumulate_t<T>;
     constexpr unsigned N = pack_size<T>;
-    auto const bound = static_cast<A>(limit);
     for_each_group_of_grid<N>(b, count, groupable<N>(x, inside),
                               [&]<unsigned n>(std::size_t first) {
                                 auto values = load_group<n>(x + first);
                                 group<std::uint8_t, n> flags;
                                 for (unsigned i = 0; i < n; ++i) {
                                   A const value = static_cast<A>(values.value[i]);
-                                  flags.value[i] = std::fabs(value) <= bound ? 1 : 0;
-                                  if (value > bound) values.value[i] = static_cast<T>(bound);
-                                  if (value < -bound) values.value[i] = static_cast<T>(-bound);
+                                  flags.value[i] = std::fabs(value) <= limit ? 1 : 0;
+                                  if (value > limit) values.value[i] = static_cast<T>(limit);
+                                  if (value < -limit) values.value[i] = static_cast<T>(-limit);
                                 }
                                 if (inside != nullptr) store_group(inside + first, flags);
                                 store_group(x + first, values);
