@@ -110,6 +110,7 @@ class given_gradients {
     for_each_held(step, [&](std::size_t tensor, index first, std::span<T> held) {
       std::copy_n(tensors_[tensor].weights.begin() + first, held.size(), held.begin());
     });
+    step.mark_initialised();
   }
 
   /// Calls f(tensor, first, values) for the elements of tensors, from `first` on, that a stepper
