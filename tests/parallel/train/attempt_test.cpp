@@ -113,6 +113,7 @@ void check_accident(test::layout const& how, std::uint64_t at, std::chrono::mill
     test::ring_rank<> one(
         parallel::any_communicator(unlucky(std::move(comm), me == ranks - 1 ? what : nullptr)),
         how);
+    one.world().barrier(one.compute()).wait();  // all ranks are made, and begin their steps
     what->compute = &one.compute();
     try {
       (void)one.step(0);
