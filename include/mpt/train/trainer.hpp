@@ -286,7 +286,7 @@ class trainer {
                              mesh_.data_rank(), mesh_.data_ranks(),
                              config_.evaluation.eval_subset_num_batches,
                              separator_of(config_.eval_loaders[i]));
-      train::statistics<double> sums;
+      train::statistics_sum<double> sums;
       for (bool more = true; more;) {
         std::vector<placed_sequences<Device>> held;
         while (more && held.size() < at_once) {
@@ -300,9 +300,9 @@ class trainer {
         parts.resize(at_once);
         step_.add_evaluation(compute_, memory_, std::span<microbatch const>(parts), sums);
       }
-      step_.add_over_ranks(traffic_, sums);
-      auto const r = report_of(sums, config_.eval_loaders[i].label, batch_, clock_);
-      if (report_) report_->evaluation(r.label, batch_, r.loss, r.accuracy, sums.tokens);
+      auto const all = step_.over_ranks(traffic_, sums);
+      auto const r = report_of(all, config_.eval_loaders[i].label, batch_, clock_);
+      if (report_) report_->evaluation(r.label, batch_, r.loss, r.accuracy, all.tokens);
       callbacks_.evaluation_end(control_, r);
     }
   }
