@@ -209,10 +209,10 @@ outcome run(parallel::training_layout shape, parallel::zero::stage stage,
     auto const room = device.allocate<std::byte>(
         step.plan_activations(theirs.batches, parallel::pass::inference));
     parallel::arena scratch(room);
-    train::statistics<double> sums;
+    train::statistics_sum<double> sums;
     step.add_evaluation(compute, scratch, theirs.batches, sums);  // more of them as you like
-    step.add_over_ranks(traffic, sums);
-    double const loss = sums.loss / static_cast<double>(sums.tokens);
+    auto const all = step.over_ranks(traffic, sums);
+    double const loss = all.loss / static_cast<double>(all.tokens);
     // [guide: end]
     if (world.rank() == 0) out.held_out = loss;
   });

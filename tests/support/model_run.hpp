@@ -119,9 +119,9 @@ template <class T = double, class Make, class Launch>
         parallel::data::most_microbatches(sequences, how.replicate * how.shard, how.microbatch)));
     batches.resize(most);  // the last ones may be empty
     first.resize(most);
-    parallel::train::statistics<double> sums;
+    parallel::train::statistics_sum<double> sums;
     stepper.add_evaluation(compute, memory, std::span(std::as_const(batches)), sums);
-    stepper.add_over_ranks(reductions, sums);
+    auto const evaluated = stepper.over_ranks(reductions, sums);
     parallel::train::step_result<double> result;
     for (int step = 0; step < how.steps; ++step) {
       how.begins();
@@ -133,7 +133,7 @@ template <class T = double, class Make, class Launch>
     }
     std::scoped_lock const guard(lock);
     out.peak = std::max(out.peak, memory.peak());
-    out.evaluated = sums.loss;
+    out.evaluated = evaluated.loss;
     out.loss = result.sums.loss;
     out.tokens = result.sums.tokens;
     out.squared_norm = result.squared_norm;

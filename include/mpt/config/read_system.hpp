@@ -5,11 +5,14 @@
 // once, as a note.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include <mpt/config/read_name.hpp>
 #include <mpt/config/reader.hpp>
 #include <mpt/config/train.hpp>
 
@@ -85,6 +88,11 @@ inline void read_fsdp(config_reader& parent, train_config& config) {
   return logging;
 }
 
+/// In which order gradients, and what is told of them, are summed.
+inline constexpr std::array<std::pair<std::string_view, parallel::zero::reduction_order>, 2>
+    reduction_order_names{{{"by_rank", parallel::zero::reduction_order::by_rank},
+                           {"canonical", parallel::zero::reduction_order::canonical_tree}}};
+
 /// FSDP and our own keys. `config.precision` must be read before, and what `config.recompute` is
 /// when it is on.
 inline void read_system(config_reader& reader, train_config& config) {
@@ -96,6 +104,8 @@ inline void read_system(config_reader& reader, train_config& config) {
     reader.check("zero_stage", *stage >= 0 && *stage <= 3, "expected 0, 1, 2 or 3, found ", *stage);
     config.zero_stage = static_cast<int>(*stage);
   }
+  config.reduction_order =
+      read_name(reader, "reduction_order", "by_rank", reduction_order_names, "an order of sums");
   config.device = reader.one_of("device", config.device, {"auto", "cpu", "cuda"});
   config.ranks = read_ranks(reader, "ranks");
   config.threads = read_ranks(reader, "threads");

@@ -1,9 +1,9 @@
 // train_config: everything one training run is told, typed and checked.
 //
 // Field names and defaults are LLM Foundry's; our own keys are `parallelism`, `zero_stage`,
-// `device`, `ranks`, `threads`, `bucket_bytes`, `dry_run`, `print_plan`, `profile` and
-// `metrics_file`. What depends on the number of ranks (the split of a batch) or on the data (epochs
-// in batches) is worked out by the functions below, when it is known.
+// `reduction_order`, `device`, `ranks`, `threads`, `bucket_bytes`, `dry_run`, `print_plan`,
+// `profile` and `metrics_file`. What depends on the number of ranks (the split of a batch) or on
+// the data (epochs in batches) is worked out by the functions below, when it is known.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +22,8 @@
 #include <mpt/config/scheduler.hpp>
 #include <mpt/config/time.hpp>
 #include <parallel/core/error.hpp>
+#include <parallel/data/share.hpp>
+#include <parallel/zero/stage.hpp>
 
 namespace mpt {
 
@@ -85,8 +87,9 @@ struct train_config {
   callbacks_config callbacks;
   double dist_timeout = 600;  ///< seconds a rank waits for another before it is an error
 
-  int zero_stage = 0;                   ///< 0 to 3
-  bool reshard_after_forward = true;    ///< at stage 3: values do not stay for a step
+  int zero_stage = 0;                 ///< 0 to 3
+  bool reshard_after_forward = true;  ///< at stage 3: values do not stay for a step
+  parallel::zero::reduction_order reduction_order = parallel::zero::reduction_order::by_rank;
   parallelism_config parallelism;       ///< what data ranks do not divide
   std::optional<std::int64_t> ranks;    ///< threads that train; none: the launcher's, or 1
   std::optional<std::int64_t> threads;  ///< of one rank; none: the cores shared equally
@@ -102,33 +105,59 @@ struct train_config {
   config_report report;  ///< what to print once: ignored keys and notes
 };
 
-/// How one data rank works through its part of a global batch.
+[[nodiscard]] inline bool is_canonical(train_config const& config) {
+  return config.reduction_order == parallel::zero::reduction_order::canonical_tree;
+}
+
+/// How data ranks work through their parts of a global batch.
 struct batch_split {
-  std::int64_t device_batch = 0;  ///< sequences of one rank and step
+  std::int64_t device_batch = 0;  ///< sequences of the rank with most, and step
   std::int64_t microbatch = 0;    ///< sequences of one forward pass
-  std::int64_t accumulation = 0;  ///< forward passes a step; the last may be smaller
+  std::int64_t accumulation = 0;  ///< forward passes a step of the rank with most
+  std::int64_t rest = 0;          ///< sequences of a smaller last forward pass of any; 0: none
 };
 
 /// Splits the global batch over `ranks`. `planned_microbatch` stands in where the configuration
 /// says auto. A microbatch larger than the rank's batch is reduced to it, as in LLM Foundry.
+///
+/// In the canonical order a microbatch is what it is on one rank, so that it does not depend on
+/// their number; all ranks but the last with sequences have the same power of two of them, and
+/// others none.
 [[nodiscard]] inline batch_split split_batch(train_config const& config, std::int64_t ranks,
                                              std::int64_t planned_microbatch = 1) {
   std::int64_t const global = config.global_train_batch_size;
   parallel::require(ranks >= 1, "the number of ranks must be at least 1, found ", ranks);
+  std::int64_t const wanted = config.device_train_microbatch_size.value_or(planned_microbatch);
+  parallel::require(wanted >= 1, "the microbatch must be at least 1, found ", wanted);
+  batch_split split;
+  if (is_canonical(config)) {
+    split.microbatch = std::min(wanted, global);
+    split.device_batch =
+        parallel::data::aligned_share_of(global, split.microbatch, 0, ranks).size();
+    split.accumulation = (split.device_batch + split.microbatch - 1) / split.microbatch;
+    split.rest = global % split.microbatch;
+    return split;
+  }
   if (global % ranks != 0) {
     std::int64_t const below = global / ranks * ranks;
     parallel::fail("global_train_batch_size ", global, " cannot be shared equally by ", ranks,
                    " ranks; use ", below > 0 ? parallel::concat(below, " or ") : std::string(),
                    below + ranks, ", or another number of ranks");
   }
-  batch_split split;
   split.device_batch = global / ranks;
-  split.microbatch = std::min(config.device_train_microbatch_size.value_or(planned_microbatch),
-                              split.device_batch);
-  parallel::require(split.microbatch >= 1, "the microbatch must be at least 1, found ",
-                    split.microbatch);
+  split.microbatch = std::min(wanted, split.device_batch);
   split.accumulation = (split.device_batch + split.microbatch - 1) / split.microbatch;
+  split.rest = split.device_batch % split.microbatch;
   return split;
+}
+
+/// The sequences of a global batch that data rank `rank` of `ranks` trains on.
+[[nodiscard]] inline parallel::data::share share_of(train_config const& config, std::int64_t rank,
+                                                    std::int64_t ranks) {
+  std::int64_t const global = config.global_train_batch_size;
+  return is_canonical(config) ? parallel::data::aligned_share_of(
+                                    global, split_batch(config, ranks).microbatch, rank, ranks)
+                              : parallel::data::share_of(global, rank, ranks);
 }
 
 /// The clock of this run. `batches_per_epoch` as the data says; 0 while it is not known.

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <mpt/config/train.hpp>
@@ -13,6 +14,7 @@
 #include <parallel/mesh/layout.hpp>
 #include <parallel/pipeline/assign.hpp>
 #include <parallel/pipeline/schedules.hpp>
+#include <parallel/train/canonical_order.hpp>
 #include <parallel/train/stepper_options.hpp>
 #include <parallel/zero/stage.hpp>
 
@@ -194,6 +196,29 @@ inline void check_pipeline(std::vector<std::string>& problems, train_config cons
   return of_model.with<axis::shard>(shard).with<axis::replicate>(replicate);
 }
 
+/// What the canonical order of reductions cannot take.
+inline void check_canonical_order(std::vector<std::string>& problems, train_config const& config,
+                                  training_layout const& layout) {
+  if (!is_canonical(config)) return;
+  for (auto& problem : parallel::train::broken_by_canonical_order(layout, config.clip.kind))
+    problems.push_back(std::move(problem));
+  int const shard = layout.degree<axis::shard>();
+  int const replicate = layout.degree<axis::replicate>();
+  if (replicate > 1 && (shard & (shard - 1)) != 0) {
+    int fits = 1;
+    while (2 * fits < shard && shard * replicate % (2 * fits) == 0) fits *= 2;
+    problems.push_back(parallel::concat(
+        "shard ", shard, " x replicate ", replicate,
+        ": the canonical order of reductions needs a power of two of shards beside replicas; set "
+        "shard to ",
+        fits, ", or replicate to 1"));
+  }
+  if (!config.device_train_microbatch_size)
+    problems.emplace_back(
+        "device_train_microbatch_size auto: the canonical order of reductions sums microbatches "
+        "whose size must not depend on the memory that is there; give it a number");
+}
+
 }  // namespace detail
 
 [[nodiscard]] inline parallel::zero::optimizer_memory optimizer_memory_of(
@@ -213,6 +238,7 @@ inline void check_pipeline(std::vector<std::string>& problems, train_config cons
           .bucket_bytes = static_cast<std::size_t>(config.bucket_bytes),
           .reshard_after_forward = config.reshard_after_forward,
           .clip = config.clip,
+          .order = config.reduction_order,
           .optimizer_memory = optimizer_memory_of(config),
           .pipeline = config.parallelism.pipeline_options()};
 }
@@ -247,6 +273,7 @@ inline void check_pipeline(std::vector<std::string>& problems, train_config cons
       problems.emplace_back(problem.what());
     }
   }
+  detail::check_canonical_order(problems, config, layout);
   bool const divided = of_model > 1 || (config.zero_stage == 3 && layout.degree<axis::shard>() > 1);
   if (config.callbacks.generate && divided)
     problems.emplace_back(

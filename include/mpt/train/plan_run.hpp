@@ -39,8 +39,7 @@ template <class T>
   index const context = config.parallelism.context;
   index const length = config.train_loader.max_seq_len / context;
   std::vector sizes{sequences::shape_of(split.microbatch, length)};
-  if (index const rest = split.device_batch % split.microbatch; rest > 0)
-    sizes.push_back(sequences::shape_of(rest, length));
+  if (split.rest > 0) sizes.push_back(sequences::shape_of(split.rest, length));
   auto const count =
       static_cast<std::size_t>(stages.least_microbatches(static_cast<int>(split.accumulation)));
   auto const bytes = [&](std::size_t microbatches, std::span<microbatch const> of, pass mode) {
@@ -71,13 +70,15 @@ run_plan plan_run(train_config const& config, int ranks, std::size_t available,
   plan.automatic = !config.device_train_microbatch_size.has_value();
   model<T> net(config.model, planned_groups(config), config.recompute);
   std::vector<train::stages_of_rank> stages;
+  std::int64_t const leaves =
+      is_canonical(config) ? split_batch(config, data_ranks(plan.layout)).accumulation : 0;
   for (int p = 0; p < config.parallelism.pipeline; ++p) {
     stages.push_back(stages_of(config, p));
     plan.by_stage.push_back(
         train::plan_units(net, groups_of(config, net), stages.back(),
                           {.shards = plan.layout.template degree<axis::shard>(),
                            .replicas = plan.layout.template size<axis::replicate, axis::context>()},
-                          stepper_options_of(config)));
+                          stepper_options_of(config), static_cast<std::size_t>(leaves)));
   }
   auto const choose = [&](index microbatch) {
     plan.split = split_batch(config, data_ranks(plan.layout), microbatch);

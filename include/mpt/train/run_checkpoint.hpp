@@ -99,6 +99,33 @@ inline void require_same_order(nlohmann::json const& saved, nlohmann::json const
             "; make them equal to continue, or take only the weights with load_weights_only=true");
 }
 
+/// The microbatch whose gradients are a leaf of the canonical order; 0 in the order of ranks.
+[[nodiscard]] inline std::int64_t canonical_leaf(train_config const& config) {
+  return is_canonical(config) ? split_batch(config, 1).microbatch : 0;
+}
+
+/// Refuses to go on from a run in the canonical order with other leaves: its bits would depend on
+/// where it was resumed. Any other run may go on in it.
+inline void require_same_leaf(nlohmann::json const& state, train_config const& config,
+                              std::filesystem::path const& folder) {
+  std::int64_t saved = 0;
+  if (state.contains("canonical_leaf")) {
+    auto const& leaf = state.at("canonical_leaf");
+    require(leaf.is_number_integer(), folder.string(), ": the canonical_leaf of its state is ",
+            leaf.dump(), ", expected a number; use another checkpoint");
+    saved = leaf.get<std::int64_t>();
+  }
+  auto const now = canonical_leaf(config);
+  auto const described = [](std::int64_t leaf) {
+    return leaf == 0 ? std::string("reduction_order by_rank")
+                     : concat("reduction_order canonical and microbatches of ", leaf);
+  };
+  require(saved == 0 || saved == now, folder.string(), ": was trained with ", described(saved),
+          ", this run has ", described(now),
+          "; set reduction_order=canonical and device_train_microbatch_size=", saved,
+          " to continue, or take only the weights with load_weights_only=true");
+}
+
 }  // namespace detail
 
 /// What the checkpoint of a run says of it.
@@ -110,6 +137,7 @@ inline void require_same_order(nlohmann::json const& saved, nlohmann::json const
                   {"tokens", state.tokens},
                   {"callbacks", state.callbacks},
                   {"order", detail::order_of(config, state.samples_in_set)},
+                  {"canonical_leaf", detail::canonical_leaf(config)},
                   {"model",
                    to_hf_json(config.model,
                               config.precision == precision_kind::fp32 ? "float32" : "bfloat16")},
@@ -133,9 +161,11 @@ run_state load_run(Stepper& step, parallel::any_communicator const& comm,
                    train_config const& config, found_checkpoint const& found,
                    std::int64_t samples_in_set) {
   checkpoint::checkpoint_reader const reader(found.folder);
-  if (!found.weights_only)
+  if (!found.weights_only) {
     detail::require_same_order(reader.state().value("order", nlohmann::json::object()),
                                detail::order_of(config, samples_in_set), found.folder);
+    detail::require_same_leaf(reader.state(), config, found.folder);
+  }
   using enum checkpoint::load_what;
   auto const state =
       checkpoint::load(step, comm, reader, found.weights_only ? weights : everything);

@@ -1,5 +1,5 @@
-// run_plan: what a run will need, before anything is allocated: memory per rank, microbatch, tokens,
-// steps; and how it is told.
+// run_plan: what a run will need, before anything is allocated: memory per rank, microbatch,
+// tokens, steps; and how it is told.
 #pragma once
 
 #include <algorithm>
@@ -52,10 +52,10 @@ inline void require_fits(run_plan const& plan) {
   require(plan.available == 0 || plan.memory.total() <= plan.available, "this run needs ",
           text(plan.memory.total()), " per rank, but only ", text(plan.available),
           " are available to each: parameters ", text(plan.memory.values), ", gradients ",
-          text(plan.memory.gradients), ", master weights ", text(plan.memory.master),
-          ", optimizer ", text(plan.memory.optimizer), ", windows ", text(plan.memory.windows),
-          ", activations ", text(plan.memory.activations), " at a microbatch of ",
-          plan.split.microbatch,
+          text(plan.memory.gradients + plan.memory.trees), ", master weights ",
+          text(plan.memory.master), ", optimizer ", text(plan.memory.optimizer), ", windows ",
+          text(plan.memory.windows), ", activations ", text(plan.memory.activations),
+          " at a microbatch of ", plan.split.microbatch,
           "; use a smaller model, microbatch or sequence, zero_stage=3, "
           "fsdp_config.activation_checkpointing=true, a higher tensor or pipeline degree, or more "
           "machines");
@@ -117,6 +117,13 @@ inline void require_fits(run_plan const& plan) {
                                config.global_train_batch_size, length, readers,
                                readers == ranks ? " ranks" : " data ranks", plan.split.accumulation,
                                plan.split.microbatch, plan.automatic ? " (automatic)" : ""));
+  if (is_canonical(config))
+    out.row("reduction order",
+            fmt::format("canonical, by microbatches of {}; {} of {} data ranks have sequences",
+                        plan.split.microbatch,
+                        (config.global_train_batch_size + plan.split.device_batch - 1) /
+                            plan.split.device_batch,
+                        readers));
   if (!config.recompute.empty()) {
     auto const again = std::ranges::count_if(
         config.recompute, [](recomputation const& r) { return r != recomputation{}; });
@@ -142,6 +149,7 @@ inline void require_fits(run_plan const& plan) {
   out.row("memory per rank", size(plan.memory.total()));
   out.row("  parameters", size(plan.memory.values));
   out.row("  gradients", size(plan.memory.gradients));
+  if (plan.memory.trees > 0) out.row("  gradients of microbatches", size(plan.memory.trees));
   out.row("  master weights", size(plan.memory.master));
   out.row("  optimizer", size(plan.memory.optimizer));
   if (plan.memory.offloaded > 0) out.row("  in the host's memory", size(plan.memory.offloaded));

@@ -238,7 +238,7 @@ class trainer {
       parts.push_back(batch_data_.view(part));
       first.push_back(batches_.share().begin + part.begin);
     }
-    parts.resize(step_.least_microbatches(parts.size()));
+    parts.resize(step_.least_microbatches(static_cast<std::size_t>(plan_.split.accumulation)));
     first.resize(parts.size());
     return step_.step(compute_, traffic_, memory_, std::span<microbatch const>(parts),
                       std::span<index const>(first),
@@ -285,8 +285,8 @@ class trainer {
       evaluation_batches set(evaluation_sets_[i], config_.evaluation.device_eval_batch_size,
                              mesh_.data_rank(), mesh_.data_ranks(),
                              config_.evaluation.eval_subset_num_batches,
-                             separator_of(config_.eval_loaders[i]));
-      train::statistics<double> sums;
+                             separator_of(config_.eval_loaders[i]), is_canonical(config_));
+      train::statistics_sum<double> sums;
       for (bool more = true; more;) {
         std::vector<placed_sequences<Device>> held;
         while (more && held.size() < at_once) {
@@ -300,9 +300,9 @@ class trainer {
         parts.resize(at_once);
         step_.add_evaluation(compute_, memory_, std::span<microbatch const>(parts), sums);
       }
-      step_.add_over_ranks(traffic_, sums);
-      auto const r = report_of(sums, config_.eval_loaders[i].label, batch_, clock_);
-      if (report_) report_->evaluation(r.label, batch_, r.loss, r.accuracy, sums.tokens);
+      auto const all = step_.over_ranks(traffic_, sums);
+      auto const r = report_of(all, config_.eval_loaders[i].label, batch_, clock_);
+      if (report_) report_->evaluation(r.label, batch_, r.loss, r.accuracy, all.tokens);
       callbacks_.evaluation_end(control_, r);
     }
   }

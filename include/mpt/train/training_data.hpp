@@ -79,7 +79,7 @@ class training_batches {
       : streams_(open_streams(config.train_loader, config.model.vocab_size)),
         order_(order_of(config.train_loader, streams_)),
         global_(config.global_train_batch_size),
-        share_(parallel::data::share_of(global_, rank, ranks)),
+        share_(share_of(config, rank, ranks)),
         separator_(separator_of(config.train_loader)) {
     parallel::require(samples() >= global_, streams_.name(), ": an epoch has ", samples(),
                       " samples, fewer than one global batch of ", global_,
@@ -137,10 +137,14 @@ class training_batches {
 /// This rank's share of one evaluation set, from its first batch to its last.
 class evaluation_batches {
  public:
+  /// At most `max_batches` (-1: all) of device_batch sequences for each rank, or, `together`, for
+  /// all ranks, so that what is read does not depend on their number.
   evaluation_batches(data::token_streams streams, index device_batch, int rank, int ranks,
-                     index max_batches, document_separator separator = {})
+                     index max_batches, document_separator separator = {}, bool together = false)
       : max_batches_(max_batches),
         separator_(separator),
+        first_(together ? rank : 0),
+        stride_(together ? ranks : 1),
         loader_(std::move(streams),
                 {.mode = data::loader_mode::evaluate,
                  .global_batch_size = static_cast<std::uint64_t>(device_batch * ranks),
@@ -151,9 +155,10 @@ class evaluation_batches {
 
   /// The next batch, which may hold no sequence for this rank; nothing after the last.
   [[nodiscard]] std::optional<sequences> next() {
-    if (max_batches_ >= 0 && taken_ == max_batches_) return std::nullopt;
+    if (max_batches_ >= 0 && taken_ * stride_ >= max_batches_) return std::nullopt;
     auto part = loader_.next();
     if (!part) return std::nullopt;
+    if (max_batches_ >= 0 && taken_ * stride_ + first_ >= max_batches_) part->ids.clear();
     ++taken_;
     return sequences(std::move(part->ids), static_cast<index>(part->sequence_length), separator_);
   }
@@ -161,6 +166,8 @@ class evaluation_batches {
  private:
   index max_batches_;
   document_separator separator_;
+  index first_;   // number of this rank's first batch, where they are numbered over all ranks
+  index stride_;  // from there to its next one
   index taken_ = 0;
   data::batch_loader loader_;
 };

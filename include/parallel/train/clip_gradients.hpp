@@ -1,9 +1,12 @@
 // Clipping of reduced gradients, over units; see clipping.hpp for what it means.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include <parallel/core/reduction.hpp>
@@ -11,7 +14,9 @@
 #include <parallel/ops/rows.hpp>
 #include <parallel/train/clipping.hpp>
 #include <parallel/train/tensor_list.hpp>
+#include <parallel/unit/unit.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
+#include <parallel/zero/stage.hpp>
 
 namespace parallel::train {
 
@@ -30,74 +35,177 @@ void clip_values(zero::partitioned_unit<T> const& unit, Stream& compute, double 
                 static_cast<accumulate_t<T>>(threshold * tokens));
 }
 
-/// Adaptive clipping of the owned reduced gradients, sums over `tokens`. A row may lie on several
-/// ranks: its squares are summed over the world. Blocks. Memory and reduction: 16 bytes a row.
-template <class Units, class Device, class Comm, class Stream, class Traffic>
-void clip_rows(Units const& units, tensor_list const& tensors, Device const& device, Comm& world,
-               Stream& compute, Traffic& traffic, double threshold, double tokens) {
-  using unit_type = std::decay_t<decltype(units.front().memory)>;
-  using gradient_type = typename unit_type::gradient_type;
-  std::vector<std::size_t> first_row;
-  std::size_t rows = 0;
-  for (auto const& tensor : tensors.tensors()) {
-    first_row.push_back(rows);
-    rows += static_cast<std::size_t>(clipping_rows(tensor.extents));
-  }
-  // f(unit, segment, first element in the owned range, elements, first row, place in it) for what
-  // lies in `range_of(unit, segment)` of everything that is trained
-  auto const for_each_part = [&](auto&& range_of, auto&& f) {
-    for (auto const& entry : units)
-      for (std::size_t s = 0; s < entry.memory.segments().size(); ++s) {
-        if (!entry.memory.is_trainable(s)) continue;
-        auto const range = range_of(entry.memory, s);
-        entry.memory.layout().segments()[s].for_each_piece(
-            range.begin, range.end, [&](auto const& p, index first, index last, index at) {
-              auto const begin = at - entry.memory.segments()[s].owned.begin - first;
-              std::size_t const tensor = first_row[tensors.place(p.name)];
-              if (clipping_rows(p.tensor_extents()) == 1) {
-                f(entry.memory, s, begin + first, last - first, tensor,
-                  ops::rows_place{first, p.size()});
-                return;
-              }
-              index const width = p.size() / p.extents[0];
-              p.for_each_row_range(first, last, [&](index from, index to, index row) {
-                f(entry.memory, s, begin + from, to - from, tensor + static_cast<std::size_t>(row),
-                  ops::rows_place{from % width, width});
-              });
-            });
-      }
-  };
-  auto const slice = [](auto all, index begin, index count) {
-    return all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
-  };
+namespace detail {
 
-  // of weights, then of gradients
-  auto const memory = device.template allocate_shared<double>(2 * rows);
+/// Elements [begin, begin + count).
+template <class T>
+[[nodiscard]] std::span<T> slice(std::span<T> all, index begin, index count) {
+  return all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+}
+
+/// Calls f(unit, segment, parameter, first, last, begin) for what lies in range_of(unit, segment)
+/// of everything that is trained: elements [first, last) of the parameter, from element `begin` of
+/// the owned range on.
+template <class Units, class RangeOf, class F>
+void for_each_trained_piece(Units const& units, RangeOf const& range_of, F const& f) {
+  for (auto const& entry : units)
+    for (std::size_t s = 0; s < entry.memory.segments().size(); ++s) {
+      if (!entry.memory.is_trainable(s)) continue;
+      auto const range = range_of(entry.memory, s);
+      auto const owned = entry.memory.segments()[s].owned.begin;
+      entry.memory.layout().segments()[s].for_each_piece(
+          range.begin, range.end, [&](auto const& p, index first, index last, index at) {
+            f(entry.memory, s, p, first, last, at - owned);
+          });
+    }
+}
+
+/// Where the rows of each tensor begin among those of all, and how many there are.
+struct row_numbers {
+  std::vector<std::size_t> first;
+  std::size_t count = 0;
+
+  explicit row_numbers(tensor_list const& tensors) {
+    for (auto const& tensor : tensors.tensors()) {
+      first.push_back(count);
+      count += static_cast<std::size_t>(clipping_rows(tensor.extents));
+    }
+  }
+};
+
+/// Calls f(unit, segment, first element in the owned range, elements, number of the first row,
+/// place in it) for what lies in range_of(unit, segment) of everything that is trained.
+template <class Units, class RangeOf, class F>
+void for_each_row_part(Units const& units, tensor_list const& tensors, row_numbers const& rows,
+                       RangeOf const& range_of, F const& f) {
+  for_each_trained_piece(
+      units, range_of,
+      [&](auto const& unit, std::size_t s, auto const& p, index first, index last, index begin) {
+        std::size_t const tensor = rows.first[tensors.place(p.name)];
+        if (clipping_rows(p.tensor_extents()) == 1) {
+          f(unit, s, begin, last - first, tensor, ops::rows_place{first, p.size()});
+          return;
+        }
+        index const width = p.size() / p.extents[0];
+        p.for_each_row_range(first, last, [&](index from, index to, index row) {
+          f(unit, s, begin + from - first, to - from, tensor + static_cast<std::size_t>(row),
+            ops::rows_place{from % width, width});
+        });
+      });
+}
+
+inline constexpr auto spoken_range = [](auto const& unit, std::size_t s) {
+  return unit.spoken_for(s);
+};
+
+/// The sums of squares of all rows of weights, then of all rows of gradients: each rank adds its
+/// part of a row, and these are added over the world. Blocks.
+template <class Units, class Device, class Comm, class Stream, class Traffic>
+[[nodiscard]] std::vector<double> row_squares(Units const& units, tensor_list const& tensors,
+                                              row_numbers const& rows, Device const& device,
+                                              Comm& world, Stream& compute, Traffic& traffic) {
+  auto const memory = device.template allocate_shared<double>(2 * rows.count);
   auto const squares = memory.span();
-  for_each_part([](auto const& unit, std::size_t s) { return unit.spoken_for(s); },
-                [&](unit_type const& unit, std::size_t s, index begin, index count, std::size_t row,
-                    ops::rows_place place) {
-                  auto const out = squares.subspan(row);
-                  ops::row_squared_norms(compute, out.first(rows - row),
-                                         slice(unit.segments()[s].master.span(), begin, count),
-                                         place);
-                  ops::row_squared_norms(compute, out.subspan(rows),
-                                         slice(unit.owned_gradients(s), begin, count), place);
-                });
+  for_each_row_part(units, tensors, rows, spoken_range,
+                    [&](auto const& unit, std::size_t s, index begin, index count, std::size_t row,
+                        ops::rows_place place) {
+                      auto const out = squares.subspan(row);
+                      ops::row_squared_norms(compute, out.first(rows.count - row),
+                                             slice(unit.segments()[s].master.span(), begin, count),
+                                             place);
+                      ops::row_squared_norms(compute, out.subspan(rows.count),
+                                             slice(unit.owned_gradients(s), begin, count), place);
+                    });
   compute.synchronize();
   world.all_reduce(traffic, squares, reduction::sum).wait();
+  return {squares.begin(), squares.end()};
+}
 
-  auto const factors = device.template allocate_shared<gradient_type>(rows);
-  for (std::size_t r = 0; r < rows; ++r)
-    factors.data()[r] = static_cast<gradient_type>(
-        adaptive_factor(std::sqrt(squares[r]), std::sqrt(squares[rows + r]) / tokens, threshold));
-  for_each_part([](auto const& unit, std::size_t s) { return unit.segments()[s].owned; },
-                [&](unit_type const& unit, std::size_t s, index begin, index count, std::size_t row,
-                    ops::rows_place place) {
-                  ops::scale_rows(compute, slice(unit.owned_gradients(s), begin, count),
-                                  std::span<gradient_type const>(factors.span()).subspan(row),
-                                  place);
-                });
+/// The same, added in an order that no layout changes. Ranks bound what they account for at
+/// multiples of unit::alignment elements of a tensor (which must not be sliced), so a group of as
+/// many elements as divide that and a row lies on one rank. That rank adds the group's squares, the
+/// others bring zeros to the sum over the world, and every rank adds up the groups of a row. Memory
+/// and reduction: for one tensor after another 16 bytes a group, which has 32 elements where the
+/// rows' width is a multiple of 32.
+template <class Units, class Device, class Comm, class Stream, class Traffic>
+[[nodiscard]] std::vector<double> canonical_row_squares(Units const& units,
+                                                        tensor_list const& tensors,
+                                                        Device const& device, Comm& world,
+                                                        Stream& compute, Traffic& traffic) {
+  using unit_type = std::decay_t<decltype(units.front().memory)>;
+  using layout = std::decay_t<decltype(units.front().memory.layout())>;
+  struct groups {
+    index rows, of_row, width;
+    explicit groups(tensor_list::tensor const& tensor) : rows(clipping_rows(tensor.extents)) {
+      index of_tensor = 1;
+      for (index const extent : tensor.extents) of_tensor *= extent;
+      width = std::gcd(of_tensor / rows, index{layout::alignment});
+      of_row = of_tensor / rows / width;
+    }
+    [[nodiscard]] std::size_t count() const { return static_cast<std::size_t>(rows * of_row); }
+  };
+  std::size_t most = 0;
+  for (auto const& tensor : tensors.tensors()) most = std::max(most, groups(tensor).count());
+  auto const memory = device.template allocate_shared<double>(2 * most);
+  std::vector<double> out[2];  // of weights, of gradients
+  for (auto const& tensor : tensors.tensors()) {
+    groups const of(tensor);
+    auto const squares = memory.span().first(2 * of.count());
+    std::ranges::fill(squares, 0.0);
+    for_each_trained_piece(
+        units, spoken_range,
+        [&](unit_type const& unit, std::size_t s, auto const& p, index first, index last,
+            index begin) {
+          if (p.name != tensor.name) return;
+          auto const at = squares.subspan(static_cast<std::size_t>(first / of.width));
+          ops::row_squared_norms(compute, at,
+                                 slice(unit.segments()[s].master.span(), begin, last - first),
+                                 {0, of.width});
+          ops::row_squared_norms(compute, at.subspan(of.count()),
+                                 slice(unit.owned_gradients(s), begin, last - first),
+                                 {0, of.width});
+        });
+    compute.synchronize();
+    world.all_reduce(traffic, squares, reduction::sum).wait();
+    for (std::size_t which = 0; which < 2; ++which)
+      for (index row = 0; row < of.rows; ++row) {
+        auto const here = slice(squares.subspan(which * of.count()), row * of.of_row, of.of_row);
+        out[which].push_back(std::accumulate(here.begin(), here.end(), 0.0));
+      }
+  }
+  out[0].insert(out[0].end(), out[1].begin(), out[1].end());
+  return std::move(out[0]);
+}
+
+}  // namespace detail
+
+/// Adaptive clipping of the owned reduced gradients, sums over `tokens`. A row may lie on several
+/// ranks. In the canonical order, for which no tensor may be sliced, clipped gradients have the
+/// same bits on every layout; see canonical_row_squares for what that costs. Blocks. Memory and
+/// reduction in the order of ranks: 16 bytes a row.
+template <class Units, class Device, class Comm, class Stream, class Traffic>
+void clip_rows(Units const& units, tensor_list const& tensors, Device const& device, Comm& world,
+               Stream& compute, Traffic& traffic, double threshold, double tokens,
+               zero::reduction_order order) {
+  using unit_type = std::decay_t<decltype(units.front().memory)>;
+  using gradient_type = typename unit_type::gradient_type;
+  detail::row_numbers const rows(tensors);
+  auto const squares =
+      order == zero::reduction_order::canonical_tree
+          ? detail::canonical_row_squares(units, tensors, device, world, compute, traffic)
+          : detail::row_squares(units, tensors, rows, device, world, compute, traffic);
+  auto const factors = device.template allocate_shared<gradient_type>(rows.count);
+  for (std::size_t r = 0; r < rows.count; ++r)
+    factors.data()[r] = static_cast<gradient_type>(adaptive_factor(
+        std::sqrt(squares[r]), std::sqrt(squares[rows.count + r]) / tokens, threshold));
+  detail::for_each_row_part(
+      units, tensors, rows,
+      [](auto const& unit, std::size_t s) { return unit.segments()[s].owned; },
+      [&](unit_type const& unit, std::size_t s, index begin, index count, std::size_t row,
+          ops::rows_place place) {
+        ops::scale_rows(compute, detail::slice(unit.owned_gradients(s), begin, count),
+                        std::span<gradient_type const>(factors.span()).subspan(row), place);
+      });
   compute.synchronize();  // the factors end here
 }
 

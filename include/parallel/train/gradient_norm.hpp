@@ -11,17 +11,10 @@
 #include <parallel/core/reduction.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/ops/reduce.hpp>
+#include <parallel/train/statistics_sum.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
 
 namespace parallel::train {
-
-/// The sum over all ranks of what `own` holds on each. Collective; blocks.
-template <class Comm, class Stream>
-[[nodiscard]] double over_ranks(exact_sum& own, Comm& world, Stream& traffic) {
-  world.all_reduce(traffic, own.digits(), reduction::sum).wait();
-  world.all_reduce(traffic, std::span<double>(&own.special(), 1), reduction::sum).wait();
-  return own.value();
-}
 
 /// Of the summed gradients of elements T.
 template <class T>

@@ -29,6 +29,7 @@ namespace parallel::train {
 struct memory_plan {
   std::size_t values = 0;        // parameters as the model reads them
   std::size_t gradients = 0;     // one buffer per use
+  std::size_t trees = 0;         // of the canonical order: gradients of microbatches
   std::size_t master = 0;        // fp32 master weights of what the rank owns (0 when T is fp32)
   std::size_t optimizer = 0;     // optimizer states of what the rank owns
   std::size_t offloaded = 0;     // of both, in the host's memory instead: not in the total
@@ -38,7 +39,7 @@ struct memory_plan {
   std::uint64_t operations = 0;  // floating-point operations of one microbatch, both passes
 
   [[nodiscard]] std::size_t total() const {
-    return values + gradients + master + optimizer + windows + activations;
+    return values + gradients + trees + master + optimizer + windows + activations;
   }
 };
 
@@ -96,12 +97,12 @@ template <class Model>
 }
 
 /// Everything a rank at `place` with these stages holds of a stepper with these options besides
-/// activations, windows included; not the trees of the canonical order, which a step makes. Leaves
-/// the model bound to nothing.
+/// activations, windows included. `leaves`: microbatches of a step with sequences, which trees of
+/// the canonical order hold; 0: as before the first step. Leaves the model bound to nothing.
 template <class Optimizer, class Model>
 [[nodiscard]] memory_plan plan_units(Model& model, optimizer_groups<Optimizer> const& groups,
                                      stages_of_rank const& stages, zero::unit_place place,
-                                     stepper_options const& how) {
+                                     stepper_options const& how, std::size_t leaves = 0) {
   using element = typename Model::element;
   zero::unit_set<element, meta::device, meta::stream> units;
   meta::device device;
@@ -110,6 +111,7 @@ template <class Optimizer, class Model>
       [](auto const&) {}, [](auto const&...) {});
   memory_plan plan;
   plan.windows = units.value_buffer_bytes() + units.gradient_buffer_bytes();
+  plan.trees = units.tree_bytes(leaves);
   for (auto const& entry : units.units())
     for (std::size_t s = 0; s < entry.memory.segments().size(); ++s) {
       auto const& m = entry.memory.segments()[s];

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include <parallel/ops/step_results.hpp>
 #include <parallel/train/gradient_norm.hpp>
 #include <parallel/train/model.hpp>
+#include <parallel/train/statistics_sum.hpp>
 #include <parallel/train/tensor_squares.hpp>
 
 namespace parallel::train {
@@ -26,18 +26,6 @@ struct step_result {
   double gradient_scale = 1;                       // the optimizer's one factor: clip / tokens
   std::vector<tensor_squares<Loss>> tensors = {};  // when measured
 };
-
-/// Replaces a rank's sums by those of all ranks. Collective; blocks.
-template <class Comm, class Stream, class Loss>
-void add_over_ranks(Comm& world, Stream& traffic, statistics<Loss>& sums) {
-  std::int64_t counts[2] = {sums.tokens, sums.correct};
-  auto first = world.all_reduce(traffic, std::span<Loss>(&sums.loss, 1), reduction::sum);
-  auto second = world.all_reduce(traffic, std::span<std::int64_t>(counts), reduction::sum);
-  first.wait();
-  second.wait();
-  sums.tokens = counts[0];
-  sums.correct = counts[1];
-}
 
 /// Of steps with elements T.
 template <class T>
@@ -67,12 +55,8 @@ class shared_results {
     return sums();
   }
 
-  /// Of all microbatches here, added in order.
-  [[nodiscard]] statistics<loss> total() const {
-    statistics<loss> out;
-    for (auto const& one : sums()) out += one;
-    return out;
-  }
+  /// Adds those of all microbatches here, in order.
+  void add_to(statistics_sum<loss>& all) const { all.add(sums()); }
 
   /// Enqueues the sums over all ranks, in one exchange, for which `compute` then waits. Exact sums
   /// are rounded by the host, which waits for them.

@@ -24,6 +24,7 @@
 #include <parallel/device/annotate.hpp>
 #include <parallel/ops/declared.hpp>
 #include <parallel/train/attempt.hpp>
+#include <parallel/train/canonical_order.hpp>
 #include <parallel/train/clip_gradients.hpp>
 #include <parallel/train/groups.hpp>
 #include <parallel/train/model.hpp>
@@ -32,6 +33,7 @@
 #include <parallel/train/placed_units.hpp>
 #include <parallel/train/plan.hpp>
 #include <parallel/train/shared_results.hpp>
+#include <parallel/train/statistics_sum.hpp>
 #include <parallel/train/step_agreement.hpp>
 #include <parallel/train/stepper_options.hpp>
 #include <parallel/train/stepper_program.hpp>
@@ -134,10 +136,10 @@ class stepper {
     });
   }
 
-  /// Adds a forward pass of this rank's microbatches to `sums`; sum them over ranks when all are
-  /// done. Blocks until they have run. Every rank gives as many as in a step.
+  /// Adds a forward pass of this rank's microbatches to `sums`; over_ranks sums them over ranks
+  /// when all are done. Blocks until they have run. Every rank gives as many as in a step.
   void add_evaluation(stream& compute, arena& memory, std::span<microbatch const> batches,
-                      statistics<loss>& sums) {
+                      statistics_sum<loss>& sums) {
     require_finished("add_evaluation");
     attempt(compute, nullptr, [&] {
       check_.require_initialised();
@@ -149,7 +151,7 @@ class stepper {
       if (batches.empty()) return;
       auto const messages = run(compute, nullptr, memory, of, {});
       compute.synchronize();
-      sums += results_.total();
+      results_.add_to(sums);
     });
   }
 
@@ -166,9 +168,11 @@ class stepper {
     return train::plan_activations(model_, placed_.stages(), batches.size(), batches, mode);
   }
 
-  /// Replaces this rank's sums by those of all ranks.
-  void add_over_ranks(traffic_stream& traffic, statistics<loss>& sums) {
-    train::add_over_ranks(groups_.world(), traffic, sums);
+  /// Those of all ranks; in the canonical order they have the same bits whatever ranks held the
+  /// microbatches. Collective; blocks.
+  [[nodiscard]] statistics<loss> over_ranks(traffic_stream& traffic,
+                                            statistics_sum<loss> const& sums) {
+    return sums.over_ranks(groups_.world(), traffic, by_tree());
   }
 
   /// Whether the following steps measure every tensor (step_result::tensors): on all ranks alike.
@@ -205,6 +209,7 @@ class stepper {
         links_(groups_.pipeline, maker_of_comm_streams<Comm>(device)),
         placed_(model, device, groups_, options_, optimizers_, optimizers.key_of),
         results_(device, by_tree()) {
+    if (by_tree()) check_canonical_order(groups_.shape(), options_.clip.kind);
     if (options_.pipeline.weights_beside) weights_.emplace(device.compute_options());
   }
 
@@ -271,15 +276,12 @@ class stepper {
     if constexpr (!std::is_integral_v<gradient_type>) {
       auto const [kind, threshold] = options_.clip;
       if (kind != clipping_kind::value && kind != clipping_kind::adaptive) return;
-      require(kind == clipping_kind::value || !by_tree(),
-              "adaptive clipping sums rows in the order of ranks; use norm, value or "
-              "no clipping with the canonical order of reductions");
       compute.synchronize();
       auto const counted = results_.result(norm_threshold()).sums.tokens;
       auto const tokens = static_cast<double>(std::max<std::int64_t>(1, counted));
       if (kind == clipping_kind::adaptive)
         clip_rows(placed_.units(), placed_.tensors(), device_, groups_.world(), compute, traffic,
-                  threshold, tokens);
+                  threshold, tokens, options_.order);
       else
         for (auto const& entry : placed_.units())
           clip_values(entry.memory, compute, threshold, tokens);

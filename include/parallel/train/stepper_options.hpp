@@ -17,8 +17,9 @@ struct stepper_options {
   /// them. Else they are gathered once in a step, by its first forward pass, and stay until its
   /// end: memory for all of them beside the shards, and the traffic of stage gradients.
   bool reshard_after_forward = true;
-  /// Of real gradients; exact rings are not clipped. Not adaptive in the canonical order.
+  /// Of real gradients; exact rings are not clipped.
   clipping clip = {};
+  /// What the canonical one cannot take: see canonical_order.hpp.
   zero::reduction_order order = zero::reduction_order::by_rank;
   /// Where what the optimizer alone uses lies.
   zero::optimizer_memory optimizer_memory = zero::optimizer_memory::device;

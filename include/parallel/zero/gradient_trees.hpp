@@ -23,6 +23,11 @@ class gradient_trees {
   gradient_trees(gradient_trees const&) = delete;
   gradient_trees& operator=(gradient_trees const&) = delete;
 
+  /// Buffers of a leaf's size that a use holds after a step of so many leaves.
+  [[nodiscard]] static constexpr std::size_t buffers_for(std::size_t leaves) {
+    return decltype(tree::sum)::buffers_for(leaves);
+  }
+
   /// Memory of the next leaf of a use: `size` elements, undefined.
   G* begin_leaf(void const* unit, std::size_t use, std::size_t size, Device& device) {
     auto& of = trees_.try_emplace({unit, use}, *this).first->second;

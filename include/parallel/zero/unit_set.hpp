@@ -58,6 +58,15 @@ class unit_set {
   /// Bytes of all buffers.
   [[nodiscard]] std::size_t value_buffer_bytes() const { return bytes_of(values_); }
   [[nodiscard]] std::size_t gradient_buffer_bytes() const { return bytes_of(gradients_); }
+  /// Bytes of all trees after a step of so many leaves, microbatches with sequences.
+  [[nodiscard]] std::size_t tree_bytes(std::size_t leaves) const {
+    index elements = 0;
+    for (auto const& unit : units_)
+      elements += unit.memory.layout().trainable_size() * std::ssize(unit.parts);
+    return by_tree() ? decltype(trees_)::buffers_for(leaves) * sizeof(gradient_type) *
+                           static_cast<std::size_t>(elements)
+                     : 0;
+  }
 
   /// Enqueues the gathering of one unit's values into a buffer that holds all that the part of its
   /// `use` computes with; or, if that is negative, into one of the unit's own, where they stay and

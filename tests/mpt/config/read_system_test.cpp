@@ -31,6 +31,16 @@ inline std::string problem(std::string const& text) {
   return {};
 }
 
+TEST_CASE("gradients are summed by rank unless the canonical order is asked for") {
+  using enum parallel::zero::reduction_order;
+  CHECK(read("{}").reduction_order == by_rank);
+  CHECK(read("reduction_order: by_rank").reduction_order == by_rank);
+  CHECK(read("reduction_order: canonical").reduction_order == canonical_tree);
+  CHECK(problem("reduction_order: canonicla") ==
+        "f.yaml:1:18: reduction_order: 'canonicla' is not an order of sums; there are by_rank, "
+        "canonical");
+}
+
 TEST_CASE("FSDP's strategies become ZeRO stages") {
   CHECK(read("{}").zero_stage == 0);
   CHECK(read("{}").report.notes.empty());

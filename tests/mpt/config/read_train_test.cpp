@@ -321,7 +321,7 @@ TEST_CASE("the keys that have an effect are these") {
       "parallelism.pipeline parallelism.replicate "
       "parallelism.schedule parallelism.sequence_parallel parallelism.shard "
       "parallelism.stages_per_rank parallelism.tensor precision "
-      "print_plan profile progress_bar ranks run_name save_folder save_interval "
+      "print_plan profile progress_bar ranks reduction_order run_name save_folder save_interval "
       "save_num_checkpoints_to_keep "
       "save_overwrite scheduler scheduler.alpha_f scheduler.alpha_i scheduler.name scheduler.t_max "
       "scheduler.t_warmup seed threads tokenizer tokenizer.kwargs "

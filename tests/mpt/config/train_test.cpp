@@ -31,6 +31,32 @@ TEST_CASE("a global batch is shared equally and worked through in microbatches")
       parallel::error);
 }
 
+TEST_CASE("in the canonical order microbatches are those of one rank, whatever ranks there are") {
+  mpt::train_config config;
+  config.reduction_order = parallel::zero::reduction_order::canonical_tree;
+  config.global_train_batch_size = 23;
+  config.device_train_microbatch_size = 4;  // 5 of 4, and one of 3
+  for (std::int64_t const ranks : {1, 2, 3, 4, 5, 6, 9}) {
+    CAPTURE(ranks);
+    auto const split = mpt::split_batch(config, ranks);
+    CHECK(split.microbatch == 4);
+    CHECK(split.rest == 3);
+    CHECK(split.accumulation == (ranks == 1 ? 6 : ranks == 2 ? 4 : ranks < 6 ? 2 : 1));
+    std::int64_t end = 0;
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      auto const mine = mpt::share_of(config, rank, ranks);
+      CHECK(mine.begin == end);
+      CHECK(mine.size() <= split.device_batch);
+      CHECK((mine.begin % 4 == 0 || mine.size() == 0));
+      end = mine.end;
+    }
+    CHECK(end == 23);
+  }
+  config.device_train_microbatch_size = 100;
+  CHECK(mpt::split_batch(config, 4).microbatch == 23);
+  CHECK(mpt::split_batch(config, 4).rest == 0);
+}
+
 TEST_CASE("the clock knows tokens, and the data's epochs cut to the subset") {
   mpt::train_config config;
   config.global_train_batch_size = 8;

@@ -137,6 +137,35 @@ TEST_CASE("each rule has one message with the axis, the rule and the nearest cho
       refusal(config, 2).starts_with("parallelism: callbacks.generate_callback: needs the whole"));
 }
 
+TEST_CASE("what the canonical order cannot take is refused in one message") {
+  auto config = configuration();
+  config.reduction_order = parallel::zero::reduction_order::canonical_tree;
+  for (int const ranks : {1, 2, 5, 24, 100})  // a batch need not divide by them
+    CHECK(refusal(config, ranks).empty());
+  CHECK(mpt::stepper_options_of(config).order == parallel::zero::reduction_order::canonical_tree);
+  config.zero_stage = 3;
+  config.parallelism.shard = 2;
+  CHECK(refusal(config, 6).empty());
+  config.parallelism.shard = 6;
+  CHECK(refusal(config, 12) ==
+        "parallelism: shard 6 x replicate 2: the canonical order of reductions needs a power of "
+        "two of shards beside replicas; set shard to 4, or replicate to 1");
+  CHECK(refusal(config, 6).empty());
+  config.parallelism.shard.reset();
+  config.parallelism.context = 2;
+  config.parallelism.tensor = 2;
+  config.device_train_microbatch_size.reset();
+  config.clip = {parallel::train::clipping_kind::adaptive, 0.1};
+  CHECK(refusal(config, 8) ==
+        "parallelism: this layout cannot be:\n"
+        "  context 2: the canonical order of reductions sums whole microbatches, of which these "
+        "ranks hold parts; set context to 1\n"
+        "  tensor 2: adaptive clipping in the canonical order of reductions needs whole rows of "
+        "weights; set tensor to 1, or clip by norm or value\n"
+        "  device_train_microbatch_size auto: the canonical order of reductions sums microbatches "
+        "whose size must not depend on the memory that is there; give it a number");
+}
+
 TEST_CASE("a stage that parts a block from the one whose keys it attends to is refused") {
   auto config = configuration();
   config.model.layers.resize(4);

@@ -78,7 +78,7 @@ void check(mpt::train_config const& config, int ranks) {
                     1.0);
     if (!config.eval_loaders.empty()) {
       auto const batch = evaluated.view({0, evaluated.count()});
-      train::statistics<double> sums;
+      train::statistics_sum<double> sums;
       step.add_evaluation(compute, memory, std::span(&batch, 1), sums);
     }
     CHECK(memory.peak() == plan.memory.activations);

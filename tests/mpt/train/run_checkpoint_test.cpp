@@ -13,19 +13,6 @@ namespace {
 using namespace tiny_run;
 namespace pc = parallel::checkpoint;
 
-/// All tensors of a checkpoint, whole.
-std::map<std::string, std::vector<std::byte>> content_of(fs::path const& folder) {
-  pc::checkpoint_reader const reader(folder);
-  reader.verify();
-  std::map<std::string, std::vector<std::byte>> out;
-  for (auto const& [name, tensor] : reader.tensors()) {
-    auto& bytes = out[name];
-    bytes.resize(static_cast<std::size_t>(tensor.size()) * size_of(tensor.type));
-    reader.read_bytes(name, 0, bytes);
-  }
-  return out;
-}
-
 /// Loads a checkpoint in a layout and saves it again, into another folder, which is returned.
 template <class T>
 fs::path load_and_save(train_config config, grid const& how, fs::path const& from,

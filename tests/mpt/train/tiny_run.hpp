@@ -14,6 +14,7 @@
 
 #include <mpt/train/trainer.hpp>
 #include <nlohmann/json.hpp>
+#include <parallel/checkpoint/reader.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/support/files.hpp>
 
@@ -129,6 +130,19 @@ inline std::map<std::string, std::string> tensors_of(fs::path const& checkpoint)
   for (auto const& entry : fs::directory_iterator(checkpoint))
     if (entry.path().extension() == ".safetensors")
       out[entry.path().filename()] = test::read_all(entry.path());
+  return out;
+}
+
+/// All tensors of a checkpoint, whole.
+inline std::map<std::string, std::vector<std::byte>> content_of(fs::path const& folder) {
+  parallel::checkpoint::checkpoint_reader const reader(folder);
+  reader.verify();
+  std::map<std::string, std::vector<std::byte>> out;
+  for (auto const& [name, tensor] : reader.tensors()) {
+    auto& bytes = out[name];
+    bytes.resize(static_cast<std::size_t>(tensor.size()) * size_of(tensor.type));
+    reader.read_bytes(name, 0, bytes);
+  }
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <parallel/comm/faulty.hpp>
@@ -68,7 +69,8 @@ void slice(parallel::parameter_base<T>& p, int rank) {
 /// for every rank.
 template <class T, class Comm>
 void descend_on(Comm& comm, std::vector<given_tensor<T>> const& tensors, zero::stage stage,
-                clipping clip, int count, int tensor, descent<T>& out) {
+                clipping clip, int count, int tensor, zero::reduction_order order,
+                descent<T>& out) {
   parallel::host::device device;
   parallel::host::stream compute, traffic;
   parallel::arena memory(device.allocate<std::byte>(4096));
@@ -79,19 +81,23 @@ void descend_on(Comm& comm, std::vector<given_tensor<T>> const& tensors, zero::s
     if (tensor == 2) slice(p, groups.tensor.rank());
   });
   parallel::train::stepper step(model, device, groups, test::plain_descent{},
-                                {.stage = stage, .clip = clip});
+                                {.stage = stage, .clip = clip, .order = order});
   model.set_weights(step);
   std::vector<test::given_microbatch<T>> batches;
   std::vector<index> first;
   auto const data = groups.place();
-  auto const mine = parallel::data::share_of(count, data.shard + data.replica, data.data_ranks());
+  auto const share_of = [&](index rank) {
+    return order == zero::reduction_order::by_rank
+               ? parallel::data::share_of(count, rank, data.data_ranks())
+               : parallel::data::aligned_share_of(count, 1, rank, data.data_ranks());
+  };
+  auto const mine = share_of(data.shard + data.replica);
   for (index i = mine.begin; i < mine.end; ++i) {
     // neighbours along the tensor axis have the same tokens: one counts them
     batches.push_back({static_cast<T>(i + 1), data.tensor == 0 ? i + 1 : 0});
     first.push_back(i);
   }
-  auto const most =
-      static_cast<std::size_t>(parallel::data::most_microbatches(count, data.data_ranks(), 1));
+  auto const most = static_cast<std::size_t>(share_of(0).size());
   batches.resize(most, {0, 0});
   first.resize(most);
   auto const result = step.step(compute, traffic, memory, std::span(std::as_const(batches)),
@@ -109,12 +115,13 @@ void descend_on(Comm& comm, std::vector<given_tensor<T>> const& tensors, zero::s
 /// Such a step on `ranks`, whose communicators are `change`d before; call(rank 0's) at the end.
 template <class T, class Change, class Call>
 descent<T> descend(std::vector<given_tensor<T>> const& tensors, int ranks, zero::stage stage,
-                   clipping clip, int count, int tensor, Change change, Call call) {
+                   clipping clip, int count, int tensor, Change change, Call call,
+                   zero::reduction_order order = zero::reduction_order::by_rank) {
   descent<T> out;
   out.held.resize(static_cast<std::size_t>(ranks));
   parallel::threads::run(ranks, [&](parallel::threads::communicator& own) {
     auto comm = change(std::move(own));
-    descend_on(comm, tensors, stage, clip, count, tensor, out);
+    descend_on(comm, tensors, stage, clip, count, tensor, order, out);
     if (comm.rank() == 0) call(comm);
   });
   for (auto const& of : tensors) out.tensors.emplace_back(of.weights.size());
@@ -167,6 +174,72 @@ TEST_CASE("every layout clips as one rank, bit for bit, also rows that lie on se
         if (ranks < 4) CHECK(descend(tensors, 2 * ranks, stage, clip, 4, 2) == expected);
       }
   }
+}
+
+/// Real numbers, whose sums depend on their order, in double: what rounding sums moves is not
+/// rounded away.
+std::vector<given_tensor<double>> reals() {
+  std::vector<given_tensor<double>> out{
+      {"narrow", {7, 5}, {}, {}}, {"vector", {96}, {}, {}},      {"matrix", {33, 64}, {}, {}},
+      {"half", {5, 48}, {}, {}},  {"odd vector", {131}, {}, {}}, {"cube", {4, 3, 50}, {}, {}}};
+  for (auto& tensor : out) {
+    index size = 1;
+    for (index const extent : tensor.extents) size *= extent;
+    parallel::philox const random(3, parallel::stream_id(tensor.name));
+    for (index i = 0; i < size; ++i) {
+      auto const at = static_cast<std::uint64_t>(2 * i);
+      tensor.weights.push_back(1.1 * static_cast<double>(random.normal(at)));
+      tensor.gradient.push_back(1.1 * static_cast<double>(random.normal(at + 1)));
+    }
+  }
+  return out;
+}
+
+TEST_CASE("in the canonical order every layout clips real numbers as one rank, bit for bit") {
+  auto const tensors = reals();
+  auto const clipped = [&](clipping_kind kind, int ranks, zero::stage stage,
+                           zero::reduction_order order) {
+    auto const out = descend(
+        tensors, ranks, stage, {kind, 0.4}, 11, 1, [](auto comm) { return comm; },
+        [](auto const&) {}, order);
+    return std::tuple(out.tensors, out.loss, out.gradient_norm);
+  };
+  for (auto const kind :
+       {clipping_kind::norm, clipping_kind::value, clipping_kind::adaptive, clipping_kind::none}) {
+    CAPTURE(static_cast<int>(kind));
+    using enum zero::reduction_order;
+    auto const expected = clipped(kind, 1, zero::stage::none, canonical_tree);
+    bool by_rank_differs = false;
+    for (int const ranks : {1, 2, 3, 5, 7, 13})
+      for (auto const stage : all_stages) {
+        CAPTURE(ranks);
+        CAPTURE(static_cast<int>(stage));
+        CHECK(clipped(kind, ranks, stage, canonical_tree) == expected);
+        by_rank_differs = by_rank_differs ||
+                          clipped(kind, ranks, stage, by_rank) != clipped(kind, 1, stage, by_rank);
+      }
+    CHECK(by_rank_differs);
+  }
+}
+
+TEST_CASE("rows in the canonical order are those of plain sums, and may not be sliced") {
+  auto const tensors = reals();
+  clipping const clip{clipping_kind::adaptive, 0.4};
+  auto const one = [&](zero::reduction_order order, int ranks, int tensor) {
+    return descend(
+               tensors, ranks, zero::stage::none, clip, 4, tensor, [](auto comm) { return comm; },
+               [](auto const&) {}, order)
+        .tensors;
+  };
+  auto const plain = one(zero::reduction_order::by_rank, 1, 1);
+  auto const canonical = one(zero::reduction_order::canonical_tree, 1, 1);
+  for (std::size_t t = 0; t < plain.size(); ++t)
+    for (std::size_t i = 0; i < plain[t].size(); ++i)
+      CHECK(canonical[t][i] == doctest::Approx(plain[t][i]).epsilon(1e-5));
+  CHECK_THROWS_WITH(
+      static_cast<void>(one(zero::reduction_order::canonical_tree, 2, 2)),
+      doctest::Contains("layout: tensor 2: adaptive clipping in the canonical order of reductions "
+                        "needs whole rows of weights; set tensor to 1, or clip by norm or value"));
 }
 
 TEST_CASE("every dropped, doubled or divided collective of a clipped step changes the result") {

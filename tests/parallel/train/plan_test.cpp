@@ -136,7 +136,7 @@ TEST_CASE("along a pipeline every rank has a plan of its own, to the byte") {
         CHECK(memory.peak() == plan.activations);
         parallel::arena small(device.allocate<std::byte>(train::plan_activations(
             planned, stages, count, std::span(sizes), parallel::pass::inference)));
-        train::statistics<test::ring> sums;
+        train::statistics_sum<test::ring> sums;
         step.add_evaluation(compute, small, std::span(std::as_const(batches)), sums);
         CHECK(small.peak() <= memory.peak());
       });
@@ -201,10 +201,10 @@ TEST_CASE("evaluation is planned exactly too, and needs less than training") {
     parallel::arena memory(device.allocate<std::byte>(planned));
     parallel::host::stream compute;
     auto const batch = data.view();
-    train::statistics<test::ring> sums;
+    train::statistics_sum<test::ring> sums;
     step.add_evaluation(compute, memory, std::span(&batch, 1), sums);
     CHECK(memory.peak() == planned);
-    CHECK(sums.tokens == 2 * length);
+    CHECK(sums.here().tokens == 2 * length);
   });
 }
 

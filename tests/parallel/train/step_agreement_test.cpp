@@ -99,7 +99,7 @@ TEST_CASE("a rank that evaluates while another trains") {
          auto const of = one.data(0);
          parallel::arena memory(one.device().template allocate<std::byte>(
              one.stepper().plan_activations(of.batches(), pass::inference)));
-         parallel::train::statistics<test::ring> sums;
+         parallel::train::statistics_sum<test::ring> sums;
          one.stepper().add_evaluation(one.compute(), memory, of.batches(), sums);
        })) {
     CAPTURE(message);

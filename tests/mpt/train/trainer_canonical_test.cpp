@@ -1,0 +1,223 @@
+// reduction_order: canonical in whole runs: parameters, optimizer states, losses, gradient norms
+// and evaluation losses have the same bits on every data, ZeRO and pipeline layout, also when a run
+// is resumed on another one.
+#include <map>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tiny_run.hpp"
+
+namespace trainer_canonical_test {
+namespace {
+
+using namespace tiny_run;
+using parallel::bf16;
+using parallel::train::clipping_kind;
+using parallel::zero::reduction_order;
+using test::contains;
+using test::message_of;
+
+/// What must not depend on the layout: all tensors of the last checkpoint, and the lines of
+/// metrics, which say nothing of time and memory.
+struct outcome {
+  std::map<std::string, std::vector<std::byte>> tensors;
+  std::vector<std::string> metrics;
+  bool operator==(outcome const&) const = default;
+};
+
+/// The microbatches of 11 sequences are 5 of 2 and one of 1, those of the 7 held-out ones 3 of 2
+/// and one of 1.
+train_config canonical(place const& here, double batches) {
+  auto config = divisible(here, batches);
+  config.reduction_order = reduction_order::canonical_tree;
+  config.global_train_batch_size = 11;
+  config.eval_loaders = {here.held_out()};
+  config.evaluation.eval_interval = {1, time_unit::batch};
+  return config;
+}
+
+/// Trains on a layout; with autoresume, on from what `name` has.
+template <class T>
+outcome run(place const& here, train_config config, grid const& how, std::string const& name) {
+  config = on(std::move(config), how);
+  config.checkpoint.save_folder = here.folder / name;
+  config.logging.metrics_file = here.folder / (name + ".jsonl");
+  auto const summary = train_on<T>(
+      config, how.ranks(), [] { return parallel::host::device(); },
+      [&](auto const& device, parallel::train::memory_plan const& plan) {
+        CHECK(plan.trees > 0);
+        CHECK(device.peak_bytes() <= plan.total());  // others may have fewer microbatches
+        if (how.ranks() == 1) CHECK(device.peak_bytes() == plan.total());
+      });
+  outcome out{content_of(summary.checkpoint), {}};
+  for (auto record : records(config.logging.metrics_file)) {
+    nlohmann::json kept;
+    for (auto const& [key, value] : record.items())
+      if (!key.starts_with("time/") && !key.starts_with("throughput/") &&
+          !key.starts_with("memory/"))
+        kept[key] = value;
+    out.metrics.push_back(kept.dump());
+  }
+  return out;
+}
+
+std::vector<grid> const layouts{
+    {.data = 2},
+    {.data = 3},
+    {.data = 4},
+    {.data = 7},  // more ranks than microbatches
+    {.zero_stage = 1, .data = 2},
+    {.zero_stage = 1, .data = 4},
+    {.zero_stage = 2, .data = 3},
+    {.zero_stage = 3, .data = 2},
+    {.zero_stage = 3, .data = 4, .parallelism = {.shard = 2}},
+    {.parallelism = {.pipeline = 2}},
+    {.zero_stage = 3, .data = 2, .parallelism = {.pipeline = 2}},
+    {.zero_stage = 1,
+     .data = 2,
+     .parallelism = {.pipeline = 2, .schedule = "zb-v", .stages_per_rank = 2}},
+};
+
+TEST_CASE_TEMPLATE("whole runs have the same bits on every layout, however gradients are clipped",
+                   T, float, bf16) {
+  place const here;
+  auto config = canonical(here, 3);
+  int number = 0;
+  for (auto const& clip : {parallel::train::clipping{},
+                           {clipping_kind::norm, 0.05},
+                           {clipping_kind::value, 2e-3},
+                           {clipping_kind::adaptive, 2e-2}}) {
+    CAPTURE(static_cast<int>(clip.kind));
+    config.clip = clip;
+    auto const name = [&] { return "run" + std::to_string(number++); };
+    auto const expected = run<T>(here, config, {}, name());
+    REQUIRE(expected.tensors.contains("transformer.wte.weight#exp_avg"));
+    REQUIRE(expected.metrics.size() == 6);  // a batch and an evaluation each
+    CHECK(contains(expected.metrics[0], "l2_norm/grad/global"));
+    CHECK(contains(expected.metrics[1], "metrics/eval/LanguageCrossEntropy"));
+    for (std::size_t g = 0; g < layouts.size(); ++g) {
+      CAPTURE(g);
+      auto const other = run<T>(here, config, layouts[g], name());
+      CHECK(other.metrics == expected.metrics);
+      CHECK(other.tensors == expected.tensors);
+    }
+  }
+}
+
+TEST_CASE("in the order of ranks the bits depend on the layout, so the test above has teeth") {
+  place const here;
+  auto config = canonical(here, 3);
+  config.global_train_batch_size = 12;
+  config.logging.metrics_file = here.folder / "metrics.jsonl";
+  config.reduction_order = reduction_order::by_rank;
+  std::map<std::string, double> losses[2];
+  for (int const ranks : {1, 4}) {
+    (void)train<float>(config, ranks);
+    for (auto const& record : records(config.logging.metrics_file))
+      for (auto const& [key, value] : record.items())
+        if (value.is_number()) losses[ranks == 4][key] = value.get<double>();
+  }
+  for (std::string const key :
+       {"loss/train/total", "l2_norm/grad/global", "metrics/eval/LanguageCrossEntropy"}) {
+    CAPTURE(key);
+    REQUIRE(losses[0].contains(key));
+    CHECK(losses[0].at(key) != losses[1].at(key));
+    CHECK(losses[0].at(key) == doctest::Approx(losses[1].at(key)).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("with a tensor axis the bits are the same on every data layout of it") {
+  place const here;
+  auto config = canonical(here, 2);
+  config.clip = {clipping_kind::norm, 0.05};
+  mpt::parallelism_config const two{.tensor = 2, .sequence_parallel = true};
+  auto const expected = run<float>(here, config, {.parallelism = two}, "one");
+  CHECK(run<float>(here, config, {.data = 3, .parallelism = two}, "three") == expected);
+  CHECK(run<float>(here, config, {.zero_stage = 3, .data = 2, .parallelism = two}, "zero") ==
+        expected);
+}
+
+TEST_CASE("a part of the evaluation set is the same part on every layout") {
+  place const here;
+  auto config = canonical(here, 1);
+  config.evaluation.eval_subset_num_batches = 3;
+  auto const expected = run<float>(here, config, {}, "one");
+  CHECK(contains(expected.metrics.at(1), "metrics/eval/LanguageCrossEntropy"));
+  config.evaluation.eval_subset_num_batches = 2;
+  CHECK(run<float>(here, config, {}, "less").metrics.at(1) != expected.metrics.at(1));
+  config.evaluation.eval_subset_num_batches = 3;
+  int number = 0;
+  for (auto const& how : {layouts[0], layouts[2], layouts[7], layouts[10]})
+    CHECK(run<float>(here, config, how, std::to_string(number++)) == expected);
+}
+
+TEST_CASE("a run that is resumed with another number of data ranks goes on with the same bits") {
+  place const here;
+  auto config = canonical(here, 6);
+  config.clip = {clipping_kind::adaptive, 2e-2};
+  config.checkpoint.autoresume = true;
+  auto const expected = run<float>(here, config, {}, "at once");
+  int number = 0;
+  for (auto const& [first, second] : std::vector<std::pair<grid, grid>>{{layouts[2], layouts[0]},
+                                                                        {grid{}, layouts[3]},
+                                                                        {layouts[7], layouts[2]},
+                                                                        {layouts[0], layouts[10]},
+                                                                        {layouts[11], grid{}}}) {
+    CAPTURE(number);
+    auto const name = "in parts " + std::to_string(number++);
+    config.max_duration.count = 3;
+    (void)run<float>(here, config, first, name);
+    config.max_duration.count = 6;
+    CHECK(run<float>(here, config, second, name) == expected);
+  }
+}
+
+TEST_CASE("other microbatches, or the order of ranks, do not go on from the canonical order") {
+  place const here;
+  auto config = canonical(here, 1);
+  config.checkpoint.save_folder = here.folder / "run";
+  fs::path const saved = train<float>(config).checkpoint;
+  CHECK(parallel::checkpoint::checkpoint_reader(saved).state().at("canonical_leaf") == 2);
+
+  config.max_duration.count = 2;
+  config.checkpoint.autoresume = true;
+  auto const problem = [&](train_config const& of) {
+    return message_of([&] { (void)train<float>(of); });
+  };
+  auto other = config;
+  other.device_train_microbatch_size = 3;
+  std::string const advice =
+      "; set reduction_order=canonical and device_train_microbatch_size=2 to continue, or take "
+      "only the weights with load_weights_only=true";
+  CHECK(contains(problem(other),
+                 saved.string() +
+                     ": was trained with reduction_order canonical and microbatches of 2, this run "
+                     "has reduction_order canonical and microbatches of 3" +
+                     advice));
+  other = config;
+  other.reduction_order = reduction_order::by_rank;
+  CHECK(contains(problem(other), "this run has reduction_order by_rank" + advice));
+
+  other.checkpoint = {};
+  other.checkpoint.load_path = saved;
+  other.checkpoint.load_weights_only = true;
+  CHECK(problem(config) == "");
+  CHECK(problem(other) == "");
+}
+
+TEST_CASE("a run in the order of ranks may go on in the canonical order") {
+  place const here;
+  auto config = canonical(here, 1);
+  config.reduction_order = reduction_order::by_rank;
+  config.checkpoint.save_folder = here.folder / "run";
+  fs::path const saved = train<float>(config).checkpoint;
+  config = canonical(here, 3);
+  config.checkpoint.load_path = saved;
+  auto const expected = run<float>(here, config, {}, "one");
+  CHECK(run<float>(here, config, layouts[2], "four") == expected);
+}
+
+}  // namespace
+}  // namespace trainer_canonical_test
