@@ -64,11 +64,21 @@ void check_casts(both_sides<Device>& both) {
     auto narrow = both.template poisoned<bf16>(count);
     auto given = both.template random<bf16>(count);
     auto widened = both.template poisoned<float>(count);
+    auto summed = both.template random<float>(count), divided = both.template random<float>(count);
+    auto rounded = both.template random<bf16>(count);
+    auto squared = both.template poisoned<double>(1);
     both.run([&](auto& s) {
       ops::cast(s, elements(s, narrow), elements(s, x));
       ops::cast(s, elements(s, widened), elements(s, given));
+      ops::axpby(s, elements(s, summed), elements(s, given), 0.5, -3.0);
+      ops::axpby(s, elements(s, rounded), elements(s, x), 0.5, -3.0);
+      ops::fill(s, elements(s, squared), 2.0);
+      ops::normalise(s, elements(s, divided), squared.on(s), 0.5);
     });
     check_near(narrow, 0.0, unit<bf16>);
+    check_near(summed, 4 * unit<float>, unit<float>);
+    check_near(rounded, 4 * unit<float>, 2.0 * unit<bf16>);
+    check_near(divided, 0.0, 2.0 * unit<float>);
     check_equal(widened);
   }
 }

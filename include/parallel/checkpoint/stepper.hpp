@@ -109,7 +109,7 @@ void for_each_saved_slice(Stepper& step, F&& f) {
           else
             give(p.name, values);
           for (std::size_t i = 0; i < memory.states.size(); ++i)
-            give(detail::state_tensor(p.name, step.state_names()[i]),
+            give(detail::state_tensor(p.name, step.state_names(segment.key.group)[i]),
                  unit.spoken_for(s, memory.states[i].span()));
         });
   });
@@ -213,7 +213,7 @@ run_state load(Stepper& step, Comm const& world, checkpoint_reader const& reader
           read(p.name, global, run, memory.master.span(), offset, count);
           if (what == load_what::weights) return;
           for (std::size_t i = 0; i < memory.states.size(); ++i)
-            read(detail::state_tensor(p.name, step.state_names()[i]), global, run,
+            read(detail::state_tensor(p.name, step.state_names(segment.key.group)[i]), global, run,
                  memory.states[i].span(), offset, count);
         });
   });

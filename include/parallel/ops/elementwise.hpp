@@ -1,8 +1,8 @@
-// Element-wise operations on flat arrays: fill, copy, add, multiply, scale, cast.
+// Element-wise operations on flat arrays: fill, copy, add, multiply, scale, axpby, normalise, cast.
 //
-// T is float, bf16, double or std::uint64_t (arithmetic modulo 2^64; not for cast). Arithmetic is
-// done in accumulate_t<T> and rounded once. Inputs and outputs may be the same array, but must not
-// overlap otherwise. Cost: memory bandwidth.
+// T is float, bf16, double or std::uint64_t (arithmetic modulo 2^64; not for axpby, normalise and
+// cast). Arithmetic is done in accumulate_t<T> and rounded once. Inputs and outputs may be the same
+// array, but must not overlap otherwise. Cost: memory bandwidth.
 #pragma once
 
 #include <span>
@@ -67,6 +67,35 @@ struct scale_fn {
 };
 /// scale(s, y, factor): y[i] *= factor.
 inline constexpr scale_fn scale{};
+
+namespace detail {
+
+/// In what elements of T and U are added: float, or double when either is.
+template <class T, class U>
+using sum_of_t = std::common_type_t<accumulate_t<T>, accumulate_t<U>>;
+
+}  // namespace detail
+
+struct axpby_fn {
+  template <class Stream, writable T, class U>
+  void operator()(Stream& s, std::span<T> y, std::span<U> x, double alpha, double beta) const {
+    detail::same("axpby", "the size of y", y.size(), "that of x", x.size());
+    axpby_impl(s, y, std::span<std::remove_const_t<U> const>(x), alpha, beta);
+  }
+};
+/// axpby(s, y, x, alpha, beta): y[i] = alpha x[i] + beta y[i], in double where either is, else in
+/// float, rounded once. y may be narrower than x: a sum in float goes to bf16.
+inline constexpr axpby_fn axpby{};
+
+struct normalise_fn {
+  template <class Stream, writable T>
+  void operator()(Stream& s, std::span<T> y, double const* squared_norm, double least) const {
+    normalise_impl(s, y, squared_norm, least);
+  }
+};
+/// normalise(s, y, squared_norm, least): y[i] /= max(sqrt(*squared_norm), least), a divisor rounded
+/// to T. The norm is read when the task runs.
+inline constexpr normalise_fn normalise{};
 
 struct cast_fn {
   template <class Stream, writable To, class From>

@@ -1,8 +1,9 @@
 // The optimizer concept: an element-wise rule over flat ranges.
 //
-// An optimizer sees ranges of segments, never tensors, so every ZeRO stage and every layout runs
-// the same code on whatever range a rank owns. It takes only reduced gradients: sums over the whole
-// global batch, still undivided; the one division is folded into `gradient_scale`.
+// An optimizer sees ranges of segments, so every ZeRO stage and every layout runs the same code on
+// whatever range a rank owns (one that needs tensors is told where they lie: whole_tensors.hpp). It
+// takes only reduced gradients: sums over the whole global batch, still undivided; the one division
+// is folded into `gradient_scale`.
 #pragma once
 
 #include <concepts>

@@ -2,6 +2,8 @@
 // plan on the meta device: what is planned is what runs.
 #pragma once
 
+#include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include <parallel/train/stepper_options.hpp>
 #include <parallel/unit/unit.hpp>
 #include <parallel/zero/unit_set.hpp>
+#include <parallel/zero/update.hpp>
 
 namespace parallel::train {
 
@@ -27,7 +30,8 @@ void hold_units(zero::unit_set<T, Device, Traffic>& units, Device& device, Model
                 OnUnit const& on_unit) {
   using uses_type = std::vector<parameter_base<T>*>;
   std::vector<planned_unit> planned;
-  auto const states = optimizers.front().state_names().size();
+  auto const states = zero::state_counts::by(optimizers);
+  std::size_t workspace = 0;
   auto const add = [&](std::string name, auto& layer, uses_type const& uses,
                        std::vector<part> parts, bool speaks) {
     place.speaks = speaks;
@@ -38,6 +42,7 @@ void hold_units(zero::unit_set<T, Device, Traffic>& units, Device& device, Model
               layout.name(), ": optimizer group ", segment.key.group, " of ", optimizers.size());
       on_segment(segment);
     }
+    workspace = std::max(workspace, zero::workspace_bytes(layout, place, std::span(optimizers)));
     planned.push_back(describe_unit(layout, parts, how.stage, place, how.order));
     units.add(
         {std::move(layout), how.stage, place, states, device, how.order, how.optimizer_memory},
@@ -50,6 +55,7 @@ void hold_units(zero::unit_set<T, Device, Traffic>& units, Device& device, Model
   });
   unit_buffers const buffers(planned, choices_of(how));
   units.allocate_buffers(device, buffers.values.sizes(), buffers.gradients.sizes());
+  units.allocate_workspace(device, workspace);
 }
 
 }  // namespace parallel::train

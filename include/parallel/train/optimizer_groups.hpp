@@ -1,5 +1,5 @@
 // optimizer_groups: how a model's parameters are trained: each by one of several optimizers (of one
-// kind, with settings of their own), or not at all.
+// type: any_optimizer where they are of several kinds), or not at all.
 #pragma once
 
 #include <functional>
@@ -22,11 +22,6 @@ struct optimizer_groups {
                    std::function<segment_key(std::string const&)> key_of_name)
       : optimizers(std::move(by_group)), key_of(std::move(key_of_name)) {
     require(!optimizers.empty(), "there is no optimizer; give one for every group");
-  }
-
-  /// Names of the states that the optimizers keep; the same in every group.
-  [[nodiscard]] std::span<std::string_view const> state_names() const {
-    return optimizers.front().state_names();
   }
 
   std::vector<Optimizer> optimizers;  // by group

@@ -34,7 +34,7 @@ struct memory_plan {
   std::size_t optimizer = 0;     // optimizer states of what the rank owns
   std::size_t offloaded = 0;     // of both, in the host's memory instead: not in the total
   std::size_t saved = 0;         // of a checkpoint, by the rank that saves most: not in the total
-  std::size_t windows = 0;       // of values and gradients: where units take turns
+  std::size_t windows = 0;       // of values, gradients and updates: where units take turns
   std::size_t activations = 0;   // the arena
   std::uint64_t operations = 0;  // floating-point operations of one microbatch, both passes
 
@@ -110,7 +110,8 @@ template <class Optimizer, class Model>
       units, device, model, stages, place, how, groups.optimizers, groups.key_of,
       [](auto const&) {}, [](auto const&...) {});
   memory_plan plan;
-  plan.windows = units.value_buffer_bytes() + units.gradient_buffer_bytes();
+  plan.windows =
+      units.value_buffer_bytes() + units.gradient_buffer_bytes() + units.workspace_bytes();
   plan.trees = units.tree_bytes(leaves);
   for (auto const& entry : units.units())
     for (std::size_t s = 0; s < entry.memory.segments().size(); ++s) {

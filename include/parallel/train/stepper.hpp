@@ -189,8 +189,8 @@ class stepper {
   [[nodiscard]] Device const& device() const { return device_; }
   [[nodiscard]] std::deque<unit_entry>& units() { return placed_.units(); }
   [[nodiscard]] std::deque<unit_entry> const& units() const { return placed_.units(); }
-  [[nodiscard]] std::span<std::string_view const> state_names() const {
-    return optimizers_.front().state_names();
+  [[nodiscard]] std::span<std::string_view const> state_names(int group) const {
+    return optimizers_.at(static_cast<std::size_t>(group)).state_names();
   }
 
  private:
@@ -288,13 +288,14 @@ class stepper {
     }
   }
 
-  void update(unit_entry const& unit, stream& compute, step_update<element> const& what) {
-    [[maybe_unused]] auto const named = annotate(compute, [] { return std::string("optimizer"); });
+  void update(unit_entry const& unit, stream& on, traffic_stream& traffic,
+              step_update<element> const& what) {
+    [[maybe_unused]] auto const named = annotate(on, [] { return std::string("optimizer"); });
     step_info<gradient_type> const info{std::int64_t{what.step} + 1, what.learning_rate_factor,
                                         results_.scale()};
-    if (what.meter != nullptr) what.meter->before(unit.memory, compute, device_);
-    unit.memory.update(compute, std::span<Optimizer const>(optimizers_), info);
-    if (what.meter != nullptr) what.meter->after(unit.memory, compute);
+    if (what.meter != nullptr) what.meter->before(unit.memory, on, device_);
+    placed_.set().update(unit.memory, on, traffic, groups_.shards, optimizers_, info);
+    if (what.meter != nullptr) what.meter->after(unit.memory, on);
   }
 
   void require_finished(char const* caller) const {

@@ -69,7 +69,7 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
       case clip:
         own.clip_parts(on, *traffic);
         return own.results_.enqueue_scale(on, own.norm_threshold());
-      case action_kind::update: return own.update(unit(a), on, what);
+      case action_kind::update: return own.update(unit(a), on, *traffic, what);
       default: return;  // begin, reshard, end: marks for other streams
     }
   }

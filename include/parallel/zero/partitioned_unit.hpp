@@ -51,7 +51,7 @@ class partitioned_unit {
 
   /// Allocates on `device` and binds the layer's parameters to what is held whole.
   template <class Device>
-  partitioned_unit(unit<T> layout, stage kind, unit_place place, std::size_t num_states,
+  partitioned_unit(unit<T> layout, stage kind, unit_place place, state_counts const& num_states,
                    Device& device, reduction_order order = reduction_order::by_rank,
                    optimizer_memory kept = optimizer_memory::device)
       : unit_(std::move(layout)),
@@ -88,7 +88,8 @@ class partitioned_unit {
           m.master = {m.values.owner(), owned_part(m.values, m).data(), owned};
         else
           m.master = for_optimizer();
-        for (std::size_t i = 0; i < num_states; ++i) m.states.push_back(for_optimizer());
+        for (std::size_t i = 0; i < num_states.of(segment.key.group); ++i)
+          m.states.push_back(for_optimizer());
       }
       memory_.push_back(std::move(m));
     }
@@ -315,23 +316,6 @@ class partitioned_unit {
   /// The values of the owned range of segment `s`.
   [[nodiscard]] std::span<T> owned_values(std::size_t s) const {
     return owned_part(memory_[s].values, memory_[s]);
-  }
-
-  /// Updates the owned range of every segment that is trained, by the optimizer of its group.
-  template <class Stream, class Optimizer>
-  void update(Stream& compute, std::span<Optimizer const> optimizers,
-              step_info<gradient_type> const& info) const {
-    for (std::size_t s = 0; s < memory_.size(); ++s) {
-      if (!is_trainable(s)) continue;
-      auto const& m = memory_[s];
-      auto const& optimizer = optimizers[static_cast<std::size_t>(unit_.segments()[s].key.group)];
-      std::vector<std::span<gradient_type>> states;
-      for (auto const& state : m.states) states.push_back(state.span());
-      optimizer.update(compute,
-                       update_ranges<T, summed_gradient>{owned_values(s), m.master.span(), states,
-                                                         summed_gradient{owned_gradients(s)}},
-                       info);
-    }
   }
 
   /// Enqueues on `stream` the gathering of values held whole that other ranks own and have changed.

@@ -1,7 +1,9 @@
 // ZeRO stages (Rajbhandari et al., 2020): what every rank keeps whole, and what it keeps 1/N of.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include <parallel/core/tensor.hpp>
 
@@ -29,6 +31,27 @@ enum class reduction_order : std::uint8_t { by_rank, canonical_tree };
 /// et al., 2021, without its CPU optimizer). In bf16 it spares the device 12 bytes a parameter and
 /// costs 24 over its bus, divided by shards.
 enum class optimizer_memory : std::uint8_t { device, host };
+
+/// How many states of every element the optimizers keep: in every group as many, or by group.
+class state_counts {
+ public:
+  state_counts(std::size_t alike) : alike_(alike) {}  // NOLINT(google-explicit-constructor)
+
+  template <class Optimizers>
+  [[nodiscard]] static state_counts by(Optimizers const& optimizers) {
+    state_counts out(0);
+    for (auto const& one : optimizers) out.by_group_.push_back(one.state_names().size());
+    return out;
+  }
+
+  [[nodiscard]] std::size_t of(int group) const {
+    return by_group_.empty() ? alike_ : by_group_.at(static_cast<std::size_t>(group));
+  }
+
+ private:
+  std::size_t alike_;
+  std::vector<std::size_t> by_group_;
+};
 
 /// A range of elements of a flat segment.
 struct range {

@@ -6,13 +6,16 @@
 #pragma once
 
 #include <deque>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include <parallel/device/arena.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/concepts.hpp>
 #include <parallel/zero/gradient_trees.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
+#include <parallel/zero/update.hpp>
 
 namespace parallel::zero {
 
@@ -42,6 +45,22 @@ class unit_set {
     for (index const size : gradients)
       gradients_.push_back(
           device.template allocate_zeroed<gradient_type>(static_cast<std::size_t>(size)));
+  }
+
+  /// Allocates the memory in which the units' optimizers work, one unit after another.
+  void allocate_workspace(Device& device, std::size_t bytes) {
+    workspace_bytes_ = bytes;
+    workspace_ = arena(device.template allocate<std::byte>(bytes));
+  }
+  [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
+
+  /// Enqueues the update of what this rank owns of a unit; on `exchanges` what optimizers of whole
+  /// tensors exchange with the other `shards`.
+  template <class Comm, class Optimizer>
+  void update(partitioned_unit<T> const& unit, stream& compute, Traffic& exchanges, Comm& shards,
+              std::vector<Optimizer> const& optimizers, step_info<gradient_type> const& info) {
+    zero::update(unit, compute, std::span(optimizers), info,
+                 shard_exchange<Comm, Traffic>{&shards, &exchanges, &workspace_});
   }
 
   [[nodiscard]] std::deque<entry>& units() { return units_; }
@@ -162,6 +181,8 @@ class unit_set {
   std::vector<buffer<gradient_type>> gradients_;
   gradient_trees<gradient_type, Device> trees_;
   Device* device_ = nullptr;
+  arena workspace_;
+  std::size_t workspace_bytes_ = 0;
 };
 
 }  // namespace parallel::zero

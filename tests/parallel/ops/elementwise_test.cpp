@@ -76,6 +76,57 @@ TEST_CASE("addition and multiplication of 64-bit integers wrap around") {
   CHECK(y == std::vector<std::uint64_t>{2, 4});
 }
 
+template <class T, class U>
+void check_axpby() {
+  using S = std::common_type_t<accumulate_t<T>, accumulate_t<U>>;
+  for (auto const size : odd_sizes) {
+    auto const x = random<U>(size, 3);
+    auto const y = random<T>(size, 4);
+    for (int const threads : {0, 1, 2}) {
+      auto got = y;
+      auto const run = [&](auto& s) { ops::axpby(s, std::span(got), std::span(x), -0.75, 3.0); };
+      if (threads == 0)
+        on_reference(run);
+      else
+        on_host(threads, run);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        double const a = -0.75 * double(S(x[i])), b = 3.0 * double(S(y[i]));
+        double const bound = unit<T> * std::abs(a + b) + 2 * unit<S> * (std::abs(a) + std::abs(b));
+        CHECK(std::abs(double(accumulate_t<T>(got[i])) - (a + b)) <= bound);
+      }
+    }
+  }
+}
+
+TEST_CASE("axpby adds multiples of two arrays, which may differ in width, and rounds once") {
+  check_axpby<float, float>();
+  check_axpby<float, bf16>();
+  check_axpby<bf16, float>();
+  check_axpby<double, bf16>();
+  check_axpby<double, double>();
+  // 1 + 2^-8 rounds to 1 in bf16: were the sum of the first two rounded, the third would be lost
+  std::vector<bf16> y(1, bf16(1.0F));
+  std::vector<float> const x(1, 0.00390625F + 0.0009765625F);
+  on_host(1, [&](auto& s) { ops::axpby(s, std::span(y), std::span(x), 1.0, 1.0); });
+  CHECK(float(y[0]) == 1.0078125F);
+}
+
+TEST_CASE_TEMPLATE("normalise divides by the norm, rounded to T, but by no less than it is told", T,
+                   float, bf16, double) {
+  for (auto const size : odd_sizes) {
+    auto const y = random<T>(size, 5);
+    for (double const squared : {2.0, 0.0}) {
+      auto const divisor = number<T>(squared == 0 ? 0.3 : std::sqrt(2.0));
+      auto a = y, b = y, expected = y;
+      for (T& v : expected) v = static_cast<T>(accumulate_t<T>(v) / accumulate_t<T>(divisor));
+      on_reference([&](auto& s) { ops::normalise(s, std::span(a), &squared, 0.3); });
+      on_host(2, [&](auto& s) { ops::normalise(s, std::span(b), &squared, 0.3); });
+      CHECK(same_bits(a, expected));
+      CHECK(same_bits(b, expected));
+    }
+  }
+}
+
 template <class To, class From>
 void check_cast() {
   for (auto const size : odd_sizes) {
@@ -127,7 +178,7 @@ TEST_CASE("sizes that differ are refused at the call, on the meta device too") {
   CHECK(message == "ops::add: the size of y is 3, but that of x is 4; the two must be the same");
 }
 
-TEST_CASE("the meta device counts one operation an element") {
+TEST_CASE("the meta device counts what it would do with an element") {
   parallel::meta::stream s;
   std::span<float> const y(static_cast<float*>(nullptr), 5);
   ops::fill(s, y, 1.0F);
@@ -138,6 +189,10 @@ TEST_CASE("the meta device counts one operation an element") {
   ops::multiply(s, y, y);
   ops::scale(s, y, 2.0F);
   CHECK(s.operations() == 15);
+  double const* const norm = nullptr;
+  ops::normalise(s, y, norm, 1.0);
+  ops::axpby(s, y, y, 1.0, 2.0);
+  CHECK(s.operations() == 35);
 }
 
 }  // namespace elementwise_test

@@ -12,6 +12,7 @@
 #include <parallel/device/meta/device.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
+#include <parallel/zero/update.hpp>
 
 namespace partitioned_unit_test {
 namespace {
@@ -251,7 +252,7 @@ TEST_CASE("reduce, join, update and gather: every rank ends with the same sums, 
         CHECK(norm_elements == unit.segments()[0].values.size());
 
         adding const optimizer;
-        unit.update(compute, std::span(&optimizer, 1), {});
+        zero::update(unit, compute, std::span(&optimizer, 1), {});
         compute.synchronize();
         std::vector<parallel::request> gathered;
         unit.gather(axes, traffic, gathered);

@@ -49,6 +49,20 @@ void scale_impl(stream& s, std::span<T> y, accumulate_t<T> factor) {
                  kernels::scale<T>{y.data(), factor, y.size()});
 }
 
+template <class T, class U>
+void axpby_impl(stream& s, std::span<T> y, std::span<U const> x, double alpha, double beta) {
+  using S = ops::detail::sum_of_t<T, U>;
+  detail::launch(s, "axpby", detail::blocks_for(y.size(), group_size<T, U>),
+                 kernels::axpby<T, U>{y.data(), x.data(), static_cast<S>(alpha),
+                                      static_cast<S>(beta), y.size()});
+}
+
+template <class T>
+void normalise_impl(stream& s, std::span<T> y, double const* squared_norm, double least) {
+  detail::launch(s, "normalise", detail::blocks_for(y.size(), pack_size<T>),
+                 kernels::normalise<T>{y.data(), squared_norm, least, y.size()});
+}
+
 template <class To, class From>
 void cast_impl(stream& s, std::span<To> y, std::span<From const> x) {
   detail::launch(s, "cast", detail::blocks_for(y.size(), group_size<To, From>),

@@ -39,6 +39,14 @@ void multiply_impl(stream& s, std::span<T> y, std::span<T const> x);
 template <class T>
 void scale_impl(stream& s, std::span<T> y, accumulate_t<T> factor);
 
+/// y[i] = alpha x[i] + beta y[i].
+template <class T, class U>
+void axpby_impl(stream& s, std::span<T> y, std::span<U const> x, double alpha, double beta);
+
+/// y[i] /= max(sqrt(*squared_norm), least).
+template <class T>
+void normalise_impl(stream& s, std::span<T> y, double const* squared_norm, double least);
+
 /// y[i] = x[i] in another element type.
 template <class To, class From>
 void cast_impl(stream& s, std::span<To> y, std::span<From const> x);

@@ -96,6 +96,30 @@ void scale_impl(stream& s, std::span<T> y, accumulate_t<T> factor) {
       [=](auto& here) { ops::scale(here, y, factor); });
 }
 
+template <class T, class U>
+void axpby_impl(stream& s, std::span<T> y, std::span<U const> x, double alpha, double beta) {
+  detail::assign<U>(
+      s, y,
+      [ from = x.data(), a = static_cast<float>(alpha), b = static_cast<float>(beta) ](
+          auto lanes, T const* to, index i, index left) __attribute__((always_inline)) {
+        return simd::load_partial<lanes>(from + i, left) * broadcast<lanes>(a) +
+               simd::load_partial<lanes>(to + i, left) * broadcast<lanes>(b);
+      },
+      [=](auto& here) { ops::axpby(here, y, x, alpha, beta); });
+}
+
+template <class T>
+void normalise_impl(stream& s, std::span<T> y, double const* squared_norm, double least) {
+  s.enqueue([=, threads = s.threads()] {
+    parallel_for(threads, std::ssize(y), block_elements, [&](index begin, index end) {
+      reference::stream here;
+      ops::normalise(
+          here, y.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
+          squared_norm, least);
+    });
+  });
+}
+
 template <class To, class From>
 void cast_impl(stream& s, std::span<To> y, std::span<From const> x) {
   detail::assign<From>(

@@ -1,5 +1,5 @@
-// Element-wise operations on the meta device: fill, copy and cast compute nothing, the others do
-// one operation an element.
+// Element-wise operations on the meta device: fill, copy and cast compute nothing, axpby
+// does three operations an element, the others one.
 #pragma once
 
 #include <parallel/device/meta/device.hpp>
@@ -36,6 +36,18 @@ void multiply_impl(stream& s, std::span<T> y, std::span<T const> x) {
 
 template <class T>
 void scale_impl(stream& s, std::span<T> y, accumulate_t<T>) {
+  s.touch(updates(y));
+  s.count(y.size());
+}
+
+template <class T, class U>
+void axpby_impl(stream& s, std::span<T> y, std::span<U const> x, double, double) {
+  s.touch(updates(y), x);
+  s.count(3 * y.size());
+}
+
+template <class T>
+void normalise_impl(stream& s, std::span<T> y, double const*, double) {
   s.touch(updates(y));
   s.count(y.size());
 }

@@ -1,6 +1,8 @@
 // Element-wise operations in plain loops.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include <parallel/ops/elementwise.hpp>
@@ -40,6 +42,22 @@ template <class T>
 void scale_impl(stream&, std::span<T> y, accumulate_t<T> factor) {
   using A = accumulate_t<T>;
   for (T& element : y) element = static_cast<T>(A(element) * factor);
+}
+
+template <class T, class U>
+void axpby_impl(stream&, std::span<T> y, std::span<U const> x, double alpha, double beta) {
+  using S = ops::detail::sum_of_t<T, U>;
+  auto const a = static_cast<S>(alpha), b = static_cast<S>(beta);
+  for (std::size_t i = 0; i < y.size(); ++i)
+    y[i] = static_cast<T>(static_cast<accumulate_t<T>>(a * S(x[i]) + b * S(y[i])));
+}
+
+template <class T>
+void normalise_impl(stream&, std::span<T> y, double const* squared_norm, double least) {
+  using A = accumulate_t<T>;
+  auto const round = [](double x) { return A(static_cast<T>(static_cast<A>(x))); };
+  A const divisor = std::max(round(std::sqrt(*squared_norm)), round(least));
+  for (T& element : y) element = static_cast<T>(A(element) / divisor);
 }
 
 template <class To, class From>

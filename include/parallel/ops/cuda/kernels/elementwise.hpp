@@ -2,10 +2,12 @@
 // bandwidth.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/cuda/elements.hpp>
+#include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/rows_view.hpp>
 
 namespace parallel::cuda::kernels {
@@ -82,6 +84,47 @@ struct scale {
   PARALLELLM_DEVICE void operator()(Block& b) const {
     for_each_element(
         b, count, [this](accumulate_t<T> a) { return a * factor; }, y, y);
+  }
+};
+
+/// y[i] = alpha x[i] + beta y[i], rounded to T once.
+template <class T, class U>
+struct axpby {
+  using sum = ops::detail::sum_of_t<T, U>;
+
+  T* y;
+  U const* x;
+  sum alpha;
+  sum beta;
+  std::size_t count;
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& b) const {
+    for_each_element(
+        b, count,
+        [this](accumulate_t<T> to, accumulate_t<U> from) {
+          return static_cast<accumulate_t<T>>(alpha * sum(from) + beta * sum(to));
+        },
+        y, y, x);
+  }
+};
+
+/// y[i] /= max(sqrt(*squared_norm), least), a divisor rounded to T.
+template <class T>
+struct normalise {
+  T* y;
+  double const* squared_norm;
+  double least;
+  std::size_t count;
+
+  template <class Block>
+  PARALLELLM_DEVICE void operator()(Block& b) const {
+    using A = accumulate_t<T>;
+    auto const round = [](double x) { return static_cast<A>(static_cast<T>(static_cast<A>(x))); };
+    A const norm = round(std::sqrt(*squared_norm)), bound = round(least);
+    A const divisor = norm < bound ? bound : norm;  // NaN stays
+    for_each_element(
+        b, count, [divisor](A a) { return a / divisor; }, y, y);
   }
 };
 

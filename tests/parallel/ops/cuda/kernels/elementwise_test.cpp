@@ -71,6 +71,45 @@ TEST_CASE_TEMPLATE("fill, add, multiply and scale equal the reference at any ali
   }
 }
 
+template <class T, class U>
+void axpby_equals_the_reference() {
+  for (auto const count : sizes) {
+    auto const x = numbers<U>(count, 2);
+    auto expected = numbers<T>(count, 1);
+    reference::stream here;
+    ops::axpby(here, std::span<T>(expected), std::span<U const>(x), 0.3, -1.7);
+    for (auto const offset : offsets) {
+      guarded<U> from(x, offset);
+      using sum = typename cuda::kernels::axpby<T, U>::sum;
+      expect(numbers<T>(count, 1), expected, [&](T* to) {
+        return cuda::kernels::axpby<T, U>{to, from.data(), static_cast<sum>(0.3),
+                                          static_cast<sum>(-1.7), count};
+      });
+    }
+  }
+}
+
+TEST_CASE("axpby equals the reference at any alignment") {
+  axpby_equals_the_reference<float, float>();
+  axpby_equals_the_reference<float, bf16>();
+  axpby_equals_the_reference<bf16, float>();
+  axpby_equals_the_reference<double, bf16>();
+  axpby_equals_the_reference<double, double>();
+}
+
+TEST_CASE_TEMPLATE("normalise equals the reference at any alignment", T, float, bf16, double) {
+  for (auto const count : sizes)
+    for (double const squared : {2.0, 0.0}) {
+      auto const y = numbers<T>(count, 1);
+      auto expected = y;
+      reference::stream here;
+      ops::normalise(here, std::span<T>(expected), &squared, 0.3);
+      expect(y, expected, [&](T* to) {
+        return cuda::kernels::normalise<T>{to, &squared, 0.3, count};
+      });
+    }
+}
+
 TEST_CASE("a sum of an array and itself doubles it, the square of it is its product with itself") {
   auto const before = numbers<float>(100, 3);
   auto doubled = before, squared = before;

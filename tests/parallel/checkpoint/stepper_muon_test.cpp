@@ -1,0 +1,118 @@
+// Groups with states of their own, Muon's beside AdamW's, saved by one layout and continued by
+// another.
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/checkpoint/stepper.hpp>
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/optim/any_optimizer.hpp>
+#include <parallel/optim/decoupled_adamw.hpp>
+#include <parallel/optim/muon.hpp>
+#include <parallel/train/stepper.hpp>
+
+#include "parallel/support/files.hpp"
+#include "support/given_gradients.hpp"
+
+namespace checkpoint_stepper_muon_test {
+
+using namespace parallel;
+using parallel::index;
+using any = any_optimizer<muon, decoupled_adamw>;
+
+constexpr int steps = 4;
+
+/// Numbers of no pattern, in eighths.
+std::vector<float> numbers(std::string const& name, index count) {
+  philox const random(3, stream_id(name));
+  std::vector<float> out;
+  for (index i = 0; i < count; ++i)
+    out.push_back(static_cast<float>(random.bits(static_cast<std::uint64_t>(i)) % 64) / 8 - 4);
+  return out;
+}
+
+/// A rank that trains two matrices by Muon and a vector by AdamW.
+template <class Comm>
+struct trainee {
+  trainee(Comm& comm, zero::stage stage)
+      : world(comm),
+        model({{"tall", {9, 4}, numbers("a", 36), {}},
+               {"bias", {11}, numbers("b", 11), {}},
+               {"wide", {5, 21}, numbers("c", 105), {}}}),
+        step(model, device, comm,
+             train::optimizer_groups<any>({muon{.learning_rate = 0.1}, decoupled_adamw{}},
+                                          [](std::string const& name) {
+                                            return segment_key{.group = name == "bias" ? 1 : 0};
+                                          }),
+             {.stage = stage}) {
+    model.set_weights(step);
+  }
+
+  /// Steps first to last - 1, of two microbatches in all.
+  void run(int first, int last) {
+    auto const mine = static_cast<std::size_t>(2 / world.size());
+    std::vector<test::given_microbatch<float>> const share(mine);
+    std::vector<index> places(mine);
+    for (std::size_t i = 0; i < mine; ++i)
+      places[i] = world.rank() * static_cast<index>(mine) + static_cast<index>(i);
+    for (int at = first; at < last; ++at) {
+      index const sizes[] = {36, 11, 105};
+      for (std::size_t i = 0; i < 3; ++i)
+        model.set_gradient(i, numbers(concat("gradient", i, "of", at), sizes[i]));
+      step.step(compute, traffic, memory, std::span(share), std::span(std::as_const(places)),
+                {.step = static_cast<std::uint32_t>(at)}, 1.0);
+    }
+  }
+
+  Comm& world;
+  host::device device;
+  host::stream compute, traffic;
+  arena memory{device.allocate<std::byte>(4096)};
+  test::given_gradients<float> model;
+  train::stepper<test::given_gradients<float>, host::device, Comm, any> step;
+};
+
+/// By name all that one rank, which holds everything, would save.
+template <class Trainee>
+std::map<std::string, std::vector<float>> contents(Trainee& of) {
+  std::map<std::string, std::vector<float>> out;
+  checkpoint::for_each_saved_slice(
+      of.step, [&](std::string const& name, auto, index, std::span<float> elements, index) {
+        out[name].assign(elements.begin(), elements.end());
+      });
+  return out;
+}
+
+TEST_CASE("Muon's momentum and AdamW's moments are saved by name and continue in any layout") {
+  test::temporary_folder const folder;
+  std::map<std::string, std::vector<float>> expected;
+  threads::run(1, [&](threads::communicator& comm) {
+    trainee one(comm, zero::stage::none);
+    one.run(0, steps);
+    expected = contents(one);
+  });
+  std::set<std::string> names;
+  for (auto const& [name, values] : expected) names.insert(name);
+  CHECK(names == std::set<std::string>{"bias", "bias#exp_avg", "bias#exp_avg_sq", "tall",
+                                       "tall#momentum_buffer", "wide", "wide#momentum_buffer"});
+  threads::run(2, [&](threads::communicator& comm) {
+    trainee one(comm, zero::stage::parameters);
+    one.run(0, 2);
+    checkpoint::save(one.step, comm, one.traffic, folder.path(), {.batches = 2});
+  });
+  threads::run(1, [&](threads::communicator& comm) {
+    trainee one(comm, zero::stage::none);
+    checkpoint::checkpoint_reader const reader(folder.path() / "ep0-ba2");
+    CHECK(checkpoint::load(one.step, comm, reader).batches == 2);
+    one.run(2, steps);
+    CHECK(contents(one) == expected);
+  });
+}
+
+}  // namespace checkpoint_stepper_muon_test
