@@ -9,7 +9,7 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   endif()
   # What every file costs is written down; the test compile_cost holds it to a limit.
   find_package(Python3 QUIET COMPONENTS Interpreter)
-  if(Python3_Interpreter_FOUND AND PARALLELLM_TESTS)
+  if(Python3_Interpreter_FOUND)
     list(PREPEND CMAKE_CXX_COMPILER_LAUNCHER ${Python3_EXECUTABLE}
       ${PROJECT_SOURCE_DIR}/bench/compile_cost.py ${PROJECT_BINARY_DIR}/compile_cost.log)
   endif()
