@@ -15,6 +15,7 @@
 namespace whole_tensors_test {
 
 using namespace parallel;
+using parallel::index;
 using summed = placed_gradient<float, reduced<axis::data>>;
 using ranges = update_ranges<float, summed>;
 
