@@ -209,7 +209,7 @@ class communicator : public parallel::collectives<communicator, stream> {
   [[nodiscard]] int world_rank(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] std::string_view name() const { return name_; }
   void abort(std::string const& reason) {
-    world_->abort(parallel::concat("rank ", world_rank(rank_), " aborted: ", reason));
+    world_->abort(parallel::concat("rank ", world_rank(rank_), " failed: ", reason));
   }
 
   request_type submit(stream& s, operation const& op) {

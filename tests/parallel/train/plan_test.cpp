@@ -57,6 +57,7 @@ void check_plan(parallel::training_layout shape, zero::stage stage, index microb
     ring_model model(4, 4, vocabulary);
     train::training_groups ranks(comm.split(0), shape);
     train::stepper step(model, device, ranks, groups, how);
+    step.initialise(1);
     CHECK(device.bytes() ==
           plan.values + plan.gradients + plan.master + plan.optimizer + plan.windows);
     // a roomier arena would not hide an overrun: its high-water mark is compared
@@ -123,6 +124,7 @@ TEST_CASE("along a pipeline every rank has a plan of its own, to the byte") {
         ring_model model(5, 4, vocabulary);
         train::training_groups ranks(comm.split(0), shape);
         train::stepper step(model, device, ranks, optimizer, how);
+        step.initialise(1);
         CHECK(step.least_microbatches(microbatches) == count);
         CHECK(device.bytes() == plan.total() - plan.activations);
         parallel::arena memory(device.allocate<std::byte>(plan.activations + 4096));
@@ -198,6 +200,7 @@ TEST_CASE("evaluation is planned exactly too, and needs less than training") {
   parallel::threads::run(1, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     train::stepper step(model, device, comm, optimizer, {});
+    step.initialise(1);
     parallel::arena memory(device.allocate<std::byte>(planned));
     parallel::host::stream compute;
     auto const batch = data.view();

@@ -57,6 +57,7 @@ void run(zero::stage stage, std::size_t bucket_bytes,
     traced_model model(log, [&] { hold_backward(log); });
     parallel::train::stepper step(model, device, comm, test::ring_momentum{},
                                   {.stage = stage, .bucket_bytes = bucket_bytes});
+    step.initialise(1);
     parallel::arena memory(device.allocate<std::byte>(1 << 20));
     parallel::host::stream compute;
     parallel::host::stream traffic;

@@ -98,6 +98,7 @@ void run(pass_hold const& hold, std::function<void(test::trace&)> const& check) 
     traced_model model(log, hold);
     parallel::train::stepper step(model, device, comm, test::ring_momentum{},
                                   {.stage = zero::stage::parameters});
+    step.initialise(1);
     parallel::arena memory(device.allocate<std::byte>(1 << 20));
     parallel::host::stream compute;
     parallel::host::stream traffic;
