@@ -38,8 +38,8 @@ concept stream = requires(S s, typename S::event_type const& mark) {
 
 /// One that runs tasks of the host: `enqueue(task)` appends a `void()`.
 template <class S>
-concept task_stream = stream<S> && requires(S s) {
-  s.enqueue([] {});
+concept task_stream = stream<S> && requires(S& s, void (*task)()) {
+  s.enqueue(task);
 };
 
 /// Whether a Stream waits for an Event by itself, so that the caller of wait(event) goes on: for
