@@ -4,7 +4,7 @@
 #   1. a main that g++ compiled against declarations, linked with the instantiated operations;
 #   2. every public header of include/parallel, included by one .cu.
 # Left out of 2: comm/mpi and the onednn, cblas and cudnn headers, which need those libraries; and
-# the host kernels (ops/host), where nvcc 13 loses the "..." of
+# the host kernels (ops/host, and parallel.hpp, which includes them), where nvcc 13 loses the "..." of
 # __builtin_shufflevector(a, b, (Lane + 1)...).
 
 if(NOT TARGET ParallelLM::cuda)
