@@ -13,7 +13,7 @@ endif()
 
 file(GLOB_RECURSE cuda_headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}/include
   include/parallel/*.hpp)
-list(FILTER cuda_headers EXCLUDE REGEX "/mpi/|/(onednn|cblas|cudnn)|ops/host[/.]")
+list(FILTER cuda_headers EXCLUDE REGEX "/mpi/|/(onednn|cblas|cudnn)|ops/host[/.]|^parallel/parallel")
 list(TRANSFORM cuda_headers REPLACE "(.+)" "#include <\\1>")
 list(JOIN cuda_headers "\n" cuda_headers)
 file(CONFIGURE OUTPUT generated/all_headers.cu CONTENT
