@@ -11,8 +11,12 @@ set_tests_properties(consumer/install PROPERTIES FIXTURES_SETUP installed
   FIXTURES_REQUIRED clean_prefix)
 
 # The settings of this build that an outside project needs to find the same compiler and libraries.
+set(launcher "")
+if(PARALLELLM_CCACHE)
+  set(launcher ${PARALLELLM_CCACHE})
+endif()
 set(options -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DCMAKE_BUILD_TYPE=Debug
-  -DCMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER})
+  -DCMAKE_CXX_COMPILER_LAUNCHER=${launcher})
 
 function(parallellm_consumer name)
   add_test(NAME consumer/${name} COMMAND ${CMAKE_CTEST_COMMAND}
