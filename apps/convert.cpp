@@ -1,4 +1,5 @@
-// convert: a checkpoint to a Hugging Face folder, or a Hugging Face folder to a checkpoint.
+// convert: a checkpoint (Composer's, too) to a Hugging Face folder, or such a folder to a
+// checkpoint.
 #include <filesystem>
 #include <string>
 
@@ -21,13 +22,17 @@ void convert(arguments const& args) {
   if (args.replace) options.existing = parallel::checkpoint::if_exists::replace;
   auto const parameters =
       mpt::console::count(static_cast<double>(parameter_count(source.config())));
-  if (std::filesystem::exists(source.path() / parallel::checkpoint::manifest_name)) {
+  if (std::filesystem::exists(source.path() / parallel::checkpoint::manifest_name) ||
+      mpt::hf::weight_files::is_torch_file(source.path())) {
     export_hugging_face(source, args.to, options);
     auto const gaps = transformers_gaps(source.config());
     fmt::print("{} → {} ({} parameters, {})\n", source.path().string(), args.to.string(),
                parameters, options.dtype.empty() ? source.dtype() : options.dtype);
-    for (auto const& gap : gaps)
-      fmt::print("note: transformers' MptForCausalLM cannot represent {}; LLM Foundry can\n", gap);
+    if (!gaps.empty())
+      fmt::print(
+          "note: transformers' own MPT does not have this form ({}); the folder's code does: load "
+          "it with trust_remote_code=True\n",
+          fmt::join(gaps, "; "));
     if (!std::filesystem::exists(args.to / "tokenizer.json"))
       fmt::print("note: no tokenizer was found to go with it; name one with --tokenizer\n");
     return;
@@ -42,14 +47,15 @@ void convert(arguments const& args) {
 int main(int argc, char** argv) {
   arguments args;
   CLI::App app{"Convert a checkpoint to a Hugging Face folder, or the other way"};
-  app.add_option("from", args.from, "checkpoint, save folder, or Hugging Face folder")
+  app.add_option("from", args.from,
+                 "checkpoint, save folder, Composer checkpoint (.pt), or Hugging Face folder")
       ->required()
-      ->check(CLI::ExistingDirectory);
+      ->check(CLI::ExistingPath);
   app.add_option("to", args.to, "Hugging Face folder, or folder of checkpoints")->required();
   app.add_option("--tokenizer", args.options.tokenizer,
                  "tokenizer folder to go with it; default: what the source names");
-  app.add_option("--dtype", args.options.dtype, "float32 or bfloat16; default: as trained")
-      ->check(CLI::IsMember({"float32", "bfloat16"}));
+  app.add_option("--dtype", args.options.dtype, "float32, bfloat16 or float16; default: as trained")
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
   app.add_option("--max_shard_bytes", args.options.max_shard_bytes, "of one .safetensors file")
       ->capture_default_str();
   app.add_flag("--replace", args.replace, "replace what is there");

@@ -1,4 +1,10 @@
-// evaluate: cross entropy, perplexity and token accuracy of a model on unseen data.
+// evaluate: cross entropy, perplexity and token accuracy of a model on unseen data, and its
+// accuracy on tasks of in-context learning.
+//
+//   evaluate MODEL --data SET                        one model on text
+//   evaluate MODEL --icl_tasks TASKS.yaml            one model on tasks
+//   evaluate EVAL.yaml key.sub=value …               what LLM Foundry's evaluation YAML says
+//   mpirun -n N evaluate …                           rows divided among N ranks (or --ranks N)
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -10,25 +16,31 @@
 #include <mpt/console/format.hpp>
 #include <mpt/console/progress.hpp>
 #include <mpt/data/document_reader.hpp>
+#include <mpt/eval/eval_config.hpp>
 #include <mpt/eval/evaluate.hpp>
+#include <mpt/eval/icl_report.hpp>
 #include <mpt/hf/model_source.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/train/training_data.hpp>
 #include <nlohmann/json.hpp>
+#include <parallel/comm/texts.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/train/weights.hpp>
 
 #include "devices.hpp"
 #include "support/app.hpp"
 #include "support/engine.hpp"
+#include "support/launch.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
 
 struct arguments {
-  fs::path model, data, json;
+  fs::path model, data, tasks, gauntlet, json, markdown, rows;
+  std::vector<std::string> overrides;
   std::string tokenizer, precision = "fp32", device = "auto";
+  std::optional<int> ranks;
   std::int64_t sequence_length = 0;  // 0: the model's longest
   std::int64_t batch_size = 8;
   std::optional<std::int32_t> eos_token_id, bos_token_id;
@@ -98,65 +110,284 @@ batches of_text(arguments const& args, mpt::model_source const& model, std::int6
   return {std::move(next), tokens};
 }
 
+/// Of batches that every rank sees, those that are this rank's.
+std::function<std::optional<mpt::sequences>()> every(
+    std::function<std::optional<mpt::sequences>()> next, int rank, int ranks) {
+  return [next = std::move(next), rank, ranks, first = true]() mutable {
+    for (int skip = std::exchange(first, false) ? rank : ranks - 1; skip > 0; --skip)
+      if (!next()) return std::optional<mpt::sequences>();
+    return next();
+  };
+}
+
+/// What runs on one or several models, read and checked before any rank starts.
+struct evaluation {
+  std::vector<mpt::icl::evaluated_model> models;
+  std::vector<mpt::icl::loaded_task> tasks = {};
+  std::optional<mpt::icl::gauntlet_config> gauntlet = {};
+  std::optional<std::int64_t> subset_batches = {};
+  std::optional<int> ranks;
+  double deadline = 600;
+  int threads = 0;
+  bool bf16 = false;
+};
+
+/// The model's tokenizer: the one named, else the model's own.
+mpt::tokenizer tokenizer_of(std::string const& named, mpt::model_source const& source) {
+  std::error_code unreadable;
+  auto where = named;
+  if (!source.tokenizer().empty() &&
+      (where.empty() || !fs::exists(where, unreadable)))  // a name of the Hub's
+    where = source.tokenizer();
+  parallel::require(!where.empty(), source.path().string(),
+                    ": tasks need a tokenizer, and the model brings none; name one with "
+                    "--tokenizer or tokenizer.name");
+  auto out = mpt::tokenizer::load(where);
+  parallel::require(out.size() <= source.config().vocab_size, where, ": has ", out.size(),
+                    " tokens, the model only ", source.config().vocab_size,
+                    "; name the model's own");
+  return out;
+}
+
+/// All tasks on a model that is there. Collective.
+template <class T, class Device>
+std::vector<mpt::icl::task_result> run_tasks(evaluation const& what, mpt::model<T> const& net,
+                                             Device& device, typename Device::stream_type& stream,
+                                             mpt::tokenizer const& words,
+                                             parallel::any_communicator& comm) {
+  namespace icl = mpt::icl;
+  std::int64_t longest = 2;
+  std::size_t all = 0;
+  for (auto const& task : what.tasks) {
+    longest = std::max(longest, task.config.max_seq_len);
+    for (auto const& [category, part] : task.parts)
+      all += task.config.shots.size() * icl::rows_to_run(task.config, part, what.subset_batches);
+  }
+  icl::task_model<T, Device> model(net, device, stream, longest);
+  parallel::host::stream exchanges;
+  icl::row_sharing const sharing{
+      .rank = comm.rank(), .ranks = comm.size(), .gather = [&](std::string const& text) {
+        return parallel::gather_texts(comm, exchanges, text);
+      }};
+  std::optional<mpt::console::progress> bar;
+  if (comm.rank() == 0 && apps::is_primary()) bar.emplace("tasks");
+  std::size_t before = 0;
+  std::vector<icl::task_result> out;
+  for (auto const& task : what.tasks)
+    for (auto const shots : task.config.shots) {
+      std::size_t rows = 0;
+      out.push_back(
+          icl::run_task(task, shots, words, model, sharing, what.subset_batches, [&](std::size_t) {
+            rows += static_cast<std::size_t>(comm.size());
+            if (!bar) return;
+            bar->update(
+                std::min(1.0, static_cast<double>(before + rows) / static_cast<double>(all)),
+                fmt::format("{}, {}-shot", task.config.label, shots));
+          }));
+      before += out.back().rows();
+    }
+  return out;
+}
+
+/// What came of one model: on text, and on tasks.
+struct outcome {
+  std::optional<mpt::evaluation_result> text;
+  mpt::icl::model_report report;
+};
+
 template <class T>
-void evaluate(arguments const& args) {
+outcome evaluate(arguments const& args, evaluation const& what, std::size_t which,
+                 apps::engine const& engine, parallel::any_communicator& comm,
+                 apps::place const& place) {
   namespace console = mpt::console;
-  mpt::model_source const source(args.model);
+  auto const& asked = what.models.at(which);
+  mpt::model_source const source(asked.path);
   auto const& config = source.config();
+  if (asked.stated) mpt::icl::check_stated(*asked.stated, config, asked.name);
   auto const length = args.sequence_length > 0 ? args.sequence_length : config.max_seq_len;
   parallel::require(!config.learned_pos_emb || length <= config.max_seq_len, "--seq_len ", length,
                     " is longer than the ", config.max_seq_len, " positions the model has");
-  auto const data =
-      fs::is_directory(args.data) ? of_set(args, config, length) : of_text(args, source, length);
-  auto const engine = apps::make_engine();
-  console::progress bar("evaluate");
-  auto const result = apps::with_device(
-      apps::whole_machine(args.device, engine), [&]<class Device>(Device& device, auto const&) {
+  for (auto const& task : what.tasks)
+    parallel::require(!config.learned_pos_emb || task.config.max_seq_len <= config.max_seq_len,
+                      task.config.label, ": max_seq_len ", task.config.max_seq_len,
+                      " is longer than the ", config.max_seq_len, " positions of ", asked.name);
+  std::optional<batches> data;
+  if (!args.data.empty())
+    data =
+        fs::is_directory(args.data) ? of_set(args, config, length) : of_text(args, source, length);
+  std::optional<mpt::tokenizer> words;
+  if (!what.tasks.empty()) words = tokenizer_of(asked.tokenizer, source);
+  return apps::with_device(
+      {.kind = args.device,
+       .local_rank = place.local_rank,
+       .cores = place.cores,
+       .threads = what.threads,
+       .products = &engine},
+      [&]<class Device>(Device& device, auto const&) {
         typename Device::stream_type stream(device.compute_options());
         mpt::model<T> net(config);
         parallel::train::weights<T> const weights(net, device);
         source.load(weights, device);
-        return mpt::evaluate(net, device, stream, data.next, [&](std::int64_t tokens) {
-          bar.update(std::min(1.0, static_cast<double>(tokens) / data.tokens),
-                     fmt::format("{} tokens", console::grouped(tokens)));
-        });
+        outcome out{.text = std::nullopt, .report = {asked.name, {}, std::nullopt}};
+        if (data) {
+          std::optional<console::progress> bar;
+          if (comm.rank() == 0 && apps::is_primary()) bar.emplace("evaluate");
+          out.text = mpt::evaluate(
+              net, device, stream, every(data->next, comm.rank(), comm.size()),
+              [&](std::int64_t tokens) {
+                auto const seen = tokens * comm.size();
+                if (bar)
+                  bar->update(std::min(1.0, static_cast<double>(seen) / data->tokens),
+                              fmt::format("{} tokens", console::grouped(seen)));
+              },
+              &comm);
+        }
+        if (words) out.report.tasks = run_tasks(what, net, device, stream, *words, comm);
+        if (what.gauntlet)
+          out.report.gauntlet = mpt::icl::score_gauntlet(*what.gauntlet, out.report.tasks);
+        return out;
       });
-  bar.finish();
-  fmt::print(
-      "cross entropy   {:.4f} nats\nperplexity      {:.3f}\ntoken accuracy  {:.2f} %\n"
-      "unigram         {:.4f} nats (the same tokens, without context)\n"
-      "tokens          {}\n",
-      result.cross_entropy, result.perplexity(), 100 * result.token_accuracy,
-      result.unigram_cross_entropy, console::grouped(result.tokens));
-  if (args.json.empty()) return;
-  nlohmann::ordered_json const record{{"cross_entropy", result.cross_entropy},
-                                      {"perplexity", result.perplexity()},
-                                      {"token_accuracy", result.token_accuracy},
-                                      {"unigram_cross_entropy", result.unigram_cross_entropy},
-                                      {"tokens", result.tokens},
-                                      {"model", args.model.string()},
-                                      {"data", args.data.string()},
-                                      {"sequence_length", length},
-                                      {"precision", args.precision}};
-  if (args.json == "-") {
-    fmt::print("{}\n", record.dump(2));
-    return;
+}
+
+/// Prints, and writes the files that were asked for.
+void report(arguments const& args, evaluation const& what, std::vector<outcome> const& outcomes,
+            bool from_yaml) {
+  using nlohmann::ordered_json;
+  std::vector<mpt::icl::model_report> reports;
+  auto records = ordered_json::array();
+  for (auto const& one : outcomes) {
+    reports.push_back(one.report);
+    ordered_json record;
+    if (auto const& text = one.text) {
+      fmt::print(
+          "cross entropy   {:.4f} nats\nperplexity      {:.3f}\ntoken accuracy  {:.2f} %\n"
+          "unigram         {:.4f} nats (the same tokens, without context)\n"
+          "tokens          {}\n",
+          text->cross_entropy, text->perplexity(), 100 * text->token_accuracy,
+          text->unigram_cross_entropy, mpt::console::grouped(text->tokens));
+      auto const length = args.sequence_length > 0
+                              ? args.sequence_length
+                              : mpt::model_source(args.model).config().max_seq_len;
+      record = {{"cross_entropy", text->cross_entropy},
+                {"perplexity", text->perplexity()},
+                {"token_accuracy", text->token_accuracy},
+                {"unigram_cross_entropy", text->unigram_cross_entropy},
+                {"tokens", text->tokens},
+                {"model", args.model.string()},
+                {"data", args.data.string()},
+                {"sequence_length", length},
+                {"precision", args.precision}};
+    }
+    if (!what.tasks.empty()) record.update(json_report(one.report));
+    if (one.report.gauntlet)
+      for (auto const& [category, benchmark] : one.report.gauntlet->missing)
+        fmt::print(stderr, "note: {}: no score for {}, as {} was not run\n", one.report.model,
+                   category, benchmark);
+    records.push_back(std::move(record));
   }
-  parallel::replace_text_file(args.json, record.dump(2) + "\n");
+  if (!what.tasks.empty()) {
+    auto const tables = markdown_report(reports, what.gauntlet ? &*what.gauntlet : nullptr);
+    fmt::print("{}", tables);
+    if (!args.markdown.empty()) parallel::replace_text_file(args.markdown, tables);
+    std::string lines;
+    for (auto const& one : reports) lines += row_lines(one);
+    if (!args.rows.empty()) parallel::replace_text_file(args.rows, lines);
+  }
+  if (args.json.empty()) return;
+  auto const record = from_yaml ? ordered_json{{"models", records}} : records.at(0);
+  if (args.json == "-")
+    fmt::print("{}\n", record.dump(2));
+  else
+    parallel::replace_text_file(args.json, record.dump(2) + "\n");
+}
+
+void say_once(mpt::config_report const& report) {
+  if (!apps::is_primary()) return;
+  if (auto const line = describe_ignored(report); !line.empty()) fmt::print(stderr, "{}\n", line);
+  for (auto const& note : report.notes) fmt::print(stderr, "note: {}\n", note);
+}
+
+/// What a YAML says.
+evaluation of_yaml(arguments& args) {
+  auto config = mpt::icl::load_eval_config(args.model, args.overrides);
+  say_once(config.report);
+  parallel::require(args.data.empty() && args.tasks.empty() && args.gauntlet.empty(),
+                    args.model.string(),
+                    ": --data, --icl_tasks and --eval_gauntlet go with a model's folder; a YAML "
+                    "says what to run itself");
+  args.device = config.device;
+  return {.models = std::move(config.models),
+          .tasks = mpt::icl::load_tasks(config.tasks),
+          .gauntlet = std::move(config.gauntlet),
+          .subset_batches = config.subset_batches,
+          .ranks = config.ranks ? std::optional(static_cast<int>(*config.ranks)) : args.ranks,
+          .deadline = config.dist_timeout,
+          .threads = static_cast<int>(config.threads.value_or(0)),
+          .bf16 = config.precision == mpt::precision_kind::amp_bf16};
+}
+
+/// What the options say of one model.
+evaluation of_options(arguments const& args) {
+  parallel::require(args.overrides.empty(), "'", args.overrides.empty() ? "" : args.overrides[0],
+                    "': key=value goes with a YAML file, not with a model's folder");
+  parallel::require(!args.data.empty() || !args.tasks.empty(),
+                    "there is nothing to evaluate on; give --data or --icl_tasks");
+  evaluation out{.models = {{.name = args.model.string(),
+                             .path = args.model,
+                             .tokenizer = args.tokenizer,
+                             .stated = std::nullopt}},
+                 .ranks = args.ranks,
+                 .bf16 = args.precision == "bf16"};
+  mpt::config_report found;
+  if (!args.tasks.empty()) {
+    auto const length = args.sequence_length > 0
+                            ? args.sequence_length
+                            : mpt::model_source(args.model).config().max_seq_len;
+    out.tasks = mpt::icl::load_tasks(mpt::icl::read_task_file(
+        args.tasks, {.batch_size = args.batch_size, .max_seq_len = length}, found));
+  }
+  if (!args.gauntlet.empty()) {
+    parallel::require(!args.tasks.empty(), "--eval_gauntlet needs --icl_tasks");
+    out.gauntlet = mpt::icl::read_gauntlet_file(args.gauntlet, found);
+  }
+  say_once(found);
+  return out;
+}
+
+void run(arguments args) {
+  bool const from_yaml = !fs::is_directory(args.model);
+  auto const what = from_yaml ? of_yaml(args) : of_options(args);
+  auto const engine = apps::make_engine();
+  auto const started = apps::ranks_of_mpirun();
+  apps::launch({.ranks = what.ranks ? what.ranks : started, .deadline = what.deadline},
+               [&](parallel::any_communicator& comm, apps::place const& place) {
+                 std::vector<outcome> outcomes;
+                 for (std::size_t i = 0; i < what.models.size(); ++i)
+                   outcomes.push_back(
+                       what.bf16 ? evaluate<parallel::bf16>(args, what, i, engine, comm, place)
+                                 : evaluate<float>(args, what, i, engine, comm, place));
+                 if (comm.rank() == 0) report(args, what, outcomes, from_yaml);
+               });
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   arguments args;
-  CLI::App app{"Evaluate a checkpoint or Hugging Face folder on an MDS set or a text file"};
-  app.add_option("model", args.model, "checkpoint, save folder, or Hugging Face folder")
-      ->required()
-      ->check(CLI::ExistingDirectory);
-  app.add_option("--data", args.data, "MDS folder, or .json.gz, .jsonl, .jsonl.zst, text")
+  CLI::App app{"Evaluate a model on an MDS set, a text file, or tasks of in-context learning"};
+  app.add_option("model", args.model,
+                 "checkpoint, save folder or Hugging Face folder; or an evaluation YAML in LLM "
+                 "Foundry's form")
       ->required()
       ->check(CLI::ExistingPath);
-  app.add_option("--tokenizer", args.tokenizer, "for text; default: the model's own");
+  app.add_option("overrides", args.overrides, "key.sub=value, over what the YAML says");
+  app.add_option("--data", args.data, "MDS folder, or .json.gz, .jsonl, .jsonl.zst, text")
+      ->check(CLI::ExistingPath);
+  app.add_option("--icl_tasks", args.tasks, "YAML file with a list of tasks (icl_tasks)")
+      ->check(CLI::ExistingFile);
+  app.add_option("--eval_gauntlet", args.gauntlet, "YAML file with a gauntlet (eval_gauntlet)")
+      ->check(CLI::ExistingFile);
+  app.add_option("--tokenizer", args.tokenizer, "for text and tasks; default: the model's own");
   app.add_option("--seq_len", args.sequence_length, "tokens of a sequence; default: the model's")
       ->check(CLI::PositiveNumber);
   app.add_option("--batch_size", args.batch_size, "sequences at once")
@@ -172,8 +403,11 @@ int main(int argc, char** argv) {
   app.add_option("--device", args.device, "auto (a GPU when there is one), cpu or cuda")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  app.add_option("--ranks", args.ranks, "threads that share the rows; under mpirun leave it out")
+      ->check(CLI::Range(1, 4096));
   app.add_option("--json", args.json, "also write the numbers as JSON to this file (-: print)");
-  return apps::run(app, argc, argv, [&] {
-    args.precision == "bf16" ? evaluate<parallel::bf16>(args) : evaluate<float>(args);
-  });
+  app.add_option("--markdown", args.markdown, "also write the tables of tasks to this file");
+  app.add_option("--rows", args.rows, "also write what came of each row of tasks, as JSON lines");
+  return apps::run(
+      app, argc, argv, [&] { run(args); }, apps::is_primary_here());
 }

@@ -2,9 +2,11 @@
 //
 //   prepare … FILE...                     one process, many threads
 //   prepare --process I/N … FILE...       N of them, maybe on several machines with one disk
+//   prepare --finetuning … FILE...        rows of prompts and responses, or chats, for finetuning
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,9 +14,11 @@
 #include <mpt/console/format.hpp>
 #include <mpt/console/progress.hpp>
 #include <mpt/data/prepare_share.hpp>
+#include <mpt/finetune/write_set.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 
 #include "support/app.hpp"
+#include "support/parquet.hpp"
 
 namespace {
 
@@ -28,6 +32,11 @@ struct arguments {
   std::string part = "all";
   std::string process = "0/1";
   bool no_wrap = false;
+  bool finetuning = false;
+  std::string preprocessor, prompt_column, response_column;
+  std::size_t max_seq_len = 2048;
+  std::string target_prompts = "none";
+  std::string target_responses = "last";
 };
 
 /// "2/8": process 2 of 8, the first being 0.
@@ -103,13 +112,43 @@ void prepare(arguments const& args) {
     fmt::print("complete: {}: {} samples\n", shared.folder.string(), shared.samples);
 }
 
+void prepare_finetuning(arguments const& args) {
+  namespace console = mpt::console;
+  mpt::finetune::finetuning_source source{.files = args.files,
+                                          .parquet = apps::parquet_reader(),
+                                          .max_seq_len = args.max_seq_len,
+                                          .target_prompts = args.target_prompts,
+                                          .target_responses = args.target_responses};
+  if (!args.preprocessor.empty())
+    source.preprocess = mpt::finetune::named_preprocessor(args.preprocessor);
+  if (!args.prompt_column.empty())
+    source.preprocess = mpt::finetune::column_mapping(args.prompt_column, args.response_column);
+  std::optional<mpt::tokenizer> tokenizer;
+  if (!args.tokenizer.empty()) tokenizer = mpt::tokenizer::load(args.tokenizer);
+  auto const folder = args.split.empty() ? args.out_root : args.out_root / args.split;
+  auto const report =
+      mpt::finetune::write_set(source, {.folder = folder, .compression = args.compression},
+                               tokenizer ? &*tokenizer : nullptr);
+  auto const number = [](std::uint64_t count) {
+    return console::grouped(static_cast<std::int64_t>(count));
+  };
+  fmt::print("{}: {} rows, {}\n", folder.string(), number(report.rows - report.dropped),
+             tokenizer ? "tokenised" : "as text");
+  if (report.dropped > 0)
+    fmt::print("dropped {} rows: prompt or response is empty, or the prompt alone has {} tokens\n",
+               number(report.dropped), args.max_seq_len);
+  if (report.truncated > 0)
+    fmt::print("{} rows have more than {} tokens: training cuts their ends off\n",
+               number(report.truncated), args.max_seq_len);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   arguments args;
   CLI::App app{"Tokenise text into an MDS set: .json.gz, .jsonl, .jsonl.zst, .json or plain text"};
-  app.add_option("--tokenizer", args.tokenizer, "tokenizer.json, or a folder that holds it")
-      ->required();
+  app.add_option("--tokenizer", args.tokenizer,
+                 "tokenizer.json, or a folder that holds it; --finetuning without it writes text");
   app.add_option("--concat_tokens", args.concat_tokens, "tokens of a sample")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
@@ -131,8 +170,40 @@ int main(int argc, char** argv) {
   app.add_option("--process", args.process,
                  "I/N: the share of process I (from 0) of N, which give the same files and folder")
       ->capture_default_str();
+  auto* const finetuning = app.add_flag("--finetuning", args.finetuning,
+                                        "write rows of prompts and responses, or chats, from "
+                                        ".jsonl, .json, .csv (.gz and .zst too) or .parquet files");
+  auto* const preprocessor = app.add_option("--preprocessor", args.preprocessor,
+                                            "the public set the rows are of, e.g. tatsu-lab/alpaca")
+                                 ->needs(finetuning);
+  auto* const prompt =
+      app.add_option("--prompt_column", args.prompt_column, "the column that is the prompt")
+          ->needs(finetuning)
+          ->excludes(preprocessor);
+  auto* const response =
+      app.add_option("--response_column", args.response_column, "the column that is the response")
+          ->needs(prompt);
+  prompt->needs(response);
+  app.add_option("--max_seq_len", args.max_seq_len,
+                 "rows whose prompt alone has so many tokens are left out")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber)
+      ->needs(finetuning);
+  app.add_option("--target_prompts", args.target_prompts,
+                 "prompts that are trained on: none, all or length>=N")
+      ->capture_default_str()
+      ->needs(finetuning);
+  app.add_option("--target_responses", args.target_responses,
+                 "responses that are trained on: last or all")
+      ->capture_default_str()
+      ->needs(finetuning);
   app.add_option("files", args.files, "input files, in order")
       ->required()
       ->check(CLI::ExistingFile);
-  return apps::run(app, argc, argv, [&] { prepare(args); });
+  return apps::run(app, argc, argv, [&] {
+    if (args.finetuning) return prepare_finetuning(args);
+    parallel::require(!args.tokenizer.empty(),
+                      "--tokenizer is required: a tokenizer.json, or a folder that holds it");
+    prepare(args);
+  });
 }

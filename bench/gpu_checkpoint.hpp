@@ -21,16 +21,16 @@ namespace checkpoint = parallel::checkpoint;
 template <class Stepper>
 void save_training(Stepper& stepper, std::filesystem::path const& root, index step) {
   parallel::single alone;
-  parallel::host::stream traffic;
-  checkpoint::save(stepper, alone, traffic, root, {.batches = step});
+  parallel::host::stream exchanges;
+  checkpoint::save(stepper, alone, exchanges, root, {.batches = step});
 }
 
 /// Reads the latest checkpoint of `root`; returns how many steps had been done.
 template <class Stepper>
 [[nodiscard]] index load_training(Stepper& stepper, std::filesystem::path const& root) {
   parallel::single alone;
-  parallel::host::stream traffic;
-  auto const state = checkpoint::resume(stepper, alone, traffic, root);
+  parallel::host::stream exchanges;
+  auto const state = checkpoint::resume(stepper, alone, exchanges, root);
   parallel::require(state.has_value(), root.string(), ": there is no checkpoint");
   return state->batches;
 }

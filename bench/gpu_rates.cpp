@@ -19,7 +19,10 @@
 #include <parallel/comm/single.hpp>
 #include <parallel/core/philox.hpp>
 #include <parallel/device/cuda/device.hpp>
+#include <parallel/ops/attention.hpp>
 #include <parallel/ops/cuda.hpp>
+#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/matmul.hpp>
 #include <parallel/tensor/head.hpp>
 
 #include "gpu_arguments.hpp"

@@ -94,13 +94,13 @@ class trained {
       : args_(args),
         device_(cuda_options(args)),
         compute_(device_.compute_options()),
-        traffic_(parallel::comm_options<parallel::single>(device_)),
+        exchanges_(parallel::comm_options<parallel::single>(device_)),
         net_(config_of(args)),
         step_(net_, device_, comm_,
               parallel::decoupled_adamw{.learning_rate = 6e-4, .weight_decay = 0},
               {.clip = {.kind = parallel::train::clipping_kind::norm, .threshold = 1.0},
                .optimizer_memory = optimizer_memory(args),
-               .pipeline = {.weights_beside = args.number("beside") != 0}}),
+               .pipeline = {.overlap_weight_gradients = args.number("beside") != 0}}),
         memory_(device_.allocate<std::byte>(planned_activations())),
         batch_(device_) {
     seed_ = static_cast<std::uint64_t>(args.number("seed"));
@@ -129,7 +129,7 @@ class trained {
   double step(double learning_rate_factor) {
     double const begin = now();
     auto const result = step_.step(
-        compute_, traffic_, memory_, std::span<mpt::microbatch const>(parts_),
+        compute_, exchanges_, memory_, std::span<mpt::microbatch const>(parts_),
         std::span<index const>(first_), {.seed = seed_, .step = static_cast<std::uint32_t>(done_)},
         learning_rate_factor);
     double const seconds = now() - begin;
@@ -222,7 +222,7 @@ class trained {
   bench::timed_device device_;
   parallel::single comm_;
   bench::timed_stream compute_;
-  parallel::comm_stream<bench::timed_device, parallel::single> traffic_;
+  parallel::comm_stream<bench::timed_device, parallel::single> exchanges_;
   mpt::model<T> net_;
   parallel::train::stepper<mpt::model<T>, bench::timed_device, parallel::single,
                            parallel::decoupled_adamw>

@@ -85,55 +85,23 @@ class timed_device : public cuda::device {
   using stream_type = timed_stream;
 };
 
-// The operations of a training step. Each overload is a better match than the backend's own.
-
-template <class C, class T>
-void matmul_impl(timed_stream& s, parallel::matrix_view<C> c, parallel::matrix_view<T const> a,
-                 parallel::matrix_view<T const> b, ops::matmul_options options,
-                 parallel::matrix_view<std::type_identity_t<C> const> addend) {
-  auto const m = c.extent(0), n = c.extent(1), k = a.extent(options.transpose_a ? 0 : 1);
-  auto const name = parallel::concat("matmul ", m, " x ", n, " x ", k,
-                                     options.transpose_a   ? " dW"
-                                     : options.transpose_b ? ""
-                                                           : " dX",
-                                     options.accumulate ? " +=" : "");
-  s.pass_on(name, 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
-            [&](cuda::stream& inner) { matmul_impl(inner, c, a, b, options, addend); });
+/// Any operation: a better match than the backend's own.
+template <ops::operation_arguments Arguments>
+void run_operation(timed_stream& s, Arguments const& a) {
+  s.pass_on(Arguments::name, 0.0, [&](cuda::stream& inner) { run_operation(inner, a); });
 }
-
-// They are found by their names, which only a macro can repeat.
-#define BENCH_TIMED(name)                                                          \
-  template <class... A>                                                            \
-  void name##_impl(timed_stream& s, A const&... a) {                               \
-    s.pass_on(#name, 0.0, [&](cuda::stream& inner) { name##_impl(inner, a...); }); \
-  }
-BENCH_TIMED(activation)
-BENCH_TIMED(activation_backward)
-BENCH_TIMED(adamw)
-BENCH_TIMED(add)
-BENCH_TIMED(add_bias)
-BENCH_TIMED(add_bias_backward)
-BENCH_TIMED(add_positions)
-BENCH_TIMED(add_positions_backward)
-BENCH_TIMED(attention)
-BENCH_TIMED(attention_backward)
-BENCH_TIMED(copy)
-BENCH_TIMED(cross_entropy)
-BENCH_TIMED(dropout)
-BENCH_TIMED(embedding)
-BENCH_TIMED(embedding_backward)
-BENCH_TIMED(exact_squared_norm)
-BENCH_TIMED(fill)
-BENCH_TIMED(gradient_scale)
-BENCH_TIMED(layer_norm)
-BENCH_TIMED(layer_norm_backward_input)
-BENCH_TIMED(layer_norm_backward_weight)
-BENCH_TIMED(multiply)
-BENCH_TIMED(scale)
-BENCH_TIMED(squared_norm)
-BENCH_TIMED(step_totals)
-BENCH_TIMED(sum)
-#undef BENCH_TIMED
+template <class C, class T>
+void run_operation(timed_stream& s, ops::matmul_arguments<C, T> const& a) {
+  auto const& o = a.options;
+  auto const name = parallel::concat("matmul ", a.c.extent(0), " x ", a.c.extent(1), " x ",
+                                     a.a.extent(o.transpose_a ? 0 : 1),
+                                     o.transpose_a   ? " dW"
+                                     : o.transpose_b ? ""
+                                                     : " dX",
+                                     o.accumulate ? " +=" : "");
+  s.pass_on(name, static_cast<double>(a.flops()),
+            [&](cuda::stream& inner) { run_operation(inner, a); });
+}
 
 }  // namespace bench
 

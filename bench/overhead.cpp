@@ -95,17 +95,17 @@ class layered_model {
   void visit_units(auto&& visit) {
     using parts = std::vector<train::part>;
     using uses = std::vector<parallel::parameter_base<float>*>;
-    visit(std::string("tokens"), tokens_, parts{train::enter}, uses{});
+    visit(std::string("tokens"), tokens_, parts{train::embed}, uses{});
     for (std::size_t i = 0; i < blocks_.size(); ++i)
       visit(std::to_string(i), blocks_[i], parts{static_cast<index>(i)}, uses{});
     visit(std::string("head"), head_, parts{args_.blocks}, uses{});
   }
-  auto enter(auto& c, batch_view const& b) const { return tokens_.forward(c, b.ids); }
+  auto embed(auto& c, batch_view const& b) const { return tokens_.forward(c, b.ids); }
   void enter_backward(auto& c, batch_view const& b, const_matrix dy) const {
     tokens_.backward_weight(c, b.ids, dy);
   }
-  void leave(auto& c, batch_view const& b, const_matrix x, matrix dx,
-             train::statistics<double>& sums) const {
+  void head_loss(auto& c, batch_view const& b, const_matrix x, matrix dx,
+                 train::statistics<double>& sums) const {
     head_.loss(c, b.labels, b.labels.size(), x, dx, sums);
   }
 
@@ -122,7 +122,7 @@ class by_library {
   by_library(arguments const& args, host::stream_options const& options, batch_view const& batch)
       : device_(options),
         compute_(options),
-        traffic_({.threads = 1, .cores = options.cores}),
+        exchanges_({.threads = 1, .cores = options.cores}),
         model_(args),
         step_(model_, device_, comm_, {.learning_rate = learning_rate},
               {.clip = {.kind = train::clipping_kind::norm, .threshold = 1.0}}),
@@ -135,7 +135,7 @@ class by_library {
   double step() {
     index const first = 0;
     auto const sums = step_
-                          .step(compute_, traffic_, memory_, std::span(&batch_, 1),
+                          .step(compute_, exchanges_, memory_, std::span(&batch_, 1),
                                 std::span(&first, 1), {.seed = 1, .step = done_++}, 1.0)
                           .sums;
     return sums.loss / static_cast<double>(sums.tokens);
@@ -152,7 +152,7 @@ class by_library {
 
  private:
   host::device device_;
-  host::stream compute_, traffic_;
+  host::stream compute_, exchanges_;
   parallel::single comm_;
   layered_model model_;
   train::stepper<layered_model, host::device, parallel::single, parallel::decoupled_adamw> step_;

@@ -58,7 +58,7 @@ class trained {
       : clock_(args.clock),
         device_(options),
         compute_(options),
-        traffic_({.threads = 1, .cores = options.cores}),
+        exchanges_({.threads = 1, .cores = options.cores}),
         net_(config_of(args)),
         step_(net_, device_, comm_, {.learning_rate = 6e-4},
               {.clip = {.kind = parallel::train::clipping_kind::norm, .threshold = 1.0}}),
@@ -82,7 +82,7 @@ class trained {
   double step() {
     double const begin = bench::now(clock_);
     index const first = 0;
-    auto const result = step_.step(compute_, traffic_, memory_, std::span(&batch_, 1),
+    auto const result = step_.step(compute_, exchanges_, memory_, std::span(&batch_, 1),
                                    std::span(&first, 1), {.seed = 1, .step = done_++}, 1.0);
     double const seconds = bench::now(clock_) - begin;
     loss_ = result.sums.loss / static_cast<double>(result.sums.tokens);
@@ -104,7 +104,7 @@ class trained {
   bench::clock_kind clock_;
   bench::timed_device device_;
   parallel::single comm_;
-  bench::timed_stream compute_, traffic_;
+  bench::timed_stream compute_, exchanges_;
   mpt::model<T> net_;
   parallel::train::stepper<mpt::model<T>, bench::timed_device, parallel::single,
                            parallel::decoupled_adamw>

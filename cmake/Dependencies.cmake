@@ -23,7 +23,7 @@ if(NOT TARGET yaml-cpp::yaml-cpp)
 endif()
 parallellm_need(ZLIB ZLIB::ZLIB zlib1g-dev)
 foreach(row "zstd zstd.h zstd libzstd-dev" "utf8proc utf8proc.h utf8proc libutf8proc-dev"
-    "xxhash xxhash.h xxhash libxxhash-dev")
+    "xxhash xxhash.h xxhash libxxhash-dev" "zip zip.h zip libzip-dev")
   separate_arguments(row)
   list(GET row 0 name)
   list(GET row 1 header)

@@ -24,7 +24,7 @@ target_include_directories(ParallelLM_parallel INTERFACE
 parallellm_interface(checkpoint ParallelLM::parallel nlohmann_json::nlohmann_json
   ParallelLM::xxhash)
 parallellm_interface(mpt ParallelLM::checkpoint fmt::fmt yaml-cpp::yaml-cpp ZLIB::ZLIB
-  ParallelLM::zstd ParallelLM::utf8proc)
+  ParallelLM::zstd ParallelLM::utf8proc ParallelLM::zip)
 parallellm_interface(conformance ParallelLM::parallel)
 if(OpenMP_CXX_FOUND)
   parallellm_interface(openmp ParallelLM::parallel OpenMP::OpenMP_CXX)

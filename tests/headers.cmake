@@ -6,7 +6,9 @@
 # The libraries a header may need; empty: they are not here, and it is left out.
 function(parallellm_header_libraries header out)
   set(libraries ParallelLM::parallel)
-  if(header MATCHES "^mpt/")
+  if(header MATCHES "/parquet_")
+    set(libraries ParallelLM::parquet)
+  elseif(header MATCHES "^mpt/")
     set(libraries ParallelLM::mpt)
   elseif(header MATCHES "^parallel/checkpoint/")
     set(libraries ParallelLM::checkpoint)

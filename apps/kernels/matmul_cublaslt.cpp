@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include <parallel/ops/cuda/cublaslt.hpp>
+#include <parallel/ops/cuda/run.hpp>
 
 namespace parallel::cuda {
 

@@ -31,8 +31,9 @@ namespace apps {
   return {all.begin() + count * rank / ranks, all.begin() + count * (rank + 1) / ranks};
 }
 
-/// The same where processes may each be bound to cores by their launcher: `all` is what each rank
-/// says of its machine and cores (identity_of). Those that say the same divide these cores.
+/// The cores of a rank where processes may each be bound to cores by their launcher: `all` is what
+/// each rank says of its machine and cores (identity_of). Those that say the same divide these
+/// cores.
 [[nodiscard]] inline std::vector<int> cores_among_equals(std::vector<int> const& own,
                                                          std::vector<std::string> const& all,
                                                          int rank) {

@@ -52,11 +52,11 @@ void launch(launch_options const& options,
 [[nodiscard]] std::optional<int> ranks_of_mpirun();
 
 /// True on the process whose output counts: rank 0 under mpirun, always otherwise.
-[[nodiscard]] bool speaks();
+[[nodiscard]] bool is_primary();
 
 /// True on the first process of each machine, the only one otherwise: what it refuses before ranks
 /// are started, the others of the machine refuse too.
-[[nodiscard]] bool speaks_here();
+[[nodiscard]] bool is_primary_here();
 
 /// How many of `ranks` share this machine's memory and cores.
 [[nodiscard]] int ranks_on_this_machine(int ranks);

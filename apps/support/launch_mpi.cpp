@@ -31,8 +31,8 @@ int from_environment(char const* name, int otherwise) {
 /// may use the same cores divide them.
 std::vector<int> own_cores(parallel::any_communicator& comm) {
   auto const cores = apps::available_cores();
-  parallel::host::stream traffic;
-  auto const all = parallel::gather_texts(comm, traffic, apps::identity_of(cores));
+  parallel::host::stream exchanges;
+  auto const all = parallel::gather_texts(comm, exchanges, apps::identity_of(cores));
   return apps::cores_among_equals(cores, all, comm.rank());
 }
 
@@ -81,8 +81,8 @@ std::optional<int> apps::ranks_of_mpirun() {
   int const ranks = from_environment("OMPI_COMM_WORLD_SIZE", 0);
   return ranks > 0 ? std::optional(ranks) : std::nullopt;
 }
-bool apps::speaks() { return from_environment("OMPI_COMM_WORLD_RANK", 0) == 0; }
-bool apps::speaks_here() { return from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0) == 0; }
+bool apps::is_primary() { return from_environment("OMPI_COMM_WORLD_RANK", 0) == 0; }
+bool apps::is_primary_here() { return from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0) == 0; }
 int apps::ranks_on_this_machine(int ranks) {
   return from_environment("OMPI_COMM_WORLD_LOCAL_SIZE", ranks);
 }

@@ -3,8 +3,8 @@
 #include "support/launch_threads.hpp"
 
 std::optional<int> apps::ranks_of_mpirun() { return std::nullopt; }
-bool apps::speaks() { return true; }
-bool apps::speaks_here() { return true; }
+bool apps::is_primary() { return true; }
+bool apps::is_primary_here() { return true; }
 int apps::ranks_on_this_machine(int ranks) { return ranks; }
 
 void apps::launch(launch_options const& options,

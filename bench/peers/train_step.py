@@ -67,11 +67,12 @@ class Block(nn.Module):
 class MPT(nn.Module):
     """Form a: learned positions and biases; form b: ALiBi and no bias."""
 
-    def __init__(self, form, length, width=768, heads=12, layers=12):
+    def __init__(self, form, length, width=768, heads=12, layers=12, vocabulary=None,
+                 positions=2048):
         super().__init__()
         bias = form == "a"
-        self.wte = nn.Embedding(50368 if bias else 50432, width)
-        self.wpe = nn.Embedding(2048, width) if bias else None
+        self.wte = nn.Embedding(vocabulary or (50368 if bias else 50432), width)
+        self.wpe = nn.Embedding(positions, width) if bias else None
         self.blocks = nn.ModuleList(Block(width, heads, bias) for _ in range(layers))
         self.norm_f = nn.LayerNorm(width)
         if not bias:

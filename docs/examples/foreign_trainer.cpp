@@ -75,10 +75,10 @@ struct one_layer {
 
   auto& compute() { return stream; }
   bool is_empty(int) const { return false; }
-  std::span<float> input(pipeline::passage const& at) { return x[at.port]; }
-  std::span<float> input_gradient(pipeline::passage const& at) { return dx[at.port]; }
-  std::span<float> output(pipeline::passage const& at) { return y[at.slot]; }
-  std::span<float> output_gradient(pipeline::passage const& at) { return dy[at.slot]; }
+  std::span<float> input(pipeline::microbatch_task const& at) { return x[at.port]; }
+  std::span<float> input_gradient(pipeline::microbatch_task const& at) { return dx[at.port]; }
+  std::span<float> output(pipeline::microbatch_task const& at) { return y[at.slot]; }
+  std::span<float> output_gradient(pipeline::microbatch_task const& at) { return dy[at.slot]; }
   void run(pipeline::step const& s) {
     auto &own_x = x[s.at.port], &own_dx = dx[s.at.port];
     auto &own_y = y[s.at.slot], &own_dy = dy[s.at.slot];
@@ -105,7 +105,7 @@ int main() {
   parallel::threads::run(layers, [&](parallel::threads::communicator& comm) {
     auto const plan = pipeline::lower(pipeline::one_f_one_b(layers, samples), comm.rank());
     one_layer own{plan, spread[static_cast<std::size_t>(comm.rank())]};
-    pipeline::links links(comm);
+    pipeline::p2p_streams links(comm);
     for (int step = 0; step < steps; ++step) {
       own.sum = 0, own.dw = {};
       auto const messages = pipeline::execute(plan, links, own);

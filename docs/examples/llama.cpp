@@ -38,13 +38,13 @@ class llama {
  public:
   using element = float;
   using microbatch = batch_view;
-  using attention = parallel::context_parallel::attention<float, communicator>;
-  using swiglu = parallel::feed_forward<parallel::activation<float>>;
-  using gather = tensor::gather<float, communicator>;
-  using reduce = tensor::reduce<float, communicator>;
-  template <class Layer>  // x + layer(norm(x)), divided; it does not compile without reduce
-  using branch = parallel::residual<
-      parallel::sequential<parallel::norm<float>, gather, tensor::sliced<Layer>, reduce>>;
+  using column_linear = tensor::column_linear<float, communicator>;
+  using row_linear = tensor::row_linear<float, communicator>;
+  using attention =
+      parallel::context_parallel::attention<float, communicator, column_linear, row_linear>;
+  using swiglu = parallel::feed_forward<parallel::activation<float>, column_linear, row_linear>;
+  template <class Layer>  // x + layer(norm(x)); it does not compile without the row_linear
+  using branch = parallel::residual<parallel::sequential<parallel::norm<float>, Layer>>;
   using block = parallel::sequential<branch<attention>, branch<swiglu>>;
 
   explicit llama(region const& ranks) : ranks_(ranks), here_{ranks.rank(), ranks.size()} {
@@ -66,23 +66,26 @@ class llama {
   std::size_t num_blocks() const { return layers; }
   block const& at(std::size_t i) const { return blocks_[i]; }
   index rows(batch_view const& b) const { return ranks_.rows_outside(b.ids.size()); }
+  parallel::row_share share(batch_view const& b) const {  // which rows those are
+    return {.first_row = ranks_.first_row_outside(b.ids.size())};
+  }
   index sequence(batch_view const&) const { return length; }
   index width() const { return features; }
   /// What is kept, reduced and sharded together, and after which part its gradients are complete.
   void visit_units(auto&& visit) {
     using parts = std::vector<train::part>;
     using uses = std::vector<parallel::parameter_base<float>*>;  // of tied weights
-    visit(std::string("tokens"), tokens_, parts{train::enter}, uses{});
+    visit(std::string("tokens"), tokens_, parts{train::embed}, uses{});
     for (index i = 0; i < layers; ++i)
       visit("block." + std::to_string(i), blocks_[static_cast<std::size_t>(i)], parts{i}, uses{});
     visit(std::string("head"), head_, parts{layers}, uses{});
   }
-  auto enter(auto& c, batch_view const& b) const { return tokens_.forward(c, b.ids); }
+  auto embed(auto& c, batch_view const& b) const { return tokens_.forward(c, b.ids); }
   void enter_backward(auto& c, batch_view const& b, parallel::matrix_view<float const> dy) const {
     tokens_.backward_weight(c, b.ids, dy);
   }
-  void leave(auto& c, batch_view const& b, parallel::matrix_view<float const> x,
-             parallel::matrix_view<float> dx, train::statistics<double>& sums) const {
+  void head_loss(auto& c, batch_view const& b, parallel::matrix_view<float const> x,
+                 parallel::matrix_view<float> dx, train::statistics<double>& sums) const {
     head_.loss(c, b.labels, b.labels.size(), x, dx, sums);
   }
 
@@ -94,25 +97,25 @@ class llama {
     parallel::norm<float> out;
     out.rule = parallel::norm_rule::rms;
     out.weight = {name, {features}, parallel::constant_init{1.0F}};
-    out.weight.copied(ranks_.copies_outside());
+    out.weight.replicated(ranks_.replication_outside());
     return out;
   }
   template <class Layer>
   branch<Layer> make_branch(std::string const& norm, Layer layer) const {
-    return parallel::residual(parallel::sequential(
-        make_norm(norm), gather{ranks_}, tensor::sliced(std::move(layer)), reduce{ranks_, {}}));
+    return parallel::residual(parallel::sequential(make_norm(norm), std::move(layer)));
   }
   attention make_attention(std::string const& name) const {
-    auto const some = tensor::rows_of_heads(here_.part_of(heads.heads, "heads"), heads.dim);
+    auto const some = tensor::rows_of_heads(here_.queries_of(heads), heads.dim);
     attention out;
     out.layout = here_.part_of(heads);
-    out.qkv = parallel::qkv_projection(
+    out.qkv = decltype(out.qkv)(
         tensor::keep_heads(here_, heads, linear(name + "wq", heads.width(), features),
                            linear(name + "wk", heads.kv_width(), features),
-                           linear(name + "wv", heads.kv_width(), features)));
-    out.out = tensor::keep_inputs(here_, linear(name + "wo", features, heads.width()), some);
-    out.scale = 1.0 / std::sqrt(static_cast<double>(heads.dim));
-    out.rotations = parallel::ops::rope_frequencies(1e4, heads.dim);
+                           linear(name + "wv", heads.kv_width(), features)),
+        ranks_);
+    out.out = make_last(name + "wo", heads.width(), some);
+    out.scores.scale = 1.0 / std::sqrt(static_cast<double>(heads.dim));
+    out.positions.frequencies = parallel::ops::rope_frequencies(1e4, heads.dim);
     return out;
   }
   swiglu make_swiglu(std::string const& name) const {
@@ -120,9 +123,13 @@ class llama {
     swiglu out;
     out.activate.kind = parallel::ops::activation_kind::silu;
     out.gate = tensor::keep_outputs(here_, linear(name + "w1", hidden, features), {some});
-    out.up = tensor::keep_outputs(here_, linear(name + "w3", hidden, features), {some});
-    out.down = tensor::keep_inputs(here_, linear(name + "w2", features, hidden), some);
+    out.up = {ranks_, tensor::keep_outputs(here_, linear(name + "w3", hidden, features), {some})};
+    out.down = make_last(name + "w2", hidden, some);
     return out;
+  }
+  /// From the units in `here` of `in`, which are on this rank.
+  row_linear make_last(std::string const& name, index in, parallel::row_range here) const {
+    return {ranks_, tensor::keep_inputs(here_, linear(name, features, in), here), {}};
   }
 
   region ranks_;
@@ -171,17 +178,17 @@ struct outcome {
 };
 
 /// Trains until so many steps are done, from where the checkpoints of `folder` left off.
-outcome run(parallel::training_layout shape, parallel::zero::stage stage,
+outcome run(parallel::training_layout shape, parallel::zero::level level,
             std::filesystem::path const& folder, index until) {
   outcome out;
   // [guide: train_llama]
   parallel::threads::run(shape.ranks(), [&](communicator& world) {
     parallel::host::device device;
-    parallel::host::stream compute, traffic, within_layers;
-    train::training_groups groups(world.split(0), shape);
-    llama model({.group = {groups.tensor, within_layers}, .sequence = true});
+    parallel::host::stream compute, exchanges, to_others, from_others;
+    train::process_groups groups(world.split(0), shape, level);
+    llama model({.group = {groups.tensor, to_others, from_others}, .sequence = true});
     train::stepper step(model, device, groups, parallel::decoupled_adamw{.learning_rate = 1e-2},
-                        {.stage = stage, .pipeline = {.schedule = "1f1b"}});
+                        {.level = level, .pipeline = {.schedule = "1f1b"}});
 
     data ours(0, sequences, groups.data_rank(), groups.data_ranks());
     ours.resize(step.least_microbatches(ours.most));  // as many on every rank
@@ -189,18 +196,18 @@ outcome run(parallel::training_layout shape, parallel::zero::stage stage,
     parallel::arena memory(storage);
 
     namespace checkpoint = parallel::checkpoint;
-    auto const found = checkpoint::resume(step, world, traffic, folder);
+    auto const found = checkpoint::resume(step, world, exchanges, folder);
     if (!found) step.initialise(1);
 
     train::learning_rate_schedule const rate{.warmup = 4, .end = steps, .to = 0.1};
     for (index i = found ? found->batches : 0; i < until; ++i) {
       parallel::position const at{.seed = 1, .step = static_cast<std::uint32_t>(i)};
-      auto const sums = step.step(compute, traffic, memory, ours.batches, ours.first, at,
+      auto const sums = step.step(compute, exchanges, memory, ours.batches, ours.first, at,
                                   rate.at(static_cast<double>(i + 1)))
                             .sums;
       if (world.rank() == 0) out.losses[i] = sums.loss / static_cast<double>(sums.tokens);
     }
-    checkpoint::save(step, world, traffic, folder, {.batches = until}, {.keep = 2});
+    checkpoint::save(step, world, exchanges, folder, {.batches = until}, {.keep = 2});
     // [guide: end]
 
     // [guide: evaluate]
@@ -211,7 +218,7 @@ outcome run(parallel::training_layout shape, parallel::zero::stage stage,
     parallel::arena scratch(room);
     train::statistics_sum<double> sums;
     step.add_evaluation(compute, scratch, theirs.batches, sums);  // more of them as you like
-    auto const all = step.over_ranks(traffic, sums);
+    auto const all = step.over_ranks(exchanges, sums);
     double const loss = all.loss / static_cast<double>(all.tokens);
     // [guide: end]
     if (world.rank() == 0) out.held_out = loss;
@@ -225,12 +232,12 @@ int main() {
   using namespace parallel;
   namespace fs = std::filesystem;
   auto const root = fs::temp_directory_path() / concat("llama-", ::getpid());
-  auto const one = example::run({}, zero::stage::none, root / "one", example::steps);
+  auto const one = example::run({}, zero::level::none, root / "one", example::steps);
   auto shape = training_layout{}.with<axis::tensor>(2).with<axis::pipeline>(2);
   shape = shape.with<axis::shard>(2);
   auto const four = shape.with<axis::pipeline>(1);
-  auto first = example::run(shape, zero::stage::parameters, root / "many", example::steps / 2);
-  auto const rest = example::run(four, zero::stage::optimizer, root / "many", example::steps);
+  auto first = example::run(shape, zero::level::parameters, root / "many", example::steps / 2);
+  auto const rest = example::run(four, zero::level::optimizer, root / "many", example::steps);
   first.losses.insert(rest.losses.begin(), rest.losses.end());
   fs::remove_all(root);
   std::printf("step  one rank  %s with ZeRO-3, then %s with ZeRO-1\n", shape.text().c_str(),

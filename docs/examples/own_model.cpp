@@ -54,19 +54,19 @@ struct next_token_model {
   void visit_units(auto&& visit) {
     using parts = std::vector<parallel::train::part>;
     using uses = std::vector<parallel::parameter_base<float>*>;  // of tied weights
-    visit(std::string("tokens"), tokens, parts{parallel::train::enter}, uses{});
+    visit(std::string("tokens"), tokens, parts{parallel::train::embed}, uses{});
     visit(std::string("body"), body, parts{0}, uses{});
     visit(std::string("exit"), exit, parts{1}, uses{});
   }
 
-  auto enter(auto& c, batch_view const& b) const { return tokens.forward(c, b.ids); }
+  auto embed(auto& c, batch_view const& b) const { return tokens.forward(c, b.ids); }
 
   void enter_backward(auto& c, batch_view const& b, parallel::matrix_view<float const> dy) const {
     tokens.backward_weight(c, b.ids, dy);
   }
 
-  void leave(auto& c, batch_view const& b, parallel::matrix_view<float const> x,
-             parallel::matrix_view<float> dx, parallel::train::statistics<double>& sums) const {
+  void head_loss(auto& c, batch_view const& b, parallel::matrix_view<float const> x,
+                 parallel::matrix_view<float> dx, parallel::train::statistics<double>& sums) const {
     linear::saved kept;
     auto const logits = exit.forward(c, x, kept);
     auto const losses = c.template allocate<float, 1>({x.extent(0)});
@@ -90,11 +90,11 @@ std::vector<double> train(int ranks) {
   // [guide: train]
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
-    parallel::host::stream compute, traffic;
+    parallel::host::stream compute, exchanges;
     next_token_model model;
     parallel::train::stepper step(model, device, comm,
                                   parallel::decoupled_adamw{.learning_rate = 1e-2},
-                                  {.stage = parallel::zero::stage::optimizer,
+                                  {.level = parallel::zero::level::optimizer,
                                    .clip = {parallel::train::clipping_kind::norm, 1.0}});
     step.initialise(42);
 
@@ -112,7 +112,7 @@ std::vector<double> train(int ranks) {
     auto const storage = device.allocate<std::byte>(plan.activations);
     parallel::arena memory(storage);
     for (std::uint32_t i = 0; i < 60; ++i) {
-      auto const result = step.step(compute, traffic, memory, std::span(&batch, 1),
+      auto const result = step.step(compute, exchanges, memory, std::span(&batch, 1),
                                     std::span(&mine.begin, 1), {.seed = 42, .step = i}, 1.0);
       if (comm.rank() == 0)
         losses.push_back(result.sums.loss / static_cast<double>(result.sums.tokens));

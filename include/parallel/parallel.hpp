@@ -36,6 +36,7 @@
 #include <parallel/tensor/embedding.hpp>
 #include <parallel/tensor/head.hpp>
 #include <parallel/tensor/layers.hpp>
+#include <parallel/tensor/linear.hpp>
 #include <parallel/tensor/slices.hpp>
 
 // training

@@ -39,7 +39,7 @@ template <class T>
 bench::allocations of_a_step(mpt::model_config const& config, index length) {
   parallel::host::device device;
   parallel::host::stream compute({.threads = 2});
-  parallel::host::stream traffic;
+  parallel::host::stream exchanges;
   parallel::single comm;
   mpt::model<T> net(config);
   parallel::train::stepper step(
@@ -58,7 +58,7 @@ bench::allocations of_a_step(mpt::model_config const& config, index length) {
   index const first = 0;
   for (std::uint32_t number = 0; number < 10; ++number) {
     static_cast<void>(bench::take_allocations());
-    auto const result = step.step(compute, traffic, memory, std::span(&batch, 1),
+    auto const result = step.step(compute, exchanges, memory, std::span(&batch, 1),
                                   std::span(&first, 1), {.seed = 1, .step = number}, 1.0);
     auto const asked = bench::take_allocations();
     REQUIRE(result.sums.tokens == count);

@@ -15,6 +15,8 @@
 #include <parallel/checkpoint/safetensors_header.hpp>
 #include <parallel/ops/cuda/matmul_tuning.hpp>
 
+#include "../support/torch_zip.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -230,6 +232,30 @@ void write_mds(fs::path const& root) {
   fs::remove_all(folder);
 }
 
+void write_icl_tasks(fs::path const& root) {
+  corpus const out(root, "icl_task");
+  auto const kind = [](unsigned value, std::string_view rest) {
+    return std::string(1, static_cast<char>(value)).append(rest);
+  };
+  out.add("language_modeling",
+          kind(0x40,
+               "{\"context\": \" In the mill \", \"continuation\": \"a map\"}\n"
+               "{\"context\": \"On the \\u00e9tang\", \"continuation\": \"a key \"}\n"));
+  out.add("multiple_choice",
+          kind(0x85,
+               "{\"query\": \"What?\", \"choices\": [\"a\", \" few\"], \"gold\": 1, "
+               "\"category\": \"x\"}\n{\"query\": \"Who?\", \"choices\": [\"b\"], "
+               "\"gold\": 0, \"category\": \"y\"}\n"));
+  out.add("schema", kind(0x4A,
+                         "{\"context_options\": [\"a few\", \"more\"], \"gold\": 0, "
+                         "\"continuation\": \"words.\"}\n"));
+  out.add("generation",
+          kind(0xD3,
+               "{\"context\": \"How many?\", \"answer\": \"5\", \"aliases\": [\"five\"], "
+               "\"chain_of_thought\": \"2 and 3.\"}\n{\"context\": \"And now?\", "
+               "\"answer\": \"6\", \"chain_of_thought\": \"\"}\n"));
+}
+
 std::string gzip(std::string_view text) {
   ::z_stream stream{};
   parallel::require(::deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK,
@@ -283,6 +309,109 @@ void write_matmul_tuning(fs::path const& root) {
   out.add("two", to_text(table));
 }
 
+void write_torch(fs::path const& root) {
+  corpus const pickles(root, "pickle");
+  corpus const files(root, "torch_file");  // makes the folder
+  auto const tensor = [](std::string_view type, std::int64_t first) {
+    auto out = test::pickle_code("").text("w").tensor(type, "0", 4, {2, 1}, first).stop();
+    out.pop_back();  // the stop
+    return out;
+  };
+  auto const plain = test::pickle_code().raw("}(").raw(tensor("FloatStorage", 2)).raw("u").stop();
+  auto const named = test::pickle_code()
+                         .global("collections", "OrderedDict")
+                         .raw(")Rq\x01(")
+                         .raw(tensor("BFloat16Storage", 0))
+                         .raw("u}")
+                         .text("_metadata")
+                         .raw("}sb")
+                         .stop();
+  auto const composer = test::pickle_code()
+                            .raw("}")
+                            .text("state")
+                            .raw("}(")
+                            .text("model")
+                            .raw("}(")
+                            .raw(tensor("FloatStorage", 0))
+                            .raw("u")
+                            .text("integrations")
+                            .raw("}")
+                            .text("huggingface")
+                            .raw("}")
+                            .text("model")
+                            .raw("}")
+                            .text("config")
+                            .raw("}")
+                            .text("content")
+                            .raw("}")
+                            .text("model_type")
+                            .text("mpt")
+                            .raw("sssssus")
+                            .stop();
+  auto const values = test::pickle_code("\x80\x04")
+                          .raw(
+                              "](K\x01M\x02\x03J1234G12345678\x8a\x02\xff\xffN\x88\x89"
+                              "C\x02xy\x8f\x94)\x85\x86\x87h")
+                          .raw(std::string(1, '\0'))
+                          .raw("e")
+                          .stop();
+  pickles.add("plain", plain);
+  pickles.add("named", named);
+  pickles.add("composer", composer);
+  pickles.add("values", values);
+  for (auto const& [name, code] :
+       {std::pair{"plain", plain}, {"named", named}, {"composer", composer}}) {
+    auto const path = root / "torch_file" / name;
+    test::write_zip(
+        path, {{"m/data.pkl", code}, {"m/byteorder", "little"}, {"m/data/0", "1234567812345678"}});
+  }
+  test::write_zip(root / "torch_file" / "compressed",
+                  {{"m/data.pkl", plain, true}, {"m/data/0", "1234567812345678", true}});
+}
+
+void write_finetuning(fs::path const& root) {
+  auto const kind = [](int format, int made, std::string_view rest) {
+    return std::string({static_cast<char>(format), static_cast<char>(made)}).append(rest);
+  };
+  corpus const rows(root, "finetuning_rows");
+  std::string const lines =
+      "{\"prompt\": \"the \\u00e9\", \"response\": \"fox\"}\n\n{\"completion\": \"b\", "
+      "\"prompt\": \"a\"}\n{\"prompt\": 5}";
+  std::string const chat =
+      "[{\"messages\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", "
+      "\"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"a\"}]},\n {\"messages\": "
+      "[]}]\n";
+  std::string const table = "prompt,response\r\n\"the, \"\"fox\"\"\n\",dog\n\na,\nb\n";
+  rows.add("lines", kind(0, 0, lines));
+  rows.add("chat", kind(1, 0, chat));
+  rows.add("table", kind(2, 0, table));
+  rows.add("lines_gzip", kind(3, 0, gzip(lines)));
+  rows.add("table_zstd", kind(4, 0, mpt::data::detail::zstd_compress(table, 3)));
+  rows.add("alpaca", kind(0, 1, "{\"text\": \"p ### Response: r\"}"));
+  rows.add("dolly", kind(0, 2, R"({"instruction": "i", "input": "c", "output": "o"})"));
+  rows.add("p3", kind(0, 3, R"({"inputs": "i", "targets": "t"})"));
+  rows.add("flan", kind(0, 4, R"({"inputs": "i ", "targets": "t"})"));
+  rows.add("hermes", kind(0, 5, R"({"conversations": [{"from": "human", "value": "q"},
+ {"from": "gpt", "value": "a"}]})"));
+  rows.add("questions", kind(0, 6, R"({"Q": "q", "A": "a"})"));
+  corpus const set(root, "finetuning_set");
+  auto const sample = [](int choice, std::vector<std::string> const& columns) {
+    std::string out(1, static_cast<char>(choice));
+    for (auto const& one : columns)
+      mpt::data::detail::store(out, static_cast<std::uint32_t>(one.size()));
+    for (auto const& one : columns) out += one;
+    return out;
+  };
+  set.add("turns", sample(0, {R"([{"input_ids": [1, 2], "labels": [3, 0]}])"}));
+  set.add("text", sample(1, {"the fox", "a dog"}));
+  set.add("messages", sample(2, {R"([{"role": "user", "content": "q"},
+ {"role": "assistant", "content": "a"}])"}));
+  set.add("raw_uint8", sample(3, {"\x01\x02\x03", "\x04"}));
+  set.add("raw_int64", sample(8 * 9 + 3, {std::string("\x07\0\0\0\0\0\0\0", 8), ""}));
+  set.add("arrays", sample(4, {std::string("\x10\x04\x02\x01\0\x02\0", 7),
+                               std::string("\x04\x01\x05\0\0\0", 6)}));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -298,4 +427,7 @@ int main(int argc, char** argv) {
   write_mds(root);
   write_documents(root);
   write_matmul_tuning(root);
+  write_torch(root);
+  write_finetuning(root);
+  write_icl_tasks(root);
 }

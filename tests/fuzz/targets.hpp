@@ -27,6 +27,11 @@ void mds_shard(std::string_view input);
 void journal(std::string_view input);
 void documents(std::string_view input);
 void matmul_tuning(std::string_view input);
+void pickle(std::string_view input);
+void torch_file(std::string_view input);
+void finetuning_rows(std::string_view input);
+void finetuning_set(std::string_view input);
+void icl_task(std::string_view input);
 
 inline constexpr target targets[] = {
     {"yaml", yaml},
@@ -42,6 +47,11 @@ inline constexpr target targets[] = {
     {"journal", journal},
     {"documents", documents},
     {"matmul_tuning", matmul_tuning},
+    {"pickle", pickle},
+    {"torch_file", torch_file},
+    {"finetuning_rows", finetuning_rows},
+    {"finetuning_set", finetuning_set},
+    {"icl_task", icl_task},
 };
 
 }  // namespace fuzz

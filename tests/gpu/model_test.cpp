@@ -18,7 +18,7 @@ namespace gpu_model_test {
 using parallel::bf16;
 using test::context_method;
 using test::model_layout;
-using enum parallel::zero::stage;
+using enum parallel::zero::level;
 
 /// Form a: learned positions and biases; form b: ALiBi, no bias, packed documents.
 mpt::model_config config(bool with_alibi) {
@@ -82,15 +82,15 @@ TEST_CASE_TEMPLATE("2 to 8 ranks that share a GPU", T, float, bf16) {
   parallel::train::pipeline_options const zero_bubble{.schedule = "zb-v", .stages_per_rank = 2};
   for (model_layout const& how :
        {model_layout{.replicate = 2},
-        {.stage = optimizer, .shard = 3, .microbatch = 1},
-        {.replicate = 2, .stage = parameters, .shard = 2, .microbatch = 1},
+        {.level = optimizer, .shard = 3, .microbatch = 1},
+        {.replicate = 2, .level = parameters, .shard = 2, .microbatch = 1},
         {.context = 2},
         {.context = 2, .method = context_method::ulysses},
         {.tensor = 2},
         {.pipeline = 2, .microbatch = 1},
         {.pipeline = 2, .schedule = zero_bubble, .microbatch = 1},
-        {.context = 2, .tensor = 2, .stage = parameters, .shard = 2, .microbatch = 1},
-        {.tensor = 2, .pipeline = 2, .stage = gradients, .shard = 2, .microbatch = 1}})
+        {.context = 2, .tensor = 2, .level = parameters, .shard = 2, .microbatch = 1},
+        {.tensor = 2, .pipeline = 2, .level = gradients, .shard = 2, .microbatch = 1}})
     check<T>(config(true), how, share);
 }
 

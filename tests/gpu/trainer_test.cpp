@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include <mpt/train/trainer.hpp>
 #include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/ops/cuda.hpp>
 
@@ -20,12 +21,12 @@ mpt::run_summary train(mpt::train_config const& config, int ranks) {
   auto const plan = mpt::plan_run<bf16>(config, ranks);
   mpt::run_summary out;
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
-    bool const speaks = comm.rank() == 0;
+    bool const is_primary = comm.rank() == 0;
     parallel::any_communicator any(std::move(comm));
     parallel::cuda::device device({.deterministic = true});
     mpt::trainer<bf16, parallel::cuda::device> trainer(config, any, device, plan);
     auto const summary = trainer.run();
-    if (speaks) out = summary;
+    if (is_primary) out = summary;
   });
   return out;
 }

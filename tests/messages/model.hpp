@@ -35,12 +35,12 @@ struct model {
     visit(std::string("tokens"), tokens, std::vector<parallel::train::part>{-1}, uses{});
     visit(std::string("body"), body, std::vector<parallel::train::part>{0}, uses{});
   }
-  auto enter(auto& c, batch const& b) const { return tokens.forward(c, b.ids); }
+  auto embed(auto& c, batch const& b) const { return tokens.forward(c, b.ids); }
   void enter_backward(auto& c, batch const& b, parallel::matrix_view<float const> dy) const {
     tokens.backward_weight(c, b.ids, dy);
   }
-  void leave(auto& c, batch const&, parallel::matrix_view<float const> x,
-             parallel::matrix_view<float> dx, parallel::train::statistics<double>& sums) const {
+  void head_loss(auto& c, batch const&, parallel::matrix_view<float const> x,
+                 parallel::matrix_view<float> dx, parallel::train::statistics<double>& sums) const {
     parallel::ops::sum(c.stream, &sums.loss, x.span());
     if (dx.size() > 0) parallel::ops::fill(c.stream, dx.span(), 1.0F);
   }

@@ -1,6 +1,6 @@
 // these are addends of that sum: reduce them first
 #include <parallel/mesh/placement.hpp>
-#include <parallel/ops/reference/stream.hpp>
+#include <parallel/ops/reference.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
 
 using gradient = parallel::placed_gradient<float, parallel::partial<parallel::axis::data>>;

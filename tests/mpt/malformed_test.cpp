@@ -16,9 +16,13 @@
 #include <mpt/data/mds_reader.hpp>
 #include <mpt/data/mds_writer.hpp>
 #include <mpt/data/scratch.hpp>
+#include <mpt/eval/icl_rows.hpp>
+#include <mpt/finetune/batch_order.hpp>
+#include <mpt/finetune/read_examples.hpp>
 #include <mpt/hf/model_source.hpp>
 #include <mpt/tokenizer/small_tokenizer.hpp>
 #include <parallel/checkpoint/tensor_folder.hpp>
+#include <support/torch_zip.hpp>
 
 namespace malformed_test {
 namespace {
@@ -172,6 +176,17 @@ group config_group() {
   add("optimizer", "optimizer: {name: decoupled_adamw, lr: 6e-4s}");
   add("scheduler", "scheduler: {name: cosine_with_warmup, t_warmup: 2ba, t_max: 5ba}");
   add("train_loader", "train_loader: {dataset: {local: s3://bucket/c4}}");
+  add("train_loader", "train_loader: {name: finetuning, dataset: {split: train}}");
+  add("train_loader",
+      "train_loader: {name: finetuning, dataset: {hf_name: d, packing_ratio: 0.5}}");
+  add("train_loader",
+      "train_loader: {name: finetuning, dataset: {hf_name: d, decoder_only_format: false}}");
+  add("train_loader", "train_loader: {dataset: {local: c4, target_responses: all}}");
+  add("model", "model: {name: hf_causal_lm}");
+  add("model", "model: {name: hf_causal_lm, pretrained_model_name_or_path: gpt2}");
+  add("model", "model: {name: hf_causal_lm, pretrained_model_name_or_path: mosaicml/mpt-7b}");
+  add("model", "model: {peft_config: {r: 8}}");
+  add("mirrors", "mirrors: mosaicml/mpt-7b");
   add("precision", "precision: fp8");
   add("autoresume", "autoresume: true");
   add("run_name", "run_name: ../elsewhere");
@@ -265,8 +280,6 @@ group folder_group() {
   };
   auto const open = [&] { pc::tensor_folder const tensors(folder.path()); };
   add("an empty folder", open);
-  put_file(folder / "pytorch_model.bin", "x");
-  add("only pytorch_model.bin", open);
   put_file(folder / "model.safetensors.index.json", R"({"weight_map": {"a": "../a.safetensors"}})");
   add("an index that names `../a.safetensors`", open);
   put_file(folder / "model.safetensors.index.json", R"({"weight_map": {"a": "a.safetensors"}})");
@@ -292,6 +305,56 @@ group folder_group() {
       pc::element_type::f32, {4}, {{0, 2, "rank-0.safetensors", 0, 8, 0}}};
   sealed(manifest);
   add("a slice that nobody saved", read);
+  return out;
+}
+
+group torch_group() {
+  group out{"A pytorch_model.bin, a Composer checkpoint", {}};
+  data_test::scratch_folder const folder;
+  auto const path = folder / "m.bin";
+  auto const add = [&](std::string const& given) {
+    out.rows.push_back({given, message_of(folder.path(), [&] {
+                          mpt::hf::torch_file const file(path);
+                          std::vector<float> one(1);
+                          file.read(file.tensors().at("w"), 0, std::span(one));
+                        })});
+  };
+  auto const with = [&](std::string const& given, std::string const& pickle,
+                        test::zip_member const& data = {"m/data/0", "12345678"}) {
+    test::write_zip(path, {{"m/data.pkl", pickle}, data});
+    add(given);
+  };
+  auto const weight = [](std::string_view type, std::int64_t stored, std::int64_t size,
+                         std::int64_t first) {
+    return test::pickle_code()
+        .raw("}")
+        .text("w")
+        .tensor(type, "0", stored, {size}, first)
+        .raw("s")
+        .stop();
+  };
+  auto const good = weight("FloatStorage", 2, 2, 0);
+  add("none");
+  put_file(path, "\x80\x02}q");
+  add("a bare pickle");
+  test::write_zip(path, {{"m/data.pkl", good}, {"m/data/0", "12345678"}});
+  auto const whole = data_test::get_file(path);
+  put_file(path, whole.substr(0, whole.size() / 2));
+  add("cut short");
+  with("a pickle that calls os.system",
+       test::pickle_code().global("os", "system").raw("(").text("id").raw("tR").stop());
+  with("a pickle that makes an object by its class", test::pickle_code().raw("(ios\nf\n").stop());
+  with("a pickle cut short", good.substr(0, good.size() - 4));
+  with("a pickle of a number", test::pickle_code().integer(1).stop());
+  with("a million lists", test::pickle_code().raw(std::string((1 << 20) + 1, ']')).stop());
+  with("a tensor beyond its storage", weight("FloatStorage", 2, 2, 1));
+  with("a storage without its bytes", weight("FloatStorage", 4, 2, 0));
+  with("bytes of another name", good, {"m/data/1", "12345678"});
+  with("a tensor of integers", weight("LongStorage", 1, 1, 0));
+  with("zeros, 2 MiB of them compressed", good,
+       {"m/data/0", std::string(std::size_t{1} << 21, '\0'), true});
+  test::write_zip(path, {{"word/document.xml", "x"}});
+  add("a zip file of something else");
   return out;
 }
 
@@ -378,6 +441,103 @@ group text_group() {
   return out;
 }
 
+group finetuning_group() {
+  namespace ft = mpt::finetune;
+  group out{"Finetuning data that cannot be read, or learnt from", {}};
+  data_test::scratch_folder const folder;
+  auto const tokens = tokenizer_test::small_tokenizer();
+  auto const add = [&](std::string const& file, std::string const& content,
+                       std::string const& shown = {}, ft::preprocessor const& make = {}) {
+    put_file(folder / file, content);
+    out.rows.push_back(
+        {(shown.empty() ? code(content) : shown) + " in " + file, message_of(folder.path(), [&] {
+           (void)ft::read_examples({.files = {folder / file}, .preprocess = make, .max_seq_len = 8},
+                                   tokens);
+         })});
+  };
+  add("a.jsonl", R"({"promt": "a", "response": "b"})");
+  add("a.jsonl", R"({"prompt": "a", "response": "b", "id": 1})");
+  add("a.jsonl", R"({"prompt": "a", "response": null})");
+  add("a.jsonl", R"({"prompt": "a", "response": ["b"]})");
+  add("a.jsonl", R"({"prompt": "a", "prompt": "b", "response": "c"})");
+  add("a.jsonl", R"({"prompt": "a", "response": "b")");
+  add("a.jsonl", "{\"prompt\": \"caf\xe9\", \"response\": \"b\"}", "Latin-1");
+  add("a.jsonl", "\"a\"");
+  add("a.jsonl", std::string(66, '[').insert(0, "{\"prompt\": "), "66 nested lists");
+  add("a.jsonl", R"({"prompt": "a", "response": ""})");
+  add("a.jsonl", R"({"prompt": "one two three four five", "response": "b"})",
+      "a prompt of more than max_seq_len tokens");
+  add("a.jsonl", "", "nothing");
+  add("a.jsonl.gz", "not compressed");
+  add("a.json", R"([{"prompt": "a", "response": "b"})");
+  add("a.json", R"([{"prompt": "a", "response": "b"},])");
+  add("a.json", "{\n  \"prompt\": \"a\"\n}", "an object over several lines");
+  add("a.csv", "prompt,response\na\n");
+  add("a.csv", "prompt,prompt\na,b\n");
+  add("a.csv", "prompt,response\na,\"b\n");
+  add("a.csv", "question,answer\na,b\n");
+  add("a.jsonl", R"({"messages": []})");
+  add("a.jsonl",
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "bot", "content": "b"}]})");
+  add("a.jsonl",
+      R"({"messages": [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]})");
+  add("a.jsonl",
+      R"({"messages": [{"role": "user", "content": "a"}, {"from": "gpt", "value": "b"}]})");
+  auto const columns = [](char const* file, char const* content) {
+    return std::pair<std::string, std::string>(file, content);
+  };
+  for (auto const& [set, row] :
+       {columns("tatsu-lab/alpaca", R"({"text": "no mark"})"),
+        columns("HuggingFaceH4/databricks_dolly_15k",
+                R"({"instruction": "a", "context": "", "response": "b"})")})
+    add("a.jsonl", row, code(row) + " as " + set, ft::named_preprocessor(set));
+  add("a.jsonl", R"({"question": "a"})", code(R"({"question": "a"})") + " with a mapping",
+      ft::column_mapping("question", "answer"));
+  auto const find = [&](std::string const& shown, ft::file_names const& names) {
+    out.rows.push_back({shown, message_of(folder.path(), [&] { (void)ft::find_files(names); })});
+  };
+  find("hf_name `mosaicml/dolly_hhrlhf`", {.name = "mosaicml/dolly_hhrlhf", .split = "train"});
+  find("hf_name `json` alone", {.name = "json", .split = "train"});
+  find("a folder and split `test`", {.name = folder.path().native(), .split = "test"});
+  find("split `train[:5%]`", {.name = folder.path().native(), .split = "train[:5%]"});
+  auto const also = [&](std::string const& shown, auto const& action) {
+    out.rows.push_back({shown, message_of(folder.path(), action)});
+  };
+  also("preprocessing_fn `pkg.mod:fn`", [] { (void)ft::named_preprocessor("pkg.mod:fn"); });
+  also("preprocessing_fn `dolly`", [] { (void)ft::named_preprocessor("dolly"); });
+  also("target_prompts `length>=x`", [] { (void)ft::read_target_policy("length>=x", "last"); });
+  also("packing_ratio `0.5`", [] { ft::batch_order({1, 1}, {.rows = 1, .packing_ratio = 0.5}); });
+  also("3 examples for a batch of 4", [] { ft::batch_order({1, 1, 1}, {.rows = 4}); });
+  return out;
+}
+
+group task_group() {
+  group out{"Tasks of in-context learning", {}};
+  data_test::scratch_folder const folder;
+  using mpt::icl::task_kind;
+  auto const add = [&](task_kind kind, std::string const& bytes, bool categories = false) {
+    put_file(folder / "t.jsonl", bytes);
+    mpt::icl::task_config task;
+    task.file = folder / "t.jsonl";
+    task.kind = kind;
+    task.has_categories = categories;
+    out.rows.push_back({std::string(name_of(kind)) + ": " + code(bytes),
+                        message_of(folder.path(), [&] { (void)mpt::icl::read_task_rows(task); })});
+  };
+  add(task_kind::language_modeling, "");
+  add(task_kind::language_modeling, "{\"context\": \"a\", \"answer\": \"b\"}");
+  add(task_kind::language_modeling, "{\"context\": [\"a\"], \"continuation\": \"b\"}");
+  add(task_kind::language_modeling, "{\"context\": \"a\", \"continuation\": \"b\"}", true);
+  add(task_kind::multiple_choice, R"({"query": "a", "choices": ["b", "c"], "gold": 2})");
+  add(task_kind::multiple_choice, R"({"query": "a", "choices": "b", "gold": 0})");
+  add(task_kind::schema, R"({"context_options": [], "continuation": "b", "gold": 0})");
+  add(task_kind::generation,
+      "{\"context\": \"a\", \"answer\": \"b\", \"chain_of_thought\": \"c\"}\n"
+      "{\"context\": \"a\", \"answer\": \"b\"}");
+  add(task_kind::generation, R"({"context": "a", "answer": 5})");
+  return out;
+}
+
 std::string document_of(std::vector<group> const& groups) {
   std::string text =
       "# What bad input gets\n\n"
@@ -396,9 +556,10 @@ std::string document_of(std::vector<group> const& groups) {
 }
 
 TEST_CASE("docs/errors.md holds the messages of these malformed inputs") {
-  std::vector<group> const groups = {yaml_group(),        config_group(), hf_group(),
-                                     tokenizer_group(),   mds_group(),    text_group(),
-                                     safetensors_group(), folder_group()};
+  std::vector<group> const groups = {yaml_group(),       config_group(), hf_group(),
+                                     tokenizer_group(),  mds_group(),    text_group(),
+                                     finetuning_group(), task_group(),   safetensors_group(),
+                                     folder_group(),     torch_group()};
   std::size_t rows = 0;
   for (auto const& one : groups)
     for (auto const& [given, message] : one.rows) {

@@ -54,6 +54,8 @@ near grid.jsonl "tensor 2 x pipeline 2 is far from two ranks"
 train "${grid[@]}" ranks=8 autoresume=false zero_stage=3 parallelism.sequence_parallel=true \
   metrics_file=grid3.jsonl
 near grid3.jsonl "ZeRO 3 x tensor 2 x pipeline 2 is far from two ranks"
+train ranks=15 parallelism.tensor=3 autoresume=false zero_stage=3 metrics_file=uneven.jsonl
+near uneven.jsonl "5 unequal shares x 3 unequal slices are far from two ranks"
 train ranks=4 autoresume=false parallelism.context=2 metrics_file=context.jsonl
 near context.jsonl "context 2 is far from two ranks"
 if [[ -n $mpirun ]]; then
@@ -76,17 +78,17 @@ losses killed.jsonl | sort -n -s -k1,1 | awk '{last[$1] = $0} END {for (b in las
 paste -d' ' resumed expected | awk '{d = $2 - $5; if (d < 0) d = -d; if ($1 != $4 || d > 2e-3) bad = 1} END {exit bad}' ||
   fail "a run that was killed and resumed in another layout is far from two ranks"
 # what cannot be is refused before anything starts
-if "$programs/pretrain" small.yaml autoresume=false ranks=15 parallelism.tensor=3 \
+if "$programs/pretrain" small.yaml autoresume=false ranks=25 parallelism.tensor=5 \
   parallelism.pipeline=5 > log 2>&1; then
-  fail "tensor 3 was accepted"
+  fail "tensor 5 was accepted"
 fi
-grep -q 'error: parallelism: this layout cannot be:' log && grep -q '  tensor 3: n_heads 4 must' log ||
+grep -q 'error: parallelism: this layout cannot be:' log && grep -q '  tensor 5: n_heads 4 must' log ||
   { cat log; fail "the refusal"; }
 if [[ -n $mpirun ]]; then  # by one process, though all see it
   OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 5 200 \
-    "$mpirun" --oversubscribe -n 3 "$programs/pretrain" small.yaml autoresume=false \
-    parallelism.tensor=3 > log 2>&1 && fail "tensor 3 was accepted under mpirun"
-  [[ $(grep -c '^error: ' log) == 1 ]] && grep -q '^error: parallelism: tensor 3: n_heads 4 must' log ||
+    "$mpirun" --oversubscribe -n 5 "$programs/pretrain" small.yaml autoresume=false \
+    parallelism.tensor=5 > log 2>&1 && fail "tensor 5 was accepted under mpirun"
+  [[ $(grep -c '^error: ' log) == 1 ]] && grep -q '^error: parallelism: tensor 5: n_heads 4 must' log ||
     { cat log; fail "the refusal under mpirun"; }
 fi
 # so is what does not fit: once, though every rank finds out, and nobody's last calls matter

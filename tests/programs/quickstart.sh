@@ -24,6 +24,35 @@ grep -q 'exists already' err || { cat err; fail "unclear message"; }
 grep -q 'max_duration' err || { cat err; fail "the nearest key is not named"; }
 echo "checkpoint, Hugging Face folder and import evaluate alike"
 
+cp "$source_root"/tests/golden/icl/{choice,schema,language}.jsonl .
+cat > tasks.yaml <<'YAML'
+icl_tasks:
+- {label: choice, dataset_uri: choice.jsonl, num_fewshot: [0, 2], icl_task_type: multiple_choice, max_seq_len: 256}
+- {label: schema, dataset_uri: schema.jsonl, num_fewshot: [1], icl_task_type: schema, max_seq_len: 256}
+- {label: language, dataset_uri: language.jsonl, num_fewshot: [3], icl_task_type: language_modeling,
+   has_categories: true, max_seq_len: 256}
+YAML
+tasks() { "$programs/evaluate" "$@" > /dev/null 2>&1 || fail "evaluate $*"; }
+tasks run --icl_tasks tasks.yaml --tokenizer tokenizer --rows run.jsonl --json run.json
+tasks hf --icl_tasks tasks.yaml --rows hf.jsonl --ranks 3
+[[ $(wc -l < run.jsonl) -eq 48 ]] || fail "not every row was run"
+cmp <(sed 's/"model":"run"//' run.jsonl) <(sed 's/"model":"hf"//' hf.jsonl) || fail "rows depend on ranks"
+cat > eval.yaml <<'YAML'
+max_seq_len: 256
+device_eval_batch_size: 4
+precision: fp32
+icl_tasks: tasks.yaml
+models: [{model_name: run, model: {name: hf_causal_lm, pretrained_model_name_or_path: nowhere}}]
+YAML
+tasks eval.yaml models.0.model.pretrained_model_name_or_path=hf --rows yaml.jsonl
+cmp run.jsonl yaml.jsonl || fail "the YAML's form gives other rows"
+"$programs/evaluate" hf --icl_tasks tasks.yaml --data none 2> /dev/null && fail "a set that is not there was accepted"
+printf 'the\nfor\n' > prompts.txt
+"$programs/generate" hf --prompts prompts.txt --max_new_tokens 12 --json many.json > many.txt 2> /dev/null
+[[ $(head -n 1 many.txt) == "$(head -n 1 <<< "$first")" ]] || fail "a file of prompts is continued otherwise"
+[[ $(number many.json prompt | wc -l) -eq 2 ]] || fail "not every prompt was continued"
+echo "tasks score alike from a checkpoint, a folder and a YAML, on one rank and on three"
+
 quickstart() { # folder; may be killed
   exec setsid "$programs/quickstart" --out "$1" --config "$source_root/apps/configs/small.yaml" \
     --set model.d_model=32 --set model.n_heads=2 --set model.n_layers=1 --set max_duration=24ba \

@@ -61,7 +61,7 @@ struct context_outcome {
 
 /// Which of all rows are here.
 [[nodiscard]] inline std::vector<index> rows_of(context_problem const& what,
-                                                context_parallel::division const& part) {
+                                                context_parallel::sequence_partition const& part) {
   std::vector<index> all(static_cast<std::size_t>(what.sequences * what.whole));
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<index>(i);
   return part.pick(std::span<index const>(all));
@@ -78,7 +78,7 @@ void attend_here(Layer const& layer, int rank, int ranks, context_problem const&
   std::fill_n(storage.data(), storage.size(), static_cast<std::byte>(0x55 + rank));
   parallel::arena memory(storage);
   auto const documents = what.documents();
-  context_parallel::division const part(rank, ranks, what.whole);
+  context_parallel::sequence_partition const part(rank, ranks, what.whole);
   auto const held = rows_of(what, part);
   auto const pick = [&](std::vector<ring> const& all) {
     std::vector<ring> some;
@@ -123,8 +123,8 @@ context_outcome attend_on(int ranks, context_parallel::method method, context_pr
                           Decorate const& decorate) {
   return attend_with(ranks, what, [&](parallel::threads::communicator own, auto const& run_layer) {
     parallel::any_communicator comm(decorate(std::move(own)));
-    parallel::host::stream traffic, back;
-    run_layer(ring_attention{.ranks = {comm, traffic, back},
+    parallel::host::stream exchanges, back;
+    run_layer(ring_attention{.ranks = {comm, exchanges, back},
                              .method = method,
                              .heads = what.heads,
                              .window = what.window});
@@ -147,7 +147,7 @@ inline std::uint64_t planned_bytes(int rank, int ranks, context_parallel::method
                                    context_problem const& what) {
   parallel::meta::stream compute;
   parallel::arena memory;
-  context_parallel::division const part(rank, ranks, what.whole);
+  context_parallel::sequence_partition const part(rank, ranks, what.whole);
   context<parallel::meta::stream> c{
       .stream = compute, .memory = memory, .sequence = part.length(), .share = part.share()};
   ring_attention const layer{.ranks = ring_attention::group::planned(rank, ranks),
@@ -158,8 +158,8 @@ inline std::uint64_t planned_bytes(int rank, int ranks, context_parallel::method
   matrix_view<ring const> const rows(nullptr, {what.sequences * part.length(), what.width});
   static_cast<void>(layer.forward(c, rows, kept));
   static_cast<void>(layer.backward_input(c, rows, kept));
-  auto const traffic = compute.traffic();
-  return traffic.contains("context") ? traffic.at("context") : 0;
+  auto const exchanges = compute.exchanges();
+  return exchanges.contains("context") ? exchanges.at("context") : 0;
 }
 
 /// Bytes that rank 0 really sends.
@@ -198,8 +198,8 @@ inline mutation_count mutate(int ranks, context_parallel::method method,
               using faulty = parallel::faulty<parallel::threads::communicator>;
               bool const mine = own.rank() == broken;
               faulty comm(std::move(own), mine ? one : none);
-              parallel::host::stream traffic, back;
-              run_layer(basic_ring_attention<faulty>{.ranks = {comm, traffic, back},
+              parallel::host::stream exchanges, back;
+              run_layer(basic_ring_attention<faulty>{.ranks = {comm, exchanges, back},
                                                      .method = method,
                                                      .heads = what.heads,
                                                      .window = what.window});

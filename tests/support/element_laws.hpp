@@ -7,7 +7,16 @@
 #include <vector>
 
 #include <parallel/core/exact_sum.hpp>
+#include <parallel/ops/activation.hpp>
+#include <parallel/ops/adamw.hpp>
+#include <parallel/ops/clip.hpp>
+#include <parallel/ops/dropout.hpp>
+#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/lion.hpp>
+#include <parallel/ops/reduce.hpp>
 #include <parallel/ops/reference.hpp>
+#include <parallel/ops/rows.hpp>
+#include <parallel/ops/softcap.hpp>
 
 #include "support/twin.hpp"
 

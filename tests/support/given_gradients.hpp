@@ -78,7 +78,7 @@ class given_gradients {
 
   template <class F>
   void visit_units(F&& f) {
-    f(std::string("all"), *this, std::vector<index>{parallel::train::enter},
+    f(std::string("all"), *this, std::vector<index>{parallel::train::embed},
       std::vector<parallel::parameter_base<T>*>{});
   }
   void visit_parameters(auto&& visit) {
@@ -86,13 +86,13 @@ class given_gradients {
   }
 
   template <class Stream>
-  parallel::matrix_view<T> enter(parallel::context<Stream>& c, microbatch const&) const {
+  parallel::matrix_view<T> embed(parallel::context<Stream>& c, microbatch const&) const {
     return c.template allocate<T, 2>({1, 1});
   }
   template <class Stream>
-  void leave(parallel::context<Stream>&, microbatch const& b, parallel::matrix_view<T const>,
-             parallel::matrix_view<T>,
-             parallel::train::statistics<parallel::train::loss_type<T>>& sums) const {
+  void head_loss(parallel::context<Stream>&, microbatch const& b, parallel::matrix_view<T const>,
+                 parallel::matrix_view<T>,
+                 parallel::train::statistics<parallel::train::loss_type<T>>& sums) const {
     sums.tokens += b.tokens;
     sums.loss += b.factor;
   }
@@ -126,7 +126,7 @@ class given_gradients {
       for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
         auto const& m = unit.memory.segments()[s];
         auto const& segment = unit.memory.layout().segments()[s];
-        index const begin = unit.memory.values_divided() ? m.owned.begin : 0;
+        index const begin = unit.memory.parameters_sharded() ? m.owned.begin : 0;
         auto const visit = [&](auto const& p, index first, index last, index at) {
           auto const tensor = std::ranges::find(tensors_, p.name, &given_tensor<T>::name);
           p.for_each_run(first, last, [&](index from, index count, index global) {

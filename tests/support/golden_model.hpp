@@ -25,22 +25,11 @@
 #include <parallel/train/stepper.hpp>
 
 #include "support/golden.hpp"
+#include "support/golden_forms.hpp"
 
 namespace test {
 
 using parallel::index;
-
-inline constexpr char const* golden_forms[] = {"a1",           "a2",           "a3",
-                                               "a4",           "a5",           "c_rmsnorm",
-                                               "c_gelu_tanh",  "c_silu",       "c_quick_gelu",
-                                               "c_relu",       "c_glu",        "c_hidden",
-                                               "c_ratio",      "c_untied",     "c_softcap",
-                                               "c_fused",      "c_modern",     "c_mixed",
-                                               "d_grouped",    "d_multiquery", "d_by_head",
-                                               "d_capped",     "d_packed",     "d_linear",
-                                               "d_llama3",     "d_layers",     "d_reuse",
-                                               "d_reuse_bias", "d_xpos",       "d_all",
-                                               "b1",           "b2",           "b3"};
 
 /// The file of a form.
 [[nodiscard]] inline parallel::checkpoint::safetensors_file golden_file(std::string const& form) {
@@ -161,9 +150,9 @@ struct golden_model {
   [[nodiscard]] std::vector<double> logits() {
     auto c = context();
     parallel::arena::scope const everything(memory);
-    parallel::matrix_view<T const> x = net.enter(c, batch);
+    parallel::matrix_view<T const> x = net.embed(c, batch);
     std::vector<typename mpt::model<T>::block::saved> kept(net.num_blocks());
-    auto links = net.make_links(c, batch, 0, static_cast<index>(net.num_blocks()));
+    auto links = net.make_shared_activations(c, batch, 0, static_cast<index>(net.num_blocks()));
     for (std::size_t i = 0; i < net.num_blocks(); ++i) {
       net.attach(links, static_cast<index>(i), kept[i]);
       x = net.at(i).forward(c, x, kept[i]);

@@ -175,14 +175,11 @@ class device {
   shared_memory memory_;
 };
 
-// Every operation of the host, with the memory open.
-#define OPERATION(name)                                                                   \
-  template <class... A>                                                                   \
-  void name(stream& s, A... arguments) {                                                  \
-    s.guard([&](parallel::host::stream& on) { parallel::host::name(on, arguments...); }); \
-  }
-#include "support/operation_names.inc"
-#undef OPERATION
+/// Every operation of the host, with the memory open.
+template <parallel::ops::operation_arguments Arguments>
+void run_operation(stream& s, Arguments const& a) {
+  s.guard([&](parallel::host::stream& on) { run_operation(on, a); });
+}
 
 }  // namespace guarded
 

@@ -18,8 +18,8 @@
 #include <parallel/ops/host.hpp>
 #include <parallel/ops/meta.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
-#include <parallel/train/groups.hpp>
 #include <parallel/train/plan.hpp>
+#include <parallel/train/process_groups.hpp>
 #include <parallel/train/stepper.hpp>
 
 namespace test {
@@ -45,7 +45,7 @@ struct model_layout {
   mpt::block_recomputation recompute = {};
   int pipeline = 1;
   parallel::train::pipeline_options schedule = {};
-  parallel::zero::stage stage = parallel::zero::stage::none;
+  parallel::zero::level level = parallel::zero::level::none;
   int shard = 1;
   index microbatch = 2;
   parallel::zero::optimizer_memory optimizer = parallel::zero::optimizer_memory::device;
@@ -83,14 +83,14 @@ template <class T = double, class Make, class Launch>
     parallel::comm_stream<device_type, any_communicator> reductions(options), to_next(options),
         from_previous(options), across(options), back(options);
     parallel::arena memory(device.template allocate<std::byte>(std::size_t{16} << 20));
-    parallel::train::training_groups<any_communicator> ranks(any_communicator(std::move(comm)),
-                                                             shape);
+    parallel::train::process_groups<any_communicator> ranks(any_communicator(std::move(comm)),
+                                                            shape, how.level);
     mpt::basic_model_groups<any_communicator> groups{.context = {.method = how.method}};
     if (how.context > 1) groups.context.group = {ranks.context, to_next, from_previous};
     if (how.tensor > 1) groups.tensor = {{ranks.tensor, across, back}, how.sequence_parallel};
     mpt::model<T, any_communicator> net(config, groups, how.recompute);
     parallel::train::stepper stepper(net, device, ranks, parallel::decoupled_adamw{},
-                                     {.stage = how.stage,
+                                     {.level = how.level,
                                       .bucket_bytes = 20000,
                                       .clip = how.clip,
                                       .optimizer_memory = how.optimizer,
@@ -104,7 +104,7 @@ template <class T = double, class Make, class Launch>
     mpt::placed_sequences<device_type> mine(device);
     mpt::sequences const all(ids, length, {side::ends_document, ids[2]});
     mine.place(all.divided(
-        parallel::context_parallel::division(ranks.context.rank(), how.context, length)));
+        parallel::context_parallel::sequence_partition(ranks.context.rank(), how.context, length)));
     std::vector<mpt::microbatch> batches;
     std::vector<index> first;
     auto const share = parallel::data::share_of(

@@ -20,6 +20,8 @@ struct planned_step {
   int zero = 3;    // the level
   int data = 2;    // ranks over which it divides
   bool tied = true;
+  bool reduce_every_microbatch = true;
+  bool whole_tensors = false;  // optimizers need them
   parallel::train::step_choices choices = {.bucket_bytes = 100};
 
   [[nodiscard]] std::vector<parallel::train::step_plan> plans() const {
@@ -60,16 +62,19 @@ struct planned_step {
       if (unit.parts.empty()) return;
       bool const divides = data > 1;
       if (divides && zero >= 3) unit.values = size;
-      if (divides && zero >= 2 && !choices.canonical_tree) unit.gradients = size;
+      if (divides && zero >= 2 && !choices.canonical_tree && reduce_every_microbatch)
+        unit.gradients = size;
       unit.gradient_bytes = static_cast<std::size_t>(4 * size);
       unit.gathered = divides && (zero == 1 || zero == 2);
+      unit.joined = unit.parts.size() > 1 && !choices.canonical_tree;
       unit.tied = unit.parts.size() < parts.size();
+      unit.exchanges_update = whole_tensors && number % 3 > 0;
       out.push_back(std::move(unit));
     };
     if (tied)
-      add("tokens", {parallel::train::enter, last}, 30);
+      add("tokens", {parallel::train::embed, last}, 30);
     else
-      add("tokens", {parallel::train::enter}, 30);
+      add("tokens", {parallel::train::embed}, 30);
     for (parallel::index b = 0; b < last; ++b) add(parallel::concat("block.", b), {b}, 20);
     add("norm", {last}, 4);
     if (!tied) add("head", {last}, 30);

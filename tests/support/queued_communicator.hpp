@@ -96,6 +96,13 @@ inline void exchange(std::vector<participant> const& ranks) {
       return;
     case send:
     case recv: return copy(out(ranks[1]), in(ranks[0]), bytes);
+    case group:
+      for (std::size_t k = 0; k < op.parts->size(); ++k) {
+        auto parts = ranks;
+        for (auto& rank : parts) rank.op = operation((*rank.op.parts)[k]);
+        exchange(parts);
+      }
+      return;
     case barrier:
     case split: return;
   }
@@ -108,11 +115,11 @@ class world final : public parallel::detail::abortable {
   [[nodiscard]] int size() const { return size_; }
 
   void abort(std::string const& reason) override {
-    std::map<key, meeting> stopped;
+    std::map<key, rendezvous> stopped;
     {
       std::scoped_lock const lock(mutex_);
       if (!reason_) reason_ = reason;
-      stopped.swap(meetings_);
+      stopped.swap(open_rendezvous_);
     }
     changed_.notify_all();
     for (auto& [which, of] : stopped)
@@ -124,7 +131,7 @@ class world final : public parallel::detail::abortable {
   friend class communicator;
   /// Group, kind (-1: of all; else a message's sender, receiver and tag), number.
   using key = std::tuple<int, int, int, int, std::uint64_t>;
-  struct meeting {
+  struct rendezvous {
     std::vector<std::optional<participant>> arrived;
     std::size_t missing = 0;
   };
@@ -143,7 +150,7 @@ class world final : public parallel::detail::abortable {
         lock.unlock();
         return mine.go_on(stopped);
       }
-      auto& here = meetings_[which];
+      auto& here = open_rendezvous_[which];
       if (here.arrived.empty()) {
         here.arrived.resize(count);
         here.missing = count;
@@ -151,7 +158,7 @@ class world final : public parallel::detail::abortable {
       here.arrived[place] = std::move(mine);
       if (--here.missing > 0) return;
       for (auto& one : here.arrived) all.push_back(std::move(*one));
-      meetings_.erase(which);
+      open_rendezvous_.erase(which);
     }
     std::vector<signature> said;
     for (auto const& one : all) said.push_back(one.what);
@@ -193,7 +200,7 @@ class world final : public parallel::detail::abortable {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<std::string> reason_;
-  std::map<key, meeting> meetings_;  // the incomplete ones
+  std::map<key, rendezvous> open_rendezvous_;  // the incomplete ones
   std::map<key, std::shared_ptr<roll_call>> roll_calls_;
   std::map<std::tuple<int, std::uint64_t, int>, int> groups_;
 };

@@ -40,13 +40,10 @@ class device : private parallel::host::device {
   std::shared_ptr<queued::engine> engine_;
 };
 
-// Every operation of the host.
-#define OPERATION(name)                                                                     \
-  template <class... A>                                                                     \
-  void name(stream& s, A... arguments) {                                                    \
-    s.compute([=](parallel::host::stream& on) { parallel::host::name(on, arguments...); }); \
-  }
-#include "support/operation_names.inc"
-#undef OPERATION
+/// Every operation of the host.
+template <parallel::ops::operation_arguments Arguments>
+void run_operation(stream& s, Arguments const& a) {
+  s.compute([=](parallel::host::stream& on) { run_operation(on, a); });
+}
 
 }  // namespace queued

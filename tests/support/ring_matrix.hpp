@@ -25,16 +25,18 @@ inline std::string text(layout const& how) {
     return out;
   };
   auto const& m = how.model;
-  auto out = parallel::concat(how.shape().text(), "; ZeRO ", static_cast<int>(how.stage),
-                              how.reshard ? "" : ", values kept", ", buckets of ", how.bucket_bytes,
-                              "; ", how.schedule.schedule, ' ', how.schedule.stages_per_rank,
-                              " of ", m.blocks, " blocks; ", how.sizes.batch, " sequences of ",
-                              how.sizes.length, " in microbatches of ", how.microbatch);
+  auto out = parallel::concat(
+      how.shape().text(), "; ZeRO ", static_cast<int>(how.level),
+      how.reshard ? "" : ", values kept", how.reduce_every_microbatch ? "" : ", reduced once",
+      how.gather_before_use ? ", gathered before use" : "", how.one_queue ? ", in one queue" : "",
+      ", buckets of ", how.bucket_bytes, "; ", how.schedule.schedule, ' ',
+      how.schedule.stages_per_rank, " of ", m.blocks, " blocks; ", how.sizes.batch,
+      " sequences of ", how.sizes.length, " in microbatches of ", how.microbatch);
   out += parallel::concat(
       "; ", m.attention.heads, '/', m.attention.key_heads, " heads",
-      m.attention.method == context_parallel::method::ring ? ", ring" : ", ulysses",
-      how.divide_rows ? ", rows divided" : "", m.tied ? ", tied" : "", m.gated ? ", gated" : "",
-      how.measure ? ", measured" : "");
+      m.attention.method == context_parallel::method::ring ? ", ring" : ", ulysses", ", ", m.hidden,
+      " hidden units, ", how.sizes.vocabulary, " words", how.divide_rows ? ", rows divided" : "",
+      m.tied ? ", tied" : "", m.gated ? ", gated" : "", how.measure ? ", measured" : "");
   if (m.recompute > 0) out += parallel::concat(", ", m.recompute, " blocks recomputed");
   return out + "; frozen " + list(how.frozen) + "; second group " + list(how.second_group);
 }
@@ -77,7 +79,7 @@ class ring_references {
  public:
   outcome const& of(layout const& how) {
     auto const one = alone(how);
-    auto const key = parallel::concat(text(one), one.sizes.vocabulary, ' ', one.num_steps);
+    auto const key = parallel::concat(text(one), ' ', one.num_steps);
     if (!known_.contains(key)) known_.emplace(key, run(one));
     return known_.at(key);
   }
@@ -105,8 +107,26 @@ class chooser {
   std::uint64_t next_ = 0;
 };
 
+/// Heads that the tensor degree need not divide, and key heads of some of them each: some for each
+/// rank, or one for several ranks.
+inline void choose_uneven_heads(layout& how, chooser& choose) {
+  auto& attention = how.model.attention;
+  index const ranks = how.tensor;
+  if (choose.one_in(2)) {
+    attention.heads = ranks + choose.up_to(ranks + 4);
+    attention.key_heads = choose.of<index>({0, attention.heads});
+    return;
+  }
+  std::vector<index> keys{ranks, ranks + 1, 2 * ranks - 1};
+  for (index k = 1; k < ranks; ++k)
+    if (ranks % k == 0) keys.push_back(k);
+  attention.key_heads = choose.of(keys);
+  index const sharers = std::max<index>(1, ranks / attention.key_heads);
+  attention.heads = attention.key_heads * (sharers + choose.up_to(3));
+}
+
 /// A layout with these degrees; whatever else there is to choose is chosen by `seed`. Sizes are
-/// such that they divide, but for some.
+/// such that they divide, but for many along the tensor axis and some others.
 inline layout some_layout(parallel::training_layout const& shape, std::uint64_t seed) {
   namespace axis = parallel::axis;
   chooser choose(seed);
@@ -117,15 +137,15 @@ inline layout some_layout(parallel::training_layout const& shape, std::uint64_t 
   how.context = shape.degree<axis::context>();
   int const shards = shape.degree<axis::shard>();
   int const replicas = shape.degree<axis::replicate>();
-  how.stage = choose.of<zero::stage>({all_stages[1], all_stages[2], all_stages[3]});
+  how.level = choose.of<zero::level>({all_levels[1], all_levels[2], all_levels[3]});
   if (shards == 1 && choose.one_in(2)) {
-    how.stage = zero::stage::none;
+    how.level = zero::level::none;
     how.ranks = replicas;
   } else {
     how.ranks = shards;
     how.replicas = replicas;
   }
-  how.reshard = how.stage != zero::stage::parameters || !choose.one_in(3);
+  how.reshard = how.level != zero::level::parameters || !choose.one_in(3);
   how.bucket_bytes = choose.of<std::size_t>({1, 2000, std::size_t{1} << 30});
   how.schedule.schedule =
       choose.of<std::string>({"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dual-pipe-v"});
@@ -157,9 +177,17 @@ inline layout some_layout(parallel::training_layout const& shape, std::uint64_t 
   how.model.head_dim = 2;
   how.model.hidden = 2 * heads;
   how.sizes.vocabulary = 2 * heads;
+  if (how.tensor > 1 && !choose.one_in(3)) {
+    if (!exchanges) choose_uneven_heads(how, choose);
+    how.model.hidden = how.tensor + choose.up_to(2 * heads);
+    how.sizes.vocabulary = how.tensor + choose.up_to(2 * heads);
+  }
   how.sizes.length = how.context * std::lcm(2, how.tensor);
   if (how.sizes.length < 4) how.sizes.length = 6;
   if (choose.one_in(2)) how.model.recompute = 1 + choose.up_to(how.model.blocks);
+  how.reduce_every_microbatch = how.level < zero::level::gradients || choose.one_in(2);
+  how.gather_before_use = choose.one_in(2);
+  how.one_queue = choose.one_in(3);
   return how;
 }
 
@@ -195,23 +223,30 @@ inline std::vector<layout> spread(std::vector<layout> const& all, std::size_t co
 /// How a layout is to be refused, by the rules as they are documented; empty: it is not.
 inline std::string refusal(layout const& how) {
   auto const& attention = how.model.attention;
-  if (how.sizes.vocabulary % how.tensor != 0)
-    return parallel::concat("tensor parallelism: the vocabulary ", how.sizes.vocabulary,
-                            " cannot be divided by ", how.tensor, " ranks");
-  if (attention.heads % how.tensor != 0)
-    return parallel::concat("tensor parallelism: the number of heads ", attention.heads,
-                            " cannot be divided by ", how.tensor, " ranks");
+  auto const few = [&](std::string_view what, index count) {
+    return count >= how.tensor ? std::string()
+                               : parallel::concat("tensor parallelism: ", what, ' ', count,
+                                                  " is not enough for ", how.tensor, " ranks");
+  };
+  if (auto const out = few("the vocabulary", how.sizes.vocabulary); !out.empty()) return out;
+  if (auto const out = few("the number of heads", attention.heads); !out.empty()) return out;
   if (how.context > 1 && attention.method == context_parallel::method::ulysses) {
-    index const heads = attention.heads / how.tensor;
-    if (heads % how.context != 0)
-      return parallel::concat("context: ", heads, " query heads cannot be divided among ",
-                              how.context, " ranks");
-    index const keys = std::max<index>(attention.key_heads / how.tensor, 1);
-    if (attention.key_heads > 0 && keys % how.context != 0)
-      return parallel::concat("context: ", keys, " key heads cannot be divided among ", how.context,
-                              " ranks");
+    index const keys = attention.key_heads;
+    index const units = keys > 0 ? keys : attention.heads;
+    index const each = attention.heads / units;
+    index const sharers = std::max<index>(1, how.tensor / units);
+    for (index const more : {how.tensor - 1, 0}) {  // of the rank with most, and with fewest
+      index const here = std::max<index>((units + more) / how.tensor, 1);
+      index const heads = here * ((each + std::min(more, sharers - 1)) / sharers);
+      if (heads % how.context != 0)
+        return parallel::concat("context: ", heads, " query heads cannot be divided among ",
+                                how.context, " ranks");
+      if (keys > 0 && here % how.context != 0)
+        return parallel::concat("context: ", here, " key heads cannot be divided among ",
+                                how.context, " ranks");
+    }
   }
-  return "";
+  return few("the number of hidden units", how.model.hidden);
 }
 
 }  // namespace test

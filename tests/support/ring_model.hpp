@@ -25,6 +25,7 @@
 #include <parallel/optim/concepts.hpp>
 #include <parallel/tensor/embedding.hpp>
 #include <parallel/tensor/layers.hpp>
+#include <parallel/tensor/linear.hpp>
 #include <parallel/tensor/slices.hpp>
 #include <parallel/train/model.hpp>
 
@@ -73,11 +74,12 @@ class basic_ring_model {
   using reduce = parallel::tensor::reduce<ring, Comm>;
   using mixer = parallel::sequential<ring_projection, ring_gain, basic_ring_attention<Comm>,
                                      parallel::linear<ring>>;
-  using mlp = parallel::feed_forward<ring_square>;
-  template <class Layer>
-  using branch = parallel::residual<
-      parallel::sequential<ring_norm, gather, parallel::tensor::sliced<Layer>, reduce>>;
-  using block = parallel::recompute<parallel::sequential<branch<mixer>, branch<mlp>>>;
+  using mlp = parallel::feed_forward<ring_square, parallel::tensor::column_linear<ring, Comm>,
+                                     parallel::tensor::row_linear<ring, Comm>>;
+  using mixer_branch = parallel::residual<
+      parallel::sequential<ring_norm, gather, parallel::tensor::sliced<mixer>, reduce>>;
+  using mlp_branch = parallel::residual<parallel::sequential<ring_norm, mlp>>;
+  using block = parallel::recompute<parallel::sequential<mixer_branch, mlp_branch>>;
 
   /// Of all parameters: so small that as floats they are whole numbers, odd ones too.
   static constexpr parallel::uniform_init any_number{0.0F, 16e6F};
@@ -96,8 +98,11 @@ class basic_ring_model {
     for (index i = 0; i < blocks; ++i) {
       auto const name = parallel::concat("block.", i, ".");
       blocks_.emplace_back(
-          parallel::sequential(make_branch(name + "norm_1", make_mixer(name), name + "out.bias"),
-                               make_branch(name + "norm_2", make_mlp(name), name + "down.bias")),
+          parallel::sequential(
+              mixer_branch(parallel::sequential(make_norm(name + "norm_1"), gather{options_.tensor},
+                                                parallel::tensor::sliced(make_mixer(name)),
+                                                reduce{options_.tensor, make_bias(name + "out")})),
+              mlp_branch(parallel::sequential(make_norm(name + "norm_2"), make_mlp(name)))),
           i < options_.recompute);
     }
   }
@@ -111,8 +116,9 @@ class basic_ring_model {
   [[nodiscard]] parallel::row_share share(microbatch const& b) const {
     auto const& ranks = options_.attention.ranks;
     auto out =
-        context_parallel::division(ranks.rank(), ranks.size(), b.length * ranks.size()).share();
-    if (options_.tensor.divides_rows()) out.first_row = options_.tensor.rank() * rows(b);
+        context_parallel::sequence_partition(ranks.rank(), ranks.size(), b.length * ranks.size())
+            .share();
+    out.first_row = options_.tensor.first_row_outside(b.sequences * b.length);
     return out;
   }
   [[nodiscard]] index width() const { return width_; }
@@ -121,7 +127,7 @@ class basic_ring_model {
   void visit_units(F&& f) {
     using uses = std::vector<parallel::parameter_base<ring>*>;
     auto const leave = static_cast<index>(blocks_.size());
-    std::vector<index> ends{parallel::train::enter, leave};
+    std::vector<index> ends{parallel::train::embed, leave};
     if (!options_.tied) ends.pop_back();
     f(std::string("tokens"), tokens_, ends, options_.tied ? uses{&exit_.weight} : uses{});
     for (std::size_t i = 0; i < blocks_.size(); ++i)
@@ -132,7 +138,7 @@ class basic_ring_model {
   }
 
   template <class Stream>
-  matrix_view<ring> enter(context<Stream>& c, microbatch const& b) const {
+  matrix_view<ring> embed(context<Stream>& c, microbatch const& b) const {
     return tokens_.forward(c, b.ids);
   }
   template <class Stream>
@@ -143,15 +149,15 @@ class basic_ring_model {
   /// loss = Σ over labelled rows and v of (x·W_v - [v = label])², of which each tensor rank has the
   /// addends of its part of the vocabulary.
   template <class Stream>
-  void leave(context<Stream>& c, microbatch const& b, matrix_view<ring const> x,
-             matrix_view<ring> dx, parallel::train::statistics<ring>& sums) const {
+  void head_loss(context<Stream>& c, microbatch const& b, matrix_view<ring const> x,
+                 matrix_view<ring> dx, parallel::train::statistics<ring>& sums) const {
     auto const& of = options_.tensor;
     ring_norm::saved kept;
     matrix_view<ring const> const own = final_.forward(c, x, kept);
     auto const y = of.enter(c, own);
     auto logits = c.template allocate<ring, 2>({y.extent(0), exit_.weight.extents[0]});
     parallel::ops::matmul(c.stream, logits, y, exit_.weight.value(), {.transpose_b = true});
-    index const first = of.rank() * logits.extent(1);
+    index const first = of.alone() ? 0 : exit_.weight.rows.front().begin;
     for_each_item(c.stream, 1,
                   items::loss{logits.data(), b.labels.data(), &sums.loss, logits.extent(0),
                               logits.extent(1), first});
@@ -179,14 +185,14 @@ class basic_ring_model {
     if (place_.size > 1) out.keep_rows(std::move(rows));
     return out;
   }
-  [[nodiscard]] parallel::linear<ring> make(std::string const& name, index out,
-                                            std::vector<row_range> const& rows,
-                                            parallel::parameter_copies copies = {}) const {
+  [[nodiscard]] parallel::linear<ring> make(
+      std::string const& name, index out, std::vector<row_range> const& rows,
+      parallel::parameter_replication replication = {}) const {
     parallel::linear<ring> layer;
     layer.weight = rows_of<2>(name + ".weight", {out, width_}, rows);
     layer.bias = rows_of<1>(name + ".bias", {out}, rows);
-    layer.weight.copied(copies);
-    layer.bias.copied(copies);
+    layer.weight.replicated(replication);
+    layer.bias.replicated(replication);
     return layer;
   }
   [[nodiscard]] parallel::linear<ring> columns_of(std::string const& name, index in,
@@ -200,19 +206,15 @@ class basic_ring_model {
   [[nodiscard]] ring_norm make_norm(std::string const& name) const {
     ring_norm out;
     out.gain = {name + ".gain", {width_}, any_number};
-    out.gain.copied(options_.tensor.copies_outside());
+    out.gain.replicated(options_.tensor.replication_outside());
     return out;
   }
 
-  template <class Layer>
-  [[nodiscard]] branch<Layer> make_branch(std::string const& norm, Layer layer,
-                                          std::string const& bias) const {
-    reduce leave{options_.tensor, {}};
-    leave.bias = {bias, {width_}, any_number};
-    leave.bias.copied(options_.tensor.copies_outside());
-    return branch<Layer>(parallel::sequential(make_norm(norm), gather{options_.tensor},
-                                              parallel::tensor::sliced(std::move(layer)),
-                                              std::move(leave)));
+  /// Of a result that is the sum over tensor ranks.
+  [[nodiscard]] parallel::parameter<ring, 1> make_bias(std::string const& name) const {
+    parallel::parameter<ring, 1> out{name + ".bias", {width_}, any_number};
+    out.replicated(options_.tensor.replication_outside());
+    return out;
   }
 
   [[nodiscard]] mixer make_mixer(std::string const& name) const {
@@ -221,11 +223,17 @@ class basic_ring_model {
     index const heads = attend.heads;
     index const key_heads = attend.key_heads;
     index const dim = options_.head_dim > 0 ? options_.head_dim : width_ / heads;
-    auto const q = place_.part_of(heads, "the number of heads");
+    parallel::ops::head_layout const all{.heads = heads, .kv_heads = key_heads, .dim = dim};
+    auto const q = place_.queries_of(all);
     attend.heads = q.count;
-    bool const exchanges =
-        !attend.ranks.alone() && attend.method == context_parallel::method::ulysses;
-    if (exchanges) context_parallel::check_heads("query", q.count, attend.ranks.size());
+    if (!attend.ranks.alone() && attend.method == context_parallel::method::ulysses)
+      for (index const rank : {index{0}, place_.size - 1}) {  // those with most and fewest heads
+        parallel::tensor::place const there{rank, place_.size};
+        context_parallel::check_heads("query", there.queries_of(all).count, attend.ranks.size());
+        if (key_heads > 0)
+          context_parallel::check_heads("key", there.heads_of(key_heads).count,
+                                        attend.ranks.size());
+      }
     index const packed = (heads + key_heads) * dim;
     ring_projection project;
     auto const of_queries = rows_of_heads(q, dim);
@@ -234,7 +242,6 @@ class basic_ring_model {
     } else {
       auto const k = place_.heads_of(key_heads);
       attend.key_heads = k.count;
-      if (exchanges) context_parallel::check_heads("key", k.count, attend.ranks.size());
       auto const of_keys = rows_of_heads(k, dim, heads * dim);
       int const sharers = place_.sharers_of(key_heads);
       if (sharers == 1)
@@ -245,7 +252,7 @@ class basic_ring_model {
     }
     ring_gain gain;
     gain.gain = {name + "gain", {dim}, any_number};
-    gain.gain.copied(options_.tensor.copies_inside());
+    gain.gain.replicated(options_.tensor.replication_inside());
     return mixer(std::move(project), std::move(gain), std::move(attend),
                  columns_of(name + "out", heads * dim, of_queries));
   }
@@ -254,9 +261,10 @@ class basic_ring_model {
     index const hidden = options_.hidden > 0 ? options_.hidden : 3 * width_;
     auto const some = place_.part_of(hidden, "the number of hidden units");
     mlp feed;
-    feed.up = make(name + "up", hidden, {some});
+    feed.up = {options_.tensor, make(name + "up", hidden, {some})};
     if (options_.gated) feed.gate = make(name + "gate", hidden, {some});
-    feed.down = columns_of(name + "down", hidden, some);
+    feed.down = {options_.tensor, columns_of(name + "down", hidden, some),
+                 make_bias(name + "down")};
     return feed;
   }
 

@@ -107,11 +107,15 @@ class ring_program {
 
   parallel::host::stream& compute() { return compute_; }
   [[nodiscard]] bool is_empty(int m) const { return problem_.is_empty(m); }
-  using passage = parallel::pipeline::passage;
-  std::span<ring> input(passage const& p) { return view(inputs_, p, p.port); }
-  std::span<ring> input_gradient(passage const& p) { return view(input_gradients_, p, p.port); }
-  std::span<ring> output(passage const& p) { return view(outputs_, p, p.slot); }
-  std::span<ring> output_gradient(passage const& p) { return view(output_gradients_, p, p.slot); }
+  using microbatch_task = parallel::pipeline::microbatch_task;
+  std::span<ring> input(microbatch_task const& p) { return view(inputs_, p, p.port); }
+  std::span<ring> input_gradient(microbatch_task const& p) {
+    return view(input_gradients_, p, p.port);
+  }
+  std::span<ring> output(microbatch_task const& p) { return view(outputs_, p, p.slot); }
+  std::span<ring> output_gradient(microbatch_task const& p) {
+    return view(output_gradients_, p, p.slot);
+  }
 
   void run(parallel::pipeline::step const& s) {
     compute_.enqueue([this, s, n = tasks_++] {
@@ -135,21 +139,21 @@ class ring_program {
   static pool buffers(int count) {
     return pool(static_cast<std::size_t>(count), ring_vector(ring_problem::most, noise(count)));
   }
-  [[nodiscard]] std::size_t chunk(passage const& p) const {
+  [[nodiscard]] std::size_t chunk(microbatch_task const& p) const {
     return static_cast<std::size_t>(p.stage / plan_.ranks);
   }
-  std::span<ring> view(std::vector<pool>& of, passage const& p, int number) {
+  std::span<ring> view(std::vector<pool>& of, microbatch_task const& p, int number) {
     return std::span(of[chunk(p)].at(static_cast<std::size_t>(number)))
         .first(problem_.length(p.microbatch));
   }
-  std::span<ring> kept(passage const& p) { return view(kept_, p, p.slot); }
-  [[nodiscard]] bool last(passage const& p) const { return p.stage == problem_.stages - 1; }
+  std::span<ring> kept(microbatch_task const& p) { return view(kept_, p, p.slot); }
+  [[nodiscard]] bool last(microbatch_task const& p) const { return p.stage == problem_.stages - 1; }
 
-  static void spoil(std::span<ring> what, passage const& p) {
+  static void spoil(std::span<ring> what, microbatch_task const& p) {
     for (ring& x : what) x = ring_problem::poison(p.microbatch);
   }
 
-  void forward_pass(passage const& p) {
+  void forward_pass(microbatch_task const& p) {
     auto x = kept(p);
     for (std::size_t i = 0; i < x.size(); ++i) {
       x[i] = p.stage == 0 ? problem_.x(p.microbatch, i) : input(p)[i];
@@ -162,18 +166,20 @@ class ring_program {
     if (p.stage > 0 && !problem_.backward) spoil(input(p), p);
   }
 
-  ring dy(passage const& p, std::size_t i) {
+  ring dy(microbatch_task const& p, std::size_t i) {
     return last(p) ? problem_.c(p.microbatch, i) : output_gradient(p)[i];
   }
   // the input, from the port: it must be there until the weight gradient is done
-  ring x(passage const& p, std::size_t i) { return p.stage == 0 ? kept(p)[i] : input(p)[i]; }
+  ring x(microbatch_task const& p, std::size_t i) {
+    return p.stage == 0 ? kept(p)[i] : input(p)[i];
+  }
 
-  void input_pass(passage const& p) {
+  void input_pass(microbatch_task const& p) {
     for (std::size_t i = 0; i < problem_.length(p.microbatch) && p.stage > 0; ++i)
       input_gradient(p)[i] = dy(p, i) * (problem_.a(p.stage, i) + 2 * kept(p)[i]);
   }
 
-  void weight_pass(passage const& p) {
+  void weight_pass(microbatch_task const& p) {
     auto const stage = static_cast<std::size_t>(p.stage);
     for (std::size_t i = 0; i < problem_.length(p.microbatch); ++i) {
       sums_.da[stage][i] += dy(p, i) * x(p, i);
@@ -203,7 +209,7 @@ template <class Comm, class Pause>
                                    bool some_empty, Pause pause, int steps = 1) {
   ring_problem const problem{of.stages(), of.microbatches, some_empty, !of.forward_only};
   auto const own = parallel::pipeline::lower(of, comm.rank());
-  parallel::pipeline::links<Comm> over(comm);
+  parallel::pipeline::p2p_streams<Comm> over(comm);
   parallel::host::stream compute;
   ring_program program(problem, own, compute, pause);
   std::vector<std::vector<parallel::request>> messages;

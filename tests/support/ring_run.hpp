@@ -15,12 +15,12 @@
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/comm_stream.hpp>
 #include <parallel/comm/threads/run.hpp>
-#include <parallel/context/division.hpp>
+#include <parallel/context/sequence_partition.hpp>
 #include <parallel/data/share.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/device/transfer.hpp>
 #include <parallel/ops/host.hpp>
-#include <parallel/train/groups.hpp>
+#include <parallel/train/process_groups.hpp>
 #include <parallel/train/stepper.hpp>
 
 #include "support/ring_model.hpp"
@@ -32,8 +32,8 @@ namespace zero = parallel::zero;
 constexpr index global_batch = 11;
 constexpr index vocabulary = 13;
 constexpr int steps = 3;
-constexpr zero::stage all_stages[] = {zero::stage::none, zero::stage::optimizer,
-                                      zero::stage::gradients, zero::stage::parameters};
+constexpr zero::level all_levels[] = {zero::level::none, zero::level::optimizer,
+                                      zero::level::gradients, zero::level::parameters};
 
 /// Everything a run produced, by name.
 struct outcome {
@@ -89,7 +89,7 @@ struct ring_sizes {
 
 struct layout {
   int ranks = 1;  // with other data: shards of a ZeRO stage, or replicas
-  zero::stage stage = zero::stage::none;
+  zero::level level = zero::level::none;
   index microbatch = 1;
   std::size_t bucket_bytes = 1;
   /// A parameter is frozen, or in group 1, when its name contains one of these.
@@ -101,8 +101,11 @@ struct layout {
   int replicas = 1;  // of all shards
   int pipeline = 1;
   parallel::train::pipeline_options schedule = {};
-  bool reshard = true;  // after the forward pass, at stage parameters
-  int context = 1;      // model.attention says by which method
+  bool reshard = true;  // after the forward pass, at level parameters
+  bool gather_before_use = false;
+  bool one_queue = false;
+  bool reduce_every_microbatch = true;  // from level gradients on
+  int context = 1;                      // model.attention says by which method
   int tensor = 1;
   bool divide_rows = false;  // between regions of the tensor axis
   ring_sizes sizes = {};
@@ -113,7 +116,7 @@ struct layout {
                           .with<parallel::axis::pipeline>(pipeline)
                           .with<parallel::axis::context>(context)
                           .with<parallel::axis::tensor>(tensor);
-    return stage == zero::stage::none ? axes.with<parallel::axis::replicate>(ranks * replicas)
+    return level == zero::level::none ? axes.with<parallel::axis::replicate>(ranks * replicas)
                                       : axes.with<parallel::axis::shard>(ranks);
   }
 };
@@ -147,7 +150,7 @@ inline void spoil_gradients(auto& stepper, int rank) {
     for (std::size_t s = 0; s < unit.memory.segments().size(); ++s)
       for (auto const& gradients : unit.memory.segments()[s].gradients) {
         auto const begin =
-            unit.memory.gradients_divided() ? unit.memory.segments()[s].owned.begin : 0;
+            unit.memory.gradients_sharded() ? unit.memory.segments()[s].owned.begin : 0;
         unit.memory.layout().segments()[s].for_each_piece(
             begin, begin + static_cast<index>(gradients.size()),
             [&](auto const&, index first, index last, index at) {
@@ -202,8 +205,8 @@ class step_data {
   /// Of `least` microbatches or more; the last ones of some ranks are empty.
   step_data(Device const& device, layout const& how, int rank, index step, std::size_t least) {
     auto const& of = how.sizes;
-    context_parallel::division const part(how.shape().coordinate<parallel::axis::context>(rank),
-                                          how.context, of.length);
+    context_parallel::sequence_partition const part(
+        how.shape().coordinate<parallel::axis::context>(rank), how.context, of.length);
     auto const place = how.shape().position<parallel::axis::replicate, parallel::axis::shard>(rank);
     for (auto const& some : parallel::data::microbatches(
              parallel::data::share_of(of.batch, place, data_ranks(how)), how.microbatch)) {
@@ -253,20 +256,23 @@ class ring_rank {
  public:
   using any = Comm;
   using model_type = basic_ring_model<Comm>;
-  using traffic_stream = parallel::comm_stream<Device, any>;
+  using exchange_stream = parallel::comm_stream<Device, any>;
 
   /// Collective over `world`, which it owns.
   ring_rank(any world, layout const& how, Device device = Device())
       : how_(how),
         device_(std::move(device)),
         compute_(device_.compute_options()),
-        traffic_(parallel::comm_options<any>(device_)),
-        groups_(std::move(world), how.shape()),
+        exchanges_(parallel::comm_options<any>(device_)),
+        groups_(std::move(world), how.shape(), how.level),
         model_(how.model.blocks, how.sizes.width, how.sizes.vocabulary, connected()),
         stepper_(model_, device_, groups_, groups_of(how),
-                 {.stage = how.stage,
+                 {.level = how.level,
                   .bucket_bytes = how.bucket_bytes,
                   .reshard_after_forward = how.reshard,
+                  .reduce_every_microbatch = how.reduce_every_microbatch,
+                  .gather_before_use = how.gather_before_use,
+                  .one_queue = how.one_queue,
                   .pipeline = how.schedule}) {
     stepper_.initialise(42);
     stepper_.measure_tensors(how.measure);
@@ -279,7 +285,7 @@ class ring_rank {
   [[nodiscard]] parallel::arena const& memory() const { return memory_; }
   [[nodiscard]] int rank() { return groups_.world().rank(); }
   [[nodiscard]] any& world() { return groups_.world(); }
-  [[nodiscard]] traffic_stream& traffic() { return traffic_; }
+  [[nodiscard]] exchange_stream& exchanges() { return exchanges_; }
 
   [[nodiscard]] step_data<Device> data(index step) {
     return {device_, how_, rank(), step, stepper_.least_microbatches(most_microbatches(how_))};
@@ -300,10 +306,10 @@ class ring_rank {
     spoil_gradients(stepper_, rank());
   }
   void begin(index which) {
-    stepper_.begin_step(compute_, traffic_, memory_, data_->batches(), data_->first_sequences(),
+    stepper_.begin_step(compute_, exchanges_, memory_, data_->batches(), data_->first_sequences(),
                         {.seed = 42, .step = static_cast<std::uint32_t>(which)}, 1.0);
   }
-  auto finish() { return stepper_.finish_step(compute_, traffic_); }
+  auto finish() { return stepper_.finish_step(compute_, exchanges_); }
 
  private:
   [[nodiscard]] basic_ring_options<Comm> connected() {
@@ -313,16 +319,16 @@ class ring_rank {
       out.attention.ranks = {groups_.context, to_next_.emplace(options),
                              from_previous_.emplace(options)};
     if (how_.tensor > 1)
-      out.tensor = {{groups_.tensor, across_.emplace(options)}, how_.divide_rows};
+      out.tensor = {{groups_.tensor, across_.emplace(options)}, how_.divide_rows, false};
     return out;
   }
 
   layout const& how_;
   Device device_;
   typename Device::stream_type compute_;
-  traffic_stream traffic_;
-  std::optional<traffic_stream> to_next_, from_previous_, across_;
-  parallel::train::training_groups<any> groups_;
+  exchange_stream exchanges_;
+  std::optional<exchange_stream> to_next_, from_previous_, across_;
+  parallel::train::process_groups<any> groups_;
   model_type model_;
   parallel::train::stepper<model_type, Device, any, ring_momentum> stepper_;
   parallel::arena memory_;
@@ -345,7 +351,7 @@ inline void collect(auto const& stepper, outcome& out) {
       else if (!m.gradients.empty() || !m.states.empty() || m.master.size() > 0)
         out.frozen_is_lean = false;
       // every rank must hold the same values of everything
-      if (unit.memory.values_divided())
+      if (unit.memory.parameters_sharded())
         add(out.parameters, m.owned, m.values.span());
       else
         add(out.parameters, zero::range{0, segment.size}, m.values.span());
@@ -362,6 +368,7 @@ void run_rank(Comm world, layout const& how, outcome& out, std::mutex& lock,
     std::scoped_lock const guard(lock);
     out.add(static_cast<std::size_t>(step), result);
   }
+  one.stepper().gather_values(one.compute());
   std::scoped_lock const guard(lock);
   collect(one.stepper(), out);
 }

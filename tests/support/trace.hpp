@@ -27,6 +27,11 @@ class trace {
     changed_.notify_all();
   }
 
+  void clear() {
+    std::scoped_lock const lock(mutex_);
+    events_.clear();
+  }
+
   /// Everything logged so far, in order.
   [[nodiscard]] std::vector<std::string> events() {
     std::scoped_lock const lock(mutex_);

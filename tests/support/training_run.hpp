@@ -21,7 +21,7 @@
 namespace test {
 
 struct training_options {
-  bool weights_beside = false;
+  bool overlap_weight_gradients = false;
   parallel::zero::optimizer_memory optimizer = parallel::zero::optimizer_memory::device;
 };
 
@@ -36,12 +36,12 @@ class training {
       : on_(std::move(on)),
         how_(how),
         compute_(on_.compute_options()),
-        traffic_(parallel::comm_options<parallel::single>(on_)),
+        exchanges_(parallel::comm_options<parallel::single>(on_)),
         net_(config()),
         step_(net_, on_, comm_, parallel::decoupled_adamw{},
               {.clip = {.kind = parallel::train::clipping_kind::norm, .threshold = 1.0},
                .optimizer_memory = how.optimizer,
-               .pipeline = {.weights_beside = how.weights_beside}}),
+               .pipeline = {.overlap_weight_gradients = how.overlap_weight_gradients}}),
         memory_(on_.template allocate<std::byte>(planned_activations())),
         batch_(on_) {
     step_.initialise(5);
@@ -61,7 +61,7 @@ class training {
         parts.push_back(batch_.view({m * sequences, (m + 1) * sequences}));
         first.push_back(m * sequences);
       }
-      (void)step_.step(compute_, traffic_, memory_, std::span(std::as_const(parts)),
+      (void)step_.step(compute_, exchanges_, memory_, std::span(std::as_const(parts)),
                        std::span(std::as_const(first)),
                        {.seed = 5, .step = static_cast<std::uint32_t>(done_)}, 1.0);
     }
@@ -129,7 +129,7 @@ class training {
   training_options how_;
   parallel::single comm_;
   typename Device::stream_type compute_;
-  parallel::comm_stream<Device, parallel::single> traffic_;
+  parallel::comm_stream<Device, parallel::single> exchanges_;
   mpt::model<T> net_;
   stepper_type step_;
   parallel::arena memory_;
@@ -150,16 +150,17 @@ void check_ways_to_train(Make const& make) {
   };
   auto const plain = after({});
   CHECK(plain == after({}));
-  CHECK(plain == after({.weights_beside = true}));
+  CHECK(plain == after({.overlap_weight_gradients = true}));
   CHECK(plain == after({.optimizer = host}));
-  CHECK(plain == after({.weights_beside = true, .optimizer = host}));
+  CHECK(plain == after({.overlap_weight_gradients = true, .optimizer = host}));
 }
 
 /// What the device gave out at most is what was planned, to the byte.
 template <class T, class Make>
 void check_memory_of_training(Make const& make) {
   using enum parallel::zero::optimizer_memory;
-  for (auto const& how : {training_options{}, {.weights_beside = true}, {.optimizer = host}}) {
+  for (auto const& how :
+       {training_options{}, {.overlap_weight_gradients = true}, {.optimizer = host}}) {
     training<T, decltype(make())> one(make(), how);
     one.train(2);
     CHECK(one.memory().peak() == one.planned_activations());

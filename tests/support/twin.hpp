@@ -18,7 +18,7 @@
 #include <doctest/doctest.h>
 
 #include <parallel/device/buffer.hpp>
-#include <parallel/ops/reference/stream.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/support.hpp"
 

@@ -7,12 +7,14 @@
 
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <mpt/config/reader.hpp>
+#include <parallel/core/file.hpp>
 
 namespace mpt {
 
@@ -44,10 +46,20 @@ struct generate_config {
   double top_p = 1;
 };
 
+/// Writes a Hugging Face folder now and then.
+struct hf_checkpointer_config {
+  std::string save_folder;  ///< the folders' folder; {run_name} is filled in
+  time_value save_interval{1, time_unit::epoch};
+  std::string folder_name = "ba{batch}";  ///< {batch} and {epoch} are filled in
+  std::string precision = "float32";      ///< or bfloat16, float16
+  bool overwrite = true;                  ///< a folder of an earlier export
+};
+
 struct callbacks_config {
   std::optional<early_stopper_config> early_stopper;
   std::optional<loss_spike_config> kill_loss_spike;
   std::optional<generate_config> generate;
+  std::optional<hf_checkpointer_config> hf_checkpointer;
   std::int64_t optimizer_monitor_interval = 0;  ///< batches; 0: off
   std::vector<std::string> frozen_layers;       ///< layer_freezing: whole names of parameters
   std::int64_t speed_window = 100;              ///< batches
@@ -145,6 +157,40 @@ namespace detail {
   return generate;
 }
 
+[[nodiscard]] inline hf_checkpointer_config read_hf_checkpointer(config_reader reader) {
+  hf_checkpointer_config saves;
+  saves.save_folder = reader.required<std::string>("save_folder");
+  reader.check("save_folder",
+               !saves.save_folder.empty() && saves.save_folder.find("://") == std::string::npos,
+               "'", printable(saves.save_folder),
+               "' is not yet supported; use a path on this machine");
+  auto const only = [&](std::string_view key, std::string text,
+                        std::initializer_list<std::string_view> names) {
+    for (auto const name : names)
+      for (auto at = text.find(name); at != std::string::npos; at = text.find(name))
+        text.erase(at, name.size());
+    reader.check(key, text.find_first_of("{}") == std::string::npos, "only ", *names.begin(),
+                 names.size() > 1 ? " and {epoch}" : "", " can stand in braces");
+  };
+  only("save_folder", saves.save_folder, {"{run_name}"});
+  reader.check("save_interval", reader.has("save_interval"), "missing; it is required");
+  saves.save_interval = read_epochs_or_time(reader, "save_interval", saves.save_interval);
+  reader.check("save_interval", saves.save_interval.count > 0, "must be above 0");
+  saves.folder_name = reader.get("huggingface_folder_name", saves.folder_name);
+  only("huggingface_folder_name", saves.folder_name, {"{batch}", "{epoch}"});
+  reader.check("huggingface_folder_name", parallel::is_plain_name(saves.folder_name),
+               "must be a plain name, found '", printable(saves.folder_name), "'");
+  saves.precision = reader.one_of("precision", saves.precision, {"float32", "bfloat16", "float16"});
+  saves.overwrite = reader.get("overwrite", saves.overwrite);
+  for (std::string_view const key : {"mlflow_registered_model_name", "mlflow_logging_config"})
+    reader.not_yet(key, "register the folder with MLflow's own client");
+  reader.not_yet("final_register_only", "it belongs to mlflow_registered_model_name", {"false"});
+  reader.without_effect("flatten_imports", "there is one small model file");
+  reader.without_effect("register_wait_seconds", "nothing is registered");
+  reader.finish();
+  return saves;
+}
+
 }  // namespace detail
 
 /// Reads `callbacks`. Those that only watch and that we lack are listed; those whose effect we lack
@@ -167,6 +213,8 @@ namespace detail {
     callbacks.kill_loss_spike = detail::read_loss_spike(reader.section("kill_loss_spike"));
   if (reader.raw("generate_callback") != nullptr)
     callbacks.generate = detail::read_generate(reader.section("generate_callback"));
+  if (reader.raw("hf_checkpointer") != nullptr)
+    callbacks.hf_checkpointer = detail::read_hf_checkpointer(reader.section("hf_checkpointer"));
   if (reader.raw("optimizer_monitor") != nullptr) {
     auto monitor = reader.section("optimizer_monitor");
     callbacks.optimizer_monitor_interval = monitor.get<std::int64_t>("batch_log_interval", 10);
@@ -191,11 +239,12 @@ namespace detail {
   reader.without_effect("scheduled_gc", "there is no garbage collector");
   reader.without_effect("run_timeout", "see dist_timeout");
   for (std::string_view const key :
-       {"hf_checkpointer", "global_lr_scaling", "mono_checkpoint_saver", "load_checkpoint",
-        "async_eval", "curriculum_learning", "dataset_swap"})
-    reader.not_yet(key,
-                   "of the callbacks that do something, early_stopper, kill_loss_spike, "
-                   "generate_callback, optimizer_monitor and layer_freezing are there");
+       {"global_lr_scaling", "mono_checkpoint_saver", "load_checkpoint", "async_eval",
+        "curriculum_learning", "dataset_swap"})
+    reader.not_yet(
+        key,
+        "of the callbacks that do something, early_stopper, kill_loss_spike, "
+        "generate_callback, hf_checkpointer, optimizer_monitor and layer_freezing are there");
   reader.finish();
   return callbacks;
 }

@@ -1,11 +1,13 @@
 // Hugging Face `config.json` to and from a model_config.
 //
-// Two programs write such files. transformers' own MptForCausalLM has only one form whatever the
+// Three programs read such files. transformers' own MptForCausalLM has only one form whatever the
 // file says: ALiBi, no bias, a 4x FFN with exact GELU, LayerNorm without bias; it ignores qk_ln,
 // attention_bias, learned_pos_emb, logit_scale and the model's own dropouts (it uses attn_pdrop for
-// the residuals). LLM Foundry's MPTForCausalLM (on the hub as remote code) has them all. So a file
-// is written for transformers exactly when it represents the model (`transformers_gaps` is empty),
-// else for MPTForCausalLM; every field is written either way, so that reading gives the model back.
+// the residuals), and loads what it ignores without an error. So a file names it exactly when it
+// represents the model (`transformers_gaps` is empty); any other form has a `model_type` that
+// transformers knows only from the code beside the weights (mpt/hf/remote_code.hpp). LLM Foundry's
+// MPTForCausalLM has all forms, under model_type mpt, and is read. Every field is written either
+// way, so that reading gives the model back.
 #pragma once
 
 #include <filesystem>
@@ -32,6 +34,10 @@ struct hf_model {
   model_config model;
   std::string dtype = "float32";
 };
+
+/// What a file says of a form that only the code beside it represents.
+inline constexpr std::string_view remote_model_type = "parallel_mpt";
+inline constexpr std::string_view remote_architecture = "ParallelMptForCausalLM";
 
 /// What transformers' MptForCausalLM would compute differently; empty when it represents the model.
 [[nodiscard]] inline std::vector<std::string> transformers_gaps(model_config const& model) {
@@ -131,8 +137,8 @@ template <class Kind, std::size_t Size>
                     "torch_dtype must be float32, bfloat16 or float16, found ", dtype);
   bool const own = transformers_gaps(model).empty();
   nlohmann::json json = {
-      {"architectures", {own ? "MptForCausalLM" : "MPTForCausalLM"}},
-      {"model_type", "mpt"},
+      {"architectures", {own ? "MptForCausalLM" : remote_architecture}},
+      {"model_type", own ? "mpt" : remote_model_type},
       {"torch_dtype", dtype},
       {"d_model", model.d_model},
       {"n_heads", model.n_heads},
@@ -173,10 +179,12 @@ template <class Kind, std::size_t Size>
     config_node const* const node = root.find(key);
     return node != nullptr && node->is_scalar() ? node->text : std::string();
   };
-  parallel::require(text_of("model_type") == "mpt", source, ": model_type is '",
-                    printable(text_of("model_type")), "'; expected 'mpt'");
-  bool from_transformers = root.find("layer_norm_epsilon") != nullptr;
-  if (config_node const* const names = root.find("architectures"); names != nullptr)
+  bool const remote = text_of("model_type") == remote_model_type;
+  parallel::require(remote || text_of("model_type") == "mpt", source, ": model_type is '",
+                    printable(text_of("model_type")), "'; expected 'mpt' or '", remote_model_type,
+                    "'");
+  bool from_transformers = !remote && root.find("layer_norm_epsilon") != nullptr;
+  if (config_node const* const names = root.find("architectures"); !remote && names != nullptr)
     for (config_node const& name : names->items) from_transformers = name.text.starts_with("Mpt");
 
   // The two programs name and default things differently.

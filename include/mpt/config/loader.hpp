@@ -1,5 +1,5 @@
 // loader_config: LLM Foundry's `train_loader` and `eval_loader`, for tokenised MDS sets on this
-// machine.
+// machine (name: text) or prompts with responses (name: finetuning, config/finetuning.hpp).
 //
 // Which samples an epoch holds is streaming's rule (streams and their weights, epoch_size); their
 // order is our own and the same for any number of ranks (data/mixture_order.hpp). Of shuffle_algo
@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include <mpt/config/finetuning.hpp>
 #include <mpt/config/model.hpp>
 #include <mpt/config/reader.hpp>
 #include <mpt/data/stream_weights.hpp>
@@ -36,9 +37,10 @@ enum class shuffle_reach { block, shard, epoch };
 
 /// `train_loader` or one item of `eval_loader`.
 struct loader_config {
-  std::string label;                        ///< of an evaluation set; "" when there is only one
-  std::vector<stream_config> streams;       ///< at least one
-  std::optional<std::uint64_t> epoch_size;  ///< samples; none: as the streams' weights say
+  std::string label;                            ///< of an evaluation set; "" when there is only one
+  std::vector<stream_config> streams;           ///< at least one, unless finetuning has other data
+  std::optional<finetuning_config> finetuning;  ///< none: text
+  std::optional<std::uint64_t> epoch_size;      ///< samples; none: as the streams' weights say
   bool validate_hash = false;  ///< compare raw shards with their checksums, too, when opened
   bool shuffle = false;
   shuffle_reach reach = shuffle_reach::block;
@@ -124,7 +126,7 @@ struct loader_defaults {
 [[nodiscard]] inline loader_config read_loader(config_reader reader,
                                                loader_defaults const& defaults) {
   loader_config loader;
-  reader.not_yet("name", "use text", {"text"});
+  bool const finetuning = reader.one_of("name", "text", {"text", "finetuning"}) == "finetuning";
   loader.label = reader.get<std::string>("label", "");
   loader.drop_last = reader.get("drop_last", defaults.drop_last);
   for (std::string_view const key :
@@ -132,9 +134,23 @@ struct loader_defaults {
     reader.without_effect(key, "batches are read ahead without worker processes");
 
   auto dataset = reader.section("dataset");
+  if (finetuning)
+    loader.finetuning = detail::read_finetuning(dataset);
+  else
+    detail::refuse_finetuning(dataset);
   loader.streams = read_streams(dataset);
   bool const several = !loader.streams.empty();
-  if (!several) loader.streams.push_back(read_place(dataset, "", ""));
+  bool const elsewhere = finetuning && !loader.finetuning->name.empty();
+  dataset.check(
+      "hf_name",
+      !finetuning || elsewhere || several || dataset.has("local") || dataset.has("remote"),
+      "missing; give a file or folder of prompts and responses, or local, an MDS set of "
+      "them");
+  dataset.check("hf_name", !(elsewhere && (several || dataset.has("local"))),
+                "stands beside local or streams; the data are one or the other");
+  if (!several && !elsewhere) loader.streams.push_back(read_place(dataset, "", ""));
+  if (elsewhere)
+    for (std::string_view const key : {"local", "remote"}) static_cast<void>(dataset.raw(key));
   if (auto const size = dataset.optional<std::int64_t>("epoch_size")) {
     dataset.check("epoch_size", *size > 0, "must be above 0, found ", *size);
     loader.epoch_size = static_cast<std::uint64_t>(*size);
@@ -142,12 +158,12 @@ struct loader_defaults {
   std::vector<data::stream_weight> weights;
   for (auto const& stream : loader.streams) weights.push_back(stream.weight);
   try {
-    data::require_valid_weights(weights, loader.epoch_size);
+    if (!weights.empty()) data::require_valid_weights(weights, loader.epoch_size);
   } catch (parallel::error const& problem) {
     dataset.fail("streams", problem.what());
   }
   loader.shuffle = dataset.get("shuffle", loader.shuffle);
-  auto const seed = dataset.get<std::int64_t>("shuffle_seed", 9176);
+  auto const seed = dataset.get<std::int64_t>("shuffle_seed", finetuning ? 0 : 9176);
   dataset.check("shuffle_seed", seed >= 0, "must not be negative, found ", seed);
   loader.shuffle_seed = static_cast<std::uint64_t>(seed);
   auto const algorithm =
@@ -177,10 +193,6 @@ struct loader_defaults {
   dataset.not_yet("replication", "leave it blank", {"1"});
   dataset.not_yet("stream_name", "leave it blank", {"stream"});
   dataset.not_yet("stream_config", "leave it blank");
-  for (std::string_view const key :
-       {"hf_name", "hf_kwargs", "preprocessing_fn", "decoder_only_format", "packing_ratio",
-        "safe_load", "allow_pad_trimming", "target_prompts", "target_responses"})
-    dataset.not_yet(key, "finetuning comes later; use a text loader with an MDS set");
   for (std::string_view const key :
        {"num_canonical_nodes", "partition_algo", "sampling_granularity", "batch_size"})
     dataset.without_effect(key, "the order is our own and the same for any number of ranks");

@@ -283,8 +283,9 @@ inline void check_model(model_config const& model, std::string_view where) {
   return 6 * active_parameter_count(model) + 12 * model.n_layers * model.d_model * seq_len;
 }
 
-/// The same with only the scores that the causal mask and the layers' windows keep: 6 N + 12 d
-/// times the mean number of keys a token sees, over layers; (S + 1) / 2 where there is no window.
+/// Training FLOPs of a token with only the scores that the causal mask and the layers' windows
+/// keep: 6 N + 12 d times the mean number of keys a token sees, over layers; (S + 1) / 2 where
+/// there is no window.
 [[nodiscard]] inline std::int64_t causal_flops_per_token(model_config const& model,
                                                          std::int64_t seq_len) {
   std::int64_t pairs = 0;  // of one sequence, over layers

@@ -1,8 +1,13 @@
 // optimizer_config: LLM Foundry's `optimizer` and `algorithms.gradient_clipping`.
 //
-// Both optimizers first do p *= 1 - (lr/initial_lr) wd, then their step with lr. The decay is not
-// multiplied by lr, so weight_decay 1e-5 here is about 0.1 of an ordinary AdamW at lr 1e-4. It
-// applies to every parameter, biases and norms too, unless param_groups say otherwise.
+// decoupled_adamw and decoupled_lionw first do p *= 1 - (lr/initial_lr) wd, then their step with
+// lr. The decay is not multiplied by lr, so weight_decay 1e-5 here is about 0.1 of an ordinary
+// AdamW at lr 1e-4. It applies to every parameter, biases and norms too, unless param_groups say
+// otherwise.
+//
+// muon, which LLM Foundry does not have, is torch.optim.Muon with its names and defaults (its decay
+// is multiplied by lr) for the matrices of blocks; its key `adamw` has decoupled_adamw's settings
+// for all that is no such matrix.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +16,7 @@
 #include <vector>
 
 #include <mpt/config/reader.hpp>
+#include <parallel/optim/muon.hpp>
 #include <parallel/train/clipping.hpp>
 
 namespace mpt {
@@ -41,9 +47,11 @@ struct parameter_group : optimizer_settings {
   friend bool operator==(parameter_group const&, parameter_group const&) = default;
 };
 
-/// `optimizer`: decoupled_adamw or decoupled_lionw. Its own settings are those of group 0.
+/// `optimizer`: decoupled_adamw, decoupled_lionw or muon. Its own settings are those of group 0;
+/// with muon, which has its own, they are decoupled_adamw's, for what is no matrix of a block.
 struct optimizer_config : optimizer_settings {
   std::string name = "decoupled_adamw";
+  std::optional<parallel::muon> muon;      ///< of group 1, the matrices of blocks
   std::vector<name_pattern> disable_grad;  ///< parameters that stay as they are
   std::vector<parameter_group> groups;     ///< of a parameter the first that matches it counts
 
@@ -130,6 +138,36 @@ namespace detail {
   return groups;
 }
 
+/// torch.optim.Muon's settings, by its names.
+[[nodiscard]] inline parallel::muon read_muon(config_reader& reader) {
+  parallel::muon muon;
+  muon.learning_rate = reader.get("lr", muon.learning_rate);
+  reader.check("lr", muon.learning_rate > 0, "must be above 0, found ", muon.learning_rate);
+  muon.weight_decay = reader.get("weight_decay", muon.weight_decay);
+  reader.check("weight_decay", muon.weight_decay >= 0, "must not be negative, found ",
+               muon.weight_decay);
+  muon.momentum = reader.get("momentum", muon.momentum);
+  reader.check("momentum", muon.momentum >= 0 && muon.momentum < 1,
+               "must be from 0 to below 1, found ", muon.momentum);
+  muon.nesterov = reader.get("nesterov", muon.nesterov);
+  muon.eps = reader.get("eps", muon.eps);
+  reader.check("eps", muon.eps > 0, "must be above 0, found ", muon.eps);
+  auto const steps = reader.get("ns_steps", std::int64_t{muon.steps});
+  reader.check("ns_steps", steps > 0 && steps < 100, "must be from 1 to 99, found ", steps);
+  muon.steps = static_cast<int>(steps);
+  using enum parallel::muon_adjustment;
+  auto const adjust = reader.one_of("adjust_lr_fn", "original",
+                                    {"original", "match_rms_adamw", "spectral_unclamped"});
+  muon.adjustment = adjust == "original"          ? original
+                    : adjust == "match_rms_adamw" ? match_rms_adamw
+                                                  : spectral_unclamped;
+  for (std::string_view const key : {"param_groups", "betas"})
+    reader.check(key, !reader.has(key),
+                 "is not known to muon; give adamw: {lr, betas, eps, weight_decay} for what is no "
+                 "matrix of a block");
+  return muon;
+}
+
 }  // namespace detail
 
 /// Reads and checks `optimizer`. Whether patterns match anything is seen when the model is known.
@@ -138,9 +176,20 @@ namespace detail {
   optimizer.name = reader.required<std::string>("name");
   if (optimizer.name == "clip_lion" || optimizer.name == "adalr_lion" || optimizer.name == "no_op")
     reader.fail("name", "'", optimizer.name,
-                "' is not yet supported; use decoupled_adamw or decoupled_lionw");
-  static_cast<void>(reader.one_of("name", optimizer.name, {"decoupled_adamw", "decoupled_lionw"}));
+                "' is not yet supported; use decoupled_adamw, decoupled_lionw or muon");
+  static_cast<void>(
+      reader.one_of("name", optimizer.name, {"decoupled_adamw", "decoupled_lionw", "muon"}));
   optimizer_settings defaults;
+  if (optimizer.name == "muon") {
+    optimizer.muon = detail::read_muon(reader);
+    auto others = reader.section("adamw");
+    static_cast<optimizer_settings&>(optimizer) =
+        detail::read_settings(others, "decoupled_adamw", defaults);
+    others.finish();
+    optimizer.disable_grad = detail::read_patterns(reader, "disable_grad");
+    reader.finish();
+    return optimizer;
+  }
   if (optimizer.name == "decoupled_lionw")
     defaults = {.lr = 1e-4, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0};
   static_cast<optimizer_settings&>(optimizer) =

@@ -22,7 +22,7 @@ struct parallelism_config {
   std::string schedule = "1f1b";
   int stages_per_rank = 1;
   std::vector<int> blocks_by_stage = {};  ///< empty: divided evenly
-  bool overlap_weight_gradients = false;  ///< see train::pipeline_options::weights_beside
+  bool overlap_weight_gradients = false;  ///< see train::pipeline_options::overlap_weight_gradients
   std::optional<int> shard = {};      ///< ranks that share one copy of the states; none: see below
   std::optional<int> replicate = {};  ///< none: what is left; see run_layout
 
@@ -48,11 +48,11 @@ struct parallelism_config {
 
   /// As the stepper takes it; without a pipeline the schedule plays no part.
   [[nodiscard]] parallel::train::pipeline_options pipeline_options() const {
-    if (pipeline == 1) return {.weights_beside = overlap_weight_gradients};
+    if (pipeline == 1) return {.overlap_weight_gradients = overlap_weight_gradients};
     return {.schedule = schedule,
             .stages_per_rank = stages_per_rank,
             .blocks = blocks_by_stage,
-            .weights_beside = overlap_weight_gradients};
+            .overlap_weight_gradients = overlap_weight_gradients};
   }
 };
 

@@ -1,8 +1,8 @@
 // Reads what surrounds the training step: FSDP's settings, logging, and our own keys.
 //
 // FSDP's strategies are ZeRO stages: FULL_SHARD 3, SHARD_GRAD_OP 2, NO_SHARD 0; the HYBRID ones are
-// those over part of the ranks. PURE becomes fp32 reductions, which are more exact, and is said
-// once, as a note.
+// those over part of the ranks. PURE becomes fp32 reductions, which are more exact, unless
+// `reduce_dtype` says bf16; a note says so once.
 #pragma once
 
 #include <array>
@@ -28,8 +28,15 @@ namespace mpt::detail {
   return count;
 }
 
+/// true or false; none, the default: auto, which the plan of the run decides.
+[[nodiscard]] inline std::optional<bool> read_planned(config_reader& reader, std::string_view key) {
+  if (reader.get<std::string>(key, "auto") == "auto") return std::nullopt;
+  return reader.required<bool>(key);
+}
+
 /// `fsdp_config`; without one ranks are plainly data parallel. Empties `config.recompute`
-/// unless activation_checkpointing is on. `config.precision` must be read before.
+/// unless activation_checkpointing is on. `config.precision` and `config.reduce_dtype` must be read
+/// before.
 inline void read_fsdp(config_reader& parent, train_config& config) {
   bool const given = parent.has("fsdp_config");
   auto reader = parent.section("fsdp_config");
@@ -40,7 +47,7 @@ inline void read_fsdp(config_reader& parent, train_config& config) {
       {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2"});
   bool const gradients = strategy == "SHARD_GRAD_OP" || strategy == "_HYBRID_SHARD_ZERO2";
   config.zero_stage = !given || strategy == "NO_SHARD" ? 0 : gradients ? 2 : 3;
-  config.reshard_after_forward = reader.get("reshard_after_forward", true);
+  config.reshard_after_forward = read_planned(reader, "reshard_after_forward");
   auto& degrees = config.parallelism;
   auto const read_degree = [&](std::string_view key, std::optional<int>& out) {
     if (auto const count = read_ranks(reader, key)) out = static_cast<int>(*count);
@@ -56,8 +63,11 @@ inline void read_fsdp(config_reader& parent, train_config& config) {
       node != nullptr && !node->is_scalar())
     reader.fail("mixed_precision", "a mapping is not yet supported; use DEFAULT or PURE");
   auto const mixed = reader.one_of("mixed_precision", "DEFAULT", {"DEFAULT", "PURE", "FULL"});
-  if (mixed == "PURE" && precision == precision_kind::amp_bf16)
-    notes.emplace_back("fsdp_config.mixed_precision PURE: gradients are reduced in fp32, not bf16");
+  if (mixed == "PURE" && precision == precision_kind::amp_bf16 &&
+      config.reduce_dtype == parallel::zero::reduce_dtype::full)
+    notes.emplace_back(
+        "fsdp_config.mixed_precision PURE: gradients are reduced in fp32, not bf16; set "
+        "reduce_dtype to bf16 for half the bytes");
   if (mixed == "FULL" && precision == precision_kind::amp_bf16)
     notes.emplace_back(
         "fsdp_config.mixed_precision FULL: parameters are bf16 with fp32 master weights; use "
@@ -93,19 +103,30 @@ inline constexpr std::array<std::pair<std::string_view, parallel::zero::reductio
     reduction_order_names{{{"by_rank", parallel::zero::reduction_order::by_rank},
                            {"canonical", parallel::zero::reduction_order::canonical_tree}}};
 
+/// In which type gradients travel.
+inline constexpr std::array<std::pair<std::string_view, parallel::zero::reduce_dtype>, 2>
+    reduce_dtype_names{{{"fp32", parallel::zero::reduce_dtype::full},
+                        {"bf16", parallel::zero::reduce_dtype::bf16}}};
+
 /// FSDP and our own keys. `config.precision` must be read before, and what `config.recompute` is
 /// when it is on.
 inline void read_system(config_reader& reader, train_config& config) {
   config.dist_timeout = reader.get("dist_timeout", config.dist_timeout);
   reader.check("dist_timeout", config.dist_timeout > 0 && config.dist_timeout <= 1e6,
                "expected seconds above 0 and up to 1e6, found ", config.dist_timeout);
+  config.reduction_order =
+      read_name(reader, "reduction_order", "by_rank", reduction_order_names, "an order of sums");
+  config.reduce_dtype =
+      read_name(reader, "reduce_dtype", "fp32", reduce_dtype_names, "a type of reductions");
+  reader.check("reduce_dtype",
+               config.reduce_dtype == parallel::zero::reduce_dtype::full || !is_canonical(config),
+               "bf16 is not for reduction_order canonical, which rounds nowhere; leave one out");
   read_fsdp(reader, config);
   if (auto const stage = reader.optional<std::int64_t>("zero_stage")) {
     reader.check("zero_stage", *stage >= 0 && *stage <= 3, "expected 0, 1, 2 or 3, found ", *stage);
     config.zero_stage = static_cast<int>(*stage);
   }
-  config.reduction_order =
-      read_name(reader, "reduction_order", "by_rank", reduction_order_names, "an order of sums");
+  config.reduce_every_microbatch = read_planned(reader, "reduce_every_microbatch");
   config.device = reader.one_of("device", config.device, {"auto", "cpu", "cuda"});
   config.ranks = read_ranks(reader, "ranks");
   config.threads = read_ranks(reader, "threads");

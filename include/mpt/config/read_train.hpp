@@ -16,7 +16,8 @@
 #include <vector>
 
 #include <mpt/config/document.hpp>
-#include <mpt/config/read_model.hpp>
+#include <mpt/config/mirrors.hpp>
+#include <mpt/config/read_finetuning_run.hpp>
 #include <mpt/config/read_parallelism.hpp>
 #include <mpt/config/read_recompute.hpp>
 #include <mpt/config/read_system.hpp>
@@ -129,9 +130,6 @@ inline void check_run_name(std::string const& name, std::string_view where) {
       "expected -1 for all or at least 1, found ", checkpoint.save_num_checkpoints_to_keep);
   checkpoint.save_overwrite = reader.get("save_overwrite", checkpoint.save_overwrite);
   checkpoint.load_path = read_path(reader, "load_path", run_name);
-  reader.check("load_path", !checkpoint.load_path.ends_with(".pt"),
-               "Composer's .pt files are not yet supported; give a checkpoint folder of ours or a "
-               "Hugging Face folder");
   checkpoint.load_weights_only = reader.get("load_weights_only", checkpoint.load_weights_only);
   checkpoint.autoresume = reader.get("autoresume", checkpoint.autoresume);
   reader.check("autoresume", !checkpoint.autoresume || !checkpoint.save_folder.empty(),
@@ -142,12 +140,22 @@ inline void check_run_name(std::string const& name, std::string_view where) {
   for (std::string_view const key : {"save_filename", "save_latest_filename"})
     reader.without_effect(key, "checkpoints are folders named by batch, and 'latest'");
   reader.without_effect("only_composer_checkpoint", "checkpoints have one form");
-  reader.not_yet("save_weights_only", "use false; convert exports the weights alone", {"false"});
+  reader.not_yet("save_weights_only", "use false; callbacks.hf_checkpointer writes the weights alone", {"false"});
   reader.not_yet("only_hf_checkpoint", "use false; convert makes a Hugging Face folder", {"false"});
   reader.not_yet("save_ignore_keys", "leave it blank");
   reader.not_yet("load_ignore_keys", "leave it blank");
   reader.not_yet("load_strict_model_weights", "use true", {"true"});
   return checkpoint;
+}
+
+/// Whether icl_tasks lists tasks without data, as recipes do for their reader to fill in.
+[[nodiscard]] inline bool has_blank_tasks(config_reader& reader) {
+  config_node const* const tasks = reader.peek("icl_tasks");
+  return tasks != nullptr && tasks->is_list() && !tasks->items.empty() &&
+         std::ranges::all_of(tasks->items, [](config_node const& task) {
+           config_node const* const data = task.find("dataset_uri");
+           return data != nullptr && data->is_null();
+         });
 }
 
 /// Top-level keys that change nothing here, and those we do not have.
@@ -162,17 +170,20 @@ inline void read_the_rest(config_reader& reader) {
   reader.without_effect("compile_config", "everything is compiled");
   reader.without_effect("profiler", "profile: true times three batches");
   reader.without_effect("spin_dataloaders", "data is resumed by position");
-  for (std::string_view const key : {"icl_subset_num_batches", "icl_seq_len"})
+  for (std::string_view const key : {"icl_subset_num_batches", "icl_seq_len", "icl_max_seq_len"})
     reader.without_effect(key, "belongs to icl_tasks");
+  if (has_blank_tasks(reader)) reader.without_effect("icl_tasks", "every dataset_uri is blank");
   for (std::string_view const key :
        {"icl_tasks", "icl_tasks_str", "eval_gauntlet", "eval_gauntlet_str"})
-    reader.not_yet(key, "evaluation is cross entropy, perplexity and accuracy on eval_loader");
+    if (key != "icl_tasks" || !has_blank_tasks(reader))
+      reader.not_yet(key, "evaluation is cross entropy, perplexity and accuracy on eval_loader");
   reader.not_yet("accumulate_train_batch_on_tokens", "losses are always weighted by tokens (true)",
                  {"true"});
   for (std::string_view const key :
        {"device_train_batch_size", "device_train_grad_accum", "n_gpus"})
     reader.not_yet(key, "it follows from global_train_batch_size, microbatch and ranks");
-  static_cast<void>(reader.raw("variables"));
+  for (std::string_view const key : {"variables", "dataset"})  // anchors of what is used elsewhere
+    static_cast<void>(reader.raw(key));
 }
 
 }  // namespace detail
@@ -197,13 +208,15 @@ inline void read_the_rest(config_reader& reader) {
                "must be from 2 to ", largest_seq_len, ", found ", config.max_seq_len);
   reader.check("model", reader.has("model"), "missing; it is required");
   auto model = reader.section("model");
-  config.model = read_model(model);
+  auto const mirrors = read_mirrors(reader);
+  detail::read_model_of(model, config, mirrors);
   bool const has_targets = model.has("activation_checkpointing_target");
   auto recompute = detail::read_recompute(model, config.model.n_layers);
   model.finish();
   for (std::string_view const key : {"tokenizer", "optimizer", "scheduler", "train_loader"})
     reader.check(key, reader.has(key), "missing; it is required");
   config.tokenizer = detail::read_tokenizer(reader.section("tokenizer"));
+  config.tokenizer.name = mirrored(mirrors, config.tokenizer.name);
   config.optimizer = read_optimizer(reader.section("optimizer"));
   config.clip = read_gradient_clipping(reader.section("algorithms"));
   config.scheduler = read_scheduler(reader.section("scheduler"));
@@ -217,8 +230,8 @@ inline void read_the_rest(config_reader& reader) {
       "train_loader.dataset.max_seq_len ", config.train_loader.max_seq_len, " is longer than the ",
       config.model.max_seq_len, " learned positions of model.max_seq_len");
   reader.check("train_loader",
-               !config.model.attn.attn_uses_sequence_id || config.train_loader.eos_token_id ||
-                   config.train_loader.bos_token_id,
+               !config.model.attn.attn_uses_sequence_id || config.train_loader.finetuning ||
+                   config.train_loader.eos_token_id || config.train_loader.bos_token_id,
                "model.attn_config.attn_uses_sequence_id needs to know where texts end: give "
                "dataset.eos_token_id or dataset.bos_token_id");
 
@@ -247,6 +260,8 @@ inline void read_the_rest(config_reader& reader) {
       detail::read_evaluation(reader, config.device_train_microbatch_size.value_or(1));
   config.checkpoint = detail::read_checkpoint(reader, config.run_name);
   config.callbacks = read_callbacks(reader.section("callbacks"));
+  if (auto& saves = config.callbacks.hf_checkpointer)
+    saves->save_folder = detail::with_run_name(saves->save_folder, config.run_name);
   config.logging = detail::read_logging(reader);
   config.logging.metrics_file = detail::read_path(reader, "metrics_file", config.run_name);
   config.recompute = std::move(recompute);
@@ -256,6 +271,7 @@ inline void read_the_rest(config_reader& reader) {
         "model.activation_checkpointing_target: nothing is recomputed without "
         "fsdp_config.activation_checkpointing: true");
   config.parallelism = detail::read_parallelism(reader, std::move(config.parallelism));
+  detail::settle_finetuning(reader, document, config, mirrors);
   detail::read_the_rest(reader);
   reader.finish();
 
@@ -291,6 +307,17 @@ train_loader: {dataset: {local: d}}
 eval_loader: {dataset: {local: d}}
 )";
   auto known = read_train_config(make_document(smallest, "smallest")).report.known;
+  std::vector<std::string> const finetuning{
+      "train_loader={name: finetuning, dataset: {local: null, hf_name: d, preprocessing_fn: "
+      "{prompt: p, response: r}}}"};
+  for (auto const& key :
+       read_train_config(make_document(smallest, "smallest", finetuning)).report.known) {
+    auto const same = std::ranges::find(known, key.name, &known_key::name);
+    if (same == known.end())
+      known.push_back(key);
+    else if (key.role == key_role::effective)
+      same->role = key.role;
+  }
   std::sort(known.begin(), known.end(),
             [](known_key const& a, known_key const& b) { return a.name < b.name; });
   return known;

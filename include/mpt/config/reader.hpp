@@ -101,6 +101,11 @@ class config_reader {
     return has(key) ? find(key) : nullptr;
   }
 
+  /// As raw, without making the key known.
+  [[nodiscard]] config_node const* peek(std::string_view key) const {
+    return has(key) ? find(key) : nullptr;
+  }
+
   /// Accepts a key that has no effect here, and says so in the report if it is written.
   void without_effect(std::string_view key, std::string_view reason) {
     note(key, key_role::without_effect);

@@ -1,9 +1,10 @@
 // train_config: everything one training run is told, typed and checked.
 //
-// Field names and defaults are LLM Foundry's; our own keys are `parallelism`, `zero_stage`,
-// `reduction_order`, `device`, `ranks`, `threads`, `bucket_bytes`, `dry_run`, `print_plan`,
-// `profile` and `metrics_file`. What depends on the number of ranks (the split of a batch) or on
-// the data (epochs in batches) is worked out by the functions below, when it is known.
+// Field names and defaults are LLM Foundry's; our own keys are `mirrors`, `parallelism`,
+// `zero_stage`, `reduction_order`, `reduce_dtype`, `device`, `ranks`, `threads`, `bucket_bytes`,
+// `dry_run`, `print_plan`, `profile` and `metrics_file`. What depends on the number of ranks (the
+// split of a batch) or on the data (epochs in batches) is worked out by the functions below, when
+// it is known.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,7 @@
 #include <mpt/config/time.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/data/share.hpp>
-#include <parallel/zero/stage.hpp>
+#include <parallel/zero/level.hpp>
 
 namespace mpt {
 
@@ -67,6 +68,7 @@ struct logging_config {
 struct train_config {
   std::string run_name;
   model_config model;
+  std::string pretrained;  ///< the Hugging Face folder whose weights a run begins with, or ""
   block_recomputation recompute;  ///< fsdp_config.activation_checkpointing
   tokenizer_config tokenizer;
   optimizer_config optimizer;
@@ -87,9 +89,14 @@ struct train_config {
   callbacks_config callbacks;
   double dist_timeout = 600;  ///< seconds a rank waits for another before it is an error
 
-  int zero_stage = 0;                 ///< 0 to 3
-  bool reshard_after_forward = true;  ///< at stage 3: values do not stay for a step
+  int zero_stage = 0;  ///< 0 to 3
+  /// At stage 3, values do not stay for a step; none: they stay where memory allows.
+  std::optional<bool> reshard_after_forward;
+  /// From stage 2 on, gradients are not added up before their reduction; none: they are, where
+  /// there are several microbatches and memory allows.
+  std::optional<bool> reduce_every_microbatch;
   parallel::zero::reduction_order reduction_order = parallel::zero::reduction_order::by_rank;
+  parallel::zero::reduce_dtype reduce_dtype = parallel::zero::reduce_dtype::full;
   parallelism_config parallelism;       ///< what data ranks do not divide
   std::optional<std::int64_t> ranks;    ///< threads that train; none: the launcher's, or 1
   std::optional<std::int64_t> threads;  ///< of one rank; none: the cores shared equally
@@ -111,14 +118,26 @@ struct train_config {
 
 /// How data ranks work through their parts of a global batch.
 struct batch_split {
-  std::int64_t device_batch = 0;  ///< sequences of the rank with most, and step
-  std::int64_t microbatch = 0;    ///< sequences of one forward pass
-  std::int64_t accumulation = 0;  ///< forward passes a step of the rank with most
-  std::int64_t rest = 0;          ///< sequences of a smaller last forward pass of any; 0: none
+  std::int64_t device_batch = 0;         ///< sequences of the rank with most, and step
+  std::int64_t microbatch = 0;           ///< sequences of one forward pass
+  std::int64_t accumulation = 0;         ///< forward passes a step of the rank with most
+  std::vector<std::int64_t> rests = {};  ///< sequences of smaller last forward passes of any rank
 };
 
-/// Splits the global batch over `ranks`. `planned_microbatch` stands in where the configuration
-/// says auto. A microbatch larger than the rank's batch is reduced to it, as in LLM Foundry.
+namespace detail {
+
+/// Adds the last forward pass of a rank with so many sequences, when it is a smaller one.
+inline void add_rest(batch_split& split, std::int64_t sequences) {
+  auto const rest = sequences % split.microbatch;
+  if (rest > 0 && std::ranges::find(split.rests, rest) == split.rests.end())
+    split.rests.push_back(rest);
+}
+
+}  // namespace detail
+
+/// Splits the global batch over `ranks`: those that they do not divide are one more for the first.
+/// `planned_microbatch` stands in where the configuration says auto. A microbatch larger than the
+/// rank's batch is reduced to it, as in LLM Foundry.
 ///
 /// In the canonical order a microbatch is what it is on one rank, so that it does not depend on
 /// their number; all ranks but the last with sequences have the same power of two of them, and
@@ -135,19 +154,17 @@ struct batch_split {
     split.device_batch =
         parallel::data::aligned_share_of(global, split.microbatch, 0, ranks).size();
     split.accumulation = (split.device_batch + split.microbatch - 1) / split.microbatch;
-    split.rest = global % split.microbatch;
+    detail::add_rest(split, global);
     return split;
   }
-  if (global % ranks != 0) {
-    std::int64_t const below = global / ranks * ranks;
-    parallel::fail("global_train_batch_size ", global, " cannot be shared equally by ", ranks,
-                   " ranks; use ", below > 0 ? parallel::concat(below, " or ") : std::string(),
-                   below + ranks, ", or another number of ranks");
-  }
-  split.device_batch = global / ranks;
+  parallel::require(global >= ranks, "global_train_batch_size ", global,
+                    " is less than a sequence for each of ", ranks, " ranks; use ", ranks,
+                    " or more, or at most ", global, " ranks that read data");
+  split.device_batch = parallel::data::share_of(global, 0, ranks).size();
   split.microbatch = std::min(wanted, split.device_batch);
   split.accumulation = (split.device_batch + split.microbatch - 1) / split.microbatch;
-  split.rest = split.device_batch % split.microbatch;
+  detail::add_rest(split, split.device_batch);
+  detail::add_rest(split, parallel::data::share_of(global, ranks - 1, ranks).size());
   return split;
 }
 

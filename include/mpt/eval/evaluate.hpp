@@ -8,11 +8,14 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include <mpt/model/model.hpp>
 #include <mpt/train/placed_sequences.hpp>
 #include <mpt/vocabulary.hpp>
+#include <parallel/comm/any_communicator.hpp>
+#include <parallel/device/host/stream.hpp>
 #include <parallel/device/meta/device.hpp>
 #include <parallel/ops/meta.hpp>
 #include <parallel/train/plan.hpp>
@@ -50,16 +53,21 @@ class unigram_counter {
     return total > 0 ? std::log(total) - sum / total : 0.0;
   }
 
+  /// By label; for adding up what several ranks counted.
+  [[nodiscard]] std::span<std::int64_t> counts() { return counts_; }
+
  private:
   std::vector<std::int64_t> counts_;
 };
 
-/// Evaluates on everything `next` gives; `seen(tokens)` is called after every batch.
+/// Evaluates on everything `next` gives; `seen(tokens)` is called after every batch. With `ranks`
+/// it is collective: each evaluates what it is given, and all get the means over all of it.
 template <class T, class Device>
 [[nodiscard]] evaluation_result evaluate(model<T> const& net, Device const& device,
                                          typename Device::stream_type& stream,
                                          std::function<std::optional<sequences>()> const& next,
-                                         std::function<void(std::int64_t)> const& seen = {}) {
+                                         std::function<void(std::int64_t)> const& seen = {},
+                                         any_communicator* ranks = nullptr) {
   auto const shared = device.template allocate_shared<train::statistics<double>>(1);
   auto& sums = *shared.data();
   placed_sequences<Device> placed(device);
@@ -81,6 +89,16 @@ template <class T, class Device>
     train::evaluate_microbatch(net, c, part, sums);
     stream.synchronize();
     if (seen) seen(sums.tokens);
+  }
+  if (ranks != nullptr && ranks->size() > 1) {
+    parallel::host::stream exchanges;
+    auto const add = [&](auto values) {
+      ranks->all_reduce(exchanges, values, parallel::reduction::sum).wait();
+    };
+    add(std::span(&sums.loss, 1));
+    add(std::span(&sums.tokens, 1));
+    add(std::span(&sums.correct, 1));
+    add(unigrams.counts());
   }
   require(sums.tokens > 0, "there is nothing to evaluate: the data has no token with a label");
   auto const tokens = static_cast<double>(sums.tokens);

@@ -12,7 +12,8 @@
 #include <mpt/config/hf.hpp>
 #include <mpt/hf/export.hpp>
 #include <mpt/hf/model_source.hpp>
-#include <mpt/model/model.hpp>
+#include <mpt/hf/remote_code.hpp>
+#include <mpt/hf/shapes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/checkpoint/save.hpp>
@@ -20,52 +21,67 @@
 namespace mpt {
 
 struct convert_options {
-  std::string dtype;      // "float32" or "bfloat16"; empty: as the source says
-  std::string tokenizer;  // folder or tokenizer.json; empty: what the source names, if it is there
+  std::string dtype = {};  // "float32", "bfloat16" or "float16"; empty: as the source says
+  std::string tokenizer =
+      {};  // folder or tokenizer.json; empty: what the source names, if it is there
   std::uint64_t max_shard_bytes = std::uint64_t{5} << 30;
   parallel::checkpoint::if_exists existing = parallel::checkpoint::if_exists::refuse;
 };
 
-namespace detail {
-
-/// Name and extents of every parameter of a model, in the order of the layers.
-[[nodiscard]] inline std::vector<hf::named_shape> shapes_of(model_config const& config) {
-  std::vector<hf::named_shape> out;
-  model<float> net(config);
-  net.visit_units([&](std::string const&, auto& layer, auto const&, auto const&) {
-    layer.visit_parameters([&](parameter_base<float>& p) { out.push_back({p.name, p.extents}); });
-  });
-  return out;
+/// The precision that config.json calls `dtype`.
+[[nodiscard]] inline hf::precision precision_named(std::string_view dtype) {
+  if (dtype == "bfloat16") return hf::precision::bf16;
+  if (dtype == "float16") return hf::precision::fp16;
+  require(dtype == "float32", "the type of exported weights is '", printable(dtype),
+          "'; choose float32, bfloat16 or float16");
+  return hf::precision::fp32;
 }
 
-}  // namespace detail
+/// Adds to an export what makes transformers load this model and no other: its own class, or the
+/// code that comes with the weights.
+inline void add_remote_code(hf::export_options& how, model_config const& config) {
+  if (transformers_gaps(config).empty()) return;
+  how.config["auto_map"] = {
+      {"AutoConfig", "configuration_parallel_mpt.ParallelMptConfig"},
+      {"AutoModelForCausalLM", "modeling_parallel_mpt.ParallelMptForCausalLM"}};
+  how.extra_files["configuration_parallel_mpt.py"] = hf::remote_configuration;
+  how.extra_files["modeling_parallel_mpt.py"] = hf::remote_modeling;
+}
 
-/// Writes a Hugging Face folder: config.json, generation_config.json, the tensors, and the
-/// tokenizer's files when it is known.
+/// What an export of this model says beside its weights: configuration, code, the files of the
+/// tokenizer at `tokenizer` ("": none).
+[[nodiscard]] inline hf::export_options export_options_of(model_config const& config,
+                                                          std::string const& dtype,
+                                                          std::string const& tokenizer) {
+  hf::export_options how{.type = precision_named(dtype),
+                         .config = to_hf_json(config, dtype),
+                         .generation_config = nlohmann::json{{"_from_model_config", true}}};
+  add_remote_code(how, config);
+  if (tokenizer.empty()) return how;
+  auto const tokens = mpt::tokenizer::load(tokenizer);
+  how.extra_files["tokenizer.json"] = tokens.files().json;
+  if (!tokens.files().config.empty())
+    how.extra_files["tokenizer_config.json"] = tokens.files().config;
+  if (auto const end = tokens.eos_id())
+    for (char const* const role : {"eos_token_id", "bos_token_id"}) {
+      how.config[role] = *end;
+      (*how.generation_config)[role] = *end;
+    }
+  return how;
+}
+
+/// Writes a Hugging Face folder: config.json, generation_config.json, the tensors, the tokenizer's
+/// files when it is known, and the model's code when transformers has none of this form. Weights
+/// that float16 cannot hold are an error.
 inline void export_hugging_face(model_source const& source, std::filesystem::path const& out,
                                 convert_options const& options) {
-  auto const dtype = options.dtype.empty() ? source.dtype() : options.dtype;
-  hf::export_options how{.type = dtype == "bfloat16" ? hf::precision::bf16 : hf::precision::fp32,
-                         .config = to_hf_json(source.config(), dtype),
-                         .generation_config = nlohmann::json{{"_from_model_config", true}},
-                         .max_shard_bytes = options.max_shard_bytes,
-                         .existing = options.existing};
-  auto const where = options.tokenizer.empty() ? source.tokenizer() : options.tokenizer;
-  if (!where.empty()) {
-    auto const tokens = tokenizer::load(where);
-    how.extra_files["tokenizer.json"] = tokens.files().json;
-    if (!tokens.files().config.empty())
-      how.extra_files["tokenizer_config.json"] = tokens.files().config;
-    if (auto const end = tokens.eos_id())
-      for (char const* const role : {"eos_token_id", "bos_token_id"}) {
-        how.config[role] = *end;
-        (*how.generation_config)[role] = *end;
-      }
-  }
-  auto const shapes = detail::shapes_of(source.config());
-  for (auto const& [name, extents] : shapes)
-    require(source.shape_of(name) == extents, source.path().string(), ": ", name,
-            " has another shape than its configuration says");
+  auto how =
+      export_options_of(source.config(), options.dtype.empty() ? source.dtype() : options.dtype,
+                        options.tokenizer.empty() ? source.tokenizer() : options.tokenizer);
+  how.max_shard_bytes = options.max_shard_bytes;
+  how.existing = options.existing;
+  auto const shapes = hf::shapes_of(source.config());
+  source.require_tensors(shapes);
   hf::hf_export(
       out, shapes,
       [&](std::string const& name, index begin, std::span<float> elements) {
@@ -84,13 +100,13 @@ inline std::filesystem::path import_hugging_face(model_source const& source,
   require(options.existing == ckpt::if_exists::replace || !std::filesystem::exists(target.folder()),
           target.folder().string(),
           ": is there already; choose another folder or replace it (--replace)");
+  auto const shapes = hf::shapes_of(source.config());
+  source.require_tensors(shapes);
   ckpt::prepare_save(target);
   ckpt::rank_writer writer(target, 0);
   constexpr index chunk = index{1} << 22;  // elements moved at once
   std::vector<float> elements;
-  for (auto const& [name, extents] : detail::shapes_of(source.config())) {
-    require(source.shape_of(name) == extents, source.path().string(), ": ", name,
-            " has another shape than its configuration says");
+  for (auto const& [name, extents] : shapes) {
     index const size = ckpt::checked_volume(extents, sizeof(float), name);
     for (index begin = 0; begin < size; begin += chunk) {
       elements.resize(static_cast<std::size_t>(std::min(chunk, size - begin)));

@@ -40,7 +40,16 @@ using tensor_source =
     std::function<void(std::string const& name, parallel::index begin, std::span<float> out)>;
 
 /// The element type of all tensors in the folder.
-enum class precision { fp32, bf16 };
+enum class precision { fp32, bf16, fp16 };
+
+/// As files and config.json name it.
+[[nodiscard]] constexpr parallel::checkpoint::element_type element_type_of(precision type) {
+  using enum parallel::checkpoint::element_type;
+  return type == precision::fp32 ? f32 : type == precision::bf16 ? bf16 : f16;
+}
+[[nodiscard]] constexpr std::string_view torch_name(precision type) {
+  return type == precision::fp32 ? "float32" : type == precision::bf16 ? "bfloat16" : "float16";
+}
 
 struct export_options {
   precision type = precision::bf16;
@@ -104,31 +113,51 @@ struct shard {
   return out;
 }
 
+/// Values as one of the types in files; `name` is their tensor's.
+class narrower {
+ public:
+  explicit narrower(precision type) : type_(type) {}
+
+  /// Valid until the next call. Throws when float16 has no such finite number.
+  [[nodiscard]] std::span<std::byte const> operator()(std::string const& name,
+                                                      std::span<float const> values) {
+    if (type_ == precision::fp32) return std::as_bytes(values);
+    narrow_.resize(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (type_ == precision::bf16) {
+        narrow_[i] = parallel::bf16(values[i]).bits;
+      } else {
+        narrow_[i] = pc::float_to_half(values[i]);
+        parallel::require(!pc::overflows_half(values[i]), "tensor \"", name, "\" has the value ",
+                          values[i],
+                          ", which float16 cannot hold (its largest is 65504); export it as "
+                          "bfloat16 or float32");
+      }
+    return std::as_bytes(std::span(narrow_));
+  }
+
+ private:
+  precision type_;
+  std::vector<std::uint16_t> narrow_;
+};
+
 inline void write_shard(std::filesystem::path const& path, std::span<named_shape const> tensors,
                         tensor_source const& source, export_options const& options) {
   constexpr parallel::index chunk = parallel::index{1} << 20;
-  bool const narrow = options.type == precision::bf16;
-  auto const type = narrow ? pc::element_type::bf16 : pc::element_type::f32;
   std::vector<pc::tensor_declaration> declarations;
-  for (auto const& [name, extents] : tensors) declarations.push_back({name, type, extents});
+  for (auto const& [name, extents] : tensors)
+    declarations.push_back({name, element_type_of(options.type), extents});
   // transformers refuses files that do not say which framework's layout they have
   pc::safetensors_writer writer(path, declarations,
                                 {.metadata = {{"format", "pt"}}, .on_step = options.on_step});
   std::vector<float> values;
-  std::vector<parallel::bf16> narrowed;
+  narrower narrow(options.type);
   for (auto const& [name, extents] : tensors) {
     auto const size = pc::checked_volume(extents, sizeof(float), name);
     for (parallel::index begin = 0; begin < size; begin += chunk) {
       values.resize(static_cast<std::size_t>(std::min(chunk, size - begin)));
       source(name, begin, values);
-      if (narrow) {
-        narrowed.resize(values.size());
-        std::transform(values.begin(), values.end(), narrowed.begin(),
-                       [](float value) { return parallel::bf16(value); });
-        writer.append(name, std::as_bytes(std::span(narrowed)));
-      } else {
-        writer.append(name, std::as_bytes(std::span(values)));
-      }
+      writer.append(name, narrow(name, values));
     }
   }
   writer.finish();
@@ -140,7 +169,7 @@ inline void write_shard(std::filesystem::path const& path, std::span<named_shape
   namespace fs = std::filesystem;
   auto out = options.extra_files;
   auto config = options.config;
-  config["torch_dtype"] = options.type == precision::bf16 ? "bfloat16" : "float32";
+  config["torch_dtype"] = torch_name(options.type);
   out["config.json"] = config.dump(2) + "\n";
   if (options.generation_config)
     out["generation_config.json"] = options.generation_config->dump(2) + "\n";
@@ -177,62 +206,114 @@ inline void write_shard(std::filesystem::path const& path, std::span<named_shape
 
 }  // namespace detail
 
+/// A folder that is written under a temporary name: begun, filled with the files of `shards`, and
+/// finished. Destroyed before that, it leaves nothing behind.
+class export_folder {
+ public:
+  /// Checks everything, and makes the temporary folder. Throws when the folder exists: unless it is
+  /// empty, or is an earlier export and `options.existing` is `replace`.
+  export_folder(std::filesystem::path const& folder, std::span<named_shape const> tensors,
+                export_options options)
+      : target_(target_of(folder)), tensors_(tensors), options_(std::move(options)) {
+    namespace pc = parallel::checkpoint;
+    using parallel::require;
+    require(target_.has_filename(), folder.native(), ": cannot be exported to");
+    std::error_code ignored;
+    empty_ = std::filesystem::is_directory(target_, ignored) &&
+             std::filesystem::is_empty(target_, ignored);
+    if (parallel::files::exists(target_) && !empty_) {
+      require(options_.existing == pc::if_exists::replace, folder.native(),
+              ": exists already; choose another folder, or allow it to be replaced");
+      require(detail::is_export_folder(target_), folder.native(),
+              ": is not a folder that an export wrote; it is not replaced");
+    }
+    require(!tensors.empty(), folder.native(), ": no tensors to export");
+    require(options_.config.is_object(), folder.native(), ": config must be a JSON object");
+    require(options_.max_shard_bytes > 0, folder.native(), ": max_shard_bytes must be positive");
+    small_ = detail::small_files(options_);
+    shards_ = shards_of(tensors, options_);
+    index_ = index_of(folder);
+
+    parallel::files::make_folders(target_.parent_path());
+    auto const own_name = target_.filename().native();
+    pc::remove_leftovers(target_.parent_path(),
+                         [&](std::string_view name) { return name == own_name; });
+    parallel::files::make_folder(temporary());
+    made_ = true;
+  }
+  export_folder(export_folder const&) = delete;
+  export_folder& operator=(export_folder const&) = delete;
+  ~export_folder() {
+    std::error_code ignored;
+    if (made_) std::filesystem::remove_all(temporary(), ignored);
+  }
+
+  /// Where `folder` is, and under which name it is written: the same on every rank.
+  [[nodiscard]] static std::filesystem::path target_of(std::filesystem::path const& folder) {
+    parallel::require(!folder.empty(), "export: no folder given");
+    auto target = std::filesystem::absolute(folder).lexically_normal();
+    return target.has_filename() ? target : target.parent_path();  // "out/"
+  }
+  [[nodiscard]] static std::filesystem::path temporary_of(std::filesystem::path const& folder) {
+    return parallel::checkpoint::temporary_name(target_of(folder), 0);
+  }
+  [[nodiscard]] static std::vector<detail::shard> shards_of(std::span<named_shape const> tensors,
+                                                            export_options const& options) {
+    return detail::plan_shards(tensors,
+                               parallel::checkpoint::size_of(element_type_of(options.type)),
+                               options.max_shard_bytes);
+  }
+
+  [[nodiscard]] std::filesystem::path temporary() const { return temporary_of(target_); }
+  [[nodiscard]] std::vector<detail::shard> const& shards() const { return shards_; }
+
+  /// When the files of tensors are on disk: adds the others, and gives the folder its name.
+  void finish() {
+    namespace pc = parallel::checkpoint;
+    if (shards_.size() > 1)
+      parallel::write_text_file(temporary() / "model.safetensors.index.json", index_,
+                                options_.on_step);
+    for (auto const& [name, content] : small_)
+      parallel::write_text_file(temporary() / name, content, options_.on_step);
+    pc::publish_folder(temporary(), target_, empty_ ? pc::if_exists::replace : options_.existing,
+                       options_.on_step);
+    made_ = false;
+  }
+
+ private:
+  [[nodiscard]] std::string index_of(std::filesystem::path const& folder) const {
+    nlohmann::ordered_json index;
+    auto const width = parallel::checkpoint::size_of(element_type_of(options_.type));
+    std::uint64_t total = 0;
+    for (auto const& tensor : tensors_) total += detail::bytes_of(tensor, width);
+    index["metadata"]["total_size"] = total;
+    for (auto const& [begin, end, file] : shards_)
+      for (auto const& tensor : tensors_.subspan(begin, end - begin))
+        index["weight_map"][tensor.name] = file;
+    parallel::require(index["weight_map"].size() == tensors_.size(), folder.native(),
+                      ": two tensors have the same name");
+    return index.dump(2) + "\n";
+  }
+
+  std::filesystem::path target_;
+  std::span<named_shape const> tensors_;
+  export_options options_;
+  std::map<std::string, std::string> small_;
+  std::vector<detail::shard> shards_;
+  std::string index_;
+  bool empty_ = false;
+  bool made_ = false;
+};
+
 /// Writes `tensors` with values from `source` as a Hugging Face model folder that appears under its
-/// name when it is complete. Throws when the folder exists: unless it is empty, or is an earlier
-/// export and `options.existing` is `replace`.
+/// name when it is complete. Throws as export_folder does.
 inline void hf_export(std::filesystem::path const& folder, std::span<named_shape const> tensors,
                       tensor_source const& source, export_options const& options) {
-  namespace pc = parallel::checkpoint;
-  parallel::require(!folder.empty(), "export: no folder given");
-  auto target = std::filesystem::absolute(folder).lexically_normal();
-  if (!target.has_filename()) target = target.parent_path();  // "out/"
-  parallel::require(target.has_filename(), folder.native(), ": cannot be exported to");
-  std::error_code ignored;
-  bool const empty =
-      std::filesystem::is_directory(target, ignored) && std::filesystem::is_empty(target, ignored);
-  if (parallel::files::exists(target) && !empty) {
-    parallel::require(options.existing == pc::if_exists::replace, folder.native(),
-                      ": exists already; choose another folder, or allow it to be replaced");
-    parallel::require(detail::is_export_folder(target), folder.native(),
-                      ": is not a folder that an export wrote; it is not replaced");
-  }
-  parallel::require(!tensors.empty(), folder.native(), ": no tensors to export");
-  parallel::require(options.config.is_object(), folder.native(), ": config must be a JSON object");
-  parallel::require(options.max_shard_bytes > 0, folder.native(),
-                    ": max_shard_bytes must be positive");
-  auto const small = detail::small_files(options);
-
-  parallel::files::make_folders(target.parent_path());
-  auto const own_name = target.filename().native();
-  pc::remove_leftovers(target.parent_path(),
-                       [&](std::string_view name) { return name == own_name; });
-  auto const temporary = pc::temporary_name(target, 0);
-  parallel::files::make_folder(temporary);
-  try {
-    auto const width = options.type == precision::bf16 ? 2U : 4U;
-    auto const shards = detail::plan_shards(tensors, width, options.max_shard_bytes);
-    nlohmann::ordered_json index;
-    std::uint64_t total = 0;
-    for (auto const& tensor : tensors) total += detail::bytes_of(tensor, width);
-    index["metadata"]["total_size"] = total;
-    for (auto const& [begin, end, file] : shards) {
-      auto const part = tensors.subspan(begin, end - begin);
-      detail::write_shard(temporary / file, part, source, options);
-      for (auto const& tensor : part) index["weight_map"][tensor.name] = file;
-    }
-    parallel::require(index["weight_map"].size() == tensors.size(), folder.native(),
-                      ": two tensors have the same name");
-    if (shards.size() > 1)
-      parallel::write_text_file(temporary / "model.safetensors.index.json", index.dump(2) + "\n",
-                                options.on_step);
-    for (auto const& [name, content] : small)
-      parallel::write_text_file(temporary / name, content, options.on_step);
-    pc::publish_folder(temporary, target, empty ? pc::if_exists::replace : options.existing,
-                       options.on_step);
-  } catch (...) {
-    std::filesystem::remove_all(temporary, ignored);
-    throw;
-  }
+  export_folder out(folder, tensors, options);
+  for (auto const& [begin, end, file] : out.shards())
+    detail::write_shard(out.temporary() / file, tensors.subspan(begin, end - begin), source,
+                        options);
+  out.finish();
 }
 
 }  // namespace mpt::hf

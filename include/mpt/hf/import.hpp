@@ -1,4 +1,5 @@
-// Reading a Hugging Face folder: its configuration, and its tensors by name, in one file or shards.
+// Reading another program's model: a Hugging Face folder, or a Composer checkpoint (.pt) with the
+// configuration in it; its tensors by name, in one file or shards.
 //
 // Nothing is loaded beforehand: a rank reads just the ranges it owns. Cost: the headers.
 #pragma once
@@ -16,23 +17,38 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/hf/export.hpp>
+#include <mpt/hf/weight_files.hpp>
 #include <parallel/checkpoint/json.hpp>
-#include <parallel/checkpoint/tensor_folder.hpp>
 
 namespace mpt::hf {
 
 /// A model folder, open for reading. Reading is const and may be done by several threads.
 class hf_import {
  public:
-  /// Opens `folder`. Throws when config.json or tensors are missing or damaged.
-  explicit hf_import(std::filesystem::path folder)
-      : folder_(std::move(folder)), config_(read_config(folder_)), tensors_(folder_) {}
+  /// Opens `folder`, or the file. Throws when configuration or tensors are missing or damaged.
+  explicit hf_import(std::filesystem::path folder) : folder_(std::move(folder)) {
+    bool const file = weight_files::is_torch_file(folder_);
+    if (!file) config_ = read_config(folder_);  // says best what is wrong with a folder
+    tensors_.emplace(folder_);
+    if (!file) return;
+    auto const found = tensors_->config();
+    parallel::require(found.has_value(), folder_.native(),
+                      ": does not say which model it holds, as a Composer checkpoint of LLM "
+                      "Foundry does; put it into a folder as pytorch_model.bin beside its "
+                      "config.json");
+    config_ = *found;
+  }
+
+  /// Whether `path` is such a model.
+  [[nodiscard]] static bool is_model(std::filesystem::path const& path) {
+    return weight_files::is_torch_file(path) || parallel::files::exists(path / "config.json");
+  }
 
   [[nodiscard]] std::filesystem::path const& folder() const { return folder_; }
   /// config.json, an object.
   [[nodiscard]] nlohmann::json const& config() const { return config_; }
   /// All tensors by name, whatever files hold them.
-  [[nodiscard]] parallel::checkpoint::tensor_folder const& tensors() const { return tensors_; }
+  [[nodiscard]] weight_files const& tensors() const { return *tensors_; }
   /// The folder's tokenizer.json, if it has one.
   [[nodiscard]] std::optional<std::filesystem::path> tokenizer() const {
     auto path = folder_ / "tokenizer.json";
@@ -43,7 +59,7 @@ class hf_import {
   /// Reads `out.size()` elements of a tensor from `begin` on, converted.
   template <parallel::checkpoint::real_element T>
   void read(std::string const& tensor, parallel::index begin, std::span<T> out) const {
-    tensors_.read(tensor, begin, out);
+    tensors_->read(tensor, begin, out);
   }
 
   /// Checks that the folder has exactly these tensors in these shapes, and real numbers in them;
@@ -54,22 +70,23 @@ class hf_import {
     std::set<std::string> known(ignored);
     for (auto const& [name, extents] : expected) {
       known.insert(name);
-      if (!tensors_.contains(name)) {
+      if (!tensors_->contains(name)) {
         problems.push_back(parallel::concat("\"", name, "\" is missing"));
         continue;
       }
-      auto const& entry = tensors_.at(name);
-      if (entry.extents != extents)
-        problems.push_back(parallel::concat(
-            "\"", name, "\" has shape ", parallel::checkpoint::shape_text(entry.extents),
-            ", expected ", parallel::checkpoint::shape_text(extents)));
-      if (!parallel::checkpoint::is_real(entry.type))
-        problems.push_back(
-            parallel::concat("\"", name, "\" has elements of type ", entry.type_name));
+      auto const& found = tensors_->shape_of(name);
+      if (found != extents)
+        problems.push_back(parallel::concat("\"", name, "\" has shape ",
+                                            parallel::checkpoint::shape_text(found), ", expected ",
+                                            parallel::checkpoint::shape_text(extents)));
+      if (!parallel::checkpoint::is_real(tensors_->type_of(name)))
+        problems.push_back(parallel::concat("\"", name, "\" has elements of type ",
+                                            printable(tensors_->type_name_of(name))));
     }
-    for (auto const& name : tensors_.names())
+    for (auto const& name : tensors_->names())
       if (!known.contains(name))
-        problems.push_back(parallel::concat("\"", name, "\" is not known to this model"));
+        problems.push_back(
+            parallel::concat("\"", printable(name), "\" is not known to this model"));
     if (problems.empty()) return;
     auto message = folder_.native() + ": its tensors do not fit its config.json: ";
     for (std::size_t i = 0; i < std::min<std::size_t>(problems.size(), 10); ++i)
@@ -81,17 +98,18 @@ class hf_import {
   /// Checks that `copy`, if the folder has it, holds the same values as `original` (a tied head
   /// that was saved twice).
   void require_same(std::string const& original, std::string const& copy) const {
-    if (!tensors_.contains(copy)) return;
-    auto const& entry = tensors_.at(original);
-    bool same = entry.extents == tensors_.at(copy).extents;
+    if (!tensors_->contains(copy)) return;
+    auto const& extents = tensors_->shape_of(original);
+    bool same = extents == tensors_->shape_of(copy);
+    auto const size = parallel::checkpoint::checked_volume(extents, sizeof(float), original);
     constexpr parallel::index chunk = 1 << 18;
     std::vector<float> a;
     std::vector<float> b;
-    for (parallel::index begin = 0; same && begin < entry.size(); begin += chunk) {
-      a.resize(static_cast<std::size_t>(std::min(chunk, entry.size() - begin)));
+    for (parallel::index begin = 0; same && begin < size; begin += chunk) {
+      a.resize(static_cast<std::size_t>(std::min(chunk, size - begin)));
       b.resize(a.size());
-      tensors_.read(original, begin, std::span(a));
-      tensors_.read(copy, begin, std::span(b));
+      tensors_->read(original, begin, std::span(a));
+      tensors_->read(copy, begin, std::span(b));
       same = a == b;
     }
     parallel::require(same, folder_.native(), ": tensors \"", original, "\" and \"", copy,
@@ -110,7 +128,7 @@ class hf_import {
 
   std::filesystem::path folder_;
   nlohmann::json config_;
-  parallel::checkpoint::tensor_folder tensors_;
+  std::optional<weight_files> tensors_;
 };
 
 }  // namespace mpt::hf

@@ -1,31 +1,36 @@
 // model_source: a trained model, wherever it lies: a checkpoint of ours, the folder that holds a
-// run's checkpoints (its latest is meant), or a Hugging Face folder. Tensors are read one by one.
+// run's checkpoints (its latest is meant), a Hugging Face folder, or a checkpoint of Composer's.
+// Tensors are read one by one.
 #pragma once
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <mpt/config/hf.hpp>
+#include <mpt/hf/import.hpp>
 #include <mpt/hf/names.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/checkpoint/checkpoints.hpp>
 #include <parallel/checkpoint/reader.hpp>
-#include <parallel/checkpoint/tensor_folder.hpp>
 #include <parallel/device/transfer.hpp>
 
 namespace mpt {
 
 class model_source {
  public:
-  /// Opens it and reads its configuration; throws when it is none of the three.
+  /// Opens it and reads its configuration; throws when it is none of these.
   explicit model_source(std::filesystem::path const& path) : path_(path) {
-    if (std::filesystem::exists(path / "config.json")) {
-      auto const hf = read_hf_config(path / "config.json");
+    if (hf::hf_import::is_model(path)) {
+      foreign_.emplace(path);
+      bool const file = hf::weight_files::is_torch_file(path);
+      auto const hf =
+          from_hf_json(foreign_->config(), file ? path.string() : (path / "config.json").string());
       config_ = hf.model;
       dtype_ = hf.dtype;
-      folder_.emplace(path);
-      fused_ = folder_->contains(hf::fused_name("transformer.blocks.0.norm_1.weight"));
+      fused_ = foreign_->tensors().contains(hf::fused_name("transformer.blocks.0.norm_1.weight"));
       if (std::filesystem::exists(path / "tokenizer.json")) tokenizer_ = path.string();
       return;
     }
@@ -66,12 +71,41 @@ class model_source {
     if (checkpoint_)
       checkpoint_->read(name, begin, out);
     else
-      folder_->read(stored(name), begin, out);
+      foreign_->read(stored(name), begin, out);
+  }
+
+  /// Reads `run` elements of a row from `begin` on, and the same columns of the rows that follow,
+  /// until `out` is full; run 0: one element after another.
+  template <class T>
+  void read_block(std::string const& name, index begin, index run, std::span<T> out) const {
+    if (checkpoint_) return checkpoint_->read_block(name, begin, run, out);
+    if (run == 0) return read(name, begin, out);
+    index row = 1;
+    for (index const extent : std::span(shape_of(name)).subspan(1)) row *= extent;
+    for (std::size_t done = 0; done < out.size();
+         done += static_cast<std::size_t>(run), begin += row)
+      read(name, begin, out.subspan(done, static_cast<std::size_t>(run)));
   }
 
   /// The shape of a parameter; throws when it is not there.
   [[nodiscard]] std::vector<index> const& shape_of(std::string const& name) const {
-    return checkpoint_ ? checkpoint_->at(name).extents : folder_->at(stored(name)).extents;
+    return checkpoint_ ? checkpoint_->at(name).extents : foreign_->tensors().shape_of(stored(name));
+  }
+
+  /// Checks that it has tensors of these names and shapes and, if it is another program's, no
+  /// others, but for a tied head that was saved besides; one error lists all that differ.
+  void require_tensors(std::span<hf::named_shape const> expected) const {
+    if (checkpoint_) {
+      for (auto const& [name, extents] : expected)
+        require(checkpoint_->at(name).extents == extents, path_.string(), ": ", name,
+                " has another shape than its configuration says");
+      return;
+    }
+    std::vector<hf::named_shape> names(expected.begin(), expected.end());
+    for (auto& tensor : names) tensor.name = stored(tensor.name);
+    if (!config_.tie_word_embeddings) return foreign_->require_tensors(names);
+    foreign_->require_tensors(names, {"lm_head.weight"});
+    foreign_->require_same("transformer.wte.weight", "lm_head.weight");
   }
 
   /// Fills a model's weights, which lie on `device`; throws when one is missing or has another
@@ -95,9 +129,9 @@ class model_source {
   model_config config_;
   std::string dtype_;
   std::string tokenizer_;
-  bool fused_ = false;  // the folder was written with fuse_norm_attn_norm
+  bool fused_ = false;  // it was written with fuse_norm_attn_norm
   std::optional<parallel::checkpoint::checkpoint_reader> checkpoint_;
-  std::optional<parallel::checkpoint::tensor_folder> folder_;
+  std::optional<hf::hf_import> foreign_;
 };
 
 }  // namespace mpt

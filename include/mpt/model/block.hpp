@@ -1,9 +1,10 @@
 // One MPT block: x + attention(norm(x)), then x + feed_forward(norm(x)), pre-norm and sequential.
-// Attention and feed-forward layer are regions of the tensor axis, whose exchanges hide behind the
-// products at their ends. The block, its two branches and
-// the layers in them can each make their activations again in the backward pass.
+// Attention and feed-forward layer are regions of the tensor axis: without its row_linear neither
+// compiles. The block, its two branches and the layers in them can each make their activations
+// again in the backward pass.
 #pragma once
 
+#include <mpt/model/attention_positions.hpp>
 #include <mpt/model/groups.hpp>
 #include <parallel/context/attention.hpp>
 #include <parallel/layer/activation.hpp>
@@ -11,7 +12,7 @@
 #include <parallel/layer/feed_forward.hpp>
 #include <parallel/layer/recompute.hpp>
 #include <parallel/layer/sequential.hpp>
-#include <parallel/tensor/overlapped_layers.hpp>
+#include <parallel/tensor/linear.hpp>
 #include <parallel/tensor/query_key_norm.hpp>
 
 namespace mpt {
@@ -28,20 +29,20 @@ using parallel::shared_keys;
 using parallel::ops::head_layout;
 
 template <class T, class Comm = any_communicator>
-using gather_linear = parallel::tensor::gather_linear<T, Comm>;
+using column_linear = parallel::tensor::column_linear<T, Comm>;
 template <class T, class Comm = any_communicator>
-using reduce_linear = parallel::tensor::reduce_linear<T, Comm>;
+using row_linear = parallel::tensor::row_linear<T, Comm>;
 template <class T, class Comm = any_communicator>
-using qkv_projection = parallel::qkv_projection<T, gather_linear<T, Comm>>;
+using qkv_projection = parallel::qkv_projection<T, column_linear<T, Comm>>;
 template <class T, class Comm = any_communicator>
 using query_key_norm = parallel::tensor::query_key_norm<T, Comm>;
 template <class T, class Comm = any_communicator>
 using attention =
-    parallel::context_parallel::attention<T, Comm, gather_linear<T, Comm>, reduce_linear<T, Comm>,
-                                          query_key_norm<T, Comm>>;
+    parallel::context_parallel::attention<T, Comm, column_linear<T, Comm>, row_linear<T, Comm>,
+                                          query_key_norm<T, Comm>, attention_positions>;
 template <class T, class Comm = any_communicator>
 using feed_forward =
-    parallel::feed_forward<activation<T>, gather_linear<T, Comm>, reduce_linear<T, Comm>>;
+    parallel::feed_forward<activation<T>, column_linear<T, Comm>, row_linear<T, Comm>>;
 
 /// x + dropout(Layer(norm(x))), the layer divided over the tensor axis.
 template <class Layer, class T = typename Layer::element>

@@ -17,7 +17,7 @@ namespace mpt {
 
 using parallel::constant_init;
 using parallel::initializer;
-using parallel::parameter_copies;
+using parallel::parameter_replication;
 using parallel::row_range;
 using parallel::tensor::rows_of_heads;
 
@@ -40,7 +40,8 @@ class layer_builder {
 
   /// A norm between regions.
   [[nodiscard]] norm<T> make_norm(std::string const& name) const {
-    return make_norm(name, config_.norm_type, config_.d_model, groups_.tensor.copies_outside());
+    return make_norm(name, config_.norm_type, config_.d_model,
+                     groups_.tensor.replication_outside());
   }
 
   /// The rows of [vocabulary, D] that are here.
@@ -53,26 +54,26 @@ class layer_builder {
 
   /// Block `i` of the model.
   [[nodiscard]] block<T, Comm> make_block(std::string const& name, index i,
-                                          recomputation const& again) const {
+                                          recomputation const& how) const {
     auto attend =
-        make_branch(name + "norm_1", recompute(make_attention(name + "attn.", i), again.attention),
+        make_branch(name + "norm_1", recompute(make_attention(name + "attn.", i), how.attention),
                     name + "resid_attn_dropout");
-    auto feed = make_branch(name + "norm_2",
-                            recompute(make_feed_forward(name + "ffn."), again.feed_forward),
-                            name + "resid_ffn_dropout");
-    return block<T, Comm>(sequential(recompute(std::move(attend), again.attention_branch),
-                                     recompute(std::move(feed), again.feed_forward_branch)),
-                          again.block);
+    auto feed =
+        make_branch(name + "norm_2", recompute(make_feed_forward(name + "ffn."), how.feed_forward),
+                    name + "resid_ffn_dropout");
+    return block<T, Comm>(sequential(recompute(std::move(attend), how.attention_branch),
+                                     recompute(std::move(feed), how.feed_forward_branch)),
+                          how.block);
   }
 
  private:
   [[nodiscard]] norm<T> make_norm(std::string const& name, norm_kind kind, index width,
-                                  parameter_copies copies) const {
+                                  parameter_replication replication) const {
     norm<T> out;
     out.weight = {name + ".weight", {width}, constant_init{1.0F}};
     if (has_norm_bias(config_, kind)) out.bias = {name + ".bias", {width}};
-    out.weight.copied(copies);
-    out.bias.copied(copies);
+    out.weight.replicated(replication);
+    out.bias.replicated(replication);
     out.eps = config_.norm_eps;
     out.rule = is_rms(kind) ? parallel::norm_rule::rms : parallel::norm_rule::layer;
     return out;
@@ -96,17 +97,16 @@ class layer_builder {
 
   /// A region's last projection, from `in` units of which those in `here` are here; its bias is
   /// added once, where the region is left.
-  [[nodiscard]] reduce_linear<T, Comm> make_last(std::string const& name, index in,
-                                                 row_range here) const {
+  [[nodiscard]] row_linear<T, Comm> make_last(std::string const& name, index in,
+                                              row_range here) const {
     index const d = config_.d_model;
-    reduce_linear<T, Comm> out{
-        groups_.tensor,
-        parallel::tensor::keep_inputs(place_, whole(name, d, in, initial_.residual(d, in), false),
-                                      here),
-        {}};
+    row_linear<T, Comm> out{groups_.tensor,
+                            parallel::tensor::keep_inputs(
+                                place_, whole(name, d, in, initial_.residual(d, in), false), here),
+                            {}};
     if (!config_.no_bias) {
       out.bias = {name + ".bias", {d}, initial_.bias(in)};
-      out.bias.copied(groups_.tensor.copies_outside());
+      out.bias.replicated(groups_.tensor.replication_outside());
     }
     return out;
   }
@@ -139,52 +139,60 @@ class layer_builder {
     if (!attn.qk_ln && !attn.qk_gn) return out;
     auto const make = [&](char const* suffix, index width) {
       auto by = make_norm(name + suffix, attn.norm_type, attn.qk_gn ? all.dim : width,
-                          groups_.tensor.copies_inside());
+                          groups_.tensor.replication_inside());
       by.eps = 1e-5;  // LLM Foundry does not pass norm_eps on here
       return by;
     };
     out.inner.q = make("q_ln", all.width());
     if (own_keys) out.inner.k = make("k_ln", all.kv_width());
     if (attn.qk_ln) out.ranks = groups_.tensor.group;
-    out.key_sharers = place_.sharers_of(all.kv_heads);
+    out.queries = parallel::tensor::columns_of_queries(place_.size, all);
+    out.keys = parallel::tensor::columns_of_keys(place_.size, all);
     return out;
+  }
+
+  /// What the exchange of heads asks of every tensor rank's: all refuse alike.
+  void check_exchanged_heads(head_layout const& all) const {
+    using parallel::context_parallel::check_heads;
+    int const ranks = groups_.context.group.size();
+    for (index const rank : {index{0}, place_.size - 1}) {  // those with most and fewest
+      auto const there = parallel::tensor::place{rank, place_.size}.part_of(all);
+      check_heads("query", there.heads, ranks);
+      check_heads("key", there.kv_heads, ranks);
+    }
   }
 
   [[nodiscard]] attention<T, Comm> make_attention(std::string const& name, index i) const {
     auto const attn = attention_of_layer(config_, i);
     auto const all = heads();
-    auto const q = place_.part_of(all.heads, "n_heads");
+    auto const q = place_.queries_of(all);
     attention<T, Comm> out;
     out.layout = heads_here();
     out.own_keys = key_source(config_, i) == i;
-    if (groups_.context.exchange_heads()) {
-      parallel::context_parallel::check_heads("query", out.layout.heads,
-                                              groups_.context.group.size());
-      parallel::context_parallel::check_heads("key", out.layout.kv_heads,
-                                              groups_.context.group.size());
-    }
+    if (groups_.context.exchange_heads()) check_exchanged_heads(all);
     out.among = groups_.context;
-    out.first_head = q.begin;
-    out.all_heads = all.heads;
     out.qkv = make_qkv(name, all, out.own_keys);
     out.query_key = make_query_key_norm(name, all, out.own_keys);
     out.out = make_last(name + "out_proj", config_.d_model, rows_of_heads(q, all.dim));
-    out.scale = softmax_scale(config_);
-    out.softcap = attn.attn_logit_softcapping.value_or(0.0);
-    out.window = attn.sliding_window_size;
-    out.dropout = static_cast<float>(attn.attn_pdrop);
+    out.scores = {.scale = softmax_scale(config_),
+                  .dropout = {.probability = static_cast<float>(attn.attn_pdrop),
+                              .first_head = q.begin,
+                              .heads = all.heads},
+                  .softcap = attn.attn_logit_softcapping.value_or(0.0),
+                  .window = attn.sliding_window_size};
     out.dropout_operation = stream_id(name + "dropout");
     if (attn.alibi) {
       auto const slopes = alibi_slopes(static_cast<int>(all.heads), attn.alibi_bias_max);
       out.slopes.assign(slopes.begin() + q.begin, slopes.begin() + q.begin + q.count);
     }
     if (attn.rope) {
-      out.rotations = rotary_frequencies(*attn.rope, out.layout.dim);
-      out.growths = rotary_growths(*attn.rope, out.layout.dim);
-      out.growth_origin = config_.max_seq_len / 2;  // so that lengths stay near 1 the longest
+      out.positions.rotary = {.frequencies = rotary_frequencies(*attn.rope, out.layout.dim),
+                              .growths = rotary_growths(*attn.rope, out.layout.dim),
+                              // so that lengths stay near 1 the longest
+                              .origin = config_.max_seq_len / 2};
     }
-    out.temperature = attn.temperature.attn_scale;
-    out.temperature_floor = attn.temperature.floor_scale;
+    out.positions.temperature = attn.temperature.attn_scale;
+    out.positions.temperature_floor = attn.temperature.floor_scale;
     return out;
   }
 

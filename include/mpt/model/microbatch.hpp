@@ -8,7 +8,8 @@
 namespace mpt {
 
 /// Token ids and, for each, the id that follows (-100: no loss), row by row. A rank that holds part
-/// of every sequence has the rows of that part (context_parallel::division), and `length` of each.
+/// of every sequence has the rows of that part (context_parallel::sequence_partition), and `length`
+/// of each.
 struct microbatch {
   vector_view<std::int32_t const> ids;     // [sequences * length]
   vector_view<std::int32_t const> labels;  // [sequences * length], or empty for generation

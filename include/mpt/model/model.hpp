@@ -26,14 +26,15 @@ class model {
   using microbatch = mpt::microbatch;
 
   /// Declares all parameters, or the slices of them that this rank of `groups` holds; units bind
-  /// them to memory. Does not move afterwards. `again`: what is recomputed, by block; empty:
+  /// them to memory. Does not move afterwards. `recompute`: what is recomputed, by block; empty:
   /// nothing.
   explicit model(model_config config, basic_model_groups<Comm> groups = {},
-                 block_recomputation const& again = {})
+                 block_recomputation const& recompute = {})
       : config_(std::move(config)), groups_(std::move(groups)) {
     layer_builder<T, Comm> const build(config_, groups_);
-    require(again.empty() || std::ssize(again) == config_.n_layers, "recomputation is given for ",
-            again.size(), " blocks of a model that has ", config_.n_layers);
+    require(recompute.empty() || std::ssize(recompute) == config_.n_layers,
+            "recomputation is given for ", recompute.size(), " blocks of a model that has ",
+            config_.n_layers);
     std::string const prefix = "transformer.";
     index const d = config_.d_model;
     index const vocabulary = config_.vocab_size;
@@ -44,12 +45,12 @@ class model {
       positions_ = {prefix + "wpe.weight",
                     {config_.max_seq_len, d},
                     build.initial().embedding(config_.max_seq_len)};
-      positions_.copied(groups_.tensor.copies_outside());
+      positions_.replicated(groups_.tensor.replication_outside());
     }
     for (index i = 0; i < config_.n_layers; ++i)
       blocks_.push_back(build.make_block(
           concat(prefix, "blocks.", i, "."), i,
-          again.empty() ? recomputation{} : again.at(static_cast<std::size_t>(i))));
+          recompute.empty() ? recomputation{} : recompute.at(static_cast<std::size_t>(i))));
     key_width_ = 2 * build.heads_here().kv_width();
     head_.of = groups_.tensor;
     head_.norm_f = build.make_norm(prefix + "norm_f");
@@ -76,8 +77,8 @@ class model {
   [[nodiscard]] index sequence(microbatch const& b) const { return b.length; }
   /// Which rows those are.
   [[nodiscard]] parallel::row_share share(microbatch const& b) const {
-    auto out = groups_.context.division(b.length).share();
-    if (groups_.tensor.divides_rows()) out.first_row = groups_.tensor.rank() * rows(b);
+    auto out = groups_.context.partition(b.length).share();
+    out.first_row = groups_.tensor.first_row_outside(b.sequences * b.length);
     return out;
   }
   /// Where documents begin, for a model that looks.
@@ -92,14 +93,14 @@ class model {
   }
 
   /// Keys and values that several blocks attend to, by the block that makes them.
-  using links = std::map<index, shared_keys<T>>;
+  using shared_activations = std::map<index, shared_keys<T>>;
 
   /// Room for those of a microbatch on its way through blocks [begin, end). Throws when one of
   /// these attends to the keys of a block that is not there.
   template <class Stream>
-  [[nodiscard]] links make_links(context<Stream>& c, microbatch const& b, index begin,
-                                 index end) const {
-    links out;
+  [[nodiscard]] shared_activations make_shared_activations(context<Stream>& c, microbatch const& b,
+                                                           index begin, index end) const {
+    shared_activations out;
     for (index i = begin; i < end; ++i) {
       index const source = key_source(config_, i);
       if (source == i || out.contains(source)) continue;
@@ -111,7 +112,7 @@ class model {
     return out;
   }
   /// Tells a pass of block `i` where they are.
-  void attach(links& all, index i, typename block::saved& kept) const {
+  void attach(shared_activations& all, index i, typename block::saved& kept) const {
     if (auto const found = all.find(key_source(config_, i)); found != all.end())
       attention_of<T, Comm>(kept).shared = &found->second;
   }
@@ -120,29 +121,29 @@ class model {
   template <class F>
   void visit_units(F&& f) {
     using uses = std::vector<parameter_base<T>*>;
-    auto const leave = static_cast<train::part>(blocks_.size());
+    auto const head = static_cast<train::part>(blocks_.size());
     if (config_.tie_word_embeddings)
-      f(std::string("transformer.wte"), tokens_, std::vector<train::part>{train::enter, leave},
+      f(std::string("transformer.wte"), tokens_, std::vector<train::part>{train::embed, head},
         uses{&head_.weight});
     else
-      f(std::string("transformer.wte"), tokens_, std::vector<train::part>{train::enter}, uses{});
+      f(std::string("transformer.wte"), tokens_, std::vector<train::part>{train::embed}, uses{});
     if (positions_.present()) {
       single_parameter<T, 2> alone{positions_};
-      f(std::string("transformer.wpe"), alone, std::vector<train::part>{train::enter}, uses{});
+      f(std::string("transformer.wpe"), alone, std::vector<train::part>{train::embed}, uses{});
     }
     for (std::size_t i = 0; i < blocks_.size(); ++i)
       f(concat("transformer.blocks.", i), blocks_[i],
         std::vector<train::part>{static_cast<train::part>(i)}, uses{});
-    f(std::string("transformer.norm_f"), head_.norm_f, std::vector<train::part>{leave}, uses{});
+    f(std::string("transformer.norm_f"), head_.norm_f, std::vector<train::part>{head}, uses{});
     if (!config_.tie_word_embeddings) {
       single_parameter<T, 2> alone{head_.weight};
-      f(std::string("lm_head"), alone, std::vector<train::part>{leave}, uses{});
+      f(std::string("lm_head"), alone, std::vector<train::part>{head}, uses{});
     }
   }
 
   /// ids → [rows, D].  `first_position` is that of the first token (generation continues).
   template <class Stream>
-  [[nodiscard]] matrix_view<T> enter(context<Stream>& c, microbatch const& b,
+  [[nodiscard]] matrix_view<T> embed(context<Stream>& c, microbatch const& b,
                                      index first_position = 0) const {
     c.document_begins = documents(b);
     auto x = tokens_.forward(c, b.ids);
@@ -177,8 +178,8 @@ class model {
   }
 
   template <class Stream>
-  void leave(context<Stream>& c, microbatch const& b, matrix_view<T const> x, matrix_view<T> dx,
-             train::statistics<double>& sums) const {
+  void head_loss(context<Stream>& c, microbatch const& b, matrix_view<T const> x, matrix_view<T> dx,
+                 train::statistics<double>& sums) const {
     head_.loss(c, b.labels, b.loss_tokens, x, dx, sums);
   }
 

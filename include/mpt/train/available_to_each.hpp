@@ -17,8 +17,8 @@ namespace mpt {
 [[nodiscard]] inline std::size_t available_to_each(std::size_t found, int sharing,
                                                    parallel::any_communicator& comm) {
   auto bytes = static_cast<std::int64_t>(found / 10 * 9) / sharing;
-  parallel::host::stream traffic;
-  comm.all_reduce(traffic, std::span<std::int64_t>(&bytes, 1), parallel::reduction::min).wait();
+  parallel::host::stream exchanges;
+  comm.all_reduce(exchanges, std::span<std::int64_t>(&bytes, 1), parallel::reduction::min).wait();
   return static_cast<std::size_t>(bytes);
 }
 

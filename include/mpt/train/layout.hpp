@@ -14,9 +14,10 @@
 #include <parallel/mesh/layout.hpp>
 #include <parallel/pipeline/assign.hpp>
 #include <parallel/pipeline/schedules.hpp>
+#include <parallel/tensor/slices.hpp>
 #include <parallel/train/canonical_order.hpp>
 #include <parallel/train/stepper_options.hpp>
-#include <parallel/zero/stage.hpp>
+#include <parallel/zero/level.hpp>
 
 namespace mpt {
 
@@ -57,22 +58,21 @@ template <class Fits>
   std::vector<std::string> out;
   if (degree == 1) return out;
   auto const& m = config.model;
-  auto const divides = [&](std::string_view what, std::int64_t count) {
-    if (count % degree != 0)
-      out.push_back(parallel::concat(what, ' ', count, " must divide by it"));
+  auto const enough = [&](std::string_view what, std::int64_t count) {
+    if (count < degree)
+      out.push_back(parallel::concat(what, ' ', count, " must be at least as many"));
   };
-  divides("n_heads", m.n_heads);
-  std::int64_t const keys = kv_heads(m);
-  if (keys % degree != 0 && degree % keys != 0)
-    out.push_back(parallel::concat("kv_n_heads ", keys, " must divide by it, or it by them"));
-  divides("the hidden width of the feed-forward layer", ffn_hidden(m));
-  divides("vocab_size", m.vocab_size);
+  enough("n_heads", m.n_heads);
+  if (auto const keys = kv_heads(m); keys < degree && degree % keys != 0)
+    out.push_back(parallel::concat("kv_n_heads ", keys, " must be at least as many, or divide it"));
+  enough("the hidden width of the feed-forward layer", ffn_hidden(m));
+  enough("vocab_size", m.vocab_size);
   if (config.parallelism.sequence_parallel)
     for (auto const length : sequence_lengths(config))
-      divides(config.parallelism.context == 1
-                  ? "with sequence_parallel, the sequence length"
-                  : "with sequence_parallel, the sequence length of a context rank,",
-              length / config.parallelism.context);
+      if (auto const here = length / config.parallelism.context; here % degree != 0)
+        out.push_back(parallel::concat("with sequence_parallel, the sequence length ",
+                                       config.parallelism.context == 1 ? "" : "of a context rank, ",
+                                       here, " must divide by it"));
   return out;
 }
 
@@ -85,16 +85,24 @@ template <class Fits>
     if (length % (2 * std::int64_t{degree}) != 0)
       out.push_back(
           parallel::concat("sequences of ", length, " must divide into 2 x ", degree, " chunks"));
-  if (p.context_method == parallel::context_parallel::method::ulysses) {
-    auto const whole = [&](std::string_view what, std::int64_t heads) {
-      auto const here = std::max<std::int64_t>(1, heads / p.tensor);
-      if (here % degree != 0)
+  bool const exchanges = p.context_method == parallel::context_parallel::method::ulysses;
+  if (exchanges && broken_by_tensor(config, p.tensor).empty()) {
+    parallel::ops::head_layout const all{.heads = config.model.n_heads,
+                                         .kv_heads = kv_heads(config.model)};
+    using parallel::tensor::place;
+    auto const most = place{0, p.tensor}.part_of(all);
+    auto const fewest = place{p.tensor - 1, p.tensor}.part_of(all);
+    auto const whole = [&](std::string_view what, std::int64_t heads, std::int64_t least) {
+      if (heads != least)
+        out.push_back(parallel::concat("with ulysses, each of ", p.tensor,
+                                       " tensor ranks must have as many of ", what));
+      else if (heads % degree != 0)
         out.push_back(parallel::concat("with ulysses, ", what, ' ', heads,
                                        p.tensor == 1 ? "" : " of a tensor rank",
                                        " must divide by it"));
     };
-    whole("n_heads", config.model.n_heads);
-    if (kv_heads(config.model) != config.model.n_heads) whole("kv_n_heads", kv_heads(config.model));
+    whole("n_heads", most.heads, fewest.heads);
+    if (all.kv_heads != all.heads) whole("kv_n_heads", most.kv_heads, fewest.kv_heads);
   }
   return out;
 }
@@ -227,18 +235,21 @@ inline void check_canonical_order(std::vector<std::string>& problems, train_conf
                                   : parallel::zero::optimizer_memory::device;
 }
 
-[[nodiscard]] inline parallel::zero::stage stage_of(train_config const& config) {
-  return static_cast<parallel::zero::stage>(config.zero_stage);
+[[nodiscard]] inline parallel::zero::level level_of(train_config const& config) {
+  return static_cast<parallel::zero::level>(config.zero_stage);
 }
 
-/// How a run's steps are made.
+/// How a run's steps are made, where what is left to its plan is least memory.
 [[nodiscard]] inline parallel::train::stepper_options stepper_options_of(
     train_config const& config) {
-  return {.stage = stage_of(config),
+  return {.level = level_of(config),
           .bucket_bytes = static_cast<std::size_t>(config.bucket_bytes),
-          .reshard_after_forward = config.reshard_after_forward,
+          .reshard_after_forward = config.reshard_after_forward.value_or(true),
+          .reduce_every_microbatch = config.reduce_every_microbatch.value_or(true),
+          .gather_before_use = true,
           .clip = config.clip,
           .order = config.reduction_order,
+          .reduce_dtype = config.reduce_dtype,
           .optimizer_memory = optimizer_memory_of(config),
           .pipeline = config.parallelism.pipeline_options()};
 }

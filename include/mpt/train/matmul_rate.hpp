@@ -60,9 +60,9 @@ template <class T, class Device>
 /// cores of their own. Collective.
 template <class Device>
 [[nodiscard]] bool stands_for_device(Device const& device, parallel::any_communicator& comm,
-                                     parallel::host::stream& traffic) {
+                                     parallel::host::stream& exchanges) {
   if constexpr (requires { device.identity(); }) {
-    auto const all = gather_texts(comm, traffic, device.identity());
+    auto const all = gather_texts(comm, exchanges, device.identity());
     return std::ranges::find(all, device.identity()) - all.begin() == comm.rank();
   } else {
     return true;
@@ -74,11 +74,11 @@ template <class Device>
 template <class T, class Device>
 [[nodiscard]] double peak_of_devices(Device const& device, typename Device::stream_type& stream,
                                      std::optional<double> told, parallel::any_communicator& comm,
-                                     parallel::host::stream& traffic) {
+                                     parallel::host::stream& exchanges) {
   double sum = 0;
   // a shared device is measured by one rank, while the others wait
-  if (stands_for_device(device, comm, traffic)) sum = told ? *told : peak_rate<T>(device, stream);
-  comm.all_reduce(traffic, std::span<double>(&sum, 1), parallel::reduction::sum).wait();
+  if (stands_for_device(device, comm, exchanges)) sum = told ? *told : peak_rate<T>(device, stream);
+  comm.all_reduce(exchanges, std::span<double>(&sum, 1), parallel::reduction::sum).wait();
   return sum;
 }
 

@@ -1,8 +1,8 @@
 // What a step is reported as: loss, speed, utilisation, memory, on the console and as JSON lines.
 //
-// MFU is LLM Foundry's: (6N + 12·L·d·S) FLOPs a token, tokens a second, over the peak rate. HFU
-// counts what recomputation executes besides; without recomputation they are equal. `mfu_causal`
-// counts only the attention scores that a causal mask keeps. On a CPU the peak is the
+// MFU is LLM Foundry's: (6N + 12·L·d·S) FLOPs a token, tokens (and padding) a second, over the peak
+// rate. HFU counts what recomputation executes besides; without recomputation they are equal.
+// `mfu_causal` counts only the attention scores that a causal mask keeps. On a CPU the peak is the
 // matrix-product rate measured at the start of the run.
 #pragma once
 
@@ -33,8 +33,10 @@ class speed_window {
   /// A moment of a run: sums up to then, of this program or of the run before it was resumed, too.
   struct instant {
     clock::time_point time;
-    std::int64_t tokens = 0;
+    std::int64_t tokens = 0;    // without padding
     double waited_seconds = 0;  // for data
+    std::int64_t places = 0;    // of tokens or padding
+    std::int64_t trained = 0;   // tokens with a label
   };
 
   /// Of so many batches at most, after `begin`.
@@ -49,11 +51,9 @@ class speed_window {
   void skip(clock::duration pause) {
     for (auto& entry : marks_) entry.time += pause;
   }
-  [[nodiscard]] double tokens_per_second() const {
-    return seconds() > 0
-               ? static_cast<double>(marks_.back().tokens - marks_.front().tokens) / seconds()
-               : 0.0;
-  }
+  [[nodiscard]] double places_per_second() const { return speed_of(&instant::places); }
+  [[nodiscard]] double tokens_per_second() const { return speed_of(&instant::tokens); }
+  [[nodiscard]] double trained_tokens_per_second() const { return speed_of(&instant::trained); }
   [[nodiscard]] double data_wait_share() const {
     return seconds() > 0
                ? (marks_.back().waited_seconds - marks_.front().waited_seconds) / seconds()
@@ -61,6 +61,11 @@ class speed_window {
   }
 
  private:
+  [[nodiscard]] double speed_of(std::int64_t instant::*count) const {
+    return seconds() > 0
+               ? static_cast<double>(marks_.back().*count - marks_.front().*count) / seconds()
+               : 0.0;
+  }
   [[nodiscard]] double seconds() const {
     return std::chrono::duration<double>(marks_.back().time - marks_.front().time).count();
   }

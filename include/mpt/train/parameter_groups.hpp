@@ -10,6 +10,7 @@
 #include <regex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <mpt/config/train.hpp>
@@ -17,12 +18,15 @@
 #include <parallel/optim/any_optimizer.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
 #include <parallel/optim/decoupled_lion.hpp>
+#include <parallel/optim/muon.hpp>
 #include <parallel/train/optimizer_groups.hpp>
+#include <parallel/train/parts.hpp>
 
 namespace mpt {
 
 /// The optimizer of a run, chosen by its configuration.
-using run_optimizer = parallel::any_optimizer<parallel::decoupled_adamw, parallel::decoupled_lion>;
+using run_optimizer =
+    parallel::any_optimizer<parallel::decoupled_adamw, parallel::decoupled_lion, parallel::muon>;
 
 /// A parameter's name in LLM Foundry, which patterns and metrics use.
 [[nodiscard]] inline std::string foundry_name(std::string const& name) { return "model." + name; }
@@ -60,11 +64,24 @@ namespace detail {
 
 }  // namespace detail
 
+/// The learning rates of all groups, named as LLM Foundry's callback names them.
+[[nodiscard]] inline std::vector<std::pair<std::string, double>> learning_rates(
+    optimizer_config const& config, double factor) {
+  std::string const name =
+      config.name == "decoupled_lionw" ? "DecoupledLionW/group" : "DecoupledAdamW/group";
+  std::vector<std::pair<std::string, double>> out{{name + "0", config.lr * factor}};
+  for (auto const& group : config.groups)
+    out.emplace_back(name + std::to_string(out.size()), group.lr * factor);
+  if (config.muon) out.emplace_back("Muon/group0", config.muon->learning_rate * factor);
+  return out;
+}
+
 /// The groups of these parameters: by `param_groups`, the first that matches; frozen by
-/// `disable_grad`, or by LLM Foundry's name (`layer_freezing`).
+/// `disable_grad`, or by LLM Foundry's name (`layer_freezing`). `matrices`: the names that muon, if
+/// it is asked for, trains.
 [[nodiscard]] inline train::optimizer_groups<run_optimizer> group_parameters(
     optimizer_config const& config, std::vector<std::string> const& frozen,
-    std::vector<std::string> const& names) {
+    std::vector<std::string> const& names, std::vector<std::string> const& matrices = {}) {
   std::map<std::string, parallel::segment_key> keys;
   for (auto const& name : names) keys[name];
   std::vector<run_optimizer> optimizers{detail::make_optimizer(config.name, config)};
@@ -73,6 +90,10 @@ namespace detail {
     for (auto const& name : detail::names_matching(group.match, names))
       if (keys[name].group == 0) keys[name].group = number;
     optimizers.push_back(detail::make_optimizer(config.name, group));
+  }
+  if (config.muon) {
+    optimizers.emplace_back(*config.muon);
+    for (auto const& name : matrices) keys[name].group = 1;
   }
   for (auto const& pattern : config.disable_grad)
     for (auto const& name : detail::names_matching(pattern, names)) keys[name].trainable = false;
@@ -91,11 +112,16 @@ namespace detail {
 template <class Model>
 [[nodiscard]] train::optimizer_groups<run_optimizer> groups_of(train_config const& config,
                                                                Model& net) {
-  std::vector<std::string> names;
-  net.visit_units([&](std::string const&, auto& layer, auto const&, auto const&) {
-    layer.visit_parameters([&](auto const& parameter) { names.push_back(parameter.name); });
+  std::vector<std::string> names, matrices;
+  net.visit_units([&](std::string const&, auto& layer, auto const& parts, auto const&) {
+    bool const block = parts.front() != train::embed &&
+                       parts.front() != static_cast<train::part>(net.num_blocks());
+    layer.visit_parameters([&](auto const& parameter) {
+      names.push_back(parameter.name);
+      if (block && parameter.extents.size() == 2) matrices.push_back(parameter.name);
+    });
   });
-  return group_parameters(config.optimizer, config.callbacks.frozen_layers, names);
+  return group_parameters(config.optimizer, config.callbacks.frozen_layers, names, matrices);
 }
 
 }  // namespace mpt

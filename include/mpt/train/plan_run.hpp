@@ -1,7 +1,8 @@
 // plan_run: a run is planned by running its steps on the meta device.
 //
 // The automatic microbatch is the largest that fits the memory that is there, halving from the
-// rank's whole batch; nothing is ever tried by running out of memory.
+// rank's whole batch; memory that is left spares exchanges. Nothing is ever tried by running out of
+// memory.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +40,7 @@ template <class T>
   index const context = config.parallelism.context;
   index const length = config.train_loader.max_seq_len / context;
   std::vector sizes{sequences::shape_of(split.microbatch, length)};
-  if (split.rest > 0) sizes.push_back(sequences::shape_of(split.rest, length));
+  for (auto const rest : split.rests) sizes.push_back(sequences::shape_of(rest, length));
   auto const count =
       static_cast<std::size_t>(stages.least_microbatches(static_cast<int>(split.accumulation)));
   auto const bytes = [&](std::size_t microbatches, std::span<microbatch const> of, pass mode) {
@@ -59,6 +60,27 @@ template <class T>
   return most;
 }
 
+/// Decides what the configuration leaves open: fewer exchanges where they need no more than
+/// `memory`, or no more memory than before; first where a byte of it spares most. hold() plans
+/// units anew.
+template <class Hold>
+void spare_exchanges(run_plan& plan, train_config const& config, bool several_microbatches,
+                     std::size_t memory, Hold const& hold) {
+  if (train::place_in(plan.layout, level_of(config)).shards == 1) return;
+  auto const spare = [&](bool& often, std::optional<bool> told) {
+    if (told || !often) return;
+    auto const before = plan.memory.total();
+    often = false;
+    hold();
+    if (plan.memory.total() <= std::max(before, memory)) return;
+    often = true;
+    hold();
+  };
+  if (config.zero_stage >= 3) spare(plan.reshard_after_forward, config.reshard_after_forward);
+  if (config.zero_stage >= 2 && several_microbatches && !is_canonical(config))
+    spare(plan.reduce_every_microbatch, config.reduce_every_microbatch);
+}
+
 }  // namespace detail
 
 template <class T>
@@ -69,27 +91,43 @@ run_plan plan_run(train_config const& config, int ranks, std::size_t available,
   plan.available = available;
   plan.automatic = !config.device_train_microbatch_size.has_value();
   model<T> net(config.model, planned_groups(config), config.recompute);
+  auto const groups = groups_of(config, net);
   std::vector<train::stages_of_rank> stages;
   std::int64_t const leaves =
       is_canonical(config) ? split_batch(config, data_ranks(plan.layout)).accumulation : 0;
-  for (int p = 0; p < config.parallelism.pipeline; ++p) {
-    stages.push_back(stages_of(config, p));
-    plan.by_stage.push_back(
-        train::plan_units(net, groups_of(config, net), stages.back(),
-                          {.shards = plan.layout.template degree<axis::shard>(),
-                           .replicas = plan.layout.template size<axis::replicate, axis::context>()},
-                          stepper_options_of(config), static_cast<std::size_t>(leaves)));
-  }
+  for (int p = 0; p < config.parallelism.pipeline; ++p) stages.push_back(stages_of(config, p));
+  plan.by_stage.resize(stages.size());
+  auto const add_up = [&] {
+    plan.memory = *std::ranges::max_element(plan.by_stage, {}, &train::memory_plan::total);
+  };
+  auto const hold = [&] {
+    for (std::size_t p = 0; p < stages.size(); ++p) {
+      auto const activations = plan.by_stage[p].activations;
+      plan.by_stage[p] =
+          train::plan_units(net, groups, stages[p], train::place_in(plan.layout, level_of(config)),
+                            stepper_options_of(config, plan), static_cast<std::size_t>(leaves));
+      plan.by_stage[p].activations = activations;
+    }
+    add_up();
+  };
   auto const choose = [&](index microbatch) {
     plan.split = split_batch(config, data_ranks(plan.layout), microbatch);
     for (std::size_t p = 0; p < stages.size(); ++p)
       plan.by_stage[p].activations = detail::plan_activations(config, net, stages[p], plan.split);
-    plan.memory = *std::ranges::max_element(plan.by_stage, {}, &train::memory_plan::total);
+    add_up();
   };
+  plan.reshard_after_forward = config.reshard_after_forward.value_or(true);
+  plan.reduce_every_microbatch = config.reduce_every_microbatch.value_or(true);
+  hold();
+  detail::spare_exchanges(plan, config, true, 0, hold);
   choose(config.global_train_batch_size);
   while (plan.automatic && plan.split.microbatch > 1 && plan.available > 0 &&
          plan.memory.total() > plan.available)
     choose(plan.split.microbatch / 2);
+  auto const microbatches =
+      stages.front().least_microbatches(static_cast<int>(plan.split.accumulation));
+  detail::spare_exchanges(plan, config, microbatches > 1,
+                          plan.available == 0 ? std::size_t(-1) : plan.available, hold);
   for (auto const& stage : plan.by_stage) {  // decided last: copies never make the microbatch less
     std::size_t const room = host.value_or(available);
     std::size_t const used = host ? stage.offloaded : stage.total();
@@ -114,16 +152,15 @@ template <class T>
 std::vector<train::step_plan> step_plans_of(train_config const& config, run_plan const& plan) {
   model<T> net(config.model, planned_groups(config), config.recompute);
   auto const groups = groups_of(config, net);
-  train::step_plans made(stepper_options_of(config),
-                         {.shards = plan.layout.template degree<axis::shard>(),
-                          .replicas = plan.layout.template size<axis::replicate, axis::context>()},
-                         0, config.parallelism.pipeline, net.num_blocks());
+  train::step_plans made(stepper_options_of(config, plan),
+                         train::place_in(plan.layout, level_of(config)), 0,
+                         config.parallelism.pipeline, net.num_blocks());
   net.visit_units([&](std::string const& name, auto& layer, std::vector<train::part> const& parts,
                       std::vector<parallel::parameter_base<T>*> const& uses) {
-    made.template add<T>(name, layer, parts, uses, groups.key_of);
+    made.template add<T>(name, layer, parts, uses, groups.optimizers, groups.key_of);
   });
   auto const wanted = static_cast<int>(plan.split.accumulation);
-  auto out = made.all(made.stages().least_microbatches(wanted), parallel::pass::training);
+  auto out = made.all(made.stages().least_microbatches(wanted), parallel::pass::training, true);
   train::require_runs(out);
   return out;
 }

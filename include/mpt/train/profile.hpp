@@ -32,14 +32,9 @@ struct stream_profile {
 
 namespace detail {
 
-/// An operation's name from that of the function that enqueues it, which may have arguments of its
-/// template: "matmul_impl<float, float>", "assign<..., parallel::host::add_impl<float>(...)...>".
-[[nodiscard]] inline std::string_view operation_name(std::string_view label) {
-  auto const end = label.find("_impl");
-  if (end == std::string_view::npos) return label.substr(0, label.find('<'));
-  auto const before = label.find_last_of(":< ,", end);
-  auto const begin = before == std::string_view::npos ? 0 : before + 1;
-  return label.substr(begin, end - begin);
+/// A task's name without the arguments of its template, where it is that of a function.
+[[nodiscard]] inline std::string_view task_name(std::string_view label) {
+  return label.substr(0, label.find('<'));
 }
 
 [[nodiscard]] inline double milliseconds(host::timed_task const& task) {
@@ -49,7 +44,7 @@ namespace detail {
 }  // namespace detail
 
 /// Calls, milliseconds and share of each operation in a step, the longest first, with its rate
-/// where it is known. `operations`: floating-point operations of all `steps` by function name.
+/// where it is known. `operations`: floating-point operations of all `steps` by name.
 [[nodiscard]] inline std::string profile_table(
     std::vector<stream_profile> const& streams, std::int64_t steps,
     std::map<std::string_view, std::uint64_t> const& operations) {
@@ -60,10 +55,10 @@ namespace detail {
   std::vector<row> rows;
   std::map<std::string_view, double> flops;
   for (auto const& [name, count] : operations)
-    flops[detail::operation_name(name)] += static_cast<double>(count);
+    flops[detail::task_name(name)] += static_cast<double>(count);
   for (auto const& stream : streams)
     for (auto const& task : stream.tasks) {
-      auto const name = detail::operation_name(task.label.name);
+      auto const name = detail::task_name(task.label.name);
       auto found = std::ranges::find_if(
           rows, [&](row const& r) { return r.stream == stream.name && r.name == name; });
       if (found == rows.end())
@@ -92,8 +87,8 @@ namespace detail {
   return out;
 }
 
-/// The same tasks in the trace event format: a thread a stream, times in microseconds from the
-/// first.
+/// All tasks of the streams in the trace event format: a thread a stream, times in microseconds
+/// from the first.
 [[nodiscard]] inline nlohmann::json chrome_trace(std::vector<stream_profile> const& streams) {
   auto first = parallel::steady_time::max();
   for (auto const& stream : streams)
@@ -110,7 +105,7 @@ namespace detail {
                       {"args", {{"name", streams[i].name}}}});
     for (auto const& task : streams[i].tasks) {
       nlohmann::json event{{"ph", "X"},
-                           {"name", detail::operation_name(task.label.name)},
+                           {"name", detail::task_name(task.label.name)},
                            {"pid", 0},
                            {"tid", i},
                            {"ts", us(task.begin - first)},
@@ -130,7 +125,7 @@ class run_profiler {
   static constexpr std::int64_t count = 3;
 
   [[nodiscard]] host::trace& compute() { return compute_; }
-  [[nodiscard]] host::trace& traffic() { return traffic_; }
+  [[nodiscard]] host::trace& exchanges() { return exchanges_; }
 
   /// After a batch, with which `done` were trained in this program. `operations`: of one batch, by
   /// function name. Returns the table when it is complete; the trace is in `file` then.
@@ -139,7 +134,7 @@ class run_profiler {
                                Operations const& operations) {
     if (done == first) {
       compute_.start();
-      traffic_.start();
+      exchanges_.start();
     }
     return done == first + count ? write(count, file, operations) : std::string();
   }
@@ -161,9 +156,9 @@ class run_profiler {
   [[nodiscard]] std::string write(std::int64_t batches, std::filesystem::path const& file,
                                   Operations const& operations) {
     compute_.stop();
-    traffic_.stop();
+    exchanges_.stop();
     std::vector<stream_profile> const streams{{"compute", compute_.take()},
-                                              {"traffic", traffic_.take()}};
+                                              {"exchanges", exchanges_.take()}};
     auto all = operations();
     for (auto& [name, number] : all) number *= static_cast<std::uint64_t>(batches);
     if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
@@ -176,7 +171,7 @@ class run_profiler {
   }
 
   host::trace compute_;
-  host::trace traffic_;
+  host::trace exchanges_;
 };
 
 }  // namespace mpt

@@ -27,8 +27,10 @@ struct batch_record {
   double loss = 0;          // mean over the batch's loss tokens
   double accuracy = 0;
   double gradient_norm = 0;
-  std::vector<double> learning_rates;  // by optimizer group
+  std::vector<std::pair<std::string, double>> learning_rates;  // of optimizer groups, by name
+  double places_per_second = 0;                                // of tokens or padding
   double tokens_per_second = 0;
+  double trained_tokens_per_second = 0;  // with a label
   double samples_per_second = 0;
   // of the last batches' seconds, on rank 0: a maximum would be one more exchange a batch
   double data_wait_share = 0;
@@ -46,11 +48,10 @@ class reporter {
         console_(config.logging.log_to_console),
         every_(config.logging.console_log_interval),
         ranks_(ranks),
-        optimizer_(config.optimizer.name == "decoupled_lionw" ? "DecoupledLionW"
-                                                              : "DecoupledAdamW"),
         peak_(peak),
         file_(config.logging.metrics_file),
-        bar_("pretrain") {
+        finetunes_(config.train_loader.finetuning.has_value()),
+        bar_(finetunes_ ? "finetune" : "pretrain") {
     if (auto const& folder = config.logging.tensorboard)
       events_.emplace(std::filesystem::path(*folder) / config.run_name, first_batch);
   }
@@ -59,7 +60,7 @@ class reporter {
 
   /// `control` has what callbacks add.
   void batch(batch_record const& r, training_clock const& clock, run_control const& control) {
-    double const mfu = peak_.mfu(r.tokens_per_second);
+    double const mfu = peak_.mfu(r.places_per_second);
     double const memory = peak_memory_bytes();
     nlohmann::ordered_json record{
         {"time/batch", r.batch},
@@ -77,11 +78,15 @@ class reporter {
         {"time/checkpoint_blocked", r.saving_seconds},
         {"throughput/device/tokens_per_sec", r.tokens_per_second / ranks_},
         {"throughput/device/mfu", mfu},
-        {"throughput/device/hfu", peak_.hfu(r.tokens_per_second)},
-        {"throughput/device/mfu_causal", peak_.mfu_causal(r.tokens_per_second)},
+        {"throughput/device/hfu", peak_.hfu(r.places_per_second)},
+        {"throughput/device/mfu_causal", peak_.mfu_causal(r.places_per_second)},
         {"memory/peak_resident_gb", memory / 1e9}};
-    for (std::size_t group = 0; group < r.learning_rates.size(); ++group)
-      record[fmt::format("lr-{}/group{}", optimizer_, group)] = r.learning_rates[group];
+    if (finetunes_) {
+      record["throughput/trained_tokens_per_sec"] = r.trained_tokens_per_second;
+      record["throughput/padding_share"] =
+          r.places_per_second > 0 ? 1 - r.tokens_per_second / r.places_per_second : 0.0;
+    }
+    for (auto const& [name, rate] : r.learning_rates) record["lr-" + name] = rate;
     for (auto const& [name, value] : r.device) record[name] = value;
     for (auto const& [name, value] : control.numbers()) record[name] = value;
     for (auto const& [name, text] : control.texts()) {
@@ -94,15 +99,17 @@ class reporter {
         r.data_wait_share < 0.02 ? ""
                                  : fmt::format("waits {:.0f} % for data ({:.1f} samples/s)  ",
                                                100 * r.data_wait_share, r.samples_per_second);
-    std::string const text =
-        fmt::format("{}/{} ba  loss {:.3f}  {} tok/s  MFU {:.1f}%  {}  {}left {}", r.batch,
-                    r.total_batches, r.loss, console::count(r.tokens_per_second), 100 * mfu,
-                    console::bytes(memory), held, console::duration(r.remaining_seconds));
+    std::string const trained =
+        finetunes_ ? fmt::format(" ({} trained)", console::count(r.trained_tokens_per_second)) : "";
+    std::string const text = fmt::format(
+        "{}/{} ba  loss {:.3f}  {} tok/s{}  MFU {:.1f}%  {}  {}left {}", r.batch, r.total_batches,
+        r.loss, console::count(r.tokens_per_second), trained, 100 * mfu, console::bytes(memory),
+        held, console::duration(r.remaining_seconds));
     if (bar_mode_)
       bar_.update(done, text);
     else if (console_ && is_due(every_, r.batch, clock))
-      bar_.note(
-          fmt::format("{}  lr {:.2e}  grad {:.3f}", text, r.learning_rates.at(0), r.gradient_norm));
+      bar_.note(fmt::format("{}  lr {:.2e}  grad {:.3f}", text, r.learning_rates.at(0).second,
+                            r.gradient_norm));
   }
 
   void evaluation(std::string const& label, std::int64_t batch, double loss, double accuracy,
@@ -136,10 +143,10 @@ class reporter {
   bool console_;
   time_value every_;
   int ranks_;
-  std::string optimizer_;  // LLM Foundry's class
   utilisation peak_;
   metrics_file file_;
   std::optional<event_file> events_;
+  bool finetunes_;
   console::progress bar_;
 };
 

@@ -13,6 +13,7 @@
 
 #include <mpt/config/hf.hpp>
 #include <mpt/config/train.hpp>
+#include <mpt/train/load_pretrained.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/checkpoint/stepper.hpp>
 #include <parallel/comm/any_communicator.hpp>
@@ -29,6 +30,8 @@ struct run_state {
   std::int64_t samples_in_set = 0;
   std::int64_t tokens = 0;
   nlohmann::json callbacks = nlohmann::json::object();  // what they remember
+  std::optional<double> best_loss = {};                 // of evaluations at checkpoints so far
+  bool best = false;                                    // this checkpoint's is that
 };
 
 /// A checkpoint to begin from.
@@ -55,11 +58,15 @@ struct found_checkpoint {
             ": holds checkpoints of an earlier run; continue it with autoresume=true, replace them "
             "with save_overwrite=true, or choose another save_folder");
   }
+  if (c.load_path.empty() && !config.pretrained.empty())
+    return found_checkpoint{config.pretrained, true, {}};
   if (c.load_path.empty()) return std::nullopt;
+  if (is_hf_folder(c.load_path)) return found_checkpoint{c.load_path, true, {}};
   if (is_checkpoint(c.load_path)) return found_checkpoint{c.load_path, c.load_weights_only, {}};
   auto const newest = checkpoint::latest(c.load_path);
   require(newest.folder.has_value(), "load_path ", c.load_path,
-          ": there is no checkpoint here; name a folder like ep0-ba100 or one that holds such");
+          ": there is no checkpoint here; name a folder like ep0-ba100, one that holds such, or a "
+          "Hugging Face folder");
   return found_checkpoint{*newest.folder, c.load_weights_only, newest.note};
 }
 
@@ -76,18 +83,29 @@ namespace detail {
 /// have the same.
 [[nodiscard]] inline nlohmann::json order_of(train_config const& config,
                                              std::int64_t samples_in_set) {
-  return {{"samples_in_set", samples_in_set},
-          {"global_train_batch_size", config.global_train_batch_size},
-          {"max_seq_len", config.train_loader.max_seq_len},
-          {"shuffle", config.train_loader.shuffle},
-          {"shuffle_seed", config.train_loader.shuffle_seed},
-          {"shuffle_block_size", config.train_loader.shuffle_block_size.value_or(0)},
-          {"shuffle_reach", static_cast<int>(config.train_loader.reach)},
-          {"streams", config.train_loader.streams.size()},
-          {"train_subset_num_batches", config.train_subset_num_batches},
-          {"seed", config.seed},
-          {"optimizer", config.optimizer.name},
-          {"frozen", frozen_patterns(config)}};
+  nlohmann::json out = {{"samples_in_set", samples_in_set},
+                        {"global_train_batch_size", config.global_train_batch_size},
+                        {"max_seq_len", config.train_loader.max_seq_len},
+                        {"shuffle", config.train_loader.shuffle},
+                        {"shuffle_seed", config.train_loader.shuffle_seed},
+                        {"shuffle_block_size", config.train_loader.shuffle_block_size.value_or(0)},
+                        {"shuffle_reach", static_cast<int>(config.train_loader.reach)},
+                        {"streams", config.train_loader.streams.size()},
+                        {"train_subset_num_batches", config.train_subset_num_batches},
+                        {"seed", config.seed},
+                        {"optimizer", config.optimizer.name},
+                        {"frozen", frozen_patterns(config)}};
+  if (auto const& examples = config.train_loader.finetuning) {
+    out["target_prompts"] = examples->target_prompts;
+    out["target_responses"] = examples->target_responses;
+    auto const& packing = examples->packing;
+    out["packing_ratio"] = !packing         ? nlohmann::json(1)
+                           : packing->ratio ? nlohmann::json(*packing->ratio)
+                                            : nlohmann::json("auto");
+    if (packing && packing->leftover_bins)
+      out["max_leftover_bins_to_keep"] = *packing->leftover_bins;
+  }
+  return out;
 }
 
 inline void require_same_order(nlohmann::json const& saved, nlohmann::json const& now,
@@ -133,7 +151,9 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
                                                        run_state const& state) {
   return {.batches = state.batches,
           .epoch = state.epoch,
+          .best = state.best,
           .own = {{"batch_in_epoch", state.batch_in_epoch},
+                  {"best_loss", state.best_loss ? nlohmann::json(*state.best_loss) : nullptr},
                   {"tokens", state.tokens},
                   {"callbacks", state.callbacks},
                   {"order", detail::order_of(config, state.samples_in_set)},
@@ -155,11 +175,16 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
 }
 
 /// Fills this rank's memory from a checkpoint made by any layout, after checking that it belongs to
-/// this run. Returns where the run was; with weights_only the optimizer starts from zero.
+/// this run, or from a Hugging Face folder. Returns where the run was; with weights_only the
+/// optimizer starts from zero.
 template <class Stepper>
 run_state load_run(Stepper& step, parallel::any_communicator const& comm,
                    train_config const& config, found_checkpoint const& found,
                    std::int64_t samples_in_set) {
+  if (is_hf_folder(found.folder)) {
+    load_pretrained(step, found.folder, config.model, found.folder == config.pretrained);
+    return {.samples_in_set = samples_in_set};
+  }
   checkpoint::checkpoint_reader const reader(found.folder);
   if (!found.weights_only) {
     detail::require_same_order(reader.state().value("order", nlohmann::json::object()),
@@ -174,12 +199,16 @@ run_state load_run(Stepper& step, parallel::any_communicator const& comm,
             ": its state lacks the number ", key);
     return state.own.at(key).template get<std::int64_t>();
   };
+  std::optional<double> best_loss;
+  if (auto const best = state.own.find("best_loss"); best != state.own.end() && best->is_number())
+    best_loss = best->template get<double>();
   return {.batches = state.batches,
           .epoch = state.epoch,
           .batch_in_epoch = number("batch_in_epoch"),
           .samples_in_set = samples_in_set,
           .tokens = number("tokens"),
-          .callbacks = state.own.value("callbacks", nlohmann::json::object())};
+          .callbacks = state.own.value("callbacks", nlohmann::json::object()),
+          .best_loss = best_loss};
 }
 
 }  // namespace mpt

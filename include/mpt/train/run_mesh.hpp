@@ -10,7 +10,7 @@
 #include <mpt/train/sequences.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/comm/comm_stream.hpp>
-#include <parallel/train/groups.hpp>
+#include <parallel/train/process_groups.hpp>
 
 namespace mpt {
 
@@ -23,10 +23,10 @@ class run_mesh {
   /// Collective over `world`. Throws what run_layout refuses. `device` must outlive it.
   run_mesh(train_config const& config, any_communicator& world, Device const& device)
       : config_(config.parallelism),
-        ranks_(world.split(0), run_layout(config, world.size())),
+        ranks_(world.split(0), run_layout(config, world.size()), level_of(config)),
         device_(device) {}
 
-  [[nodiscard]] train::training_groups<any_communicator>& ranks() { return ranks_; }
+  [[nodiscard]] train::process_groups<any_communicator>& ranks() { return ranks_; }
   [[nodiscard]] training_layout const& layout() const { return ranks_.shape(); }
 
   /// Those that share a model with this rank; valid while this lives.
@@ -60,12 +60,12 @@ class run_mesh {
   }
 
   parallelism_config config_;
-  train::training_groups<any_communicator> ranks_;
+  train::process_groups<any_communicator> ranks_;
   Device const& device_;
   std::deque<stream_type> streams_;
 };
 
-/// The same groups for planning on the meta device, on the first rank of each.
+/// A model's groups for planning on the meta device, on the first rank of each.
 [[nodiscard]] inline model_groups planned_groups(train_config const& config) {
   auto const& p = config.parallelism;
   model_groups out;

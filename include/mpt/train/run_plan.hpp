@@ -14,6 +14,7 @@
 #include <mpt/train/layout.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/train/plan.hpp>
+#include <parallel/train/process_groups.hpp>
 
 namespace mpt {
 
@@ -26,6 +27,9 @@ struct run_plan {
   train::memory_plan memory;  // of the rank that needs most
   std::size_t available = 0;  // what each rank may use; 0: unknown
   bool automatic = false;     // the microbatch was chosen here
+  // As in stepper_options; what the configuration leaves open was chosen here
+  bool reshard_after_forward = true;
+  bool reduce_every_microbatch = true;
   // There is memory for a copy of what a rank saves, beside what training needs
   bool saves_behind = true;
   // One microbatch of training through the whole model, and if nothing were recomputed
@@ -38,6 +42,15 @@ struct run_plan {
            static_cast<double>(split.microbatch * sequence_length);
   }
 };
+
+/// How the steps of a run are made as planned.
+[[nodiscard]] inline train::stepper_options stepper_options_of(train_config const& config,
+                                                               run_plan const& plan) {
+  auto out = stepper_options_of(config);
+  out.reshard_after_forward = plan.reshard_after_forward;
+  out.reduce_every_microbatch = plan.reduce_every_microbatch;
+  return out;
+}
 
 /// Plans a run of T on `ranks` ranks, each of which may use `available` bytes (0: unknown), and
 /// `host` bytes of the host's memory where that is another than the device's. Throws what
@@ -53,8 +66,8 @@ inline void require_fits(run_plan const& plan) {
           text(plan.memory.total()), " per rank, but only ", text(plan.available),
           " are available to each: parameters ", text(plan.memory.values), ", gradients ",
           text(plan.memory.gradients + plan.memory.trees), ", master weights ",
-          text(plan.memory.master), ", optimizer ", text(plan.memory.optimizer), ", windows ",
-          text(plan.memory.windows), ", activations ", text(plan.memory.activations),
+          text(plan.memory.master), ", optimizer ", text(plan.memory.optimizer), ", unit buffers ",
+          text(plan.memory.buffers), ", activations ", text(plan.memory.activations),
           " at a microbatch of ", plan.split.microbatch,
           "; use a smaller model, microbatch or sequence, zero_stage=3, "
           "fsdp_config.activation_checkpointing=true, a higher tensor or pipeline degree, or more "
@@ -72,6 +85,26 @@ inline void require_fits(run_plan const& plan) {
       : p.context_method == parallel::context_parallel::method::ring ? " (ring attention)"
                                                                      : " (heads exchanged)",
       config.zero_stage);
+}
+
+/// "values are gathered once a step (automatic), gradients are reduced after every microbatch";
+/// empty: neither is sharded.
+[[nodiscard]] inline std::string describe_sharding(train_config const& config,
+                                                   run_plan const& plan) {
+  if (config.zero_stage < 2 || train::place_in(plan.layout, level_of(config)).shards == 1)
+    return {};
+  auto const automatic = [](std::optional<bool> const& told) { return told ? "" : " (automatic)"; };
+  std::vector<std::string> parts;
+  if (config.zero_stage == 3)
+    parts.push_back(fmt::format("values are gathered {}{}",
+                                plan.reshard_after_forward ? "for every pass" : "once a step",
+                                automatic(config.reshard_after_forward)));
+  if (!is_canonical(config))
+    parts.push_back(
+        fmt::format("gradients are reduced {}{}",
+                    plan.reduce_every_microbatch ? "after every microbatch" : "once a step",
+                    automatic(config.reduce_every_microbatch)));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 /// "1f1b, 2 stages of 2 and 1 blocks".
@@ -98,9 +131,12 @@ inline void require_fits(run_plan const& plan) {
   out.row("parameters", grouped(parameter_count(m)));
   out.row("model", fmt::format("{} layers × {}, {} heads, vocabulary {}, {}", m.n_layers, m.d_model,
                                m.n_heads, grouped(m.vocab_size), positions_name(m)));
-  out.row("precision", config.precision == precision_kind::fp32
-                           ? "fp32"
-                           : "bf16, fp32 master weights and reductions");
+  bool const rounds = config.reduce_dtype == parallel::zero::reduce_dtype::bf16;
+  out.row("precision", fmt::format("{}{}",
+                                   config.precision == precision_kind::fp32 ? "fp32"
+                                   : rounds ? "bf16, fp32 master weights"
+                                            : "bf16, fp32 master weights and reductions",
+                                   rounds ? ", gradients travel in bf16" : ""));
   auto const& optimizer = config.optimizer;
   out.row(
       "optimizer",
@@ -112,11 +148,17 @@ inline void require_fits(run_plan const& plan) {
               : ", partly frozen"));
   out.row("ranks", describe_layout(config, plan.layout));
   if (config.parallelism.pipeline > 1) out.row("pipeline", describe_stages(config));
+  if (auto const text = describe_sharding(config, plan); !text.empty()) out.row("sharding", text);
   auto const readers = data_ranks(plan.layout);
-  out.row("batch", fmt::format("{} sequences of {} = {}{} × {} microbatches of {}{}",
-                               config.global_train_batch_size, length, readers,
-                               readers == ranks ? " ranks" : " data ranks", plan.split.accumulation,
-                               plan.split.microbatch, plan.automatic ? " (automatic)" : ""));
+  auto const larger = is_canonical(config) ? 0 : config.global_train_batch_size % readers;
+  out.row("batch",
+          fmt::format("{} sequences of {} = {}{} × {} microbatches of {}{}{}",
+                      config.global_train_batch_size, length, readers,
+                      readers == ranks ? " ranks" : " data ranks", plan.split.accumulation,
+                      plan.split.microbatch, plan.automatic ? " (automatic)" : "",
+                      larger == 0 ? ""
+                                  : fmt::format("; {} have {} sequences, {} one less", larger,
+                                                plan.split.device_batch, readers - larger)));
   if (is_canonical(config))
     out.row("reduction order",
             fmt::format("canonical, by microbatches of {}; {} of {} data ranks have sequences",
@@ -153,7 +195,7 @@ inline void require_fits(run_plan const& plan) {
   out.row("  master weights", size(plan.memory.master));
   out.row("  optimizer", size(plan.memory.optimizer));
   if (plan.memory.offloaded > 0) out.row("  in the host's memory", size(plan.memory.offloaded));
-  if (plan.memory.windows > 0) out.row("  windows", size(plan.memory.windows));
+  if (plan.memory.buffers > 0) out.row("  unit buffers", size(plan.memory.buffers));
   out.row("  activations", size(plan.memory.activations));
   if (plan.by_stage.size() > 1) {
     std::string all;

@@ -15,9 +15,11 @@ namespace mpt {
 /// What a run has done; the same on every rank.
 struct run_summary {
   std::int64_t batches = 0;
-  std::int64_t tokens = 0;  // of the whole run, resumed parts included
-  double loss = 0;          // of the last batch
+  std::int64_t tokens = 0;          // of the whole run, resumed parts included
+  double loss = 0;                  // of the last batch
+  std::int64_t trained_tokens = 0;  // of this part of the run, with a label
   double tokens_per_second = 0;
+  double trained_tokens_per_second = 0;
   double mfu = 0;
   double mfu_causal = 0;
   double seconds = 0;  // of this part of the run; 0: nothing was left to train

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <mpt/config/train.hpp>
+#include <mpt/train/example_set.hpp>
 #include <mpt/train/run_plan.hpp>
 #include <mpt/train/run_summary.hpp>
 #include <parallel/checkpoint/save.hpp>
@@ -13,10 +14,12 @@
 namespace mpt {
 
 /// Trains with elements T on `device` as planned, to max_duration, from the beginning or from where
-/// a checkpoint left off. Collective: all ranks call it at the same time. `on_save`: see
+/// a checkpoint left off. Collective: all ranks call it at the same time. `examples`: what
+/// read_run_examples gives, needed when a loader is of finetuning. `on_save`: see
 /// checkpoint::stepper_saver.
 template <class T, class Device>
 run_summary run_training(train_config const& config, parallel::any_communicator& comm,
-                         Device& device, run_plan plan, parallel::step_hook on_save = {});
+                         Device& device, run_plan plan, run_examples const& examples = {},
+                         parallel::step_hook on_save = {});
 
 }  // namespace mpt

@@ -5,9 +5,10 @@
 #include <span>
 #include <vector>
 
+#include <mpt/finetune/rows.hpp>
 #include <mpt/model/microbatch.hpp>
 #include <mpt/vocabulary.hpp>
-#include <parallel/context/division.hpp>
+#include <parallel/context/sequence_partition.hpp>
 #include <parallel/data/share.hpp>
 
 namespace mpt {
@@ -19,8 +20,9 @@ struct document_separator {
   std::int32_t id = 0;
 };
 
-/// Rows of `length` ids; a row's labels are its ids moved left by one, -100 at its end. `divided`
-/// gives the part of each that a rank of the context axis holds.
+/// Rows of `length` ids and the id that follows each, -100 where none is trained on; of text a
+/// row's labels are its ids moved left by one. `divided` gives the part of each that a rank of the
+/// context axis holds.
 class sequences {
  public:
   sequences() = default;
@@ -35,14 +37,23 @@ class sequences {
     if (separator.where != document_separator::side::none) find_documents(separator);
   }
 
+  /// Rows of examples, with their labels and where each begins.
+  explicit sequences(finetune::rows rows)
+      : length_(static_cast<index>(rows.length)),
+        whole_(length_),
+        ids_(std::move(rows.ids)),
+        labels_(std::move(rows.labels)),
+        document_begins_(std::move(rows.document_begins)) {}
+
   [[nodiscard]] index count() const {
     return length_ == 0 ? 0 : static_cast<index>(ids_.size()) / length_;
   }
   [[nodiscard]] index length() const { return length_; }
 
   /// What `part` holds of every sequence, whose length must be part.whole(): all of them, shorter.
-  [[nodiscard]] sequences divided(parallel::context_parallel::division const& part) const {
-    require(part.whole() == length_, "a division of sequences of ", part.whole(),
+  [[nodiscard]] sequences divided(
+      parallel::context_parallel::sequence_partition const& part) const {
+    require(part.whole() == length_, "a partition of sequences of ", part.whole(),
             " ids does not fit sequences of ", length_);
     sequences out;
     out.length_ = part.length();

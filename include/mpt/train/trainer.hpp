@@ -11,20 +11,22 @@
 #include <string>
 #include <vector>
 
+#include <mpt/callbacks/hf_checkpointer.hpp>
 #include <mpt/callbacks/run_callbacks.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/model/model.hpp>
-#include <mpt/train/agreed_products.hpp>
+#include <mpt/train/best_evaluation.hpp>
+#include <mpt/train/gemm_autotune.hpp>
 #include <mpt/train/matmul_rate.hpp>
 #include <mpt/train/placed_sequences.hpp>
 #include <mpt/train/plan_run.hpp>
 #include <mpt/train/profile.hpp>
 #include <mpt/train/reporter.hpp>
 #include <mpt/train/run_checkpoint.hpp>
+#include <mpt/train/run_data.hpp>
 #include <mpt/train/run_mesh.hpp>
 #include <mpt/train/run_summary.hpp>
 #include <mpt/train/run_training.hpp>
-#include <mpt/train/training_data.hpp>
 #include <parallel/checkpoint/stepper_saver.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/device/host/device.hpp>
@@ -34,15 +36,14 @@
 namespace mpt {
 
 using parallel::any_communicator;
-using parallel::reduction;
 
 /// Trains with elements T on a Device, whose operations must be declared where it is instantiated.
 template <class T, class Device = host::device>
 class trainer {
  public:
-  /// Collective: all ranks make one at the same time. `on_save`: see checkpoint::stepper_saver.
+  /// Collective: all ranks make one at the same time. `examples`, `on_save`: see run_training.
   trainer(train_config const& config, any_communicator& comm, Device& device, run_plan plan,
-          parallel::step_hook on_save = {})
+          run_examples const& examples = {}, parallel::step_hook on_save = {})
       : config_(config),
         comm_(comm),
         device_(device),
@@ -51,26 +52,30 @@ class trainer {
         mesh_(config, comm, device),
         profiled_(config.profile && comm.rank() == 0),
         compute_(with_trace(device.compute_options(), profiler_.compute())),
-        traffic_(with_trace(parallel::comm_options<any_communicator>(device), profiler_.traffic())),
+        exchanges_(
+            with_trace(parallel::comm_options<any_communicator>(device), profiler_.exchanges())),
         net_(config.model, mesh_.of_model(), config.recompute),
-        step_(net_, device, mesh_.ranks(), groups_of(config, net_), stepper_options_of(config)),
+        step_(net_, device, mesh_.ranks(), groups_of(config, net_),
+              stepper_options_of(config, plan_)),
         memory_(device.template allocate<std::byte>(
             plan_.by_stage[static_cast<std::size_t>(pipeline_rank())].activations)),
-        batches_(config, mesh_.data_rank(), mesh_.data_ranks()),
+        batches_(config, examples.train, mesh_.data_rank(), mesh_.data_ranks()),
         batch_data_(device),
         clock_(clock_of(config, batches_.batches_per_epoch())),
         callbacks_(make_callbacks(config, clock_, comm.rank(), net_, device, compute_)),
         control_([this](std::string const& text) { say(text); }) {
     check_schedule(config.scheduler, clock_);
-    for (auto const& loader : config.eval_loaders)
-      evaluation_sets_.push_back(open_streams(loader, config.model.vocab_size));
+    if (config.callbacks.hf_checkpointer) exports_.emplace(config);
+    for (std::size_t i = 0; i < config.eval_loaders.size(); ++i)
+      evaluation_sets_.emplace_back(
+          config, i, i < examples.evaluation.size() ? examples.evaluation[i] : nullptr);
   }
 
   /// Trains to max_duration, from the beginning or from where a checkpoint left off.
   run_summary run() {
     utilisation const peak{
         .peak_flops = peak_of_devices<T>(device_, compute_, config_.callbacks.gpu_flops_available,
-                                         comm_, traffic_),
+                                         comm_, exchanges_),
         .flops_per_token = static_cast<double>(flops_per_token(config_.model, sequence_length())),
         .causal_flops_per_token =
             static_cast<double>(causal_flops_per_token(config_.model, sequence_length())),
@@ -86,6 +91,7 @@ class trainer {
     if (config_.evaluation.eval_first && batch_ == 0) evaluate();
     begin_ = std::chrono::steady_clock::now();
     first_batch_ = batch_;
+    first_tokens_ = tokens_;
     speed_.emplace(static_cast<std::size_t>(config_.callbacks.speed_window), now());
     while (batch_ < last && !control_.stopped()) {
       auto const result = train_batch();
@@ -94,6 +100,7 @@ class trainer {
       tell(result, last);
       if (is_due(config_.evaluation.eval_interval, batch_, clock_)) evaluate();
       if (saves_) save(last);
+      export_folder();
       profile();
       auto const paused = std::chrono::steady_clock::now() - pause;
       speed_->skip(paused);
@@ -103,14 +110,17 @@ class trainer {
     if (report_) report_->finish();
     if (saves_ && !saves_->last().empty()) summary_.checkpoint = saves_->last().string();
     summary_.batches = batch_;
-    summary_.tokens = tokens();
+    summary_.tokens = tokens_;
+    summary_.trained_tokens = trained_tokens_;
     if (batch_ > first_batch_) {  // else nothing was left to train
       summary_.seconds = trained_seconds();
-      summary_.tokens_per_second =
+      summary_.tokens_per_second = static_cast<double>(tokens_ - first_tokens_) / summary_.seconds;
+      summary_.trained_tokens_per_second = static_cast<double>(trained_tokens_) / summary_.seconds;
+      double const places_per_second =
           static_cast<double>((batch_ - first_batch_) * clock_.tokens_per_batch) / summary_.seconds;
+      summary_.mfu = peak.mfu(places_per_second);
+      summary_.mfu_causal = peak.mfu_causal(places_per_second);
     }
-    summary_.mfu = peak.mfu(summary_.tokens_per_second);
-    summary_.mfu_causal = peak.mfu_causal(summary_.tokens_per_second);
     if (trained_seconds() > 0)
       summary_.data_wait_share = batches_.waited_seconds() / trained_seconds();
     summary_.peak_memory_bytes = peak_memory_bytes();
@@ -119,7 +129,7 @@ class trainer {
 
  private:
   [[nodiscard]] index sequence_length() const { return config_.train_loader.max_seq_len; }
-  [[nodiscard]] std::int64_t tokens() const { return batch_ * clock_.tokens_per_batch; }
+  [[nodiscard]] std::int64_t places() const { return batch_ * clock_.tokens_per_batch; }
   [[nodiscard]] int pipeline_rank() { return mesh_.ranks().pipeline.rank(); }
   [[nodiscard]] bool saving() const { return !config_.checkpoint.save_folder.empty(); }
   [[nodiscard]] double trained_seconds() const {
@@ -127,7 +137,8 @@ class trainer {
   }
 
   [[nodiscard]] speed_window::instant now() const {
-    return {std::chrono::steady_clock::now(), tokens(), batches_.waited_seconds()};
+    return {std::chrono::steady_clock::now(), tokens_, batches_.waited_seconds(), places(),
+            trained_tokens_};
   }
 
   template <class Options>
@@ -167,12 +178,6 @@ class trainer {
     if (report_) report_->note(text);
   }
 
-  [[nodiscard]] std::vector<double> learning_rates(double factor) const {
-    std::vector<double> rates{config_.optimizer.lr * factor};
-    for (auto const& group : config_.optimizer.groups) rates.push_back(group.lr * factor);
-    return rates;
-  }
-
   /// Tries products by a step whose results are forgotten.
   void agree_on_products() {
     if constexpr (has_tuned_products<typename Device::stream_type>) {
@@ -181,7 +186,7 @@ class trainer {
                             : std::filesystem::path();
       std::vector streams{&compute_};
       step_.for_each_compute_stream([&](auto& stream) { streams.push_back(&stream); });
-      mpt::agree_on_products(streams, comm_, traffic_, file, [&] {
+      mpt::agree_on_products(streams, comm_, exchanges_, file, [&] {
         step_.initialise(config_.seed);
         static_cast<void>(run_step(0, 0.0));
       });
@@ -194,8 +199,9 @@ class trainer {
   std::vector<std::string> start() {
     found_checkpoint found;
     if (comm_.rank() == 0) found = checkpoint_to_load(config_).value_or(found_checkpoint{});
-    found.folder = broadcast_text(comm_, traffic_, found.folder.string());
-    found.weights_only = !broadcast_text(comm_, traffic_, found.weights_only ? "yes" : "").empty();
+    found.folder = broadcast_text(comm_, exchanges_, found.folder.string());
+    found.weights_only =
+        !broadcast_text(comm_, exchanges_, found.weights_only ? "yes" : "").empty();
     if (found.folder.empty()) {
       step_.initialise(config_.seed);
       return {};
@@ -205,6 +211,8 @@ class trainer {
     auto const state = load_run(step_, comm_, config_, found, batches_.samples());
     if (!found.weights_only) {
       batch_ = state.batches;
+      tokens_ = state.tokens;
+      best_.restore(state.best_loss);
       callbacks_.restore(state.callbacks);
     }
     summary_.checkpoint = found.folder.string();
@@ -224,6 +232,8 @@ class trainer {
     factor_ = learning_rate_multiplier(config_.scheduler, batch_, clock_);
     auto result = run_step(batch_, factor_);
     ++batch_;
+    tokens_ += batches_.tokens();
+    trained_tokens_ += result.sums.tokens;
     speed_->mark(now());
     return result;
   }
@@ -240,7 +250,7 @@ class trainer {
     }
     parts.resize(step_.least_microbatches(static_cast<std::size_t>(plan_.split.accumulation)));
     first.resize(parts.size());
-    return step_.step(compute_, traffic_, memory_, std::span<microbatch const>(parts),
+    return step_.step(compute_, exchanges_, memory_, std::span<microbatch const>(parts),
                       std::span<index const>(first),
                       {.seed = config_.seed, .step = static_cast<std::uint32_t>(batch)},
                       learning_rate_factor);
@@ -251,25 +261,30 @@ class trainer {
     auto const r = result_of(result, batch_, clock_);
     summary_.loss = r.loss;
     try {
+      if (auto const& generates = config_.callbacks.generate;
+          generates && is_due(generates->interval, batch_, clock_))
+        step_.gather_values(compute_);
       callbacks_.batch_end(control_, r);
     } catch (run_failure const&) {  // on every rank
       if (saves_) saves_->complete();
       throw;
     }
     if (!report_) return;
-    double const speed = speed_->tokens_per_second();
+    double const places = speed_->places_per_second();
     double const remaining =
-        speed > 0 ? static_cast<double>((last - batch_) * clock_.tokens_per_batch) / speed : -1.0;
+        places > 0 ? static_cast<double>((last - batch_) * clock_.tokens_per_batch) / places : -1.0;
     report_->batch({.batch = batch_,
                     .total_batches = last,
                     .epoch = (batch_ - 1) / clock_.batches_per_epoch,
-                    .tokens = tokens(),
+                    .tokens = tokens_,
                     .loss = r.loss,
                     .accuracy = r.accuracy,
                     .gradient_norm = r.gradient_norm,
-                    .learning_rates = learning_rates(factor_),
-                    .tokens_per_second = speed,
-                    .samples_per_second = speed / static_cast<double>(sequence_length()),
+                    .learning_rates = learning_rates(config_.optimizer, factor_),
+                    .places_per_second = places,
+                    .tokens_per_second = speed_->tokens_per_second(),
+                    .trained_tokens_per_second = speed_->trained_tokens_per_second(),
+                    .samples_per_second = places / static_cast<double>(sequence_length()),
                     .data_wait_share = speed_->data_wait_share(),
                     .saving_seconds = saves_ ? saves_->held_up_seconds() : 0.0,
                     .seconds = trained_seconds(),
@@ -282,15 +297,12 @@ class trainer {
   void evaluate() {
     auto const at_once = static_cast<std::size_t>(config_.parallelism.pipeline);
     for (std::size_t i = 0; i < evaluation_sets_.size(); ++i) {
-      evaluation_batches set(evaluation_sets_[i], config_.evaluation.device_eval_batch_size,
-                             mesh_.data_rank(), mesh_.data_ranks(),
-                             config_.evaluation.eval_subset_num_batches,
-                             separator_of(config_.eval_loaders[i]), is_canonical(config_));
+      auto const next = evaluation_sets_[i].batches(mesh_.data_rank(), mesh_.data_ranks());
       train::statistics_sum<double> sums;
       for (bool more = true; more;) {
         std::vector<placed_sequences<Device>> held;
         while (more && held.size() < at_once) {
-          auto part = set.next();
+          auto part = next();
           more = part.has_value();
           if (more) held.emplace_back(device_).place(mesh_.rows_of(*std::move(part)));
         }
@@ -300,8 +312,9 @@ class trainer {
         parts.resize(at_once);
         step_.add_evaluation(compute_, memory_, std::span<microbatch const>(parts), sums);
       }
-      auto const all = step_.over_ranks(traffic_, sums);
+      auto const all = step_.over_ranks(exchanges_, sums);
       auto const r = report_of(all, config_.eval_loaders[i].label, batch_, clock_);
+      if (i == 0) best_.evaluated(batch_, r.loss);
       if (report_) report_->evaluation(r.label, batch_, r.loss, r.accuracy, all.tokens);
       callbacks_.evaluation_end(control_, r);
     }
@@ -309,7 +322,7 @@ class trainer {
 
   /// Takes the memory for copies, if there is. Returns what there is to say.
   std::string prepare_saves() {
-    saves_.emplace(step_, comm_, traffic_, config_.checkpoint.save_folder, plan_.saves_behind,
+    saves_.emplace(step_, comm_, exchanges_, config_.checkpoint.save_folder, plan_.saves_behind,
                    save_options_of(config_.checkpoint, on_save_));
     if (plan_.saves_behind) return "";
     return fmt::format(
@@ -320,14 +333,25 @@ class trainer {
 
   /// Saves after this batch, if that is due; the run does not end before it is done.
   void save(std::int64_t last) {
-    if (is_due(config_.checkpoint.save_interval, batch_, clock_) || control_.stopped())
+    if (is_due(config_.checkpoint.save_interval, batch_, clock_) || control_.stopped()) {
+      bool const best = best_.take(batch_);
       saves_->save(saved_state(config_, {.batches = batch_,
                                          .epoch = batch_ / clock_.batches_per_epoch,
                                          .batch_in_epoch = batch_ % clock_.batches_per_epoch,
                                          .samples_in_set = batches_.samples(),
-                                         .tokens = tokens(),
-                                         .callbacks = callbacks_.state()}));
+                                         .tokens = tokens_,
+                                         .callbacks = callbacks_.state(),
+                                         .best_loss = best_.loss(),
+                                         .best = best}));
+    }
     if (batch_ == last || control_.stopped()) saves_->complete();
+  }
+
+  /// Writes a Hugging Face folder after this batch, if that is due.
+  void export_folder() {
+    if (!exports_ || !exports_->due(batch_, clock_, control_.stopped())) return;
+    auto const epoch = batch_ / clock_.batches_per_epoch;
+    say("model written to " + exports_->save(step_, comm_, exchanges_, batch_, epoch).string());
   }
 
   train_config const& config_;
@@ -339,32 +363,38 @@ class trainer {
   run_profiler profiler_;
   bool profiled_;
   typename Device::stream_type compute_;
-  parallel::comm_stream<Device, any_communicator> traffic_;
+  parallel::comm_stream<Device, any_communicator> exchanges_;
   model<T> net_;
   stepper_type step_;
   arena memory_;
-  training_batches batches_;
+  run_batches batches_;
   placed_sequences<Device> batch_data_;
   training_clock clock_;
   run_callbacks<T, Device> callbacks_;
   run_control control_;
-  std::vector<data::token_streams> evaluation_sets_;
+  std::vector<evaluation_set> evaluation_sets_;
   std::optional<reporter> report_;
   std::optional<checkpoint::stepper_saver<stepper_type, any_communicator,
                                           parallel::comm_stream<Device, any_communicator>>>
       saves_;
+  std::optional<hf_checkpointer> exports_;
   std::optional<speed_window> speed_;
   std::chrono::steady_clock::time_point begin_;
+  best_evaluation best_;  // by the first set
   std::int64_t batch_ = 0;
   double factor_ = 1;  // of the learning rates, in the last batch
   std::int64_t first_batch_ = 0;
+  std::int64_t tokens_ = 0;          // of the run so far, without padding
+  std::int64_t first_tokens_ = 0;    // when this program began to train
+  std::int64_t trained_tokens_ = 0;  // with a label, since this program began
   run_summary summary_;
 };
 
 template <class T, class Device>
 run_summary run_training(train_config const& config, any_communicator& comm, Device& device,
-                         run_plan plan, parallel::step_hook on_save) {
-  return trainer<T, Device>(config, comm, device, std::move(plan), std::move(on_save)).run();
+                         run_plan plan, run_examples const& examples, parallel::step_hook on_save) {
+  return trainer<T, Device>(config, comm, device, std::move(plan), examples, std::move(on_save))
+      .run();
 }
 
 }  // namespace mpt

@@ -102,11 +102,12 @@ inline std::vector<std::filesystem::path> prune(std::filesystem::path const& roo
   auto all = list_checkpoints(root);
   std::erase_if(all, [](auto const& entry) { return !entry.valid(); });
   std::error_code unreadable;
-  auto const linked = std::filesystem::read_symlink(root / "latest", unreadable);
+  auto const latest = std::filesystem::read_symlink(root / "latest", unreadable);
+  auto const best = std::filesystem::read_symlink(root / "best", unreadable);  // "" where none is
   std::vector<std::filesystem::path> removed;
   for (auto i = static_cast<index>(all.size()) - 1; i >= keep; --i) {
     auto const& entry = all[static_cast<std::size_t>(i)];
-    if (!unreadable && linked == entry.id.text()) continue;
+    if (latest == entry.id.text() || best == entry.id.text()) continue;
     remove_folder(entry.folder, on_step);
     removed.push_back(entry.folder);
   }

@@ -1,8 +1,8 @@
 // Element types as files name them ("F32", "BF16", ...), and conversion between the floating ones.
 //
 // Files know more types than the library computes with (bool, i8, u16, ...), so they have their own
-// enumeration. Conversions go chunk by chunk through float; F16 is read only. F64 becomes BF16
-// through float, so its last bit may differ from a direct rounding.
+// enumeration. Conversions go chunk by chunk through float; F16 has no type in the library, only
+// its bits. F64 becomes BF16 through float, so its last bit may differ from a direct rounding.
 #pragma once
 
 #include <bit>
@@ -94,6 +94,26 @@ inline constexpr element_name element_names[] = {
   }
   std::uint32_t const wide = exponent == 31 ? 0xffU : exponent + 112U;
   return std::bit_cast<float>(sign | (wide << 23) | (fraction << 13));
+}
+
+/// Whether a finite float rounds to more than the largest IEEE half, 65504.
+[[nodiscard]] constexpr bool overflows_half(float value) {
+  return (value >= 65520.0F || value <= -65520.0F) && value - value == 0.0F;
+}
+
+/// The nearest IEEE half, ties to even; infinity where it overflows, NaN stays NaN.
+[[nodiscard]] inline std::uint16_t float_to_half(float value) {
+  auto const word = std::bit_cast<std::uint32_t>(value);
+  std::uint32_t const sign = (word >> 16) & 0x8000U;
+  std::uint32_t const size = word & 0x7fffffffU;
+  auto const rounded = [&](std::uint32_t bits) { return static_cast<std::uint16_t>(sign | bits); };
+  if (size > 0x7f800000U) return rounded(0x7e00U);
+  if (size >= 0x477ff000U) return rounded(0x7c00U);  // 65520
+  if (size < 0x38800000U) {                          // 2^-14: below it halves are k * 2^-24
+    float const scaled = std::bit_cast<float>(size) * 0x1p24F;  // exact; adding 2^23 rounds it
+    return rounded(std::bit_cast<std::uint32_t>(scaled + 0x1p23F) & 0x7fffffU);
+  }
+  return rounded((size - 0x38000000U + 0xfffU + ((size >> 13) & 1U)) >> 13);
 }
 
 /// The types that `convert` can write.

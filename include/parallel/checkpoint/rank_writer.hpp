@@ -102,7 +102,7 @@ class rank_writer {
     tensor.slices.push_back(std::move(slice));
   }
 
-  /// The same for a span of elements.
+  /// Adds a slice given as elements instead of bytes.
   template <class T>
   void add(std::string const& name, std::span<index const> extents, index begin,
            std::span<T const> elements, index run = 0) {

@@ -25,6 +25,33 @@ struct tensor_declaration {
   std::vector<index> extents;
 };
 
+/// Where each tensor lies in a file of these, widest elements first. Throws, naming `file`, on what
+/// cannot be written.
+[[nodiscard]] inline safetensors_header lay_out_safetensors(
+    std::vector<tensor_declaration> const& tensors, tensor_metadata metadata,
+    std::string_view file) {
+  safetensors_header header{.tensors = {}, .metadata = std::move(metadata)};
+  for (auto const& [name, type, extents] : tensors) {
+    require(name != "__metadata__" && type != element_type::unknown, file, ": tensor \"", name,
+            "\" of type ", name_of(type), " cannot be written");
+    header.tensors.push_back(
+        {.name = name, .type_name = std::string(name_of(type)), .type = type, .extents = extents});
+  }
+  std::stable_sort(header.tensors.begin(), header.tensors.end(),
+                   [](auto const& a, auto const& b) { return size_of(a.type) > size_of(b.type); });
+  std::uint64_t position = 0;
+  for (auto& entry : header.tensors) {
+    auto const width = size_of(entry.type);
+    entry.begin = position;
+    auto const where = concat(file, ": tensor \"", entry.name, "\"");
+    auto const elements = checked_volume(entry.extents, width, where);
+    position += static_cast<std::uint64_t>(elements) * width;
+    require(position <= INT64_MAX, where, ": the file would exceed 63 bits of bytes");
+    entry.end = position;
+  }
+  return header;
+}
+
 struct safetensors_writer_options {
   tensor_metadata metadata = {};
   step_hook on_step = {};
@@ -37,7 +64,7 @@ class safetensors_writer {
   safetensors_writer(std::filesystem::path path, std::vector<tensor_declaration> const& tensors,
                      safetensors_writer_options options = {})
       : path_(std::move(path)),
-        header_(lay_out(tensors, std::move(options.metadata), path_.native())),
+        header_(lay_out_safetensors(tensors, std::move(options.metadata), path_.native())),
         on_step_(std::move(options.on_step)),
         file_(open()) {
     try {
@@ -96,33 +123,6 @@ class safetensors_writer {
     std::size_t place;
     std::uint64_t written;
   };
-
-  [[nodiscard]] static safetensors_header lay_out(std::vector<tensor_declaration> const& tensors,
-                                                  tensor_metadata metadata, std::string_view file) {
-    safetensors_header header{.tensors = {}, .metadata = std::move(metadata)};
-    for (auto const& [name, type, extents] : tensors) {
-      require(name != "__metadata__" && type != element_type::unknown, file, ": tensor \"", name,
-              "\" of type ", name_of(type), " cannot be written");
-      header.tensors.push_back({.name = name,
-                                .type_name = std::string(name_of(type)),
-                                .type = type,
-                                .extents = extents});
-    }
-    std::stable_sort(
-        header.tensors.begin(), header.tensors.end(),
-        [](auto const& a, auto const& b) { return size_of(a.type) > size_of(b.type); });
-    std::uint64_t position = 0;
-    for (auto& entry : header.tensors) {
-      auto const width = size_of(entry.type);
-      entry.begin = position;
-      auto const where = concat(file, ": tensor \"", entry.name, "\"");
-      auto const elements = checked_volume(entry.extents, width, where);
-      position += static_cast<std::uint64_t>(elements) * width;
-      require(position <= INT64_MAX, where, ": the file would exceed 63 bits of bytes");
-      entry.end = position;
-    }
-    return header;
-  }
 
   [[nodiscard]] output_file open() const {
     files::step(on_step_, "create file");

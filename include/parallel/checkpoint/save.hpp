@@ -41,10 +41,10 @@ inline void prepare_save(save_target const& target, step_hook const& on_step = {
 /// Rank 0, when any rank failed to save (disk full, say): removes the temporary folder.
 inline void abandon_save(save_target const& target) { files::remove_tree(target.temporary()); }
 
-/// Makes `latest` name this checkpoint of `root`: a link, replaced by one rename.
-inline void point_latest(std::filesystem::path const& root, checkpoint_id id,
-                         step_hook const& on_step = {}) {
-  auto const temporary = root / "latest.tmp";
+/// Makes `name` ("latest", "best") a link to this checkpoint of `root`, replaced by one rename.
+inline void point_link(std::filesystem::path const& root, std::string const& name, checkpoint_id id,
+                       step_hook const& on_step = {}) {
+  auto const temporary = root / (name + ".tmp");
   files::step(on_step, "create link");
   if (::unlink(temporary.c_str()) != 0 && errno != ENOENT)
     files::failure(temporary, "cannot remove");
@@ -53,7 +53,7 @@ inline void point_latest(std::filesystem::path const& root, checkpoint_id id,
     files::failure(temporary, "cannot create this link");
   }
   files::step(on_step, "rename link");
-  files::rename(temporary, root / "latest");
+  files::rename(temporary, root / name);
   files::step(on_step, "flush root");
   files::sync_folder(root);
 }
@@ -89,7 +89,7 @@ inline void commit(save_target const& target, std::vector<std::string> const& re
   }
   write_text_file(temporary / manifest_name, format_manifest(content, where), options.on_step);
   publish_folder(temporary, target.folder(), options.existing, options.on_step);
-  point_latest(target.root, target.id, options.on_step);
+  point_link(target.root, "latest", target.id, options.on_step);
 }
 
 }  // namespace parallel::checkpoint

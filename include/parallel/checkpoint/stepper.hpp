@@ -1,8 +1,8 @@
 // Saving and loading what a stepper (parallel/train/stepper.hpp) trains: master weights, frozen
 // values and optimizer states as named slices, and where the run is.
 //
-//   save(step, world, traffic, "run", {.batches = 100});             all ranks, between two steps
-//   auto const found = resume(step, world, traffic, "run");          all ranks, instead of
+//   save(step, world, exchanges, "run", {.batches = 100});             all ranks, between two steps
+//   auto const found = resume(step, world, exchanges, "run");          all ranks, instead of
 //   initialise
 //
 // Every rank writes what it accounts for, an equal part of everything whatever the layout, so
@@ -25,7 +25,7 @@
 #include <parallel/checkpoint/save.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/device/transfer.hpp>
-#include <parallel/zero/stage.hpp>
+#include <parallel/zero/level.hpp>
 
 namespace parallel::checkpoint {
 
@@ -33,6 +33,7 @@ namespace parallel::checkpoint {
 struct run_state {
   index batches = 0;  // finished
   index epoch = 0;    // of the next one
+  bool best = false;  // so far: the link `best` names its checkpoint, which is kept
   nlohmann::json own =
       nlohmann::json::object();  // what else the program wants to remember, by name
 };
@@ -95,10 +96,10 @@ void for_each_saved_slice(Stepper& step, F&& f) {
   detail::for_each_segment(step, [&](auto const& unit, std::size_t s) {
     auto const& segment = unit.layout().segments()[s];
     auto const& memory = unit.segments()[s];
-    auto const master = unit.spoken_for(s, memory.master.span());
-    auto const values = unit.spoken_for(s, unit.owned_values(s));
+    auto const master = unit.primary_range(s, memory.master.span());
+    auto const values = unit.primary_range(s, unit.owned_values(s));
     detail::for_each_block(
-        segment, unit.spoken_for(s),
+        segment, unit.primary_range(s),
         [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
           auto const& extents = p.tensor_extents();
           auto const give = [&](std::string const& name, auto elements) {
@@ -110,7 +111,7 @@ void for_each_saved_slice(Stepper& step, F&& f) {
             give(p.name, values);
           for (std::size_t i = 0; i < memory.states.size(); ++i)
             give(detail::state_tensor(p.name, step.state_names(segment.key.group)[i]),
-                 unit.spoken_for(s, memory.states[i].span()));
+                 unit.primary_range(s, memory.states[i].span()));
         });
   });
 }
@@ -132,44 +133,81 @@ template <class Stepper>
 }
 
 /// Collective, first: makes the folder into which all ranks write.
-template <class Comm, class Traffic>
-void begin_save(Comm& world, Traffic& traffic, save_target const& target,
+template <class Comm, class Exchange>
+void begin_save(Comm& world, Exchange& exchanges, save_target const& target,
                 step_hook const& on_step = {}) {
   if (world.rank() == 0) prepare_save(target, on_step);
-  world.barrier(traffic).wait();
+  world.barrier(exchanges).wait();
 }
 
 /// Collective, last, when this rank's files are on disk: makes one checkpoint of all ranks' files,
 /// and removes those that are not kept. `records`: what this rank's writer finished with.
-template <class Comm, class Traffic>
-void end_save(Comm& world, Traffic& traffic, save_target const& target, std::string const& records,
-              run_state const& state, save_options const& options) {
-  auto const all = gather_texts(world, traffic, records);
+template <class Comm, class Exchange>
+void end_save(Comm& world, Exchange& exchanges, save_target const& target,
+              std::string const& records, run_state const& state, save_options const& options) {
+  auto const all = gather_texts(world, exchanges, records);
   if (world.rank() == 0) {
     commit(target, all, detail::text_of(state), {.on_step = options.on_step});
+    if (state.best) point_link(target.root, "best", target.id, options.on_step);
     if (options.removes_later) remove_after(target.root, target.id, options.on_step);
     if (options.keep > 0) prune(target.root, options.keep, options.on_step);
   }
-  world.barrier(traffic).wait();
+  world.barrier(exchanges).wait();
 }
 
 /// Collective over `world`, all ranks that train, between two steps: writes one checkpoint, every
 /// rank its slices. `root` and `state` are the same on every rank. Returns the checkpoint's folder.
 /// When it returns it is on disk; killed at any moment before, the previous one is the latest.
-template <class Stepper, class Comm, class Traffic>
-std::filesystem::path save(Stepper& step, Comm& world, Traffic& traffic,
+template <class Stepper, class Comm, class Exchange>
+std::filesystem::path save(Stepper& step, Comm& world, Exchange& exchanges,
                            std::filesystem::path const& root, run_state const& state,
                            save_options const& options = {}) {
   auto const target = target_of(root, state);
-  begin_save(world, traffic, target, options.on_step);
+  begin_save(world, exchanges, target, options.on_step);
   rank_writer writer(target, world.rank(), {.on_step = options.on_step});
   for_each_saved_slice(step, [&](std::string const& name, std::span<index const> extents,
                                  index begin, auto elements, index run) {
     read_on_host(step.device(), elements,
                  [&](auto here) { writer.add(name, extents, begin, here, run); });
   });
-  end_save(world, traffic, target, writer.finish(), state, options);
+  end_save(world, exchanges, target, writer.finish(), state, options);
   return target.folder();
+}
+
+/// Fills this rank's memory from `source`, which gives values by tensor: at(name).extents, and
+/// read_block(name, begin, run, out) as checkpoint_reader does. `where` names it in messages.
+template <class Stepper, class Source>
+void load_from(Stepper& step, Source const& source, std::string const& where,
+               load_what what = load_what::everything) {
+  detail::for_each_segment(step, [&](auto const& unit, std::size_t s) {
+    auto const& segment = unit.layout().segments()[s];
+    auto const& memory = unit.segments()[s];
+    auto const read = [&](std::string const& name, index global, index run, auto elements,
+                          std::size_t offset, std::size_t count) {
+      write_from_host(step.device(), elements.subspan(offset, count),
+                      [&](auto here) { source.read_block(name, global, run, here); });
+    };
+    auto const held = unit.parameters_sharded() ? memory.owned : zero::range{0, segment.size};
+    detail::for_each_block(
+        segment, held,
+        [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
+          require(source.at(p.name).extents == p.tensor_extents(), where, ": ", p.name,
+                  " has another shape than this model's; use the configuration it was trained "
+                  "with");
+          read(p.name, global, run, memory.values.span(), offset, count);
+        });
+    if (!segment.key.trainable) return;
+    detail::for_each_block(
+        segment, memory.owned,
+        [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
+          read(p.name, global, run, memory.master.span(), offset, count);
+          if (what == load_what::weights) return;
+          for (std::size_t i = 0; i < memory.states.size(); ++i)
+            read(detail::state_tensor(p.name, step.state_names(segment.key.group)[i]), global, run,
+                 memory.states[i].span(), offset, count);
+        });
+  });
+  step.mark_initialised();
 }
 
 /// Fills this rank's memory from a checkpoint made by any layout, after checking this rank's part
@@ -189,50 +227,22 @@ run_state load(Stepper& step, Comm const& world, checkpoint_reader const& reader
   state.batches = take("batches");
   state.epoch = take("epoch");
   reader.verify(world.rank(), world.size());
-  detail::for_each_segment(step, [&](auto const& unit, std::size_t s) {
-    auto const& segment = unit.layout().segments()[s];
-    auto const& memory = unit.segments()[s];
-    auto const read = [&](std::string const& name, index global, index run, auto elements,
-                          std::size_t offset, std::size_t count) {
-      write_from_host(step.device(), elements.subspan(offset, count),
-                      [&](auto here) { reader.read_block(name, global, run, here); });
-    };
-    auto const held = unit.values_divided() ? memory.owned : zero::range{0, segment.size};
-    detail::for_each_block(
-        segment, held,
-        [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
-          require(reader.at(p.name).extents == p.tensor_extents(), where, ": ", p.name,
-                  " has another shape than this model's; use the configuration it was trained "
-                  "with");
-          read(p.name, global, run, memory.values.span(), offset, count);
-        });
-    if (!segment.key.trainable) return;
-    detail::for_each_block(
-        segment, memory.owned,
-        [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
-          read(p.name, global, run, memory.master.span(), offset, count);
-          if (what == load_what::weights) return;
-          for (std::size_t i = 0; i < memory.states.size(); ++i)
-            read(detail::state_tensor(p.name, step.state_names(segment.key.group)[i]), global, run,
-                 memory.states[i].span(), offset, count);
-        });
-  });
-  step.mark_initialised();
+  load_from(step, reader, where, what);
   return state;
 }
 
 /// Collective: loads the latest checkpoint of `root`, which rank 0 chooses for all. Nothing when
 /// none was ever saved there: the caller initialises. Throws when none of those that are there is
 /// valid.
-template <class Stepper, class Comm, class Traffic>
-std::optional<run_state> resume(Stepper& step, Comm& world, Traffic& traffic,
+template <class Stepper, class Comm, class Exchange>
+std::optional<run_state> resume(Stepper& step, Comm& world, Exchange& exchanges,
                                 std::filesystem::path const& root,
                                 load_what what = load_what::everything) {
   latest_checkpoint newest;
   if (world.rank() == 0) newest = latest(root);
   auto const folder =
-      broadcast_text(world, traffic, newest.folder.value_or(std::filesystem::path()).string());
-  auto const note = broadcast_text(world, traffic, newest.note);
+      broadcast_text(world, exchanges, newest.folder.value_or(std::filesystem::path()).string());
+  auto const note = broadcast_text(world, exchanges, newest.note);
   require(!folder.empty() || note.empty(), root.string(), ": ", note,
           "; remove what is there to begin anew");
   if (folder.empty()) return std::nullopt;

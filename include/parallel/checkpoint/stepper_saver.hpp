@@ -22,17 +22,17 @@
 
 namespace parallel::checkpoint {
 
-template <class Stepper, class Comm, class Traffic>
+template <class Stepper, class Comm, class Exchange>
 class stepper_saver {
  public:
   /// Saves into `root`. `behind`: behind training; it is the same on every rank and takes
   /// `bytes_to_save` bytes of the host's memory. What is referred to must outlive it;
   /// `options.on_step` is called by the thread that acts on the disk.
-  stepper_saver(Stepper& step, Comm& world, Traffic& traffic, std::filesystem::path root,
+  stepper_saver(Stepper& step, Comm& world, Exchange& exchanges, std::filesystem::path root,
                 bool behind, save_options options = {})
       : step_(step),
         world_(world),
-        traffic_(traffic),
+        exchanges_(exchanges),
         root_(std::move(root)),
         options_(std::move(options)) {
     if (behind) writer_.emplace(step.device(), bytes_to_save(step), options_.on_step);
@@ -44,12 +44,12 @@ class stepper_saver {
     complete();
     timed const now(*this);
     if (!writer_) {
-      last_ = checkpoint::save(step_, world_, traffic_, root_, state, options_);
+      last_ = checkpoint::save(step_, world_, exchanges_, root_, state, options_);
       return;
     }
     target_ = target_of(root_, state);
     state_ = state;
-    begin_save(world_, traffic_, target_, options_.on_step);
+    begin_save(world_, exchanges_, target_, options_.on_step);
     for_each_saved_slice(step_, [&](std::string const& name, std::span<index const> extents,
                                     index begin, auto elements, index run) {
       writer_->add(step_.device(), name, extents, begin, elements, run);
@@ -64,7 +64,7 @@ class stepper_saver {
     if (!pending()) return;
     timed const now(*this);
     std::int64_t written = writer_->written() ? 1 : 0;  // of every rank: the least
-    world_.all_reduce(traffic_, std::span<std::int64_t>(&written, 1), reduction::min).wait();
+    world_.all_reduce(exchanges_, std::span<std::int64_t>(&written, 1), reduction::min).wait();
     if (written == 1) commit();
   }
 
@@ -101,13 +101,13 @@ class stepper_saver {
   };
 
   void commit() {
-    end_save(world_, traffic_, target_, writer_->finish(), state_, options_);
+    end_save(world_, exchanges_, target_, writer_->finish(), state_, options_);
     last_ = target_.folder();
   }
 
   Stepper& step_;
   Comm& world_;
-  Traffic& traffic_;
+  Exchange& exchanges_;
   std::filesystem::path root_;
   save_options options_;
   save_target target_;  // of the save under way

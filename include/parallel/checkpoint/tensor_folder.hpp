@@ -32,14 +32,8 @@ class tensor_folder {
     } else if (fs::exists(index_path, ignored)) {
       open_shards(index_path);
     } else {
-      require(
-          fs::exists(folder_ / "model.safetensors", ignored), folder_.native(),
-          ": has neither model.safetensors nor model.safetensors.index.json",
-          fs::exists(folder_ / "pytorch_model.bin", ignored) ||
-                  fs::exists(folder_ / "pytorch_model.bin.index.json", ignored)
-              ? "; pytorch_model.bin is not read (it is executable pickle): save the model with "
-                "safe_serialization=True"
-              : "");
+      require(fs::exists(folder_ / "model.safetensors", ignored), folder_.native(),
+              ": has neither model.safetensors nor model.safetensors.index.json");
       open_single(folder_ / "model.safetensors");
     }
   }

@@ -35,6 +35,10 @@ inline constexpr common_property common_properties[] = {
     {"element type", [](signature const& a, signature const& b) { return a.type == b.type; }},
     {"count", [](signature const& a, signature const& b) { return a.count == b.count; }},
     {"reduction", [](signature const& a, signature const& b) { return a.combine == b.combine; }},
+    {"parts of a group",
+     [](signature const& a, signature const& b) {
+       return a.kind != operation_kind::group || b.kind != operation_kind::group || a.tag == b.tag;
+     }},
     {"root", [](signature const& a, signature const& b) { return a.peer == b.peer; }},
     {"sequence number",
      [](signature const& a, signature const& b) { return a.sequence == b.sequence; }},
@@ -84,7 +88,8 @@ inline constexpr common_property common_properties[] = {
   return out + "; all ranks must make the same calls in the same order";
 }
 
-/// The same for a message between `from` and `to`: element type and count must agree.
+/// The sentence for a message between `from` and `to` whose element type or count differs; empty
+/// when they agree.
 [[nodiscard]] inline std::string message_disagreement(signature const& sent, int from,
                                                       signature const& received, int to) {
   bool const types = sent.type != received.type;

@@ -1,12 +1,14 @@
-// checked: every call is agreed upon by all ranks before it runs.
+// checked: every call is agreed upon by all ranks.
 //
-// Before each collective the ranks exchange signatures (operation, element type, count, reduction,
-// root, place in the order of calls, call site). If they differ, every rank throws one sentence
-// that names the call sites, what differs and which ranks; if a rank is missing, the others say so
-// when the deadline passes. Before each message the sender tells the receiver its signature. Cost:
-// one exchange of 256 bytes per rank and call.
+// In each collective the ranks exchange signatures (operation, element type, count, reduction,
+// root, place in the order of calls, call site): before it, or, where the communicator can, while
+// it runs and before it ends. If they differ, every rank throws one sentence that names the call
+// sites, what differs and which ranks; if a rank is missing, the others say so when the deadline
+// passes. Before each message the sender tells the receiver its signature. Cost: one exchange of
+// 256 bytes per rank and call, and where it comes before the call its time.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,6 +19,7 @@
 #include <parallel/comm/agreement.hpp>
 #include <parallel/comm/collectives.hpp>
 #include <parallel/comm/concepts.hpp>
+#include <parallel/comm/forwarding.hpp>
 #include <parallel/comm/signature.hpp>
 
 namespace parallel {
@@ -26,31 +29,45 @@ struct checked_options {
   call_sites sites = call_sites::may_differ;
 };
 
+/// Whether ranks can compare what they call while the call runs.
+template <class C>
+concept compares_beside = has_submit<C> &&
+    requires(C c, typename C::stream_type& s, operation op, signature mine,
+             std::string (*judge)(std::vector<signature> const&)) {
+  { c.submit_compared(s, op, mine, judge) } -> std::same_as<typename C::request_type>;
+};
+
 template <has_submit Inner>
 requires task_stream<typename Inner::stream_type>
-class checked : public collectives<checked<Inner>, typename Inner::stream_type> {
+class checked
+    : public forwarding<checked<Inner>, std::shared_ptr<Inner>, typename Inner::stream_type> {
+  using base = forwarding<checked, std::shared_ptr<Inner>, typename Inner::stream_type>;
+
  public:
   using stream_type = typename Inner::stream_type;
   using request_type = typename Inner::request_type;
+  using base::rank;
+  using base::size;
+  using base::world_rank;
 
   /// Owns `inner`. All ranks must use it, or none.
   explicit checked(Inner inner, checked_options options = {})
-      : inner_(std::make_shared<Inner>(std::move(inner))), options_(options) {
+      : base(std::make_shared<Inner>(std::move(inner))), options_(options) {
     for (int r = 0; r < size(); ++r) names_.push_back(world_rank(r));
   }
 
   checked(checked&&) = default;
   checked& operator=(checked&&) = default;
 
-  [[nodiscard]] int rank() const { return inner_->rank(); }
-  [[nodiscard]] int size() const { return inner_->size(); }
-  [[nodiscard]] int world_rank(int rank) const { return inner_->world_rank(rank); }
-  [[nodiscard]] std::string_view name() const { return inner_->name(); }
-  void abort(std::string const& reason) { inner_->abort(reason); }
-
   /// Enqueues the check, then `op`.
   request_type submit(stream_type& s, operation const& op) {
     if (is_message(op.kind)) return submit_message(s, op);
+    if constexpr (compares_beside<Inner>)
+      return inner_->submit_compared(
+          s, op, named(op, calls_++),
+          [names = names_, sites = options_.sites](std::vector<signature> const& all) {
+            return disagreement(all, sites, names);
+          });
     s.enqueue([exchange = inner_->open_exchange(&s), mine = named(op, calls_++), names = names_,
                sites = options_.sites,
                inner = inner_] { refuse(*inner, disagreement(exchange(mine), sites, names)); });
@@ -69,7 +86,7 @@ class checked : public collectives<checked<Inner>, typename Inner::stream_type> 
  private:
   // The signature with ranks named as the world does.
   [[nodiscard]] signature named(operation const& op, std::uint64_t number) const {
-    auto out = signature_of(op, number, name());
+    auto out = signature_of(op, number, this->name());
     if (op.peer >= 0) out.peer = world_rank(op.peer);
     return out;
   }
@@ -102,7 +119,7 @@ class checked : public collectives<checked<Inner>, typename Inner::stream_type> 
     throw error(message);
   }
 
-  std::shared_ptr<Inner> inner_;
+  using base::inner_;
   checked_options options_;
   std::vector<int> names_;  // of the ranks, in the world
   std::uint64_t calls_ = 0;

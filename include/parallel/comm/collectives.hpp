@@ -35,6 +35,7 @@ class collectives {
   template <transferable T>
   request_type all_reduce(Stream& s, std::span<T> inout, reduction combine,
                           call_site where = call_site::current()) {
+    check_same_type<T>("all_reduce", combine, where);
     return self().submit(s, {.kind = operation_kind::all_reduce,
                              .type = dtype_of<T>,
                              .combine = combine,
@@ -50,10 +51,27 @@ class collectives {
   request_type reduce_scatter(Stream& s, std::span<T> shard_out,
                               std::type_identity_t<std::span<T const>> in, reduction combine,
                               call_site where = call_site::current()) {
+    check_same_type<T>("reduce_scatter", combine, where);
     check_shards("reduce_scatter", "input", shard_out, in, where);
     return self().submit(s, {.kind = operation_kind::reduce_scatter,
                              .type = dtype_of<T>,
                              .combine = combine,
+                             .count = shard_out.size(),
+                             .in = in.data(),
+                             .out = shard_out.data(),
+                             .where = where});
+  }
+
+  /// reduce_scatter of numbers that travel in bf16: their sum in float, in rank order (wide_sum).
+  /// `shard_out` may not overlap `in`.
+  request_type reduce_scatter(Stream& s, std::span<float> shard_out, std::span<bf16 const> in,
+                              call_site where = call_site::current()) {
+    auto const ranks = static_cast<std::size_t>(self().size());
+    require(in.size() == ranks * shard_out.size(), "reduce_scatter at ", where, ": the input has ",
+            in.size(), " elements, expected ", ranks, " shards of ", shard_out.size());
+    return self().submit(s, {.kind = operation_kind::reduce_scatter,
+                             .type = dtype::bf16,
+                             .combine = reduction::wide_sum,
                              .count = shard_out.size(),
                              .in = in.data(),
                              .out = shard_out.data(),
@@ -156,6 +174,13 @@ class collectives {
 
  private:
   Derived& self() { return static_cast<Derived&>(*this); }
+
+  template <class T>
+  static void check_same_type(char const* name, reduction combine, call_site where) {
+    require(result_type(dtype_of<T>, combine) == dtype_of<T>, name, " at ", where, ": a ",
+            name_of(combine), " of ", name_of(dtype_of<T>),
+            " is of another type; give reduce_scatter an output of it");
+  }
 
   template <class T>
   void check_shards(char const* name, char const* whole_name, std::span<T const> shard,

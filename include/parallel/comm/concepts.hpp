@@ -83,12 +83,19 @@ concept has_collectives = has_all_reduce<C, T> && has_reduce_scatter<C, T> &&
     has_all_gather<C, T> && has_all_to_all<C, T> && has_broadcast<C, T> && has_barrier<C> &&
     has_send<C, T> && has_recv<C, T>;
 
-/// What decorators are built on: operations as values, and signatures exchanged before them.
-/// `open_exchange` reserves the next exchange's place in the order of calls; it is given the stream
-/// whose worker will call it, or nothing when the caller will.
+/// Operations as values, groups of them among those (call_group.hpp): what `collectives` is built
+/// on, and so any communicator of one's own.
 template <class C>
-concept has_submit = communicator<C> && requires(C c, typename C::stream_type& s, operation op) {
+concept submits_operations = communicator<C> &&
+    requires(C c, typename C::stream_type& s, operation op) {
   { c.submit(s, op) } -> std::same_as<typename C::request_type>;
+};
+
+/// What decorators are built on: signatures exchanged before operations, too. `open_exchange`
+/// reserves the next exchange's place in the order of calls; it is given the stream whose worker
+/// will call it, or nothing when the caller will.
+template <class C>
+concept has_submit = submits_operations<C> && requires(C c, typename C::stream_type& s) {
   { c.open_exchange() } -> std::same_as<signature_exchange>;
   { c.open_exchange(&s) } -> std::same_as<signature_exchange>;
 };

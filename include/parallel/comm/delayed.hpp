@@ -14,6 +14,7 @@
 
 #include <parallel/comm/collectives.hpp>
 #include <parallel/comm/concepts.hpp>
+#include <parallel/comm/forwarding.hpp>
 
 namespace parallel {
 
@@ -25,20 +26,16 @@ struct delayed_options {
 
 template <has_submit Inner>
 requires task_stream<typename Inner::stream_type>
-class delayed : public collectives<delayed<Inner>, typename Inner::stream_type> {
+class delayed : public forwarding<delayed<Inner>, Inner, typename Inner::stream_type> {
+  using base = forwarding<delayed, Inner, typename Inner::stream_type>;
+
  public:
   using stream_type = typename Inner::stream_type;
   using request_type = typename Inner::request_type;
 
   /// Owns `inner`.
   explicit delayed(Inner inner, delayed_options options = {})
-      : inner_(std::move(inner)), options_(options), random_(options.seed) {}
-
-  [[nodiscard]] int rank() const { return inner_.rank(); }
-  [[nodiscard]] int size() const { return inner_.size(); }
-  [[nodiscard]] int world_rank(int rank) const { return inner_.world_rank(rank); }
-  [[nodiscard]] std::string_view name() const { return inner_.name(); }
-  void abort(std::string const& reason) { inner_.abort(reason); }
+      : base(std::move(inner)), options_(options), random_(options.seed) {}
 
   /// Enqueues a sleep of 0 to `longest`, then `op`, and another sleep half of the times: results
   /// come late too.
@@ -72,7 +69,7 @@ class delayed : public collectives<delayed<Inner>, typename Inner::stream_type> 
     s.enqueue([time = next()] { pause(time); });
   }
 
-  Inner inner_;
+  using base::inner_;
   delayed_options options_;
   std::mt19937_64 random_;
 };

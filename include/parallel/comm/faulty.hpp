@@ -23,6 +23,7 @@
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/detail/combine.hpp>
 #include <parallel/comm/detail/visit.hpp>
+#include <parallel/comm/forwarding.hpp>
 
 namespace parallel {
 
@@ -40,10 +41,14 @@ struct fault {
 
 template <has_submit Inner>
 requires task_stream<typename Inner::stream_type>
-class faulty : public collectives<faulty<Inner>, typename Inner::stream_type> {
+class faulty : public forwarding<faulty<Inner>, Inner, typename Inner::stream_type> {
+  using base = forwarding<faulty, Inner, typename Inner::stream_type>;
+
  public:
   using stream_type = typename Inner::stream_type;
   using request_type = typename Inner::request_type;
+  using base::rank;
+  using base::size;
 
   /// Owns `inner`.
   explicit faulty(Inner inner, fault what)
@@ -52,17 +57,18 @@ class faulty : public collectives<faulty<Inner>, typename Inner::stream_type> {
   faulty(faulty&&) = default;
   faulty& operator=(faulty&&) = default;
 
-  [[nodiscard]] int rank() const { return inner_.rank(); }
-  [[nodiscard]] int size() const { return inner_.size(); }
-  [[nodiscard]] int world_rank(int rank) const { return inner_.world_rank(rank); }
-  [[nodiscard]] std::string_view name() const { return inner_.name(); }
-  void abort(std::string const& reason) { inner_.abort(reason); }
-
   /// How many calls were made so far: the number of different faults.
   [[nodiscard]] std::uint64_t calls() const { return *calls_; }
 
   /// Enqueues `op`, broken if it is its turn.
   request_type submit(stream_type& s, operation const& op) {
+    if (op.kind == operation_kind::group) {  // its parts one by one: each can be the one
+      request_type last;
+      for_each_part(op, [&](operation const& part) {
+        last = submit(s, part).keep(std::make_shared<request_type>(std::move(last)));
+      });
+      return last;
+    }
     if ((*calls_)++ != fault_.at || op.kind == operation_kind::barrier) return inner_.submit(s, op);
     if (op.kind == operation_kind::send) return broken_send(s, op);
     return fault_.kind == fault_kind::drop ? dropped(s, op) : scaled(s, op);
@@ -79,7 +85,7 @@ class faulty : public collectives<faulty<Inner>, typename Inner::stream_type> {
 
  private:
   faulty(Inner inner, fault what, std::shared_ptr<std::uint64_t> calls)
-      : inner_(std::move(inner)), fault_(what), calls_(std::move(calls)) {}
+      : base(std::move(inner)), fault_(what), calls_(std::move(calls)) {}
 
   using scratch = std::vector<std::byte>;
 
@@ -118,7 +124,7 @@ class faulty : public collectives<faulty<Inner>, typename Inner::stream_type> {
   }
 
   request_type dropped(stream_type& s, operation const& op) {
-    std::size_t const bytes = output_count(op) * size_of(op.type);
+    std::size_t const bytes = output_count(op) * size_of(op.out_type());
     auto const copy = std::make_shared<scratch>(bytes);
     operation diverted = op;
     diverted.out = copy->data();
@@ -147,11 +153,11 @@ class faulty : public collectives<faulty<Inner>, typename Inner::stream_type> {
     return detail::enqueue(
         s, inner->from(), op,
         [op, inner, received, count = output_count(op), kind = fault_.kind, ranks = size()] {
-          if (received) scale(op.type, op.out, count, kind, ranks);
+          if (received) scale(op.out_type(), op.out, count, kind, ranks);
         });
   }
 
-  Inner inner_;
+  using base::inner_;
   fault fault_;
   std::shared_ptr<std::uint64_t> calls_;  // of the whole and its parts
 };

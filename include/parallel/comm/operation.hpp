@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include <parallel/core/call_site.hpp>
 #include <parallel/core/dtype.hpp>
@@ -38,14 +39,16 @@ enum class operation_kind : std::uint8_t {
   barrier,
   send,
   recv,
-  /// The meeting of `split`; never submitted.
-  split
+  /// The rendezvous of `split`; never submitted.
+  split,
+  /// Several collectives as one call: operation::parts.
+  group
 };
 
 [[nodiscard]] constexpr std::string_view name_of(operation_kind kind) {
-  constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather",
-                                        "all_to_all", "broadcast",      "barrier",
-                                        "send",       "recv",           "split"};
+  constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
+                                        "broadcast",  "barrier",        "send",       "recv",
+                                        "split",      "group"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -78,11 +81,25 @@ struct operation {
   call_site where = {};
   /// Where bytes that leave this rank's memory for another's are counted as they go; null: nowhere.
   std::atomic<std::uint64_t>* sent = nullptr;
+  /// Of a group, whose `count` is that of their bytes: collectives, none of which reads what
+  /// another one writes.
+  std::shared_ptr<std::vector<operation> const> parts = nullptr;
   /// In messages this operation is called so; null: what it is.
   std::shared_ptr<signature const> on_behalf_of = nullptr;
 
   /// Bytes of `count` elements.
   [[nodiscard]] std::size_t bytes() const { return count * size_of(type); }
+  /// Of what is written.
+  [[nodiscard]] dtype out_type() const {
+    return combines(kind) ? result_type(type, combine) : type;
+  }
 };
+
+/// Calls f(part) for the parts of a group in their order, else f(op).
+template <class F>
+void for_each_part(operation const& op, F&& f) {
+  if (op.kind != operation_kind::group) return f(op);
+  for (operation const& part : *op.parts) f(part);
+}
 
 }  // namespace parallel

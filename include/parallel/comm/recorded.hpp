@@ -21,6 +21,7 @@
 
 #include <parallel/comm/collectives.hpp>
 #include <parallel/comm/concepts.hpp>
+#include <parallel/comm/forwarding.hpp>
 #include <parallel/comm/signature.hpp>
 
 namespace parallel {
@@ -129,41 +130,52 @@ class flight_recorder {
 
 template <has_submit Inner>
 requires task_stream<typename Inner::stream_type>
-class recorded : public collectives<recorded<Inner>, typename Inner::stream_type> {
+class recorded : public forwarding<recorded<Inner>, Inner, typename Inner::stream_type> {
+  using base = forwarding<recorded, Inner, typename Inner::stream_type>;
+
  public:
   using stream_type = typename Inner::stream_type;
   using request_type = typename Inner::request_type;
+  using base::size;
+  using base::world_rank;
 
   /// Owns `inner`.
   recorded(Inner inner, std::shared_ptr<flight_recorder> recorder)
-      : inner_(std::move(inner)), recorder_(std::move(recorder)) {}
+      : base(std::move(inner)), recorder_(std::move(recorder)) {}
 
-  [[nodiscard]] int rank() const { return inner_.rank(); }
-  [[nodiscard]] int size() const { return inner_.size(); }
-  [[nodiscard]] int world_rank(int rank) const { return inner_.world_rank(rank); }
-  [[nodiscard]] std::string_view name() const { return inner_.name(); }
-  void abort(std::string const& reason) { inner_.abort(reason); }
   [[nodiscard]] flight_recorder const& recorder() const { return *recorder_; }
 
-  /// Enqueues `op` between two notes. A call that fails stays "running".
+  /// Enqueues `op` between two notes. A call that fails stays "running". The parts of a group are
+  /// calls of their own.
   request_type submit(stream_type& s, operation const& op) {
-    auto what = signature_of(op, 0, name());
-    if (op.peer >= 0) what.peer = world_rank(op.peer);
-    bool const shards = op.kind == operation_kind::reduce_scatter ||
-                        op.kind == operation_kind::all_gather ||
-                        op.kind == operation_kind::all_to_all;
-    auto const ranks = shards ? static_cast<std::uint64_t>(size()) : 1U;
-    auto const [number, sent] = recorder_->enqueued(what, ranks * op.bytes());
-    operation counted = op;
-    counted.sent = sent;
-    s.enqueue(
-        [number = number, r = recorder_] { r->now(number, flight_recorder::state::running); });
+    std::vector<operation> parts;
+    std::uint64_t first = 0;  // of the calls' numbers, which follow each other
+    for_each_part(op, [&](operation const& part) {
+      auto what = signature_of(part, 0, this->name());
+      if (part.peer >= 0) what.peer = world_rank(part.peer);
+      bool const shards = part.kind == operation_kind::reduce_scatter ||
+                          part.kind == operation_kind::all_gather ||
+                          part.kind == operation_kind::all_to_all;
+      auto const ranks = shards ? static_cast<std::uint64_t>(size()) : 1U;
+      auto const [number, sent] = recorder_->enqueued(what, ranks * part.bytes());
+      if (parts.empty()) first = number;
+      parts.push_back(part);
+      parts.back().sent = sent;
+    });
+    auto const note = [first, count = parts.size(), r = recorder_](flight_recorder::state now) {
+      for (std::uint64_t number = first; number < first + count; ++number) r->now(number, now);
+    };
+    operation counted = parts.front();
+    if (op.kind == operation_kind::group) {
+      counted = op;
+      counted.parts = std::make_shared<std::vector<operation> const>(std::move(parts));
+    }
+    s.enqueue([note] { note(flight_recorder::state::running); });
     auto inner = inner_.submit(s, counted);
     auto from = inner.from();
-    return detail::enqueue(s, std::move(from), op,
-                           [number = number, inner = std::move(inner), r = recorder_] {
-                             r->now(number, flight_recorder::state::done);
-                           });
+    return detail::enqueue(s, std::move(from), op, [note, inner = std::move(inner)] {
+      note(flight_recorder::state::done);
+    });
   }
 
   [[nodiscard]] signature_exchange open_exchange(stream_type const* on = nullptr) {
@@ -181,7 +193,7 @@ class recorded : public collectives<recorded<Inner>, typename Inner::stream_type
   }
 
  private:
-  Inner inner_;
+  using base::inner_;
   std::shared_ptr<flight_recorder> recorder_;
 };
 

@@ -65,6 +65,17 @@ static_assert(sizeof(signature) == 256 && std::is_trivially_copyable_v<signature
   for (char const c : path)
     out.file_hash = (out.file_hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
   if (path.size() >= out.file.size()) path.remove_prefix(path.size() - out.file.size() + 1);
+  if (op.kind == operation_kind::group) {
+    std::uint32_t hash = 0x811c9dc5U;  // of the parts, in the place of a tag
+    for_each_part(op, [&](operation const& part) {
+      for (auto const word :
+           {static_cast<std::uint64_t>(part.kind), static_cast<std::uint64_t>(part.type),
+            static_cast<std::uint64_t>(part.combine), static_cast<std::uint64_t>(part.peer + 1),
+            static_cast<std::uint64_t>(part.count)})
+        hash = static_cast<std::uint32_t>((hash ^ (word ^ word >> 32)) * 0x01000193U);
+    });
+    out.tag = static_cast<std::int32_t>(hash);
+  }
   path.copy(out.file.data(), out.file.size() - 1);
   axis.copy(out.axis.data(), out.axis.size() - 1);
   return out;
@@ -75,7 +86,9 @@ static_assert(sizeof(signature) == 256 && std::is_trivially_copyable_v<signature
   if (what.kind == operation_kind::split) return concat("split into color ", what.peer);
   std::string out(name_of(what.kind));
   if (combines(what.kind)) out += concat('(', name_of(what.combine), ')');
-  if (what.kind != operation_kind::barrier)
+  if (what.kind == operation_kind::group)
+    out += concat(" of collectives of ", what.count, " bytes");
+  else if (what.kind != operation_kind::barrier)
     out += concat(" of ", what.count, ' ', name_of(what.type));
   if (what.kind == operation_kind::broadcast) out += concat(" from root ", what.peer);
   if (what.kind == operation_kind::send) out += concat(" to rank ", what.peer, ", tag ", what.tag);

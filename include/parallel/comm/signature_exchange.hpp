@@ -1,4 +1,4 @@
-// signature_exchange: one meeting of all ranks, as a value that can be called later.
+// signature_exchange: one rendezvous of all ranks, as a value that can be called later.
 #pragma once
 
 #include <memory>

@@ -28,7 +28,12 @@ class single : public collectives<single, host::stream> {
   /// Enqueues `op`.
   request submit(host::stream& s, operation const& op) {
     return detail::enqueue(s, {}, op, [op, mover = detail::moving(s)] {
-      mover.copy(op.out, op.in, op.bytes());
+      for_each_part(op, [&](operation const& part) {
+        if (part.out_type() == part.type)
+          mover.copy(part.out, part.in, part.bytes());
+        else
+          mover.combine(part.type, part.combine, {&part.out, 1}, {&part.in, 1}, part.count);
+      });
       mover.finish();
     });
   }

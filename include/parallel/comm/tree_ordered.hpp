@@ -8,36 +8,31 @@
 // rounds, but for powers of two only, and its shards come out in bit-reversed order.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <parallel/comm/collectives.hpp>
 #include <parallel/comm/concepts.hpp>
+#include <parallel/comm/forwarding.hpp>
 
 namespace parallel {
 
 template <has_submit Inner>
-class tree_ordered : public collectives<tree_ordered<Inner>, typename Inner::stream_type> {
+class tree_ordered : public forwarding<tree_ordered<Inner>, Inner, typename Inner::stream_type> {
+  using base = forwarding<tree_ordered, Inner, typename Inner::stream_type>;
+
  public:
   using stream_type = typename Inner::stream_type;
   using request_type = typename Inner::request_type;
 
   /// Owns `inner`. All ranks must use it, or none.
-  explicit tree_ordered(Inner inner) : inner_(std::move(inner)) {}
-
-  [[nodiscard]] int rank() const { return inner_.rank(); }
-  [[nodiscard]] int size() const { return inner_.size(); }
-  [[nodiscard]] int world_rank(int rank) const { return inner_.world_rank(rank); }
-  [[nodiscard]] std::string_view name() const { return inner_.name(); }
-  void abort(std::string const& reason) { inner_.abort(reason); }
+  explicit tree_ordered(Inner inner) : base(std::move(inner)) {}
 
   /// Enqueues `op`; sums of all_reduce and reduce_scatter become `reduction::tree_sum`.
-  request_type submit(stream_type& s, operation const& op) {
-    operation ordered = op;
-    if (combines(op.kind) && op.combine == reduction::sum) ordered.combine = reduction::tree_sum;
-    return inner_.submit(s, ordered);
-  }
+  request_type submit(stream_type& s, operation const& op) { return inner_.submit(s, ordered(op)); }
 
   [[nodiscard]] signature_exchange open_exchange(stream_type const* on = nullptr) {
     return inner_.open_exchange(on);
@@ -49,7 +44,17 @@ class tree_ordered : public collectives<tree_ordered<Inner>, typename Inner::str
   }
 
  private:
-  Inner inner_;
+  [[nodiscard]] static operation ordered(operation op) {
+    if (combines(op.kind) && op.combine == reduction::sum) op.combine = reduction::tree_sum;
+    if (op.kind == operation_kind::group) {
+      auto parts = *op.parts;
+      for (operation& part : parts) part = ordered(part);
+      op.parts = std::make_shared<std::vector<operation> const>(std::move(parts));
+    }
+    return op;
+  }
+
+  using base::inner_;
 };
 
 }  // namespace parallel

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include <parallel/comm/call_group.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/conformance/values.hpp>
 #include <parallel/core/dtype.hpp>
@@ -37,6 +38,54 @@ void check_reductions(C& comm, typename C::stream_type& s, std::size_t count, re
   auto const own = std::span<T>(whole).subspan(static_cast<std::size_t>(me) * count, count);
   comm.reduce_scatter(s, own, whole, how).wait();
   same(std::vector<T>(own.begin(), own.end()), shard, "reduce_scatter in place", me);
+}
+
+/// Numbers in bf16 are summed to floats in rank order, which are not rounded.
+template <class C>
+void check_wide_sums(C& comm, std::size_t count) {
+  typename C::stream_type s;
+  int const me = comm.rank();
+  auto const own = static_cast<std::size_t>(me) * count;
+  auto const whole = values<bf16>(me, count * static_cast<std::size_t>(comm.size()));
+  std::vector<float> expected(count), out(count);
+  for (int r = 0; r < comm.size(); ++r)
+    for (std::size_t i = 0; i < count; ++i) {
+      auto const x = static_cast<float>(value<bf16>(r, own + i));
+      expected[i] = r == 0 ? x : expected[i] + x;
+    }
+  comm.reduce_scatter(s, std::span(out), std::span<bf16 const>(whole)).wait();
+  same(out, expected, "reduce_scatter of bf16 to f32", me);
+}
+
+/// Collectives of one call are those of many, and nothing happens before its end.
+template <class C>
+void check_groups(C& comm, std::size_t count) {
+  typename C::stream_type s;
+  int const me = comm.rank();
+  auto const ranks = static_cast<std::size_t>(comm.size());
+  auto const own = static_cast<std::size_t>(me) * count;
+  auto sum = values<float>(me, count);
+  auto const whole = values<double>(me, count * ranks);
+  auto const shard = values<std::int32_t>(me, count);
+  std::vector<double> scattered(count);
+  std::vector<std::int32_t> gathered(count * ranks), expected;
+  for (int r = 0; r < comm.size(); ++r)
+    for (auto const v : values<std::int32_t>(r, count)) expected.push_back(v);
+  call_group calls(comm);
+  calls.all_reduce(s, std::span(sum), reduction::sum).wait();
+  calls.reduce_scatter(s, std::span(scattered), whole, reduction::max).wait();
+  calls.all_gather(s, std::span(gathered), shard).wait();
+  same(sum, values<float>(me, count), "before the end of a group", me);
+  auto done = calls.end(s);
+  auto more = values<bf16>(me, count);
+  comm.all_reduce(s, std::span(more), reduction::sum).wait();
+  done.wait();
+  same(sum, combined<float>(comm.size(), count, reduction::sum), "all_reduce of a group", me);
+  same(scattered, combined<double>(comm.size(), count, reduction::max, own),
+       "reduce_scatter of a group", me);
+  same(gathered, expected, "all_gather of a group", me);
+  same(more, combined<bf16>(comm.size(), count, reduction::sum), "all_reduce after a group", me);
+  require(calls.end(s).ready(), "a group of nothing is done");
 }
 
 /// What is gathered, exchanged, broadcast and sent arrives where it belongs, messages in order.
@@ -186,6 +235,10 @@ void check_all(C& comm, std::size_t more = 5003) {
   check_type<std::int32_t>(comm, 131);
   check_type<std::int64_t>(comm, 131);
   check_type<std::uint8_t>(comm, 131);
+  for (std::size_t const count : {std::size_t{0}, std::size_t{1}, more}) {
+    check_wide_sums(comm, count);
+    check_groups(comm, count);
+  }
   check_order(comm);
   check_parts(comm);
 }

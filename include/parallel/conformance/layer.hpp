@@ -88,9 +88,9 @@ class ring_checker {
                 "check_ring_layer: parameter ", parameters_[i]->name,
                 replaces
                     ? " declares replaces_gradient, but backward_weight does not overwrite its "
-                      "gradient where context::fresh_gradients is set"
+                      "gradient where context::overwrite_gradients is set"
                     : " does not declare replaces_gradient, but backward_weight does not add "
-                      "to its gradient where context::fresh_gradients is set");
+                      "to its gradient where context::overwrite_gradients is set");
     }
   }
 
@@ -117,10 +117,10 @@ class ring_checker {
     return out;
   }
 
-  [[nodiscard]] numbers backward(numbers const& r, bool fresh_gradients) {
+  [[nodiscard]] numbers backward(numbers const& r, bool overwrite_gradients) {
     numbers out;
     in_context([&](auto& c, auto& kept) {
-      c.fresh_gradients = fresh_gradients;
+      c.overwrite_gradients = overwrite_gradients;
       auto const y = layer_.forward(c, input(), kept);
       auto const dx = layer_.backward_input(c, {r.data(), y.extents()}, kept);
       layer_.backward_weight(c, kept);

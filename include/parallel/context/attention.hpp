@@ -1,5 +1,5 @@
-// Self-attention: projection to Q | K | V, optional clipping, norms of queries and keys,
-// temperature and rotary positions, causal attention, and the output projection.
+// Self-attention: projection to Q | K | V, optional clipping, norms of queries and keys, what
+// positions do to them, causal attention, and the output projection.
 //
 // Legend: R rows here = sequences × length, D width, H heads. The packed rows [Q | K | V] of the
 // projection are attended to in place, without a transpose. When ranks hold parts of the same
@@ -10,14 +10,13 @@
 
 #include <parallel/context/attention_core.hpp>
 #include <parallel/context/attention_ranks.hpp>
+#include <parallel/context/rotary_positions.hpp>
 #include <parallel/layer/kv_cache.hpp>
 #include <parallel/layer/qkv_projection.hpp>
 #include <parallel/layer/query_key_norm.hpp>
 #include <parallel/layer/shared_keys.hpp>
 #include <parallel/ops/attention.hpp>
 #include <parallel/ops/head_layout.hpp>
-#include <parallel/ops/rope.hpp>
-#include <parallel/ops/temperature.hpp>
 
 namespace parallel::context_parallel {
 
@@ -25,31 +24,23 @@ namespace parallel::context_parallel {
 /// per row and head. Without keys of its own it makes queries alone and attends to the keys and
 /// values of another layer, which it finds in `saved::shared`; that costs a copy of them each way.
 ///
-/// `In`, `Out`, `QueryKeyNorm`: the layers of one rank, or those with the exchanges of ranks that
-/// hold other heads (parallel/tensor).
+/// `In`, `Out`, `QueryKeyNorm`: the layers of one rank, or column_linear, row_linear and the norm
+/// of ranks that hold other heads (parallel/tensor); between the first two are columns of all rows.
+/// `Positions`: like rotary_positions.
 template <class T, class Comm, class In = linear<T>, class Out = linear<T>,
-          class QueryKeyNorm = query_key_norm<T>>
+          class QueryKeyNorm = query_key_norm<T>, class Positions = rotary_positions>
 struct attention {
   using element = T;
 
   qkv_projection<T, In> qkv;  // [row of the layout, D]; of queries alone: [their width, D]
   QueryKeyNorm query_key;     // of q and k, or absent
   Out out;                    // "out_proj": [D, D]
-  ops::head_layout layout;    // of packed rows: the heads that are here
-  bool own_keys = true;       // else those of another layer
-  index first_head = 0;       // of all query heads, the first that is here
-  index all_heads = 0;        // how many there are in all; 0: those here
-  double scale = 1.0;         // of q·k
-  double softcap = 0.0;       // scores become c tanh(score / c); 0: not
-  index window = -1;          // keys before its own that a query sees; negative: all
-  float dropout = 0.0F;       // of attention probabilities
+  Positions positions;
+  ops::head_layout layout;        // of packed rows: the heads that are here
+  bool own_keys = true;           // else those of another layer
+  ops::attention_options scores;  // less slopes, and what a pass brings: documents, random numbers
   std::uint32_t dropout_operation = 0;
   std::vector<float> slopes;         // ALiBi, one per head; empty: none
-  std::vector<double> rotations;     // rope's frequencies, one per pair of a head; empty: none
-  std::vector<double> growths;       // by which rotated queries grow and keys shrink; empty: not
-  index growth_origin = 0;           // the position at which neither does
-  double temperature = 0.0;          // how queries grow with their position; 0: not
-  double temperature_floor = 1.0;    // in steps of so many positions
   attention_ranks<Comm> among = {};  // those that hold other parts of the sequences
 
   struct saved {
@@ -64,30 +55,21 @@ struct attention {
   };
 
   template <class Stream>
-  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x, saved& kept,
-                                       matrix_view<T const> onto = {}) const {
+  [[nodiscard]] auto forward(context<Stream>& c, matrix_view<T const> x, saved& kept,
+                             matrix_view<T const> onto = {}) const {
     auto const projected = qkv.forward(c, x, kept.qkv);
-    auto const made = query_key.forward(c, made_here(), projected, kept.query_key);
-    index const first = kept.cache == nullptr ? 0 : first_of(made.extent(0), *kept.cache);
-    warm(c, made, first);
-    turn(c, made, first, ops::rope);
-    if (kept.cache == nullptr)
-      kept.core = {
-          .layout = layout, .options = options(c), .packed = with_keys(c, made, kept.shared)};
-    auto const values =
-        kept.cache == nullptr ? kept.core.attend(c, among) : attend_cached(c, made, *kept.cache);
+    auto inside = c.of_rows_in(projected);
+    auto const values = placed_like(projected, attend(inside, local(projected), kept));
     return forward_onto(out, c, values, kept.out, onto);
   }
 
   template <class Stream>
-  [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
-                                              saved& kept) const {
-    matrix_view<T const> const d_values = out.backward_input(c, dy, kept.out);
-    auto const d_made = without_keys(c, kept.core.backward(c, among, d_values), kept.shared);
-    turn(c, d_made, 0, ops::rope_backward);
-    warm(c, d_made, 0);
-    return qkv.backward_input(c, query_key.backward_input(c, made_here(), d_made, kept.query_key),
-                              kept.qkv);
+  [[nodiscard]] auto backward_input(context<Stream>& c, matrix_view<T const> dy,
+                                    saved& kept) const {
+    auto const d_values = out.backward_input(c, dy, kept.out);
+    auto inside = c.of_rows_in(d_values);
+    auto const d_projected = placed_like(d_values, attend_backward(inside, local(d_values), kept));
+    return qkv.backward_input(c, d_projected, kept.qkv);
   }
 
   template <class Stream>
@@ -104,6 +86,28 @@ struct attention {
   }
 
  private:
+  /// The values that the projected rows attend to.
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> attend(context<Stream>& c, matrix_view<T> projected,
+                                      saved& kept) const {
+    auto const made = query_key.forward(c, made_here(), projected, kept.query_key);
+    index const first = kept.cache == nullptr ? 0 : first_of(made.extent(0), *kept.cache);
+    positions.forward(c, made_here(), made, first);
+    if (kept.cache != nullptr) return attend_cached(c, made, *kept.cache);
+    kept.core = {
+        .layout = layout, .options = options(c), .packed = with_keys(c, made, kept.shared)};
+    return kept.core.attend(c, among);
+  }
+
+  /// The gradient of the projected rows, from that of their values.
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> attend_backward(context<Stream>& c, matrix_view<T const> d_values,
+                                               saved& kept) const {
+    auto const d_made = without_keys(c, kept.core.backward(c, among, d_values), kept.shared);
+    positions.backward(c, made_here(), d_made);
+    return query_key.backward_input(c, made_here(), d_made, kept.query_key);
+  }
+
   /// Of the packed rows those columns that are made here.
   [[nodiscard]] ops::head_layout made_here() const {
     return {.heads = layout.heads, .kv_heads = own_keys ? layout.kv_heads : 0, .dim = layout.dim};
@@ -148,65 +152,13 @@ struct attention {
 
   template <class Stream>
   [[nodiscard]] ops::attention_options options(context<Stream> const& c) const {
-    return {.scale = scale,
-            .alibi_slopes = slopes,
-            .dropout = {.probability = c.mode == pass::training ? dropout : 0.0F,
-                        .random = c.random(dropout_operation),
-                        .first_sequence = c.where.first_sequence,
-                        .first_head = first_head,
-                        .heads = all_heads},
-            .softcap = softcap,
-            .window = window,
-            .document_begins = c.document_begins};
-  }
-
-  /// Rotates the queries and keys made here, of positions from `first` on, or with rope_backward
-  /// their gradients.
-  template <class Stream, class Rope>
-  void turn(context<Stream>& c, matrix_view<T> made, index first, Rope const& rope) const {
-    if (rotations.empty()) return;
-    index const count = c.sequence / c.share.runs;
-    for (int i = 0; i < c.share.runs; ++i) {  // positions that are here of every sequence
-      auto const run = [&](ops::rows_view<T> heads, double growth_sign) {
-        rope(c.stream, layout.split(heads, c.sequence).slice(i * count, (i + 1) * count),
-             {.frequencies = rotations,
-              .first = first + c.share.starts[static_cast<std::size_t>(i)],
-              .growths = growths,
-              .origin = growth_origin,
-              .growth_sign = growth_sign});
-      };
-      if (growths.empty()) {
-        run(made_here().qk(made), 1.0);
-      } else {
-        run(layout.q(made), 1.0);
-        if (own_keys) run(layout.k(made), -1.0);
-      }
-    }
-  }
-
-  /// Queries, or their gradients, times the temperature of their positions.
-  template <class Stream>
-  void warm(context<Stream>& c, matrix_view<T> packed, index first) const {
-    if (temperature == 0.0) return;
-    auto const run = [&](matrix_view<T> rows, index length, index position, auto documents) {
-      ops::temperature(c.stream, layout.q(rows),
-                       {.scale = temperature,
-                        .floor_scale = temperature_floor,
-                        .sequence = length,
-                        .first = position,
-                        .document_begins = documents});
-    };
-    if (c.share.whole == 0) return run(packed, c.sequence, first, c.document_begins);
-    c.for_each_run(
-        packed.extent(0), [&](index row, index count, std::uint64_t sequence, index position) {
-          auto documents = c.document_begins;
-          auto const before =
-              (sequence - c.where.first_sequence) * static_cast<std::uint64_t>(c.share.whole) +
-              static_cast<std::uint64_t>(position);
-          if (!documents.empty())
-            documents = documents.subspan(before, static_cast<std::size_t>(count));
-          run(packed.slice(row, row + count), count, position, documents);
-        });
+    auto asked = scores;
+    asked.alibi_slopes = slopes;
+    if (c.mode != pass::training) asked.dropout.probability = 0.0F;
+    asked.dropout.random = c.random(dropout_operation);
+    asked.dropout.first_sequence = c.where.first_sequence;
+    asked.document_begins = c.document_begins;
+    return asked;
   }
 
   /// The values of new rows, which see the cached ones too; keys made here are cached from now on.

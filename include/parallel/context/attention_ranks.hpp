@@ -2,9 +2,9 @@
 // Made of nothing: one rank.
 #pragma once
 
-#include <parallel/context/division.hpp>
 #include <parallel/context/method.hpp>
 #include <parallel/context/ring.hpp>
+#include <parallel/context/sequence_partition.hpp>
 
 namespace parallel::context_parallel {
 
@@ -18,7 +18,7 @@ struct attention_ranks {
     return !alone() && method == context_parallel::method::ulysses;
   }
   /// The part of each sequence that is here, from its length here.
-  [[nodiscard]] context_parallel::division division(index length) const {
+  [[nodiscard]] context_parallel::sequence_partition partition(index length) const {
     return {group.rank(), group.size(), length * group.size()};
   }
 };

@@ -20,7 +20,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <parallel/context/division.hpp>
+#include <parallel/context/sequence_partition.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/mesh/axis_group.hpp>
 #include <parallel/mesh/layout.hpp>
@@ -60,8 +60,8 @@ namespace detail {
 template <class Core, class Stream, class Comm, class F>
 void for_each_pair(context<Stream> const& c, group<Comm> const& ranks, Core const& core, int source,
                    F&& f) {
-  division const here(ranks.rank(), ranks.size(), c);
-  division const there(source, ranks.size(), c);
+  sequence_partition const here(ranks.rank(), ranks.size(), c);
+  sequence_partition const there(source, ranks.size(), c);
   for (int q = 0; q < here.runs(); ++q)
     for (int k = 0; k < there.runs(); ++k)
       if (sees(here.at(q), there.at(k), core.window())) f(here.at(q), there.at(k));
@@ -72,8 +72,8 @@ void for_each_pair(context<Stream> const& c, group<Comm> const& ranks, Core cons
 [[nodiscard]] inline std::vector<int> distances_in_sight(int ranks, index whole, index window) {
   auto const in_sight = [&](int distance) {
     for (int rank = 0; rank < ranks; ++rank) {
-      division const here(rank, ranks, whole);
-      division const there((rank + ranks - distance) % ranks, ranks, whole);
+      sequence_partition const here(rank, ranks, whole);
+      sequence_partition const there((rank + ranks - distance) % ranks, ranks, whole);
       for (int q = 0; q < here.runs(); ++q)
         for (int k = 0; k < there.runs(); ++k)
           if (sees(here.at(q), there.at(k), window)) return true;
@@ -96,7 +96,7 @@ class keys_coming_by {
         ranks_(ranks),
         distances_(distances_in_sight(ranks.size(), c.whole_sequence(), window)),
         here_(own) {
-    division(ranks.rank(), ranks.size(), c).check(c);
+    sequence_partition(ranks.rank(), ranks.size(), c).check(c);
     for (std::size_t i = 0; i < std::min<std::size_t>(2, steps() - 1); ++i)
       room_[i] = c.template allocate<T, 2>(own.extents());
   }

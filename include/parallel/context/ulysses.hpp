@@ -69,7 +69,8 @@ void for_each_section(std::span<index const> sections, int rank, int ranks, matr
 /// Copies between the rows that one rank holds and those of whole sequences: copy(the former, the
 /// latter) for each run, all sequences at once.
 template <class T, class U, class Copy>
-void for_each_run(division const& held, matrix_view<T> some, matrix_view<U> whole, Copy&& copy) {
+void for_each_run(sequence_partition const& held, matrix_view<T> some, matrix_view<U> whole,
+                  Copy&& copy) {
   index const width = some.extent(1);
   index const sequences = some.extent(0) / held.length();
   ops::rows_view<T> const here(matrix_view<T>{some.data(), {sequences, held.length() * width}});
@@ -107,7 +108,7 @@ template <class T, class Stream, class Comm>
                                       matrix_view<T const> x, std::span<index const> sections) {
   int const n = ranks.size();
   detail::check_sections(sections, n, x.extent(1));
-  division(ranks.rank(), n, c).check(c);
+  sequence_partition(ranks.rank(), n, c).check(c);
   shape<2> const turned{x.extent(0) * n, x.extent(1) / n};
   auto const out = c.template allocate<T, 2>(turned);
   arena::scope const temporaries(c.memory);
@@ -118,8 +119,9 @@ template <class T, class Stream, class Comm>
                              [&](auto from, auto to) { ops::copy(c.stream, to, from); });
   ranks.all_to_all(c.stream, received.span(), sent.span());
   for (int r = 0; r < n; ++r)
-    detail::for_each_run(division(r, n, c), matrix_view<T const>(detail::part_of(received, r, n)),
-                         out, [&](auto from, auto to) { ops::copy(c.stream, to, from); });
+    detail::for_each_run(sequence_partition(r, n, c),
+                         matrix_view<T const>(detail::part_of(received, r, n)), out,
+                         [&](auto from, auto to) { ops::copy(c.stream, to, from); });
   return out;
 }
 
@@ -129,13 +131,13 @@ template <class T, class Stream, class Comm>
                                      matrix_view<T const> x, std::span<index const> sections) {
   int const n = ranks.size();
   detail::check_sections(sections, n, x.extent(1) * n);
-  division(ranks.rank(), n, c).check(c);
+  sequence_partition(ranks.rank(), n, c).check(c);
   auto const out = c.template allocate<T, 2>({x.extent(0) / n, x.extent(1) * n});
   arena::scope const temporaries(c.memory);
   auto const sent = c.template allocate<T, 2>(x.extents());
   auto const received = c.template allocate<T, 2>(x.extents());
   for (int r = 0; r < n; ++r)
-    detail::for_each_run(division(r, n, c), detail::part_of(sent, r, n), x,
+    detail::for_each_run(sequence_partition(r, n, c), detail::part_of(sent, r, n), x,
                          [&](auto to, auto from) { ops::copy(c.stream, to, from); });
   ranks.all_to_all(c.stream, received.span(), sent.span());
   for (int r = 0; r < n; ++r)

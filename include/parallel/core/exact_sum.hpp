@@ -52,7 +52,7 @@ class exact_sum {
     other.carry();
     add(other.digits_, other.special_);
   }
-  /// The same of a sum given by what its digits() and special() say; `digits` below 2^62.
+  /// Adds a sum given by what its digits() and special() say; `digits` below 2^62.
   PARALLELLM_HOST_DEVICE void add(std::int64_t const* digits, double special) {
     carry();
     for (std::size_t i = 0; i < digit_count; ++i) digits_[i] += digits[i];

@@ -171,17 +171,20 @@ class input_file {
 /// A new file, written at any offset.
 class output_file {
  public:
-  /// What may stand at the path already.
-  enum class existing { refuse, replace };
+  /// What may stand at the path already; `keep`: a file must, and is written into.
+  enum class existing { refuse, replace, keep };
 
   /// Creates `path`. Throws when it cannot, or stands there already and `policy` refuses.
   output_file(std::filesystem::path path, existing policy)
       : path_(std::move(path)),
-        handle_(::open(
-            path_.c_str(),
-            O_WRONLY | O_CREAT | O_CLOEXEC | (policy == existing::replace ? O_TRUNC : O_EXCL),
-            0666)) {
-    if (handle_.get() < 0) files::failure(path_, "cannot create");
+        handle_(::open(path_.c_str(),
+                       O_WRONLY | O_CLOEXEC |
+                           (policy == existing::keep
+                                ? 0
+                                : O_CREAT | (policy == existing::replace ? O_TRUNC : O_EXCL)),
+                       0666)) {
+    if (handle_.get() < 0)
+      files::failure(path_, policy == existing::keep ? "cannot open" : "cannot create");
   }
 
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }

@@ -40,10 +40,10 @@ struct row_range {
 };
 
 /// How a parameter is spread over ranks that hold different slices of one layer.
-struct parameter_copies {
+struct parameter_replication {
   int ranks = 1;         // neighbours along the tensor axis that hold the same elements
   bool partial = false;  // their gradients are addends: each saw other rows or other heads
-  friend auto operator<=>(parameter_copies const&, parameter_copies const&) = default;
+  friend auto operator<=>(parameter_replication const&, parameter_replication const&) = default;
 };
 
 /// A parameter of any rank: name, extents and where it is bound. It is a slice of the tensor of
@@ -57,11 +57,11 @@ struct parameter_base {
   std::vector<index> whole_extents;  // of the tensor; empty: the slice is all of it
   std::vector<row_range> rows;       // of the tensor, when sliced
   index first_column = 0;            // of the tensor's, when sliced
-  parameter_copies copies = {};
+  parameter_replication replication = {};
   initializer initial = constant_init{};
   T* data = nullptr;                       // bound by a unit; null on the meta device
   gradient_type* gradient_data = nullptr;  // summed into, never divided
-  bool replaces_gradient = false;          // its layer does, given context::fresh_gradients
+  bool replaces_gradient = false;          // its layer does, given context::overwrite_gradients
   bool trainable = true;                   // else frozen by its unit: it has no gradient
 
   [[nodiscard]] index size() const {
@@ -181,8 +181,8 @@ class parameter : public parameter_base<T> {
   }
 
   /// Declares that `how.ranks` neighbours hold the same elements.
-  parameter& copied(parameter_copies how) {
-    this->copies = how;
+  parameter& replicated(parameter_replication how) {
+    this->replication = how;
     return *this;
   }
 

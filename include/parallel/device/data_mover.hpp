@@ -20,8 +20,9 @@ class data_mover {
 
   virtual void copy(void* to, void const* from, std::size_t bytes) = 0;
 
-  /// Combines `count` elements of every source, in order, and writes the result to every out: the
-  /// bits are those of comm/detail/combine.hpp. Outs may be among the sources, at the same place.
+  /// Combines `count` elements of every source, in order, and writes the result, of result_type
+  /// (comm/operation.hpp), to every out: the bits are those of comm/detail/combine.hpp. Outs may be
+  /// among the sources, at the same place.
   virtual void combine(dtype type, reduction how, std::span<void* const> outs,
                        std::span<void const* const> sources, std::size_t count) = 0;
 

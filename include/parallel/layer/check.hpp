@@ -18,7 +18,7 @@
 #include <parallel/core/error.hpp>
 #include <parallel/core/parameter.hpp>
 #include <parallel/layer/concepts.hpp>
-#include <parallel/ops/reference/stream.hpp>
+#include <parallel/ops/reference.hpp>
 
 namespace parallel {
 
@@ -112,18 +112,18 @@ class layer_checker {
                 "check_layer: parameter ", parameters_[p]->name,
                 replaces
                     ? " declares replaces_gradient, but backward_weight does not overwrite its "
-                      "gradient where context::fresh_gradients is set"
+                      "gradient where context::overwrite_gradients is set"
                     : " does not declare replaces_gradient, but backward_weight does not add "
-                      "to its gradient where context::fresh_gradients is set");
+                      "to its gradient where context::overwrite_gradients is set");
       }
     }
   }
 
   /// One run of all three passes; chooses r, and returns the gradient of the input.
-  [[nodiscard]] std::vector<double> passes(bool fresh_gradients) {
+  [[nodiscard]] std::vector<double> passes(bool overwrite_gradients) {
     auto memory = make_arena();
     auto c = at(memory);
-    c.fresh_gradients = fresh_gradients;
+    c.overwrite_gradients = overwrite_gradients;
     typename Layer::saved kept{};
     auto const x_before = x_;
     auto const values_before = values_;

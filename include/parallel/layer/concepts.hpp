@@ -27,17 +27,82 @@ concept layer = requires(L const& l, L& mutable_layer, context<Stream>& c, typen
   mutable_layer.visit_parameters([](parameter_base<typename L::element>&) {});
 };
 
+namespace detail {
+
+/// Works on every element alike: L::elementwise says so.
+template <class L>
+concept elementwise = L::elementwise;
+
+/// Says why a layer cannot be called with `X`.
+template <class L, class X>
+[[nodiscard]] matrix_view<typename L::element> refuse_input() {
+  static_assert(reduced_value<X>,
+                "a partial sum goes into a layer that takes whole values; put tensor::reduce "
+                "before it");
+  static_assert(!sliced_value<X>,
+                "some of the columns (this rank's heads or hidden units) go into a layer that "
+                "takes all of them; tensor::row_linear sums over the ranks, a plain linear does "
+                "not");
+  static_assert(!reduced_value<X> || sliced_value<X>,
+                "a layer of a sequence cannot be called: its forward takes a context, what the "
+                "layer before it gives as a view of const elements, and its own saved; "
+                "tensor::row_linear takes what tensor::column_linear gives");
+  return {};
+}
+
+template <class L, class Dy>
+[[nodiscard]] matrix_view<typename L::element> refuse_gradient() {
+  static_assert(reduced_value<Dy>,
+                "a gradient that is a partial sum goes into a layer that takes whole values; put "
+                "tensor::gather behind it");
+  static_assert(!sliced_value<Dy>,
+                "the gradient of some of the columns (this rank's heads or hidden units) goes into "
+                "a layer that takes all of them; tensor::column_linear sums over the ranks, a "
+                "plain linear does not");
+  static_assert(!reduced_value<Dy> || sliced_value<Dy>,
+                "a layer of a sequence cannot be called: its backward_input takes a context, the "
+                "gradient of its result as a view of const elements, and its own saved");
+  return {};
+}
+
+}  // namespace detail
+
+/// L(x). Slices of columns go through what works element by element; where L does not take x, the
+/// compiler says why.
+template <class L, class Stream, class X>
+[[nodiscard]] auto forward_of(L const& l, context<Stream>& c, X x, typename L::saved& kept) {
+  if constexpr (requires { l.forward(c, x, kept); })
+    return l.forward(c, x, kept);
+  else if constexpr (sliced_value<X> && detail::elementwise<L>)
+    return placed_like(x, l.forward(c, local(x), kept));
+  else
+    return detail::refuse_input<L, X>();
+}
+
+/// The gradient of L's input, likewise; `more`, one or none, is added to it.
+template <class L, class Stream, class Dy, class... More>
+[[nodiscard]] auto backward_input_of(L const& l, context<Stream>& c, Dy dy, typename L::saved& kept,
+                                     More... more) {
+  if constexpr (requires { l.backward_input(c, dy, kept, {more}...); })
+    return l.backward_input(c, dy, kept, {more}...);
+  else if constexpr (sliced_value<Dy> && detail::elementwise<L>)
+    return placed_like(dy, l.backward_input(c, local(dy), kept));
+  else
+    return detail::refuse_gradient<L, Dy>();
+}
+
 /// L(x) + onto, none when `onto` is empty. A layer that can add in its last operation, which spares
 /// a pass over memory, takes `onto` as a fourth argument of `forward`; after others it is added. A
-/// partial sum is left as it is: what is added to every addend would count for each.
+/// partial sum is left as it is, since what is added to every addend would count for each, and so
+/// is a slice.
 template <class L, class Stream, class X, class T>
 [[nodiscard]] auto forward_onto(L const& l, context<Stream>& c, X x, typename L::saved& kept,
                                 matrix_view<T const> onto) {
   if constexpr (requires { l.forward(c, x, kept, onto); }) {
     return l.forward(c, x, kept, onto);
   } else {
-    auto y = l.forward(c, x, kept);
-    if constexpr (reduced_value<decltype(y)>)
+    auto y = forward_of(l, c, x, kept);
+    if constexpr (whole_value<decltype(y)>)
       if (onto.size() > 0) ops::add(c.stream, y.span(), onto.span());
     return y;
   }
@@ -50,8 +115,8 @@ template <class L, class Stream, class Dy, class T>
   if constexpr (requires { l.backward_input(c, dy, kept, onto); }) {
     return l.backward_input(c, dy, kept, onto);
   } else {
-    auto dx = l.backward_input(c, dy, kept);
-    if constexpr (reduced_value<decltype(dx)>)
+    auto dx = backward_input_of(l, c, dy, kept);
+    if constexpr (whole_value<decltype(dx)>)
       if (onto.size() > 0) ops::add(c.stream, dx.span(), onto.span());
     return dx;
   }

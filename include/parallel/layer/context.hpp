@@ -7,6 +7,7 @@
 #include <span>
 
 #include <parallel/core/philox.hpp>
+#include <parallel/core/placed.hpp>
 #include <parallel/device/arena.hpp>
 
 namespace parallel {
@@ -22,9 +23,11 @@ struct position {
   std::uint64_t first_sequence = 0;  // index of the microbatch's first sequence in its global batch
 };
 
-/// Which rows of the microbatch a rank holds. Along the context axis it holds, of every sequence,
-/// one or two runs of positions; along the tensor axis, between norms, an equal share of those rows
-/// one after another. Nothing set: all rows.
+/// Which rows of the microbatch an activation between regions has here; the schedule says it, and
+/// no layer changes it. Along the context axis a rank holds, of every sequence, one or two runs of
+/// positions; along the tensor axis an equal share of those rows one after another. Nothing set:
+/// all rows. In a region of the tensor axis an activation has all rows that the context axis leaves
+/// (context::of_rows_in).
 struct row_share {
   index whole = 0;                   // rows of a whole sequence; 0: a sequence is not divided
   std::array<index, 2> starts = {};  // positions at which the runs begin, each of equal length
@@ -47,18 +50,32 @@ struct context {
   std::span<std::int32_t const> document_begins = {};
   // Nothing has been added to the gradients yet: parameters with `replaces_gradient` are not zeroed
   // but must be replaced. It spares reading and clearing them.
-  bool fresh_gradients = false;
+  bool overwrite_gradients = false;
   // Where results go that are of no use after the pass; null: to `memory`, where they stay.
   arena* scratch = nullptr;
 
-  /// The same place with results in another arena.
+  /// This place, with results in another arena.
   [[nodiscard]] context on(arena& other) const {
-    return {stream, other, mode, where, sequence, share, document_begins, fresh_gradients, scratch};
+    return {stream, other, mode, where, sequence, share, document_begins, overwrite_gradients,
+            scratch};
   }
 
-  /// The same place on another stream.
+  /// This place on another stream.
   [[nodiscard]] context on(Stream& other) const {
-    return {other, memory, mode, where, sequence, share, document_begins, fresh_gradients, scratch};
+    return {other,  memory, mode, where, sequence, share, document_begins, overwrite_gradients,
+            scratch};
+  }
+
+  /// This place as a layer meets it that is given `x`: of column slices all rows are here.
+  template <class V>
+  [[nodiscard]] context of_rows_in(V const&) const {
+    return sliced_value<V> ? of_all_rows() : *this;
+  }
+  /// This place in a region of the tensor axis.
+  [[nodiscard]] context of_all_rows() const {
+    context out = *this;
+    out.share.first_row = 0;
+    return out;
   }
 
   /// Calls f(row, count, global row) for every range of the `rows` rows here that lie one after

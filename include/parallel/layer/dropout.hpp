@@ -53,7 +53,7 @@ struct dropout {
     return y;
   }
 
-  /// The same mask falls on the gradient.
+  /// The forward pass's mask falls on the gradient.
   template <class Stream>
   [[nodiscard]] matrix_view<element> backward_input(context<Stream>& c,
                                                     matrix_view<element const> dy,

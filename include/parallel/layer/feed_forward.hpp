@@ -9,8 +9,8 @@
 
 namespace parallel {
 
-/// `In` and `Out` are linear layers too: of one rank, or with the exchanges of ranks that hold
-/// other hidden units (tensor/overlapped_layers.hpp). Keeps, a row, h = hidden numbers twice
+/// `In` and `Out` are linear layers too: of one rank, or column_linear and row_linear of ranks that
+/// hold other hidden units (tensor/linear.hpp). Keeps, a row, h = hidden numbers twice
 /// (before f, and the input of down), three times with a gate; there f is computed again in the
 /// backward pass rather than kept.
 template <class Activation, class In = linear<typename Activation::element>,
@@ -34,31 +34,35 @@ struct feed_forward {
   };
 
   template <class Stream>
-  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x, saved& kept,
-                                       matrix_view<T const> onto = {}) const {
-    kept.sharp = up.forward(c, x, kept.up);
+  [[nodiscard]] auto forward(context<Stream>& c, matrix_view<T const> x, saved& kept,
+                             matrix_view<T const> onto = {}) const {
+    auto const before = up.forward(c, x, kept.up);
+    kept.sharp = local(before);
     if (gated()) {
       kept.factor = kept.sharp;
       kept.sharp = gate.forward(c, kept.up.x, kept.gate);
     }
     auto hidden = activate.forward(c, kept.sharp, kept.activate);
     if (gated()) ops::multiply(c.stream, hidden.span(), kept.factor.span());
-    return forward_onto(down, c, hidden, kept.down, onto);
+    return forward_onto(down, c, placed_like(before, hidden), kept.down, onto);
   }
 
   template <class Stream>
-  [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
-                                              saved& kept) const {
-    auto d_hidden = down.backward_input(c, dy, kept.down);
-    if (!gated())
-      return up.backward_input(c, activate.backward_input(c, d_hidden, kept.activate), kept.up);
-    typename Activation::saved again;
-    auto const d_factor = activate.forward(c, kept.sharp, again);
+  [[nodiscard]] auto backward_input(context<Stream>& c, matrix_view<T const> dy,
+                                    saved& kept) const {
+    auto const gradient = down.backward_input(c, dy, kept.down);
+    auto const d_hidden = local(gradient);
+    if (!gated()) {
+      auto const d_sharp = activate.backward_input(c, d_hidden, kept.activate);
+      return backward_input_of(up, c, placed_like(gradient, d_sharp), kept.up);
+    }
+    typename Activation::saved recomputed;
+    auto const d_factor = activate.forward(c, kept.sharp, recomputed);
     ops::multiply(c.stream, d_factor.span(), std::span<T const>(d_hidden.span()));
     ops::multiply(c.stream, d_hidden.span(), kept.factor.span());
     auto const d_sharp = activate.backward_input(c, d_hidden, kept.activate);
     auto const through_gate = gate.backward_input(c, d_sharp, kept.gate);
-    return up.backward_input(c, d_factor, kept.up, {through_gate});  // an addend, if d_factor is
+    return backward_input_of(up, c, placed_like(gradient, d_factor), kept.up, through_gate);
   }
 
   template <class Stream>

@@ -70,7 +70,7 @@ struct linear {
   void backward_weight(context<Stream>& c, saved const& kept) const {
     if (weight.has_gradient())
       ops::matmul(c.stream, weight.gradient(), kept.dy, kept.x,
-                  {.transpose_a = true, .accumulate = !c.fresh_gradients});
+                  {.transpose_a = true, .accumulate = !c.overwrite_gradients});
     if (bias.has_gradient()) ops::add_bias_backward(c.stream, bias.gradient(), kept.dy);
   }
 

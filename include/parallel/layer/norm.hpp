@@ -57,7 +57,7 @@ struct norm {
                                       kept.mean, kept.rstd);
   }
 
-  /// The same passes between rows that may lie apart: columns of a packed [q | k | v].
+  /// Both passes between rows that may lie apart: columns of a packed [q | k | v].
   template <class Stream>
   void forward_into(context<Stream>& c, ops::rows_view<T> y, ops::rows_view<T const> x,
                     saved& kept) const {

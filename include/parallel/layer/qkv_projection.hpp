@@ -14,8 +14,8 @@
 
 namespace parallel {
 
-/// `In`: a linear layer too, of one rank or with the exchanges of ranks that hold other heads
-/// (tensor/overlapped_layers.hpp). Keeps its input, its gradient, and with clipping one byte per
+/// `In`: a linear layer too, of one rank or column_linear of ranks that hold other heads
+/// (tensor/linear.hpp). Keeps its input, its gradient, and with clipping one byte per
 /// element. Three matrices cost a copy of the packed rows more than one, each way.
 template <class T, class In = linear<T>>
 struct qkv_projection {
@@ -36,26 +36,27 @@ struct qkv_projection {
         others(std::make_move_iterator(parts.begin() + 1), std::make_move_iterator(parts.end())) {}
 
   template <class Stream>
-  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
-                                       saved& kept) const {
+  [[nodiscard]] auto forward(context<Stream>& c, matrix_view<T const> x, saved& kept) const {
     kept.others.resize(others.size());
-    auto const packed = project(c, x, kept);
+    auto const made = project(c, x, kept);
+    matrix_view<T> const packed = local(made);
     if (clip > accumulate_t<T>{}) {
       if (c.mode == pass::training)
         kept.inside = c.template allocate<std::uint8_t, 1>({packed.size()});
       ops::clip(c.stream, packed.span(), kept.inside.span(), clip);
     }
-    return packed;
+    return made;
   }
 
   /// Overwrites d_packed where clipping stopped the gradient.
-  template <class Stream>
-  [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T> d_packed,
+  template <class Stream, class Gradient = matrix_view<T>>
+  [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, Gradient gradient,
                                               saved& kept) const {
+    matrix_view<T> const d_packed = local(gradient);
     if (clip > accumulate_t<T>{})
       ops::clip_backward(c.stream, d_packed.span(),
                          std::span<std::uint8_t const>(kept.inside.span()));
-    if (others.empty()) return first.backward_input(c, d_packed, kept.first);
+    if (others.empty()) return backward_input_of(first, c, gradient, kept.first);
     auto const columns = [&](index begin, index width) {
       auto const own = c.template allocate<T, 2>({d_packed.extent(0), width});
       ops::copy(c.stream, ops::rows_view<T>(own),
@@ -71,7 +72,8 @@ struct qkv_projection {
       through_others = dx;
       begin += width;
     }
-    return first.backward_input(c, columns(0, width_of(first)), kept.first, {through_others});
+    return backward_input_of(first, c, placed_like(gradient, columns(0, width_of(first))),
+                             kept.first, through_others);
   }
 
   template <class Stream>
@@ -87,8 +89,8 @@ struct qkv_projection {
 
  private:
   template <class Stream>
-  [[nodiscard]] matrix_view<T> project(context<Stream>& c, matrix_view<T const> x,
-                                       saved& kept) const {
+  [[nodiscard]] auto project(context<Stream>& c, matrix_view<T const> x, saved& kept) const {
+    using result = decltype(first.forward(c, x, kept.first));
     if (others.empty()) return first.forward(c, x, kept.first);
     first.keep(c, x, kept.first);
     matrix_view<T const> const all = kept.first.x;
@@ -107,7 +109,7 @@ struct qkv_projection {
       others[i].keep(c, all, kept.others[i]);
       project(others[i], all, kept.others[i]);
     }
-    return packed;
+    return placed_like(result{}, packed);
   }
 
   [[nodiscard]] static index width_of(linear<T> const& part) { return part.weight.extents[0]; }

@@ -29,7 +29,6 @@ struct recompute {
   struct saved {
     typename Inner::saved inner;   // of the pass that was last: views of what may be gone
     matrix_view<element const> x;  // [rows, width]
-    row_share share;               // of the rows of x
   };
 
   Inner inner;
@@ -72,7 +71,6 @@ auto recompute<Inner>::forward(context<Stream>& c, matrix_view<element const> x,
                                matrix_view<element const> onto) const -> matrix_view<element> {
   if (!drops(c)) return forward_onto(inner, c, x, kept.inner, onto);
   kept.x = x;
-  kept.share = c.share;
   auto const y = c.template allocate<element, 2>(x.extents());
   auto passing = c.on(c.scratch == nullptr ? c.memory : *c.scratch);
   arena::scope const dropped(passing.memory);
@@ -81,7 +79,6 @@ auto recompute<Inner>::forward(context<Stream>& c, matrix_view<element const> x,
           x.extent(1), "] into [", made.extent(0), ", ", made.extent(1),
           "]; it must leave the extents of its input");
   ops::copy(c.stream, y.span(), made.span());
-  c.share = passing.share;
   return y;
 }
 
@@ -90,10 +87,7 @@ template <class Stream>
 auto recompute<Inner>::backward_input(context<Stream>& c, matrix_view<element const> dy,
                                       saved& kept, matrix_view<element const> onto) const
     -> matrix_view<element> {
-  if (drops(c)) {
-    c.share = kept.share;
-    static_cast<void>(inner.forward(c, kept.x, kept.inner));
-  }
+  if (drops(c)) static_cast<void>(inner.forward(c, kept.x, kept.inner));
   return backward_input_onto(inner, c, dy, kept.inner, onto);
 }
 

@@ -61,41 +61,23 @@ struct sequential {
   /// `onto`: one, or none.
   template <std::size_t I, class Stream, class X, class... Onto>
   [[nodiscard]] auto forward_from(context<Stream>& c, X x, saved& kept, Onto... onto) const {
-    static_assert(
-        reduced_value<X> || requires { std::get<I>(layers).forward(c, x, std::get<I>(kept)); },
-        "a partial sum goes into a layer that takes whole values; put tensor::reduce "
-        "before it");
-    static_assert(
-        !reduced_value<X> || requires { std::get<I>(layers).forward(c, x, std::get<I>(kept)); },
-        "a layer of a sequence cannot be called: its forward takes a context, what the layer "
-        "before "
-        "it gives as a view of const elements, and its own saved");
     auto const& layer = std::get<I>(layers);
     if constexpr (I < sizeof...(Rest))
-      return forward_from<I + 1>(c, layer.forward(c, x, std::get<I>(kept)), kept, onto...);
+      return forward_from<I + 1>(c, forward_of(layer, c, x, std::get<I>(kept)), kept, onto...);
     else if constexpr (sizeof...(Onto) == 0)
-      return layer.forward(c, x, std::get<I>(kept));
+      return forward_of(layer, c, x, std::get<I>(kept));
     else
       return forward_onto(layer, c, x, std::get<I>(kept), onto...);
   }
 
   template <std::size_t I, class Stream, class Dy, class... Onto>
   [[nodiscard]] auto backward_from(context<Stream>& c, Dy dy, saved& kept, Onto... onto) const {
-    static_assert(
-        reduced_value<Dy> ||
-            requires { std::get<I>(layers).backward_input(c, dy, std::get<I>(kept)); },
-        "a gradient that is a partial sum goes into a layer that takes whole values; put "
-        "tensor::gather behind it");
-    static_assert(
-        !reduced_value<Dy> ||
-            requires { std::get<I>(layers).backward_input(c, dy, std::get<I>(kept)); },
-        "a layer of a sequence cannot be called: its backward_input takes a context, the gradient "
-        "of its result as a view of const elements, and its own saved");
     auto const& layer = std::get<I>(layers);
     if constexpr (I > 0)
-      return backward_from<I - 1>(c, layer.backward_input(c, dy, std::get<I>(kept)), kept, onto...);
+      return backward_from<I - 1>(c, backward_input_of(layer, c, dy, std::get<I>(kept)), kept,
+                                  onto...);
     else if constexpr (sizeof...(Onto) == 0)
-      return layer.backward_input(c, dy, std::get<I>(kept));
+      return backward_input_of(layer, c, dy, std::get<I>(kept));
     else
       return backward_input_onto(layer, c, dy, std::get<I>(kept), onto...);
   }
@@ -120,6 +102,8 @@ struct residual {
     auto y = forward_onto(inner, c, x, kept, x);
     static_assert(reduced_value<decltype(y)>,
                   "the branch ends in a partial sum; put tensor::reduce behind it");
+    static_assert(!sliced_value<decltype(y)>,
+                  "the branch ends in some of the columns; end it with tensor::row_linear");
     return y;
   }
 
@@ -130,6 +114,9 @@ struct residual {
     auto dx = backward_input_onto(inner, c, dy, kept, dy);
     static_assert(reduced_value<decltype(dx)>,
                   "the branch's gradient is a partial sum; begin it with tensor::gather");
+    static_assert(!sliced_value<decltype(dx)>,
+                  "the branch's gradient is some of the columns; begin it with "
+                  "tensor::column_linear");
     return dx;
   }
 

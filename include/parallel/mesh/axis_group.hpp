@@ -49,11 +49,11 @@ class axis_group {
   /// One rank.
   axis_group() = default;
 
-  /// The ranks of `comm`, whose exchanges run on `traffic`; what `shift` receives comes in on
+  /// The ranks of `comm`, whose exchanges run on `exchanges`; what `shift` receives comes in on
   /// `back`, since a message is sent only while its receiver is there. All must outlive the group.
-  axis_group(Comm& comm, stream_type& traffic) : axis_group(comm, traffic, nullptr) {}
-  axis_group(Comm& comm, stream_type& traffic, stream_type& back)
-      : axis_group(comm, traffic, &back) {}
+  axis_group(Comm& comm, stream_type& exchanges) : axis_group(comm, exchanges, nullptr) {}
+  axis_group(Comm& comm, stream_type& exchanges, stream_type& back)
+      : axis_group(comm, exchanges, &back) {}
 
   /// A place in a group for planning on the meta device, where nobody answers.
   [[nodiscard]] static axis_group planned(int rank, int size) {
@@ -72,7 +72,7 @@ class axis_group {
   void all_gather(Stream& compute, std::span<T> out, std::type_identity_t<std::span<T const>> shard,
                   call_site where = call_site::current()) const {
     enqueue(compute, (size_ - 1) * shard.size_bytes(),
-            [&] { return comm_->all_gather(*traffic_, out, shard, where); });
+            [&] { return comm_->all_gather(*exchanges_, out, shard, where); });
     tell(compute, meta::exchange_kind::all_gather, out, shard);
   }
 
@@ -82,7 +82,7 @@ class axis_group {
                       std::type_identity_t<std::span<T const>> in,
                       call_site where = call_site::current()) const {
     enqueue(compute, (size_ - 1) * shard.size_bytes(),
-            [&] { return comm_->reduce_scatter(*traffic_, shard, in, reduction::sum, where); });
+            [&] { return comm_->reduce_scatter(*exchanges_, shard, in, reduction::sum, where); });
     tell(compute, meta::exchange_kind::reduce_scatter, shard, in);
   }
 
@@ -91,7 +91,7 @@ class axis_group {
   void all_reduce(Stream& compute, std::span<T> inout, reduction combine = reduction::sum,
                   call_site where = call_site::current()) const {
     enqueue(compute, 2 * (size_ - 1) * inout.size_bytes() / size_,
-            [&] { return comm_->all_reduce(*traffic_, inout, combine, where); });
+            [&] { return comm_->all_reduce(*exchanges_, inout, combine, where); });
     tell(compute, meta::exchange_kind::all_reduce, inout, std::span<T const>(inout));
   }
 
@@ -101,7 +101,7 @@ class axis_group {
   void all_to_all(Stream& compute, std::span<T> out, std::type_identity_t<std::span<T const>> in,
                   call_site where = call_site::current()) const {
     enqueue(compute, in.size_bytes() / size_ * (size_ - 1),
-            [&] { return comm_->all_to_all(*traffic_, out, in, where); });
+            [&] { return comm_->all_to_all(*exchanges_, out, in, where); });
     tell(compute, meta::exchange_kind::other, out, in);
   }
 
@@ -114,9 +114,9 @@ class axis_group {
       require(back_ != nullptr, "axis_group::shift at ", where, ": the group along ", Axis::name,
               " needs a second stream for what comes in");
       auto const ready = compute.record();
-      traffic_->wait(ready);
+      exchanges_->wait(ready);
       back_->wait(ready);
-      auto sent = comm_->send(*traffic_, out, (rank_ + by) % size_, 0, where);
+      auto sent = comm_->send(*exchanges_, out, (rank_ + by) % size_, 0, where);
       return {std::move(sent), comm_->recv(*back_, in, (rank_ + size_ - by) % size_, 0, where)};
     } else {
       count(compute, out.size_bytes());
@@ -135,22 +135,22 @@ class axis_group {
   }
 
  private:
-  axis_group(Comm& comm, stream_type& traffic, stream_type* back)
-      : comm_(&comm), traffic_(&traffic), back_(back), rank_(comm.rank()), size_(comm.size()) {}
+  axis_group(Comm& comm, stream_type& exchanges, stream_type* back)
+      : comm_(&comm), exchanges_(&exchanges), back_(back), rank_(comm.rank()), size_(comm.size()) {}
 
   /// Whether work on the stream can wait for an exchange, and an exchange for it.
   template <class Stream>
-  static constexpr bool can_exchange = requires(Stream& compute, stream_type& traffic,
+  static constexpr bool can_exchange = requires(Stream& compute, stream_type& exchanges,
                                                 request_type done) {
     done.wait_on(compute);
-    traffic.wait(compute.record());
+    exchanges.wait(compute.record());
   }
   &&!requires(Stream & compute) { compute.count_traffic(Axis::name, 0); };
 
   template <class Stream, class Exchange>
   void enqueue(Stream& compute, std::size_t bytes, Exchange&& exchange) const {
     if constexpr (can_exchange<Stream>) {
-      traffic_->wait(compute.record());
+      exchanges_->wait(compute.record());
       exchange().wait_on(compute);
     } else {
       count(compute, bytes);
@@ -166,7 +166,7 @@ class axis_group {
   }
 
   Comm* comm_ = nullptr;
-  stream_type* traffic_ = nullptr;
+  stream_type* exchanges_ = nullptr;
   stream_type* back_ = nullptr;
   int rank_ = 0;
   int size_ = 1;

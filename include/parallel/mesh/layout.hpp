@@ -54,7 +54,7 @@ class layout {
   requires has<Axis>
   [[nodiscard]] constexpr int degree() const { return degrees_[place<Axis>()]; }
 
-  /// The same layout with another degree of one axis.
+  /// This layout with another degree of one axis.
   template <class Axis>
   requires has<Axis>
   [[nodiscard]] constexpr layout with(int degree) const {

@@ -11,11 +11,16 @@
 // some 30 instructions an element (gelu's exact Φ the most).
 #pragma once
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <numbers>
 #include <span>
 #include <type_traits>
 
+#include <parallel/core/dtype.hpp>
 #include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/operation.hpp>
 
 namespace parallel::ops {
 
@@ -34,16 +39,104 @@ void visit_activation(activation_kind kind, F&& f) {
   }
 }
 
+namespace detail {
+
+/// Operations an element, forward and backward (the product with dy included).
+struct activation_cost {
+  std::size_t forward;
+  std::size_t backward;
+};
+[[nodiscard]] constexpr activation_cost cost_of(activation_kind kind) {
+  using enum activation_kind;
+  switch (kind) {
+    case gelu_tanh: return {8, 14};
+    case quick_gelu: return {5, 10};
+    case silu: return {4, 8};
+    case relu: return {1, 1};
+    case gelu: break;
+  }
+  return {5, 10};
+}
+
+/// f(x) and f'(x).
+template <class A>
+struct activated {
+  A value;
+  A slope;
+};
+
+/// x σ(g), where g is a function of x with derivative dg.
+template <class A>
+[[nodiscard]] activated<A> gated(A x, A g, A dg) {
+  A const share = A(1) / (A(1) + std::exp(-g));
+  return {x * share, share + x * share * (A(1) - share) * dg};
+}
+
+template <class A>
+[[nodiscard]] activated<A> activate(activation_kind kind, A x) {
+  using enum activation_kind;
+  switch (kind) {
+    case gelu_tanh: {
+      A const factor = A(2) * std::numbers::sqrt2_v<A> * std::numbers::inv_sqrtpi_v<A>;
+      A const cubic = A(0.044715);
+      return gated(x, factor * (x + cubic * x * x * x), factor * (A(1) + A(3) * cubic * x * x));
+    }
+    case quick_gelu: return gated(x, A(1.702) * x, A(1.702));
+    case silu: return gated(x, x, A(1));
+    case relu: return {x < A(0) ? A(0) : x, x > A(0) ? A(1) : A(0)};
+    case gelu: break;
+  }
+  A const distribution = std::erfc(-x / std::numbers::sqrt2_v<A>) / A(2);
+  A const density =
+      std::exp(-x * x / A(2)) * std::numbers::inv_sqrtpi_v<A> / std::numbers::sqrt2_v<A>;
+  return {x * distribution, distribution + x * density};
+}
+
+}  // namespace detail
+
+template <class T>
+struct activation_arguments {
+  static constexpr char const* name = "activation";
+  std::span<T> y;
+  std::span<T const> x;
+  activation_kind kind;
+
+  [[nodiscard]] auto operands() const { return std::tuple(y, x); }
+  [[nodiscard]] std::uint64_t flops() const { return detail::cost_of(kind).forward * y.size(); }
+  void compute() const {
+    using A = accumulate_t<T>;
+    for (std::size_t i = 0; i < y.size(); ++i)
+      y[i] = static_cast<T>(detail::activate(kind, A(x[i])).value);
+  }
+};
+
 struct activation_fn {
   template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x,
                   activation_kind kind) const {
     detail::same("activation", "the size of y", y.size(), "that of x", x.size());
-    activation_impl(s, y, x, kind);
+    run_operation(s, activation_arguments<T>{y, x, kind});
   }
 };
 /// activation(s, y, x, kind): y[i] = f(x[i]); y may be x.
 inline constexpr activation_fn activation{};
+
+template <class T>
+struct activation_backward_arguments {
+  static constexpr char const* name = "activation_backward";
+  std::span<T> dx;
+  std::span<T const> x;
+  std::span<T const> dy;
+  activation_kind kind;
+
+  [[nodiscard]] auto operands() const { return std::tuple(dx, x, dy); }
+  [[nodiscard]] std::uint64_t flops() const { return detail::cost_of(kind).backward * dx.size(); }
+  void compute() const {
+    using A = accumulate_t<T>;
+    for (std::size_t i = 0; i < dx.size(); ++i)
+      dx[i] = static_cast<T>(A(dy[i]) * detail::activate(kind, A(x[i])).slope);
+  }
+};
 
 struct activation_backward_fn {
   template <class Stream, writable T>
@@ -51,7 +144,7 @@ struct activation_backward_fn {
                   std::span<std::type_identity_t<T> const> dy, activation_kind kind) const {
     detail::same("activation_backward", "the size of dx", dx.size(), "that of x", x.size());
     detail::same("activation_backward", "the size of dx", dx.size(), "that of dy", dy.size());
-    activation_backward_impl(s, dx, x, dy, kind);
+    run_operation(s, activation_backward_arguments<T>{dx, x, dy, kind});
   }
 };
 /// activation_backward(s, dx, x, dy, kind): dx[i] = dy[i] f'(x[i]); dx may be dy or x.

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -17,6 +18,7 @@
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/detail/check.hpp>
 #include <parallel/ops/detail/decoupled_decay.hpp>
+#include <parallel/ops/operation.hpp>
 
 namespace parallel::ops {
 
@@ -54,6 +56,34 @@ struct adamw_factors {
 
 }  // namespace detail
 
+template <class T, class A = accumulate_t<T>>
+struct adamw_arguments {
+  static constexpr char const* name = "adamw";
+  std::span<T> values;
+  std::span<A> master;
+  std::span<A> exp_avg;
+  std::span<A> exp_avg_sq;
+  std::span<A const> gradients;
+  adamw_options<A> options;
+
+  [[nodiscard]] std::uint64_t flops() const { return 15 * values.size(); }
+  void compute() const {
+    detail::adamw_factors<A> const f(options);
+    A const factor = options.gradient_scale == nullptr ? A(1) : *options.gradient_scale;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      A const g = gradients[i] * factor;
+      A const m = f.beta1 * exp_avg[i] + f.one_minus_beta1 * g;
+      A const v = f.beta2 * exp_avg_sq[i] + f.one_minus_beta2 * g * g;
+      A const denominator = std::sqrt(v) * f.inverse_correction2 + f.eps;
+      A const p = master[i] * f.decay - f.step_size * (m / denominator);
+      exp_avg[i] = m;
+      exp_avg_sq[i] = v;
+      master[i] = p;
+      values[i] = static_cast<T>(p);
+    }
+  }
+};
+
 struct adamw_fn {
   template <class Stream, class T, class A = accumulate_t<T>>
   void operator()(Stream& s, std::span<T> values, std::span<std::type_identity_t<A>> master,
@@ -69,7 +99,7 @@ struct adamw_fn {
                  gradients.size());
     require(options.step >= 1, "ops::adamw: step is ", options.step,
             ", but the first update is step 1");
-    adamw_impl(s, values, master, exp_avg, exp_avg_sq, gradients, options);
+    run_operation(s, adamw_arguments<T>{values, master, exp_avg, exp_avg_sq, gradients, options});
   }
 };
 /// adamw(s, values, master, exp_avg, exp_avg_sq, gradients, options): one update in place. values

@@ -7,8 +7,31 @@
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/operation.hpp>
 
 namespace parallel::ops {
+
+template <class T>
+struct add_bias_arguments {
+  static constexpr char const* name = "add_bias";
+  matrix_view<T> y;
+  vector_view<T const> bias;
+  matrix_view<T const> addend;
+
+  [[nodiscard]] auto operands() const { return std::tuple(updates(y), bias, addend); }
+  [[nodiscard]] std::uint64_t flops() const {
+    return static_cast<std::uint64_t>(y.size() + addend.size());
+  }
+  void compute() const {
+    using A = accumulate_t<T>;
+    for (index m = 0; m < y.extent(0); ++m)
+      for (index n = 0; n < y.extent(1); ++n) {
+        A total = A(y(m, n)) + A(bias(n));
+        if (!addend.empty()) total += A(addend(m, n));
+        y(m, n) = static_cast<T>(total);
+      }
+  }
+};
 
 struct add_bias_fn {
   template <class Stream, writable T>
@@ -17,19 +40,38 @@ struct add_bias_fn {
     detail::same("add_bias", "the number of columns of y", y.extent(1), "the size of bias",
                  bias.extent(0));
     static_cast<void>(detail::adds("add_bias", addend.extents(), y.extents()));
-    add_bias_impl(s, y, bias, addend);
+    run_operation(s, add_bias_arguments<T>{y, bias, addend});
   }
 };
 /// add_bias(s, y, bias, addend): y[m,n] = y[m,n] + bias[n] + addend[m,n] for y, addend [M,N] and
 /// bias [N], rounded once; without an addend y[m,n] += bias[n]. The addend may not overlap y.
 inline constexpr add_bias_fn add_bias{};
 
+template <class T>
+struct add_bias_backward_arguments {
+  static constexpr char const* name = "add_bias_backward";
+  vector_view<accumulate_t<T>> dbias;
+  matrix_view<T const> dy;
+
+  [[nodiscard]] auto operands() const { return std::tuple(updates(dbias), dy); }
+  [[nodiscard]] std::uint64_t flops() const { return static_cast<std::uint64_t>(dy.size()); }
+  void compute() const {
+    using A = accumulate_t<T>;
+    for (index n = 0; n < dy.extent(1); ++n) {
+      A total{};
+      for (index m = 0; m < dy.extent(0); ++m) total += A(dy(m, n));
+      dbias(n) += total;
+    }
+  }
+};
+
 struct add_bias_backward_fn {
   template <class Stream, class T>
   void operator()(Stream& s, vector_view<accumulate_t<T>> dbias, matrix_view<T> dy) const {
     detail::same("add_bias_backward", "the number of columns of dy", dy.extent(1),
                  "the size of dbias", dbias.extent(0));
-    add_bias_backward_impl(s, dbias, matrix_view<std::remove_const_t<T> const>(dy));
+    run_operation(s, add_bias_backward_arguments<std::remove_const_t<T>>{
+                         dbias, matrix_view<std::remove_const_t<T> const>(dy)});
   }
 };
 /// add_bias_backward(s, dbias, dy): dbias[n] += sum over m of dy[m,n], for dy [M,N] and dbias [N]

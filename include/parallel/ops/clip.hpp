@@ -3,13 +3,35 @@
 // the type T is accumulated in. A NaN stays NaN and is outside.
 #pragma once
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/operation.hpp>
 
 namespace parallel::ops {
+
+template <class T>
+struct clip_arguments {
+  static constexpr char const* name = "clip";
+  std::span<T> x;
+  std::span<std::uint8_t> inside;
+  accumulate_t<T> limit;
+
+  [[nodiscard]] auto operands() const { return std::tuple(updates(x), inside); }
+  void compute() const {
+    using A = accumulate_t<T>;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      auto const value = A(x[i]);
+      if (!inside.empty()) inside[i] = std::abs(value) <= limit ? 1 : 0;
+      if (value > limit) x[i] = static_cast<T>(limit);
+      if (value < -limit) x[i] = static_cast<T>(-limit);
+    }
+  }
+};
 
 struct clip_fn {
   template <class Stream, writable T>
@@ -19,18 +41,31 @@ struct clip_fn {
             ", but must not be negative");
     if (!inside.empty())
       detail::same("clip", "the size of inside", inside.size(), "that of x", x.size());
-    clip_impl(s, x, inside, limit);
+    run_operation(s, clip_arguments<T>{x, inside, limit});
   }
 };
 /// clip(s, x, inside, limit): inside[i] = |x[i]| <= limit, then x[i] = clamp(x[i], ±limit).
 /// `inside` may be empty.
 inline constexpr clip_fn clip{};
 
+template <class T>
+struct clip_backward_arguments {
+  static constexpr char const* name = "clip_backward";
+  std::span<T> dx;
+  std::span<std::uint8_t const> inside;
+
+  [[nodiscard]] auto operands() const { return std::tuple(updates(dx), inside); }
+  void compute() const {
+    for (std::size_t i = 0; i < dx.size(); ++i)
+      if (inside[i] == 0) dx[i] = T{};
+  }
+};
+
 struct clip_backward_fn {
   template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> dx, std::span<std::uint8_t const> inside) const {
     detail::same("clip_backward", "the size of inside", inside.size(), "that of dx", dx.size());
-    clip_backward_impl(s, dx, inside);
+    run_operation(s, clip_backward_arguments<T>{dx, inside});
   }
 };
 /// clip_backward(s, dx, inside): dx[i] = 0 where inside[i] is 0.

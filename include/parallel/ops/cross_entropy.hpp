@@ -7,12 +7,14 @@
 // logits, and one that writes the gradient.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/operation.hpp>
 
 namespace parallel::ops {
 
@@ -30,6 +32,51 @@ inline void check_label(index label, index vocabulary, index row) {
 }
 
 }  // namespace detail
+
+template <class T, class Loss, class Logit>
+struct cross_entropy_arguments {
+  static constexpr char const* name = "cross_entropy";
+  matrix_view<T> dlogits;
+  vector_view<Loss> losses;
+  vector_view<std::uint8_t> correct;
+  matrix_view<Logit const> logits;
+  vector_view<std::int32_t const> labels;
+  cross_entropy_options options;
+
+  [[nodiscard]] auto operands() const { return std::tuple(dlogits, losses, correct, logits); }
+  [[nodiscard]] std::uint64_t flops() const {
+    return (dlogits.empty() ? 4U : 8U) * static_cast<std::uint64_t>(logits.size());
+  }
+  void compute() const {
+    index const vocabulary = logits.extent(1);
+    for (index m = 0; m < logits.extent(0); ++m) {
+      index const label = labels(m);
+      if (label == options.ignore) {
+        losses(m) = Loss(0);
+        correct(m) = 0;
+        if (!dlogits.empty())
+          for (index n = 0; n < vocabulary; ++n) dlogits(m, n) = static_cast<T>(accumulate_t<T>(0));
+        continue;
+      }
+      detail::check_label(label, vocabulary, m);
+      auto const z = [&](index n) { return double(options.scale) * double(logits(m, n)); };
+      index best = 0;
+      for (index n = 1; n < vocabulary; ++n)
+        if (z(n) > z(best)) best = n;
+      double const top = z(best);
+      double total = 0.0;
+      for (index n = 0; n < vocabulary; ++n) total += std::exp(z(n) - top);
+      double const loss = std::log(total) + top - z(label);
+      losses(m) = static_cast<Loss>(loss);
+      correct(m) = best == label && !std::isnan(loss) ? 1 : 0;
+      if (dlogits.empty()) continue;
+      for (index n = 0; n < vocabulary; ++n) {
+        double const share = std::exp(z(n) - top) / total - (n == label ? 1.0 : 0.0);
+        dlogits(m, n) = static_cast<T>(static_cast<accumulate_t<T>>(double(options.scale) * share));
+      }
+    }
+  }
+};
 
 struct cross_entropy_fn {
   /// Loss is float, or double for the tests in double.
@@ -53,8 +100,9 @@ struct cross_entropy_fn {
     detail::same(name, "the size of losses", losses.extent(0), "the number of rows", rows);
     detail::same(name, "the size of correct", correct.extent(0), "the number of rows", rows);
     detail::same(name, "the size of labels", labels.extent(0), "the number of rows", rows);
-    cross_entropy_impl(s, dlogits, losses, correct, matrix_view<Logit const>(logits), labels,
-                       options);
+    run_operation(s,
+                  cross_entropy_arguments<T, Loss, Logit>{
+                      dlogits, losses, correct, matrix_view<Logit const>(logits), labels, options});
   }
 };
 /// cross_entropy(s, dlogits, losses, correct, logits, labels, {.scale, .ignore}): logits [M,V];

@@ -1,24 +1,28 @@
-// All operations on cuda::stream, for plain C++ compilers: declarations, linked with
-// ParallelLM::kernels.
+// Operations on cuda::stream, for plain C++ compilers: a declaration, linked with
+// ParallelLM::kernels, which nvcc has compiled.
+//
+// Memory, scalars that are given by pointer among it, is of the stream's device or of pinned memory
+// of the host; what a call says of the host's memory stands at the operation. All return when
+// enqueued. Results have the same bits each time; that they equal the host's to the last bit is not
+// promised. A kernel cannot throw: an id or label outside of the vocabulary gives NaN.
 #pragma once
 
-#include <parallel/ops/cuda/activation.hpp>
-#include <parallel/ops/cuda/adamw.hpp>
-#include <parallel/ops/cuda/attention.hpp>
-#include <parallel/ops/cuda/bias.hpp>
-#include <parallel/ops/cuda/clip.hpp>
-#include <parallel/ops/cuda/cross_entropy.hpp>
-#include <parallel/ops/cuda/dropout.hpp>
-#include <parallel/ops/cuda/elementwise.hpp>
-#include <parallel/ops/cuda/embedding.hpp>
-#include <parallel/ops/cuda/layer_norm.hpp>
-#include <parallel/ops/cuda/lion.hpp>
+#include <parallel/device/cuda/issuing_stream.hpp>
+#include <parallel/device/cuda/stream.hpp>
 #include <parallel/ops/cuda/matmul.hpp>
-#include <parallel/ops/cuda/reduce.hpp>
-#include <parallel/ops/cuda/rms_norm.hpp>
-#include <parallel/ops/cuda/rope.hpp>
-#include <parallel/ops/cuda/rows.hpp>
-#include <parallel/ops/cuda/sliced_cross_entropy.hpp>
-#include <parallel/ops/cuda/softcap.hpp>
-#include <parallel/ops/cuda/step_results.hpp>
-#include <parallel/ops/cuda/temperature.hpp>
+#include <parallel/ops/operation.hpp>
+
+namespace parallel::cuda {
+
+/// Any operation, of the elements it is compiled for (apps/kernels/instances). A .cu that wants
+/// others includes its kernel and run.cuh.
+template <ops::operation_arguments Arguments>
+void run_operation(stream& s, Arguments const& a);
+
+/// On the stream of exchanges, for what is done with what arrives.
+template <ops::operation_arguments Arguments>
+void run_operation(issuing_stream& s, Arguments const& a) {
+  s.on_device([a](stream& on) { run_operation(on, a); });
+}
+
+}  // namespace parallel::cuda

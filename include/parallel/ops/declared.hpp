@@ -10,8 +10,8 @@ namespace parallel::ops {
 
 /// Of elements T; `fill`, which everything that trains uses, stands for all.
 template <class Stream, class T>
-concept has_operations = requires(Stream& s, std::span<T> y) {
-  fill_impl(s, y, T{});
+concept has_operations = requires(Stream& s, fill_arguments<T> const& a) {
+  run_operation(s, a);
 };
 
 /// What stands in for something that computes where they are not: one sentence.

@@ -5,12 +5,15 @@
 // uniform number is >= p. T is float, bf16 or double. Cost: one Philox block for four elements.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
 
+#include <parallel/core/dtype.hpp>
 #include <parallel/core/philox.hpp>
 #include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/operation.hpp>
 
 namespace parallel::ops {
 
@@ -20,6 +23,26 @@ struct dropout_options {
   std::uint64_t first_element = 0;  // global index of x[0]
 };
 
+template <class T>
+struct dropout_arguments {
+  static constexpr char const* name = "dropout";
+  std::span<T> y;
+  std::span<T const> x;
+  dropout_options options;
+
+  [[nodiscard]] auto operands() const { return std::tuple(y, x); }
+  [[nodiscard]] std::uint64_t flops() const { return options.probability > 0.0F ? y.size() : 0; }
+  void compute() const {
+    using A = accumulate_t<T>;
+    float const p = options.probability;
+    A const factor = p < 1.0F ? A(1) / (A(1) - A(p)) : A(0);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      bool const kept = options.random.uniform(options.first_element + i) >= p;
+      y[i] = static_cast<T>(kept ? A(x[i]) * factor : A(0));
+    }
+  }
+};
+
 struct dropout_fn {
   template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x,
@@ -27,7 +50,7 @@ struct dropout_fn {
     detail::same("dropout", "the size of y", y.size(), "that of x", x.size());
     require(options.probability >= 0.0F && options.probability <= 1.0F,
             "ops::dropout: the probability is ", options.probability, ", but must be in [0, 1]");
-    dropout_impl(s, y, x, options);
+    run_operation(s, dropout_arguments<T>{y, x, options});
   }
 };
 /// dropout(s, y, x, {.probability, .random, .first_element}): y[i] = x[i] / (1 - p) where

@@ -5,64 +5,147 @@
 // array, but must not overlap otherwise. Cost: memory bandwidth.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <span>
 #include <type_traits>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/operation.hpp>
 #include <parallel/ops/rows_view.hpp>
 
 namespace parallel::ops {
 
+template <class T>
+struct fill_arguments {
+  static constexpr char const* name = "fill";
+  std::span<T> y;
+  T value;
+
+  [[nodiscard]] auto operands() const { return std::tuple(y); }
+  void compute() const {
+    for (T& element : y) element = value;
+  }
+};
+
 struct fill_fn {
   template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::type_identity_t<T> value) const {
-    fill_impl(s, y, value);
+    run_operation(s, fill_arguments<T>{y, value});
   }
 };
 /// fill(s, y, value): y[i] = value.
 inline constexpr fill_fn fill{};
 
+template <class T>
+struct copy_arguments {
+  static constexpr char const* name = "copy";
+  std::span<T> y;
+  std::span<T const> x;
+
+  [[nodiscard]] auto operands() const { return std::tuple(y, x); }
+  void compute() const {
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] = x[i];
+  }
+};
+
+template <class T>
+struct copy_rows_arguments {
+  static constexpr char const* name = "copy";
+  rows_view<T> y;
+  rows_view<T const> x;
+
+  [[nodiscard]] auto operands() const { return std::tuple(y, x); }
+  void compute() const {
+    for (index r = 0; r < y.rows; ++r)
+      for (index i = 0; i < y.columns; ++i) y.row(r)[i] = x.row(r)[i];
+  }
+};
+
 struct copy_fn {
   template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x) const {
     detail::same("copy", "the size of y", y.size(), "that of x", x.size());
-    copy_impl(s, y, x);
+    run_operation(s, copy_arguments<T>{y, x});
   }
   template <class Stream, writable T>
   void operator()(Stream& s, rows_view<T> y, rows_view<std::type_identity_t<T> const> x) const {
     detail::same("copy", "the number of rows of y", y.rows, "that of x", x.rows);
     detail::same("copy", "the number of columns of y", y.columns, "that of x", x.columns);
-    copy_impl(s, y, x);
+    run_operation(s, copy_rows_arguments<T>{y, x});
   }
 };
 /// copy(s, y, x): y[i] = x[i]. Also of rows that lie apart (rows_view).
 inline constexpr copy_fn copy{};
 
+template <class T>
+struct add_arguments {
+  static constexpr char const* name = "add";
+  std::span<T> y;
+  std::span<T const> x;
+
+  [[nodiscard]] auto operands() const { return std::tuple(updates(y), x); }
+  [[nodiscard]] std::uint64_t flops() const { return y.size(); }
+  void compute() const {
+    using A = accumulate_t<T>;
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] = static_cast<T>(A(y[i]) + A(x[i]));
+  }
+};
+
 struct add_fn {
   template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x) const {
     detail::same("add", "the size of y", y.size(), "that of x", x.size());
-    add_impl(s, y, x);
+    run_operation(s, add_arguments<T>{y, x});
   }
 };
 /// add(s, y, x): y[i] += x[i].
 inline constexpr add_fn add{};
 
+template <class T>
+struct multiply_arguments {
+  static constexpr char const* name = "multiply";
+  std::span<T> y;
+  std::span<T const> x;
+
+  [[nodiscard]] auto operands() const { return std::tuple(updates(y), x); }
+  [[nodiscard]] std::uint64_t flops() const { return y.size(); }
+  void compute() const {
+    using A = accumulate_t<T>;
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] = static_cast<T>(A(y[i]) * A(x[i]));
+  }
+};
+
 struct multiply_fn {
   template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x) const {
     detail::same("multiply", "the size of y", y.size(), "that of x", x.size());
-    multiply_impl(s, y, x);
+    run_operation(s, multiply_arguments<T>{y, x});
   }
 };
 /// multiply(s, y, x): y[i] *= x[i].
 inline constexpr multiply_fn multiply{};
 
+template <class T>
+struct scale_arguments {
+  static constexpr char const* name = "scale";
+  std::span<T> y;
+  accumulate_t<T> factor;
+
+  [[nodiscard]] auto operands() const { return std::tuple(updates(y)); }
+  [[nodiscard]] std::uint64_t flops() const { return y.size(); }
+  void compute() const {
+    using A = accumulate_t<T>;
+    for (T& element : y) element = static_cast<T>(A(element) * factor);
+  }
+};
+
 struct scale_fn {
   template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, accumulate_t<T> factor) const {
-    scale_impl(s, y, factor);
+    run_operation(s, scale_arguments<T>{y, factor});
   }
 };
 /// scale(s, y, factor): y[i] *= factor.
@@ -76,32 +159,82 @@ using sum_of_t = std::common_type_t<accumulate_t<T>, accumulate_t<U>>;
 
 }  // namespace detail
 
+template <class T, class U>
+struct axpby_arguments {
+  static constexpr char const* name = "axpby";
+  std::span<T> y;
+  std::span<U const> x;
+  double alpha;
+  double beta;
+
+  [[nodiscard]] auto operands() const { return std::tuple(updates(y), x); }
+  [[nodiscard]] std::uint64_t flops() const { return 3 * y.size(); }
+  void compute() const {
+    using S = detail::sum_of_t<T, U>;
+    auto const a = static_cast<S>(alpha), b = static_cast<S>(beta);
+    for (std::size_t i = 0; i < y.size(); ++i)
+      y[i] = static_cast<T>(static_cast<accumulate_t<T>>(a * S(x[i]) + b * S(y[i])));
+  }
+};
+
 struct axpby_fn {
   template <class Stream, writable T, class U>
   void operator()(Stream& s, std::span<T> y, std::span<U> x, double alpha, double beta) const {
     detail::same("axpby", "the size of y", y.size(), "that of x", x.size());
-    axpby_impl(s, y, std::span<std::remove_const_t<U> const>(x), alpha, beta);
+    run_operation(s, axpby_arguments<T, std::remove_const_t<U>>{
+                         y, std::span<std::remove_const_t<U> const>(x), alpha, beta});
   }
 };
 /// axpby(s, y, x, alpha, beta): y[i] = alpha x[i] + beta y[i], in double where either is, else in
 /// float, rounded once. y may be narrower than x: a sum in float goes to bf16.
 inline constexpr axpby_fn axpby{};
 
-struct normalise_fn {
-  template <class Stream, writable T>
-  void operator()(Stream& s, std::span<T> y, double const* squared_norm, double least) const {
-    normalise_impl(s, y, squared_norm, least);
+template <class T>
+struct normalise_arguments {
+  static constexpr char const* name = "normalise";
+  std::span<T> y;
+  double const* squared_norm;
+  double least;
+
+  [[nodiscard]] auto operands() const { return std::tuple(updates(y)); }
+  [[nodiscard]] std::uint64_t flops() const { return y.size(); }
+  void compute() const {
+    using A = accumulate_t<T>;
+    auto const round = [](double x) { return A(static_cast<T>(static_cast<A>(x))); };
+    A const divisor = std::max(round(std::sqrt(*squared_norm)), round(least));
+    for (T& element : y) element = static_cast<T>(A(element) / divisor);
   }
 };
-/// normalise(s, y, squared_norm, least): y[i] /= max(sqrt(*squared_norm), least), a divisor rounded
-/// to T. The norm is read when the task runs.
+
+struct normalise_fn {
+  template <class Stream, writable T>
+  void operator()(Stream& s, std::span<T> y, double const* square, double least) const {
+    run_operation(s, normalise_arguments<T>{y, square, least});
+  }
+};
+/// normalise(s, y, square, least): y[i] /= max(sqrt(*square), least), a divisor rounded to T. The
+/// squared norm is read when the task runs.
 inline constexpr normalise_fn normalise{};
+
+template <class To, class From>
+struct cast_arguments {
+  static constexpr char const* name = "cast";
+  std::span<To> y;
+  std::span<From const> x;
+
+  [[nodiscard]] auto operands() const { return std::tuple(y, x); }
+  void compute() const {
+    for (std::size_t i = 0; i < y.size(); ++i)
+      y[i] = static_cast<To>(static_cast<accumulate_t<To>>(accumulate_t<From>(x[i])));
+  }
+};
 
 struct cast_fn {
   template <class Stream, writable To, class From>
   void operator()(Stream& s, std::span<To> y, std::span<From> x) const {
     detail::same("cast", "the size of y", y.size(), "that of x", x.size());
-    cast_impl(s, y, std::span<std::remove_const_t<From> const>(x));
+    run_operation(s, cast_arguments<To, std::remove_const_t<From>>{
+                         y, std::span<std::remove_const_t<From> const>(x)});
   }
 };
 /// cast(s, y, x): y[i] = x[i] in another element type, to nearest, ties to even. Between float,

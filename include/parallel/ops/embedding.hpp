@@ -14,6 +14,7 @@
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/operation.hpp>
 
 namespace parallel::ops {
 
@@ -53,18 +54,55 @@ void check_positions(std::string_view name, Y const& y, Table const& table, inde
 
 }  // namespace detail
 
+template <class T>
+struct embedding_arguments {
+  static constexpr char const* name = "embedding";
+  matrix_view<T> y;
+  vector_view<std::int32_t const> ids;
+  matrix_view<T const> table;
+  table_slice slice;
+
+  [[nodiscard]] auto operands() const { return std::tuple(y, table); }
+  void compute() const {
+    detail::check_ids(ids, table.extent(0), slice);
+    for (index m = 0; m < y.extent(0); ++m) {
+      index const row = slice.row_of(ids(m), table.extent(0));
+      for (index n = 0; n < y.extent(1); ++n) y(m, n) = row < 0 ? T{} : table(row, n);
+    }
+  }
+};
+
 struct embedding_fn {
   template <class Stream, class T>
   void operator()(Stream& s, matrix_view<T> y, vector_view<std::int32_t const> ids,
                   matrix_view<std::type_identity_t<T> const> table, table_slice slice = {}) const {
     detail::same("embedding", "the number of rows of y", y.extent(0), "that of ids", ids.extent(0));
     detail::same("embedding", "the width of y", y.extent(1), "that of the table", table.extent(1));
-    embedding_impl(s, y, ids, table, slice);
+    run_operation(s, embedding_arguments<T>{y, ids, table, slice});
   }
 };
 /// embedding(s, y, ids, table, slice): y[m,:] = table[ids[m],:] for y [M,D], ids [M], table [V,D];
 /// of a slice of the table an addend of that.
 inline constexpr embedding_fn embedding{};
+
+template <class T>
+struct embedding_backward_arguments {
+  static constexpr char const* name = "embedding_backward";
+  matrix_view<accumulate_t<T>> dtable;
+  matrix_view<T const> dy;
+  vector_view<std::int32_t const> ids;
+  table_slice slice;
+
+  [[nodiscard]] auto operands() const { return std::tuple(updates(dtable), dy); }
+  [[nodiscard]] std::uint64_t flops() const { return static_cast<std::uint64_t>(dy.size()); }
+  void compute() const {
+    using A = accumulate_t<T>;
+    detail::check_ids(ids, dtable.extent(0), slice);
+    for (index m = 0; m < dy.extent(0); ++m)
+      if (index const row = slice.row_of(ids(m), dtable.extent(0)); row >= 0)
+        for (index n = 0; n < dy.extent(1); ++n) dtable(row, n) += A(dy(m, n));
+  }
+};
 
 struct embedding_backward_fn {
   template <class Stream, class T>
@@ -73,7 +111,8 @@ struct embedding_backward_fn {
     auto constexpr name = "embedding_backward";
     detail::same(name, "the number of rows of dy", dy.extent(0), "that of ids", ids.extent(0));
     detail::same(name, "the width of dy", dy.extent(1), "that of dtable", dtable.extent(1));
-    embedding_backward_impl(s, dtable, matrix_view<std::remove_const_t<T> const>(dy), ids, slice);
+    run_operation(s, embedding_backward_arguments<std::remove_const_t<T>>{
+                         dtable, matrix_view<std::remove_const_t<T> const>(dy), ids, slice});
   }
 };
 /// embedding_backward(s, dtable, dy, ids, slice): dtable[ids[m],:] += dy[m,:].
@@ -83,25 +122,61 @@ struct position_options {
   index first = 0;  // position of the first token of every sequence (context parallelism)
 };
 
+template <class T>
+struct add_positions_arguments {
+  static constexpr char const* name = "add_positions";
+  matrix_view<T> y;
+  matrix_view<T const> table;
+  index sequence;
+  position_options options;
+
+  [[nodiscard]] auto operands() const { return std::tuple(updates(y), table); }
+  [[nodiscard]] std::uint64_t flops() const { return static_cast<std::uint64_t>(y.size()); }
+  void compute() const {
+    using A = accumulate_t<T>;
+    for (index m = 0; m < y.extent(0); ++m)
+      for (index n = 0; n < y.extent(1); ++n)
+        y(m, n) = static_cast<T>(A(y(m, n)) + A(table(options.first + m % sequence, n)));
+  }
+};
+
 struct add_positions_fn {
   template <class Stream, class T>
   void operator()(Stream& s, matrix_view<T> y, matrix_view<std::type_identity_t<T> const> table,
                   index sequence, position_options options = {}) const {
     detail::check_positions("add_positions", y, table, sequence, options.first);
-    add_positions_impl(s, y, table, sequence, options);
+    run_operation(s, add_positions_arguments<T>{y, table, sequence, options});
   }
 };
 /// add_positions(s, y, table, sequence, {.first}): y[r,:] += table[first + r % sequence,:] for y
 /// [batch * sequence, D] and table [P,D].
 inline constexpr add_positions_fn add_positions{};
 
+template <class T>
+struct add_positions_backward_arguments {
+  static constexpr char const* name = "add_positions_backward";
+  matrix_view<accumulate_t<T>> dtable;
+  matrix_view<T const> dy;
+  index sequence;
+  position_options options;
+
+  [[nodiscard]] auto operands() const { return std::tuple(updates(dtable), dy); }
+  [[nodiscard]] std::uint64_t flops() const { return static_cast<std::uint64_t>(dy.size()); }
+  void compute() const {
+    using A = accumulate_t<T>;
+    for (index m = 0; m < dy.extent(0); ++m)
+      for (index n = 0; n < dy.extent(1); ++n)
+        dtable(options.first + m % sequence, n) += A(dy(m, n));
+  }
+};
+
 struct add_positions_backward_fn {
   template <class Stream, class T>
   void operator()(Stream& s, matrix_view<accumulate_t<T>> dtable, matrix_view<T> dy, index sequence,
                   position_options options = {}) const {
     detail::check_positions("add_positions_backward", dy, dtable, sequence, options.first);
-    add_positions_backward_impl(s, dtable, matrix_view<std::remove_const_t<T> const>(dy), sequence,
-                                options);
+    run_operation(s, add_positions_backward_arguments<std::remove_const_t<T>>{
+                         dtable, matrix_view<std::remove_const_t<T> const>(dy), sequence, options});
   }
 };
 /// add_positions_backward(s, dtable, dy, sequence, {.first}): dtable[first + r % sequence,:] +=

@@ -9,8 +9,26 @@
 #pragma once
 
 #include <parallel/ops/attention.hpp>
+#include <parallel/ops/operation.hpp>
 
 namespace parallel::ops {
+
+template <class T>
+struct extend_attention_arguments {
+  static constexpr char const* name = "extend_attention";
+  heads_view<accumulate_t<T>> out;
+  tensor_view<accumulate_t<T>, 3> lse;
+  heads_view<T const> q;
+  heads_view<T const> k;
+  heads_view<T const> v;
+  attention_options options;
+
+  [[nodiscard]] auto operands() const { return std::tuple(updates(out), updates(lse), q, k, v); }
+  [[nodiscard]] std::uint64_t flops() const {
+    return 2 * detail::attention_product(q, k.sequence, options);
+  }
+  void compute() const { detail::attend(out, lse, q, k, v, options, true); }
+};
 
 struct extend_attention_fn {
   template <class Stream, class A, class T, class K, class V>
@@ -27,14 +45,40 @@ struct extend_attention_fn {
     detail::check_heads(name, "out", out, q, q.sequence, q.heads);
     detail::check_lse(name, lse, q);
     if (out.size() == 0) return;
-    extend_attention_impl(s, out, lse, heads_view<element const>(q), heads_view<element const>(k),
-                          heads_view<element const>(v), options);
+    run_operation(s, extend_attention_arguments<element>{out, lse, heads_view<element const>(q),
+                                                         heads_view<element const>(k),
+                                                         heads_view<element const>(v), options});
   }
 };
 /// extend_attention(s, out, lse, q, k, v, options): out [B, Sq, H, D] and lse [B, H, Sq] over some
 /// keys become those over k and v as well. Where lse is -infinity, out counts as 0 and is not read:
 /// so one begins. out is of accumulate_t<T> and overlaps nothing.
 inline constexpr extend_attention_fn extend_attention{};
+
+template <class T>
+struct extend_attention_backward_arguments {
+  static constexpr char const* name = "extend_attention_backward";
+  heads_view<accumulate_t<T>> dq;
+  heads_view<accumulate_t<T>> dk;
+  heads_view<accumulate_t<T>> dv;
+  heads_view<T const> dout;
+  heads_view<T const> q;
+  heads_view<T const> k;
+  heads_view<T const> v;
+  heads_view<T const> out;
+  tensor_view<accumulate_t<T> const, 3> lse;
+  attention_options options;
+
+  [[nodiscard]] auto operands() const {
+    return std::tuple(updates(dq), updates(dk), updates(dv), dout, q, k, v, out, lse);
+  }
+  [[nodiscard]] std::uint64_t flops() const {
+    return 5 * detail::attention_product(q, k.sequence, options);
+  }
+  void compute() const {
+    detail::attend_backward(dq, dk, dv, dout, q, k, v, out, lse, options, true);
+  }
+};
 
 struct extend_attention_backward_fn {
   template <class Stream, class A, class DO, class T, class K, class V, class O, class L>
@@ -57,10 +101,10 @@ struct extend_attention_backward_fn {
     detail::check_heads(name, "out", out, q, q.sequence, q.heads);
     detail::check_lse(name, lse, q);
     if (dk.size() == 0) return;
-    extend_attention_backward_impl(s, dq, dk, dv, heads_view<element const>(dout),
-                                   heads_view<element const>(q), heads_view<element const>(k),
-                                   heads_view<element const>(v), heads_view<element const>(out),
-                                   tensor_view<A const, 3>(lse), options);
+    run_operation(s, extend_attention_backward_arguments<element>{
+                         dq, dk, dv, heads_view<element const>(dout), heads_view<element const>(q),
+                         heads_view<element const>(k), heads_view<element const>(v),
+                         heads_view<element const>(out), tensor_view<A const, 3>(lse), options});
   }
 };
 /// extend_attention_backward(s, dq, dk, dv, dout, q, k, v, out, lse, options): adds to dq, dk and

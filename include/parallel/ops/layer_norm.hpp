@@ -5,17 +5,60 @@
 // accumulate_t<T>. Cost: one pass over memory each (a row stays in cache).
 #pragma once
 
+#include <cmath>
 #include <type_traits>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/operation.hpp>
 #include <parallel/ops/rows_view.hpp>
 
 namespace parallel::ops {
 
 struct layer_norm_options {
   double eps = 1e-5;
+};
+
+template <class T>
+struct layer_norm_arguments {
+  static constexpr char const* name = "layer_norm";
+  rows_view<T> y;
+  vector_view<accumulate_t<T>> mean;
+  vector_view<accumulate_t<T>> rstd;
+  rows_view<T const> x;
+  vector_view<T const> weight;
+  vector_view<T const> bias;
+  layer_norm_options options;
+
+  [[nodiscard]] auto operands() const { return std::tuple(y, mean, rstd, x, weight, bias); }
+  [[nodiscard]] std::uint64_t flops() const {
+    return 8 * static_cast<std::uint64_t>(x.rows * x.columns);
+  }
+  void compute() const {
+    using A = accumulate_t<T>;
+    auto const width = static_cast<double>(x.columns);
+    for (index m = 0; m < x.rows; ++m) {
+      double total = 0.0;
+      for (index n = 0; n < x.columns; ++n) total += double(x.row(m)[n]);
+      double const center = total / width;
+      double squares = 0.0;
+      for (index n = 0; n < x.columns; ++n) {
+        double const distance = double(x.row(m)[n]) - center;
+        squares += distance * distance;
+      }
+      double const factor = 1.0 / std::sqrt(squares / width + double(options.eps));
+      if (!mean.empty()) {
+        mean(m) = static_cast<A>(center);
+        rstd(m) = static_cast<A>(factor);
+      }
+      for (index n = 0; n < x.columns; ++n) {
+        auto const normal = static_cast<A>((double(x.row(m)[n]) - center) * factor);
+        A const shift = bias.empty() ? A(0) : A(bias(n));
+        y.row(m)[n] = static_cast<T>(normal * A(weight(n)) + shift);
+      }
+    }
+  }
 };
 
 struct layer_norm_fn {
@@ -34,12 +77,50 @@ struct layer_norm_fn {
       detail::same("layer_norm", "the size of mean", mean.extent(0), "the number of rows", x.rows);
     if (!bias.empty())
       detail::same("layer_norm", "the size of bias", bias.extent(0), "that of a row", x.columns);
-    layer_norm_impl(s, out, mean, rstd, x, weight, bias, options);
+    run_operation(s, layer_norm_arguments<T>{out, mean, rstd, x, weight, bias, options});
   }
 };
 /// layer_norm(s, y, mean, rstd, x, weight, bias, {.eps}): x, y [M,D] (matrix_view or rows_view; y
 /// may be x), weight [D], bias [D] or empty; mean, rstd [M] for the backward pass, or both empty.
 inline constexpr layer_norm_fn layer_norm{};
+
+template <class T>
+struct layer_norm_backward_input_arguments {
+  static constexpr char const* name = "layer_norm_backward_input";
+  rows_view<T> dx;
+  rows_view<T const> dy;
+  rows_view<T const> x;
+  vector_view<T const> weight;
+  vector_view<accumulate_t<T> const> mean;
+  vector_view<accumulate_t<T> const> rstd;
+  rows_view<T const> addend;
+
+  [[nodiscard]] auto operands() const { return std::tuple(dx, dy, x, weight, mean, rstd, addend); }
+  [[nodiscard]] std::uint64_t flops() const {
+    return (addend.rows > 0 ? 13U : 12U) * static_cast<std::uint64_t>(x.rows * x.columns);
+  }
+  void compute() const {
+    using A = accumulate_t<T>;
+    auto const width = static_cast<double>(x.columns);
+    for (index m = 0; m < x.rows; ++m) {
+      auto const normal = [&](index n) { return (A(x.row(m)[n]) - mean(m)) * rstd(m); };
+      auto const slope = [&](index n) { return A(dy.row(m)[n]) * A(weight(n)); };
+      double total = 0.0;    // of slopes: what a shift of all x would change
+      double product = 0.0;  // of slope * normal: what a scaling of all x would change
+      for (index n = 0; n < x.columns; ++n) {
+        total += double(slope(n));
+        product += double(slope(n)) * double(normal(n));
+      }
+      auto const shift = static_cast<A>(total / width);
+      auto const stretch = static_cast<A>(product / width);
+      for (index n = 0; n < x.columns; ++n) {
+        A const gradient = rstd(m) * (slope(n) - shift - normal(n) * stretch);
+        A const more = addend.rows > 0 ? A(addend.row(m)[n]) : A(0);
+        dx.row(m)[n] = static_cast<T>(gradient + more);
+      }
+    }
+  }
+};
 
 struct layer_norm_backward_input_fn {
   template <class Stream, class Dx, class T = typename Dx::value_type>
@@ -60,13 +141,46 @@ struct layer_norm_backward_input_fn {
     shape<2> const given{addend.rows, addend.columns};  // nvcc garbles braces inside a cast
     shape<2> const wanted{out.rows, out.columns};
     static_cast<void>(detail::adds(name, given, wanted));
-    layer_norm_backward_input_impl(s, out, dy, x, weight, mean, rstd, addend);
+    run_operation(s,
+                  layer_norm_backward_input_arguments<T>{out, dy, x, weight, mean, rstd, addend});
   }
 };
 /// layer_norm_backward_input(s, dx, dy, x, weight, mean, rstd, addend): with x^ = (x - mean) rstd
 /// and g = dy weight, dx = rstd (g - mean(g) - x^ mean(g x^)), means over a row, plus `addend`
 /// [M,D] if there is one, rounded once; dx may be dy, and overlaps nothing else.
 inline constexpr layer_norm_backward_input_fn layer_norm_backward_input{};
+
+template <class T>
+struct layer_norm_backward_weight_arguments {
+  static constexpr char const* name = "layer_norm_backward_weight";
+  vector_view<accumulate_t<T>> dweight;
+  vector_view<accumulate_t<T>> dbias;
+  rows_view<T const> dy;
+  rows_view<T const> x;
+  vector_view<accumulate_t<T> const> mean;
+  vector_view<accumulate_t<T> const> rstd;
+
+  [[nodiscard]] auto operands() const {
+    return std::tuple(updates(dweight), updates(dbias), dy, x, mean, rstd);
+  }
+  [[nodiscard]] std::uint64_t flops() const {
+    return (dbias.empty() ? 4U : 5U) * static_cast<std::uint64_t>(x.rows * x.columns);
+  }
+  void compute() const {
+    using A = accumulate_t<T>;
+    for (index n = 0; n < x.columns; ++n) {
+      double product = 0.0;
+      double total = 0.0;
+      for (index m = 0; m < x.rows; ++m) {
+        A const normal = (A(x.row(m)[n]) - mean(m)) * rstd(m);
+        product += double(A(dy.row(m)[n])) * double(normal);
+        total += double(dy.row(m)[n]);
+      }
+      if (!dweight.empty()) dweight(n) += static_cast<A>(product);
+      if (!dbias.empty()) dbias(n) += static_cast<A>(total);
+    }
+  }
+};
 
 struct layer_norm_backward_weight_fn {
   template <class Stream, class Dy, class T = typename Dy::value_type>
@@ -85,7 +199,8 @@ struct layer_norm_backward_weight_fn {
       detail::same(name, "the size of dbias", dbias.extent(0), "that of a row", x.columns);
     detail::same(name, "the size of mean", mean.extent(0), "the number of rows", x.rows);
     detail::same(name, "the size of rstd", rstd.extent(0), "the number of rows", x.rows);
-    layer_norm_backward_weight_impl(s, dweight, dbias, gradient, x, mean, rstd);
+    run_operation(s,
+                  layer_norm_backward_weight_arguments<T>{dweight, dbias, gradient, x, mean, rstd});
   }
 };
 /// layer_norm_backward_weight(s, dweight, dbias, dy, x, mean, rstd): dweight += sum over rows of

@@ -9,6 +9,7 @@
 // arrays.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -16,6 +17,7 @@
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/detail/check.hpp>
 #include <parallel/ops/detail/decoupled_decay.hpp>
+#include <parallel/ops/operation.hpp>
 
 namespace parallel::ops {
 
@@ -46,6 +48,32 @@ struct lion_factors {
 
 }  // namespace detail
 
+template <class T, class A = accumulate_t<T>>
+struct lion_arguments {
+  static constexpr char const* name = "lion";
+  std::span<T> values;
+  std::span<A> master;
+  std::span<A> exp_avg;
+  std::span<A const> gradients;
+  lion_options<A> options;
+
+  [[nodiscard]] std::uint64_t flops() const { return 9 * values.size(); }
+  void compute() const {
+    detail::lion_factors<A> const f(options);
+    A const factor = options.gradient_scale == nullptr ? A(1) : *options.gradient_scale;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      A const m = exp_avg[i];
+      A const change = gradients[i] * factor - m;
+      A const direction = m + f.one_minus_beta1 * change;
+      A const sign = direction > A(0) ? A(1) : direction < A(0) ? A(-1) : direction;
+      A const p = master[i] * f.decay - f.lr * sign;
+      exp_avg[i] = m + f.one_minus_beta2 * change;
+      master[i] = p;
+      values[i] = static_cast<T>(p);
+    }
+  }
+};
+
 struct lion_fn {
   template <class Stream, class T, class A = accumulate_t<T>>
   void operator()(Stream& s, std::span<T> values, std::span<std::type_identity_t<A>> master,
@@ -56,7 +84,7 @@ struct lion_fn {
     detail::same("lion", "the size of values", values.size(), "that of exp_avg", exp_avg.size());
     detail::same("lion", "the size of values", values.size(), "that of gradients",
                  gradients.size());
-    lion_impl(s, values, master, exp_avg, gradients, options);
+    run_operation(s, lion_arguments<T>{values, master, exp_avg, gradients, options});
   }
 };
 /// lion(s, values, master, exp_avg, gradients, options): one update in place. values may be the

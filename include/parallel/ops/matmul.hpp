@@ -11,6 +11,7 @@
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/operation.hpp>
 
 namespace parallel::ops {
 
@@ -18,6 +19,50 @@ struct matmul_options {
   bool transpose_a = false;  // A is stored [k, m]
   bool transpose_b = false;  // B is stored [n, k]
   bool accumulate = false;   // add to C instead of replacing it
+};
+
+namespace detail {
+
+/// Rows [begin, end) of the product: also what the host device does for types without SIMD.
+template <class C, class T>
+void matmul_rows(index begin, index end, matrix_view<C> c, matrix_view<T const> a,
+                 matrix_view<T const> b, matmul_options options, matrix_view<C const> addend) {
+  using A = accumulate_t<T>;
+  index const depth = a.extent(options.transpose_a ? 0 : 1);
+  index const a_row = options.transpose_a ? 1 : depth;
+  index const a_step = options.transpose_a ? a.extent(1) : 1;
+  index const b_column = options.transpose_b ? depth : 1;
+  index const b_step = options.transpose_b ? 1 : b.extent(1);
+  for (index i = begin; i < end; ++i)
+    for (index j = 0; j < c.extent(1); ++j) {
+      A total = options.accumulate ? static_cast<A>(addend(i, j)) : A(0);
+      for (index k = 0; k < depth; ++k)
+        total += static_cast<A>(a.data()[i * a_row + k * a_step]) *
+                 static_cast<A>(b.data()[j * b_column + k * b_step]);
+      c(i, j) = static_cast<C>(total);
+    }
+}
+
+}  // namespace detail
+
+template <class C, class T>
+struct matmul_arguments {
+  static constexpr char const* name = "matmul";
+  matrix_view<C> c;
+  matrix_view<T const> a;
+  matrix_view<T const> b;
+  matmul_options options;
+  matrix_view<C const> addend;
+
+  [[nodiscard]] auto operands() const {
+    bool const more = options.accumulate && addend.data() == c.data();
+    return std::tuple(more ? meta::touch_of(updates(c)) : meta::touch_of(c), a, b, addend);
+  }
+  [[nodiscard]] std::uint64_t flops() const {
+    return 2 * static_cast<std::uint64_t>(c.size()) *
+           static_cast<std::uint64_t>(a.extent(options.transpose_a ? 0 : 1));
+  }
+  void compute() const { detail::matmul_rows(0, c.extent(0), c, a, b, options, addend); }
 };
 
 struct matmul_fn {
@@ -43,7 +88,8 @@ struct matmul_fn {
     require(!adds || !options.accumulate, "ops::matmul: either C is added to, or an addend");
     if (options.accumulate) addend = c;
     options.accumulate |= adds;
-    matmul_impl(s, c, matrix_view<T const>(a), matrix_view<T const>(b), options, addend);
+    run_operation(s, matmul_arguments<C, T>{c, matrix_view<T const>(a), matrix_view<T const>(b),
+                                            options, addend});
   }
 };
 /// matmul(s, c, a, b, {.transpose_a, .transpose_b, .accumulate}, addend): c [m, n] = op(a) [m, k]
@@ -51,8 +97,8 @@ struct matmul_fn {
 /// set. c may not overlap a, b or the addend. Throws `error` before anything is enqueued when the
 /// shapes do not fit.
 ///
-/// A device's matmul_impl(s, c, a, b, options, addend) is told by `accumulate` whether something is
-/// added, and by `addend` what: c itself, or another matrix.
+/// A device's run_operation(s, matmul_arguments<C, T>{c, a, b, options, addend}) is told by
+/// `accumulate` whether something is added, and by `addend` what: c itself, or another matrix.
 inline constexpr matmul_fn matmul{};
 
 }  // namespace parallel::ops

@@ -5,12 +5,14 @@
 // the number of threads. Over std::uint64_t they are exact modulo 2^64. Cost: one pass.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <type_traits>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/exact_sum.hpp>
+#include <parallel/ops/operation.hpp>
 
 namespace parallel::ops {
 
@@ -35,20 +37,55 @@ struct sum_type<std::uint8_t> {
 template <class T>
 using sum_t = typename detail::sum_type<std::remove_cv_t<T>>::type;
 
+template <class T>
+struct squared_norm_arguments {
+  static constexpr char const* name = "squared_norm";
+  sum_t<T>* out;
+  std::span<T const> x;
+
+  [[nodiscard]] auto operands() const { return std::tuple(x); }
+  [[nodiscard]] std::uint64_t flops() const { return 2 * x.size(); }
+  void compute() const {
+    sum_t<T> total = 0;
+    for (T const element : x) {
+      auto const value = static_cast<sum_t<T>>(element);
+      total += value * value;
+    }
+    *out += total;
+  }
+};
+
 struct squared_norm_fn {
   template <class Stream, class T>
   void operator()(Stream& s, sum_t<T>* out, std::span<T> x) const {
-    squared_norm_impl(s, out, std::span<std::remove_const_t<T> const>(x));
+    run_operation(s, squared_norm_arguments<std::remove_const_t<T>>{
+                         out, std::span<std::remove_const_t<T> const>(x)});
   }
 };
 /// squared_norm(s, out, x): *out += sum of x[i]^2. x is float, bf16, double (out double) or
 /// std::uint64_t (out std::uint64_t).
 inline constexpr squared_norm_fn squared_norm{};
 
+template <class T>
+struct exact_squared_norm_arguments {
+  static constexpr char const* name = "exact_squared_norm";
+  exact_sum* out;
+  std::span<T const> x;
+
+  [[nodiscard]] std::uint64_t flops() const { return 2 * x.size(); }
+  void compute() const {
+    for (T const element : x) {
+      auto const value = static_cast<double>(element);
+      out->add(value * value);
+    }
+  }
+};
+
 struct exact_squared_norm_fn {
   template <class Stream, class T>
   void operator()(Stream& s, exact_sum* out, std::span<T> x) const {
-    exact_squared_norm_impl(s, out, std::span<std::remove_const_t<T> const>(x));
+    run_operation(s, exact_squared_norm_arguments<std::remove_const_t<T>>{
+                         out, std::span<std::remove_const_t<T> const>(x)});
   }
 };
 /// exact_squared_norm(s, out, x): *out += x[i]^2, each rounded to double (those of float and bf16
@@ -56,19 +93,49 @@ struct exact_squared_norm_fn {
 /// double. Cost: one pass on one thread, some ten times that of squared_norm.
 inline constexpr exact_squared_norm_fn exact_squared_norm{};
 
+template <class T>
+struct sum_arguments {
+  static constexpr char const* name = "sum";
+  sum_t<T>* out;
+  std::span<T const> x;
+
+  [[nodiscard]] auto operands() const { return std::tuple(x); }
+  [[nodiscard]] std::uint64_t flops() const { return x.size(); }
+  void compute() const {
+    sum_t<T> total = 0;
+    for (T const element : x) total += static_cast<sum_t<T>>(element);
+    *out += total;
+  }
+};
+
 struct sum_fn {
   template <class Stream, class T>
   void operator()(Stream& s, sum_t<T>* out, std::span<T> x) const {
-    sum_impl(s, out, std::span<std::remove_const_t<T> const>(x));
+    run_operation(
+        s, sum_arguments<std::remove_const_t<T>>{out, std::span<std::remove_const_t<T> const>(x)});
   }
 };
 /// sum(s, out, x): *out += sum of x[i]. x as for squared_norm, or std::uint8_t (out std::int64_t).
 inline constexpr sum_fn sum{};
 
+template <class T>
+struct all_finite_arguments {
+  static constexpr char const* name = "all_finite";
+  int* out;
+  std::span<T const> x;
+
+  void compute() const {
+    if constexpr (!std::is_integral_v<T>)  // an integer is always finite
+      for (T const element : x)
+        if (!std::isfinite(accumulate_t<T>(element))) *out = 0;
+  }
+};
+
 struct all_finite_fn {
   template <class Stream, class T>
   void operator()(Stream& s, int* out, std::span<T> x) const {
-    all_finite_impl(s, out, std::span<std::remove_const_t<T> const>(x));
+    run_operation(s, all_finite_arguments<std::remove_const_t<T>>{
+                         out, std::span<std::remove_const_t<T> const>(x)});
   }
 };
 /// all_finite(s, out, x): *out = 0 if any x[i] is infinite or NaN, else *out is not touched.

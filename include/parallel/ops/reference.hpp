@@ -1,23 +1,50 @@
-// All operations on reference::stream: plain loops, the oracle of every other device.
+// reference::stream: runs what is enqueued at once, on the calling thread.
+//
+// The plainest model of the stream concept. Operations on it are the loops that their arguments
+// bring (`compute`), which follow the equations; every other device is tested against them.
 #pragma once
 
-#include <parallel/ops/reference/activation.hpp>
-#include <parallel/ops/reference/adamw.hpp>
-#include <parallel/ops/reference/attention.hpp>
-#include <parallel/ops/reference/bias.hpp>
-#include <parallel/ops/reference/clip.hpp>
-#include <parallel/ops/reference/cross_entropy.hpp>
-#include <parallel/ops/reference/dropout.hpp>
-#include <parallel/ops/reference/elementwise.hpp>
-#include <parallel/ops/reference/embedding.hpp>
-#include <parallel/ops/reference/layer_norm.hpp>
-#include <parallel/ops/reference/lion.hpp>
-#include <parallel/ops/reference/matmul.hpp>
-#include <parallel/ops/reference/reduce.hpp>
-#include <parallel/ops/reference/rms_norm.hpp>
-#include <parallel/ops/reference/rope.hpp>
-#include <parallel/ops/reference/rows.hpp>
-#include <parallel/ops/reference/sliced_cross_entropy.hpp>
-#include <parallel/ops/reference/softcap.hpp>
-#include <parallel/ops/reference/step_results.hpp>
-#include <parallel/ops/reference/temperature.hpp>
+#include <utility>
+
+#include <parallel/core/clock.hpp>
+#include <parallel/ops/operation.hpp>
+
+namespace parallel::reference {
+
+/// Reached at once: everything enqueued before has already run.
+struct event {
+  void wait() const {}
+  [[nodiscard]] bool ready() const { return true; }
+  [[nodiscard]] bool wait_until(steady_time) const { return true; }
+};
+
+class stream {
+ public:
+  using event_type = event;
+  /// On the calling thread, as it does everything.
+  static constexpr bool waits_for_any_event = true;
+
+  /// Runs `task()` now; what it throws reaches the caller.
+  template <class Task>
+  void enqueue(Task&& task) {
+    std::forward<Task>(task)();
+  }
+
+  [[nodiscard]] event record() { return {}; }
+
+  /// Waits on the host for an event of any device (one with a member `wait`).
+  template <class Event>
+  void wait(Event const& mark) {
+    mark.wait();
+  }
+
+  void synchronize() {}
+};
+
+/// Any operation.
+template <ops::operation_arguments Arguments>
+void run_operation(stream&, Arguments const& a) {
+  a.compute();
+}
+
+}  // namespace parallel::reference

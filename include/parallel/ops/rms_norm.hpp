@@ -4,17 +4,45 @@
 // row stays in cache).
 #pragma once
 
+#include <cmath>
 #include <type_traits>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/operation.hpp>
 #include <parallel/ops/rows_view.hpp>
 
 namespace parallel::ops {
 
 struct rms_norm_options {
   double eps = 1e-5;
+};
+
+template <class T>
+struct rms_norm_arguments {
+  static constexpr char const* name = "rms_norm";
+  rows_view<T> y;
+  vector_view<accumulate_t<T>> rstd;
+  rows_view<T const> x;
+  vector_view<T const> weight;
+  rms_norm_options options;
+
+  [[nodiscard]] auto operands() const { return std::tuple(y, rstd, x, weight); }
+  [[nodiscard]] std::uint64_t flops() const {
+    return 4 * static_cast<std::uint64_t>(x.rows * x.columns);
+  }
+  void compute() const {
+    using A = accumulate_t<T>;
+    for (index m = 0; m < x.rows; ++m) {
+      double squares = 0.0;
+      for (index n = 0; n < x.columns; ++n) squares += double(x.row(m)[n]) * double(x.row(m)[n]);
+      double const factor = 1.0 / std::sqrt(squares / static_cast<double>(x.columns) + options.eps);
+      if (!rstd.empty()) rstd(m) = static_cast<A>(factor);
+      for (index n = 0; n < x.columns; ++n)
+        y.row(m)[n] = static_cast<T>(static_cast<A>(double(x.row(m)[n]) * factor) * A(weight(n)));
+    }
+  }
 };
 
 struct rms_norm_fn {
@@ -29,12 +57,43 @@ struct rms_norm_fn {
     detail::same("rms_norm", "the size of weight", weight.extent(0), "that of a row", x.columns);
     if (!rstd.empty())
       detail::same("rms_norm", "the size of rstd", rstd.extent(0), "the number of rows", x.rows);
-    rms_norm_impl(s, out, rstd, x, weight, options);
+    run_operation(s, rms_norm_arguments<T>{out, rstd, x, weight, options});
   }
 };
 /// rms_norm(s, y, rstd, x, weight, {.eps}): x, y [M,D] (matrix_view or rows_view; y may be x),
 /// weight [D]; rstd [M] for the backward pass, or empty.
 inline constexpr rms_norm_fn rms_norm{};
+
+template <class T>
+struct rms_norm_backward_input_arguments {
+  static constexpr char const* name = "rms_norm_backward_input";
+  rows_view<T> dx;
+  rows_view<T const> dy;
+  rows_view<T const> x;
+  vector_view<T const> weight;
+  vector_view<accumulate_t<T> const> rstd;
+  rows_view<T const> addend;
+
+  [[nodiscard]] auto operands() const { return std::tuple(dx, dy, x, weight, rstd, addend); }
+  [[nodiscard]] std::uint64_t flops() const {
+    return (addend.rows > 0 ? 9U : 8U) * static_cast<std::uint64_t>(x.rows * x.columns);
+  }
+  void compute() const {
+    using A = accumulate_t<T>;
+    for (index m = 0; m < x.rows; ++m) {
+      auto const normal = [&](index n) { return A(x.row(m)[n]) * rstd(m); };
+      auto const slope = [&](index n) { return A(dy.row(m)[n]) * A(weight(n)); };
+      double product = 0.0;  // of slope * normal: what a scaling of all x would change
+      for (index n = 0; n < x.columns; ++n) product += double(slope(n)) * double(normal(n));
+      auto const stretch = static_cast<A>(product / static_cast<double>(x.columns));
+      for (index n = 0; n < x.columns; ++n) {
+        A const gradient = rstd(m) * (slope(n) - normal(n) * stretch);
+        A const more = addend.rows > 0 ? A(addend.row(m)[n]) : A(0);
+        dx.row(m)[n] = static_cast<T>(gradient + more);
+      }
+    }
+  }
+};
 
 struct rms_norm_backward_input_fn {
   template <class Stream, class Dx, class T = typename Dx::value_type>
@@ -54,13 +113,36 @@ struct rms_norm_backward_input_fn {
     shape<2> const given{addend.rows, addend.columns};  // nvcc garbles braces inside a cast
     shape<2> const wanted{out.rows, out.columns};
     static_cast<void>(detail::adds(name, given, wanted));
-    rms_norm_backward_input_impl(s, out, dy, x, weight, rstd, addend);
+    run_operation(s, rms_norm_backward_input_arguments<T>{out, dy, x, weight, rstd, addend});
   }
 };
 /// rms_norm_backward_input(s, dx, dy, x, weight, rstd, addend): with x^ = x rstd and g = dy weight,
 /// dx = rstd (g - x^ mean(g x^)), the mean over a row, plus `addend` [M,D] if there is one, rounded
 /// once; dx may be dy, and overlaps nothing else.
 inline constexpr rms_norm_backward_input_fn rms_norm_backward_input{};
+
+template <class T>
+struct rms_norm_backward_weight_arguments {
+  static constexpr char const* name = "rms_norm_backward_weight";
+  vector_view<accumulate_t<T>> dweight;
+  rows_view<T const> dy;
+  rows_view<T const> x;
+  vector_view<accumulate_t<T> const> rstd;
+
+  [[nodiscard]] auto operands() const { return std::tuple(updates(dweight), dy, x, rstd); }
+  [[nodiscard]] std::uint64_t flops() const {
+    return 3 * static_cast<std::uint64_t>(x.rows * x.columns);
+  }
+  void compute() const {
+    using A = accumulate_t<T>;
+    for (index n = 0; n < x.columns; ++n) {
+      double product = 0.0;
+      for (index m = 0; m < x.rows; ++m)
+        product += double(A(dy.row(m)[n])) * double(A(x.row(m)[n]) * rstd(m));
+      dweight(n) += static_cast<A>(product);
+    }
+  }
+};
 
 struct rms_norm_backward_weight_fn {
   template <class Stream, class Dy, class T = typename Dy::value_type>
@@ -73,7 +155,7 @@ struct rms_norm_backward_weight_fn {
     detail::same(name, "the number of columns of dy", gradient.columns, "that of x", x.columns);
     detail::same(name, "the size of dweight", dweight.extent(0), "that of a row", x.columns);
     detail::same(name, "the size of rstd", rstd.extent(0), "the number of rows", x.rows);
-    rms_norm_backward_weight_impl(s, dweight, gradient, x, rstd);
+    run_operation(s, rms_norm_backward_weight_arguments<T>{dweight, gradient, x, rstd});
   }
 };
 /// rms_norm_backward_weight(s, dweight, dy, x, rstd): dweight += sum over rows of dy x^. The order

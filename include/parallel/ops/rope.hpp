@@ -19,6 +19,7 @@
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/detail/check.hpp>
 #include <parallel/ops/heads_view.hpp>
+#include <parallel/ops/operation.hpp>
 
 namespace parallel::ops {
 
@@ -59,11 +60,42 @@ void check_rope(std::string_view operation, heads_view<T> const& x, rope_options
 }
 }  // namespace detail
 
+template <class T>
+struct rope_arguments {
+  static constexpr char const* name = "rope";
+  heads_view<T> x;
+  rope_options options;
+  double direction;
+
+  [[nodiscard]] auto operands() const { return std::tuple(updates(x)); }
+  [[nodiscard]] std::uint64_t flops() const { return 3 * static_cast<std::uint64_t>(x.size()); }
+  void compute() const {
+    using A = accumulate_t<T>;
+    index const half = x.head_dim / 2;
+    for (index b = 0; b < x.batch; ++b)
+      for (index s = 0; s < x.sequence; ++s)
+        for (index i = 0; i < half; ++i) {
+          double const angle = direction * static_cast<double>(options.first + s) *
+                               options.frequencies[static_cast<std::size_t>(i)];
+          double const growth = rope_growth(options, options.first + s, i);
+          A const cosine = static_cast<A>(growth * std::cos(angle));
+          A const sine = static_cast<A>(growth * std::sin(angle));
+          for (index h = 0; h < x.heads; ++h) {
+            T* const row = x.row(b, s, h);
+            A const low = static_cast<A>(row[i]);
+            A const high = static_cast<A>(row[i + half]);
+            row[i] = static_cast<T>(low * cosine - high * sine);
+            row[i + half] = static_cast<T>(high * cosine + low * sine);
+          }
+        }
+  }
+};
+
 struct rope_fn {
   template <class Stream, class T>
   void operator()(Stream& s, heads_view<T> x, rope_options options) const {
     detail::check_rope("rope", x, options);
-    rope_impl(s, x, options, 1.0);
+    run_operation(s, rope_arguments<T>{x, options, 1.0});
   }
 };
 /// rope(s, x, {.frequencies, .first}): x [B, S, H, D] is turned in place.
@@ -73,7 +105,7 @@ struct rope_backward_fn {
   template <class Stream, class T>
   void operator()(Stream& s, heads_view<T> dx, rope_options options) const {
     detail::check_rope("rope_backward", dx, options);
-    rope_impl(s, dx, options, -1.0);
+    run_operation(s, rope_arguments<T>{dx, options, -1.0});
   }
 };
 /// rope_backward(s, dx, options): the gradient by the result becomes that by the input, in place.

@@ -11,6 +11,7 @@
 #include <parallel/core/config.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/operation.hpp>
 
 namespace parallel::ops {
 
@@ -43,6 +44,22 @@ inline void check_place(std::string_view operation, rows_place const& place) {
 
 }  // namespace detail
 
+template <class T>
+struct row_squared_norms_arguments {
+  static constexpr char const* name = "row_squared_norms";
+  std::span<double> out;
+  std::span<T const> x;
+  rows_place place;
+
+  [[nodiscard]] std::uint64_t flops() const { return 2 * x.size(); }
+  void compute() const {
+    for (index i = 0; i < std::ssize(x); ++i) {
+      auto const value = static_cast<double>(x[static_cast<std::size_t>(i)]);
+      out[static_cast<std::size_t>(place.row_of(i))] += value * value;
+    }
+  }
+};
+
 struct row_squared_norms_fn {
   template <class Stream, class T>
   void operator()(Stream& s, std::span<double> out, std::span<T> x, rows_place place) const {
@@ -50,11 +67,29 @@ struct row_squared_norms_fn {
     require(std::ssize(out) >= detail::rows_needed(place, std::ssize(x)),
             "ops::row_squared_norms: out has ", out.size(), " rows, but x reaches row ",
             detail::rows_needed(place, std::ssize(x)) - 1);
-    row_squared_norms_impl(s, out, std::span<std::remove_const_t<T> const>(x), place);
+    run_operation(s, row_squared_norms_arguments<std::remove_const_t<T>>{
+                         out, std::span<std::remove_const_t<T> const>(x), place});
   }
 };
 /// row_squared_norms(s, out, x, place): out[r] += sum of x[i]^2 over the elements in row r.
 inline constexpr row_squared_norms_fn row_squared_norms{};
+
+template <class T>
+struct scale_rows_arguments {
+  static constexpr char const* name = "scale_rows";
+  std::span<T> x;
+  std::span<accumulate_t<T> const> factors;
+  rows_place place;
+
+  [[nodiscard]] std::uint64_t flops() const { return x.size(); }
+  void compute() const {
+    using A = accumulate_t<T>;
+    for (index i = 0; i < std::ssize(x); ++i) {
+      auto& element = x[static_cast<std::size_t>(i)];
+      element = static_cast<T>(A(element) * factors[static_cast<std::size_t>(place.row_of(i))]);
+    }
+  }
+};
 
 struct scale_rows_fn {
   template <class Stream, class T>
@@ -64,7 +99,7 @@ struct scale_rows_fn {
     require(std::ssize(factors) >= detail::rows_needed(place, std::ssize(x)),
             "ops::scale_rows: there are ", factors.size(), " factors, but x reaches row ",
             detail::rows_needed(place, std::ssize(x)) - 1);
-    scale_rows_impl(s, x, factors, place);
+    run_operation(s, scale_rows_arguments<T>{x, factors, place});
   }
 };
 /// scale_rows(s, x, factors, place): x[i] *= factors[row of i].

@@ -8,12 +8,14 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include <parallel/core/config.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/operation.hpp>
 
 namespace parallel::ops {
 
@@ -64,6 +66,38 @@ struct joined_statistics {
 
 }  // namespace detail
 
+template <class A, class Logit>
+struct vocabulary_statistics_arguments {
+  static constexpr char const* name = "vocabulary_statistics";
+  matrix_view<A> statistics;
+  matrix_view<Logit const> logits;
+  vector_view<std::int32_t const> labels;
+  sliced_cross_entropy_options options;
+
+  [[nodiscard]] auto operands() const { return std::tuple(statistics, logits); }
+  [[nodiscard]] std::uint64_t flops() const {
+    return 4U * static_cast<std::uint64_t>(logits.size());
+  }
+  void compute() const {
+    index const columns = logits.extent(1);
+    for (index m = 0; m < logits.extent(0); ++m) {
+      detail::check_sliced_label(labels(m), options, m);
+      auto const z = [&](index n) { return double(options.scale) * double(logits(m, n)); };
+      index best = 0;
+      for (index n = 1; n < columns; ++n)
+        if (z(n) > z(best)) best = n;
+      double total = 0;
+      for (index n = 0; n < columns; ++n) total += std::exp(z(n) - z(best));
+      index const label = labels(m) - options.first;
+      bool const here = 0 <= label && label < columns;
+      statistics(m, 0) = static_cast<A>(z(best));
+      statistics(m, 1) = static_cast<A>(total);
+      statistics(m, 2) = here ? static_cast<A>(z(label)) : -std::numeric_limits<A>::infinity();
+      statistics(m, 3) = static_cast<A>(options.first + best);
+    }
+  }
+};
+
 struct vocabulary_statistics_fn {
   template <class Stream, class A, class L>
   void operator()(Stream& s, matrix_view<A> statistics, matrix_view<L> logits,
@@ -80,13 +114,50 @@ struct vocabulary_statistics_fn {
     detail::same(name, "the number of statistics", statistics.extent(1), "what there is to say",
                  vocabulary_statistics_count);
     detail::same(name, "the size of labels", labels.extent(0), "the number of rows", rows);
-    vocabulary_statistics_impl(s, statistics, matrix_view<Logit const>(logits), labels, options);
+    run_operation(s, vocabulary_statistics_arguments<A, Logit>{
+                         statistics, matrix_view<Logit const>(logits), labels, options});
   }
 };
 /// vocabulary_statistics(s, statistics, logits, labels, options): statistics [M,4] of logits
 /// [M, columns here] in the statistics' type or one that accumulates in it, labels [M] in the whole
 /// vocabulary. Cost: one pass over the logits.
 inline constexpr vocabulary_statistics_fn vocabulary_statistics{};
+
+template <class T, class Loss, class Logit>
+struct sliced_cross_entropy_arguments {
+  static constexpr char const* name = "sliced_cross_entropy";
+  matrix_view<T> dlogits;
+  vector_view<Loss> losses;
+  vector_view<std::uint8_t> correct;
+  matrix_view<Logit const> logits;
+  vector_view<std::int32_t const> labels;
+  tensor_view<accumulate_t<T> const, 3> statistics;
+  sliced_cross_entropy_options options;
+
+  [[nodiscard]] auto operands() const {
+    return std::tuple(dlogits, losses, correct, logits, statistics);
+  }
+  [[nodiscard]] std::uint64_t flops() const {
+    return dlogits.empty() ? 0 : 4 * static_cast<std::uint64_t>(logits.size());
+  }
+  void compute() const {
+    index const rows = logits.extent(0);
+    for (index m = 0; m < rows; ++m) {
+      bool const ignored = labels(m) == options.ignore;
+      detail::joined_statistics const all(&statistics(0, m, 0), statistics.extent(0), rows * 4);
+      losses(m) = ignored ? Loss(0) : static_cast<Loss>(all.loss());
+      correct(m) = !ignored && all.column == labels(m) && !std::isnan(all.loss()) ? 1 : 0;
+      if (dlogits.empty()) continue;
+      for (index n = 0; n < logits.extent(1); ++n) {
+        double const z = double(options.scale) * double(logits(m, n));
+        double const share =
+            std::exp(z - all.top) / all.sum - (options.first + n == labels(m) ? 1.0 : 0.0);
+        dlogits(m, n) =
+            static_cast<T>(static_cast<accumulate_t<T>>(ignored ? 0.0 : options.scale * share));
+      }
+    }
+  }
+};
 
 struct sliced_cross_entropy_fn {
   template <class Stream, class T, class Loss, class L>
@@ -111,8 +182,9 @@ struct sliced_cross_entropy_fn {
     detail::same(name, "the size of correct", correct.extent(0), "the number of rows", rows);
     detail::same(name, "the size of labels", labels.extent(0), "the number of rows", rows);
     detail::same(name, "the rows of statistics", statistics.extent(1), "the number of rows", rows);
-    sliced_cross_entropy_impl(s, dlogits, losses, correct, matrix_view<Logit const>(logits), labels,
-                              statistics, options);
+    run_operation(s, sliced_cross_entropy_arguments<T, Loss, Logit>{
+                         dlogits, losses, correct, matrix_view<Logit const>(logits), labels,
+                         statistics, options});
   }
 };
 /// sliced_cross_entropy(s, dlogits, losses, correct, logits, labels, statistics, options):

@@ -3,11 +3,14 @@
 // is float. Cost: one pass.
 #pragma once
 
+#include <cmath>
+#include <cstddef>
 #include <span>
 #include <type_traits>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/operation.hpp>
 
 namespace parallel::ops {
 
@@ -16,16 +19,50 @@ struct softcap_options {
   double scale = 1.0;  // of x, before
 };
 
+template <class A>
+struct softcap_arguments {
+  static constexpr char const* name = "softcap";
+  std::span<A> y;
+  std::span<A const> x;
+  softcap_options options;
+
+  [[nodiscard]] auto operands() const { return std::tuple(y, x); }
+  [[nodiscard]] std::uint64_t flops() const { return 3 * y.size(); }
+  void compute() const {
+    for (std::size_t i = 0; i < y.size(); ++i)
+      y[i] = static_cast<A>(options.cap * std::tanh(options.scale * double(x[i]) / options.cap));
+  }
+};
+
 struct softcap_fn {
   template <class Stream, writable A>
   void operator()(Stream& s, std::span<A> y, std::span<std::type_identity_t<A> const> x,
                   softcap_options options) const {
     detail::same("softcap", "the size of y", y.size(), "that of x", x.size());
-    softcap_impl(s, y, x, options);
+    run_operation(s, softcap_arguments<A>{y, x, options});
   }
 };
 /// softcap(s, y, x, {.cap, .scale}): y[i] = cap tanh(scale x[i] / cap); y may be x.
 inline constexpr softcap_fn softcap{};
+
+template <class T>
+struct softcap_backward_arguments {
+  static constexpr char const* name = "softcap_backward";
+  std::span<T> dx;
+  std::span<accumulate_t<T> const> y;
+  std::span<T const> dy;
+  softcap_options options;
+
+  [[nodiscard]] auto operands() const { return std::tuple(dx, y, dy); }
+  [[nodiscard]] std::uint64_t flops() const { return 5 * dx.size(); }
+  void compute() const {
+    for (std::size_t i = 0; i < dx.size(); ++i) {
+      double const share = double(y[i]) / options.cap;
+      double const slope = options.scale * (1.0 - share * share);
+      dx[i] = static_cast<T>(static_cast<accumulate_t<T>>(double(dy[i]) * slope));
+    }
+  }
+};
 
 struct softcap_backward_fn {
   template <class Stream, writable T>
@@ -33,7 +70,7 @@ struct softcap_backward_fn {
                   std::span<std::type_identity_t<T> const> dy, softcap_options options) const {
     detail::same("softcap_backward", "the size of dx", dx.size(), "that of y", y.size());
     detail::same("softcap_backward", "the size of dx", dx.size(), "that of dy", dy.size());
-    softcap_backward_impl(s, dx, y, dy, options);
+    run_operation(s, softcap_backward_arguments<T>{dx, y, dy, options});
   }
 };
 /// softcap_backward(s, dx, y, dy, {.cap, .scale}): dx[i] = dy[i] scale (1 - (y[i] / cap)^2), from

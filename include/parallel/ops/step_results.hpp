@@ -16,6 +16,7 @@
 #include <parallel/core/config.hpp>
 #include <parallel/core/statistics.hpp>
 #include <parallel/core/tensor.hpp>
+#include <parallel/ops/operation.hpp>
 
 namespace parallel::ops {
 
@@ -62,21 +63,44 @@ PARALLELLM_HOST_DEVICE void add_up_step(step_sums<L>* out, statistics<L> const* 
   return {norm, (factor < 1.0 ? factor : 1.0) / tokens};
 }
 
+template <class L>
+struct step_totals_arguments {
+  static constexpr char const* name = "step_totals";
+  step_sums<L>* out;
+  std::span<statistics<L> const> microbatches;
+  L const* squares;
+
+  void compute() const {
+    detail::add_up_step(out, microbatches.data(), std::ssize(microbatches), squares);
+  }
+};
+
 struct step_totals_fn {
   template <class Stream, class L>
   void operator()(Stream& s, step_sums<L>* out, std::span<statistics<L>> microbatches,
                   L const* squares) const {
-    step_totals_impl(s, out, std::span<statistics<L> const>(microbatches), squares);
+    run_operation(
+        s, step_totals_arguments<L>{out, std::span<statistics<L> const>(microbatches), squares});
   }
 };
 /// step_totals(s, out, microbatches, squares): *out = the microbatches' sums, added in order, and
 /// *squares as the squared norm.
 inline constexpr step_totals_fn step_totals{};
 
+template <class A>
+struct gradient_scale_arguments {
+  static constexpr char const* name = "gradient_scale";
+  A* out;
+  step_sums<double> const* sums;
+  double threshold;
+
+  void compute() const { *out = static_cast<A>(size_of_gradient(*sums, threshold).scale); }
+};
+
 struct gradient_scale_fn {
   template <class Stream, class A>
   void operator()(Stream& s, A* out, step_sums<double> const* sums, double threshold) const {
-    gradient_scale_impl(s, out, sums, threshold);
+    run_operation(s, gradient_scale_arguments<A>{out, sums, threshold});
   }
 };
 /// gradient_scale(s, out, sums, threshold): *out = size_of_gradient(*sums, threshold).scale. A

@@ -13,6 +13,7 @@
 #include <parallel/core/config.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/operation.hpp>
 #include <parallel/ops/rows_view.hpp>
 
 namespace parallel::ops {
@@ -42,6 +43,26 @@ namespace detail {
 }
 }  // namespace detail
 
+template <class T>
+struct temperature_arguments {
+  static constexpr char const* name = "temperature";
+  rows_view<T> y;
+  temperature_options options;
+
+  [[nodiscard]] auto operands() const { return std::tuple(updates(y)); }
+  [[nodiscard]] std::uint64_t flops() const {
+    return static_cast<std::uint64_t>(y.rows * y.columns);
+  }
+  void compute() const {
+    using A = accumulate_t<T>;
+    for (index r = 0; r < y.rows; ++r) {
+      auto const factor = static_cast<A>(detail::temperature_of(options, r));
+      for (index i = 0; i < y.columns; ++i)
+        y.row(r)[i] = static_cast<T>(static_cast<A>(y.row(r)[i]) * factor);
+    }
+  }
+};
+
 struct temperature_fn {
   template <class Stream, class T>
   void operator()(Stream& s, rows_view<T> y, temperature_options options) const {
@@ -50,7 +71,7 @@ struct temperature_fn {
     auto const documents = static_cast<index>(options.document_begins.size());
     require(documents == 0 || documents == y.rows, "ops::temperature: there are ", documents,
             " document_begins for ", y.rows, " rows; give one per row, or none");
-    temperature_impl(s, y, options);
+    run_operation(s, temperature_arguments<T>{y, options});
   }
 };
 /// temperature(s, y, options): the rows of y, or of its gradient, times their factors, in place.

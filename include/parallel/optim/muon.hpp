@@ -6,13 +6,22 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
+#include <parallel/comm/call_group.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
 #include <parallel/ops/reduce.hpp>
 #include <parallel/ops/rows.hpp>
+#include <parallel/ops/rows_view.hpp>
 #include <parallel/optim/whole_tensors.hpp>
 
 namespace parallel {
@@ -28,13 +37,15 @@ enum class muon_precision : std::uint8_t { bf16, master };
 ///   x = u / max(|u|, eps)                    `steps` times: x = a x + (b x xᵀ + c (x xᵀ)²) x
 ///   p *= 1 - lr weight_decay                 p -= lr adjustment x
 ///
-/// Every rank along the shard axis sends its range of u to the others, and orthogonalises each
-/// matrix that its range touches: a matrix on the border of two ranges on both, with the same bits.
-/// Sent per step and rank: 2(N-1)/N bytes an element over N shards (that of an all-gather in bf16).
-/// Memory: master weights and one state per owned element; one workspace for all units, of 4 bytes
-/// an owned and 2 bytes an element of the largest segment, and 6 bytes an element of its largest
-/// matrix at most (more in muon_precision::master). Cost: 2 k² (2 n + k) operations a step for a
-/// matrix of k x n, k <= n.
+/// Every rank along the shard axis sends its range of u to the others, and every one along the
+/// tensor axis adds its slice of a divided matrix to zeros, which sums them without rounding. A
+/// rank orthogonalises each matrix that its range touches: one on the border of two ranges on both,
+/// with the same bits. Sent per step and rank: 2(N-1)/N bytes an element over N shards (that of an
+/// all-gather in bf16), and 4(T-1)/T an element of the whole matrices over T slices.
+/// Memory: master weights and one state per owned element; one workspace for all units, of 2 bytes
+/// an element of a unit's segments and of its divided matrices, and of 4 bytes an owned or at most
+/// 6 bytes an element of the largest matrix, whichever is more (more in muon_precision::master).
+/// Cost: 2 k² (2 n + k) operations a step for a matrix of k x n, k <= n.
 struct muon {
   double learning_rate = 1e-3;  // initial; the schedule multiplies it
   double weight_decay = 0.1;    // of the learning rate
@@ -46,65 +57,218 @@ struct muon {
   muon_adjustment adjustment = muon_adjustment::original;
   muon_precision precision = muon_precision::bf16;
 
+  friend bool operator==(muon const&, muon const&) = default;
+
   [[nodiscard]] static std::span<std::string_view const> state_names() {
     static constexpr std::array<std::string_view, 1> names = {"momentum_buffer"};
     return names;
   }
 
-  /// Throws `error` unless all tensors are whole matrices.
+  /// Throws `error` unless all tensors are matrices.
   template <class T>
-  [[nodiscard]] std::size_t workspace_bytes(segment_tensors const& where) const {
-    for (auto const& tensor : where.tensors) {
-      require(tensor.extents.size() == 2, "muon: ", tensor.name, " has ", tensor.extents.size(),
+  [[nodiscard]] std::size_t workspace_bytes(unit_tensors<T> const& where) const {
+    for (auto const& tensor : where.tensors)
+      require(tensor.extents().size() == 2, "muon: ", tensor.name(), " has ",
+              tensor.extents().size(),
               " dimensions, but only matrices can be orthogonalised; put it into a group of "
               "another optimizer, such as decoupled_adamw");
-      require(std::ranges::equal(tensor.extents, tensor.whole_extents), "muon: ", tensor.name,
-              " is divided along the tensor axis, but only whole matrices can be orthogonalised; "
-              "put it into a group of another optimizer, or use a tensor degree of 1");
-    }
-    using master = accumulate_t<T>;
     arena measured;
-    if (precision == muon_precision::bf16)
-      static_cast<void>(workspace<master, bf16>(measured, where));
-    else
-      static_cast<void>(workspace<master, master>(measured, where));
+    in_precision<T>([&]<class E>(E) {
+      kept<T, E> const all(measured, where);
+      {
+        arena::scope const first(measured);
+        direction_of<accumulate_t<T>> const u(measured, where);
+      }
+      products<E> const last(measured, where);
+    });
     return measured.peak();
   }
 
-  template <class Stream, class T, reduced_gradient Gradient, class Exchange>
-  void update(Stream& s, update_ranges<T, Gradient> const& ranges, segment_tensors const& where,
-              Exchange const& exchange, step_info<accumulate_t<T>> const& info) const {
-    if (precision == muon_precision::bf16)
-      update_by<bf16>(s, ranges, where, exchange, info);
-    else
-      update_by<accumulate_t<T>>(s, ranges, where, exchange, info);
+  template <class Stream, class T, reduced_gradient Gradient>
+  void begin_update(Stream& s, std::vector<update_ranges<T, Gradient>> const& ranges,
+                    unit_tensors<T> const& where, arena& workspace,
+                    step_info<accumulate_t<T>> const& info) const {
+    arena::scope const everything(workspace);
+    in_precision<T>([&]<class E>(E) {
+      kept<T, E> const all(workspace, where);
+      direction_of<accumulate_t<T>> const u(workspace, where);
+      for (std::size_t i = 0; i < ranges.size(); ++i)
+        ops::cast(s, all.own(where, i), direction(s, ranges[i], u.of(where.segments[i]), info));
+    });
+  }
+
+  template <class Stream, class Comm, class T, class Requests>
+  void exchange(Stream& on, update_groups<Comm> const& groups, unit_tensors<T> const& where,
+                arena& workspace, Requests& requests) const {
+    arena::scope const everything(workspace);
+    in_precision<T>([&]<class E>(E) {
+      kept<T, E> const all(workspace, where);
+      call_group gathers(*groups.shards);
+      for (std::size_t i = 0; i < where.segments.size() && groups.shards->size() > 1; ++i)
+        gathers.all_gather(on, all.segments[i], std::span<E const>(all.own(where, i))).wait();
+      requests.push_back(gathers.end(on));
+      if (!where.divided()) return;
+      requests.back().wait_on(on);
+      std::optional<call_group<Comm>> sums;  // none: the pieces here are all of their tensors
+      if (groups.slices != nullptr) sums.emplace(*groups.slices);
+      for (std::size_t t = 0; t < where.tensors.size(); ++t) {
+        auto const& tensor = where.tensors[t];
+        if (tensor.whole()) continue;
+        ops::fill(on, all.tensors[t], E{});
+        for (auto const& piece : tensor.pieces)
+          if (piece.counts)
+            for_each_block(tensor, piece, all, t, 0, piece.slice->size(),
+                           [&](auto in_tensor, auto here) { ops::copy(on, in_tensor, here); });
+        if (sums) sums->all_reduce(on, all.tensors[t], reduction::sum).wait();
+      }
+      if (sums) requests.push_back(sums->end(on));
+    });
+  }
+
+  template <class Stream, class T, reduced_gradient Gradient>
+  void finish_update(Stream& s, std::vector<update_ranges<T, Gradient>> const& ranges,
+                     unit_tensors<T> const& where, arena& workspace,
+                     step_info<accumulate_t<T>> const& info) const {
+    arena::scope const everything(workspace);
+    in_precision<T>([&]<class E>(E) {
+      kept<T, E> const all(workspace, where);
+      products<E> const work(workspace, where);
+      for (std::size_t t = 0; t < where.tensors.size(); ++t) {
+        auto const& tensor = where.tensors[t];
+        bool orthogonal = false;
+        for (auto const& piece : tensor.pieces) {
+          auto const& range = where.segments[piece.segment];
+          index const begin = std::max(range.begin, piece.offset);
+          index const end = std::min(range.end, piece.offset + piece.slice->size());
+          if (begin >= end) continue;
+          if (!std::exchange(orthogonal, true)) orthogonalise(s, all.matrix(tensor, t), work);
+          if (!tensor.whole())
+            for_each_block(tensor, piece, all, t, begin - piece.offset, end - piece.offset,
+                           [&](auto in_tensor, auto here) { ops::copy(s, here, in_tensor); });
+          subtract(s, ranges[piece.segment], part(all.segments[piece.segment], begin, end),
+                   begin - range.begin, adjusted(tensor.extents()[0], tensor.extents()[1]), info);
+        }
+      }
+    });
   }
 
  private:
-  /// A: of master weights; E: of what is orthogonalised.
-  template <class A, class E>
-  struct workspace {
+  /// f(E{}) with what is orthogonalised.
+  template <class T, class F>
+  void in_precision(F&& f) const {
+    if (precision == muon_precision::bf16)
+      f(bf16{});
+    else
+      f(accumulate_t<T>{});
+  }
+  template <class U>
+  static std::span<U> part(std::span<U> all, index begin, index end) {
+    return all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+  }
+
+  /// What lies in the workspace from the first to the last: u of whole segments, and of whole
+  /// tensors where slices are apart.
+  template <class T, class E>
+  struct kept {
+    std::vector<std::span<E>> segments;
+    std::vector<std::span<E>> tensors;  // empty: in a segment
+
+    kept(arena& memory, unit_tensors<T> const& where) {
+      for (auto const& one : where.segments)
+        segments.push_back(memory.template allocate<E, 1>({one.size}).span());
+      for (auto const& one : where.tensors)
+        tensors.push_back(memory.template allocate<E, 1>({one.whole() ? 0 : one.size()}).span());
+    }
+    [[nodiscard]] std::span<E> own(unit_tensors<T> const& where, std::size_t segment) const {
+      return part(segments[segment], where.segments[segment].begin, where.segments[segment].end);
+    }
+    [[nodiscard]] matrix_view<E> matrix(trained_tensor<T> const& of, std::size_t number) const {
+      auto const& first = of.pieces.front();
+      E* const at =
+          of.whole() ? segments[first.segment].data() + first.offset : tensors[number].data();
+      return {at, {of.extents()[0], of.extents()[1]}};
+    }
+  };
+  /// u of the owned range of one segment after another.
+  template <class A>
+  struct direction_of {
+    std::span<A> memory;
+
+    template <class T>
+    direction_of(arena& from, unit_tensors<T> const& where) {
+      index most = 0;
+      for (auto const& one : where.segments) most = std::max(most, one.end - one.begin);
+      memory = from.allocate<A, 1>({most}).span();
+    }
+    [[nodiscard]] std::span<A> of(segment_range const& one) const {
+      return part(memory, 0, one.end - one.begin);
+    }
+  };
+  /// In which one matrix after another is orthogonalised.
+  template <class E>
+  struct products {
     using sum = accumulate_t<E>;
-    std::span<A> direction;  // u of the owned range
-    std::span<E> all;        // of the segment
-    std::span<E> gram;       // x xᵀ, then what x is multiplied by
+    std::span<E> gram;  // x xᵀ, then what x is multiplied by
     std::span<sum> product;
     std::span<double> squared_norm;
 
-    workspace(arena& memory, segment_tensors const& where) {
+    template <class T>
+    products(arena& memory, unit_tensors<T> const& where) {
       index gram_size = 0, size = 0;
       for (auto const& tensor : where.tensors) {
-        index const k = std::min(tensor.extents[0], tensor.extents[1]);
+        index const k = std::min(tensor.extents()[0], tensor.extents()[1]);
         gram_size = std::max(gram_size, k * k);
         size = std::max(size, tensor.size());
       }
-      direction = memory.template allocate<A, 1>({where.end - where.begin}).span();
-      all = memory.template allocate<E, 1>({where.size}).span();
-      gram = memory.template allocate<E, 1>({gram_size}).span();
-      product = memory.template allocate<sum, 1>({size}).span();
-      squared_norm = memory.template allocate<double, 1>({1}).span();
+      gram = memory.allocate<E, 1>({gram_size}).span();
+      product = memory.allocate<sum, 1>({size}).span();
+      squared_norm = memory.allocate<double, 1>({1}).span();
     }
   };
+
+  /// Calls f(rows of the whole tensor, the same rows in the segment) for what elements
+  /// [first, last) of a piece are.
+  template <class T, class E, class F>
+  static void for_each_block(trained_tensor<T> const& tensor, tensor_piece<T> const& piece,
+                             kept<T, E> const& all, std::size_t number, index first, index last,
+                             F&& f) {
+    index const apart = tensor.extents()[1];
+    E* const here = all.segments[piece.segment].data() + piece.offset;
+    piece.slice->for_each_block(first, last, [&](index at, index count, index global, index run) {
+      index const columns = run == 0 ? count : run;
+      f(ops::rows_view<E>(all.tensors[number].data() + global, count / columns, columns,
+                          run == 0 ? columns : apart),
+        ops::rows_view<E>(here + at, count / columns, columns, columns));
+    });
+  }
+
+  /// u, and the momentum.
+  template <class Stream, class T, class Gradient>
+  std::span<accumulate_t<T>> direction(Stream& s, update_ranges<T, Gradient> const& ranges,
+                                       std::span<accumulate_t<T>> u,
+                                       step_info<accumulate_t<T>> const& info) const {
+    ops::copy(s, u, ranges.gradients.elements);
+    if (info.gradient_scale != nullptr)
+      ops::scale_rows(s, u, std::span<accumulate_t<T> const>(info.gradient_scale, 1),
+                      {.first = 0, .width = std::max<index>(1, std::ssize(u))});
+    ops::axpby(s, ranges.states[0], u, 1 - momentum, momentum);
+    if (nesterov)
+      ops::axpby(s, u, ranges.states[0], momentum, 1 - momentum);
+    else
+      ops::copy(s, u, ranges.states[0]);
+    return u;
+  }
+
+  /// Of the weights from `at` of the ranges on.
+  template <class Stream, class T, class Gradient, class E>
+  void subtract(Stream& s, update_ranges<T, Gradient> const& ranges, std::span<E> x, index at,
+                double adjustment_of_rate, step_info<accumulate_t<T>> const& info) const {
+    double const rate = learning_rate * info.learning_rate_factor;
+    auto const master = part(ranges.master, at, at + std::ssize(x));
+    ops::axpby(s, master, x, -rate * adjustment_of_rate, 1 - rate * weight_decay);
+    if constexpr (!std::is_same_v<T, accumulate_t<T>>)
+      ops::cast(s, part(ranges.values, at, at + std::ssize(x)), master);
+  }
 
   [[nodiscard]] double adjusted(index rows, index columns) const {
     auto const ratio = static_cast<double>(rows) / static_cast<double>(columns);
@@ -119,8 +283,8 @@ struct muon {
 
   /// Makes x nearly orthogonal. Products of bf16 are summed in float and rounded once, together
   /// with what is added to them.
-  template <class Stream, class A, class E>
-  void orthogonalise(Stream& s, matrix_view<E> x, workspace<A, E> const& w) const {
+  template <class Stream, class E>
+  void orthogonalise(Stream& s, matrix_view<E> x, products<E> const& w) const {
     using sum = accumulate_t<E>;
     auto const [a, b, c] = coefficients;
     bool const tall = x.extent(0) > x.extent(1);
@@ -140,46 +304,6 @@ struct muon {
       else
         ops::matmul(s, product, gram, x);
       ops::axpby(s, x.span(), product.span(), 1.0, a);
-    }
-  }
-
-  template <class E, class Stream, class T, class Gradient, class Exchange>
-  void update_by(Stream& s, update_ranges<T, Gradient> const& ranges, segment_tensors const& where,
-                 Exchange const& exchange, step_info<accumulate_t<T>> const& info) const {
-    using A = accumulate_t<T>;
-    arena::scope const scope(*exchange.workspace);
-    workspace<A, E> const w(*exchange.workspace, where);
-    auto const part = [](auto all, index begin, index end) {
-      return all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-    };
-    ops::copy(s, w.direction, ranges.gradients.elements);
-    if (info.gradient_scale != nullptr)
-      ops::scale_rows(s, w.direction, std::span<A const>(info.gradient_scale, 1),
-                      {.first = 0, .width = std::max<index>(1, where.end - where.begin)});
-    ops::axpby(s, ranges.states[0], w.direction, 1 - momentum, momentum);
-    if (nesterov)
-      ops::axpby(s, w.direction, ranges.states[0], momentum, 1 - momentum);
-    else
-      ops::copy(s, w.direction, ranges.states[0]);
-    auto const own = part(w.all, where.begin, where.end);
-    ops::cast(s, own, w.direction);
-    if (exchange.shards->size() > 1) {
-      exchange.traffic->wait(s.record());
-      exchange.shards->all_gather(*exchange.traffic, w.all, own).wait_on(s);
-    }
-
-    double const rate = learning_rate * info.learning_rate_factor;
-    for (auto const& tensor : where.tensors) {
-      index const begin = std::max(where.begin, tensor.offset);
-      index const end = std::min(where.end, tensor.offset + tensor.size());
-      if (begin >= end) continue;
-      index const rows = tensor.extents[0], columns = tensor.extents[1];
-      orthogonalise(s, matrix_view<E>(w.all.data() + tensor.offset, {rows, columns}), w);
-      auto const master = part(ranges.master, begin - where.begin, end - where.begin);
-      ops::axpby(s, master, part(w.all, begin, end), -rate * adjusted(rows, columns),
-                 1 - rate * weight_decay);
-      if constexpr (!std::is_same_v<T, A>)
-        ops::cast(s, part(ranges.values, begin - where.begin, end - where.begin), master);
     }
   }
 };

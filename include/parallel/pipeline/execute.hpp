@@ -12,8 +12,8 @@
 
 #include <parallel/comm/concepts.hpp>
 #include <parallel/core/call_site.hpp>
-#include <parallel/pipeline/links.hpp>
 #include <parallel/pipeline/marks.hpp>
+#include <parallel/pipeline/p2p_streams.hpp>
 #include <parallel/pipeline/plan.hpp>
 
 namespace parallel::pipeline {
@@ -21,18 +21,19 @@ namespace parallel::pipeline {
 /// What a plan runs.
 ///
 /// - compute(): the stream of all computations.
-/// - run(step): enqueues the computation `step.computes` of passage `step.at` on it, after which
+/// - run(step): enqueues the computation `step.computes` of microbatch task `step.at` on it, after
+/// which
 ///   output(at) holds the stage's output (F), input_gradient(at) the gradient of its input (I, B).
 /// - input(at), input_gradient(at): spans of activations at port `at.port` of stage `at.stage`;
 ///   output(at), output_gradient(at): at slot `at.slot`. They are told apart by stage and by slot
 ///   or port alone; the microbatch says how long they are, and both ends of a message must agree in
-///   that. input is also asked for before the passage has its slot. Stage 0 is asked for no
+///   that. input is also asked for before the microbatch task has its slot. Stage 0 is asked for no
 ///   input, and the last stage for no output.
 /// - is_empty(microbatch): this pipeline has no sequence for it (another data rank has). Its
 ///   messages are left out; run is still called, since collectives of other axes may hang on it.
 ///   The same on all ranks of the pipeline.
 template <class P>
-concept program = requires(P p, step const& s, passage const& at) {
+concept program = requires(P p, step const& s, microbatch_task const& at) {
   p.compute();
   p.run(s);
   p.input(at);
@@ -51,7 +52,7 @@ class execution {
   using request_type = typename Comm::request_type;
   using compute_type = std::remove_reference_t<decltype(std::declval<Program&>().compute())>;
 
-  execution(plan const& what, links<Comm>& over, Program& of, call_site where)
+  execution(plan const& what, p2p_streams<Comm>& over, Program& of, call_site where)
       : plan_(what), links_(over), program_(of), where_(where), marks_(what.steps.size()) {}
 
   std::vector<request_type> run() {
@@ -87,7 +88,7 @@ class execution {
 
  private:
   plan const& plan_;
-  links<Comm>& links_;
+  p2p_streams<Comm>& links_;
   Program& program_;
   call_site where_;
   marks<compute_type, link_type, request_type> marks_;  // of the steps
@@ -108,7 +109,8 @@ class execution {
 /// stream has met one; then the same happens here.
 template <communicator Comm, program Program>
 [[nodiscard]] std::vector<typename Comm::request_type> execute(
-    plan const& what, links<Comm>& over, Program& of, call_site where = call_site::current()) {
+    plan const& what, p2p_streams<Comm>& over, Program& of,
+    call_site where = call_site::current()) {
   return detail::execution<Comm, Program>(what, over, of, where).run();
 }
 

@@ -6,12 +6,12 @@
 // do what stands here.
 //
 // Memory of a stage. A *slot* holds what a forward pass keeps, the stage's output and the gradient
-// of it; a passage takes it with its forward pass and gives it back after its weight gradient
-// (forward-only: when the output has left). A *port* holds the stage's input and the gradient of
-// it; a passage takes it when its input begins to arrive and gives it back when the gradient has
-// left. There is one port more than slots, so that the next input arrives, and the last gradient
-// leaves, while the rank computes: a port is two activations, a slot all that a stage's blocks
-// keep.
+// of it; a microbatch task takes it with its forward pass and gives it back after its weight
+// gradient (forward-only: when the output has left). A *port* holds the stage's input and the
+// gradient of it; a microbatch task takes it when its input begins to arrive and gives it back when
+// the gradient has left. There is one port more than slots, so that the next input arrives, and the
+// last gradient leaves, while the rank computes: a port is two activations, a slot all that a
+// stage's blocks keep.
 #pragma once
 
 #include <algorithm>
@@ -57,19 +57,19 @@ enum class step_kind : std::uint8_t {
 }
 
 /// One microbatch at one stage, and where it lives there.
-struct passage {
+struct microbatch_task {
   int stage = 0;
   int microbatch = 0;
   int slot = 0;
   int port = 0;  // stage 0 has no input and no port
 
-  friend constexpr bool operator==(passage const&, passage const&) = default;
+  friend constexpr bool operator==(microbatch_task const&, microbatch_task const&) = default;
 };
 
 struct step {
   step_kind kind = step_kind::compute;
   action_kind computes = action_kind::forward;  // of compute
-  passage at = {};
+  microbatch_task at = {};
   int peer = -1;  // of messages: the rank at the other end
   /// Of compute, among what this rank computes at this stage: the first and last forward pass, or
   /// the first and last that adds to the gradients of the parameters (W or B).
@@ -97,13 +97,13 @@ struct plan {
   int ranks = 1;
   int rank = 0;
   int microbatches = 1;
-  std::vector<chunk_memory> chunks = {};  // in the order of the model
-  std::vector<passage> passages = {};     // by chunk, then microbatch
-  std::vector<step> steps = {};           // in the order in which they are enqueued
+  std::vector<chunk_memory> chunks = {};    // in the order of the model
+  std::vector<microbatch_task> tasks = {};  // by chunk, then microbatch
+  std::vector<step> steps = {};             // in the order in which they are enqueued
 
   /// Where a microbatch lives at a stage that this rank holds.
-  [[nodiscard]] constexpr passage const& at(int stage, int microbatch) const {
-    return passages[static_cast<std::size_t>(stage / ranks * microbatches + microbatch)];
+  [[nodiscard]] constexpr microbatch_task const& at(int stage, int microbatch) const {
+    return tasks[static_cast<std::size_t>(stage / ranks * microbatches + microbatch)];
   }
 };
 
@@ -135,9 +135,9 @@ class lowering {
       out_.chunks.push_back(memory_of(of.stage_of(rank, chunk)));
       chunks_.emplace_back(out_.chunks.back());
       for (int m = 0; m < of.microbatches; ++m)
-        out_.passages.push_back({out_.chunks.back().stage, m, -1, -1});
+        out_.tasks.push_back({out_.chunks.back().stage, m, -1, -1});
     }
-    done_.resize(out_.passages.size());
+    done_.resize(out_.tasks.size());
     for (int peer = 0; peer < of.ranks; ++peer)
       if (peer != rank && is_neighbour(peer)) incoming_.push_back(messages_from(peer));
   }
@@ -171,8 +171,8 @@ class lowering {
     std::vector<std::vector<int>> slot_users, port_users;  // the steps that end the last use
   };
 
-  /// The steps of one passage so far.
-  struct passage_state {
+  /// The steps of one microbatch task so far.
+  struct task_state {
     int forward = none, backward = none;
     int arrival = none, departure = none;                    // of the activation
     int gradient_arrival = none, gradient_departure = none;  // of the gradient
@@ -244,11 +244,9 @@ class lowering {
   [[nodiscard]] constexpr std::size_t index_of(int stage, int m) const {
     return static_cast<std::size_t>(stage / of_.ranks * of_.microbatches + m);
   }
-  [[nodiscard]] constexpr passage_state& state(int stage, int m) {
-    return done_[index_of(stage, m)];
-  }
-  [[nodiscard]] constexpr passage& place(int stage, int m) {
-    return out_.passages[index_of(stage, m)];
+  [[nodiscard]] constexpr task_state& state(int stage, int m) { return done_[index_of(stage, m)]; }
+  [[nodiscard]] constexpr microbatch_task& place(int stage, int m) {
+    return out_.tasks[index_of(stage, m)];
   }
 
   /// Appends a step and returns its number; `after` may name `none`.
@@ -359,7 +357,7 @@ class lowering {
   std::vector<action> const& own_;
   plan out_;
   std::vector<chunk_state> chunks_;
-  std::vector<passage_state> done_;  // as out_.passages
+  std::vector<task_state> done_;  // as out_.tasks
   std::vector<queue> incoming_;
 };
 
@@ -372,7 +370,7 @@ class lowering {
   return detail::lowering(of, rank).run();
 }
 
-/// The same for every rank.
+/// The plans of all ranks, by rank.
 [[nodiscard]] constexpr std::vector<plan> lower(schedule const& of) {
   std::vector<plan> out;
   for (int rank = 0; rank < of.ranks; ++rank) out.push_back(lower(of, rank));

@@ -120,7 +120,7 @@ class memory_check {
   }
 
   constexpr void use(step const& s) {
-    passage const& at = s.at;
+    microbatch_task const& at = s.at;
     int const m = at.microbatch;
     auto& own = chunk(at.stage);
     switch (s.kind) {
@@ -138,7 +138,7 @@ class memory_check {
     }
   }
 
-  constexpr void compute(action_kind kind, passage const& at) {
+  constexpr void compute(action_kind kind, microbatch_task const& at) {
     auto& own = chunk(at.stage);
     int const m = at.microbatch;
     if (at.stage > 0) read(own.input, at.port, m);

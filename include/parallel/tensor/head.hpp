@@ -33,7 +33,7 @@ struct head {
   region<Comm> of;
   norm<T> norm_f;
   parameter<T, 2>
-      weight;  // [V here, D]: lm_head, or the embedding's values with gradients of its own
+      weight;  // some rows of [V, D]: lm_head, or the embedding's with gradients of its own
   double logit_scale = 1.0;             // logits are multiplied by it, then
   double softcap = 0.0;                 // kept within ±softcap; 0: not
   index logits_bytes = index{1} << 29;  // of logits that exist at once, but at least of 128 rows
@@ -45,7 +45,9 @@ struct head {
   /// of them.
   [[nodiscard]] index chunk_rows(index rows, std::size_t bytes) const {
     constexpr index tile = 128;
-    index const row_bytes = weight.extents[0] * static_cast<index>(bytes);
+    // of equal slices, so that all ranks exchange alike
+    index const columns = (weight.tensor_extents()[0] + of.size() - 1) / of.size();
+    index const row_bytes = columns * static_cast<index>(bytes);
     index const most = std::max<index>(1, logits_bytes / row_bytes / tile) * tile;
     index const chunks = std::max<index>(1, (rows + most - 1) / most);
     index const share = (rows + chunks - 1) / chunks;
@@ -110,7 +112,7 @@ struct head {
       index const end = std::min(begin + size, rows);
       chunk<Logit>(c, labels.slice(begin, end), y.slice(begin, end),
                    backward ? dy.slice(begin, end) : dy,
-                   {.accumulate = begin > 0 || !c.fresh_gradients}, sums);
+                   {.accumulate = begin > 0 || !c.overwrite_gradients}, sums);
     }
   }
 
@@ -156,9 +158,9 @@ struct head {
       ops::cross_entropy(c.stream, dlogits, losses, correct, logits, labels, {.scale = scale});
       return;
     }
-    index const columns = logits.extent(1);
-    ops::sliced_cross_entropy_options const options{
-        .scale = scale, .first = of.rank() * columns, .vocabulary = of.size() * columns};
+    ops::sliced_cross_entropy_options const options{.scale = scale,
+                                                    .first = weight.rows.front().begin,
+                                                    .vocabulary = weight.tensor_extents()[0]};
     constexpr index numbers = ops::vocabulary_statistics_count;
     auto own = c.template allocate<accumulate, 2>({labels.extent(0), numbers});
     auto all = c.template allocate<accumulate, 3>({of.size(), labels.extent(0), numbers});

@@ -1,8 +1,9 @@
-// The layers of tensor parallelism. What they exchange is in their types: a layer on slices of its
-// parameters gives an addend, which nothing but `reduce` takes.
+// gather, reduce and sliced: a region around a layer of one's own that does not end in linear
+// layers (those are in tensor/linear.hpp). What is exchanged is in the types: a layer on slices of
+// its parameters gives an addend, which nothing but `reduce` takes.
 //
-//   residual(sequential(norm, gather, sliced(attention), reduce))        compiles
-//   residual(sequential(norm, gather, sliced(attention)))                does not
+//   residual(sequential(norm, gather, sliced(layer), reduce))        compiles
+//   residual(sequential(norm, gather, sliced(layer)))                does not
 #pragma once
 
 #include <utility>
@@ -68,8 +69,7 @@ struct reduce {
 };
 
 /// A layer that takes all rows and whose parameters are slices such that its results on all ranks
-/// add up to the whole layer's, and so do its input gradients: attention over some of the heads, a
-/// feed-forward layer over some of its hidden units.
+/// add up to the whole layer's, and so do its input gradients.
 template <class Inner>
 struct sliced {
   using element = typename Inner::element;
@@ -83,63 +83,14 @@ struct sliced {
   template <class Stream>
   [[nodiscard]] addend<element> forward(context<Stream>& c, matrix_view<element const> x,
                                         saved& kept) const {
-    return {inner.forward(c, x, kept)};
+    auto inside = c.of_all_rows();
+    return {inner.forward(inside, x, kept)};
   }
   template <class Stream>
   [[nodiscard]] addend<element> backward_input(context<Stream>& c, matrix_view<element const> dy,
                                                saved& kept) const {
-    return {inner.backward_input(c, dy, kept)};
-  }
-  template <class Stream>
-  void backward_weight(context<Stream>& c, saved const& kept) const {
-    inner.backward_weight(c, kept);
-  }
-  void visit_parameters(auto&& visit) { inner.visit_parameters(visit); }
-};
-
-/// Some of the outputs of a linear layer: rows of its weights. The gradient of its input is an
-/// addend.
-template <class T>
-struct column_linear {
-  using element = T;
-  using saved = typename linear<T>::saved;
-
-  linear<T> inner;
-
-  template <class Stream>
-  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
-                                       saved& kept) const {
-    return inner.forward(c, x, kept);
-  }
-  template <class Stream>
-  [[nodiscard]] addend<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
-                                         saved& kept) const {
-    return {inner.backward_input(c, dy, kept)};
-  }
-  template <class Stream>
-  void backward_weight(context<Stream>& c, saved const& kept) const {
-    inner.backward_weight(c, kept);
-  }
-  void visit_parameters(auto&& visit) { inner.visit_parameters(visit); }
-};
-
-/// Some of the inputs of a linear layer without bias: columns of its weights. Its result is an
-/// addend.
-template <class T>
-struct row_linear {
-  using element = T;
-  using saved = typename linear<T>::saved;
-
-  linear<T> inner;  // its bias is absent: `reduce` adds it
-
-  template <class Stream>
-  [[nodiscard]] addend<T> forward(context<Stream>& c, matrix_view<T const> x, saved& kept) const {
-    return {inner.forward(c, x, kept)};
-  }
-  template <class Stream>
-  [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
-                                              saved& kept) const {
-    return inner.backward_input(c, dy, kept);
+    auto inside = c.of_all_rows();
+    return {inner.backward_input(inside, dy, kept)};
   }
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {

@@ -18,10 +18,9 @@
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/layer/context.hpp>
-#include <parallel/mesh/axis_group.hpp>
-#include <parallel/mesh/layout.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
+#include <parallel/tensor/region.hpp>
 
 namespace parallel::tensor {
 
@@ -115,10 +114,12 @@ void matmul_reduce_scatter(context<Stream>& c, axis_group<axis::tensor, Comm> co
 
 struct all_gather_matmul_fn {
   template <class Stream, class T, class Comm>
-  void operator()(context<Stream>& c, axis_group<axis::tensor, Comm> const& ranks, matrix_view<T> y,
-                  matrix_view<T> all, std::type_identity_t<matrix_view<T const>> shard,
+  void operator()(context<Stream>& c, axis_group<axis::tensor, Comm> const& ranks,
+                  own_columns<T> y_here, matrix_view<T> all,
+                  std::type_identity_t<matrix_view<T const>> shard,
                   std::type_identity_t<matrix_view<T const>> b,
                   ops::matmul_options options = {}) const {
+    auto const y = y_here.columns;
     detail::check_shards("all_gather_matmul", all, shard.extent(0), ranks.size());
     detail::check_shards("all_gather_matmul", y, shard.extent(0), ranks.size());
     if constexpr (requires { all_gather_matmul_impl(c, ranks, y, all, shard, b, options); })
@@ -130,30 +131,37 @@ struct all_gather_matmul_fn {
 /// all_gather_matmul(c, ranks, y, all, shard, b, {.transpose_b}): `all` [n rows, k] becomes the
 /// shards [rows, k] of all n ranks in rank order, y [n rows, width] = all op(b). Each shard is
 /// multiplied when it is there, this rank's first, while later ones are on their way; an element of
-/// y has the bits that ops::matmul gives it among the rows of its shard.
+/// y has the bits that ops::matmul gives it among the rows of its shard. Each rank has its own b,
+/// so y is some columns of a product.
 inline constexpr all_gather_matmul_fn all_gather_matmul{};
 
 struct matmul_reduce_scatter_fn {
   template <class Stream, class T, class Comm>
-  void operator()(context<Stream>& c, axis_group<axis::tensor, Comm> const& ranks, matrix_view<T> y,
-                  std::type_identity_t<matrix_view<T const>> a,
-                  std::type_identity_t<matrix_view<T const>> b, ops::matmul_options options = {},
-                  std::type_identity_t<matrix_view<T const>> more = {}) const {
-    detail::check_shards("matmul_reduce_scatter", a, y.extent(0), ranks.size());
-    if (more.size() > 0)
-      detail::check_shards("matmul_reduce_scatter", more, y.extent(0), ranks.size());
+  [[nodiscard]] matrix_view<T> operator()(context<Stream>& c,
+                                          axis_group<axis::tensor, Comm> const& ranks,
+                                          own_columns<T const> a_here,
+                                          std::type_identity_t<matrix_view<T const>> b,
+                                          ops::matmul_options options = {},
+                                          std::type_identity_t<addend<T>> more_here = {}) const {
+    auto const a = a_here.columns;
+    matrix_view<T const> const more = more_here.addend;
+    index const rows = a.extent(0) / ranks.size();
+    detail::check_shards("matmul_reduce_scatter", a, rows, ranks.size());
+    if (more.size() > 0) detail::check_shards("matmul_reduce_scatter", more, rows, ranks.size());
+    auto const y = c.template allocate<T, 2>({rows, b.extent(options.transpose_b ? 0 : 1)});
     if constexpr (requires { matmul_reduce_scatter_impl(c, ranks, y, a, b, options, more); })
       matmul_reduce_scatter_impl(c, ranks, y, a, b, options, more);
     else
       detail::matmul_reduce_scatter(c, ranks, y, a, b, options, more);
+    return y;
   }
 };
-/// matmul_reduce_scatter(c, ranks, y, a, b, {.transpose_b}, more): y [rows, width] becomes this
-/// rank's shard of the sum over ranks of a op(b) + more [n rows, width], each with its own a
-/// [n rows, k], b, and `more`, or none.
-/// The shards of others are multiplied first, and each is sent while the next is. The sum is taken
-/// in rank order, as reduce_scatter takes it. Besides y it needs, for its time, 2n-1 shards, n-1
-/// more than the product and its reduce_scatter.
+/// matmul_reduce_scatter(c, ranks, a, b, {.transpose_b}, more): this rank's shard y [rows, width]
+/// of the sum over ranks of a op(b) + more [n rows, width], each with its own columns a [n rows,
+/// k], rows b of a product's factors, and `more`, or none. The shards of others are multiplied
+/// first, and each is sent while the next is. The sum is taken in rank order, as reduce_scatter
+/// takes it. Besides y it needs, for its time, 2n-1 shards, n-1 more than the product and its
+/// reduce_scatter.
 inline constexpr matmul_reduce_scatter_fn matmul_reduce_scatter{};
 
 }  // namespace parallel::tensor

@@ -2,12 +2,16 @@
 //
 // Heads are exchanged for rows: every rank gets all heads of 1/t of the rows, normalises those, and
 // gives the heads back. So the norm is the ordinary one, with its whole weight on every rank; as
-// each saw other rows, weight gradients are addends (region::copies_inside).
+// each saw other rows, weight gradients are addends (region::replication_inside).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <type_traits>
+#include <vector>
 
+#include <parallel/core/parameter.hpp>
 #include <parallel/layer/query_key_norm.hpp>
 #include <parallel/mesh/axis_group.hpp>
 #include <parallel/mesh/layout.hpp>
@@ -34,33 +38,51 @@ template <class T>
   return (rows + ranks - 1) / ranks;
 }
 
+/// What all ranks send, so that blocks are equal where heads are not.
+[[nodiscard]] inline index widest(std::span<row_range const> held) {
+  return std::ranges::max(held, {}, &row_range::count).count;
+}
+
+/// The first columns of a block.
+template <class T>
+[[nodiscard]] ops::rows_view<T> columns_of(matrix_view<T> block, index count) {
+  return ops::rows_view<T>(block).slice_columns(0, count);
+}
+
 }  // namespace detail
 
-/// From all R rows of the heads here, [R, w], to ceil(R/t) of the rows with all heads, whole width
-/// t w / `sharers`; rows that are too many are zero. `sharers` neighbours each hold the same heads.
-/// Sent per rank: (t-1)/t of x. Memory: two copies of x for the time of the exchange.
+/// From all R rows of the heads here, [R, w], to ceil(R/t) of the rows with all heads, whole width;
+/// rows that are too many are zero. `held`: which columns of whole rows each rank has; those of
+/// neighbours are the same where they hold the same heads.
+/// Sent per rank: (t-1)/t of R times the widest w. Memory: two copies of that for the time of the
+/// exchange.
 template <class T, class Stream, class Comm>
 [[nodiscard]] matrix_view<T> heads_to_rows(context<Stream>& c,
                                            axis_group<axis::tensor, Comm> const& ranks,
-                                           ops::rows_view<T const> x, int sharers,
+                                           ops::rows_view<T const> x,
+                                           std::span<row_range const> held,
                                            of_shared_heads shared) {
   int const n = ranks.size();
   index const rows = detail::rows_of_each(x.rows, n);
-  auto const out = c.template allocate<T, 2>({rows, n / sharers * x.columns});
+  index const widest = detail::widest(held);
+  auto const out = c.template allocate<T, 2>({rows, held.back().begin + held.back().count});
   arena::scope const temporaries(c.memory);
-  auto const sent = c.template allocate<T, 2>({n * rows, x.columns});
+  auto const sent = c.template allocate<T, 2>({n * rows, widest});
   auto const received = c.template allocate<T, 2>(sent.extents());
-  ops::copy(c.stream, ops::rows_view<T>(sent.slice(0, x.rows)), x);
+  if (widest > x.columns) ops::fill(c.stream, sent.slice(0, x.rows).span(), T(0));
+  ops::copy(c.stream, detail::columns_of(sent.slice(0, x.rows), x.columns), x);
   ops::fill(c.stream, sent.slice(x.rows, n * rows).span(), T(0));
   ranks.all_to_all(c.stream, received.span(), sent.span());
-  for (int first = 0; first < n; first += sharers) {
+  for (int first = 0, next = 0; first < n; first = next) {
     auto const heads = detail::block_of(received, first, rows);
-    if (shared == of_shared_heads::addends)
-      for (int i = 1; i < sharers; ++i)
-        ops::add(c.stream, heads.span(), detail::block_of(received, first + i, rows).span());
-    index const column = first / sharers * x.columns;
-    ops::copy(c.stream, ops::rows_view<T>(out).slice_columns(column, column + x.columns),
-              ops::rows_view<T const>(heads));
+    auto const& here = held[static_cast<std::size_t>(first)];
+    for (next = first + 1; next < n; ++next) {  // those with the same heads
+      if (held[static_cast<std::size_t>(next)].begin != here.begin) break;
+      if (shared == of_shared_heads::addends)
+        ops::add(c.stream, heads.span(), detail::block_of(received, next, rows).span());
+    }
+    ops::copy(c.stream, ops::rows_view<T>(out).slice_columns(here.begin, here.begin + here.count),
+              ops::rows_view<T const>(detail::columns_of(heads, here.count)));
   }
   return out;
 }
@@ -69,24 +91,27 @@ template <class T, class Stream, class Comm>
 /// copy, or the first all of the sum and the others zeros.
 template <class T, class Stream, class Comm>
 void rows_to_heads(context<Stream>& c, axis_group<axis::tensor, Comm> const& ranks,
-                   ops::rows_view<T> y, std::type_identity_t<matrix_view<T const>> x, int sharers,
-                   of_shared_heads shared) {
+                   ops::rows_view<T> y, std::type_identity_t<matrix_view<T const>> x,
+                   std::span<row_range const> held, of_shared_heads shared) {
   int const n = ranks.size();
   index const rows = x.extent(0);
+  index const widest = detail::widest(held);
   arena::scope const temporaries(c.memory);
-  auto const sent = c.template allocate<T, 2>({n * rows, y.columns});
+  auto const sent = c.template allocate<T, 2>({n * rows, widest});
   auto const received = c.template allocate<T, 2>(sent.extents());
   for (int r = 0; r < n; ++r) {
     auto const heads = detail::block_of(sent, r, rows);
-    index const column = r / sharers * y.columns;
-    if (r % sharers == 0 || shared == of_shared_heads::copies)
-      ops::copy(c.stream, ops::rows_view<T>(heads),
-                ops::rows_view<T const>(x).slice_columns(column, column + y.columns));
-    else
-      ops::fill(c.stream, heads.span(), T(0));
+    auto const& there = held[static_cast<std::size_t>(r)];
+    bool const first = r == 0 || held[static_cast<std::size_t>(r) - 1].begin != there.begin;
+    bool const filled = first || shared == of_shared_heads::copies;
+    if (!filled || there.count < widest) ops::fill(c.stream, heads.span(), T(0));
+    if (filled)
+      ops::copy(c.stream, detail::columns_of(heads, there.count),
+                ops::rows_view<T const>(x).slice_columns(there.begin, there.begin + there.count));
   }
   ranks.all_to_all(c.stream, received.span(), sent.span());
-  ops::copy(c.stream, y, ops::rows_view<T const>(received.slice(0, y.rows)));
+  ops::copy(c.stream, y,
+            ops::rows_view<T const>(detail::columns_of(received.slice(0, y.rows), y.columns)));
 }
 
 /// Without `ranks` the layer of one rank. Else keeps one copy of the packed rows and one of q and
@@ -98,7 +123,8 @@ struct query_key_norm {
   // Those that hold other heads of the same rows, for a norm over all of them; none: it is over
   // what is here.
   axis_group<axis::tensor, Comm> ranks = {};
-  int key_sharers = 1;  // neighbours that hold the same key heads
+  // Which columns of rows of all queries, and of all keys, each of them has (slices.hpp)
+  std::vector<row_range> queries = {}, keys = {};
 
   struct saved {
     typename parallel::query_key_norm<T>::saved inner;
@@ -110,8 +136,8 @@ struct query_key_norm {
                                        matrix_view<T> packed, saved& kept) const {
     if (!exchanges()) return inner.forward(c, layout, packed, kept.inner);
     auto const y = copy_of(c, packed);
-    normalise(c, inner.q, layout.q(y), 1, kept.q);
-    if (layout.kv_heads > 0) normalise(c, inner.k, layout.k(y), key_sharers, kept.k);
+    normalise(c, inner.q, layout.q(y), queries, kept.q);
+    if (layout.kv_heads > 0) normalise(c, inner.k, layout.k(y), keys, kept.k);
     return y;
   }
 
@@ -120,8 +146,8 @@ struct query_key_norm {
                                               matrix_view<T> d_packed, saved& kept) const {
     if (!exchanges()) return inner.backward_input(c, layout, d_packed, kept.inner);
     auto const dx = copy_of(c, d_packed);
-    backward(c, inner.q, layout.q(dx), 1, kept.q);
-    if (layout.kv_heads > 0) backward(c, inner.k, layout.k(dx), key_sharers, kept.k);
+    backward(c, inner.q, layout.q(dx), queries, kept.q);
+    if (layout.kv_heads > 0) backward(c, inner.k, layout.k(dx), keys, kept.k);
     return dx;
   }
 
@@ -146,23 +172,23 @@ struct query_key_norm {
 
   /// In place, as the rows are exchanged anyhow.
   template <class Stream>
-  void normalise(context<Stream>& c, norm<T> const& by, ops::rows_view<T> x, int sharers,
-                 typename norm<T>::saved& kept) const {
+  void normalise(context<Stream>& c, norm<T> const& by, ops::rows_view<T> x,
+                 std::span<row_range const> held, typename norm<T>::saved& kept) const {
     auto const shared = of_shared_heads::copies;
-    matrix_view<T const> const rows = heads_to_rows<T>(c, ranks, x, sharers, shared);
+    matrix_view<T const> const rows = heads_to_rows<T>(c, ranks, x, held, shared);
     by.keep(c, rows, kept);
     arena::scope const temporaries(c.memory);
     auto const y = c.template allocate<T, 2>(rows.extents());
     by.apply(c, y, kept);
-    rows_to_heads(c, ranks, x, y, sharers, shared);
+    rows_to_heads(c, ranks, x, y, held, shared);
   }
   template <class Stream>
-  void backward(context<Stream>& c, norm<T> const& by, ops::rows_view<T> dy, int sharers,
-                typename norm<T>::saved& kept) const {
+  void backward(context<Stream>& c, norm<T> const& by, ops::rows_view<T> dy,
+                std::span<row_range const> held, typename norm<T>::saved& kept) const {
     auto const shared = of_shared_heads::addends;
-    matrix_view<T const> const rows = heads_to_rows<T>(c, ranks, dy, sharers, shared);
+    matrix_view<T const> const rows = heads_to_rows<T>(c, ranks, dy, held, shared);
     arena::scope const temporaries(c.memory);
-    rows_to_heads(c, ranks, dy, by.backward_input(c, rows, kept), sharers, shared);
+    rows_to_heads(c, ranks, dy, by.backward_input(c, rows, kept), held, shared);
   }
 };
 

@@ -21,27 +21,36 @@ namespace parallel::tensor {
 template <class T>
 using addend = partial_sum<axis::tensor, T>;
 
+/// This rank's columns of all rows: its heads, its hidden units.
+template <class T>
+using own_columns = column_slice<axis::tensor, T>;
+
 template <class Comm>
 struct region {
   axis_group<axis::tensor, Comm> group;
   bool sequence = false;  // rows between regions are shared out; their number must be divisible
+  bool overlap = true;    // exchanges of rows hide behind products, by the group's second stream
 
   [[nodiscard]] int rank() const { return group.rank(); }
   [[nodiscard]] int size() const { return group.size(); }
   [[nodiscard]] bool alone() const { return group.alone(); }
   [[nodiscard]] bool divides_rows() const { return sequence && !alone(); }
 
+  /// Whether linear layers exchange rows shard by shard, behind their products (overlapped.hpp).
+  [[nodiscard]] bool overlaps() const { return overlap && divides_rows(); }
+
   /// How parameters used between regions are spread: everywhere, and their gradients are addends
   /// when each rank saw other rows.
-  [[nodiscard]] parameter_copies copies_outside() const { return {size(), divides_rows()}; }
+  [[nodiscard]] parameter_replication replication_outside() const {
+    return {size(), divides_rows()};
+  }
   /// How parameters used whole within regions are spread: every rank uses them for other heads.
-  [[nodiscard]] parameter_copies copies_inside() const { return {size(), !alone()}; }
+  [[nodiscard]] parameter_replication replication_inside() const { return {size(), !alone()}; }
 
   /// All rows of `x`.
   template <class Stream, class T>
   [[nodiscard]] matrix_view<T const> enter(context<Stream>& c, matrix_view<T const> x) const {
     if (!divides_rows()) return x;
-    c.share.first_row = 0;
     auto out = c.template allocate<T, 2>({x.extent(0) * size(), x.extent(1)});
     group.all_gather(c.stream, out.span(), x.span());
     return out;
@@ -56,7 +65,6 @@ struct region {
       return x.addend;
     }
     index const rows = rows_outside(x.addend.extent(0));
-    c.share.first_row = rank() * rows;
     auto out = c.template allocate<T, 2>({rows, x.addend.extent(1)});
     group.reduce_scatter(c.stream, out.span(), std::span<T const>(x.addend.span()));
     return out;
@@ -68,6 +76,10 @@ struct region {
     require(rows % size() == 0, "sequence parallelism: ", rows,
             " rows of a microbatch cannot be shared out equally among ", size(), " tensor ranks");
     return rows / size();
+  }
+  /// And the first of them, for a model's share(batch).
+  [[nodiscard]] index first_row_outside(index rows) const {
+    return divides_rows() ? rank() * rows_outside(rows) : 0;
   }
 };
 

@@ -1,6 +1,8 @@
-// Which slices of a layer's parameters a tensor rank holds.
+// Which slices of a layer's parameters a tensor rank holds: about equal ones, since its degree need
+// not divide heads, hidden units or the vocabulary.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -17,28 +19,50 @@ struct place {
   index rank = 0;
   index size = 1;
 
-  /// This rank's equal part of `count`, which `what` names in the refusal when it is not divisible.
+  /// This rank's part of `count`: parts differ by one at most, and lower ranks have the larger
+  /// ones. Where they are long and `count` is not divisible, they begin at multiples of 8, which
+  /// matrix units ask for, and differ by 15 at most. Throws when there is not one for each rank;
+  /// `what` names what is counted.
   [[nodiscard]] row_range part_of(index count, std::string_view what) const {
-    require(count % size == 0, "tensor parallelism: ", what, " ", count, " cannot be divided by ",
-            size, " ranks; choose a degree of tensor that divides it");
-    return {rank * (count / size), count / size};
+    require(count >= size, "tensor parallelism: ", what, " ", count, " is not enough for ", size,
+            " ranks; choose a degree of tensor of at most ", std::max<index>(count, 1));
+    index const unit = count % size != 0 && count / size >= 512 ? 8 : 1;
+    index const units = (count + unit - 1) / unit;  // the last may be shorter
+    auto const begin_of = [&](index r) {
+      return std::min(count, (r * (units / size) + std::min(r, units % size)) * unit);
+    };
+    return {begin_of(rank), begin_of(rank + 1) - begin_of(rank)};
   }
 
-  /// The key or value heads that this rank's query heads use: its equal part, or with fewer heads
-  /// than ranks one that neighbours hold too.
+  /// The key or value heads that this rank's query heads use: its part, or with fewer heads than
+  /// ranks, which then must divide these, one that neighbours hold too.
   [[nodiscard]] row_range heads_of(index heads) const {
-    if (heads >= size || size % heads != 0) return part_of(heads, "the number of key heads");
+    if (heads >= size) return part_of(heads, "the number of key heads");
+    require(heads > 0 && size % heads == 0, "tensor parallelism: ", size,
+            " ranks cannot share the number of key heads ", heads,
+            " equally; choose a degree of tensor of at most ", std::max<index>(heads, 1),
+            ", or a multiple of it");
     return {rank / (size / heads), 1};
   }
   /// How many neighbours hold the same key head.
   [[nodiscard]] int sharers_of(index heads) const {
     return heads >= size ? 1 : static_cast<int>(size / heads);
   }
+  /// The query heads that are here: all that use the key heads which are here alone, or a part of
+  /// those that use a key head which neighbours hold too.
+  [[nodiscard]] row_range queries_of(ops::head_layout const& all) const {
+    auto const equal = part_of(all.heads, "the number of heads");
+    if (all.kv_heads == 0) return equal;
+    auto const keys = heads_of(all.kv_heads);
+    index const each = all.heads / all.kv_heads;  // queries of a key head
+    index const sharers = sharers_of(all.kv_heads);
+    auto const part = place{rank % sharers, sharers}.part_of(each, "the queries of a key head");
+    return {keys.begin * each + part.begin, (keys.count - 1) * each + part.count};
+  }
   /// Of all heads those that are here.
-  [[nodiscard]] ops::head_layout part_of(ops::head_layout all) const {
-    return {.heads = part_of(all.heads, "the number of heads").count,
-            .kv_heads = heads_of(all.kv_heads).count,
-            .dim = all.dim};
+  [[nodiscard]] ops::head_layout part_of(ops::head_layout const& all) const {
+    return {
+        .heads = queries_of(all).count, .kv_heads = heads_of(all.kv_heads).count, .dim = all.dim};
   }
 };
 
@@ -46,6 +70,23 @@ struct place {
 /// at row `first`.
 [[nodiscard]] constexpr row_range rows_of_heads(row_range heads, index dim, index first = 0) {
   return {first + heads.begin * dim, heads.count * dim};
+}
+
+/// By rank, which columns it has of rows of all query heads.
+[[nodiscard]] inline std::vector<row_range> columns_of_queries(index ranks,
+                                                               ops::head_layout const& all) {
+  std::vector<row_range> out;
+  for (index r = 0; r < ranks; ++r)
+    out.push_back(rows_of_heads(place{r, ranks}.queries_of(all), all.dim));
+  return out;
+}
+/// The slices of all key heads, of which neighbours may have the same one.
+[[nodiscard]] inline std::vector<row_range> columns_of_keys(index ranks,
+                                                            ops::head_layout const& all) {
+  std::vector<row_range> out;
+  for (index r = 0; r < ranks; ++r)
+    out.push_back(rows_of_heads(place{r, ranks}.heads_of(all.kv_heads), all.dim));
+  return out;
 }
 
 /// Of a whole parameter the rows that are here; on one rank all stays as it is.
@@ -60,11 +101,11 @@ template <class T, std::size_t N>
 template <class T>
 [[nodiscard]] linear<T> keep_outputs(place here, linear<T> whole,
                                      std::vector<row_range> const& rows,
-                                     parameter_copies copies = {}) {
+                                     parameter_replication replication = {}) {
   whole.weight = keep_rows(here, std::move(whole.weight), rows);
   whole.bias = keep_rows(here, std::move(whole.bias), rows);
-  whole.weight.copied(copies);
-  whole.bias.copied(copies);
+  whole.weight.replicated(replication);
+  whole.bias.replicated(replication);
   return whole;
 }
 
@@ -73,27 +114,26 @@ template <class T>
 template <class T>
 [[nodiscard]] std::vector<linear<T>> keep_heads(place here, ops::head_layout all, linear<T> q,
                                                 linear<T> k, linear<T> v) {
-  auto const queries = rows_of_heads(here.part_of(all.heads, "the number of heads"), all.dim);
+  auto const queries = rows_of_heads(here.queries_of(all), all.dim);
   auto const keys = rows_of_heads(here.heads_of(all.kv_heads), all.dim);
   int const sharers = here.sharers_of(all.kv_heads);
-  parameter_copies const shared{sharers, sharers > 1};
+  parameter_replication const shared{sharers, sharers > 1};
   return {keep_outputs(here, std::move(q), {queries}),
           keep_outputs(here, std::move(k), {keys}, shared),
           keep_outputs(here, std::move(v), {keys}, shared)};
 }
 
-/// The same of queries alone.
+/// The slice of a projection to queries alone.
 template <class T>
 [[nodiscard]] std::vector<linear<T>> keep_queries(place here, ops::head_layout all, linear<T> q) {
-  auto const heads = here.part_of(all.heads, "the number of heads");
-  return {keep_outputs(here, std::move(q), {rows_of_heads(heads, all.dim)})};
+  return {keep_outputs(here, std::move(q), {rows_of_heads(here.queries_of(all), all.dim)})};
 }
 
-/// The same of one projection to rows [Q | K | V].
+/// The slices of one projection to rows [Q | K | V].
 template <class T>
 [[nodiscard]] std::vector<linear<T>> keep_heads(place here, ops::head_layout all,
                                                 linear<T> const& qkv) {
-  auto const queries = rows_of_heads(here.part_of(all.heads, "the number of heads"), all.dim);
+  auto const queries = rows_of_heads(here.queries_of(all), all.dim);
   auto const own = here.heads_of(all.kv_heads);
   auto const keys = rows_of_heads(own, all.dim, all.width());
   auto const values = rows_of_heads(own, all.dim, all.width() + all.kv_width());

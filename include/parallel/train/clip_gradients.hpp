@@ -15,8 +15,8 @@
 #include <parallel/train/clipping.hpp>
 #include <parallel/train/tensor_list.hpp>
 #include <parallel/unit/unit.hpp>
+#include <parallel/zero/level.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
-#include <parallel/zero/stage.hpp>
 
 namespace parallel::train {
 
@@ -94,19 +94,19 @@ void for_each_row_part(Units const& units, tensor_list const& tensors, row_numbe
       });
 }
 
-inline constexpr auto spoken_range = [](auto const& unit, std::size_t s) {
-  return unit.spoken_for(s);
+inline constexpr auto primary_range = [](auto const& unit, std::size_t s) {
+  return unit.primary_range(s);
 };
 
 /// The sums of squares of all rows of weights, then of all rows of gradients: each rank adds its
 /// part of a row, and these are added over the world. Blocks.
-template <class Units, class Device, class Comm, class Stream, class Traffic>
+template <class Units, class Device, class Comm, class Stream, class Exchange>
 [[nodiscard]] std::vector<double> row_squares(Units const& units, tensor_list const& tensors,
                                               row_numbers const& rows, Device const& device,
-                                              Comm& world, Stream& compute, Traffic& traffic) {
+                                              Comm& world, Stream& compute, Exchange& exchanges) {
   auto const memory = device.template allocate_shared<double>(2 * rows.count);
   auto const squares = memory.span();
-  for_each_row_part(units, tensors, rows, spoken_range,
+  for_each_row_part(units, tensors, rows, primary_range,
                     [&](auto const& unit, std::size_t s, index begin, index count, std::size_t row,
                         ops::rows_place place) {
                       auto const out = squares.subspan(row);
@@ -117,21 +117,21 @@ template <class Units, class Device, class Comm, class Stream, class Traffic>
                                              slice(unit.owned_gradients(s), begin, count), place);
                     });
   compute.synchronize();
-  world.all_reduce(traffic, squares, reduction::sum).wait();
+  world.all_reduce(exchanges, squares, reduction::sum).wait();
   return {squares.begin(), squares.end()};
 }
 
-/// The same, added in an order that no layout changes. Ranks bound what they account for at
-/// multiples of unit::alignment elements of a tensor (which must not be sliced), so a group of as
-/// many elements as divide that and a row lies on one rank. That rank adds the group's squares, the
-/// others bring zeros to the sum over the world, and every rank adds up the groups of a row. Memory
-/// and reduction: for one tensor after another 16 bytes a group, which has 32 elements where the
-/// rows' width is a multiple of 32.
-template <class Units, class Device, class Comm, class Stream, class Traffic>
+/// Sums of squares by row as well, added in an order that no layout changes. Ranks bound what they
+/// account for at multiples of unit::alignment elements of a tensor (which must not be sliced), so
+/// a group of as many elements as divide that and a row lies on one rank. That rank adds the
+/// group's squares, the others bring zeros to the sum over the world, and every rank adds up the
+/// groups of a row. Memory and reduction: for one tensor after another 16 bytes a group, which has
+/// 32 elements where the rows' width is a multiple of 32.
+template <class Units, class Device, class Comm, class Stream, class Exchange>
 [[nodiscard]] std::vector<double> canonical_row_squares(Units const& units,
                                                         tensor_list const& tensors,
                                                         Device const& device, Comm& world,
-                                                        Stream& compute, Traffic& traffic) {
+                                                        Stream& compute, Exchange& exchanges) {
   using unit_type = std::decay_t<decltype(units.front().memory)>;
   using layout = std::decay_t<decltype(units.front().memory.layout())>;
   struct groups {
@@ -153,7 +153,7 @@ template <class Units, class Device, class Comm, class Stream, class Traffic>
     auto const squares = memory.span().first(2 * of.count());
     std::ranges::fill(squares, 0.0);
     for_each_trained_piece(
-        units, spoken_range,
+        units, primary_range,
         [&](unit_type const& unit, std::size_t s, auto const& p, index first, index last,
             index begin) {
           if (p.name != tensor.name) return;
@@ -166,7 +166,7 @@ template <class Units, class Device, class Comm, class Stream, class Traffic>
                                  {0, of.width});
         });
     compute.synchronize();
-    world.all_reduce(traffic, squares, reduction::sum).wait();
+    world.all_reduce(exchanges, squares, reduction::sum).wait();
     for (std::size_t which = 0; which < 2; ++which)
       for (index row = 0; row < of.rows; ++row) {
         auto const here = slice(squares.subspan(which * of.count()), row * of.of_row, of.of_row);
@@ -183,17 +183,17 @@ template <class Units, class Device, class Comm, class Stream, class Traffic>
 /// ranks. In the canonical order, for which no tensor may be sliced, clipped gradients have the
 /// same bits on every layout; see canonical_row_squares for what that costs. Blocks. Memory and
 /// reduction in the order of ranks: 16 bytes a row.
-template <class Units, class Device, class Comm, class Stream, class Traffic>
+template <class Units, class Device, class Comm, class Stream, class Exchange>
 void clip_rows(Units const& units, tensor_list const& tensors, Device const& device, Comm& world,
-               Stream& compute, Traffic& traffic, double threshold, double tokens,
+               Stream& compute, Exchange& exchanges, double threshold, double tokens,
                zero::reduction_order order) {
   using unit_type = std::decay_t<decltype(units.front().memory)>;
   using gradient_type = typename unit_type::gradient_type;
   detail::row_numbers const rows(tensors);
   auto const squares =
       order == zero::reduction_order::canonical_tree
-          ? detail::canonical_row_squares(units, tensors, device, world, compute, traffic)
-          : detail::row_squares(units, tensors, rows, device, world, compute, traffic);
+          ? detail::canonical_row_squares(units, tensors, device, world, compute, exchanges)
+          : detail::row_squares(units, tensors, rows, device, world, compute, exchanges);
   auto const factors = device.template allocate_shared<gradient_type>(rows.count);
   for (std::size_t r = 0; r < rows.count; ++r)
     factors.data()[r] = static_cast<gradient_type>(adaptive_factor(

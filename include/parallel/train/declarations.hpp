@@ -15,7 +15,7 @@ namespace parallel::train {
 
 /// "the entry (part -1)", "block 2 (part 2)" or "the exit (part 4)".
 [[nodiscard]] inline std::string name_of_part(part p, std::size_t blocks) {
-  if (p == enter) return concat("the entry (part ", p, ")");
+  if (p == embed) return concat("the entry (part ", p, ")");
   if (p == static_cast<part>(blocks)) return concat("the exit (part ", p, ")");
   return concat("block ", p, " (part ", p, ")");
 }
@@ -55,8 +55,8 @@ void check_declarations(Model& model, int tensor_ranks) {
             parts.size(), " parts for ", 1 + uses.size(),
             " uses; name the part that computes with it, and one more for each tied use");
     for (part const p : parts)
-      require(enter <= p && p <= static_cast<part>(blocks), "unit \"", unit,
-              "\": visit_units names part ", p, ", the model has ", enter, " (entry) to ", blocks,
+      require(embed <= p && p <= static_cast<part>(blocks), "unit \"", unit,
+              "\": visit_units names part ", p, ", the model has ", embed, " (entry) to ", blocks,
               " (exit)");
     layer.visit_parameters([&](parameter_type const& p) {
       require(!p.name.empty(), "unit \"", unit, "\": a parameter of ", p.size(),
@@ -69,10 +69,10 @@ void check_declarations(Model& model, int tensor_ranks) {
                 "\"; give it another: both would begin with the same values and be one tensor in "
                 "checkpoints");
       others.emplace_back(&p, unit);
-      require(!p.whole_extents.empty() || p.copies.ranks == tensor_ranks, "unit \"", unit,
+      require(!p.whole_extents.empty() || p.replication.ranks == tensor_ranks, "unit \"", unit,
               "\": parameter \"", p.name, "\" is whole on each of ", tensor_ranks,
-              " tensor ranks but is declared to be on ", p.copies.ranks,
-              "; say so with copied(region.copies_outside()), or keep a slice of it "
+              " tensor ranks but is declared to be on ", p.replication.ranks,
+              "; say so with replicated(region.replication_outside()), or keep a slice of it "
               "(parallel/tensor/slices.hpp)");
     });
   });

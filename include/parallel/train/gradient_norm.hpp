@@ -36,12 +36,12 @@ class gradient_norm {
     for (auto& one : exact_.span()) one = {};
   }
 
-  /// Enqueues the squares of what this rank speaks for.
+  /// Enqueues the squares of what this rank accounts for.
   template <class Stream>
   void add(zero::partitioned_unit<T> const& unit, Stream& compute) {
     for (std::size_t s = 0; s < unit.segments().size(); ++s) {
       if (!unit.is_trainable(s)) continue;
-      std::span<gradient_type const> const mine = unit.spoken_for(s, unit.owned_gradients(s));
+      std::span<gradient_type const> const mine = unit.primary_range(s, unit.owned_gradients(s));
       if constexpr (!std::is_integral_v<gradient_type>)
         if (is_exact_) {
           ops::exact_squared_norm(compute, exact_.data(), mine);
@@ -57,8 +57,8 @@ class gradient_norm {
   [[nodiscard]] bool is_exact() const { return is_exact_; }
   /// The exact sum over all ranks, when nothing adds any more. Collective; blocks.
   template <class Comm, class Stream>
-  [[nodiscard]] double exact_over_ranks(Comm& world, Stream& traffic) {
-    return over_ranks(*exact_.data(), world, traffic);
+  [[nodiscard]] double exact_over_ranks(Comm& world, Stream& exchanges) {
+    return over_ranks(*exact_.data(), world, exchanges);
   }
 
  private:

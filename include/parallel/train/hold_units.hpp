@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -22,9 +23,9 @@ namespace parallel::train {
 /// and bound to the model, buffers included. `optimizers` by group, `key_of` as in
 /// optimizer_groups. Calls on_segment(segment) before a segment is allocated, and
 /// on_unit(name, layer, parts, uses) after each of the model's units, in one order on all ranks.
-template <class T, class Device, class Traffic, class Model, class Optimizers, class KeyOf,
+template <class T, class Device, class Exchange, class Model, class Optimizers, class KeyOf,
           class OnSegment, class OnUnit>
-void hold_units(zero::unit_set<T, Device, Traffic>& units, Device& device, Model& model,
+void hold_units(zero::unit_set<T, Device, Exchange>& units, Device& device, Model& model,
                 stages_of_rank const& stages, zero::unit_place place, stepper_options const& how,
                 Optimizers const& optimizers, KeyOf const& key_of, OnSegment const& on_segment,
                 OnUnit const& on_unit) {
@@ -32,9 +33,18 @@ void hold_units(zero::unit_set<T, Device, Traffic>& units, Device& device, Model
   std::vector<planned_unit> planned;
   auto const states = zero::state_counts::by(optimizers);
   std::size_t workspace = 0;
+  index staging = 0;
+  bool const rounds = how.reduce_dtype == zero::reduce_dtype::bf16;
+  require(!rounds || (std::is_same_v<accumulate_t<T>, float> &&
+                      how.order == zero::reduction_order::by_rank),
+          "stepper_options::reduce_dtype bf16: needs gradients in f32 and the order by_rank, but ",
+          how.order == zero::reduction_order::by_rank
+              ? concat("they are in ", name_of(dtype_of<accumulate_t<T>>))
+              : std::string("the order is canonical_tree"),
+          "; leave it out");
   auto const add = [&](std::string name, auto& layer, uses_type const& uses,
-                       std::vector<part> parts, bool speaks) {
-    place.speaks = speaks;
+                       std::vector<part> parts, bool is_primary) {
+    place.is_primary = is_primary;
     unit<T> layout(std::move(name), layer, place.data_ranks(), key_of);
     for (auto* const use : uses) layout.add_use(*use);
     for (auto const& segment : layout.segments()) {
@@ -42,11 +52,12 @@ void hold_units(zero::unit_set<T, Device, Traffic>& units, Device& device, Model
               layout.name(), ": optimizer group ", segment.key.group, " of ", optimizers.size());
       on_segment(segment);
     }
+    if (rounds && place.data_ranks() > 1) staging = std::max(staging, layout.trainable_size());
     workspace = std::max(workspace, zero::workspace_bytes(layout, place, std::span(optimizers)));
-    planned.push_back(describe_unit(layout, parts, how.stage, place, how.order));
-    units.add(
-        {std::move(layout), how.stage, place, states, device, how.order, how.optimizer_memory},
-        std::move(parts));
+    planned.push_back(describe_unit(layout, parts, how, place));
+    units.add({std::move(layout), how.level, place, states, device, how.order, how.optimizer_memory,
+               how.reduce_every_microbatch},
+              std::move(parts));
   };
   model.visit_units([&](std::string const& name, auto& layer, std::vector<part> const& parts,
                         uses_type const& uses) {
@@ -56,6 +67,7 @@ void hold_units(zero::unit_set<T, Device, Traffic>& units, Device& device, Model
   unit_buffers const buffers(planned, choices_of(how));
   units.allocate_buffers(device, buffers.values.sizes(), buffers.gradients.sizes());
   units.allocate_workspace(device, workspace);
+  if (staging > 0) units.allocate_staging(device, staging);
 }
 
 }  // namespace parallel::train

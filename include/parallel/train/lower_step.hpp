@@ -10,99 +10,32 @@
 #include <vector>
 
 #include <parallel/train/step_plan.hpp>
+#include <parallel/train/unit_buffers.hpp>
 
 namespace parallel::train {
-
-/// Buffers for what parts need one after another: those that need equally much take turns in as
-/// many as may be in use at once, or as there are such parts.
-class buffer_turns {
- public:
-  static constexpr int none = -1;
-
-  void add(part p, index size, int at_once) {
-    if (size == 0) return;
-    auto& turn = turns_[size];
-    if (std::ssize(turn.buffers) < at_once) turn.buffers.push_back(reserve(size));
-    turn_of_[p] = &turn;
-  }
-  /// A buffer that takes no turns.
-  int reserve(index size) {
-    sizes_.push_back(size);
-    return static_cast<int>(sizes_.size()) - 1;
-  }
-
-  /// The buffer that the part will take next; none when it needs none.
-  [[nodiscard]] int peek(part p) const {
-    auto const found = turn_of_.find(p);
-    if (found == turn_of_.end()) return none;
-    auto const& turn = *found->second;
-    return turn.buffers[turn.next % turn.buffers.size()];
-  }
-  int take(part p) {
-    int const number = peek(p);
-    if (number != none) ++turn_of_.at(p)->next;
-    return number;
-  }
-
-  /// Elements of every buffer.
-  [[nodiscard]] std::vector<index> const& sizes() const { return sizes_; }
-
- private:
-  struct shared_turn {
-    std::vector<int> buffers = {};
-    std::size_t next = 0;
-  };
-  std::map<index, shared_turn> turns_;  // by size; addresses stay
-  std::map<part, shared_turn*> turn_of_;
-  std::vector<index> sizes_;
-};
-
-/// The buffers of a rank, which all its plans share.
-struct unit_buffers {
-  buffer_turns values;
-  buffer_turns gradients;
-  std::vector<int> kept = {};  // by unit: its own buffer, when values stay once unsharded
-
-  unit_buffers(std::vector<planned_unit> const& units, step_choices const& how) {
-    std::map<part, std::pair<index, index>> sizes;  // of values and gradients
-    for (auto const& unit : units) {
-      bool const stays = unit.values > 0 && !how.reshard_after_forward;
-      kept.push_back(stays ? values.reserve(unit.values) : buffer_turns::none);
-      for (part const p : unit.parts) {
-        if (!stays) sizes[p].first += unit.values;
-        sizes[p].second += unit.gradients;
-      }
-    }
-    for (auto const& [p, size] : sizes) {
-      values.add(p, size.first, std::max(2, how.prefetch + 1));
-      gradients.add(p, size.second, 2);
-    }
-  }
-  unit_buffers(unit_buffers const&) = delete;
-  unit_buffers& operator=(unit_buffers const&) = delete;
-};
 
 namespace detail {
 
 class step_lowering {
  public:
-  step_lowering(pipeline::plan const& passages, std::vector<stage_range> const& stages,
+  step_lowering(pipeline::plan const& tasks, std::vector<stage_range> const& stages,
                 std::vector<planned_unit> const& units, step_choices const& how)
-      : passages_(passages), how_(how), buffers_(units, how), gathered_(units.size(), false) {
-    out_.ranks = passages.ranks;
-    out_.rank = passages.rank;
-    out_.microbatches = passages.microbatches;
+      : tasks_(tasks), how_(how), buffers_(units, how), gathered_(units.size(), false) {
+    out_.ranks = tasks.ranks;
+    out_.rank = tasks.rank;
+    out_.microbatches = tasks.microbatches;
     out_.mode = how.mode;
+    out_.gathers = how.gathers;
     out_.stages = stages;
-    out_.memory = passages.chunks;
-    out_.passages = passages.passages;
+    out_.memory = tasks.chunks;
+    out_.tasks = tasks.tasks;
     out_.units = units;
     out_.values = buffers_.values.sizes();
     out_.gradients = buffers_.gradients.sizes();
     released_.assign(out_.values.size(), none);
     busy_.assign(out_.values.size(), false);
     reduced_.assign(out_.gradients.size(), none);
-    for (auto const& s : passages.steps) {
+    for (auto const& s : tasks.steps) {
       if (s.kind == pipeline::step_kind::compute)
         for (auto const& pass : passes(s))
           if (reads_values(pass.kind)) reads_.push_back({pass.of});
@@ -117,7 +50,7 @@ class step_lowering {
     bool const trains = how_.mode == pass::training;
     if (trains) for_each_trained([&](int unit) { of_unit(action_kind::prepare, unit); });
     begin_ = add({.kind = action_kind::begin});
-    for (auto const& s : passages_.steps) {
+    for (auto const& s : tasks_.steps) {
       if (s.kind == pipeline::step_kind::compute)
         compute(s);
       else
@@ -137,7 +70,7 @@ class step_lowering {
   static constexpr int none = -1;
 
   struct read {
-    part of = enter;
+    part of = embed;
     int buffer = none;     // where its values are; none: where they stay, or whole
     int unsharded = none;  // by this action
   };
@@ -250,9 +183,11 @@ class step_lowering {
       if (next != none && busy_[static_cast<std::size_t>(next)]) break;
       for (int unit = 0; unit < std::ssize(out_.units); ++unit) {
         auto const number = static_cast<std::size_t>(unit);
-        if (buffers_.kept[number] == none || gathered_[number] || !at(unit).is_used_by(of.of))
-          continue;
-        of.unsharded = unshard(of.of, unit, none, buffers_.kept[number], begin_);
+        bool const stays = buffers_.kept[number] != none;
+        bool const stale = at(unit).gathered && how_.gathers == gather_time::before_use;
+        if (!(stays || stale) || gathered_[number] || !at(unit).is_used_by(of.of)) continue;
+        of.unsharded = stays ? unshard(of.of, unit, none, buffers_.kept[number], begin_)
+                             : of_unit(action_kind::gather, unit, lane::gathers, {begin_});
         gathered_[number] = true;
       }
       of.buffer = buffers_.values.take(of.of);
@@ -314,12 +249,15 @@ class step_lowering {
                 .after = {reduces ? tip_ : none}});
   }
 
-  /// The gradients of a part are complete: its uses go to the bucket, which starts when it is full.
+  /// The gradients of a part are complete: its uses, those that are joined when all are, go to the
+  /// bucket, which starts when it is full.
   void complete(part p) {
     if (how_.canonical_tree) add({.kind = action_kind::finish_tree, .of = p});
     for_each_use(p, [&](int unit, int use) {
       if (at(unit).gradient_bytes == 0) return;
-      bucket_.emplace_back(unit, use);
+      bool const joined = at(unit).joined;
+      if (joined && ++complete_uses_[unit] < std::ssize(at(unit).parts)) return;
+      bucket_.emplace_back(unit, joined ? 0 : use);
       bucket_bytes_ += at(unit).gradient_bytes;
     });
     if (bucket_bytes_ >= how_.bucket_bytes) flush();
@@ -327,6 +265,7 @@ class step_lowering {
   void flush() {
     for (auto const& [unit, use] : bucket_)
       reduction_ = add({.kind = action_kind::reduce,
+                        .last = std::pair(unit, use) == bucket_.back(),
                         .on = lane::reductions,
                         .unit = unit,
                         .use = use,
@@ -349,16 +288,22 @@ class step_lowering {
     for_each_trained([&](int unit) { of_unit(action_kind::measure, unit); });
     await(add({.kind = action_kind::reduce_scalars, .on = lane::reductions, .after = {tip_}}));
     add({.kind = action_kind::clip});
-    for_each_trained([&](int unit) { of_unit(action_kind::update, unit); });
+    for_each_trained([&](int unit) {
+      if (at(unit).exchanges_update) {
+        of_unit(action_kind::begin_update, unit);
+        await(of_unit(action_kind::exchange_update, unit, lane::reductions, {tip_}));
+      }
+      of_unit(action_kind::update, unit);
+    });
     int gathered = none;
     for_each_trained([&](int unit) {
-      if (at(unit).gathered)
+      if (at(unit).gathered && how_.gathers == gather_time::after_update)
         gathered = of_unit(action_kind::gather, unit, lane::reductions, {tip_});
     });
     await(gathered);
   }
 
-  pipeline::plan const& passages_;
+  pipeline::plan const& tasks_;
   step_choices how_;
   unit_buffers buffers_;
   step_plan out_;
@@ -373,13 +318,14 @@ class step_lowering {
   std::vector<read> reads_;     // passes that read values, in order
   std::size_t next_read_ = 0;   // the first that was not added
   std::size_t unsharded_ = 0;   // the first for which nothing was unsharded
-  std::vector<char> gathered_;  // by unit, of those that stay
+  std::vector<char> gathered_;  // by unit, of those that stay or are stale
   std::vector<int> released_;   // by buffer of values: its last reshard
   std::vector<char> busy_;
   std::vector<int> reduced_;                 // by buffer of gradients: the last reduction out of it
   std::map<part, int> holding_;              // the buffer of its gradients
   std::vector<std::pair<int, int>> bucket_;  // units and uses
   std::size_t bucket_bytes_ = 0;
+  std::map<int, std::ptrdiff_t> complete_uses_;  // by unit, of those that are joined
   int buckets_ = 0;
 };
 
@@ -387,11 +333,11 @@ class step_lowering {
 
 /// The step of the rank whose pipeline plan, stages and units these are. Cost: linear in its
 /// length.
-[[nodiscard]] inline step_plan lower_step(pipeline::plan const& passages,
+[[nodiscard]] inline step_plan lower_step(pipeline::plan const& tasks,
                                           std::vector<stage_range> const& stages,
                                           std::vector<planned_unit> const& units,
                                           step_choices const& how) {
-  return detail::step_lowering(passages, stages, units, how).run();
+  return detail::step_lowering(tasks, stages, units, how).run();
 }
 
 }  // namespace parallel::train

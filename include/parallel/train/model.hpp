@@ -23,14 +23,14 @@ template <class T>
 using loss_type = std::conditional_t<std::is_integral_v<T>, accumulate_t<T>, double>;
 
 /// What a model must offer to be trained. (`share`, `documents`, see stage.hpp, and
-/// `blocks_are_local`, see stage::as_one, it may offer.) `leave` adds to the statistics, and when
-/// `dx` is not empty writes the gradient of the summed loss there and adds to the exit's weight
-/// gradients. `enter_backward` reads no values of parameters: they need not be there.
+/// `blocks_are_local`, see stage::as_one, it may offer.) `head_loss` adds to the statistics, and
+/// when `dx` is not empty writes the gradient of the summed loss there and adds to the exit's
+/// weight gradients. `enter_backward` reads no values of parameters: they need not be there.
 ///
-/// A model whose blocks show each other something beside their results has a type `links` of it.
-/// make_links(c, batch, begin, end) makes what blocks [begin, end) need for one microbatch, of
-/// `c`'s memory, which lasts as long as what they keep; attach(links, i, saved) tells block i of it
-/// before its forward pass.
+/// A model whose blocks show each other something beside their results has a type
+/// `shared_activations` of it. make_shared_activations(c, batch, begin, end) makes what blocks
+/// [begin, end) need for one microbatch, of `c`'s memory, which lasts as long as what they keep;
+/// attach(shared, i, saved) tells block i of it before its forward pass.
 template <class M, class Stream>
 concept model = requires(M& m, M const& cm, context<Stream>& c, typename M::microbatch const& batch,
                          matrix_view<typename M::element> dx,
@@ -42,8 +42,8 @@ concept model = requires(M& m, M const& cm, context<Stream>& c, typename M::micr
   { cm.rows(batch) } -> std::convertible_to<index>;
   { cm.sequence(batch) } -> std::convertible_to<index>;
   { cm.width() } -> std::convertible_to<index>;
-  { cm.enter(c, batch) } -> std::same_as<matrix_view<typename M::element>>;
-  cm.leave(c, batch, x, dx, sums);
+  { cm.embed(c, batch) } -> std::same_as<matrix_view<typename M::element>>;
+  cm.head_loss(c, batch, x, dx, sums);
   cm.enter_backward(c, batch, x);
 };
 

@@ -107,20 +107,20 @@ class marked_passes final : public meta::witness {
   void run(typename Model::microbatch const& batch) {
     auto memory = arena::of_addresses(std::uintptr_t{1} << 56);
     auto c = context_of(model_, stream_, memory, pass::training, {}, batch);
-    c.fresh_gradients = true;
+    c.overwrite_gradients = true;
     c.scratch = &memory;
     auto const blocks = static_cast<part>(model_.num_blocks());
     stage_activations<Model> kept;
     kept.blocks.assign(model_.num_blocks(), {});
     auto const saved = [&](part p) -> auto& { return kept.blocks[static_cast<std::size_t>(p)]; };
     auto const at = [&](part p) -> auto& { return model_.at(static_cast<std::size_t>(p)); };
-    if constexpr (has_links<Model>) {
-      kept.links = model_.make_links(c, batch, 0, blocks);
-      for (part p = 0; p < blocks; ++p) model_.attach(kept.links, p, saved(p));
+    if constexpr (has_shared_activations<Model>) {
+      kept.shared = model_.make_shared_activations(c, batch, 0, blocks);
+      for (part p = 0; p < blocks; ++p) model_.attach(kept.shared, p, saved(p));
     }
     statistics<loss_type<element>> sums;
-    here_ = enter;
-    matrix_view<element const> x = model_.enter(c, batch);
+    here_ = embed;
+    matrix_view<element const> x = model_.embed(c, batch);
     require_summed(x, "result", "put tensor::reduce behind the layer");
     for (here_ = 0; here_ < blocks; ++here_) {
       x = at(here_).forward(c, x, saved(here_));
@@ -128,7 +128,7 @@ class marked_passes final : public meta::witness {
     }
     c.scratch = nullptr;
     auto const dx = c.template allocate<element, 2>({model_.rows(batch), model_.width()});
-    model_.leave(c, batch, x, dx, sums);
+    model_.head_loss(c, batch, x, dx, sums);
     matrix_view<element const> gradient = dx;
     require_summed(gradient, "input gradient", "put tensor::gather before the layer");
     while (here_-- > 0) {
@@ -236,17 +236,19 @@ class marked_passes final : public meta::witness {
 
   void require_gradient(use const& u, bool added, variation<element> const& in) {
     require_here(u);
-    require(!added || !u.parameter->replaces_gradient || replaced_.contains(u.parameter),
-            name_of(u), " declares replaces_gradient, but its layer adds to the gradient where ",
-            "context::fresh_gradients is set; overwrite it there, or leave the declaration out");
+    require(
+        !added || !u.parameter->replaces_gradient || replaced_.contains(u.parameter), name_of(u),
+        " declares replaces_gradient, but its layer adds to the gradient where ",
+        "context::overwrite_gradients is set; overwrite it there, or leave the declaration out");
     replaced_.insert(u.parameter);
-    auto const& copies = u.declared->copies;
-    require(tensor_ranks_ == 1 || copies.ranks == 1 || copies.partial || !in.any(), name_of(u),
-            " is the same on ", copies.ranks, " tensor ranks, but its gradient is not, since ",
+    auto const& replication = u.declared->replication;
+    require(tensor_ranks_ == 1 || replication.ranks == 1 || replication.partial || !in.any(),
+            name_of(u), " is the same on ", replication.ranks,
+            " tensor ranks, but its gradient is not, since ",
             in.of_slice != nullptr ? concat("it comes of their slices of ", in.of_slice->name)
                                    : std::string("each sees other rows"),
-            "; declare it with copied({.ranks = ", copies.ranks, ", .partial = true}), or sum the ",
-            "gradient first");
+            "; declare it with replicated({.ranks = ", replication.ranks,
+            ", .partial = true}), or sum the ", "gradient first");
   }
 
   void require_summed(matrix_view<element const> x, char const* what, char const* remedy) const {
@@ -261,7 +263,7 @@ class marked_passes final : public meta::witness {
   Model& model_;
   int tensor_ranks_;
   meta::stream stream_;
-  part here_ = enter;                              // who computes now
+  part here_ = embed;                              // who computes now
   bool leaving_ = false;                           // by its backward pass, at the entry
   std::uintptr_t next_ = std::uintptr_t{1} << 57;  // behind all that is real, and the arena
   std::vector<binding> before_;

@@ -12,10 +12,10 @@
 
 namespace parallel::train {
 
-/// The parts of a model, in forward order: enter = -1, block i = i, leave = num_blocks. A unit
+/// The parts of a model, in forward order: embed = -1, block i = i, head_loss = num_blocks. A unit
 /// names the parts that compute with it.
 using part = index;
-inline constexpr part enter = -1;
+inline constexpr part embed = -1;
 
 /// The parts [begin, end) of a model's blocks, and whether the model's entry and exit come with
 /// them.
@@ -26,10 +26,10 @@ struct stage_range {
   bool exit = true;
 
   [[nodiscard]] constexpr bool holds(part p) const {
-    return p == enter ? entry : (begin <= p && p < end) || (exit && p == end);
+    return p == embed ? entry : (begin <= p && p < end) || (exit && p == end);
   }
   /// The first part of a forward pass, and the last.
-  [[nodiscard]] constexpr part front() const { return entry ? enter : begin; }
+  [[nodiscard]] constexpr part front() const { return entry ? embed : begin; }
   [[nodiscard]] constexpr part back() const { return exit ? end : end - 1; }
 };
 
@@ -65,7 +65,7 @@ enum class pass_kind : std::uint8_t {
 
 struct part_pass {
   pass_kind kind = pass_kind::forward;
-  part of = enter;
+  part of = embed;
   /// Of a backward pass whose weights' gradients run on a stream of their own, those of a block
   /// beside the input gradient of the next.
   bool beside = false;
@@ -103,7 +103,7 @@ struct part_pass {
   if (beside && range.begin < range.end) out.push_back({join, range.begin, true});
   // the entry has no input gradient
   if (range.entry && computes != pipeline::action_kind::backward_input)
-    out.push_back({backward_weight, enter});
+    out.push_back({backward_weight, embed});
   return out;
 }
 

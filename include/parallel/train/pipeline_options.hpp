@@ -14,7 +14,7 @@ struct pipeline_options {
   /// Weight gradients of a block run on a stream of their own, beside the input gradients of the
   /// next one, in passes that make both: for devices that a product of a small weight does not
   /// fill. Costs a second place for what a block's backward pass needs, and one activation.
-  bool weights_beside = false;
+  bool overlap_weight_gradients = false;
 };
 
 }  // namespace parallel::train

@@ -11,9 +11,9 @@
 
 #include <parallel/comm/comm_stream.hpp>
 #include <parallel/train/declarations.hpp>
-#include <parallel/train/groups.hpp>
 #include <parallel/train/hold_units.hpp>
 #include <parallel/train/model.hpp>
+#include <parallel/train/process_groups.hpp>
 #include <parallel/train/step_plans.hpp>
 #include <parallel/train/stepper_options.hpp>
 #include <parallel/train/tensor_list.hpp>
@@ -26,33 +26,44 @@ class placed_units {
  public:
   using element = typename Model::element;
   using stream = typename Device::stream_type;
-  using traffic_stream = comm_stream<Device, Comm>;
-  using unit_set = zero::unit_set<element, Device, traffic_stream>;
+  using exchange_stream = comm_stream<Device, Comm>;
+  using unit_set = zero::unit_set<element, Device, exchange_stream>;
   using entry = typename unit_set::entry;
 
   /// Allocates on `device` and binds `model`. `optimizers` by group, `key_of` as in
   /// optimizer_groups. Collective over the mesh.
   template <class Optimizers, class KeyOf>
-  placed_units(Model& model, Device& device, training_groups<Comm>& groups,
+  placed_units(Model& model, Device& device, process_groups<Comm>& groups,
                stepper_options const& how, Optimizers const& optimizers, KeyOf const& key_of)
       : plans_(how, groups.place(), groups.pipeline.rank(), groups.pipeline.size(),
                model.num_blocks()) {
+    require((groups.level() == zero::level::none) == (how.level == zero::level::none),
+            "stepper: the process groups were made for ZeRO level ",
+            static_cast<int>(groups.level()), ", but the options say level ",
+            static_cast<int>(how.level), "; give both the same");
     check_declarations(model, groups.tensor.size());
     hold_units(
         units_, device, model, stages(), groups.place(), how, optimizers, key_of,
         [&](auto const& segment) {
-          if (segment.key.copies.partial) groups.connect_copies(segment.key.copies.ranks);
+          if (segment.key.replication.partial)
+            groups.connect_replicas(segment.key.replication.ranks);
+          auto const group = static_cast<std::size_t>(segment.key.group);
+          if (segment.key.trainable && takes_whole_tensors(optimizers[group]))
+            groups.connect_replicas(groups.tensor.size());  // the slices of a tensor
         },
         [&](std::string const& name, auto& layer, std::vector<part> const& parts,
             std::vector<parameter_base<element>*> const& uses) {
           tensors_.template add<element>(layer, key_of);
-          plans_.template add<element>(name, layer, parts, uses, key_of);
+          plans_.template add<element>(name, layer, parts, uses, optimizers, key_of);
           if (!stages().ties(parts)) return;
           bool const some = std::ranges::any_of(parts, [&](part p) { return stages().holds(p); });
           auto others = groups.pipeline.split(some ? 0 : 1, "pipeline");
           if (some) ties_.emplace_back(&units_.units().back(), std::move(others));
         });
-    if (units_.value_buffer_bytes() > 0) gathers_.emplace(comm_options<Comm>(device));
+    bool const later =
+        how.gather_before_use && std::ranges::any_of(plans_.units(), &planned_unit::gathered);
+    bool const in_step = groups.pipeline.size() > 1;  // ranks agree there on what they evaluate
+    if (units_.value_buffer_bytes() > 0 || later || in_step) gathers_.emplace(comm_options<Comm>(device));
   }
 
   [[nodiscard]] stages_of_rank& stages() { return plans_.stages(); }
@@ -61,8 +72,8 @@ class placed_units {
   [[nodiscard]] std::deque<entry> const& units() const { return units_.units(); }
   /// The trained tensors of the whole model.
   [[nodiscard]] tensor_list const& tensors() const { return tensors_; }
-  /// Where values are gathered before use; none unless they are divided.
-  [[nodiscard]] std::optional<traffic_stream>& gathers() { return gathers_; }
+  /// Where values are gathered before use; there is one too where an evaluation is an exchange.
+  [[nodiscard]] std::optional<exchange_stream>& gathers() { return gathers_; }
 
   /// What plans of steps know of them.
   [[nodiscard]] step_plans& plans() { return plans_; }
@@ -72,9 +83,9 @@ class placed_units {
 
   /// Enqueues the sum of a unit's reduced gradients over the stages that use it too.
   template <class Requests>
-  void reduce_tied(entry const& unit, traffic_stream& traffic, Requests& requests) {
+  void reduce_tied(entry const& unit, exchange_stream& exchanges, Requests& requests) {
     for (auto& [tied, others] : ties_)
-      if (tied == &unit) tied->memory.sum_owned(others, traffic, requests);
+      if (tied == &unit) tied->memory.sum_owned(others, exchanges, requests);
   }
 
  private:
@@ -82,7 +93,7 @@ class placed_units {
   tensor_list tensors_;
   unit_set units_;
   std::vector<std::pair<entry*, Comm>> ties_;
-  std::optional<traffic_stream> gathers_;
+  std::optional<exchange_stream> gathers_;
 };
 
 }  // namespace parallel::train

@@ -34,12 +34,12 @@ struct memory_plan {
   std::size_t optimizer = 0;     // optimizer states of what the rank owns
   std::size_t offloaded = 0;     // of both, in the host's memory instead: not in the total
   std::size_t saved = 0;         // of a checkpoint, by the rank that saves most: not in the total
-  std::size_t windows = 0;       // of values, gradients and updates: where units take turns
+  std::size_t buffers = 0;       // of values, gradients and updates: where units take turns
   std::size_t activations = 0;   // the arena
   std::uint64_t operations = 0;  // floating-point operations of one microbatch, both passes
 
   [[nodiscard]] std::size_t total() const {
-    return values + gradients + trees + master + optimizer + windows + activations;
+    return values + gradients + trees + master + optimizer + buffers + activations;
   }
 };
 
@@ -97,7 +97,7 @@ template <class Model>
 }
 
 /// Everything a rank at `place` with these stages holds of a stepper with these options besides
-/// activations, windows included. `leaves`: microbatches of a step with sequences, which trees of
+/// activations. `leaves`: microbatches of a step with sequences, which trees of
 /// the canonical order hold; 0: as before the first step. Leaves the model bound to nothing.
 template <class Optimizer, class Model>
 [[nodiscard]] memory_plan plan_units(Model& model, optimizer_groups<Optimizer> const& groups,
@@ -110,17 +110,17 @@ template <class Optimizer, class Model>
       units, device, model, stages, place, how, groups.optimizers, groups.key_of,
       [](auto const&) {}, [](auto const&...) {});
   memory_plan plan;
-  plan.windows =
-      units.value_buffer_bytes() + units.gradient_buffer_bytes() + units.workspace_bytes();
+  plan.buffers = units.value_buffer_bytes() + units.gradient_buffer_bytes() +
+                 units.workspace_bytes() + units.staging_bytes();
   plan.trees = units.tree_bytes(leaves);
   for (auto const& entry : units.units())
     for (std::size_t s = 0; s < entry.memory.segments().size(); ++s) {
       auto const& m = entry.memory.segments()[s];
       auto const bytes = [](auto const& b) { return b.size() * sizeof(*b.data()); };
-      auto const spoken = static_cast<std::size_t>(entry.memory.spoken_for(s).size());
-      plan.saved += spoken * (entry.memory.is_trainable(s)
-                                  ? sizeof(accumulate_t<element>) * (1 + m.states.size())
-                                  : sizeof(element));
+      auto const primary = static_cast<std::size_t>(entry.memory.primary_range(s).size());
+      plan.saved += primary * (entry.memory.is_trainable(s)
+                                   ? sizeof(accumulate_t<element>) * (1 + m.states.size())
+                                   : sizeof(element));
       plan.values += bytes(m.values);
       for (auto const& gradient : m.gradients) plan.gradients += bytes(gradient);
       if constexpr (!std::is_same_v<element, accumulate_t<element>>) plan.master += bytes(m.master);
@@ -133,7 +133,7 @@ template <class Optimizer, class Model>
   return plan;
 }
 
-/// The same of a rank with all stages.
+/// Everything a rank with all stages holds besides activations.
 template <class Optimizer, class Model>
 [[nodiscard]] memory_plan plan_units(Model& model, optimizer_groups<Optimizer> const& groups,
                                      zero::unit_place place, stepper_options const& how) {

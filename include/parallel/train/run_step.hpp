@@ -11,8 +11,8 @@
 
 #include <parallel/comm/concepts.hpp>
 #include <parallel/core/call_site.hpp>
-#include <parallel/pipeline/links.hpp>
 #include <parallel/pipeline/marks.hpp>
+#include <parallel/pipeline/p2p_streams.hpp>
 #include <parallel/train/step_plan.hpp>
 
 namespace parallel::train {
@@ -38,7 +38,8 @@ struct step_streams {
 /// - is_empty(microbatch): this pipeline has no sequence for it (another data rank has): its
 ///   messages are left out. The same on all ranks of the pipeline.
 template <class P, class Compute>
-concept step_program = requires(P p, action const& a, pipeline::passage const& at, Compute& on) {
+concept step_program = requires(P p, action const& a, pipeline::microbatch_task const& at,
+                                Compute& on) {
   p.compute(a, on);
   p.input(at);
   p.input_gradient(at);
@@ -55,7 +56,7 @@ class step_run {
   using request_type = typename Comm::request_type;
 
   step_run(step_plan const& plan, step_streams<Compute, Exchange> const& streams,
-           pipeline::links<Comm>& links, Program& program, call_site where)
+           pipeline::p2p_streams<Comm>& links, Program& program, call_site where)
       : plan_(plan),
         streams_(streams),
         links_(links),
@@ -111,7 +112,7 @@ class step_run {
 
   step_plan const& plan_;
   step_streams<Compute, Exchange> streams_;
-  pipeline::links<Comm>& links_;
+  pipeline::p2p_streams<Comm>& links_;
   Program& program_;
   call_site where_;
   pipeline::marks<Compute, Exchange, request_type> marks_;  // of the actions
@@ -131,7 +132,7 @@ class step_run {
 template <class Compute, class Exchange, communicator Comm, step_program<Compute> Program>
 [[nodiscard]] std::vector<typename Comm::request_type> run_step(
     step_plan const& plan, step_streams<Compute, Exchange> const& streams,
-    pipeline::links<Comm>& links, Program& program, call_site where = call_site::current()) {
+    pipeline::p2p_streams<Comm>& links, Program& program, call_site where = call_site::current()) {
   return detail::step_run(plan, streams, links, program, where).run();
 }
 

@@ -60,20 +60,20 @@ class shared_results {
 
   /// Enqueues the sums over all ranks, in one exchange, for which `compute` then waits. Exact sums
   /// are rounded by the host, which waits for them.
-  template <class Comm, class Stream, class Traffic>
-  void exchange(Comm& world, Stream& compute, Traffic& traffic) {
+  template <class Comm, class Stream, class Exchange>
+  void exchange(Comm& world, Stream& compute, Exchange& exchanges) {
     ops::step_totals(compute, totals_.data(), sums(), norm.rounded());
-    traffic.wait(compute.record());
-    world.all_reduce(traffic, totals_.data()->all(), reduction::sum).wait_on(compute);
+    exchanges.wait(compute.record());
+    world.all_reduce(exchanges, totals_.data()->all(), reduction::sum).wait_on(compute);
     if constexpr (!std::is_integral_v<loss>) {
       if (!is_exact_) return;
       compute.synchronize();
       auto& [all_loss, tokens, correct, squared_norm] = totals_.data()->values;
-      squared_norm = norm.exact_over_ranks(world, traffic);
+      squared_norm = norm.exact_over_ranks(world, exchanges);
       // what a microbatch adds is rounded, the sum of these is not, whatever ranks hold them
       exact_sum losses;
       for (auto const& one : sums()) losses.add(one.loss);
-      all_loss = over_ranks(losses, world, traffic);
+      all_loss = over_ranks(losses, world, exchanges);
     }
   }
 

@@ -26,18 +26,18 @@ template <class Model>
 
 /// Whether blocks of a model show each other something beside their results (model.hpp).
 template <class Model>
-concept has_links = requires {
-  typename Model::links;
+concept has_shared_activations = requires {
+  typename Model::shared_activations;
 };
 
-/// Model::links, or nothing.
+/// Model::shared_activations, or nothing.
 template <class Model>
-struct links_of {
+struct shared_activations_of {
   struct type {};
 };
-template <has_links Model>
-struct links_of<Model> {
-  using type = typename Model::links;
+template <has_shared_activations Model>
+struct shared_activations_of<Model> {
+  using type = typename Model::shared_activations;
 };
 
 /// A microbatch on its way through a stage.
@@ -45,7 +45,7 @@ template <class Model>
 struct stage_activations {
   using element = typename Model::element;
 
-  typename links_of<Model>::type links;
+  typename shared_activations_of<Model>::type shared;
   std::vector<typename Model::block::saved> blocks;
   matrix_view<element> output;    // of the last part that ran, [rows, width]
   matrix_view<element> gradient;  // of the stage's output, in training; then what blocks hand on
@@ -152,8 +152,8 @@ class stage {
         if (c.mode == pass::inference) return evaluate(c, inner, batch, p, at, kept, sums);
         c.scratch = &shared.scratch();  // layers that keep less than they make put the rest there
         if (p == range_.front()) begin(c, batch, kept);
-        if (p == enter)
-          kept.output = model_.enter(c, batch);
+        if (p == embed)
+          kept.output = model_.embed(c, batch);
         else
           kept.output = as_one(c, forward_pass, p, kept, [&] {
             return at_block(p).forward(c, input_of(p, at, kept), kept_of(kept, p));
@@ -161,7 +161,7 @@ class stage {
         return;
       case forward_backward: {
         arena::scope const temporaries(shared.scratch());
-        return model_.leave(inner, batch, input_of(p, at, kept), kept.gradient, sums);
+        return model_.head_loss(inner, batch, input_of(p, at, kept), kept.gradient, sums);
       }
       case backward: {
         arena::scope const temporaries(shared.scratch());
@@ -190,13 +190,13 @@ class stage {
         }
         {
           arena::scope const temporaries(shared.scratch());
-          if (p == enter)
+          if (p == embed)
             model_.enter_backward(inner, batch, kept.handed);
           else
             as_one(inner, weight_pass, p, kept,
                    [&] { at_block(p).backward_weight(inner, kept_of(kept, p)); });
         }
-        if (p == enter) shared.end_turns();
+        if (p == embed) shared.end_turns();
         return;
       }
       case join:
@@ -222,7 +222,7 @@ class stage {
   template <class Stream>
   void begin(context<Stream>& c, microbatch const& batch, activations& kept) const {
     kept.blocks.assign(static_cast<std::size_t>(range_.end - range_.begin), {});
-    make_links(c, batch, kept);
+    make_shared_activations(c, batch, kept);
     for (part p = range_.begin; p < range_.end; ++p) attach(kept, p, kept_of(kept, p));
     kept.gradient = c.template allocate<element, 2>({model_.rows(batch), model_.width()});
     kept.handed = kept.gradient;
@@ -243,13 +243,13 @@ class stage {
     };
     if (p == range_.front()) {
       kept.output = c.template allocate<element, 2>({model_.rows(batch), model_.width()});
-      make_links(c, batch, kept);
+      make_shared_activations(c, batch, kept);
       if (!range_.entry) keep(at.input);
     }
     arena::scope const temporaries(inner.memory);
-    if (p == enter) return keep(model_.enter(inner, batch));
+    if (p == embed) return keep(model_.embed(inner, batch));
     if (p == range_.end)
-      return model_.leave(inner, batch, kept.output, matrix_view<element>{}, sums);
+      return model_.head_loss(inner, batch, kept.output, matrix_view<element>{}, sums);
     typename Model::block::saved unused;
     attach(kept, p, unused);
     keep(at_block(p).forward(inner, kept.output, unused));
@@ -286,18 +286,19 @@ class stage {
               Work&& work) const {
     if constexpr (requires { model_.blocks_are_local(); })
       if (model_.blocks_are_local())
-        return as_graph(c.stream, {p, which, kept.gradient.extent(0), c.fresh_gradients}, work);
+        return as_graph(c.stream, {p, which, kept.gradient.extent(0), c.overwrite_gradients}, work);
     return work();
   }
 
   template <class Stream>
-  void make_links(context<Stream>& c, microbatch const& batch, activations& kept) const {
-    if constexpr (has_links<Model>)
-      kept.links = model_.make_links(c, batch, range_.begin, range_.end);
+  void make_shared_activations(context<Stream>& c, microbatch const& batch,
+                               activations& kept) const {
+    if constexpr (has_shared_activations<Model>)
+      kept.shared = model_.make_shared_activations(c, batch, range_.begin, range_.end);
   }
   void attach([[maybe_unused]] activations& kept, [[maybe_unused]] part p,
               [[maybe_unused]] typename Model::block::saved& of_block) const {
-    if constexpr (has_links<Model>) model_.attach(kept.links, p, of_block);
+    if constexpr (has_shared_activations<Model>) model_.attach(kept.shared, p, of_block);
   }
 
   [[nodiscard]] typename Model::block const& at_block(part p) const {

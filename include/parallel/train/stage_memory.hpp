@@ -108,7 +108,7 @@ template <class Model>
   for (auto const& batch : batches) {
     if (!sizes.insert(model.rows(batch)).second) continue;
     for (std::size_t k = 0; k < ranges.size(); ++k)
-      for (auto const halves : {stages.weights_beside() ? beside : together, apart}) {
+      for (auto const halves : {stages.overlap_weight_gradients() ? beside : together, apart}) {
         if (halves == apart &&
             !has(plan, plan.chunks[k].stage, pipeline::action_kind::backward_input))
           continue;

@@ -58,7 +58,7 @@ class stages_of_rank {
   }
 
   /// See pipeline_options.
-  [[nodiscard]] bool weights_beside() const { return options_.weights_beside; }
+  [[nodiscard]] bool overlap_weight_gradients() const { return options_.overlap_weight_gradients; }
 
   /// The least number of microbatches of a step, `wanted` or more.
   [[nodiscard]] int least_microbatches(int wanted) const {
@@ -98,9 +98,9 @@ class stages_of_rank {
   std::map<std::pair<int, pass>, pipeline::plan> plans_;
 };
 
-/// Calls add(name, layer, uses, parts, speaks) for what the stages of a rank hold of a unit, as
-/// Model::visit_units shows it: all, or of a tied one the use that is there, or nothing. `speaks`:
-/// for the unit's elements, since the first use is here.
+/// Calls add(name, layer, uses, parts, is_primary) for what the stages of a rank hold of a unit, as
+/// Model::visit_units shows it: all, or of a tied one the use that is there, or nothing.
+/// `is_primary`: for the unit's elements, since the first use is here.
 template <class T, class Layer, class Add>
 void with_held_part(stages_of_rank const& stages, std::string name, Layer& layer,
                     std::vector<part> const& parts, std::vector<parameter_base<T>*> const& uses,

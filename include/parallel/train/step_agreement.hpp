@@ -79,10 +79,10 @@ struct step_terms {
                      : "all ranks must make the same calls of the stepper in the same order");
 }
 
-/// Enqueues the question on `traffic`. When ranks differ, it fails with the sentence on all.
+/// Enqueues the question on `exchanges`. When ranks differ, it fails with the sentence on all.
 /// `world`, which `shape` arranges, must outlive the task.
-template <class Comm, class Traffic>
-void agree(Comm& world, training_layout const& shape, bool in_step, Traffic& traffic,
+template <class Comm, class Exchange>
+void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& exchanges,
            step_terms const& mine) {
   if (world.size() == 1) return;
   auto told = signature_of({.count = mine.microbatches, .where = call_site::current()}, mine.step,
@@ -103,9 +103,9 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Traffic& tra
     world.abort(message);
     fail(message);
   };
-  if constexpr (requires { requires Traffic::waits_for_any_event; }) {  // its tasks may block
-    traffic.enqueue(
-        [exchange = world.open_exchange(&traffic), told, compare] { compare(exchange(told)); });
+  if constexpr (requires { requires Exchange::waits_for_any_event; }) {  // its tasks may block
+    exchanges.enqueue(
+        [exchange = world.open_exchange(&exchanges), told, compare] { compare(exchange(told)); });
   } else {
     auto const own = std::make_shared<signature>(told);
     auto const all =
@@ -114,11 +114,11 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Traffic& tra
       return std::span(reinterpret_cast<std::uint8_t*>(of), count * sizeof *of);
     };
     world
-        .all_gather(traffic, bytes(all->data(), all->size()),
+        .all_gather(exchanges, bytes(all->data(), all->size()),
                     std::span<std::uint8_t const>(bytes(own.get(), 1)))
         .keep(own)
-        .wait_on(traffic);
-    traffic.enqueue([all, compare] { compare(*all); });
+        .wait_on(exchanges);
+    exchanges.enqueue([all, compare] { compare(*all); });
   }
 }
 

@@ -20,16 +20,16 @@ class step_check_passes {
       auto const ports = static_cast<std::size_t>(of_.memory[k].ports);
       chunks_.push_back({{ports}, {ports}, {slots}, {slots}, {slots}});
       auto const& range = of_.stages[k];
-      passages_.insert(passages_.end(), static_cast<std::size_t>(of_.microbatches),
-                       {range.front(), range.end - 1, range.end - 1});
+      tasks_.insert(tasks_.end(), static_cast<std::size_t>(of_.microbatches),
+                    {range.front(), range.end - 1, range.end - 1});
     }
   }
 
   void follow_pass(action const& a) {
     using enum pass_kind;
-    auto& state = passage(a);
+    auto& state = microbatch_task(a);
     auto const& range = of_.stages[of_.chunk_of(a.at)];
-    bool const blocks = a.of != enter && a.of < range.end;
+    bool const blocks = a.of != embed && a.of < range.end;
     if (a.does == join) {
       order_.expect(state.weight_made != none && a.of == state.weight + 1, step_flaw::out_of_order);
       order_.expect(order_.over(state.weight_made), step_flaw::race);
@@ -58,7 +58,7 @@ class step_check_passes {
         order_.expect(!a.beside || state.handed == a.of, step_flaw::out_of_order);
         order_.expect(state.weight_made == none, step_flaw::race);
         if (a.on == lane::weights) state.weight_made = order_.now();
-        state.weight = a.of == range.begin && range.entry ? enter : a.of - 1;
+        state.weight = a.of == range.begin && range.entry ? embed : a.of - 1;
       }
       if (a.does == hand_on) {
         order_.expect(state.input_made != none && a.of == state.input + 1 && state.handed != a.of,
@@ -103,7 +103,7 @@ class step_check_passes {
       for (int m = 0; m < of_.microbatches; ++m) {
         auto const& range = of_.stages[k];
         auto const& state =
-            passages_[k * static_cast<std::size_t>(of_.microbatches) + static_cast<std::size_t>(m)];
+            tasks_[k * static_cast<std::size_t>(of_.microbatches) + static_cast<std::size_t>(m)];
         order_.expect(state.forward > range.back(), step_flaw::missing);
         if (order_.trains())
           order_.expect(state.input < range.begin && state.weight < range.front() &&
@@ -119,7 +119,7 @@ class step_check_passes {
   struct chunk_memory {
     checked_memories input, input_gradient, kept, output, output_gradient;
   };
-  struct passage_state {
+  struct task_state {
     part forward, input, weight;  // the next part of each
     int last = none;              // the last pass that made something of it
     int input_made = none;        // the last that made an input's gradient
@@ -127,9 +127,9 @@ class step_check_passes {
     part handed = std::numeric_limits<part>::max();  // the last part whose gradient was handed on
   };
 
-  passage_state& passage(action const& a) {
-    return passages_[of_.chunk_of(a.at) * static_cast<std::size_t>(of_.microbatches) +
-                     static_cast<std::size_t>(a.at.microbatch)];
+  task_state& microbatch_task(action const& a) {
+    return tasks_[of_.chunk_of(a.at) * static_cast<std::size_t>(of_.microbatches) +
+                  static_cast<std::size_t>(a.at.microbatch)];
   }
   chunk_memory& chunk(int stage) { return chunks_[static_cast<std::size_t>(stage / of_.ranks)]; }
 
@@ -184,7 +184,7 @@ class step_check_passes {
   step_order& order_;
   step_plan const& of_;
   std::vector<chunk_memory> chunks_;
-  std::vector<passage_state> passages_;  // by chunk, then microbatch
+  std::vector<task_state> tasks_;  // by chunk, then microbatch
   std::array<checked_memory, scratch_places> scratch_ = {};
   std::array<checked_memory, scratch_places> handed_ = {};
 };

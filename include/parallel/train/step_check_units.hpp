@@ -21,7 +21,7 @@ class step_check_units {
         values_(of_.values.size()),
         gradients_(of_.gradients.size()),
         units_(of_.units.size()) {
-    part last = enter;
+    part last = embed;
     for (auto const& range : of_.stages) {
       first_part_ = std::min(first_part_, range.front());
       last = std::max(last, range.back());
@@ -57,12 +57,15 @@ class step_check_units {
   void end() {
     for (auto const& buffer : values_)
       order_.expect(!buffer.open || buffer.stays, step_flaw::missing);
-    for (std::size_t i = 0; i < units_.size() && order_.trains(); ++i) {
+    order_.expect(in_bucket_ == none, step_flaw::unreduced);
+    for (std::size_t i = 0; i < units_.size(); ++i) {
       auto const& planned = of_.units[i];
-      if (planned.gradient_bytes == 0) continue;
-      order_.expect(
-          order_.done(units_[i].updated) && (!planned.gathered || order_.done(units_[i].gathered)),
-          step_flaw::missing);
+      bool const updates = order_.trains() && planned.gradient_bytes > 0;
+      bool const gathers =
+          planned.gathered && (of_.gathers == gather_time::before_use ||
+                               (of_.gathers == gather_time::after_update && updates));
+      order_.expect(!updates || order_.done(units_[i].updated), step_flaw::missing);
+      order_.expect(!gathers || order_.done(units_[i].gathered), step_flaw::missing);
     }
   }
 
@@ -76,8 +79,8 @@ class step_check_units {
   };
   struct unit_state {
     std::vector<use_state> uses = {};
-    int prepared = none, joined = none, tied = none, measured = none, updated = none,
-        gathered = none;
+    int prepared = none, joined = none, tied = none, measured = none, begun = none,
+        exchanged = none, updated = none, gathered = none;
   };
   struct part_state {
     std::vector<std::pair<std::size_t, std::size_t>> uses = {};  // units and their uses
@@ -106,10 +109,13 @@ class step_check_units {
     return of_.units[static_cast<std::size_t>(a.unit)];
   }
 
-  /// Of those that are not whole: all in the buffer that the pass names, or where they stay.
+  /// Of those that are not whole: all in the buffer that the pass names, or where they stay. Of
+  /// those that are: what the step before has changed.
   void read_values(action const& a) {
     int in_buffer = 0;
     for (auto const& [number, use] : at(a.of).uses) {
+      if (of_.units[number].gathered && of_.gathers == gather_time::before_use)
+        order_.expect(order_.done(units_[number].gathered), step_flaw::stale);
       if (of_.units[number].values == 0) continue;
       if (int const own = units_[number].uses[use].buffer; own != none)
         order_.read(values_[static_cast<std::size_t>(own)]);
@@ -186,9 +192,13 @@ class step_check_units {
     }
     if (state.leaves != 0 || state.leaf != none)
       order_.expect(state.leaf == a.at.microbatch, step_flaw::absent);
-    for (auto const& [number, use] : state.uses)
+    for (auto const& [number, use] : state.uses) {
       if (of_.units[number].gradient_bytes > 0)
         order_.expect(order_.done(units_[number].prepared), step_flaw::absent);
+      if (of_.units[number].joined)
+        for (part const other : of_.units[number].parts)
+          order_.expect(order_.over(at(other).last_added), step_flaw::race);
+    }
     order_.expect(order_.over(state.last_added), step_flaw::race);
     state.last_added = order_.now();
     ++state.added;
@@ -220,15 +230,24 @@ class step_check_units {
   }
 
   void follow_reduce(action const& a) {
-    auto& use = unit(a).uses[static_cast<std::size_t>(a.use)];
-    part const p = planned(a).parts[static_cast<std::size_t>(a.use)];
-    order_.expect(use.reduced == none, step_flaw::reduced_twice);
-    order_.expect(at(p).added == of_.microbatches, step_flaw::unreduced);
-    order_.expect(planned(a).gradients == 0 || use.scattered == of_.microbatches,
-                  step_flaw::unreduced);
-    order_.expect(at(p).leaves == 0 || order_.done(at(p).finished), step_flaw::unreduced);
-    order_.expect(order_.over(at(p).last_added), step_flaw::race);
-    use.reduced = order_.now();
+    for (std::size_t i = 0; i < unit(a).uses.size(); ++i) {
+      if (!planned(a).joined && i != static_cast<std::size_t>(a.use)) continue;
+      auto& use = unit(a).uses[i];
+      part const p = planned(a).parts[i];
+      order_.expect(use.reduced == none, step_flaw::reduced_twice);
+      order_.expect(at(p).added == of_.microbatches, step_flaw::unreduced);
+      order_.expect(planned(a).gradients == 0 || use.scattered == of_.microbatches,
+                    step_flaw::unreduced);
+      order_.expect(at(p).leaves == 0 || order_.done(at(p).finished), step_flaw::unreduced);
+      order_.expect(order_.over(at(p).last_added), step_flaw::race);
+      use.reduced = order_.now();
+      bucket_.push_back(&use);
+    }
+    // the last of a bucket makes the call; until then nothing of it is over
+    order_.expect(in_bucket_ == none || in_bucket_ == a.bucket, step_flaw::out_of_order);
+    in_bucket_ = a.last ? none : a.bucket;
+    for (auto* const use : bucket_) use->reduced = order_.now();
+    if (a.last) bucket_.clear();
   }
 
   /// What follows the passes. Each unit's comes once, after what it needs.
@@ -256,23 +275,51 @@ class step_check_units {
       case join_uses:
         return once(
             u.joined,
-            std::ranges::all_of(u.uses, [&](auto& use) { return order_.done(use.reduced); }),
+            in_bucket_ == none &&
+                std::ranges::all_of(u.uses, [&](auto& use) { return order_.done(use.reduced); }),
             step_flaw::unreduced);
       case reduce_tied:
         return once(u.tied, order_.done(u.joined) && planned(a).tied, step_flaw::race);
       case measure:
         return once(u.measured, order_.done(u.joined) && (!planned(a).tied || order_.done(u.tied)),
                     step_flaw::unreduced);
+      case begin_update:
+        order_.write(workspace_, a.unit);
+        return once(u.begun,
+                    order_.done(clipped_) && order_.done(u.measured) && planned(a).exchanges_update,
+                    step_flaw::race);
+      case exchange_update:
+        follow_workspace(a);
+        order_.write(workspace_, a.unit);
+        return once(u.exchanged, order_.done(u.begun), step_flaw::race);
       case update:
+        if (planned(a).exchanges_update) {
+          follow_workspace(a);
+          order_.expect(order_.done(u.exchanged), step_flaw::unreduced);
+        }
         return once(u.updated, order_.done(clipped_) && order_.done(u.measured), step_flaw::race);
       case gather:
-        return once(u.gathered, order_.done(u.updated) && planned(a).gathered, step_flaw::race);
+        order_.expect(planned(a).gathered && of_.gathers != gather_time::never,
+                      step_flaw::out_of_order);
+        return once(
+            u.gathered,
+            of_.gathers == gather_time::before_use ? u.updated == none : order_.done(u.updated),
+            step_flaw::race);
       default: order_.blame(step_flaw::out_of_order);
     }
   }
 
+  /// What the unit's optimizers have put there is there.
+  void follow_workspace(action const& a) {
+    order_.read(workspace_);
+    order_.expect(workspace_.holds == a.unit, step_flaw::stale);
+  }
+
   step_order& order_;
   step_plan const& of_;
+  checked_memory workspace_;        // of optimizers
+  std::vector<use_state*> bucket_;  // whose reduction has not been enqueued
+  int in_bucket_ = none;
   std::vector<value_buffer> values_;
   std::vector<gradient_buffer> gradients_;
   std::vector<unit_state> units_;

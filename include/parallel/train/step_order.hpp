@@ -155,7 +155,9 @@ class step_order {
     if (a.is_message())
       return a.on >= lane::messages && of_.links[static_cast<std::size_t>(a.on - lane::messages)] ==
                                            std::pair(a.peer, pipeline::sends(a.edge));
-    if (a.kind == action_kind::unshard) return a.on == lane::gathers;
+    bool const before_use = of_.gathers == gather_time::before_use;
+    if (a.kind == action_kind::unshard || (a.kind == action_kind::gather && before_use))
+      return a.on == lane::gathers;
     if (is_collective(a.kind)) return a.on == lane::reductions;
     bool const aside = a.beside && a.does == pass_kind::backward_weight;
     return a.on == (aside ? lane::weights : lane::compute);

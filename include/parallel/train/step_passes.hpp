@@ -57,14 +57,16 @@ class step_passes {
   }
 
   /// What lies at a stage's edges.
-  [[nodiscard]] std::span<element> input(pipeline::passage const& at) { return edge(at, 0).span(); }
-  [[nodiscard]] std::span<element> input_gradient(pipeline::passage const& at) {
+  [[nodiscard]] std::span<element> input(pipeline::microbatch_task const& at) {
+    return edge(at, 0).span();
+  }
+  [[nodiscard]] std::span<element> input_gradient(pipeline::microbatch_task const& at) {
     return edge(at, 1).span();
   }
-  [[nodiscard]] std::span<element> output(pipeline::passage const& at) {
+  [[nodiscard]] std::span<element> output(pipeline::microbatch_task const& at) {
     return slot(at).kept.output.span();
   }
-  [[nodiscard]] std::span<element> output_gradient(pipeline::passage const& at) {
+  [[nodiscard]] std::span<element> output_gradient(pipeline::microbatch_task const& at) {
     return slot(at).kept.gradient.span();
   }
 
@@ -78,7 +80,7 @@ class step_passes {
     bool const goes_forward = a.does == pass_kind::forward || a.does == pass_kind::forward_backward;
     if (goes_forward && a.of == range.front()) here.memory.release(0);
     auto c = context_of(model_, on, here.memory, batches_.mode, where(a.at.microbatch), b);
-    c.fresh_gradients = a.first || every_is_fresh_;
+    c.overwrite_gradients = a.first || every_is_fresh_;
     stage_edges<Model> at;
     if (!range.entry) {  // a port of evaluation has no gradient
       at.input = edge(a.at, 0);
@@ -110,12 +112,14 @@ class step_passes {
           static_cast<std::uint64_t>(batches_.first_sequences[static_cast<std::size_t>(m)]);
     return out;
   }
-  [[nodiscard]] chunk& chunk_of(pipeline::passage const& at) { return chunks_[plan_.chunk_of(at)]; }
-  [[nodiscard]] slot_memory& slot(pipeline::passage const& at) {
+  [[nodiscard]] chunk& chunk_of(pipeline::microbatch_task const& at) {
+    return chunks_[plan_.chunk_of(at)];
+  }
+  [[nodiscard]] slot_memory& slot(pipeline::microbatch_task const& at) {
     return chunk_of(at).slots[static_cast<std::size_t>(at.slot)];
   }
   /// The input (0) or its gradient (1) in a port.
-  [[nodiscard]] matrix_view<element> edge(pipeline::passage const& at, int which) {
+  [[nodiscard]] matrix_view<element> edge(pipeline::microbatch_task const& at, int which) {
     auto& port = chunk_of(at).ports[static_cast<std::size_t>(at.port)];
     port.release(0);
     shape<2> const extents{model_.rows(batch(at.microbatch)), model_.width()};

@@ -44,17 +44,21 @@ enum class action_kind : std::uint8_t {
   measure,          // adds a unit's share to the squared norm
   reduce_scalars,   // loss, counts and norm, over all ranks
   clip,             // by what is no common factor, and the factor
+  begin_update,     // of a unit of which optimizers need whole tensors: what they will exchange
+  exchange_update,  // of these
   update,           // of what the rank owns of a unit
-  gather,           // what others own of its values
+  gather,           // what others own of its values, which an update has changed
   end               // everything is over
 };
 
 [[nodiscard]] constexpr std::string_view name_of(action_kind kind) {
-  constexpr std::string_view names[] = {
-      "prepare",     "begin",     "pass",           "edge",        "unshard", "reshard",
-      "begin_grads", "end_grads", "reduce_scatter", "finish_tree", "reduce",  "join_uses",
-      "reduce_tied", "measure",   "reduce_scalars", "clip",        "update",  "gather",
-      "end"};
+  constexpr std::string_view names[] = {"prepare",     "begin",        "pass",
+                                        "edge",        "unshard",      "reshard",
+                                        "begin_grads", "end_grads",    "reduce_scatter",
+                                        "finish_tree", "reduce",       "join_uses",
+                                        "reduce_tied", "measure",      "reduce_scalars",
+                                        "clip",        "begin_update", "exchange_update",
+                                        "update",      "gather",       "end"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -62,25 +66,27 @@ enum class action_kind : std::uint8_t {
 [[nodiscard]] constexpr bool is_collective(action_kind kind) {
   return kind == action_kind::unshard || kind == action_kind::reduce_scatter ||
          kind == action_kind::reduce || kind == action_kind::reduce_tied ||
-         kind == action_kind::reduce_scalars || kind == action_kind::gather;
+         kind == action_kind::reduce_scalars || kind == action_kind::exchange_update ||
+         kind == action_kind::gather;
 }
 
 struct action {
   action_kind kind = action_kind::begin;
   pass_kind does = pass_kind::forward;                      // of a pass
   pipeline::step_kind edge = pipeline::step_kind::compute;  // of an edge
-  /// Of passes and gradients of a part: the first and the last of this step at this stage.
+  /// Of passes and gradients of a part: the first and the last of this step at this stage. Of
+  /// reduce: the last of its bucket.
   bool first = false;
   bool last = false;
   bool beside = false;   // part_pass::beside
   bool awaited = false;  // some later action is `after` this one
   int on = lane::compute;
-  part of = enter;            // the part
-  pipeline::passage at = {};  // microbatch and place of a pass, an edge, a part's gradients
-  int unit = -1;              // of step_plan::units
-  int use = -1;               // of the unit, among those on this rank; -1: all of them
+  part of = embed;                    // the part
+  pipeline::microbatch_task at = {};  // microbatch and place of a pass, an edge, a part's gradients
+  int unit = -1;                      // of step_plan::units
+  int use = -1;                       // of the unit, among those on this rank; -1: all of them
   int buffer = -1;  // of values: step_plan::values; of a microbatch's gradients: ::gradients
-  int bucket = -1;  // of reduce: those of one bucket begin together
+  int bucket = -1;  // of reduce: those of one bucket are one call, which the last makes
   int peer = -1;    // of messages
   /// Earlier actions that must be over before this one begins, beside those on its own stream.
   std::vector<int> after = {};
@@ -101,15 +107,24 @@ struct planned_unit {
   std::vector<part> parts = {};    // by use: the part that computes with it
   index values = 0;                // elements to unshard before use; 0: values are whole
   index gradients = 0;             // elements to reduce per microbatch; 0: gradients are whole
-  std::size_t gradient_bytes = 0;  // of a use; 0: nothing of it is trained
+  std::size_t gradient_bytes = 0;  // of a reduction; 0: nothing of it is trained
   bool gathered = false;           // after an update, since others own some of it
+  bool joined = false;             // its uses add to one gradient, which is reduced once
   bool tied = false;               // ranks of other stages use it too
+  bool exchanges_update = false;   // its optimizers need what others hold of whole tensors
 
   [[nodiscard]] bool is_used_by(part p) const {
     for (part const one : parts)
       if (one == p) return true;
     return false;
   }
+};
+
+/// When a step gathers the values that are held whole and that an update has changed.
+enum class gather_time : std::uint8_t {
+  after_update,  // of its own, so that it ends when they are there
+  before_use,    // of the step before: in front of the first pass that reads them
+  never          // nothing was updated before, and who comes next gathers
 };
 
 /// The choices of a step.
@@ -123,6 +138,7 @@ struct step_choices {
   /// enqueues, which a device may hold up. What is resident at once is a matter of buffers: one
   /// more than this of each size, and two at least.
   int prefetch = 0;
+  gather_time gathers = gather_time::after_update;
 };
 
 struct step_plan {
@@ -130,9 +146,10 @@ struct step_plan {
   int rank = 0;
   int microbatches = 1;
   pass mode = pass::training;
-  std::vector<stage_range> stages = {};             // of this rank
-  std::vector<pipeline::chunk_memory> memory = {};  // slots and ports of each
-  std::vector<pipeline::passage> passages = {};     // by stage, then microbatch
+  gather_time gathers = gather_time::after_update;
+  std::vector<stage_range> stages = {};               // of this rank
+  std::vector<pipeline::chunk_memory> memory = {};    // slots and ports of each
+  std::vector<pipeline::microbatch_task> tasks = {};  // by stage, then microbatch
   std::vector<planned_unit> units = {};
   std::vector<std::pair<int, bool>> links = {};  // by lane: the peer, and whether it is sent to
   std::vector<index> values = {};                // elements of the buffers for unsharded values
@@ -140,13 +157,12 @@ struct step_plan {
   std::vector<action> actions = {};
 
   [[nodiscard]] std::size_t lanes() const { return lane::messages + links.size(); }
-  [[nodiscard]] std::size_t chunk_of(pipeline::passage const& at) const {
+  [[nodiscard]] std::size_t chunk_of(pipeline::microbatch_task const& at) const {
     return static_cast<std::size_t>(at.stage / ranks);
   }
   /// Where the same microbatch lives at the stage before, which is this rank's too.
-  [[nodiscard]] pipeline::passage const& below(pipeline::passage const& at) const {
-    return passages[static_cast<std::size_t>((at.stage - 1) / ranks * microbatches +
-                                             at.microbatch)];
+  [[nodiscard]] pipeline::microbatch_task const& below(pipeline::microbatch_task const& at) const {
+    return tasks[static_cast<std::size_t>((at.stage - 1) / ranks * microbatches + at.microbatch)];
   }
 };
 

@@ -5,15 +5,18 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/train/lower_step.hpp>
+#include <parallel/train/one_queue.hpp>
 #include <parallel/train/stages.hpp>
 #include <parallel/train/stepper_options.hpp>
 #include <parallel/train/verify_step.hpp>
 #include <parallel/unit/unit.hpp>
+#include <parallel/zero/update.hpp>
 
 namespace parallel::train {
 
@@ -22,22 +25,27 @@ namespace parallel::train {
   return {.bucket_bytes = options.bucket_bytes,
           .reshard_after_forward = options.reshard_after_forward,
           .canonical_tree = options.order == zero::reduction_order::canonical_tree,
-          .overlap_weights = options.pipeline.weights_beside};
+          .overlap_weights = options.pipeline.overlap_weight_gradients};
 }
 
-/// What a plan knows of the uses of a unit in these parts, at a place of a ZeRO level.
+/// What a plan knows of the uses of a unit in these parts, held at a place as the options say.
 template <class T>
 [[nodiscard]] planned_unit describe_unit(unit<T> const& layout, std::vector<part> parts,
-                                         zero::stage stage, zero::unit_place const& place,
-                                         zero::reduction_order order) {
-  bool const values = zero::divides_values(stage, place);
+                                         stepper_options const& how, zero::unit_place const& place,
+                                         bool exchanges_update = false) {
+  bool const values = zero::shards_parameters(how.level, place);
+  bool const gradients =
+      zero::shards_gradients(how.level, place, how.order, how.reduce_every_microbatch);
   index const trained = layout.trainable_size();
+  bool const joined = parts.size() > 1 && how.order == zero::reduction_order::by_rank;
   return {.name = layout.name(),
           .parts = std::move(parts),
           .values = values ? layout.size() : 0,
-          .gradients = zero::divides_gradients(stage, place, order) ? trained : 0,
+          .gradients = gradients ? trained : 0,
           .gradient_bytes = static_cast<std::size_t>(trained) * sizeof(accumulate_t<T>),
-          .gathered = place.shards > 1 && !values && trained > 0};
+          .gathered = place.shards > 1 && !values && trained > 0,
+          .joined = joined,
+          .exchanges_update = exchanges_update};
 }
 
 class step_plans {
@@ -46,27 +54,28 @@ class step_plans {
   /// the same units.
   step_plans(stepper_options const& options, zero::unit_place place, int rank, int ranks,
              std::size_t blocks)
-      : choices_(choices_of(options)),
-        stage_(options.stage),
-        order_(options.order),
+      : options_(options),
         place_(place),
         rank_(rank),
         units_(static_cast<std::size_t>(ranks)) {
     for (int r = 0; r < ranks; ++r) stages_.emplace_back(options.pipeline, r, ranks, blocks);
   }
 
-  /// Every unit of the model, as Model::visit_units shows it; `key_of` as in optimizer_groups.
-  template <class T, class Layer, class KeyOf>
+  /// Every unit of the model, as Model::visit_units shows it; `optimizers` by group, `key_of` as in
+  /// optimizer_groups.
+  template <class T, class Layer, class Optimizers, class KeyOf>
   void add(std::string const& name, Layer& layer, std::vector<part> const& parts,
-           std::vector<parameter_base<T>*> const& uses, KeyOf const& key_of) {
+           std::vector<parameter_base<T>*> const& uses, Optimizers const& optimizers,
+           KeyOf const& key_of) {
     for (std::size_t r = 0; r < stages_.size(); ++r)
       with_held_part<T>(stages_[r], name, layer, parts, uses,
                         [&](std::string const&, auto& held, auto const& held_uses,
                             std::vector<part> held_parts, bool) {
                           unit<T> layout(name, held, place_.data_ranks(), key_of);
                           for (auto* const use : held_uses) layout.add_use(*use);
-                          auto& made = units_[r].emplace_back(
-                              describe_unit(layout, std::move(held_parts), stage_, place_, order_));
+                          auto& made = units_[r].emplace_back(describe_unit(
+                              layout, std::move(held_parts), options_, place_,
+                              zero::exchanges_update(layout, place_, std::span(optimizers))));
                           made.number = number_;
                           made.tied = stages_[r].ties(parts);
                         });
@@ -75,46 +84,48 @@ class step_plans {
 
   /// Of this rank, all of the model's that it holds.
   [[nodiscard]] std::vector<planned_unit> const& units() const { return units_[own()]; }
-  [[nodiscard]] step_choices const& choices() const { return choices_; }
   [[nodiscard]] stages_of_rank& stages() { return stages_[own()]; }
   [[nodiscard]] stages_of_rank const& stages() const { return stages_[own()]; }
 
-  /// Of all ranks of the pipeline, not proved.
-  [[nodiscard]] std::vector<step_plan> all(int microbatches, pass mode) {
-    auto choices = choices_;
+  /// Of all ranks of the pipeline, not proved. `stale`: the step before has left it to this one to
+  /// gather what it updated.
+  [[nodiscard]] std::vector<step_plan> all(int microbatches, pass mode, bool stale = false) {
+    auto choices = choices_of(options_);
     choices.mode = mode;
+    if (options_.gather_before_use)
+      choices.gathers = stale ? gather_time::before_use : gather_time::never;
     std::vector<step_plan> out;
     for (std::size_t r = 0; r < stages_.size(); ++r)
       out.push_back(lower_step(stages_[r].plan_of(microbatches, mode), stages_[r].ranges(),
                                units_[r], choices));
+    if (options_.one_queue) order_for_one_queue(out);
     return out;
   }
 
-  [[nodiscard]] bool is_proved(int microbatches, pass mode) const {
-    return plans_.contains({microbatches, mode});
+  [[nodiscard]] bool is_proved(int microbatches, pass mode, bool stale = false) const {
+    return plans_.contains({microbatches, mode, stale});
   }
 
   /// Of this rank. Throws what the schedule refuses, and when the plans cannot run.
-  [[nodiscard]] step_plan const& of(int microbatches, pass mode) {
-    auto const known = plans_.find({microbatches, mode});
+  [[nodiscard]] step_plan const& of(int microbatches, pass mode, bool stale = false) {
+    std::tuple const key(microbatches, mode, stale);
+    auto const known = plans_.find(key);
     if (known != plans_.end()) return known->second;
-    auto plans = all(microbatches, mode);
-    require_runs(plans);
-    return plans_.emplace(std::pair{microbatches, mode}, std::move(plans[own()])).first->second;
+    auto plans = all(microbatches, mode, stale);
+    require_runs(plans, options_.one_queue);
+    return plans_.emplace(key, std::move(plans[own()])).first->second;
   }
 
  private:
   [[nodiscard]] std::size_t own() const { return static_cast<std::size_t>(rank_); }
 
-  step_choices choices_;
-  zero::stage stage_;
-  zero::reduction_order order_;
+  stepper_options options_;
   zero::unit_place place_;
   int rank_;
   int number_ = 0;
   std::vector<stages_of_rank> stages_;            // by rank
   std::vector<std::vector<planned_unit>> units_;  // by rank
-  std::map<std::pair<int, pass>, step_plan> plans_;
+  std::map<std::tuple<int, pass, bool>, step_plan> plans_;
 };
 
 }  // namespace parallel::train

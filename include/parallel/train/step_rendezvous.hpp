@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <span>
 #include <tuple>
@@ -41,13 +42,22 @@ struct step_costs {
   }
 };
 
+/// What is a queue on each rank: in one nothing begins before all that was enqueued there before is
+/// over.
+enum class step_queues : std::uint8_t {
+  streams,   // each of them
+  one_pass,  // the same, but gradients of weights that run beside are in that of computations
+  one        // all together
+};
+
 namespace detail {
 
 class step_rendezvous {
  public:
   /// Plans of all ranks of a pipeline, or of several that take part in the same collectives, one
   /// after another.
-  explicit step_rendezvous(std::span<step_plan const> plans, step_costs cost = {})
+  explicit step_rendezvous(std::span<step_plan const> plans, step_costs cost = {},
+                           step_queues queues = step_queues::streams)
       : plans_(plans), cost_(cost) {
     std::map<int, int> seen;
     for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -58,15 +68,16 @@ class step_rendezvous {
       r.next.assign(of.lanes(), 0);
       r.came.assign(of.lanes(), 0);
       r.free.assign(of.lanes(), 0);
-      r.meetings.assign(of.lanes(), nullptr);
+      r.usual.assign(of.lanes(), nullptr);
       r.ends.assign(of.actions.size(), -1);
+      r.begins.assign(of.actions.size(), {});
       for (std::size_t k = 0; k < of.actions.size(); ++k)
-        r.queues[static_cast<std::size_t>(of.actions[k].on)].push_back(static_cast<int>(k));
+        r.queues[queue_of(of.actions[k], queues)].push_back(static_cast<int>(k));
     }
     for (std::size_t i = 0; i < plans.size(); ++i)
       for (auto const& a : plans[i].actions)
         if (a.exchanges()) {
-          auto& at_it = meeting_of(i, a);
+          auto& at_it = rendezvous_of(i, a);
           if (at_it.members.empty() || at_it.members.back() != i) at_it.members.push_back(i);
         }
   }
@@ -91,9 +102,19 @@ class step_rendezvous {
 
   /// By plan and action: the times at which it is over, after run().
   [[nodiscard]] std::vector<int> const& ends(std::size_t plan) const { return ranks_[plan].ends; }
+  /// The times at which it begins, and the places in an order in which all begins: the same of an
+  /// exchange on every rank.
+  [[nodiscard]] std::vector<std::pair<int, int>> const& begins(std::size_t plan) const {
+    return ranks_[plan].begins;
+  }
 
  private:
-  struct meeting {
+  [[nodiscard]] static std::size_t queue_of(action const& a, step_queues queues) {
+    bool const first =
+        queues == step_queues::one || (queues == step_queues::one_pass && a.on == lane::weights);
+    return first ? 0 : static_cast<std::size_t>(a.on);
+  }
+  struct rendezvous {
     std::vector<std::size_t> members = {};
     std::vector<std::pair<std::size_t, std::size_t>> here = {};  // who came, and on which stream
     int start = 0;
@@ -102,26 +123,28 @@ class step_rendezvous {
     int column = 0;                             // of those with this place in the pipeline
     std::vector<std::vector<int>> queues = {};  // by stream: actions
     std::vector<std::size_t> next = {};
-    std::vector<char> came = {};          // by stream: its head waits for other ranks
-    std::vector<int> free = {};           // by stream: when
-    std::vector<int> ends = {};           // by action; -1: not yet
-    std::vector<meeting*> meetings = {};  // by stream, but of ties and scalars
+    std::vector<char> came = {};  // by stream: its head waits for other ranks
+    std::vector<int> free = {};   // by stream: when
+    std::vector<int> ends = {};   // by action; -1: not yet
+    std::vector<std::pair<int, int>> begins = {};
+    std::vector<rendezvous*> usual = {};  // by stream, but of ties and scalars
     bool queued = false;
   };
   /// Who takes part: a link and its direction, all ranks that hold the same stages, those that use
   /// a unit, or all.
-  meeting& meeting_of(std::size_t i, action const& a) {
+  rendezvous& rendezvous_of(std::size_t i, action const& a) {
     step_plan const& of = plans_[i];
     int const column = ranks_[i].column;
     if (a.kind == action_kind::reduce_tied)
-      return meetings_[{1, of.units[static_cast<std::size_t>(a.unit)].number, 0, column}];
-    if (a.kind == action_kind::reduce_scalars) return meetings_[{2, 0, 0, 0}];
-    auto& usual = ranks_[i].meetings[static_cast<std::size_t>(a.on)];
+      return open_rendezvous_[{1, of.units[static_cast<std::size_t>(a.unit)].number, 0, column}];
+    if (a.kind == action_kind::reduce_scalars) return open_rendezvous_[{2, 0, 0, 0}];
+    auto& usual = ranks_[i].usual[static_cast<std::size_t>(a.on)];
     if (usual == nullptr) {
       bool const sends = pipeline::sends(a.edge);
-      usual = a.kind == action_kind::edge
-                  ? &meetings_[{0, sends ? of.rank : a.peer, sends ? a.peer : of.rank, column}]
-                  : &meetings_[{3, of.rank, a.on, 0}];
+      usual =
+          a.kind == action_kind::edge
+              ? &open_rendezvous_[{0, sends ? of.rank : a.peer, sends ? a.peer : of.rank, column}]
+              : &open_rendezvous_[{3, of.rank, a.on, 0}];
     }
     return *usual;
   }
@@ -169,7 +192,7 @@ class step_rendezvous {
           if (a.exchanges())
             come(i, lane, a);
           else
-            finish(i, lane, start_of(i, lane) + cost_.of(a));
+            finish(i, lane, start_of(i, lane), cost_.of(a), ++order_);
         }
     }
   }
@@ -184,7 +207,7 @@ class step_rendezvous {
 
   void come(std::size_t i, std::size_t lane, action const& a) {
     auto& r = ranks_[i];
-    auto& at_it = meeting_of(i, a);
+    auto& at_it = rendezvous_of(i, a);
     if (!at_it.here.empty()) {
       auto const [other, its_lane] = at_it.here.front();
       if (signature(plans_[other], at(other, head(other, its_lane))) != signature(plans_[i], a)) {
@@ -196,25 +219,28 @@ class step_rendezvous {
     at_it.start = std::max(at_it.here.empty() ? 0 : at_it.start, start_of(i, lane));
     at_it.here.emplace_back(i, lane);
     if (at_it.here.size() < at_it.members.size()) return;
-    int const end = at_it.start + cost_.exchange;
+    ++order_;
     for (auto const& [other, its_lane] : std::exchange(at_it.here, {})) {
       ranks_[other].came[its_lane] = 0;
-      finish(other, its_lane, end);
+      finish(other, its_lane, at_it.start, cost_.exchange, order_);
       if (other != i) push(other);
     }
   }
 
-  void finish(std::size_t i, std::size_t lane, int end) {
+  void finish(std::size_t i, std::size_t lane, int start, int cost, int order) {
     auto& r = ranks_[i];
-    r.free[lane] = r.ends[static_cast<std::size_t>(head(i, lane))] = end;
+    auto const number = static_cast<std::size_t>(head(i, lane));
+    r.begins[number] = {start, order};
+    r.free[lane] = r.ends[number] = start + cost;
     ++r.next[lane];
   }
 
   std::span<step_plan const> plans_;
   step_costs cost_;
   std::vector<one_rank> ranks_;
-  std::map<std::tuple<int, int, int, int>, meeting> meetings_;  // addresses stay
+  std::map<std::tuple<int, int, int, int>, rendezvous> open_rendezvous_;  // addresses stay
   std::vector<std::size_t> work_;
+  int order_ = 0;  // how many have begun
   step_verdict problem_;
 };
 

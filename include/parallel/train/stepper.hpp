@@ -26,12 +26,12 @@
 #include <parallel/train/attempt.hpp>
 #include <parallel/train/canonical_order.hpp>
 #include <parallel/train/clip_gradients.hpp>
-#include <parallel/train/groups.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/model_check.hpp>
 #include <parallel/train/optimizer_groups.hpp>
 #include <parallel/train/placed_units.hpp>
 #include <parallel/train/plan.hpp>
+#include <parallel/train/process_groups.hpp>
 #include <parallel/train/shared_results.hpp>
 #include <parallel/train/statistics_sum.hpp>
 #include <parallel/train/step_agreement.hpp>
@@ -40,7 +40,7 @@
 
 namespace parallel::train {
 
-/// Reductions run on `traffic`, what is gathered before use on a stream of the stepper's own.
+/// Reductions run on `exchanges`, what is gathered before use on a stream of the stepper's own.
 template <class Model, device Device, communicator Comm, class Optimizer>
 class stepper {
  public:
@@ -49,25 +49,24 @@ class stepper {
   using requests_type = std::vector<typename Comm::request_type>;
   using gradient_type = accumulate_t<element>;
   using stream = typename Device::stream_type;
-  using traffic_stream = comm_stream<Device, Comm>;
+  using exchange_stream = comm_stream<Device, Comm>;
   using loss = loss_type<element>;
   using microbatch = typename Model::microbatch;
   using unit_entry = typename placed_units<Model, Device, Comm>::entry;
 
   /// Allocates this rank's units on `device` and binds `model` to them; all three and `groups` must
   /// outlive the stepper and stay where they are. Collective over the mesh.
-  stepper(Model& model, Device& device, training_groups<Comm>& groups,
+  stepper(Model& model, Device& device, process_groups<Comm>& groups,
           optimizer_groups<Optimizer> optimizers, stepper_options options)
       : stepper(model, device, nullptr, &groups, std::move(optimizers), std::move(options)) {}
 
-  /// The same over the ranks of `comm`, which have other data and the whole model.
+  /// A stepper over the ranks of `comm`, which have other data and the whole model.
   stepper(Model& model, Device& device, Comm& comm, optimizer_groups<Optimizer> optimizers,
           stepper_options options)
-      : stepper(model, device,
-                std::make_unique<training_groups<Comm>>(comm.split(0), options.stage), nullptr,
-                std::move(optimizers), options) {}
+      : stepper(model, device, std::make_unique<process_groups<Comm>>(comm.split(0), options.level),
+                nullptr, std::move(optimizers), options) {}
 
-  /// The same with one optimizer for all parameters.
+  /// A stepper with one optimizer for all parameters.
   template <class Ranks>
   stepper(Model& model, Device& device, Ranks& ranks, Optimizer optimizer, stepper_options options)
       : stepper(model, device, ranks, optimizer_groups<Optimizer>(std::move(optimizer)), options) {}
@@ -78,7 +77,10 @@ class stepper {
     mark_initialised();
   }
   /// Says that whoever calls it has filled the parameters, from a checkpoint for instance.
-  void mark_initialised() { check_.mark_initialised(); }
+  void mark_initialised() {
+    check_.mark_initialised();
+    stale_ = false;
+  }
 
   /// Forgets all steps: parameters become what they were at first, optimizer states zero. Blocks.
   void restart(stream& compute, std::uint64_t seed) {
@@ -88,16 +90,16 @@ class stepper {
   }
 
   /// One update. `batches` are this rank's microbatches, `first_sequences` their places in the
-  /// global batch, `where.step` counts finished steps. From stage gradients on, and along a
-  /// pipeline, every rank gives as many; those without sequences have no rows and come last.
-  /// `memory` provides what `plan_activations` says. Blocks until the step is done.
-  step_result<loss> step(stream& compute, traffic_stream& traffic, arena& memory,
+  /// global batch, `where.step` counts finished steps. Where values or gradients are sharded, or
+  /// along a pipeline, every rank gives as many; those without sequences have no rows and come
+  /// last. `memory` provides what `plan_activations` says. Blocks until the step is done.
+  step_result<loss> step(stream& compute, exchange_stream& exchanges, arena& memory,
                          std::span<microbatch const> batches,
                          std::span<index const> first_sequences, position where,
                          double learning_rate_factor) {
     if constexpr (ops::has_operations<stream, element>) {
-      begin_step(compute, traffic, memory, batches, first_sequences, where, learning_rate_factor);
-      return finish_step(compute, traffic);
+      begin_step(compute, exchanges, memory, batches, first_sequences, where, learning_rate_factor);
+      return finish_step(compute, exchanges);
     } else {
       return ops::not_declared<step_result<loss>, stream, element>();
     }
@@ -105,29 +107,30 @@ class stepper {
 
   /// Enqueues a step; what is given here is in use until finish_step. The caller waits only for
   /// streams that do not wait by themselves, measured tensors, clipped parts and exact sums.
-  void begin_step(stream& compute, traffic_stream& traffic, arena& memory,
+  void begin_step(stream& compute, exchange_stream& exchanges, arena& memory,
                   std::span<microbatch const> batches, std::span<index const> first_sequences,
                   position where, double learning_rate_factor) {
     require_finished("begin_step");
-    attempt(compute, &traffic, [&] {
+    attempt(compute, &exchanges, [&] {
       check_.before_step(model_, batches, groups_.tensor.size());
       step_batches<Model> const of{batches, first_sequences, where, pass::training};
-      begin(traffic, of, learning_rate_factor);
+      begin(exchanges, of, learning_rate_factor);
       results_.norm.clear();
       std::optional<square_meter<element>> meter;
       if (measuring_) meter.emplace(placed_.tensors(), device_);
-      auto requests = run(compute, &traffic, memory, of,
+      auto requests = run(compute, &exchanges, memory, of,
                           {where.step, learning_rate_factor, meter ? &*meter : nullptr});
       std::vector<tensor_squares<loss>> tensors;
-      if (meter) tensors = meter->finish(groups_.world(), traffic);
+      if (meter) tensors = meter->finish(groups_.world(), exchanges);
       under_way_ = begun{std::move(requests), std::move(tensors)};
+      stale_ = options_.gather_before_use;
     });
   }
 
   /// Waits for the step that was begun, and says what it did.
-  step_result<loss> finish_step(stream& compute, traffic_stream& traffic) {
+  step_result<loss> finish_step(stream& compute, exchange_stream& exchanges) {
     require(under_way_.has_value(), "stepper::finish_step: no step has begun");
-    return attempt(compute, &traffic, [&] {
+    return attempt(compute, &exchanges, [&] {
       auto over = *std::exchange(under_way_, {});
       compute.synchronize();
       auto result = results_.result(norm_threshold());
@@ -136,11 +139,26 @@ class stepper {
     });
   }
 
+  /// Gathers what the last step has updated and left to the next (stepper_options::
+  /// gather_before_use), so that every rank finds the values that it holds whole. Evaluations do.
+  /// On all ranks, between steps. Blocks.
+  void gather_values(stream& compute) {
+    require_finished("gather_values");
+    if (!std::exchange(stale_, false) || !placed_.gathers()) return;
+    attempt(compute, nullptr, [&] {
+      requests_type requests;
+      for (auto const& entry : placed_.units())
+        entry.memory.gather(groups_.axes(), *placed_.gathers(), requests);
+      for (auto& request : requests) request.wait();
+    });
+  }
+
   /// Adds a forward pass of this rank's microbatches to `sums`; over_ranks sums them over ranks
-  /// when all are done. Blocks until they have run. Every rank gives as many as in a step.
+  /// when all are done. Blocks until they have run. Where values are sharded, or along a pipeline,
+  /// every rank gives as many.
   void add_evaluation(stream& compute, arena& memory, std::span<microbatch const> batches,
                       statistics_sum<loss>& sums) {
-    require_finished("add_evaluation");
+    gather_values(compute);
     attempt(compute, nullptr, [&] {
       check_.require_initialised();
       step_batches<Model> const of{batches, {}, {}, pass::inference};
@@ -170,9 +188,9 @@ class stepper {
 
   /// Those of all ranks; in the canonical order they have the same bits whatever ranks held the
   /// microbatches. Collective; blocks.
-  [[nodiscard]] statistics<loss> over_ranks(traffic_stream& traffic,
+  [[nodiscard]] statistics<loss> over_ranks(exchange_stream& exchanges,
                                             statistics_sum<loss> const& sums) {
-    return sums.over_ranks(groups_.world(), traffic, by_tree());
+    return sums.over_ranks(groups_.world(), exchanges, by_tree());
   }
 
   /// Whether the following steps measure every tensor (step_result::tensors): on all ranks alike.
@@ -197,8 +215,8 @@ class stepper {
   friend struct stepper_program<stepper>;
 
   /// Over its own groups, or over others'.
-  stepper(Model& model, Device& device, std::unique_ptr<training_groups<Comm>> own,
-          training_groups<Comm>* groups, optimizer_groups<Optimizer> optimizers,
+  stepper(Model& model, Device& device, std::unique_ptr<process_groups<Comm>> own,
+          process_groups<Comm>* groups, optimizer_groups<Optimizer> optimizers,
           stepper_options options)
       : model_(model),
         device_(device),
@@ -210,7 +228,7 @@ class stepper {
         placed_(model, device, groups_, options_, optimizers_, optimizers.key_of),
         results_(device, by_tree()) {
     if (by_tree()) check_canonical_order(groups_.shape(), options_.clip.kind);
-    if (options_.pipeline.weights_beside) weights_.emplace(device.compute_options());
+    if (options_.pipeline.overlap_weight_gradients) weights_.emplace(device.compute_options());
   }
 
   /// Of a step that has begun.
@@ -218,33 +236,37 @@ class stepper {
     requests_type messages;
     std::vector<tensor_squares<loss>> tensors;
   };
-  /// work(), enqueued on `compute`, `traffic` (null: there is none) and the stepper's own streams.
+  /// work(), enqueued on `compute`, `exchanges` (null: there is none) and the stepper's own
+  /// streams.
   template <class Work>
-  decltype(auto) attempt(stream& compute, traffic_stream* traffic, Work&& work) {
+  decltype(auto) attempt(stream& compute, exchange_stream* exchanges, Work&& work) {
     auto const each = [&](auto const& f) {
       f(compute);
       if (weights_) f(*weights_);
-      if (traffic != nullptr) f(*traffic);
+      if (exchanges != nullptr) f(*exchanges);
       if (placed_.gathers()) f(*placed_.gathers());
       links_.each(f);
     };
     return train::attempt(groups_.world(), each, std::forward<Work>(work));
   }
 
-  /// Asks on `traffic` whether all ranks begin the same.
-  void begin(traffic_stream& traffic, step_batches<Model> const& of, double learning_rate_factor) {
-    bool const in_step = placed_.set().gradients_divided() || groups_.pipeline.size() > 1;
-    agree(groups_.world(), groups_.shape(), in_step, traffic,
+  /// Asks on `exchanges` whether all ranks begin the same.
+  void begin(exchange_stream& exchanges, step_batches<Model> const& of,
+             double learning_rate_factor) {
+    auto const& set = placed_.set();
+    bool const in_step =
+        set.gradients_sharded() || set.parameters_sharded() || groups_.pipeline.size() > 1;
+    agree(groups_.world(), groups_.shape(), in_step, exchanges,
           {of.mode, of.where.step, of.batches.size(), learning_rate_factor, measuring_});
   }
 
   /// Enqueues this rank's part of a step, or of an evaluation; returns what is exchanged.
-  [[nodiscard]] requests_type run(stream& compute, traffic_stream* traffic, arena& memory,
+  [[nodiscard]] requests_type run(stream& compute, exchange_stream* exchanges, arena& memory,
                                   step_batches<Model> const& batches,
                                   step_update<element> const& what) {
     // a rank without a sequence still takes part in every collective
     auto const count = std::max(1, static_cast<int>(batches.batches.size()));
-    auto const& plan = placed_.plans().of(count, batches.mode);
+    auto const& plan = placed_.plans().of(count, batches.mode, stale_);
     auto& stages = placed_.stages();
     std::set<index> sizes;
     for (auto const& batch : batches.batches) sizes.insert(model_.rows(batch));
@@ -253,11 +275,11 @@ class stepper {
       bytes = bytes_of_step(model_, stages.plan_of(count, batches.mode), stages, batches.batches,
                             batches.mode);
     arena::scope const everything(memory);
-    stepper_program<stepper> of(*this, compute, traffic, what, model_, plan, *bytes, memory,
+    stepper_program<stepper> of(*this, compute, exchanges, what, model_, plan, *bytes, memory,
                                 batches, results_.cleared_sums(batches.batches.size(), device_),
-                                placed_.set().gradients_divided() || by_tree());
+                                placed_.set().gradients_sharded() || by_tree());
     auto const get = [](auto& maybe) { return maybe ? &*maybe : nullptr; };
-    return run_step(plan, step_streams{compute, get(weights_), get(placed_.gathers()), traffic},
+    return run_step(plan, step_streams{compute, get(weights_), get(placed_.gathers()), exchanges},
                     links_, of);
   }
 
@@ -272,7 +294,7 @@ class stepper {
   }
 
   /// Clips the gradients by what is no common factor. The host waits for the number of tokens.
-  void clip_parts([[maybe_unused]] stream& compute, [[maybe_unused]] traffic_stream& traffic) {
+  void clip_parts([[maybe_unused]] stream& compute, [[maybe_unused]] exchange_stream& exchanges) {
     if constexpr (!std::is_integral_v<gradient_type>) {
       auto const [kind, threshold] = options_.clip;
       if (kind != clipping_kind::value && kind != clipping_kind::adaptive) return;
@@ -280,7 +302,7 @@ class stepper {
       auto const counted = results_.result(norm_threshold()).sums.tokens;
       auto const tokens = static_cast<double>(std::max<std::int64_t>(1, counted));
       if (kind == clipping_kind::adaptive)
-        clip_rows(placed_.units(), placed_.tensors(), device_, groups_.world(), compute, traffic,
+        clip_rows(placed_.units(), placed_.tensors(), device_, groups_.world(), compute, exchanges,
                   threshold, tokens, options_.order);
       else
         for (auto const& entry : placed_.units())
@@ -288,13 +310,23 @@ class stepper {
     }
   }
 
-  void update(unit_entry const& unit, stream& on, traffic_stream& traffic,
-              step_update<element> const& what) {
+  [[nodiscard]] step_info<gradient_type> info_of(step_update<element> const& what) {
+    return {std::int64_t{what.step} + 1, what.learning_rate_factor, results_.scale()};
+  }
+  void begin_update(unit_entry const& unit, stream& on, step_update<element> const& what) {
+    zero::begin_update(unit.memory, on, std::span(std::as_const(optimizers_)),
+                       placed_.set().workspace(), info_of(what));
+  }
+  void exchange_update(unit_entry const& unit, exchange_stream& on, requests_type& requests) {
+    zero::exchange_update(unit.memory, groups_.axes().of_updates(groups_.tensor.size()), on,
+                          std::span(std::as_const(optimizers_)), placed_.set().workspace(),
+                          requests);
+  }
+  void update(unit_entry const& unit, stream& on, step_update<element> const& what) {
     [[maybe_unused]] auto const named = annotate(on, [] { return std::string("optimizer"); });
-    step_info<gradient_type> const info{std::int64_t{what.step} + 1, what.learning_rate_factor,
-                                        results_.scale()};
     if (what.meter != nullptr) what.meter->before(unit.memory, on, device_);
-    placed_.set().update(unit.memory, on, traffic, groups_.shards, optimizers_, info);
+    zero::update(unit.memory, on, std::span(std::as_const(optimizers_)), placed_.set().workspace(),
+                 info_of(what));
     if (what.meter != nullptr) what.meter->after(unit.memory, on);
   }
 
@@ -304,14 +336,15 @@ class stepper {
 
   Model& model_;
   Device& device_;
-  std::unique_ptr<training_groups<Comm>> own_groups_;  // when it was given ranks alone
-  training_groups<Comm>& groups_;
+  std::unique_ptr<process_groups<Comm>> own_groups_;  // when it was given ranks alone
+  process_groups<Comm>& groups_;
   std::vector<Optimizer> optimizers_;  // by group
   stepper_options options_;
   bool measuring_ = false;
+  bool stale_ = false;  // the last step left it to the next to gather what it updated
   model_check check_;
   std::optional<stream> weights_;  // of weight gradients that run beside
-  pipeline::links<Comm> links_;
+  pipeline::p2p_streams<Comm> links_;
   placed_units<Model, Device, Comm> placed_;
   shared_results<element> results_;
   std::optional<begun> under_way_;
@@ -320,9 +353,9 @@ class stepper {
 };
 
 template <class M, device D, communicator C, class O>
-stepper(M&, D&, training_groups<C>&, optimizer_groups<O>, stepper_options) -> stepper<M, D, C, O>;
+stepper(M&, D&, process_groups<C>&, optimizer_groups<O>, stepper_options) -> stepper<M, D, C, O>;
 template <class M, device D, communicator C, class O>
-stepper(M&, D&, training_groups<C>&, O, stepper_options) -> stepper<M, D, C, O>;
+stepper(M&, D&, process_groups<C>&, O, stepper_options) -> stepper<M, D, C, O>;
 template <class M, device D, communicator C, class O>
 stepper(M&, D&, C&, optimizer_groups<O>, stepper_options) -> stepper<M, D, C, O>;
 template <class M, device D, communicator C, class O>

@@ -5,22 +5,36 @@
 
 #include <parallel/train/clipping.hpp>
 #include <parallel/train/pipeline_options.hpp>
-#include <parallel/zero/stage.hpp>
+#include <parallel/zero/level.hpp>
 
 namespace parallel::train {
 
 struct stepper_options {
-  zero::stage stage = zero::stage::none;
+  zero::level level = zero::level::none;
   /// Reductions start when this many gradient bytes are complete (PyTorch DDP uses 25 MiB).
   std::size_t bucket_bytes = std::size_t{25} << 20;
-  /// At stage parameters: values take turns in windows and are gathered for every pass that reads
-  /// them. Else they are gathered once in a step, by its first forward pass, and stay until its
-  /// end: memory for all of them beside the shards, and the traffic of stage gradients.
+  /// At level parameters: values take turns in unsharded buffers and are gathered for every pass
+  /// that reads them. Else they are gathered once in a step, by its first forward pass, and stay
+  /// until its end: memory for all of them beside the shards, and the exchanges of level gradients.
   bool reshard_after_forward = true;
+  /// From level gradients on: gradients are reduced after every microbatch, and a rank keeps its
+  /// shards of them. Else they are added up in whole buffers and reduced once, as at level
+  /// optimizer: memory for all of them, and an exchange less for every further microbatch. Sums of
+  /// floats then go over microbatches first.
+  bool reduce_every_microbatch = true;
+  /// Values that are held whole and were updated by other ranks are gathered by the next step, each
+  /// in front of the first pass that reads it and behind the passes before, and not at the end of
+  /// their own. Who reads values between steps calls stepper::gather_values before.
+  bool gather_before_use = false;
+  /// The device runs what a rank enqueues one after another whatever its stream, as CUDA does with
+  /// CUDA_DEVICE_MAX_CONNECTIONS=1: a step is enqueued in an order in which that does not deadlock.
+  bool one_queue = false;
   /// Of real gradients; exact rings are not clipped.
   clipping clip = {};
   /// What the canonical one cannot take: see canonical_order.hpp.
   zero::reduction_order order = zero::reduction_order::by_rank;
+  /// bf16: of gradients in float, and not with the canonical order, which rounds nowhere.
+  zero::reduce_dtype reduce_dtype = zero::reduce_dtype::full;
   /// Where what the optimizer alone uses lies.
   zero::optimizer_memory optimizer_memory = zero::optimizer_memory::device;
   /// Along the pipeline axis.

@@ -26,21 +26,21 @@ struct step_update {
 template <class Stepper>
 struct stepper_program : step_passes<typename Stepper::model_type> {
   using stream = typename Stepper::stream;
-  using traffic_stream = typename Stepper::traffic_stream;
+  using exchange_stream = typename Stepper::exchange_stream;
   using update = step_update<typename Stepper::element>;
 
   template <class... Arguments>
-  stepper_program(Stepper& of, stream& compute, traffic_stream* reductions, update const& how,
+  stepper_program(Stepper& of, stream& compute, exchange_stream* reductions, update const& how,
                   Arguments&&... passes)
       : step_passes<typename Stepper::model_type>(std::forward<Arguments>(passes)...),
         own(of),
         main(compute),
-        traffic(reductions),
+        exchanges(reductions),
         what(how) {}
 
   Stepper& own;
   stream& main;
-  traffic_stream* traffic;
+  exchange_stream* exchanges;
   update const& what;
 
   void compute(action const& a, stream& on) {
@@ -61,20 +61,24 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
       case finish_tree: return set.finish_trees(a.of, on);
       case prepare:
         if (this->is_empty(0)) return unit(a).memory.clear_gradients(on);
-        if (!unit(a).memory.gradients_divided() && !own.by_tree())
+        if (!unit(a).memory.gradients_sharded() && !own.by_tree())
           unit(a).memory.prepare_gradients(on);
         return;
       case join_uses: return unit(a).memory.join_uses(on);
       case measure: return own.results_.norm.add(unit(a).memory, on);
       case clip:
-        own.clip_parts(on, *traffic);
+        own.clip_parts(on, *exchanges);
         return own.results_.enqueue_scale(on, own.norm_threshold());
-      case action_kind::update: return own.update(unit(a), on, *traffic, what);
+      case begin_update: return own.begin_update(unit(a), on, what);
+      case action_kind::update:
+        if (!own.plans().units()[static_cast<std::size_t>(a.unit)].exchanges_update)
+          own.begin_update(unit(a), on, what);
+        return own.update(unit(a), on, what);
       default: return;  // begin, reshard, end: marks for other streams
     }
   }
 
-  void exchange(action const& a, traffic_stream& on, typename Stepper::requests_type& requests) {
+  void exchange(action const& a, exchange_stream& on, typename Stepper::requests_type& requests) {
     using enum action_kind;
     auto const use = static_cast<std::size_t>(a.use);
     auto const axes = own.groups_.axes();
@@ -82,8 +86,9 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
       case unshard: return own.placed_.set().unshard(unit(a), a.use, a.buffer, axes, on, requests);
       case reduce_scatter:
         return own.placed_.set().reduce_scatter(unit(a), use, a.buffer, a.first, axes, on);
-      case reduce: return unit(a).memory.reduce(axes, on, use, requests);
+      case reduce: return own.placed_.set().reduce(unit(a), use, a.last, axes, on, requests);
       case reduce_tied: return own.placed_.reduce_tied(unit(a), on, requests);
+      case exchange_update: return own.exchange_update(unit(a), on, requests);
       case reduce_scalars: return own.results_.exchange(own.groups_.world(), main, on);
       default: return unit(a).memory.gather(axes, on, requests);
     }

@@ -1,7 +1,7 @@
 // The size of every tensor's gradient, moment, weights and last update: what a diverging run is
 // diagnosed by.
 //
-// Every rank sums the squares of what it speaks for, and one reduction over the world of four
+// Every rank sums the squares of what it accounts for, and one reduction over the world of four
 // numbers a tensor makes them the whole's. The update is measured, not derived from the rule: the
 // weights are copied before it (a unit at a time), so any optimizer, group and decay is included.
 #pragma once
@@ -51,7 +51,7 @@ class square_meter {
       copies_.push_back(device.template allocate<gradient_type>(master.size()));
       ops::copy(compute, copies_.back().span(), std::span<gradient_type const>(master));
       add(unit, compute, s, 0,
-          std::span<gradient_type const>(unit.spoken_for(s, unit.owned_gradients(s))));
+          std::span<gradient_type const>(unit.primary_range(s, unit.owned_gradients(s))));
     });
   }
 
@@ -63,7 +63,7 @@ class square_meter {
       auto const& m = unit.segments()[s];
       if (!m.states.empty())
         add(unit, compute, s, 1,
-            std::span<gradient_type const>(unit.spoken_for(s, m.states[0].span())));
+            std::span<gradient_type const>(unit.primary_range(s, m.states[0].span())));
       add(unit, compute, s, 2, std::span<gradient_type const>(master));
       auto const change = (copy++)->span();  // old - new: its square is the update's
       ops::scale(compute, change, static_cast<gradient_type>(-1));
@@ -75,8 +75,8 @@ class square_meter {
 
   /// The sums over all ranks. Collective.
   template <class Comm, class Stream>
-  [[nodiscard]] std::vector<tensor_squares<sum>> finish(Comm& comm, Stream& traffic) {
-    comm.all_reduce(traffic, sums_.span(), reduction::sum).wait();
+  [[nodiscard]] std::vector<tensor_squares<sum>> finish(Comm& comm, Stream& exchanges) {
+    comm.all_reduce(exchanges, sums_.span(), reduction::sum).wait();
     std::vector<tensor_squares<sum>> out;
     for (std::size_t i = 0; i < all_.size(); ++i) {
       auto const* const of = sums_.data() + 4 * i;
@@ -86,18 +86,18 @@ class square_meter {
   }
 
  private:
-  /// f(number of segment, the master weights this rank speaks for) for what is trained.
+  /// f(number of segment, the master weights this rank accounts for) for what is trained.
   template <class F>
   static void for_each_segment(unit_type const& unit, F&& f) {
     for (std::size_t s = 0; s < unit.segments().size(); ++s)
-      if (unit.is_trainable(s)) f(s, unit.spoken_for(s, unit.segments()[s].master.span()));
+      if (unit.is_trainable(s)) f(s, unit.primary_range(s, unit.segments()[s].master.span()));
   }
 
-  /// Adds the squares of `elements`, which this rank speaks for, to each tensor's sum `which`.
+  /// Adds the squares of `elements`, which this rank accounts for, to each tensor's sum `which`.
   template <class Stream>
   void add(unit_type const& unit, Stream& compute, std::size_t s, std::size_t which,
            std::span<gradient_type const> elements) {
-    auto const mine = unit.spoken_for(s);
+    auto const mine = unit.primary_range(s);
     unit.layout().segments()[s].for_each_piece(
         mine.begin, mine.end, [&](auto const& p, index first, index last, index at) {
           ops::squared_norm(compute, sums_.data() + 4 * all_.place(p.name) + which,

@@ -80,9 +80,16 @@ struct step_residency {
                 "; this is an error of the library, please report it");
 }
 
-/// Throws that sentence.
-inline void require_runs(std::span<step_plan const> plans) {
-  auto const found = verify(plans);
+/// Whether plans that verify() has proved come to their end also where each rank has one queue for
+/// all its streams.
+[[nodiscard]] inline step_verdict verify_in_one_queue(std::span<step_plan const> plans) {
+  return detail::step_rendezvous(plans, {}, step_queues::one).run();
+}
+
+/// Throws that sentence when the plans cannot run, or not where each rank has `one_queue`.
+inline void require_runs(std::span<step_plan const> plans, bool one_queue = false) {
+  auto found = verify(plans);
+  if (found.good() && one_queue) found = verify_in_one_queue(plans);
   require(found.good(), text_of(found, plans));
 }
 

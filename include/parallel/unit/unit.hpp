@@ -25,7 +25,7 @@ namespace parallel {
 struct segment_key {
   bool trainable = true;
   int group = 0;  // optimizer group
-  parameter_copies copies = {};
+  parameter_replication replication = {};
   friend auto operator<=>(segment_key const&, segment_key const&) = default;
 };
 
@@ -77,7 +77,7 @@ class unit {
     require(ranks > 0, "unit ", name_, ": number of ranks must be positive");
     layer.visit_parameters([&](parameter_base<T>& parameter) {
       segment_key key = key_of(parameter.name);
-      key.copies = parameter.copies;
+      key.replication = parameter.replication;
       place(parameter, key);
     });
     for (auto& part : segments_) part.size = round_up(part.size, ranks * alignment);

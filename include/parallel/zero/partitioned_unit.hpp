@@ -1,26 +1,31 @@
 // partitioned_unit: a unit's memory on one rank, and the collectives that keep it consistent.
 //
 // Stages differ only in what is held whole and what in a rank's shard. Master weights and optimizer
-// states exist for the owned range; the update runs over it. What is not held whole is bound to a
-// window while a layer uses it: values are gathered into it, gradients reduced out of it. With one
-// shard every stage is the same program.
+// states exist for the owned range; the update runs over it. What is not held whole is bound to an
+// unsharded buffer while a layer uses it: values are gathered into it, gradients reduced out of it.
+// With one shard every level is the same program.
 //
-// Bytes sent per step and rank, padding included, for Ψ bytes of values and G of gradients (those
-// of every use), N shards and m microbatches:
+// All uses of a parameter on the rank add to one gradient, but in the canonical order.
+//
+// Bytes sent per step and rank, padding included, for Ψ bytes of values and G of gradients (in the
+// canonical order, and of every microbatch, those of every use), N shards (shard x context ranks)
+// and m microbatches:
 //
 //   optimizer    G(N-1)/N (reduce-scatter) + Ψ(N-1)/N (all-gather, of what is trained)
 //   gradients    mG(N-1)/N                 + Ψ(N-1)/N
 //   parameters   mG(N-1)/N                 + mΨ'(N-1)/N, where Ψ' counts a unit once for every pass
 //                that reads it: a block twice, the entry and the exit of a model once
 //
-// parameters without resharding: mG(N-1)/N + Ψ(N-1)/N, frozen values included. Over R replicas
-// 2(G/N)(R-1)/R more (all-reduce of what is owned).
+// Reduced once a step instead of after every microbatch, G(N-1)/N at every level, and G is held
+// whole; parameters without resharding, Ψ(N-1)/N, frozen values included, and Ψ is held whole too.
+// Over R replicas (without ZeRO replicate x context ranks) 2(G/N)(R-1)/R more (all-reduce of what
+// is owned). In bf16 (reduce_dtype) every G counts half.
 #pragma once
 
 #include <algorithm>
 #include <vector>
 
-#include <parallel/comm/concepts.hpp>
+#include <parallel/comm/call_group.hpp>
 #include <parallel/core/call_site.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/mesh/placement.hpp>
@@ -28,8 +33,9 @@
 #include <parallel/optim/concepts.hpp>
 #include <parallel/unit/initialise.hpp>
 #include <parallel/unit/unit.hpp>
-#include <parallel/zero/stage.hpp>
-#include <parallel/zero/unit_axes.hpp>
+#include <parallel/zero/gradient_sums.hpp>
+#include <parallel/zero/level.hpp>
+#include <parallel/zero/shard_groups.hpp>
 
 namespace parallel::zero {
 
@@ -44,26 +50,27 @@ class partitioned_unit {
   struct memory {
     range owned;
     buffer<T> values;                              // whole segment, or the owned range
-    std::vector<buffer<gradient_type>> gradients;  // the same, one per use; one if no sum is due
+    std::vector<buffer<gradient_type>> gradients;  // the same; in the canonical order one per use
     buffer<gradient_type> master;                  // owned range
     std::vector<buffer<gradient_type>> states;     // owned range, one per optimizer state
   };
 
   /// Allocates on `device` and binds the layer's parameters to what is held whole.
   template <class Device>
-  partitioned_unit(unit<T> layout, stage kind, unit_place place, state_counts const& num_states,
+  partitioned_unit(unit<T> layout, level kind, unit_place place, state_counts const& num_states,
                    Device& device, reduction_order order = reduction_order::by_rank,
-                   optimizer_memory kept = optimizer_memory::device)
+                   optimizer_memory kept = optimizer_memory::device,
+                   bool reduce_every_microbatch = true)
       : unit_(std::move(layout)),
         place_(place),
         order_(order),
-        values_divided_(divides_values(kind, place)),
-        gradients_divided_(divides_gradients(kind, place, order)) {
+        parameters_sharded_(shards_parameters(kind, place)),
+        gradients_sharded_(shards_gradients(kind, place, order, reduce_every_microbatch)) {
     require(order == reduction_order::by_rank || place.replicas == 1 ||
                 (place.shards & (place.shards - 1)) == 0,
             "unit ", unit_.name(), ": the canonical tree over replicas needs a power of two of ",
             "shards, there are ", place.shards);
-    require(kind != stage::none || place.shards == 1, "unit ", unit_.name(),
+    require(kind != level::none || place.shards == 1, "unit ", unit_.name(),
             ": without ZeRO nothing is sharded; use replicas");
     for (std::size_t s = 0; s < unit_.segments().size(); ++s) {
       auto const& segment = unit_.segments()[s];
@@ -76,14 +83,12 @@ class partitioned_unit {
                    ? device.template allocate_shared<gradient_type>(owned)
                    : device.template allocate_zeroed<gradient_type>(owned);
       };
-      m.values = device.template allocate_zeroed<T>(values_divided_ ? owned : whole);
+      m.values = device.template allocate_zeroed<T>(parameters_sharded_ ? owned : whole);
       if (segment.key.trainable) {
-        // uses meet after their reduction; where there is none they can add to the same memory
-        bool const summed = place.data_ranks() > 1 || by_tree() || segment.key.copies.partial;
-        std::size_t const uses = summed ? unit_.uses() : 1;
+        std::size_t const uses = by_tree() ? unit_.uses() : 1;  // each has a tree of its own
         for (std::size_t use = 0; use < uses; ++use)
           m.gradients.push_back(
-              device.template allocate_zeroed<gradient_type>(gradients_divided_ ? owned : whole));
+              device.template allocate_zeroed<gradient_type>(gradients_sharded_ ? owned : whole));
         if constexpr (std::is_same_v<T, gradient_type>)
           m.master = {m.values.owner(), owned_part(m.values, m).data(), owned};
         else
@@ -93,10 +98,10 @@ class partitioned_unit {
       }
       memory_.push_back(std::move(m));
     }
-    if (!values_divided_)
+    if (!parameters_sharded_)
       for (std::size_t s = 0; s < memory_.size(); ++s)
         unit_.bind_values(s, memory_[s].values.data());
-    if (!gradients_divided_)
+    if (!gradients_sharded_)
       for (std::size_t s = 0; s < memory_.size(); ++s)
         for (std::size_t use = 0; is_trainable(s) && use < unit_.uses(); ++use)
           unit_.bind_gradients(s, use, gradients_of(memory_[s], use).data());
@@ -106,9 +111,9 @@ class partitioned_unit {
   [[nodiscard]] std::vector<memory> const& segments() const { return memory_; }
   [[nodiscard]] unit_place const& place() const { return place_; }
 
-  /// Whether layers use the values, or add to the gradients, in a window.
-  [[nodiscard]] bool values_divided() const { return values_divided_; }
-  [[nodiscard]] bool gradients_divided() const { return gradients_divided_; }
+  /// Whether layers use the values, or add to the gradients, in an unsharded buffer.
+  [[nodiscard]] bool parameters_sharded() const { return parameters_sharded_; }
+  [[nodiscard]] bool gradients_sharded() const { return gradients_sharded_; }
   /// Whether every microbatch's gradients are a leaf of a tree.
   [[nodiscard]] bool by_tree() const { return order_ == reduction_order::canonical_tree; }
 
@@ -126,7 +131,7 @@ class partitioned_unit {
     std::size_t const cores = usable_cores();
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       auto const& m = memory_[s];
-      auto const held = values_divided_ ? m.owned : range{0, unit_.segments()[s].size};
+      auto const held = parameters_sharded_ ? m.owned : range{0, unit_.segments()[s].size};
       std::vector<gradient_type> scratch;
       unit_.segments()[s].for_each_piece(
           held.begin, held.end, [&](auto const& parameter, index first, index last, index at) {
@@ -139,6 +144,10 @@ class partitioned_unit {
           });
     }
   }
+
+  /// How gradients are summed from now on; what has room for all trained segments will do.
+  void sum_by(gradient_sums<gradient_type> sums) { sums_ = sums; }
+  [[nodiscard]] gradient_sums<gradient_type> const& sums() const { return sums_; }
 
   /// Sets all gradients to zero.
   template <class Stream>
@@ -155,7 +164,7 @@ class partitioned_unit {
   }
 
   /// Sets to zero what the first microbatch of a step will add to; what it will replace
-  /// (context::fresh_gradients) stays as it is. For gradients that are held whole.
+  /// (context::overwrite_gradients) stays as it is. For gradients that are held whole.
   template <class Stream>
   void prepare_gradients(Stream& compute) const {
     for (std::size_t s = 0; s < memory_.size(); ++s)
@@ -180,14 +189,15 @@ class partitioned_unit {
 
   /// Enqueues on `stream` the gathering of all values into `buffer`, of layout().size() elements.
   template <class Comm, class Stream, class Requests>
-  void unshard(T* buffer, unit_axes<Comm> const& axes, Stream& stream, Requests& requests,
+  void unshard(T* buffer, shard_groups<Comm> const& axes, Stream& stream, Requests& requests,
                call_site where = call_site::current()) const {
+    call_group calls(*axes.gathers);
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       std::span<T> const whole{buffer, static_cast<std::size_t>(unit_.segments()[s].size)};
-      requests.push_back(axes.gathers->all_gather(
-          stream, whole, std::span<T const>(memory_[s].values.span()), where));
+      calls.all_gather(stream, whole, std::span<T const>(memory_[s].values.span()), where).wait();
       buffer = offset(buffer, unit_.segments()[s].size);
     }
+    requests.push_back(calls.end(stream, where));
   }
 
   /// Binds the gradients of one use to `buffer`, of layout().trainable_size() elements, and sets to
@@ -214,28 +224,30 @@ class partitioned_unit {
   /// held (or becomes it, in the first microbatch).
   template <class Comm, class Stream>
   void reduce_scatter(gradient_type* buffer, std::size_t use, bool first,
-                      unit_axes<Comm> const& axes, Stream& stream,
+                      shard_groups<Comm> const& axes, Stream& stream,
                       call_site where = call_site::current()) const {
+    std::vector<typename gradient_sums<gradient_type>::shard> all;
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       if (!is_trainable(s)) continue;
       index const size = unit_.segments()[s].size;
       std::span<gradient_type> const whole{buffer, static_cast<std::size_t>(size)};
-      auto const own = part(whole, memory_[s].owned);
-      axes.shards
-          ->reduce_scatter(stream, own, std::span<gradient_type const>(whole), reduction::sum,
-                           where)
-          .wait_on(stream);
-      auto const held = gradients_of(memory_[s], use).span();
-      if (first)
-        ops::copy(stream, held, std::span<gradient_type const>(own));
-      else
-        ops::add(stream, held, std::span<gradient_type const>(own));
+      all.push_back({part(whole, memory_[s].owned), whole});
       buffer = offset(buffer, size);
+    }
+    sums_.reduce_scatter(*axes.shards, stream, all, reduction::sum, where).wait_on(stream);
+    for (std::size_t s = 0, i = 0; s < memory_.size(); ++s) {
+      if (!is_trainable(s)) continue;
+      std::span<gradient_type const> const own = all[i++].own;
+      auto const held = gradients_of(memory_[s], use).span();
+      if (first && use + 1 == unit_.uses())  // the last use is the first in a backward pass
+        ops::copy(stream, held, own);
+      else
+        ops::add(stream, held, own);
     }
   }
 
-  /// Makes the sum of a tree's leaves, which lies as a window does, the gradients of one use; null:
-  /// there were none.
+  /// Makes the sum of a tree's leaves, which lies as an unsharded buffer does, the gradients of one
+  /// use; null: there were none.
   template <class Stream>
   void take_gradients(gradient_type const* sum, std::size_t use, Stream& compute) const {
     for (std::size_t s = 0; s < memory_.size(); ++s) {
@@ -250,31 +262,8 @@ class partitioned_unit {
     }
   }
 
-  /// Enqueues on `stream` the sum over all data of one use's gradients; afterwards this rank holds
-  /// the sums of what it owns. Appends the requests to wait for.
-  template <class Comm, class Stream, class Requests>
-  void reduce(unit_axes<Comm> const& axes, Stream& stream, std::size_t use, Requests& requests,
-              call_site where = call_site::current()) const {
-    auto const combine = by_tree() ? reduction::tree_sum : reduction::sum;
-    for (std::size_t s = 0; s < memory_.size(); ++s) {
-      auto const& m = memory_[s];
-      if (m.gradients.empty()) continue;  // frozen
-      auto const& gradients = gradients_of(m, use);
-      auto const own = owned_part(gradients, m);
-      auto const enqueue = [&](typename Comm::request_type next) {
-        next.keep(gradients.owner());
-        requests.push_back(std::move(next));
-      };
-      if (place_.shards > 1 && !gradients_divided_)
-        enqueue(axes.shards->reduce_scatter(
-            stream, own, std::span<gradient_type const>(gradients.span()), combine, where));
-      if (place_.replicas > 1) enqueue(axes.replicas->all_reduce(stream, own, combine, where));
-      if (auto* const neighbours = axes.addends(unit_.segments()[s].key.copies))
-        enqueue(neighbours->all_reduce(stream, own, reduction::sum, where));
-    }
-  }
-
-  /// After `reduce` of every use: joins the uses of a tied parameter. What it returns is reduced.
+  /// When every use is reduced (reduction_bucket.hpp): joins the uses of a tied parameter that have
+  /// gradients of their own.
   template <class Stream>
   void join_uses(Stream& compute) const {
     for (auto const& m : memory_)
@@ -294,23 +283,27 @@ class partitioned_unit {
   }
 
   /// The range of segment `s` that this rank accounts for when something is summed or saved over
-  /// all ranks: every element once, and the same in every stage.
-  [[nodiscard]] range spoken_for(std::size_t s) const {
+  /// all ranks: every element once, and the same at every level.
+  [[nodiscard]] range primary_range(std::size_t s) const {
     auto const& segment = unit_.segments()[s];
-    return place_.spoken_for(segment.size, segment.key.copies.ranks);
+    return place_.primary_range(segment.size, segment.key.replication.ranks);
   }
 
   /// Of `elements`, which lie over the owned range of segment `s`, those this rank accounts for.
   template <class U>
-  [[nodiscard]] std::span<U> spoken_for(std::size_t s, std::span<U> elements) const {
-    auto const mine = spoken_for(s);
+  [[nodiscard]] std::span<U> primary_range(std::size_t s, std::span<U> elements) const {
+    auto const mine = primary_range(s);
     index const begin = mine.begin - memory_[s].owned.begin;
     return part(elements, {begin, begin + mine.size()});
   }
 
-  /// The reduced gradients of the owned range of segment `s`, which is trained.
-  [[nodiscard]] std::span<gradient_type> owned_gradients(std::size_t s) const {
-    return owned_part(memory_[s].gradients[0], memory_[s]);
+  /// The gradients that are held of segment `s`, which is trained, of one of its uses.
+  [[nodiscard]] buffer<gradient_type> const& gradients(std::size_t s, std::size_t use) const {
+    return gradients_of(memory_[s], use);
+  }
+  /// Of these the owned range; reduced, and those of all uses joined, the gradients of an update.
+  [[nodiscard]] std::span<gradient_type> owned_gradients(std::size_t s, std::size_t use = 0) const {
+    return owned_part(gradients(s, use), memory_[s]);
   }
 
   /// The values of the owned range of segment `s`.
@@ -320,17 +313,18 @@ class partitioned_unit {
 
   /// Enqueues on `stream` the gathering of values held whole that other ranks own and have changed.
   template <class Comm, class Stream, class Requests>
-  void gather(unit_axes<Comm> const& axes, Stream& stream, Requests& requests,
+  void gather(shard_groups<Comm> const& axes, Stream& stream, Requests& requests,
               call_site where = call_site::current()) const {
-    if (place_.shards == 1 || values_divided_) return;
+    if (place_.shards == 1 || parameters_sharded_) return;
+    call_group calls(*axes.gathers);
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       if (!is_trainable(s)) continue;
-      auto const& values = memory_[s].values;
-      auto request = axes.shards->all_gather(stream, values.span(),
-                                             std::span<T const>(owned_values(s)), where);
-      request.keep(values.owner());
-      requests.push_back(std::move(request));
+      std::span<T const> const own(owned_values(s));
+      calls.all_gather(stream, memory_[s].values.span(), own, where).wait();
     }
+    auto request = calls.end(stream, where);
+    for (auto const& m : memory_) request.keep(m.values.owner());
+    requests.push_back(std::move(request));
   }
 
  private:
@@ -358,7 +352,7 @@ class partitioned_unit {
     auto const& m = memory_[s];
     auto const end = at + static_cast<index>(from.size());
     std::vector<T> const values(from.begin(), from.end());
-    index const held = values_divided_ ? m.owned.begin : 0;
+    index const held = parameters_sharded_ ? m.owned.begin : 0;
     device.upload(part(m.values.span(), {at - held, end - held}), std::span<T const>(values));
     range const mine{std::max(at, m.owned.begin), std::min(end, m.owned.end)};
     if (is_trainable(s) && mine.begin < mine.end)
@@ -369,9 +363,10 @@ class partitioned_unit {
   unit<T> unit_;
   unit_place place_;
   reduction_order order_;
-  bool values_divided_;
-  bool gradients_divided_;
+  bool parameters_sharded_;
+  bool gradients_sharded_;
   std::vector<memory> memory_;
+  gradient_sums<gradient_type> sums_;
 };
 
 }  // namespace parallel::zero

@@ -1,7 +1,7 @@
 // unit_set: all units of a rank, as the passes of a step use them part by part.
 //
 // Before a part runs its values are unsharded into a buffer, and after its backward pass gradients
-// are reduced out of one, for what the ZeRO stage divides; the rest is simply there. Which buffer,
+// are reduced out of one, for what the ZeRO level divides; the rest is simply there. Which buffer,
 // when, and what waits for what is the business of a step's plan (train/step_plan.hpp).
 #pragma once
 
@@ -15,17 +15,17 @@
 #include <parallel/device/concepts.hpp>
 #include <parallel/zero/gradient_trees.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
-#include <parallel/zero/update.hpp>
+#include <parallel/zero/reduction_bucket.hpp>
 
 namespace parallel::zero {
 
-/// Memory of `Device`; exchanges run on streams of type `Traffic`.
-template <class T, memory_device Device, parallel::stream Traffic>
+/// Memory of `Device`; exchanges run on streams of type `Exchange`.
+template <class T, memory_device Device, parallel::stream Exchange>
 class unit_set {
  public:
   using gradient_type = accumulate_t<T>;
   using stream = typename Device::stream_type;
-  using traffic = Traffic;
+  using exchange_stream = Exchange;
 
   struct entry {
     partitioned_unit<T> memory;
@@ -54,14 +54,16 @@ class unit_set {
   }
   [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
 
-  /// Enqueues the update of what this rank owns of a unit; on `exchanges` what optimizers of whole
-  /// tensors exchange with the other `shards`.
-  template <class Comm, class Optimizer>
-  void update(partitioned_unit<T> const& unit, stream& compute, Traffic& exchanges, Comm& shards,
-              std::vector<Optimizer> const& optimizers, step_info<gradient_type> const& info) {
-    zero::update(unit, compute, std::span(optimizers), info,
-                 shard_exchange<Comm, Traffic>{&shards, &exchanges, &workspace_});
+  /// Makes the gradients of all units travel in bf16, rounded in so many elements at a time.
+  void allocate_staging(Device& device, index elements) {
+    staging_ = device.template allocate<bf16>(static_cast<std::size_t>(elements));
+    if constexpr (std::is_same_v<gradient_type, float>)
+      for (auto& unit : units_) unit.memory.sum_by(gradient_sums<gradient_type>(staging_.span()));
   }
+  [[nodiscard]] std::size_t staging_bytes() const { return staging_.size() * sizeof(bf16); }
+
+  /// Where the units' optimizers work, one unit after another.
+  [[nodiscard]] arena& workspace() { return workspace_; }
 
   [[nodiscard]] std::deque<entry>& units() { return units_; }
   [[nodiscard]] std::deque<entry> const& units() const { return units_; }
@@ -91,8 +93,8 @@ class unit_set {
   /// `use` computes with; or, if that is negative, into one of the unit's own, where they stay and
   /// to which they are bound at once.
   template <class Comm, class Requests>
-  void unshard(entry& unit, int use, int buffer, unit_axes<Comm> const& axes, traffic& gathers,
-               Requests& requests) {
+  void unshard(entry& unit, int use, int buffer, shard_groups<Comm> const& axes,
+               exchange_stream& gathers, Requests& requests) {
     T* at = values_[static_cast<std::size_t>(buffer)].data();
     if (use < 0)
       unit.memory.bind_values_to(at);
@@ -135,10 +137,18 @@ class unit_set {
   /// `first`: of the step's microbatches.
   template <class Comm>
   void reduce_scatter(entry& unit, std::size_t use, int buffer, bool first,
-                      unit_axes<Comm> const& axes, traffic& reductions) {
+                      shard_groups<Comm> const& axes, exchange_stream& reductions) {
     index const at = before(unit, use, [](auto const& layout) { return layout.trainable_size(); });
     unit.memory.reduce_scatter(gradients_[static_cast<std::size_t>(buffer)].data() + at, use, first,
                                axes, reductions);
+  }
+
+  /// Adds the gradients of one use, or of all that are joined, to the bucket that `last` enqueues.
+  template <class Comm, class Requests>
+  void reduce(entry const& unit, std::size_t use, bool last, shard_groups<Comm> const& axes,
+              exchange_stream& reductions, Requests& requests) {
+    bucket_.add(unit.memory, use);
+    if (last) bucket_.reduce(axes, reductions, requests);
   }
 
   /// After the last microbatch of a part: what the trees of its uses add up to is what it holds.
@@ -153,8 +163,12 @@ class unit_set {
   [[nodiscard]] bool by_tree() const { return !units_.empty() && units_.front().memory.by_tree(); }
 
   /// Whether gradients are reduced after every microbatch rather than at the end of the step.
-  [[nodiscard]] bool gradients_divided() const {
-    return !units_.empty() && units_.front().memory.gradients_divided();
+  [[nodiscard]] bool gradients_sharded() const {
+    return !units_.empty() && units_.front().memory.gradients_sharded();
+  }
+  /// Whether values are gathered before they are used.
+  [[nodiscard]] bool parameters_sharded() const {
+    return !units_.empty() && units_.front().memory.parameters_sharded();
   }
 
  private:
@@ -179,10 +193,12 @@ class unit_set {
   std::deque<entry> units_;  // addresses stay
   std::vector<buffer<T>> values_;
   std::vector<buffer<gradient_type>> gradients_;
+  reduction_bucket<T> bucket_;
   gradient_trees<gradient_type, Device> trees_;
   Device* device_ = nullptr;
   arena workspace_;
   std::size_t workspace_bytes_ = 0;
+  buffer<bf16> staging_;
 };
 
 }  // namespace parallel::zero

@@ -1,6 +1,9 @@
-// update: one optimizer step over what a rank owns of a unit.
+// update: one optimizer step over what a rank owns of a unit, which optimizers of whole tensors
+// make in three: begin_update, exchange_update, update.
 #pragma once
 
+#include <algorithm>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -10,13 +13,50 @@
 
 namespace parallel::zero {
 
-/// A segment's tensors as optimizers see them, in the order in which they lie.
+/// The trained segments of a unit by the optimizers' group.
 template <class T>
-[[nodiscard]] std::vector<segment_tensor> tensors_of(segment<T> const& segment) {
-  std::vector<segment_tensor> out;
-  for (auto const& [parameter, offset] : segment.parameters)
-    out.push_back({parameter->name, parameter->extents, parameter->tensor_extents(), offset});
+[[nodiscard]] std::map<std::size_t, std::vector<std::size_t>> trained_segments(
+    unit<T> const& layout) {
+  std::map<std::size_t, std::vector<std::size_t>> out;
+  for (std::size_t s = 0; s < layout.segments().size(); ++s)
+    if (auto const& key = layout.segments()[s].key; key.trainable)
+      out[static_cast<std::size_t>(key.group)].push_back(s);
   return out;
+}
+
+/// The tensors in some segments of a unit, as optimizers see them from `place`.
+template <class T>
+[[nodiscard]] unit_tensors<T> tensors_of(unit<T> const& layout, unit_place const& place,
+                                         std::vector<std::size_t> const& segments) {
+  unit_tensors<T> out;
+  for (std::size_t const s : segments) {
+    auto const& segment = layout.segments()[s];
+    auto const owned = place.owned(segment.size);
+    for (auto const& [parameter, offset] : segment.parameters) {
+      auto found = std::ranges::find(out.tensors, parameter->name, &trained_tensor<T>::name);
+      if (found == out.tensors.end()) found = out.tensors.insert(found, trained_tensor<T>{});
+      found->pieces.push_back({parameter, out.segments.size(), offset,
+                               place.tensor % parameter->replication.ranks == 0});
+    }
+    out.segments.push_back({segment.size, owned.begin, owned.end});
+  }
+  return out;
+}
+
+/// Calls f(optimizer, segments, tensors, memory) for the groups of a unit whose optimizer takes
+/// whole tensors, each with memory of its own in `workspace`.
+template <class T, class Optimizer, class F>
+void for_each_of_whole_tensors(unit<T> const& layout, unit_place const& place,
+                               std::span<Optimizer const> optimizers, arena& workspace, F&& f) {
+  if constexpr (tensor_optimizer<Optimizer>) {
+    arena::scope const everything(workspace);
+    for (auto const& [group, segments] : trained_segments(layout)) {
+      if (!takes_whole_tensors(optimizers[group])) continue;
+      auto const tensors = tensors_of(layout, place, segments);
+      auto memory = workspace.cut(optimizers[group].template workspace_bytes<T>(tensors));
+      f(optimizers[group], segments, tensors, memory);
+    }
+  }
 }
 
 /// The memory that the optimizers, by group, need to update a unit at `place`, which all units can
@@ -24,36 +64,85 @@ template <class T>
 template <class T, class Optimizer>
 [[nodiscard]] std::size_t workspace_bytes(unit<T> const& layout, unit_place const& place,
                                           std::span<Optimizer const> optimizers) {
-  std::size_t most = 0;
-  for (auto const& segment : layout.segments()) {
-    if (!segment.key.trainable) continue;
-    auto const tensors = tensors_of(segment);
-    auto const owned = place.owned(segment.size);
-    most = std::max(
-        most, parallel::workspace_bytes<T>(optimizers[static_cast<std::size_t>(segment.key.group)],
-                                           {tensors, segment.size, owned.begin, owned.end}));
-  }
-  return most;
+  arena measured;
+  for_each_of_whole_tensors(layout, place, optimizers, measured, [](auto const&...) {});
+  return measured.peak();
 }
 
-/// Updates the owned range of every segment that is trained, by the optimizer of its group.
-/// `exchange`: a shard_exchange along the axis that divides the unit; for element-wise optimizers
-/// it may be empty.
-template <class T, class Stream, class Optimizer, class Exchange = shard_exchange<void, void>>
-void update(partitioned_unit<T> const& unit, Stream& compute, std::span<Optimizer const> optimizers,
-            step_info<accumulate_t<T>> const& info, Exchange const& exchange = {}) {
+/// Whether an update of the unit needs what others hold of it.
+template <class T, class Optimizer>
+[[nodiscard]] bool exchanges_update(unit<T> const& layout, unit_place const& place,
+                                    std::span<Optimizer const> optimizers) {
+  bool out = false;
+  arena measured;
+  for_each_of_whole_tensors(layout, place, optimizers, measured,
+                            [&](auto const&, auto const&, auto const& tensors, auto&) {
+                              out = out || place.shards > 1 || tensors.divided();
+                            });
+  return out;
+}
+
+/// What optimizers update of a unit: the ranges of these segments.
+template <class T>
+[[nodiscard]] auto owned_ranges(partitioned_unit<T> const& unit,
+                                std::vector<std::size_t> const& segments,
+                                std::vector<std::vector<std::span<accumulate_t<T>>>>& states) {
   using summed = typename partitioned_unit<T>::summed_gradient;
-  for (std::size_t s = 0; s < unit.segments().size(); ++s) {
-    if (!unit.is_trainable(s)) continue;
-    auto const& memory = unit.segments()[s];
-    auto const& segment = unit.layout().segments()[s];
-    std::vector<std::span<accumulate_t<T>>> states;
-    for (auto const& state : memory.states) states.push_back(state.span());
-    auto const tensors = tensors_of(segment);
-    update_segment(optimizers[static_cast<std::size_t>(segment.key.group)], compute,
-                   update_ranges<T, summed>{unit.owned_values(s), memory.master.span(), states,
-                                            summed{unit.owned_gradients(s)}},
-                   {tensors, segment.size, memory.owned.begin, memory.owned.end}, exchange, info);
+  std::vector<update_ranges<T, summed>> out;
+  states.resize(segments.size());
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    auto const& memory = unit.segments()[segments[i]];
+    for (auto const& state : memory.states) states[i].push_back(state.span());
+    out.push_back({unit.owned_values(segments[i]), memory.master.span(), states[i],
+                   summed{unit.owned_gradients(segments[i])}});
+  }
+  return out;
+}
+
+/// Enqueues what the optimizers, by group, compute before they exchange anything.
+template <class T, class Stream, class Optimizer>
+void begin_update(partitioned_unit<T> const& unit, Stream& compute,
+                  std::span<Optimizer const> optimizers, arena& workspace,
+                  step_info<accumulate_t<T>> const& info) {
+  for_each_of_whole_tensors(
+      unit.layout(), unit.place(), optimizers, workspace,
+      [&](auto const& optimizer, auto const& segments, auto const& tensors, arena& memory) {
+        std::vector<std::vector<std::span<accumulate_t<T>>>> states;
+        optimizer.begin_update(compute, owned_ranges(unit, segments, states), tensors, memory,
+                               info);
+      });
+}
+
+/// Enqueues on `stream` what they exchange, after begin_update.
+template <class T, class Comm, class Stream, class Optimizer, class Requests>
+void exchange_update(partitioned_unit<T> const& unit, update_groups<Comm> const& groups,
+                     Stream& stream, std::span<Optimizer const> optimizers, arena& workspace,
+                     Requests& requests) {
+  for_each_of_whole_tensors(
+      unit.layout(), unit.place(), optimizers, workspace,
+      [&](auto const& optimizer, auto const&, auto const& tensors, arena& memory) {
+        optimizer.exchange(stream, groups, tensors, memory, requests);
+      });
+}
+
+/// Enqueues the update of the owned range of every segment that is trained, by the optimizer of its
+/// group; of whole tensors after exchange_update, or after begin_update where nothing is exchanged.
+template <class T, class Stream, class Optimizer>
+void update(partitioned_unit<T> const& unit, Stream& compute, std::span<Optimizer const> optimizers,
+            arena& workspace, step_info<accumulate_t<T>> const& info) {
+  arena::scope const everything(workspace);
+  for (auto const& [group, segments] : trained_segments(unit.layout())) {
+    auto const& optimizer = optimizers[group];
+    std::vector<std::vector<std::span<accumulate_t<T>>>> states;
+    auto const ranges = owned_ranges(unit, segments, states);
+    unit_tensors<T> tensors;
+    arena memory;
+    if constexpr (tensor_optimizer<Optimizer>)
+      if (takes_whole_tensors(optimizer)) {
+        tensors = tensors_of(unit.layout(), unit.place(), segments);
+        memory = workspace.cut(optimizer.template workspace_bytes<T>(tensors));
+      }
+    finish_update(optimizer, compute, ranges, tensors, memory, info);
   }
 }
 

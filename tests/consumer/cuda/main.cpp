@@ -1,4 +1,4 @@
-// Compiled by g++ against activation.hpp alone and linked with ParallelLM::kernels. Where there is
+// Compiled by g++ against declarations alone and linked with ParallelLM::kernels. Where there is
 // a GPU it compares every activation and its gradient with the plain loops; elsewhere it ends at
 // once.
 #include <cmath>
@@ -6,8 +6,9 @@
 #include <span>
 #include <vector>
 
-#include <parallel/ops/cuda/activation.hpp>
-#include <parallel/ops/reference/activation.hpp>
+#include <parallel/ops/activation.hpp>
+#include <parallel/ops/cuda.hpp>
+#include <parallel/ops/reference.hpp>
 
 namespace {
 

@@ -15,7 +15,7 @@ int main() {
   double biases[ranks] = {};
 
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
-    parallel::host::stream traffic;
+    parallel::host::stream exchanges;
     double w = 0.0;
     double b = 0.0;
     auto const mine = parallel::data::share_of(points, comm.rank(), comm.size());
@@ -28,7 +28,7 @@ int main() {
         sums[1] += 2.0 * difference;
         sums[2] += 1.0;
       }
-      comm.all_reduce(traffic, std::span<double>(sums), parallel::reduction::sum).wait();
+      comm.all_reduce(exchanges, std::span<double>(sums), parallel::reduction::sum).wait();
       w -= 0.3 * sums[0] / sums[2];
       b -= 0.3 * sums[1] / sums[2];
     }

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/callbacks.hpp>
+#include <mpt/config/optimizer.hpp>
 #include <mpt/config/yaml.hpp>
 #include <parallel/core/file.hpp>
 #include <support/checkout.hpp>
@@ -88,9 +89,22 @@ TEST_CASE("a callback that cannot be is one clear message") {
       {"{kill_loss_spike: {outlier_multiplier: 1}}",
        "f.yaml:1:40: callbacks.kill_loss_spike.outlier_multiplier: must be above 1, found 1"},
       {"{hf_checkpointer: {save_folder: x}}",
-       "f.yaml:1:19: callbacks.hf_checkpointer: not yet supported; of the callbacks that do "
-       "something, early_stopper, kill_loss_spike, generate_callback, optimizer_monitor and "
-       "layer_freezing are there"},
+       "f.yaml:1:19: callbacks.hf_checkpointer.save_interval: missing; it is required"},
+      {"{hf_checkpointer: {save_folder: 's3://b', save_interval: 1ep}}",
+       "f.yaml:1:33: callbacks.hf_checkpointer.save_folder: 's3://b' is not yet supported; use a "
+       "path on this machine"},
+      {"{hf_checkpointer: {save_folder: x, save_interval: 1, huggingface_folder_name: "
+       "'a/{batch}'}}",
+       "f.yaml:1:79: callbacks.hf_checkpointer.huggingface_folder_name: must be a plain name, "
+       "found "
+       "'a/{batch}'"},
+      {"{hf_checkpointer: {save_folder: x, save_interval: 1, huggingface_folder_name: '{rank}'}}",
+       "f.yaml:1:79: callbacks.hf_checkpointer.huggingface_folder_name: only {batch} and {epoch} "
+       "can stand in braces"},
+      {"{async_eval: {interval: 1}}",
+       "f.yaml:1:14: callbacks.async_eval: not yet supported; of the callbacks that do "
+       "something, early_stopper, kill_loss_spike, generate_callback, hf_checkpointer, "
+       "optimizer_monitor and layer_freezing are there"},
       {"{speed_monitr: {}}",
        "f.yaml:1:2: callbacks.speed_monitr: unknown key; did you mean 'callbacks.speed_monitor'?"}};
   for (auto const& [text, message] : cases) CHECK(problem(text) == message);
@@ -113,7 +127,7 @@ std::vector<std::string> examples(std::string const& text) {
 TEST_CASE("the examples of docs/training.md say what they seem to, with nothing ignored") {
   auto const found =
       examples(parallel::read_text_file(test::checkout() / "docs" / "training.md", 1 << 20));
-  REQUIRE(found.size() == 2);
+  REQUIRE(found.size() == 3);
   mpt::config_report report;
   auto const first = mpt::parse_yaml(found[0], "training.md");
   auto const c = mpt::read_callbacks(mpt::config_reader(first, "", report).section("callbacks"));
@@ -126,7 +140,11 @@ TEST_CASE("the examples of docs/training.md say what they seem to, with nothing 
   CHECK(c.generate->prompts == std::vector<std::string>{"Once upon a time", "The answer is"});
   CHECK(mpt::to_string(c.generate->interval) == "500ba");
   CHECK(c.generate->max_new_tokens == 40);
-  auto const second = mpt::parse_yaml(found[1], "training.md");
+  auto const muon = mpt::parse_yaml(found[1], "training.md");
+  auto const o = mpt::read_optimizer(mpt::config_reader(muon, "", report).section("optimizer"));
+  CHECK(o.muon->learning_rate == 0.02);
+  CHECK(o.lr == 6e-4);
+  auto const second = mpt::parse_yaml(found[2], "training.md");
   CHECK(mpt::read_loggers(mpt::config_reader(second, "", report).section("loggers")) ==
         "runs/tensorboard");
   CHECK(report.ignored.empty());

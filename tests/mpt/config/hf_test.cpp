@@ -83,7 +83,7 @@ TEST_CASE("a file is for transformers exactly when it computes the same") {
   auto const hub = mpt::hub_form(model);
   CHECK(mpt::transformers_gaps(hub).empty());
   CHECK(mpt::to_hf_json(hub, "float32")["architectures"][0] == "MptForCausalLM");
-  CHECK(mpt::to_hf_json(model, "float32")["architectures"][0] == "MPTForCausalLM");
+  CHECK(mpt::to_hf_json(model, "float32")["architectures"][0] == mpt::remote_architecture);
   CHECK(mpt::transformers_gaps(model).size() == 3);
   auto untied = hub;
   untied.tie_word_embeddings = false;
@@ -134,7 +134,8 @@ TEST_CASE("files that cannot be represented are refused") {
   };
   std::vector<std::pair<nlohmann::json, std::string>> const cases{
       {nlohmann::json::array(), "config.json: expected a JSON object, found array"},
-      {with("/model_type", "llama"), "config.json: model_type is 'llama'; expected 'mpt'"},
+      {with("/model_type", "llama"),
+       "config.json: model_type is 'llama'; expected 'mpt' or 'parallel_mpt'"},
       {with("/d_model", "wide"),
        "config.json: d_model: expected an integer, found the string 'wide'"},
       {with("/d_model", 770), "config.json: d_model 770 must be divisible by n_heads 12"},

@@ -92,8 +92,17 @@ TEST_CASE("addresses are told from paths") {
 TEST_CASE("a loader that cannot be is one clear message") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"name: text", "f.yaml:1:1: train_loader.dataset.local: missing; it is required"},
+      {"name: mlm", "f.yaml:1:7: train_loader.name: expected 'text' or 'finetuning', found 'mlm'"},
       {"name: finetuning",
-       "f.yaml:1:7: train_loader.name: 'finetuning' is not yet supported; use text"},
+       "f.yaml:1:1: train_loader.dataset.hf_name: missing; give a file or folder of prompts and "
+       "responses, or local, an MDS set of them"},
+      {"{name: finetuning, dataset: {hf_name: a, local: b}}",
+       "f.yaml:1:39: train_loader.dataset.hf_name: stands beside local or streams; the data are "
+       "one "
+       "or the other"},
+      {"dataset: {local: a, packing_ratio: 2}",
+       "f.yaml:1:36: train_loader.dataset.packing_ratio: '2' is not yet supported; it belongs to a "
+       "loader with name: finetuning, this one has name: text"},
       {"dataset: {local: 's3://b/c4'}",
        "f.yaml:1:18: train_loader.dataset.local: expected a folder on this machine, found "
        "'s3://b/c4'; nothing is downloaded: mount it and give the path, or copy the set to a "

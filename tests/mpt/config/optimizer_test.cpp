@@ -57,10 +57,18 @@ TEST_CASE("an optimizer that cannot be is one clear message") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"lr: 1", "f.yaml:1:1: optimizer.name: missing; it is required"},
       {"name: sgd",
-       "f.yaml:1:7: optimizer.name: expected 'decoupled_adamw' or 'decoupled_lionw', found 'sgd'"},
+       "f.yaml:1:7: optimizer.name: expected 'decoupled_adamw', 'decoupled_lionw' or 'muon', found "
+       "'sgd'"},
       {"name: clip_lion",
-       "f.yaml:1:7: optimizer.name: 'clip_lion' is not yet supported; use decoupled_adamw or "
-       "decoupled_lionw"},
+       "f.yaml:1:7: optimizer.name: 'clip_lion' is not yet supported; use decoupled_adamw, "
+       "decoupled_lionw or muon"},
+      {"{name: muon, betas: [0.9, 0.95]}",
+       "f.yaml:1:21: optimizer.betas: is not known to muon; give adamw: {lr, betas, eps, "
+       "weight_decay} for what is no matrix of a block"},
+      {"{name: muon, momentum: 1}",
+       "f.yaml:1:24: optimizer.momentum: must be from 0 to below 1, found 1"},
+      {"{name: muon, adamw: {lr: -1}}",
+       "f.yaml:1:26: optimizer.adamw.lr: must be above 0, found -1"},
       {"{name: decoupled_adamw, lr: 0}", "f.yaml:1:29: optimizer.lr: must be above 0, found 0"},
       {"{name: decoupled_adamw, betas: [0.9]}",
        "f.yaml:1:32: optimizer.betas: expected a list of two numbers, found a list of 1"},
@@ -104,6 +112,34 @@ TEST_CASE("Lion has its own defaults; groups take what they do not say from the 
   CHECK(grouped.groups[0].weight_decay == 0);
   CHECK(grouped.groups[1].lr == 2e-3);
   CHECK(grouped.groups[1].weight_decay == 1e-4);
+  CHECK(report.notes.empty());
+}
+
+TEST_CASE("Muon has PyTorch's defaults, and AdamW's settings for the rest") {
+  mpt::config_report report;
+  auto const plain = read("name: muon", report);
+  REQUIRE(plain.muon);
+  CHECK(plain.muon->learning_rate == 1e-3);
+  CHECK(plain.muon->weight_decay == 0.1);
+  CHECK(plain.muon->momentum == 0.95);
+  CHECK(plain.muon->nesterov);
+  CHECK(plain.muon->steps == 5);
+  CHECK(plain.lr == 1e-3);
+  CHECK(plain.beta2 == 0.95);
+  auto const told = read(
+      "{name: muon, lr: 0.02, momentum: 0.9, nesterov: false, ns_steps: 3, weight_decay: 0.0, "
+      "adjust_lr_fn: match_rms_adamw, adamw: {lr: 3.0e-4, betas: [0.8, 0.9]}, disable_grad: wte}",
+      report);
+  REQUIRE(told.muon);
+  CHECK(told.muon->learning_rate == 0.02);
+  CHECK(told.muon->momentum == 0.9);
+  CHECK(!told.muon->nesterov);
+  CHECK(told.muon->steps == 3);
+  CHECK(told.muon->weight_decay == 0);
+  CHECK(told.muon->adjustment == parallel::muon_adjustment::match_rms_adamw);
+  CHECK(told.lr == 3e-4);
+  CHECK(told.beta1 == 0.8);
+  CHECK(told.disable_grad.at(0).text == "wte");
   CHECK(report.notes.empty());
 }
 

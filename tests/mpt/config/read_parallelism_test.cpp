@@ -50,7 +50,7 @@ TEST_CASE("every axis is read") {
   CHECK(options.schedule == "interleaved");
   CHECK(options.stages_per_rank == 3);
   CHECK(options.blocks == std::vector{1, 1, 2, 1, 1, 1});
-  CHECK(options.weights_beside);
+  CHECK(options.overlap_weight_gradients);
 }
 
 TEST_CASE("schedules know how many stages a rank has") {
@@ -59,7 +59,9 @@ TEST_CASE("schedules know how many stages a rank has") {
   CHECK(read("parallelism: {pipeline: 2, schedule: zb-v}").stages() == 4);
   CHECK(read("parallelism: {pipeline: 2, schedule: dual-pipe-v}").stages() == 4);
   CHECK(read("parallelism: {pipeline: 2, schedule: zb-h1}").stages() == 2);
-  CHECK(read("parallelism: {overlap_weight_gradients: true}").pipeline_options().weights_beside);
+  CHECK(read("parallelism: {overlap_weight_gradients: true}")
+            .pipeline_options()
+            .overlap_weight_gradients);
   // without a pipeline the schedule plays no part
   CHECK(read("parallelism: {schedule: zb-v}").pipeline_options().stages_per_rank == 1);
 }

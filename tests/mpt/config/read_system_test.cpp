@@ -41,6 +41,20 @@ TEST_CASE("gradients are summed by rank unless the canonical order is asked for"
         "canonical");
 }
 
+TEST_CASE("gradients travel in fp32, or in bf16 where they are summed by rank") {
+  using enum parallel::zero::reduce_dtype;
+  CHECK(read("{}").reduce_dtype == full);
+  CHECK(read("reduce_dtype: fp32").reduce_dtype == full);
+  auto const narrow = read("{reduce_dtype: bf16, fsdp_config: {mixed_precision: PURE}}");
+  CHECK(narrow.reduce_dtype == parallel::zero::reduce_dtype::bf16);
+  CHECK(narrow.report.notes.empty());
+  CHECK(problem("reduce_dtype: fp8") ==
+        "f.yaml:1:15: reduce_dtype: 'fp8' is not a type of reductions; there are fp32, bf16");
+  CHECK(problem("{reduce_dtype: bf16, reduction_order: canonical}") ==
+        "f.yaml:1:16: reduce_dtype: bf16 is not for reduction_order canonical, which rounds "
+        "nowhere; leave one out");
+}
+
 TEST_CASE("FSDP's strategies become ZeRO stages") {
   CHECK(read("{}").zero_stage == 0);
   CHECK(read("{}").report.notes.empty());
@@ -48,11 +62,12 @@ TEST_CASE("FSDP's strategies become ZeRO stages") {
   CHECK(read("fsdp_config: {sharding_strategy: NO_SHARD}").zero_stage == 0);
   auto const full = read("fsdp_config: {sharding_strategy: FULL_SHARD, mixed_precision: PURE}");
   CHECK(full.zero_stage == 3);
-  CHECK(full.reshard_after_forward);
+  CHECK_FALSE(full.reshard_after_forward.has_value());  // the plan decides
   CHECK_FALSE(full.parallelism.shard.has_value());
   REQUIRE(full.report.notes.size() == 1);
   CHECK(full.report.notes[0] ==
-        "fsdp_config.mixed_precision PURE: gradients are reduced in fp32, not bf16");
+        "fsdp_config.mixed_precision PURE: gradients are reduced in fp32, not bf16; set "
+        "reduce_dtype to bf16 for half the bytes");
   CHECK(read("fsdp_config: {sharding_strategy: SHARD_GRAD_OP}").zero_stage == 2);
   auto const hybrid = read(
       "fsdp_config: {sharding_strategy: HYBRID_SHARD, "
@@ -66,7 +81,11 @@ TEST_CASE("FSDP's strategies become ZeRO stages") {
   CHECK(other.zero_stage == 2);
   CHECK_FALSE(other.parallelism.shard.has_value());
   CHECK(other.parallelism.replicate == 2);
-  CHECK_FALSE(read("fsdp_config: {reshard_after_forward: false}").reshard_after_forward);
+  CHECK(read("fsdp_config: {reshard_after_forward: false}").reshard_after_forward == false);
+  CHECK(read("fsdp_config: {reshard_after_forward: true}").reshard_after_forward == true);
+  CHECK_FALSE(read("fsdp_config: {reshard_after_forward: auto}").reshard_after_forward.has_value());
+  CHECK_FALSE(read("{}").reduce_every_microbatch.has_value());
+  CHECK(read("reduce_every_microbatch: true").reduce_every_microbatch == true);
   CHECK(
       read("fsdp_config: {mixed_precision: PURE}", mpt::precision_kind::fp32).report.notes.empty());
   CHECK(read("{fsdp_config: {sharding_strategy: SHARD_GRAD_OP}, zero_stage: 0}").zero_stage == 0);

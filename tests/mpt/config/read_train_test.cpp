@@ -154,9 +154,6 @@ TEST_CASE("malformed configurations give one exact message each") {
        "this machine"},
       {{"save_folder=./{epoch}"},
        "command line: save_folder: './{epoch}': only {run_name} can stand in braces"},
-      {{"load_path=./x/latest.pt"},
-       "command line: load_path: Composer's .pt files are not yet supported; give a checkpoint "
-       "folder of ours or a Hugging Face folder"},
       {{"autoresume=true"},
        "command line: autoresume: needs save_folder, where the checkpoint to go on from is found"},
       {{"autoresume=true", "save_folder=./x", "save_overwrite=true"},
@@ -165,8 +162,8 @@ TEST_CASE("malformed configurations give one exact message each") {
       {{"save_num_checkpoints_to_keep=0"},
        "command line: save_num_checkpoints_to_keep: expected -1 for all or at least 1, found 0"},
       {{"save_weights_only=true"},
-       "command line: save_weights_only: 'true' is not yet supported; use false; convert exports "
-       "the weights alone"},
+       "command line: save_weights_only: 'true' is not yet supported; use false; "
+       "callbacks.hf_checkpointer writes the weights alone"},
       {{"icl_tasks=[{label: piqa}]"},
        "command line: icl_tasks: not yet supported; evaluation is cross entropy, perplexity and "
        "accuracy on eval_loader"},
@@ -256,20 +253,6 @@ TEST_CASE("what a pretraining YAML holds that has no effect is said in one line"
         "choice here)");
 }
 
-TEST_CASE("finetuning YAMLs are refused with what is supported") {
-  auto const data = test::data_folder();
-  if (data.empty()) {
-    MESSAGE("skipped: no ../shared/data");
-    return;
-  }
-  auto const file = data / "mpt" / "yamls" / "finetune" / "mpt-7b_dolly_sft.yaml";
-  CHECK_THROWS_WITH_AS(
-      mpt::load_train_config(file, overrides{}),
-      "mpt-7b_dolly_sft.yaml:13:9: model.name: 'hf_causal_lm' is not yet supported; use "
-      "mpt_causal_lm",
-      parallel::error);
-}
-
 // Change this list on purpose only: files of users depend on it.
 TEST_CASE("the keys that have an effect are these") {
   std::string found;
@@ -281,10 +264,11 @@ TEST_CASE("the keys that have an effect are these") {
       "algorithms algorithms.gradient_clipping algorithms.gradient_clipping.clipping_threshold "
       "algorithms.gradient_clipping.clipping_type "
       "autoresume bucket_bytes callbacks callbacks.early_stopper callbacks.generate_callback "
+      "callbacks.hf_checkpointer "
       "callbacks.kill_loss_spike callbacks.layer_freezing callbacks.optimizer_monitor "
       "callbacks.speed_monitor "
       "callbacks.speed_monitor.gpu_flops_available callbacks.speed_monitor.window_size "
-      "console_log_interval cuda_graphs deterministic device device_eval_batch_size "
+      "console_log_interval cuda_graphs dataset deterministic device device_eval_batch_size "
       "device_train_microbatch_size dist_timeout "
       "dry_run eval_first eval_interval eval_loader eval_subset_num_batches fsdp_config "
       "fsdp_config.activation_checkpointing fsdp_config.data_parallel_replicate_degree "
@@ -292,7 +276,8 @@ TEST_CASE("the keys that have an effect are these") {
       "fsdp_config.reshard_after_forward fsdp_config.sharding_strategy global_train_batch_size "
       "load_path load_weights_only "
       "log_to_console loggers loggers.tensorboard loggers.tensorboard.log_dir max_duration "
-      "max_seq_len metrics_file model model.activation_checkpointing_target model.attention_bias "
+      "max_seq_len metrics_file mirrors model model.activation_checkpointing_target "
+      "model.attention_bias "
       "model.attn_config model.attn_config.alibi model.attn_config.alibi_bias_max "
       "model.attn_config.attn_logit_softcapping "
       "model.attn_config.attn_pdrop model.attn_config.attn_temperature_tuning "
@@ -313,7 +298,7 @@ TEST_CASE("the keys that have an effect are these") {
       "model.init_config.init_div_is_residual model.init_config.init_gain "
       "model.init_config.init_nonlinearity model.init_config.init_std model.init_config.name "
       "model.learned_pos_emb model.logit_scale model.max_seq_len model.n_heads model.n_layers "
-      "model.no_bias model.norm_eps model.norm_type model.resid_pdrop "
+      "model.name model.no_bias model.norm_eps model.norm_type model.resid_pdrop "
       "model.tie_word_embeddings model.vocab_size offload_optimizer optimizer "
       "optimizer.betas optimizer.disable_grad optimizer.eps optimizer.lr optimizer.name "
       "optimizer.param_groups optimizer.weight_decay parallelism parallelism.blocks_by_stage "
@@ -321,7 +306,10 @@ TEST_CASE("the keys that have an effect are these") {
       "parallelism.pipeline parallelism.replicate "
       "parallelism.schedule parallelism.sequence_parallel parallelism.shard "
       "parallelism.stages_per_rank parallelism.tensor precision "
-      "print_plan profile progress_bar ranks reduction_order run_name save_folder save_interval "
+      "print_plan profile progress_bar ranks reduce_dtype reduce_every_microbatch reduction_order "
+      "run_name "
+      "save_folder "
+      "save_interval "
       "save_num_checkpoints_to_keep "
       "save_overwrite scheduler scheduler.alpha_f scheduler.alpha_i scheduler.name scheduler.t_max "
       "scheduler.t_warmup seed threads tokenizer tokenizer.kwargs "
@@ -329,14 +317,20 @@ TEST_CASE("the keys that have an effect are these") {
       "tokenizer.name tp_config tp_config.strategy tp_config.tensor_parallel_degree "
       "train_loader train_loader.dataset train_loader.dataset.bos_token_id "
       "train_loader.dataset.eos_token_id train_loader.dataset.epoch_size "
-      "train_loader.dataset.local "
-      "train_loader.dataset.max_seq_len train_loader.dataset.remote train_loader.dataset.shuffle "
+      "train_loader.dataset.hf_kwargs train_loader.dataset.hf_kwargs.data_dir "
+      "train_loader.dataset.hf_kwargs.data_files train_loader.dataset.hf_name "
+      "train_loader.dataset.local train_loader.dataset.max_leftover_bins_to_keep "
+      "train_loader.dataset.max_seq_len train_loader.dataset.packing_ratio "
+      "train_loader.dataset.preprocessing_fn train_loader.dataset.preprocessing_fn.prompt "
+      "train_loader.dataset.preprocessing_fn.response "
+      "train_loader.dataset.remote train_loader.dataset.shuffle "
       "train_loader.dataset.shuffle_algo train_loader.dataset.shuffle_block_size "
       "train_loader.dataset.shuffle_seed "
-      "train_loader.dataset.split train_loader.dataset.streams "
+      "train_loader.dataset.split train_loader.dataset.streams train_loader.dataset.target_prompts "
+      "train_loader.dataset.target_responses "
       "train_loader.dataset.token_encoding_type train_loader.dataset.validate_hash "
       "train_loader.drop_last "
-      "train_loader.label train_subset_num_batches variables zero_stage");
+      "train_loader.label train_loader.name train_subset_num_batches variables zero_stage");
 }
 
 TEST_CASE("keys of LLM Foundry that have no effect or are not there yet are known, too") {

@@ -1,4 +1,5 @@
 // Folders as LLM Foundry writes them (the golden models' own tensors), to checkpoints and back.
+#include <map>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include <mpt/hf/convert.hpp>
 #include <mpt/hf/import.hpp>
 #include <parallel/checkpoint/safetensors.hpp>
+#include <parallel/checkpoint/tensor_folder.hpp>
 #include <parallel/support/files.hpp>
 
 #include "support/golden_tensor.hpp"
@@ -64,7 +66,7 @@ TEST_CASE("a folder of LLM Foundry becomes a checkpoint, and that a folder with 
 
     mpt::model_source const exported(folder / "out");
     CHECK(exported.config() == trained.config());
-    auto const shapes = mpt::detail::shapes_of(exported.config());
+    auto const shapes = mpt::hf::shapes_of(exported.config());
     CHECK(shapes.size() == golden.tensors.size());
     hf::hf_import(folder / "out").require_tensors(shapes);  // plain names, and no others
     bool const fused = name == "c_fused";
@@ -76,6 +78,43 @@ TEST_CASE("a folder of LLM Foundry becomes a checkpoint, and that a folder with 
     CHECK(hf::hf_import(folder / "out").tensors().contains("lm_head.weight") ==
           !trained.config().tie_word_embeddings);
   }
+}
+
+/// Every tensor of a folder, as it lies there.
+std::map<std::string, std::vector<std::byte>> bytes_of(std::filesystem::path const& folder) {
+  parallel::checkpoint::tensor_folder const tensors(folder);
+  std::map<std::string, std::vector<std::byte>> out;
+  for (auto const& name : tensors.names()) {
+    auto const& entry = tensors.at(name);
+    auto& bytes = out[name];
+    bytes.resize(static_cast<std::size_t>(entry.end - entry.begin));
+    tensors.read_bytes(name, 0, entry.size(), bytes);
+  }
+  return out;
+}
+
+TEST_CASE("weights that come in and go out in one type have the same bytes, whoever pickled them") {
+  test::temporary_folder const folder;
+  auto const golden = test::golden_folder() / "torch";
+  auto const round_trip = [&](std::filesystem::path const& from, mpt::convert_options const& how) {
+    std::filesystem::remove_all(folder / "run");
+    std::filesystem::remove_all(folder / "out");
+    mpt::import_hugging_face(mpt::model_source(from), folder / "run", how);
+    mpt::export_hugging_face(mpt::model_source(folder / "run"), folder / "out", how);
+    return bytes_of(folder / "out");
+  };
+  auto const expected = bytes_of(golden / "model.safetensors");
+  CHECK(expected.size() > 10);
+  CHECK(round_trip(golden / "bin", {}) == expected);
+  CHECK(round_trip(golden / "composer.pt", {}) == expected);
+  for (std::string const dtype : {"bfloat16", "float16"}) {
+    auto const once = round_trip(golden / "shards", {.dtype = dtype, .max_shard_bytes = 4000});
+    CHECK(once.at("transformer.wte.weight").size() == 2 * 29 * 16);
+    CHECK(std::filesystem::exists(folder / "out/model.safetensors.index.json"));
+    std::filesystem::rename(folder / "out", folder / dtype);
+    CHECK(round_trip(folder / dtype, {}) == once);
+  }
+  CHECK(round_trip(folder / "bfloat16", {.dtype = "float32"}) == expected);
 }
 
 TEST_CASE("a head that the configuration promises must be there") {

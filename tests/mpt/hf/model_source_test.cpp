@@ -37,8 +37,7 @@ float element(std::string const& name, index at) {
 void write(fs::path const& folder, mpt::model_config const& described,
            mpt::model_config const& stored) {
   std::vector<hf::named_shape> shapes;
-  for (auto const& [name, extents] : mpt::detail::shapes_of(stored))
-    shapes.push_back({name, extents});
+  for (auto const& [name, extents] : mpt::hf::shapes_of(stored)) shapes.push_back({name, extents});
   hf::hf_export(folder, shapes,
                 [](std::string const& name, index begin, std::span<float> out) {
                   for (std::size_t i = 0; i < out.size(); ++i)
@@ -51,7 +50,7 @@ void write(fs::path const& folder, mpt::model_config const& described,
 void check(mpt::model_source const& source) {
   CHECK(source.config() == config());
   CHECK(source.dtype() == "float32");
-  for (auto const& [name, extents] : mpt::detail::shapes_of(config())) {
+  for (auto const& [name, extents] : mpt::hf::shapes_of(config())) {
     CAPTURE(name);
     CHECK(source.shape_of(name) == extents);
     std::vector<float> two(2);
@@ -69,7 +68,7 @@ void check(mpt::model_source const& source) {
     CHECK(values.back() == element(parameter.name, std::ssize(values) - 1));
     ++seen;
   });
-  CHECK(seen == mpt::detail::shapes_of(config()).size());
+  CHECK(seen == mpt::hf::shapes_of(config()).size());
 }
 
 TEST_CASE("a Hugging Face folder, a checkpoint and a folder of checkpoints are one model") {

@@ -26,12 +26,10 @@ struct telling_stream : parallel::host::stream {
   int products = 0;
 };
 
-void matmul_impl(telling_stream& s, matrix_view<double> c, matrix_view<double const> a,
-                 matrix_view<double const> b, parallel::ops::matmul_options options,
-                 matrix_view<double const> addend) {
+void run_operation(telling_stream& s, parallel::ops::matmul_arguments<double, double> const& a) {
   int const k = s.products++;
   s.enqueue([k, log = s.log] { log->add(parallel::concat("product ", k, " begins")); });
-  parallel::host::matmul_impl(static_cast<parallel::host::stream&>(s), c, a, b, options, addend);
+  run_operation(static_cast<parallel::host::stream&>(s), a);
   s.enqueue([k, log = s.log] { log->add(parallel::concat("product ", k, " ends")); });
 }
 
@@ -88,9 +86,9 @@ TEST_CASE("what is exchanged is exchanged while the block multiplies") {
     }));
     telling_stream compute;
     compute.log = &log;
-    parallel::host::stream traffic, back;
+    parallel::host::stream exchanges, back;
     auto const config = configuration();
-    mpt::model_groups const groups{.tensor = {{comm, traffic, back}, true}};
+    mpt::model_groups const groups{.tensor = {{comm, exchanges, back}, true}};
     auto block = mpt::layer_builder<double>(config, groups).make_block("b.", 0, {});
     std::vector<std::vector<double>> values;
     block.visit_parameters([&](auto& p) {

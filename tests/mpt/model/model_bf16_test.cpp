@@ -24,7 +24,7 @@ using test::context_method;
 using test::model_layout;
 using test::model_outcome;
 using test::run_model;
-using enum parallel::zero::stage;
+using enum parallel::zero::level;
 
 mpt::model_config config() {
   mpt::model_config m;
@@ -65,9 +65,9 @@ struct references {
 TEST_CASE("orders of sums in float move the last bits of gradients alone") {
   references const r;
   for (model_layout const& how :
-       {model_layout{.replicate = 3}, model_layout{.stage = optimizer, .shard = 2},
-        model_layout{.replicate = 2, .stage = parameters, .shard = 2, .microbatch = 1},
-        model_layout{.pipeline = 3, .stage = gradients, .shard = 2, .microbatch = 1}}) {
+       {model_layout{.replicate = 3}, model_layout{.level = optimizer, .shard = 2},
+        model_layout{.replicate = 2, .level = parameters, .shard = 2, .microbatch = 1},
+        model_layout{.pipeline = 3, .level = gradients, .shard = 2, .microbatch = 1}}) {
     CAPTURE(how.replicate);
     CAPTURE(how.pipeline);
     auto const got = run_model<bf16>(config(), how);
@@ -85,7 +85,7 @@ TEST_CASE("divided heads, hidden units and positions stay within twice one rank'
   for (model_layout const& how :
        {model_layout{.tensor = 2}, model_layout{.tensor = 3}, model_layout{.context = 2},
         model_layout{.context = 3, .method = context_method::ulysses},
-        model_layout{.context = 2, .tensor = 2, .stage = parameters, .shard = 2, .microbatch = 1},
+        model_layout{.context = 2, .tensor = 2, .level = parameters, .shard = 2, .microbatch = 1},
         model_layout{.tensor = 3, .pipeline = 2, .microbatch = 1}}) {
     CAPTURE(how.tensor);
     CAPTURE(how.context);

@@ -32,10 +32,11 @@ constexpr std::uint32_t vocabulary = 18;
 struct layout {
   int shards = 1;
   int replicas = 1;
-  zero::stage stage = zero::stage::none;
+  zero::level level = zero::level::none;
   int pipeline = 1;
   parallel::train::pipeline_options schedule = {};
   zero::reduction_order order = zero::reduction_order::canonical_tree;
+  zero::reduce_dtype dtype = zero::reduce_dtype::full;
 };
 
 mpt::model_config small() {
@@ -65,14 +66,16 @@ bytes train(layout const& how) {
   parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     parallel::arena memory(device.allocate<std::byte>(std::size_t{4} << 20));
-    parallel::host::stream compute, traffic;
-    parallel::train::training_groups groups(parallel::any_communicator(comm.split(0)), shape);
+    parallel::host::stream compute, exchanges;
+    parallel::train::process_groups groups(parallel::any_communicator(comm.split(0)), shape,
+                                           how.level);
     mpt::model<T> net(small());
     parallel::train::stepper stepper(net, device, groups, parallel::decoupled_adamw{},
-                                     {.stage = how.stage,
+                                     {.level = how.level,
                                       .bucket_bytes = 2000,
                                       .clip = {parallel::train::clipping_kind::norm, 0.05},
                                       .order = how.order,
+                                      .reduce_dtype = how.dtype,
                                       .pipeline = how.schedule});
     stepper.initialise(42);
     auto const place = groups.place();
@@ -103,7 +106,7 @@ bytes train(layout const& how) {
       batches.resize(stepper.least_microbatches(most));
       first.resize(batches.size());
       auto const result =
-          stepper.step(compute, traffic, memory, std::span(std::as_const(batches)),
+          stepper.step(compute, exchanges, memory, std::span(std::as_const(batches)),
                        std::span(std::as_const(first)), {.seed = 42, .step = step}, 1.0);
       losses.push_back(result.sums.loss);
     }
@@ -136,23 +139,23 @@ TEST_CASE_TEMPLATE(
   auto const check = [&](layout const& how) {
     CAPTURE(how.shards);
     CAPTURE(how.replicas);
-    CAPTURE(static_cast<int>(how.stage));
+    CAPTURE(static_cast<int>(how.level));
     CAPTURE(how.pipeline);
     CAPTURE(how.schedule.schedule);
     CHECK(train<T>(how) == expected);
     ++layouts;
   };
   for (int const replicas : {2, 3, 5, 8, 13}) check({.replicas = replicas});
-  for (auto const stage :
-       {zero::stage::optimizer, zero::stage::gradients, zero::stage::parameters}) {
-    for (int const shards : {2, 3, 4}) check({.shards = shards, .stage = stage});
-    check({.shards = 2, .replicas = 3, .stage = stage});
+  for (auto const level :
+       {zero::level::optimizer, zero::level::gradients, zero::level::parameters}) {
+    for (int const shards : {2, 3, 4}) check({.shards = shards, .level = level});
+    check({.shards = 2, .replicas = 3, .level = level});
   }
   for (auto const& [ranks, name] : std::vector<std::pair<int, std::string>>{
            {2, "1f1b"}, {4, "gpipe"}, {2, "zb-h1"}, {2, "zb-v"}, {2, "interleaved"}})
-    for (auto const stage : {zero::stage::none, zero::stage::parameters})
-      check({.shards = stage == zero::stage::none ? 1 : 2,
-             .stage = stage,
+    for (auto const level : {zero::level::none, zero::level::parameters})
+      check({.shards = level == zero::level::none ? 1 : 2,
+             .level = level,
              .pipeline = ranks,
              .schedule = {.schedule = name, .stages_per_rank = name == "interleaved" ? 2 : 1}});
   MESSAGE(layouts << " layouts have the same bits");
@@ -165,6 +168,29 @@ TEST_CASE("in the order of ranks the bits depend on the layout, so the test abov
   auto const one = by_rank(1);
   CHECK(one != by_rank(2));
   CHECK(one != by_rank(3));
+}
+
+TEST_CASE_TEMPLATE("gradients that travel in bf16 train nearly the same", T, float, bf16) {
+  using enum zero::level;
+  for (auto const level : {none, optimizer, parameters}) {
+    CAPTURE(static_cast<int>(level));
+    layout how{.shards = level == none ? 1 : 2,
+               .replicas = 2,
+               .level = level,
+               .order = zero::reduction_order::by_rank};
+    auto const losses = [](bytes const& of) {
+      std::vector<double> out(of.at("loss").size() / sizeof(double));
+      std::memcpy(out.data(), of.at("loss").data(), of.at("loss").size());
+      return out;
+    };
+    auto const full = losses(train<T>(how));
+    how.dtype = zero::reduce_dtype::bf16;
+    auto const narrow = losses(train<T>(how));
+    CHECK(narrow[0] == full[0]);  // of the same parameters
+    CHECK(narrow != full);
+    for (std::size_t i = 1; i < full.size(); ++i)
+      CHECK(narrow[i] == doctest::Approx(full[i]).epsilon(2e-3));
+  }
 }
 
 }  // namespace canonical_test

@@ -185,9 +185,10 @@ TEST_CASE("heads that cannot be exchanged, and sequences that cannot be divided,
   CHECK_NOTHROW(mpt::model<double>(rotary(4), ranks));
   std::vector<std::int32_t> const ids(20);
   mpt::sequences const all(ids, 10);
-  CHECK_THROWS_AS(static_cast<void>(all.divided(parallel::context_parallel::division(0, 2, 20))),
-                  parallel::error);
-  CHECK_THROWS_AS(parallel::context_parallel::division(0, 2, 10), parallel::error);
+  CHECK_THROWS_AS(
+      static_cast<void>(all.divided(parallel::context_parallel::sequence_partition(0, 2, 20))),
+      parallel::error);
+  CHECK_THROWS_AS(parallel::context_parallel::sequence_partition(0, 2, 10), parallel::error);
 }
 
 }  // namespace model_context_test

@@ -11,7 +11,7 @@ namespace model_device_test {
 
 using test::context_method;
 using test::model_layout;
-using enum parallel::zero::stage;
+using enum parallel::zero::level;
 
 mpt::model_config config() {
   mpt::model_config m;
@@ -43,21 +43,21 @@ void check(model_layout const& how) {
 TEST_CASE("ranks with other data, in every ZeRO stage") {
   check({});
   check({.replicate = 2});
-  check({.stage = optimizer, .shard = 3, .microbatch = 1});
-  check({.stage = gradients, .shard = 2, .microbatch = 1});
-  check({.replicate = 2, .stage = parameters, .shard = 2, .microbatch = 1});
+  check({.level = optimizer, .shard = 3, .microbatch = 1});
+  check({.level = gradients, .shard = 2, .microbatch = 1});
+  check({.replicate = 2, .level = parameters, .shard = 2, .microbatch = 1});
 }
 
 TEST_CASE("optimizer states in the host's memory") {
   using enum parallel::zero::optimizer_memory;
-  check({.stage = gradients, .shard = 2, .microbatch = 1, .optimizer = host});
+  check({.level = gradients, .shard = 2, .microbatch = 1, .optimizer = host});
 }
 
 TEST_CASE("ranks that share sequences and matrices") {
   check({.context = 2});
   check({.context = 2, .method = context_method::ulysses});
   check({.tensor = 2});
-  check({.context = 2, .tensor = 2, .stage = parameters, .shard = 2, .microbatch = 1});
+  check({.context = 2, .tensor = 2, .level = parameters, .shard = 2, .microbatch = 1});
 }
 
 TEST_CASE("every schedule of a pipeline") {
@@ -74,7 +74,7 @@ TEST_CASE("every schedule of a pipeline") {
     check({.tensor = 2,
            .pipeline = 2,
            .schedule = options,
-           .stage = parameters,
+           .level = parameters,
            .shard = 2,
            .microbatch = 1});
   }

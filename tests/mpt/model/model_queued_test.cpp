@@ -13,7 +13,7 @@ namespace model_queued_test {
 
 using test::context_method;
 using test::model_layout;
-using enum parallel::zero::stage;
+using enum parallel::zero::level;
 
 mpt::model_config config() {
   mpt::model_config m;
@@ -38,16 +38,16 @@ void check(model_layout how) {
   auto const expected = run_model(config(), how);
   CHECK(expected.gradient_norm > 0.5);  // clipping clips
   queued::device const device(2, 7);
-  std::barrier meeting(how.context * how.tensor * how.replicate * how.pipeline * how.shard);
+  std::barrier rendezvous(how.context * how.tensor * how.replicate * how.pipeline * how.shard);
   how.begins = [&] {
-    meeting.arrive_and_wait();  // nobody waits for the device any more
+    rendezvous.arrive_and_wait();  // nobody waits for the device any more
     device.engine().stand_still();
-    meeting.arrive_and_wait();
+    rendezvous.arrive_and_wait();
   };
   how.begun = [&] {
-    meeting.arrive_and_wait();
+    rendezvous.arrive_and_wait();
     device.engine().go_on();
-    meeting.arrive_and_wait();
+    rendezvous.arrive_and_wait();
   };
   auto const got = run_model(
       config(), how, [&] { return device; },
@@ -65,9 +65,9 @@ void check(model_layout how) {
 TEST_CASE("ranks with other data, in every ZeRO stage") {
   check({});
   check({.replicate = 2});
-  check({.stage = optimizer, .shard = 3, .microbatch = 1});
-  check({.stage = gradients, .shard = 2, .microbatch = 1});
-  check({.replicate = 2, .stage = parameters, .shard = 2, .microbatch = 1});
+  check({.level = optimizer, .shard = 3, .microbatch = 1});
+  check({.level = gradients, .shard = 2, .microbatch = 1});
+  check({.replicate = 2, .level = parameters, .shard = 2, .microbatch = 1});
 }
 
 TEST_CASE("ranks that share sequences and matrices") {
@@ -75,12 +75,12 @@ TEST_CASE("ranks that share sequences and matrices") {
   check({.context = 2, .method = context_method::ulysses});
   check({.tensor = 2});
   check({.tensor = 2, .sequence_parallel = false});
-  check({.context = 2, .tensor = 2, .stage = parameters, .shard = 2, .microbatch = 1});
+  check({.context = 2, .tensor = 2, .level = parameters, .shard = 2, .microbatch = 1});
 }
 
 TEST_CASE("ZeRO, tensor, context and pipeline ranks together") {
-  for (auto const stage : {optimizer, gradients, parameters})
-    check({.context = 2, .tensor = 2, .pipeline = 2, .stage = stage, .shard = 2, .microbatch = 1});
+  for (auto const level : {optimizer, gradients, parameters})
+    check({.context = 2, .tensor = 2, .pipeline = 2, .level = level, .shard = 2, .microbatch = 1});
   check({.context = 2, .tensor = 2, .replicate = 2, .pipeline = 2, .microbatch = 1});
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("every schedule of a pipeline") {
     check({.tensor = 2,
            .pipeline = 2,
            .schedule = options,
-           .stage = parameters,
+           .level = parameters,
            .shard = 2,
            .microbatch = 1});
   }

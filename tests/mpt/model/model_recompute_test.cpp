@@ -99,8 +99,8 @@ TEST_CASE("context ranks, which exchange keys or heads a second time") {
 }
 
 TEST_CASE("ZeRO, whose values are gathered for the backward pass and so for the second forward") {
-  for (auto const stage : {zero::stage::gradients, zero::stage::parameters})
-    check(dropping(3), {.stage = stage, .shard = 2, .microbatch = 1});
+  for (auto const level : {zero::level::gradients, zero::level::parameters})
+    check(dropping(3), {.level = level, .shard = 2, .microbatch = 1});
 }
 
 TEST_CASE("pipelines, and tensor ranks in their stages") {
@@ -108,7 +108,7 @@ TEST_CASE("pipelines, and tensor ranks in their stages") {
     check(dropping(3), {.tensor = 2, .pipeline = 2, .schedule = {schedule}, .microbatch = 1});
   check(positioned(4), {.pipeline = 2,
                         .schedule = {"interleaved", 2},
-                        .stage = zero::stage::parameters,
+                        .level = zero::level::parameters,
                         .microbatch = 1});
 }
 

@@ -74,7 +74,7 @@ void check(mpt::model_config const& config, std::vector<model_layout> const& lay
     CAPTURE(static_cast<int>(how.method));
     CAPTURE(how.tensor);
     CAPTURE(how.pipeline);
-    CAPTURE(static_cast<int>(how.stage));
+    CAPTURE(static_cast<int>(how.level));
     CAPTURE(how.schedule.schedule);
     check_equal(run_model(config, how), one);
   }
@@ -83,11 +83,11 @@ void check(mpt::model_config const& config, std::vector<model_layout> const& lay
 TEST_CASE("other sequences, microbatches and ZeRO on one rank or several") {
   for (auto const& config : {reusing(12), chained()})
     check(config, {{.microbatch = 1},
-                   {.schedule = {.weights_beside = true}},
+                   {.schedule = {.overlap_weight_gradients = true}},
                    {.microbatch = 3},
-                   {.stage = zero::stage::optimizer, .shard = 2, .microbatch = 1},
-                   {.replicate = 2, .stage = zero::stage::gradients, .shard = 2, .microbatch = 1},
-                   {.stage = zero::stage::parameters, .shard = 3, .microbatch = 1}});
+                   {.level = zero::level::optimizer, .shard = 2, .microbatch = 1},
+                   {.replicate = 2, .level = zero::level::gradients, .shard = 2, .microbatch = 1},
+                   {.level = zero::level::parameters, .shard = 3, .microbatch = 1}});
 }
 
 TEST_CASE("tensor ranks, of which some may hold the same key head") {
@@ -109,11 +109,11 @@ TEST_CASE("pipelines whose stages hold blocks that share keys, whatever the sche
   layouts.push_back({.context = 2,
                      .tensor = 2,
                      .pipeline = 2,
-                     .stage = zero::stage::parameters,
+                     .level = zero::level::parameters,
                      .shard = 2,
                      .microbatch = 1});
   check(reusing(12), layouts);
-  // with more than one stage a rank
+  // with more than one level a rank
   auto twice = reusing(12);
   twice.n_layers = 8;
   twice.layers.insert(twice.layers.end(), twice.layers.begin(), twice.layers.begin() + 4);

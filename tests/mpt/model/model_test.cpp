@@ -72,15 +72,34 @@ mpt::model_config attentive() {
   return m;
 }
 
+/// Nothing in it is divisible: 15 query heads of 5 key heads, all normalised together.
+mpt::model_config indivisible() {
+  mpt::model_config m;
+  m.d_model = 30;
+  m.n_heads = 15;
+  m.n_layers = 2;
+  m.vocab_size = 19;
+  m.max_seq_len = length;
+  m.ffn_hidden_size = 7;
+  m.ffn_type = mpt::ffn_kind::mptglu;
+  m.learned_pos_emb = false;
+  m.attn.kv_n_heads = 5;
+  m.attn.qk_ln = true;
+  m.attn.alibi = true;
+  m.attn.attn_pdrop = m.resid_pdrop = 0.1;
+  check_model(m, "");
+  return m;
+}
+
 struct layout {
   int ranks = 1;  // with other data
-  zero::stage stage = zero::stage::none;
+  zero::level level = zero::level::none;
   index microbatch = sequences;
   int tensor = 1;
   bool divide_rows = false;
 
   [[nodiscard]] parallel::training_layout shape() const {
-    return parallel::train::training_groups<parallel::any_communicator>::data_layout(stage, ranks)
+    return parallel::train::process_groups<parallel::any_communicator>::data_layout(level, ranks)
         .with<parallel::axis::tensor>(tensor);
   }
 };
@@ -97,11 +116,12 @@ outcome run(mpt::model_config const& config, layout const& how) {
   parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     parallel::arena memory(device.allocate<std::byte>(std::size_t{4} << 20));
-    parallel::host::stream compute, traffic, exchanges, back;
-    parallel::train::training_groups groups(parallel::any_communicator(comm.split(0)), how.shape());
-    mpt::model<double> net(config, {.tensor = {{groups.tensor, exchanges, back}, how.divide_rows}});
+    parallel::host::stream compute, exchanges, across, back;
+    parallel::train::process_groups groups(parallel::any_communicator(comm.split(0)), how.shape(),
+                                           how.level);
+    mpt::model<double> net(config, {.tensor = {{groups.tensor, across, back}, how.divide_rows}});
     parallel::train::stepper stepper(net, device, groups, parallel::decoupled_adamw{},
-                                     {.stage = how.stage, .bucket_bytes = 2000});
+                                     {.level = how.level, .bucket_bytes = 2000});
     stepper.initialise(42);
     std::vector<std::int32_t> ids(sequences * length), labels(ids.size());
     parallel::philox const random(7, parallel::stream_id("tokens"));
@@ -132,7 +152,7 @@ outcome run(mpt::model_config const& config, layout const& how) {
         parallel::data::most_microbatches(sequences, place.data_ranks(), how.microbatch));
     batches.resize(most);
     first.resize(most);
-    auto const result = stepper.step(compute, traffic, memory, std::span(std::as_const(batches)),
+    auto const result = stepper.step(compute, exchanges, memory, std::span(std::as_const(batches)),
                                      std::span(std::as_const(first)), {.seed = 42, .step = 3}, 1.0);
     std::scoped_lock const guard(lock);
     out.loss = result.sums.loss;
@@ -168,7 +188,7 @@ outcome check_layouts(mpt::model_config const& config, std::vector<int> const& t
   REQUIRE(largest > 0);
   auto const check = [&](layout const& how) {
     CAPTURE(how.ranks);
-    CAPTURE(static_cast<int>(how.stage));
+    CAPTURE(static_cast<int>(how.level));
     CAPTURE(how.microbatch);
     CAPTURE(how.tensor);
     CAPTURE(how.divide_rows);
@@ -186,29 +206,37 @@ outcome check_layouts(mpt::model_config const& config, std::vector<int> const& t
     }
   };
   for (int const ranks : {1, 2, 3})
-    for (auto const stage : {zero::stage::none, zero::stage::optimizer, zero::stage::gradients,
-                             zero::stage::parameters})
-      for (index const microbatch : {1, 2}) check({ranks, stage, microbatch});
+    for (auto const level : {zero::level::none, zero::level::optimizer, zero::level::gradients,
+                             zero::level::parameters})
+      for (index const microbatch : {1, 2}) check({ranks, level, microbatch});
   for (int const degree : tensor)
     for (bool const divide_rows : {false, true})
       for (int const ranks : {1, 2})
-        for (auto const stage : {zero::stage::none, zero::stage::parameters})
-          if (!divide_rows || length % degree == 0) check({ranks, stage, 2, degree, divide_rows});
+        for (auto const level : {zero::level::none, zero::level::parameters})
+          if (!divide_rows || length % degree == 0) check({ranks, level, 2, degree, divide_rows});
   return expected;
 }
 
 TEST_CASE("gated, untied, with dropout everywhere: all layouts give one rank's gradients") {
-  auto const one = check_layouts(small(), {3});
+  auto const one = check_layouts(small(), {2, 3});
   CHECK(one.gradients.contains("lm_head.weight"));
   CHECK(one.gradients.contains("transformer.blocks.1.ffn.gate_proj.weight"));
 }
 
 TEST_CASE("shared keys, rotary positions, windows, packed texts: all layouts give one rank's") {
-  auto const one = check_layouts(attentive(), {2, 6});
+  auto const one = check_layouts(attentive(), {2, 4, 6});
   CHECK(one.gradients.contains("transformer.blocks.1.attn.Wk.weight"));
   auto undivided = attentive();
   undivided.attn.attn_uses_sequence_id = false;
   CHECK(run(undivided, {}).loss != one.loss);
+}
+
+TEST_CASE("unequal slices: all layouts give one rank's gradients") {
+  auto const one = check_layouts(indivisible(), {2, 3, 4, 5});
+  CHECK(one.gradients.contains("transformer.blocks.1.attn.k_ln.weight"));
+  auto one_key = indivisible();
+  one_key.attn.kv_n_heads = 1;  // shared by ranks with other numbers of queries
+  static_cast<void>(check_layouts(one_key, {4, 7}));
 }
 
 TEST_CASE("each dropout changes the loss, and the seed decides how") {

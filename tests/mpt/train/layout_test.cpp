@@ -55,14 +55,16 @@ TEST_CASE("what the model's axes leave are data ranks: replicas, or shards of Ze
 
 TEST_CASE("each rule has one message with the axis, the rule and the nearest choice") {
   auto config = configuration();
-  config.parallelism.tensor = 5;
-  CHECK(refusal(config, 5) ==
-        "parallelism: tensor 5: n_heads 12 must divide by it, kv_n_heads 12 must divide by it, or "
-        "it by them, the hidden width of the feed-forward layer 192 must divide by it and "
-        "vocab_size 512 must divide by it; set tensor to 4");
-  config.parallelism.tensor = 3;
-  CHECK(refusal(config, 3) ==
-        "parallelism: tensor 3: vocab_size 512 must divide by it; set tensor to 2");
+  for (int const degree : {2, 3, 5, 8, 12}) {  // none need divide heads, hidden width, vocabulary
+    config.parallelism.tensor = degree;
+    CHECK(refusal(config, degree).empty());
+  }
+  config.model.ffn_hidden_size = config.model.vocab_size = 12;
+  config.parallelism.tensor = 13;
+  CHECK(refusal(config, 13) ==
+        "parallelism: tensor 13: n_heads 12 must be at least as many, kv_n_heads 12 must be at "
+        "least as many, or divide it, the hidden width of the feed-forward layer 12 must be at "
+        "least as many and vocab_size 12 must be at least as many; set tensor to 12");
 
   config = configuration();
   config.parallelism.tensor = 4;
@@ -70,7 +72,7 @@ TEST_CASE("each rule has one message with the axis, the rule and the nearest cho
   config.train_loader.max_seq_len = 30;
   CHECK(refusal(config, 4) ==
         "parallelism: tensor 4: with sequence_parallel, the sequence length 30 must divide by it; "
-        "set tensor to 2");
+        "set tensor to 3");
   config.parallelism.sequence_parallel = false;
   CHECK(refusal(config, 4).empty());
 
@@ -82,6 +84,14 @@ TEST_CASE("each rule has one message with the axis, the rule and the nearest cho
   config.parallelism.context_method = parallel::context_parallel::method::ulysses;
   CHECK(refusal(config, 8) ==
         "parallelism: context 8: with ulysses, n_heads 12 must divide by it; set context to 4");
+  config.parallelism.tensor = 5;
+  CHECK(refusal(config, 40) ==
+        "parallelism: context 8: with ulysses, each of 5 tensor ranks must have as many of "
+        "n_heads; set context to 1");
+  config.parallelism.tensor = 3;
+  CHECK(refusal(config, 24) ==
+        "parallelism: context 8: with ulysses, n_heads 4 of a tensor rank must divide by it; set "
+        "context to 4");
   config.eval_loaders.resize(1);
   config.eval_loaders[0].max_seq_len = 36;
   config.parallelism = {.context = 4};
@@ -122,9 +132,10 @@ TEST_CASE("each rule has one message with the axis, the rule and the nearest cho
 
   config = configuration();
   config.parallelism.tensor = 2;
-  CHECK(refusal(config, 10) ==
-        "parallelism: global_train_batch_size 24 cannot be shared equally by 5 ranks; use 20 or "
-        "25, or another number of ranks");
+  CHECK(refusal(config, 10).empty());  // 5 data ranks, of which 4 have a sequence more
+  CHECK(refusal(config, 50) ==
+        "parallelism: global_train_batch_size 24 is less than a sequence for each of 25 ranks; use "
+        "25 or more, or at most 24 ranks that read data");
   config.callbacks.generate.emplace();
   CHECK(refusal(config, 2) ==
         "parallelism: callbacks.generate_callback: needs the whole model on one rank; leave it "
@@ -186,16 +197,17 @@ TEST_CASE("a stage that parts a block from the one whose keys it attends to is r
 
 TEST_CASE("all that is wrong is said at once") {
   auto config = configuration();
-  config.parallelism.tensor = 3;
+  config.parallelism.tensor = 13;
   config.parallelism.context = 3;
   config.parallelism.pipeline = 5;
   CHECK(refusal(config, 7) ==
         "parallelism: this layout cannot be:\n"
-        "  tensor 3: vocab_size 512 must divide by it; set tensor to 2\n"
+        "  tensor 13: n_heads 12 must be at least as many and kv_n_heads 12 must be at least as "
+        "many, or divide it; set tensor to 12\n"
         "  context 3: sequences of 32 must divide into 2 x 3 chunks; set context to 2\n"
         "  pipeline 5: 1f1b has 5 stages, which need as many blocks, but n_layers is 4; set "
         "pipeline to 4\n"
-        "  ranks 7: pipeline 5 x context 3 x tensor 3 needs a multiple of 45; start 45");
+        "  ranks 7: pipeline 5 x context 3 x tensor 13 needs a multiple of 195; start 195");
 }
 
 TEST_CASE("degrees whose product cannot be counted are refused, not multiplied") {
@@ -227,7 +239,8 @@ TEST_CASE("fewer key heads than tensor ranks are shared when they divide the ran
   config.model.attn.kv_n_heads = 3;
   config.parallelism.tensor = 4;
   CHECK(refusal(config, 4) ==
-        "parallelism: tensor 4: kv_n_heads 3 must divide by it, or it by them; set tensor to 1");
+        "parallelism: tensor 4: kv_n_heads 3 must be at least as many, or divide it; set tensor to "
+        "3");
   config.model.attn.kv_n_heads = 2;
   CHECK(refusal(config, 4).empty());
 }

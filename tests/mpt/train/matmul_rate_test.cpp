@@ -35,8 +35,8 @@ double peak_of(std::vector<Device> const& devices, std::optional<double> told = 
   parallel::threads::run(static_cast<int>(devices.size()), [&](auto& comm) {
     auto const rank = static_cast<std::size_t>(comm.rank());
     parallel::any_communicator any(std::move(comm));
-    stream compute({.threads = 1}), traffic;
-    found[rank] = mpt::peak_of_devices<float>(devices[rank], compute, told, any, traffic);
+    stream compute({.threads = 1}), exchanges;
+    found[rank] = mpt::peak_of_devices<float>(devices[rank], compute, told, any, exchanges);
   });
   for (double const one : found) CHECK(one == found.front());
   return found.front();

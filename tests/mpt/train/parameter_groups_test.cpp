@@ -1,6 +1,7 @@
 // Tests of freezing and grouping parameters by patterns.
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -20,6 +21,22 @@ mpt::model_config small() {
   return config;
 }
 
+TEST_CASE("learning rates have the names of groups") {
+  mpt::optimizer_config config;
+  config.name = "decoupled_lionw";
+  config.lr = 0.5;
+  config.groups.resize(1);
+  config.groups[0].lr = 2;
+  CHECK(mpt::learning_rates(config, 0.5) ==
+        std::vector<std::pair<std::string, double>>{{"DecoupledLionW/group0", 0.25},
+                                                    {"DecoupledLionW/group1", 1}});
+  config.groups.clear();
+  config.name = "muon";
+  config.muon.emplace().learning_rate = 3;
+  CHECK(mpt::learning_rates(config, 1) == std::vector<std::pair<std::string, double>>{
+                                              {"DecoupledAdamW/group0", 0.5}, {"Muon/group0", 3}});
+}
+
 /// Group by name, -1 for frozen.
 std::map<std::string, int> sorted(mpt::optimizer_config const& optimizer,
                                   std::vector<std::string> const& frozen = {}) {
@@ -28,7 +45,7 @@ std::map<std::string, int> sorted(mpt::optimizer_config const& optimizer,
   config.optimizer = optimizer;
   config.callbacks.frozen_layers = frozen;
   auto const groups = groups_of(config, net);
-  CHECK(groups.optimizers.size() == 1 + optimizer.groups.size());
+  CHECK(groups.optimizers.size() == 1 + optimizer.groups.size() + (optimizer.muon ? 1 : 0));
   std::map<std::string, int> out;
   net.visit_units([&](std::string const&, auto& layer, auto const&, auto const&) {
     layer.visit_parameters([&](auto const& p) {
@@ -37,6 +54,18 @@ std::map<std::string, int> sorted(mpt::optimizer_config const& optimizer,
     });
   });
   return out;
+}
+
+TEST_CASE("Muon trains the matrices of blocks, AdamW the rest") {
+  mpt::optimizer_config config;
+  config.muon.emplace();
+  config.disable_grad = {{"blocks\\.1\\.attn.Wqkv", "f.yaml"}};
+  for (auto const& [name, key] : sorted(config)) {
+    CAPTURE(name);
+    bool const matrix = name.find("blocks") != std::string::npos && name.ends_with("weight") &&
+                        name.find("norm") == std::string::npos;
+    CHECK(key == (name.find("1.attn.Wqkv") != std::string::npos ? -1 : matrix ? 1 : 0));
+  }
 }
 
 mpt::parameter_group group(std::string pattern) {

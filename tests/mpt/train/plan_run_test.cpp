@@ -60,21 +60,20 @@ void check(mpt::train_config const& config, int ranks) {
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     mpt::model<T> net(config.model, {}, config.recompute);
-    train::training_groups groups(comm.split(0), mpt::run_layout(config, ranks));
+    train::process_groups groups(comm.split(0), mpt::run_layout(config, ranks),
+                                 mpt::level_of(config));
     train::stepper step(net, device, groups, groups_of(config, net),
-                        {.stage = mpt::stage_of(config),
-                         .bucket_bytes = 4096,
-                         .reshard_after_forward = config.reshard_after_forward});
+                        stepper_options_of(config, plan));
     step.initialise(1);
     parallel::arena memory(device.allocate<std::byte>(plan.memory.activations));
     CHECK(device.bytes() == plan.memory.total());
     parallel::host::stream compute;
-    parallel::host::stream traffic;
+    parallel::host::stream exchanges;
     auto const data = batch_of(plan.split.microbatch);
     auto const evaluated = batch_of(config.evaluation.device_eval_batch_size);
     std::vector const batches(2, data.view({0, data.count()}));
     std::vector<index> const first(2, 0);
-    (void)step.step(compute, traffic, memory, std::span(batches), std::span(first), {.seed = 3},
+    (void)step.step(compute, exchanges, memory, std::span(batches), std::span(first), {.seed = 3},
                     1.0);
     if (!config.eval_loaders.empty()) {
       auto const batch = evaluated.view({0, evaluated.count()});
@@ -214,6 +213,66 @@ TEST_CASE("an automatic microbatch is the whole batch of a rank when it fits") {
   CHECK(told.split.accumulation == 2);
 }
 
+TEST_CASE("memory that is left spares exchanges, values before gradients, and no microbatch") {
+  auto config = configuration(true);
+  config.model.n_layers = 12;
+  config.zero_stage = 3;
+  config.parallelism.pipeline = 2;
+  auto const forced = [&](bool reshard, bool every) {
+    auto told = config;
+    told.device_train_microbatch_size = 3;
+    told.reshard_after_forward = reshard;
+    told.reduce_every_microbatch = every;
+    return mpt::plan_run<bf16>(told, 4).memory.total();
+  };
+  auto const lean = forced(true, true), values = forced(false, true), both = forced(false, false);
+  CHECK(lean < values);
+  CHECK(values < both);
+  auto const check_choice = [&](std::size_t available, bool reshard, bool every) {
+    CAPTURE(available);
+    auto const plan = mpt::plan_run<bf16>(config, 4, available);
+    CHECK(plan.reshard_after_forward == reshard);
+    CHECK(plan.reduce_every_microbatch == every);
+    CHECK(plan.memory.total() == forced(reshard, every));
+    for (auto const& of_rank : mpt::step_plans_of<bf16>(config, plan)) {
+      std::size_t unshards = 0, scatters = 0;
+      for (auto const& a : of_rank.actions) {
+        unshards += a.kind == train::action_kind::unshard ? 1 : 0;
+        scatters += a.kind == train::action_kind::reduce_scatter ? 1 : 0;
+      }
+      CHECK((unshards == of_rank.units.size()) == !reshard);
+      CHECK((scatters > 0) == every);
+    }
+  };
+  config.device_train_microbatch_size = 3;
+  check_choice(lean - 1, true, true);
+  check_choice(values - 1, true, forced(true, false) > values - 1);
+  check_choice(values, false, true);
+  check_choice(both - 1, false, true);
+  check_choice(both, false, false);
+  check_choice(0, false, false);          // unknown
+  config.reduce_every_microbatch = true;  // as told
+  CHECK(mpt::plan_run<bf16>(config, 4).reduce_every_microbatch);
+  config.reduce_every_microbatch.reset();
+  config.device_train_microbatch_size.reset();  // the largest that fits, first
+  auto often = config;
+  often.reshard_after_forward = often.reduce_every_microbatch = true;
+  for (std::size_t const available : {lean, values, both})
+    CHECK(mpt::plan_run<bf16>(config, 4, available).split.microbatch ==
+          mpt::plan_run<bf16>(often, 4, available).split.microbatch);
+  config.model.n_layers = 2;  // so few that all are in buffers at once: taking turns spares nothing
+  auto const few = mpt::plan_run<bf16>(config, 4, 1);
+  CHECK_FALSE(few.reshard_after_forward);
+  CHECK_FALSE(few.reduce_every_microbatch);
+  config.model.n_layers = 12;
+  config.parallelism.pipeline = 1;  // one microbatch: nothing to add up
+  CHECK(mpt::plan_run<bf16>(config, 4).reduce_every_microbatch);
+  auto const text = mpt::describe_plan(config, mpt::plan_run<bf16>(config, 4), 4, 3);
+  CHECK(test::contains(text,
+                       "values are gathered once a step (automatic), gradients are reduced "
+                       "after every microbatch (automatic)"));
+}
+
 TEST_CASE("a model far too large: the microbatch goes down to 1, and the refusal says what to do") {
   auto config = configuration(false);
   config.model.d_model = 98304;
@@ -296,6 +355,10 @@ TEST_CASE("a dry run's table tells the layout, and the memory of every pipeline 
     CAPTURE(part);
     CHECK(test::contains(text, part));
   }
+  auto const uneven = mpt::describe_plan(config, mpt::plan_run<float>(config, 20, 20), 20, 3);
+  CHECK(test::contains(uneven,
+                       "12 sequences of 12 = 5 data ranks × 1 microbatches of 3; 2 have 3 "
+                       "sequences, 3 one less"));
   config.parallelism.tensor = 5;
   CHECK(test::message_of([&] {
           (void)mpt::plan_run<float>(config, 8, 8);
@@ -306,13 +369,13 @@ TEST_CASE("a dry run's table tells model, batch and memory") {
   auto config = configuration(true);
   config.device_train_microbatch_size = 5;
   auto const text = mpt::describe_plan(config, mpt::plan_run<float>(config, 2, 2), 2, 3);
-  CHECK_FALSE(test::contains(text, "windows"));
+  CHECK_FALSE(test::contains(text, "unit buffers"));
   auto sharded = config;
   sharded.zero_stage = 3;
   sharded.parallelism.shard = 2;
-  auto const windows = mpt::describe_plan(sharded, mpt::plan_run<float>(sharded, 4, 4), 4, 3);
-  CHECK(test::contains(windows, "4: replicate 2 x shard 2, ZeRO stage 3"));
-  CHECK(test::contains(windows, "  windows"));
+  auto const of_shards = mpt::describe_plan(sharded, mpt::plan_run<float>(sharded, 4, 4), 4, 3);
+  CHECK(test::contains(of_shards, "4: replicate 2 x shard 2, ZeRO stage 3"));
+  CHECK(test::contains(of_shards, "  unit buffers"));
   for (char const* const part :
        {"plan of tiny", "2 layers × 24, 3 heads, vocabulary 37, ALiBi",
         "2: replicate 2, ZeRO stage 0", "12 sequences of 12 = 2 ranks × 2 microbatches of 5",

@@ -15,11 +15,13 @@
 
 #include <doctest/doctest.h>
 
+#include <mpt/model/model.hpp>
+#include <mpt/train/parameter_groups.hpp>
 #include <mpt/train/run_checkpoint.hpp>
+#include <mpt/train/run_mesh.hpp>
 #include <parallel/checkpoint/stepper_saver.hpp>
 
-#include "support/guarded_device.hpp"
-#include "tiny_run.hpp"
+#include "guarded_run.hpp"
 
 namespace run_checkpoint_saver_test {
 namespace {
@@ -35,13 +37,13 @@ void with_steppers(train_config const& config, int ranks, F const& f) {
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     parallel::any_communicator any(std::move(comm));
     parallel::host::device device;
-    parallel::host::stream traffic;
+    parallel::host::stream exchanges;
     mpt::run_mesh mesh(config, any, device);
     mpt::model<float> net(config.model, mesh.of_model(), config.recompute);
     parallel::train::stepper step(net, device, mesh.ranks(), groups_of(config, net),
-                                  {.stage = mpt::stage_of(config)});
+                                  {.level = mpt::level_of(config)});
     step.initialise(config.seed);
-    f(step, any, traffic);
+    f(step, any, exchanges);
   });
 }
 
@@ -92,13 +94,13 @@ TEST_CASE("a save is what there was when it began; it is there when every rank h
   auto const expected = config_for("expected"), later = config_for("later"),
              got = config_for("got");
   std::latch gate(1), first_is_done(1);
-  with_steppers(config, 2, [&](auto& step, auto& comm, auto& traffic) {
+  with_steppers(config, 2, [&](auto& step, auto& comm, auto& exchanges) {
     auto const state = state_of(config, 2);
-    (void)pc::save(step, comm, traffic, expected.checkpoint.save_folder, state);
+    (void)pc::save(step, comm, exchanges, expected.checkpoint.save_folder, state);
     auto const hold = [&, rank = comm.rank()](std::string_view s) {
       if (rank == 1 && s == "write slice") gate.wait();  // the second rank's thread is held
     };
-    pc::stepper_saver saver(step, comm, traffic, got.checkpoint.save_folder, true,
+    pc::stepper_saver saver(step, comm, exchanges, got.checkpoint.save_folder, true,
                             {.on_step = hold});
     CHECK_FALSE(saver.pending());
     saver.advance();
@@ -122,12 +124,12 @@ TEST_CASE("a save is what there was when it began; it is there when every rank h
         }));
     }
     CHECK_FALSE(fs::exists(got.checkpoint.save_folder / fs::path("latest")));
-    comm.barrier(traffic).wait();
+    comm.barrier(exchanges).wait();
     if (comm.rank() == 1) gate.count_down();
     while (saver.pending()) saver.advance();
     CHECK(saver.last() == target.folder());
     CHECK(saver.held_up_seconds() > 0);
-    (void)pc::save(step, comm, traffic, later.checkpoint.save_folder, state);
+    (void)pc::save(step, comm, exchanges, later.checkpoint.save_folder, state);
   });
   auto const whole = content_of(here.folder / "expected");
   CHECK(whole.size() == 4);  // two ranks, manifest, latest
@@ -140,8 +142,8 @@ TEST_CASE("a save while one is under way completes that first") {
   auto config = here.config(8);
   config.checkpoint.save_folder = here.folder / "run";
   config.checkpoint.save_num_checkpoints_to_keep = 2;
-  with_steppers(config, 2, [&](auto& step, auto& comm, auto& traffic) {
-    pc::stepper_saver saver(step, comm, traffic, config.checkpoint.save_folder, true,
+  with_steppers(config, 2, [&](auto& step, auto& comm, auto& exchanges) {
+    pc::stepper_saver saver(step, comm, exchanges, config.checkpoint.save_folder, true,
                             mpt::save_options_of(config.checkpoint));
     for (std::int64_t const batch : {1, 2, 3}) {
       step.initialise(static_cast<std::uint64_t>(batch));
@@ -160,8 +162,8 @@ TEST_CASE("without memory for copies a save is done when `save` returns") {
   place const here;
   auto config = here.config(8);
   config.checkpoint.save_folder = here.folder / "run";
-  with_steppers(config, 2, [&](auto& step, auto& comm, auto& traffic) {
-    pc::stepper_saver saver(step, comm, traffic, config.checkpoint.save_folder, false);
+  with_steppers(config, 2, [&](auto& step, auto& comm, auto& exchanges) {
+    pc::stepper_saver saver(step, comm, exchanges, config.checkpoint.save_folder, false);
     saver.save(state_of(config, 2));
     CHECK_FALSE(saver.pending());
     CHECK(saver.last().filename() == "ep0-ba2");
@@ -188,13 +190,6 @@ TEST_CASE("what is to be saved is what was planned, less what fills units up") {
     CHECK(most <= planned);
     CHECK(10 * most >= 8 * planned);
   }
-}
-
-template <class T>
-mpt::run_summary train_guarded(train_config const& config, int ranks) {
-  auto const memory = std::make_shared<guarded::memory>(std::size_t{512} << 20);
-  return train_on<T>(
-      config, ranks, [&] { return guarded::device(memory); }, [](auto const&, auto const&) {});
 }
 
 TEST_CASE_TEMPLATE("a run leaves the same checkpoints, behind its training or not", T, float,
@@ -231,8 +226,8 @@ struct long_run {
   long_run() {
     auto start = here.config(1);
     start.checkpoint.save_folder = here.folder / "start";
-    with_steppers(start, 2, [&](auto& step, auto& comm, auto& traffic) {
-      (void)pc::save(step, comm, traffic, start.checkpoint.save_folder, state_of(start, far - 1));
+    with_steppers(start, 2, [&](auto& step, auto& comm, auto& exchanges) {
+      (void)pc::save(step, comm, exchanges, start.checkpoint.save_folder, state_of(start, far - 1));
     });
     config = here.config(2 * far);
     config.scheduler.t_max = config.max_duration;

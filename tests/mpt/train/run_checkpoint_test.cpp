@@ -24,15 +24,15 @@ fs::path load_and_save(train_config config, grid const& how, fs::path const& fro
     bool const first = comm.rank() == 0;
     parallel::any_communicator any(std::move(comm));
     parallel::host::device device;
-    parallel::host::stream traffic;
+    parallel::host::stream exchanges;
     mpt::run_mesh mesh(config, any, device);
     mpt::model<T> net(config.model, mesh.of_model(), config.recompute);
     parallel::train::stepper step(
         net, device, mesh.ranks(), groups_of(config, net),
-        {.stage = mpt::stage_of(config), .pipeline = config.parallelism.pipeline_options()});
+        {.level = mpt::level_of(config), .pipeline = config.parallelism.pipeline_options()});
     auto const state =
         mpt::load_run(step, any, config, {.folder = from, .weights_only = false, .note = {}}, 20);
-    auto const folder = pc::save(step, any, traffic, root, mpt::saved_state(config, state));
+    auto const folder = pc::save(step, any, exchanges, root, mpt::saved_state(config, state));
     if (first) out = folder;
   });
   return out;
@@ -41,9 +41,10 @@ fs::path load_and_save(train_config config, grid const& how, fs::path const& fro
 std::string name_of(std::size_t g) { return "grid" + std::to_string(g); }
 
 template <class T>
-void check_pairs(std::vector<grid> const& all) {
+void check_pairs(std::vector<grid> const& all,
+                 train_config (*make)(place const&, double) = divisible) {
   place const here;
-  auto config = divisible(here, 3);
+  auto config = make(here, 3);
   config.optimizer.disable_grad = {{"norm_1.weight", ""}};  // frozen ones are saved, too
   std::vector<fs::path> saved;
   for (std::size_t g = 0; g < all.size(); ++g) {
@@ -82,6 +83,12 @@ TEST_CASE("what one layout saves another loads bit for bit, and trains on with t
 
 TEST_CASE("the same in bf16 with master weights") {
   check_pairs<parallel::bf16>({grids[3], grids[1], {}});
+}
+
+TEST_CASE("slices and shares that are unequal, too: other layouts continue them") {
+  auto all = uneven_grids;
+  all.emplace_back();
+  check_pairs<float>(all, indivisible);
 }
 
 /// Changes one bit of a tensor's first slice.

@@ -39,6 +39,24 @@ TEST_CASE("documents begin after the token that ends one, or at the token that b
   CHECK(begins({}).empty());
 }
 
+TEST_CASE("rows of examples keep their labels and where each begins") {
+  mpt::sequences const batch({.count = 2,
+                              .length = 3,
+                              .ids = {1, 2, 3, 4, 5, 0},
+                              .labels = {-100, 3, -100, 5, -100, -100},
+                              .document_begins = {0, 0, 2, 0, 0, 2}});
+  CHECK(batch.count() == 2);
+  CHECK(batch.length() == 3);
+  auto const all = batch.view({0, 2});
+  CHECK(all.loss_tokens == 2);
+  auto const second = batch.view({1, 2});
+  CHECK(second.loss_tokens == 1);
+  CHECK(second.ids(1) == 5);
+  CHECK(second.labels(0) == 5);
+  CHECK(std::vector<std::int32_t>(second.document_begins.begin(), second.document_begins.end()) ==
+        std::vector<std::int32_t>{0, 0, 2});
+}
+
 TEST_CASE("ids that do not divide into rows are refused") {
   CHECK_THROWS_WITH(mpt::sequences({1, 2, 3}, 2),
                     "a batch of 3 ids does not divide into sequences of 2");

@@ -1,21 +1,25 @@
 // Runs of a tiny model on threads, in any layout, for tests.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
 
-#include <mpt/train/trainer.hpp>
+#include <mpt/train/run_plan.hpp>
+#include <mpt/train/run_training.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/checkpoint/reader.hpp>
 #include <parallel/comm/threads/run.hpp>
+#include <parallel/device/host/device.hpp>
 #include <parallel/support/files.hpp>
 
 #include "token_set.hpp"
@@ -96,9 +100,10 @@ mpt::run_summary train_on(train_config const& config, int ranks, Make const& mak
   using device_type = std::invoke_result_t<Make>;
   auto plan = mpt::plan_run<T>(config, ranks);
   plan.saves_behind = how.behind;
+  auto const examples = mpt::read_run_examples(config);
   mpt::run_summary out;
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
-    bool const speaks = comm.rank() == 0;
+    bool const is_primary = comm.rank() == 0;
     auto const stage = static_cast<std::size_t>(
         plan.layout.template coordinate<parallel::axis::pipeline>(comm.rank()));
     parallel::any_communicator any(std::move(comm));
@@ -106,22 +111,30 @@ mpt::run_summary train_on(train_config const& config, int ranks, Make const& mak
     parallel::step_hook on_save;
     if (how.on_step)
       on_save = [&how, rank = any.rank()](std::string_view step) { how.on_step(rank, step); };
-    auto const summary = mpt::run_training<T>(config, any, device, plan, on_save);
+    auto const summary = mpt::run_training<T>(config, any, device, plan, examples, on_save);
     ended(device, plan.by_stage[stage]);
-    if (speaks) out = summary;
+    if (is_primary) out = summary;
   });
   return out;
 }
 
+/// The first tensor rank needs what was planned; others may need less when they hold less.
 template <class T>
 mpt::run_summary train(train_config const& config, int ranks = 1, saving const& how = {}) {
-  return train_on<T>(
+  bool const divides = config.model.vocab_size % config.parallelism.tensor == 0;
+  std::mutex lock;
+  std::map<std::size_t, std::size_t> most;  // by what was planned
+  auto out = train_on<T>(
       config, ranks, [] { return parallel::host::device(); },
       [&](auto const& device, parallel::train::memory_plan const& plan) {
-        if (config.callbacks.optimizer_monitor_interval == 0)  // which copies weights
-          CHECK(device.peak_bytes() == plan.total());
+        if (config.callbacks.optimizer_monitor_interval > 0) return;  // which copies weights
+        std::scoped_lock const guard(lock);
+        if (divides) CHECK(device.peak_bytes() == plan.total());
+        most[plan.total()] = std::max(most[plan.total()], device.peak_bytes());
       },
       how);
+  for (auto const& [planned, used] : most) CHECK(used == planned);
+  return out;
 }
 
 /// All files of tensors in a checkpoint, by name.
@@ -177,6 +190,33 @@ inline train_config divisible(place const& here, double batches) {
   config.global_train_batch_size = 12;
   return config;
 }
+
+/// One that few degrees divide, and a batch that few data ranks do.
+inline train_config indivisible(place const& here, double batches) {
+  auto config = here.config(batches);
+  config.model.d_model = 20;
+  config.model.n_heads = 10;
+  config.model.attn.kv_n_heads = 5;
+  config.model.attn.qk_ln = true;
+  config.model.n_layers = 4;
+  config.model.ffn_hidden_size = 13;
+  config.global_train_batch_size = 7;
+  return config;
+}
+
+inline std::vector<grid> const uneven_grids{
+    {.zero_stage = 1, .data = 4},
+    {.data = 2, .parallelism = {.tensor = 2, .sequence_parallel = true, .pipeline = 2}},
+    {.zero_stage = 3, .data = 3, .parallelism = {.tensor = 3, .pipeline = 2}},
+    {.zero_stage = 2,
+     .data = 2,
+     .parallelism = {.tensor = 4,
+                     .sequence_parallel = true,
+                     .pipeline = 2,
+                     .schedule = "zb-v",
+                     .stages_per_rank = 2}},
+    {.zero_stage = 3, .data = 2, .parallelism = {.tensor = 3, .context = 2}},
+};
 
 inline std::vector<grid> const grids{
     {.data = 2, .parallelism = {.tensor = 2}},

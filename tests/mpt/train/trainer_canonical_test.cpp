@@ -1,6 +1,9 @@
 // reduction_order: canonical in whole runs: parameters, optimizer states, losses, gradient norms
 // and evaluation losses have the same bits on every data, ZeRO and pipeline layout, also when a run
 // is resumed on another one.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
@@ -102,6 +105,63 @@ TEST_CASE_TEMPLATE("whole runs have the same bits on every layout, however gradi
       auto const other = run<T>(here, config, layouts[g], name());
       CHECK(other.metrics == expected.metrics);
       CHECK(other.tensors == expected.tensors);
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("Muon beside AdamW: the same bits on every layout, each with its rate", T, float,
+                   bf16) {
+  place const here;
+  auto config = canonical(here, 3);
+  config.optimizer.name = "muon";
+  config.optimizer.muon.emplace().learning_rate = 0.02;
+  auto const expected = run<T>(here, config, {}, "one");
+  CHECK(expected.tensors.contains("transformer.wte.weight#exp_avg"));
+  CHECK(!expected.tensors.contains("transformer.wte.weight#momentum_buffer"));
+  CHECK(expected.tensors.contains("transformer.blocks.1.ffn.up_proj.weight#momentum_buffer"));
+  CHECK(!expected.tensors.contains("transformer.blocks.1.ffn.up_proj.weight#exp_avg"));
+  auto const rates = nlohmann::json::parse(expected.metrics[0]);
+  CHECK(static_cast<double>(rates.at("lr-Muon/group0")) ==
+        doctest::Approx(20 * static_cast<double>(rates.at("lr-DecoupledAdamW/group0"))));
+  for (std::size_t g = 0; g < layouts.size(); g += 2) {
+    CAPTURE(g);
+    CHECK(run<T>(here, config, layouts[g], "run" + std::to_string(g)) == expected);
+  }
+}
+
+TEST_CASE("Muon over tensor ranks trains as on one, also with keys that several of them share") {
+  place const here;
+  auto config = divisible(here, 3);
+  config.model.attn.kv_n_heads = 2;
+  config.optimizer.name = "muon";
+  config.optimizer.muon.emplace().learning_rate = 0.02;
+  std::map<std::string, std::vector<double>> expected;
+  int number = 0;
+  for (grid const& how :
+       std::vector<grid>{{},
+                         {.parallelism = {.tensor = 2}},
+                         {.zero_stage = 1, .parallelism = {.tensor = 4}},
+                         {.zero_stage = 3,
+                         .data = 2,
+                         .parallelism = {.tensor = 2, .sequence_parallel = true, .pipeline = 2}}}) {
+    CAPTURE(number);
+    auto of = on(config, how);
+    of.checkpoint.save_folder = here.folder / std::to_string(number++);
+    std::map<std::string, std::vector<double>> got;
+    for (auto const& [name, bytes] : content_of(train<double>(of, how.ranks()).checkpoint)) {
+      got[name].resize(bytes.size() / sizeof(double));
+      std::memcpy(got[name].data(), bytes.data(), bytes.size());
+    }
+    if (expected.empty()) expected = got;
+    REQUIRE(got.contains("transformer.blocks.1.attn.Wqkv.weight#momentum_buffer"));
+    for (auto const& [name, values] : expected) {
+      CAPTURE(name);
+      double most = 0, apart = 0;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        most = std::max(most, std::abs(values[i]));
+        apart = std::max(apart, std::abs(values[i] - got.at(name)[i]));
+      }
+      CHECK(apart <= 1e-9 * most);
     }
   }
 }

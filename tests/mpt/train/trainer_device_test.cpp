@@ -10,23 +10,16 @@
 #include <mpt/eval/evaluate.hpp>
 #include <mpt/generate/generate.hpp>
 #include <mpt/hf/model_source.hpp>
+#include <mpt/train/training_data.hpp>
 #include <parallel/train/weights.hpp>
 
-#include "support/guarded_device.hpp"
-#include "tiny_run.hpp"
+#include "guarded_run.hpp"
 
 namespace trainer_device_test {
 namespace {
 
 using namespace tiny_run;
 using parallel::bf16;
-
-template <class T>
-mpt::run_summary train_guarded(train_config const& config, int ranks) {
-  auto const memory = std::make_shared<guarded::memory>(std::size_t{512} << 20);
-  return train_on<T>(
-      config, ranks, [&] { return guarded::device(memory); }, [](auto const&, auto const&) {});
-}
 
 TEST_CASE_TEMPLATE("a run there leaves the files of a run on the host", T, float, bf16) {
   place const here;

@@ -42,6 +42,30 @@ TEST_CASE("all 65536 halves convert to the float of the same value") {
   }
 }
 
+TEST_CASE("floats become the nearest half, ties to even") {
+  for (std::uint32_t bits = 0; bits < 0x7c00; ++bits) {  // and negative ones alike
+    auto const half = static_cast<std::uint16_t>(bits);
+    float const here = pc::half_to_float(half);
+    float const next =
+        bits == 0x7bff ? 65536.0F : pc::half_to_float(static_cast<std::uint16_t>(bits + 1));
+    float const between = (here + next) / 2;  // exact
+    auto const even = static_cast<std::uint16_t>(bits + (bits & 1U));
+    bool const right = pc::float_to_half(here) == half && pc::float_to_half(between) == even &&
+                       pc::float_to_half(std::nextafter(between, 0.0F)) == half &&
+                       pc::float_to_half(std::nextafter(between, 1e9F)) == half + 1 &&
+                       pc::float_to_half(-between) == (even | 0x8000);
+    if (!right) FAIL("around half " << bits);
+  }
+  CHECK(pc::float_to_half(std::numeric_limits<float>::infinity()) == 0x7c00);
+  CHECK(pc::float_to_half(std::numeric_limits<float>::max()) == 0x7c00);
+  CHECK(std::isnan(pc::half_to_float(pc::float_to_half(std::nanf("")))));
+  CHECK(pc::float_to_half(1e-40F) == 0);
+  CHECK_FALSE(pc::overflows_half(65519.0F));
+  CHECK(pc::overflows_half(65520.0F));
+  CHECK(pc::overflows_half(-1e30F));
+  CHECK_FALSE(pc::overflows_half(std::numeric_limits<float>::infinity()));
+}
+
 TEST_CASE("conversion rounds to the nearest bf16 and widens exactly, at any alignment") {
   std::vector<float> const source = {0.0F, -1.5F, 3.14159274F, 1e-40F, 65504.0F};
   std::vector<std::byte> shifted(1 + source.size() * 4);

@@ -40,7 +40,7 @@ std::vector<float> numbers(std::string const& name, index count) {
 /// A rank that trains two matrices by Muon and a vector by AdamW.
 template <class Comm>
 struct trainee {
-  trainee(Comm& comm, zero::stage stage)
+  trainee(Comm& comm, zero::level level)
       : world(comm),
         model({{"tall", {9, 4}, numbers("a", 36), {}},
                {"bias", {11}, numbers("b", 11), {}},
@@ -50,7 +50,7 @@ struct trainee {
                                           [](std::string const& name) {
                                             return segment_key{.group = name == "bias" ? 1 : 0};
                                           }),
-             {.stage = stage}) {
+             {.level = level}) {
     model.set_weights(step);
   }
 
@@ -65,14 +65,14 @@ struct trainee {
       index const sizes[] = {36, 11, 105};
       for (std::size_t i = 0; i < 3; ++i)
         model.set_gradient(i, numbers(concat("gradient", i, "of", at), sizes[i]));
-      step.step(compute, traffic, memory, std::span(share), std::span(std::as_const(places)),
+      step.step(compute, exchanges, memory, std::span(share), std::span(std::as_const(places)),
                 {.step = static_cast<std::uint32_t>(at)}, 1.0);
     }
   }
 
   Comm& world;
   host::device device;
-  host::stream compute, traffic;
+  host::stream compute, exchanges;
   arena memory{device.allocate<std::byte>(4096)};
   test::given_gradients<float> model;
   train::stepper<test::given_gradients<float>, host::device, Comm, any> step;
@@ -93,7 +93,7 @@ TEST_CASE("Muon's momentum and AdamW's moments are saved by name and continue in
   test::temporary_folder const folder;
   std::map<std::string, std::vector<float>> expected;
   threads::run(1, [&](threads::communicator& comm) {
-    trainee one(comm, zero::stage::none);
+    trainee one(comm, zero::level::none);
     one.run(0, steps);
     expected = contents(one);
   });
@@ -102,12 +102,12 @@ TEST_CASE("Muon's momentum and AdamW's moments are saved by name and continue in
   CHECK(names == std::set<std::string>{"bias", "bias#exp_avg", "bias#exp_avg_sq", "tall",
                                        "tall#momentum_buffer", "wide", "wide#momentum_buffer"});
   threads::run(2, [&](threads::communicator& comm) {
-    trainee one(comm, zero::stage::parameters);
+    trainee one(comm, zero::level::parameters);
     one.run(0, 2);
-    checkpoint::save(one.step, comm, one.traffic, folder.path(), {.batches = 2});
+    checkpoint::save(one.step, comm, one.exchanges, folder.path(), {.batches = 2});
   });
   threads::run(1, [&](threads::communicator& comm) {
-    trainee one(comm, zero::stage::none);
+    trainee one(comm, zero::level::none);
     checkpoint::checkpoint_reader const reader(folder.path() / "ep0-ba2");
     CHECK(checkpoint::load(one.step, comm, reader).batches == 2);
     one.run(2, steps);

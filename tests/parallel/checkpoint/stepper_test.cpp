@@ -27,17 +27,22 @@ using rank_type = test::ring_rank<>;
 
 std::vector<layout> const layouts = {
     {},
-    {.ranks = 3, .stage = test::zero::stage::optimizer, .microbatch = 2},
-    {.ranks = 2, .stage = test::zero::stage::parameters, .microbatch = 3, .replicas = 2},
+    {.ranks = 3, .level = test::zero::level::optimizer, .microbatch = 2},
+    {.ranks = 2, .level = test::zero::level::parameters, .microbatch = 3, .replicas = 2},
     {.ranks = 2,
-     .stage = test::zero::stage::gradients,
+     .level = test::zero::level::gradients,
      .model = {.attention = {.heads = 2}},
      .tensor = 2,
      .divide_rows = true},
-    {.stage = test::zero::stage::optimizer,
+    {.level = test::zero::level::optimizer,
      .microbatch = 2,
      .pipeline = 2,
-     .schedule = {.schedule = "1f1b"}}};
+     .schedule = {.schedule = "1f1b"}},
+    {.model = {.attention = {.heads = 2}}, .replicas = 2, .context = 3},
+    {.ranks = 2,
+     .level = test::zero::level::parameters,
+     .model = {.attention = {.heads = 2}},
+     .context = 3}};
 
 /// Calls f(rank) on every rank of a layout.
 void on_ranks(layout const& how, std::function<void(rank_type&)> const& f) {
@@ -68,7 +73,7 @@ TEST_CASE("what one layout saves another continues to the same bits") {
     on_ranks(of(layouts[a]), [&](auto& one) {
       for (index i = 0; i < 2; ++i) static_cast<void>(one.step(i));
       pc::run_state const state{.batches = 2, .own = {{"seen", "what I want to remember"}}};
-      auto const saved = pc::save(one.stepper(), one.world(), one.traffic(), root, state);
+      auto const saved = pc::save(one.stepper(), one.world(), one.exchanges(), root, state);
       CHECK(saved == root / "ep0-ba2");
     });
     outcome got;
@@ -76,7 +81,7 @@ TEST_CASE("what one layout saves another continues to the same bits") {
     auto const next = of(layouts[b]);
     on_ranks(next, [&](auto& one) {
       one.stepper().initialise(99);
-      auto const state = pc::resume(one.stepper(), one.world(), one.traffic(), root);
+      auto const state = pc::resume(one.stepper(), one.world(), one.exchanges(), root);
       REQUIRE(state.has_value());
       CHECK(state->batches == 2);
       CHECK(state->own == nlohmann::json{{"seen", "what I want to remember"}});
@@ -95,9 +100,10 @@ TEST_CASE("what one layout saves another continues to the same bits") {
 TEST_CASE("where there is no checkpoint nothing is loaded; the newest ones stay") {
   test::temporary_folder const folder;
   on_ranks(of({.ranks = 2}), [&](auto& one) {
-    CHECK_FALSE(pc::resume(one.stepper(), one.world(), one.traffic(), folder / "run").has_value());
+    CHECK_FALSE(
+        pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run").has_value());
     for (index const batches : {1, 2, 3})
-      pc::save(one.stepper(), one.world(), one.traffic(), folder / "run", {.batches = batches},
+      pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = batches},
                {.keep = 2});
   });
   CHECK(pc::list_checkpoints(folder / "run").size() == 2);
@@ -109,10 +115,10 @@ TEST_CASE("weights alone leave the optimizer at its start") {
 
   on_ranks(of({}), [&](auto& one) {
     static_cast<void>(one.step(0));
-    pc::save(one.stepper(), one.world(), one.traffic(), folder / "run", {.batches = 1});
+    pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1});
   });
   on_ranks(of({}), [&](auto& one) {
-    pc::resume(one.stepper(), one.world(), one.traffic(), folder / "run", pc::load_what::weights);
+    pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run", pc::load_what::weights);
     for (auto const& unit : one.stepper().units())
       for (auto const& segment : unit.memory.segments())
         for (auto const& state : segment.states)
@@ -123,7 +129,7 @@ TEST_CASE("weights alone leave the optimizer at its start") {
 TEST_CASE("a damaged file is found before anything else is read, in any layout") {
   test::temporary_folder const folder;
   on_ranks(of({}), [&](auto& one) {
-    pc::save(one.stepper(), one.world(), one.traffic(), folder / "run", {.batches = 1});
+    pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1});
   });
   {  // of a tensor of which tensor ranks read columns: no read of them sees a whole slice
     auto const slice =
@@ -136,7 +142,8 @@ TEST_CASE("a damaged file is found before anything else is read, in any layout")
   for (auto const& how : {layouts[0], layouts[2], layouts[3]})
     CHECK(test::contains(test::message_of([&] {
                            on_ranks(of(how), [&](auto& one) {
-                             pc::resume(one.stepper(), one.world(), one.traffic(), folder / "run");
+                             pc::resume(one.stepper(), one.world(), one.exchanges(),
+                                        folder / "run");
                            });
                          }),
                          "are damaged: their checksum is"));
@@ -147,7 +154,7 @@ TEST_CASE("a folder of damaged checkpoints is no fresh start") {
   fs::create_directories(folder / "run/ep0-ba7");
   CHECK(test::contains(test::message_of([&] {
                          on_ranks(of({.ranks = 2}), [&](auto& one) {
-                           pc::resume(one.stepper(), one.world(), one.traffic(), folder / "run");
+                           pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run");
                          });
                        }),
                        "there is no valid checkpoint"));
@@ -157,7 +164,7 @@ TEST_CASE("another model's checkpoint is refused by the name of what differs") {
   test::temporary_folder const folder;
   auto const save_as = [&](layout const& how, std::string const& name) {
     on_ranks(how, [&](auto& one) {
-      pc::save(one.stepper(), one.world(), one.traffic(), folder / name, {.batches = 1});
+      pc::save(one.stepper(), one.world(), one.exchanges(), folder / name, {.batches = 1});
     });
   };
   auto wider = of({});
@@ -167,7 +174,7 @@ TEST_CASE("another model's checkpoint is refused by the name of what differs") {
   auto const load_from = [&](layout const& how, std::string const& name) {
     return test::message_of([&] {
       on_ranks(how, [&](auto& one) {
-        pc::resume(one.stepper(), one.world(), one.traffic(), folder / name);
+        pc::resume(one.stepper(), one.world(), one.exchanges(), folder / name);
       });
     });
   };
@@ -183,7 +190,7 @@ TEST_CASE("names of the library's own numbers are not the program's") {
   test::temporary_folder const folder;
   CHECK(test::contains(test::message_of([&] {
                          on_ranks(of({}), [&](auto& one) {
-                           pc::save(one.stepper(), one.world(), one.traffic(), folder / "run",
+                           pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run",
                                     {.own = {{"batches", 3}}});
                          });
                        }),

@@ -55,8 +55,6 @@ TEST_CASE("one file, or many with an index, are one list of tensors") {
 TEST_CASE("missing or wrong shards and tensors are named") {
   test::temporary_folder const folder;
   CHECK(test::contains(problem(folder.path()), "has neither model.safetensors nor"));
-  test::write_all(folder / "pytorch_model.bin", "x");
-  CHECK(test::contains(problem(folder.path()), "pytorch_model.bin is not read"));
   write(folder / "1.safetensors", {"a"});
   auto const with = [&](std::string const& map) {
     test::write_all(folder / "model.safetensors.index.json", map);

@@ -35,7 +35,7 @@ inline bool contains(std::string const& text, std::string const& part) {
 
 TEST_CASE("MPI gives the bits of the serial reference, in many pieces and messages") {
   parallel::mpi::communicator comm(*mpi_test::environment,
-                                   {.piece_bytes = 1000, .message_bytes = 700});
+                                   {.piece_bytes = 100, .message_bytes = 70});
   CHECK_NOTHROW(test::comm_suite::check_all(comm));
 }
 
@@ -75,13 +75,13 @@ TEST_CASE("exact attention of sequences divided over MPI ranks is that of one ra
     test::context_problem const what{
         .whole = 6 * ranks, .width = 3 * ranks, .heads = ranks, .document = 9};
     auto const alone = test::attend_alone(what);
-    host::stream traffic, back;
+    host::stream exchanges, back;
     test::ring_attention layer{.method = how, .heads = what.heads};
-    if (ranks > 1) layer.ranks = {comm, traffic, back};
+    if (ranks > 1) layer.ranks = {comm, exchanges, back};
     test::context_outcome out{std::vector<test::ring>(alone.y.size()),
                               std::vector<test::ring>(alone.y.size())};
     test::attend_here(layer, comm.rank(), ranks, what, out);
-    context_parallel::division const part(comm.rank(), ranks, what.whole);
+    context_parallel::sequence_partition const part(comm.rank(), ranks, what.whole);
     for (auto const row : test::rows_of(what, part))
       for (auto i = static_cast<std::size_t>(row * what.width);
            i < static_cast<std::size_t>((row + 1) * what.width); ++i) {
@@ -141,6 +141,43 @@ TEST_CASE("checked MPI ranks are all told who calls what") {
   CHECK(contains(message, "ranks disagree in count (call 0 of this communicator)"));
   CHECK(contains(message, "rank 1: all_reduce(sum) of 3 f32 at mpi_test.cpp:"));
   CHECK(contains(message, ": all_reduce(sum) of 5 f32 at mpi_test.cpp:"));
+}
+
+TEST_CASE("what would move as many bytes, and what would wait for ever, are told as well") {
+  using namespace mpi_test;
+  if (environment->size() == 1) return;
+  for (bool const beside : {true, false}) {  // erased, ranks compare before the call
+    CAPTURE(beside);
+    auto const all = [&](auto const& call) {
+      mpi::communicator plain(*environment);
+      if (beside) {
+        checked comm(std::move(plain));
+        return message_of([&] { call(comm); });
+      }
+      checked comm(any_communicator(std::move(plain)));
+      return message_of([&] { call(comm); });
+    };
+    auto const last = environment->size() - 1;
+    // No more than MPI sends without asking: what it was asked for and nobody took would stay with
+    // it, and mpi::environment ends all ranks rather than finalise.
+    std::vector<float> x(700);
+    host::stream s;
+    auto const other = all([&](auto& comm) {
+      auto const how = comm.rank() == last ? reduction::max : reduction::sum;
+      comm.all_reduce(s, std::span(x), how).wait();
+    });
+    CHECK(contains(other, "ranks disagree in reduction (call 0 of this communicator)"));
+    CHECK(contains(other, concat("rank ", last, ": all_reduce(max) of 700 f32")));
+    host::stream t;
+    auto const nothing = all([&](auto& comm) {
+      if (comm.rank() == last)
+        comm.barrier(t).wait();
+      else
+        comm.all_reduce(t, std::span(x), reduction::sum).wait();
+    });
+    CHECK(contains(nothing, "ranks disagree in operation"));
+    CHECK(contains(nothing, concat("rank ", last, ": barrier")));
+  }
 }
 
 TEST_CASE("checked MPI messages must agree in type and count") {

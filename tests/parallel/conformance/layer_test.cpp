@@ -66,7 +66,7 @@ struct wrong_linear : linear<ring> {
     auto const gradient = weight.gradient();
     if (what == fault::replaced) c.stream.enqueue([gradient] { gradient.data()[0] = 0; });
     auto here = c;
-    if (what == fault::adds) here.fresh_gradients = false;  // though it says that it replaces
+    if (what == fault::adds) here.overwrite_gradients = false;  // though it says that it replaces
     linear<ring>::backward_weight(here, kept);
     if (what == fault::weight) linear<ring>::backward_weight(c, kept);
   }
@@ -84,7 +84,7 @@ TEST_CASE("a gradient that is wrong by one, doubled, replaced or made by overwri
         "check_ring_layer: backward_weight does not give the gradient of w.weight");
   CHECK(told(fault::adds) ==
         "check_ring_layer: parameter w.weight declares replaces_gradient, but backward_weight does "
-        "not overwrite its gradient where context::fresh_gradients is set");
+        "not overwrite its gradient where context::overwrite_gradients is set");
   CHECK(told(fault::result_onto) ==
         "check_ring_layer: forward does not add what it is given to add");
   CHECK(told(fault::input_onto) ==

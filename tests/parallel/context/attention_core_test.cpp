@@ -31,7 +31,7 @@ using parallel::bf16;
 using parallel::context;
 using parallel::index;
 using parallel::matrix_view;
-using parallel::context_parallel::division;
+using parallel::context_parallel::sequence_partition;
 namespace ops = parallel::ops;
 namespace threads = parallel::threads;
 
@@ -101,9 +101,9 @@ outcome<T> run(problem const& p, int ranks, context_method method,
     int const rank = own.rank();
     parallel::any_communicator comm(parallel::recorded(own.split(0, "context"), recorder));
     parallel::host::device device;
-    parallel::host::stream compute, traffic, back;
+    parallel::host::stream compute, exchanges, back;
     arena memory(device.allocate<std::byte>(std::size_t{8} << 20));
-    division const part(rank, ranks, whole);
+    sequence_partition const part(rank, ranks, whole);
     std::vector<index> all(static_cast<std::size_t>(p.rows()));
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<index>(i);
     auto const held = part.pick(std::span<index const>(all));
@@ -123,7 +123,7 @@ outcome<T> run(problem const& p, int ranks, context_method method,
                                       .share = part.share(),
                                       .document_begins = documents};
     attention_ranks group{.method = method};
-    if (ranks > 1) group.group = {comm, traffic, back};
+    if (ranks > 1) group.group = {comm, exchanges, back};
     attention_core<T> core{.layout = p.layout,
                            .options = p.options(slopes, documents),
                            .packed = {packed.data(), {std::ssize(held), p.layout.row()}}};
@@ -320,7 +320,7 @@ template <class T>
 parallel::meta::stream planned(problem const& p, int rank, int ranks, context_method method) {
   parallel::meta::stream compute;
   arena memory;
-  division const part(rank, ranks, whole);
+  sequence_partition const part(rank, ranks, whole);
   context<parallel::meta::stream> c{
       .stream = compute, .memory = memory, .sequence = part.length(), .share = part.share()};
   attention_ranks const group{.group = decltype(attention_ranks::group)::planned(rank, ranks),
@@ -359,7 +359,7 @@ void check_bytes() {
           sent += total.sent;
         }
         CHECK(sent == formula);
-        CHECK(planned<T>(p, r, ranks, method).traffic().at("context") == formula);
+        CHECK(planned<T>(p, r, ranks, method).exchanges().at("context") == formula);
       }
     }
   }

@@ -142,9 +142,9 @@ TEST_CASE("a pass over rows that were not divided is refused before anything is 
   CHECK_THROWS_WITH_AS(
       static_cast<void>(layer.forward(c, {nullptr, {24, 8}}, kept)),
       "context: a pass has 24 rows of each sequence of 24, but rank 1 of 2 holds 12; divide the "
-      "batch with context_parallel::division, and give the pass its share",
+      "batch with context_parallel::sequence_partition, and give the pass its share",
       error);
-  CHECK(stream.traffic().empty());
+  CHECK(stream.exchanges().empty());
 }
 
 TEST_CASE("random delays change nothing") {
@@ -200,9 +200,9 @@ void trace_ring(std::function<void(test::trace&, std::string const&)> const& hol
         test::trace log;
         using slow = test::delayed<threads::communicator>;
         slow comm(std::move(own), log, [&](int k) { hold_message(log, k); });
-        host::stream traffic, back;
+        host::stream exchanges, back;
         through_the_ring<slow, traced_core> layer;
-        layer.ranks = {comm, traffic, back};
+        layer.ranks = {comm, exchanges, back};
         layer.core.heads = what.heads;
         layer.core.log = &log;
         layer.core.hold = [&](std::string const& event) { hold_compute(log, event); };

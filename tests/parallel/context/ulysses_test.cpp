@@ -42,11 +42,11 @@ TEST_CASE("any number of ranks computes what one computes, bit for bit") {
 
 TEST_CASE("packed rows of several sections come back as they were") {
   threads::run(3, [](threads::communicator& comm) {
-    host::stream compute, traffic;
-    context_parallel::group<threads::communicator> const ranks(comm, traffic);
+    host::stream compute, exchanges;
+    context_parallel::group<threads::communicator> const ranks(comm, exchanges);
     host::device device;
     arena memory(device.allocate<std::byte>(1 << 16));
-    context_parallel::division const part(comm.rank(), 3, 12);
+    context_parallel::sequence_partition const part(comm.rank(), 3, 12);
     context<host::stream> c{
         .stream = compute, .memory = memory, .sequence = part.length(), .share = part.share()};
     std::vector<index> const sections{6, 3, 3};
@@ -109,9 +109,9 @@ TEST_CASE("a pass over rows that were not divided is refused before anything is 
   CHECK_THROWS_WITH_AS(
       static_cast<void>(layer.forward(c, {nullptr, {24, 8}}, kept)),
       "context: a pass has 24 rows of each sequence of 24, but rank 1 of 2 holds 12; divide the "
-      "batch with context_parallel::division, and give the pass its share",
+      "batch with context_parallel::sequence_partition, and give the pass its share",
       error);
-  CHECK(stream.traffic().empty());
+  CHECK(stream.exchanges().empty());
 }
 
 TEST_CASE("random delays change nothing") {

@@ -7,7 +7,7 @@
 #include <parallel/device/concepts.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/device/meta/device.hpp>
-#include <parallel/ops/reference/stream.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support/guarded_device.hpp"
 #include "support/queued_device.hpp"

@@ -76,7 +76,7 @@ struct toy {
         sum += kept.x(i, j) * kept.x(i, j) * kept.dy(i, j);
       if (wrong == fault::weight_gradient) sum = -sum;
       if (wrong == fault::weight_gradient_replaced ||
-          (wrong == fault::replaces_but_does_not_say_so && c.fresh_gradients))
+          (wrong == fault::replaces_but_does_not_say_so && c.overwrite_gradients))
         gradient(j) = 0.0;
       gradient(j) += sum;
     }
@@ -123,10 +123,10 @@ TEST_CASE("check_layer finds what a layer does not do with a gradient that is fr
   CHECK(
       verdict(fault::adds_but_says_it_replaces) ==
       "check_layer: parameter toy.weight declares replaces_gradient, but backward_weight does not "
-      "overwrite its gradient where context::fresh_gradients is set");
+      "overwrite its gradient where context::overwrite_gradients is set");
   CHECK(verdict(fault::replaces_but_does_not_say_so) ==
         "check_layer: parameter toy.weight does not declare replaces_gradient, but backward_weight "
-        "does not add to its gradient where context::fresh_gradients is set");
+        "does not add to its gradient where context::overwrite_gradients is set");
 }
 
 TEST_CASE("check_layer finds passes that overwrite what they may only read") {

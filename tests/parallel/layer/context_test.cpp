@@ -5,6 +5,7 @@
 
 #include <parallel/device/meta/device.hpp>
 #include <parallel/layer/context.hpp>
+#include <parallel/mesh/layout.hpp>
 
 namespace context_test {
 
@@ -69,6 +70,20 @@ TEST_CASE("rows that follow each other in the global batch are one span") {
                 {static_cast<std::uint64_t>(row), static_cast<std::uint64_t>(count), global});
   });
   CHECK(seen == std::vector<std::uint64_t>{0, 3, 84, 3, 3, 93});
+}
+
+TEST_CASE("columns have all rows that the context axis leaves, other values those of the share") {
+  meta::stream stream;
+  arena memory;
+  row_share const some{.whole = 12, .starts = {0, 9}, .runs = 2, .first_row = 4};
+  context<meta::stream> const c{stream, memory, pass::training, {}, 6, some};
+  parallel::matrix_view<float> const x;
+  CHECK(c.of_rows_in(x).share == some);
+  row_share all = some;
+  all.first_row = 0;
+  CHECK(c.of_rows_in(parallel::column_slice<parallel::axis::tensor, float>{x}).share == all);
+  CHECK(c.of_all_rows().share == all);
+  CHECK(c.share == some);
 }
 
 }  // namespace context_test

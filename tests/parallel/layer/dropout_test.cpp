@@ -9,10 +9,11 @@
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/dropout.hpp>
 #include <parallel/layer/norm.hpp>
-#include <parallel/ops/reference/activation.hpp>
-#include <parallel/ops/reference/dropout.hpp>
-#include <parallel/ops/reference/layer_norm.hpp>
-#include <parallel/ops/reference/rms_norm.hpp>
+#include <parallel/ops/activation.hpp>
+#include <parallel/ops/rms_norm.hpp>
+#include <parallel/ops/layer_norm.hpp>
+#include <parallel/ops/dropout.hpp>
+#include <parallel/ops/reference.hpp>
 
 namespace dropout_layer_test {
 namespace {

@@ -4,7 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <parallel/layer/kv_cache.hpp>
-#include <parallel/ops/reference/elementwise.hpp>
+#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/reference.hpp>
 #include <parallel/support/files.hpp>
 
 namespace kv_cache_test {

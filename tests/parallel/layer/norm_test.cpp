@@ -6,8 +6,9 @@
 
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/norm.hpp>
-#include <parallel/ops/reference/layer_norm.hpp>
-#include <parallel/ops/reference/rms_norm.hpp>
+#include <parallel/ops/rms_norm.hpp>
+#include <parallel/ops/layer_norm.hpp>
+#include <parallel/ops/reference.hpp>
 
 namespace norm_layer_test {
 namespace {

@@ -8,10 +8,11 @@
 
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/qkv_projection.hpp>
-#include <parallel/ops/reference/bias.hpp>
-#include <parallel/ops/reference/clip.hpp>
-#include <parallel/ops/reference/elementwise.hpp>
-#include <parallel/ops/reference/matmul.hpp>
+#include <parallel/ops/clip.hpp>
+#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/bias.hpp>
+#include <parallel/ops/matmul.hpp>
+#include <parallel/ops/reference.hpp>
 
 namespace qkv_projection_test {
 

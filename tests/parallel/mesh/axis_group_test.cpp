@@ -19,8 +19,8 @@ using tensor_group = axis_group<axis::tensor, Comm>;
 
 TEST_CASE("exchanges wait for what the compute stream did, and it waits for them") {
   threads::run(3, [](threads::communicator& comm) {
-    host::stream compute, traffic;
-    tensor_group<threads::communicator> const group(comm, traffic);
+    host::stream compute, exchanges;
+    tensor_group<threads::communicator> const group(comm, exchanges);
     auto const me = static_cast<ring>(comm.rank());
     std::vector<ring> whole(6), shard(2), sums(2), total(1);
     compute.enqueue([&] { shard = {10 * me + 1, 10 * me + 2}; });
@@ -39,8 +39,8 @@ TEST_CASE("exchanges wait for what the compute stream did, and it waits for them
 
 TEST_CASE("a shift goes round while the compute stream goes on, and shards are transposed") {
   threads::run(3, [](threads::communicator& comm) {
-    host::stream compute, traffic, back;
-    tensor_group<threads::communicator> const group(comm, traffic, back);
+    host::stream compute, exchanges, back;
+    tensor_group<threads::communicator> const group(comm, exchanges, back);
     auto const me = static_cast<ring>(comm.rank());
     std::vector<ring> here(2), there(2), turned(3), told(3);
     ring meanwhile = 0;
@@ -62,8 +62,8 @@ TEST_CASE("a shift goes round while the compute stream goes on, and shards are t
 
 TEST_CASE("a shift without a stream for the way back is refused") {
   threads::run(2, [](threads::communicator& comm) {
-    host::stream compute, traffic;
-    tensor_group<threads::communicator> const group(comm, traffic);
+    host::stream compute, exchanges;
+    tensor_group<threads::communicator> const group(comm, exchanges);
     std::vector<ring> x(1), y(1);
     CHECK_THROWS_WITH_AS(
         static_cast<void>(group.shift(compute, std::span(x), std::span<ring const>(y))),
@@ -78,12 +78,12 @@ TEST_CASE("the meta device counts what would be sent along the axis") {
   group.all_gather(compute, std::span(whole), std::span<float const>(shard));
   group.reduce_scatter(compute, std::span(shard), std::span<float const>(whole));
   group.all_reduce(compute, std::span(whole));
-  CHECK(compute.traffic().at("tensor") == 3 * 8 + 3 * 8 + 2 * 3 * 8);
+  CHECK(compute.exchanges().at("tensor") == 3 * 8 + 3 * 8 + 2 * 3 * 8);
   std::vector<float> other(8);
   group.all_to_all(compute, std::span(whole), std::span<float const>(other));
   auto moving = group.shift(compute, std::span(whole), std::span<float const>(other));
   moving.wait_on(compute);
-  CHECK(compute.traffic().at("tensor") == 3 * 8 + 3 * 8 + 2 * 3 * 8 + 3 * 8 + 32);
+  CHECK(compute.exchanges().at("tensor") == 3 * 8 + 3 * 8 + 2 * 3 * 8 + 3 * 8 + 32);
   CHECK(group.rank() == 1);
   CHECK(tensor_group<threads::communicator>().alone());
 }

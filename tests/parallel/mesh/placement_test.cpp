@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <parallel/mesh/placement.hpp>
-#include <parallel/ops/reference/stream.hpp>
+#include <parallel/ops/reference.hpp>
 #include <parallel/optim/concepts.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <parallel/ops/host/activation.hpp>
-#include <parallel/ops/meta/activation.hpp>
-#include <parallel/ops/reference/activation.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support.hpp"
 

@@ -9,8 +9,8 @@
 
 #include <parallel/ops/adamw.hpp>
 #include <parallel/ops/host/adamw.hpp>
-#include <parallel/ops/meta/adamw.hpp>
-#include <parallel/ops/reference/adamw.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 #include <support/golden_steps.hpp>
 
 #include "support.hpp"

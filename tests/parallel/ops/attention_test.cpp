@@ -13,8 +13,8 @@
 #include <parallel/core/philox.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host/attention.hpp>
-#include <parallel/ops/meta/attention.hpp>
-#include <parallel/ops/reference/attention.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "attention_problem.hpp"
 

@@ -6,8 +6,8 @@
 
 #include <parallel/ops/bias.hpp>
 #include <parallel/ops/host/bias.hpp>
-#include <parallel/ops/meta/bias.hpp>
-#include <parallel/ops/reference/bias.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support.hpp"
 

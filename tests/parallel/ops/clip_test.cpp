@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <parallel/ops/host/clip.hpp>
-#include <parallel/ops/meta/clip.hpp>
-#include <parallel/ops/reference/clip.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support.hpp"
 

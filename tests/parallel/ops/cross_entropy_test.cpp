@@ -11,8 +11,8 @@
 
 #include <parallel/ops/cross_entropy.hpp>
 #include <parallel/ops/host/cross_entropy.hpp>
-#include <parallel/ops/meta/cross_entropy.hpp>
-#include <parallel/ops/reference/cross_entropy.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support.hpp"
 

@@ -8,8 +8,8 @@
 
 #include <parallel/ops/dropout.hpp>
 #include <parallel/ops/host/dropout.hpp>
-#include <parallel/ops/meta/dropout.hpp>
-#include <parallel/ops/reference/dropout.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support.hpp"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <parallel/ops/host/elementwise.hpp>
-#include <parallel/ops/meta/elementwise.hpp>
-#include <parallel/ops/reference/elementwise.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support.hpp"
 

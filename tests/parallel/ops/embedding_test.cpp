@@ -7,8 +7,8 @@
 
 #include <parallel/ops/embedding.hpp>
 #include <parallel/ops/host/embedding.hpp>
-#include <parallel/ops/meta/embedding.hpp>
-#include <parallel/ops/reference/embedding.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support.hpp"
 

@@ -12,8 +12,8 @@
 #include <parallel/core/philox.hpp>
 #include <parallel/ops/extend_attention.hpp>
 #include <parallel/ops/host/attention.hpp>
-#include <parallel/ops/meta/attention.hpp>
-#include <parallel/ops/reference/attention.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "attention_by_parts.hpp"
 

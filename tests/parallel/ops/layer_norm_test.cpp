@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <parallel/ops/host/layer_norm.hpp>
-#include <parallel/ops/meta/layer_norm.hpp>
-#include <parallel/ops/reference/layer_norm.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "columns_in_place.hpp"
 #include "support.hpp"

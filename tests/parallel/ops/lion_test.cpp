@@ -8,8 +8,8 @@
 
 #include <parallel/ops/host/lion.hpp>
 #include <parallel/ops/lion.hpp>
-#include <parallel/ops/meta/lion.hpp>
-#include <parallel/ops/reference/lion.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 #include <support/golden_steps.hpp>
 
 #include "support.hpp"

@@ -15,8 +15,8 @@
 #include <parallel/ops/host/cblas.hpp>
 #include <parallel/ops/host/matmul.hpp>
 #include <parallel/ops/host/onednn.hpp>
-#include <parallel/ops/meta/matmul.hpp>
-#include <parallel/ops/reference/matmul.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 
 namespace matmul_test {
 

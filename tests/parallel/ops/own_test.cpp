@@ -7,7 +7,7 @@
 #include <parallel/device/host/stream.hpp>
 #include <parallel/device/meta/device.hpp>
 #include <parallel/ops/own.hpp>
-#include <parallel/ops/reference/stream.hpp>
+#include <parallel/ops/reference.hpp>
 
 namespace own_test {
 

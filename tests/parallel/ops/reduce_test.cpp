@@ -7,9 +7,9 @@
 #include <vector>
 
 #include <parallel/ops/host/reduce.hpp>
-#include <parallel/ops/meta/reduce.hpp>
+#include <parallel/ops/meta.hpp>
 #include <parallel/ops/reduce.hpp>
-#include <parallel/ops/reference/reduce.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support.hpp"
 

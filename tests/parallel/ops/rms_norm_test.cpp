@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <parallel/ops/host/rms_norm.hpp>
-#include <parallel/ops/meta/rms_norm.hpp>
-#include <parallel/ops/reference/rms_norm.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "columns_in_place.hpp"
 #include "support.hpp"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <parallel/ops/host/rope.hpp>
-#include <parallel/ops/meta/rope.hpp>
-#include <parallel/ops/reference/rope.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support.hpp"
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include <parallel/ops/host/rows.hpp>
-#include <parallel/ops/meta/rows.hpp>
-#include <parallel/ops/reference/rows.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support.hpp"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <parallel/ops/host/sliced_cross_entropy.hpp>
-#include <parallel/ops/meta/sliced_cross_entropy.hpp>
-#include <parallel/ops/reference/sliced_cross_entropy.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support.hpp"
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include <parallel/ops/host/softcap.hpp>
-#include <parallel/ops/meta/softcap.hpp>
-#include <parallel/ops/reference/softcap.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support.hpp"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <parallel/ops/host/step_results.hpp>
-#include <parallel/ops/meta/step_results.hpp>
-#include <parallel/ops/reference/step_results.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support.hpp"
 

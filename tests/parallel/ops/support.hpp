@@ -14,7 +14,7 @@
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/philox.hpp>
 #include <parallel/device/host/stream.hpp>
-#include <parallel/ops/reference/stream.hpp>
+#include <parallel/ops/reference.hpp>
 
 namespace ops_support {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include <parallel/ops/host/temperature.hpp>
-#include <parallel/ops/meta/temperature.hpp>
-#include <parallel/ops/reference/temperature.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support.hpp"
 

@@ -19,54 +19,75 @@ using parallel::index;
 using summed = placed_gradient<float, reduced<axis::data>>;
 using ranges = update_ranges<float, summed>;
 
-/// Writes the first extent of its tensor into every weight of its range; 0 into padding.
+/// Writes the first extent of its tensor into every weight of its range, in three: 0 into padding,
+/// a hundred for what is exchanged, the extent.
 struct writes_extents {
   [[nodiscard]] static std::span<std::string_view const> state_names() { return {}; }
 
   template <class T>
-  [[nodiscard]] std::size_t workspace_bytes(segment_tensors const& where) const {
-    return static_cast<std::size_t>(where.size) * sizeof(T);
+  [[nodiscard]] std::size_t workspace_bytes(unit_tensors<T> const& where) const {
+    return static_cast<std::size_t>(where.segments[0].size) * sizeof(T);
   }
-
-  template <class Stream, class T, reduced_gradient Gradient, class Exchange>
-  void update(Stream&, update_ranges<T, Gradient> const& of, segment_tensors const& where,
-              Exchange const&, step_info<accumulate_t<T>> const&) const {
-    for (index i = where.begin; i < where.end; ++i) {
-      T value = 0;
+  template <class Stream, class T, reduced_gradient Gradient>
+  void begin_update(Stream&, std::vector<update_ranges<T, Gradient>> const& of,
+                    unit_tensors<T> const&, arena&, step_info<accumulate_t<T>> const&) const {
+    for (T& value : of[0].values) value = 0;
+  }
+  template <class Stream, class Comm, class T, class Requests>
+  void exchange(Stream&, update_groups<Comm> const&, unit_tensors<T> const&, arena&,
+                Requests& requests) const {
+    requests.push_back(100);
+  }
+  template <class Stream, class T, reduced_gradient Gradient>
+  void finish_update(Stream&, std::vector<update_ranges<T, Gradient>> const& of,
+                     unit_tensors<T> const& where, arena&,
+                     step_info<accumulate_t<T>> const&) const {
+    auto const [size, begin, end] = where.segments[0];
+    for (index i = begin; i < end; ++i)
       for (auto const& tensor : where.tensors)
-        if (tensor.offset <= i && i < tensor.offset + tensor.size())
-          value = static_cast<T>(tensor.extents[0]);
-      of.values[static_cast<std::size_t>(i - where.begin)] = value;
-    }
+        for (auto const& piece : tensor.pieces)
+          if (piece.offset <= i && i < piece.offset + piece.slice->size())
+            of[0].values[static_cast<std::size_t>(i - begin)] +=
+                static_cast<T>(tensor.extents()[0]);
   }
 };
 
 using either = any_optimizer<decoupled_adamw, writes_extents>;
 
 static_assert(tensor_optimizer<writes_extents> && tensor_optimizer<either>);
+static_assert(!tensor_optimizer<decoupled_adamw>);
 static_assert(!tensor_optimizer<any_optimizer<decoupled_adamw>>);
 // such a choice has no update without tensors
 static_assert(!optimizer<either, reference::stream, float, summed>);
 
+parameter_base<float> tensor(std::string name, std::vector<index> extents) {
+  parameter_base<float> out;
+  out.name = std::move(name);
+  out.extents = std::move(extents);
+  return out;
+}
+
 TEST_CASE("an optimizer of whole tensors knows which tensors its range is of, also when chosen") {
-  std::vector<index> const small{3, 2}, large{5, 1};
-  segment_tensor const tensors[] = {{"small", small, small, 0}, {"large", large, large, 8}};
-  segment_tensors const where{tensors, 16, 4, 12};
-  CHECK(workspace_bytes<float>(writes_extents{}, where) == 64);
-  CHECK(workspace_bytes<float>(either(writes_extents{}), where) == 64);
-  CHECK(workspace_bytes<float>(either(decoupled_adamw{}), where) == 0);
-  CHECK(workspace_bytes<float>(decoupled_adamw{}, where) == 0);
+  auto const small = tensor("small", {3, 2}), large = tensor("large", {5, 1});
+  unit_tensors<float> const where{{{16, 4, 12}}, {{{{&small, 0, 0}}}, {{{&large, 0, 8}}}}};
   reference::stream s;
-  shard_exchange<void, void> const nobody{};
-  for (bool const chosen : {false, true}) {
+  arena memory;
+  auto const run = [&](auto const& o) {
+    CHECK(takes_whole_tensors(o));
+    CHECK(o.template workspace_bytes<float>(where) == 64);
     std::vector<float> weights(8, -1), gradients(8, 1);
-    ranges const of{weights, weights, {}, {gradients}};
-    if (chosen)
-      update_segment(either(writes_extents{}), s, of, where, nobody, {});
-    else
-      update_segment(writes_extents{}, s, of, where, nobody, {});
+    std::vector<ranges> const of{{weights, weights, {}, {gradients}}};
+    step_info<float> const info{};
+    o.begin_update(s, of, where, memory, info);
+    CHECK(weights == std::vector<float>(8, 0));
+    std::vector<int> requests;
+    o.exchange(s, update_groups<int>{}, where, memory, requests);
+    CHECK(requests == std::vector<int>{100});
+    finish_update(o, s, of, where, memory, info);
     CHECK(weights == std::vector<float>{3, 3, 0, 0, 5, 5, 5, 5});
-  }
+  };
+  run(writes_extents{});
+  run(either(writes_extents{}));
 }
 
 TEST_CASE("an element-wise optimizer does the same with tensors as without") {
@@ -74,17 +95,35 @@ TEST_CASE("an element-wise optimizer does the same with tensors as without") {
     std::vector<float> weights{1, -2}, gradients{4, -8}, first(2), second(2);
     std::array<std::span<float>, 2> const states{first, second};
     reference::stream s;
-    step(s, ranges{weights, weights, states, {gradients}});
+    step(s, std::vector<ranges>{{weights, weights, states, {gradients}}});
     return weights;
   };
   decoupled_adamw const adam{.learning_rate = 0.5};
-  auto const expected = run([&](auto& s, auto const& of) { adam.update(s, of, {}); });
-  shard_exchange<void, void> const nobody{};
-  CHECK(run([&](auto& s, auto const& of) { update_segment(adam, s, of, {}, nobody, {}); }) ==
+  step_info<float> const info{};
+  arena memory;
+  unit_tensors<float> const none;
+  auto const expected = run([&](auto& s, auto const& of) { adam.update(s, of[0], info); });
+  CHECK(run([&](auto& s, auto const& of) { finish_update(adam, s, of, none, memory, info); }) ==
         expected);
+  either const chosen(adam);
+  CHECK(!takes_whole_tensors(chosen));
   CHECK(run([&](auto& s, auto const& of) {
-          update_segment(either(adam), s, of, {}, nobody, {});
+          chosen.begin_update(s, of, none, memory, info);
+          finish_update(chosen, s, of, none, memory, info);
         }) == expected);
+}
+
+TEST_CASE("a tensor is whole when it lies in one piece") {
+  auto const whole = tensor("w", {4, 2});
+  auto slice = tensor("w", {2, 2});
+  slice.whole_extents = {4, 2};
+  slice.rows = {{2, 2}};
+  CHECK(trained_tensor<float>{{{&whole}}}.whole());
+  trained_tensor<float> const one{{{&slice}}}, two{{{&slice}, {&slice, 0, 4}}};
+  CHECK((!one.whole() && !two.whole()));
+  CHECK(one.size() == 8);
+  CHECK(!unit_tensors<float>{{}, {{{{&whole}}}}}.divided());
+  CHECK(unit_tensors<float>{{}, {{{{&whole}}}, one}}.divided());
 }
 
 }  // namespace whole_tensors_test

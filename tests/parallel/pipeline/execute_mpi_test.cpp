@@ -34,11 +34,11 @@ TEST_CASE("every schedule gives the bits of one serial loop over MPI") {
         std::this_thread::sleep_for(std::chrono::microseconds(test::noise(seed * 99 + task) % 300));
       };
       auto sums = test::run_rank(comm, of, some_empty, shaken, 2);
-      parallel::host::stream traffic;
-      comm.all_reduce(traffic, std::span(&sums.loss, 1), parallel::reduction::sum).wait();
+      parallel::host::stream exchanges;
+      comm.all_reduce(exchanges, std::span(&sums.loss, 1), parallel::reduction::sum).wait();
       for (auto* gradients : {&sums.da, &sums.db})
         for (auto& of_stage : *gradients)
-          comm.all_reduce(traffic, std::span(of_stage), parallel::reduction::sum).wait();
+          comm.all_reduce(exchanges, std::span(of_stage), parallel::reduction::sum).wait();
       auto want = test::serial({of.stages(), of.microbatches, some_empty, !of.forward_only});
       want.loss *= 2;
       for (auto* gradients : {&want.da, &want.db})

@@ -132,7 +132,7 @@ TEST_CASE("a microbatch that nobody has a sequence for sends nothing, but is run
   parallel::threads::run(2, [&](parallel::threads::communicator& own) {
     parallel::faulty comm(std::move(own), {});
     plan const how = lower(of, comm.rank());
-    links over(comm);
+    p2p_streams over(comm);
     parallel::host::stream compute;
     std::uint64_t runs = 0;
     test::ring_program program(problem, how, compute, [&](ring) { ++runs; });
@@ -202,7 +202,7 @@ TEST_CASE("another rank's plan is refused") {
           parallel::single comm;
           schedule const of = gpipe(2, 3);
           plan const own = lower(of, 1);
-          links over(comm);
+          p2p_streams over(comm);
           parallel::host::stream compute;
           test::ring_program program(ring_problem{2, 3}, own, compute, no_pause);
           (void)execute(own, over, program);

@@ -74,7 +74,7 @@ numbers and drawings of this page are made by `tests/parallel/pipeline/schedules
 auto const of = pipeline::make_schedule("zb-h1", ranks, microbatches);  // or says what it can take
 auto const blocks = pipeline::assign_blocks(of, num_blocks);            // [begin, end) by stage
 auto const own = pipeline::lower(of, comm.rank());
-pipeline::links over(comm);                                    // once
+pipeline::p2p_streams over(comm);                                    // once
 auto const messages = pipeline::execute(own, over, program);   // each step; returns at once
 program.compute().synchronize();
 ```

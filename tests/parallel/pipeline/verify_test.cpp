@@ -123,7 +123,7 @@ TEST_CASE("messages of a link in two orders are crossed, or wait for ever, or ar
 }
 
 TEST_CASE("a port or slot too few is refused or found") {
-  // every passage in the memory of the first
+  // every microbatch task in the memory of the first
   for (auto const& of : samples) {
     auto bad = lower(of);
     for (auto& p : bad)

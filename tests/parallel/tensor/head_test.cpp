@@ -9,10 +9,12 @@
 #include <mutex>
 #include <vector>
 
+#include <parallel/comm/faulty.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/tensor/head.hpp>
+#include <parallel/tensor/slices.hpp>
 #include <parallel/train/model.hpp>
 
 namespace head_test {
@@ -53,25 +55,29 @@ struct how {
   double softcap = 0;
 };
 
-passed run(how const& of, numbers const& x = random(rows * width, 1)) {
+/// `decorate` makes what a rank exchanges by.
+template <class Decorate>
+passed run(how const& of, numbers const& x, Decorate const& decorate) {
   passed out;
   out.dx.resize(rows * width);
   out.weight.resize(vocabulary * width);
   out.gain.resize(width);
   std::mutex lock;
-  parallel::threads::run(of.ranks, [&](communicator& comm) {
-    parallel::host::stream compute, traffic;
-    parallel::tensor::head<double, communicator> head;
-    head.of = {{comm, traffic}, of.sequence};
+  parallel::threads::run(of.ranks, [&](communicator& undecorated) {
+    auto comm = decorate(std::move(undecorated));
+    parallel::host::stream compute, exchanges;
+    parallel::tensor::head<double, decltype(comm)> head;
+    head.of = {{comm, exchanges}, of.sequence};
     head.logit_scale = of.scale;
     head.softcap = of.softcap;
-    index const here = vocabulary / of.ranks;
+    parallel::tensor::place const at{comm.rank(), of.ranks};
+    auto const [begin, here] = at.part_of(vocabulary, "the vocabulary");
     head.norm_f.weight = {"gain", {width}};
-    head.weight = {"weight", {here, width}};
+    head.weight = keep_rows(at, parallel::parameter<double, 2>("weight", {vocabulary, width}),
+                            {{begin, here}});
     auto gain = random(width, 2);
     auto const all = random(vocabulary * width, 3);
-    numbers weight(all.begin() + comm.rank() * here * width,
-                   all.begin() + (comm.rank() + 1) * here * width);
+    numbers weight(all.begin() + begin * width, all.begin() + (begin + here) * width);
     numbers d_gain(gain.size()), d_weight(weight.size());
     head.norm_f.weight.data = gain.data();
     head.norm_f.weight.gradient_data = d_gain.data();
@@ -93,7 +99,7 @@ passed run(how const& of, numbers const& x = random(rows * width, 1)) {
     out.sums.tokens += sums.tokens;
     out.sums.correct += sums.correct;
     std::copy(dx.begin(), dx.end(), out.dx.begin() + first * width);
-    std::copy(d_weight.begin(), d_weight.end(), out.weight.begin() + comm.rank() * here * width);
+    std::copy(d_weight.begin(), d_weight.end(), out.weight.begin() + begin * width);
     if (head.of.divides_rows() || comm.rank() == 0)
       for (std::size_t i = 0; i < d_gain.size(); ++i) out.gain[i] += d_gain[i];
     if (of.ranks > 1) return;
@@ -102,6 +108,10 @@ passed run(how const& of, numbers const& x = random(rows * width, 1)) {
     out.logits.assign(logits.span().begin(), logits.span().end());
   });
   return out;
+}
+
+passed run(how const& of, numbers const& x = random(rows * width, 1)) {
+  return run(of, x, [](communicator comm) { return comm; });
 }
 
 void check_close(numbers const& found, numbers const& expected, double tolerance) {
@@ -145,8 +155,9 @@ TEST_CASE("the loss is the logits' cross entropy, summed over labelled rows, and
 TEST_CASE("a divided vocabulary gives one rank's loss, counts and gradients") {
   for (double const cap : {0.0, 1.5}) {
     auto const one = run({.softcap = cap});
-    for (int const ranks : {2, 3, 6})
+    for (int const ranks : {2, 3, 4, 5, 6})
       for (bool const sequence : {false, true}) {
+        if (sequence && rows % ranks != 0) continue;
         CAPTURE(ranks);
         CAPTURE(sequence);
         auto const found = run({.ranks = ranks, .sequence = sequence, .softcap = cap});
@@ -158,6 +169,40 @@ TEST_CASE("a divided vocabulary gives one rank's loss, counts and gradients") {
         check_close(found.gain, one.gain, 1e-13);
       }
   }
+}
+
+TEST_CASE("every broken exchange of unequal slices changes loss or gradients") {
+  how const of{.ranks = 4, .sequence = true};  // of 2, 2, 1 and 1 words
+  auto const sound = run(of);
+  constexpr std::uint64_t calls = 3;  // rows, statistics, addends of gradients
+  for (std::uint64_t call = 0; call <= calls; ++call)
+    for (auto const kind : {parallel::fault_kind::drop, parallel::fault_kind::twice})
+      for (int rank = 0; rank < of.ranks; ++rank) {
+        CAPTURE(call);
+        CAPTURE(rank);
+        auto const broken = run(of, random(rows * width, 1), [&](communicator comm) {
+          auto const what = comm.rank() == rank ? parallel::fault{call, kind} : parallel::fault{};
+          return parallel::faulty(std::move(comm), what);
+        });
+        bool const same = broken.sums.loss == sound.sums.loss && broken.dx == sound.dx &&
+                          broken.weight == sound.weight;
+        CHECK(same == (call == calls));  // there is none more
+      }
+}
+
+TEST_CASE("ranks with unequal slices cut rows into the same chunks") {
+  using group = parallel::axis_group<parallel::axis::tensor, communicator>;
+  auto const chunk = [](int rank, int ranks) {
+    parallel::tensor::place const at{rank, ranks};
+    parallel::tensor::head<float, communicator> head;
+    head.of = {group::planned(rank, ranks), false};
+    head.logits_bytes = 4 * 128 * 8;  // 512 rows of 2 words, 1024 of one
+    head.weight =
+        keep_rows(at, parallel::parameter<float, 2>("weight", {6, 1}), {at.part_of(6, "words")});
+    return head.chunk_rows(1024, sizeof(float));
+  };
+  for (int rank = 0; rank < 4; ++rank) CHECK(chunk(rank, 4) == 512);
+  CHECK(chunk(0, 1) == 128);
 }
 
 TEST_CASE("in bf16 training rounds logits to bf16, their gradient in their place; others do not") {
@@ -174,9 +219,9 @@ TEST_CASE("in bf16 training rounds logits to bf16, their gradient in their place
   std::vector<float> d_gain(gain.size()), d_weight(weight.size());
   auto const targets = labels();
   parallel::threads::run(1, [&](communicator& comm) {
-    parallel::host::stream compute, traffic;
+    parallel::host::stream compute, exchanges;
     parallel::tensor::head<bf16, communicator> head;
-    head.of = {{comm, traffic}, false};
+    head.of = {{comm, exchanges}, false};
     head.norm_f.weight = {"gain", {width}};
     head.weight = {"weight", {many, width}};
     head.norm_f.weight.data = gain.data();
@@ -234,9 +279,9 @@ TEST_CASE("chunks of logits make one gradient together, which replaces a fresh o
     auto gain = random(width, 2), weight = random(vocabulary * width, 3);
     numbers d_gain(gain.size());
     parallel::threads::run(1, [&](communicator& comm) {
-      parallel::host::stream compute, traffic;
+      parallel::host::stream compute, exchanges;
       parallel::tensor::head<double, communicator> head;
-      head.of = {{comm, traffic}, false};
+      head.of = {{comm, exchanges}, false};
       head.softcap = cap;
       head.logits_bytes = logits_bytes;
       head.norm_f.weight = {"gain", {width}};
@@ -249,7 +294,7 @@ TEST_CASE("chunks of logits make one gradient together, which replaces a fresh o
       std::vector<std::byte> space(1U << 18U);
       parallel::arena memory({nullptr, space.data(), space.size()});
       parallel::context<parallel::host::stream> c{
-          .stream = compute, .memory = memory, .fresh_gradients = fresh};
+          .stream = compute, .memory = memory, .overwrite_gradients = fresh};
       parallel::train::statistics<double> sums;
       head.loss(c, {targets.data(), {many}}, many, {x.data(), {many, width}},
                 {out.dx.data(), {many, width}}, sums);

@@ -19,6 +19,7 @@ namespace overlapped_test {
 
 using parallel::index;
 using parallel::matrix_view;
+using parallel::tensor::own_columns;
 using ring = std::uint64_t;
 using namespace std::chrono_literals;
 
@@ -28,12 +29,10 @@ struct telling_stream : parallel::host::stream {
   int products = 0;
 };
 
-void matmul_impl(telling_stream& s, matrix_view<ring> c, matrix_view<ring const> a,
-                 matrix_view<ring const> b, parallel::ops::matmul_options options,
-                 matrix_view<ring const> addend) {
+void run_operation(telling_stream& s, parallel::ops::matmul_arguments<ring, ring> const& a) {
   int const k = s.products++;
   s.enqueue([k, log = s.log] { log->add(parallel::concat("product ", k, " begins")); });
-  parallel::host::matmul_impl(static_cast<parallel::host::stream&>(s), c, a, b, options, addend);
+  run_operation(static_cast<parallel::host::stream&>(s), a);
   s.enqueue([k, log = s.log] { log->add(parallel::concat("product ", k, " ends")); });
 }
 
@@ -53,8 +52,8 @@ void run(Hold hold, F f) {
     });
     telling_stream compute;
     compute.log = &log;
-    parallel::host::stream traffic, back;
-    parallel::axis_group<parallel::axis::tensor, decltype(comm)> const group(comm, traffic, back);
+    parallel::host::stream exchanges, back;
+    parallel::axis_group<parallel::axis::tensor, decltype(comm)> const group(comm, exchanges, back);
     std::vector<std::byte> space(1 << 16);
     parallel::arena memory({nullptr, space.data(), space.size()});
     parallel::context<telling_stream> c{.stream = compute, .memory = memory};
@@ -80,7 +79,7 @@ TEST_CASE("shards are multiplied while the next ones are coming") {
         auto const b = ones(width * width);
         std::vector<ring> y(shard.size() * ranks), all(y.size());
         parallel::tensor::all_gather_matmul(
-            c, group, matrix_view<ring>(y.data(), {ranks * rows, width}),
+            c, group, own_columns<ring>{{y.data(), {ranks * rows, width}}},
             matrix_view<ring>(all.data(), {ranks * rows, width}), {shard.data(), {rows, width}},
             {b.data(), {width, width}});
         c.stream.synchronize();
@@ -100,12 +99,12 @@ TEST_CASE("a shard is on its way while the next is multiplied") {
       [](auto const& group, auto& c) {
         auto const a = ones(ranks * rows * width);
         auto const b = ones(width * width);
-        std::vector<ring> y(rows * width);
-        parallel::tensor::matmul_reduce_scatter(
-            c, group, matrix_view<ring>(y.data(), {rows, width}), {a.data(), {ranks * rows, width}},
+        auto const y = parallel::tensor::matmul_reduce_scatter(
+            c, group, own_columns<ring const>{{a.data(), {ranks * rows, width}}},
             {b.data(), {width, width}});
         c.stream.synchronize();
-        CHECK(y == std::vector<ring>(y.size(), ranks * width));
+        CHECK(std::vector<ring>(y.data(), y.data() + y.size()) ==
+              std::vector<ring>(rows * width, ranks * width));
       });
   CHECK(in_time == ranks - 1);
 }
@@ -134,15 +133,18 @@ TEST_CASE("a device may bring kernels of its own; shapes are checked before") {
   parallel::arena memory;
   parallel::context<own_stream> c{.stream = stream, .memory = memory};
   auto const matrix = [](index r) { return matrix_view<ring>(nullptr, {r, width}); };
-  parallel::tensor::all_gather_matmul(c, two, matrix(4), matrix(4), matrix(2), matrix(4));
-  parallel::tensor::matmul_reduce_scatter(c, two, matrix(2), matrix(4), matrix(4));
+  auto const some = [&](index r) { return own_columns<ring>{matrix(r)}; };
+  auto const factor = [&](index r) { return own_columns<ring const>{matrix(r)}; };
+  parallel::tensor::all_gather_matmul(c, two, some(4), matrix(4), matrix(2), matrix(4));
+  auto const y = parallel::tensor::matmul_reduce_scatter(c, two, factor(4), matrix(4));
+  CHECK(y.extents() == parallel::shape<2>{2, width});
   CHECK(stream.called == 11);
   CHECK_THROWS_WITH_AS(
-      parallel::tensor::all_gather_matmul(c, two, matrix(4), matrix(5), matrix(2), matrix(4)),
+      parallel::tensor::all_gather_matmul(c, two, some(4), matrix(5), matrix(2), matrix(4)),
       "all_gather_matmul: 5 rows are not 2 shards of 2", parallel::error);
   CHECK_THROWS_WITH_AS(
-      parallel::tensor::matmul_reduce_scatter(c, two, matrix(3), matrix(4), matrix(4)),
-      "matmul_reduce_scatter: 4 rows are not 2 shards of 3", parallel::error);
+      static_cast<void>(parallel::tensor::matmul_reduce_scatter(c, two, factor(5), matrix(4))),
+      "matmul_reduce_scatter: 5 rows are not 2 shards of 2", parallel::error);
 }
 
 }  // namespace overlapped_test

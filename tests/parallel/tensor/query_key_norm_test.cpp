@@ -24,6 +24,8 @@ using parallel::index;
 using parallel::matrix_view;
 using parallel::ops::head_layout;
 using parallel::ops::rows_view;
+using parallel::tensor::columns_of_keys;
+using parallel::tensor::columns_of_queries;
 using parallel::tensor::of_shared_heads;
 using parallel::tensor::place;
 using ring = std::uint64_t;
@@ -49,45 +51,56 @@ std::vector<ring> counted(index size, ring first) {
 
 TEST_CASE("heads go to the rows' ranks and come back; shared ones as copies or as addends") {
   constexpr index all_rows = 7;  // which no number of ranks divides
-  constexpr index dim = 3;
-  for (int const ranks : {2, 4, 6})
-    for (int const sharers : {1, 2}) {
-      index const width = ranks / sharers * dim;
-      auto const whole = counted(all_rows * width, 1);
-      index const each = (all_rows + ranks - 1) / ranks;
-      parallel::threads::run(ranks, [&](communicator& comm) {
-        parallel::host::stream compute, traffic;
-        group_of<communicator> const among(comm, traffic);
-        std::vector<std::byte> space(1U << 16U, std::byte{0x5a});
-        parallel::arena memory({nullptr, space.data(), space.size()});
-        parallel::context<parallel::host::stream> c{.stream = compute, .memory = memory};
-        auto const own = columns(whole, width, comm.rank() / sharers * dim, dim);
-        rows_view<ring const> const here(own.data(), all_rows, dim, dim);
-        index const first = std::min<index>(comm.rank() * each, all_rows);
-        index const count = std::min<index>(first + each, all_rows) - first;
-        for (auto const shared : {of_shared_heads::copies, of_shared_heads::addends}) {
-          CAPTURE(ranks);
-          CAPTURE(sharers);
-          auto const rows = heads_to_rows<ring>(c, among, here, sharers, shared);
-          std::vector<ring> back(own.size());
-          rows_to_heads<ring>(c, among, rows_view<ring>(back.data(), all_rows, dim, dim), rows,
-                              sharers, shared);
-          compute.synchronize();
-          bool const sum = shared == of_shared_heads::addends;
-          std::vector<ring> expected(whole.begin() + first * width,
-                                     whole.begin() + (first + count) * width);
-          if (sum)
-            for (auto& x : expected) x *= static_cast<ring>(sharers);
-          expected.resize(static_cast<std::size_t>(each * width));  // no more rows: zeros
-          CHECK(std::ranges::equal(rows.span(), expected));
-          auto returned = own;
-          if (sum)
-            for (auto& x : returned)
-              x *= comm.rank() % sharers == 0 ? static_cast<ring>(sharers) : 0;
-          CHECK(back == returned);
-        }
-      });
-    }
+  head_layout const layouts[] = {
+      {.heads = 12, .kv_heads = 12, .dim = 3},  // by 5 ranks: 3, 3, 2, 2 and 2 heads
+      {.heads = 12, .kv_heads = 6, .dim = 2},   // 2, and 1
+      {.heads = 14, .kv_heads = 2, .dim = 1},   // each of 1, 2 or 3 neighbours
+  };
+  for (int const ranks : {2, 4, 5, 6})
+    for (auto const& all : layouts)
+      for (bool const of_keys : {false, true}) {
+        if (ranks > all.kv_heads && ranks % all.kv_heads != 0) continue;
+        auto const held = of_keys ? columns_of_keys(ranks, all) : columns_of_queries(ranks, all);
+        index const width = of_keys ? all.kv_width() : all.width();
+        int const sharers = of_keys ? place{0, ranks}.sharers_of(all.kv_heads) : 1;
+        auto const whole = counted(all_rows * width, 1);
+        index const each = (all_rows + ranks - 1) / ranks;
+        parallel::threads::run(ranks, [&](communicator& comm) {
+          parallel::host::stream compute, exchanges;
+          group_of<communicator> const among(comm, exchanges);
+          std::vector<std::byte> space(1U << 16U, std::byte{0x5a});
+          parallel::arena memory({nullptr, space.data(), space.size()});
+          parallel::context<parallel::host::stream> c{.stream = compute, .memory = memory};
+          auto const mine = held[static_cast<std::size_t>(comm.rank())];
+          auto const own = columns(whole, width, mine.begin, mine.count);
+          rows_view<ring const> const here(own.data(), all_rows, mine.count, mine.count);
+          index const first = std::min<index>(comm.rank() * each, all_rows);
+          index const count = std::min<index>(first + each, all_rows) - first;
+          for (auto const shared : {of_shared_heads::copies, of_shared_heads::addends}) {
+            CAPTURE(ranks);
+            CAPTURE(all.heads);
+            CAPTURE(of_keys);
+            auto const rows = heads_to_rows<ring>(c, among, here, held, shared);
+            std::vector<ring> back(own.size());
+            rows_to_heads<ring>(c, among,
+                                rows_view<ring>(back.data(), all_rows, mine.count, mine.count),
+                                rows, held, shared);
+            compute.synchronize();
+            bool const sum = shared == of_shared_heads::addends;
+            std::vector<ring> expected(whole.begin() + first * width,
+                                       whole.begin() + (first + count) * width);
+            if (sum)
+              for (auto& x : expected) x *= static_cast<ring>(sharers);
+            expected.resize(static_cast<std::size_t>(each * width));  // no more rows: zeros
+            CHECK(std::ranges::equal(rows.span(), expected));
+            auto returned = own;
+            if (sum)
+              for (auto& x : returned)
+                x *= comm.rank() % sharers == 0 ? static_cast<ring>(sharers) : 0;
+            CHECK(back == returned);
+          }
+        });
+      }
 }
 
 struct outcome {
@@ -95,13 +108,14 @@ struct outcome {
 };
 
 constexpr index rows = 11;
-constexpr head_layout all{.heads = 12, .kv_heads = 2, .dim = 2};  // [24 | 4 | 4]
+constexpr head_layout shared_by_some{.heads = 12, .kv_heads = 2, .dim = 2};  // [24 | 4 | 4]
+constexpr head_layout uneven{.heads = 14, .kv_heads = 7, .dim = 2};          // [28 | 14 | 14]
 
 double number(std::uint32_t which, std::size_t i) {
   return parallel::philox(3, which).normal(i) * (1 + static_cast<double>(i % 5));
 }
 
-parallel::query_key_norm<double> norms() {
+parallel::query_key_norm<double> norms(head_layout const& all) {
   auto const make = [](char const* name, index width) {
     return parallel::norm<double>{.weight = {std::string(name) + ".weight", {width}},
                                   .bias = {std::string(name) + ".bias", {width}}};
@@ -110,11 +124,12 @@ parallel::query_key_norm<double> norms() {
 }
 
 template <class Stream, class Comm>
-auto passes(parallel::context<Stream>& c, group_of<Comm> const& among, head_layout const& here,
-            parallel::query_key_norm<double> inner, matrix_view<double> packed,
-            matrix_view<double> d_packed) {
-  parallel::tensor::query_key_norm<double, Comm> const layer{
-      std::move(inner), among, place{among.rank(), among.size()}.sharers_of(all.kv_heads)};
+auto passes(parallel::context<Stream>& c, group_of<Comm> const& among, head_layout const& all,
+            head_layout const& here, parallel::query_key_norm<double> inner,
+            matrix_view<double> packed, matrix_view<double> d_packed) {
+  parallel::tensor::query_key_norm<double, Comm> const layer{std::move(inner), among,
+                                                             columns_of_queries(among.size(), all),
+                                                             columns_of_keys(among.size(), all)};
   typename parallel::tensor::query_key_norm<double, Comm>::saved kept;
   auto const y = layer.forward(c, here, packed, kept);
   auto const dx = layer.backward_input(c, here, d_packed, kept);
@@ -123,7 +138,8 @@ auto passes(parallel::context<Stream>& c, group_of<Comm> const& among, head_layo
 }
 
 template <class Decorate>
-outcome run(int ranks, Decorate const& decorate, std::size_t* peak = nullptr) {
+outcome run(head_layout const& all, int ranks, Decorate const& decorate,
+            std::size_t* peak = nullptr) {
   outcome out;
   std::mutex lock;
   auto const total = static_cast<std::size_t>(rows * all.row());
@@ -131,8 +147,8 @@ outcome run(int ranks, Decorate const& decorate, std::size_t* peak = nullptr) {
   out.dx.resize(total);
   parallel::threads::run(ranks, [&](communicator& own) {
     auto comm = decorate(std::move(own));
-    parallel::host::stream compute, traffic;
-    group_of<decltype(comm)> const among(comm, traffic);
+    parallel::host::stream compute, exchanges;
+    group_of<decltype(comm)> const among(comm, exchanges);
     place const at{comm.rank(), comm.size()};
     auto const here = at.part_of(all);
     auto const keys = at.heads_of(all.kv_heads);
@@ -142,7 +158,7 @@ outcome run(int ranks, Decorate const& decorate, std::size_t* peak = nullptr) {
     auto const take = [&](index begin, index count) {
       for (index i = 0; i < count; ++i) which.push_back(begin + i);
     };
-    take(at.rank * here.width(), here.width());
+    take(at.queries_of(all).begin * all.dim, here.width());
     take(all.width() + keys.begin * all.dim, here.kv_width());
     take(all.width() + all.kv_width() + keys.begin * all.dim, here.kv_width());
     std::vector<double> packed, d_packed;
@@ -156,7 +172,7 @@ outcome run(int ranks, Decorate const& decorate, std::size_t* peak = nullptr) {
         bool const key = static_cast<index>(i) >= here.width();
         d_packed.push_back(number(2, global) * (key ? part_of_sum : 1));
       }
-    auto inner = norms();
+    auto inner = norms(all);
     std::vector<std::vector<double>> values, gradients;
     values.reserve(4);
     gradients.reserve(4);
@@ -172,11 +188,11 @@ outcome run(int ranks, Decorate const& decorate, std::size_t* peak = nullptr) {
     std::vector<std::byte> space(1U << 18U, std::byte{0x5a});
     parallel::arena memory({nullptr, space.data(), space.size()});
     parallel::context<parallel::host::stream> c{.stream = compute, .memory = memory};
-    auto const [y, dx] = passes(c, among, here, inner, {packed.data(), {rows, here.row()}},
+    auto const [y, dx] = passes(c, among, all, here, inner, {packed.data(), {rows, here.row()}},
                                 {d_packed.data(), {rows, here.row()}});
     compute.synchronize();
     std::scoped_lock const guard(lock);
-    if (peak != nullptr) *peak = memory.peak();
+    if (peak != nullptr) *peak = std::max(*peak, memory.peak());  // the first rank's
     for (index row = 0; row < rows; ++row)
       for (std::size_t i = 0; i < which.size(); ++i) {
         auto const global = static_cast<std::size_t>(row * all.row() + which[i]);
@@ -208,10 +224,16 @@ void check_close(std::vector<double> const& found, std::vector<double> const& ex
 
 TEST_CASE("2 to 6 ranks compute what one computes, whose keys some of them share") {
   auto const plain = [](communicator own) { return own; };
-  auto const one = run(1, plain);
-  for (int const ranks : {2, 4, 6}) {
+  for (auto const& [all, ranks] : {std::pair{shared_by_some, 2},
+                                   {shared_by_some, 4},
+                                   {shared_by_some, 6},
+                                   {uneven, 2},
+                                   {uneven, 3},
+                                   {uneven, 5}}) {
+    CAPTURE(all.heads);
     CAPTURE(ranks);
-    auto const found = run(ranks, plain);
+    auto const one = run(all, 1, plain);
+    auto const found = run(all, ranks, plain);
     check_close(found.y, one.y);
     check_close(found.dx, one.dx);
     check_close(found.q, one.q);
@@ -221,13 +243,16 @@ TEST_CASE("2 to 6 ranks compute what one computes, whose keys some of them share
   }
 }
 
-TEST_CASE("bytes sent are four times (t-1)/t of q and k; the meta device plans them and memory") {
-  for (int const ranks : {2, 4, 6}) {
+TEST_CASE(
+    "bytes sent are four times (t-1)/t of the widest q and k; the meta device plans them and "
+    "memory") {
+  for (auto const& [all, ranks] :
+       {std::pair{shared_by_some, 2}, {shared_by_some, 4}, {shared_by_some, 6}, {uneven, 3}}) {
     CAPTURE(ranks);
     auto const recorder = std::make_shared<parallel::flight_recorder>();
     std::size_t peak = 0;
     static_cast<void>(run(
-        ranks,
+        all, ranks,
         [&](communicator own) {
           bool const counts = own.rank() == 0;
           return parallel::recorded(
@@ -242,13 +267,13 @@ TEST_CASE("bytes sent are four times (t-1)/t of q and k; the meta device plans t
     parallel::context<parallel::meta::stream> c{.stream = compute, .memory = memory};
     auto const here = place{0, ranks}.part_of(all);
     matrix_view<double> const packed(nullptr, {rows, here.row()});
-    static_cast<void>(
-        passes(c, group_of<communicator>::planned(0, ranks), here, norms(), packed, packed));
+    static_cast<void>(passes(c, group_of<communicator>::planned(0, ranks), all, here, norms(all),
+                             packed, packed));
     auto const t = static_cast<std::uint64_t>(ranks);
     auto const each = static_cast<std::uint64_t>((rows + ranks - 1) / ranks);
     auto const q_and_k = static_cast<std::uint64_t>(here.width() + here.kv_width());
     CHECK(sent == 4 * (t - 1) * each * q_and_k * sizeof(double));
-    CHECK(compute.traffic().at("tensor") == sent);
+    CHECK(compute.exchanges().at("tensor") == sent);
     CHECK(memory.peak() == peak);
   }
 }

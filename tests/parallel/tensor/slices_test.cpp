@@ -1,6 +1,7 @@
 // Which rows and columns of a layer every tensor rank holds.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@ namespace slices_test {
 
 using parallel::index;
 using parallel::linear;
+using parallel::tensor::columns_of_keys;
+using parallel::tensor::columns_of_queries;
 using parallel::tensor::place;
 using runs = std::vector<index>;  // begin, count, begin, count, ...
 
@@ -56,7 +59,8 @@ TEST_CASE("heads: of one matrix three ranges of rows, of three matrices one each
   CHECK(rows_of(apart[0].weight) == runs{6, 6});
   CHECK(rows_of(apart[1].weight) == runs{3, 3});
   CHECK(rows_of(apart[2].weight) == runs{3, 3});
-  for (auto const& part : apart) CHECK(part.weight.copies == parallel::parameter_copies{});
+  for (auto const& part : apart)
+    CHECK(part.weight.replication == parallel::parameter_replication{});
   CHECK(place{1, 2}.part_of(all).heads == 2);
   CHECK(place{1, 2}.part_of(all).kv_heads == 1);
 }
@@ -69,20 +73,84 @@ TEST_CASE("with fewer key heads than ranks neighbours share one, whose gradients
     CHECK(rows_of(fused[0].weight) == runs{rank * 6, 6});
     CHECK(rows_of(fused[1].weight) == runs{27, 3});
     CHECK(rows_of(fused[2].bias) == runs{33, 3});
-    CHECK(fused[0].weight.copies == parallel::parameter_copies{});
-    CHECK(fused[1].weight.copies == parallel::parameter_copies{2, true});
+    CHECK(fused[0].weight.replication == parallel::parameter_replication{});
+    CHECK(fused[1].weight.replication == parallel::parameter_replication{2, true});
     auto const apart =
         keep_heads(place{rank, 4}, all, dense("q", 24, 24), dense("k", 6, 24), dense("v", 6, 24));
     CHECK(rows_of(apart[1].weight) == runs{3, 3});
-    CHECK(apart[2].weight.copies == parallel::parameter_copies{2, true});
+    CHECK(apart[2].weight.replication == parallel::parameter_replication{2, true});
   }
 }
 
-TEST_CASE("what cannot be divided is named") {
-  CHECK_THROWS_WITH_AS(static_cast<void>(place{0, 3}.part_of(8, "hidden")),
-                       "tensor parallelism: hidden 8 cannot be divided by 3 ranks; choose a degree "
-                       "of tensor that divides it",
+runs parts_of(index ranks, auto const& part) {
+  runs out;
+  for (index r = 0; r < ranks; ++r) {
+    parallel::row_range const one = part(place{r, ranks});
+    out.insert(out.end(), {one.begin, one.count});
+  }
+  return out;
+}
+
+TEST_CASE("what the ranks do not divide is held in parts that differ by one") {
+  CHECK(parts_of(5, [](place at) { return at.part_of(12, "rows"); }) ==
+        runs{0, 3, 3, 3, 6, 2, 8, 2, 10, 2});
+  CHECK(parts_of(3, [](place at) { return at.part_of(6, "rows"); }) == runs{0, 2, 2, 2, 4, 2});
+  CHECK(parts_of(3, [](place at) { return at.part_of(3, "rows"); }) == runs{0, 1, 1, 1, 2, 1});
+}
+
+TEST_CASE("long parts begin at multiples of 8") {
+  auto const words = [](place at) { return at.part_of(50277, "words"); };
+  CHECK(parts_of(2, words) == runs{0, 25144, 25144, 25133});
+  CHECK(parts_of(3, [](place at) { return at.part_of(50368, "words"); }) ==
+        runs{0, 16792, 16792, 16792, 33584, 16784});
+  CHECK(parts_of(2, [](place at) { return at.part_of(2004, "rows"); }) ==
+        runs{0, 1002, 1002, 1002});  // equal ones stay equal
+  for (index const ranks : {4, 7, 64, 97, 98, 99}) {
+    index end = 0;
+    index least = 50277, most = 0;
+    for (index r = 0; r < ranks; ++r) {
+      auto const part = words({r, ranks});
+      CHECK(part.begin == end);
+      CHECK((part.begin % 8 == 0 || 50277 / ranks < 512));
+      CHECK(part.count <= words({0, ranks}).count);
+      end = part.begin + part.count;
+      least = std::min(least, part.count);
+      most = std::max(most, part.count);
+    }
+    CHECK(end == 50277);
+    CHECK(most - least <= 15);
+  }
+}
+
+TEST_CASE("query heads lie where their key head is") {
+  auto const queries = [](index ranks, index heads, index kv_heads) {
+    return parts_of(ranks, [&](place at) {
+      return at.queries_of({.heads = heads, .kv_heads = kv_heads, .dim = 2});
+    });
+  };
+  CHECK(queries(8, 12, 12) == runs{0, 2, 2, 2, 4, 2, 6, 2, 8, 1, 9, 1, 10, 1, 11, 1});
+  CHECK(queries(3, 14, 7) == runs{0, 6, 6, 4, 10, 4});  // two for each of 3, 2 and 2 key heads
+  CHECK(queries(4, 14, 2) == runs{0, 4, 4, 3, 7, 4, 11, 3});  // two ranks a key head
+  CHECK(queries(3, 7, 1) == runs{0, 3, 3, 2, 5, 2});
+  parallel::ops::head_layout const all{.heads = 14, .kv_heads = 7, .dim = 2};
+  CHECK(place{1, 3}.part_of(all).heads == 4);
+  CHECK(place{1, 3}.part_of(all).kv_heads == 2);
+  auto const fused = keep_heads(place{1, 3}, all, dense("qkv", all.row(), 12));
+  CHECK(rows_of(fused[0].weight) == runs{12, 8, 28 + 6, 4, 28 + 14 + 6, 4});
+  CHECK(columns_of_keys(3, all)[2].begin == 10);
+  CHECK(columns_of_queries(3, all)[2].begin == 20);
+}
+
+TEST_CASE("what is not enough for the ranks is named, with degrees that can be") {
+  CHECK_THROWS_WITH_AS(static_cast<void>(place{0, 9}.part_of(8, "hidden")),
+                       "tensor parallelism: hidden 8 is not enough for 9 ranks; choose a degree of "
+                       "tensor of at most 8",
                        parallel::error);
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(place{0, 6}.heads_of(4)),
+      "tensor parallelism: 6 ranks cannot share the number of key heads 4 equally; "
+      "choose a degree of tensor of at most 4, or a multiple of it",
+      parallel::error);
 }
 
 }  // namespace slices_test

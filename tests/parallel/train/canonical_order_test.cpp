@@ -38,8 +38,9 @@ TEST_CASE("a stepper over ranks of a context axis refuses the canonical order") 
           2,
           [](parallel::threads::communicator& comm) {
             parallel::host::device device;
-            train::training_groups groups(comm.split(0),
-                                          parallel::training_layout{}.with<axis::context>(2));
+            train::process_groups groups(comm.split(0),
+                                         parallel::training_layout{}.with<axis::context>(2),
+                                         zero::level::none);
             test::given_gradients<float> model({{"a", {4, 4}, {}, {}}});
             train::stepper const step(model, device, groups, test::plain_descent{},
                                       {.order = zero::reduction_order::canonical_tree});

@@ -25,8 +25,8 @@ using parallel::train::clipping_kind;
 using test::given_tensor;
 namespace zero = parallel::zero;
 
-constexpr zero::stage all_stages[] = {zero::stage::none, zero::stage::optimizer,
-                                      zero::stage::gradients, zero::stage::parameters};
+constexpr zero::level all_levels[] = {zero::level::none, zero::level::optimizer,
+                                      zero::level::gradients, zero::level::parameters};
 
 /// Weights that a rank holds: of a tensor, from element `first` on.
 template <class T>
@@ -51,7 +51,7 @@ struct descent {
 template <class T>
 void slice(parallel::parameter_base<T>& p, int rank) {
   if (p.name == "d") {
-    p.copies = {.ranks = 2};
+    p.replication = {.ranks = 2};
     return;
   }
   p.whole_extents = p.extents;
@@ -68,20 +68,22 @@ void slice(parallel::parameter_base<T>& p, int rank) {
 /// `count`; microbatch i has i tokens. With `tensor` 2 ranks hold slices. `out.held` has a place
 /// for every rank.
 template <class T, class Comm>
-void descend_on(Comm& comm, std::vector<given_tensor<T>> const& tensors, zero::stage stage,
+void descend_on(Comm& comm, std::vector<given_tensor<T>> const& tensors, zero::level level,
                 clipping clip, int count, int tensor, zero::reduction_order order,
                 descent<T>& out) {
   parallel::host::device device;
-  parallel::host::stream compute, traffic;
+  parallel::host::stream compute, exchanges;
   parallel::arena memory(device.allocate<std::byte>(4096));
-  using groups_type = parallel::train::training_groups<Comm>;
-  groups_type groups(comm.split(0), groups_type::data_layout(stage, comm.size() / tensor)
-                                        .template with<parallel::axis::tensor>(tensor));
+  using groups_type = parallel::train::process_groups<Comm>;
+  groups_type groups(comm.split(0),
+                     groups_type::data_layout(level, comm.size() / tensor)
+                         .template with<parallel::axis::tensor>(tensor),
+                     level);
   test::given_gradients<T> model(tensors, [&](auto& p) {
     if (tensor == 2) slice(p, groups.tensor.rank());
   });
   parallel::train::stepper step(model, device, groups, test::plain_descent{},
-                                {.stage = stage, .clip = clip, .order = order});
+                                {.level = level, .clip = clip, .order = order});
   model.set_weights(step);
   std::vector<test::given_microbatch<T>> batches;
   std::vector<index> first;
@@ -100,7 +102,7 @@ void descend_on(Comm& comm, std::vector<given_tensor<T>> const& tensors, zero::s
   auto const most = static_cast<std::size_t>(share_of(0).size());
   batches.resize(most, {0, 0});
   first.resize(most);
-  auto const result = step.step(compute, traffic, memory, std::span(std::as_const(batches)),
+  auto const result = step.step(compute, exchanges, memory, std::span(std::as_const(batches)),
                                 std::span(std::as_const(first)), {}, 1.0);
   model.for_each_held(step, [&](std::size_t i, index from, std::span<T> values) {
     out.held[static_cast<std::size_t>(comm.rank())].push_back(
@@ -114,14 +116,14 @@ void descend_on(Comm& comm, std::vector<given_tensor<T>> const& tensors, zero::s
 
 /// Such a step on `ranks`, whose communicators are `change`d before; call(rank 0's) at the end.
 template <class T, class Change, class Call>
-descent<T> descend(std::vector<given_tensor<T>> const& tensors, int ranks, zero::stage stage,
+descent<T> descend(std::vector<given_tensor<T>> const& tensors, int ranks, zero::level level,
                    clipping clip, int count, int tensor, Change change, Call call,
                    zero::reduction_order order = zero::reduction_order::by_rank) {
   descent<T> out;
   out.held.resize(static_cast<std::size_t>(ranks));
   parallel::threads::run(ranks, [&](parallel::threads::communicator& own) {
     auto comm = change(std::move(own));
-    descend_on(comm, tensors, stage, clip, count, tensor, order, out);
+    descend_on(comm, tensors, level, clip, count, tensor, order, out);
     if (comm.rank() == 0) call(comm);
   });
   for (auto const& of : tensors) out.tensors.emplace_back(of.weights.size());
@@ -134,9 +136,9 @@ descent<T> descend(std::vector<given_tensor<T>> const& tensors, int ranks, zero:
 /// The tensors after such a step.
 template <class T>
 std::vector<std::vector<T>> descend(std::vector<given_tensor<T>> const& tensors, int ranks,
-                                    zero::stage stage, clipping clip, int count, int tensor = 1) {
+                                    zero::level level, clipping clip, int count, int tensor = 1) {
   return descend(
-             tensors, ranks, stage, clip, count, tensor, [](auto comm) { return comm; },
+             tensors, ranks, level, clip, count, tensor, [](auto comm) { return comm; },
              [](auto const&) {})
       .tensors;
 }
@@ -165,13 +167,13 @@ TEST_CASE("every layout clips as one rank, bit for bit, also rows that lie on se
   for (auto const kind :
        {clipping_kind::norm, clipping_kind::value, clipping_kind::adaptive, clipping_kind::none}) {
     clipping const clip{kind, 0.75};
-    auto const expected = descend(tensors, 1, zero::stage::none, clip, 4);
+    auto const expected = descend(tensors, 1, zero::level::none, clip, 4);
     for (int const ranks : {1, 2, 3, 5, 7})
-      for (auto const stage : all_stages) {
+      for (auto const level : all_levels) {
         CAPTURE(ranks);
         CAPTURE(static_cast<int>(kind));
-        CHECK(descend(tensors, ranks, stage, clip, 4) == expected);
-        if (ranks < 4) CHECK(descend(tensors, 2 * ranks, stage, clip, 4, 2) == expected);
+        CHECK(descend(tensors, ranks, level, clip, 4) == expected);
+        if (ranks < 4) CHECK(descend(tensors, 2 * ranks, level, clip, 4, 2) == expected);
       }
   }
 }
@@ -197,10 +199,10 @@ std::vector<given_tensor<double>> reals() {
 
 TEST_CASE("in the canonical order every layout clips real numbers as one rank, bit for bit") {
   auto const tensors = reals();
-  auto const clipped = [&](clipping_kind kind, int ranks, zero::stage stage,
+  auto const clipped = [&](clipping_kind kind, int ranks, zero::level level,
                            zero::reduction_order order) {
     auto const out = descend(
-        tensors, ranks, stage, {kind, 0.4}, 11, 1, [](auto comm) { return comm; },
+        tensors, ranks, level, {kind, 0.4}, 11, 1, [](auto comm) { return comm; },
         [](auto const&) {}, order);
     return std::tuple(out.tensors, out.loss, out.gradient_norm);
   };
@@ -208,15 +210,15 @@ TEST_CASE("in the canonical order every layout clips real numbers as one rank, b
        {clipping_kind::norm, clipping_kind::value, clipping_kind::adaptive, clipping_kind::none}) {
     CAPTURE(static_cast<int>(kind));
     using enum zero::reduction_order;
-    auto const expected = clipped(kind, 1, zero::stage::none, canonical_tree);
+    auto const expected = clipped(kind, 1, zero::level::none, canonical_tree);
     bool by_rank_differs = false;
     for (int const ranks : {1, 2, 3, 5, 7, 13})
-      for (auto const stage : all_stages) {
+      for (auto const level : all_levels) {
         CAPTURE(ranks);
-        CAPTURE(static_cast<int>(stage));
-        CHECK(clipped(kind, ranks, stage, canonical_tree) == expected);
+        CAPTURE(static_cast<int>(level));
+        CHECK(clipped(kind, ranks, level, canonical_tree) == expected);
         by_rank_differs = by_rank_differs ||
-                          clipped(kind, ranks, stage, by_rank) != clipped(kind, 1, stage, by_rank);
+                          clipped(kind, ranks, level, by_rank) != clipped(kind, 1, level, by_rank);
       }
     CHECK(by_rank_differs);
   }
@@ -227,7 +229,7 @@ TEST_CASE("rows in the canonical order are those of plain sums, and may not be s
   clipping const clip{clipping_kind::adaptive, 0.4};
   auto const one = [&](zero::reduction_order order, int ranks, int tensor) {
     return descend(
-               tensors, ranks, zero::stage::none, clip, 4, tensor, [](auto comm) { return comm; },
+               tensors, ranks, zero::level::none, clip, 4, tensor, [](auto comm) { return comm; },
                [](auto const&) {}, order)
         .tensors;
   };
@@ -245,9 +247,9 @@ TEST_CASE("rows in the canonical order are those of plain sums, and may not be s
 TEST_CASE("every dropped, doubled or divided collective of a clipped step changes the result") {
   auto const tensors = integers();
   clipping clip{.threshold = 0.75};
-  auto const stepped = [&](zero::stage stage, parallel::fault const& what, std::uint64_t& calls) {
+  auto const stepped = [&](zero::level level, parallel::fault const& what, std::uint64_t& calls) {
     return descend(
-        tensors, 3, stage, clip, 4, 1,
+        tensors, 3, level, clip, 4, 1,
         [&](auto comm) { return parallel::faulty(std::move(comm), what); },
         [&](auto const& broken) { calls = broken.calls(); });
   };
@@ -262,24 +264,24 @@ TEST_CASE("every dropped, doubled or divided collective of a clipped step change
     return out;
   };
   for (auto const kind : {clipping_kind::norm, clipping_kind::value, clipping_kind::adaptive})
-    for (auto const stage : all_stages) {
+    for (auto const level : all_levels) {
       clip.kind = kind;
       std::uint64_t calls = 0;
-      auto const sound = stepped(stage, {}, calls);
-      // in stage 3 each of the two microbatches gathers values; the gradients of all microbatches,
-      // or from stage 2 on of each; their norm, loss and counts in one; squares of rows; in stages
+      auto const sound = stepped(level, {}, calls);
+      // in level 3 each of the two microbatches gathers values; the gradients of all microbatches,
+      // or from level 2 on of each; their norm, loss and counts in one; squares of rows; in stages
       // 1 and 2 the new values
       bool const by_row = kind == clipping_kind::adaptive;
-      bool const gathers_first = stage == zero::stage::parameters;
+      bool const gathers_first = level == zero::level::parameters;
       std::uint64_t const squares_of_rows =
-          (gathers_first ? 2U : 0U) + (stage >= zero::stage::gradients ? 2U : 1U) + 1U;
-      bool const gathers_last = stage == zero::stage::optimizer || stage == zero::stage::gradients;
+          (gathers_first ? 2U : 0U) + (level >= zero::level::gradients ? 2U : 1U) + 1U;
+      bool const gathers_last = level == zero::level::optimizer || level == zero::level::gradients;
       REQUIRE(calls == squares_of_rows + (by_row ? 1U : 0U) + (gathers_last ? 1U : 0U));
       for (std::uint64_t k = 0; k < calls; ++k)
         for (auto const how : {parallel::fault_kind::drop, parallel::fault_kind::twice,
                                parallel::fault_kind::divide}) {
           CAPTURE(static_cast<int>(kind));
-          CAPTURE(static_cast<int>(stage));
+          CAPTURE(static_cast<int>(level));
           CAPTURE(k);
           CAPTURE(static_cast<int>(how));
           // Equivalent: a common factor of the squares of weights and of gradients. A row's factor
@@ -289,7 +291,7 @@ TEST_CASE("every dropped, doubled or divided collective of a clipped step change
               (by_row && k == squares_of_rows && how != parallel::fault_kind::drop) ||
               (gathers_first && (k == 0 || k == 2));
           std::uint64_t ignored = 0;
-          CHECK(same(stepped(stage, {.at = k, .kind = how}, ignored), sound) == equivalent);
+          CHECK(same(stepped(level, {.at = k, .kind = how}, ignored), sound) == equivalent);
         }
     }
 }
@@ -307,8 +309,8 @@ TEST_CASE(
     CAPTURE(threshold);
     double const factor = std::min(1.0, threshold / (norm + 1e-6));
     for (int const ranks : {1, 3})
-      for (auto const stage : all_stages) {
-        auto const values = descend(tensors, ranks, stage, {clipping_kind::norm, threshold}, 3);
+      for (auto const level : all_levels) {
+        auto const values = descend(tensors, ranks, level, {clipping_kind::norm, threshold}, 3);
         for (std::size_t t = 0; t < tensors.size(); ++t)
           for (std::size_t i = 0; i < values[t].size(); ++i)
             CHECK(values[t][i] ==
@@ -322,8 +324,8 @@ TEST_CASE("value clips every element of the mean gradient, adaptive every row") 
   auto const tensors = integers();
   int clipped = 0;
   // one microbatch of factor 1 and one token: the mean gradient is the given one
-  auto const value = descend(tensors, 2, zero::stage::optimizer, {clipping_kind::value, 2.5}, 1);
-  auto const rows = descend(tensors, 2, zero::stage::optimizer, {clipping_kind::adaptive, 0.75}, 1);
+  auto const value = descend(tensors, 2, zero::level::optimizer, {clipping_kind::value, 2.5}, 1);
+  auto const rows = descend(tensors, 2, zero::level::optimizer, {clipping_kind::adaptive, 0.75}, 1);
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     auto const& [name, extents, weights, gradient] = tensors[t];
     std::size_t const width = extents.size() == 1
@@ -352,8 +354,8 @@ TEST_CASE("value clips doubles to the threshold itself, which need not be a floa
   auto given = tensors;
   given[0].gradient = {-4.0, -threshold, 0.25, threshold, std::nextafter(threshold, 1.0), 3.0};
   for (int const ranks : {1, 2})
-    for (auto const stage : all_stages)
-      CHECK(descend(given, ranks, stage, {clipping_kind::value, threshold}, 1)[0] ==
+    for (auto const level : all_levels)
+      CHECK(descend(given, ranks, level, {clipping_kind::value, threshold}, 1)[0] ==
             std::vector{threshold, threshold, -0.25, -threshold, -threshold, -threshold});
 }
 
@@ -370,8 +372,8 @@ TEST_CASE("adaptive clipping equals Composer's") {
         {name, {extents.begin(), extents.end()}, read(name + "/weight"), read(name + "/gradient")});
   }
   for (int const ranks : {1, 3})
-    for (auto const stage : all_stages) {
-      auto const values = descend(tensors, ranks, stage, {clipping_kind::adaptive, 0.5}, 1);
+    for (auto const level : all_levels) {
+      auto const values = descend(tensors, ranks, level, {clipping_kind::adaptive, 0.5}, 1);
       for (std::size_t t = 0; t < tensors.size(); ++t) {
         auto const clipped = read(tensors[t].name + "/clipped");
         REQUIRE(clipped.size() == values[t].size());

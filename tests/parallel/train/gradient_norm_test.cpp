@@ -33,27 +33,27 @@ float gradient(index i) {
 }
 
 /// The squared norm of gradient(0), gradient(1), ... divided into `shards`, with copies of each on
-/// replicas and another stage that holds the unit too but does not speak for it.
+/// replicas and another stage that holds the unit too but does not account for it.
 std::set<double> norm_on(int shards, int replicas, bool silent, bool exact) {
   std::set<double> out;
   std::mutex lock;
   int const speaking = shards * replicas;
   parallel::threads::run(speaking * (silent ? 2 : 1), [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
-    parallel::host::stream compute, traffic;
+    parallel::host::stream compute, exchanges;
     layer own;
     zero::unit_place const place{.shard = comm.rank() % shards,
                                  .shards = shards,
                                  .replica = comm.rank() / shards % replicas,
                                  .replicas = replicas,
-                                 .speaks = comm.rank() < speaking};
+                                 .is_primary = comm.rank() < speaking};
     zero::partitioned_unit<float> unit(parallel::unit<float>("unit", own, place.data_ranks(),
                                                              [](std::string const& name) {
                                                                parallel::segment_key key;
                                                                key.trainable = name != "frozen";
                                                                return key;
                                                              }),
-                                       zero::stage::optimizer, place, 1, device);
+                                       zero::level::optimizer, place, 1, device);
     for (std::size_t s = 0; s < unit.segments().size(); ++s) {
       if (!unit.is_trainable(s)) continue;
       auto const& segment = unit.segments()[s];
@@ -70,9 +70,9 @@ std::set<double> norm_on(int shards, int replicas, bool silent, bool exact) {
       compute.synchronize();
       double squared = *norm.rounded();
       if (exact)
-        squared = norm.exact_over_ranks(comm, traffic);
+        squared = norm.exact_over_ranks(comm, exchanges);
       else
-        comm.all_reduce(traffic, std::span(&squared, 1), parallel::reduction::sum).wait();
+        comm.all_reduce(exchanges, std::span(&squared, 1), parallel::reduction::sum).wait();
       std::scoped_lock const guard(lock);
       out.insert(squared);
     }

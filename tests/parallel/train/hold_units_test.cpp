@@ -20,15 +20,15 @@ using test::vocabulary;
 train::optimizer_groups<test::ring_momentum> const optimizer(test::ring_momentum{});
 
 TEST_CASE("units of the canonical order are planned as they are held") {
-  for (auto const stage : test::all_stages)
+  for (auto const level : test::all_levels)
     for (int const ranks : {1, 2}) {
-      CAPTURE(static_cast<int>(stage));
+      CAPTURE(static_cast<int>(level));
       CAPTURE(ranks);
-      train::stepper_options const how{.stage = stage,
+      train::stepper_options const how{.level = level,
                                        .order = zero::reduction_order::canonical_tree};
       ring_model planned(3, 4, vocabulary);
       auto const plan =
-          train::plan_units(planned, optimizer, zero::data_place(stage, 0, ranks), how);
+          train::plan_units(planned, optimizer, zero::data_place(level, 0, ranks), how);
       parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
         parallel::host::device device;
         ring_model model(3, 4, vocabulary);

@@ -82,17 +82,17 @@ struct model {
   model(region of, mistakes what) : wrong(std::move(what)), ranks(of) {
     parallel::initializer const start = parallel::normal_init{0.2F};
     tensor::place const here{of.rank(), of.size()};
-    parallel::parameter_copies const outside = of.copies_outside();
+    parallel::parameter_replication const outside = of.replication_outside();
     tokens.weight = {"tokens", {vocabulary, features}, start};
-    tokens.weight.copied(outside);
+    tokens.weight.replicated(outside);
     for (index i = 0; i < blocks; ++i) {
       auto const name = parallel::concat("block.", i, ".");
       auto const some = here.part_of(hidden, "hidden");
       parallel::norm<float> norm;
       norm.weight = {name + "norm", {features}, parallel::constant_init{1.0F}};
       if (!wrong.copies_forgotten)
-        norm.weight.copied(wrong.partial_forgotten ? parallel::parameter_copies{of.size(), false}
-                                                   : outside);
+        norm.weight.replicated(
+            wrong.partial_forgotten ? parallel::parameter_replication{of.size(), false} : outside);
       feed_forward wide;
       wide.up =
           tensor::keep_outputs(here, linear{{name + "up", {hidden, features}, start}, {}}, {some});
@@ -106,8 +106,8 @@ struct model {
     }
     exit.weight = {wrong.name_of_exit, {vocabulary, features}, start};
     exit.bias = {"exit.bias", {vocabulary}};
-    exit.weight.copied(outside);
-    exit.bias.copied(outside);
+    exit.weight.replicated(outside);
+    exit.bias.replicated(outside);
   }
 
   std::size_t num_blocks() const { return blocks; }
@@ -129,7 +129,7 @@ struct model {
   void visit_units(auto&& visit) {
     using uses = std::vector<parallel::parameter_base<float>*>;
     using parts = std::vector<train::part>;
-    visit(std::string("tokens"), tokens, parts{train::enter}, uses{});
+    visit(std::string("tokens"), tokens, parts{train::embed}, uses{});
     visit(std::string("block.0"), column[0], parts{0}, uses{});
     if (!wrong.unit_missing)
       visit(std::string("block.1"), column[1], parts{wrong.part_of_second}, uses{});
@@ -138,7 +138,7 @@ struct model {
           uses{});
   }
 
-  auto enter(auto& c, batch_view const& b) const {
+  auto embed(auto& c, batch_view const& b) const {
     auto const all = tokens.forward(c, b.ids);
     return ranks.divides_rows() ? all.slice(ranks.rank() * rows(b), (ranks.rank() + 1) * rows(b))
                                 : all;
@@ -153,8 +153,8 @@ struct model {
                          : b.ids;
     tokens.backward_weight(c, own, dy);
   }
-  void leave(auto& c, batch_view const& b, matrix_view<float const> x, matrix_view<float> dx,
-             train::statistics<double>& sums) const {
+  void head_loss(auto& c, batch_view const& b, matrix_view<float const> x, matrix_view<float> dx,
+                 train::statistics<double>& sums) const {
     index const first = ranks.divides_rows() ? ranks.rank() * rows(b) : 0;
     linear::saved kept;
     auto const logits = exit.forward(c, x, kept);
@@ -180,7 +180,7 @@ struct run_options {
   int data = 1;
   int tensor = 1;
   bool sequence = false;  // rows between regions are shared out
-  zero::stage stage = zero::stage::none;
+  zero::level level = zero::level::none;
   bool initialised = true;
 };
 
@@ -188,16 +188,16 @@ struct run_options {
 template <class Block = sliced_branch>
 std::string refusal(mistakes const& wrong, run_options const& how = {}) {
   auto shape = parallel::training_layout{}.with<parallel::axis::tensor>(how.tensor);
-  shape = how.stage == zero::stage::none ? shape.with<parallel::axis::replicate>(how.data)
+  shape = how.level == zero::level::none ? shape.with<parallel::axis::replicate>(how.data)
                                          : shape.with<parallel::axis::shard>(how.data);
   return test::message_of([&] {
     parallel::threads::run(shape.ranks(), [&](communicator& world) {
       parallel::host::device device;
-      parallel::host::stream compute, traffic, within;
-      train::training_groups groups(world.split(0), shape);
+      parallel::host::stream compute, exchanges, within;
+      train::process_groups groups(world.split(0), shape, how.level);
       model<Block> net({.group = {groups.tensor, within}, .sequence = how.sequence}, wrong);
       train::stepper step(net, device, groups, parallel::decoupled_adamw{},
-                          {.stage = how.stage, .bucket_bytes = 1});
+                          {.level = how.level, .bucket_bytes = 1});
       if (how.initialised) step.initialise(1);
       std::vector<std::int32_t> ids(rows), labels(rows);
       for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -209,8 +209,8 @@ std::string refusal(mistakes const& wrong, run_options const& how = {}) {
       auto const storage =
           device.template allocate<std::byte>(step.plan_activations(std::span(&batch, 1)));
       parallel::arena memory(storage);
-      static_cast<void>(
-          step.step(compute, traffic, memory, std::span(&batch, 1), std::span(&first, 1), {}, 1.0));
+      static_cast<void>(step.step(compute, exchanges, memory, std::span(&batch, 1),
+                                  std::span(&first, 1), {}, 1.0));
     });
   });
 }
@@ -218,16 +218,16 @@ std::string refusal(mistakes const& wrong, run_options const& how = {}) {
 std::vector<run_options> const layouts = {
     {},
     {.data = 2},
-    {.data = 2, .stage = zero::stage::parameters},
+    {.data = 2, .level = zero::level::parameters},
     {.tensor = 2},
-    {.data = 2, .tensor = 2, .sequence = true, .stage = zero::stage::gradients}};
+    {.data = 2, .tensor = 2, .sequence = true, .level = zero::level::gradients}};
 
 TEST_CASE("a model without mistakes trains in every layout") {
   for (auto const& how : layouts) {
     CAPTURE(how.tensor);
     CHECK(refusal({}, how).empty());
   }
-  CHECK(refusal<whole_branch>({}, {.data = 2, .stage = zero::stage::parameters}).empty());
+  CHECK(refusal<whole_branch>({}, {.data = 2, .level = zero::level::parameters}).empty());
 }
 
 TEST_CASE("a unit or a parameter that is not shown is told by the part that uses it") {
@@ -262,7 +262,7 @@ TEST_CASE("a unit that names another part than the one that uses it is refused")
 TEST_CASE("a layer that adds to a gradient it says it replaces is refused") {
   CHECK(test::contains(refusal({.accumulates = true}),
                        "unit \"exit\": parameter \"exit.weight\" declares replaces_gradient, but "
-                       "its layer adds to the gradient where context::fresh_gradients is set"));
+                       "its layer adds to the gradient where context::overwrite_gradients is set"));
 }
 
 TEST_CASE("two parameters or units of one name are refused, as is none") {
@@ -294,12 +294,13 @@ TEST_CASE("a parameter that tensor ranks share must say so, and that its gradien
   CHECK(test::contains(refusal({.copies_forgotten = true}, {.tensor = 2}),
                        "unit \"block.0\": parameter \"block.0.norm\" is whole on each of 2 tensor "
                        "ranks but is declared to be on 1; say so with "
-                       "copied(region.copies_outside())"));
+                       "replicated(region.replication_outside())"));
   CHECK(refusal({.partial_forgotten = true}, {.tensor = 2}).empty());  // rows are not shared out
-  CHECK(test::contains(refusal({.partial_forgotten = true}, {.tensor = 2, .sequence = true}),
-                       "parameter \"block.1.norm\" is the same on 2 tensor ranks, but its gradient "
-                       "is not, since each sees other rows; declare it with copied({.ranks = 2, "
-                       ".partial = true}), or sum the gradient first"));
+  CHECK(
+      test::contains(refusal({.partial_forgotten = true}, {.tensor = 2, .sequence = true}),
+                     "parameter \"block.1.norm\" is the same on 2 tensor ranks, but its gradient "
+                     "is not, since each sees other rows; declare it with replicated({.ranks = 2, "
+                     ".partial = true}), or sum the gradient first"));
 }
 
 TEST_CASE("the entry's backward pass reads no values: they need not be there") {

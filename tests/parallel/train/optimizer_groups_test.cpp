@@ -48,12 +48,12 @@ TEST_CASE("frozen parts and groups: every layout equals one rank bit for bit") {
       CHECK((values == initial(name, values.size())) == !expected.gradients.contains(name));
     }
     for (int const ranks : {1, 2, 3, 5, 8})
-      for (auto const stage : {zero::stage::none, zero::stage::optimizer})
+      for (auto const level : {zero::level::none, zero::level::optimizer})
         for (std::size_t const bucket : {std::size_t{1}, std::size_t{1} << 30}) {
           CAPTURE(ranks);
-          CAPTURE(static_cast<int>(stage));
+          CAPTURE(static_cast<int>(level));
           CHECK(run({.ranks = ranks,
-                     .stage = stage,
+                     .level = level,
                      .microbatch = 2,
                      .bucket_bytes = bucket,
                      .frozen = frozen,

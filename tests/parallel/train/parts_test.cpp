@@ -14,14 +14,14 @@ using parallel::pass;
 using parallel::pipeline::action_kind;
 using list = std::vector<part_pass>;
 
-static_assert(stage_range{0, 2, true, false}.front() == enter);
+static_assert(stage_range{0, 2, true, false}.front() == embed);
 static_assert(stage_range{2, 4, false, true}.back() == 4);
 static_assert(!stage_range{2, 4, false, false}.holds(4));
 
 TEST_CASE("a forward pass goes through every part; in training the exit's passes are one") {
   stage_range const all{0, 2, true, true};
   CHECK(passes_of(all, action_kind::forward, pass::training, false) ==
-        list{{forward, enter}, {forward, 0}, {forward, 1}, {forward_backward, 2}});
+        list{{forward, embed}, {forward, 0}, {forward, 1}, {forward_backward, 2}});
   CHECK(passes_of(all, action_kind::forward, pass::inference, false).back() ==
         part_pass{forward, 2});
   CHECK(passes_of({2, 3, false, false}, action_kind::forward, pass::training, true) ==
@@ -31,11 +31,11 @@ TEST_CASE("a forward pass goes through every part; in training the exit's passes
 TEST_CASE("a backward pass goes back, in one or in halves; the entry has no input gradient") {
   stage_range const first{0, 2, true, false};
   CHECK(passes_of(first, action_kind::backward, pass::training, false) ==
-        list{{backward, 1}, {backward, 0}, {backward_weight, enter}});
+        list{{backward, 1}, {backward, 0}, {backward_weight, embed}});
   CHECK(passes_of(first, action_kind::backward_input, pass::training, true) ==
         list{{backward_input, 1}, {backward_input, 0}});
   CHECK(passes_of(first, action_kind::backward_weight, pass::training, true) ==
-        list{{backward_weight, 1}, {backward_weight, 0}, {backward_weight, enter}});
+        list{{backward_weight, 1}, {backward_weight, 0}, {backward_weight, embed}});
 }
 
 TEST_CASE("weights' gradients beside are joined when the next input gradient is there") {
@@ -48,7 +48,7 @@ TEST_CASE("weights' gradients beside are joined when the next input gradient is 
              {hand_on, 0, true},
              {backward_weight, 0, true},
              {join, 0, true},
-             {backward_weight, enter}});
+             {backward_weight, embed}});
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Which units each pipeline rank holds, which of them speaks for those that several hold, and how
+// Which units each pipeline rank holds, which of them accounts for those that several hold, and how
 // gradients of tied parameters meet.
 #include <doctest/doctest.h>
 
@@ -48,8 +48,8 @@ placed place(bool tied, int ranks, std::string const& schedule) {
   auto const shape = parallel::training_layout{}.with<parallel::axis::pipeline>(ranks);
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
-    parallel::host::stream traffic;
-    train::training_groups<any> groups(any(std::move(comm)), shape);
+    parallel::host::stream exchanges;
+    train::process_groups<any> groups(any(std::move(comm)), shape, parallel::zero::level::none);
     test::ring_model model(4, 6, 10, {.tied = tied, .blocks = 4});
     train::placed_units<test::ring_model, parallel::host::device, any> units(
         model, device, groups, {.pipeline = {.schedule = schedule, .stages_per_rank = 1}},
@@ -59,7 +59,7 @@ placed place(bool tied, int ranks, std::string const& schedule) {
         for (auto& g : entry.memory.owned_gradients(s))
           g = static_cast<ring>(groups.pipeline.rank()) + 1;
     std::vector<parallel::request> requests;
-    for (auto const& entry : units.units()) units.reduce_tied(entry, traffic, requests);
+    for (auto const& entry : units.units()) units.reduce_tied(entry, exchanges, requests);
     for (auto& request : requests) request.wait();
     std::scoped_lock const guard(lock);
     out.tensors.insert(units.tensors().size());
@@ -67,7 +67,7 @@ placed place(bool tied, int ranks, std::string const& schedule) {
       auto const& name = entry.memory.layout().name();
       out.held[groups.pipeline.rank()].push_back(name);
       auto const& segment = entry.memory.segments()[0];
-      auto const spoken = entry.memory.spoken_for(0);
+      auto const spoken = entry.memory.primary_range(0);
       CHECK(segment.owned.begin == 0);
       out.speakers[name] += spoken.begin < spoken.end ? 1 : 0;
       if (name == "tokens") out.tied_gradients.insert(entry.memory.owned_gradients(0)[0]);
@@ -90,7 +90,7 @@ TEST_CASE("each rank holds the units of its stages; one that is used at both end
   CHECK(four.tied_gradients == std::set<ring>{1 + 4});  // the ranks between have no part in it
 }
 
-TEST_CASE("one rank speaks for each unit, and all know every tensor of the model") {
+TEST_CASE("one rank accounts for each unit, and all know every tensor of the model") {
   for (bool const tied : {true, false})
     for (int const ranks : {1, 2, 4}) {
       auto const all = place(tied, ranks, "gpipe");

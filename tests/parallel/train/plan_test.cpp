@@ -38,35 +38,35 @@ struct zeros {
   index sequences;
 };
 
-constexpr zero::stage all_stages[] = {zero::stage::none, zero::stage::optimizer,
-                                      zero::stage::gradients, zero::stage::parameters};
+constexpr zero::level all_levels[] = {zero::level::none, zero::level::optimizer,
+                                      zero::level::gradients, zero::level::parameters};
 
 /// Plans a rank, then runs a step of two microbatches and holds its memory against the plan.
-void check_plan(parallel::training_layout shape, zero::stage stage, index microbatch,
-                train::optimizer_groups<test::ring_momentum> const& groups, bool reshard = true) {
-  train::stepper_options const how{
-      .stage = stage, .bucket_bytes = 1, .reshard_after_forward = reshard};
+void check_plan(parallel::training_layout shape, zero::level level, index microbatch,
+                train::optimizer_groups<test::ring_momentum> const& groups, bool lean = true) {
+  train::stepper_options const how{.level = level,
+                                   .bucket_bytes = 1,
+                                   .reshard_after_forward = lean,
+                                   .reduce_every_microbatch = lean};
   ring_model planned(4, 4, vocabulary);
   zeros const data(microbatch);
-  int const shards = shape.degree<parallel::axis::shard>();
-  int const replicas = shape.degree<parallel::axis::replicate>();
-  auto plan = train::plan_units(planned, groups, {.shards = shards, .replicas = replicas}, how);
+  auto plan = train::plan_units(planned, groups, train::place_in(shape, level), how);
   plan.activations = train::plan_microbatch(planned, data.view()).activations;
   parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     ring_model model(4, 4, vocabulary);
-    train::training_groups ranks(comm.split(0), shape);
+    train::process_groups ranks(comm.split(0), shape, level);
     train::stepper step(model, device, ranks, groups, how);
     step.initialise(1);
     CHECK(device.bytes() ==
-          plan.values + plan.gradients + plan.master + plan.optimizer + plan.windows);
+          plan.values + plan.gradients + plan.master + plan.optimizer + plan.buffers);
     // a roomier arena would not hide an overrun: its high-water mark is compared
     parallel::arena memory(device.allocate<std::byte>(plan.activations + 4096));
     parallel::host::stream compute;
-    parallel::host::stream traffic;
+    parallel::host::stream exchanges;
     std::vector const batches(2, data.view());
     std::vector<index> const first(2, 0);
-    (void)step.step(compute, traffic, memory, std::span(batches), std::span(first), {}, 1.0);
+    (void)step.step(compute, exchanges, memory, std::span(batches), std::span(first), {}, 1.0);
     CHECK(memory.peak() == plan.activations);
     CHECK(device.peak_bytes() == plan.total() + 4096);  // a step asks for nothing more
   });
@@ -79,32 +79,32 @@ TEST_CASE("the arena and the units of a real step are those of the plan, to the 
         return parallel::segment_key{.trainable = name.find("mix") == std::string::npos,
                                      .group = name.ends_with("bias") ? 1 : 0};
       });
-  for (auto const stage : all_stages)
+  for (auto const level : all_levels)
     for (index const microbatch : {1, 3}) {
-      CAPTURE(static_cast<int>(stage));
+      CAPTURE(static_cast<int>(level));
       CAPTURE(microbatch);
       for (int const ranks : {1, 2, 3})
         check_plan(
-            train::training_groups<parallel::threads::communicator>::data_layout(stage, ranks),
-            stage, microbatch, optimizer);
+            train::process_groups<parallel::threads::communicator>::data_layout(level, ranks),
+            level, microbatch, optimizer);
       auto const two = training_layout{}.with<parallel::axis::replicate>(2);
-      check_plan(stage == zero::stage::none ? two : two.with<parallel::axis::shard>(2), stage,
+      check_plan(level == zero::level::none ? two : two.with<parallel::axis::shard>(2), level,
                  microbatch, partly);
-      if (stage == zero::stage::parameters)
-        check_plan(two.with<parallel::axis::shard>(2), stage, microbatch, partly, false);
+      if (level >= zero::level::gradients)
+        check_plan(two.with<parallel::axis::shard>(2), level, microbatch, partly, false);
     }
 }
 
 TEST_CASE("along a pipeline every rank has a plan of its own, to the byte") {
   constexpr std::size_t microbatches = 5;
   for (std::string const schedule : {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"})
-    for (auto const stage : {zero::stage::none, zero::stage::parameters}) {
+    for (auto const level : {zero::level::none, zero::level::parameters}) {
       CAPTURE(schedule);
-      CAPTURE(static_cast<int>(stage));
+      CAPTURE(static_cast<int>(level));
       bool const two = schedule == "interleaved" || schedule == "zb-v";
       train::pipeline_options const options{.schedule = schedule, .stages_per_rank = two ? 2 : 1};
       auto const shape =
-          train::training_groups<parallel::threads::communicator>::data_layout(stage, 2)
+          train::process_groups<parallel::threads::communicator>::data_layout(level, 2)
               .with<parallel::axis::pipeline>(2);
       parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
         int const rank = shape.coordinate<parallel::axis::pipeline>(comm.rank());
@@ -112,7 +112,7 @@ TEST_CASE("along a pipeline every rank has a plan of its own, to the byte") {
         ring_model planned(5, 4, vocabulary);
         train::stages_of_rank stages(options, rank, 2, planned.num_blocks());
         auto const count = static_cast<std::size_t>(stages.least_microbatches(microbatches));
-        train::stepper_options const how{.stage = stage, .bucket_bytes = 1, .pipeline = options};
+        train::stepper_options const how{.level = level, .bucket_bytes = 1, .pipeline = options};
         auto plan = train::plan_units(planned, optimizer, stages,
                                       {.shards = shape.degree<parallel::axis::shard>(),
                                        .replicas = shape.degree<parallel::axis::replicate>()},
@@ -122,18 +122,18 @@ TEST_CASE("along a pipeline every rank has a plan of its own, to the byte") {
                                                    parallel::pass::training);
         parallel::host::device device;
         ring_model model(5, 4, vocabulary);
-        train::training_groups ranks(comm.split(0), shape);
+        train::process_groups ranks(comm.split(0), shape, level);
         train::stepper step(model, device, ranks, optimizer, how);
         step.initialise(1);
         CHECK(step.least_microbatches(microbatches) == count);
         CHECK(device.bytes() == plan.total() - plan.activations);
         parallel::arena memory(device.allocate<std::byte>(plan.activations + 4096));
-        parallel::host::stream compute, traffic;
+        parallel::host::stream compute, exchanges;
         std::vector<test::ring_microbatch> batches(count);
         for (std::size_t m = 0; m + 1 < microbatches; ++m) batches[m] = full.view();
         batches[microbatches - 1] = rest.view();
         std::vector<index> const first(count, 0);
-        (void)step.step(compute, traffic, memory, std::span(std::as_const(batches)),
+        (void)step.step(compute, exchanges, memory, std::span(std::as_const(batches)),
                         std::span(first), {}, 1.0);
         CHECK(memory.peak() == plan.activations);
         parallel::arena small(device.allocate<std::byte>(train::plan_activations(
@@ -147,25 +147,25 @@ TEST_CASE("along a pipeline every rank has a plan of its own, to the byte") {
 
 TEST_CASE("ZeRO-1 divides the optimizer's memory by the ranks and nothing else") {
   ring_model model(2, 4, vocabulary);
-  auto const of = [&](zero::stage stage) {
-    return train::plan_units(model, optimizer, zero::data_place(stage, 0, 4), {.stage = stage});
+  auto const of = [&](zero::level level) {
+    return train::plan_units(model, optimizer, zero::data_place(level, 0, 4), {.level = level});
   };
-  auto const whole = of(zero::stage::none);
-  auto const shared = of(zero::stage::optimizer);
+  auto const whole = of(zero::level::none);
+  auto const shared = of(zero::level::optimizer);
   CHECK(shared.optimizer * 4 == whole.optimizer);
   CHECK(shared.values == whole.values);
   CHECK(shared.gradients == whole.gradients);
   CHECK(whole.master == 0);  // the element accumulates in itself
 }
 
-TEST_CASE("stages 2 and 3 divide gradients and values too, and add two windows a size") {
+TEST_CASE("stages 2 and 3 divide gradients and values too, and add two buffers a size") {
   ring_model model(4, 4, vocabulary);
-  auto const of = [&](zero::stage stage) {
-    return train::plan_units(model, optimizer, zero::data_place(stage, 0, 4), {.stage = stage});
+  auto const of = [&](zero::level level) {
+    return train::plan_units(model, optimizer, zero::data_place(level, 0, 4), {.level = level});
   };
-  auto const one = of(zero::stage::optimizer);
-  auto const two = of(zero::stage::gradients);
-  auto const three = of(zero::stage::parameters);
+  auto const one = of(zero::level::optimizer);
+  auto const two = of(zero::level::gradients);
+  auto const three = of(zero::level::parameters);
   CHECK(two.optimizer == one.optimizer);
   CHECK(three.optimizer == one.optimizer);
   CHECK(two.values == one.values);
@@ -176,20 +176,26 @@ TEST_CASE("stages 2 and 3 divide gradients and values too, and add two windows a
   std::size_t const norm = 128 * sizeof(test::ring);
   std::size_t const block = 512 * sizeof(test::ring);
   // the entry's are the tokens; the exit's, which take turns with no others, both
-  std::size_t const windows = tokens + (tokens + norm) + 2 * block;
+  std::size_t const buffers = tokens + (tokens + norm) + 2 * block;
   CHECK(one.values == tokens + norm + 4 * block);
-  CHECK(one.windows == 0);
-  CHECK(two.windows == windows);
+  CHECK(one.buffers == 0);
+  CHECK(two.buffers == buffers);
   CHECK(three.values == one.values / 4);
-  CHECK(three.windows == 2 * windows);
+  CHECK(three.buffers == 2 * buffers);
   auto const kept =
-      train::plan_units(model, optimizer, zero::data_place(zero::stage::parameters, 0, 4),
-                        {.stage = zero::stage::parameters, .reshard_after_forward = false});
+      train::plan_units(model, optimizer, zero::data_place(zero::level::parameters, 0, 4),
+                        {.level = zero::level::parameters, .reshard_after_forward = false});
   CHECK(kept.values == three.values);
-  CHECK(kept.windows == one.values + two.windows);
+  CHECK(kept.buffers == one.values + two.buffers);
   CHECK(kept.gradients == three.gradients);
-  CHECK(one.gradients == 2 * tokens + norm + 4 * block);  // one buffer per use
+  CHECK(one.gradients == tokens + norm + 4 * block);  // both uses add to the tokens'
   CHECK(two.gradients == one.gradients / 4);
+  for (auto const level : {zero::level::gradients, zero::level::parameters}) {
+    auto const once = train::plan_units(model, optimizer, zero::data_place(level, 0, 4),
+                                        {.level = level, .reduce_every_microbatch = false});
+    CHECK(once.gradients == one.gradients);
+    CHECK(once.buffers == (level == zero::level::gradients ? 0 : buffers));
+  }
 }
 
 TEST_CASE("evaluation is planned exactly too, and needs less than training") {

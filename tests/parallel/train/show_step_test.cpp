@@ -15,7 +15,7 @@ namespace train = parallel::train;
 
 TEST_CASE("a list says what is enqueued where, and after what") {
   test::planned_step const one{.ranks = 1, .microbatches = 1, .blocks = 1};
-  CHECK(text_of(one.plans()[0]) == R"(pipeline rank 0 of 1, 1 microbatches: 41 actions
+  CHECK(text_of(one.plans()[0]) == R"(pipeline rank 0 of 1, 1 microbatches: 40 actions
 0     compute     prepare tokens
 1     compute     prepare block.0
 2     compute     prepare norm
@@ -33,30 +33,29 @@ TEST_CASE("a list says what is enqueued where, and after what") {
 14    compute     reshard part 1 in 2
 15    reductions  reduce_scatter tokens (use 1), microbatch 0 from 2  after 14
 16    reductions  reduce_scatter norm, microbatch 0 from 2
-17    reductions  reduce tokens (use 1) in bucket 0
-18    reductions  reduce norm in bucket 0
-19    gathers     unshard block.0 for part 0 into 1  after 9
-20    compute     begin_grads part 0, microbatch 0
-21    compute     backward part 0, microbatch 0  after 19
-22    compute     reshard part 0 in 1
-23    reductions  reduce_scatter block.0, microbatch 0 from 1  after 22
-24    compute     begin_grads part -1, microbatch 0
-25    compute     backward_weight part -1, microbatch 0
-26    reductions  reduce_scatter tokens, microbatch 0 from 0  after 25
-27    reductions  reduce block.0 in bucket 1
-28    reductions  reduce tokens in bucket 1
-29    compute     join_uses tokens  after 28
-30    compute     join_uses block.0
-31    compute     join_uses norm
-32    compute     measure tokens
-33    compute     measure block.0
-34    compute     measure norm
-35    reductions  reduce_scalars  after 34
-36    compute     clip  after 35
-37    compute     update tokens
-38    compute     update block.0
-39    compute     update norm
-40    compute     end
+17    gathers     unshard block.0 for part 0 into 1  after 9
+18    compute     begin_grads part 0, microbatch 0
+19    compute     backward part 0, microbatch 0  after 17
+20    compute     reshard part 0 in 1
+21    reductions  reduce_scatter block.0, microbatch 0 from 1  after 20
+22    compute     begin_grads part -1, microbatch 0
+23    compute     backward_weight part -1, microbatch 0
+24    reductions  reduce_scatter tokens, microbatch 0 from 0  after 23
+25    reductions  reduce norm in bucket 0
+26    reductions  reduce block.0 in bucket 0
+27    reductions  reduce tokens in bucket 0
+28    compute     join_uses tokens  after 27
+29    compute     join_uses block.0
+30    compute     join_uses norm
+31    compute     measure tokens
+32    compute     measure block.0
+33    compute     measure norm
+34    reductions  reduce_scalars  after 33
+35    compute     clip  after 34
+36    compute     update tokens
+37    compute     update block.0
+38    compute     update norm
+39    compute     end
 )");
 }
 

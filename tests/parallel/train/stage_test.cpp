@@ -53,7 +53,7 @@ std::vector<graph_key> keys_of(told_model& model, bool fresh) {
   test::ring_microbatch const batch{{ids.data(), {5}}, {ids.data(), {5}}, 1, 5, 5};
   parallel::context<graph_stream> c{stream, arena};
   c.sequence = 5;
-  c.fresh_gradients = fresh;
+  c.overwrite_gradients = fresh;
   parallel::train::statistics<std::uint64_t> sums;
   parallel::train::run_microbatch(model, c, batch, sums);
   stream.synchronize();

@@ -31,17 +31,17 @@ TEST_CASE("every schedule x ZeRO x data ranks equals one rank bit for bit") {
     outcome const expected = run({.microbatch = test::global_batch, .model = model});
     int layouts = 0;
     for (auto const& p : pipelines)
-      for (auto const stage : test::all_stages)
+      for (auto const level : test::all_levels)
         for (int const ranks : {1, 2, 3}) {
           if (ranks > 1 && p.ranks > 3) continue;
           CAPTURE(p.ranks);
           CAPTURE(p.schedule);
           CAPTURE(p.stages_per_rank);
-          CAPTURE(static_cast<int>(stage));
+          CAPTURE(static_cast<int>(level));
           CAPTURE(ranks);
           CAPTURE(tied);
           CHECK(run({.ranks = ranks,
-                     .stage = stage,
+                     .level = level,
                      .microbatch = 2,
                      .bucket_bytes = 2000,
                      .model = model,

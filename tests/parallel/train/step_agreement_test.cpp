@@ -73,15 +73,15 @@ std::vector<std::string> told(test::layout const& how, Act const& act) {
 }
 
 TEST_CASE("17 sequences on two ranks under ZeRO-3 are refused in one sentence, not waited for") {
-  test::layout const how{.ranks = 2, .stage = zero::stage::parameters, .sizes = {.batch = 17}};
+  test::layout const how{.ranks = 2, .level = zero::level::parameters, .sizes = {.batch = 17}};
   for (auto const &message : told(how, [](auto&one, int rank) {
          auto const of = one.data(0);
          REQUIRE(of.batches().size() == 9);
          auto const count = rank == 0 ? 9U : 8U;  // as data::microbatches gives them
          parallel::arena memory(one.device().template allocate<std::byte>(
              one.stepper().plan_activations(of.batches())));
-         parallel::host::stream traffic;
-         (void)one.stepper().step(one.compute(), traffic, memory, of.batches().first(count),
+         parallel::host::stream exchanges;
+         (void)one.stepper().step(one.compute(), exchanges, memory, of.batches().first(count),
                                   of.first_sequences().first(count), {.seed = 42, .step = 5}, 1.0);
        })) {
     CAPTURE(message);
@@ -93,7 +93,7 @@ TEST_CASE("17 sequences on two ranks under ZeRO-3 are refused in one sentence, n
 }
 
 TEST_CASE("a rank that evaluates while another trains") {
-  test::layout const how{.ranks = 2, .stage = zero::stage::parameters, .microbatch = 3};
+  test::layout const how{.ranks = 2, .level = zero::level::parameters, .microbatch = 3};
   for (auto const &message : told(how, [](auto&one, int rank) {
          if (rank == 0) return void(one.step(0));
          auto const of = one.data(0);
@@ -108,9 +108,27 @@ TEST_CASE("a rank that evaluates while another trains") {
   }
 }
 
+TEST_CASE("stages of a pipeline that evaluate another number of microbatches") {
+  test::layout const how{.level = zero::level::none, .microbatch = 3, .pipeline = 2};
+  for (auto const &message : told(how, [](auto&one, int rank) {
+         auto const of = one.data(0);
+         REQUIRE(of.batches().size() > 2);
+         auto const count = rank == 0 ? 2U : 1U;
+         parallel::arena memory(one.device().template allocate<std::byte>(
+             one.stepper().plan_activations(of.batches().first(2), pass::inference)));
+         parallel::train::statistics_sum<test::ring> sums;
+         one.stepper().add_evaluation(one.compute(), memory, of.batches().first(count), sums);
+       })) {
+    CAPTURE(message);
+    CHECK(message.find("rank 0 begins an evaluation of 2 microbatches; rank 1 begins an evaluation "
+                       "of 1 microbatch; give as many microbatches on every rank") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("a rank that returns early leaves nobody waiting") {
-  for (auto const stage : test::all_stages) {
-    test::layout const how{.ranks = 2, .stage = stage, .microbatch = 3};
+  for (auto const level : test::all_levels) {
+    test::layout const how{.ranks = 2, .level = level, .microbatch = 3};
     auto const messages = told(how, [](auto& one, int rank) {
       (void)one.step(0);
       if (rank == 0) (void)one.step(1);

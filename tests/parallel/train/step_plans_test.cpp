@@ -24,7 +24,7 @@ TEST_CASE("what runs has been proved with the plans of all ranks before") {
 }
 
 TEST_CASE("a plan knows the units of its rank, and those that others use too") {
-  test::layout const how{.stage = parallel::zero::stage::optimizer, .microbatch = 2, .pipeline = 2};
+  test::layout const how{.level = parallel::zero::level::optimizer, .microbatch = 2, .pipeline = 2};
   parallel::threads::run(2, [&](parallel::threads::communicator& comm) {
     int const rank = comm.rank();
     test::ring_rank<> one(parallel::any_communicator(std::move(comm)), how);

@@ -26,7 +26,7 @@ TEST_CASE("divided sequences, data ranks and ZeRO stages equal one rank bit for 
     CAPTURE(static_cast<int>(l.model.attention.method));
     CAPTURE(l.ranks);
     CAPTURE(l.replicas);
-    CAPTURE(static_cast<int>(l.stage));
+    CAPTURE(static_cast<int>(l.level));
     CAPTURE(l.microbatch);
     CHECK(run(l) == one);
     ++layouts;
@@ -42,11 +42,18 @@ TEST_CASE("divided sequences, data ranks and ZeRO stages equal one rank bit for 
         same(l);
         l.replicas = 2;
         same(l);
+        l.replicas = microbatch == 5 ? 2 : 1;
+        for (auto const level : test::all_levels) {  // sharded along the context axis alone
+          if (level == zero::level::none || (microbatch == 2) != (context == 3)) continue;
+          l.level = level;
+          same(l);
+        }
+        l.level = zero::level::none;
         l.replicas = microbatch == 2 ? 2 : 1;
         l.ranks = 2;
-        for (auto const stage : test::all_stages)
-          if (context < 4 && stage != zero::stage::none) {
-            l.stage = stage;
+        for (auto const level : test::all_levels)
+          if (context < 4 && level != zero::level::none) {
+            l.level = level;
             same(l);
           }
       }

@@ -51,7 +51,7 @@ test::ring_model planned_model(layout const& how, int rank) {
   options.attention.ranks =
       context_group::planned(shape.coordinate<axis::context>(rank), how.context);
   options.tensor = {tensor_group::planned(shape.coordinate<axis::tensor>(rank), how.tensor),
-                    how.divide_rows};
+                    how.divide_rows, false};  // as ring_run.hpp
   return {how.model.blocks, how.sizes.width, how.sizes.vocabulary, options};
 }
 
@@ -98,6 +98,8 @@ class formulas {
         {"pipeline", how.pipeline},
         {"context", how.context},
         {"shard", shape.degree<axis::shard>()},
+        {"shard x context", shape.size<axis::shard, axis::context>()},
+        {"replicate", how.replicas},
         {"tensor", how.tensor},
         {copied, how.tensor},
         {"replicate x context", shape.size<axis::replicate, axis::context>()}};
@@ -111,29 +113,33 @@ class formulas {
 
   template <class Entry, class Segment>
   void add_segment(Entry const& entry, Segment const& segment, std::uint64_t microbatches) {
-    auto const n = degree(shape_.degree<axis::shard>());
-    auto const r = degree(shape_.size<axis::replicate, axis::context>());
+    auto const place = train::place_in(shape_, how_.level);
+    auto const n = static_cast<std::uint64_t>(place.shards);
+    auto const r = static_cast<std::uint64_t>(place.replicas);
+    bool const zero_is_on = how_.level != zero::level::none;
+    auto& along_shards = out_[how_.context > 1 ? "shard x context" : "shard"];
     auto const whole = bytes_of(segment.size);
     auto const owned = whole / n;
     auto const uses = static_cast<std::uint64_t>(
-        std::ranges::count_if(entry.parts, [](auto p) { return p >= train::enter; }));
-    bool const stays = how_.stage == zero::stage::parameters && !how_.reshard;
+        std::ranges::count_if(entry.parts, [](auto p) { return p >= train::embed; }));
+    bool const stays = how_.level == zero::level::parameters && !how_.reshard;
     std::uint64_t gathers = segment.key.trainable || stays ? 1 : 0;
-    if (how_.stage == zero::stage::none) gathers = 0;
-    if (how_.stage == zero::stage::parameters && !stays) {
+    if (how_.level == zero::level::none) gathers = 0;
+    if (how_.level == zero::level::parameters && !stays) {
       gathers = 0;  // a block's values are read by two passes, those of entry and exit by one
       for (auto const p : entry.parts)
-        gathers += microbatches * (p == train::enter || p == how_.model.blocks ? 1 : 2);
+        gathers += microbatches * (p == train::embed || p == how_.model.blocks ? 1 : 2);
     }
-    out_["shard"] += gathers * whole * (n - 1);
+    along_shards += gathers * whole * (n - 1);
     if (!segment.key.trainable) return;
-    out_["shard"] +=
-        uses * whole * (n - 1) * (how_.stage >= zero::stage::gradients ? microbatches : 1);
-    out_["replicate x context"] += uses * 2 * owned * (r - 1);
-    auto const& copies = segment.key.copies;
+    bool const every_microbatch =
+        how_.level >= zero::level::gradients && how_.reduce_every_microbatch;
+    along_shards += whole * (n - 1) * (every_microbatch ? uses * microbatches : 1);
+    out_[zero_is_on ? "replicate" : "replicate x context"] += 2 * owned * (r - 1);
+    auto const& copies = segment.key.replication;
     if (copies.partial)
       out_[copied] +=
-          uses * 2 * owned * degree(copies.ranks - 1) * degree(how_.tensor) / degree(copies.ranks);
+          2 * owned * degree(copies.ranks - 1) * degree(how_.tensor) / degree(copies.ranks);
     bool const tied = how_.model.tied && entry.parts.size() == 1 &&
                       segment.parameters[0].parameter->name == "wte";
     if (tied) out_["pipeline"] += owned * degree(how_.pipeline);  // 2 (2-1) / 2 of it
@@ -183,6 +189,7 @@ contract measure(layout const& how) {
     auto const units = one.device().bytes();
     auto const data = one.data(0);
     static_cast<void>(one.step(0));
+    one.stepper().gather_values(one.compute());
 
     auto planned = planned_model(how, rank);
     train::stages_of_rank stages(how.schedule, shape.coordinate<axis::pipeline>(rank), how.pipeline,
@@ -195,17 +202,19 @@ contract measure(layout const& how) {
         for (auto const& range : stages.ranges())
           static_cast<void>(train::bytes_of_stage(planned, range, train::backward_halves::together,
                                                   batch, parallel::pass::training, meta));
-    zero::unit_place const place{.shards = shape.degree<axis::shard>(),
-                                 .replicas = shape.size<axis::replicate, axis::context>()};
-    auto const plan = train::plan_units(planned, test::groups_of(how), stages, place,
-                                        {.stage = how.stage, .reshard_after_forward = how.reshard});
+    auto const plan =
+        train::plan_units(planned, test::groups_of(how), stages, train::place_in(shape, how.level),
+                          {.level = how.level,
+                           .reshard_after_forward = how.reshard,
+                           .reduce_every_microbatch = how.reduce_every_microbatch,
+                           .gather_before_use = how.gather_before_use});
     auto const formula = formulas(how, rank).of(one.stepper().units(), data.batches());
 
     std::scoped_lock const guard(lock);
     for (auto const& [what, total] : recorder->totals())
       if (total.sent > 0) out.counted[what.first] += total.sent;
     for (auto const& [name, bytes] : formula) out.formula[name] += bytes;
-    for (auto const& [name, bytes] : meta.traffic()) out.planned[std::string(name)] += bytes;
+    for (auto const& [name, bytes] : meta.exchanges()) out.planned[std::string(name)] += bytes;
     if (units != plan.total() || one.memory().peak() != activations) out.memory_is_planned = false;
     if (rank == 0) {
       out.units = units;

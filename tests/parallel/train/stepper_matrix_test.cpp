@@ -89,25 +89,27 @@ TEST_CASE("what cannot be divided is refused before anything is sent, with what 
   exchange.attention.method = method::ulysses;
   test::ring_sizes const odd_rows{.vocabulary = 24, .length = 18, .batch = 5};
   auto few_hidden = model;
-  few_hidden.hidden = 6;
+  few_hidden.hidden = 3;
   struct rule {
     layout how;
     std::string message;
   };
   rule const rules[] = {
-      {{.ranks = 2, .model = model, .tensor = 5, .sizes = twelve},
-       "tensor parallelism: the vocabulary 24 cannot be divided by 5 ranks; choose a degree of "
-       "tensor that divides it"},
-      {{.model = model, .tensor = 8, .sizes = twelve},
-       "tensor parallelism: the number of heads 12 cannot be divided by 8 ranks; choose a degree "
-       "of tensor that divides it"},
+      {{.ranks = 2, .model = model, .tensor = 25, .sizes = twelve},
+       "tensor parallelism: the vocabulary 24 is not enough for 25 ranks; choose a degree of "
+       "tensor of at most 24"},
+      {{.model = model, .tensor = 13, .sizes = twelve},
+       "tensor parallelism: the number of heads 12 is not enough for 13 ranks; choose a degree of "
+       "tensor of at most 12"},
       {{.model = model, .tensor = 6, .sizes = twelve},
-       "tensor parallelism: the number of key heads 4 cannot be divided by 6 ranks; choose a "
-       "degree "
-       "of tensor that divides it"},
+       "tensor parallelism: 6 ranks cannot share the number of key heads 4 equally; choose a "
+       "degree of tensor of at most 4, or a multiple of it"},
       {{.model = few_hidden, .tensor = 4, .sizes = twelve},
-       "tensor parallelism: the number of hidden units 6 cannot be divided by 4 ranks; choose a "
-       "degree of tensor that divides it"},
+       "tensor parallelism: the number of hidden units 3 is not enough for 4 ranks; choose a "
+       "degree of tensor of at most 3"},
+      {{.model = exchange, .context = 2, .tensor = 3, .sizes = twelve},
+       "context: 3 query heads cannot be divided among 2 ranks, as the exchange of heads needs; "
+       "set the context degree to 1 or 3, or choose the ring"},
       {{.model = exchange, .context = 2, .tensor = 4, .sizes = twelve},
        "context: 3 query heads cannot be divided among 2 ranks, as the exchange of heads needs; "
        "set "

@@ -44,10 +44,24 @@ std::vector<named_layout> layouts() {
     l.divide_rows = true;
     l.model.gated = true;
   });
+  add("tensor, unequal slices", [](layout& l) {
+    l.tensor = 3;
+    l.replicas = 2;
+    l.divide_rows = true;
+    l.model.hidden = 7;
+    l.model.attention = {.heads = 8, .key_heads = 4};
+    l.sizes.vocabulary = 8;
+    l.sizes.batch = 5;
+  });
   add("context by the ring", [](layout& l) { l.context = 3; });
   add("context by the exchange of heads", [](layout& l) {
     l.context = 3;
     l.model.attention.method = method::ulysses;
+  });
+  add("ZeRO-2 along context alone", [](layout& l) {
+    l.context = 3;
+    l.level = zero::level::gradients;
+    l.sizes.width = 72;
   });
   add("pipeline x replicas, tied", [](layout& l) { l.pipeline = l.replicas = 2; });
   add("pipeline of V form x replicas, tied", [](layout& l) {
@@ -57,7 +71,7 @@ std::vector<named_layout> layouts() {
   });
   add("ZeRO-3 x replicas", [](layout& l) {
     l.ranks = l.replicas = 2;
-    l.stage = zero::stage::parameters;
+    l.level = zero::level::parameters;
     l.sizes.batch = 8;
     l.sizes.width = 72;  // no shard is padding alone
     l.measure = true;
@@ -65,9 +79,9 @@ std::vector<named_layout> layouts() {
   add("all axes", [](layout& l) {
     l.ranks = l.pipeline = l.context = l.tensor = 2;
     l.divide_rows = true;
-    l.stage = zero::stage::parameters;
+    l.level = zero::level::parameters;
     l.sizes.length = 8;
-    l.sizes.width = 72;
+    l.sizes.width = 104;
     l.model.attention.key_heads = 6;
   });
   return out;

@@ -48,6 +48,7 @@ TEST_CASE("every dropped, doubled or divided collective changes the result") {
   layout const layouts[] = {
       {.ranks = 3, .microbatch = 2},
       {.ranks = 3, .microbatch = 2, .measure = true},
+      {.ranks = 2, .microbatch = 3, .gather_before_use = true},
       {.ranks = 3, .microbatch = 2, .frozen = {"block.1.mix"}, .second_group = {"bias"}},
       {.ranks = 3, .microbatch = 2, .frozen = {"wte", "block.0"}, .measure = true},
       {.ranks = 3, .microbatch = 2, .model = untied_and_gated},
@@ -59,11 +60,11 @@ TEST_CASE("every dropped, doubled or divided collective changes the result") {
        .measure = true}};
   std::size_t mutants = 0;
   for (layout how : layouts)
-    for (auto const stage : {zero::stage::none, zero::stage::optimizer})
+    for (auto const level : {zero::level::none, zero::level::optimizer})
       for (std::size_t const bucket : {std::size_t{2000}, std::size_t{1} << 30}) {
-        how.stage = stage;
+        how.level = level;
         how.bucket_bytes = bucket;
-        CAPTURE(static_cast<int>(stage));
+        CAPTURE(static_cast<int>(level));
         CAPTURE(bucket);
         CAPTURE(how.measure);
         CAPTURE(how.model.tied);
@@ -80,19 +81,21 @@ TEST_CASE("so it does in stages 2 and 3, which exchange in every microbatch, and
       {.ranks = 2, .microbatch = 3, .second_group = {"up"}, .replicas = 2}};
   std::size_t mutants = 0;
   for (layout how : layouts)
-    for (auto const stage : test::all_stages) {
-      if (how.replicas == 1 && stage < zero::stage::gradients) continue;  // above
-      how.stage = stage;
+    for (auto const level : test::all_levels) {
+      if (how.replicas == 1 && level < zero::level::gradients) continue;  // above
+      how.level = level;
       how.num_steps = 2;
       how.bucket_bytes = 2000;
-      CAPTURE(static_cast<int>(stage));
+      CAPTURE(static_cast<int>(level));
       CAPTURE(how.ranks);
       CAPTURE(how.replicas);
       mutants += break_every_call(how);
-      if (stage != zero::stage::parameters) continue;
+      if (level != zero::level::parameters) continue;
       how.reshard = false;
       mutants += break_every_call(how);
-      how.reshard = true;
+      how.reduce_every_microbatch = false;
+      mutants += break_every_call(how);
+      how.reshard = how.reduce_every_microbatch = true;
     }
   MESSAGE(mutants << " mutants, all caught");
 }

@@ -46,7 +46,7 @@ class traced_model : public test::ring_model {
 
 /// One step of `ranks` ranks. hold_backward(log) runs in the last part of the backward pass,
 /// hold_collective(log, k) before the k-th collective; check(log) when the step is done.
-void run(zero::stage stage, std::size_t bucket_bytes,
+void run(zero::level level, std::size_t bucket_bytes,
          std::function<void(test::trace&)> const& hold_backward,
          std::function<void(test::trace&, int)> const& hold_collective,
          std::function<void(test::trace&)> const& check) {
@@ -56,15 +56,16 @@ void run(zero::stage stage, std::size_t bucket_bytes,
     parallel::host::device device;
     traced_model model(log, [&] { hold_backward(log); });
     parallel::train::stepper step(model, device, comm, test::ring_momentum{},
-                                  {.stage = stage, .bucket_bytes = bucket_bytes});
+                                  {.level = level, .bucket_bytes = bucket_bytes});
     step.initialise(1);
     parallel::arena memory(device.allocate<std::byte>(1 << 20));
     parallel::host::stream compute;
-    parallel::host::stream traffic;
+    parallel::host::stream exchanges;
     std::vector<std::int32_t> const ids(5, 1);
     test::ring_microbatch const batch{{ids.data(), {5}}, {ids.data(), {5}}, 1, 5, 5};
     index const first = 0;
-    (void)step.step(compute, traffic, memory, std::span(&batch, 1), std::span(&first, 1), {}, 1.0);
+    (void)step.step(compute, exchanges, memory, std::span(&batch, 1), std::span(&first, 1), {},
+                    1.0);
     check(log);
   });
 }
@@ -72,16 +73,16 @@ void run(zero::stage stage, std::size_t bucket_bytes,
 void at_once(test::trace&, int) {}
 
 TEST_CASE("the first bucket is reduced before the backward pass ends") {
-  for (auto const stage : {zero::stage::none, zero::stage::optimizer})
+  for (auto const level : {zero::level::none, zero::level::optimizer})
     run(
-        stage, 1, [](test::trace& log) { CHECK(log.await("collective 0 ends", 60s)); }, at_once,
+        level, 1, [](test::trace& log) { CHECK(log.await("collective 0 ends", 60s)); }, at_once,
         [](test::trace& log) { CHECK(log.in_order("collective 0 ends", "backward ends")); });
 }
 
 TEST_CASE("the backward pass goes on while a bucket is being reduced") {
-  for (auto const stage : {zero::stage::none, zero::stage::optimizer})
+  for (auto const level : {zero::level::none, zero::level::optimizer})
     run(
-        stage, 1, [](test::trace& log) { CHECK(log.await("collective 0 begins", 60s)); },
+        level, 1, [](test::trace& log) { CHECK(log.await("collective 0 begins", 60s)); },
         [](test::trace& log, int k) {
           if (k == 0) CHECK(log.await("backward ends", 60s));
         },
@@ -93,7 +94,7 @@ TEST_CASE("the backward pass goes on while a bucket is being reduced") {
 
 TEST_CASE("a bucket larger than the model is reduced when the backward pass has ended") {
   run(
-      zero::stage::none, std::size_t{1} << 30,
+      zero::level::none, std::size_t{1} << 30,
       [](test::trace& log) { CHECK_FALSE(log.await("collective 0 begins", 50ms)); }, at_once,
       [](test::trace& log) { CHECK(log.in_order("backward ends", "collective 0 begins")); });
 }

@@ -1,11 +1,14 @@
-// In stage parameters the values of the next block are gathered while a block computes, and never
-// those of a third: shown by the order of events and not by timing.
+// In level parameters the values of the next block are gathered while a block computes, and never
+// those of a third; below, what a step has updated behind the passes of the next: shown by the
+// order of events and not by timing.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <string>
 #include <thread>
 #include <utility>
@@ -89,26 +92,41 @@ class traced_model : public test::ring_model {
   std::deque<block> blocks_;
 };
 
-/// One step of two microbatches of 2 ranks at stage parameters; check(log) when it is done.
-void run(pass_hold const& hold, std::function<void(test::trace&)> const& check) {
+/// Called before a collective of the last step: its number in that step.
+using exchange_hold = std::function<void(test::trace&, int)>;
+
+/// `steps` steps of two microbatches of 2 ranks; check(log, its first collective) when the last
+/// one, which alone is logged and held, is done.
+void run(parallel::train::stepper_options const& how, int steps, pass_hold const& hold,
+         exchange_hold const& hold_exchange, std::function<void(test::trace&, int)> const& check) {
   parallel::threads::run(2, [&](parallel::threads::communicator& own) {
     test::trace log;
-    test::delayed comm(std::move(own), log, [](int) {});
+    std::atomic<int> calls = 0, before = std::numeric_limits<int>::max();
+    test::delayed comm(std::move(own), log, [&](int k) {
+      ++calls;
+      if (k >= before) hold_exchange(log, k - before);
+    });
+    pass_hold const hold_last = [&](test::trace& of, std::string const& pass) {
+      if (before < std::numeric_limits<int>::max()) hold(of, pass);
+    };
     parallel::host::device device;
-    traced_model model(log, hold);
-    parallel::train::stepper step(model, device, comm, test::ring_momentum{},
-                                  {.stage = zero::stage::parameters});
+    traced_model model(log, hold_last);
+    parallel::train::stepper step(model, device, comm, test::ring_momentum{}, how);
     step.initialise(1);
     parallel::arena memory(device.allocate<std::byte>(1 << 20));
     parallel::host::stream compute;
-    parallel::host::stream traffic;
+    parallel::host::stream exchanges;
     std::vector<std::int32_t> const ids(5, 1);
     std::array<test::ring_microbatch, 2> batches;
     batches.fill({{ids.data(), {5}}, {ids.data(), {5}}, 1, 5, 5});
     std::array<index, 2> const first{0, 1};
-    (void)step.step(compute, traffic, memory, std::span(std::as_const(batches)), std::span(first),
-                    {}, 1.0);
-    check(log);
+    for (int i = 0; i < steps; ++i) {
+      if (i + 1 == steps) before = calls.load();
+      log.clear();
+      (void)step.step(compute, exchanges, memory, std::span(std::as_const(batches)),
+                      std::span(first), {}, 1.0);
+    }
+    check(log, before);
   });
 }
 
@@ -119,10 +137,13 @@ constexpr int forward_gathers[] = {1, 2, 3};  // by block
 constexpr int backward_gathers[] = {12, 10, 8};
 constexpr int collectives = 15;
 
+parallel::train::stepper_options const sharded{.level = zero::level::parameters};
+
 std::string gather(int k, char const* what) { return parallel::concat("collective ", k, what); }
 
 TEST_CASE("the next block's values arrive while a block computes, in both passes") {
   run(
+      sharded, 1,
       [](test::trace& log, std::string const& pass) {
         // without prefetching these would wait for what comes after them
         if (pass == "forward 0") CHECK(log.await(gather(forward_gathers[1], " ends"), 60s));
@@ -130,7 +151,8 @@ TEST_CASE("the next block's values arrive while a block computes, in both passes
         if (pass == "backward 2") CHECK(log.await(gather(backward_gathers[1], " ends"), 60s));
         if (pass == "backward 1") CHECK(log.await(gather(backward_gathers[0], " ends"), 60s));
       },
-      [](test::trace& log) {
+      [](test::trace&, int) {},
+      [](test::trace& log, int) {
         CHECK(log.in_order(gather(forward_gathers[1], " ends"), "forward 0 ends"));
         CHECK(log.in_order(gather(forward_gathers[2], " ends"), "forward 1 ends"));
         CHECK(log.in_order(gather(backward_gathers[1], " ends"), "backward 2 ends"));
@@ -140,10 +162,12 @@ TEST_CASE("the next block's values arrive while a block computes, in both passes
 
 TEST_CASE("never more than two blocks' values are gathered at once") {
   run(
+      sharded, 1,
       [](test::trace&, std::string const&) {
         std::this_thread::sleep_for(2ms);  // time enough for a third to come
       },
-      [](test::trace& log) {
+      [](test::trace&, int) {},
+      [](test::trace& log, int) {
         int in_use = 0;
         int most = 0;
         int passes = 0;
@@ -164,6 +188,25 @@ TEST_CASE("never more than two blocks' values are gathered at once") {
         CHECK(in_use == 0);
         CHECK(passes == 2 * 2 * 3);
       });
+}
+
+TEST_CASE("what a step has updated is gathered behind the passes of the next, before its use") {
+  // the first collectives of a step: values of the entry, of blocks 0, 1 and 2, of the exit
+  constexpr int of_block[] = {1, 2, 3};
+  for (auto const level : {zero::level::optimizer, zero::level::gradients})
+    run(
+        {.level = level, .gather_before_use = true}, 2, [](test::trace&, std::string const&) {},
+        [&](test::trace& log, int k) {
+          // gathered at the end of the step before, it would wait for what comes after it
+          if (k == of_block[2]) CHECK(log.await("forward 0 begins", 60s));
+          if (k == of_block[1]) std::this_thread::sleep_for(20ms);  // who does not wait is first
+        },
+        [&](test::trace& log, int first) {
+          CHECK(log.in_order("forward 0 begins", gather(first + of_block[2], " ends")));
+          for (int block = 0; block < 3; ++block)
+            CHECK(log.in_order(gather(first + of_block[block], " ends"),
+                               parallel::concat("forward ", block, " begins")));
+        });
 }
 
 }  // namespace

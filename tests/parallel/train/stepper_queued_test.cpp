@@ -32,8 +32,8 @@ TEST_CASE("every ZeRO stage and schedule, alone") {
   };
   check({});
   check({.ranks = 3});
-  for (auto const stage : test::all_stages)
-    if (stage != test::zero::stage::none) check({.ranks = 2, .stage = stage, .microbatch = 2});
+  for (auto const level : test::all_levels)
+    if (level != test::zero::level::none) check({.ranks = 2, .level = level, .microbatch = 2});
   for (auto const* const schedule :
        {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dual-pipe-v"}) {
     layout how{.microbatch = 2, .pipeline = 2};
@@ -62,23 +62,24 @@ test::outcome run_standing_still(layout const& how, std::uint64_t seed) {
   queued::device const device(2, seed);
   test::outcome out;
   std::mutex lock;
-  std::barrier meeting(how.shape().ranks());
+  std::barrier rendezvous(how.shape().ranks());
   queued::run(how.shape().ranks(), [&](queued::communicator comm) {
     test::ring_rank<queued::device, queued::any_communicator> one(
         queued::any_communicator(std::move(comm)), how, device);
     for (int step = 0; step < how.num_steps; ++step) {
       one.prepare(step);
-      meeting.arrive_and_wait();  // nobody waits for the device any more
+      rendezvous.arrive_and_wait();  // nobody waits for the device any more
       device.engine().stand_still();
-      meeting.arrive_and_wait();
+      rendezvous.arrive_and_wait();
       one.begin(step);
-      meeting.arrive_and_wait();
+      rendezvous.arrive_and_wait();
       device.engine().go_on();
-      meeting.arrive_and_wait();
+      rendezvous.arrive_and_wait();
       auto const result = one.finish();
       std::scoped_lock const guard(lock);
       out.add(static_cast<std::size_t>(step), result);
     }
+    one.stepper().gather_values(one.compute());
     std::scoped_lock const guard(lock);
     test::collect(one.stepper(), out);
   });

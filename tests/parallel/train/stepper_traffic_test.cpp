@@ -66,8 +66,7 @@ bytes formulas(layout const& how) {
   std::uint64_t const idle = frozen ? padded({16, 4}, ranks) : 0;
   std::uint64_t const trained = frozen ? padded({4, 4, 16, 4, 4, 48, 12, 48, 4}, ranks)
                                        : padded({4, 16, 4, 4, 16, 4, 4, 48, 12, 48, 4}, ranks);
-  std::uint64_t const gradients = 2 * table + norm + 3 * trained;  // of both uses of the table
-  std::uint64_t const values = table + norm + 3 * trained;         // that change
+  std::uint64_t const values = table + norm + 3 * trained;  // that change
   std::uint64_t const used =
       2 * table + norm + 2 * 3 * (trained + idle);  // in a microbatch's passes
 
@@ -75,46 +74,55 @@ bytes formulas(layout const& how) {
   auto const add = [&](std::string const& axis, operation_kind kind, std::uint64_t sent) {
     if (sent > 0) out[{axis, kind}] = steps * sent;
   };
-  std::uint64_t const reductions = how.stage >= zero::stage::gradients ? m : 1;
-  std::uint64_t const gathered = how.stage == zero::stage::none         ? 0
-                                 : how.stage != zero::stage::parameters ? values
+  std::uint64_t const gathered = how.level == zero::level::none         ? 0
+                                 : how.level != zero::level::parameters ? values
                                  : how.reshard                          ? m * used
                                                                         : values + 3 * idle;
-  add("shard", operation_kind::reduce_scatter, reductions * gradients * (n - 1) / n);
+  std::uint64_t const scattered =  // of every microbatch both uses of the table
+      how.level >= zero::level::gradients && how.reduce_every_microbatch ? m * (values + table)
+                                                                         : values;
+  add("shard", operation_kind::reduce_scatter, scattered * (n - 1) / n);
   add("shard", operation_kind::all_gather, gathered * (n - 1) / n);
-  add("replicate x context", operation_kind::all_reduce, 2 * (gradients / n) * (r - 1) / r);
+  add(how.level == zero::level::none ? "replicate x context" : "replicate",
+      operation_kind::all_reduce, 2 * (values / n) * (r - 1) / r);
   return out;
 }
 
-TEST_CASE("bytes sent per step and axis are those of the formulas, in every stage") {
+TEST_CASE("bytes sent per step and axis are those of the formulas, in every level") {
   std::string table = "layout: sent along, counted, formula (bytes of a rank in 2 steps)\n";
   int layouts = 0;
-  for (auto const stage : test::all_stages)
+  for (auto const level : test::all_levels)
     for (auto const& [ranks, replicas] : {std::pair{1, 1}, {2, 1}, {3, 1}, {2, 2}, {1, 3}})
       for (bool const frozen : {false, true})
-        for (bool const reshard : {true, false}) {
-          if (!reshard && stage != zero::stage::parameters) continue;
+        for (auto const& [reshard, every_microbatch] :
+             {std::pair{true, true}, {false, true}, {true, false}, {false, false}}) {
+          if (!reshard && level != zero::level::parameters) continue;
+          if (!every_microbatch && level < zero::level::gradients) continue;
           layout const how{
               .ranks = ranks,
-              .stage = stage,
+              .level = level,
               .microbatch = ranks == 3 ? 1 : 2,
               .bucket_bytes = 2000,
               .frozen = frozen ? std::vector<std::string>{"mix"} : std::vector<std::string>{},
               .num_steps = 2,
               .replicas = replicas,
-              .reshard = reshard};
-          CAPTURE(static_cast<int>(stage));
+              .reshard = reshard,
+              .gather_before_use = frozen,  // the last step's by whoever reads values then
+              .reduce_every_microbatch = every_microbatch};
+          CAPTURE(static_cast<int>(level));
           CAPTURE(ranks);
           CAPTURE(replicas);
           CAPTURE(frozen);
           CAPTURE(reshard);
+          CAPTURE(every_microbatch);
           auto const expected = formulas(how);
           auto const sent = count(how);
           for (auto const& of_rank : sent) CHECK(of_rank == expected);
           CHECK(expected.empty() == (how.shape().ranks() == 1));
           auto const name = parallel::concat(
-              "stage ", static_cast<int>(stage), ", ", how.shape().text(), frozen ? ", frozen" : "",
-              reshard ? "" : ", values kept", ", microbatches of ", how.microbatch);
+              "level ", static_cast<int>(level), ", ", how.shape().text(), frozen ? ", frozen" : "",
+              reshard ? "" : ", values kept", every_microbatch ? "" : ", reduced once",
+              ", microbatches of ", how.microbatch);
           for (auto const& [what, formula] : expected) {
             auto const counted = sent[0].contains(what) ? sent[0].at(what) : 0;
             table += parallel::concat(name, ": ", what.first, ' ', name_of(what.second), ", ",

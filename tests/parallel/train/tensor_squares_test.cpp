@@ -22,12 +22,12 @@ ring square(std::vector<ring> const& values) {
 TEST_CASE("measured tensors are the same in every layout, and measuring changes nothing") {
   outcome const plain = run({.frozen = {"block.1.mix"}});
   outcome expected = run({.frozen = {"block.1.mix"}, .measure = true});
-  for (auto const stage : test::all_stages) {
+  for (auto const level : test::all_levels) {
     for (int const ranks : {1, 2, 3, 5})
-      CHECK(run({.ranks = ranks, .stage = stage, .frozen = {"block.1.mix"}, .measure = true}) ==
+      CHECK(run({.ranks = ranks, .level = level, .frozen = {"block.1.mix"}, .measure = true}) ==
             expected);
     CHECK(run({.ranks = 3,
-               .stage = stage,
+               .level = level,
                .frozen = {"block.1.mix"},
                .measure = true,
                .replicas = 2}) == expected);

@@ -67,6 +67,9 @@ int check_all(std::vector<int> const& microbatches) {
             of.choices.overlap_weights = (ranks + m) % 2 == 0;
             of.choices.reshard_after_forward = (ranks + v) % 2 == 0;
             of.choices.prefetch = m % 3;
+            of.reduce_every_microbatch = (m + v) % 3 != 0;
+            of.choices.gathers = static_cast<train::gather_time>((ranks + 2 * m + v) % 3);
+            of.whole_tensors = (ranks + m + v) % 2 == 0;
             check_good(of);
             ++count;
           }
@@ -169,6 +172,18 @@ std::vector<planned_step> samples() {
   out.push_back({.ranks = 1, .zero = 3});
   out.back().choices.reshard_after_forward = false;
   out.push_back({.ranks = 3, .zero = 2});
+  out.push_back({.zero = 1, .whole_tensors = true});
+  out.push_back({.ranks = 1, .zero = 3, .whole_tensors = true});
+  for (int const zero : {1, 2}) {
+    out.push_back({.zero = zero});
+    out.back().choices.gathers = train::gather_time::before_use;
+    out.push_back(out.back());
+    out.back().choices.gathers = train::gather_time::never;
+  }
+  for (int const zero : {2, 3}) {  // what a pipeline does where memory allows
+    out.push_back({.zero = zero, .reduce_every_microbatch = false});
+    out.back().choices.reshard_after_forward = false;
+  }
   return out;
 }
 

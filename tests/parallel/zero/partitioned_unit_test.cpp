@@ -12,6 +12,7 @@
 #include <parallel/device/meta/device.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
+#include <parallel/zero/reduction_bucket.hpp>
 #include <parallel/zero/update.hpp>
 
 namespace partitioned_unit_test {
@@ -54,37 +55,37 @@ struct adding {
   }
 };
 
-constexpr zero::stage all_stages[] = {zero::stage::none, zero::stage::optimizer,
-                                      zero::stage::gradients, zero::stage::parameters};
+constexpr zero::level all_levels[] = {zero::level::none, zero::level::optimizer,
+                                      zero::level::gradients, zero::level::parameters};
 
-TEST_CASE_TEMPLATE("memory: what the stage divides, master and states are of what is owned", T,
+TEST_CASE_TEMPLATE("memory: what the level divides, master and states are of what is owned", T,
                    float, bf16) {
   constexpr bool narrow = std::is_same_v<T, bf16>;
   for (index const ranks : {1, 2, 3})
     for (index const replicas : {1, 2})
       for (index rank = 0; rank < ranks; ++rank)
-        for (auto const stage : all_stages) {
-          auto place = zero::data_place(stage, rank, ranks);
-          if (stage != zero::stage::none) place.replicas = replicas;
+        for (auto const level : all_levels) {
+          auto place = zero::data_place(level, rank, ranks);
+          if (level != zero::level::none) place.replicas = replicas;
           CAPTURE(ranks);
-          CAPTURE(static_cast<int>(stage));
+          CAPTURE(static_cast<int>(level));
           index const multiple = 32 * place.data_ranks();
           index const size = (160 + multiple - 1) / multiple * multiple;
           layer<T> own;
           device const host;
-          zero::partitioned_unit<T> const unit({"block", own, place.data_ranks()}, stage, place, 2,
+          zero::partitioned_unit<T> const unit({"block", own, place.data_ranks()}, level, place, 2,
                                                host);
           REQUIRE(unit.segments().size() == 1);
           auto const& m = unit.segments()[0];
           auto const whole = static_cast<std::size_t>(size);
-          index const share = stage == zero::stage::none ? size : size / ranks;
+          index const share = level == zero::level::none ? size : size / ranks;
           auto const owned = static_cast<std::size_t>(share);
-          auto const values = stage >= zero::stage::parameters ? owned : whole;
-          auto const gradients = stage >= zero::stage::gradients ? owned : whole;
-          CHECK(unit.values_divided() == (values < whole));
-          CHECK(unit.gradients_divided() == (gradients < whole));
+          auto const values = level >= zero::level::parameters ? owned : whole;
+          auto const gradients = level >= zero::level::gradients ? owned : whole;
+          CHECK(unit.parameters_sharded() == (values < whole));
+          CHECK(unit.gradients_sharded() == (gradients < whole));
           CHECK(m.owned.size() == share);
-          CHECK(m.owned.begin == (stage == zero::stage::none ? 0 : rank * share));
+          CHECK(m.owned.begin == (level == zero::level::none ? 0 : rank * share));
           CHECK(m.values.size() == values);
           REQUIRE(m.gradients.size() == 1);
           CHECK(m.gradients[0].size() == gradients);
@@ -95,16 +96,16 @@ TEST_CASE_TEMPLATE("memory: what the stage divides, master and states are of wha
           // an fp32 master weight is the value itself
           if constexpr (!narrow) CHECK(m.master.data() == unit.owned_values(0).data());
           CHECK(unit.owned_values(0).data() ==
-                m.values.data() + (unit.values_divided() ? 0 : m.owned.begin));
+                m.values.data() + (unit.parameters_sharded() ? 0 : m.owned.begin));
           CHECK(unit.owned_gradients(0).data() ==
-                m.gradients[0].data() + (unit.gradients_divided() ? 0 : m.owned.begin));
+                m.gradients[0].data() + (unit.gradients_sharded() ? 0 : m.owned.begin));
           // what is divided is bound to a window, not to this memory
-          CHECK((own.a.data == nullptr) == unit.values_divided());
-          CHECK((own.a.gradient_data == nullptr) == unit.gradients_divided());
+          CHECK((own.a.data == nullptr) == unit.parameters_sharded());
+          CHECK((own.a.gradient_data == nullptr) == unit.gradients_sharded());
           CHECK(host.bytes() == values * sizeof(T) + gradients * 4 +
                                     owned * (2 * 4 + (narrow ? sizeof(float) : 0)));
           parallel::meta::device meta;
-          zero::partitioned_unit<T> const planned({"block", own, place.data_ranks()}, stage, place,
+          zero::partitioned_unit<T> const planned({"block", own, place.data_ranks()}, level, place,
                                                   2, meta);
           CHECK(meta.bytes() == host.bytes());
           CHECK(planned.segments()[0].owned == m.owned);
@@ -115,31 +116,31 @@ TEST_CASE("without ZeRO there is nothing to shard") {
   layer<float> own;
   device const host;
   CHECK_THROWS_AS(
-      (zero::partitioned_unit<float>({"block", own, 2}, zero::stage::none, {.shards = 2}, 0, host)),
+      (zero::partitioned_unit<float>({"block", own, 2}, zero::level::none, {.shards = 2}, 0, host)),
       parallel::error);
 }
 
 TEST_CASE("ranks speak for equal parts of a unit, each of its elements once") {
-  for (auto const stage : {zero::stage::optimizer, zero::stage::parameters}) {
+  for (auto const level : {zero::level::optimizer, zero::level::parameters}) {
     layer<float> own;
-    own.b.copied({.ranks = 2});
+    own.b.replicated({.ranks = 2});
     std::vector<int> speakers[2];
     for (zero::unit_place at{.shards = 3, .replicas = 2}; at.tensor < 2; ++at.tensor)
       for (at.shard = 0; at.shard < 3; ++at.shard)
         for (at.replica = 0; at.replica < 2; ++at.replica) {
           device const host;
-          zero::partitioned_unit<float> const unit({"block", own, at.data_ranks()}, stage, at, 1,
+          zero::partitioned_unit<float> const unit({"block", own, at.data_ranks()}, level, at, 1,
                                                    host);
           REQUIRE(unit.segments().size() == 2);  // one parameter has copies, the other has not
           for (std::size_t s = 0; s < 2; ++s) {
             auto const size = unit.layout().segments()[s].size;
-            bool const copied = unit.layout().segments()[s].key.copies.ranks == 2;
+            bool const copied = unit.layout().segments()[s].key.replication.ranks == 2;
             auto& count = speakers[s];
             count.resize(static_cast<std::size_t>(copied ? size : 2 * size));
-            auto const mine = unit.spoken_for(s);
-            CHECK(unit.spoken_for(s, unit.owned_values(s)).data() ==
+            auto const mine = unit.primary_range(s);
+            CHECK(unit.primary_range(s, unit.owned_values(s)).data() ==
                   unit.owned_values(s).data() + (mine.begin - unit.segments()[s].owned.begin));
-            CHECK(std::ssize(unit.spoken_for(s, unit.owned_values(s))) == mine.size());
+            CHECK(std::ssize(unit.primary_range(s, unit.owned_values(s))) == mine.size());
             for (index i = mine.begin; i < mine.end; ++i)
               ++count[static_cast<std::size_t>((copied ? 0 : at.tensor * size) + i)];
           }
@@ -149,15 +150,15 @@ TEST_CASE("ranks speak for equal parts of a unit, each of its elements once") {
 }
 
 TEST_CASE("a frozen segment has values and nothing else, divided when values are") {
-  for (auto const stage :
-       {zero::stage::optimizer, zero::stage::gradients, zero::stage::parameters}) {
-    bool const divided = stage == zero::stage::parameters;
+  for (auto const level :
+       {zero::level::optimizer, zero::level::gradients, zero::level::parameters}) {
+    bool const divided = level == zero::level::parameters;
     layer<bf16> own;
     device const host;
     parallel::unit<bf16> layout("block", own, 3, [](std::string const& name) {
       return parallel::segment_key{.trainable = name != "a"};
     });
-    zero::partitioned_unit<bf16> const unit(std::move(layout), stage, {.shard = 1, .shards = 3}, 2,
+    zero::partitioned_unit<bf16> const unit(std::move(layout), level, {.shard = 1, .shards = 3}, 2,
                                             host);
     REQUIRE(unit.segments().size() == 2);
     for (std::size_t s = 0; s < 2; ++s) {
@@ -170,39 +171,39 @@ TEST_CASE("a frozen segment has values and nothing else, divided when values are
       CHECK(m.states.size() == (trained ? 2 : 0));
     }
     CHECK(host.bytes() == 2 * (divided ? 32 : 96) * 2 +
-                              (stage == zero::stage::optimizer ? 96 : 32) * 4 + 3 * 32 * 4);
+                              (level == zero::level::optimizer ? 96 : 32) * 4 + 3 * 32 * 4);
     CHECK(own.a.gradient_data == nullptr);
   }
 }
 
-TEST_CASE_TEMPLATE("initial values do not depend on ranks or stage, and padding is zero", T, float,
+TEST_CASE_TEMPLATE("initial values do not depend on ranks or level, and padding is zero", T, float,
                    bf16) {
-  auto const values = [](zero::stage stage, index rank, index ranks) {
+  auto const values = [](zero::level level, index rank, index ranks) {
     layer<T> own;
     device const host;
-    zero::partitioned_unit<T> unit({"block", own, ranks}, stage,
-                                   zero::data_place(stage, rank, ranks), 0, host);
+    zero::partitioned_unit<T> unit({"block", own, ranks}, level,
+                                   zero::data_place(level, rank, ranks), 0, host);
     unit.initialise(7, host);
     auto const& m = unit.segments()[0];
     auto const owned = unit.owned_values(0);
     for (std::size_t i = 0; i < owned.size(); ++i)  // the master rounds to the value
       CHECK(static_cast<float>(static_cast<T>(m.master.data()[i])) == static_cast<float>(owned[i]));
     std::map<index, float> out;
-    index const begin = unit.values_divided() ? m.owned.begin : 0;
+    index const begin = unit.parameters_sharded() ? m.owned.begin : 0;
     for (index i = begin; i < begin + static_cast<index>(m.values.size()); ++i)
       out[i] = static_cast<float>(m.values.data()[i - begin]);
     return out;
   };
-  auto const expected = values(zero::stage::none, 0, 1);
+  auto const expected = values(zero::level::none, 0, 1);
   CHECK(expected.at(0) != expected.at(1));
   CHECK(expected.at(64) != expected.at(65));
   for (index i = 33; i < 64; ++i) CHECK(expected.at(i) == 0.0F);
   for (index const ranks : {2, 3})
-    for (auto const stage : all_stages) {
+    for (auto const level : all_levels) {
       std::map<index, float> all;
       for (index rank = 0; rank < ranks; ++rank) {
-        auto const mine = values(stage, rank, ranks);
-        CHECK(mine.size() * (stage == zero::stage::parameters ? ranks : 1) >= 134);
+        auto const mine = values(level, rank, ranks);
+        CHECK(mine.size() * (level == zero::level::parameters ? ranks : 1) >= 134);
         all.insert(mine.begin(), mine.end());
       }
       all.erase(all.upper_bound(expected.rbegin()->first), all.end());  // more padding
@@ -210,11 +211,16 @@ TEST_CASE_TEMPLATE("initial values do not depend on ranks or stage, and padding 
     }
 }
 
-TEST_CASE("reduce, join, update and gather: every rank ends with the same sums, in every stage") {
+TEST_CASE("reduce, join, update and gather: every rank ends with the same sums, in every level") {
   for (int const ranks : {1, 2, 3})
-    for (auto const stage : {zero::stage::none, zero::stage::optimizer}) {
+    for (auto const& [level, order] :
+         {std::pair{zero::level::none, zero::reduction_order::by_rank},
+          {zero::level::none, zero::reduction_order::canonical_tree},
+          {zero::level::optimizer, zero::reduction_order::by_rank},
+          {zero::level::optimizer, zero::reduction_order::canonical_tree}}) {
       CAPTURE(ranks);
-      parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
+      parallel::threads::run(ranks, [&, level = level,
+                                     order = order](parallel::threads::communicator& comm) {
         using ring = std::uint64_t;
         table<ring> own;
         parallel::parameter<ring, 2> again = own.weight;
@@ -222,23 +228,23 @@ TEST_CASE("reduce, join, update and gather: every rank ends with the same sums, 
         layout.add_use(again);
         device const host;
         zero::partitioned_unit<ring> const unit(
-            std::move(layout), stage, zero::data_place(stage, comm.rank(), ranks), 1, host);
+            std::move(layout), level, zero::data_place(level, comm.rank(), ranks), 1, host, order);
         auto all = comm.split(0);
-        zero::unit_axes<parallel::threads::communicator> const axes{&all, &all, &all, nullptr};
-        bool const alone = ranks == 1;  // nothing to reduce: both uses add to the same memory
-        REQUIRE(unit.segments()[0].gradients.size() == (alone ? 1 : 2));
+        zero::shard_groups<parallel::threads::communicator> const axes{&all, &all, &all, nullptr};
+        bool const joined = order == zero::reduction_order::by_rank;
+        REQUIRE(unit.segments()[0].gradients.size() == (joined ? 1 : 2));
         CHECK(own.weight.data == again.data);
-        CHECK((own.weight.gradient_data == again.gradient_data) == alone);
+        CHECK((own.weight.gradient_data == again.gradient_data) == joined);
         stream compute;
-        stream traffic;
+        stream exchanges;
         auto const mine = static_cast<ring>(comm.rank() + 1);
         for (index i = 0; i < 45; ++i) {
           own.weight.gradient_data[i] += mine * static_cast<ring>(i);
           again.gradient_data[i] += mine * 1000;
         }
         std::vector<parallel::request> requests;
-        unit.reduce(axes, traffic, 0, requests);
-        unit.reduce(axes, traffic, 1, requests);
+        for (std::size_t use = 0; use < unit.segments()[0].gradients.size(); ++use)
+          zero::reduce(unit, axes, exchanges, use, requests);
         for (auto& request : requests) request.wait_on(compute);
         unit.join_uses(compute);
         compute.synchronize();
@@ -247,16 +253,17 @@ TEST_CASE("reduce, join, update and gather: every rank ends with the same sums, 
         auto const expected = [&](index i) { return sum_of_ranks * (static_cast<ring>(i) + 1000); };
 
         // each element's norm is one rank's business
-        ring norm_elements = static_cast<ring>(unit.spoken_for(0).size());
-        comm.all_reduce(traffic, std::span(&norm_elements, 1), parallel::reduction::sum).wait();
+        ring norm_elements = static_cast<ring>(unit.primary_range(0).size());
+        comm.all_reduce(exchanges, std::span(&norm_elements, 1), parallel::reduction::sum).wait();
         CHECK(norm_elements == unit.segments()[0].values.size());
 
         adding const optimizer;
-        zero::update(unit, compute, std::span(&optimizer, 1), {});
+        parallel::arena workspace;
+        zero::update(unit, compute, std::span(&optimizer, 1), workspace, {});
         compute.synchronize();
         std::vector<parallel::request> gathered;
-        unit.gather(axes, traffic, gathered);
-        CHECK(gathered.size() == (stage == zero::stage::none || ranks == 1 ? 0 : 1));
+        unit.gather(axes, exchanges, gathered);
+        CHECK(gathered.size() == (level == zero::level::none || ranks == 1 ? 0 : 1));
         for (auto& request : gathered) request.wait();
         for (index i = 0; i < 45; ++i) CHECK(own.weight.data[i] == expected(i));
         for (ring const count : unit.segments()[0].states[0].span()) CHECK(count == 1);
@@ -264,7 +271,7 @@ TEST_CASE("reduce, join, update and gather: every rank ends with the same sums, 
         unit.clear_gradients(compute);
         compute.synchronize();
         for (index i = 0; i < 45; ++i)
-          CHECK(own.weight.gradient_data[i] + again.gradient_data[i] == 0);
+          CHECK((own.weight.gradient_data[i] == 0 && again.gradient_data[i] == 0));
       });
     }
 }
@@ -273,21 +280,21 @@ TEST_CASE("two uses of a parameter that tensor ranks share are summed over them 
   parallel::threads::run(2, [](parallel::threads::communicator& comm) {
     device memory;
     table<float> first;
-    first.weight.copied({.ranks = 2, .partial = true});
+    first.weight.replicated({.ranks = 2, .partial = true});
     auto second = first.weight;
     parallel::unit<float> layout("tied", first, 1);
     layout.add_use(second);
-    zero::partitioned_unit<float> const unit(std::move(layout), zero::stage::none,
+    zero::partitioned_unit<float> const unit(std::move(layout), zero::level::none,
                                              {.tensor = comm.rank()}, 1, memory);
     std::map<int, parallel::threads::communicator> copies;
     copies.emplace(2, comm.split(0));
-    zero::unit_axes<parallel::threads::communicator> const axes{.copies = &copies};
+    zero::shard_groups<parallel::threads::communicator> const axes{.replication = &copies};
     float const mine = static_cast<float>(comm.rank()) + 1;
     first.weight.gradient()(0, 0) += mine;
     second.gradient()(0, 0) += 10 * mine;
     stream s;
     std::vector<parallel::request> requests;
-    for (std::size_t const use : {1, 0}) unit.reduce(axes, s, use, requests);
+    zero::reduce(unit, axes, s, 0, requests);
     for (auto& request : requests) request.wait();
     unit.join_uses(s);
     s.synchronize();

@@ -28,8 +28,8 @@ using parallel::host::stream;
 using parallel::threads::communicator;
 using ring = std::uint64_t;
 
-constexpr zero::stage all_stages[] = {zero::stage::none, zero::stage::optimizer,
-                                      zero::stage::gradients, zero::stage::parameters};
+constexpr zero::level all_levels[] = {zero::level::none, zero::level::optimizer,
+                                      zero::level::gradients, zero::level::parameters};
 
 /// 33 and 10 * rows elements.
 template <class T>
@@ -55,7 +55,7 @@ struct table {
 /// `frozen`: every b.
 template <class T, class Device>
 struct column {
-  column(zero::stage kind, zero::unit_place place, Device& device, bool frozen = false,
+  column(zero::level kind, zero::unit_place place, Device& device, bool frozen = false,
          bool keep = false) {
     auto const ranks = place.data_ranks();
     auto const key_of = [=](std::string const& name) {
@@ -82,10 +82,9 @@ struct column {
   std::vector<int> kept;  // the buffers of those that stay, by unit
 
  private:
-  void add(parallel::unit<T> layout, zero::stage kind, zero::unit_place place, Device& device,
+  void add(parallel::unit<T> layout, zero::level kind, zero::unit_place place, Device& device,
            std::vector<index> parts) {
-    planned.push_back(
-        train::describe_unit(layout, parts, kind, place, zero::reduction_order::by_rank));
+    planned.push_back(train::describe_unit(layout, parts, {.level = kind}, place));
     units.add({std::move(layout), kind, place, 1, device}, std::move(parts));
   }
 };
@@ -102,7 +101,7 @@ struct neighbours {
             .replica = replicas.rank(),
             .replicas = replicas.size()};
   }
-  [[nodiscard]] zero::unit_axes<communicator> axes() {
+  [[nodiscard]] zero::shard_groups<communicator> axes() {
     return {&shards, &gathers, &replicas, nullptr};
   }
   communicator shards, gathers, replicas;
@@ -128,7 +127,7 @@ TEST_CASE_TEMPLATE("two buffers for parts of equal size, on the meta device as o
                    float, bf16, ring) {
   using gradient = parallel::accumulate_t<T>;
   for (bool const frozen : {false, true})
-    for (auto const kind : all_stages)
+    for (auto const kind : all_levels)
       for (index const ranks : {1, 2, 3}) {
         CAPTURE(frozen);
         CAPTURE(static_cast<int>(kind));
@@ -148,8 +147,8 @@ TEST_CASE_TEMPLATE("two buffers for parts of equal size, on the meta device as o
         auto const elements = [](index of_table, index of_small, index of_large) {
           return static_cast<std::size_t>(2 * of_table + 2 * of_small + of_large);
         };
-        bool const values = kind == zero::stage::parameters && ranks > 1;
-        bool const gradients = kind >= zero::stage::gradients && ranks > 1;
+        bool const values = kind == zero::level::parameters && ranks > 1;
+        bool const gradients = kind >= zero::level::gradients && ranks > 1;
         CHECK(real.units.value_buffer_bytes() ==
               (values ? elements(one, small, large) * sizeof(T) : 0));
         // all that is trained of a block may be as large as another's: then they share
@@ -184,7 +183,7 @@ TEST_CASE("parts take turns in the buffers, and every rank finds the whole value
       parallel::threads::run(2 * shards, [&](communicator& world) {
         neighbours near(world, shards);
         device const host;
-        column<ring, device const> c(zero::stage::parameters, near.place(), host, frozen);
+        column<ring, device const> c(zero::level::parameters, near.place(), host, frozen);
         for (auto& entry : c.units.units()) {
           for (std::size_t s = 0; s < entry.memory.segments().size(); ++s) {
             auto const& m = entry.memory.segments()[s];
@@ -223,7 +222,7 @@ TEST_CASE("values that stay are each in a buffer of their own") {
   parallel::threads::run(2, [&](communicator& world) {
     neighbours near(world, 2);
     device const host;
-    column<ring, device const> c(zero::stage::parameters, near.place(), host, true, true);
+    column<ring, device const> c(zero::level::parameters, near.place(), host, true, true);
     std::size_t bytes = 0;
     for (auto& entry : c.units.units()) {
       entry.memory.initialise(5, host);
@@ -253,7 +252,7 @@ ring gradient_of(std::string const& name, int rank, int microbatch, index i) {
 
 TEST_CASE("gradients of microbatches are summed out of buffers, uses of tied units too") {
   constexpr int microbatches = 3;
-  for (auto const kind : {zero::stage::gradients, zero::stage::parameters})
+  for (auto const kind : {zero::level::gradients, zero::level::parameters})
     for (bool const frozen : {false, true})
       for (auto const& [shards, replicas] : {std::array{2, 1}, {3, 1}, {2, 2}, {1, 3}}) {
         int const ranks = shards * replicas;
@@ -271,7 +270,7 @@ TEST_CASE("gradients of microbatches are summed out of buffers, uses of tied uni
           column<ring, device const> c(kind, near.place(), host, frozen);
           for (auto& block : c.blocks) block.b.replaces_gradient = true;
           bool const divided = shards > 1;
-          CHECK(c.units.gradients_divided() == divided);
+          CHECK(c.units.gradients_sharded() == divided);
           stream compute, reductions;
           auto const axes = near.axes();
           train::unit_buffers buffers(c.planned, {});
@@ -313,8 +312,7 @@ TEST_CASE("gradients of microbatches are summed out of buffers, uses of tied uni
           std::vector<parallel::request> requests;
           reductions.wait(compute.record());
           for (auto& entry : c.units.units())
-            for (std::size_t use = 0; use < entry.parts.size(); ++use)
-              entry.memory.reduce(axes, reductions, use, requests);
+            c.units.reduce(entry, 0, &entry == &c.units.units().back(), axes, reductions, requests);
           for (auto& request : requests) request.wait_on(compute);
           for (auto& entry : c.units.units()) entry.memory.join_uses(compute);
           compute.synchronize();

@@ -38,6 +38,7 @@ struct seen {
   friend bool operator==(seen const&, seen const&) = default;
 };
 
+/// Works in a byte for every element and state.
 struct noting {
   std::vector<std::string_view> names;
   std::vector<seen>* log;
@@ -45,37 +46,75 @@ struct noting {
   [[nodiscard]] std::span<std::string_view const> state_names() const { return names; }
 
   template <class T>
-  [[nodiscard]] std::size_t workspace_bytes(segment_tensors const& where) const {
-    return static_cast<std::size_t>(where.end - where.begin) * names.size();
+  [[nodiscard]] std::size_t workspace_bytes(unit_tensors<T> const& where) const {
+    std::size_t bytes = 0;
+    for (auto const& one : where.segments)
+      bytes += static_cast<std::size_t>(one.size) * names.size();
+    return bytes;
   }
 
-  template <class Stream, class T, reduced_gradient Gradient, class Exchange>
-  void update(Stream&, update_ranges<T, Gradient> const& ranges, segment_tensors const& where,
-              Exchange const&, step_info<accumulate_t<T>> const&) const {
+  template <class Stream, class Ranges, class Info>
+  void begin_update(Stream& s, Ranges const& ranges, unit_tensors<float> const& where,
+                    arena& memory, Info const& info) const {
+    note("begin ", s, ranges, where, memory, info);
+  }
+  template <class Stream, class Comm, class Requests>
+  void exchange(Stream&, update_groups<Comm> const&, unit_tensors<float> const& where, arena&,
+                Requests&) const {
+    log->push_back({concat("exchange ", where.tensors[0].name()), 0, 0, 0, 0, 0, 0});
+  }
+  template <class Stream, class Ranges, class Info>
+  void finish_update(Stream& s, Ranges const& ranges, unit_tensors<float> const& where,
+                     arena& memory, Info const& info) const {
+    note("", s, ranges, where, memory, info);
+  }
+
+ private:
+  template <class Stream, class Ranges, class Info>
+  void note(std::string_view when, Stream&, Ranges const& ranges, unit_tensors<float> const& where,
+            arena& memory, Info const&) const {
+    auto const bytes = static_cast<index>(workspace_bytes(where));
+    CHECK(memory.allocate<std::byte, 1>({bytes}).span().size() > 0);
     for (auto const& tensor : where.tensors)
-      log->push_back({std::string(tensor.name), tensor.offset, where.size, where.begin, where.end,
-                      ranges.values.size(), ranges.states.size()});
+      for (auto const& piece : tensor.pieces) {
+        auto const& range = where.segments[piece.segment];
+        log->push_back({concat(when, tensor.name()), piece.offset, range.size, range.begin,
+                        range.end, ranges[piece.segment].values.size(),
+                        ranges[piece.segment].states.size()});
+      }
   }
 };
 
 TEST_CASE("each group keeps its own states and sees its own tensors, under every stage") {
   for (auto const stage :
-       {zero::stage::optimizer, zero::stage::gradients, zero::stage::parameters}) {
+       {zero::level::optimizer, zero::level::gradients, zero::level::parameters}) {
     std::vector<seen> log;
     std::vector<noting> const optimizers{{{"a"}, &log}, {{"a", "b", "c"}, &log}};
     layer own;
     unit<float> layout("block", own, 2, key_of);
     zero::unit_place const place{.shard = 1, .shards = 2};
-    CHECK(zero::workspace_bytes(layout, place, std::span(optimizers)) == 3 * 64);
+    std::size_t const bytes = zero::workspace_bytes(layout, place, std::span(optimizers));
+    CHECK(bytes == 64 + 3 * 128);
+    CHECK(zero::exchanges_update(layout, place, std::span(optimizers)));
+    CHECK(!zero::exchanges_update(layout, {}, std::span(optimizers)));
     host::device device;
     host::stream compute;
     zero::partitioned_unit<float> const unit(std::move(layout), stage, place,
                                              zero::state_counts::by(optimizers), device);
-    zero::update(unit, compute, std::span(optimizers), {});
+    arena workspace(device.allocate<std::byte>(bytes));
+    std::span const all(optimizers);
+    zero::begin_update(unit, compute, all, workspace, {});
+    std::vector<int> requests;
+    zero::exchange_update(unit, update_groups<int>{}, compute, all, workspace, requests);
+    zero::update(unit, compute, all, workspace, {});
     compute.synchronize();
     // segments of 64 and 128 elements, half of which are this rank's
-    CHECK(log ==
-          std::vector<seen>{{"first", 0, 64, 32, 64, 32, 1}, {"second", 0, 128, 64, 128, 64, 3}});
+    CHECK(log == std::vector<seen>{{"begin first", 0, 64, 32, 64, 32, 1},
+                                   {"begin second", 0, 128, 64, 128, 64, 3},
+                                   {"exchange first", 0, 0, 0, 0, 0, 0},
+                                   {"exchange second", 0, 0, 0, 0, 0, 0},
+                                   {"first", 0, 64, 32, 64, 32, 1},
+                                   {"second", 0, 128, 64, 128, 64, 3}});
     for (std::size_t s = 0; s < unit.segments().size(); ++s)
       CHECK(unit.segments()[s].states.size() == (!unit.is_trainable(s)                        ? 0
                                                  : unit.layout().segments()[s].key.group == 0 ? 1

@@ -17,7 +17,7 @@ void combine_on(stream& s, reduction how, std::span<void* const> outs,
   require(outs.size() <= most && sources.size() <= most, "at most ", most,
           " ranks can share a GPU, there are ", sources.size());
   kernels::combine<T> body{};
-  for (std::size_t i = 0; i < outs.size(); ++i) body.outs[i] = static_cast<T*>(outs[i]);
+  for (std::size_t i = 0; i < outs.size(); ++i) body.outs[i] = outs[i];
   for (std::size_t i = 0; i < sources.size(); ++i)
     body.sources[i] = static_cast<T const*>(sources[i]);
   body.num_outs = static_cast<int>(outs.size());

@@ -1,7 +1,7 @@
 // The body of the kernel that combines the ranks' values, in the order of ranks or by a tree.
 //
-// The same arithmetic as detail/combine.hpp, one element a thread: the bits do not depend on where
-// the memory lies. Cost: sources and outs are read and written once.
+// It does the arithmetic of detail/combine.hpp, one element a thread: the bits do not depend on
+// where the memory lies. Cost: sources and outs are read and written once.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ inline constexpr int levels_of_most = 8;  // of a tree over as many
 
 template <class T>
 struct combine {
-  T* outs[most_ranks];
+  void* outs[most_ranks];  // of T, or of accumulate_t<T> where it is a wide_sum
   T const* sources[most_ranks];
   int num_outs;
   int num_sources;
@@ -29,28 +29,32 @@ struct combine {
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
     for_each_of_grid(b, count, [this](std::size_t i) {
-      T const value = how == reduction::tree_sum ? tree(i) : fold(i);
-      for (int o = 0; o < num_outs; ++o) outs[o][i] = value;
+      wide const value = how == reduction::tree_sum ? tree(i) : fold(i);
+      for (int o = 0; o < num_outs; ++o)
+        if (how == reduction::wide_sum)
+          static_cast<wide*>(outs[o])[i] = value;
+        else
+          static_cast<T*>(outs[o])[i] = static_cast<T>(value);
     });
   }
 
  private:
   using wide = accumulate_t<T>;
 
-  [[nodiscard]] PARALLELLM_DEVICE T fold(std::size_t i) const {
+  [[nodiscard]] PARALLELLM_DEVICE wide fold(std::size_t i) const {
     using namespace parallel::detail;
     auto value = static_cast<wide>(sources[0][i]);
     for (int s = 1; s < num_sources; ++s) {
       auto const x = static_cast<wide>(sources[s][i]);
-      value = how == reduction::sum   ? add{}(value, x)
-              : how == reduction::max ? take_max{}(value, x)
-                                      : take_min{}(value, x);
+      value = how == reduction::max   ? take_max{}(value, x)
+              : how == reduction::min ? take_min{}(value, x)
+                                      : add{}(value, x);
     }
-    return static_cast<T>(value);
+    return value;
   }
 
   /// The aligned binary tree over all sources, rounded at every node, as tree_accumulator does it.
-  [[nodiscard]] PARALLELLM_DEVICE T tree(std::size_t i) const {
+  [[nodiscard]] PARALLELLM_DEVICE wide tree(std::size_t i) const {
     wide levels[levels_of_most];
     for (int s = 0; s < num_sources; ++s) {
       auto value = static_cast<wide>(sources[s][i]);
@@ -65,7 +69,7 @@ struct combine {
     for (++level; level < levels_of_most; ++level)
       if ((num_sources >> level & 1) != 0)
         value = rounded(parallel::detail::add{}(levels[level], value));
-    return static_cast<T>(value);
+    return value;
   }
   [[nodiscard]] PARALLELLM_DEVICE static wide rounded(wide x) {
     return static_cast<wide>(static_cast<T>(x));

@@ -59,7 +59,8 @@ void fold(accumulate_t<T>* sum, std::span<void const* const> sources, std::size_
   }
 }
 
-// Every out becomes what `block_of(sum, first, n)` makes of n elements from the `first` on.
+// Every out, of elements T, becomes what `block_of(sum, first, n)` makes of n elements from the
+// `first` on.
 template <class T, class BlockOf>
 void combine_blocks(std::span<void* const> outs, std::size_t count, BlockOf block_of) {
   accumulate_t<T> sum[combine_block];
@@ -91,18 +92,25 @@ void tree_sum_of(accumulate_t<T>* sum, std::span<void const* const> sources, std
     sum[i] = static_cast<wide>(static_cast<T>(add{}(sum[i], right[i])));
 }
 
-/// Combines `count` elements of every source, in order, and writes the result to every out.
+/// Combines `count` elements of every source, in order, and writes the result, of result_type, to
+/// every out.
 inline void combine(dtype type, reduction how, std::span<void* const> outs,
                     std::span<void const* const> sources, std::size_t count) {
-  if (sources.size() == 1) {  // one rank: a copy, or nothing
+  if (sources.size() == 1 && result_type(type, how) == type) {  // one rank: a copy, or nothing
     for (void* const out : outs)
       if (out != sources[0]) std::memcpy(out, sources[0], count * size_of(type));
     return;
   }
   visit(type, [&]<class T>(std::type_identity<T>) {
+    if (how == reduction::wide_sum)
+      return combine_blocks<accumulate_t<T>>(outs, count,
+                                             [&](auto* sum, std::size_t first, std::size_t n) {
+                                               fold<T>(sum, sources, first, n, add{});
+                                             });
     combine_blocks<T>(outs, count, [&](auto* sum, std::size_t first, std::size_t n) {
       switch (how) {
-        case reduction::sum: return fold<T>(sum, sources, first, n, add{});
+        case reduction::sum:
+        case reduction::wide_sum: return fold<T>(sum, sources, first, n, add{});
         case reduction::max: return fold<T>(sum, sources, first, n, take_max{});
         case reduction::min: return fold<T>(sum, sources, first, n, take_min{});
         case reduction::tree_sum: return tree_sum_of<T>(sum, sources, first, n);

@@ -3,8 +3,9 @@
 // Reduction is by direct exchange: every rank receives its part of the data from every other rank
 // and combines in rank order, so the bits are those of the other backends. Volume per rank is that
 // of a ring: (n-1)/n of the data for reduce_scatter and all_gather each, twice that for all_reduce.
-// Work goes in pieces, the next of which travels while one is combined; staging memory is
-// 2 (n-1) pieces. Broadcast is a binomial tree, barrier a dissemination (log2 n rounds).
+// Work goes in pieces, of which many are under way, and an all_reduce sends the sum of one while
+// the next arrive: the link is never idle while ranks see to what has come. Staging memory is
+// 32 (n-1) pieces. Broadcast is a binomial tree, barrier a dissemination (log2 n rounds).
 #pragma once
 
 #include <algorithm>
@@ -37,6 +38,9 @@ concept transport = requires(T t) {
   { t.begin() } -> message_batch;
 };
 
+/// Of a reduction at a time.
+inline constexpr std::size_t pieces_under_way = 32;
+
 // Byte addresses into an operation's memory, in elements.
 struct place {
   operation const& op;
@@ -55,10 +59,12 @@ void send(Batch& batch, operation const& op, void const* from, std::size_t bytes
   if (op.sent != nullptr) *op.sent += bytes;
 }
 
-// Combines parts[rank] of everybody's input into `result`; in may be where result is.
+// Combines parts[rank] of everybody's input into `result`, which is parts[rank] of `op.out` and
+// goes to the others, piece by piece, if all are to have it; in may be where result is. Pieces are
+// posted by every rank in the same order, in which a pair's messages match.
 template <transport Transport>
 void exchange_and_combine(Transport& t, operation const& op, std::vector<chunk> const& parts,
-                          std::byte* result) {
+                          std::byte* result, bool for_all) {
   int const me = t.rank();
   int const ranks = t.size();
   place const at{op};
@@ -67,6 +73,8 @@ void exchange_and_combine(Transport& t, operation const& op, std::vector<chunk> 
   for (chunk const& part : parts) longest = std::max(longest, part.count);
   std::size_t const piece = std::min(longest, std::max<std::size_t>(1, t.piece_bytes() / width));
   if (longest == 0) return;
+  std::size_t const pieces = (longest + piece - 1) / piece;
+  std::size_t const ahead = std::min(pieces, pieces_under_way);
 
   auto const part_of = [&](int rank) { return parts[static_cast<std::size_t>(rank)]; };
   auto const length = [&](int rank, std::size_t k) {
@@ -74,54 +82,78 @@ void exchange_and_combine(Transport& t, operation const& op, std::vector<chunk> 
     return std::min(piece, part_of(rank).count - first);
   };
   auto const slots = static_cast<std::size_t>(ranks);
-  auto const memory = std::make_unique_for_overwrite<std::byte[]>(2 * slots * piece * width);
+  auto const memory = std::make_unique_for_overwrite<std::byte[]>(ahead * slots * piece * width);
   auto const slot = [&](int rank, std::size_t k) {
-    return memory.get() + ((k % 2) * slots + static_cast<std::size_t>(rank)) * piece * width;
+    return memory.get() + ((k % ahead) * slots + static_cast<std::size_t>(rank)) * piece * width;
   };
+  auto const for_each_pair = [&](auto const& f) {
+    for (int step = 1; step < ranks; ++step)  // different partners at the same time
+      f((me + step) % ranks, (me + ranks - step) % ranks);
+  };
+  std::vector<decltype(t.begin())> under_way;  // piece k at k % ahead
   auto const post = [&](std::size_t k) {
     auto batch = t.begin();
-    for (int step = 1; step < ranks; ++step) {  // different partners at the same time
-      int const to = (me + step) % ranks;
-      int const from = (me + ranks - step) % ranks;
+    for_each_pair([&](int to, int from) {
       if (length(me, k) != 0) batch.recv(slot(from, k), length(me, k) * width, from);
       if (length(to, k) != 0)
         send(batch, op, at.in(part_of(to).first + k * piece), length(to, k) * width, to);
-    }
+    });
     return batch;
   };
+  auto shared = t.begin();
+  auto const share = [&](std::size_t k) {  // of what is received into, all was sent before
+    for_each_pair([&](int to, int from) {
+      if (length(from, k) != 0)
+        shared.recv(at.out(part_of(from).first + k * piece), length(from, k) * width, from);
+      if (length(me, k) != 0)
+        send(shared, op, result + k * piece * width, length(me, k) * width, to);
+    });
+  };
 
-  auto current = post(0);
-  for (std::size_t k = 0; k * piece < longest; ++k) {
-    auto next = (k + 1) * piece < longest ? post(k + 1) : t.begin();
-    current.wait();
+  for (std::size_t k = 0; k < ahead; ++k) under_way.push_back(post(k));
+  std::vector<void const*> sources(slots);
+  for (std::size_t k = 0; k < pieces; ++k) {
+    under_way[k % ahead].wait();
     if (std::size_t const n = length(me, k); n != 0) {
-      std::vector<void const*> sources;
-      sources.reserve(static_cast<std::size_t>(ranks));
       for (int r = 0; r < ranks; ++r)
-        sources.push_back(r == me ? at.in(part_of(me).first + k * piece) : slot(r, k));
-      void* const to = result + k * piece * width;
+        sources[static_cast<std::size_t>(r)] =
+            r == me ? at.in(part_of(me).first + k * piece) : slot(r, k);
+      void* const to = result + k * piece * size_of(op.out_type());
       combine(op.type, op.combine, {&to, 1}, sources, n);
     }
-    current = std::move(next);
+    if (for_all) share(k);
+    if (k + ahead < pieces) under_way[k % ahead] = post(k + ahead);
   }
+  shared.wait();
 }
 
 // Fills the part of `op.out` of every other rank with what that rank has for this one: rank `to` is
-// sent elements from `begin(to)` on, as many as this rank's part has.
+// sent elements from `begin(to)` on, as many as this rank's part has; all parts are equally long.
 template <transport Transport, class Begin>
-void swap_parts(Transport& t, operation const& op, std::vector<chunk> const& parts, Begin begin) {
+void swap_parts(Transport& t, operation const& op, Begin begin) {
   place const at{op};
   std::size_t const width = size_of(op.type);
-  std::size_t const mine = parts[static_cast<std::size_t>(t.rank())].count;
-  auto batch = t.begin();
-  for (int step = 1; step < t.size(); ++step) {
-    int const to = (t.rank() + step) % t.size();
-    int const from = (t.rank() + t.size() - step) % t.size();
-    chunk const part = parts[static_cast<std::size_t>(from)];
-    if (part.count != 0) batch.recv(at.out(part.first), part.count * width, from);
-    if (mine != 0) send(batch, op, begin(to), mine * width, to);
+  std::size_t const piece = std::max<std::size_t>(1, t.piece_bytes() / width);
+  std::size_t const pieces = (op.count + piece - 1) / piece;
+  std::size_t const ahead = std::min(pieces, pieces_under_way);
+  std::vector<decltype(t.begin())> under_way;  // piece k at k % ahead
+  auto const post = [&](std::size_t k) {
+    std::size_t const first = k * piece;
+    std::size_t const bytes = std::min(piece, op.count - first) * width;
+    auto batch = t.begin();
+    for (int step = 1; step < t.size(); ++step) {  // different partners at the same time
+      int const to = (t.rank() + step) % t.size();
+      int const from = (t.rank() + t.size() - step) % t.size();
+      batch.recv(at.out(static_cast<std::size_t>(from) * op.count + first), bytes, from);
+      send(batch, op, begin(to) + first * width, bytes, to);
+    }
+    return batch;
+  };
+  for (std::size_t k = 0; k < ahead; ++k) under_way.push_back(post(k));
+  for (std::size_t k = 0; k < pieces; ++k) {
+    under_way[k % ahead].wait();
+    if (k + ahead < pieces) under_way[k % ahead] = post(k + ahead);
   }
-  batch.wait();
 }
 
 template <transport Transport>
@@ -172,19 +204,18 @@ void run_direct(Transport& t, operation const& op) {
   };
   switch (op.kind) {
     case operation_kind::all_reduce:
-      exchange_and_combine(t, op, parts, at.out(parts[me].first));
-      return swap_parts(t, op, parts, own_part);
-    case operation_kind::reduce_scatter: return exchange_and_combine(t, op, parts, at.out(0));
-    case operation_kind::all_gather:
-      fill_own_part(op.in);
-      return swap_parts(t, op, parts, own_part);
+      return exchange_and_combine(t, op, parts, at.out(parts[me].first), true);
+    case operation_kind::reduce_scatter:
+      return exchange_and_combine(t, op, parts, at.out(0), false);
+    case operation_kind::all_gather: fill_own_part(op.in); return swap_parts(t, op, own_part);
     case operation_kind::all_to_all:
       fill_own_part(at.in(parts[me].first));
-      return swap_parts(t, op, parts,
+      return swap_parts(t, op,
                         [&](int to) { return at.in(parts[static_cast<std::size_t>(to)].first); });
     case operation_kind::broadcast: return broadcast_tree(t, op);
     case operation_kind::barrier: return disseminate(t);
-    case operation_kind::split: return;
+    case operation_kind::split:
+    case operation_kind::group: return;
     case operation_kind::send: {
       auto batch = t.begin();
       send(batch, op, op.in, op.bytes(), op.peer);

@@ -20,13 +20,14 @@ struct operation_bytes {
   switch (op.kind) {
     case operation_kind::all_reduce:
     case operation_kind::broadcast: return {one, one};
-    case operation_kind::reduce_scatter: return {ranks * one, one};
+    case operation_kind::reduce_scatter: return {ranks * one, op.count * size_of(op.out_type())};
     case operation_kind::all_gather: return {one, ranks * one};
     case operation_kind::all_to_all: return {ranks * one, ranks * one};
     case operation_kind::send: return {one, 0};
     case operation_kind::recv: return {0, one};
     case operation_kind::barrier:
-    case operation_kind::split: break;
+    case operation_kind::split:
+    case operation_kind::group: break;
   }
   return {};
 }

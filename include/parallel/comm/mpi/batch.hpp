@@ -22,11 +22,19 @@
 
 namespace parallel::mpi::detail {
 
+/// Something else to be seen to while messages are waited for.
+struct seen_to {
+  virtual ~seen_to() = default;
+  /// Does not block; what it throws ends the waiting.
+  virtual void advance() = 0;
+};
+
 class batch {
  public:
-  /// Messages on `comm` with `tag`, on behalf of the operation that `what` describes.
-  batch(link& over, MPI_Comm comm, int tag, signature const& what)
-      : link_(&over), comm_(comm), tag_(tag), what_(what) {}
+  /// Messages on `comm` with `tag`, on behalf of the operation that `what` describes. Whoever waits
+  /// sees to `beside`, unless that is null.
+  batch(link& over, MPI_Comm comm, int tag, signature const& what, seen_to* beside = nullptr)
+      : link_(&over), comm_(comm), tag_(tag), what_(what), beside_(beside) {}
 
   batch(batch&&) = default;
   batch& operator=(batch&& other) noexcept {
@@ -34,8 +42,10 @@ class batch {
     std::swap(comm_, other.comm_);
     std::swap(tag_, other.tag_);
     std::swap(what_, other.what_);
+    std::swap(beside_, other.beside_);
     std::swap(requests_, other.requests_);
     std::swap(transfers_, other.transfers_);
+    std::swap(over_, other.over_);
     return *this;
   }
   ~batch() { give_up(); }
@@ -67,36 +77,58 @@ class batch {
     throw error(message);
   }
 
-  /// The same, but returns the missing ranks, as the world calls them, at the deadline; none when
-  /// all are done.
+  /// Blocks until all are done, or to the deadline: then it returns the missing ranks, as the world
+  /// calls them. Throws when a rank aborts.
   std::vector<int> wait_for_missing() {
     auto const limit = std::chrono::steady_clock::now() + link_->options().deadline;
-    std::vector<int> finished(requests_.size());
-    std::vector<MPI_Status> statuses(requests_.size());
     backoff pace;
-    for (std::size_t left = requests_.size(); left != 0;) {
-      int count = 0;
-      {
-        std::scoped_lock const lock(link_->env().mutex());
-        int const code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
-                                      finished.data(), statuses.data());
-        if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) check(code, "MPI_Testsome");
-        if (count == MPI_UNDEFINED) count = 0;
-        for (int i = 0; i < count; ++i)
-          verify(transfers_[static_cast<std::size_t>(finished[static_cast<std::size_t>(i)])],
-                 statuses[static_cast<std::size_t>(i)], code);
-        if (count == 0) stop_if_aborted();
+    while (!done()) {
+      if (advance()) {
+        pace.reset();
+        continue;
       }
-      left -= static_cast<std::size_t>(count);
-      if (count != 0) pace.reset();
-      if (left != 0 && count == 0) {
-        if (std::chrono::steady_clock::now() > limit) return missing();
-        pace.pause();
-      }
+      if (beside_ != nullptr) beside_->advance();
+      if (std::chrono::steady_clock::now() > limit) return missing();
+      pace.pause();
     }
-    requests_.clear();
-    transfers_.clear();
     return {};
+  }
+
+  [[nodiscard]] bool done() const { return requests_.empty(); }
+
+  /// Whether some of them have come to their end since it was last asked. Throws when a rank
+  /// aborts.
+  bool advance() {
+    if (done()) return false;
+    finished_.resize(requests_.size());
+    statuses_.resize(requests_.size());
+    int count = 0;
+    std::scoped_lock const lock(link_->env().mutex());
+    int const code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
+                                  finished_.data(), statuses_.data());
+    if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) check(code, "MPI_Testsome");
+    if (count == MPI_UNDEFINED) count = 0;
+    for (int i = 0; i < count; ++i)
+      verify(transfers_[static_cast<std::size_t>(finished_[static_cast<std::size_t>(i)])],
+             statuses_[static_cast<std::size_t>(i)], code);
+    if (count == 0) stop_if_aborted();
+    over_ += static_cast<std::size_t>(count);
+    if (over_ == requests_.size()) {
+      requests_.clear();
+      transfers_.clear();
+      over_ = 0;
+    }
+    return count != 0;
+  }
+
+  /// Whose messages have not come to their end, as the world calls them.
+  [[nodiscard]] std::vector<int> missing() const {
+    std::vector<int> out;
+    for (std::size_t i = 0; i < requests_.size(); ++i)
+      if (requests_[i] != MPI_REQUEST_NULL) out.push_back(link_->world_rank(transfers_[i].peer));
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    return out;
   }
 
   /// The sentence for the deadline; `others` says what is known of the ranks that came.
@@ -157,16 +189,7 @@ class batch {
          " expects; the ranks make different calls (use `checked` to see which)");
   }
 
-  [[nodiscard]] std::vector<int> missing() const {
-    std::vector<int> out;
-    for (std::size_t i = 0; i < requests_.size(); ++i)
-      if (requests_[i] != MPI_REQUEST_NULL) out.push_back(link_->world_rank(transfers_[i].peer));
-    std::sort(out.begin(), out.end());
-    out.erase(std::unique(out.begin(), out.end()), out.end());
-    return out;
-  }
-
-  // Leaves no request behind if MPI lets go of them within a moment.
+  // Leaves no request behind if MPI lets go of them within a moment, which all share.
   void give_up() noexcept {
     if (requests_.empty()) return;
     auto const limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
@@ -184,7 +207,8 @@ class batch {
       }
       first = false;
       if (all != 0) return;
-      if (std::chrono::steady_clock::now() > limit) return link_->env().note_stuck();
+      if (link_->env().is_stuck() || std::chrono::steady_clock::now() > limit)
+        return link_->env().note_stuck();
     }
   }
 
@@ -192,8 +216,12 @@ class batch {
   MPI_Comm comm_;
   int tag_;
   signature what_;
+  seen_to* beside_;
   std::vector<MPI_Request> requests_;
   std::vector<transfer> transfers_;
+  std::size_t over_ = 0;  // of the requests
+  std::vector<int> finished_;
+  std::vector<MPI_Status> statuses_;
 };
 
 }  // namespace parallel::mpi::detail

@@ -5,7 +5,6 @@
 // enqueued on, always with the environment's mutex held. Host memory.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -21,6 +20,7 @@
 #include <parallel/comm/detail/direct.hpp>
 #include <parallel/comm/detail/part.hpp>
 #include <parallel/comm/detail/through_host.hpp>
+#include <parallel/comm/mpi/announcement.hpp>
 #include <parallel/comm/mpi/batch.hpp>
 #include <parallel/comm/mpi/environment.hpp>
 #include <parallel/comm/mpi/link.hpp>
@@ -35,35 +35,13 @@ struct operation_transport {
   MPI_Comm comm;
   int tag;
   signature what;
+  seen_to* beside = nullptr;
 
   [[nodiscard]] int rank() const { return over.rank(); }
   [[nodiscard]] int size() const { return over.size(); }
   [[nodiscard]] std::size_t piece_bytes() const { return over.options().piece_bytes; }
-  [[nodiscard]] batch begin() const { return {over, comm, tag, what}; }
+  [[nodiscard]] batch begin() const { return {over, comm, tag, what, beside}; }
 };
-
-/// Gives `mine` to everybody; returns what everybody gave. At the deadline it says where the ranks
-/// that came are.
-inline std::vector<signature> exchange(link& over, int tag, signature const& mine) {
-  std::vector<signature> all(static_cast<std::size_t>(over.size()), mine);
-  batch messages(over, over.calls(), tag, mine);
-  for (int peer = 0; peer < over.size(); ++peer) {
-    if (peer == over.rank()) continue;
-    messages.recv(&all[static_cast<std::size_t>(peer)], sizeof mine, peer);
-    messages.send(&mine, sizeof mine, peer);
-  }
-  auto const missing = messages.wait_for_missing();
-  if (missing.empty()) return all;
-  std::string others;
-  for (int peer = 0; peer < over.size(); ++peer)
-    if (peer != over.rank() &&
-        !std::binary_search(missing.begin(), missing.end(), over.world_rank(peer)))
-      others += concat("; rank ", over.world_rank(peer),
-                       " came: ", describe(all[static_cast<std::size_t>(peer)]));
-  std::string const message = messages.overdue(others);
-  over.abort(message);
-  throw error(message);
-}
 
 }  // namespace detail
 
@@ -90,32 +68,28 @@ class communicator : public collectives<communicator, host::stream> {
 
   /// Enqueues `op`.
   request submit(host::stream& s, operation const& op) {
-    std::uint64_t number = 0;
-    int tag = 0;
-    if (is_message(op.kind)) {
-      number = messages_[{op.kind, op.peer, op.tag}]++;
-      tag = link_->tag_of(number, static_cast<std::uint64_t>(op.tag), max_tag + 1);
-    } else {
-      number = calls_++;
-      tag = link_->tag_of(number, 1, 3);
-    }
-    auto work = [link = link_, op, number, tag, axis = name_, mover = parallel::detail::moving(s),
-                 ranks = size()] {
-      link->throw_if_aborted();
-      auto const comm = is_message(op.kind) ? link->messages() : link->calls();
-      detail::operation_transport over{*link, comm, tag, signature_of(op, number, axis)};
-      if (op.peer >= 0) over.what.peer = link->world_rank(op.peer);
-      parallel::detail::through_host(mover, op, ranks, [&](operation const& reachable) {
-        parallel::detail::run_direct(over, reachable);
-      });
-    };
-    return parallel::detail::enqueue(s, {link_, world_rank(rank())}, op, std::move(work));
+    return submit_beside(s, op,
+                         [](auto const&...) { return std::unique_ptr<detail::announcement>(); });
   }
 
-  /// A meeting without data; see `has_submit`.
+  /// Enqueues a collective in which ranks compare what they call, and give up together when
+  /// `judge(signatures by rank)` finds something wrong. It takes no longer than without: what is
+  /// compared travels beside the data. Until it is found to be wrong, data may have been received.
+  request submit_compared(host::stream& s, operation const& op, signature const& mine,
+                          detail::judgement judge) {
+    return submit_beside(s, op,
+                         [mine, judge = std::move(judge),
+                          tag = link_->tag_of(exchanges_++, 2, 3)](detail::link& link) {
+                           return std::make_unique<detail::announcement>(link, tag, mine, judge);
+                         });
+  }
+
+  /// A rendezvous without data; see `has_submit`.
   [[nodiscard]] signature_exchange open_exchange(host::stream const* = nullptr) {
     return [link = link_, tag = link_->tag_of(exchanges_++, 2, 3)](signature const& mine) {
-      return detail::exchange(*link, tag, mine);
+      detail::announcement all(*link, tag, mine, [](auto const&) { return std::string(); });
+      all.wait();
+      return all.all();
     };
   }
 
@@ -126,6 +100,43 @@ class communicator : public collectives<communicator, host::stream> {
   }
 
  private:
+  /// `announce(link)` begins what is seen to while the operation runs, or gives null.
+  template <class Announce>
+  request submit_beside(host::stream& s, operation const& op, Announce announce) {
+    std::uint64_t number = 0;
+    int tag = 0;
+    if (is_message(op.kind)) {
+      number = messages_[{op.kind, op.peer, op.tag}]++;
+      tag = link_->tag_of(number, static_cast<std::uint64_t>(op.tag), max_tag + 1);
+    } else {
+      number = calls_++;
+      tag = link_->tag_of(number, 1, 3);
+    }
+    auto work = [link = link_, op, number, tag, axis = name_, mover = parallel::detail::moving(s),
+                 ranks = size(), announce = std::move(announce)] {
+      link->throw_if_aborted();
+      auto const comm = is_message(op.kind) ? link->messages() : link->calls();
+      auto const told = announce(*link);
+      detail::operation_transport over{*link, comm, tag, signature_of(op, number, axis),
+                                       told.get()};
+      if (op.peer >= 0) over.what.peer = link->world_rank(op.peer);
+      try {
+        for_each_part(op, [&](operation const& part) {
+          parallel::detail::through_host(mover, part, ranks, [&](operation const& reachable) {
+            parallel::detail::run_direct(over, reachable);
+          });
+        });
+      } catch (aborted const&) {
+        throw;
+      } catch (error const&) {
+        if (told) told->wait();  // it knows better why
+        throw;
+      }
+      if (told) told->wait();
+    };
+    return parallel::detail::enqueue(s, {link_, world_rank(rank())}, op, std::move(work));
+  }
+
   communicator(std::shared_ptr<detail::link> part, std::string name)
       : link_(std::move(part)), name_(std::move(name)) {}
 

@@ -81,6 +81,7 @@ class environment {
 
   /// An operation was given up that MPI has not finished. Call with the mutex held.
   void note_stuck() { stuck_ = true; }
+  [[nodiscard]] bool is_stuck() const { return stuck_; }
 
  private:
   int exceptions_;

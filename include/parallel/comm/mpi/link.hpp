@@ -33,8 +33,10 @@ struct communicator_options {
   /// How long a rank waits for the others in one operation before it gives up (30 s at least when
   /// the communicator is made).
   std::chrono::milliseconds deadline = std::chrono::seconds(600);
-  /// Reductions travel in pieces of this size; staging memory is twice that for each rank.
-  std::size_t piece_bytes = std::size_t{1} << 20;
+  /// Collectives travel in pieces of this size, many at a time; staging memory is 32 times that for
+  /// each rank. Open MPI sends up to 64 KiB over TCP at once; for more it first asks the receiver,
+  /// and while compute has the cores, an answer takes longer than the piece.
+  std::size_t piece_bytes = std::size_t{60} << 10;
   /// Longer messages are split: MPI counts in int.
   int message_bytes = 1 << 30;
 };
@@ -96,7 +98,7 @@ class link final : public parallel::detail::abortable {
     for (;; pace.pause()) {
       std::scoped_lock const lock(env_.mutex());
       int done = 0;
-      MPI_Testall(static_cast<int>(spoken_requests_.size()), spoken_requests_.data(), &done,
+      MPI_Testall(static_cast<int>(primary_requests_.size()), primary_requests_.data(), &done,
                   MPI_STATUSES_IGNORE);
       if (done != 0) break;
       if (std::chrono::steady_clock::now() < limit) continue;
@@ -125,7 +127,7 @@ class link final : public parallel::detail::abortable {
     for (int peer = 0; peer < size_; ++peer) {
       if (peer == rank_) continue;
       MPI_Isend(spoken_.data(), static_cast<int>(spoken_.size()), MPI_CHAR, peer, control_tag,
-                calls_, &spoken_requests_.emplace_back(MPI_REQUEST_NULL));
+                calls_, &primary_requests_.emplace_back(MPI_REQUEST_NULL));
     }
   }
 
@@ -141,7 +143,7 @@ class link final : public parallel::detail::abortable {
     std::scoped_lock const lock(env_.mutex());
     throw_if_aborted_locked();
   }
-  /// The same with the mutex held.
+  /// throw_if_aborted for a caller that holds the mutex.
   void throw_if_aborted_locked() {
     if (root_) return root_->throw_if_aborted_locked();
     hear_notice();
@@ -227,7 +229,7 @@ class link final : public parallel::detail::abortable {
   std::array<char, 2048> heard_ = {};
   std::array<char, 2048> spoken_ = {};
   MPI_Request notice_ = MPI_REQUEST_NULL;
-  std::vector<MPI_Request> spoken_requests_;
+  std::vector<MPI_Request> primary_requests_;
 };
 
 }  // namespace detail

@@ -41,34 +41,37 @@ inline void count_sent(std::atomic<std::uint64_t>* by, std::size_t bytes) {
   if (by != nullptr) *by += bytes;
 }
 
-// Rank `rank` of the meeting takes `bytes`, beginning `first` bytes into the input of rank `from`.
-inline void take(parallel::detail::moving const& mover, void* to, meeting const& here, int from,
+/// What the ranks of a rendezvous do, by rank.
+using operations = std::vector<operation const*>;
+
+// Rank `rank` takes `bytes`, beginning `first` bytes into the input of rank `from`.
+inline void take(parallel::detail::moving const& mover, void* to, operations const& all, int from,
                  std::size_t first, std::size_t bytes, int rank) {
-  seat const& source = here.seats[static_cast<std::size_t>(from)];
+  operation const& source = *all[static_cast<std::size_t>(from)];
   mover.copy(to, at(source.in, first), bytes);
   if (from != rank) count_sent(source.sent, bytes);
 }
 
 // Rank `rank` combines `part` of every rank's input, counted in elements from where each begins.
 inline void combine_part(parallel::detail::moving const& mover, operation const& op,
-                         meeting const& here, int rank, parallel::detail::chunk part,
+                         operations const& all, int rank, parallel::detail::chunk part,
                          std::vector<void*> const& outs) {
   if (part.count == 0) return;
   std::size_t const bytes = part.count * size_of(op.type);
   std::vector<void const*> sources;
-  for (std::size_t i = 0; i < here.seats.size(); ++i) {
-    sources.push_back(at(here.seats[i].in, part.first * size_of(op.type)));
-    if (i != static_cast<std::size_t>(rank)) count_sent(here.seats[i].sent, bytes);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    sources.push_back(at(all[i]->in, part.first * size_of(op.type)));
+    if (i != static_cast<std::size_t>(rank)) count_sent(all[i]->sent, bytes);
   }
   mover.combine(op.type, op.combine, outs, sources, part.count);
   count_sent(op.sent, bytes * (outs.size() - 1));
 }
 
-/// This rank's share of a complete meeting. Waits for nobody.
-inline void work(parallel::detail::moving const& mover, operation const& op, meeting const& here,
+/// This rank's share of a complete rendezvous. Waits for nobody.
+inline void work(parallel::detail::moving const& mover, operation const& op, operations const& all,
                  int rank) {
   auto const r = static_cast<std::size_t>(rank);
-  auto const ranks = static_cast<int>(here.seats.size());
+  auto const ranks = static_cast<int>(all.size());
   auto const part_of_out = [&](int i) {
     return at(op.out, static_cast<std::size_t>(i) * op.bytes());
   };
@@ -76,20 +79,27 @@ inline void work(parallel::detail::moving const& mover, operation const& op, mee
     case operation_kind::all_reduce: {
       auto const part = parallel::detail::chunk_of(op.count, rank, ranks);
       std::vector<void*> outs;
-      for (seat const& s : here.seats) outs.push_back(at(s.out, part.first * size_of(op.type)));
-      return combine_part(mover, op, here, rank, part, outs);
+      for (operation const* one : all) outs.push_back(at(one->out, part.first * size_of(op.type)));
+      return combine_part(mover, op, all, rank, part, outs);
     }
     case operation_kind::reduce_scatter:
-      return combine_part(mover, op, here, rank, {r * op.count, op.count}, {op.out});
+      return combine_part(mover, op, all, rank, {r * op.count, op.count}, {op.out});
     case operation_kind::all_gather:
-      for (int i = 0; i < ranks; ++i) take(mover, part_of_out(i), here, i, 0, op.bytes(), rank);
+      for (int i = 0; i < ranks; ++i) take(mover, part_of_out(i), all, i, 0, op.bytes(), rank);
       return;
     case operation_kind::all_to_all:
       for (int i = 0; i < ranks; ++i)
-        take(mover, part_of_out(i), here, i, r * op.bytes(), op.bytes(), rank);
+        take(mover, part_of_out(i), all, i, r * op.bytes(), op.bytes(), rank);
       return;
-    case operation_kind::broadcast: return take(mover, op.out, here, op.peer, 0, op.bytes(), rank);
-    case operation_kind::recv: return take(mover, op.out, here, 0, 0, op.bytes(), 1);
+    case operation_kind::broadcast: return take(mover, op.out, all, op.peer, 0, op.bytes(), rank);
+    case operation_kind::recv: return take(mover, op.out, all, 0, 0, op.bytes(), 1);
+    case operation_kind::group:
+      for (std::size_t k = 0; k < op.parts->size(); ++k) {
+        operations parts;
+        for (operation const* one : all) parts.push_back(&(*one->parts)[k]);
+        work(mover, (*op.parts)[k], parts, rank);
+      }
+      return;
     case operation_kind::barrier:
     case operation_kind::send:
     case operation_kind::split: return;
@@ -122,11 +132,11 @@ class communicator : public collectives<communicator, host::stream> {
     bool const sends = op.kind == operation_kind::send;
     int const me = world_rank(rank_);
     int const peer = op.peer < 0 ? op.peer : world_rank(op.peer);
-    detail::meeting_name name{.group = group_};
+    detail::rendezvous_name name{.group = group_};
     std::vector<int> ranks;
     if (is_message(op.kind)) {
       ranks = sends ? std::vector{me, peer} : std::vector{peer, me};
-      name.kind = detail::meeting_kind::message;
+      name.kind = detail::rendezvous_kind::message;
       name.from = ranks[0];
       name.to = ranks[1];
       name.tag = op.tag;
@@ -135,15 +145,17 @@ class communicator : public collectives<communicator, host::stream> {
       ranks = ranks_;
       name.number = calls_++;
     }
-    detail::seat mine{signature_of(op, name.number, name_), op.in, op.out, op.sent};
-    mine.what.peer = peer;
+    auto what = signature_of(op, name.number, name_);
+    what.peer = peer;
     world_->queued(name, me, s.worker());
-    auto meet = [world = world_, me, rank = rank_, op, name, ranks, mine,
+    auto meet = [world = world_, me, rank = rank_, op, name, ranks, what,
                  mover = parallel::detail::moving(s)] {
-      auto const here = world->enter(name, ranks, me, mine);
+      auto const here = world->enter(name, ranks, me, {what, op});
       std::exception_ptr failure;
       try {
-        detail::work(mover, op, *here, rank);
+        detail::operations all;
+        for (auto const& one : here->participants) all.push_back(&one.op);
+        detail::work(mover, op, all, rank);
         mover.finish();
       } catch (...) {
         failure = std::current_exception();
@@ -154,10 +166,10 @@ class communicator : public collectives<communicator, host::stream> {
     return parallel::detail::enqueue(s, {world_, me}, op, std::move(meet));
   }
 
-  /// A meeting without data; see `has_submit`.
+  /// A rendezvous without data; see `has_submit`.
   [[nodiscard]] signature_exchange open_exchange(host::stream const* on = nullptr) {
-    detail::meeting_name const name{
-        .group = group_, .kind = detail::meeting_kind::exchange, .number = exchanges_++};
+    detail::rendezvous_name const name{
+        .group = group_, .kind = detail::rendezvous_kind::exchange, .number = exchanges_++};
     world_->queued(name, world_rank(rank_), on != nullptr ? on->worker() : std::thread::id());
     return [world = world_, me = world_rank(rank_), name, ranks = ranks_](signature const& mine) {
       return world->exchange(name, ranks, me, mine);
@@ -187,7 +199,7 @@ class communicator : public collectives<communicator, host::stream> {
   int rank_ = 0;            // in the group
   std::uint64_t calls_ = 0;
   std::uint64_t exchanges_ = 0;
-  std::map<detail::meeting_name, std::uint64_t> messages_;  // sent and received so far, by route
+  std::map<detail::rendezvous_name, std::uint64_t> messages_;  // sent and received so far, by route
 };
 
 static_assert(has_collectives<communicator, float> && has_submit<communicator> &&

@@ -1,13 +1,13 @@
-// threads::detail::wait_graph: which thread of which rank waits in which meeting, and whether some
-// of them wait for each other in a circle.
+// threads::detail::wait_graph: which thread of which rank waits in which rendezvous, and whether
+// some of them wait for each other in a circle.
 //
-// A rank has several streams, so a rank that waits may still come to another meeting. Meeting A is
-// held up by meeting B only if a rank missing in A can come to it through one thread alone, and
-// that thread is inside B:
+// A rank has several streams, so a rank that waits may still come to another rendezvous. Meeting A
+// is held up by rendezvous B only if a rank missing in A can come to it through one thread alone,
+// and that thread is inside B:
 //  - the rank's call is queued on a stream whose worker is inside B (streams keep their order), or
 //  - the rank has not made the call, all its calls so far came from one thread, and that thread is
 //    inside B, or waits for a request whose stream's worker is inside B.
-// Both mean that A cannot complete before B does. A circle of such meetings never ends, and is
+// Both mean that A cannot complete before B does. A circle of such rendezvous never ends, and is
 // found when the last of its threads begins to wait. Waits that cannot be seen here (a stream that
 // waits for an event, work of the caller's own) hold up nothing: what hangs on them is left to the
 // deadline.
@@ -22,7 +22,7 @@
 #include <vector>
 
 #include <parallel/comm/aborted.hpp>
-#include <parallel/comm/threads/meeting.hpp>
+#include <parallel/comm/threads/rendezvous.hpp>
 
 namespace parallel::threads::detail {
 
@@ -33,7 +33,7 @@ class wait_graph {
 
   /// `rank` will come to `name` by `worker`; the default id: by a thread not known yet. The calling
   /// thread is the one that makes the rank's calls.
-  void queued(meeting_name const& name, int rank, std::thread::id worker) {
+  void queued(rendezvous_name const& name, int rank, std::thread::id worker) {
     queued_[{name, rank}] = worker;
     auto& caller = callers_[static_cast<std::size_t>(rank)];
     if (!caller.first) caller.first = std::this_thread::get_id();
@@ -41,15 +41,15 @@ class wait_graph {
   }
 
   /// Whether `rank` has made its call, and comes when its stream does.
-  [[nodiscard]] bool is_queued(meeting_name const& name, int rank) const {
+  [[nodiscard]] bool is_queued(rendezvous_name const& name, int rank) const {
     return queued_.contains({name, rank});
   }
 
   /// `rank` has come to `name`.
-  void arrived(meeting_name const& name, int rank) { queued_.erase({name, rank}); }
+  void arrived(rendezvous_name const& name, int rank) { queued_.erase({name, rank}); }
 
   /// The calling thread begins to wait inside `where`, for `rank`.
-  void enters(meeting const& where, int rank) {
+  void enters(rendezvous const& where, int rank) {
     inside_[std::this_thread::get_id()] = {&where, rank};
   }
   void leaves() { inside_.erase(std::this_thread::get_id()); }
@@ -70,7 +70,7 @@ class wait_graph {
     auto const start = inside_.find(worker);
     if (start == inside_.end()) return {};
     std::vector<inside_map::const_iterator> path;
-    std::vector<meeting const*> seen;
+    std::vector<rendezvous const*> seen;
     if (!leads_to(start->second.where, start->second.where, path, seen)) return {};
     circle out;
     out.message = "deadlock: ";
@@ -95,7 +95,7 @@ class wait_graph {
 
  private:
   struct stay {
-    meeting const* where = nullptr;
+    rendezvous const* where = nullptr;
     int rank = 0;
   };
   struct calling_threads {
@@ -108,8 +108,8 @@ class wait_graph {
     return describe(one.where->arrived[one.where->place_of(one.rank)]->what);
   }
 
-  // Where the only thread is that can bring `rank` to `name`, if it waits in a meeting.
-  [[nodiscard]] inside_map::const_iterator held_up(meeting_name const& name, int rank) const {
+  // Where the only thread is that can bring `rank` to `name`, if it waits in a rendezvous.
+  [[nodiscard]] inside_map::const_iterator held_up(rendezvous_name const& name, int rank) const {
     if (auto const call = queued_.find({name, rank}); call != queued_.end())
       return inside_.find(call->second);
     auto const& caller = callers_[static_cast<std::size_t>(rank)];
@@ -120,10 +120,10 @@ class wait_graph {
     return wait->second->over() ? inside_.end() : inside_.find(wait->second->worker);
   }
 
-  // Whether `from` is held up, over any number of meetings, by `goal`; `path` is how.
-  bool leads_to(meeting const* goal, meeting const* from,
+  // Whether `from` is held up, over any number of rendezvous, by `goal`; `path` is how.
+  bool leads_to(rendezvous const* goal, rendezvous const* from,
                 std::vector<inside_map::const_iterator>& path,
-                std::vector<meeting const*>& seen) const {
+                std::vector<rendezvous const*>& seen) const {
     seen.push_back(from);
     for (std::size_t i = 0; i < from->ranks.size(); ++i) {
       if (from->arrived[i]) continue;
@@ -140,7 +140,7 @@ class wait_graph {
     return false;
   }
 
-  std::map<std::pair<meeting_name, int>, std::thread::id> queued_;
+  std::map<std::pair<rendezvous_name, int>, std::thread::id> queued_;
   std::map<std::thread::id, parallel::detail::host_waiting const*> hosts_;
   inside_map inside_;
   std::vector<calling_threads> callers_;  // by rank

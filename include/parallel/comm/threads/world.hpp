@@ -1,13 +1,13 @@
-// threads::world: the meeting place of ranks that are threads of one process.
+// threads::world: the rendezvous place of ranks that are threads of one process.
 //
-// A collective is a meeting: every rank comes with its signature and its pointers, waits on a
+// A collective is a rendezvous: every rank comes with its signature and its pointers, waits on a
 // condition variable (never spinning) until all are there, does its share of the work on the other
 // ranks' memory, and leaves when everybody has finished. One mutex guards the bookkeeping; data
-// moves outside of it. A meeting whose ranks disagree, that is not complete in time, or that waits
-// for itself (wait_graph.hpp), aborts the world: every waiter wakes with the reason. Parts of a
-// world (communicator::split) are groups in it, so an abort reaches everybody, and messages name
-// ranks as the world does. Once a meeting is complete its ranks use each other's memory: then even
-// an abort frees nobody before all have finished, or the grace is over.
+// moves outside of it. A rendezvous whose ranks disagree, that is not complete in time, or that
+// waits for itself (wait_graph.hpp), aborts the world: every waiter wakes with the reason. Parts of
+// a world (communicator::split) are groups in it, so an abort reaches everybody, and messages name
+// ranks as the world does. Once a rendezvous is complete its ranks use each other's memory: then
+// even an abort frees nobody before all have finished, or the grace is over.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@
 #include <parallel/comm/aborted.hpp>
 #include <parallel/comm/agreement.hpp>
 #include <parallel/comm/signature.hpp>
-#include <parallel/comm/threads/meeting.hpp>
+#include <parallel/comm/threads/rendezvous.hpp>
 #include <parallel/comm/threads/wait_graph.hpp>
 #include <parallel/core/clock.hpp>
 
@@ -67,7 +67,7 @@ class world final : public parallel::detail::abortable {
     abort_locked(reason);
   }
 
-  /// The same because `rank` failed.
+  /// Aborts as `abort` does, since `rank` failed.
   void abort_by(int rank, std::string const& reason) {
     std::scoped_lock const lock(mutex_);
     abort_locked(concat("rank ", rank, " failed: ", reason), rank);
@@ -85,7 +85,7 @@ class world final : public parallel::detail::abortable {
   void returned(int rank) {
     std::scoped_lock const lock(mutex_);
     returned_[static_cast<std::size_t>(rank)] = 1;
-    for (auto const& [name, here] : meetings_) stop_if_one_returned(*here);
+    for (auto const& [name, here] : open_rendezvous_) stop_if_one_returned(*here);
   }
 
   void host_waits(parallel::detail::host_waiting const& wait) override {
@@ -116,8 +116,8 @@ class world final : public parallel::detail::abortable {
 
  private:
   friend class communicator;
-  using meeting = detail::meeting;
-  using meeting_name = detail::meeting_name;
+  using rendezvous = detail::rendezvous;
+  using rendezvous_name = detail::rendezvous_name;
 
   struct abandonment {
     std::string reason;
@@ -149,22 +149,22 @@ class world final : public parallel::detail::abortable {
   }
 
   // Told before a stream's `worker` enters; the default id: some thread will.
-  void queued(meeting_name const& name, int rank, std::thread::id worker) {
+  void queued(rendezvous_name const& name, int rank, std::thread::id worker) {
     std::scoped_lock const lock(mutex_);
     waits_.queued(name, rank, worker);
     stop_if_deadlocked(worker);
   }
 
-  // Comes to a meeting of `ranks` and waits for all others. Throws when they disagree, at the
-  // deadline, and when the world is aborted before the meeting is complete.
-  std::shared_ptr<meeting> enter(meeting_name const& name, std::vector<int> ranks, int rank,
-                                 detail::seat const& mine) {
+  // Comes to a rendezvous of `ranks` and waits for all others. Throws when they disagree, at the
+  // deadline, and when the world is aborted before the rendezvous is complete.
+  std::shared_ptr<rendezvous> enter(rendezvous_name const& name, std::vector<int> ranks, int rank,
+                                    detail::participant const& mine) {
     std::unique_lock lock(mutex_);
     waits_.arrived(name, rank);
     stop_if_over(rank);
-    auto& place = meetings_[name];
+    auto& place = open_rendezvous_[name];
     if (!place) {
-      place = std::make_shared<meeting>();
+      place = std::make_shared<rendezvous>();
       place->name = name;
       place->arrived.resize(ranks.size());
       place->missing = ranks.size();
@@ -174,7 +174,7 @@ class world final : public parallel::detail::abortable {
     here->arrived[here->place_of(rank)] = mine;
     if (--here->missing == 0) {
       complete(*here, name.kind);
-      meetings_.erase(name);
+      open_rendezvous_.erase(name);
     } else {
       waits_.enters(*here, rank);
       stop_if_one_returned(*here);
@@ -190,7 +190,7 @@ class world final : public parallel::detail::abortable {
       if (thread == std::this_thread::get_id()) throw error(*reason_);
     if (gave_up_[static_cast<std::size_t>(rank)] != 0) {  // who comes later must not find it here
       here->arrived[here->place_of(rank)].reset();
-      if (++here->missing == here->ranks.size()) meetings_.erase(name);
+      if (++here->missing == here->ranks.size()) open_rendezvous_.erase(name);
     }
     stop_if_over(rank);
     std::string const message = overdue(*here, rank, mine.what);
@@ -204,7 +204,7 @@ class world final : public parallel::detail::abortable {
   }
 
   // Until all have come, `limit`, or there is no use in waiting.
-  void wait_for_all(std::unique_lock<std::mutex>& lock, meeting& here, int rank,
+  void wait_for_all(std::unique_lock<std::mutex>& lock, rendezvous& here, int rank,
                     steady_time limit) {
     auto const useless = [&] { return reason_ || gave_up_[static_cast<std::size_t>(rank)] != 0; };
     while (here.missing > 0 && !useless()) {
@@ -218,18 +218,19 @@ class world final : public parallel::detail::abortable {
   }
 
   // Everybody's signature, by rank.
-  std::vector<signature> exchange(meeting_name const& name, std::vector<int> ranks, int rank,
+  std::vector<signature> exchange(rendezvous_name const& name, std::vector<int> ranks, int rank,
                                   signature const& mine) {
     auto const here = enter(name, std::move(ranks), rank, {.what = mine});
     std::vector<signature> all;
-    for (auto const& one : here->seats) all.push_back(one.what);  // fixed since it was complete
+    for (auto const& one : here->participants)
+      all.push_back(one.what);  // fixed since it was complete
     return all;
   }
 
-  // `rank` has finished its work in the meeting, which takes from the others' memory: waits until
-  // everybody has. Throws when somebody has not at the deadline, or when the grace after an abort
-  // is over, and names whoever is stuck.
-  void leave(meeting& here, int rank) {
+  // `rank` has finished its work in the rendezvous, which takes from the others' memory: waits
+  // until everybody has. Throws when somebody has not at the deadline, or when the grace after an
+  // abort is over, and names whoever is stuck.
+  void leave(rendezvous& here, int rank) {
     std::unique_lock lock(mutex_);
     std::erase(here.inside, rank);
     auto const over = [&] { return here.inside.empty(); };
@@ -243,7 +244,7 @@ class world final : public parallel::detail::abortable {
     if (stopped) wait(options_.grace, over);
     leaving_.erase(place);
     if (over()) return;
-    auto const& mine = here.seats[here.place_of(rank)].what;
+    auto const& mine = here.participants[here.place_of(rank)].what;
     auto const message =
         concat(describe(mine), " (call ", mine.sequence, "): rank ", rank, " waited ",
                seconds(stopped ? options_.grace : options_.deadline), " s for ",
@@ -253,15 +254,15 @@ class world final : public parallel::detail::abortable {
     throw error(message);
   }
 
-  void complete(meeting& here, detail::meeting_kind kind) {
+  void complete(rendezvous& here, detail::rendezvous_kind kind) {
     std::vector<signature> all;
     for (auto const& one : here.arrived) {
-      here.seats.push_back(*one);
+      here.participants.push_back(*one);
       all.push_back(one->what);
     }
-    if (kind == detail::meeting_kind::collective)
+    if (kind == detail::rendezvous_kind::collective)
       here.mismatch = disagreement(all, call_sites::may_differ, here.ranks);
-    if (kind == detail::meeting_kind::message)
+    if (kind == detail::rendezvous_kind::message)
       here.mismatch = message_disagreement(all[0], here.ranks[0], all[1], here.ranks[1]);
     if (!here.mismatch.empty()) abort_locked(here.mismatch);
     here.inside = here.ranks;
@@ -276,12 +277,12 @@ class world final : public parallel::detail::abortable {
   }
 
   void wake_all() {
-    for (auto const& [name, here] : meetings_) here->changed.notify_all();
+    for (auto const& [name, here] : open_rendezvous_) here->changed.notify_all();
     for (auto* const here : leaving_) here->changed.notify_all();
   }
 
-  // Aborts when a rank has returned that the meeting waits for.
-  void stop_if_one_returned(meeting const& here) {
+  // Aborts when a rank has returned that the rendezvous waits for.
+  void stop_if_one_returned(rendezvous const& here) {
     for (std::size_t i = 0; i < here.ranks.size(); ++i) {
       int const rank = here.ranks[i];
       if (here.arrived[i] || returned_[static_cast<std::size_t>(rank)] == 0 ||
@@ -317,12 +318,12 @@ class world final : public parallel::detail::abortable {
   }
 
   // Says who did not come, and where every rank of the world waits.
-  std::string overdue(meeting const& here, int rank, signature const& mine) const {
+  std::string overdue(rendezvous const& here, int rank, signature const& mine) const {
     std::vector<int> missing;
     std::string others;
     for (int other = 0; other < size_; ++other) {
-      auto const seat = here.place_of(other);
-      bool const late = seat < here.ranks.size() && !here.arrived[seat];
+      auto const participant = here.place_of(other);
+      bool const late = participant < here.ranks.size() && !here.arrived[participant];
       if (late) missing.push_back(other);
       if (late || (other != rank && !waits_.places_of(other).empty()))
         others += concat("; rank ", other, ' ', whereabouts_locked(other));
@@ -336,10 +337,11 @@ class world final : public parallel::detail::abortable {
   mutable std::mutex mutex_;
   std::vector<char> taken_, returned_;                         // by rank
   std::map<std::tuple<int, std::uint64_t, int>, int> groups_;  // parent, split, color
-  std::map<meeting_name, std::shared_ptr<meeting>> meetings_;  // that some have come to, not all
+  std::map<rendezvous_name, std::shared_ptr<rendezvous>>
+      open_rendezvous_;  // that some have come to, not all
   detail::wait_graph waits_;
   std::vector<std::thread::id> deadlocked_;
-  std::list<meeting*> leaving_;  // complete ones, once for each rank that waits to leave it
+  std::list<rendezvous*> leaving_;  // complete ones, once for each rank that waits to leave it
   std::optional<std::string> reason_;
   std::optional<int> failed_;
   std::optional<abandonment> given_up_;  // the first

@@ -66,7 +66,7 @@ PARALLELLM_DEVICE void for_each_of_grid(Block const& b, std::size_t count, F con
     f(i);
 }
 
-/// The same, shared among the threads of the block.
+/// Calls f(i) for i in [0, count), shared among the threads of the block.
 template <class Block, class F>
 PARALLELLM_DEVICE void for_each_of_block(Block const& b, std::size_t count, F const& f) {
   for (std::size_t i = b.thread(); i < count; i += b.threads()) f(i);

@@ -151,8 +151,8 @@ class device {
     return 0.0;
   }
 
-  /// The same for devices that are the same GPU, whichever rank and process has them, and another
-  /// for every other GPU of any machine: its UUID.
+  /// The GPU's UUID: equal for devices that are one GPU, whichever rank and process has them, and
+  /// for no other GPU of any machine.
   [[nodiscard]] std::string identity() const {
     return {std::begin(properties_.uuid.bytes), std::end(properties_.uuid.bytes)};
   }

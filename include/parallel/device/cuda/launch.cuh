@@ -7,6 +7,7 @@
 
 #include <parallel/device/cuda/block.hpp>
 #include <parallel/device/cuda/error.hpp>
+#include <parallel/device/cuda/grid.hpp>
 #include <parallel/device/cuda/stream.hpp>
 
 namespace parallel::cuda::detail {
@@ -38,12 +39,7 @@ __global__ void __launch_bounds__(Threads) run_body(Body const body) {
   body(block);
 }
 
-/// Blocks that share `count` elements when every thread takes `each` in turn; more than 2^16 blocks
-/// gain nothing, the threads go on.
-template <unsigned Threads = 256>
-[[nodiscard]] std::size_t blocks_for(std::size_t count, std::size_t each = 1) {
-  return std::min<std::size_t>((count + Threads * each - 1) / (Threads * each), 65536);
-}
+using cuda::blocks_for;
 
 /// The most bytes of shared memory that a block may ask for on the stream's device.
 [[nodiscard]] inline std::size_t shared_limit(stream const& s) {

@@ -74,7 +74,7 @@ class stream {
     check(cudaStreamWaitEvent(get(), mark.get(), cudaEventWaitDefault), "cudaStreamWaitEvent");
   }
 
-  /// The same for an event of another device, such as the host's: blocks the caller until it is
+  /// Waits for an event of another device, such as the host's: blocks the caller until it is
   /// reached, since nothing on this device can wait for it. Rethrows its failure.
   template <class Event>
   void wait(Event const& mark) {

@@ -77,6 +77,11 @@ class stream {
   void enqueue(Task&& work, task_label label = task_label::here()) {
     append<task_of<std::decay_t<Task>>>(label, std::forward<Task>(work));
   }
+  /// The same, with a label that is not the caller's name.
+  template <class Task>
+  void enqueue(task_label label, Task&& work) {
+    append<task_of<std::decay_t<Task>>>(label, std::forward<Task>(work));
+  }
 
   /// An event that is reached when everything enqueued so far has run.
   [[nodiscard]] event record() {

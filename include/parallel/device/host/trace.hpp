@@ -1,8 +1,7 @@
 // host::trace: what a stream ran, and when: for profiles, and for proofs that work overlaps.
 //
 // A stream that is given one notes every task's label and times while recording is on; else it
-// looks at one flag. The label is by default the name of the function that enqueued
-// ("matmul_impl").
+// looks at one flag. An operation's label is its name, else that of the function that enqueued.
 #pragma once
 
 #include <atomic>

@@ -59,9 +59,9 @@ class stream {
   void report_to(witness* whom) { witness_ = whom; }
 
   /// Called by an exchange along an axis of the mesh: bytes that this rank would have sent.
-  void count_traffic(std::string_view axis, std::uint64_t bytes) { traffic_[axis] += bytes; }
-  [[nodiscard]] std::map<std::string_view, std::uint64_t> const& traffic() const {
-    return traffic_;
+  void count_traffic(std::string_view axis, std::uint64_t bytes) { exchanges_[axis] += bytes; }
+  [[nodiscard]] std::map<std::string_view, std::uint64_t> const& exchanges() const {
+    return exchanges_;
   }
 
   [[nodiscard]] std::map<std::string_view, std::uint64_t> const& operations_by_name() const {
@@ -72,7 +72,7 @@ class stream {
   witness* witness_ = nullptr;
   std::uint64_t operations_ = 0;
   std::map<std::string_view, std::uint64_t> by_name_;
-  std::map<std::string_view, std::uint64_t> traffic_;
+  std::map<std::string_view, std::uint64_t> exchanges_;
 };
 
 class device {

@@ -82,6 +82,7 @@ template <class View>
     return detail::elements_at(view.data(), elements, elements);
   }
 }
+[[nodiscard]] inline touched touch_of(touched const& known) { return known; }
 template <class View>
 [[nodiscard]] touched touch_of(updated<View> const& argument) {
   auto out = touch_of(argument.view);

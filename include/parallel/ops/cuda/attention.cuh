@@ -1,11 +1,17 @@
-// The launchers of attention on cuda::stream. For nvcc.
+// Attention on cuda::stream. For nvcc.
+//
+// By a vendor's fused kernels where the program is linked with them and they can
+// (attention_path.hpp says when, fused_attention.hpp how), by plain kernels otherwise. Slopes are
+// numbers of the host, kept by stream::constants; beginnings of documents are memory of the device.
+// head_dim is at most 256. Scratch of the plain kernels: one number a query and head in the
+// backward pass, which gives equal bits in every run; the fused one does on deterministic streams.
 #pragma once
 
-#include <parallel/device/cuda/launch.cuh>
-#include <parallel/ops/cuda/attention.hpp>
 #include <parallel/ops/cuda/attention_passes.hpp>
 #include <parallel/ops/cuda/attention_path.hpp>
 #include <parallel/ops/cuda/fused_attention.hpp>
+#include <parallel/ops/cuda/run.cuh>
+#include <parallel/ops/extend_attention.hpp>
 
 namespace parallel::cuda {
 
@@ -24,64 +30,55 @@ struct attention_launcher {
 }  // namespace detail
 
 template <class T>
-void attention_impl(stream& s, ops::heads_view<T> out, tensor_view<accumulate_t<T>, 3> lse,
-                    ops::heads_view<T const> q, ops::heads_view<T const> k,
-                    ops::heads_view<T const> v, ops::attention_options options) {
-  options.alibi_slopes = s.constants(options.alibi_slopes);
+void enqueue(stream& s, ops::attention_arguments<T> a) {
+  a.options.alibi_slopes = s.constants(a.options.alibi_slopes);
   if constexpr (std::is_same_v<T, bf16>) {
     auto& kernels = s.library<attention_kernels>();
-    if (attention_forward_path(kernels.backend(), out, lse.data(), q, k, v, options).fused &&
-        s.run("attention",
-              [&] { return kernels.fused->forward(s, out, lse.data(), q, k, v, options); }))
+    if (attention_forward_path(kernels.backend(), a.out, a.lse.data(), a.q, a.k, a.v, a.options)
+            .fused &&
+        s.run("attention", [&] {
+          return kernels.fused->forward(s, a.out, a.lse.data(), a.q, a.k, a.v, a.options);
+        }))
       return;
   }
-  detail::attention_pass<T>(detail::attention_launcher{s}, "attention", out, lse.data(), q, k, v,
-                            options, false);
+  detail::attention_pass<T>(detail::attention_launcher{s}, "attention", a.out, a.lse.data(), a.q,
+                            a.k, a.v, a.options, false);
 }
 
 template <class T>
-void attention_backward_impl(stream& s, ops::heads_view<T> dq, ops::heads_view<T> dk,
-                             ops::heads_view<T> dv, ops::heads_view<T const> dout,
-                             ops::heads_view<T const> q, ops::heads_view<T const> k,
-                             ops::heads_view<T const> v, ops::heads_view<T const> out,
-                             tensor_view<accumulate_t<T> const, 3> lse,
-                             ops::attention_options options) {
-  options.alibi_slopes = s.constants(options.alibi_slopes);
+void enqueue(stream& s, ops::attention_backward_arguments<T> a) {
+  a.options.alibi_slopes = s.constants(a.options.alibi_slopes);
   if constexpr (std::is_same_v<T, bf16>) {
     auto& kernels = s.library<attention_kernels>();
-    if (attention_backward_path(kernels.backend(), dq, dk, dv, dout, q, k, v, out, lse.data(),
-                                options)
+    if (attention_backward_path(kernels.backend(), a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out,
+                                a.lse.data(), a.options)
             .fused &&
         s.run("attention_backward", [&] {
-          return kernels.fused->backward(s, dq, dk, dv, dout, q, k, v, out, lse.data(), options);
+          return kernels.fused->backward(s, a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out,
+                                         a.lse.data(), a.options);
         }))
       return;
   }
   detail::attention_backward_pass<T>(detail::attention_launcher{s}, "attention_backward",
-                                     s.scratch(detail::attention_backward_scratch<T>(q)), dq, dk,
-                                     dv, dout, q, k, v, out, lse.data(), options, false);
+                                     s.scratch(detail::attention_backward_scratch<T>(a.q)), a.dq,
+                                     a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out, a.lse.data(),
+                                     a.options, false);
 }
 
 template <class T>
-void extend_attention_impl(stream& s, ops::heads_view<accumulate_t<T>> out,
-                           tensor_view<accumulate_t<T>, 3> lse, ops::heads_view<T const> q,
-                           ops::heads_view<T const> k, ops::heads_view<T const> v,
-                           ops::attention_options options) {
-  options.alibi_slopes = s.constants(options.alibi_slopes);
-  detail::attention_pass<T>(detail::attention_launcher{s}, "extend_attention", out, lse.data(), q,
-                            k, v, options, true);
+void enqueue(stream& s, ops::extend_attention_arguments<T> a) {
+  a.options.alibi_slopes = s.constants(a.options.alibi_slopes);
+  detail::attention_pass<T>(detail::attention_launcher{s}, "extend_attention", a.out, a.lse.data(),
+                            a.q, a.k, a.v, a.options, true);
 }
 
 template <class T>
-void extend_attention_backward_impl(
-    stream& s, ops::heads_view<accumulate_t<T>> dq, ops::heads_view<accumulate_t<T>> dk,
-    ops::heads_view<accumulate_t<T>> dv, ops::heads_view<T const> dout, ops::heads_view<T const> q,
-    ops::heads_view<T const> k, ops::heads_view<T const> v, ops::heads_view<T const> out,
-    tensor_view<accumulate_t<T> const, 3> lse, ops::attention_options options) {
-  options.alibi_slopes = s.constants(options.alibi_slopes);
+void enqueue(stream& s, ops::extend_attention_backward_arguments<T> a) {
+  a.options.alibi_slopes = s.constants(a.options.alibi_slopes);
   detail::attention_backward_pass<T>(detail::attention_launcher{s}, "extend_attention_backward",
-                                     s.scratch(detail::attention_backward_scratch<T>(q)), dq, dk,
-                                     dv, dout, q, k, v, out, lse.data(), options, true);
+                                     s.scratch(detail::attention_backward_scratch<T>(a.q)), a.dq,
+                                     a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out, a.lse.data(),
+                                     a.options, true);
 }
 
 }  // namespace parallel::cuda

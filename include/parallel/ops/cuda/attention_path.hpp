@@ -87,7 +87,7 @@ template <class T>
 
 }  // namespace detail
 
-/// The path of `attention`, given what attention_impl is given.
+/// The path of `attention`, given what it is given.
 template <class T>
 [[nodiscard]] attention_path attention_forward_path(
     attention_backend const& there, ops::heads_view<T> const& out, accumulate_t<T> const* lse,

@@ -9,7 +9,7 @@
 // every rank, and keep its text with the run.
 //
 // Products run one after another on their stream. Each stream has its own cublaslt and workspace;
-// weight gradients may have one of their own (train::pipeline_options::weights_beside).
+// weight gradients may have one of their own (train::pipeline_options::overlap_weight_gradients).
 #pragma once
 
 #include <cublasLt.h>
@@ -204,16 +204,15 @@ class cublaslt {
 /// Types and shapes that cuBLASLt has no algorithm for, sums of nothing among them, go to the plain
 /// kernel.
 template <class C, class T>
-void matmul_impl(stream& s, matrix_view<C> c, matrix_view<T const> a, matrix_view<T const> b,
-                 ops::matmul_options options, matrix_view<std::type_identity_t<C> const> addend) {
-  if (c.empty()) return;
+void enqueue(stream& s, ops::matmul_arguments<C, T> const& a) {
+  if (a.c.empty()) return;
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>) {
-    auto const shape = shape_of(c, a, b, options, addend);
+    auto const shape = shape_of(a.c, a.a, a.b, a.options, a.addend);
     if (shape.k > 0 &&
-        s.library<cublaslt>().multiply(shape, c.data(), a.data(), b.data(), addend.data()))
+        s.library<cublaslt>().multiply(shape, a.c.data(), a.a.data(), a.b.data(), a.addend.data()))
       return;
   }
-  plain_matmul(s, c, a, b, options, addend);
+  plain_matmul(s, a);
 }
 
 template <class Stream>

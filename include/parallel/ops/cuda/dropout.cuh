@@ -1,18 +1,18 @@
 // The launcher of dropout on cuda::stream. For nvcc.
 #pragma once
 
-#include <parallel/device/cuda/launch.cuh>
-#include <parallel/ops/cuda/dropout.hpp>
 #include <parallel/ops/cuda/elementwise.cuh>
 #include <parallel/ops/cuda/kernels/dropout.hpp>
+#include <parallel/ops/cuda/run.cuh>
+#include <parallel/ops/dropout.hpp>
 
 namespace parallel::cuda {
 
 template <class T>
-void dropout_impl(stream& s, std::span<T> y, std::span<T const> x, ops::dropout_options options) {
-  if (options.probability == 0.0F) return copy_impl(s, y, x);
-  detail::launch(s, "dropout", detail::blocks_for(y.size(), pack_size<T>),
-                 kernels::dropout<T>{y.data(), x.data(), y.size(), options});
+void enqueue(stream& s, ops::dropout_arguments<T> const& a) {
+  if (a.options.probability == 0.0F) return run_operation(s, ops::copy_arguments<T>{a.y, a.x});
+  detail::launch(s, "dropout", detail::blocks_for(a.y.size(), pack_size<T>),
+                 kernels::dropout<T>{a.y.data(), a.x.data(), a.y.size(), a.options});
 }
 
 }  // namespace parallel::cuda

@@ -1,72 +1,73 @@
 // The launchers of element-wise operations on cuda::stream. For nvcc.
 #pragma once
 
-#include <parallel/device/cuda/launch.cuh>
-#include <parallel/ops/cuda/elementwise.hpp>
 #include <parallel/ops/cuda/kernels/elementwise.hpp>
+#include <parallel/ops/cuda/run.cuh>
+#include <parallel/ops/elementwise.hpp>
 
 namespace parallel::cuda {
 
 template <class T>
-void fill_impl(stream& s, std::span<T> y, T value) {
-  detail::launch(s, "fill", detail::blocks_for(y.size(), pack_size<T>),
-                 kernels::fill<T>{y.data(), value, y.size()});
+void enqueue(stream& s, ops::fill_arguments<T> const& a) {
+  detail::launch(s, "fill", detail::blocks_for(a.y.size(), pack_size<T>),
+                 kernels::fill<T>{a.y.data(), a.value, a.y.size()});
 }
 
 template <class T>
-void copy_impl(stream& s, std::span<T> y, std::span<T const> x) {
-  if (y.empty() || y.data() == x.data()) return;
+void enqueue(stream& s, ops::copy_arguments<T> const& a) {
+  if (a.y.empty() || a.y.data() == a.x.data()) return;
   device_scope const scope(s.device());
   check(s.run("copy",
               [&] {
-                return cudaMemcpyAsync(y.data(), x.data(), y.size_bytes(), cudaMemcpyDefault,
+                return cudaMemcpyAsync(a.y.data(), a.x.data(), a.y.size_bytes(), cudaMemcpyDefault,
                                        s.get());
               }),
         "copy");
 }
 
 template <class T>
-void copy_impl(stream& s, ops::rows_view<T> y, ops::rows_view<T const> x) {
-  detail::launch(s, "copy", detail::blocks_for(threads_in_rows<pack_size<T>>(y.rows, y.columns)),
-                 kernels::copy_rows<T>{y, x});
+void enqueue(stream& s, ops::copy_rows_arguments<T> const& a) {
+  detail::launch(s, "copy",
+                 detail::blocks_for(threads_in_rows<pack_size<T>>(a.y.rows, a.y.columns)),
+                 kernels::copy_rows<T>{a.y, a.x});
 }
 
 template <class T>
-void add_impl(stream& s, std::span<T> y, std::span<T const> x) {
-  detail::launch(s, "add", detail::blocks_for(y.size(), pack_size<T>),
-                 kernels::add<T>{y.data(), x.data(), y.size()});
+void enqueue(stream& s, ops::add_arguments<T> const& a) {
+  detail::launch(s, "add", detail::blocks_for(a.y.size(), pack_size<T>),
+                 kernels::add<T>{a.y.data(), a.x.data(), a.y.size()});
 }
 
 template <class T>
-void multiply_impl(stream& s, std::span<T> y, std::span<T const> x) {
-  detail::launch(s, "multiply", detail::blocks_for(y.size(), pack_size<T>),
-                 kernels::multiply<T>{y.data(), x.data(), y.size()});
+void enqueue(stream& s, ops::multiply_arguments<T> const& a) {
+  detail::launch(s, "multiply", detail::blocks_for(a.y.size(), pack_size<T>),
+                 kernels::multiply<T>{a.y.data(), a.x.data(), a.y.size()});
 }
 
 template <class T>
-void scale_impl(stream& s, std::span<T> y, accumulate_t<T> factor) {
-  detail::launch(s, "scale", detail::blocks_for(y.size(), pack_size<T>),
-                 kernels::scale<T>{y.data(), factor, y.size()});
+void enqueue(stream& s, ops::scale_arguments<T> const& a) {
+  detail::launch(s, "scale", detail::blocks_for(a.y.size(), pack_size<T>),
+                 kernels::scale<T>{a.y.data(), a.factor, a.y.size()});
 }
 
 template <class T, class U>
-void axpby_impl(stream& s, std::span<T> y, std::span<U const> x, double alpha, double beta) {
+void enqueue(stream& s, ops::axpby_arguments<T, U> const& a) {
   using S = ops::detail::sum_of_t<T, U>;
-  detail::launch(s, "axpby", detail::blocks_for(y.size(), group_size<T, U>),
-                 kernels::axpby<T, U>{y.data(), x.data(), static_cast<S>(alpha),
-                                      static_cast<S>(beta), y.size()});
+  detail::launch(s, "axpby", detail::blocks_for(a.y.size(), group_size<T, U>),
+                 kernels::axpby<T, U>{a.y.data(), a.x.data(), static_cast<S>(a.alpha),
+                                      static_cast<S>(a.beta), a.y.size()});
 }
 
 template <class T>
-void normalise_impl(stream& s, std::span<T> y, double const* squared_norm, double least) {
-  detail::launch(s, "normalise", detail::blocks_for(y.size(), pack_size<T>),
-                 kernels::normalise<T>{y.data(), squared_norm, least, y.size()});
+void enqueue(stream& s, ops::normalise_arguments<T> const& a) {
+  detail::launch(s, "normalise", detail::blocks_for(a.y.size(), pack_size<T>),
+                 kernels::normalise<T>{a.y.data(), a.squared_norm, a.least, a.y.size()});
 }
 
 template <class To, class From>
-void cast_impl(stream& s, std::span<To> y, std::span<From const> x) {
-  detail::launch(s, "cast", detail::blocks_for(y.size(), group_size<To, From>),
-                 kernels::cast<To, From>{y.data(), x.data(), y.size()});
+void enqueue(stream& s, ops::cast_arguments<To, From> const& a) {
+  detail::launch(s, "cast", detail::blocks_for(a.y.size(), group_size<To, From>),
+                 kernels::cast<To, From>{a.y.data(), a.x.data(), a.y.size()});
 }
 
 }  // namespace parallel::cuda

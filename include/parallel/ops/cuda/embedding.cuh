@@ -1,5 +1,9 @@
-// The launchers of embeddings on cuda::stream. For nvcc; tokens are sorted by CUB, which comes with
-// the CUDA Toolkit.
+// Embeddings on cuda::stream. For nvcc; tokens are sorted by CUB, which comes with the CUDA
+// Toolkit.
+//
+// Ids are memory of the device. An id outside of the vocabulary gives a row of NaN (all ones in
+// integers), and its gradient goes nowhere. Scratch of embedding_backward: 16 bytes a token and a
+// row of accumulate_t<T> for 16 tokens, and what the sort needs.
 #pragma once
 
 #include <cub/device/device_radix_sort.cuh>
@@ -8,30 +12,27 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <parallel/device/cuda/launch.cuh>
-#include <parallel/ops/cuda/embedding.hpp>
 #include <parallel/ops/cuda/kernels/embedding.hpp>
 #include <parallel/ops/cuda/kernels/embedding_backward.hpp>
+#include <parallel/ops/cuda/run.cuh>
+#include <parallel/ops/embedding.hpp>
 
 namespace parallel::cuda {
 
 template <class T>
-void embedding_impl(stream& s, matrix_view<T> y, vector_view<std::int32_t const> ids,
-                    matrix_view<T const> table, ops::table_slice slice) {
-  index const rows = y.extent(0), columns = y.extent(1);
+void enqueue(stream& s, ops::embedding_arguments<T> const& a) {
+  index const rows = a.y.extent(0), columns = a.y.extent(1);
   detail::launch(s, "embedding", detail::blocks_for(threads_in_rows<pack_size<T>>(rows, columns)),
-                 kernels::embedding<T>{y.data(), ids.data(), table.data(), rows, columns,
-                                       table.extent(0), slice});
+                 kernels::embedding<T>{a.y.data(), a.ids.data(), a.table.data(), rows, columns,
+                                       a.table.extent(0), a.slice});
 }
 
 template <class T>
-void embedding_backward_impl(stream& s, matrix_view<accumulate_t<T>> dtable,
-                             matrix_view<T const> dy, vector_view<std::int32_t const> ids,
-                             ops::table_slice slice) {
+void enqueue(stream& s, ops::embedding_backward_arguments<T> const& a) {
   using A = accumulate_t<T>;
   using sorted_tokens = kernels::sorted_tokens<T>;
   constexpr auto name = "embedding_backward";
-  index const count = dy.extent(0), columns = dy.extent(1), table_rows = dtable.extent(0);
+  index const count = a.dy.extent(0), columns = a.dy.extent(1), table_rows = a.dtable.extent(0);
   if (count == 0 || columns == 0 || table_rows == 0) return;
 
   // rows, tokens, the same sorted, open sums, and the sort's own memory, each aligned
@@ -56,10 +57,10 @@ void embedding_backward_impl(stream& s, matrix_view<accumulate_t<T>> dtable,
   };
 
   detail::launch(s, name, detail::blocks_for(static_cast<std::size_t>(count)),
-                 kernels::list_rows{at(0), at(1), ids.data(), count, table_rows, slice});
+                 kernels::list_rows{at(0), at(1), a.ids.data(), count, table_rows, a.slice});
   sort(memory + 4 * list + open, sort_bytes, at(0));
-  sorted_tokens const sorted{.dtable = dtable.data(),
-                             .dy = dy.data(),
+  sorted_tokens const sorted{.dtable = a.dtable.data(),
+                             .dy = a.dy.data(),
                              .rows = at(2),
                              .tokens = at(3),
                              .open = reinterpret_cast<A*>(memory + 4 * list),
@@ -73,25 +74,22 @@ void embedding_backward_impl(stream& s, matrix_view<accumulate_t<T>> dtable,
 }
 
 template <class T>
-void add_positions_impl(stream& s, matrix_view<T> y, matrix_view<T const> table, index sequence,
-                        ops::position_options options) {
-  index const rows = y.extent(0), columns = y.extent(1);
+void enqueue(stream& s, ops::add_positions_arguments<T> const& a) {
+  index const rows = a.y.extent(0), columns = a.y.extent(1);
   detail::launch(s, "add_positions",
                  detail::blocks_for(threads_in_rows<pack_size<T>>(rows, columns)),
-                 kernels::add_positions<T>{y.data(), table.data() + options.first * columns, rows,
-                                           columns, sequence});
+                 kernels::add_positions<T>{a.y.data(), a.table.data() + a.options.first * columns,
+                                           rows, columns, a.sequence});
 }
 
 template <class T>
-void add_positions_backward_impl(stream& s, matrix_view<accumulate_t<T>> dtable,
-                                 matrix_view<T const> dy, index sequence,
-                                 ops::position_options options) {
+void enqueue(stream& s, ops::add_positions_backward_arguments<T> const& a) {
   using A = accumulate_t<T>;
-  index const rows = dy.extent(0), columns = dy.extent(1);
+  index const rows = a.dy.extent(0), columns = a.dy.extent(1);
   detail::launch(s, "add_positions_backward",
-                 detail::blocks_for(threads_in_rows<group_size<T, A>, 1>(sequence, columns)),
-                 kernels::add_positions_backward<T>{dtable.data() + options.first * columns,
-                                                    dy.data(), rows, columns, sequence});
+                 detail::blocks_for(threads_in_rows<group_size<T, A>, 1>(a.sequence, columns)),
+                 kernels::add_positions_backward<T>{a.dtable.data() + a.options.first * columns,
+                                                    a.dy.data(), rows, columns, a.sequence});
 }
 
 }  // namespace parallel::cuda

@@ -13,16 +13,10 @@
 
 namespace parallel::cuda {
 
-/// See ops/matmul.hpp; pointers are of the stream's device. Returns when enqueued.
+/// A product by the plain kernel (kernels/matmul.hpp), whatever the types: slow, and what the
+/// others are held against.
 template <class C, class T>
-void matmul_impl(stream& s, matrix_view<C> c, matrix_view<T const> a, matrix_view<T const> b,
-                 ops::matmul_options options, matrix_view<std::type_identity_t<C> const> addend);
-
-/// The same by the plain kernel (kernels/matmul.hpp), whatever the types: slow, and what the others
-/// are held against.
-template <class C, class T>
-void plain_matmul(stream& s, matrix_view<C> c, matrix_view<T const> a, matrix_view<T const> b,
-                  ops::matmul_options options, matrix_view<std::type_identity_t<C> const> addend);
+void plain_matmul(stream& s, ops::matmul_arguments<C, T> const& a);
 
 /// The tuning of a stream's products; see cublaslt.hpp. Stream is cuda::stream: templates, so that
 /// programs can ask whether a device's streams have a tuning.

@@ -77,9 +77,10 @@ struct column_major_product {
   friend bool operator==(column_major_product const&, column_major_product const&) = default;
 };
 
-/// The same product, column-major, without moving an element. Memory that holds X row by row holds
-/// its transpose column by column; and C^T = op(B)^T op(A)^T. So operands change places, and each
-/// is transposed exactly where it was: y = x W^T is "TN", dx = dy W "NN", dW = dy^T x "NT".
+/// A row-major product as a column-major one, without moving an element. Memory that holds X row by
+/// row holds its transpose column by column; and C^T = op(B)^T op(A)^T. So operands change places,
+/// and each is transposed exactly where it was: y = x W^T is "TN", dx = dy W "NN", dW = dy^T x
+/// "NT".
 [[nodiscard]] constexpr column_major_product column_major(matmul_shape const& s) {
   auto const stored = [](bool transpose, index rows, index columns) -> column_major_matrix {
     if (transpose) return {true, rows, columns, rows};  // row-major [columns, rows]

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <type_traits>
 
-#include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/kernels/exact_squared_norm.hpp>
 #include <parallel/ops/cuda/kernels/reduce.hpp>
-#include <parallel/ops/cuda/reduce.hpp>
+#include <parallel/ops/cuda/run.cuh>
+#include <parallel/ops/reduce.hpp>
 
 namespace parallel::cuda {
 
@@ -28,36 +28,37 @@ void add_sum(stream& s, char const* operation, ops::sum_t<T>* out, std::span<T c
 }  // namespace detail
 
 template <class T>
-void squared_norm_impl(stream& s, ops::sum_t<T>* out, std::span<T const> x) {
-  detail::add_sum<kernels::squared>(s, "squared_norm", out, x);
+void enqueue(stream& s, ops::squared_norm_arguments<T> const& a) {
+  detail::add_sum<kernels::squared>(s, "squared_norm", a.out, a.x);
 }
 
 template <class T>
-void sum_impl(stream& s, ops::sum_t<T>* out, std::span<T const> x) {
-  detail::add_sum<kernels::itself>(s, "sum", out, x);
+void enqueue(stream& s, ops::sum_arguments<T> const& a) {
+  detail::add_sum<kernels::itself>(s, "sum", a.out, a.x);
 }
 
 template <class T>
-void all_finite_impl(stream& s, int* out, std::span<T const> x) {
+void enqueue(stream& s, ops::all_finite_arguments<T> const& a) {
   if constexpr (!std::is_integral_v<T>)  // an integer is always finite
-    detail::launch<256>(s, "all_finite", std::min<std::size_t>(kernels::pieces_of(x.size()), 65536),
-                        kernels::all_finite<T>{out, x.data(), x.size()}, warp_size * sizeof(int));
+    detail::launch<256>(
+        s, "all_finite", std::min<std::size_t>(kernels::pieces_of(a.x.size()), 65536),
+        kernels::all_finite<T>{a.out, a.x.data(), a.x.size()}, warp_size * sizeof(int));
 }
 
 template <class T>
-void exact_squared_norm_impl(stream& s, exact_sum* out, std::span<T const> x) {
+void enqueue(stream& s, ops::exact_squared_norm_arguments<T> const& a) {
   constexpr unsigned threads = 128;
   constexpr std::size_t most = 396;  // as many as the shared memory of a large device holds
-  std::size_t const blocks = std::min(kernels::pieces_of(x.size()), most);
+  std::size_t const blocks = std::min(kernels::pieces_of(a.x.size()), most);
   if (blocks == 0) return;
   auto* const partial = reinterpret_cast<std::int64_t*>(
       s.scratch(blocks * kernels::exact_words * sizeof(std::int64_t)));
   detail::launch<threads>(s, "exact_squared_norm", blocks,
-                          kernels::exact_squares_of_blocks<T>{partial, x.data(), x.size()},
+                          kernels::exact_squares_of_blocks<T>{partial, a.x.data(), a.x.size()},
                           threads * kernels::exact_words * sizeof(std::int64_t));
   constexpr unsigned wide = 576;  // eight teams
   detail::launch<wide>(s, "exact_squared_norm", 1,
-                       kernels::add_exact_squares{out, partial, static_cast<unsigned>(blocks)},
+                       kernels::add_exact_squares{a.out, partial, static_cast<unsigned>(blocks)},
                        2 * wide * sizeof(std::int64_t));
 }
 

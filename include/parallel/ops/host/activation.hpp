@@ -5,7 +5,6 @@
 #include <parallel/ops/activation.hpp>
 #include <parallel/ops/host/elementwise.hpp>
 #include <parallel/ops/host/math.hpp>
-#include <parallel/ops/reference/activation.hpp>
 
 namespace parallel::host {
 
@@ -72,31 +71,28 @@ template <ops::activation_kind Kind, int Lanes>
 }  // namespace detail
 
 template <class T>
-void activation_impl(stream& s, std::span<T> y, std::span<T const> x, ops::activation_kind kind) {
-  ops::visit_activation(kind, [&](auto chosen) {
+void run_operation(stream& s, ops::activation_arguments<T> const& a) {
+  ops::visit_activation(a.kind, [&](auto chosen) {
     detail::assign<T>(
-        s, y,
-        [from = x.data()](auto lanes, T const*, index i, index left)
+        s, a, a.y,
+        [from = a.x.data()](auto lanes, T const*, index i, index left)
             __attribute__((always_inline)) {
               return detail::activate<decltype(chosen)::value>(
                   simd::load_partial<lanes>(from + i, left));
-            },
-        [=](auto& here) { ops::activation(here, y, x, kind); });
+            });
   });
 }
 
 template <class T>
-void activation_backward_impl(stream& s, std::span<T> dx, std::span<T const> x,
-                              std::span<T const> dy, ops::activation_kind kind) {
-  ops::visit_activation(kind, [&](auto chosen) {
+void run_operation(stream& s, ops::activation_backward_arguments<T> const& a) {
+  ops::visit_activation(a.kind, [&](auto chosen) {
     detail::assign<T>(
-        s, dx,
-        [ from = x.data(), gradient = dy.data() ](auto lanes, T const*, index i,
-                                                  index left) __attribute__((always_inline)) {
+        s, a, a.dx,
+        [ from = a.x.data(), gradient = a.dy.data() ](auto lanes, T const*, index i,
+                                                      index left) __attribute__((always_inline)) {
           return simd::load_partial<lanes>(gradient + i, left) *
                  detail::slope<decltype(chosen)::value>(simd::load_partial<lanes>(from + i, left));
-        },
-        [=](auto& here) { ops::activation_backward(here, dx, x, dy, kind); });
+        });
   });
 }
 

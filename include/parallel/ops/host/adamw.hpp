@@ -6,7 +6,6 @@
 #include <parallel/device/host/stream.hpp>
 #include <parallel/ops/adamw.hpp>
 #include <parallel/ops/host/blocks.hpp>
-#include <parallel/ops/reference/adamw.hpp>
 
 namespace parallel::host {
 
@@ -33,18 +32,16 @@ template <int Lanes>
 
 }  // namespace detail
 
-template <class T, class A = accumulate_t<T>>
-void adamw_impl(stream& s, std::span<T> values, std::span<A> master, std::span<A> exp_avg,
-                std::span<A> exp_avg_sq, std::span<A const> gradients,
-                ops::adamw_options<A> options) {
-  s.enqueue([=, threads = s.threads()] {
+template <class T, class A>
+void run_operation(stream& s, ops::adamw_arguments<T, A> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
-      ops::detail::adamw_factors<float> const f(options);
-      float const scale = options.gradient_scale == nullptr ? 1.0F : *options.gradient_scale;
+      ops::detail::adamw_factors<float> const f(a.options);
+      float const scale = a.options.gradient_scale == nullptr ? 1.0F : *a.options.gradient_scale;
       for_packs(
-          threads, std::ssize(values), [
-            =, to = values.data(), weights = master.data(), first = exp_avg.data(),
-            second = exp_avg_sq.data(), from = gradients.data()
+          threads, std::ssize(a.values), [
+            =, to = a.values.data(), weights = a.master.data(), first = a.exp_avg.data(),
+            second = a.exp_avg_sq.data(), from = a.gradients.data()
           ](auto lanes, index i, index left) __attribute__((always_inline)) {
             auto const g = simd::load_partial<lanes>(from + i, left) * broadcast<lanes>(scale);
             auto const m = simd::load_partial<lanes>(first + i, left) * broadcast<lanes>(f.beta1) +
@@ -63,8 +60,7 @@ void adamw_impl(stream& s, std::span<T> values, std::span<A> master, std::span<A
             simd::store_partial(to + i, p, left);
           });
     } else {
-      reference::stream here;
-      ops::adamw(here, values, master, exp_avg, exp_avg_sq, gradients, options);
+      a.compute();
     }
   });
 }

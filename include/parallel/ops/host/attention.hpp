@@ -10,11 +10,10 @@
 #pragma once
 
 #include <parallel/device/host/stream.hpp>
-#include <parallel/ops/attention.hpp>
+#include <parallel/ops/extend_attention.hpp>
 #include <parallel/ops/host/detail/attention_backward.hpp>
 #include <parallel/ops/host/detail/attention_forward.hpp>
 #include <parallel/ops/host/detail/scratch.hpp>
-#include <parallel/ops/reference/attention.hpp>
 
 namespace parallel::host {
 
@@ -85,7 +84,7 @@ template <class T, class O>
 void enqueue_attention(stream& s, ops::heads_view<O> out, tensor_view<accumulate_t<T>, 3> lse,
                        ops::heads_view<T const> q, ops::heads_view<T const> k,
                        ops::heads_view<T const> v, ops::attention_options options, bool extends,
-                       task_label label = task_label::here()) {
+                       task_label label) {
   auto work = [=, &s] {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
       with_operands<T>([&](auto element) {
@@ -94,7 +93,7 @@ void enqueue_attention(stream& s, ops::heads_view<O> out, tensor_view<accumulate
             s.memory(), s.threads());
       });
     else
-      reference::detail::attend(out, lse, q, k, v, options, extends);
+      ops::detail::attend(out, lse, q, k, v, options, extends);
   };
   s.enqueue(work, label);
 }
@@ -106,8 +105,7 @@ void enqueue_attention_backward(stream& s, ops::heads_view<O> dq, ops::heads_vie
                                 ops::heads_view<T const> q, ops::heads_view<T const> k,
                                 ops::heads_view<T const> v, ops::heads_view<T const> out,
                                 tensor_view<accumulate_t<T> const, 3> lse,
-                                ops::attention_options options, bool adds,
-                                task_label label = task_label::here()) {
+                                ops::attention_options options, bool adds, task_label label) {
   auto work = [=, &s] {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
       with_operands<T>([&](auto element) {
@@ -116,7 +114,7 @@ void enqueue_attention_backward(stream& s, ops::heads_view<O> dq, ops::heads_vie
                       s.memory(), s.threads());
       });
     else
-      reference::detail::attend_backward(dq, dk, dv, dout, q, k, v, out, lse, options, adds);
+      ops::detail::attend_backward(dq, dk, dv, dout, q, k, v, out, lse, options, adds);
   };
   s.enqueue(work, label);
 }
@@ -124,37 +122,25 @@ void enqueue_attention_backward(stream& s, ops::heads_view<O> dq, ops::heads_vie
 }  // namespace detail
 
 template <class T>
-void attention_impl(stream& s, ops::heads_view<T> out, tensor_view<accumulate_t<T>, 3> lse,
-                    ops::heads_view<T const> q, ops::heads_view<T const> k,
-                    ops::heads_view<T const> v, ops::attention_options options) {
-  detail::enqueue_attention(s, out, lse, q, k, v, options, false);
+void run_operation(stream& s, ops::attention_arguments<T> const& a) {
+  detail::enqueue_attention(s, a.out, a.lse, a.q, a.k, a.v, a.options, false, {a.name});
 }
 
 template <class T>
-void attention_backward_impl(stream& s, ops::heads_view<T> dq, ops::heads_view<T> dk,
-                             ops::heads_view<T> dv, ops::heads_view<T const> dout,
-                             ops::heads_view<T const> q, ops::heads_view<T const> k,
-                             ops::heads_view<T const> v, ops::heads_view<T const> out,
-                             tensor_view<accumulate_t<T> const, 3> lse,
-                             ops::attention_options options) {
-  detail::enqueue_attention_backward(s, dq, dk, dv, dout, q, k, v, out, lse, options, false);
+void run_operation(stream& s, ops::attention_backward_arguments<T> const& a) {
+  detail::enqueue_attention_backward(s, a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out, a.lse,
+                                     a.options, false, {a.name});
 }
 
 template <class T>
-void extend_attention_impl(stream& s, ops::heads_view<accumulate_t<T>> out,
-                           tensor_view<accumulate_t<T>, 3> lse, ops::heads_view<T const> q,
-                           ops::heads_view<T const> k, ops::heads_view<T const> v,
-                           ops::attention_options options) {
-  detail::enqueue_attention(s, out, lse, q, k, v, options, true);
+void run_operation(stream& s, ops::extend_attention_arguments<T> const& a) {
+  detail::enqueue_attention(s, a.out, a.lse, a.q, a.k, a.v, a.options, true, {a.name});
 }
 
 template <class T>
-void extend_attention_backward_impl(
-    stream& s, ops::heads_view<accumulate_t<T>> dq, ops::heads_view<accumulate_t<T>> dk,
-    ops::heads_view<accumulate_t<T>> dv, ops::heads_view<T const> dout, ops::heads_view<T const> q,
-    ops::heads_view<T const> k, ops::heads_view<T const> v, ops::heads_view<T const> out,
-    tensor_view<accumulate_t<T> const, 3> lse, ops::attention_options options) {
-  detail::enqueue_attention_backward(s, dq, dk, dv, dout, q, k, v, out, lse, options, true);
+void run_operation(stream& s, ops::extend_attention_backward_arguments<T> const& a) {
+  detail::enqueue_attention_backward(s, a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out, a.lse,
+                                     a.options, true, {a.name});
 }
 
 }  // namespace parallel::host

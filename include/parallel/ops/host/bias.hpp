@@ -4,20 +4,19 @@
 #include <parallel/device/host/stream.hpp>
 #include <parallel/ops/bias.hpp>
 #include <parallel/ops/host/blocks.hpp>
-#include <parallel/ops/reference/bias.hpp>
 
 namespace parallel::host {
 
 template <class T>
-void add_bias_impl(stream& s, matrix_view<T> y, vector_view<T const> bias,
-                   matrix_view<T const> addend) {
-  s.enqueue([=, threads = s.threads()] {
+void run_operation(stream& s, ops::add_bias_arguments<T> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
-      index const columns = y.extent(1);
+      index const columns = a.y.extent(1);
       for_rows(
-          threads, y.extent(0), columns,
-          [ =, to = y.data(), from = bias.data(), more = addend.empty() ? nullptr : addend.data() ](
-              auto lanes, index m) __attribute__((always_inline)) {
+          threads, a.y.extent(0), columns, [
+            =, to = a.y.data(), from = a.bias.data(),
+            more = a.addend.empty() ? nullptr : a.addend.data()
+          ](auto lanes, index m) __attribute__((always_inline)) {
             constexpr int L = lanes;
             index const begin = m * columns;
             if (more == nullptr) return add_packs<L>(to + begin, from, columns);
@@ -31,27 +30,24 @@ void add_bias_impl(stream& s, matrix_view<T> y, vector_view<T const> bias,
             }
           });
     } else {
-      reference::stream here;
-      ops::add_bias(here, y, bias, addend);
+      a.compute();
     }
   });
 }
 
 template <class T>
-void add_bias_backward_impl(stream& s, vector_view<accumulate_t<T>> dbias,
-                            matrix_view<T const> dy) {
-  s.enqueue([=, &s, threads = s.threads()] {
+void run_operation(stream& s, ops::add_bias_backward_arguments<T> const& a) {
+  s.enqueue({a.name}, [=, &s, threads = s.threads()] {
     if constexpr (simd_element<T>) {
-      index const columns = dy.extent(1);
+      index const columns = a.dy.extent(1);
       auto const sums = sum_rows(
-          s.memory(), threads, dy.extent(0), columns,
-          [ =, from = dy.data() ](auto lanes, index m, float* to) __attribute__((always_inline)) {
+          s.memory(), threads, a.dy.extent(0), columns,
+          [ =, from = a.dy.data() ](auto lanes, index m, float* to) __attribute__((always_inline)) {
             add_packs<lanes>(to, from + m * columns, columns);
           });
-      for (index n = 0; n < columns; ++n) dbias.data()[n] += sums[n];
+      for (index n = 0; n < columns; ++n) a.dbias.data()[n] += sums[n];
     } else {
-      reference::stream here;
-      ops::add_bias_backward(here, dbias, dy);
+      a.compute();
     }
   });
 }

@@ -4,7 +4,6 @@
 #include <parallel/device/host/stream.hpp>
 #include <parallel/ops/clip.hpp>
 #include <parallel/ops/host/blocks.hpp>
-#include <parallel/ops/reference/clip.hpp>
 
 namespace parallel::host {
 
@@ -48,16 +47,16 @@ template <int Lanes>
 }  // namespace detail
 
 template <class T>
-void clip_impl(stream& s, std::span<T> x, std::span<std::uint8_t> inside, accumulate_t<T> limit) {
-  s.enqueue([=, threads = s.threads()] {
+void run_operation(stream& s, ops::clip_arguments<T> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
       for_packs(
-          threads, std::ssize(x),
-          [ =, data = x.data(), flags = inside.empty() ? nullptr : inside.data() ](
+          threads, std::ssize(a.x),
+          [ =, data = a.x.data(), flags = a.inside.empty() ? nullptr : a.inside.data() ](
               auto lanes, index i, index left) __attribute__((always_inline)) {
             auto const value = simd::load_partial<lanes>(data + i, left);
-            auto const upper = broadcast<lanes>(limit);
-            auto const lower = broadcast<lanes>(-limit);
+            auto const upper = broadcast<lanes>(a.limit);
+            auto const lower = broadcast<lanes>(-a.limit);
             auto const clipped =
                 simd::select(upper < value, upper, simd::select(value < lower, lower, value));
             if (flags != nullptr)
@@ -65,27 +64,25 @@ void clip_impl(stream& s, std::span<T> x, std::span<std::uint8_t> inside, accumu
             simd::store_partial(data + i, clipped, left);
           });
     } else {
-      reference::stream here;
-      ops::clip(here, x, inside, limit);
+      a.compute();
     }
   });
 }
 
 template <class T>
-void clip_backward_impl(stream& s, std::span<T> dx, std::span<std::uint8_t const> inside) {
-  s.enqueue([=, threads = s.threads()] {
+void run_operation(stream& s, ops::clip_backward_arguments<T> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
       for_packs(
-          threads, std::ssize(dx),
-          [ data = dx.data(), flags = inside.data() ](auto lanes, index i, index left)
+          threads, std::ssize(a.dx),
+          [ data = a.dx.data(), flags = a.inside.data() ](auto lanes, index i, index left)
               __attribute__((always_inline)) {
                 auto const gradient = simd::load_partial<lanes>(data + i, left);
                 simd::store_partial(data + i,
                                     detail::keep_flagged<lanes>(gradient, flags + i, left), left);
               });
     } else {
-      reference::stream here;
-      ops::clip_backward(here, dx, inside);
+      a.compute();
     }
   });
 }

@@ -12,7 +12,6 @@
 #include <parallel/ops/cross_entropy.hpp>
 #include <parallel/ops/host/blocks.hpp>
 #include <parallel/ops/host/math.hpp>
-#include <parallel/ops/reference/cross_entropy.hpp>
 
 namespace parallel::host {
 
@@ -74,27 +73,24 @@ template <class Logit>
 }  // namespace detail
 
 template <class T, class Loss, class Logit>
-void cross_entropy_impl(stream& s, matrix_view<T> dlogits, vector_view<Loss> losses,
-                        vector_view<std::uint8_t> correct, matrix_view<Logit const> logits,
-                        vector_view<std::int32_t const> labels,
-                        ops::cross_entropy_options options) {
-  s.enqueue([=, threads = s.threads()] {
+void run_operation(stream& s, ops::cross_entropy_arguments<T, Loss, Logit> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
-      index const columns = logits.extent(1);
-      T* const gradients = dlogits.empty() ? nullptr : dlogits.data();
-      for (index m = 0; m < labels.extent(0); ++m)
-        if (labels(m) != options.ignore) ops::detail::check_label(labels(m), columns, m);
+      index const columns = a.logits.extent(1);
+      T* const gradients = a.dlogits.empty() ? nullptr : a.dlogits.data();
+      for (index m = 0; m < a.labels.extent(0); ++m)
+        if (a.labels(m) != a.options.ignore) ops::detail::check_label(a.labels(m), columns, m);
       for_rows(
-          threads, logits.extent(0), columns,
-          [ =, scale = static_cast<float>(options.scale) ](auto lanes,
-                                                           index m) __attribute__((always_inline)) {
+          threads, a.logits.extent(0), columns,
+          [ =, scale = static_cast<float>(a.options.scale) ](
+              auto lanes, index m) __attribute__((always_inline)) {
             constexpr int L = lanes;
-            index const label = labels.data()[m];
-            Logit const* const from = logits.data() + m * columns;
+            index const label = a.labels.data()[m];
+            Logit const* const from = a.logits.data() + m * columns;
             T* const to = gradients == nullptr ? nullptr : gradients + m * columns;
-            if (label == options.ignore) {
-              losses.data()[m] = Loss(0);
-              correct.data()[m] = 0;
+            if (label == a.options.ignore) {
+              a.losses.data()[m] = Loss(0);
+              a.correct.data()[m] = 0;
               if (to != nullptr)
                 for (index i = 0; i < columns; i += L)
                   simd::store_partial(to + i, simd::pack<float, L>(0.0F), columns - i);
@@ -103,8 +99,8 @@ void cross_entropy_impl(stream& s, matrix_view<T> dlogits, vector_view<Loss> los
             auto const [top, sum] = detail::sum_exponentials<L>(from, broadcast<L>(scale), columns);
             float const z = from[label] * scale;
             double const loss = std::log(sum) + double(top) - double(z);
-            losses.data()[m] = static_cast<Loss>(loss);
-            correct.data()[m] =
+            a.losses.data()[m] = static_cast<Loss>(loss);
+            a.correct.data()[m] =
                 z == top && loss == loss && detail::first_to_reach(from, scale, label, top);
             if (to == nullptr) return;
             // the label's own gradient in double, where 1 - probability may cancel
@@ -120,8 +116,7 @@ void cross_entropy_impl(stream& s, matrix_view<T> dlogits, vector_view<Loss> los
             to[label] = static_cast<T>(static_cast<float>(at_label));
           });
     } else {
-      reference::stream here;
-      ops::cross_entropy(here, dlogits, losses, correct, logits, labels, options);
+      a.compute();
     }
   });
 }

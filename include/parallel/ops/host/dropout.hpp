@@ -8,7 +8,6 @@
 #include <parallel/ops/host/blocks.hpp>
 #include <parallel/ops/host/elementwise.hpp>
 #include <parallel/ops/host/philox.hpp>
-#include <parallel/ops/reference/dropout.hpp>
 
 namespace parallel::host {
 
@@ -40,22 +39,21 @@ template <int Lanes, class T>
 }  // namespace detail
 
 template <class T>
-void dropout_impl(stream& s, std::span<T> y, std::span<T const> x, ops::dropout_options options) {
-  if (options.probability == 0.0F) return copy_impl(s, y, x);
-  s.enqueue([=, threads = s.threads()] {
+void run_operation(stream& s, ops::dropout_arguments<T> const& a) {
+  if (a.options.probability == 0.0F) return run_operation(s, ops::copy_arguments<T>{a.y, a.x});
+  s.enqueue({a.name}, [=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
-      float const p = options.probability;
+      float const p = a.options.probability;
       float const factor = p < 1.0F ? 1.0F / (1.0F - p) : 0.0F;
-      parallel_for(threads, std::ssize(y), block_elements, [&](index begin, index end) {
-        simd::dispatch([&, to = y.data(), from = x.data() ](auto lanes)
+      parallel_for(threads, std::ssize(a.y), block_elements, [&](index begin, index end) {
+        simd::dispatch([&, to = a.y.data(), from = a.x.data() ](auto lanes)
                            __attribute__((always_inline)) {
                              detail::drop<lanes>(to, from, begin, end, p, factor,
-                                                 options.first_element, options.random);
+                                                 a.options.first_element, a.options.random);
                            });
       });
     } else {
-      reference::stream here;
-      ops::dropout(here, y, x, options);
+      a.compute();
     }
   });
 }

@@ -7,17 +7,16 @@
 #include <parallel/device/host/stream.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/host/blocks.hpp>
-#include <parallel/ops/reference/elementwise.hpp>
 
 namespace parallel::host {
 
 namespace detail {
 
 /// y[i] = value(lanes, y, i, left), a pack of elements from i on, when To and From have SIMD
-/// kernels; else what `plain(reference stream)` does.
-template <class From, class To, class Value, class Plain>
-void assign(stream& s, std::span<To> y, Value value, Plain plain) {
-  s.enqueue([=, threads = s.threads()] {
+/// kernels; else the plain loops.
+template <class From, class Arguments, class To, class Value>
+void assign(stream& s, Arguments const& a, std::span<To> y, Value value) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
     if constexpr (simd_element<To> && simd_element<From>) {
       for_packs(
           threads, std::ssize(y),
@@ -25,8 +24,7 @@ void assign(stream& s, std::span<To> y, Value value, Plain plain) {
             simd::store_partial(to + i, value(lanes, to, i, left), left);
           });
     } else {
-      reference::stream here;
-      plain(here);
+      a.compute();
     }
   });
 }
@@ -34,99 +32,93 @@ void assign(stream& s, std::span<To> y, Value value, Plain plain) {
 }  // namespace detail
 
 template <class T>
-void fill_impl(stream& s, std::span<T> y, T value) {
+void run_operation(stream& s, ops::fill_arguments<T> const& a) {
   detail::assign<T>(
-      s, y,
-      [number = float(value)](auto lanes, T const*, index, index)
-          __attribute__((always_inline)) { return broadcast<lanes>(number); },
-      [=](auto& here) { ops::fill(here, y, value); });
+      s, a, a.y,
+      [number = float(a.value)](auto lanes, T const*, index, index)
+          __attribute__((always_inline)) { return broadcast<lanes>(number); });
 }
 
 template <class T>
-void copy_impl(stream& s, std::span<T> y, std::span<T const> x) {
-  s.enqueue([=, threads = s.threads()] {
-    if (y.data() == x.data()) return;
-    parallel_for(threads, std::ssize(y), block_elements, [&](index begin, index end) {
-      std::memcpy(static_cast<void*>(y.data() + begin), x.data() + begin,
+void run_operation(stream& s, ops::copy_arguments<T> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
+    if (a.y.data() == a.x.data()) return;
+    parallel_for(threads, std::ssize(a.y), block_elements, [&](index begin, index end) {
+      std::memcpy(static_cast<void*>(a.y.data() + begin), a.x.data() + begin,
                   static_cast<std::size_t>(end - begin) * sizeof(T));
     });
   });
 }
 
 template <class T>
-void copy_impl(stream& s, ops::rows_view<T> y, ops::rows_view<T const> x) {
-  s.enqueue([=, threads = s.threads()] {
-    parallel_for(threads, y.rows, block_rows(y.columns), [&](index begin, index end) {
+void run_operation(stream& s, ops::copy_rows_arguments<T> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
+    parallel_for(threads, a.y.rows, block_rows(a.y.columns), [&](index begin, index end) {
       for (index r = begin; r < end; ++r)
-        std::memcpy(static_cast<void*>(y.row(r)), x.row(r),
-                    static_cast<std::size_t>(y.columns) * sizeof(T));
+        std::memcpy(static_cast<void*>(a.y.row(r)), a.x.row(r),
+                    static_cast<std::size_t>(a.y.columns) * sizeof(T));
     });
   });
 }
 
 template <class T>
-void add_impl(stream& s, std::span<T> y, std::span<T const> x) {
+void run_operation(stream& s, ops::add_arguments<T> const& a) {
   detail::assign<T>(
-      s, y,
-      [from = x.data()](auto lanes, T const* to, index i,
-                        index left) __attribute__((always_inline)) {
+      s, a, a.y,
+      [from = a.x.data()](auto lanes, T const* to, index i,
+                          index left) __attribute__((always_inline)) {
         return simd::load_partial<lanes>(to + i, left) + simd::load_partial<lanes>(from + i, left);
-      },
-      [=](auto& here) { ops::add(here, y, x); });
+      });
 }
 
 template <class T>
-void multiply_impl(stream& s, std::span<T> y, std::span<T const> x) {
+void run_operation(stream& s, ops::multiply_arguments<T> const& a) {
   detail::assign<T>(
-      s, y,
-      [from = x.data()](auto lanes, T const* to, index i,
-                        index left) __attribute__((always_inline)) {
+      s, a, a.y,
+      [from = a.x.data()](auto lanes, T const* to, index i,
+                          index left) __attribute__((always_inline)) {
         return simd::load_partial<lanes>(to + i, left) * simd::load_partial<lanes>(from + i, left);
-      },
-      [=](auto& here) { ops::multiply(here, y, x); });
+      });
 }
 
 template <class T>
-void scale_impl(stream& s, std::span<T> y, accumulate_t<T> factor) {
+void run_operation(stream& s, ops::scale_arguments<T> const& a) {
   detail::assign<T>(
-      s, y,
-      [factor](auto lanes, T const* to, index i, index left) __attribute__((always_inline)) {
-        return simd::load_partial<lanes>(to + i, left) * broadcast<lanes>(factor);
-      },
-      [=](auto& here) { ops::scale(here, y, factor); });
+      s, a, a.y,
+      [factor = a.factor](auto lanes, T const* to, index i, index left)
+          __attribute__((always_inline)) {
+            return simd::load_partial<lanes>(to + i, left) * broadcast<lanes>(factor);
+          });
 }
 
 template <class T, class U>
-void axpby_impl(stream& s, std::span<T> y, std::span<U const> x, double alpha, double beta) {
+void run_operation(stream& s, ops::axpby_arguments<T, U> const& a) {
   detail::assign<U>(
-      s, y,
-      [ from = x.data(), a = static_cast<float>(alpha), b = static_cast<float>(beta) ](
+      s, a, a.y,
+      [ from = a.x.data(), alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta) ](
           auto lanes, T const* to, index i, index left) __attribute__((always_inline)) {
-        return simd::load_partial<lanes>(from + i, left) * broadcast<lanes>(a) +
-               simd::load_partial<lanes>(to + i, left) * broadcast<lanes>(b);
-      },
-      [=](auto& here) { ops::axpby(here, y, x, alpha, beta); });
+        return simd::load_partial<lanes>(from + i, left) * broadcast<lanes>(alpha) +
+               simd::load_partial<lanes>(to + i, left) * broadcast<lanes>(beta);
+      });
 }
 
 template <class T>
-void normalise_impl(stream& s, std::span<T> y, double const* squared_norm, double least) {
-  s.enqueue([=, threads = s.threads()] {
-    parallel_for(threads, std::ssize(y), block_elements, [&](index begin, index end) {
-      reference::stream here;
-      ops::normalise(
-          here, y.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
-          squared_norm, least);
+void run_operation(stream& s, ops::normalise_arguments<T> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
+    parallel_for(threads, std::ssize(a.y), block_elements, [&](index begin, index end) {
+      auto part = a;
+      part.y = a.y.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+      part.compute();
     });
   });
 }
 
 template <class To, class From>
-void cast_impl(stream& s, std::span<To> y, std::span<From const> x) {
+void run_operation(stream& s, ops::cast_arguments<To, From> const& a) {
   detail::assign<From>(
-      s, y,
-      [from = x.data()](auto lanes, To const*, index i, index left)
-          __attribute__((always_inline)) { return simd::load_partial<lanes>(from + i, left); },
-      [=](auto& here) { ops::cast(here, y, x); });
+      s, a, a.y,
+      [from = a.x.data()](auto lanes, To const*, index i, index left)
+          __attribute__((always_inline)) { return simd::load_partial<lanes>(from + i, left); });
 }
 
 }  // namespace parallel::host

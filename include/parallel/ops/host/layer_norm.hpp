@@ -6,27 +6,23 @@
 #include <parallel/device/host/stream.hpp>
 #include <parallel/ops/host/blocks.hpp>
 #include <parallel/ops/layer_norm.hpp>
-#include <parallel/ops/reference/layer_norm.hpp>
 
 namespace parallel::host {
 
 template <class T>
-void layer_norm_impl(stream& s, ops::rows_view<T> y, vector_view<accumulate_t<T>> mean,
-                     vector_view<accumulate_t<T>> rstd, ops::rows_view<T const> x,
-                     vector_view<T const> weight, vector_view<T const> bias,
-                     ops::layer_norm_options options) {
-  s.enqueue([=, threads = s.threads()] {
+void run_operation(stream& s, ops::layer_norm_arguments<T> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
-      T const* const shift = bias.empty() ? nullptr : bias.data();
-      float* const means = mean.empty() ? nullptr : mean.data();
+      T const* const shift = a.bias.empty() ? nullptr : a.bias.data();
+      float* const means = a.mean.empty() ? nullptr : a.mean.data();
       for_rows(
-          threads, x.rows, x.columns,
-          [ =, gain = weight.data(), rstds = rstd.data() ](auto lanes,
-                                                           index m) __attribute__((always_inline)) {
+          threads, a.x.rows, a.x.columns,
+          [ =, gain = a.weight.data(), rstds = a.rstd.data() ](
+              auto lanes, index m) __attribute__((always_inline)) {
             constexpr int L = lanes;
-            index const columns = x.columns;
-            T const* const from = x.data + m * x.row_stride;
-            T* const to = y.data + m * y.row_stride;
+            index const columns = a.x.columns;
+            T const* const from = a.x.data + m * a.x.row_stride;
+            T* const to = a.y.data + m * a.y.row_stride;
             float const width = static_cast<float>(columns);
             auto const value = [=](index i, index left) __attribute__((always_inline)) {
               return simd::load_partial<L>(from + i, left);
@@ -38,7 +34,7 @@ void layer_norm_impl(stream& s, ops::rows_view<T> y, vector_view<accumulate_t<T>
               return distance * distance;
             };
             float const variance = sum_packs<L>(columns, square) / width;
-            float const row_rstd = 1.0F / std::sqrt(variance + static_cast<float>(options.eps));
+            float const row_rstd = 1.0F / std::sqrt(variance + static_cast<float>(a.options.eps));
             auto const factor = broadcast<L>(row_rstd);
             if (means != nullptr) {
               means[m] = row_mean;
@@ -52,30 +48,26 @@ void layer_norm_impl(stream& s, ops::rows_view<T> y, vector_view<accumulate_t<T>
             }
           });
     } else {
-      reference::stream here;
-      ops::layer_norm(here, y, mean, rstd, x, weight, bias, options);
+      a.compute();
     }
   });
 }
 
 template <class T>
-void layer_norm_backward_input_impl(stream& s, ops::rows_view<T> dx, ops::rows_view<T const> dy,
-                                    ops::rows_view<T const> x, vector_view<T const> weight,
-                                    vector_view<accumulate_t<T> const> mean,
-                                    vector_view<accumulate_t<T> const> rstd,
-                                    ops::rows_view<T const> addend) {
-  s.enqueue([=, threads = s.threads()] {
+void run_operation(stream& s, ops::layer_norm_backward_input_arguments<T> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
       for_rows(
-          threads, x.rows, x.columns,
-          [ =, gain = weight.data(), means = mean.data(), rstds = rstd.data() ](
+          threads, a.x.rows, a.x.columns,
+          [ =, gain = a.weight.data(), means = a.mean.data(), rstds = a.rstd.data() ](
               auto lanes, index m) __attribute__((always_inline)) {
             constexpr int L = lanes;
-            index const columns = x.columns;
-            T const* const from = x.data + m * x.row_stride;
-            T const* const gradient = dy.data + m * dy.row_stride;
-            T* const to = dx.data + m * dx.row_stride;
-            T const* const more = addend.rows > 0 ? addend.data + m * addend.row_stride : nullptr;
+            index const columns = a.x.columns;
+            T const* const from = a.x.data + m * a.x.row_stride;
+            T const* const gradient = a.dy.data + m * a.dy.row_stride;
+            T* const to = a.dx.data + m * a.dx.row_stride;
+            T const* const more =
+                a.addend.rows > 0 ? a.addend.data + m * a.addend.row_stride : nullptr;
             auto const center = broadcast<L>(means[m]);
             auto const factor = broadcast<L>(rstds[m]);
             float const width = static_cast<float>(columns);
@@ -99,30 +91,25 @@ void layer_norm_backward_input_impl(stream& s, ops::rows_view<T> dx, ops::rows_v
             }
           });
     } else {
-      reference::stream here;
-      ops::layer_norm_backward_input(here, dx, dy, x, weight, mean, rstd, addend);
+      a.compute();
     }
   });
 }
 
 template <class T>
-void layer_norm_backward_weight_impl(stream& s, vector_view<accumulate_t<T>> dweight,
-                                     vector_view<accumulate_t<T>> dbias, ops::rows_view<T const> dy,
-                                     ops::rows_view<T const> x,
-                                     vector_view<accumulate_t<T> const> mean,
-                                     vector_view<accumulate_t<T> const> rstd) {
-  s.enqueue([=, &s, threads = s.threads()] {
+void run_operation(stream& s, ops::layer_norm_backward_weight_arguments<T> const& a) {
+  s.enqueue({a.name}, [=, &s, threads = s.threads()] {
     if constexpr (simd_element<T>) {
-      index const columns = x.columns;
-      bool const with_bias = !dbias.empty();
+      index const columns = a.x.columns;
+      bool const with_bias = !a.dbias.empty();
       // sums of a block: columns for the weight, then columns for the bias
       auto const sums = sum_rows(
-          s.memory(), threads, x.rows, with_bias ? 2 * columns : columns,
-          [ =, means = mean.data(), rstds = rstd.data() ](auto lanes, index m, float* to)
+          s.memory(), threads, a.x.rows, with_bias ? 2 * columns : columns,
+          [ =, means = a.mean.data(), rstds = a.rstd.data() ](auto lanes, index m, float* to)
               __attribute__((always_inline)) {
                 constexpr int L = lanes;
-                T const* const from = x.data + m * x.row_stride;
-                T const* const gradient = dy.data + m * dy.row_stride;
+                T const* const from = a.x.data + m * a.x.row_stride;
+                T const* const gradient = a.dy.data + m * a.dy.row_stride;
                 auto const center = broadcast<L>(means[m]);
                 auto const factor = broadcast<L>(rstds[m]);
                 for (index i = 0; i < columns; i += L) {
@@ -136,11 +123,10 @@ void layer_norm_backward_weight_impl(stream& s, vector_view<accumulate_t<T>> dwe
                                         simd::load_partial<L>(to + columns + i, left) + g, left);
                 }
               });
-      for (index n = 0; n < dweight.size(); ++n) dweight.data()[n] += sums[n];
-      for (index n = 0; n < dbias.size(); ++n) dbias.data()[n] += sums[columns + n];
+      for (index n = 0; n < a.dweight.size(); ++n) a.dweight.data()[n] += sums[n];
+      for (index n = 0; n < a.dbias.size(); ++n) a.dbias.data()[n] += sums[columns + n];
     } else {
-      reference::stream here;
-      ops::layer_norm_backward_weight(here, dweight, dbias, dy, x, mean, rstd);
+      a.compute();
     }
   });
 }

@@ -4,7 +4,6 @@
 #include <parallel/device/host/stream.hpp>
 #include <parallel/ops/host/blocks.hpp>
 #include <parallel/ops/lion.hpp>
-#include <parallel/ops/reference/lion.hpp>
 
 namespace parallel::host {
 
@@ -20,17 +19,16 @@ template <int Lanes>
 
 }  // namespace detail
 
-template <class T, class A = accumulate_t<T>>
-void lion_impl(stream& s, std::span<T> values, std::span<A> master, std::span<A> exp_avg,
-               std::span<A const> gradients, ops::lion_options<A> options) {
-  s.enqueue([=, threads = s.threads()] {
+template <class T, class A>
+void run_operation(stream& s, ops::lion_arguments<T, A> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
-      ops::detail::lion_factors<float> const f(options);
-      float const scale = options.gradient_scale == nullptr ? 1.0F : *options.gradient_scale;
+      ops::detail::lion_factors<float> const f(a.options);
+      float const scale = a.options.gradient_scale == nullptr ? 1.0F : *a.options.gradient_scale;
       for_packs(
-          threads, std::ssize(values), [
-            =, to = values.data(), weights = master.data(), average = exp_avg.data(),
-            from = gradients.data()
+          threads, std::ssize(a.values), [
+            =, to = a.values.data(), weights = a.master.data(), average = a.exp_avg.data(),
+            from = a.gradients.data()
           ](auto lanes, index i, index left) __attribute__((always_inline)) {
             auto const m = simd::load_partial<lanes>(average + i, left);
             auto const change =
@@ -45,8 +43,7 @@ void lion_impl(stream& s, std::span<T> values, std::span<A> master, std::span<A>
             simd::store_partial(to + i, p, left);
           });
     } else {
-      reference::stream here;
-      ops::lion(here, values, master, exp_avg, gradients, options);
+      a.compute();
     }
   });
 }

@@ -10,7 +10,6 @@
 #include <parallel/ops/host/matrix_unit.hpp>
 #include <parallel/ops/host/parallel_for.hpp>
 #include <parallel/ops/matmul.hpp>
-#include <parallel/ops/reference/matmul.hpp>
 
 namespace parallel::host {
 
@@ -36,35 +35,34 @@ void multiply_plain(workspace& memory, matmul_arguments const& p) {
 }  // namespace detail
 
 template <class C, class T>
-void matmul_impl(stream& s, matrix_view<C> c, matrix_view<T const> a, matrix_view<T const> b,
-                 ops::matmul_options options, matrix_view<std::type_identity_t<C> const> addend) {
-  if (c.empty()) return;
+void run_operation(stream& s, ops::matmul_arguments<C, T> const& a) {
+  if (a.c.empty()) return;
   int const threads = s.threads();
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>) {
-    matmul_arguments const arguments{.m = c.extent(0),
-                                     .n = c.extent(1),
-                                     .k = a.extent(options.transpose_a ? 0 : 1),
-                                     .a = a.data(),
-                                     .b = b.data(),
-                                     .c = c.data(),
-                                     .lda = a.extent(1),
-                                     .ldb = b.extent(1),
-                                     .ldc = c.extent(1),
-                                     .transpose_a = options.transpose_a,
-                                     .transpose_b = options.transpose_b,
-                                     .addend = options.accumulate ? addend.data() : nullptr,
+    matmul_arguments const arguments{.m = a.c.extent(0),
+                                     .n = a.c.extent(1),
+                                     .k = a.a.extent(a.options.transpose_a ? 0 : 1),
+                                     .a = a.a.data(),
+                                     .b = a.b.data(),
+                                     .c = a.c.data(),
+                                     .lda = a.a.extent(1),
+                                     .ldb = a.b.extent(1),
+                                     .ldc = a.c.extent(1),
+                                     .transpose_a = a.options.transpose_a,
+                                     .transpose_b = a.options.transpose_b,
+                                     .addend = a.options.accumulate ? a.addend.data() : nullptr,
                                      .input = dtype_of<T>,
                                      .output = dtype_of<C>,
                                      .threads = threads};
     matmul_engine const* engine = s.engine();
     if (engine != nullptr && arguments.k > 0 && engine->supports(dtype_of<T>, dtype_of<C>))
-      s.enqueue([=, &s] { engine->multiply(arguments, s.memory()); });
+      s.enqueue({a.name}, [=, &s] { engine->multiply(arguments, s.memory()); });
     else
-      s.enqueue([=, &s] { detail::multiply_plain<C, T>(s.memory(), arguments); });
+      s.enqueue({a.name}, [=, &s] { detail::multiply_plain<C, T>(s.memory(), arguments); });
   } else {
-    s.enqueue([=] {
-      parallel_for(threads, c.extent(0), 8, [&](index begin, index end) {
-        reference::detail::matmul_rows(begin, end, c, a, b, options, addend);
+    s.enqueue({a.name}, [=] {
+      parallel_for(threads, a.c.extent(0), 8, [&](index begin, index end) {
+        ops::detail::matmul_rows(begin, end, a.c, a.a, a.b, a.options, a.addend);
       });
     });
   }

@@ -11,7 +11,6 @@
 #include <parallel/device/host/stream.hpp>
 #include <parallel/ops/host/blocks.hpp>
 #include <parallel/ops/reduce.hpp>
-#include <parallel/ops/reference/reduce.hpp>
 
 namespace parallel::host {
 
@@ -48,7 +47,7 @@ template <int Lanes, class T, class Map>
   return simd::sum(sums[0]);
 }
 
-/// The same over any number of elements, in blocks.
+/// The sum in double of any number of elements, in blocks.
 template <class T, class Map>
 [[nodiscard]] double sum_in_double(workspace& memory, int threads, std::span<T const> x,
                                    Map const& map) {
@@ -69,39 +68,37 @@ template <class T, class Map>
 }  // namespace detail
 
 template <class T>
-void squared_norm_impl(stream& s, ops::sum_t<T>* out, std::span<T const> x) {
-  s.enqueue([=, &s, threads = s.threads()] {
+void run_operation(stream& s, ops::squared_norm_arguments<T> const& a) {
+  s.enqueue({a.name}, [=, &s, threads = s.threads()] {
     if constexpr (simd_element<T>) {
-      *out += detail::sum_in_double(
-          s.memory(), threads, x,
+      *a.out += detail::sum_in_double(
+          s.memory(), threads, a.x,
           [](auto const& v) __attribute__((always_inline)) { return v * v; });
     } else {
-      reference::stream here;
-      ops::squared_norm(here, out, x);
+      a.compute();
     }
   });
 }
 
 template <class T>
-void sum_impl(stream& s, ops::sum_t<T>* out, std::span<T const> x) {
-  s.enqueue([=, &s, threads = s.threads()] {
+void run_operation(stream& s, ops::sum_arguments<T> const& a) {
+  s.enqueue({a.name}, [=, &s, threads = s.threads()] {
     if constexpr (simd_element<T>) {
-      *out += detail::sum_in_double(
-          s.memory(), threads, x, [](auto const& v) __attribute__((always_inline)) { return v; });
+      *a.out += detail::sum_in_double(
+          s.memory(), threads, a.x, [](auto const& v) __attribute__((always_inline)) { return v; });
     } else {
-      reference::stream here;
-      ops::sum(here, out, x);
+      a.compute();
     }
   });
 }
 
 template <class T>
-void all_finite_impl(stream& s, int* out, std::span<T const> x) {
-  s.enqueue([=, threads = s.threads()] {
+void run_operation(stream& s, ops::all_finite_arguments<T> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
       std::atomic<bool> finite = true;
-      parallel_for(threads, std::ssize(x), 4 * block_elements, [&](index begin, index end) {
-        simd::dispatch([&, from = x.data() ](auto lanes) __attribute__((always_inline)) {
+      parallel_for(threads, std::ssize(a.x), 4 * block_elements, [&](index begin, index end) {
+        simd::dispatch([&, from = a.x.data() ](auto lanes) __attribute__((always_inline)) {
           using words = simd::pack<std::uint32_t, lanes>;
           // exponents of all ones: carried into the sign bit by one more in the exponent
           words carry(0U);
@@ -114,26 +111,25 @@ void all_finite_impl(stream& s, int* out, std::span<T const> x) {
             if ((carry.v[lane] & 0x80000000U) != 0) finite.store(false, std::memory_order_relaxed);
         });
       });
-      if (!finite) *out = 0;
+      if (!finite) *a.out = 0;
     } else {
-      reference::stream here;
-      ops::all_finite(here, out, x);
+      a.compute();
     }
   });
 }
 
 template <class T>
-void exact_squared_norm_impl(stream& s, exact_sum* out, std::span<T const> x) {
-  s.enqueue([=, threads = s.threads()] {
+void run_operation(stream& s, ops::exact_squared_norm_arguments<T> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
     std::mutex lock;
-    parallel_for(threads, std::ssize(x), index{1} << 16, [&](index begin, index end) {
+    parallel_for(threads, std::ssize(a.x), index{1} << 16, [&](index begin, index end) {
       exact_sum part;
-      reference::stream here;
-      reference::exact_squared_norm_impl(
-          here, &part,
-          x.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
+      ops::exact_squared_norm_arguments<T>{
+          &part,
+          a.x.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin))}
+          .compute();
       std::scoped_lock const guard(lock);
-      out->add(part);  // in any order
+      a.out->add(part);  // in any order
     });
   });
 }

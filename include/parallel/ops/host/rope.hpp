@@ -6,7 +6,6 @@
 
 #include <parallel/device/host/stream.hpp>
 #include <parallel/ops/host/blocks.hpp>
-#include <parallel/ops/reference/rope.hpp>
 #include <parallel/ops/rope.hpp>
 
 namespace parallel::host {
@@ -41,34 +40,33 @@ template <int Lanes, class T>
 }  // namespace detail
 
 template <class T>
-void rope_impl(stream& s, ops::heads_view<T> x, ops::rope_options options, double direction) {
-  s.enqueue([=, &s] {
+void run_operation(stream& s, ops::rope_arguments<T> const& a) {
+  s.enqueue({a.name}, [=, &s] {
     if constexpr (simd_element<T>) {
-      index const half = x.head_dim / 2;
-      index const rows = x.batch * x.sequence;
-      index const grain = block_rows(x.heads * x.head_dim);
+      index const half = a.x.head_dim / 2;
+      index const rows = a.x.batch * a.x.sequence;
+      index const grain = block_rows(a.x.heads * a.x.head_dim);
       auto const rotate = [&](index block, detail::angles& own) {
         float* const cosines = own.cosines.data();
         float* const sines = own.sines.data();
         for (index r = block * grain; r < std::min(rows, (block + 1) * grain); ++r) {
           for (index i = 0; i < half; ++i) {
-            index const position = options.first + r % x.sequence;
-            double const angle = direction * static_cast<double>(position) *
-                                 options.frequencies[static_cast<std::size_t>(i)];
-            double const growth = ops::rope_growth(options, position, i);
+            index const position = a.options.first + r % a.x.sequence;
+            double const angle = a.direction * static_cast<double>(position) *
+                                 a.options.frequencies[static_cast<std::size_t>(i)];
+            double const growth = ops::rope_growth(a.options, position, i);
             cosines[i] = static_cast<float>(growth * std::cos(angle));
             sines[i] = static_cast<float>(growth * std::sin(angle));
           }
           simd::dispatch([&](auto lanes) __attribute__((always_inline)) {
-            detail::rotate_heads<lanes>(x, r / x.sequence, r % x.sequence, cosines, sines);
+            detail::rotate_heads<lanes>(a.x, r / a.x.sequence, r % a.x.sequence, cosines, sines);
           });
         }
       };
       detail::with_scratch<detail::angles>(s.memory(), s.threads(), (rows + grain - 1) / grain,
                                            rotate, half);
     } else {
-      reference::stream here;
-      reference::rope_impl(here, x, options, direction);
+      a.compute();
     }
   });
 }

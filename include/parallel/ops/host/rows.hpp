@@ -5,7 +5,6 @@
 #include <parallel/device/host/stream.hpp>
 #include <parallel/ops/host/blocks.hpp>
 #include <parallel/ops/host/reduce.hpp>
-#include <parallel/ops/reference/rows.hpp>
 #include <parallel/ops/rows.hpp>
 
 namespace parallel::host {
@@ -29,33 +28,30 @@ void for_row_parts(int threads, index size, ops::rows_place const& place, Row co
 }  // namespace detail
 
 template <class T>
-void row_squared_norms_impl(stream& s, std::span<double> out, std::span<T const> x,
-                            ops::rows_place place) {
-  s.enqueue([=, threads = s.threads()] {
+void run_operation(stream& s, ops::row_squared_norms_arguments<T> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
       detail::for_row_parts(
-          threads, std::ssize(x), place,
-          [ sums = out.data(), from = x.data() ](auto lanes, index r, index begin, index end)
+          threads, std::ssize(a.x), a.place,
+          [ sums = a.out.data(), from = a.x.data() ](auto lanes, index r, index begin, index end)
               __attribute__((always_inline)) {
                 sums[r] += detail::sum_block<lanes>(
                     from + begin, end - begin,
                     [](auto const& v) __attribute__((always_inline)) { return v * v; });
               });
     } else {
-      reference::stream here;
-      ops::row_squared_norms(here, out, x, place);
+      a.compute();
     }
   });
 }
 
 template <class T>
-void scale_rows_impl(stream& s, std::span<T> x, std::span<accumulate_t<T> const> factors,
-                     ops::rows_place place) {
-  s.enqueue([=, threads = s.threads()] {
+void run_operation(stream& s, ops::scale_rows_arguments<T> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
       detail::for_row_parts(
-          threads, std::ssize(x), place,
-          [ data = x.data(), by = factors.data() ](auto lanes, index r, index begin, index end)
+          threads, std::ssize(a.x), a.place,
+          [ data = a.x.data(), by = a.factors.data() ](auto lanes, index r, index begin, index end)
               __attribute__((always_inline)) {
                 constexpr int L = lanes;
                 auto const factor = broadcast<L>(by[r]);
@@ -64,8 +60,7 @@ void scale_rows_impl(stream& s, std::span<T> x, std::span<accumulate_t<T> const>
                                       end - i);
               });
     } else {
-      reference::stream here;
-      ops::scale_rows(here, x, factors, place);
+      a.compute();
     }
   });
 }

@@ -117,7 +117,7 @@ template <class T, int Lanes>
   return pack<T, Lanes>(typename pack<T, Lanes>::raw(a.v * b.v + c.v));
 }
 
-/// The same bits as another element type of the same size.
+/// These bits as another element type of the same size.
 template <class To, class T, int Lanes>
 [[gnu::always_inline]] inline pack<To, Lanes> bits_as(pack<T, Lanes> const& x) {
   return pack<To, Lanes>(reinterpret_cast<typename pack<To, Lanes>::raw>(x.v));

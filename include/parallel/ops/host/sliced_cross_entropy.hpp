@@ -5,77 +5,69 @@
 
 #include <parallel/device/host/stream.hpp>
 #include <parallel/ops/host/cross_entropy.hpp>
-#include <parallel/ops/reference/sliced_cross_entropy.hpp>
+#include <parallel/ops/sliced_cross_entropy.hpp>
 
 namespace parallel::host {
 
 template <class A, class Logit>
-void vocabulary_statistics_impl(stream& s, matrix_view<A> statistics,
-                                matrix_view<Logit const> logits,
-                                vector_view<std::int32_t const> labels,
-                                ops::sliced_cross_entropy_options options) {
-  s.enqueue([=, threads = s.threads()] {
+void run_operation(stream& s, ops::vocabulary_statistics_arguments<A, Logit> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
     if constexpr (std::is_same_v<A, float>) {
-      index const columns = logits.extent(1);
-      for (index m = 0; m < labels.extent(0); ++m)
-        ops::detail::check_sliced_label(labels(m), options, m);
+      index const columns = a.logits.extent(1);
+      for (index m = 0; m < a.labels.extent(0); ++m)
+        ops::detail::check_sliced_label(a.labels(m), a.options, m);
       for_rows(
-          threads, logits.extent(0), columns,
-          [ =, scale = static_cast<float>(options.scale) ](auto lanes,
-                                                           index m) __attribute__((always_inline)) {
+          threads, a.logits.extent(0), columns,
+          [ =, scale = static_cast<float>(a.options.scale) ](
+              auto lanes, index m) __attribute__((always_inline)) {
             constexpr int L = lanes;
-            Logit const* const from = logits.data() + m * columns;
+            Logit const* const from = a.logits.data() + m * columns;
             auto const [top, sum] = detail::sum_exponentials<L>(from, broadcast<L>(scale), columns);
             index first = 0;
             while (first + 1 < columns && from[first] * scale != top) ++first;
-            index const label = labels.data()[m] - options.first;
+            index const label = a.labels.data()[m] - a.options.first;
             bool const here = 0 <= label && label < columns;
-            float* const to = statistics.data() + m * ops::vocabulary_statistics_count;
+            float* const to = a.statistics.data() + m * ops::vocabulary_statistics_count;
             to[0] = top;
             to[1] = static_cast<float>(sum);
             to[2] = here ? from[label] * scale : -std::numeric_limits<float>::infinity();
-            to[3] = static_cast<float>(options.first + first);
+            to[3] = static_cast<float>(a.options.first + first);
           });
     } else {
-      reference::stream same;
-      ops::vocabulary_statistics(same, statistics, logits, labels, options);
+      a.compute();
     }
   });
 }
 
 template <class T, class Loss, class Logit>
-void sliced_cross_entropy_impl(stream& s, matrix_view<T> dlogits, vector_view<Loss> losses,
-                               vector_view<std::uint8_t> correct, matrix_view<Logit const> logits,
-                               vector_view<std::int32_t const> labels,
-                               tensor_view<accumulate_t<T> const, 3> statistics,
-                               ops::sliced_cross_entropy_options options) {
-  s.enqueue([=, threads = s.threads()] {
+void run_operation(stream& s, ops::sliced_cross_entropy_arguments<T, Loss, Logit> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
-      index const rows = logits.extent(0);
-      index const columns = logits.extent(1);
-      T* const gradients = dlogits.empty() ? nullptr : dlogits.data();
+      index const rows = a.logits.extent(0);
+      index const columns = a.logits.extent(1);
+      T* const gradients = a.dlogits.empty() ? nullptr : a.dlogits.data();
       for_rows(
           threads, rows, columns,
-          [ =, scale = static_cast<float>(options.scale) ](auto lanes,
-                                                           index m) __attribute__((always_inline)) {
+          [ =, scale = static_cast<float>(a.options.scale) ](
+              auto lanes, index m) __attribute__((always_inline)) {
             constexpr int L = lanes;
-            index const label = labels.data()[m];
-            bool const ignored = label == options.ignore;
+            index const label = a.labels.data()[m];
+            bool const ignored = label == a.options.ignore;
             constexpr index numbers = ops::vocabulary_statistics_count;
-            ops::detail::joined_statistics const all(statistics.data() + m * numbers,
-                                                     statistics.extent(0), rows * numbers);
+            ops::detail::joined_statistics const all(a.statistics.data() + m * numbers,
+                                                     a.statistics.extent(0), rows * numbers);
             double const loss = all.loss();
-            losses.data()[m] = ignored ? Loss(0) : static_cast<Loss>(loss);
-            correct.data()[m] = !ignored && all.column == label && loss == loss;
+            a.losses.data()[m] = ignored ? Loss(0) : static_cast<Loss>(loss);
+            a.correct.data()[m] = !ignored && all.column == label && loss == loss;
             if (gradients == nullptr) return;
-            Logit const* const from = logits.data() + m * columns;
+            Logit const* const from = a.logits.data() + m * columns;
             T* const to = gradients + m * columns;
             auto const factor =
                 broadcast<L>(ignored ? 0.0F : static_cast<float>(double(scale) / all.sum));
             auto const shift = broadcast<L>(static_cast<float>(all.top));
             auto const scales = broadcast<L>(scale);
             // the label's own gradient in double, where 1 - probability may cancel
-            index const own = label - options.first;
+            index const own = label - a.options.first;
             bool const here = !ignored && 0 <= own && own < columns;
             double const at_label = double(scale) * (std::exp(all.label - all.top) / all.sum - 1.0);
             for (index i = 0; i < columns; i += L) {
@@ -87,9 +79,7 @@ void sliced_cross_entropy_impl(stream& s, matrix_view<T> dlogits, vector_view<Lo
             if (here) to[own] = static_cast<T>(static_cast<float>(at_label));
           });
     } else {
-      reference::stream same;
-      ops::sliced_cross_entropy(same, dlogits, losses, correct, logits, labels, statistics,
-                                options);
+      a.compute();
     }
   });
 }

@@ -47,4 +47,32 @@ TEST_CASE_TEMPLATE("any number of ranks is combined to the same bits as on the h
     }
 }
 
+TEST_CASE("numbers in bf16 are summed to floats that are not rounded") {
+  constexpr std::size_t count = 67;
+  for (int const ranks : {1, 3, 8}) {
+    std::vector<std::vector<bf16>> in(static_cast<std::size_t>(ranks), std::vector<bf16>(count));
+    std::vector<float> expected(count), host(count), kernel(count);
+    for (std::size_t r = 0; r < in.size(); ++r)
+      for (std::size_t i = 0; i < count; ++i) {
+        in[r][i] = bf16(static_cast<float>((r * 7919 + i * 104729) % 1009) / 3.0F - 100.0F);
+        expected[i] = r == 0 ? float(in[r][i]) : expected[i] + float(in[r][i]);
+      }
+    std::vector<void const*> sources;
+    cuda::kernels::combine<bf16> body{};
+    for (std::size_t r = 0; r < in.size(); ++r) {
+      sources.push_back(in[r].data());
+      body.sources[r] = in[r].data();
+    }
+    body.outs[0] = kernel.data();
+    body.num_outs = 1;
+    body.num_sources = ranks;
+    body.how = reduction::wide_sum;
+    body.count = count;
+    void* const out = host.data();
+    detail::combine(dtype::bf16, reduction::wide_sum, {&out, 1}, sources, count);
+    CHECK(host == expected);
+    testing::run_in_every_order(2, 32, 0, body, [&](auto) { CHECK(kernel == expected); });
+  }
+}
+
 }  // namespace combine_kernel_test

@@ -15,7 +15,7 @@ using parallel::cuda::gpu_meter;
 
 // NVML as its documentation has it, without clocks of the memory and with a GPU that refuses to
 // tell its errors.
-constexpr char const* played = R"(
+constexpr char const* fake = R"(
 #include <string.h>
 static int gpu;
 int users;
@@ -40,8 +40,8 @@ TEST_CASE("a machine without NVML has a meter that reads nothing") {
 }
 
 TEST_CASE("what the GPU tells is read, in our units, and what it does not is left out") {
-  std::string const source = "/tmp/played_nvml.c", library = "/tmp/libplayed_nvml.so";
-  std::ofstream(source) << played;
+  std::string const source = "/tmp/fake_nvml.c", library = "/tmp/libfake_nvml.so";
+  std::ofstream(source) << fake;
   if (std::system(("cc -shared -fPIC -w -o " + library + " " + source).c_str()) != 0) {
     MESSAGE("no C compiler here: skipped");
     return;

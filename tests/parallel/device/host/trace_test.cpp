@@ -49,7 +49,7 @@ TEST_CASE("work of two streams is seen to overlap, and waiting is a task of its 
     first.start();
     second.start();
     a.enqueue([] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }, {"compute"});
-    b.enqueue([] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }, {"traffic"});
+    b.enqueue([] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }, {"exchanges"});
     b.wait(a.record());
     b.synchronize();
   }

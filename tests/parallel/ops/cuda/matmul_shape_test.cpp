@@ -4,7 +4,8 @@
 #include <vector>
 
 #include <parallel/ops/cuda/matmul_shape.hpp>
-#include <parallel/ops/reference/matmul.hpp>
+#include <parallel/ops/matmul.hpp>
+#include <parallel/ops/reference.hpp>
 
 namespace matmul_shape_test {
 

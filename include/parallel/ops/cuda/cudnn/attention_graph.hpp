@@ -73,7 +73,7 @@ struct attention_builder {
                     {problem.batch, count, problem.sequence, problem.head_dim},
                     {strides.batch, problem.head_dim, strides.row, 1});
   }
-  /// The same with its last two dimensions exchanged.
+  /// `heads` with its last two dimensions exchanged.
   tensor columns(std::int64_t uid, std::int64_t count, attention_strides const& strides) {
     return g.memory(uid, CUDNN_DATA_BFLOAT16,
                     {problem.batch, count, problem.head_dim, problem.sequence},

@@ -9,6 +9,7 @@
 #include <cstddef>
 
 #include <parallel/core/dtype.hpp>
+#include <parallel/device/cuda/grid.hpp>
 #include <parallel/ops/activation.hpp>
 #include <parallel/ops/cuda/elements.hpp>
 
@@ -90,3 +91,20 @@ struct activation_backward {
 };
 
 }  // namespace parallel::cuda::kernels
+
+namespace parallel::cuda {
+
+template <class T>
+[[nodiscard]] auto kernel_of(one_kernel, ops::activation_arguments<T> const& a) {
+  return grid{blocks_for(a.y.size(), pack_size<T>),
+              kernels::activation<T>{a.y.data(), a.x.data(), a.kind, a.y.size()}};
+}
+
+template <class T>
+[[nodiscard]] auto kernel_of(one_kernel, ops::activation_backward_arguments<T> const& a) {
+  return grid{
+      blocks_for(a.dx.size(), pack_size<T>),
+      kernels::activation_backward<T>{a.dx.data(), a.x.data(), a.dy.data(), a.kind, a.dx.size()}};
+}
+
+}  // namespace parallel::cuda

@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include <parallel/core/dtype.hpp>
+#include <parallel/device/cuda/grid.hpp>
 #include <parallel/ops/adamw.hpp>
 #include <parallel/ops/cuda/elements.hpp>
 
@@ -57,3 +58,16 @@ struct adamw {
 };
 
 }  // namespace parallel::cuda::kernels
+
+namespace parallel::cuda {
+
+template <class T, class A>
+[[nodiscard]] auto kernel_of(one_kernel, ops::adamw_arguments<T, A> const& a) {
+  return grid{
+      blocks_for(a.values.size(), group_size<T, A>),
+      kernels::adamw<T, A>{a.values.data(), a.master.data(), a.exp_avg.data(), a.exp_avg_sq.data(),
+                           a.gradients.data(), a.options.gradient_scale,
+                           ops::detail::adamw_factors<A>(a.options), a.values.size()}};
+}
+
+}  // namespace parallel::cuda

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include <parallel/core/dtype.hpp>
+#include <parallel/device/cuda/grid.hpp>
 #include <parallel/ops/clip.hpp>
 #include <parallel/ops/cuda/elements.hpp>
 
@@ -55,3 +56,20 @@ struct clip_backward {
 };
 
 }  // namespace parallel::cuda::kernels
+
+namespace parallel::cuda {
+
+template <class T>
+[[nodiscard]] auto kernel_of(one_kernel, ops::clip_arguments<T> const& a) {
+  auto* const flags = a.inside.empty() ? nullptr : a.inside.data();
+  return grid{blocks_for(a.x.size(), pack_size<T>),
+              kernels::clip<T>{a.x.data(), flags, a.x.size(), a.limit}};
+}
+
+template <class T>
+[[nodiscard]] auto kernel_of(one_kernel, ops::clip_backward_arguments<T> const& a) {
+  return grid{blocks_for(a.dx.size(), pack_size<T>),
+              kernels::clip_backward<T>{a.dx.data(), a.inside.data(), a.dx.size()}};
+}
+
+}  // namespace parallel::cuda

@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include <parallel/core/dtype.hpp>
+#include <parallel/device/cuda/grid.hpp>
 #include <parallel/ops/cuda/elements.hpp>
 #include <parallel/ops/lion.hpp>
 
@@ -53,3 +54,15 @@ struct lion {
 };
 
 }  // namespace parallel::cuda::kernels
+
+namespace parallel::cuda {
+
+template <class T, class A>
+[[nodiscard]] auto kernel_of(one_kernel, ops::lion_arguments<T, A> const& a) {
+  return grid{blocks_for(a.values.size(), group_size<T, A>),
+              kernels::lion<T, A>{a.values.data(), a.master.data(), a.exp_avg.data(),
+                                  a.gradients.data(), a.options.gradient_scale,
+                                  ops::detail::lion_factors<A>(a.options), a.values.size()}};
+}
+
+}  // namespace parallel::cuda

@@ -48,16 +48,17 @@ struct rope {
       });
       b.sync();
       if (aligned)
-        turn<N>(b, x.row(batch, at, 0), cosines, sines);
+        apply_rope<N>(b, x.row(batch, at, 0), cosines, sines);
       else
-        turn<1>(b, x.row(batch, at, 0), cosines, sines);
+        apply_rope<1>(b, x.row(batch, at, 0), cosines, sines);
       b.sync();  // before the next row's angles take the place of these
     }
   }
 
  private:
   template <unsigned n, class Block, class A>
-  PARALLELLM_DEVICE void turn(Block const& b, T* heads, A const* cosines, A const* sines) const {
+  PARALLELLM_DEVICE void apply_rope(Block const& b, T* heads, A const* cosines,
+                                    A const* sines) const {
     auto const half = static_cast<unsigned>(x.head_dim / 2);
     unsigned const groups = half / n;  // of a head
     for_each_of_block(b, static_cast<std::size_t>(x.heads) * groups, [&](std::size_t g) {

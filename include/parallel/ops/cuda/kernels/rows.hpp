@@ -4,6 +4,7 @@
 #pragma once
 
 #include <parallel/core/dtype.hpp>
+#include <parallel/device/cuda/grid.hpp>
 #include <parallel/ops/cuda/row_groups.hpp>
 #include <parallel/ops/rows.hpp>
 
@@ -78,3 +79,30 @@ struct scale_rows {
 };
 
 }  // namespace parallel::cuda::kernels
+
+namespace parallel::cuda {
+
+namespace detail {
+
+/// Blocks that have a warp for every row that a range of `size` has elements in.
+[[nodiscard]] inline std::size_t blocks_for_rows(ops::rows_place const& place, index size) {
+  if (size == 0) return 0;
+  index const rows = place.row_of(size - 1) - place.row_of(0) + 1;
+  return cuda::blocks_for(static_cast<std::size_t>(rows) * warp_size);
+}
+
+}  // namespace detail
+
+template <class T>
+[[nodiscard]] auto kernel_of(one_kernel, ops::row_squared_norms_arguments<T> const& a) {
+  return grid{detail::blocks_for_rows(a.place, std::ssize(a.x)),
+              kernels::row_squared_norms<T>{a.out.data(), a.x.data(), std::ssize(a.x), a.place}};
+}
+
+template <class T>
+[[nodiscard]] auto kernel_of(one_kernel, ops::scale_rows_arguments<T> const& a) {
+  return grid{detail::blocks_for_rows(a.place, std::ssize(a.x)),
+              kernels::scale_rows<T>{a.x.data(), a.factors.data(), std::ssize(a.x), a.place}};
+}
+
+}  // namespace parallel::cuda

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include <parallel/core/dtype.hpp>
+#include <parallel/device/cuda/grid.hpp>
 #include <parallel/ops/cuda/elements.hpp>
 #include <parallel/ops/softcap.hpp>
 
@@ -52,3 +53,20 @@ struct softcap_backward {
 };
 
 }  // namespace parallel::cuda::kernels
+
+namespace parallel::cuda {
+
+template <class A>
+[[nodiscard]] auto kernel_of(one_kernel, ops::softcap_arguments<A> const& a) {
+  return grid{blocks_for(a.y.size(), pack_size<A>),
+              kernels::softcap<A>{a.y.data(), a.x.data(), a.y.size(), a.options}};
+}
+
+template <class T>
+[[nodiscard]] auto kernel_of(one_kernel, ops::softcap_backward_arguments<T> const& a) {
+  return grid{
+      blocks_for(a.dx.size(), group_size<T, accumulate_t<T>>),
+      kernels::softcap_backward<T>{a.dx.data(), a.y.data(), a.dy.data(), a.dx.size(), a.options}};
+}
+
+}  // namespace parallel::cuda

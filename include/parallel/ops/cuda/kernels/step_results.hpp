@@ -1,6 +1,7 @@
 // step_totals and gradient_scale as kernels: the first thread of one block.
 #pragma once
 
+#include <parallel/device/cuda/grid.hpp>
 #include <parallel/ops/step_results.hpp>
 
 namespace parallel::cuda::kernels {
@@ -33,3 +34,18 @@ struct gradient_scale {
 };
 
 }  // namespace parallel::cuda::kernels
+
+namespace parallel::cuda {
+
+template <class L>
+[[nodiscard]] auto kernel_of(one_kernel, ops::step_totals_arguments<L> const& a) {
+  return grid{std::size_t{1}, kernels::step_totals<L>{a.out, a.microbatches.data(),
+                                                      std::ssize(a.microbatches), a.squares}};
+}
+
+template <class A>
+[[nodiscard]] auto kernel_of(one_kernel, ops::gradient_scale_arguments<A> const& a) {
+  return grid{std::size_t{1}, kernels::gradient_scale<A>{a.out, a.sums, a.threshold}};
+}
+
+}  // namespace parallel::cuda

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include <parallel/core/dtype.hpp>
+#include <parallel/device/cuda/grid.hpp>
 #include <parallel/ops/cuda/elements.hpp>
 #include <parallel/ops/temperature.hpp>
 
@@ -34,3 +35,15 @@ struct temperature {
 };
 
 }  // namespace parallel::cuda::kernels
+
+namespace parallel::cuda {
+
+template <class T>
+[[nodiscard]] auto kernel_of(one_kernel, ops::temperature_arguments<T> const& a) {
+  auto const* const begins =
+      a.options.document_begins.empty() ? nullptr : a.options.document_begins.data();
+  return grid{blocks_for(threads_in_rows<pack_size<T>>(a.y.rows, a.y.columns)),
+              kernels::temperature<T>{a.y, a.options, begins}};
+}
+
+}  // namespace parallel::cuda

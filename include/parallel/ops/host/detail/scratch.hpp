@@ -55,7 +55,7 @@ void with_scratch_at(std::byte* memory, int threads, index count, Body const& bo
   });
 }
 
-/// The same with the whole `memory`, for an operation that needs no other.
+/// with_scratch_at over the whole `memory`, for an operation that needs no other.
 template <class Space, class Body, class... Sizes>
 void with_scratch(workspace& memory, int threads, index count, Body const& body, Sizes... sizes) {
   auto const spaces = static_cast<std::size_t>(std::min<index>(std::max(threads, 1), count));

@@ -144,8 +144,8 @@ template <tile_store Store>
   __builtin_memcpy(to, &sum, sizeof sum);
 }
 
-/// The same tile of pairs; rows R = 0, ..., 7. One function without lambdas, since those would not
-/// be compiled for the instruction set that asm needs.
+/// A tile of products of bf16 pairs; rows R = 0, ..., 7. One function without lambdas, since those
+/// would not be compiled for the instruction set that asm needs.
 template <int Registers, tile_store Store, int... R>
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma")]] inline void micro_pairs(
     std::integer_sequence<int, R...>, index depth, bf16_pair const* a, index a_row, index a_depth,

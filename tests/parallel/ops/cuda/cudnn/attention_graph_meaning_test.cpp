@@ -10,7 +10,8 @@
 #include <vector>
 
 #include <parallel/ops/cuda/cudnn/attention_graph.hpp>
-#include <parallel/ops/reference/attention.hpp>
+#include <parallel/ops/attention.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/attention_problem.hpp"
 

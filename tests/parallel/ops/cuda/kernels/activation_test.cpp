@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <parallel/ops/cuda/kernels/activation.hpp>
-#include <parallel/ops/reference/activation.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support/host_block.hpp"
 

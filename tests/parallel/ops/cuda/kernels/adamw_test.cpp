@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <parallel/ops/cuda/kernels/adamw.hpp>
-#include <parallel/ops/reference/adamw.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/support.hpp"
 #include "support/guarded.hpp"

@@ -7,8 +7,9 @@
 #include <limits>
 #include <vector>
 
+#include <parallel/ops/attention.hpp>
 #include <parallel/ops/cuda/attention_passes.hpp>
-#include <parallel/ops/reference/attention.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/attention_by_parts.hpp"
 #include "parallel/ops/attention_problem.hpp"
@@ -44,50 +45,33 @@ using ops::attention_options;
 using ops::heads_view;
 
 template <class T>
-void attention_impl(block_stream& s, heads_view<T> out, tensor_view<accumulate_t<T>, 3> lse,
-                    heads_view<T const> q, heads_view<T const> k, heads_view<T const> v,
-                    attention_options options) {
-  cuda::detail::attention_pass<T>(s.launcher(), "attention", out, lse.data(), q, k, v, options,
-                                  false);
+void run_operation(block_stream& s, ops::attention_arguments<T> const& a) {
+  cuda::detail::attention_pass<T>(s.launcher(), a.name, a.out, a.lse.data(), a.q, a.k, a.v,
+                                  a.options, false);
 }
 
 template <class T>
-void extend_attention_impl(block_stream& s, heads_view<accumulate_t<T>> out,
-                           tensor_view<accumulate_t<T>, 3> lse, heads_view<T const> q,
-                           heads_view<T const> k, heads_view<T const> v,
-                           attention_options options) {
-  cuda::detail::attention_pass<T>(s.launcher(), "extend_attention", out, lse.data(), q, k, v,
-                                  options, true);
+void run_operation(block_stream& s, ops::extend_attention_arguments<T> const& a) {
+  cuda::detail::attention_pass<T>(s.launcher(), a.name, a.out, a.lse.data(), a.q, a.k, a.v,
+                                  a.options, true);
 }
 
-template <class T, class O>
-void backward(block_stream& s, heads_view<O> dq, heads_view<O> dk, heads_view<O> dv,
-              heads_view<T const> dout, heads_view<T const> q, heads_view<T const> k,
-              heads_view<T const> v, heads_view<T const> out,
-              tensor_view<accumulate_t<T> const, 3> lse, attention_options const& options,
-              bool adds) {
-  std::vector<std::byte> scratch(cuda::detail::attention_backward_scratch<T>(q), std::byte{0xff});
-  cuda::detail::attention_backward_pass<T>(s.launcher(), "attention_backward", scratch.data(), dq,
-                                           dk, dv, dout, q, k, v, out, lse.data(), options, adds);
+template <class T, class Arguments>
+void backward(block_stream& s, Arguments const& a, bool adds) {
+  std::vector<std::byte> scratch(cuda::detail::attention_backward_scratch<T>(a.q), std::byte{0xff});
+  cuda::detail::attention_backward_pass<T>(s.launcher(), a.name, scratch.data(), a.dq, a.dk, a.dv,
+                                           a.dout, a.q, a.k, a.v, a.out, a.lse.data(), a.options,
+                                           adds);
 }
 
 template <class T>
-void attention_backward_impl(block_stream& s, heads_view<T> dq, heads_view<T> dk, heads_view<T> dv,
-                             heads_view<T const> dout, heads_view<T const> q, heads_view<T const> k,
-                             heads_view<T const> v, heads_view<T const> out,
-                             tensor_view<accumulate_t<T> const, 3> lse, attention_options options) {
-  backward<T>(s, dq, dk, dv, dout, q, k, v, out, lse, options, false);
+void run_operation(block_stream& s, ops::attention_backward_arguments<T> const& a) {
+  backward<T>(s, a, false);
 }
 
 template <class T>
-void extend_attention_backward_impl(block_stream& s, heads_view<accumulate_t<T>> dq,
-                                    heads_view<accumulate_t<T>> dk, heads_view<accumulate_t<T>> dv,
-                                    heads_view<T const> dout, heads_view<T const> q,
-                                    heads_view<T const> k, heads_view<T const> v,
-                                    heads_view<T const> out,
-                                    tensor_view<accumulate_t<T> const, 3> lse,
-                                    attention_options options) {
-  backward<T>(s, dq, dk, dv, dout, q, k, v, out, lse, options, true);
+void run_operation(block_stream& s, ops::extend_attention_backward_arguments<T> const& a) {
+  backward<T>(s, a, true);
 }
 
 }  // namespace parallel::testing

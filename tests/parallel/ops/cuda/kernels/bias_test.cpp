@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include <parallel/ops/bias.hpp>
 #include <parallel/ops/cuda/kernels/bias.hpp>
 #include <parallel/ops/cuda/kernels/norm_weight_gradient.hpp>
-#include <parallel/ops/reference/bias.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/support.hpp"
 #include "support/guarded.hpp"

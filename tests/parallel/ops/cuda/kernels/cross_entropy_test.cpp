@@ -6,8 +6,9 @@
 #include <limits>
 #include <vector>
 
+#include <parallel/ops/cross_entropy.hpp>
 #include <parallel/ops/cuda/kernels/cross_entropy.hpp>
-#include <parallel/ops/reference/cross_entropy.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support/host_block.hpp"
 #include "support/row_data.hpp"

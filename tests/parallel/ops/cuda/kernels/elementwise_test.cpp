@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <parallel/ops/cuda/kernels/elementwise.hpp>
-#include <parallel/ops/reference/elementwise.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/support.hpp"
 #include "support/guarded.hpp"

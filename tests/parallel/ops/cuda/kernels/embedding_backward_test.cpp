@@ -9,7 +9,8 @@
 #include <vector>
 
 #include <parallel/ops/cuda/kernels/embedding_backward.hpp>
-#include <parallel/ops/reference/embedding.hpp>
+#include <parallel/ops/embedding.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/support.hpp"
 #include "support/guarded.hpp"

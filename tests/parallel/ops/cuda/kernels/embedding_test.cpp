@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <parallel/ops/cuda/kernels/embedding.hpp>
-#include <parallel/ops/reference/embedding.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/support.hpp"
 #include "support/guarded.hpp"

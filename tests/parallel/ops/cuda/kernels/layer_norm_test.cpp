@@ -6,7 +6,8 @@
 #include <vector>
 
 #include <parallel/ops/cuda/kernels/layer_norm.hpp>
-#include <parallel/ops/reference/layer_norm.hpp>
+#include <parallel/ops/layer_norm.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support/host_block.hpp"
 #include "support/row_data.hpp"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <parallel/ops/cuda/kernels/lion.hpp>
-#include <parallel/ops/reference/lion.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/support.hpp"
 #include "support/guarded.hpp"

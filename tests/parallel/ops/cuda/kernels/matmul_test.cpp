@@ -9,7 +9,8 @@
 
 #include <parallel/core/philox.hpp>
 #include <parallel/ops/cuda/kernels/matmul.hpp>
-#include <parallel/ops/reference/matmul.hpp>
+#include <parallel/ops/matmul.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support/host_block.hpp"
 

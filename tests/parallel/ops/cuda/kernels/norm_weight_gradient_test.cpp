@@ -6,8 +6,9 @@
 #include <vector>
 
 #include <parallel/ops/cuda/kernels/norm_weight_gradient.hpp>
-#include <parallel/ops/reference/layer_norm.hpp>
-#include <parallel/ops/reference/rms_norm.hpp>
+#include <parallel/ops/layer_norm.hpp>
+#include <parallel/ops/reference.hpp>
+#include <parallel/ops/rms_norm.hpp>
 
 #include "support/host_block.hpp"
 #include "support/row_data.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <parallel/ops/cuda/kernels/reduce.hpp>
-#include <parallel/ops/reference/reduce.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support/host_block.hpp"
 #include "support/row_data.hpp"

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include <parallel/ops/cuda/kernels/rms_norm.hpp>
-#include <parallel/ops/reference/rms_norm.hpp>
+#include <parallel/ops/reference.hpp>
+#include <parallel/ops/rms_norm.hpp>
 
 #include "support/host_block.hpp"
 #include "support/row_data.hpp"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <parallel/ops/cuda/kernels/rope.hpp>
-#include <parallel/ops/reference/rope.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/support.hpp"
 #include "support/guarded.hpp"
@@ -39,14 +39,14 @@ TEST_CASE_TEMPLATE("heads are turned as in the reference, and what lies between 
         for (index i = 0; i < head_dim / 2; ++i) growths.push_back(-0.01 * static_cast<double>(i));
       auto const* const growths_or_null = growths.empty() ? nullptr : growths.data();
       auto expected = before;
-      reference::stream here;
-      reference::rope_impl(here, view(expected.data()),
-                           {.frequencies = frequencies,
-                            .first = first,
-                            .growths = growths,
-                            .origin = origin,
-                            .growth_sign = growth_sign},
-                           direction);
+      ops::rope_arguments<T>{view(expected.data()),
+                             {.frequencies = frequencies,
+                              .first = first,
+                              .growths = growths,
+                              .origin = origin,
+                              .growth_sign = growth_sign},
+                             direction}
+          .compute();
       // 3 blocks: some turn several rows, and wait before they compute the next angles
       testing::run_on_copies(
           before, 3, 64, static_cast<std::size_t>(head_dim) * sizeof(accumulate_t<T>),

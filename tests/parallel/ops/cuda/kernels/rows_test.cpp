@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <parallel/ops/cuda/kernels/rows.hpp>
-#include <parallel/ops/reference/rows.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/support.hpp"
 #include "support/guarded.hpp"

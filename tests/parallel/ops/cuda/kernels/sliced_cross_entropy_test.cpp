@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <vector>
 
+#include <parallel/ops/cross_entropy.hpp>
 #include <parallel/ops/cuda/kernels/sliced_cross_entropy.hpp>
-#include <parallel/ops/reference/cross_entropy.hpp>
-#include <parallel/ops/reference/sliced_cross_entropy.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support/host_block.hpp"
 #include "support/row_data.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <parallel/ops/cuda/kernels/step_results.hpp>
-#include <parallel/ops/reference/step_results.hpp>
+#include <parallel/ops/reference.hpp>
 
 #include "support/host_block.hpp"
 

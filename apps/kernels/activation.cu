@@ -1,6 +1,0 @@
-// instances/activation.inc on a GPU.
-#include <parallel/ops/cuda/activation.cuh>
-
-namespace parallel::cuda {
-#include "instances/activation.inc"
-}  // namespace parallel::cuda

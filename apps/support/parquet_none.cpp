@@ -1,0 +1,3 @@
+#include "support/parquet.hpp"
+
+mpt::finetune::row_reader apps::parquet_reader() { return {}; }

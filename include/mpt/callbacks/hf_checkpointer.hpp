@@ -1,0 +1,65 @@
+// hf_checkpointer: Hugging Face folders of a model while it trains, each written by all ranks
+// together.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <mpt/config/train.hpp>
+#include <mpt/hf/convert.hpp>
+#include <mpt/hf/save_folder.hpp>
+#include <mpt/hf/shapes.hpp>
+
+namespace mpt {
+
+class hf_checkpointer {
+ public:
+  /// Of a configuration that has one; reads the tokenizer's files, where there are some.
+  explicit hf_checkpointer(train_config const& config)
+      : settings_(config.callbacks.hf_checkpointer.value()),
+        tensors_(hf::shapes_of(config.model)),
+        options_(export_options_of(config.model, settings_.precision, tokenizer_of(config))) {
+    if (settings_.overwrite) options_.existing = parallel::checkpoint::if_exists::replace;
+  }
+
+  /// Whether this batch, or the one at which the run stops, ends with a folder.
+  [[nodiscard]] bool due(std::int64_t batch, training_clock const& clock, bool stopped) const {
+    return is_due(settings_.save_interval, batch, clock) || (stopped && batch > 0);
+  }
+
+  /// The folder of a batch.
+  [[nodiscard]] std::filesystem::path folder_of(std::int64_t batch, std::int64_t epoch) const {
+    auto name = settings_.folder_name;
+    auto const fill = [&](std::string const& what, std::int64_t value) {
+      for (auto at = name.find(what); at != std::string::npos; at = name.find(what))
+        name.replace(at, what.size(), std::to_string(value));
+    };
+    fill("{batch}", batch);
+    fill("{epoch}", epoch);
+    return std::filesystem::path(settings_.save_folder) / name;
+  }
+
+  /// Collective, between two steps: writes the folder, as hf::save_folder says, and returns it.
+  template <class Stepper, class Comm, class Exchange>
+  std::filesystem::path save(Stepper& step, Comm& world, Exchange& exchanges, std::int64_t batch,
+                             std::int64_t epoch) const {
+    auto out = folder_of(batch, epoch);
+    hf::save_folder(step, world, exchanges, out, tensors_, options_);
+    return out;
+  }
+
+ private:
+  [[nodiscard]] static std::string tokenizer_of(train_config const& config) {
+    std::error_code unreadable;  // then it is not there
+    auto const& name = config.tokenizer.name;
+    return !name.empty() && std::filesystem::exists(name, unreadable) ? name : std::string();
+  }
+
+  hf_checkpointer_config settings_;
+  std::vector<hf::named_shape> tensors_;
+  hf::export_options options_;
+};
+
+}  // namespace mpt

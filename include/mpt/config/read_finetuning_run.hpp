@@ -1,0 +1,64 @@
+// What finetuning adds to a training configuration: a model that lies in a Hugging Face folder, and
+// what data of prompts and responses ask of the rest.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <mpt/config/mirrors.hpp>
+#include <mpt/config/read_hf_model.hpp>
+#include <mpt/config/read_model.hpp>
+#include <mpt/config/reader.hpp>
+#include <mpt/config/train.hpp>
+
+namespace mpt::detail {
+
+/// Whether the YAML itself, not a folder's config.json, says if packed texts see each other.
+[[nodiscard]] inline bool says_documents(config_node const& document) {
+  config_node const* node = document.find("model");
+  if (node == nullptr) return false;
+  if (config_node const* const overrides = node->find("config_overrides")) node = overrides;
+  node = node->find("attn_config");
+  return node != nullptr && node->find("attn_uses_sequence_id") != nullptr;
+}
+
+/// `model`, of either kind; the weights of a Hugging Face folder become `load_path` unless that is
+/// given.
+inline void read_model_of(config_reader& reader, train_config& config, hub_mirrors const& mirrors) {
+  refuse_adapters(reader);
+  if (reader.get<std::string>("name", "mpt_causal_lm") != "hf_causal_lm") {
+    config.model = read_model(reader);
+    return;
+  }
+  auto source = read_hf_causal_lm(reader, mirrors);
+  config.model = std::move(source.model);
+  if (source.pretrained) config.pretrained = std::move(source.folder);
+}
+
+/// Checks what finetuning data ask of the rest, and lets packed examples see only themselves.
+inline void settle_finetuning(config_reader& reader, config_node const& document,
+                              train_config& config, hub_mirrors const& mirrors) {
+  auto const settle = [&](loader_config& loader) {
+    if (loader.finetuning) loader.finetuning->name = mirrored(mirrors, loader.finetuning->name);
+    return loader.finetuning && loader.finetuning->packing;
+  };
+  bool packs = settle(config.train_loader);
+  for (auto& loader : config.eval_loaders) packs = settle(loader) || packs;
+  if (packs && !says_documents(document)) config.model.attn.attn_uses_sequence_id = true;
+  if (packs && !config.model.attn.attn_uses_sequence_id)
+    config.report.notes.emplace_back(
+        "model.attn_config.attn_uses_sequence_id is false: examples packed into one row attend to "
+        "those before them, and the loss depends on the packing; set it to true, or leave it out");
+  if (!config.train_loader.finetuning) return;
+  for (std::string_view const key : {"max_duration", "eval_interval", "save_interval"})
+    reader.check(key, !reader.has(key) || reader.required<time_value>(key).unit != time_unit::token,
+                 "rows of finetuning data have different numbers of tokens; give it in ep, ba or "
+                 "sp");
+  for (auto const& time : {config.scheduler.t_warmup, config.scheduler.t_max})
+    reader.check("scheduler", time.unit != time_unit::token,
+                 "rows of finetuning data have different numbers of tokens; give its times in ep, "
+                 "ba, sp or dur");
+}
+
+}  // namespace mpt::detail

@@ -1,0 +1,161 @@
+// An evaluation's configuration: LLM Foundry's scripts/eval YAML surface.
+//
+// Several models, each with its tokenizer and load_path (or, as in training files, one at the top),
+// run on the tasks of icl_tasks, and a gauntlet. A model's sizes follow from what load_path holds;
+// those that the file states must agree with it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <mpt/config/document.hpp>
+#include <mpt/config/read_model.hpp>
+#include <mpt/config/read_train.hpp>
+#include <mpt/eval/gauntlet.hpp>
+#include <mpt/eval/read_icl_tasks.hpp>
+
+namespace mpt::icl {
+
+struct evaluated_model {
+  std::string name;
+  std::filesystem::path path;          ///< a checkpoint, a save folder or a Hugging Face folder
+  std::string tokenizer;               ///< a name or folder; may be empty
+  std::optional<model_config> stated;  ///< what the file says of it
+};
+
+struct eval_config {
+  std::vector<evaluated_model> models;
+  std::vector<task_config> tasks;
+  std::optional<gauntlet_config> gauntlet;
+  std::int64_t max_seq_len = 0;
+  std::int64_t batch_size = 0;
+  std::optional<std::int64_t> subset_batches;  ///< of a task without categories; none: all
+  precision_kind precision = precision_kind::amp_bf16;
+  double dist_timeout = 600;
+  std::optional<std::int64_t> ranks, threads;
+  std::string device = "auto";
+  config_report report;
+};
+
+namespace detail {
+
+[[nodiscard]] inline evaluated_model read_evaluated(config_reader& reader) {
+  evaluated_model out;
+  auto model = reader.section("model");
+  auto const kind = model.one_of("name", "mpt_causal_lm", {"mpt_causal_lm", "hf_causal_lm"});
+  out.path = reader.get<std::string>("load_path", "");
+  if (kind == "mpt_causal_lm") {
+    out.stated = read_model(model);
+    model.finish();
+    reader.check("load_path", !out.path.empty(),
+                 "missing; the weights of an mpt_causal_lm come from a checkpoint or Hugging Face "
+                 "folder");
+  } else {
+    auto const folder = model.required<std::string>("pretrained_model_name_or_path");
+    if (out.path.empty()) out.path = folder;
+    for (std::string_view const key :
+         {"init_device", "use_auth_token", "trust_remote_code", "attn_implementation",
+          "use_flash_attention_2", "config_overrides"})
+      model.without_effect(key, "the folder's own model is computed by one program");
+    model.not_yet("pretrained", "use true", {"true"});
+    for (std::string_view const key : {"load_in_8bit", "peft_config", "pretrained_lora_id_or_path"})
+      model.not_yet(key, "leave it out", {"false"});
+    model.finish();
+  }
+  auto const key = reader.has("load_path") ? "load_path" : "model";
+  reader.check(key, std::filesystem::is_directory(out.path), "there is no folder '",
+               printable(out.path.string()),
+               "'; give a checkpoint or Hugging Face folder on this machine");
+  out.name = reader.get("model_name", out.path.string());
+  if (reader.has("tokenizer"))
+    out.tokenizer = mpt::detail::read_tokenizer(reader.section("tokenizer")).name;
+  else
+    static_cast<void>(reader.raw("tokenizer"));
+  return out;
+}
+
+}  // namespace detail
+
+/// Reads a document; `file` is where it came from.
+[[nodiscard]] inline eval_config read_eval_config(config_node const& document,
+                                                  std::filesystem::path const& file) {
+  eval_config out;
+  config_reader reader(document, "", out.report);
+  out.max_seq_len = reader.required<std::int64_t>("max_seq_len");
+  reader.check("max_seq_len", out.max_seq_len >= 2 && out.max_seq_len <= largest_seq_len,
+               "must be from 2 to ", largest_seq_len, ", found ", out.max_seq_len);
+  out.batch_size = reader.required<std::int64_t>("device_eval_batch_size");
+  reader.check("device_eval_batch_size", out.batch_size > 0, "must be above 0, found ",
+               out.batch_size);
+  auto const precision = reader.one_of("precision", "amp_bf16", {"fp32", "amp_bf16", "amp_fp16"});
+  if (precision != "amp_bf16") out.precision = precision_kind::fp32;
+  if (precision == "amp_fp16")
+    out.report.notes.emplace_back("precision amp_fp16: computed in fp32, which is more exact");
+  if (reader.has("model")) {
+    reader.check("models", !reader.has("models"), "give model or models, not both");
+    out.models.push_back(detail::read_evaluated(reader));
+  } else {
+    reader.check("models", reader.has("models"), "missing; it is required");
+    detail::for_each_item(reader, "models", [&](config_reader item) {
+      out.models.push_back(detail::read_evaluated(item));
+      item.finish();
+    });
+  }
+  out.tasks = read_icl_tasks(
+      reader, {.file = file, .batch_size = out.batch_size, .max_seq_len = out.max_seq_len});
+  reader.check("icl_tasks", !out.tasks.empty(),
+               "missing; give a list of tasks or the name of a file with one");
+  out.gauntlet = read_eval_gauntlet(reader, file);
+  out.subset_batches = reader.optional<std::int64_t>("icl_subset_num_batches");
+  reader.check("icl_subset_num_batches",
+               !out.subset_batches || *out.subset_batches == -1 || *out.subset_batches > 0,
+               "expected -1 for all or a number above 0, found ", out.subset_batches.value_or(0));
+  for (std::string_view const key : {"eval_loader", "eval_loaders"})
+    reader.not_yet(key, "evaluate MODEL --data SET gives cross entropy and perplexity");
+  reader.without_effect("eval_subset_num_batches", "belongs to eval_loader");
+  reader.without_effect("fsdp_config", "each rank holds the whole model and takes some rows");
+  for (std::string_view const key : {"seed", "run_name", "metadata", "python_log_level",
+                                     "log_config", "console_log_interval", "code_paths"})
+    reader.without_effect(key, "nothing here depends on it");
+  for (std::string_view const key : {"loggers", "callbacks"})
+    reader.not_yet(key, "--json, --markdown and --rows write results");
+  static_cast<void>(reader.raw("variables"));
+  out.dist_timeout = reader.get("dist_timeout", out.dist_timeout);
+  out.ranks = mpt::detail::read_ranks(reader, "ranks");
+  out.threads = mpt::detail::read_ranks(reader, "threads");
+  out.device = reader.one_of("device", out.device, {"auto", "cpu", "cuda"});
+  reader.finish();
+  return out;
+}
+
+/// Loads a file with overrides and reads it. `model_name_or_path=MODEL` sets the variable of that
+/// name, as LLM Foundry's README has it.
+[[nodiscard]] inline eval_config load_eval_config(std::filesystem::path const& file,
+                                                  std::span<std::string const> overrides = {}) {
+  std::vector<std::string> all(overrides.begin(), overrides.end());
+  for (auto& text : all)
+    if (text.starts_with("model_name_or_path=")) text = "variables." + text;
+  return read_eval_config(load_document(file, all), file);
+}
+
+/// Throws unless what a configuration states of a model agrees with the model that was found.
+inline void check_stated(model_config const& stated, model_config const& found,
+                         std::string_view where) {
+  auto const same = [&](std::string_view key, auto const& said, auto const& is) {
+    parallel::require(said == is, where, ": the configuration says ", key, " ", said,
+                      ", but the model has ", is);
+  };
+  same("d_model", stated.d_model, found.d_model);
+  same("n_heads", stated.n_heads, found.n_heads);
+  same("n_layers", stated.n_layers, found.n_layers);
+  same("vocab_size", stated.vocab_size, found.vocab_size);
+  same("attn_config.alibi", stated.attn.alibi, found.attn.alibi);
+}
+
+}  // namespace mpt::icl

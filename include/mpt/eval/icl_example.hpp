@@ -1,0 +1,145 @@
+// A row as the model reads it: ids, and which of them are scored.
+//
+// Preamble, question and continuation are each tokenised alone and joined, as LLM Foundry does. A
+// continuation begins with a space where the tokenizer writes words with theirs (" a" is one
+// token). What the tokenizer puts around texts stands around the preamble alone, without its last
+// token when that ends a text. Where all is longer than max_seq_len, the beginning is left out.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <mpt/eval/icl_prompt.hpp>
+#include <mpt/tokenizer/around_text.hpp>
+#include <mpt/tokenizer/tokenizer.hpp>
+
+namespace mpt::icl {
+
+/// Ids of which those from `begin` on are scored; generation: all are the prompt.
+struct scored_ids {
+  std::vector<std::int32_t> ids;
+  std::size_t begin = 0;
+};
+
+/// The options of a row: one for language modelling and generation.
+struct task_example {
+  std::vector<scored_ids> options;
+  std::int64_t new_tokens = 0;  ///< generation: at most so many
+};
+
+/// Makes the examples of one part of a task, for one number of shots. Refers to its arguments.
+class example_maker {
+ public:
+  example_maker(task_config const& task, task_rows const& rows, std::int64_t shots,
+                tokenizer const& words, around_text around)
+      : task_(task),
+        rows_(rows),
+        words_(words),
+        around_(std::move(around)),
+        draws_(draw_all_examples(rows.rows.size(), static_cast<std::size_t>(shots), task.seed)),
+        cache_(std::size_t{1} << 14),
+        leading_space_(encode(" a").size() == 1) {
+    if (task.kind != task_kind::generation) return;
+    parallel::require(words.eos_id().has_value(), task.label, ": the tokenizer ",
+                      words.files().name(),
+                      " has no end-of-text token, by which generated answers end");
+    for (auto const& answer : rows.answer_texts)
+      longest_answer_ = std::max(
+          longest_answer_, encode(answer).size() + around_.before.size() + around_.after.size());
+    if (!task.cot_delimiter.empty()) longest_answer_ += 10;  // room for longer thoughts
+    parallel::require(static_cast<std::int64_t>(longest_answer_) < task.max_seq_len, rows.name,
+                      ": the longest answer takes ", longest_answer_,
+                      " tokens, which leaves no room for a question in max_seq_len ",
+                      task.max_seq_len);
+  }
+
+  [[nodiscard]] task_example make(std::size_t row) {
+    auto const& here = rows_.rows[row];
+    auto const preamble = preamble_text(task_, rows_, draws_[row]);
+    auto const before = encode_preamble(preamble);
+    auto const questions = question_texts(task_, here, preamble.empty());
+    task_example out;
+    if (task_.kind == task_kind::multiple_choice) {
+      auto const context = join(before, encode(questions[0]));
+      for (auto const& choice : here.options)
+        out.options.push_back(scored(context, encode_answer(choice), here));
+      return out;
+    }
+    if (task_.kind == task_kind::generation) {
+      auto ids = join(before, encode(questions[0]));
+      auto const room = static_cast<std::size_t>(task_.max_seq_len) - longest_answer_;
+      if (ids.size() > room) ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(room));
+      require_context(ids.size(), here);
+      auto const size = ids.size();
+      out.options.push_back({std::move(ids), size});
+      out.new_tokens = static_cast<std::int64_t>(std::max<std::size_t>(longest_answer_, 1));
+      return out;
+    }
+    auto const answer = encode_answer(here.answer);
+    for (auto const& question : questions)
+      out.options.push_back(scored(join(before, encode(question)), answer, here));
+    return out;
+  }
+
+  /// Where row `row` stands: "file:line".
+  [[nodiscard]] std::string place_of(task_row const& row) const {
+    return parallel::concat(rows_.name, ":", row.line);
+  }
+
+ private:
+  using id_list = std::vector<std::int32_t>;
+
+  [[nodiscard]] id_list encode(std::string_view text) {
+    id_list out;
+    words_.encode(text, out, cache_);
+    return out;
+  }
+  [[nodiscard]] id_list encode_answer(std::string const& text) {
+    return encode(leading_space_ && !text.starts_with(' ') ? " " + text : text);
+  }
+  [[nodiscard]] id_list encode_preamble(std::string const& text) {
+    auto out = join(join(around_.before, encode(text)), around_.after);
+    if (out.size() > 1 && words_.eos_id() == out.back()) out.pop_back();
+    return out;
+  }
+  [[nodiscard]] static id_list join(id_list front, id_list const& back) {
+    front.insert(front.end(), back.begin(), back.end());
+    return front;
+  }
+
+  void require_context(std::size_t tokens, task_row const& row) const {
+    parallel::require(tokens > 0, place_of(row),
+                      ": nothing stands before what the model is to say; expected a context or a "
+                      "prompt_string of at least one token");
+  }
+
+  [[nodiscard]] scored_ids scored(id_list context, id_list const& answer,
+                                  task_row const& row) const {
+    auto const longest = static_cast<std::size_t>(task_.max_seq_len);
+    parallel::require(!answer.empty(), place_of(row), ": what the model is to say has no tokens");
+    parallel::require(answer.size() < longest, place_of(row), ": what the model is to say has ",
+                      answer.size(), " tokens, expected fewer than max_seq_len ", longest);
+    if (context.size() + answer.size() > longest)
+      context.erase(context.begin(),
+                    context.end() - static_cast<std::ptrdiff_t>(longest - answer.size()));
+    require_context(context.size(), row);
+    auto const begin = context.size();
+    return {join(std::move(context), answer), begin};
+  }
+
+  task_config const& task_;
+  task_rows const& rows_;
+  tokenizer const& words_;
+  around_text around_;
+  std::vector<std::vector<std::size_t>> draws_;
+  word_cache cache_;
+  bool leading_space_;
+  std::size_t longest_answer_ = 0;  // tokens
+};
+
+}  // namespace mpt::icl

@@ -1,0 +1,160 @@
+// What came of tasks: LLM Foundry's Markdown tables, its metrics' names, and JSON.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <mpt/eval/gauntlet.hpp>
+#include <mpt/eval/icl_run.hpp>
+#include <nlohmann/json.hpp>
+
+namespace mpt::icl {
+
+/// One model's results.
+struct model_report {
+  std::string model;
+  std::vector<task_result> tasks;
+  std::optional<gauntlet_result> gauntlet;
+};
+
+/// "metrics/LABEL/N-shot[/CATEGORY]/METRIC" with its value, in order, and the gauntlet's.
+[[nodiscard]] inline std::vector<std::pair<std::string, double>> metrics_of(
+    model_report const& report) {
+  std::vector<std::pair<std::string, double>> out;
+  for (auto const& task : report.tasks)
+    for (auto const& part : task.parts)
+      out.emplace_back(
+          fmt::format("metrics/{}/{}-shot/{}{}{}", task.label, task.shots, part.category,
+                      part.category.empty() ? "" : "/", metric_of(task.kind)),
+          part.accuracy());
+  if (report.gauntlet)
+    for (auto const* const scores : {&report.gauntlet->categories, &report.gauntlet->averages})
+      for (auto const& [name, score] : *scores)
+        out.emplace_back("icl/metrics/eval_gauntlet/" + name, score);
+  return out;
+}
+
+/// A Markdown table with columns as wide as they need; the first row is its head. Numbers' columns
+/// (`right`) end at the right.
+[[nodiscard]] inline std::string markdown_table(std::vector<std::vector<std::string>> const& rows,
+                                                std::vector<bool> const& right) {
+  auto const width = [](std::string const& text) {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  };
+  std::vector<std::size_t> widths(right.size(), 3);
+  for (auto const& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+  std::string out;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    for (std::size_t i = 0; i < rows[r].size(); ++i) {
+      std::string const space(widths[i] - width(rows[r][i]), ' ');
+      out += "| " + (right[i] ? space + rows[r][i] : rows[r][i] + space) + " ";
+    }
+    out += "|\n";
+    if (r > 0) continue;
+    for (std::size_t i = 0; i < widths.size(); ++i)
+      out += "|" + std::string(right[i] ? "" : ":") + std::string(widths[i] + 1, '-') +
+             (right[i] ? ":" : "");
+    out += "|\n";
+  }
+  return out;
+}
+
+/// The two tables that LLM Foundry prints; the gauntlet's is left out where there is none.
+[[nodiscard]] inline std::string markdown_report(std::vector<model_report> const& models,
+                                                 gauntlet_config const* gauntlet) {
+  std::string out;
+  if (gauntlet != nullptr) {
+    std::vector<std::vector<std::string>> rows{{"model_name"}};
+    for (auto const& [name, of] : gauntlet->averages) rows[0].push_back(name);
+    for (auto const& category : gauntlet->categories) rows[0].push_back(category.name);
+    std::vector<model_report const*> order;
+    for (auto const& model : models) order.push_back(&model);
+    std::ranges::stable_sort(order, [](model_report const* a, model_report const* b) {
+      return a->gauntlet->averages.at(0).second > b->gauntlet->averages.at(0).second;
+    });
+    for (auto const* const model : order) {
+      std::vector<std::string> row{model->model};
+      for (std::size_t i = 1; i < rows[0].size(); ++i) {
+        std::string cell = "nan";  // as LLM Foundry shows what is missing
+        for (auto const* const scores : {&model->gauntlet->averages, &model->gauntlet->categories})
+          for (auto const& [name, score] : *scores)
+            if (name == rows[0][i]) cell = fmt::format("{:.6g}", score);
+        row.push_back(cell);
+      }
+      rows.push_back(std::move(row));
+    }
+    std::vector<bool> right(rows[0].size(), true);
+    right[0] = false;
+    out += markdown_table(rows, right) + "\n";
+  }
+  std::vector<std::vector<std::string>> rows{
+      {"Category", "Benchmark", "Subtask", "Accuracy", "Number few shot", "Model"}};
+  for (auto const& model : models)
+    for (auto const& task : model.tasks) {
+      std::string category;
+      if (gauntlet != nullptr)
+        for (auto const& one : gauntlet->categories)
+          if (std::ranges::find(one.benchmarks, task.label, &gauntlet_benchmark::name) !=
+              one.benchmarks.end())
+            category = one.name;
+      auto const shots = fmt::format("{}-shot", task.shots);
+      bool const single = task.parts.size() == 1;
+      rows.push_back({category, task.label, single ? "" : "Average",
+                      fmt::format("{:.6g}", task.accuracy()), shots, model.model});
+      if (single) continue;
+      for (auto const& part : task.parts)
+        rows.push_back({category, "", part.category, fmt::format("{:.6g}", part.accuracy()), shots,
+                        model.model});
+    }
+  return out + markdown_table(rows, {false, false, false, true, false, false});
+}
+
+[[nodiscard]] inline nlohmann::ordered_json json_report(model_report const& report) {
+  nlohmann::ordered_json out{{"model", report.model}};
+  auto& tasks = out["icl_tasks"] = nlohmann::ordered_json::array();
+  for (auto const& task : report.tasks) {
+    nlohmann::ordered_json one{{"label", task.label},         {"icl_task_type", name_of(task.kind)},
+                               {"num_fewshot", task.shots},   {"metric", metric_of(task.kind)},
+                               {"accuracy", task.accuracy()}, {"rows", task.rows()}};
+    if (task.parts.size() > 1)
+      for (auto const& part : task.parts)
+        one["categories"][part.category] = {{"accuracy", part.accuracy()},
+                                            {"rows", part.rows.size()}};
+    tasks.push_back(std::move(one));
+  }
+  for (auto const& [name, value] : metrics_of(report)) out["metrics"][name] = value;
+  if (report.gauntlet)
+    for (auto const& [category, benchmark] : report.gauntlet->missing)
+      out["gauntlet_missing"][category] = benchmark;
+  return out;
+}
+
+/// One JSON line a row, for a closer look: its place, scores, choice or text, and whether it is
+/// right.
+[[nodiscard]] inline std::string row_lines(model_report const& report) {
+  std::string out;
+  for (auto const& task : report.tasks)
+    for (auto const& part : task.parts)
+      for (auto const& row : part.rows) {
+        nlohmann::ordered_json one{{"model", report.model},     {"task", task.label},
+                                   {"num_fewshot", task.shots}, {"category", part.category},
+                                   {"line", row.line},          {"correct", row.correct}};
+        if (task.kind == task_kind::generation) {
+          one["output"] = row.output;
+        } else {
+          one["losses"] = row.losses;
+          one["chosen"] = row.chosen;
+        }
+        out += one.dump() + "\n";
+      }
+  return out;
+}
+
+}  // namespace mpt::icl

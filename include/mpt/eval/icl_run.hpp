@@ -1,0 +1,171 @@
+// Runs tasks: every row of every part scored, its rows divided among ranks.
+//
+// Rows go to ranks in turn, each of which holds the whole model; the results meet once a part, so
+// that every rank has all of them and the scores do not depend on how many there are.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mpt/eval/icl_answer.hpp>
+#include <mpt/eval/icl_score.hpp>
+#include <mpt/generate/stop_strings.hpp>
+#include <nlohmann/json.hpp>
+
+namespace mpt::icl {
+
+struct row_result {
+  std::uint64_t line = 0;  ///< of the task's file
+  bool correct = false;
+  std::vector<double> losses = {};  ///< of the options, nats a token
+  std::size_t chosen = 0;           ///< the option of the least loss
+  std::string output = {};          ///< of generation
+};
+
+/// The rows of a task, or of one category of it, at one number of shots.
+struct part_result {
+  std::string category;
+  std::vector<row_result> rows = {};
+
+  [[nodiscard]] double accuracy() const {
+    auto const right = std::ranges::count_if(rows, &row_result::correct);
+    return rows.empty() ? 0.0 : static_cast<double>(right) / static_cast<double>(rows.size());
+  }
+};
+
+struct task_result {
+  std::string label;
+  task_kind kind = task_kind::language_modeling;
+  std::int64_t shots = 0;
+  std::vector<part_result> parts = {};
+
+  /// Of all parts alike, however many rows each has, as LLM Foundry averages categories.
+  [[nodiscard]] double accuracy() const {
+    double sum = 0;
+    for (auto const& part : parts) sum += part.accuracy();
+    return parts.empty() ? 0.0 : sum / static_cast<double>(parts.size());
+  }
+  [[nodiscard]] std::size_t rows() const {
+    std::size_t sum = 0;
+    for (auto const& part : parts) sum += part.rows.size();
+    return sum;
+  }
+};
+
+/// Which of the rows a rank takes, and how results meet.
+struct row_sharing {
+  int rank = 0;
+  int ranks = 1;
+  /// Every rank's text by rank, on every rank; needed for more than one.
+  std::function<std::vector<std::string>(std::string const&)> gather = {};
+};
+
+namespace detail {
+
+/// `Model`: a task_model, or what scores and generates as one does.
+template <class Model>
+[[nodiscard]] row_result run_row(task_config const& task, task_row const& row,
+                                 task_example const& example, tokenizer const& words,
+                                 Model& model) {
+  row_result out{.line = row.line};
+  if (task.kind == task_kind::generation) {
+    stopped_text text(words, task.stops);
+    static_cast<void>(model.generate(example.options[0].ids,
+                                     {.max_new_tokens = example.new_tokens,
+                                      .end_of_text = words.eos_id().value_or(-1),
+                                      .last = [&](std::int32_t id) { return text.add(id); }}));
+    out.output = text.finish();
+    out.correct = answer_is_right(task, out.output, row.options);
+    return out;
+  }
+  auto const scores = model.score(example.options);
+  for (auto const& score : scores) out.losses.push_back(score.loss);
+  out.chosen = static_cast<std::size_t>(std::ranges::min_element(out.losses) - out.losses.begin());
+  out.correct =
+      task.kind == task_kind::language_modeling ? scores[0].likeliest : out.chosen == row.gold;
+  return out;
+}
+
+[[nodiscard]] inline nlohmann::json pack(row_result const& row) {
+  return {row.line, row.correct, row.losses, row.chosen, row.output};
+}
+[[nodiscard]] inline row_result unpack(nlohmann::json const& row) {
+  return {row.at(0), row.at(1), row.at(2), row.at(3), row.at(4)};
+}
+
+/// All ranks' rows in their order; each has every `ranks`-th.
+inline void share_rows(std::vector<row_result>& rows, row_sharing const& sharing) {
+  if (sharing.ranks == 1) return;
+  nlohmann::json own = nlohmann::json::array();
+  for (auto i = static_cast<std::size_t>(sharing.rank); i < rows.size();
+       i += static_cast<std::size_t>(sharing.ranks))
+    own.push_back(pack(rows[i]));
+  auto const all = sharing.gather(own.dump());
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    std::size_t i = rank;
+    for (auto const& row : nlohmann::json::parse(all[rank])) {
+      rows.at(i) = unpack(row);
+      i += all.size();
+    }
+  }
+}
+
+}  // namespace detail
+
+/// A task's parts, read and checked.
+struct loaded_task {
+  task_config config;
+  std::map<std::string, task_rows> parts;
+};
+
+/// Reads all tasks' files, before anything is computed.
+[[nodiscard]] inline std::vector<loaded_task> load_tasks(std::vector<task_config> const& tasks) {
+  std::vector<loaded_task> out;
+  for (auto const& task : tasks) out.push_back({task, read_task_rows(task)});
+  return out;
+}
+
+/// How many of a part's rows are run: all, or the first `batches` batches of them.
+[[nodiscard]] inline std::size_t rows_to_run(task_config const& task, task_rows const& part,
+                                             std::optional<std::int64_t> batches) {
+  if (!batches || *batches < 0 || task.has_categories) return part.rows.size();
+  // a row of several options counts as so many sequences of a batch
+  auto const sequences = task.kind == task_kind::multiple_choice || task.kind == task_kind::schema
+                             ? static_cast<std::int64_t>(part.rows[0].options.size())
+                             : 1;
+  auto const rows = std::max(task.batch_size, sequences) / sequences * *batches;
+  return std::min(part.rows.size(), static_cast<std::size_t>(rows));
+}
+
+/// Runs a task at one number of shots. `seen(rows)` is called after every row with the number of
+/// rows that are done of all ranks' (about). Collective where sharing has several ranks.
+template <class Model>
+[[nodiscard]] task_result run_task(loaded_task const& task, std::int64_t shots,
+                                   tokenizer const& words, Model& model,
+                                   row_sharing const& sharing = {},
+                                   std::optional<std::int64_t> batches = std::nullopt,
+                                   std::function<void(std::size_t)> const& seen = {}) {
+  task_result out{.label = task.config.label, .kind = task.config.kind, .shots = shots};
+  auto const around = read_around_text(words);
+  for (auto const& [category, part] : task.parts) {
+    example_maker maker(task.config, part, shots, words, around);
+    std::vector<row_result> rows(rows_to_run(task.config, part, batches));
+    for (auto i = static_cast<std::size_t>(sharing.rank); i < rows.size();
+         i += static_cast<std::size_t>(sharing.ranks)) {
+      rows[i] = detail::run_row(task.config, part.rows[i], maker.make(i), words, model);
+      if (seen) seen(i + 1);
+    }
+    detail::share_rows(rows, sharing);
+    out.parts.push_back({category, std::move(rows)});
+  }
+  return out;
+}
+
+}  // namespace mpt::icl

@@ -1,0 +1,56 @@
+// A task of in-context learning as LLM Foundry describes it: which rows, what a prompt is made of.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mpt::icl {
+
+enum class task_kind : std::uint8_t {
+  language_modeling,  ///< is every token of the continuation the likeliest one?
+  multiple_choice,    ///< which of the choices has the least loss a token?
+  schema,             ///< after which of the contexts has the continuation the least loss a token?
+  generation          ///< does what the model writes begin with one of the answers?
+};
+
+/// Names and defaults of LLM Foundry's.
+struct task_config {
+  std::string label;
+  std::filesystem::path file;
+  task_kind kind = task_kind::language_modeling;
+  std::vector<std::int64_t> shots = {0};  ///< how many examples; each is a run of its own
+  std::string prompt_string;              ///< once, before all
+  std::string example_delimiter = "\n";
+  std::string continuation_delimiter = " ";
+  std::string question_prelimiter;  ///< before each question
+  std::string cot_delimiter;        ///< before the answer, after a chain of thought
+  std::vector<std::string> stops;   ///< an answer ends before any of these
+  bool do_normalization = true;     ///< of generated answers
+  bool has_categories = false;      ///< each category is a task of its own
+  std::uint64_t seed = 1234;        ///< of the draws of examples
+  std::int64_t batch_size = 0;      ///< rows at once, for icl_subset_num_batches
+  std::int64_t max_seq_len = 2048;  ///< longer contexts lose their beginning
+};
+
+/// The name of the score, as it is logged.
+[[nodiscard]] inline std::string_view metric_of(task_kind kind) {
+  switch (kind) {
+    case task_kind::language_modeling: return "InContextLearningLMAccuracy";
+    case task_kind::generation: return "InContextLearningGenerationExactMatchAccuracy";
+    default: return "InContextLearningMultipleChoiceAccuracy";
+  }
+}
+
+[[nodiscard]] inline std::string_view name_of(task_kind kind) {
+  switch (kind) {
+    case task_kind::language_modeling: return "language_modeling";
+    case task_kind::multiple_choice: return "multiple_choice";
+    case task_kind::schema: return "schema";
+    default: return "generation_task_with_answers";
+  }
+}
+
+}  // namespace mpt::icl

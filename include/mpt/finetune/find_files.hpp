@@ -1,0 +1,118 @@
+// The files that a loader's hf_name, split and hf_kwargs name, on this machine.
+//
+// hf_name is a folder or a file, or a format (json, csv, parquet) whose files data_dir or
+// data_files name. Nothing is downloaded: a name on the Hugging Face Hub that is no folder here is
+// an error that says what to do.
+#pragma once
+
+#include <fnmatch.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mpt/finetune/preprocess.hpp>
+#include <mpt/finetune/split_files.hpp>
+#include <parallel/core/error.hpp>
+
+namespace mpt::finetune {
+
+/// What a loader says about files.
+struct file_names {
+  std::string name;        ///< hf_name
+  std::string split{};     ///< as of Hugging Face: train, test, ...
+  std::string data_dir{};  ///< of hf_kwargs: a folder in place of, or below, the name's
+  std::map<std::string, std::vector<std::string>> data_files{};  ///< of hf_kwargs: paths, which may
+                                                                 ///< have *, by split
+};
+
+namespace detail {
+
+/// The files that one path of data_files names, which may have * and ? below its folder.
+[[nodiscard]] inline std::vector<std::filesystem::path> matching_files(
+    std::filesystem::path const& base, std::string const& pattern) {
+  auto const path = base / pattern;
+  if (pattern.find_first_of("*?[") == pattern.npos) {
+    parallel::require(std::filesystem::is_regular_file(path), path.native(),
+                      ": not a file; data_files names it");
+    parallel::require(is_data_file(path), path.native(),
+                      ": not of a format that is read; expected .jsonl, .json, .csv or .parquet "
+                      "(.gz and .zst too)");
+    return {path};
+  }
+  std::filesystem::path folder;
+  for (auto const& part : path) {
+    if (part.native().find_first_of("*?[") != std::string::npos) break;
+    folder /= part;
+  }
+  if (folder.empty()) folder = ".";
+  std::vector<std::filesystem::path> out;
+  std::error_code failure;
+  bool const there = std::filesystem::is_directory(folder, failure);
+  auto const wanted = path.lexically_relative(folder).native();
+  // "**" reaches through folders, "*" does not
+  int const flags = wanted.find("**") == wanted.npos ? FNM_PATHNAME : 0;
+  if (there)
+    for (auto const& file : data_files_below(folder))
+      if (::fnmatch(wanted.c_str(), file.lexically_relative(folder).c_str(), flags) == 0)
+        out.push_back(file);
+  parallel::require(!out.empty(), path.native(),
+                    ": no data file is named so; data_files asks for "
+                    "it");
+  return out;
+}
+
+}  // namespace detail
+
+/// The files, in order. Errors: no split, a split or file that is not there, a name of the Hub.
+[[nodiscard]] inline std::vector<std::filesystem::path> find_files(file_names const& names) {
+  namespace fs = std::filesystem;
+  parallel::require(!names.split.empty(), "the split of \"", names.name,
+                    "\" is not given; set split, such as train");
+  parallel::require(names.split.find_first_of("[+") == std::string::npos, "split \"", names.split,
+                    "\": parts and sums of splits are not supported; write those rows to a file of "
+                    "their own");
+  std::error_code failure;
+  bool const format = names.name == "json" || names.name == "csv" || names.name == "parquet";
+  bool const folder = fs::is_directory(names.name, failure);
+  if (!names.data_files.empty()) {
+    auto const base =
+        folder && !format ? fs::path(names.name) / names.data_dir : fs::path(names.data_dir);
+    auto const found = names.data_files.find(names.split);
+    std::string there;
+    for (auto const& [split, its] : names.data_files) there += (there.empty() ? "" : ", ") + split;
+    parallel::require(found != names.data_files.end(), "data_files has no split \"", names.split,
+                      "\"; it has ", there);
+    std::vector<fs::path> out;
+    for (auto const& pattern : found->second)
+      for (auto& file : detail::matching_files(base, pattern)) out.push_back(std::move(file));
+    return out;
+  }
+  if (folder && !format) return split_files(fs::path(names.name) / names.data_dir, names.split);
+  if (format) {
+    parallel::require(!names.data_dir.empty(), "hf_name is the format \"", names.name,
+                      "\", whose files are not named; set hf_kwargs.data_dir or "
+                      "hf_kwargs.data_files");
+    parallel::require(fs::is_directory(names.data_dir, failure), names.data_dir,
+                      ": not a folder; hf_kwargs.data_dir names it");
+    return split_files(names.data_dir, names.split);
+  }
+  if (fs::is_regular_file(names.name, failure)) {
+    parallel::require(is_data_file(names.name), names.name,
+                      ": not of a format that is read; expected .jsonl, .json, .csv or .parquet "
+                      "(.gz and .zst too)");
+    return {names.name};
+  }
+  parallel::fail(
+      "hf_name \"", names.name,
+      "\" is no folder or file on this machine, and nothing is downloaded: get the "
+      "set's files from the Hugging Face Hub, or a mirror, into a folder, and set hf_name "
+      "to that folder",
+      registered_preprocessor_of(names.name)
+          ? parallel::concat(" and preprocessing_fn to \"", names.name, "\"")
+          : std::string());
+}
+
+}  // namespace mpt::finetune

@@ -1,0 +1,114 @@
+// Rows of a Parquet file, by Arrow's C++ library (tested with 26).
+//
+// Included on purpose, where that library is: nothing else here needs it. Strings, numbers, lists
+// and structs become JSON; a column of another type is null and so refused where it is asked for.
+// Memory: a batch of rows.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <arrow/api.h>
+#include <parquet/arrow/reader.h>
+
+#include <mpt/finetune/read_rows.hpp>
+#include <mpt/tokenizer/utf8.hpp>
+#include <parallel/core/error.hpp>
+
+namespace mpt::finetune {
+
+namespace detail {
+
+[[nodiscard]] nlohmann::json parquet_value(arrow::Array const& column, std::int64_t row,
+                                           std::string_view where);
+
+template <class List>
+[[nodiscard]] nlohmann::json parquet_list(arrow::Array const& column, std::int64_t row,
+                                          std::string_view where) {
+  auto const& list = static_cast<List const&>(column);
+  auto out = nlohmann::json::array();
+  for (std::int64_t i = list.value_offset(row); i < list.value_offset(row + 1); ++i)
+    out.push_back(parquet_value(*list.values(), i, where));
+  return out;
+}
+
+template <class Strings>
+[[nodiscard]] nlohmann::json parquet_text(arrow::Array const& column, std::int64_t row,
+                                          std::string_view where) {
+  std::string text(static_cast<Strings const&>(column).GetView(row));
+  parallel::require(utf8::is_valid(text), where, ": a text is not UTF-8");
+  return text;
+}
+
+inline nlohmann::json parquet_value(arrow::Array const& column, std::int64_t row,
+                                    std::string_view where) {
+  if (column.IsNull(row)) return nullptr;
+  switch (column.type_id()) {
+    case arrow::Type::STRING: return parquet_text<arrow::StringArray>(column, row, where);
+    case arrow::Type::LARGE_STRING:
+      return parquet_text<arrow::LargeStringArray>(column, row, where);
+    case arrow::Type::STRING_VIEW: return parquet_text<arrow::StringViewArray>(column, row, where);
+    case arrow::Type::BOOL: return static_cast<arrow::BooleanArray const&>(column).Value(row);
+    case arrow::Type::INT32: return static_cast<arrow::Int32Array const&>(column).Value(row);
+    case arrow::Type::INT64: return static_cast<arrow::Int64Array const&>(column).Value(row);
+    case arrow::Type::DOUBLE: return static_cast<arrow::DoubleArray const&>(column).Value(row);
+    case arrow::Type::LIST: return parquet_list<arrow::ListArray>(column, row, where);
+    case arrow::Type::LARGE_LIST: return parquet_list<arrow::LargeListArray>(column, row, where);
+    case arrow::Type::DICTIONARY: {
+      auto const& coded = static_cast<arrow::DictionaryArray const&>(column);
+      return parquet_value(*coded.dictionary(), coded.GetValueIndex(row), where);
+    }
+    case arrow::Type::STRUCT: {
+      auto const& parts = static_cast<arrow::StructArray const&>(column);
+      auto out = nlohmann::json::object();
+      for (int i = 0; i < parts.num_fields(); ++i)
+        out[parts.struct_type()->field(i)->name()] = parquet_value(*parts.field(i), row, where);
+      return out;
+    }
+    default: return nullptr;
+  }
+}
+
+inline void require_arrow(arrow::Status const& status, std::filesystem::path const& file) {
+  parallel::require(status.ok(), file.native(), ": not read as Parquet: ", status.message());
+}
+
+}  // namespace detail
+
+/// Calls `use` with the rows of a Parquet file; places are "file, row 3", from 1. Errors: what
+/// Arrow says of a damaged file; what `use` throws.
+inline void read_parquet_rows(std::filesystem::path const& file, use_row const& use) {
+  parquet::arrow::FileReaderBuilder builder;
+  std::unique_ptr<parquet::arrow::FileReader> reader;
+  std::shared_ptr<arrow::RecordBatchReader> batches;
+  try {  // a damaged header may come as an exception
+    detail::require_arrow(builder.OpenFile(file.native()), file);
+    detail::require_arrow(builder.Build(&reader), file);
+    auto opened = reader->GetRecordBatchReader();
+    detail::require_arrow(opened.status(), file);
+    batches = std::move(opened).ValueOrDie();
+  } catch (parallel::error const&) {
+    throw;
+  } catch (std::exception const& problem) {
+    parallel::fail(file.native(), ": not read as Parquet: ", problem.what());
+  }
+  std::uint64_t number = 0;
+  for (std::shared_ptr<arrow::RecordBatch> batch;;) {
+    detail::require_arrow(batches->ReadNext(&batch), file);
+    if (batch == nullptr) return;
+    detail::require_arrow(batch->ValidateFull(), file);
+    for (std::int64_t row = 0; row < batch->num_rows(); ++row) {
+      auto const where = parallel::concat(file.native(), ", row ", ++number);
+      auto made = nlohmann::json::object();
+      for (int i = 0; i < batch->num_columns(); ++i)
+        made[batch->column_name(i)] = detail::parquet_value(*batch->column(i), row, where);
+      use(made, where);
+    }
+  }
+}
+
+}  // namespace mpt::finetune

@@ -1,0 +1,146 @@
+// Which files of a folder are a split, as Hugging Face datasets finds them.
+//
+// In this order, the first that finds any split counts: files data/SPLIT-00000-of-00003.*; folders
+// named after a split; files named after one; else all files are "train". A name names a split when
+// one of the split's words stands in it alone, between its ends, digits and any of "-._ ". Only
+// files of the supported formats count, so a README lies there in peace; hidden ones do not. If
+// none of the splits found is the one asked for, SPLIT.jsonl (.json, .csv, .parquet) is taken.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mpt/data/byte_stream.hpp>
+#include <parallel/core/error.hpp>
+
+namespace mpt::finetune {
+
+/// The ending that says a data file's format, without that of a compression (.gz, .zst, .zstd).
+[[nodiscard]] inline std::string format_ending(std::filesystem::path const& file) {
+  auto name = file.filename();
+  if (data::compression_of(name.native()) != data::compression::none) name = name.stem();
+  return name.extension().native();
+}
+
+/// Whether a file is of a format that is read: JSON, CSV or Parquet.
+[[nodiscard]] inline bool is_data_file(std::filesystem::path const& file) {
+  constexpr std::array<std::string_view, 5> endings = {".jsonl", ".json", ".ndjson", ".csv",
+                                                       ".parquet"};
+  return std::ranges::find(endings, format_ending(file)) != endings.end();
+}
+
+/// All data files below `folder` in the order of their paths, those of hidden folders left out.
+[[nodiscard]] inline std::vector<std::filesystem::path> data_files_below(
+    std::filesystem::path const& folder) {
+  std::vector<std::filesystem::path> out;
+  std::error_code failure;
+  std::filesystem::recursive_directory_iterator place(folder, failure);
+  for (; !failure && place != std::filesystem::end(place); place.increment(failure)) {
+    auto const name = place->path().filename().native();
+    bool const hidden = name.starts_with('.') || name.starts_with("__");
+    if (place->is_directory() && hidden) place.disable_recursion_pending();
+    if (!hidden && place->is_regular_file() && is_data_file(place->path()))
+      out.push_back(place->path());
+  }
+  parallel::require(!failure, folder.native(), ": cannot be listed: ", failure.message());
+  std::ranges::sort(out);
+  return out;
+}
+
+namespace detail {
+
+struct split_words {
+  std::string_view split;
+  std::array<std::string_view, 4> words;
+};
+
+inline constexpr std::array<split_words, 3> known_splits = {
+    {{"train", {"train", "training", "", ""}},
+     {"validation", {"validation", "valid", "dev", "val"}},
+     {"test", {"test", "testing", "eval", "evaluation"}}}};
+
+/// Whether `word` stands in `name` between its ends, digits and signs. A file's name goes on behind
+/// the word, with its ending at least.
+[[nodiscard]] inline bool names_word(std::string_view name, std::string_view word) {
+  constexpr std::string_view between = "-._ 0123456789";
+  for (auto at = name.find(word); at != name.npos; at = name.find(word, at + 1)) {
+    auto const after = at + word.size();
+    if ((at == 0 || between.find(name[at - 1]) != between.npos) &&
+        (after == name.size() || between.find(name[after]) != between.npos))
+      return true;
+  }
+  return false;
+}
+
+[[nodiscard]] inline bool names_split(std::string_view name, split_words const& split) {
+  return std::ranges::any_of(
+      split.words, [&](std::string_view word) { return !word.empty() && names_word(name, word); });
+}
+
+/// SPLIT of "SPLIT-00000-of-00003.jsonl"; empty for other names.
+[[nodiscard]] inline std::string_view sharded_split(std::string_view name) {
+  for (auto at = name.find('-'); at != name.npos; at = name.find('-', at + 1)) {
+    auto const rest = name.substr(at);
+    constexpr std::string_view shape = "-00000-of-00000";
+    bool fits = rest.size() > shape.size();
+    for (std::size_t i = 0; fits && i < shape.size(); ++i)
+      fits = shape[i] == '0' ? rest[i] >= '0' && rest[i] <= '9' : rest[i] == shape[i];
+    if (fits) return name.substr(0, at);
+  }
+  return {};
+}
+
+}  // namespace detail
+
+/// The splits of `files`, which lie below `folder`. A file may belong to several.
+[[nodiscard]] inline std::map<std::string, std::vector<std::filesystem::path>> splits_of(
+    std::filesystem::path const& folder, std::vector<std::filesystem::path> const& files) {
+  std::map<std::string, std::vector<std::filesystem::path>> out;
+  for (auto const& file : files) {
+    if (file.parent_path() != folder / "data") continue;
+    std::string const name = file.filename().native();
+    if (auto const split = detail::sharded_split(name); !split.empty())
+      out[std::string(split)].push_back(file);
+  }
+  for (bool const by_folder : {true, false}) {
+    if (!out.empty()) return out;
+    for (auto const& file : files)
+      for (auto const& split : detail::known_splits) {
+        bool named = !by_folder && detail::names_split(file.filename().native(), split);
+        if (by_folder)
+          for (auto const& part : file.parent_path().lexically_relative(folder))
+            named |= detail::names_split(part.native(), split);
+        if (named) out[std::string(split.split)].push_back(file);
+      }
+  }
+  if (out.empty() && !files.empty()) out["train"] = files;
+  return out;
+}
+
+/// The files of a split in `folder`. Error: none, with the splits and files that are there.
+[[nodiscard]] inline std::vector<std::filesystem::path> split_files(std::filesystem::path folder,
+                                                                    std::string const& split) {
+  if (!folder.has_filename()) folder = folder.parent_path();  // "folder/" is "folder"
+  auto const files = data_files_below(folder);
+  parallel::require(!files.empty(), folder.native(),
+                    ": holds no data; expected files *.jsonl, *.json, *.csv or *.parquet (.gz and "
+                    ".zst too)");
+  auto const splits = splits_of(folder, files);
+  if (auto const found = splits.find(split); found != splits.end()) return found->second;
+  for (auto const& file : files)
+    if (file.parent_path() == folder && file.filename().native() == split + format_ending(file))
+      return {file};
+  std::string there;
+  for (auto const& [name, its] : splits) there += (there.empty() ? "" : ", ") + name;
+  parallel::fail(folder.native(), ": has no split \"", split, "\"; it has ", there, " (",
+                 files.size(), " files; the first is ",
+                 files[0].lexically_relative(folder).native(), ")");
+}
+
+}  // namespace mpt::finetune

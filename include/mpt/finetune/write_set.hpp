@@ -1,0 +1,141 @@
+// Finetuning data written as an MDS set, tokenised or as text.
+//
+// The columns are those of LLM Foundry's convert_finetuning_dataset.py: with a tokenizer "turns"
+// (json), without one "prompt" and "response" (str), or "messages" (json), as the first row is.
+// Rows of which nothing would be trained on are left out when tokenised, and counted. As there the
+// ids are whole, so that one set serves any max_seq_len and target policy that keeps the same rows.
+// Cost: a pass over the rows; memory a shard.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <mpt/data/mds_writer.hpp>
+#include <mpt/finetune/read_examples.hpp>
+
+namespace mpt::finetune {
+
+struct write_options {
+  std::filesystem::path folder{};  ///< of the set; must not be there, or be empty
+  std::string compression{};       ///< of shards: "", "zstd" or "zstd:LEVEL"
+};
+
+namespace detail {
+
+[[nodiscard]] inline std::string turns_text(std::vector<turn> const& turns) {
+  auto list = nlohmann::json::array();
+  for (auto const& one : turns)
+    list.push_back({{"input_ids", one.prompt}, {"labels", one.response}});
+  return data::python_json(list);
+}
+
+/// The roles in front of the contents, as the rows have them.
+[[nodiscard]] inline std::string messages_text(std::vector<chat_message> const& messages) {
+  std::string out;
+  for (auto const& one : messages)
+    out.append(out.empty() ? "[" : ", ")
+        .append("{\"role\": ")
+        .append(data::python_json(one.role))
+        .append(", \"content\": ")
+        .append(data::python_json(one.content))
+        .append("}");
+  return out + "]";
+}
+
+/// A folder that gets its name when all is in it; left before that, it is gone.
+class folder_in_making {
+ public:
+  explicit folder_in_making(std::filesystem::path folder)
+      : folder_(std::move(folder)), made_(folder_.native() + ".unfinished") {
+    std::error_code failure;
+    bool const there = std::filesystem::exists(folder_, failure);
+    parallel::require(!there || std::filesystem::is_empty(folder_, failure), folder_.native(),
+                      ": holds something already; name another folder, or remove it");
+    std::filesystem::remove_all(made_, failure);
+    std::filesystem::create_directories(made_, failure);
+    parallel::require(std::filesystem::is_directory(made_), made_.native(),
+                      ": the folder cannot be made: ", failure.message());
+  }
+  folder_in_making(folder_in_making const&) = delete;
+  folder_in_making& operator=(folder_in_making const&) = delete;
+  ~folder_in_making() {
+    std::error_code ignored;
+    std::filesystem::remove_all(made_, ignored);
+  }
+
+  [[nodiscard]] std::filesystem::path const& path() const { return made_; }
+  void finish() const {
+    std::error_code failure;
+    std::filesystem::rename(made_, folder_, failure);
+    parallel::require(!failure, folder_.native(), ": cannot be named so: ", failure.message());
+  }
+
+ private:
+  std::filesystem::path folder_;
+  std::filesystem::path made_;
+};
+
+}  // namespace detail
+
+/// Writes the rows of `source`'s files to `options.folder`; with `tokens`, tokenised. Errors: a
+/// folder that is not empty; rows of another form than the first; those of read_examples. With an
+/// error nothing is left behind.
+inline read_report write_set(finetuning_source const& source, write_options const& options,
+                             tokenizer const* tokens) {
+  detail::folder_in_making const making(options.folder);
+  auto const policy = read_target_policy(source.target_prompts, source.target_responses);
+  std::optional<row_tokenizer> tokenize;
+  if (tokens != nullptr) tokenize.emplace(*tokens, source.render);
+  std::optional<data::mds_writer> writer;
+  bool chats = false;
+  read_report found;
+  auto const write = [&](std::vector<data::mds_column> const& columns,
+                         std::vector<std::string> const& values) {
+    if (!writer)
+      writer.emplace(making.path(), data::mds_writer_options{.columns = columns,
+                                                             .compression = options.compression});
+    (void)writer->write(std::vector<std::string_view>(values.begin(), values.end()));
+  };
+  auto const add = [&](nlohmann::json const& given, std::string_view where) {
+    auto const row = format_row(source.preprocess ? source.preprocess(given, where) : given, where);
+    ++found.rows;
+    if (tokenize) {
+      auto const turns = tokenize->turns(row, where);
+      if (!stitch_turns(turns, policy, source.max_seq_len, std::nullopt)) {
+        ++found.dropped;
+        return;
+      }
+      found.truncated += length_of(turns, tokens->eos_id()) > source.max_seq_len ? 1 : 0;
+      write({{"turns", "json"}}, {detail::turns_text(turns)});
+      return;
+    }
+    auto const* const chat = std::get_if<std::vector<chat_message>>(&row);
+    if (!writer) chats = chat != nullptr;
+    parallel::require(chats == (chat != nullptr), where, ": a ",
+                      chats ? "prompt with its response" : "conversation",
+                      ", where the first row is none; write the two to sets of their own");
+    if (chat != nullptr) {
+      write({{"messages", "json"}}, {detail::messages_text(*chat)});
+    } else {
+      auto const& [prompt, response] = std::get<turn_text>(row);
+      write({{"prompt", "str"}, {"response", "str"}}, {prompt, response});
+    }
+  };
+  for (auto const& file : source.files) read_rows(file, add, source.parquet);
+  parallel::require(writer.has_value(), "of ", found.rows, " rows none is left to write: ",
+                    found.rows == 0 ? "the files hold none"
+                                    : "prompt or response is empty, or the prompt alone has "
+                                      "max_seq_len tokens");
+  (void)writer->finish();
+  making.finish();
+  return found;
+}
+
+}  // namespace mpt::finetune

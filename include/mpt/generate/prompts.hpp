@@ -1,0 +1,58 @@
+// Prompts from a file: one a line of text, or {"prompt": ...} a line of JSON lines.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mpt/data/byte_stream.hpp>
+#include <mpt/data/document_reader.hpp>
+#include <mpt/tokenizer/utf8.hpp>
+#include <parallel/checkpoint/json.hpp>
+#include <parallel/core/file.hpp>
+
+namespace mpt {
+
+struct file_prompt {
+  std::string place;  ///< "file:line"
+  std::string text;
+};
+
+/// The prompts of a file (.jsonl, .json or .ndjson, maybe .gz or .zst: JSON lines; anything else:
+/// text of at most 64 MiB, empty lines skipped). Throws for a row without a "prompt", for text that
+/// is no UTF-8, and when there is none.
+[[nodiscard]] inline std::vector<file_prompt> read_prompts(std::filesystem::path const& file) {
+  std::vector<file_prompt> out;
+  data::document_reader reader(file);
+  if (reader.format() == data::text_format::json_lines) {
+    for (std::string row; reader.next(row);) {
+      auto place = parallel::concat(reader.name(), ":", reader.line());
+      auto const json = parallel::checkpoint::parse_json(row, place);
+      auto const found = json.is_object() ? json.find("prompt") : json.end();
+      parallel::require(json.is_object() && found != json.end() && found->is_string(), place,
+                        ": expected an object with \"prompt\", a string");
+      out.push_back({std::move(place), found->get<std::string>()});
+    }
+  } else {
+    auto const text = parallel::read_text_file(file, std::uintmax_t{64} << 20);
+    std::uint64_t line = 0;
+    for (std::size_t at = 0; at < text.size();) {
+      auto const end = std::min(text.find('\n', at), text.size());
+      auto one = text.substr(at, end - at);
+      at = end + 1;
+      ++line;
+      if (one.ends_with('\r')) one.pop_back();
+      auto place = parallel::concat(file.string(), ":", line);
+      parallel::require(utf8::is_valid(one), place, ": is not UTF-8 text");
+      if (!one.empty()) out.push_back({std::move(place), std::move(one)});
+    }
+  }
+  parallel::require(!out.empty(), file.string(), ": holds no prompts");
+  return out;
+}
+
+}  // namespace mpt

@@ -1,0 +1,171 @@
+// Batches of examples: the rows of a rank out of those that all ranks train on together.
+//
+// Which examples a batch holds, and which of them share a row, is the same on any number of ranks
+// (finetune/batch_order.hpp); every rank knows it, since it needs lengths alone.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <mpt/config/train.hpp>
+#include <mpt/finetune/batch_order.hpp>
+#include <mpt/finetune/bin_packing.hpp>
+#include <mpt/finetune/packing_ratio.hpp>
+#include <mpt/finetune/rows.hpp>
+#include <mpt/train/example_set.hpp>
+#include <mpt/train/sequences.hpp>
+#include <mpt/vocabulary.hpp>
+
+namespace mpt {
+
+namespace detail {
+
+/// Examples that a row of `loader` holds on average, in batches of `rows` rows.
+[[nodiscard]] inline double packing_ratio_of(loader_config const& loader,
+                                             std::span<std::uint32_t const> lengths,
+                                             std::size_t rows) {
+  auto const& packing = loader.finetuning->packing;
+  if (!packing) return 1;
+  if (packing->ratio) return *packing->ratio;
+  auto const length = static_cast<std::size_t>(loader.max_seq_len);
+  return loader.shuffle
+             ? finetune::auto_packing_ratio_of_shuffled(lengths, loader.shuffle_seed, rows, length)
+             : finetune::auto_packing_ratio(lengths, rows, length);
+}
+
+/// Some of a batch's rows.
+[[nodiscard]] inline sequences rows_of(example_set const& set, std::span<finetune::bin const> bins,
+                                       index length) {
+  return sequences(finetune::make_rows(
+      set.examples, bins, {.length = static_cast<std::size_t>(length), .pad_id = set.pad_id}));
+}
+
+}  // namespace detail
+
+/// A rank's share of training batches; batch numbers count from the start of the run.
+class example_batches {
+ public:
+  /// Throws when there are too few examples for one batch.
+  example_batches(train_config const& config, std::shared_ptr<example_set const> set, int rank,
+                  int ranks)
+      : set_(std::move(set)),
+        length_(config.train_loader.max_seq_len),
+        share_(share_of(config, rank, ranks)),
+        order_(set_->lengths(), options_of(config, *set_)) {}
+
+  [[nodiscard]] index batches_per_epoch() const {
+    return static_cast<index>(order_.batches_per_epoch());
+  }
+  [[nodiscard]] index samples() const { return static_cast<index>(set_->examples.size()); }
+  [[nodiscard]] parallel::data::share share() const { return share_; }
+
+  /// The share of global batch `batch`. One before the last asked for costs a replay of packing.
+  [[nodiscard]] sequences at(index batch) {
+    auto const bins = order_.at(static_cast<std::size_t>(batch));
+    tokens_ = 0;
+    for (auto const& one : bins) tokens_ += static_cast<std::int64_t>(one.tokens);
+    return detail::rows_of(*set_,
+                           std::span(bins).subspan(static_cast<std::size_t>(share_.begin),
+                                                   static_cast<std::size_t>(share_.size())),
+                           length_);
+  }
+
+  /// Ids of the last global batch that `at` gave, without padding.
+  [[nodiscard]] std::int64_t tokens() const { return tokens_; }
+  [[nodiscard]] double waited_seconds() const { return 0; }
+
+ private:
+  [[nodiscard]] static finetune::batch_order_options options_of(train_config const& config,
+                                                                example_set const& set) {
+    auto const& loader = config.train_loader;
+    auto const rows = static_cast<std::size_t>(config.global_train_batch_size);
+    finetune::batch_order_options out{
+        .rows = rows,
+        .row_tokens = static_cast<std::size_t>(loader.max_seq_len),
+        .packing_ratio = detail::packing_ratio_of(loader, set.lengths(), rows),
+        .shuffle = loader.shuffle,
+        .seed = loader.shuffle_seed};
+    if (auto const& packing = loader.finetuning->packing; packing && packing->leftover_bins)
+      out.leftover_bins = static_cast<std::size_t>(*packing->leftover_bins);
+    if (config.train_subset_num_batches > 0)
+      out.epoch_batches = static_cast<std::size_t>(config.train_subset_num_batches);
+    return out;
+  }
+
+  std::shared_ptr<example_set const> set_;
+  index length_;
+  parallel::data::share share_;
+  finetune::batch_order order_;
+  std::int64_t tokens_ = 0;
+};
+
+/// The rows of an evaluation set, every example once whatever the packing, in the order in which
+/// one rank reads them. Cost: as bin_packer.
+[[nodiscard]] inline std::vector<finetune::bin> evaluation_rows(example_set const& set,
+                                                                loader_config const& loader,
+                                                                index device_batch) {
+  auto const lengths = set.lengths();
+  auto const rows = static_cast<std::size_t>(device_batch);
+  auto const ratio = detail::packing_ratio_of(loader, lengths, rows);
+  std::vector<finetune::bin> out;
+  if (ratio == 1) {
+    for (std::size_t i = 0; i < lengths.size(); ++i) out.push_back({lengths[i], {i}});
+    return out;
+  }
+  finetune::bin_packer packer(rows, static_cast<std::size_t>(loader.max_seq_len));
+  std::vector<std::size_t> all(lengths.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  auto const drawn = static_cast<std::size_t>(static_cast<double>(rows) * ratio);
+  auto const take = [&](std::vector<finetune::bin> bins) {
+    out.insert(out.end(), std::make_move_iterator(bins.begin()),
+               std::make_move_iterator(bins.end()));
+  };
+  for (std::size_t at = 0; at < all.size(); at += drawn)
+    take(packer.pack(std::span(all).subspan(at, std::min(drawn, all.size() - at)), lengths));
+  while (!packer.leftover().empty()) take(packer.flush());
+  return out;
+}
+
+/// A rank's share of an evaluation set of examples, from its first batch to its last.
+class example_evaluation {
+ public:
+  /// As evaluation_batches. `set` must outlive it.
+  example_evaluation(example_set const& set, loader_config const& loader, index device_batch,
+                     int rank, int ranks, index max_batches)
+      : set_(set),
+        length_(loader.max_seq_len),
+        rows_(evaluation_rows(set, loader, device_batch)),
+        here_(static_cast<std::size_t>(device_batch)),
+        first_(here_ * static_cast<std::size_t>(rank)),
+        step_(here_ * static_cast<std::size_t>(ranks)) {
+    if (max_batches >= 0)
+      rows_.resize(std::min(rows_.size(), static_cast<std::size_t>(max_batches) * here_));
+  }
+
+  /// The next batch, which may hold no row for this rank; nothing after the last.
+  [[nodiscard]] std::optional<sequences> next() {
+    if (at_ >= rows_.size()) return std::nullopt;
+    auto const begin = std::min(at_ + first_, rows_.size());
+    auto const end = std::min(begin + here_, rows_.size());
+    at_ += step_;
+    return detail::rows_of(set_, std::span(rows_).subspan(begin, end - begin), length_);
+  }
+
+ private:
+  example_set const& set_;
+  index length_;
+  std::vector<finetune::bin> rows_;
+  std::size_t here_;
+  std::size_t first_;  // row of each batch that is this rank's
+  std::size_t step_;   // rows of a batch of all ranks
+  std::size_t at_ = 0;
+};
+
+}  // namespace mpt

@@ -1,0 +1,149 @@
+// example_set: the examples of a finetuning loader, in memory, once a process: ranks that are
+// threads share one.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <mpt/config/mirrors.hpp>
+#include <mpt/config/train.hpp>
+#include <mpt/finetune/example.hpp>
+#include <mpt/finetune/find_files.hpp>
+#include <mpt/finetune/preprocess.hpp>
+#include <mpt/finetune/read_examples.hpp>
+#include <mpt/tokenizer/tokenizer.hpp>
+#include <mpt/vocabulary.hpp>
+
+namespace mpt {
+
+struct example_set {
+  std::vector<finetune::example> examples{};
+  std::int32_t pad_id = 0;
+  finetune::read_report report{};  ///< what became of the rows
+
+  /// Ids of each example.
+  [[nodiscard]] std::vector<std::uint32_t> lengths() const {
+    std::vector<std::uint32_t> out;
+    out.reserve(examples.size());
+    for (auto const& one : examples) out.push_back(static_cast<std::uint32_t>(one.ids.size()));
+    return out;
+  }
+};
+
+/// The examples of a run's loaders, null for those of text; of evaluation in the order of the
+/// configuration.
+struct run_examples {
+  std::shared_ptr<example_set const> train{};
+  std::vector<std::shared_ptr<example_set const>> evaluation{};
+};
+
+namespace detail {
+
+/// Where a loader's examples lie, and how they are read. `key`: the loader's, for messages.
+[[nodiscard]] inline finetune::finetuning_source source_of(loader_config const& loader,
+                                                           std::string const& key) {
+  namespace fs = std::filesystem;
+  auto const& config = *loader.finetuning;
+  finetune::finetuning_source out{.max_seq_len = static_cast<std::size_t>(loader.max_seq_len),
+                                  .target_prompts = config.target_prompts,
+                                  .target_responses = config.target_responses};
+  out.preprocess =
+      config.columns ? finetune::column_mapping(config.columns->prompt, config.columns->response)
+      : config.preprocessing.empty() ? finetune::registered_preprocessor_of(config.set)
+                                     : finetune::named_preprocessor(config.preprocessing);
+  for (auto const& known : data::detail::mds_types)
+    if (known.name == loader.token_encoding_type) out.ids.raw_type = known.type;
+  for (auto const& stream : loader.streams) {
+    bool const here =
+        stream.remote.empty() || fs::exists(fs::path(stream.local) / stream.split / "index.json");
+    out.folders.push_back(fs::path(here ? stream.local : stream.remote) / stream.split);
+  }
+  if (config.name.empty()) return out;
+  std::error_code unreadable;  // then it is not there
+  bool const format = config.name == "json" || config.name == "csv" || config.name == "parquet";
+  require(format || fs::exists(config.name, unreadable), key, ".dataset.hf_name: '",
+          printable(config.name), "' is no folder or file on this machine; ",
+          mirror_advice(key + ".dataset.hf_name", config.set));
+  finetune::file_names names{.name = config.name,
+                             .split = config.split,
+                             .data_dir = config.data_dir,
+                             .data_files = config.data_files};
+  if (auto const any = names.data_files.extract("")) names.data_files[names.split] = any.mapped();
+  if (names.split.empty() && fs::is_regular_file(config.name, unreadable)) names.split = "train";
+  out.files = finetune::find_files(names);
+  return out;
+}
+
+[[nodiscard]] inline tokenizer load_tokenizer(std::string const& name) {
+  std::error_code unreadable;  // then it is not there
+  require(std::filesystem::exists(name, unreadable), "tokenizer.name: '", printable(name),
+          "' is no folder on this machine, and the examples are yet to be tokenised; ",
+          mirror_advice("tokenizer.name", name));
+  return tokenizer::load(name);
+}
+
+[[nodiscard]] inline std::shared_ptr<example_set const> read_example_set(
+    loader_config const& loader, std::string const& key, tokenizer const& tokens,
+    std::int64_t vocab_size) {
+  example_set out;
+  auto source = source_of(loader, key);
+  source.ids.vocab_size = vocab_size;
+  out.examples = finetune::read_examples(source, tokens, &out.report);
+  out.pad_id = tokens.id_of_role("pad_token").value_or(tokens.eos_id().value_or(0));
+  std::int32_t largest = out.pad_id;
+  for (auto const& one : out.examples)
+    largest = std::max(largest, *std::ranges::max_element(one.ids));
+  require(largest < vocab_size, "the tokenizer gives id ", largest, ", but model.vocab_size is ",
+          vocab_size, "; use the tokenizer that the model was trained with");
+  return std::make_shared<example_set const>(std::move(out));
+}
+
+}  // namespace detail
+
+/// What became of the rows of a run, a line a loader.
+[[nodiscard]] inline std::vector<std::string> describe(run_examples const& examples,
+                                                       train_config const& config) {
+  std::vector<std::string> out;
+  auto const add = [&](std::string const& name, std::shared_ptr<example_set const> const& set) {
+    if (set == nullptr) return;
+    auto const& report = set->report;
+    auto text = concat(name, ": ", set->examples.size(), " examples");
+    if (report.dropped > 0)
+      text += concat(", ", report.dropped, " rows left out (nothing in them is trained on)");
+    if (report.truncated > 0) text += concat(", ", report.truncated, " cut to max_seq_len");
+    out.push_back(std::move(text));
+  };
+  add("train_loader", examples.train);
+  for (std::size_t i = 0; i < examples.evaluation.size(); ++i) {
+    auto const& label = config.eval_loaders[i].label;
+    add(label.empty() ? "eval_loader" : "eval_loader " + label, examples.evaluation[i]);
+  }
+  return out;
+}
+
+/// Reads and tokenises the examples of all loaders of a run that are of finetuning. Cost: one
+/// thread reads; 8 bytes of memory an id.
+[[nodiscard]] inline run_examples read_run_examples(train_config const& config) {
+  run_examples out;
+  std::optional<tokenizer> tokens;
+  auto const read = [&](loader_config const& loader,
+                        std::string const& key) -> std::shared_ptr<example_set const> {
+    if (!loader.finetuning) return nullptr;
+    if (!tokens) tokens = detail::load_tokenizer(config.tokenizer.name);
+    return detail::read_example_set(loader, key, *tokens, config.model.vocab_size);
+  };
+  out.train = read(config.train_loader, "train_loader");
+  for (auto const& loader : config.eval_loaders)
+    out.evaluation.push_back(
+        read(loader, loader.label.empty() ? "eval_loader" : "eval_loader " + loader.label));
+  return out;
+}
+
+}  // namespace mpt

@@ -1,0 +1,38 @@
+// forwarding: what communicators that stand before another take over from it as it is.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <parallel/comm/collectives.hpp>
+
+namespace parallel {
+
+/// A communicator `Derived` that enqueues on `Stream` and stands before another; `Stored`: that, or
+/// a pointer to it.
+template <class Derived, class Stored, class Stream>
+class forwarding : public collectives<Derived, Stream> {
+ public:
+  [[nodiscard]] int rank() const { return get(inner_).rank(); }
+  [[nodiscard]] int size() const { return get(inner_).size(); }
+  [[nodiscard]] int world_rank(int rank) const { return get(inner_).world_rank(rank); }
+  [[nodiscard]] std::string_view name() const { return get(inner_).name(); }
+  void abort(std::string const& reason) { get(inner_).abort(reason); }
+
+ protected:
+  explicit forwarding(Stored inner) : inner_(std::move(inner)) {}
+
+  Stored inner_;
+
+ private:
+  template <class S>
+  static auto& get(S& stored) {
+    if constexpr (requires { *stored; })
+      return *stored;
+    else
+      return stored;
+  }
+};
+
+}  // namespace parallel

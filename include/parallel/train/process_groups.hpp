@@ -1,0 +1,109 @@
+// process_groups: the communicators of one rank of a training mesh, made once, at the start.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include <parallel/mesh/mesh.hpp>
+#include <parallel/zero/level.hpp>
+#include <parallel/zero/shard_groups.hpp>
+
+namespace parallel::train {
+
+/// Where rank `rank` of a layout stands among those that hold the same stage's units. From level
+/// optimizer on context ranks hold other shards, since their gradients are other addends; without
+/// ZeRO they are replicas.
+[[nodiscard]] constexpr zero::unit_place place_in(training_layout const& shape, zero::level level,
+                                                  int rank = 0) {
+  zero::unit_place out{.tensor = shape.coordinate<axis::tensor>(rank)};
+  bool const sharded = level != zero::level::none;
+  out.shards = sharded ? shape.size<axis::shard, axis::context>() : shape.degree<axis::shard>();
+  out.shard = sharded ? shape.position<axis::shard, axis::context>(rank)
+                      : shape.coordinate<axis::shard>(rank);
+  out.replicas =
+      sharded ? shape.degree<axis::replicate>() : shape.size<axis::replicate, axis::context>();
+  out.replica = sharded ? shape.coordinate<axis::replicate>(rank)
+                        : shape.position<axis::replicate, axis::context>(rank);
+  return out;
+}
+
+/// Every rank of `world` makes one at the same time. Does not move afterwards: layers and steppers
+/// refer to its communicators.
+template <class Comm>
+class process_groups {
+ public:
+  /// For steps of that ZeRO level. Owns `world`. Throws when the layout does not fit its size.
+  process_groups(Comm world, training_layout shape, zero::level level)
+      : mesh_(std::move(world), shape),
+        level_(level),
+        pipeline(mesh_.template along<axis::pipeline>()),
+        shards(along_shards()),
+        gathers(along_shards()),
+        replicas(level == zero::level::none ? mesh_.template along<axis::replicate, axis::context>()
+                                            : mesh_.template along<axis::replicate>()),
+        context(mesh_.template along<axis::context>()),
+        tensor(mesh_.template along<axis::tensor>()) {}
+
+  /// All ranks have other data and the whole model: replicas, or shards of a ZeRO stage.
+  process_groups(Comm world, zero::level level)
+      : process_groups(std::move(world), data_layout(level, world.size()), level) {}
+
+  process_groups(process_groups const&) = delete;
+  process_groups& operator=(process_groups const&) = delete;
+
+  [[nodiscard]] static training_layout data_layout(zero::level level, int ranks) {
+    return level == zero::level::none ? training_layout{}.with<axis::replicate>(ranks)
+                                      : training_layout{}.with<axis::shard>(ranks);
+  }
+
+  [[nodiscard]] Comm& world() { return mesh_.world(); }
+  [[nodiscard]] training_layout const& shape() const { return mesh_.shape(); }
+  [[nodiscard]] zero::level level() const { return level_; }
+
+  /// Which of the parts of a global batch is this rank's, and of how many: ranks along the
+  /// other axes have the same one. Context ranks have other rows of the same sequences.
+  [[nodiscard]] int data_rank() {
+    return shape().template position<axis::replicate, axis::shard>(world().rank());
+  }
+  [[nodiscard]] int data_ranks() const {
+    return shape().template size<axis::replicate, axis::shard>();
+  }
+
+  /// Where this rank stands among those that hold the same stage's units.
+  [[nodiscard]] zero::unit_place place() { return place_in(shape(), level_, world().rank()); }
+
+  [[nodiscard]] zero::shard_groups<Comm> axes() {
+    return {&shards, &gathers, &replicas, &replication_};
+  }
+
+  /// Makes the communicators of so many neighbours along the tensor axis that hold the same
+  /// parameters, and whose gradients of them must be summed. Collective along that axis.
+  void connect_replicas(int ranks) {
+    require(ranks >= 1 && tensor.size() % ranks == 0, "layout: ", ranks,
+            " neighbours cannot share parameters along a tensor axis of ", tensor.size());
+    if (ranks > 1 && !replication_.contains(ranks))
+      replication_.emplace(ranks, tensor.split(tensor.rank() / ranks, "tensor"));
+  }
+
+ private:
+  [[nodiscard]] Comm along_shards() {
+    return level_ == zero::level::none || shape().template degree<axis::context>() == 1
+               ? mesh_.template along<axis::shard>()
+               : mesh_.template along<axis::shard, axis::context>();
+  }
+
+  mesh<Comm> mesh_;
+  zero::level level_;
+  std::map<int, Comm> replication_;
+
+ public:
+  Comm pipeline;
+  Comm shards;    // shard x context; without ZeRO shard, which is 1
+  Comm gathers;   // along shards too, for what happens at the same time
+  Comm replicas;  // replicate; without ZeRO replicate x context
+  Comm context;
+  Comm tensor;
+};
+
+}  // namespace parallel::train

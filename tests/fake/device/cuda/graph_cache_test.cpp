@@ -1,0 +1,102 @@
+// Stretches of a CUDA stream as graphs, on a CUDA runtime that is only fake.
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+#include <vector>
+
+#include <parallel/device/as_graph.hpp>
+#include <parallel/device/cuda/stream.hpp>
+#include <parallel/device/host/stream.hpp>
+
+#include "support/fake_cuda.hpp"
+
+namespace graph_cache_test {
+
+using parallel::as_graph;
+using parallel::graph_key;
+using parallel::cuda::stream;
+using numbers = std::vector<int>;
+
+/// A stretch of two kernels.
+auto two(stream& s, int first) {
+  return [&s, first] {
+    fake::enqueue(s.get(), first);
+    fake::enqueue(s.get(), first + 1);
+    return first;
+  };
+}
+
+TEST_CASE("the first stretch of a key runs as it comes, the others as a graph that is updated") {
+  fake::machine() = {};
+  {
+    stream s({.graphs = true});
+    graph_key const key{.part = 3, .pass = 1, .rows = 8};
+    CHECK(as_graph(s, key, two(s, 10)) == 10);
+    CHECK(fake::machine().direct == numbers{10, 11});
+    CHECK(as_graph(s, key, two(s, 20)) == 20);
+    CHECK(as_graph(s, key, two(s, 30)) == 30);
+    CHECK(fake::machine().launches == std::vector<numbers>{{20, 21}, {30, 31}});
+    CHECK(fake::machine().instantiations == 1);
+    CHECK(fake::machine().direct.size() == 2);
+
+    // another key begins anew
+    auto other = key;
+    other.fresh = true;
+    CHECK(as_graph(s, other, two(s, 40)) == 40);
+    CHECK(fake::machine().direct == numbers{10, 11, 40, 41});
+  }
+  CHECK(fake::machine().graphs == 0);
+  CHECK(fake::machine().streams == 0);
+}
+
+TEST_CASE("a stretch whose operations have changed gets another graph") {
+  fake::machine() = {};
+  stream s({.graphs = true});
+  for (int count : {2, 2, 3, 3})
+    as_graph(s, {}, [&] {
+      for (int i = 0; i < count; ++i) fake::enqueue(s.get(), i);
+    });
+  CHECK(fake::machine().launches == std::vector<numbers>{{0, 1}, {0, 1, 2}, {0, 1, 2}});
+  CHECK(fake::machine().instantiations == 2);
+}
+
+TEST_CASE("an exception ends the capture, and the stream goes on") {
+  fake::machine() = {};
+  stream s({.graphs = true});
+  auto const run = [&](bool broken) {
+    as_graph(s, {}, [&] {
+      fake::enqueue(s.get(), 5);
+      if (broken) throw std::runtime_error("broken");
+    });
+  };
+  run(false);
+  CHECK_THROWS_WITH(run(true), "broken");
+  CHECK(fake::machine().graphs == 0);
+  CHECK(fake::machine().launches.empty());
+  run(false);
+  CHECK(fake::machine().launches == std::vector<numbers>{{5}});
+}
+
+TEST_CASE("without graphs, and on streams that have none, a stretch runs as it comes") {
+  fake::machine() = {};
+  stream s;
+  for (int i = 0; i < 3; ++i) as_graph(s, {}, two(s, i));
+  CHECK(fake::machine().direct.size() == 6);
+  CHECK(fake::machine().launches.empty());
+  parallel::host::stream host;
+  CHECK(as_graph(host, {}, [] { return 7; }) == 7);
+}
+
+TEST_CASE("scratch memory does not grow inside a graph") {
+  fake::machine() = {};
+  stream s({.graphs = true});
+  auto const run = [&](std::size_t bytes) {
+    as_graph(s, {}, [&] { static_cast<void>(s.scratch(bytes)); });
+  };
+  run(1000);
+  run(1000);
+  CHECK_THROWS_WITH_AS(run(1001), doctest::Contains("inside a graph asks for 1001 bytes"),
+                       parallel::error);
+}
+
+}  // namespace graph_cache_test

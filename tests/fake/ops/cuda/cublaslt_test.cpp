@@ -1,0 +1,98 @@
+// Which algorithm a product takes: guessed, timed or given; on a CUDA runtime and a cuBLASLt that
+// are only fake.
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include <parallel/device/as_graph.hpp>
+#include <parallel/ops/cuda/cublaslt.hpp>
+
+#include "support/fake_cublaslt.hpp"
+
+namespace cublaslt_test {
+
+using parallel::as_graph;
+using parallel::cuda::cublaslt;
+using parallel::cuda::matmul_shape;
+using parallel::cuda::stream;
+using numbers = std::vector<int>;
+
+matmul_shape const shape{.m = 2, .n = 2, .k = 2};
+constexpr int guessed = 0;
+constexpr int fastest = fake::fastest_product;
+
+/// A machine with room for a workspace.
+void begin() {
+  fake::machine() = {};
+  fake::machine().memory = std::size_t{1} << 30;
+}
+
+/// Multiplies on `s`; the numbers do not matter.
+void multiply(stream& s, matmul_shape const& of = shape) {
+  float a[4] = {}, b[4] = {}, c[4] = {};
+  CHECK(s.library<cublaslt>().multiply(of, c, a, b, c));
+}
+
+TEST_CASE("a product takes the library's first guess, once tuned the fastest, and keeps it") {
+  begin();
+  stream s;
+  auto& products = s.library<cublaslt>();
+  multiply(s);
+  CHECK(fake::machine().direct == numbers{guessed});
+  products.tune(true);
+  multiply(s);
+  auto const timed = fake::machine().direct.size();
+  CHECK(timed > 3);
+  CHECK(fake::machine().direct.back() == fastest);
+  multiply(s);  // is not timed again
+  products.tune(false);
+  multiply(s);
+  CHECK(fake::machine().direct.size() == timed + 2);
+  CHECK(fake::machine().direct.back() == fastest);
+  CHECK(products.tuning().entries().at(shape).guess == fastest);
+}
+
+TEST_CASE("what others have timed decides, also inside a graph") {
+  begin();
+  stream s({.graphs = true});
+  auto& products = s.library<cublaslt>();
+  auto table = products.tuning();
+  table.set(shape, {.words = {1}, .guess = 1});
+  products.use(table);
+  products.tune(true);
+  for (int i = 0; i < 2; ++i) as_graph(s, {}, [&] { multiply(s); });
+  CHECK(fake::machine().direct == numbers{1});
+  CHECK(fake::machine().launches == std::vector<numbers>{{1}});
+}
+
+TEST_CASE("a product first met while a graph is captured is guessed there, and timed afterwards") {
+  begin();
+  stream s({.graphs = true});
+  auto& products = s.library<cublaslt>();
+  products.tune(true);
+  multiply(s);  // so that there is a workspace
+  auto const before = fake::machine().direct;
+  auto const allocated = fake::machine().allocated;
+  auto other = shape;
+  other.accumulate = true;
+  as_graph(s, {}, [] {});
+  for (int i = 0; i < 2; ++i)
+    as_graph(s, {}, [&] {
+      multiply(s);
+      multiply(s, other);
+    });
+  CHECK(fake::machine().launches == std::vector<numbers>(2, {fastest, guessed}));
+  CHECK(fake::machine().direct == before);
+  CHECK(fake::machine().allocated == allocated);
+  CHECK(!products.tuning().entries().contains(other));
+
+  multiply(s, other);
+  CHECK(products.tuning().entries().at(other).guess == fastest);
+  as_graph(s, {}, [&] {
+    multiply(s);
+    multiply(s, other);
+  });
+  CHECK(fake::machine().launches.back() == numbers{fastest, fastest});
+}
+
+}  // namespace cublaslt_test

@@ -1,0 +1,43 @@
+// Files of tasks, of every kind, and the prompts and ids made of what was read. The first byte
+// chooses the kind, categories, and shots.
+#include <mpt/eval/icl_example.hpp>
+#include <mpt/tokenizer/train_tokenizer.hpp>
+
+#include "../support.hpp"
+#include "../targets.hpp"
+
+void fuzz::icl_task(std::string_view input) {
+  namespace icl = mpt::icl;
+  static scratch const folder;
+  static auto const words = mpt::train_tokenizer(
+      std::vector<std::string>{"a few words, and a few more words"}, {.vocab_size = 270});
+  constexpr icl::task_kind kinds[] = {icl::task_kind::language_modeling,
+                                      icl::task_kind::multiple_choice, icl::task_kind::schema,
+                                      icl::task_kind::generation};
+  if (input.empty()) return;
+  auto const choice = static_cast<unsigned char>(input[0]);
+  icl::task_config task;
+  task.label = "task";
+  task.kind = kinds[choice % 4];
+  task.has_categories = (choice & 4U) != 0;
+  task.max_seq_len = (choice & 8U) != 0 ? 24 : 512;
+  task.cot_delimiter = (choice & 16U) != 0 ? "so " : "";
+  task.file = folder.file("t.jsonl", input.substr(1));
+  refused([&] {
+    auto const parts = icl::read_task_rows(task, {.rows = 64, .options = 8, .line_bytes = 1 << 14});
+    ensure(!parts.empty(), "what is read has rows");
+    for (auto const& [category, part] : parts)
+      refused([&] {
+        icl::example_maker maker(task, part, choice >> 6U, words, {});
+        for (std::size_t row = 0; row < part.rows.size(); ++row)
+          refused([&] {
+            auto const made = maker.make(row);
+            ensure(!made.options.empty(), "an example has options");
+            for (auto const& option : made.options)
+              ensure(option.begin > 0 &&
+                         option.ids.size() <= static_cast<std::size_t>(task.max_seq_len),
+                     "an option has a context and is not too long");
+          });
+      });
+  });
+}

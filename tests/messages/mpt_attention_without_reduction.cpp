@@ -1,0 +1,14 @@
+// some of the columns (this rank's heads or hidden units) go into a layer that takes all of them
+#include <mpt/model/block.hpp>
+
+#include <parallel/ops/host.hpp>
+
+using attention =
+    parallel::context_parallel::attention<float, mpt::any_communicator, mpt::column_linear<float>,
+                                          mpt::linear<float>, mpt::query_key_norm<float>>;
+
+void run(parallel::context<parallel::host::stream>& c, parallel::matrix_view<float const> x) {
+  mpt::branch<attention> const wrong;
+  decltype(wrong)::saved kept;
+  static_cast<void>(wrong.forward(c, x, kept));
+}

@@ -1,0 +1,83 @@
+// Folders written by all ranks of a run together hold what its checkpoints hold, in any layout.
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/callbacks/hf_checkpointer.hpp>
+
+#include "mpt/train/tiny_run.hpp"
+
+namespace hf_checkpointer_test {
+namespace {
+
+using namespace tiny_run;
+namespace hf = mpt::hf;
+
+/// The parameters of a folder are those of a checkpoint, bit for bit.
+void check_equal(fs::path const& folder, fs::path const& checkpoint) {
+  auto const content = content_of(checkpoint);
+  mpt::model_source const source(folder);
+  source.require_tensors(hf::shapes_of(source.config()));
+  for (auto const& [name, extents] : hf::shapes_of(source.config())) {
+    CAPTURE(name);
+    auto const size = parallel::checkpoint::checked_volume(extents, 4, name);
+    std::vector<float> values(static_cast<std::size_t>(size));
+    source.read(name, 0, std::span(values));
+    REQUIRE(content.at(name).size() == 4 * values.size());
+    CHECK(std::memcmp(content.at(name).data(), values.data(), 4 * values.size()) == 0);
+  }
+}
+
+TEST_CASE("every layout writes the folder that its checkpoint would become") {
+  place const here;
+  auto config = divisible(here, 2);
+  config.optimizer.disable_grad = {{"norm_1.weight", ""}};  // frozen ones are written, too
+  config.checkpoint.save_interval = {1, mpt::time_unit::batch};
+  auto all = std::vector<grid>{{}, grids[0], grids[3], grids[4], grids[8]};
+  for (std::size_t g = 0; g < all.size(); ++g) {
+    CAPTURE(g);
+    auto const root = here.folder / std::to_string(g);
+    config.checkpoint.save_folder = root / "checkpoints";
+    config.callbacks.hf_checkpointer = {.save_folder = root / "models",
+                                        .save_interval = {1, mpt::time_unit::batch},
+                                        .folder_name = "ep{epoch}-ba{batch}"};
+    static_cast<void>(train<float>(on(config, all[g]), all[g].ranks()));
+    int folders = 0;
+    for (auto const& entry : fs::directory_iterator(root / "models")) {
+      check_equal(entry.path(), root / "checkpoints" / entry.path().filename());
+      CHECK(fs::exists(entry.path() / "modeling_parallel_mpt.py"));
+      ++folders;
+    }
+    CHECK(folders == 2);
+  }
+}
+
+TEST_CASE("in bfloat16, of master weights, and over the folder of an earlier run") {
+  place const here;
+  auto config = divisible(here, 1);
+  config.checkpoint.save_folder = here.folder / "checkpoints";
+  config.callbacks.hf_checkpointer = {.save_folder = here.folder / "models",
+                                      .save_interval = {1, mpt::time_unit::epoch},
+                                      .folder_name = "m",
+                                      .precision = "bfloat16"};
+  grid const two{.zero_stage = 3, .data = 2};
+  fs::path const checkpoint = train<parallel::bf16>(on(config, two), 2).checkpoint;
+  mpt::model_source const trained(checkpoint);
+  mpt::export_hugging_face(trained, here.folder / "converted", {.dtype = "bfloat16"});
+  auto const written = test::read_all(here.folder / "models/m/model.safetensors");
+  CHECK(written == test::read_all(here.folder / "converted/model.safetensors"));
+
+  config.checkpoint.save_folder.clear();
+  config.seed = 18;
+  static_cast<void>(train<parallel::bf16>(on(config, two), 2));
+  CHECK(test::read_all(here.folder / "models/m/model.safetensors") != written);
+  config.callbacks.hf_checkpointer->overwrite = false;
+  CHECK(test::contains(
+      test::message_of([&] { static_cast<void>(train<parallel::bf16>(on(config, two), 2)); }),
+      "models/m: exists already"));
+}
+
+}  // namespace
+}  // namespace hf_checkpointer_test

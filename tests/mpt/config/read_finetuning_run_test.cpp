@@ -1,0 +1,128 @@
+// LLM Foundry's finetuning recipes, from their YAMLs with local paths, and what finetuning asks of
+// the rest of a configuration.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/config/read_train.hpp>
+#include <mpt/config/sizes.hpp>
+#include <parallel/core/file.hpp>
+#include <parallel/support/files.hpp>
+#include <support/data.hpp>
+
+namespace read_finetuning_run_test {
+
+using overrides = std::vector<std::string>;
+
+/// A folder that stands for mosaicml/mpt-7b, in small.
+struct place {
+  place() {
+    mpt::model_config model;
+    model.d_model = 32;
+    model.n_heads = 4;
+    model.n_layers = 2;
+    model = mpt::hub_form(model);
+    parallel::replace_text_file(folder / "config.json", mpt::to_hf_json(model, "bfloat16").dump());
+  }
+  test::temporary_folder folder;
+};
+
+constexpr char const* small = R"(
+max_seq_len: 32
+model: {name: mpt_causal_lm, d_model: 32, n_heads: 4, n_layers: 2, max_seq_len: 32, vocab_size: 96}
+tokenizer: {name: t}
+train_loader: {name: finetuning, dataset: {hf_name: d.jsonl}}
+optimizer: {name: decoupled_adamw, lr: 1.0e-3}
+scheduler: {name: linear_decay_with_warmup, t_warmup: 0ba}
+max_duration: 2ep
+global_train_batch_size: 8
+)";
+
+mpt::train_config read(overrides const& changes = {}) {
+  return mpt::read_train_config(mpt::make_document(small, "f.yaml", changes));
+}
+
+TEST_CASE("the recipes of LLM Foundry are read, with local paths for what they take from the hub") {
+  auto const data = test::data_folder();
+  if (data.empty()) {
+    MESSAGE("skipped: no ../shared/data");
+    return;
+  }
+  place const here;
+  auto const load = [&](char const* name, overrides const& changes) {
+    return mpt::load_train_config(data / "mpt" / "yamls" / "finetune" / name, changes);
+  };
+  auto const folder = here.folder.path().string();
+
+  auto const dolly = load("mpt-7b_dolly_sft.yaml", {"mirrors.mosaicml/mpt-7b=" + folder,
+                                                    "mirrors.mosaicml/dolly_hhrlhf=/d"});
+  CHECK(dolly.pretrained == folder);
+  CHECK(dolly.tokenizer.name == folder);
+  CHECK(dolly.model.n_layers == 2);
+  CHECK(dolly.train_loader.finetuning->name == "/d");
+  CHECK(dolly.train_loader.finetuning->split == "train");
+  CHECK(dolly.train_loader.shuffle);
+  REQUIRE(dolly.eval_loaders.size() == 1);
+  CHECK(dolly.eval_loaders[0].finetuning->split == "test");
+  CHECK(dolly.evaluation.eval_first);
+  CHECK(dolly.max_duration == mpt::time_value{2, mpt::time_unit::epoch});
+  CHECK(!dolly.model.attn.attn_uses_sequence_id);
+  CHECK(dolly.report.notes.size() == 1);  // of PURE
+
+  auto const instruct =
+      load("mpt-30b-instruct.yaml",
+           {"model.pretrained_model_name_or_path=" + folder, "mirrors.mosaicml/instruct-v3=/d"});
+  CHECK(instruct.model.max_seq_len == 8192);
+  CHECK(instruct.train_loader.finetuning->packing == mpt::packing_config{9, {}});
+  CHECK(!instruct.model.attn.attn_uses_sequence_id);  // as its YAML says
+  REQUIRE(!instruct.report.notes.empty());
+  CHECK(instruct.report.notes.back().starts_with(
+      "model.attn_config.attn_uses_sequence_id is false: examples packed into one row attend to"));
+
+  auto const seven = load("7b_dolly_sft.yaml", {"load_path=/c", "train_loader.dataset.hf_name=/d"});
+  CHECK(seven.checkpoint.load_path == "/c");
+  CHECK(seven.checkpoint.load_weights_only);
+  CHECK(seven.eval_loaders.empty());
+
+  auto const local =
+      load("1b_local_data_sft.yaml",
+           {"load_path=/c", "train_loader.dataset.hf_kwargs.data_dir=/d",
+            "train_loader.dataset.preprocessing_fn=", "eval_loader.dataset.hf_kwargs.data_dir=/d",
+            "eval_loader.dataset.preprocessing_fn="});
+  CHECK(local.train_loader.finetuning->name == "json");
+  CHECK(local.train_loader.finetuning->data_dir == "/d");
+  CHECK(local.eval_loaders.at(0).finetuning->split == "validation");
+
+  CHECK(test::message_of(
+            [&] { static_cast<void>(load("gpt2-arc-easy-cpu-streaming-dataset.yaml", {})); }) ==
+        "gpt2-arc-easy-cpu-streaming-dataset.yaml:18:34: "
+        "model.pretrained_model_name_or_path: 'gpt2' is not an MPT, the one kind of model "
+        "that is trained here; choose an MPT");
+}
+
+TEST_CASE("packed examples see only themselves unless the YAML says otherwise") {
+  CHECK(!read().model.attn.attn_uses_sequence_id);
+  auto const packed = read({"train_loader.dataset.packing_ratio=3"});
+  CHECK(packed.model.attn.attn_uses_sequence_id);
+  CHECK(packed.report.notes.empty());
+  auto const told = read(
+      {"train_loader.dataset.packing_ratio=auto", "model.attn_config.attn_uses_sequence_id=false"});
+  CHECK(!told.model.attn.attn_uses_sequence_id);
+  CHECK(told.report.notes.size() == 1);
+  CHECK(read({"model.attn_config.attn_uses_sequence_id=true"}).model.attn.attn_uses_sequence_id);
+}
+
+TEST_CASE("times in tokens and adapters are refused") {
+  CHECK(test::message_of([] { static_cast<void>(read({"max_duration=1000tok"})); }) ==
+        "command line: max_duration: rows of finetuning data have different numbers of tokens; "
+        "give it in ep, ba or sp");
+  CHECK(test::message_of([] { static_cast<void>(read({"scheduler.t_warmup=10tok"})); }) ==
+        "f.yaml:7:12: scheduler: rows of finetuning data have different numbers of tokens; give "
+        "its times in ep, ba, sp or dur");
+  CHECK(test::message_of([] {
+          static_cast<void>(read({"model.peft_config={r: 4}"}));
+        }).starts_with("command line: model.peft_config: not yet supported; all weights are"));
+}
+
+}  // namespace read_finetuning_run_test

@@ -1,0 +1,119 @@
+// A model that lies in a Hugging Face folder, and what a YAML changes of it.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/config/document.hpp>
+#include <mpt/config/read_hf_model.hpp>
+#include <mpt/config/sizes.hpp>
+#include <nlohmann/json.hpp>
+#include <parallel/core/file.hpp>
+#include <parallel/support/files.hpp>
+
+namespace read_hf_model_test {
+
+struct place {
+  place() {
+    std::filesystem::create_directories(folder / "mpt");
+    std::filesystem::create_directories(folder / "other");
+    std::filesystem::create_directories(folder / "empty");
+    model.d_model = 32;
+    model.n_heads = 4;
+    model.n_layers = 3;
+    model.vocab_size = 96;
+    model.max_seq_len = 16;
+    model = mpt::hub_form(model);
+    model.vocab_size = 96;
+    parallel::replace_text_file(folder / "mpt" / "config.json",
+                                mpt::to_hf_json(model, "bfloat16").dump());
+    parallel::replace_text_file(folder / "other" / "config.json", R"({"model_type": "gpt2"})");
+  }
+
+  [[nodiscard]] mpt::hf_causal_lm read(std::string const& keys,
+                                       mpt::hub_mirrors const& mirrors = {}) {
+    auto const document = mpt::make_document("{name: hf_causal_lm, " + keys + "}", "f.yaml");
+    mpt::config_reader reader(document, "model", report);
+    static_cast<void>(reader.get<std::string>("name", ""));
+    mpt::refuse_adapters(reader);
+    auto out = mpt::read_hf_causal_lm(reader, mirrors);
+    reader.finish();
+    return out;
+  }
+  [[nodiscard]] std::string path(char const* name) const { return (folder / name).string(); }
+
+  test::temporary_folder folder;
+  mpt::model_config model;
+  mpt::config_report report;
+};
+
+TEST_CASE("the model is the folder's") {
+  place here;
+  auto const found = here.read("pretrained_model_name_or_path: " + here.path("mpt") +
+                               ", pretrained: true, init_device: mixed, use_auth_token: false");
+  CHECK(found.model == here.model);
+  CHECK(found.pretrained);
+  CHECK(found.folder == here.path("mpt"));
+  auto const mirrored = here.read("pretrained_model_name_or_path: mosaicml/x, pretrained: false",
+                                  {{"mosaicml/x", here.path("mpt")}});
+  CHECK(mirrored.model == here.model);
+  CHECK(!mirrored.pretrained);
+}
+
+TEST_CASE("config_overrides change what they name, mappings key by key") {
+  place here;
+  auto const found =
+      here.read("pretrained_model_name_or_path: " + here.path("mpt") +
+                ", config_overrides: {max_seq_len: 64, resid_pdrop: 0.1, attn_config: {attn_impl: "
+                "flash, attn_uses_sequence_id: true}}");
+  auto expected = here.model;
+  expected.max_seq_len = 64;
+  expected.resid_pdrop = 0.1;
+  expected.attn.attn_uses_sequence_id = true;
+  CHECK(found.model == expected);
+}
+
+TEST_CASE("what cannot be is one clear message") {
+  place here;
+  auto const mpt = "pretrained_model_name_or_path: " + here.path("mpt");
+  std::vector<std::pair<std::string, std::string>> const cases{
+      {"pretrained: true", "f.yaml: model.pretrained_model_name_or_path: missing; it is required"},
+      {"pretrained_model_name_or_path: gpt2",
+       "f.yaml:1:53: model.pretrained_model_name_or_path: 'gpt2' is not an MPT, the one kind of "
+       "model that is trained here; choose an MPT"},
+      {"pretrained_model_name_or_path: EleutherAI/gpt-neox-20b",
+       "f.yaml:1:53: model.pretrained_model_name_or_path: 'EleutherAI/gpt-neox-20b' is not an MPT, "
+       "the one kind of model that is trained here; choose an MPT"},
+      {"pretrained_model_name_or_path: mosaicml/mpt-7b",
+       "f.yaml:1:53: model.pretrained_model_name_or_path: 'mosaicml/mpt-7b' is no folder on this "
+       "machine; what mosaicml published on the hub is gone from there, and nothing is downloaded; "
+       "get a copy and give its path by model.pretrained_model_name_or_path=PATH, or for every use "
+       "of the name by mirrors.mosaicml/mpt-7b=PATH"},
+      {"pretrained_model_name_or_path: " + here.path("other"),
+       "f.yaml:1:53: model.pretrained_model_name_or_path: the model in '" + here.path("other") +
+           "' is of type \"gpt2\", not an MPT, the one kind of model that is trained here; choose "
+           "an MPT"},
+      {"pretrained_model_name_or_path: " + here.path("empty"),
+       "f.yaml:1:53: model.pretrained_model_name_or_path: '" + here.path("empty") +
+           "' holds no config.json; give a Hugging Face folder of an MPT"},
+      {"config_overrides: {n_layer: 2}, " + mpt,
+       "f.yaml:1:41: model.config_overrides.n_layer: unknown key; did you mean "
+       "'model.config_overrides.n_layers'?"},
+      {"config_overrides: {attn_config: {alibi: maybe}}, " + mpt,
+       "f.yaml:1:62: model.config_overrides.attn_config.alibi: expected true or false, found "
+       "'maybe'"},
+      {"config_overrides: {n_heads: 5}, " + mpt,
+       "f.yaml:1:40: model.config_overrides.d_model 32 must be divisible by n_heads 5"},
+      {"peft_config: {r: 8}, " + mpt,
+       "f.yaml:1:35: model.peft_config: not yet supported; all weights are trained; leave it out, "
+       "or train a part of them by optimizer.disable_grad or callbacks.layer_freezing"},
+      {"load_in_8bit: true, " + mpt,
+       "f.yaml:1:36: model.load_in_8bit: 'true' is not yet supported; use false"},
+      {"d_model: 3, " + mpt, "f.yaml:1:22: model.d_model: unknown key"},
+  };
+  for (auto const& [keys, message] : cases)
+    CHECK(test::message_of([&] { static_cast<void>(here.read(keys)); }) == message);
+}
+
+}  // namespace read_hf_model_test

@@ -1,0 +1,133 @@
+#include <doctest/doctest.h>
+
+#include <mpt/eval/eval_config.hpp>
+
+#include "mpt/data/scratch.hpp"
+#include "support/data.hpp"
+
+namespace eval_config_test {
+
+using namespace mpt::icl;
+
+struct reading {
+  data_test::scratch_folder folder;
+
+  reading() {
+    std::filesystem::create_directories(folder / "model");
+    data_test::put_file(folder / "t.jsonl", "{}");
+    data_test::put_file(folder / "tasks.yaml", "icl_tasks:\n" + task);
+  }
+  eval_config read(std::string const& yaml) {
+    return read_eval_config(mpt::make_document(yaml, "e.yaml"), folder / "e.yaml");
+  }
+  std::string error(std::string const& yaml) {
+    return data_test::message_of([&] { static_cast<void>(read(yaml)); });
+  }
+  [[nodiscard]] std::string model() const { return (folder / "model").string(); }
+
+  std::string const task =
+      "- {label: t, dataset_uri: t.jsonl, num_fewshot: [0], icl_task_type: schema}\n";
+  std::string const head = "max_seq_len: 16\ndevice_eval_batch_size: 4\n";
+  std::string const tasks = "icl_tasks: tasks.yaml\n";
+};
+
+TEST_CASE("several models, tasks from a file and a gauntlet are read") {
+  reading with;
+  auto const config =
+      with.read(with.head + "precision: fp32\nranks: 2\nicl_subset_num_batches: 3\n" +
+                "icl_tasks_str: tasks.yaml\nmodels:\n- model_name: a\n  model: "
+                "{name: mpt_causal_lm, d_model: 32, n_heads: 4}\n  load_path: " +
+                with.model() + "\n  tokenizer: {name: words}\n" +
+                "- model: {name: hf_causal_lm, pretrained: true, "
+                "pretrained_model_name_or_path: " +
+                with.model() + "}\n" +
+                "eval_gauntlet: {categories: [{name: c, benchmarks: [{name: t, "
+                "num_fewshot: 0, random_baseline: 0.5}]}]}\n");
+  REQUIRE(config.models.size() == 2);
+  CHECK(config.models[0].name == "a");
+  CHECK(config.models[0].tokenizer == "words");
+  REQUIRE(config.models[0].stated.has_value());
+  CHECK(config.models[0].stated->d_model == 32);
+  CHECK(config.models[1].path == with.model());
+  CHECK_FALSE(config.models[1].stated.has_value());
+  CHECK(config.tasks.at(0).max_seq_len == 16);
+  CHECK(config.tasks.at(0).batch_size == 4);
+  CHECK(config.gauntlet.has_value());
+  CHECK(config.precision == mpt::precision_kind::fp32);
+  CHECK(config.ranks == 2);
+  CHECK(config.subset_batches == 3);
+}
+
+TEST_CASE("a training file's form, with one model at the top, will do") {
+  reading with;
+  auto const config =
+      with.read(with.head + with.tasks + "model_name: one\nmodel: {name: mpt_causal_lm}\n" +
+                "tokenizer: {name: w}\nload_path: " + with.model() + "\nprecision: amp_fp16\n");
+  CHECK(config.models.at(0).name == "one");
+  CHECK(config.precision == mpt::precision_kind::fp32);
+  REQUIRE(config.report.notes.size() == 1);
+}
+
+TEST_CASE("model_name_or_path on the command line is the variable of that name") {
+  reading with;
+  data_test::put_file(with.folder / "e.yaml",
+                      with.head + with.tasks +
+                          "variables: {model_name_or_path: nowhere}\nmodels:\n- model: {name: "
+                          "hf_causal_lm, pretrained_model_name_or_path: "
+                          "'${variables.model_name_or_path}'}\n");
+  std::vector<std::string> const overrides{"model_name_or_path=" + with.model()};
+  CHECK(load_eval_config(with.folder / "e.yaml", overrides).models.at(0).path == with.model());
+}
+
+TEST_CASE("what is missing or wrong is said with its place") {
+  reading with;
+  auto const models =
+      "model: {name: hf_causal_lm, pretrained_model_name_or_path: " + with.model() + "}\n";
+  CHECK(with.error(with.head + with.tasks) == "e.yaml: models: missing; it is required");
+  CHECK(with.error(with.head + models) ==
+        "e.yaml: icl_tasks: missing; give a list of tasks or the name of a file with one");
+  CHECK(with.error(with.head + with.tasks + "models:\n- model: {name: mpt_causal_lm}\n") ==
+        "e.yaml:5:3: models.0.load_path: missing; the weights of an mpt_causal_lm come from a "
+        "checkpoint or Hugging Face folder");
+  CHECK(with.error(with.head + with.tasks +
+                   "models:\n- model: {name: hf_causal_lm, pretrained_model_name_or_path: no/where}"
+                   "\n") ==
+        "e.yaml:5:10: models.0.model: there is no folder 'no/where'; give a checkpoint or Hugging "
+        "Face folder on this machine");
+  CHECK(with.error(with.head + with.tasks + models + "icl_subset_num_batches: 0\n") ==
+        "e.yaml:5:25: icl_subset_num_batches: expected -1 for all or a number above 0, found 0");
+  CHECK(with.error(with.head + with.tasks + models + "eval_gaunlet: x\n") ==
+        "e.yaml:5:1: eval_gaunlet: unknown key; did you mean 'eval_gauntlet'?");
+  CHECK(with.error(with.head + with.tasks + models + "icl_tasks_str: tasks.yaml\n") ==
+        "e.yaml:5:16: icl_tasks_str: is icl_tasks's other form; give one of them");
+}
+
+TEST_CASE("a model that is not what the file says is refused") {
+  mpt::model_config said, found;
+  said.d_model = 32;
+  found.d_model = 64;
+  CHECK(data_test::message_of([&] { check_stated(said, found, "m"); }) ==
+        "m: the configuration says d_model 32, but the model has 64");
+  said.d_model = 64;
+  CHECK_NOTHROW(check_stated(said, found, "m"));
+}
+
+TEST_CASE("LLM Foundry's own files are read") {
+  auto const data = test::data_folder();
+  if (data.empty() || !std::filesystem::exists(data / "eval/yamls")) {
+    MESSAGE("skipped: the shared sample data is not here");
+    return;
+  }
+  reading with;
+  auto const yamls = data / "eval/yamls";
+  std::vector<std::string> overrides{"models.0.load_path=" + with.model()};
+  auto const mpt = load_eval_config(yamls / "mpt_eval.yaml", overrides);
+  CHECK(mpt.tasks.at(0).has_categories);
+  CHECK(mpt.max_seq_len == 1024);
+  overrides = {"model_name_or_path=" + with.model(), "icl_tasks=eval/yamls/copa.yaml"};
+  auto const hf = load_eval_config(yamls / "hf_eval.yaml", overrides);
+  CHECK(hf.gauntlet->categories.size() == 5);
+  CHECK(hf.tasks.at(0).label == "copa");
+}
+
+}  // namespace eval_config_test

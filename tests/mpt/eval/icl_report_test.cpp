@@ -1,0 +1,74 @@
+#include <doctest/doctest.h>
+
+#include <mpt/eval/icl_report.hpp>
+
+namespace icl_report_test {
+
+using namespace mpt::icl;
+
+model_report example() {
+  model_report out{.model = "m", .tasks = {}, .gauntlet = std::nullopt};
+  task_result copa{.label = "copa", .kind = task_kind::multiple_choice, .shots = 0};
+  copa.parts.push_back({"",
+                        {{.line = 1, .correct = true, .losses = {1.5, 2}, .chosen = 0},
+                         {.line = 2, .correct = false, .losses = {3, 2}, .chosen = 1}}});
+  task_result quiz{.label = "quiz", .kind = task_kind::generation, .shots = 3};
+  quiz.parts.push_back({"art", {{.line = 2, .correct = true, .output = "é"}}});
+  quiz.parts.push_back({"law", {{.line = 1, .correct = false, .output = ""}}});
+  out.tasks = {copa, quiz};
+  return out;
+}
+
+TEST_CASE("metrics have LLM Foundry's names") {
+  auto report = example();
+  report.gauntlet =
+      gauntlet_result{.averages = {{"core", 0.5}}, .categories = {{"c", 0.25}}, .missing = {}};
+  using named = std::vector<std::pair<std::string, double>>;
+  CHECK(metrics_of(report) ==
+        named{{"metrics/copa/0-shot/InContextLearningMultipleChoiceAccuracy", 0.5},
+              {"metrics/quiz/3-shot/art/InContextLearningGenerationExactMatchAccuracy", 1.0},
+              {"metrics/quiz/3-shot/law/InContextLearningGenerationExactMatchAccuracy", 0.0},
+              {"icl/metrics/eval_gauntlet/c", 0.25},
+              {"icl/metrics/eval_gauntlet/core", 0.5}});
+}
+
+TEST_CASE("the tables are those that LLM Foundry prints") {
+  CHECK(markdown_report({example()}, nullptr) ==
+        R"(| Category | Benchmark | Subtask | Accuracy | Number few shot | Model |
+|:---------|:----------|:--------|---------:|:----------------|:------|
+|          | copa      |         |      0.5 | 0-shot          | m     |
+|          | quiz      | Average |      0.5 | 3-shot          | m     |
+|          |           | art     |        1 | 3-shot          | m     |
+|          |           | law     |        0 | 3-shot          | m     |
+)");
+  gauntlet_config gauntlet;
+  gauntlet.categories = {{"choices", {{"copa", 0, 0.5}}}, {"more", {{"none", 0, 0}}}};
+  gauntlet.averages = {{"core", {"choices", "more"}}};
+  auto low = example();
+  low.gauntlet = score_gauntlet(gauntlet, low.tasks);
+  auto high = low;
+  high.model = "better";
+  high.gauntlet->averages[0].second = 1;
+  auto const text = markdown_report({low, high}, &gauntlet);
+  CHECK(text.starts_with(R"(| model_name | core | choices | more |
+|:-----------|-----:|--------:|-----:|
+| better     |    1 |       0 |  nan |
+| m          |    0 |       0 |  nan |
+
+| Category )"));
+  CHECK(text.find("| choices  | copa ") != std::string::npos);
+}
+
+TEST_CASE("JSON holds scores by task and category, and lines hold rows") {
+  auto const json = json_report(example());
+  CHECK(json.at("icl_tasks").at(1).at("categories").at("art").at("accuracy") == 1.0);
+  CHECK(json.at("icl_tasks").at(0).at("accuracy") == 0.5);
+  CHECK(json.at("icl_tasks").at(0).at("rows") == 2);
+  CHECK(json.at("metrics").size() == 3);
+  auto const lines = row_lines(example());
+  CHECK(lines.starts_with(R"({"model":"m","task":"copa","num_fewshot":0,"category":"","line":1,)"
+                          R"("correct":true,"losses":[1.5,2.0],"chosen":0})"));
+  CHECK(lines.find(R"("line":2,"correct":true,"output":"é"})") != std::string::npos);
+}
+
+}  // namespace icl_report_test

@@ -1,0 +1,108 @@
+#include <doctest/doctest.h>
+
+#include <mpt/eval/evaluate.hpp>
+#include <mpt/eval/icl_score.hpp>
+#include <parallel/core/philox.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/train/weights.hpp>
+
+namespace icl_score_test {
+
+using namespace mpt::icl;
+
+TEST_CASE("options have in common what they begin with before the last unscored id") {
+  std::vector<scored_ids> options{{{1, 2, 3, 4, 5}, 3}, {{1, 2, 3, 6}, 3}};
+  CHECK(common_beginning(options) == 2);
+  options.push_back({{1, 9, 3, 6}, 3});
+  CHECK(common_beginning(options) == 1);
+  options.resize(1);
+  CHECK(common_beginning(options) == 0);
+  options = {{{1, 2}, 1}, {{1, 3}, 1}};
+  CHECK(common_beginning(options) == 0);
+}
+
+TEST_CASE("a prediction's loss is in nats, and ties go to the lowest id") {
+  option_score score{.loss = 0, .likeliest = true};
+  std::vector<float> const logits{1, 3, 3, 0};
+  double const sum = std::exp(1.0) + 2 * std::exp(3.0) + 1;
+  add_prediction(score, logits, 1);
+  CHECK(score.loss == doctest::Approx(std::log(sum) - 3));
+  CHECK(score.likeliest);
+  add_prediction(score, logits, 2);
+  CHECK_FALSE(score.likeliest);
+}
+
+/// A small model of some form with weights drawn by chance.
+struct small_model {
+  explicit small_model(mpt::model_config config) : net(std::move(config)), held(net, device) {
+    parallel::philox const random(7, 3);
+    std::uint64_t i = 0;
+    held.for_each([&](auto const& parameter, auto values) {
+      bool const norm = parameter.name.find("norm") != std::string::npos;
+      for (auto& value : values) value = (norm ? 1.0F : 0.0F) + 0.8F * (random.uniform(i++) - 0.5F);
+    });
+  }
+  parallel::host::device device;
+  parallel::host::stream stream;
+  mpt::model<float> net;
+  parallel::train::weights<float> held;
+};
+
+mpt::model_config config_of(bool alibi) {
+  mpt::model_config config;
+  config.d_model = 24;
+  config.n_heads = 3;
+  config.n_layers = 2;
+  config.vocab_size = 31;
+  config.max_seq_len = 40;
+  config.attn.alibi = alibi;
+  config.learned_pos_emb = !alibi;
+  return config;
+}
+
+TEST_CASE("options that share their beginning score as each does alone, in any order") {
+  for (bool const alibi : {false, true}) {
+    small_model small(config_of(alibi));
+    task_model<float, parallel::host::device> model(small.net, small.device, small.stream, 40);
+    std::vector<scored_ids> options{{{1, 2, 3, 4, 5, 6}, 4},
+                                    {{1, 2, 3, 4, 7, 8, 9, 10}, 4},
+                                    {{1, 2, 3, 4, 11}, 4},
+                                    {{1, 2, 12, 4, 5, 6, 13}, 3}};
+    auto const together = model.score(options);
+    REQUIRE(together.size() == 4);
+    for (std::size_t i = 0; i < options.size(); ++i) {
+      auto const alone = model.score(std::span(options).subspan(i, 1));
+      CHECK(together[i].loss == doctest::Approx(alone[0].loss).epsilon(1e-5));
+      CHECK(together[i].likeliest == alone[0].likeliest);
+    }
+    CHECK(together[0].loss != doctest::Approx(together[1].loss).epsilon(1e-3));
+
+    // the mean loss of all ids but the first is what evaluate says
+    std::vector<std::int32_t> const ids{4, 8, 15, 16, 23, 30, 2};
+    std::vector<scored_ids> const whole{{ids, 1}};
+    bool given = false;
+    auto const text = mpt::evaluate(
+        small.net, small.device, small.stream, [&]() -> std::optional<mpt::sequences> {
+          if (std::exchange(given, true)) return std::nullopt;
+          return mpt::sequences(ids, static_cast<parallel::index>(ids.size()));
+        });
+    CHECK(model.score(whole)[0].loss == doctest::Approx(text.cross_entropy).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("what the model writes greedily is what it finds likeliest") {
+  small_model small(config_of(true));
+  task_model<float, parallel::host::device> model(small.net, small.device, small.stream, 40);
+  std::vector<std::int32_t> ids{3, 1, 4, 1, 5};
+  auto const more = model.generate(ids, {.max_new_tokens = 6});
+  REQUIRE(more.size() == 6);
+  auto const begin = ids.size();
+  ids.insert(ids.end(), more.begin(), more.end());
+  std::vector<scored_ids> row{{ids, begin}};
+  CHECK(model.score(row)[0].likeliest);
+  row[0].ids.back() = (row[0].ids.back() + 1) % 31;
+  CHECK_FALSE(model.score(row)[0].likeliest);
+}
+
+}  // namespace icl_score_test

@@ -1,0 +1,23 @@
+#include <doctest/doctest.h>
+
+#include <mpt/eval/python_text.hpp>
+
+#include "mpt/eval/icl_support.hpp"
+
+namespace python_text_test {
+
+TEST_CASE("white space is taken off as str.strip does") {
+  CHECK(mpt::icl::strip(" \u2003\u00a0a b\x1c\n") == "a b");
+  CHECK(mpt::icl::rstrip(" a\u200b \t") == " a\u200b");  // U+200B is no white space
+  CHECK(mpt::icl::strip(" \n\u2028").empty());
+}
+
+TEST_CASE("answers are normalised as LLM Foundry's metric does") {
+  auto const golden = icl_test::load();
+  REQUIRE(golden.at("answers").size() > 10);
+  for (auto const& one : golden.at("answers"))
+    CHECK(mpt::icl::normalise_answer(one.at("output").get<std::string>()) ==
+          one.at("cleaned").get<std::string>());
+}
+
+}  // namespace python_text_test

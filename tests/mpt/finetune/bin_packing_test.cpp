@@ -1,0 +1,89 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <mpt/data/scratch.hpp>
+#include <mpt/finetune/bin_packing.hpp>
+#include <random>
+#include <vector>
+
+namespace bin_packing_test {
+
+using mpt::finetune::bin;
+using mpt::finetune::bin_packer;
+using sizes = std::vector<std::uint32_t>;
+using numbers = std::vector<std::size_t>;
+
+}  // namespace bin_packing_test
+
+TEST_CASE("the longest example goes first, into the first bin with room") {
+  using namespace bin_packing_test;
+  bin_packer packer(2, 10);
+  sizes const tokens = {3, 7, 5, 2, 3};
+  auto const rows = packer.pack(numbers{0, 1, 2, 3, 4}, tokens);
+  REQUIRE(rows.size() == 2);
+  // 7 | 5: 3 goes to 7, which moves behind 5; the other 3 goes to 5; 2 finds room behind it
+  CHECK(rows[0] == bin{10, {1, 0}});
+  CHECK(rows[1] == bin{10, {2, 4, 3}});
+  CHECK(packer.leftover().empty());
+  CHECK(packer.waste() == 0.0);
+  CHECK(packer.efficiency() == 1.0);
+}
+
+TEST_CASE("what is left over opens the next batch, or is lost beyond what may be kept") {
+  using namespace bin_packing_test;
+  sizes const tokens = {8, 8, 7, 6, 1};
+  bin_packer keeps(2, 10);
+  CHECK(keeps.pack(numbers{0, 1, 2, 3}, tokens) == std::vector<bin>{{8, {0}}, {8, {1}}});
+  CHECK(keeps.leftover() == std::vector<bin>{{7, {2}}, {6, {3}}});
+  CHECK(keeps.pack(numbers{4}, tokens) == std::vector<bin>{{8, {2, 4}}, {6, {3}}});
+  CHECK(keeps.waste() == 0.0);
+  bin_packer keeps_one(2, 10, 1);
+  (void)keeps_one.pack(numbers{0, 1, 2, 3}, tokens);
+  CHECK(keeps_one.leftover() == std::vector<bin>{{7, {2}}});
+  CHECK(*keeps_one.waste() == doctest::Approx(13.0 / 29));
+  bin_packer keeps_none(2, 10, 0);
+  (void)keeps_none.pack(numbers{0, 1, 2, 3}, tokens);
+  CHECK(keeps_none.leftover().empty());
+}
+
+TEST_CASE(
+    "rows are not packed below their number, and fewer examples than rows are a short batch") {
+  using namespace bin_packing_test;
+  sizes const tokens = {1, 1, 1};
+  bin_packer packer(3, 10);
+  CHECK(packer.pack(numbers{0, 1, 2}, tokens).size() == 3);
+  CHECK(packer.pack(numbers{0, 1}, tokens).size() == 2);
+  CHECK(packer.flush().empty());
+  CHECK(data_test::message_of([&] { (void)packer.pack(numbers{0}, sizes{11}); }) ==
+        "an example of 11 tokens does not fit into a row of 10");
+}
+
+TEST_CASE("every example is in one row, once, whatever the sizes") {
+  using namespace bin_packing_test;
+  std::mt19937 random(7);
+  for (int round = 0; round < 50; ++round) {
+    sizes tokens(40 + random() % 60);
+    for (auto& size : tokens) size = 1 + static_cast<std::uint32_t>(random() % 32);
+    bin_packer packer(1 + random() % 6, 32);
+    std::vector<int> seen(tokens.size());
+    auto const count = [&](std::vector<bin> const& rows) {
+      for (auto const& row : rows) {
+        std::size_t sum = 0;
+        for (auto const at : row.examples) {
+          seen[at] += 1;
+          sum += tokens[at];
+        }
+        CHECK(sum == row.tokens);
+        CHECK(sum <= 32);
+      }
+    };
+    for (std::size_t first = 0; first < tokens.size(); first += 12) {
+      numbers batch;
+      for (auto at = first; at < std::min(first + 12, tokens.size()); ++at) batch.push_back(at);
+      count(packer.pack(batch, tokens));
+    }
+    while (!packer.leftover().empty()) count(packer.flush());
+    CHECK(std::ranges::all_of(seen, [](int times) { return times == 1; }));
+  }
+}

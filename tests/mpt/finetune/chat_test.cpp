@@ -1,0 +1,65 @@
+#include <doctest/doctest.h>
+
+#include <mpt/data/scratch.hpp>
+#include <mpt/finetune/chat.hpp>
+#include <string>
+#include <vector>
+
+namespace chat_test {
+
+using nlohmann::json;
+using namespace mpt::finetune;
+
+inline json message(std::string const& role, std::string const& content) {
+  return {{"role", role}, {"content", content}};
+}
+
+inline std::string error_of(json const& messages) {
+  return data_test::message_of([&] { (void)read_messages(messages, "f:1"); });
+}
+
+}  // namespace chat_test
+
+TEST_CASE("a conversation is cut where the assistant's answers begin and end") {
+  using namespace chat_test;
+  auto const messages =
+      read_messages({message("system", "S"), message("user", "Q"), message("assistant", "A"),
+                     message("user", "R"), message("assistant", "B")},
+                    "f:1");
+  CHECK(
+      render_chatml(messages, false).starts_with("<|im_start|>system\nS<|im_end|>\n<|im_start|>"));
+  CHECK(cut_into_turns(messages, render_chatml, "f:1") ==
+        std::vector<turn_text>{
+            {"<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant"
+             "\n",
+             "A<|im_end|>\n"},
+            {"<|im_start|>user\nR<|im_end|>\n<|im_start|>assistant\n", "B<|im_end|>\n"}});
+  // a template that shows only the last message, and one that leaves thoughts out behind an answer
+  auto const last = [](std::span<chat_message const> all, bool) { return all.back().content; };
+  CHECK(data_test::message_of([&] { (void)cut_into_turns(messages, last, "f:1"); }) ==
+        "f:1: under the tokenizer's chat template message 3 does not go on where the messages "
+        "before it end, so that its tokens cannot be told from theirs; use another template");
+}
+
+TEST_CASE("a conversation that cannot be learnt from is an error with the message's number") {
+  using namespace chat_test;
+  CHECK(
+      error_of("x") ==
+      "f:1: \"messages\" is of type string, expected a list of {\"role\": ..., \"content\": ...}");
+  CHECK(error_of(json::array({message("assistant", "A")})) ==
+        "f:1: a conversation of 1 messages; expected at least a question and an answer");
+  CHECK(error_of({message("user", "Q"), 3}) ==
+        "f:1: message 2 is of type number, expected {\"role\": ..., \"content\": ...}");
+  CHECK(error_of({message("user", "Q"), {{"role", "assistant"}}}) ==
+        "f:1: message 2: lacks \"content\"");
+  CHECK(error_of({message("user", "Q"), {{"role", "assistant"}, {"content", {1}}}}) ==
+        "f:1: message 2: \"content\" is not a string");
+  CHECK(error_of({message("user", "Q"), {{"role", "assistant"}, {"content", ""}, {"id", 1}}}) ==
+        "f:1: message 2 has 3 keys; expected \"role\" and \"content\" alone");
+  CHECK(error_of({message("human", "Q"), message("assistant", "A")}) ==
+        "f:1: message 1 has the role \"human\"; expected user, assistant, system or tool");
+  CHECK(error_of({message("user", "Q"), message("user", "R"), message("assistant", "A")}) ==
+        "f:1: message 2 is another one of \"user\"; join the two");
+  CHECK(error_of({message("assistant", "A"), message("user", "Q")}) ==
+        "f:1: the last message is of \"user\"; expected the assistant's, which is what is learnt");
+}

@@ -1,0 +1,77 @@
+#include <doctest/doctest.h>
+
+#include <arrow/io/file.h>
+#include <arrow/json/from_string.h>
+#include <parquet/arrow/writer.h>
+#include <mpt/data/scratch.hpp>
+#include <mpt/finetune/parquet_rows.hpp>
+#include <string>
+#include <vector>
+
+namespace parquet_rows_test {
+
+using nlohmann::json;
+
+/// Writes columns, given as JSON, in row groups of two rows.
+inline void write(std::filesystem::path const& path, std::shared_ptr<arrow::DataType> const& type,
+                  char const* rows) {
+  auto const made = arrow::json::ArrayFromJSONString(type, rows).ValueOrDie();
+  auto const batch = arrow::RecordBatch::FromStructArray(made).ValueOrDie();
+  auto const table = arrow::Table::FromRecordBatches({batch}).ValueOrDie();
+  auto const file = arrow::io::FileOutputStream::Open(path.native()).ValueOrDie();
+  REQUIRE(parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), file, 2).ok());
+  REQUIRE(file->Close().ok());
+}
+
+inline std::vector<json> rows_of(std::filesystem::path const& path) {
+  std::vector<json> out;
+  mpt::finetune::read_rows(
+      path, [&](json const& row, std::string_view) { out.push_back(row); },
+      mpt::finetune::read_parquet_rows);
+  return out;
+}
+
+}  // namespace parquet_rows_test
+
+TEST_CASE("rows of Parquet are objects of texts, numbers and lists, over all row groups") {
+  using namespace parquet_rows_test;
+  data_test::scratch_folder const folder;
+  auto const message =
+      arrow::struct_({arrow::field("content", arrow::utf8()), arrow::field("role", arrow::utf8())});
+  write(
+      folder / "a.parquet",
+      arrow::struct_(
+          {arrow::field("prompt", arrow::utf8()), arrow::field("response", arrow::large_utf8()),
+           arrow::field("n", arrow::int64()), arrow::field("messages", arrow::list(message))}),
+      R"([{"prompt": "p\u00e9", "response": "r", "n": 3, "messages": [{"content": "a", "role": "user"}]},
+            {"prompt": null, "response": "", "n": -1, "messages": []},
+            {"prompt": "q", "response": "s", "n": 0, "messages": null}])");
+  CHECK(rows_of(folder / "a.parquet") ==
+        std::vector<json>{
+            {{"prompt", "p\xc3\xa9"},
+             {"response", "r"},
+             {"n", 3},
+             {"messages", {{{"content", "a"}, {"role", "user"}}}}},
+            {{"prompt", nullptr}, {"response", ""}, {"n", -1}, {"messages", json::array()}},
+            {{"prompt", "q"}, {"response", "s"}, {"n", 0}, {"messages", nullptr}}});
+}
+
+TEST_CASE("what is no Parquet, or cut short, is an error; so is Parquet where it is not read") {
+  using namespace parquet_rows_test;
+  data_test::scratch_folder const folder;
+  data_test::put_file(folder / "a.parquet", "PAR1 but nothing else");
+  CHECK(data_test::contains(data_test::message_of([&] { (void)rows_of(folder / "a.parquet"); }),
+                            "a.parquet: not read as Parquet: "));
+  write(folder / "b.parquet", arrow::struct_({arrow::field("prompt", arrow::utf8())}),
+        R"([{"prompt": "p"}])");
+  auto const whole = data_test::get_file(folder / "b.parquet");
+  for (std::size_t kept = 0; kept < whole.size(); kept += 7) {
+    data_test::put_file(folder / "c.parquet", whole.substr(0, kept));
+    CHECK(data_test::message_of([&] { (void)rows_of(folder / "c.parquet"); }) != "no error");
+  }
+  CHECK(data_test::contains(
+      data_test::message_of([&] {
+        mpt::finetune::read_rows(folder / "b.parquet", [](json const&, std::string_view) {});
+      }),
+      "b.parquet: Parquet is not read here; where Arrow's C++ library was found"));
+}

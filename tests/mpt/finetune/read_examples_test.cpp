@@ -1,0 +1,75 @@
+#include <doctest/doctest.h>
+
+#include <mpt/data/mds_writer.hpp>
+#include <mpt/data/scratch.hpp>
+#include <mpt/finetune/read_examples.hpp>
+#include <mpt/tokenizer/small_tokenizer.hpp>
+#include <string>
+#include <vector>
+
+namespace read_examples_test {
+
+using namespace mpt::finetune;
+using ids = std::vector<std::int32_t>;
+
+inline constexpr char const* some_rows =
+    "{\"prompt\": \"The fox\", \"response\": \" the dog\"}\n"
+    "{\"prompt\": \"The fox\", \"response\": \"\"}\n"
+    "{\"prompt\": \"The fox the fox\", \"response\": \"x\"}\n"
+    "{\"response\": \"xyz xyz\", \"prompt\": \" dog\"}\n";
+
+}  // namespace read_examples_test
+
+TEST_CASE("rows of prompts and responses become examples in their order") {
+  using namespace read_examples_test;
+  data_test::scratch_folder const folder;
+  data_test::put_file(folder / "a.jsonl", some_rows);
+  auto const tokenizer = tokenizer_test::small_tokenizer();
+  read_report report;
+  auto const made =
+      read_examples({.files = {folder / "a.jsonl"}, .max_seq_len = 6}, tokenizer, &report);
+  REQUIRE(made.size() == 2);
+  CHECK(tokenizer.decode(made[0].ids) == "The fox the dog<|endoftext|>");
+  CHECK(made[0].ids == ids{272, 284, 88, 259, 289, 0});
+  CHECK(made[0].labels == ids{-100, -100, 259, 289, 0, -100});
+  CHECK(tokenizer.decode(made[1].ids) == " dogxyz x");
+  CHECK(report.rows == 4);
+  CHECK(report.dropped == 2);    // without a response; with a prompt that fills the row
+  CHECK(report.truncated == 1);  // the last, which is longer than 6
+}
+
+TEST_CASE("files, text columns and turns of MDS sets give the same examples") {
+  using namespace read_examples_test;
+  data_test::scratch_folder const folder;
+  auto const tokenizer = tokenizer_test::small_tokenizer();
+  data_test::put_file(folder / "a.csv", "q,a\nThe fox, the dog\n");
+  mpt::data::mds_writer text(folder / "text",
+                             {.columns = {{"prompt", "str"}, {"response", "str"}}});
+  (void)text.write(std::vector<std::string_view>{"The fox", " the dog"});
+  (void)text.finish();
+  mpt::data::mds_writer turns(folder / "turns", {.columns = {{"turns", "json"}}});
+  (void)turns.write(
+      std::vector<std::string_view>{R"([{"input_ids": [272, 284, 88], "labels": [259, 289]}])"});
+  (void)turns.finish();
+  auto const from_text = read_examples({.folders = {folder / "text"}}, tokenizer);
+  CHECK(from_text.at(0).ids == ids{272, 284, 88, 259, 289, 0});
+  CHECK(read_examples({.folders = {folder / "turns"}}, tokenizer) == from_text);
+  CHECK(read_examples({.files = {folder / "a.csv"}, .preprocess = column_mapping("q", "a")},
+                      tokenizer) == from_text);
+}
+
+TEST_CASE("data of which nothing is left, or that is no data, is an error") {
+  using namespace read_examples_test;
+  data_test::scratch_folder const folder;
+  data_test::put_file(folder / "a.jsonl", "{\"prompt\": \"The fox\", \"response\": \"\"}\n");
+  data_test::put_file(folder / "b.jsonl", "{\"prompt\": \"x\", \"response\": \"y\"}\n{\"q\": 1}\n");
+  auto const tokenizer = tokenizer_test::small_tokenizer();
+  CHECK(data_test::message_of(
+            [&] { (void)read_examples({.files = {folder / "a.jsonl"}}, tokenizer); }) ==
+        "of 1 rows of finetuning data none is left to train on: prompt or response is empty, or "
+        "the prompt alone has max_seq_len (2048) tokens");
+  CHECK(data_test::contains(data_test::message_of([&] {
+                              (void)read_examples({.files = {folder / "b.jsonl"}}, tokenizer);
+                            }),
+                            "b.jsonl:2: the row has \"q\"; expected \"prompt\" and \"response\""));
+}

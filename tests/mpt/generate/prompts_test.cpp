@@ -1,0 +1,41 @@
+#include <doctest/doctest.h>
+
+#include <mpt/generate/prompts.hpp>
+
+#include "mpt/data/scratch.hpp"
+
+namespace prompts_test {
+
+TEST_CASE("prompts are lines, or rows of JSON lines, each with its place") {
+  data_test::scratch_folder folder;
+  data_test::put_file(folder / "p.txt", "one\r\n\n two \nthree");
+  auto prompts = mpt::read_prompts(folder / "p.txt");
+  REQUIRE(prompts.size() == 3);
+  CHECK(prompts[0].text == "one");
+  CHECK(prompts[1].text == " two ");
+  CHECK(prompts[2].place.ends_with("p.txt:4"));
+  data_test::put_file(folder / "p.jsonl",
+                      "{\"prompt\": \"a\\nb\", \"id\": 1}\n\n{\"prompt\": \"\"}");
+  prompts = mpt::read_prompts(folder / "p.jsonl");
+  REQUIRE(prompts.size() == 2);
+  CHECK(prompts[0].text == "a\nb");
+  CHECK(prompts[1].place.ends_with("p.jsonl:3"));
+}
+
+TEST_CASE("a wrong file of prompts says where and what") {
+  data_test::scratch_folder folder;
+  auto const error = [&](char const* name, std::string const& text) {
+    data_test::put_file(folder / name, text);
+    auto const message =
+        data_test::message_of([&] { static_cast<void>(mpt::read_prompts(folder / name)); });
+    return message.substr(std::min(message.size(), folder.path().string().size() + 1));
+  };
+  CHECK(error("e.txt", "\n\n") == "e.txt: holds no prompts");
+  CHECK(error("u.txt", "ok\n\xff\n") == "u.txt:2: is not UTF-8 text");
+  CHECK(error("k.jsonl", "{\"text\": \"a\"}") ==
+        "k.jsonl:1: expected an object with \"prompt\", a string");
+  CHECK(error("t.jsonl", "{\"prompt\": 5}") ==
+        "t.jsonl:1: expected an object with \"prompt\", a string");
+}
+
+}  // namespace prompts_test

@@ -1,0 +1,252 @@
+// Every form is exported to a folder that loads as what it is: transformers' own class where it
+// computes the same, else the code that is written beside the weights. What that code computes is
+// compared with ours by tests/reference/check_forms.py, for which PARALLELLM_FORMS names a folder
+// that keeps the exports and our logits.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/config/document.hpp>
+#include <mpt/config/read_model.hpp>
+#include <mpt/config/sizes.hpp>
+#include <mpt/hf/convert.hpp>
+#include <mpt/hf/remote_code.hpp>
+#include <mpt/train/sequences.hpp>
+#include <parallel/checkpoint/safetensors_writer.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/support/files.hpp>
+#include <parallel/train/weights.hpp>
+#include <support/data.hpp>
+#include <support/golden_forms.hpp>
+#include <support/golden_tensor.hpp>
+
+namespace hf_remote_code_test {
+
+namespace fs = std::filesystem;
+namespace hf = mpt::hf;
+namespace pc = parallel::checkpoint;
+using parallel::index;
+
+/// Token ids of a few sequences, with documents that begin at `begins` or none.
+struct text {
+  std::vector<std::int32_t> ids;
+  index length = 0;
+  std::vector<std::int32_t> begins = {};
+};
+
+/// Logits of the model in a folder, in fp32.
+std::vector<float> logits_of(fs::path const& folder, text const& input) {
+  mpt::model_source const source(folder);
+  parallel::host::device device;
+  parallel::host::stream stream(device.compute_options());
+  mpt::model<float> net(source.config());
+  parallel::train::weights<float> const weights(net, device);
+  source.load(weights, device);
+  auto const storage = device.allocate<std::byte>(std::size_t{64} << 20);
+  parallel::arena memory(storage);
+  parallel::context<parallel::host::stream> c{
+      stream, memory, parallel::pass::inference, {}, input.length};
+  auto const rows = std::ssize(input.ids);
+  mpt::microbatch const batch{.ids = {input.ids.data(), {rows}},
+                              .labels = {},
+                              .sequences = rows / input.length,
+                              .length = input.length,
+                              .document_begins = input.begins};
+  parallel::matrix_view<float const> x = net.embed(c, batch);
+  std::vector<mpt::model<float>::block::saved> kept(net.num_blocks());
+  auto links = net.make_shared_activations(c, batch, 0, static_cast<index>(net.num_blocks()));
+  for (std::size_t i = 0; i < net.num_blocks(); ++i) {
+    net.attach(links, static_cast<index>(i), kept[i]);
+    x = net.at(i).forward(c, x, kept[i]);
+  }
+  auto const y = net.logits(c, x);
+  stream.synchronize();
+  return {y.span().begin(), y.span().end()};
+}
+
+/// Where exports go: a folder that stays when it is asked for.
+struct place {
+  test::temporary_folder temporary;
+  fs::path folder = temporary.path();
+
+  place() {
+    if (char const* const kept = std::getenv("PARALLELLM_FORMS"); kept != nullptr) folder = kept;
+  }
+
+  /// The input and our logits, for the comparison with transformers.
+  void keep(std::string const& form, text const& input, std::vector<float> const& logits) const {
+    std::vector<index> const shape = {std::ssize(input.ids) / input.length, input.length};
+    std::vector<pc::tensor_declaration> tensors = {{"input_ids", pc::element_type::i32, shape}};
+    if (!input.begins.empty()) tensors.push_back({"sequence_id", pc::element_type::i32, shape});
+    tensors.push_back({"logits",
+                       pc::element_type::f32,
+                       {shape[0], shape[1], std::ssize(logits) / std::ssize(input.ids)}});
+    pc::safetensors_writer out(folder / (form + ".safetensors"), tensors, {});
+    out.append("input_ids", std::as_bytes(std::span(input.ids)));
+    if (!input.begins.empty()) out.append("sequence_id", std::as_bytes(std::span(input.begins)));
+    out.append("logits", std::as_bytes(std::span(logits)));
+    out.finish();
+  }
+};
+
+/// The folder says which program computes this model, and brings the code where none does.
+void check_says_what_it_is(fs::path const& folder, mpt::model_config const& config) {
+  auto const json = nlohmann::json::parse(test::read_all(folder / "config.json"));
+  bool const known = mpt::transformers_gaps(config).empty();
+  CHECK(json.at("model_type") == (known ? "mpt" : "parallel_mpt"));
+  CHECK(json.at("architectures")[0] == (known ? "MptForCausalLM" : "ParallelMptForCausalLM"));
+  CHECK(json.contains("auto_map") != known);
+  auto const classes = json.value("auto_map", nlohmann::json::object());
+  for (auto const& where : classes) {
+    auto const name = where.get<std::string>();
+    auto const dot = name.find('.');
+    auto const code = test::read_all(folder / (name.substr(0, dot) + ".py"));
+    CHECK(test::contains(code, "\nclass " + name.substr(dot + 1) + "("));
+  }
+  CHECK(fs::exists(folder / "modeling_parallel_mpt.py") != known);
+}
+
+TEST_CASE("every golden form is exported as what it is, and computes the reference's logits") {
+  place const here;
+  int remote = 0;
+  for (std::string const form : test::golden_forms) {
+    CAPTURE(form);
+    test::temporary_folder const folder;
+    parallel::checkpoint::safetensors_file const file(test::golden_folder() /
+                                                      ("mpt_" + form + ".safetensors"));
+    hf::export_options how{.type = hf::precision::fp32};
+    for (auto const& [key, value] : file.metadata())
+      if (key == "config") how.config = nlohmann::json::parse(value);
+    std::vector<hf::named_shape> tensors;
+    for (auto const& tensor : file.tensors())
+      if (tensor.name.starts_with("param/"))
+        tensors.push_back({tensor.name.substr(6), tensor.extents});
+    hf::hf_export(
+        folder / "foundry", tensors,
+        [&](std::string const& name, index begin, std::span<float> out) {
+          file.read("param/" + name, begin, out);
+        },
+        how);
+    mpt::model_source const trained(
+        mpt::import_hugging_face(mpt::model_source(folder / "foundry"), folder / "run", {}));
+    auto const out = here.folder / form;
+    mpt::export_hugging_face(trained, out, {.existing = pc::if_exists::replace});
+
+    check_says_what_it_is(out, trained.config());
+    if (!mpt::transformers_gaps(trained.config()).empty()) ++remote;
+    auto const& shape = file.at("input_ids").extents;
+    std::vector<std::int64_t> wide(static_cast<std::size_t>(shape[0] * shape[1]));
+    file.read_bytes("input_ids", 0, std::ssize(wide), std::as_writable_bytes(std::span(wide)));
+    text input{{wide.begin(), wide.end()}, shape[1]};
+    if (trained.config().attn.attn_uses_sequence_id) {
+      constexpr std::int32_t separator = 7;  // ends documents in these batches
+      mpt::sequences const all(input.ids, input.length,
+                               {mpt::document_separator::side::ends_document, separator});
+      auto const begins = all.view({0, shape[0]}).document_begins;
+      input.begins.assign(begins.begin(), begins.end());
+    }
+    auto const ours = logits_of(out, input);
+    auto const theirs = test::golden_tensor<float>(file, "logits64");
+    REQUIRE(ours.size() == theirs.size());
+    float apart = 0;
+    float largest = 0;
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      apart = std::max(apart, std::abs(ours[i] - theirs[i]));
+      largest = std::max(largest, std::abs(theirs[i]));
+    }
+    CHECK(apart <= 4e-6F * largest);
+    here.keep(form, input, ours);
+  }
+  CHECK(remote == 30);  // all but b1, b2, b3
+}
+
+TEST_CASE("the nine published shapes at tiny widths are exported with the code they need") {
+  place const here;
+  for (auto const& size : mpt::model_sizes) {
+    auto const form = "mpt-" + std::string(size.name);
+    CAPTURE(form);
+    auto config = mpt::named_size(size.name);
+    config.d_model = 4 * config.n_heads;
+    config.n_layers = 2;
+    config.vocab_size = 97;
+    config.max_seq_len = 16;
+    if (auto const data = test::data_folder(); !data.empty()) {
+      auto const root = mpt::load_document(
+          data / "mpt/yamls/pretrain" / (form + ".yaml"),
+          std::vector<std::string>{"model.d_model=" + std::to_string(config.d_model),
+                                   "model.n_layers=2", "model.vocab_size=97",
+                                   "variables.max_seq_len=16"});
+      mpt::config_report report;
+      mpt::config_reader reader(root, "", report);
+      auto section = reader.section("model");
+      CHECK(mpt::read_model(section) == config);
+    } else {
+      MESSAGE("the YAMLs are not compared: no ../shared/data");
+    }
+    std::mt19937 random(static_cast<unsigned>(config.n_heads));
+    std::normal_distribution<float> normal(0.0F, 0.3F);
+    test::temporary_folder const folder;
+    hf::hf_export(folder / "start", mpt::hf::shapes_of(config),
+                  [&](std::string const&, index, std::span<float> out) {
+                    std::ranges::generate(out, [&] { return normal(random); });
+                  },
+                  {.type = hf::precision::fp32, .config = mpt::to_hf_json(config, "float32")});
+    mpt::model_source const trained(
+        mpt::import_hugging_face(mpt::model_source(folder / "start"), folder / "run", {}));
+    auto const out = here.folder / form;
+    mpt::export_hugging_face(trained, out, {.existing = pc::if_exists::replace});
+    check_says_what_it_is(out, config);
+    CHECK(mpt::model_source(out).config() == config);
+    text input{std::vector<std::int32_t>(32), 16};
+    std::ranges::generate(input.ids, [&] { return static_cast<std::int32_t>(random() % 97U); });
+    auto const ours = logits_of(out, input);
+    CHECK(ours == logits_of(folder / "start", input));
+    CHECK(*std::ranges::max_element(ours) > 1.0F);
+    here.keep(form, input, ours);
+  }
+}
+
+TEST_CASE("an export in float16 rounds to nearest, and refuses what does not fit") {
+  test::temporary_folder const folder;
+  mpt::model_config config;
+  config.d_model = 8;
+  config.n_heads = 2;
+  config.n_layers = 1;
+  config.vocab_size = 11;
+  config.max_seq_len = 4;
+  float largest = 1.0F / 3.0F;
+  auto const write = [&](fs::path const& to) {
+    hf::hf_export(
+        to, mpt::hf::shapes_of(config),
+        [&](std::string const&, index, std::span<float> out) { std::ranges::fill(out, largest); },
+        {.type = hf::precision::fp32, .config = mpt::to_hf_json(config, "float32")});
+  };
+  write(folder / "a");
+  mpt::export_hugging_face(mpt::model_source(folder / "a"), folder / "half", {.dtype = "float16"});
+  mpt::model_source const half(folder / "half");
+  CHECK(half.dtype() == "float16");
+  std::vector<float> one(1);
+  half.read("transformer.wte.weight", 3, std::span(one));
+  CHECK(one[0] == 0.333251953125F);
+  largest = 70000.0F;
+  write(folder / "b");
+  CHECK(test::contains(test::message_of([&] {
+                         mpt::export_hugging_face(mpt::model_source(folder / "b"), folder / "bad",
+                                                  {.dtype = "float16"});
+                       }),
+                       "has the value 70000, which float16 cannot hold"));
+  CHECK_FALSE(fs::exists(folder / "bad"));
+  CHECK(test::contains(test::message_of([&] {
+                         mpt::export_hugging_face(mpt::model_source(folder / "a"), folder / "bad",
+                                                  {.dtype = "int8"});
+                       }),
+                       "the type of exported weights is 'int8'; choose float32"));
+}
+
+}  // namespace hf_remote_code_test

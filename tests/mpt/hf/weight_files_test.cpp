@@ -1,0 +1,99 @@
+// One list of tensors, whatever program wrote them and in how many files.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/hf/model_source.hpp>
+#include <mpt/hf/weight_files.hpp>
+#include <parallel/support/files.hpp>
+#include <support/golden_tensor.hpp>
+
+namespace weight_files_test {
+
+namespace fs = std::filesystem;
+using mpt::hf::weight_files;
+
+fs::path golden() { return test::golden_folder() / "torch"; }
+
+TEST_CASE("safetensors, a pickle, shards of pickles and a Composer checkpoint are the same model") {
+  weight_files const expected(golden() / "model.safetensors");
+  for (auto const* const where : {"bin", "bin/pytorch_model.bin", "shards", "composer.pt"}) {
+    CAPTURE(where);
+    weight_files const files(golden() / where);
+    for (auto const& name : expected.names()) {
+      CAPTURE(name);
+      CHECK(files.contains(name));
+      CHECK(files.shape_of(name) == expected.shape_of(name));
+      std::vector<float> a(10);
+      std::vector<float> b(10);
+      expected.read(name, 3, std::span(a));
+      files.read(name, 3, std::span(b));
+      CHECK(a == b);  // the weights are numbers of bfloat16, in which the shards are
+    }
+    for (auto const& name : files.names())
+      CHECK((expected.contains(name) || name == "lm_head.weight"));
+  }
+  CHECK(weight_files(golden() / "shards").type_of("transformer.norm_f.weight") ==
+        parallel::checkpoint::element_type::bf16);
+  CHECK(weight_files(golden() / "shards").type_name_of("transformer.norm_f.weight") ==
+        "BFloat16Storage");
+  CHECK(
+      test::contains(test::message_of([&] { (void)weight_files(golden() / "bin").shape_of("x"); }),
+                     "/bin: has no tensor \"x\""));
+}
+
+TEST_CASE("each opens as a model with its configuration") {
+  for (auto const* const where : {"bin", "shards", "composer.pt"}) {
+    CAPTURE(where);
+    mpt::model_source const source(golden() / where);
+    CHECK(source.config().d_model == 16);
+    CHECK(source.config().attn.clip_qkv == 2.0);
+    CHECK(source.config().attn.alibi);
+    CHECK(source.dtype() == (std::string(where) == "shards" ? "bfloat16" : "float32"));
+    std::vector<float> block(4);  // two columns of two rows
+    source.read_block("transformer.blocks.1.ffn.up_proj.weight", 3, 2, std::span(block));
+    std::vector<float> row(21);
+    source.read("transformer.blocks.1.ffn.up_proj.weight", 0, std::span(row));
+    CHECK(block == std::vector<float>{row[3], row[4], row[19], row[20]});
+  }
+}
+
+TEST_CASE("shards that are missing or belong elsewhere are refused") {
+  test::temporary_folder const folder;
+  fs::copy(golden() / "shards", folder / "m");
+  auto const problem = [&] {
+    return test::message_of([&] { weight_files const files(folder / "m"); });
+  };
+  CHECK(problem().empty());
+  auto const first = folder / "m/pytorch_model-00001-of-00005.bin";
+  auto const kept = test::read_all(first);
+  fs::remove(first);
+  CHECK(test::contains(problem(), "pytorch_model-00001-of-00005.bin: is not there"));
+  test::write_all(first, kept.substr(0, kept.size() / 2));
+  CHECK(test::contains(problem(), "is not a zip file, or is cut short"));
+  fs::copy_file(folder / "m/pytorch_model-00002-of-00005.bin", first,
+                fs::copy_options::overwrite_existing);
+  CHECK_FALSE(problem().empty());
+  test::write_all(first, kept);
+  auto index = nlohmann::json::parse(test::read_all(folder / "m/pytorch_model.bin.index.json"));
+  auto const write = [&] {
+    test::write_all(folder / "m/pytorch_model.bin.index.json", index.dump());
+  };
+  auto const weight_map = index["weight_map"];
+  index["weight_map"].erase("transformer.norm_f.weight");
+  write();
+  CHECK(test::contains(problem(), "tensors, but its files hold"));
+  index["weight_map"] = weight_map;
+  index["weight_map"]["transformer.wte.weight"] = "../x.bin";
+  write();
+  CHECK(test::contains(problem(), "must be a plain file name"));
+}
+
+TEST_CASE("a pickle without a configuration is no model by itself") {
+  CHECK(test::contains(
+      test::message_of([&] { mpt::model_source const source(golden() / "bin/pytorch_model.bin"); }),
+      "does not say which model it holds"));
+}
+
+}  // namespace weight_files_test

@@ -1,0 +1,19 @@
+// Runs of a tiny model on memory that the host cannot reach.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "support/guarded_device.hpp"
+#include "tiny_run.hpp"
+
+namespace tiny_run {
+
+template <class T>
+mpt::run_summary train_guarded(train_config const& config, int ranks) {
+  auto const memory = std::make_shared<guarded::memory>(std::size_t{512} << 20);
+  return train_on<T>(
+      config, ranks, [&] { return guarded::device(memory); }, [](auto const&, auto const&) {});
+}
+
+}  // namespace tiny_run

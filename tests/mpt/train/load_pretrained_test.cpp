@@ -1,0 +1,152 @@
+// A run begins with another program's weights: in every layout each rank reads what it holds, and
+// what the ranks hold together is what the files say.
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/hf/convert.hpp>
+#include <mpt/train/load_pretrained.hpp>
+#include <mpt/train/parameter_groups.hpp>
+#include <mpt/train/run_checkpoint.hpp>
+#include <mpt/train/run_mesh.hpp>
+
+#include "support/golden.hpp"
+#include "tiny_run.hpp"
+
+namespace load_pretrained_test {
+namespace {
+
+using namespace tiny_run;
+namespace hf = mpt::hf;
+namespace pc = parallel::checkpoint;
+
+/// A folder of random weights in shards; what follows from `config` is its form.
+void write(fs::path const& folder, mpt::model_config const& config) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal(0.0F, 0.2F);
+  hf::hf_export(folder, hf::shapes_of(config),
+                [&](std::string const&, parallel::index, std::span<float> out) {
+                  for (auto& value : out) value = normal(random);
+                },
+                {.type = hf::precision::fp32,
+                 .config = mpt::to_hf_json(config, "float32"),
+                 .max_shard_bytes = 4000});
+}
+
+/// Loads a model in a layout and saves what the ranks hold; the checkpoint.
+fs::path load_and_save(train_config config, grid const& how, fs::path const& from,
+                       fs::path const& root) {
+  config = on(std::move(config), how);
+  config.checkpoint.load_path = from;
+  auto const found = mpt::checkpoint_to_load(config);
+  REQUIRE(found.has_value());
+  CHECK(found->weights_only);
+  fs::path out;
+  parallel::threads::run(how.ranks(), [&](parallel::threads::communicator& comm) {
+    bool const first = comm.rank() == 0;
+    parallel::any_communicator any(std::move(comm));
+    parallel::host::device device;
+    parallel::host::stream exchanges;
+    mpt::run_mesh mesh(config, any, device);
+    mpt::model<float> net(config.model, mesh.of_model(), config.recompute);
+    parallel::train::stepper step(
+        net, device, mesh.ranks(), groups_of(config, net),
+        {.level = mpt::level_of(config), .pipeline = config.parallelism.pipeline_options()});
+    auto const state = mpt::load_run(step, any, config, *found, 20);
+    auto const folder = pc::save(step, any, exchanges, root, mpt::saved_state(config, state));
+    if (first) out = folder;
+  });
+  return out;
+}
+
+/// The checkpoint's parameters are those of the model, bit for bit.
+void check_equal(fs::path const& checkpoint, fs::path const& model) {
+  auto const content = content_of(checkpoint);
+  mpt::model_source const source(model);
+  for (auto const& [name, extents] : hf::shapes_of(source.config())) {
+    CAPTURE(name);
+    std::vector<float> expected(static_cast<std::size_t>(pc::checked_volume(extents, 4, name)));
+    source.read(name, 0, std::span(expected));
+    auto const& bytes = content.at(name);
+    REQUIRE(bytes.size() == 4 * expected.size());
+    CHECK(std::memcmp(bytes.data(), expected.data(), bytes.size()) == 0);
+  }
+}
+
+TEST_CASE("every layout holds the folder's weights, its columns and rows and shares of them") {
+  place const here;
+  auto const config = divisible(here, 1);
+  write(here.folder / "model", config.model);
+  CHECK(fs::exists(here.folder / "model/model.safetensors.index.json"));
+  auto all = grids;
+  all.emplace_back();
+  for (std::size_t g = 0; g < all.size(); ++g) {
+    CAPTURE(g);
+    check_equal(load_and_save(config, all[g], here.folder / "model",
+                              here.folder / ("out" + std::to_string(g))),
+                here.folder / "model");
+  }
+}
+
+TEST_CASE("pickles, in one file, in shards, or in Composer's checkpoint, are read the same way") {
+  place const here;
+  auto config = here.config(1);
+  auto const golden = test::golden_folder() / "torch";
+  config.model = mpt::model_source(golden / "bin").config();
+  std::vector<grid> const some = {
+      {}, {.zero_stage = 3, .data = 2}, {.parallelism = {.tensor = 2, .pipeline = 2}}};
+  int count = 0;
+  for (auto const* const from : {"bin", "shards", "composer.pt"})
+    for (auto const& how : some)
+      check_equal(load_and_save(config, how, golden / from,
+                                here.folder / ("out" + std::to_string(count++))),
+                  golden / from);
+}
+
+TEST_CASE("a run begun with a folder goes as one begun with the checkpoint made of it") {
+  place const here;
+  auto config = divisible(here, 2);
+  write(here.folder / "model", config.model);
+  config.checkpoint.load_path = mpt::import_hugging_face(mpt::model_source(here.folder / "model"),
+                                                         here.folder / "import", {});
+  config.checkpoint.load_weights_only = true;
+  double const expected = train<float>(config).loss;
+  config.checkpoint.load_weights_only = false;
+  config.checkpoint.load_path = here.folder / "model";
+  CHECK(train<float>(config).loss == expected);
+  config.checkpoint.load_path.clear();
+  CHECK(train<float>(config).loss != expected);
+}
+
+TEST_CASE("a model of another form is refused, with what differs") {
+  place const here;
+  auto config = here.config(1);
+  write(here.folder / "model", config.model);
+  auto const problem = [&] {
+    config.checkpoint.load_path = here.folder / "model";
+    return test::message_of([&] { (void)train<float>(config); });
+  };
+  config.model.attn.alibi = true;
+  config.model.learned_pos_emb = false;
+  CHECK(test::contains(problem(), "its config.json says attn_config.alibi = false, this run's"));
+  config = here.config(1);
+  config.model.ffn_hidden_size = 5;
+  CHECK(test::contains(problem(), "its config.json says ffn_config"));
+  config = here.config(1);
+  auto tensors = hf::shapes_of(config.model);
+  tensors.pop_back();
+  tensors.push_back({"surprise", {3}});
+  fs::remove_all(here.folder / "model");
+  hf::hf_export(here.folder / "model", tensors,
+                [](std::string const&, parallel::index, std::span<float>) {},
+                {.type = hf::precision::fp32, .config = mpt::to_hf_json(config.model, "float32")});
+  CHECK(test::contains(problem(),
+                       "its tensors do not fit its config.json: \"transformer.norm_f.bias\" is "
+                       "missing; \"surprise\" is not known to this model"));
+}
+
+}  // namespace
+}  // namespace load_pretrained_test

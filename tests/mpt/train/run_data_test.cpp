@@ -1,0 +1,162 @@
+// The data of a run behind one form: text, examples, and a run that trains on examples: the loss
+// does not depend on padding or packing, nor the parameters on the layout.
+#include <doctest/doctest.h>
+
+#include <mpt/train/run_data.hpp>
+
+#include "tiny_run.hpp"
+
+namespace run_data_test {
+namespace {
+
+using namespace tiny_run;
+using parallel::index;
+
+/// Examples of 4 ids, two of which fill a row, and one of them asks for the other's answer.
+mpt::run_examples some(int count) {
+  mpt::example_set set;
+  for (int i = 0; i < count; ++i) {
+    std::int32_t const a = i % vocabulary;
+    std::int32_t const b = (a + 1 + i % 2) % vocabulary;
+    set.examples.push_back({{a, b, a, b}, {mpt::finetune::no_label, a, b, -100}});
+  }
+  auto const all = std::make_shared<mpt::example_set const>(set);
+  return {all, {all}};
+}
+
+train_config config(place const& here, double batches) {
+  auto c = here.config(batches);
+  c.model.resid_pdrop = 0;
+  c.model.attn.alibi = true;
+  c.model.learned_pos_emb = false;
+  c.train_loader.streams.clear();
+  c.train_loader.finetuning = mpt::finetuning_config{};
+  c.train_loader.shuffle = false;
+  c.eval_loaders = {c.train_loader};
+  return c;
+}
+
+mpt::run_summary run(train_config const& config, mpt::run_examples const& examples, int ranks) {
+  auto const plan = mpt::plan_run<float>(config, ranks);
+  mpt::run_summary out;
+  parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
+    bool const is_primary = comm.rank() == 0;
+    parallel::any_communicator any(std::move(comm));
+    parallel::host::device device;
+    auto const summary = mpt::run_training<float>(config, any, device, plan, examples);
+    if (is_primary) out = summary;
+  });
+  return out;
+}
+
+TEST_CASE("text and examples have one form") {
+  place const here;
+  mpt::run_batches text(here.config(3), nullptr, 0, 1);
+  CHECK(text.batches_per_epoch() == 3);
+  CHECK(text.samples() == 20);
+  CHECK(text.at(0).count() == 6);
+  CHECK(text.tokens() == 6 * length);
+  CHECK(text.share().size() == 6);
+  auto const c = config(here, 3);
+  mpt::run_batches examples(c, some(20).train, 0, 1);
+  CHECK(examples.batches_per_epoch() == 3);
+  CHECK(examples.samples() == 20);
+  CHECK(examples.at(0).count() == 6);
+  CHECK(examples.tokens() == 6 * 4);
+  CHECK(examples.waited_seconds() == 0);
+  CHECK_THROWS_AS(mpt::run_batches(c, nullptr, 0, 1), parallel::error);
+  mpt::evaluation_set const set(c, 0, some(7).train);
+  for (int time = 0; time < 2; ++time) {
+    auto const next = set.batches(0, 1);
+    index rows = 0;
+    while (auto const batch = next()) rows += batch->count();
+    CHECK(rows == 7);
+  }
+}
+
+TEST_CASE("packed and padded rows of the same examples give the same losses") {
+  place const here;
+  auto const examples = some(24);
+  auto padded = config(here, 4);
+  padded.global_train_batch_size = 6;
+  padded.model.attn.attn_uses_sequence_id = true;
+  padded.evaluation.eval_first = true;
+  padded.logging.metrics_file = here.folder / "padded.jsonl";
+  CHECK(run(padded, examples, 1).tokens == 4 * 24);
+  auto packed = padded;
+  packed.global_train_batch_size = 3;  // of two examples
+  packed.train_loader.finetuning->packing = mpt::packing_config{2.0, {}};
+  packed.eval_loaders[0].finetuning->packing = packed.train_loader.finetuning->packing;
+  packed.logging.metrics_file = here.folder / "packed.jsonl";
+  CHECK(run(packed, examples, 1).tokens == 4 * 24);
+  auto const one = records(here.folder / "padded.jsonl");
+  auto const other = records(here.folder / "packed.jsonl");
+  REQUIRE(one.size() == 5);
+  REQUIRE(other.size() == 5);
+  CHECK(one[0].at("metrics/eval/LanguageCrossEntropy").get<double>() ==
+        doctest::Approx(other[0].at("metrics/eval/LanguageCrossEntropy").get<double>())
+            .epsilon(1e-6));
+  CHECK(one[0].at("metrics/eval/tokens") == 48);
+  for (std::size_t i = 1; i < 5; ++i)
+    for (char const* const key : {"loss/train/total", "l2_norm/grad/global"}) {
+      CAPTURE(i);
+      CHECK(one[i].at(key).get<double>() ==
+            doctest::Approx(other[i].at(key).get<double>()).epsilon(2e-5));
+    }
+  CHECK(one[1].at("throughput/padding_share").get<double>() == doctest::Approx(0.5));
+  CHECK(other[1].at("throughput/padding_share").get<double>() == doctest::Approx(0));
+  packed.model.attn.attn_uses_sequence_id = false;  // one example sees the other
+  packed.logging.metrics_file = here.folder / "seen.jsonl";
+  run(packed, examples, 1);
+  CHECK(records(here.folder / "seen.jsonl")[1].at("loss/train/total").get<double>() !=
+        doctest::Approx(one[1].at("loss/train/total").get<double>()).epsilon(1e-4));
+}
+
+TEST_CASE("the checkpoint with the least evaluation loss is called best, and kept") {
+  place const here;
+  auto c = config(here, 8);
+  c.optimizer.lr = 0.1;  // does not only fall
+  c.evaluation.eval_interval = c.checkpoint.save_interval = {2, time_unit::batch};
+  c.checkpoint.save_folder = here.folder / "saved";
+  c.checkpoint.save_num_checkpoints_to_keep = 1;
+  c.logging.metrics_file = here.folder / "metrics.jsonl";
+  run(c, some(24), 2);
+  double least = 1e9;
+  std::int64_t batch = 0;
+  for (auto const& record : records(here.folder / "metrics.jsonl"))
+    if (record.contains("metrics/eval/LanguageCrossEntropy") &&
+        record.at("metrics/eval/LanguageCrossEntropy").get<double>() < least) {
+      least = record.at("metrics/eval/LanguageCrossEntropy").get<double>();
+      batch = record.at("time/batch").get<std::int64_t>();
+    }
+  auto const best = fs::read_symlink(here.folder / "saved" / "best").string();
+  CHECK(best.ends_with("-ba" + std::to_string(batch)));
+  CHECK(!content_of(here.folder / "saved" / best).empty());
+  std::size_t folders = 0;
+  for (auto const& entry : fs::directory_iterator(here.folder / "saved"))
+    folders += entry.is_directory() && !entry.is_symlink() ? 1 : 0;
+  CHECK(folders == (batch == 8 ? 1 : 2));
+}
+
+TEST_CASE("layouts agree on packed examples") {
+  place const here;
+  auto const examples = some(40);
+  auto c = divisible(here, 3);
+  c.model.resid_pdrop = 0;
+  c.train_loader = config(here, 3).train_loader;
+  c.train_loader.shuffle = true;
+  c.train_loader.finetuning->packing = mpt::packing_config{1.5, {}};
+  c.model.attn.attn_uses_sequence_id = true;
+  auto const alone = run(c, examples, 1);
+  for (auto const& how : {grid{.zero_stage = 3, .data = 3},
+                          grid{.data = 2, .parallelism = {.tensor = 2, .pipeline = 2}},
+                          grid{.zero_stage = 1, .parallelism = {.context = 2}}}) {
+    auto const other = run(on(c, how), examples, how.ranks());
+    CHECK(other.loss == doctest::Approx(alone.loss).epsilon(1e-4));
+    CHECK(other.tokens == alone.tokens);
+    CHECK(other.trained_tokens == alone.trained_tokens);
+  }
+}
+
+}  // namespace
+}  // namespace run_data_test

@@ -1,0 +1,59 @@
+// Steps of a device with one queue for all streams of a rank: as lists are made most would wait for
+// ever there; in the order in which a run begins things none does, and the rest is as before.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include <parallel/train/one_queue.hpp>
+
+#include "support/planned_steps.hpp"
+
+namespace one_queue_test {
+namespace {
+
+namespace train = parallel::train;
+using test::planned_step;
+
+TEST_CASE("lists in the order of a run come to their end in one queue, and everywhere else") {
+  int stuck = 0, count = 0;
+  for (std::string const schedule :
+       {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dual-pipe-v"})
+    for (int const ranks : {1, 2, 3, 4})
+      for (int zero = 0; zero <= 3; ++zero)
+        for (int choice = 0; choice < 6; ++choice) {
+          planned_step of{.schedule = schedule,
+                          .ranks = ranks,
+                          .microbatches = 12,
+                          .stages_per_rank = 2,
+                          .zero = zero,
+                          .data = zero == 0 ? 1 : 2,
+                          .reduce_every_microbatch = choice % 2 == 0};
+          of.choices.gathers = static_cast<train::gather_time>(choice % 3);
+          of.choices.overlap_weights = choice % 2 == 1;
+          auto plans = of.plans();
+          if (!train::verify_in_one_queue(plans).good()) ++stuck;
+          auto const one = plans;
+          train::order_for_one_queue(plans);
+          CAPTURE(schedule);
+          CAPTURE(ranks);
+          CAPTURE(zero);
+          CAPTURE(choice);
+          CHECK(train::verify(plans).good());
+          CHECK(train::verify_in_one_queue(plans).good());
+          for (std::size_t r = 0; r < plans.size(); ++r)
+            CHECK(plans[r].actions.size() == one[r].actions.size());
+          ++count;
+        }
+  CHECK(count == 6 * 4 * 4 * 6);
+  CHECK(stuck > count / 2);
+}
+
+TEST_CASE("what one queue cannot run is refused, with the action that waits for ever") {
+  auto const plans = planned_step{.ranks = 2}.plans();
+  CHECK(train::verify_in_one_queue(plans).problem == train::step_flaw::deadlock);
+  train::require_runs(plans);
+  CHECK_THROWS_AS(train::require_runs(plans, true), parallel::error);
+}
+
+}  // namespace
+}  // namespace one_queue_test

@@ -1,0 +1,184 @@
+// Weight gradients on a stream of their own, beside the input gradients of the next block: the same
+// bits in every layout, in the memory that was planned, and at the same time indeed.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/delayed.hpp>
+
+#include "support/guarded_device.hpp"
+#include "support/ring_matrix.hpp"
+#include "support/trace.hpp"
+
+namespace stepper_overlap_weight_gradients_test {
+namespace {
+
+using namespace std::chrono_literals;
+using parallel::index;
+using test::layout;
+
+std::vector<layout> layouts(std::size_t count) {
+  std::vector<layout> out;
+  for (auto const& how : test::spread(test::all_layouts(8, 1), count))
+    if (test::refusal(how).empty()) {
+      out.push_back(how);
+      out.back().schedule.overlap_weight_gradients = true;
+    }
+  return out;
+}
+
+TEST_CASE("mixed layouts equal one rank bit for bit, whatever comes late") {
+  test::ring_references references;
+  std::uint64_t seed = 0;
+  for (auto const& how : layouts(30)) {
+    ++seed;
+    auto const got = test::run(how, [&](parallel::threads::communicator comm) {
+      auto const own = seed * 100 + static_cast<std::uint64_t>(comm.rank());
+      return parallel::delayed(std::move(comm), {.seed = own});
+    });
+    CHECK_MESSAGE(test::difference(got, references.of(how)) == "", test::text(how));
+  }
+}
+
+TEST_CASE("on memory that the host cannot reach, too") {
+  test::ring_references references;
+  for (auto const& how : layouts(10)) {
+    auto const memory = std::make_shared<guarded::memory>(std::size_t{256} << 20);
+    auto const got = test::run_on(how, [&] { return guarded::device(memory); });
+    CHECK_MESSAGE(test::difference(got, references.of(how)) == "", test::text(how));
+  }
+}
+
+/// The bytes of activations of a step of one rank, used and planned.
+std::pair<std::size_t, std::size_t> memory_of(layout const& how) {
+  std::pair<std::size_t, std::size_t> out;
+  parallel::threads::run(1, [&](parallel::threads::communicator& comm) {
+    test::ring_rank one(parallel::any_communicator(std::move(comm)), how);
+    auto const data = one.data(0);
+    static_cast<void>(one.step(0));
+    out = {one.memory().peak(), one.stepper().plan_activations(data.batches())};
+  });
+  return out;
+}
+
+TEST_CASE("the second place and the second gradient are in the plan") {
+  layout how;
+  auto const [together, plan_together] = memory_of(how);
+  how.schedule.overlap_weight_gradients = true;
+  auto const [beside, plan_beside] = memory_of(how);
+  CHECK(together == plan_together);
+  CHECK(beside == plan_beside);
+  CHECK(beside > together);
+}
+
+/// Passes on what it gets, and tells when its gradients are made.
+struct told_layer {
+  using element = test::ring;
+  using saved = parallel::matrix_view<test::ring const>;
+  parallel::parameter<test::ring, 2> weight;
+  test::trace* log = nullptr;
+  int block = 0;
+
+  template <class Stream>
+  auto forward(parallel::context<Stream>& c, parallel::matrix_view<test::ring const> x,
+               saved& kept) const {
+    kept = x;
+    auto const y = c.template allocate<test::ring, 2>(x.extents());
+    parallel::ops::copy(c.stream, y.span(), x.span());
+    return y;
+  }
+  template <class Stream>
+  auto backward_input(parallel::context<Stream>& c, parallel::matrix_view<test::ring const> dy,
+                      saved&) const {
+    tell(c.stream, "input");
+    auto const dx = c.template allocate<test::ring, 2>(dy.extents());
+    parallel::ops::copy(c.stream, dx.span(), dy.span());
+    return dx;
+  }
+  template <class Stream>
+  void backward_weight(parallel::context<Stream>& c, saved const&) const {
+    tell(c.stream, "weight");
+  }
+  void visit_parameters(auto&& visit) { visit(weight); }
+
+ private:
+  /// The weights of block 1 wait for the input of block 0.
+  template <class Stream>
+  void tell(Stream& on, std::string const& what) const {
+    if constexpr (requires { on.enqueue([] {}); })
+      on.enqueue([this, what] {
+        if (log == nullptr) return;
+        if (block == 1 && what == "weight") {
+          CHECK(log->await("input 0", 60s));
+        }
+        log->add(what + " " + std::to_string(block));
+      });
+  }
+};
+
+/// Blocks between an entry and an exit that other ranks hold.
+struct column {
+  using element = test::ring;
+  using block = told_layer;
+  using microbatch = test::ring_microbatch;
+  std::vector<told_layer> const& blocks;
+
+  [[nodiscard]] told_layer const& at(std::size_t i) const { return blocks[i]; }
+  [[nodiscard]] parallel::index rows(microbatch const&) const { return 2; }
+  [[nodiscard]] parallel::index width() const { return 4; }
+  [[nodiscard]] parallel::matrix_view<element> embed(auto&&...) const { return {}; }
+  void head_loss(auto&&...) const {}
+  void enter_backward(auto&&...) const {}
+};
+
+}  // namespace
+
+TEST_CASE("weights of a block and the input gradient of the next run at the same time") {
+  test::trace log;
+  parallel::host::stream compute, weights;
+  std::vector<told_layer> blocks(3);
+  for (int i = 0; i < 3; ++i) {
+    blocks[static_cast<std::size_t>(i)].log = &log;
+    blocks[static_cast<std::size_t>(i)].block = i;
+  }
+  column const model{blocks};
+  parallel::train::stage<column> const middle(model, {0, 3, false, false});
+  parallel::host::device const device;
+  parallel::arena memory(device.allocate<std::byte>(1 << 16));
+  parallel::arena other(device.allocate<std::byte>(1 << 16));
+  parallel::train::stage_activations<column> kept;
+  kept.blocks.resize(3);
+  kept.gradient = memory.allocate<test::ring, 2>({2, 4});
+  auto const d_input = memory.allocate<test::ring, 2>({2, 4});
+  for (auto& x : kept.gradient.span()) x = 5;
+  parallel::context<parallel::host::stream> c{compute, memory};
+  parallel::train::pass_memory<column> shared(memory, &other);
+  parallel::train::statistics<test::ring> sums;
+  // as a plan has it: weights after what was computed before, the next join after them
+  for (auto const& pass :
+       parallel::train::passes_of(middle.range(), parallel::pipeline::action_kind::backward,
+                                  parallel::pass::training, true)) {
+    using enum parallel::train::pass_kind;
+    bool const aside = pass.kind == backward_weight;
+    if (aside) weights.wait(compute.record());
+    if (pass.kind == join) compute.wait(weights.record());
+    auto on = aside ? c.on(weights) : c;
+    middle.run(pass, on, shared, {}, {{}, d_input}, kept, sums);
+    if (pass.kind == join)
+      compute.enqueue([&log, p = pass.of] { log.add("complete " + std::to_string(p)); });
+  }
+  compute.synchronize();
+  CHECK(log.in_order("input 0", "weight 1"));
+  for (auto const* const block : {"0", "1", "2"})
+    CHECK(log.in_order(std::string("weight ") + block, std::string("complete ") + block));
+  CHECK(log.in_order("complete 1", "complete 0"));
+  CHECK(d_input(1, 3) == 5);
+}
+
+}  // namespace stepper_overlap_weight_gradients_test

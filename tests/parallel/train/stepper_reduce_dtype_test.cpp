@@ -1,0 +1,234 @@
+// Gradients that travel in bf16: what a stepper holds after a step equals a computation of its own
+// of float sums of rounded addends, bit for bit, and half the bytes are sent.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/recorded.hpp>
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/core/philox.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/train/stepper.hpp>
+
+#include "parallel/support/files.hpp"
+#include "support/given_gradients.hpp"
+
+namespace stepper_reduce_dtype_test {
+
+using parallel::bf16;
+using parallel::index;
+using numbers = std::vector<float>;
+namespace axis = parallel::axis;
+namespace train = parallel::train;
+namespace zero = parallel::zero;
+
+constexpr index width = 37;
+constexpr int microbatches = 3;
+
+struct layout {
+  zero::level level = zero::level::none;
+  int shards = 1;  // shard x context
+  int context = 1;
+  int replicas = 1;
+  zero::reduce_dtype dtype = zero::reduce_dtype::bf16;
+  bool every_microbatch = true;
+
+  [[nodiscard]] int ranks() const { return shards * replicas; }
+  [[nodiscard]] parallel::training_layout shape() const {
+    return parallel::training_layout{}
+        .with<axis::replicate>(replicas)
+        .with<axis::shard>(shards / context)
+        .with<axis::context>(context);
+  }
+};
+
+/// What a microbatch of factor 1 adds on that rank: three tensors that bf16
+/// rounds, though no sum of microbatches is.
+std::vector<test::given_tensor<float>> tensors_of(int rank) {
+  std::vector<test::given_tensor<float>> out;
+  parallel::philox const random(3, parallel::stream_id("gradients"),
+                                static_cast<std::uint32_t>(rank));
+  std::uint64_t at = 0;
+  for (std::string const name : {"a", "b", "c"}) {
+    auto& tensor = out.emplace_back(test::given_tensor<float>{name, {5, width}, {}, {}});
+    for (index i = 0; i < 5 * width; ++i) {
+      tensor.weights.push_back(1);
+      tensor.gradient.push_back(static_cast<float>(random.bits(at++) % 99991) / 256.0F - 60.0F);
+    }
+  }
+  return out;
+}
+
+float rounded(float x) { return static_cast<float>(bf16(x)); }
+
+/// Of an element with these gradients of every rank for factor 1: what its owners hold in the end.
+float expected(layout const& how, numbers const& of_rank) {
+  bool const at_once =
+      how.level < zero::level::gradients || how.shards == 1 || !how.every_microbatch;
+  numbers sums;  // by replica
+  for (int r = 0; r < how.replicas; ++r) {
+    auto const given = [&](int s) { return of_rank[static_cast<std::size_t>(r * how.shards + s)]; };
+    auto const over_shards = [&](auto const& addend) {
+      float sum = 0;
+      for (int s = 0; s < how.shards; ++s) {
+        float const x = how.shards == 1 ? addend(s) : rounded(addend(s));
+        sum = s == 0 ? x : sum + x;
+      }
+      return sum;
+    };
+    if (at_once) {
+      sums.push_back(over_shards([&](int s) {
+        float all = 0;
+        for (int m = 1; m <= microbatches; ++m) all += static_cast<float>(m) * given(s);
+        return all;
+      }));
+    } else {
+      float all = 0;
+      for (int m = 1; m <= microbatches; ++m) {
+        float const one =
+            over_shards([&](int s) { return 0.0F + static_cast<float>(m) * given(s); });
+        all = m == 1 ? one : all + one;
+      }
+      sums.push_back(all);
+    }
+  }
+  if (how.replicas == 1) return sums[0];
+  float sum = rounded(sums[0]);
+  for (std::size_t r = 1; r < sums.size(); ++r) sum += rounded(sums[r]);
+  return rounded(sum);
+}
+
+struct outcome {
+  std::map<std::string, numbers> gradients;
+  std::map<std::pair<std::string, parallel::operation_kind>, std::uint64_t> sent;  // by axis
+  bool same_everywhere = true;
+};
+
+/// One step of every rank, each with gradients of its own.
+outcome run(layout const& how) {
+  outcome out;
+  std::mutex lock;
+  parallel::threads::run(how.ranks(), [&](parallel::threads::communicator& own) {
+    auto const recorder = std::make_shared<parallel::flight_recorder>();
+    parallel::recorded comm(std::move(own), recorder);
+    parallel::host::device device;
+    parallel::host::stream compute, exchanges;
+    parallel::arena memory(device.allocate<std::byte>(4096));
+    train::process_groups groups(comm.split(0), how.shape(), how.level);
+    test::given_gradients<float> model(tensors_of(comm.rank()));
+    std::size_t const before = device.bytes();
+    train::stepper_options const options{.level = how.level,
+                                         .reduce_every_microbatch = how.every_microbatch,
+                                         .reduce_dtype = how.dtype};
+    train::stepper step(model, device, groups, test::plain_descent{}, options);
+    std::size_t const held = device.bytes() - before;
+    model.set_weights(step);
+    std::vector<test::given_microbatch<float>> batches;
+    for (int m = 1; m <= microbatches; ++m) batches.push_back({static_cast<float>(m), 1});
+    std::vector<index> const first(batches.size(), 0);
+    static_cast<void>(step.step(compute, exchanges, memory, std::span(std::as_const(batches)),
+                                std::span(first), {}, 1.0));
+    test::given_gradients<float> planned(tensors_of(0));
+    auto const plan = train::plan_units(
+        planned, train::optimizer_groups<test::plain_descent>(test::plain_descent{}),
+        train::place_in(how.shape(), how.level), options);
+
+    std::scoped_lock const guard(lock);
+    CHECK(held == plan.total());
+    for (auto const& [what, total] : recorder->totals())
+      if (!what.first.empty()) out.sent[what] += total.sent;
+    for (auto const& unit : step.units())
+      for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
+        auto const owned = unit.memory.segments()[s].owned;
+        auto const got = unit.memory.owned_gradients(s);
+        unit.memory.layout().segments()[s].for_each_piece(
+            owned.begin, owned.end, [&](auto const& p, index from, index to, index at) {
+              auto& tensor = out.gradients[p.name];
+              tensor.resize(5 * width, -1e9F);
+              for (index i = from; i < to; ++i) {
+                auto& element = tensor[static_cast<std::size_t>(i)];
+                float const mine = got[static_cast<std::size_t>(at - owned.begin + i - from)];
+                if (element != -1e9F && element != mine) out.same_everywhere = false;
+                element = mine;
+              }
+            });
+      }
+  });
+  return out;
+}
+
+TEST_CASE("owners hold float sums of rounded addends, and half the bytes are sent") {
+  std::vector<layout> all{{.replicas = 3}, {.level = zero::level::none, .replicas = 2}};
+  for (auto const level :
+       {zero::level::optimizer, zero::level::gradients, zero::level::parameters}) {
+    all.push_back({.level = level, .shards = 3});
+    all.push_back({.level = level, .shards = 4, .context = 2, .replicas = 2});
+    all.push_back({.level = level, .replicas = 3});
+    all.push_back({.level = level, .shards = 2, .every_microbatch = false});
+  }
+  for (layout how : all) {
+    CAPTURE(static_cast<int>(how.level));
+    CAPTURE(how.shards);
+    CAPTURE(how.replicas);
+    auto const narrow = run(how);
+    CHECK(narrow.same_everywhere);
+    std::vector<std::vector<test::given_tensor<float>>> given;
+    for (int r = 0; r < how.ranks(); ++r) given.push_back(tensors_of(r));
+    for (std::size_t t = 0; t < given[0].size(); ++t) {
+      numbers right;
+      for (std::size_t i = 0; i < 5 * width; ++i) {
+        numbers of_rank;
+        for (auto const& tensors : given) of_rank.push_back(tensors[t].gradient[i]);
+        right.push_back(expected(how, of_rank));
+      }
+      CHECK(narrow.gradients.at(given[0][t].name) == right);
+    }
+
+    how.dtype = zero::reduce_dtype::full;
+    auto const full = run(how);
+    CHECK(narrow.gradients != full.gradients);
+    using enum parallel::operation_kind;
+    auto const bytes = [](outcome const& of, std::string const& axis, auto... kinds) {
+      std::uint64_t sum = 0;
+      for (auto const kind : {kinds...})
+        if (of.sent.contains({axis, kind})) sum += of.sent.at({axis, kind});
+      return sum;
+    };
+    for (std::string const axis : {"shard", "shard x context"}) {
+      CHECK(2 * bytes(narrow, axis, reduce_scatter) == bytes(full, axis, reduce_scatter));
+      CHECK(bytes(narrow, axis, all_gather) == bytes(full, axis, all_gather));  // of values
+    }
+    for (std::string const axis : {"replicate", "replicate x context"})
+      CHECK(2 * bytes(narrow, axis, reduce_scatter, all_gather) == bytes(full, axis, all_reduce));
+    CHECK(!narrow.sent.empty());
+  }
+}
+
+TEST_CASE("one rank rounds nothing; what cannot be rounded is refused") {
+  CHECK(run({}).gradients == run({.dtype = zero::reduce_dtype::full}).gradients);
+  auto const refused = [](auto element, zero::reduction_order order) {
+    using element_type = decltype(element);
+    return test::message_of([&] {
+      parallel::threads::run(2, [&](parallel::threads::communicator& comm) {
+        parallel::host::device device;
+        test::given_gradients<element_type> model({{"a", {4}, {}, {}}});
+        train::stepper const step(model, device, comm, test::plain_descent{},
+                                  {.order = order, .reduce_dtype = zero::reduce_dtype::bf16});
+      });
+    });
+  };
+  CHECK(test::contains(refused(double{}, zero::reduction_order::by_rank),
+                       "reduce_dtype bf16: needs gradients in f32 and the order by_rank, but they "
+                       "are in f64; leave it out"));
+  CHECK(test::contains(refused(float{}, zero::reduction_order::canonical_tree),
+                       "but the order is canonical_tree; leave it out"));
+}
+
+}  // namespace stepper_reduce_dtype_test

@@ -1,0 +1,82 @@
+// Gradients of several units in one call along each axis.
+#include <deque>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/zero/reduction_bucket.hpp>
+
+namespace reduction_bucket_test {
+
+using namespace parallel;
+using parallel::index;
+using ring = std::uint64_t;
+
+struct layer {
+  parameter<ring, 1> weight;
+  void visit_parameters(auto&& visit) { visit(weight); }
+};
+
+/// The sums that ranks of 2 shards x 2 replicas own after units were reduced as a bucket, or each
+/// alone.
+std::vector<ring> reduce(bool together) {
+  std::vector<ring> out;
+  threads::run(4, [&](threads::communicator& world) {
+    int const rank = world.rank();
+    auto shards = world.split(rank / 2), replicas = world.split(rank % 2);
+    host::device device;
+    host::stream exchanges;
+    std::deque<layer> layers;
+    std::deque<zero::partitioned_unit<ring>> units;
+    for (index const size : {40, 7, 130}) {
+      auto& own = layers.emplace_back();
+      own.weight = {concat("w", size), {size}};
+      units.emplace_back(
+          unit<ring>("unit", own, 4), zero::level::optimizer,
+          zero::unit_place{.shard = rank % 2, .shards = 2, .replica = rank / 2, .replicas = 2}, 1,
+          device);
+      for (index i = 0; i < size; ++i)
+        own.weight.gradient_data[i] = static_cast<ring>(1 << (8 * rank)) * static_cast<ring>(i % 8);
+    }
+    zero::shard_groups<threads::communicator> const axes{&shards, &shards, &replicas, nullptr};
+    std::vector<request> requests;
+    zero::reduction_bucket<ring> bucket;
+    CHECK(bucket.empty());
+    for (auto const& unit : units)
+      if (together)
+        bucket.add(unit, 0);
+      else
+        zero::reduce(unit, axes, exchanges, 0, requests);
+    CHECK(bucket.empty() != together);
+    if (together) bucket.reduce(axes, exchanges, requests);
+    CHECK(bucket.empty());
+    CHECK(requests.size() == (together ? 2 : 6));  // one along each axis, or for each unit
+    for (auto& request : requests) request.wait();
+    if (rank > 1) return;  // replicas have the same
+    for (int turn = 0; turn < 2; ++turn) {
+      shards.barrier(exchanges).wait();
+      if (turn != rank) continue;
+      for (auto const& unit : units)
+        for (ring const sum : unit.owned_gradients(0)) out.push_back(sum);
+    }
+  });
+  return out;
+}
+
+TEST_CASE("a bucket is one call along an axis, and gives the sums of its units") {
+  auto const together = reduce(true);
+  CHECK(together == reduce(false));
+  ring const all = 0x01010101;
+  std::vector<ring> expected;
+  for (index const half : {0, 1})
+    for (auto const& [size, padded] : {std::pair<index, index>{40, 128}, {7, 128}, {130, 256}})
+      for (index i = half * padded / 2; i < (half + 1) * padded / 2; ++i)
+        expected.push_back(i < size ? all * static_cast<ring>(i % 8) : 0);
+  CHECK(together == expected);
+}
+
+}  // namespace reduction_bucket_test

@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# From a pretrained model to a finetuned one: a Hugging Face folder goes in, the loss of held-out
+# responses falls, padded and packed rows give the same loss, any layout the same, and a run that is
+# killed in mid-epoch goes on as if it had not been, on other ranks too.
+source "$(dirname "$0")/common.sh"
+
+train max_duration=20ba save_folder=base model.resid_pdrop=0
+"$programs/convert" base hf > /dev/null
+
+words=(red green blue white black brown pink gold)
+rows() { # from to: questions whose answers follow from them
+  local i a b
+  for ((i = $1; i < $2; ++i)); do
+    a=${words[i % 8]} b=${words[i / 8 % 8]}
+    printf '{"prompt": "What is %s and %s?", "response": " %s %s"}\n' "$a" "$b" "$b" "$a"
+  done
+}
+mkdir -p answers
+rows 0 56 > answers/train.jsonl
+rows 56 64 > answers/test.jsonl
+
+cat > tune.yaml <<'YAML'
+run_name: tune
+max_seq_len: 32
+model:
+  name: hf_causal_lm
+  pretrained_model_name_or_path: mosaicml/mpt-small
+  config_overrides: {attn_config: {attn_impl: flash}}
+mirrors: {mosaicml/mpt-small: hf}
+tokenizer: {name: mosaicml/mpt-small}
+train_loader:
+  name: finetuning
+  dataset: {hf_name: answers, split: train, decoder_only_format: true, shuffle: true}
+eval_loader:
+  name: finetuning
+  dataset: {hf_name: answers, split: test, decoder_only_format: true}
+scheduler: {name: linear_decay_with_warmup, t_warmup: 2ba, alpha_f: 0}
+optimizer: {name: decoupled_adamw, lr: 2.0e-3}
+algorithms: {gradient_clipping: {clipping_type: norm, clipping_threshold: 1.0}}
+max_duration: 6ep
+eval_interval: 1ep
+eval_first: true
+global_train_batch_size: 8
+device_train_microbatch_size: 2
+device_eval_batch_size: 3
+precision: fp32
+log_to_console: false
+YAML
+tune() { "$programs/finetune" tune.yaml "$@" > log 2>&1 || { cat log >&2; fail "finetune $*"; }; }
+steps() { grep loss/train "$1" > steps.jsonl && losses steps.jsonl; }
+evaluations() { sed -nE 's/.*"metrics\/eval\/LanguageCrossEntropy":([^,]*),.*/\1/p' "$1"; }
+near() { # a file of numbers, another, tolerance
+  paste "$1" "$2" | awk -v most="$3" '
+    NF % 2 || NF == 0 { bad = 1 }
+    { for (i = 1; i <= NF / 2; ++i) { d = $i - $(i + NF / 2); if (d < 0) d = -d; if (d > most) bad = 1 } }
+    END { exit bad || NR == 0 }'
+}
+
+tune ranks=1 metrics_file=one.jsonl save_folder=one save_interval=1ep
+grep -q 'train_loader: 56 examples' log || fail "the number of examples is not said"
+evaluations one.jsonl > one.eval
+[[ $(wc -l < one.eval) == 7 ]] || fail "not evaluated before the first step and every epoch"
+awk 'NR == 1 { first = $1 } { last = $1 } END { exit !(last < 0.7 * first) }' one.eval ||
+  fail "the loss of held-out responses did not fall: $(tr '\n' ' ' < one.eval)"
+best=$(awk 'NR == 1 { next } NR == 2 || $1 < least { least = $1; at = NR - 1 } END { print at }' one.eval)
+[[ $(readlink one/best) == "ep$best-ba$((7 * best))" ]] || fail "best is $(readlink one/best), not of epoch $best"
+steps one.jsonl > one.losses
+[[ $(wc -l < one.losses) == 42 ]] || fail "not 7 batches an epoch"
+grep -q '"metrics/train/TokenAccuracy"' one.jsonl || fail "no accuracy"
+grep -q '"throughput/trained_tokens_per_sec"' one.jsonl || fail "no speed of trained tokens"
+
+# any layout: the same losses to rounding
+for layout in "ranks=2" "ranks=2 zero_stage=3" "ranks=4 parallelism.tensor=2 parallelism.pipeline=2" \
+  "ranks=4 zero_stage=3 parallelism.tensor=2" "ranks=2 parallelism.context=2"; do
+  # shellcheck disable=SC2086
+  tune $layout metrics_file=layout.jsonl
+  steps layout.jsonl > layout.losses
+  near one.losses layout.losses 2e-3 || fail "$layout: other losses: $(paste one.losses layout.losses | tail -1)"
+  rm layout.jsonl
+done
+
+# packed and padded: the same loss of the same examples, steps that follow from the rows
+tune ranks=2 metrics_file=packed.jsonl train_loader.dataset.packing_ratio=2 \
+  eval_loader.dataset.packing_ratio=2
+grep -q warning log && fail "a warning where nothing is to warn of"
+near <(head -1 one.eval) <(evaluations packed.jsonl | head -1) 1e-5 || fail "packed, another loss"
+[[ $(steps packed.jsonl | wc -l) == 18 ]] || fail "not 3 packed batches an epoch"
+tune ranks=1 max_duration=1ba train_loader.dataset.packing_ratio=2 \
+  model.config_overrides.attn_config.attn_uses_sequence_id=false
+grep -q 'attend to those before them' log || fail "no word that packed examples see each other"
+
+# killed in mid-epoch, and resumed on as many ranks and on others: the same bytes
+for packing in "" "train_loader.dataset.packing_ratio=1.7"; do
+  same=(reduction_order=canonical save_interval=1ba save_num_checkpoints_to_keep=2 eval_interval=0ba
+    eval_first=false autoresume=true $packing)
+  rm -rf calm wild
+  tune "${same[@]}" ranks=1 save_folder=calm
+  kills=0
+  for delay in 0.1 0.2 0.15 0.3 0.25 0.2 0.1; do
+    "$programs/finetune" tune.yaml "${same[@]}" ranks=$((1 + kills % 2)) save_folder=wild > log 2>&1 &
+    sleep "$delay"
+    if kill -KILL $! 2> /dev/null; then kills=$((kills + 1)); fi
+    wait $! 2> /dev/null || true
+  done
+  tune "${same[@]}" ranks=2 zero_stage=1 save_folder=wild
+  ((kills > 2)) || fail "only $kills runs were killed: the test shows nothing"
+  "$programs/convert" --replace calm calm-hf > /dev/null
+  "$programs/convert" --replace wild wild-hf > /dev/null
+  cmp calm-hf/model.safetensors wild-hf/model.safetensors || fail "resumed, other weights ($packing)"
+done
+
+# weights alone, from a checkpoint of ours and from a Hugging Face folder of the same model
+for from in base hf; do
+  "$programs/finetune" small.yaml model.resid_pdrop=0 autoresume=false load_path=$from \
+    load_weights_only=true train_loader.name=finetuning train_loader.dataset.local= \
+    train_loader.dataset.hf_name=answers/train.jsonl global_train_batch_size=8 max_duration=2ba metrics_file=$from.jsonl > log 2>&1 ||
+    { cat log >&2; fail "load_path=$from"; }
+  steps $from.jsonl > $from.losses
+done
+near base.losses hf.losses 1e-6 || fail "a Hugging Face folder's weights are not the checkpoint's"
+
+refused() { # message arguments...
+  local message=$1
+  shift
+  if "$programs/finetune" tune.yaml "$@" > log 2>&1; then fail "accepted: $*"; fi
+  grep -qF "$message" log || { cat log >&2; fail "another message: $*"; }
+}
+refused "'gpt2' is not an MPT" model.pretrained_model_name_or_path=gpt2
+refused "what mosaicml published on the hub is gone" model.pretrained_model_name_or_path=mosaicml/mpt-7b
+refused "train_loader.dataset.hf_name: 'mosaicml/dolly_hhrlhf' is no folder or file" \
+  train_loader.dataset.hf_name=mosaicml/dolly_hhrlhf
+refused "is no folder on this machine" tokenizer.name=EleutherAI/gpt-neox-20b
+refused "peft_config" "model.peft_config={r: 4}"
+refused "fewer than one batch" global_train_batch_size=64
+echo "finetuned from a Hugging Face folder: held-out loss $(head -1 one.eval) to $(tail -1 one.eval)"

@@ -1,0 +1,84 @@
+// A cuBLASLt that is only fake, on the fake CUDA runtime. It offers three algorithms for every
+// product; a product enqueues the number of its algorithm.
+#pragma once
+
+#include <cublasLt.h>
+
+#include "support/fake_cuda.hpp"
+
+namespace fake {
+
+/// Milliseconds that a product takes by each algorithm: the first guess is the slowest.
+inline constexpr int product_times[] = {5, 4, 2};
+inline constexpr int fastest_product = 2;
+
+}  // namespace fake
+
+extern "C" {
+
+inline cublasStatus_t cublasLtCreate(cublasLtHandle_t* out) {
+  static int library;
+  *out = reinterpret_cast<cublasLtHandle_t>(&library);
+  return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasLtDestroy(cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS; }
+inline char const* cublasLtGetStatusName(cublasStatus_t) { return "CUBLAS_STATUS_PLAYED"; }
+inline char const* cublasLtGetStatusString(cublasStatus_t) { return "as it was fake"; }
+inline std::size_t cublasLtGetVersion() { return 1; }
+
+inline cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t, std::size_t,
+                                                        cudaDataType, std::uint64_t, std::uint64_t,
+                                                        std::int64_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t, std::size_t,
+                                                      cublasComputeType_t, cudaDataType_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t,
+                                                     cublasLtMatmulDescAttributes_t, void const*,
+                                                     std::size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t,
+                                                            std::size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+                                                           cublasLtMatmulPreferenceAttributes_t,
+                                                           void const*, std::size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                                                     cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                                     cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                                     cublasLtMatmulPreference_t, int most,
+                                                     cublasLtMatmulHeuristicResult_t* out,
+                                                     int* count) {
+  *count = std::min(most, 3);
+  for (int i = 0; i < *count; ++i) {
+    out[i].state = CUBLAS_STATUS_SUCCESS;
+    out[i].algo.data[0] = static_cast<std::uint64_t>(i);
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulAlgo_t const* algorithm,
+                                              cublasLtMatmulHeuristicResult_t*) {
+  return algorithm->data[0] < 3 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, void const*,
+                                     void const*, cublasLtMatrixLayout_t, void const*,
+                                     cublasLtMatrixLayout_t, void const*, void const*,
+                                     cublasLtMatrixLayout_t, void*, cublasLtMatrixLayout_t,
+                                     cublasLtMatmulAlgo_t const* algorithm, void*, std::size_t,
+                                     cudaStream_t on) {
+  auto const which = static_cast<int>(algorithm->data[0]);
+  fake::enqueue(on, which);
+  fake::machine().time += static_cast<float>(fake::product_times[which] - 1);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // extern "C"

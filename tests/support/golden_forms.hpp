@@ -1,0 +1,18 @@
+// The golden models: tests/golden/mpt_FORM.safetensors, by tests/reference/make_golden.py.
+#pragma once
+
+namespace test {
+
+inline constexpr char const* golden_forms[] = {"a1",           "a2",           "a3",
+                                               "a4",           "a5",           "c_rmsnorm",
+                                               "c_gelu_tanh",  "c_silu",       "c_quick_gelu",
+                                               "c_relu",       "c_glu",        "c_hidden",
+                                               "c_ratio",      "c_untied",     "c_softcap",
+                                               "c_fused",      "c_modern",     "c_mixed",
+                                               "d_grouped",    "d_multiquery", "d_by_head",
+                                               "d_capped",     "d_packed",     "d_linear",
+                                               "d_llama3",     "d_layers",     "d_reuse",
+                                               "d_reuse_bias", "d_xpos",       "d_all",
+                                               "b1",           "b2",           "b3"};
+
+}  // namespace test
