@@ -148,7 +148,7 @@ struct step_plan {
   pass mode = pass::training;
   gather_time gathers = gather_time::after_update;
   std::vector<stage_range> stages = {};               // of this rank
-  std::vector<pipeline::chunk_memory> memory = {};    // slots and ports of each
+  std::vector<pipeline::chunk_memory> memory = {};    // of each
   std::vector<pipeline::microbatch_task> tasks = {};  // by stage, then microbatch
   std::vector<planned_unit> units = {};
   std::vector<std::pair<int, bool>> links = {};  // by lane: the peer, and whether it is sent to
