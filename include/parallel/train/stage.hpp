@@ -76,7 +76,7 @@ struct stage_edges {
   using element = typename Model::element;
 
   matrix_view<element const> input = {};     // of the stage; none at the entry
-  matrix_view<element> input_gradient = {};  // the same
+  matrix_view<element> input_gradient = {};  // none at the entry
 };
 
 /// Memory that all passes of a rank share. `other` is a second place for what they need on their
