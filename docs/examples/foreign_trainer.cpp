@@ -69,21 +69,21 @@ struct one_layer {
   pipeline::plan const& plan;
   matrix &w, dw = {};
   float sum = 0;                       // of losses, on the last rank
-  std::map<int, row> x = {}, dx = {};  // by port
+  std::map<int, row> x = {}, dx = {};  // by boundary buffer
   std::map<int, row> y = {}, dy = {};  // by slot
   parallel::host::stream stream{{}};
 
   auto& compute() { return stream; }
   bool is_empty(int) const { return false; }
-  std::span<float> input(pipeline::microbatch_task const& at) { return x[at.port]; }
-  std::span<float> input_gradient(pipeline::microbatch_task const& at) { return dx[at.port]; }
+  std::span<float> input(pipeline::microbatch_task const& at) { return x[at.boundary]; }
+  std::span<float> input_gradient(pipeline::microbatch_task const& at) { return dx[at.boundary]; }
   std::span<float> output(pipeline::microbatch_task const& at) { return y[at.slot]; }
   std::span<float> output_gradient(pipeline::microbatch_task const& at) { return dy[at.slot]; }
   void run(pipeline::step const& s) {
-    auto &own_x = x[s.at.port], &own_dx = dx[s.at.port];
+    auto &own_x = x[s.at.boundary], &own_dx = dx[s.at.boundary];
     auto &own_y = y[s.at.slot], &own_dy = dy[s.at.slot];
     stream.enqueue([&, kind = s.computes, m = s.at.microbatch] {
-      if (plan.rank == 0) own_x = numbers(m);  // there is no port
+      if (plan.rank == 0) own_x = numbers(m);  // nothing arrives
       if (kind == pipeline::action_kind::backward)
         return backward(w, own_x, own_y, own_dy, own_dx, dw);
       forward(w, own_x, own_y);

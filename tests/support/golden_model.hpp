@@ -152,9 +152,9 @@ struct golden_model {
     parallel::arena::scope const everything(memory);
     parallel::matrix_view<T const> x = net.embed(c, batch);
     std::vector<typename mpt::model<T>::block::saved> kept(net.num_blocks());
-    auto links = net.make_shared_activations(c, batch, 0, static_cast<index>(net.num_blocks()));
+    auto shared = net.make_shared_activations(c, batch, 0, static_cast<index>(net.num_blocks()));
     for (std::size_t i = 0; i < net.num_blocks(); ++i) {
-      net.attach(links, static_cast<index>(i), kept[i]);
+      net.attach(shared, static_cast<index>(i), kept[i]);
       x = net.at(i).forward(c, x, kept[i]);
     }
     auto const y = net.logits(c, x);

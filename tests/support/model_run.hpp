@@ -165,7 +165,7 @@ template <class T = double, class Make, class Launch>
   return out;
 }
 
-/// The same with ranks that are threads.
+/// Runs it with ranks that are threads.
 template <class T = double, class Make>
 [[nodiscard]] model_outcome run_model(mpt::model_config const& config, model_layout const& how,
                                       Make const& make) {
@@ -174,7 +174,7 @@ template <class T = double, class Make>
   });
 }
 
-/// The same on the host.
+/// Runs it with threads on the host.
 template <class T = double>
 [[nodiscard]] model_outcome run_model(mpt::model_config const& config, model_layout const& how) {
   return run_model<T>(config, how, [] { return parallel::host::device(); });

@@ -3,7 +3,7 @@
 //
 // As on a GPU, a queue that waits (for an event, or for other ranks in an exchange) holds up
 // nothing but itself: it is put aside until what it waits for happens, and no thread waits with it.
-// Which queue goes on next is drawn by chance, so that only events order work.The device can be
+// Which queue goes on next is drawn by chance, so that only events order work. The device can be
 // told to stand still, and then counts the threads of the host that wait for it.
 #pragma once
 
@@ -48,13 +48,14 @@ class engine {
     for (auto& thread : threads_) thread.join();
   }
 
-  /// Something in `of` can go on.
+  /// Something in `of` can go on. Any thread: when `of` has run, this may be gone.
   void ready(std::shared_ptr<queue> of) {
+    auto const kept = gate_;
     {
-      std::scoped_lock const lock(gate_->mutex);
+      std::scoped_lock const lock(kept->mutex);
       ready_.push_back(std::move(of));
     }
-    gate_->changed.notify_one();
+    kept->changed.notify_one();
   }
 
   /// Nothing begins until `go_on`.

@@ -1,9 +1,9 @@
 // A pipeline of ring maps for tests of the executor: exact modulo 2^64, and jealous of its memory.
 //
-// Stage s computes y = a_s x + b_s + x², a and b vectors as long as x. What a slot or a port holds
-// is poisoned as soon as it may be used again, so whoever reads too late, or was overwritten too
-// early, computes something else. Stage 0 makes its input of the microbatch; the last stage's loss
-// is Σ c_m y, c a vector that depends on the microbatch.
+// Stage s computes y = a_s x + b_s + x², a and b vectors as long as x. What a slot or a boundary
+// buffer holds is poisoned as soon as it may be used again, so whoever reads too late, or was
+// overwritten too early, computes something else. Stage 0 makes its input of the microbatch; the
+// last stage's loss is Σ c_m y, c a vector that depends on the microbatch.
 #pragma once
 
 #include <chrono>
@@ -97,8 +97,8 @@ class ring_program {
                parallel::host::stream& compute, Pause pause)
       : problem_(of), plan_(how), compute_(compute), pause_(pause), sums_(of.empty_result()) {
     for (auto const& chunk : how.chunks) {
-      inputs_.push_back(buffers(chunk.ports));
-      input_gradients_.push_back(buffers(chunk.ports));
+      inputs_.push_back(buffers(chunk.boundaries));
+      input_gradients_.push_back(buffers(chunk.boundaries));
       outputs_.push_back(buffers(chunk.slots));
       output_gradients_.push_back(buffers(chunk.slots));
       kept_.push_back(buffers(chunk.slots));
@@ -108,9 +108,9 @@ class ring_program {
   parallel::host::stream& compute() { return compute_; }
   [[nodiscard]] bool is_empty(int m) const { return problem_.is_empty(m); }
   using microbatch_task = parallel::pipeline::microbatch_task;
-  std::span<ring> input(microbatch_task const& p) { return view(inputs_, p, p.port); }
+  std::span<ring> input(microbatch_task const& p) { return view(inputs_, p, p.boundary); }
   std::span<ring> input_gradient(microbatch_task const& p) {
-    return view(input_gradients_, p, p.port);
+    return view(input_gradients_, p, p.boundary);
   }
   std::span<ring> output(microbatch_task const& p) { return view(outputs_, p, p.slot); }
   std::span<ring> output_gradient(microbatch_task const& p) {
@@ -134,7 +134,7 @@ class ring_program {
   [[nodiscard]] ring_result const& sums() const { return sums_; }
 
  private:
-  using pool = std::vector<ring_vector>;  // by slot or port
+  using pool = std::vector<ring_vector>;  // by slot or boundary buffer
 
   static pool buffers(int count) {
     return pool(static_cast<std::size_t>(count), ring_vector(ring_problem::most, noise(count)));
@@ -169,7 +169,7 @@ class ring_program {
   ring dy(microbatch_task const& p, std::size_t i) {
     return last(p) ? problem_.c(p.microbatch, i) : output_gradient(p)[i];
   }
-  // the input, from the port: it must be there until the weight gradient is done
+  // the input, from the boundary buffer: it must be there until the weight gradient is done
   ring x(microbatch_task const& p, std::size_t i) {
     return p.stage == 0 ? kept(p)[i] : input(p)[i];
   }

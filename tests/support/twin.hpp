@@ -126,7 +126,7 @@ class both_sides {
     run_on_device(operation);
   }
 
-  /// The same on the device alone.
+  /// Runs operation(stream) on the device alone, to the end.
   template <class Operation>
   void run_on_device(Operation const& operation) {
     operation(stream_);
@@ -175,12 +175,12 @@ void check_close(twin<T, Device> const& of, double share) {
   for (double const value : of.expected()) greatest = std::max(greatest, std::abs(value));
   CHECK(ops_support::excess(of.values(), of.expected(), 0.0) <= share * greatest);
 }
-/// The same numbers.
+/// got == expected, as numbers.
 template <class T, class Device>
 void check_equal(twin<T, Device> const& of) {
   CHECK(ops_support::excess(of.values(), of.expected(), 0.0) == 0.0);
 }
-/// The same 64-bit integers, which double cannot hold.
+/// got == expected, as 64-bit integers, which double cannot hold.
 template <class Device>
 void check_equal(twin<std::uint64_t, Device> const& of) {
   CHECK(of.values() == of.expected());

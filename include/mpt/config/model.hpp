@@ -271,7 +271,7 @@ inline void check_model(model_config const& model, std::string_view where) {
          non_embedding_parameter_count(model);
 }
 
-/// Those that LLM Foundry's FLOPs count, N: all but an embedding table that is only looked up.
+/// Parameters that LLM Foundry's FLOPs count, N: all but an embedding table that is only looked up.
 [[nodiscard]] inline std::int64_t active_parameter_count(model_config const& model) {
   return parameter_count(model) -
          (model.tie_word_embeddings ? 0 : model.vocab_size * model.d_model);

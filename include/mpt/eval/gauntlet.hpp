@@ -124,7 +124,8 @@ void for_each_item(config_reader& reader, std::string_view key, F&& f) {
   return read_gauntlet(config_reader(*node, "eval_gauntlet", report));
 }
 
-/// That of a configuration: `eval_gauntlet`, a mapping or a file's name, or `eval_gauntlet_str`.
+/// The gauntlet of a configuration: `eval_gauntlet`, a mapping or a file's name, or
+/// `eval_gauntlet_str`.
 [[nodiscard]] inline std::optional<gauntlet_config> read_eval_gauntlet(
     config_reader& reader, std::filesystem::path const& file) {
   auto const* const node = reader.raw("eval_gauntlet");

@@ -78,8 +78,8 @@ struct packing_profile {
   return ratio;
 }
 
-/// The same for data that a run shuffles by `seed`: the first epoch's order decides which are
-/// tried.
+/// auto_packing_ratio of data that a run shuffles by `seed`: the first epoch's order decides which
+/// are tried.
 [[nodiscard]] inline double auto_packing_ratio_of_shuffled(std::span<std::uint32_t const> tokens,
                                                            std::uint64_t seed, std::size_t rows,
                                                            std::size_t row_tokens) {

@@ -79,7 +79,7 @@ class pickle {
         if (at(parts[i]).what == kind::text && at(parts[i]).text == key) out = parts[i + 1];
     return out;
   }
-  /// The same for keys one inside the other.
+  /// What mappings one inside the other have under `keys`, from the outermost on.
   [[nodiscard]] std::optional<id> find_path(std::span<std::string_view const> keys) const {
     std::optional<id> out = root_;
     for (auto const key : keys)

@@ -8,7 +8,7 @@
 
 namespace mpt::hf::pickle_names {
 
-/// Those whose results are known.
+/// Functions of a pickle whose results are known.
 inline constexpr std::string_view mapping = "collections.OrderedDict";
 inline constexpr std::string_view tensor = "torch._utils._rebuild_tensor_v2";
 inline constexpr std::string_view parameter = "torch._utils._rebuild_parameter";
@@ -20,7 +20,7 @@ inline constexpr std::array<std::string_view, 11> storages = {
     "torch.ShortStorage",    "torch.CharStorage",        "torch.ByteStorage",
     "torch.BoolStorage",     "torch.ComplexFloatStorage"};
 
-/// Those whose results have nothing to do with weights.
+/// Functions and types whose results have nothing to do with weights.
 inline constexpr std::array<std::string_view, 27> others = {"torch.Size",
                                                             "torch.device",
                                                             "torch.float16",

@@ -29,7 +29,7 @@ class run_mesh {
   [[nodiscard]] train::process_groups<any_communicator>& ranks() { return ranks_; }
   [[nodiscard]] training_layout const& layout() const { return ranks_.shape(); }
 
-  /// Those that share a model with this rank; valid while this lives.
+  /// Groups of the ranks that share a model with this one; valid while this lives.
   [[nodiscard]] model_groups of_model() {
     model_groups out;
     auto const with_streams = [&](auto& group, auto& ranks) {

@@ -2,11 +2,16 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
+#include <fmt/format.h>
+
 #include <mpt/callbacks/callback.hpp>
 #include <mpt/config/time.hpp>
+#include <mpt/console/format.hpp>
+#include <mpt/train/metrics.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/train/stepper.hpp>
 
@@ -27,6 +32,18 @@ struct run_summary {
   double data_wait_share = 0;  // of the seconds: waiting for data
   std::string checkpoint;      // the last one written or found
 };
+
+/// How fast it went: `tokens` in `places` of sequences, of which summary.trained_tokens had a
+/// label, trained in so many seconds.
+inline void set_speed(run_summary& summary, utilisation const& peak, double seconds,
+                      std::int64_t tokens, std::int64_t places) {
+  double const places_per_second = static_cast<double>(places) / seconds;
+  summary.seconds = seconds;
+  summary.tokens_per_second = static_cast<double>(tokens) / seconds;
+  summary.trained_tokens_per_second = static_cast<double>(summary.trained_tokens) / seconds;
+  summary.mfu = peak.mfu(places_per_second);
+  summary.mfu_causal = peak.mfu_causal(places_per_second);
+}
 
 /// Means over the loss tokens of a step that ended batch `batch`. `step` must outlive the result.
 [[nodiscard]] inline batch_result result_of(train::step_result<double> const& step,
@@ -52,6 +69,16 @@ struct run_summary {
           .epoch = batch / clock.batches_per_epoch,
           .loss = sums.loss / count,
           .accuracy = static_cast<double>(sums.correct) / count};
+}
+
+/// What a run says of its saves: nothing when they are written `behind` training; else it stops for
+/// them, for want of so many bytes for a copy.
+[[nodiscard]] inline std::string note_on_saves(bool behind, std::size_t bytes) {
+  if (behind) return "";
+  return fmt::format(
+      "note: training stops while a checkpoint is written: there is no memory for a copy of it, {} "
+      "per rank",
+      console::bytes(static_cast<double>(bytes)));
 }
 
 }  // namespace mpt

@@ -83,7 +83,11 @@ class trainer {
     agree_on_products();
     auto notes = start();
     auto const last = total_batches(clock_);
-    if (saving() && batch_ < last) notes.push_back(prepare_saves());
+    if (saving() && batch_ < last) {
+      saves_.emplace(step_, comm_, exchanges_, config_.checkpoint.save_folder, plan_.saves_behind,
+                     save_options_of(config_.checkpoint, on_save_));
+      notes.push_back(note_on_saves(plan_.saves_behind, checkpoint::bytes_to_save(step_)));
+    }
     if (comm_.rank() == 0)
       report_.emplace(config_, comm_.size(), peak, batch_ > 0 ? batch_ + 1 : 0);
     for (auto const& note : notes)
@@ -112,15 +116,9 @@ class trainer {
     summary_.batches = batch_;
     summary_.tokens = tokens_;
     summary_.trained_tokens = trained_tokens_;
-    if (batch_ > first_batch_) {  // else nothing was left to train
-      summary_.seconds = trained_seconds();
-      summary_.tokens_per_second = static_cast<double>(tokens_ - first_tokens_) / summary_.seconds;
-      summary_.trained_tokens_per_second = static_cast<double>(trained_tokens_) / summary_.seconds;
-      double const places_per_second =
-          static_cast<double>((batch_ - first_batch_) * clock_.tokens_per_batch) / summary_.seconds;
-      summary_.mfu = peak.mfu(places_per_second);
-      summary_.mfu_causal = peak.mfu_causal(places_per_second);
-    }
+    if (batch_ > first_batch_)  // else nothing was left to train
+      set_speed(summary_, peak, trained_seconds(), tokens_ - first_tokens_,
+                (batch_ - first_batch_) * clock_.tokens_per_batch);
     if (trained_seconds() > 0)
       summary_.data_wait_share = batches_.waited_seconds() / trained_seconds();
     summary_.peak_memory_bytes = peak_memory_bytes();
@@ -318,17 +316,6 @@ class trainer {
       if (report_) report_->evaluation(r.label, batch_, r.loss, r.accuracy, all.tokens);
       callbacks_.evaluation_end(control_, r);
     }
-  }
-
-  /// Takes the memory for copies, if there is. Returns what there is to say.
-  std::string prepare_saves() {
-    saves_.emplace(step_, comm_, exchanges_, config_.checkpoint.save_folder, plan_.saves_behind,
-                   save_options_of(config_.checkpoint, on_save_));
-    if (plan_.saves_behind) return "";
-    return fmt::format(
-        "note: training stops while a checkpoint is written: there is no memory for a copy of it, "
-        "{} per rank",
-        console::bytes(static_cast<double>(checkpoint::bytes_to_save(step_))));
   }
 
   /// Saves after this batch, if that is due; the run does not end before it is done.

@@ -16,8 +16,8 @@
 
 namespace parallel {
 
-/// Its collectives are requests that are done, and happen when `end` is called: none of them may
-/// read what another one writes.
+/// A communicator whose collectives are requests that are done, and happen when `end` is called:
+/// none of them may read what another one writes.
 template <submits_operations Comm>
 class call_group : public forwarding<call_group<Comm>, Comm*, typename Comm::stream_type> {
   using base = forwarding<call_group, Comm*, typename Comm::stream_type>;

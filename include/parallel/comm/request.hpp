@@ -172,11 +172,11 @@ class [[nodiscard]] basic_request {
   int exceptions_ = 0;
 };
 
-/// Of communicators that enqueue on such streams.
+/// The request of communicators that enqueue on a Stream.
 template <stream Stream>
 using request_of = basic_request<typename Stream::event_type>;
 
-/// Of those that enqueue on a host's.
+/// The request of communicators that enqueue on a host's stream.
 using request = request_of<host::stream>;
 
 namespace detail {

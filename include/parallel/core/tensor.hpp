@@ -63,7 +63,7 @@ class tensor_view {
     return data_[offset];
   }
 
-  /// These elements under another shape of the same volume.
+  /// The elements under another shape of the same volume.
   template <std::size_t M>
   [[nodiscard]] constexpr tensor_view<T, M> reshape(shape<M> extents) const {
     assert(volume(extents) == size());

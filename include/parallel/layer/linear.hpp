@@ -41,9 +41,9 @@ struct linear {
     apply(c, y, x, kept, onto);
     return y;
   }
-  /// Its two halves, for a result that is released before what is kept: allocation, then the
-  /// product, to y [rows of kept.x, out]. What it is added to, if anything, is added with the bias
-  /// where there is one: what is rounded twice is then the product alone.
+  /// The two halves of `forward`, for a result that is released before what is kept: allocation,
+  /// then the product, to y [rows of kept.x, out]. What it is added to, if anything, is added with
+  /// the bias where there is one: what is rounded twice is then the product alone.
   template <class Stream>
   void keep(context<Stream>&, matrix_view<T const> x, saved& kept) const {
     kept.x = x;

@@ -57,14 +57,15 @@ struct norm {
                                       kept.mean, kept.rstd);
   }
 
-  /// Both passes between rows that may lie apart: columns of a packed [q | k | v].
+  /// `forward` between rows that may lie apart: columns of a packed [q | k | v].
   template <class Stream>
   void forward_into(context<Stream>& c, ops::rows_view<T> y, ops::rows_view<T const> x,
                     saved& kept) const {
     keep(c, x, kept);
     apply(c, y, kept);
   }
-  /// Its two halves, for a result that is released before what is kept: allocation, then the norm.
+  /// The two halves of `forward`, for a result that is released before what is kept: allocation,
+  /// then the norm.
   template <class Stream>
   void keep(context<Stream>& c, ops::rows_view<T const> x, saved& kept) const {
     kept.x = x;

@@ -152,7 +152,8 @@ class layout {
     return out;
   }
 
-  /// That the product of some degrees is too large, and what the largest of them may be instead.
+  /// The sentence that the product of some degrees is too large, and what the largest of them may
+  /// be instead.
   template <class... Some>
   [[nodiscard]] std::string too_many() const {
     layout kept;

@@ -38,6 +38,7 @@ struct attention_arguments {
   attention_options options;
 
   [[nodiscard]] auto operands() const { return std::tuple(out, lse, q, k, v); }
+  /// Two matrix products over the pairs (query, key) seen.
   [[nodiscard]] std::uint64_t flops() const {
     return 2 * detail::attention_product(q, k.sequence, options);
   }
@@ -82,6 +83,7 @@ struct attention_backward_arguments {
   attention_options options;
 
   [[nodiscard]] auto operands() const { return std::tuple(dq, dk, dv, dout, q, k, v, out, lse); }
+  /// Five matrix products over the pairs seen.
   [[nodiscard]] std::uint64_t flops() const {
     return 5 * detail::attention_product(q, k.sequence, options);
   }

@@ -8,7 +8,10 @@
 //   name        what it is called in profiles and errors
 //   operands()  a tuple of the views it writes (of elements), reads (of const elements), or both
 //               (`updates`); without this it is not looked at by the check of a model
-//   flops()     its floating-point operations; without this there are none
+//   flops()     its floating-point operations; without this there are none. Products, sums and
+//               quotients count as one each, and so do exp, erf, tanh and roots; comparisons,
+//               conversions and random numbers do not. What depends on data is counted in full:
+//               every label is trained on, and a sequence is one document
 //   compute()   the formula in plain loops: the oracle of every device
 #pragma once
 

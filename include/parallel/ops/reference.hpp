@@ -6,21 +6,14 @@
 
 #include <utility>
 
-#include <parallel/core/clock.hpp>
+#include <parallel/device/reached.hpp>
 #include <parallel/ops/operation.hpp>
 
 namespace parallel::reference {
 
-/// Reached at once: everything enqueued before has already run.
-struct event {
-  void wait() const {}
-  [[nodiscard]] bool ready() const { return true; }
-  [[nodiscard]] bool wait_until(steady_time) const { return true; }
-};
-
 class stream {
  public:
-  using event_type = event;
+  using event_type = reached;
   /// On the calling thread, as it does everything.
   static constexpr bool waits_for_any_event = true;
 
@@ -30,7 +23,7 @@ class stream {
     std::forward<Task>(task)();
   }
 
-  [[nodiscard]] event record() { return {}; }
+  [[nodiscard]] reached record() { return {}; }
 
   /// Waits on the host for an event of any device (one with a member `wait`).
   template <class Event>

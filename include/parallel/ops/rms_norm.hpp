@@ -29,6 +29,7 @@ struct rms_norm_arguments {
   rms_norm_options options;
 
   [[nodiscard]] auto operands() const { return std::tuple(y, rstd, x, weight); }
+  /// An element: mean square 2, result 2.
   [[nodiscard]] std::uint64_t flops() const {
     return 4 * static_cast<std::uint64_t>(x.rows * x.columns);
   }

@@ -27,6 +27,7 @@ struct softcap_arguments {
   softcap_options options;
 
   [[nodiscard]] auto operands() const { return std::tuple(y, x); }
+  /// An element: scaling, tanh, the cap.
   [[nodiscard]] std::uint64_t flops() const { return 3 * y.size(); }
   void compute() const {
     for (std::size_t i = 0; i < y.size(); ++i)

@@ -22,13 +22,13 @@ namespace parallel::pipeline {
 ///
 /// - compute(): the stream of all computations.
 /// - run(step): enqueues the computation `step.computes` of microbatch task `step.at` on it, after
-/// which
-///   output(at) holds the stage's output (F), input_gradient(at) the gradient of its input (I, B).
-/// - input(at), input_gradient(at): spans of activations at port `at.port` of stage `at.stage`;
-///   output(at), output_gradient(at): at slot `at.slot`. They are told apart by stage and by slot
-///   or port alone; the microbatch says how long they are, and both ends of a message must agree in
-///   that. input is also asked for before the microbatch task has its slot. Stage 0 is asked for no
-///   input, and the last stage for no output.
+///   which output(at) holds the stage's output (F), input_gradient(at) the gradient of its input
+///   (I, B).
+/// - input(at), input_gradient(at): spans of activations in boundary buffer `at.boundary` of stage
+///   `at.stage`; output(at), output_gradient(at): in slot `at.slot`. They are told apart by stage
+///   and by slot or boundary alone; the microbatch says how long they are, and both ends of a
+///   message must agree in that. input is also asked for before the microbatch task has its slot.
+///   Stage 0 is asked for no input, and the last stage for no output.
 /// - is_empty(microbatch): this pipeline has no sequence for it (another data rank has). Its
 ///   messages are left out; run is still called, since collectives of other axes may hang on it.
 ///   The same on all ranks of the pipeline.
@@ -102,7 +102,7 @@ class execution {
 /// communicator execute the plans of one schedule. Cost: that of the computations, and an event for
 /// each dependence.
 ///
-/// Returns the messages. Keep them, declared after the memory of slots and ports, until
+/// Returns the messages. Keep them, declared after the memory of slots and boundaries, until
 /// `of.compute()` has come to its end: when an exception (of a computation, say) leaves that scope
 /// first, they abort the communicator, so that no rank waits for ever, and wait until nothing uses
 /// the memory any more. Throws what `of.run` throws, and the failure of an earlier step when a

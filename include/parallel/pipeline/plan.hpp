@@ -7,11 +7,11 @@
 //
 // Memory of a stage. A *slot* holds what a forward pass keeps, the stage's output and the gradient
 // of it; a microbatch task takes it with its forward pass and gives it back after its weight
-// gradient (forward-only: when the output has left). A *port* holds the stage's input and the
-// gradient of it; a microbatch task takes it when its input begins to arrive and gives it back when
-// the gradient has left. There is one port more than slots, so that the next input arrives, and the
-// last gradient leaves, while the rank computes: a port is two activations, a slot all that a
-// stage's blocks keep.
+// gradient (forward-only: when the output has left). A *boundary buffer* holds the stage's input
+// and the gradient of it; a microbatch task takes it when its input begins to arrive and gives it
+// back when the gradient has left. There is one of them more than slots, so that the next input
+// arrives, and the last gradient leaves, while the rank computes: it is two activations, a slot all
+// that a stage's blocks keep.
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,7 @@ struct microbatch_task {
   int stage = 0;
   int microbatch = 0;
   int slot = 0;
-  int port = 0;  // stage 0 has no input and no port
+  int boundary = 0;  // stage 0 has no input and no boundary buffer
 
   friend constexpr bool operator==(microbatch_task const&, microbatch_task const&) = default;
 };
@@ -90,7 +90,7 @@ struct step {
 struct chunk_memory {
   int stage = 0;
   int slots = 0;
-  int ports = 0;
+  int boundaries = 0;
 };
 
 struct plan {
@@ -164,11 +164,11 @@ class lowering {
   struct chunk_state {
     constexpr explicit chunk_state(chunk_memory const& m)
         : slots(m.slots),
-          ports(m.ports),
+          boundaries(m.boundaries),
           slot_users(static_cast<std::size_t>(m.slots)),
-          port_users(static_cast<std::size_t>(m.ports)) {}
-    pool slots, ports;
-    std::vector<std::vector<int>> slot_users, port_users;  // the steps that end the last use
+          boundary_users(static_cast<std::size_t>(m.boundaries)) {}
+    pool slots, boundaries;
+    std::vector<std::vector<int>> slot_users, boundary_users;  // the steps that end the last use
   };
 
   /// The steps of one microbatch task so far.
@@ -213,8 +213,9 @@ class lowering {
       if (ends) --alive;
     }
     int const slots = peak + (of_.forward_only && departs(stage) ? 1 : 0);
-    int const ports = stage == 0 ? 0 : (of_.forward_only ? 1 : peak) + (arrives(stage) ? 1 : 0);
-    return {stage, std::min(slots, of_.microbatches), std::min(ports, of_.microbatches)};
+    int const boundaries =
+        stage == 0 ? 0 : (of_.forward_only ? 1 : peak) + (arrives(stage) ? 1 : 0);
+    return {stage, std::min(slots, of_.microbatches), std::min(boundaries, of_.microbatches)};
   }
 
   /// Whether a peer holds a stage next to one of this rank's.
@@ -259,16 +260,16 @@ class lowering {
     return static_cast<int>(out_.steps.size()) - 1;
   }
 
-  constexpr std::vector<int> take_port(int stage, int m) {
-    int const port = chunk(stage).ports.take();
-    place(stage, m).port = port;
-    return chunk(stage).port_users[static_cast<std::size_t>(port)];
+  constexpr std::vector<int> take_boundary(int stage, int m) {
+    int const boundary = chunk(stage).boundaries.take();
+    place(stage, m).boundary = boundary;
+    return chunk(stage).boundary_users[static_cast<std::size_t>(boundary)];
   }
 
-  constexpr void give_back_port(int stage, int m, std::vector<int> users) {
-    int const port = place(stage, m).port;
-    chunk(stage).port_users[static_cast<std::size_t>(port)] = std::move(users);
-    chunk(stage).ports.give_back(port);
+  constexpr void give_back_boundary(int stage, int m, std::vector<int> users) {
+    int const boundary = place(stage, m).boundary;
+    chunk(stage).boundary_users[static_cast<std::size_t>(boundary)] = std::move(users);
+    chunk(stage).boundaries.give_back(boundary);
   }
 
   constexpr void give_back_slot(int stage, int m) {
@@ -284,8 +285,8 @@ class lowering {
         auto const& [kind, stage, m] = from.order[from.next];
         auto& passing = state(stage, m);
         if (kind == step_kind::receive_activation) {
-          if (chunk(stage).ports.empty()) break;
-          passing.arrival = add(kind, stage, m, take_port(stage, m), from.peer);
+          if (chunk(stage).boundaries.empty()) break;
+          passing.arrival = add(kind, stage, m, take_boundary(stage, m), from.peer);
         } else {
           if (passing.forward == none) break;
           passing.gradient_arrival = add(kind, stage, m, {passing.forward}, from.peer);
@@ -296,7 +297,7 @@ class lowering {
   constexpr void forward(int stage, int m) {
     auto& passing = state(stage, m);
     if (stage > 0 && holds(stage - 1)) {
-      add(step_kind::copy_activation, stage, m, take_port(stage, m));
+      add(step_kind::copy_activation, stage, m, take_boundary(stage, m));
       if (of_.forward_only) give_back_slot(stage - 1, m);
     }
     require(!arrives(stage) || passing.arrival != none, "schedule ", of_.name, ", rank ", out_.rank,
@@ -311,7 +312,7 @@ class lowering {
       passing.departure =
           add(step_kind::send_activation, stage, m, {passing.forward}, of_.rank_of(stage + 1));
     if (!of_.forward_only) return;
-    if (stage > 0) give_back_port(stage, m, {passing.forward});
+    if (stage > 0) give_back_boundary(stage, m, {passing.forward});
     if (departs(stage) || last(stage)) give_back_slot(stage, m);
   }
 
@@ -333,7 +334,7 @@ class lowering {
             add(step_kind::send_gradient, stage, m, {done}, of_.rank_of(stage - 1));
     }
     if (a.kind == action_kind::backward_input) return;
-    if (stage > 0) give_back_port(stage, m, {done, passing.gradient_departure});
+    if (stage > 0) give_back_boundary(stage, m, {done, passing.gradient_departure});
     give_back_slot(stage, m);
   }
 

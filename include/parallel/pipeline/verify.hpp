@@ -53,9 +53,9 @@ class memory_check {
       if (auto& number = numbers_[lane_of(s)]; number == lanes(of)) number = lanes_used_++;
     order_.assign(of.steps.size() * lanes_used_, none);
     for (auto const& chunk : of.chunks) {
-      auto const ports = static_cast<std::size_t>(chunk.ports);
+      auto const boundaries = static_cast<std::size_t>(chunk.boundaries);
       auto const slots = static_cast<std::size_t>(chunk.slots);
-      chunks_.push_back({std::vector<buffer>(ports), std::vector<buffer>(ports),
+      chunks_.push_back({std::vector<buffer>(boundaries), std::vector<buffer>(boundaries),
                          std::vector<buffer>(slots), std::vector<buffer>(slots),
                          std::vector<buffer>(slots)});
     }
@@ -125,15 +125,15 @@ class memory_check {
     auto& own = chunk(at.stage);
     switch (s.kind) {
       case step_kind::compute: return compute(s.computes, at);
-      case step_kind::receive_activation: return write(own.input, at.port, m);
+      case step_kind::receive_activation: return write(own.input, at.boundary, m);
       case step_kind::send_activation: return read(own.output, at.slot, m);
       case step_kind::receive_gradient: return write(own.output_gradient, at.slot, m);
-      case step_kind::send_gradient: return read(own.input_gradient, at.port, m);
+      case step_kind::send_gradient: return read(own.input_gradient, at.boundary, m);
       case step_kind::copy_activation:
         read(chunk(at.stage - 1).output, of_.at(at.stage - 1, m).slot, m);
-        return write(own.input, at.port, m);
+        return write(own.input, at.boundary, m);
       case step_kind::copy_gradient:
-        read(own.input_gradient, at.port, m);
+        read(own.input_gradient, at.boundary, m);
         return write(chunk(at.stage - 1).output_gradient, of_.at(at.stage - 1, m).slot, m);
     }
   }
@@ -141,7 +141,7 @@ class memory_check {
   constexpr void compute(action_kind kind, microbatch_task const& at) {
     auto& own = chunk(at.stage);
     int const m = at.microbatch;
-    if (at.stage > 0) read(own.input, at.port, m);
+    if (at.stage > 0) read(own.input, at.boundary, m);
     if (kind == action_kind::forward) {
       write(own.kept, at.slot, m);
       if (at.stage != last_stage_) write(own.output, at.slot, m);
@@ -149,7 +149,8 @@ class memory_check {
     }
     read(own.kept, at.slot, m);
     if (at.stage != last_stage_) read(own.output_gradient, at.slot, m);
-    if (at.stage > 0 && kind != action_kind::backward_weight) write(own.input_gradient, at.port, m);
+    if (at.stage > 0 && kind != action_kind::backward_weight)
+      write(own.input_gradient, at.boundary, m);
   }
 
   plan const& of_;

@@ -120,8 +120,8 @@ void rows_to_heads(context<Stream>& c, axis_group<axis::tensor, Comm> const& ran
 template <class T, class Comm>
 struct query_key_norm {
   parallel::query_key_norm<T> inner;  // as wide as all heads, when they are exchanged
-  // Those that hold other heads of the same rows, for a norm over all of them; none: it is over
-  // what is here.
+  // The ranks that hold other heads of the same rows, for a norm over all of them; none: it is
+  // over what is here.
   axis_group<axis::tensor, Comm> ranks = {};
   // Which columns of rows of all queries, and of all keys, each of them has (slices.hpp)
   std::vector<row_range> queries = {}, keys = {};

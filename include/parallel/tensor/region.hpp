@@ -77,7 +77,7 @@ struct region {
             " rows of a microbatch cannot be shared out equally among ", size(), " tensor ranks");
     return rows / size();
   }
-  /// And the first of them, for a model's share(batch).
+  /// The first of the rows that this rank holds between regions, for a model's share(batch).
   [[nodiscard]] index first_row_outside(index rows) const {
     return divides_rows() ? rank() * rows_outside(rows) : 0;
   }

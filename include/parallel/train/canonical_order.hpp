@@ -11,9 +11,10 @@
 
 namespace parallel::train {
 
-/// Its leaves are whole microbatches, of which ranks of the context axis hold parts; and the
-/// squares of a row are added in one order where the row is not sliced. One sentence part for each
-/// rule that is broken: "axis degree: rule; what to set".
+/// The leaves are whole microbatches, of which ranks of the context axis hold parts (why these
+/// cannot be leaves: docs/architecture.md); and the squares of a row are added in one order where
+/// the row is not sliced. One sentence part for each rule that is broken: "axis degree: rule; what
+/// to set".
 [[nodiscard]] inline std::vector<std::string> broken_by_canonical_order(
     training_layout const& layout, clipping_kind clip) {
   std::vector<std::string> out;

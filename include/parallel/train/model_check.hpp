@@ -77,7 +77,8 @@ class known_memory {
   std::map<std::uintptr_t, std::pair<std::uintptr_t, Known>> ranges_;  // by begin: end
 };
 
-/// The passes of one microbatch over marked parameters. They are bound as before when it ends.
+/// The passes of one microbatch over marked parameters. When it ends, parameters are bound as
+/// before it began.
 template <class Model>
 class marked_passes final : public meta::witness {
  public:

@@ -40,9 +40,9 @@ enum class pass_kind : std::uint8_t {
   backward,          // gradients of the input and of the weights, one after the other
   backward_input,
   backward_weight,
-  /// Where the weights' gradients run beside: the part's are there from now on.
+  /// Where weights' gradients run beside other passes: those of the part are there from now on.
   join,
-  /// And the gradient of the part's input goes to where the part before it looks for it.
+  /// The gradient of the part's input goes to where the part before it looks for it.
   hand_on
 };
 

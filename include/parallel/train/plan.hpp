@@ -56,7 +56,7 @@ template <class Model>
   return stream.operations_by_name();
 }
 
-/// Those of the whole model.
+/// Floating-point operations of the whole model, by name.
 template <class Model>
 [[nodiscard]] std::map<std::string_view, std::uint64_t> count_operations(
     Model const& model, typename Model::microbatch const& batch) {
@@ -97,8 +97,8 @@ template <class Model>
 }
 
 /// Everything a rank at `place` with these stages holds of a stepper with these options besides
-/// activations. `leaves`: microbatches of a step with sequences, which trees of
-/// the canonical order hold; 0: as before the first step. Leaves the model bound to nothing.
+/// activations. `leaves`: microbatches of a step with sequences, which trees of the canonical order
+/// hold; 0: what it holds before the first step. Leaves the model bound to nothing.
 template <class Optimizer, class Model>
 [[nodiscard]] memory_plan plan_units(Model& model, optimizer_groups<Optimizer> const& groups,
                                      stages_of_rank const& stages, zero::unit_place place,

@@ -33,8 +33,8 @@ struct step_streams {
 /// - exchange(action, stream, requests): enqueues what is exchanged, but for messages, and appends
 ///   its requests.
 /// - input(at), input_gradient(at), output(at), output_gradient(at): spans of activations at the
-///   edges of stage at.stage, told apart by port (the first two) or slot. The microbatch says how
-///   long they are, and both ends of a message must agree in that.
+///   edges of stage at.stage, told apart by boundary buffer (the first two) or slot. The microbatch
+///   says how long they are, and both ends of a message must agree in that.
 /// - is_empty(microbatch): this pipeline has no sequence for it (another data rank has): its
 ///   messages are left out. The same on all ranks of the pipeline.
 template <class P, class Compute>

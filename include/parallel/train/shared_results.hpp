@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include <parallel/core/exact_sum.hpp>
 #include <parallel/core/reduction.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/ops/step_results.hpp>
@@ -70,10 +69,9 @@ class shared_results {
       compute.synchronize();
       auto& [all_loss, tokens, correct, squared_norm] = totals_.data()->values;
       squared_norm = norm.exact_over_ranks(world, exchanges);
-      // what a microbatch adds is rounded, the sum of these is not, whatever ranks hold them
-      exact_sum losses;
-      for (auto const& one : sums()) losses.add(one.loss);
-      all_loss = over_ranks(losses, world, exchanges);
+      statistics_sum<loss> all;
+      add_to(all);
+      all_loss = all.exact_loss_over_ranks(world, exchanges);
     }
   }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <parallel/device/as_graph.hpp>
+#include <parallel/train/declarations.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/parts.hpp>
 
@@ -76,7 +77,7 @@ struct stage_edges {
   using element = typename Model::element;
 
   matrix_view<element const> input = {};     // of the stage; none at the entry
-  matrix_view<element> input_gradient = {};  // the same
+  matrix_view<element> input_gradient = {};  // none at the entry
 };
 
 /// Memory that all passes of a rank share. `other` is a second place for what they need on their
@@ -153,10 +154,11 @@ class stage {
         c.scratch = &shared.scratch();  // layers that keep less than they make put the rest there
         if (p == range_.front()) begin(c, batch, kept);
         if (p == embed)
-          kept.output = model_.embed(c, batch);
+          kept.output = declared(model_.embed(c, batch), p, batch);
         else
           kept.output = as_one(c, forward_pass, p, kept, [&] {
-            return at_block(p).forward(c, input_of(p, at, kept), kept_of(kept, p));
+            return declared(at_block(p).forward(c, input_of(p, at, kept), kept_of(kept, p)), p,
+                            batch);
           });
         return;
       case forward_backward: {
@@ -228,6 +230,17 @@ class stage {
     kept.handed = kept.gradient;
   }
 
+  /// The result of a part, which must have the rows and columns that the model declares.
+  template <class Result>
+  [[nodiscard]] Result declared(Result y, part p, microbatch const& batch) const {
+    require(y.extent(0) == model_.rows(batch) && y.extent(1) == model_.width(),
+            name_of_part(p, model_.num_blocks()), " gives activations of ", y.extent(0),
+            " rows and ", y.extent(1), " columns, but the model's rows(batch) and width() say ",
+            model_.rows(batch), " and ", model_.width(),
+            "; where a tensor axis divides rows, its layers must have the model's region");
+    return y;
+  }
+
   [[nodiscard]] matrix_view<element const> input_of(part p, edges const& at,
                                                     activations const& kept) const {
     if (p == range_.front()) return at.input;
@@ -247,12 +260,12 @@ class stage {
       if (!range_.entry) keep(at.input);
     }
     arena::scope const temporaries(inner.memory);
-    if (p == embed) return keep(model_.embed(inner, batch));
+    if (p == embed) return keep(declared(model_.embed(inner, batch), p, batch));
     if (p == range_.end)
       return model_.head_loss(inner, batch, kept.output, matrix_view<element>{}, sums);
     typename Model::block::saved unused;
     attach(kept, p, unused);
-    keep(at_block(p).forward(inner, kept.output, unused));
+    keep(declared(at_block(p).forward(inner, kept.output, unused), p, batch));
   }
 
   /// The gradient of a block's input, for the block before it, which looks for it in `next`, or for

@@ -22,22 +22,22 @@ namespace parallel::train {
 struct stage_bytes {
   std::size_t slot = 0;     // what its forward pass keeps
   std::size_t scratch = 0;  // what its passes need on their way
-  std::size_t other = 0;    // a second place for that, when weight gradients run beside
+  std::size_t other = 0;    // scratch of weight gradients that run beside other passes
 };
 
 /// What a step's plan allocates on one rank.
 struct step_bytes {
   std::vector<stage_bytes> stages;  // by chunk
-  std::size_t port = 0;             // an activation and its gradient
+  std::size_t boundary = 0;         // an activation and its gradient
   std::size_t scratch = 0;          // the most of all stages
-  std::size_t other = 0;            // the same
+  std::size_t other = 0;            // the most of all stages
 
   /// Of the whole plan.
   [[nodiscard]] std::size_t total(pipeline::plan const& plan) const {
     std::size_t sum = scratch + other;
     for (std::size_t k = 0; k < stages.size(); ++k)
       sum += static_cast<std::size_t>(plan.chunks[k].slots) * stages[k].slot +
-             static_cast<std::size_t>(plan.chunks[k].ports) * port;
+             static_cast<std::size_t>(plan.chunks[k].boundaries) * boundary;
     return sum;
   }
 };
@@ -121,7 +121,7 @@ template <class Model>
     for (int activation = 0; activation < (mode == pass::training ? 2 : 1); ++activation)
       static_cast<void>(
           measure.allocate<typename Model::element, 2>({model.rows(batch), model.width()}));
-    out.port = std::max(out.port, measure.peak());
+    out.boundary = std::max(out.boundary, measure.peak());
   }
   return out;
 }

@@ -51,12 +51,18 @@ class statistics_sum {
       second.wait();
     } else {
       world.all_reduce(stream, std::span<std::int64_t>(counts), reduction::sum).wait();
-      auto own = exact_loss_;
-      out.loss = static_cast<Loss>(train::over_ranks(own, world, stream));
+      out.loss = exact_loss_over_ranks(world, stream);
     }
     out.tokens = counts[0];
     out.correct = counts[1];
     return out;
+  }
+
+  /// The loss alone, as `over_ranks` with `exact` gives it. Collective; blocks.
+  template <class Comm, class Stream>
+  [[nodiscard]] Loss exact_loss_over_ranks(Comm& world, Stream& stream) const {
+    auto own = exact_loss_;
+    return static_cast<Loss>(train::over_ranks(own, world, stream));
   }
 
  private:

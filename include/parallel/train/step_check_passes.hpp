@@ -17,8 +17,8 @@ class step_check_passes {
   explicit step_check_passes(step_order& order) : order_(order), of_(order.plan()) {
     for (std::size_t k = 0; k < of_.stages.size(); ++k) {
       auto const slots = static_cast<std::size_t>(of_.memory[k].slots);
-      auto const ports = static_cast<std::size_t>(of_.memory[k].ports);
-      chunks_.push_back({{ports}, {ports}, {slots}, {slots}, {slots}});
+      auto const boundaries = static_cast<std::size_t>(of_.memory[k].boundaries);
+      chunks_.push_back({{boundaries}, {boundaries}, {slots}, {slots}, {slots}});
       auto const& range = of_.stages[k];
       tasks_.insert(tasks_.end(), static_cast<std::size_t>(of_.microbatches),
                     {range.front(), range.end - 1, range.end - 1});
@@ -80,19 +80,19 @@ class step_check_passes {
     auto& own = chunk(a.at.stage);
     int const m = a.at.microbatch;
     switch (a.edge) {
-      case receive_activation: return take_port(own, a);
+      case receive_activation: return take_boundary(own, a);
       case send_activation: return order_.read(own.output, a.at.slot, m);
       case receive_gradient:  // what lay there before, in whatever shape, is over
         order_.expect(order_.over(own.kept[static_cast<std::size_t>(a.at.slot)].written),
                       step_flaw::race);
         order_.expect(own.kept[static_cast<std::size_t>(a.at.slot)].holds == m, step_flaw::stale);
         return order_.write(own.output_gradient, a.at.slot, m);
-      case send_gradient: return order_.read(own.input_gradient, a.at.port, m);
+      case send_gradient: return order_.read(own.input_gradient, a.at.boundary, m);
       case copy_activation:
         order_.read(chunk(a.at.stage - 1).output, of_.below(a.at).slot, m);
-        return take_port(own, a);
+        return take_boundary(own, a);
       case copy_gradient:
-        order_.read(own.input_gradient, a.at.port, m);
+        order_.read(own.input_gradient, a.at.boundary, m);
         return order_.write(chunk(a.at.stage - 1).output_gradient, of_.below(a.at).slot, m);
       case compute: return order_.blame(step_flaw::out_of_order);
     }
@@ -161,7 +161,7 @@ class step_check_passes {
     int const m = a.at.microbatch;
     bool const goes_forward = a.does == forward || a.does == forward_backward;
     bool const below = !range.entry;  // another stage is before this one
-    if (below && a.of == range.begin && a.does != hand_on) order_.read(own.input, a.at.port, m);
+    if (below && a.of == range.begin && a.does != hand_on) order_.read(own.input, a.at.boundary, m);
     if (goes_forward && a.of == range.front())
       order_.write(own.kept, a.at.slot, m);
     else
@@ -171,14 +171,14 @@ class step_check_passes {
     if (a.of == range.end - 1 && !range.exit) order_.read(own.output_gradient, a.at.slot, m);
     bool const leaves =
         a.does == hand_on || ((a.does == backward || a.does == backward_input) && !a.beside);
-    if (below && a.of == range.begin && leaves) order_.write(own.input_gradient, a.at.port, m);
+    if (below && a.of == range.begin && leaves) order_.write(own.input_gradient, a.at.boundary, m);
   }
 
-  /// The input arrives in a port, where nothing of the microbatch before is in use.
-  void take_port(chunk_memory& own, action const& a) {
-    order_.write(own.input, a.at.port, a.at.microbatch);
+  /// The input arrives in a boundary buffer, where nothing of the microbatch before is in use.
+  void take_boundary(chunk_memory& own, action const& a) {
+    order_.write(own.input, a.at.boundary, a.at.microbatch);
     if (!order_.good()) return;
-    order_.write(own.input_gradient[static_cast<std::size_t>(a.at.port)], none);
+    order_.write(own.input_gradient[static_cast<std::size_t>(a.at.boundary)], none);
   }
 
   step_order& order_;

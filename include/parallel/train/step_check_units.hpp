@@ -109,8 +109,8 @@ class step_check_units {
     return of_.units[static_cast<std::size_t>(a.unit)];
   }
 
-  /// Of those that are not whole: all in the buffer that the pass names, or where they stay. Of
-  /// those that are: what the step before has changed.
+  /// Values that are not held whole are all in the buffer that the pass names, or where they stay;
+  /// whole ones are what the step before has changed.
   void read_values(action const& a) {
     int in_buffer = 0;
     for (auto const& [number, use] : at(a.of).uses) {

@@ -1,6 +1,7 @@
 // step_passes: the passes of a step's microbatches on one rank, where their activations live.
 //
-// It lasts for one step. Slots, ports and scratch memory are cut from one arena as the plan says.
+// It lasts for one step. Slots, boundary buffers and scratch memory are cut from one arena as the
+// plan says.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +45,8 @@ class step_passes {
       auto& c = chunks_.emplace_back(stage<Model>(model, plan.stages[k]));
       for (int i = 0; i < plan.memory[k].slots; ++i)
         c.slots.push_back({memory.cut(bytes.stages[k].slot), {}});
-      for (int i = 0; i < plan.memory[k].ports; ++i) c.ports.push_back(memory.cut(bytes.port));
+      for (int i = 0; i < plan.memory[k].boundaries; ++i)
+        c.boundaries.push_back(memory.cut(bytes.boundary));
     }
   }
   step_passes(step_passes const&) = delete;
@@ -82,7 +84,7 @@ class step_passes {
     auto c = context_of(model_, on, here.memory, batches_.mode, where(a.at.microbatch), b);
     c.overwrite_gradients = a.first || every_is_fresh_;
     stage_edges<Model> at;
-    if (!range.entry) {  // a port of evaluation has no gradient
+    if (!range.entry) {  // a boundary buffer of evaluation has no gradient
       at.input = edge(a.at, 0);
       if (!goes_forward) at.input_gradient = edge(a.at, 1);
     }
@@ -99,7 +101,7 @@ class step_passes {
     explicit chunk(stage<Model> of) : passes(of) {}
     stage<Model> passes;
     std::vector<slot_memory> slots;
-    std::vector<arena> ports;
+    std::vector<arena> boundaries;
   };
 
   [[nodiscard]] typename Model::microbatch const& batch(int m) const {
@@ -118,13 +120,13 @@ class step_passes {
   [[nodiscard]] slot_memory& slot(pipeline::microbatch_task const& at) {
     return chunk_of(at).slots[static_cast<std::size_t>(at.slot)];
   }
-  /// The input (0) or its gradient (1) in a port.
+  /// The input (0) or its gradient (1) in a boundary buffer.
   [[nodiscard]] matrix_view<element> edge(pipeline::microbatch_task const& at, int which) {
-    auto& port = chunk_of(at).ports[static_cast<std::size_t>(at.port)];
-    port.release(0);
+    auto& boundary = chunk_of(at).boundaries[static_cast<std::size_t>(at.boundary)];
+    boundary.release(0);
     shape<2> const extents{model_.rows(batch(at.microbatch)), model_.width()};
-    auto const first = port.template allocate<element, 2>(extents);
-    return which == 0 ? first : port.template allocate<element, 2>(extents);
+    auto const first = boundary.template allocate<element, 2>(extents);
+    return which == 0 ? first : boundary.template allocate<element, 2>(extents);
   }
 
   Model const& model_;

@@ -40,12 +40,12 @@ enum class action_kind : std::uint8_t {
   finish_tree,      // of the leaves of a part: its gradients of the step
   reduce,           // a use's gradients of the step, over all data
   join_uses,        // the reduced gradients of a unit's uses
-  reduce_tied,      // those over the stages that use the unit
+  reduce_tied,      // gradients, over the stages that use the unit
   measure,          // adds a unit's share to the squared norm
   reduce_scalars,   // loss, counts and norm, over all ranks
   clip,             // by what is no common factor, and the factor
   begin_update,     // of a unit of which optimizers need whole tensors: what they will exchange
-  exchange_update,  // of these
+  exchange_update,  // what they exchange
   update,           // of what the rank owns of a unit
   gather,           // what others own of its values, which an update has changed
   end               // everything is over
@@ -148,7 +148,7 @@ struct step_plan {
   pass mode = pass::training;
   gather_time gathers = gather_time::after_update;
   std::vector<stage_range> stages = {};               // of this rank
-  std::vector<pipeline::chunk_memory> memory = {};    // slots and ports of each
+  std::vector<pipeline::chunk_memory> memory = {};    // of each
   std::vector<pipeline::microbatch_task> tasks = {};  // by stage, then microbatch
   std::vector<planned_unit> units = {};
   std::vector<std::pair<int, bool>> links = {};  // by lane: the peer, and whether it is sent to

@@ -186,7 +186,7 @@ class stepper {
     return train::plan_activations(model_, placed_.stages(), batches.size(), batches, mode);
   }
 
-  /// Those of all ranks; in the canonical order they have the same bits whatever ranks held the
+  /// `sums` of all ranks; in the canonical order they have the same bits whatever ranks held the
   /// microbatches. Collective; blocks.
   [[nodiscard]] statistics<loss> over_ranks(exchange_stream& exchanges,
                                             statistics_sum<loss> const& sums) {

@@ -17,14 +17,14 @@
 
 namespace parallel::zero {
 
-/// `G`: in which they are summed.
+/// How gradients are summed over ranks. `G`: the type in which they are.
 template <class G>
 class gradient_sums {
  public:
-  /// They travel as they are.
+  /// Gradients travel as they are.
   gradient_sums() = default;
-  /// They travel in bf16, rounded in `staging`: at least as many elements as are summed at once, of
-  /// memory that the stream of the exchanges alone uses, unless it is empty.
+  /// Gradients travel in bf16, rounded in `staging`: at least as many elements as are summed at
+  /// once, of memory that the stream of the exchanges alone uses, unless it is empty.
   explicit gradient_sums(std::span<bf16> staging) requires std::same_as<G, float>
       : staging_(staging) {}
 

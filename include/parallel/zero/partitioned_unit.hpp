@@ -50,7 +50,7 @@ class partitioned_unit {
   struct memory {
     range owned;
     buffer<T> values;                              // whole segment, or the owned range
-    std::vector<buffer<gradient_type>> gradients;  // the same; in the canonical order one per use
+    std::vector<buffer<gradient_type>> gradients;  // as values; in the canonical order one per use
     buffer<gradient_type> master;                  // owned range
     std::vector<buffer<gradient_type>> states;     // owned range, one per optimizer state
   };
@@ -301,7 +301,8 @@ class partitioned_unit {
   [[nodiscard]] buffer<gradient_type> const& gradients(std::size_t s, std::size_t use) const {
     return gradients_of(memory_[s], use);
   }
-  /// Of these the owned range; reduced, and those of all uses joined, the gradients of an update.
+  /// The owned range of `gradients(s, use)`; reduced, and those of all uses joined, the gradients
+  /// of an update.
   [[nodiscard]] std::span<gradient_type> owned_gradients(std::size_t s, std::size_t use = 0) const {
     return owned_part(gradients(s, use), memory_[s]);
   }

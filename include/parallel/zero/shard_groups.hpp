@@ -21,7 +21,7 @@ struct shard_groups {
     return {shards, slices > 1 ? &replication->at(slices) : nullptr};
   }
 
-  /// Those whose gradients of the same elements are addends; null when there are none.
+  /// The ranks whose gradients of the same elements are addends; null when there are none.
   [[nodiscard]] Comm* addends(parameter_replication how) const {
     return how.partial && how.ranks > 1 ? &replication->at(how.ranks) : nullptr;
   }

@@ -26,8 +26,9 @@ void fuzz::icl_task(std::string_view input) {
   refused([&] {
     auto const parts = icl::read_task_rows(task, {.rows = 64, .options = 8, .line_bytes = 1 << 14});
     ensure(!parts.empty(), "what is read has rows");
-    for (auto const& [category, part] : parts)
+    for (auto const& of_category : parts)
       refused([&] {
+        auto const& part = of_category.second;
         icl::example_maker maker(task, part, choice >> 6U, words, {});
         for (std::size_t row = 0; row < part.rows.size(); ++row)
           refused([&] {

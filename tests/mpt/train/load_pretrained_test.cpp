@@ -13,6 +13,7 @@
 #include <mpt/train/run_checkpoint.hpp>
 #include <mpt/train/run_mesh.hpp>
 
+#include "load_and_save.hpp"
 #include "support/golden.hpp"
 #include "tiny_run.hpp"
 
@@ -36,30 +37,14 @@ void write(fs::path const& folder, mpt::model_config const& config) {
                  .max_shard_bytes = 4000});
 }
 
-/// Loads a model in a layout and saves what the ranks hold; the checkpoint.
-fs::path load_and_save(train_config config, grid const& how, fs::path const& from,
-                       fs::path const& root) {
-  config = on(std::move(config), how);
+/// Begins with a model in a layout and saves what the ranks hold; the checkpoint.
+fs::path begin_and_save(train_config config, grid const& how, fs::path const& from,
+                        fs::path const& root) {
   config.checkpoint.load_path = from;
   auto const found = mpt::checkpoint_to_load(config);
   REQUIRE(found.has_value());
   CHECK(found->weights_only);
-  fs::path out;
-  parallel::threads::run(how.ranks(), [&](parallel::threads::communicator& comm) {
-    bool const first = comm.rank() == 0;
-    parallel::any_communicator any(std::move(comm));
-    parallel::host::device device;
-    parallel::host::stream exchanges;
-    mpt::run_mesh mesh(config, any, device);
-    mpt::model<float> net(config.model, mesh.of_model(), config.recompute);
-    parallel::train::stepper step(
-        net, device, mesh.ranks(), groups_of(config, net),
-        {.level = mpt::level_of(config), .pipeline = config.parallelism.pipeline_options()});
-    auto const state = mpt::load_run(step, any, config, *found, 20);
-    auto const folder = pc::save(step, any, exchanges, root, mpt::saved_state(config, state));
-    if (first) out = folder;
-  });
-  return out;
+  return load_and_save<float>(std::move(config), how, *found, root);
 }
 
 /// The checkpoint's parameters are those of the model, bit for bit.
@@ -85,8 +70,8 @@ TEST_CASE("every layout holds the folder's weights, its columns and rows and sha
   all.emplace_back();
   for (std::size_t g = 0; g < all.size(); ++g) {
     CAPTURE(g);
-    check_equal(load_and_save(config, all[g], here.folder / "model",
-                              here.folder / ("out" + std::to_string(g))),
+    check_equal(begin_and_save(config, all[g], here.folder / "model",
+                               here.folder / ("out" + std::to_string(g))),
                 here.folder / "model");
   }
 }
@@ -101,8 +86,8 @@ TEST_CASE("pickles, in one file, in shards, or in Composer's checkpoint, are rea
   int count = 0;
   for (auto const* const from : {"bin", "shards", "composer.pt"})
     for (auto const& how : some)
-      check_equal(load_and_save(config, how, golden / from,
-                                here.folder / ("out" + std::to_string(count++))),
+      check_equal(begin_and_save(config, how, golden / from,
+                                 here.folder / ("out" + std::to_string(count++))),
                   golden / from);
 }
 

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "load_and_save.hpp"
 #include "tiny_run.hpp"
 
 namespace run_checkpoint_test {
@@ -12,31 +13,6 @@ namespace {
 
 using namespace tiny_run;
 namespace pc = parallel::checkpoint;
-
-/// Loads a checkpoint in a layout and saves it again, into another folder, which is returned.
-template <class T>
-fs::path load_and_save(train_config config, grid const& how, fs::path const& from,
-                       fs::path const& root) {
-  config = on(std::move(config), how);
-  config.checkpoint.save_folder = root;
-  fs::path out;
-  parallel::threads::run(how.ranks(), [&](parallel::threads::communicator& comm) {
-    bool const first = comm.rank() == 0;
-    parallel::any_communicator any(std::move(comm));
-    parallel::host::device device;
-    parallel::host::stream exchanges;
-    mpt::run_mesh mesh(config, any, device);
-    mpt::model<T> net(config.model, mesh.of_model(), config.recompute);
-    parallel::train::stepper step(
-        net, device, mesh.ranks(), groups_of(config, net),
-        {.level = mpt::level_of(config), .pipeline = config.parallelism.pipeline_options()});
-    auto const state =
-        mpt::load_run(step, any, config, {.folder = from, .weights_only = false, .note = {}}, 20);
-    auto const folder = pc::save(step, any, exchanges, root, mpt::saved_state(config, state));
-    if (first) out = folder;
-  });
-  return out;
-}
 
 std::string name_of(std::size_t g) { return "grid" + std::to_string(g); }
 
@@ -63,7 +39,8 @@ void check_pairs(std::vector<grid> const& all,
     CHECK(expected.contains("transformer.wte.weight"));
     CHECK(expected.contains("transformer.wte.weight#exp_avg"));
     auto const again =
-        load_and_save<T>(config, all[b], saved[a], here.folder / (name_of(a) + "again"));
+        load_and_save<T>(config, all[b], {.folder = saved[a], .weights_only = false, .note = {}},
+                         here.folder / (name_of(a) + "again"));
     CHECK(content_of(again) == expected);
 
     auto next = longer;

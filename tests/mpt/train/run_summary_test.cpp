@@ -48,4 +48,24 @@ TEST_CASE("without loss tokens the means are sums, not infinities") {
   CHECK(mpt::report_of({}, "", 1, clock).accuracy == 0);
 }
 
+TEST_CASE("speed is what was trained a second, utilisation that of all places") {
+  mpt::run_summary summary;
+  summary.trained_tokens = 60;
+  mpt::set_speed(summary, {.peak_flops = 1000, .flops_per_token = 20, .causal_flops_per_token = 10},
+                 4, 100, 120);
+  CHECK(summary.seconds == 4);
+  CHECK(summary.tokens_per_second == 25);
+  CHECK(summary.trained_tokens_per_second == 15);
+  CHECK(summary.mfu == 0.6);
+  CHECK(summary.mfu_causal == 0.3);
+}
+
+TEST_CASE("that saves hold up training is said, with the memory that is missing") {
+  CHECK(mpt::note_on_saves(true, 3000).empty());
+  CHECK(
+      mpt::note_on_saves(false, 3000) ==
+      "note: training stops while a checkpoint is written: there is no memory for a copy of it, " +
+          mpt::console::bytes(3000) + " per rank");
+}
+
 }  // namespace run_summary_test

@@ -235,6 +235,29 @@ TEST_CASE("a missing MPI rank is named at the deadline and hears of it when it c
   if (checker.size() > 2) CHECK(contains(message, "came: all_reduce(sum) of 4 f32"));
 }
 
+TEST_CASE("who waits for an MPI rank that has returned is told soon") {
+  using namespace mpi_test;
+  int const last = environment->size() - 1;
+  if (last == 0) return;
+  for (bool const part : {false, true}) {
+    CAPTURE(part);
+    mpi::communicator whole(*environment, {.deadline = 20s});
+    mpi::communicator comm = part ? whole.split(0, "data") : mpi::communicator(std::move(whole));
+    host::stream s;
+    std::vector<float> x(4);
+    comm.all_reduce(s, std::span(x), reduction::sum).wait();
+    if (comm.rank() == last) continue;
+    auto const message =
+        message_of([&] { comm.all_reduce(s, std::span(x), reduction::sum).wait(); });
+    CAPTURE(message);
+    CHECK(message.starts_with(concat("rank ", last,
+                                     " has returned from its program or ended its "
+                                     "communicator, but rank ")));
+    CHECK(contains(message, " waits for it in all_reduce(sum) of 4 f32"));
+    CHECK(contains(message, "(call 1); all ranks must make the same calls in the same order"));
+  }
+}
+
 TEST_CASE("an abort wakes all MPI ranks with its reason") {
   using namespace mpi_test;
   mpi::communicator comm(*environment);

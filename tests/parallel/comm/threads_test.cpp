@@ -381,13 +381,14 @@ struct stuck_mover final : parallel::data_mover {
 std::vector<std::string> told_inside(threads::world_options const& options, bool abort) {
   stuck_mover mover;
   std::vector<std::string> told(3);
+  std::vector<std::vector<float>> memory(3, std::vector<float>(3));  // until all have stopped
   std::atomic<int> out = 0;
   threads::run(
       3,
       [&](threads::communicator& comm) {
         auto const me = static_cast<std::size_t>(comm.rank());
         host::stream s(host::stream_options{.mover = comm.rank() == 2 ? &mover : nullptr});
-        std::vector<float> all(3);
+        auto& all = memory[me];
         auto gather = comm.all_gather(s, std::span(all), std::span(all).subspan(me, 1));
         if (comm.rank() == 0 && abort) {
           std::this_thread::sleep_for(50ms);

@@ -39,7 +39,7 @@ void run(schedule const& of, int rank, std::function<void(test::trace&, int)> co
 }
 
 TEST_CASE("the next activation arrives while the one before it is computed") {
-  // rank 1: receives 0 and 1 (two ports), F0, B0, sends the gradient of 0, ...
+  // rank 1: receives 0 and 1 (two boundary buffers), F0, B0, sends the gradient of 0, ...
   run(
       one_f_one_b(2, 4), 1,
       [](test::trace& log, int n) {

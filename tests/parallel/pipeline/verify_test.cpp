@@ -81,7 +81,7 @@ TEST_CASE("what does not wait for its message, its computation or its memory is 
       }
     CHECK(races[0] >= of.microbatches);
     CHECK(races[1] >= of.microbatches);
-    if (of.name != "gpipe") CHECK(races[2] > 0);  // which has a port for each microbatch
+    if (of.name != "gpipe") CHECK(races[2] > 0);  // which has a boundary buffer for each microbatch
   }
 }
 
@@ -122,12 +122,12 @@ TEST_CASE("messages of a link in two orders are crossed, or wait for ever, or ar
   }
 }
 
-TEST_CASE("a port or slot too few is refused or found") {
+TEST_CASE("a boundary buffer or slot too few is refused or found") {
   // every microbatch task in the memory of the first
   for (auto const& of : samples) {
     auto bad = lower(of);
     for (auto& p : bad)
-      for (step& s : p.steps) s.at.slot = s.at.port = 0;
+      for (step& s : p.steps) s.at.slot = s.at.boundary = 0;
     auto const what = verify(of, bad).problem;
     CHECK((what == plan_flaw::stale || what == plan_flaw::race));
   }

@@ -64,6 +64,7 @@ struct mistakes {
   bool copies_forgotten = false;   // of norms
   bool partial_forgotten = false;  // of norms, with rows shared out
   bool values_in_entry = false;    // its backward pass reads the table
+  bool whole_entry = false;        // gives all rows, where a rank has its share
 };
 
 /// A column of `Block`s on slices of `ranks`.
@@ -140,8 +141,9 @@ struct model {
 
   auto embed(auto& c, batch_view const& b) const {
     auto const all = tokens.forward(c, b.ids);
-    return ranks.divides_rows() ? all.slice(ranks.rank() * rows(b), (ranks.rank() + 1) * rows(b))
-                                : all;
+    return ranks.divides_rows() && !wrong.whole_entry
+               ? all.slice(ranks.rank() * rows(b), (ranks.rank() + 1) * rows(b))
+               : all;
   }
   void enter_backward(auto& c, batch_view const& b, matrix_view<float const> dy) const {
     if (wrong.values_in_entry) {
@@ -301,6 +303,15 @@ TEST_CASE("a parameter that tensor ranks share must say so, and that its gradien
                      "parameter \"block.1.norm\" is the same on 2 tensor ranks, but its gradient "
                      "is not, since each sees other rows; declare it with replicated({.ranks = 2, "
                      ".partial = true}), or sum the gradient first"));
+}
+
+TEST_CASE("a part that gives other rows than the model declares is refused by name") {
+  auto const found = refusal({.whole_entry = true}, {.tensor = 2, .sequence = true});
+  CHECK(
+      found ==
+      "the entry (part -1) gives activations of 12 rows and 8 columns, but the model's rows(batch) "
+      "and width() say 6 and 8; where a tensor axis divides rows, its layers must have the model's "
+      "region");
 }
 
 TEST_CASE("the entry's backward pass reads no values: they need not be there") {

@@ -46,6 +46,7 @@ class batch {
     std::swap(requests_, other.requests_);
     std::swap(transfers_, other.transfers_);
     std::swap(over_, other.over_);
+    std::swap(moved_, other.moved_);
     return *this;
   }
   ~batch() { give_up(); }
@@ -97,28 +98,22 @@ class batch {
   [[nodiscard]] bool done() const { return requests_.empty(); }
 
   /// Whether some of them have come to their end since it was last asked. Throws when a rank
-  /// aborts.
+  /// aborts, and when one that is missing has ended its communicator.
   bool advance() {
     if (done()) return false;
-    finished_.resize(requests_.size());
-    statuses_.resize(requests_.size());
-    int count = 0;
-    std::scoped_lock const lock(link_->env().mutex());
-    int const code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
-                                  finished_.data(), statuses_.data());
-    if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) check(code, "MPI_Testsome");
-    if (count == MPI_UNDEFINED) count = 0;
-    for (int i = 0; i < count; ++i)
-      verify(transfers_[static_cast<std::size_t>(finished_[static_cast<std::size_t>(i)])],
-             statuses_[static_cast<std::size_t>(i)], code);
-    if (count == 0) stop_if_aborted();
-    over_ += static_cast<std::size_t>(count);
-    if (over_ == requests_.size()) {
-      requests_.clear();
-      transfers_.clear();
-      over_ = 0;
+    auto const now = std::chrono::steady_clock::now();
+    if (int const count = test(); count != 0) {
+      moved_ = now;
+      over_ += static_cast<std::size_t>(count);
+      if (over_ == requests_.size()) {
+        requests_.clear();
+        transfers_.clear();
+        over_ = 0;
+      }
+      return true;
     }
-    return count != 0;
+    if (now - moved_ > in_flight) stop_if_one_left(now);
+    return false;
   }
 
   /// Whose messages have not come to their end, as the world calls them.
@@ -145,6 +140,39 @@ class batch {
     int bytes = 0;
     bool receives = false;
   };
+
+  // How long a message may come after its sender's farewell, which may take another way.
+  static constexpr auto in_flight = std::chrono::seconds(1);
+
+  // How many requests have come to their end. Throws when a rank aborts.
+  int test() {
+    finished_.resize(requests_.size());
+    statuses_.resize(requests_.size());
+    int count = 0;
+    std::scoped_lock const lock(link_->env().mutex());
+    int const code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
+                                  finished_.data(), statuses_.data());
+    if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) check(code, "MPI_Testsome");
+    if (count == MPI_UNDEFINED) count = 0;
+    for (int i = 0; i < count; ++i)
+      verify(transfers_[static_cast<std::size_t>(finished_[static_cast<std::size_t>(i)])],
+             statuses_[static_cast<std::size_t>(i)], code);
+    if (count == 0) stop_if_aborted();
+    return count;
+  }
+
+  void stop_if_one_left(steady_time now) const {
+    for (int const rank : missing()) {
+      auto const since = link_->left_since(rank);
+      if (!since || now - *since < in_flight) continue;
+      auto const message = concat(
+          "rank ", rank, " has returned from its program or ended its communicator, but rank ",
+          link_->world_rank(link_->rank()), " waits for it in ", describe(what_), " (call ",
+          what_.sequence, "); all ranks must make the same calls in the same order");
+      link_->abort(message);
+      throw error(message);
+    }
+  }
 
   template <class F>
   void in_messages(std::size_t bytes, F&& f) {
@@ -219,7 +247,8 @@ class batch {
   seen_to* beside_;
   std::vector<MPI_Request> requests_;
   std::vector<transfer> transfers_;
-  std::size_t over_ = 0;  // of the requests
+  std::size_t over_ = 0;                                  // of the requests
+  steady_time moved_ = std::chrono::steady_clock::now();  // when the last of them ended
   std::vector<int> finished_;
   std::vector<MPI_Status> statuses_;
 };

@@ -11,9 +11,11 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include <parallel/core/error.hpp>
 
@@ -55,13 +57,19 @@ class environment {
   environment(environment const&) = delete;
   environment& operator=(environment const&) = delete;
 
-  /// Finalises MPI. When an exception leaves the scope, or an operation had to be given up while
-  /// MPI still worked on it, finalising could block for ever: then all ranks are ended, after a
-  /// second in which the others, who were told of the abort, can report it too.
+  /// Finalises MPI, when all ranks have ended their communicators. When an exception leaves the
+  /// scope, or an operation had to be given up while MPI still worked on it, finalising could block
+  /// for ever: then all ranks are ended, after a second in which the others, who were told of the
+  /// abort, can report it too.
   ~environment() {
     if (stuck_ || std::uncaught_exceptions() > exceptions_) {
       std::this_thread::sleep_for(std::chrono::seconds(1));
       MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    for (int done = 0;; std::this_thread::sleep_for(std::chrono::microseconds(100))) {
+      MPI_Testall(static_cast<int>(unfinished_.size()), unfinished_.data(), &done,
+                  MPI_STATUSES_IGNORE);
+      if (done != 0) break;
     }
     MPI_Finalize();
   }
@@ -83,10 +91,17 @@ class environment {
   void note_stuck() { stuck_ = true; }
   [[nodiscard]] bool is_stuck() const { return stuck_; }
 
+  /// Requests without buffers that outlive who made them; every rank makes the other half of them
+  /// before it ends. Call with the mutex held.
+  void finish_before_end(std::span<MPI_Request const> requests) {
+    unfinished_.insert(unfinished_.end(), requests.begin(), requests.end());
+  }
+
  private:
   int exceptions_;
   std::mutex mutex_;
   bool stuck_ = false;
+  std::vector<MPI_Request> unfinished_;
   int rank_ = 0;
   int size_ = 1;
 };

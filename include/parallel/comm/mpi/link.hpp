@@ -3,7 +3,8 @@
 // Waiting never spins: requests are tested, with sleeps that grow to 80 microseconds while nothing
 // happens. A control message tells all ranks when one aborts, so that they stop waiting and know
 // why; MPI has no such thing of its own short of ending all processes. A part's link has MPI
-// communicators of its own, and aborts with the whole it was split from.
+// communicators of its own, and aborts with the whole it was split from. At its end a link sends
+// all ranks a farewell, so that nobody waits to the deadline for a rank that makes no more calls.
 #pragma once
 
 #include <mpi.h>
@@ -26,6 +27,7 @@
 
 #include <parallel/comm/aborted.hpp>
 #include <parallel/comm/mpi/environment.hpp>
+#include <parallel/core/clock.hpp>
 
 namespace parallel::mpi {
 
@@ -72,6 +74,13 @@ class link final : public parallel::detail::abortable {
     check(MPI_Irecv(heard_.data(), static_cast<int>(heard_.size()), MPI_CHAR, MPI_ANY_SOURCE,
                     control_tag, calls_, &notice_),
           "MPI_Irecv");
+    farewells_.assign(static_cast<std::size_t>(size_), MPI_REQUEST_NULL);
+    left_.resize(static_cast<std::size_t>(size_));
+    for (int peer = 0; peer < size_; ++peer)
+      if (peer != rank_)
+        check(MPI_Irecv(nullptr, 0, MPI_CHAR, peer, farewell_tag, calls_,
+                        &farewells_[static_cast<std::size_t>(peer)]),
+              "MPI_Irecv");
   }
 
   /// The part of `whole` that `color` belongs to; its members in the order of their ranks. All
@@ -110,6 +119,7 @@ class link final : public parallel::detail::abortable {
       MPI_Cancel(&notice_);
       MPI_Wait(&notice_, MPI_STATUS_IGNORE);
     }
+    if (!root_) say_farewell();
     if (stopped()) return;  // messages of given-up operations may still be under way
     MPI_Comm_free(&calls_);
     MPI_Comm_free(&messages_);
@@ -151,6 +161,20 @@ class link final : public parallel::detail::abortable {
     if (given_up_) throw aborted(*given_up_);
   }
 
+  /// Since when the rank that the world calls `rank` is known to have ended this communicator,
+  /// after which it makes no call of it or of its parts.
+  [[nodiscard]] std::optional<steady_time> left_since(int rank) {
+    if (root_) return root_->left_since(rank);
+    auto& since = left_[static_cast<std::size_t>(rank)];
+    auto& farewell = farewells_[static_cast<std::size_t>(rank)];
+    std::scoped_lock const lock(env_.mutex());
+    if (since || farewell == MPI_REQUEST_NULL) return since;
+    int done = 0;
+    MPI_Test(&farewell, &done, MPI_STATUS_IGNORE);
+    if (done != 0) since = std::chrono::steady_clock::now();
+    return since;
+  }
+
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] int world_rank(int rank) const { return names_[static_cast<std::size_t>(rank)]; }
@@ -180,7 +204,8 @@ class link final : public parallel::detail::abortable {
   // of; given up half-way on some ranks only, it leaves MPI unable to make another.
   static constexpr auto making = std::chrono::seconds(30);
 
-  static constexpr int control_tag = 0;  // slot 0 of number 0 is never used by calls
+  static constexpr int control_tag = 0;  // slot 0 of 3 is never used by calls
+  static constexpr int farewell_tag = 3;
 
   // Not MPI_Comm_dup: another communicator's worker may need MPI while the others come.
   void duplicate(MPI_Comm& out) {
@@ -204,6 +229,15 @@ class link final : public parallel::detail::abortable {
     }
     std::scoped_lock const lock(env_.mutex());
     MPI_Comm_set_errhandler(out, MPI_ERRORS_RETURN);
+  }
+
+  // The others may hear of it, and say theirs, when this link is gone: MPI ends after that.
+  void say_farewell() {
+    for (int peer = 0; peer < size_; ++peer)
+      if (peer != rank_)
+        MPI_Isend(nullptr, 0, MPI_CHAR, peer, farewell_tag, calls_,
+                  &farewells_.emplace_back(MPI_REQUEST_NULL));
+    env_.finish_before_end(farewells_);
   }
 
   void hear_notice() {
@@ -230,6 +264,8 @@ class link final : public parallel::detail::abortable {
   std::array<char, 2048> spoken_ = {};
   MPI_Request notice_ = MPI_REQUEST_NULL;
   std::vector<MPI_Request> primary_requests_;
+  std::vector<MPI_Request> farewells_;            // of all ranks, to this one
+  std::vector<std::optional<steady_time>> left_;  // by rank
 };
 
 }  // namespace detail

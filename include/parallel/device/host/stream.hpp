@@ -77,7 +77,7 @@ class stream {
   void enqueue(Task&& work, task_label label = task_label::here()) {
     append<task_of<std::decay_t<Task>>>(label, std::forward<Task>(work));
   }
-  /// The same, with a label that is not the caller's name.
+  /// Appends a task with a label that is not the caller's name.
   template <class Task>
   void enqueue(task_label label, Task&& work) {
     append<task_of<std::decay_t<Task>>>(label, std::forward<Task>(work));

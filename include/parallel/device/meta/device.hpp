@@ -10,28 +10,21 @@
 #include <map>
 #include <string_view>
 
-#include <parallel/core/clock.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/meta/touched.hpp>
+#include <parallel/device/reached.hpp>
 
 namespace parallel::meta {
-
-/// Reached at once: nothing ever runs.
-struct event {
-  void wait() const {}
-  [[nodiscard]] bool ready() const { return true; }
-  [[nodiscard]] bool wait_until(steady_time) const { return true; }
-};
 
 /// Counts the floating-point operations that operations on it would have executed.
 class stream {
  public:
-  using event_type = event;
+  using event_type = reached;
 
   template <class Task>
   void enqueue(Task&&) {}
-  [[nodiscard]] event record() { return {}; }
-  void wait(event) {}
+  [[nodiscard]] reached record() { return {}; }
+  void wait(reached) {}
   void synchronize() {}
 
   /// Called by an operation, which is named as its tasks are on a host stream.

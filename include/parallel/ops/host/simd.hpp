@@ -117,7 +117,7 @@ template <class T, int Lanes>
   return pack<T, Lanes>(typename pack<T, Lanes>::raw(a.v * b.v + c.v));
 }
 
-/// These bits as another element type of the same size.
+/// The bits of x as another element type of the same size.
 template <class To, class T, int Lanes>
 [[gnu::always_inline]] inline pack<To, Lanes> bits_as(pack<T, Lanes> const& x) {
   return pack<To, Lanes>(reinterpret_cast<typename pack<To, Lanes>::raw>(x.v));

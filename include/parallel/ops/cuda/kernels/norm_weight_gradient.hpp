@@ -115,7 +115,7 @@ struct weight_gradient_of_all {
   using wide = ops::sum_t<A>;
 
   A* dweight;  // null: nobody asks for it
-  A* dbias;    // the same
+  A* dbias;    // null: nobody asks for it
   A const* sums;
   unsigned columns;
   unsigned chunks;

@@ -34,7 +34,7 @@ struct term {
   int a, b;
 };
 
-/// Those of a product, in an order in which only one of the two changes.
+/// The terms of a product, in an order in which only one of a and b changes.
 template <int Parts>
 inline constexpr std::array<term, 1> terms_of{{{0, 0}}};
 template <>

@@ -1,0 +1,41 @@
+// Loads what a run begins from in any layout, and saves what the ranks then hold.
+#pragma once
+
+#include <filesystem>
+#include <utility>
+
+#include <mpt/train/parameter_groups.hpp>
+#include <mpt/train/run_checkpoint.hpp>
+#include <mpt/train/run_mesh.hpp>
+#include <parallel/train/stepper.hpp>
+
+#include "tiny_run.hpp"
+
+namespace tiny_run {
+
+/// Folder of the checkpoint that the ranks of `how` save into `root` when they have loaded `from`.
+template <class T>
+fs::path load_and_save(train_config config, grid const& how, mpt::found_checkpoint const& from,
+                       fs::path const& root) {
+  config = on(std::move(config), how);
+  config.checkpoint.save_folder = root;
+  fs::path out;
+  parallel::threads::run(how.ranks(), [&](parallel::threads::communicator& comm) {
+    bool const first = comm.rank() == 0;
+    parallel::any_communicator any(std::move(comm));
+    parallel::host::device device;
+    parallel::host::stream exchanges;
+    mpt::run_mesh mesh(config, any, device);
+    mpt::model<T> net(config.model, mesh.of_model(), config.recompute);
+    parallel::train::stepper step(
+        net, device, mesh.ranks(), groups_of(config, net),
+        {.level = mpt::level_of(config), .pipeline = config.parallelism.pipeline_options()});
+    auto const state = mpt::load_run(step, any, config, from, 20);
+    auto const folder =
+        parallel::checkpoint::save(step, any, exchanges, root, mpt::saved_state(config, state));
+    if (first) out = folder;
+  });
+  return out;
+}
+
+}  // namespace tiny_run
