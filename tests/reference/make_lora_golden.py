@@ -1,13 +1,15 @@
-"""Makes ../golden/lora: adapters that PEFT wrote beside transformers' MptForCausalLM, with its logits, loss and gradients.
+"""Makes ../golden/lora, adapters that PEFT wrote beside transformers' MptForCausalLM, and ../golden/mpt_lora, a model with one.
 
-The models are those of ../golden/mpt_b1 and mpt_b2; both factors of every adapter are random, exactly representable in
-bf16. Each folder has adapter_config.json and adapter_model.safetensors as PEFT's save_pretrained writes them, and
-golden.safetensors: input_ids; logits and loss (all tokens but the first of a row); gradient/NAME of every factor.
+The models beside which the first stand are those of ../golden/mpt_b1 and mpt_b2; both factors of every adapter are random,
+exactly representable in bf16. Each folder has adapter_config.json and adapter_model.safetensors as PEFT's save_pretrained
+writes them, and golden.safetensors: input_ids and logits. mpt_lora.safetensors is like the files of make_golden.py, with
+peft_config beside the model's configuration, and logits, loss and gradients of an fp64 run alone.
 
     python make_lora_golden.py [--out ../golden]      # needs torch, transformers, peft, safetensors
 """
 
 import argparse
+import contextlib
 import json
 import pathlib
 
@@ -41,6 +43,52 @@ def base_model(form, folder):
     return model
 
 
+@contextlib.contextmanager
+def keep_float64():
+    """As in make_golden.py: what transformers writes to raise bf16 to fp32 must not lower fp64."""
+    original = torch.Tensor.float
+    torch.Tensor.float = lambda self, *a, **k: (
+        original(self, *a, **k) if self.dtype.is_floating_point and self.dtype != torch.float64 else self.double())
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.Tensor.float = original
+        torch.set_default_dtype(torch.float32)
+
+
+def fill(parameters, deviation, generator):
+    for parameter in parameters:
+        parameter.data.copy_((torch.randn(parameter.shape, generator=generator) * deviation).to(torch.bfloat16))
+
+
+def make_model(out):
+    """Logits, loss and gradients of every parameter, those beside adapters included."""
+    sizes = dict(d_model=16, n_heads=2, n_layers=2, expansion_ratio=4, max_seq_len=8, vocab_size=29)
+    settings = dict(r=3, lora_alpha=5, use_rslora=True, target_modules=["Wqkv", "out_proj", "up_proj", "down_proj"])
+    generator = torch.Generator().manual_seed(51)
+    model = get_peft_model(transformers.MptForCausalLM(transformers.MptConfig(**sizes, no_bias=True, use_cache=False)),
+                           LoraConfig(task_type="CAUSAL_LM", **settings))
+    fill((p for n, p in model.named_parameters() if "lora_" in n), 0.2, generator)
+    fill((p for n, p in model.named_parameters() if "lora_" not in n and p.dim() > 1), 0.3, generator)
+    name_of = lambda n: n.removeprefix("base_model.model.").replace(".base_layer", "").replace(".default", "")  # noqa: E731
+    ids = torch.randint(sizes["vocab_size"], (2, 8), generator=generator)
+    targets = torch.full_like(ids, -100)
+    targets[:, :-1] = ids[:, 1:]
+    tensors = {"input_ids": ids, "targets": targets}
+    tensors |= {f"param/{name_of(n)}": p for n, p in model.named_parameters()}
+    model.requires_grad_(True).double().eval()
+    with keep_float64():
+        result = model(ids, labels=ids)
+        result.loss.backward()
+    tensors |= {"logits64": result.logits, "loss64": result.loss.reshape(1)}
+    tensors |= {f"grad64/{name_of(n)}": p.grad for n, p in model.named_parameters()}
+    config = sizes | {"model_type": "mpt", "learned_pos_emb": False, "no_bias": True, "attn_config": {"alibi": True},
+                      "peft_config": settings}
+    save(tensors, out / "mpt_lora.safetensors", {"config": json.dumps(config), "source": "transformers and peft"})
+    print("mpt_lora", f"loss {result.loss.item():.6f}", len(tensors), "tensors")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(__file__).parent.parent / "golden")
@@ -51,9 +99,7 @@ def main():
         generator = torch.Generator().manual_seed(41 + number)
         factors = {n: p for n, p in model.named_parameters() if p.requires_grad}
         assert factors and all("lora_" in n for n in factors)
-        for parameter in factors.values():
-            values = torch.randn(parameter.shape, generator=generator) * 0.1
-            parameter.data.copy_(values.to(torch.bfloat16))
+        fill(factors.values(), 0.1, generator)
         model.save_pretrained(folder)
         (folder / "README.md").unlink(missing_ok=True)
         config = json.loads((folder / "adapter_config.json").read_text())
@@ -63,14 +109,9 @@ def main():
         model.eval()  # no dropout
         vocabulary = model.config.vocab_size
         ids = torch.randint(vocabulary, (2, 16), generator=generator)
-        logits = model(ids).logits
-        loss = torch.nn.functional.cross_entropy(logits[:, :-1].reshape(-1, vocabulary), ids[:, 1:].reshape(-1))
-        loss.backward()
-        tensors = {"input_ids": ids.int(), "logits": logits, "loss": loss.reshape(1)}
-        for parameter_name, parameter in factors.items():
-            tensors["gradient/" + parameter_name.replace(".default", "")] = parameter.grad
-        save(tensors, folder / "golden.safetensors", {"base": form, "seed": str(41 + number)})
-        print(name, f"loss {loss.item():.6f}", len(factors), "factors")
+        save({"input_ids": ids.int(), "logits": model(ids).logits}, folder / "golden.safetensors", {"base": form})
+        print(name, len(factors), "factors")
+    make_model(out)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/config/hf.hpp>
+#include <mpt/config/linear_layers.hpp>
 #include <mpt/config/lora.hpp>
 #include <mpt/config/model.hpp>
 #include <mpt/config/reader.hpp>
@@ -21,36 +22,13 @@
 
 namespace mpt {
 
-/// The names of all linear layers of blocks, which may have adapters.
-[[nodiscard]] inline std::vector<std::string> linear_layers(model_config const& model) {
-  std::vector<std::string> out;
-  for (std::int64_t i = 0; i < model.n_layers; ++i) {
-    auto const add = [&](std::string_view name) {
-      out.push_back(parallel::concat("transformer.blocks.", i, ".", name));
-    };
-    bool const own_keys = key_source(model, i) == i;
-    if (own_keys && model.attn.fused_qkv) {
-      add("attn.Wqkv");
-    } else {
-      add("attn.Wq");
-      if (own_keys) add("attn.Wk");
-      if (own_keys) add("attn.Wv");
-    }
-    add("attn.out_proj");
-    add("ffn.up_proj");
-    if (model.ffn_type == ffn_kind::mptglu) add("ffn.gate_proj");
-    add("ffn.down_proj");
-  }
-  return out;
-}
-
 namespace detail {
 
 /// The last parts of these layers' names, each once.
-[[nodiscard]] inline std::vector<std::string> last_parts(std::vector<std::string> const& layers) {
+[[nodiscard]] inline std::vector<std::string> last_parts(std::vector<linear_layer> const& layers) {
   std::vector<std::string> out;
   for (auto const& layer : layers) {
-    auto part = layer.substr(layer.rfind('.') + 1);
+    auto part = layer.name.substr(layer.name.rfind('.') + 1);
     bool known = false;
     for (auto const& one : out) known = known || one == part;
     if (!known) out.push_back(std::move(part));
@@ -74,7 +52,7 @@ namespace detail {
   std::vector<std::string> out;
   for (auto const& item : node->items) {
     bool found = false;
-    for (auto const& layer : layers) found = found || is_target(item.text, layer);
+    for (auto const& layer : layers) found = found || is_target(item.text, layer.name);
     std::string names;
     for (auto const& name : all) names += (names.empty() ? "" : ", ") + name;
     parallel::require(item.is_scalar() && found, item.place, ": ", reader.full_name(key), ": '",
