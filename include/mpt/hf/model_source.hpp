@@ -39,10 +39,10 @@ class model_source {
     open();
     if (!adapter_) return;
     require(!config_.lora, path_.string(),
-            ": has adapters of its own; merge them first (convert "
-            "--merge), or give no other");
+            ": has adapters of its own; merge them first (convert --merge), or give no other");
     config_.lora = adapter_->config(config_);
   }
+
   [[nodiscard]] model_config const& config() const { return config_; }
   /// "float32" or "bfloat16": how it was trained or stored.
   [[nodiscard]] std::string const& dtype() const { return dtype_; }

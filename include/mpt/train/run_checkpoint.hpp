@@ -155,6 +155,7 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
 [[nodiscard]] inline std::string base_of(train_config const& config) {
   auto const& path = config.checkpoint.load_path;
   auto const& base = path.empty() ? config.pretrained : path;
+  if (base.empty()) return {};
   if (is_hf_folder(base)) return std::filesystem::absolute(base).string();
   return std::filesystem::exists(base) ? model_source(base).base() : std::string();
 }
