@@ -102,8 +102,7 @@ struct low_rank {
  private:
   template <class Stream>
   [[nodiscard]] bool active(context<Stream> const& c) const {
-    if constexpr (!std::is_floating_point_v<accumulate_t<T>>) return false;
-    return dropout > 0 && c.mode == pass::training;
+    return std::is_floating_point_v<accumulate_t<T>> && dropout > 0 && c.mode == pass::training;
   }
 
   template <class Stream>
