@@ -1,5 +1,5 @@
 // convert: a checkpoint (Composer's, too) to a Hugging Face folder, or such a folder to a
-// checkpoint.
+// checkpoint; a LoRA run's adapters to PEFT's form, or merged.
 #include <filesystem>
 #include <string>
 
@@ -14,7 +14,18 @@ struct arguments {
   std::filesystem::path from, to;
   mpt::convert_options options;
   bool replace = false;
+  bool merge = false;
 };
+
+/// The adapters alone, in PEFT's form.
+void convert_adapter(mpt::model_source const& source, std::filesystem::path const& to,
+                     mpt::convert_options const& options) {
+  export_adapter(source, to, options);
+  fmt::print("{} → {} (an adapter of rank {})\n", source.path().string(), to.string(),
+             source.config().lora->rank);
+  if (options.base.empty() && source.base().empty())
+    fmt::print("note: which model it stands beside is not known; name its folder with --base\n");
+}
 
 void convert(arguments const& args) {
   mpt::model_source const source(args.from);
@@ -22,8 +33,11 @@ void convert(arguments const& args) {
   if (args.replace) options.existing = parallel::checkpoint::if_exists::replace;
   auto const parameters =
       mpt::console::count(static_cast<double>(parameter_count(source.config())));
-  if (std::filesystem::exists(source.path() / parallel::checkpoint::manifest_name) ||
-      mpt::hf::weight_files::is_torch_file(source.path())) {
+  bool const ours = std::filesystem::exists(source.path() / parallel::checkpoint::manifest_name);
+  parallel::require(!args.merge || source.config().lora, args.from.string(),
+                    ": has no adapters to merge; leave --merge out");
+  if (ours && source.config().lora && !args.merge) return convert_adapter(source, args.to, options);
+  if (ours || args.merge || mpt::hf::weight_files::is_torch_file(source.path())) {
     export_hugging_face(source, args.to, options);
     auto const gaps = transformers_gaps(source.config());
     fmt::print("{} → {} ({} parameters, {})\n", source.path().string(), args.to.string(),
@@ -48,7 +62,8 @@ int main(int argc, char** argv) {
   arguments args;
   CLI::App app{"Convert a checkpoint to a Hugging Face folder, or the other way"};
   app.add_option("from", args.from,
-                 "checkpoint, save folder, Composer checkpoint (.pt), or Hugging Face folder")
+                 "checkpoint, save folder, Composer checkpoint (.pt), Hugging Face folder, or "
+                 "PEFT's adapter")
       ->required()
       ->check(CLI::ExistingPath);
   app.add_option("to", args.to, "Hugging Face folder, or folder of checkpoints")->required();
@@ -58,6 +73,12 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
   app.add_option("--max_shard_bytes", args.options.max_shard_bytes, "of one .safetensors file")
       ->capture_default_str();
+  app.add_flag("--merge", args.merge,
+               "of a LoRA run, or PEFT's adapter: the whole model with adapters merged into it; "
+               "else a run's adapters alone, in PEFT's form");
+  app.add_option("--base", args.options.base,
+                 "of an adapter: the folder of the model beside which it stands; default: as the "
+                 "run says");
   app.add_flag("--replace", args.replace, "replace what is there");
   return apps::run(app, argc, argv, [&] { convert(args); });
 }

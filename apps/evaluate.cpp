@@ -37,7 +37,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct arguments {
-  fs::path model, data, tasks, gauntlet, json, markdown, rows;
+  fs::path model, adapter, data, tasks, gauntlet, json, markdown, rows;
   std::vector<std::string> overrides;
   std::string tokenizer, precision = "fp32", device = "auto";
   std::optional<int> ranks;
@@ -201,7 +201,7 @@ outcome evaluate(arguments const& args, evaluation const& what, std::size_t whic
                  apps::place const& place) {
   namespace console = mpt::console;
   auto const& asked = what.models.at(which);
-  mpt::model_source const source(asked.path);
+  mpt::model_source const source(asked.path, asked.adapter);
   auto const& config = source.config();
   if (asked.stated) mpt::icl::check_stated(*asked.stated, config, asked.name);
   auto const length = args.sequence_length > 0 ? args.sequence_length : config.max_seq_len;
@@ -311,10 +311,11 @@ void say_once(mpt::config_report const& report) {
 evaluation of_yaml(arguments& args) {
   auto config = mpt::icl::load_eval_config(args.model, args.overrides);
   say_once(config.report);
-  parallel::require(args.data.empty() && args.tasks.empty() && args.gauntlet.empty(),
-                    args.model.string(),
-                    ": --data, --icl_tasks and --eval_gauntlet go with a model's folder; a YAML "
-                    "says what to run itself");
+  parallel::require(
+      args.data.empty() && args.tasks.empty() && args.gauntlet.empty() && args.adapter.empty(),
+      args.model.string(),
+      ": --data, --icl_tasks, --eval_gauntlet and --adapter go with a model's folder; a YAML "
+      "says what to run itself");
   args.device = config.device;
   return {.models = std::move(config.models),
           .tasks = mpt::icl::load_tasks(config.tasks),
@@ -334,6 +335,7 @@ evaluation of_options(arguments const& args) {
                     "there is nothing to evaluate on; give --data or --icl_tasks");
   evaluation out{.models = {{.name = args.model.string(),
                              .path = args.model,
+                             .adapter = args.adapter,
                              .tokenizer = args.tokenizer,
                              .stated = std::nullopt}},
                  .ranks = args.ranks,
@@ -380,6 +382,8 @@ int main(int argc, char** argv) {
                  "Foundry's form")
       ->required()
       ->check(CLI::ExistingPath);
+  app.add_option("--adapter", args.adapter, "PEFT's adapter beside the model in the folder")
+      ->check(CLI::ExistingDirectory);
   app.add_option("overrides", args.overrides, "key.sub=value, over what the YAML says");
   app.add_option("--data", args.data, "MDS folder, or .json.gz, .jsonl, .jsonl.zst, text")
       ->check(CLI::ExistingPath);

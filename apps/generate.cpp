@@ -26,7 +26,7 @@
 namespace {
 
 struct arguments {
-  std::filesystem::path model, prompts, json;
+  std::filesystem::path model, adapter, prompts, json;
   std::string tokenizer, prompt, precision = "fp32", device = "auto";
   std::string system = "You are a friendly chatbot who aims to be helpful and honest.";
   std::vector<std::string> stops;
@@ -201,7 +201,7 @@ void of_chat(arguments const& args, mpt::chat_form form, continue_text const& go
 
 template <class T>
 void generate(arguments args) {
-  mpt::model_source const source(args.model);
+  mpt::model_source const source(args.model, args.adapter);
   auto const where = args.tokenizer.empty() ? source.tokenizer() : args.tokenizer;
   parallel::require(!where.empty(), args.model.string(),
                     " brings no tokenizer; name one with --tokenizer");
@@ -241,6 +241,8 @@ int main(int argc, char** argv) {
   CLI::App app{"Continue a prompt, or chat, with a checkpoint or Hugging Face folder"};
   app.add_option("model", args.model, "checkpoint, save folder, or Hugging Face folder")
       ->required()
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--adapter", args.adapter, "PEFT's adapter beside it")
       ->check(CLI::ExistingDirectory);
   auto* const ways = app.add_option_group("what to continue");
   ways->add_option("--prompt", args.prompt, "text to continue; - reads standard input");

@@ -185,7 +185,7 @@ group config_group() {
   add("model", "model: {name: hf_causal_lm}");
   add("model", "model: {name: hf_causal_lm, pretrained_model_name_or_path: gpt2}");
   add("model", "model: {name: hf_causal_lm, pretrained_model_name_or_path: mosaicml/mpt-7b}");
-  add("model", "model: {peft_config: {r: 8}}");
+  add("model", "model: {peft_config: {r: 8, use_dora: true}}");
   add("mirrors", "mirrors: mosaicml/mpt-7b");
   add("precision", "precision: fp8");
   add("autoresume", "autoresume: true");

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # From a pretrained model to a finetuned one: a Hugging Face folder goes in, the loss of held-out
 # responses falls, padded and packed rows give the same loss, any layout the same, and a run that is
-# killed in mid-epoch goes on as if it had not been, on other ranks too.
+# killed in mid-epoch goes on as if it had not been, on other ranks too. The same with adapters
+# alone.
 source "$(dirname "$0")/common.sh"
 
 train max_duration=20ba save_folder=base model.resid_pdrop=0
@@ -119,6 +120,41 @@ for from in base hf; do
 done
 near base.losses hf.losses 1e-6 || fail "a Hugging Face folder's weights are not the checkpoint's"
 
+# LoRA: adapters alone are trained, in any layout alike, and go on where they were
+lora=("model.peft_config={r: 4, lora_alpha: 8, lora_dropout: 0.1, target_modules: all-linear}" optimizer.lr=1.0e-2)
+tune ranks=1 "${lora[@]}" metrics_file=lora.jsonl save_folder=lora save_interval=1ep
+evaluations lora.jsonl > lora.eval
+near <(head -1 one.eval) <(head -1 lora.eval) 1e-6 || fail "new adapters change the model"
+awk 'NR == 1 { first = $1 } { last = $1 } END { exit !(last < 0.8 * first) }' lora.eval ||
+  fail "the loss of held-out responses did not fall: $(tr '\n' ' ' < lora.eval)"
+steps lora.jsonl > lora.losses
+for layout in "ranks=2 zero_stage=3" "ranks=4 parallelism.tensor=2 parallelism.pipeline=2" \
+  "ranks=3 parallelism.tensor=3 parallelism.sequence_parallel=false" "ranks=2 parallelism.context=2"; do
+  # shellcheck disable=SC2086
+  tune "${lora[@]}" $layout metrics_file=layout.jsonl
+  steps layout.jsonl > layout.losses
+  near lora.losses layout.losses 2e-3 || fail "LoRA, $layout: other losses: $(paste lora.losses layout.losses | tail -1)"
+  rm layout.jsonl
+done
+tune ranks=1 "${lora[@]}" load_path=lora/ep2-ba14 load_weights_only=false save_folder=resumed
+"$programs/convert" lora adapter > log
+"$programs/convert" resumed adapter2 > log
+cmp adapter/adapter_model.safetensors adapter2/adapter_model.safetensors || fail "resumed, other adapters"
+grep -qF "\"base_model_name_or_path\": \"$PWD/hf\"" adapter2/adapter_config.json || fail "the adapter names no model"
+
+# its model and adapter, the model with both merged, and the checkpoint are one model
+"$programs/convert" --merge lora merged > log
+loss_of() { "$programs/evaluate" "$@" --data data --eos_token_id 0 | sed -nE 's/^cross entropy +([^ ]*) nats/\1/p'; }
+loss_of lora > tuned.loss
+for model in "adapter" "hf --adapter adapter" "merged"; do
+  # shellcheck disable=SC2086
+  loss_of $model > model.loss
+  near tuned.loss model.loss 1e-4 || fail "$model: not the model that was trained"
+done
+near tuned.loss <(loss_of hf) 0.01 && fail "the adapters change nothing"
+tune ranks=2 model.pretrained_lora_id_or_path=adapter max_duration=1ba metrics_file=onward.jsonl
+near <(tail -1 lora.eval) <(evaluations onward.jsonl | head -1) 1e-5 || fail "the adapter's run does not go on"
+
 refused() { # message arguments...
   local message=$1
   shift
@@ -130,6 +166,8 @@ refused "what mosaicml published on the hub is gone" model.pretrained_model_name
 refused "train_loader.dataset.hf_name: 'mosaicml/dolly_hhrlhf' is no folder or file" \
   train_loader.dataset.hf_name=mosaicml/dolly_hhrlhf
 refused "is no folder on this machine" tokenizer.name=EleutherAI/gpt-neox-20b
-refused "peft_config" "model.peft_config={r: 4}"
+refused "use_dora" "model.peft_config={r: 4, use_dora: true}"
+refused "'q_proj' is no linear layer" "model.peft_config={target_modules: [q_proj]}"
+refused "has adapters, but this run none" load_path=lora
 refused "fewer than one batch" global_train_batch_size=64
 echo "finetuned from a Hugging Face folder: held-out loss $(head -1 one.eval) to $(tail -1 one.eval)"

@@ -51,10 +51,11 @@ namespace test {
 }
 
 /// In T, on devices that `make` makes, the error against the fp64 truth is at most `bound` of the
-/// largest logit, of the loss, and of the largest gradient; all forms.
+/// largest logit, of the loss, and of the largest gradient; all forms, unless others are given.
 template <class T, class Make>
-void check_against_truth(double bound, Make const& make) {
-  for (std::string const form : golden_forms) {
+void check_against_truth(double bound, Make const& make,
+                         std::span<char const* const> forms = golden_forms) {
+  for (std::string const form : forms) {
     CAPTURE(form);
     golden_model<T, decltype(make())> model(form, make());
     auto const expected = model.golden("logits64");

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/config/hf.hpp>
+#include <mpt/config/read_lora.hpp>
 #include <mpt/hf/names.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/train/sequences.hpp>
@@ -39,9 +40,16 @@ using parallel::index;
 /// Reads the reference's configuration, in LLM Foundry's names.
 [[nodiscard]] inline mpt::model_config golden_config(
     parallel::checkpoint::safetensors_file const& file) {
-  for (auto const& [key, value] : file.metadata())
-    if (key == "config") return mpt::from_hf_json(nlohmann::json::parse(value), "golden").model;
-  return {};
+  mpt::model_config out;
+  for (auto const& [key, value] : file.metadata()) {
+    if (key != "config") continue;
+    auto json = nlohmann::json::parse(value);
+    auto const lora = json.value("peft_config", nlohmann::json());
+    json.erase("peft_config");
+    out = mpt::from_hf_json(json, "golden").model;
+    if (!lora.is_null()) out.lora = mpt::from_peft_json(lora, out, "golden");
+  }
+  return out;
 }
 
 /// The model in T on a device, with a golden file's parameters and its batch.

@@ -74,12 +74,15 @@ struct tensor_problem {
   index width = 7;
   index hidden = 120;
   bool overlap = true;  // of linear_net's exchanges with its products
+  index rank = 0;       // of the layers' adapters; 0: none
+  float dropout = 0;    // theirs
 };
 
 /// y, dx and the gradients by name, of all ranks put together.
 template <class T>
 struct tensor_outcome {
   std::vector<T> y, dx, up, up_bias, down, down_bias;
+  std::vector<T> up_a, up_b, down_a, down_b;        // of adapters
   std::map<int, std::vector<T>> bias_addends = {};  // of down_bias, by rank
   bool operator==(tensor_outcome const& other) const {
     auto const same = [](std::vector<T> const& a, std::vector<T> const& b) {
@@ -87,7 +90,8 @@ struct tensor_outcome {
     };
     return same(y, other.y) && same(dx, other.dx) && same(up, other.up) &&
            same(up_bias, other.up_bias) && same(down, other.down) &&
-           same(down_bias, other.down_bias);
+           same(down_bias, other.down_bias) && same(up_a, other.up_a) && same(up_b, other.up_b) &&
+           same(down_a, other.down_a) && same(down_b, other.down_b);
   }
 };
 
@@ -164,6 +168,31 @@ void run_tensor_rank(tensor::region<Comm> const& of, tensor_problem const& what,
   bind(up_layer.bias, up_bias, g_up_bias);
   bind(down_layer.weight, down, g_down);
   bind(bias, down_bias, g_down_bias);
+  index const depth = what.rank;
+  auto up_a = random_numbers<T>(depth * width, 7), down_b = random_numbers<T>(width * depth, 10);
+  auto up_b =
+      slice(random_numbers<T>(hidden * depth, 8), rank * part * depth, (rank + 1) * part * depth);
+  auto const whole_down_a = random_numbers<T>(depth * hidden, 9);
+  std::vector<T> down_a;
+  for (index i = 0; i < depth; ++i)
+    for (index j = 0; j < part; ++j)
+      down_a.push_back(whole_down_a[static_cast<std::size_t>(i * hidden + rank * part + j)]);
+  std::vector<A> g_up_a(up_a.size()), g_up_b(up_b.size()), g_down_a(down_a.size()),
+      g_down_b(down_b.size());
+  if (depth > 0) {
+    up_layer.adapter = {
+        .a = {"up_a", {depth, width}}, .b = {"up_b", {part, depth}}, .scale = 3, .operation = 1};
+    down_layer.adapter = {.a = {"down_a", {depth, hidden}},
+                          .b = {"down_b", {width, depth}},
+                          .scale = 5,
+                          .operation = 2};
+    if (ranks > 1) down_layer.adapter.a.keep_columns(rank * part, part);
+    up_layer.adapter.dropout = down_layer.adapter.dropout = what.dropout;
+    bind(up_layer.adapter.a, up_a, g_up_a);
+    bind(up_layer.adapter.b, up_b, g_up_b);
+    bind(down_layer.adapter.a, down_a, g_down_a);
+    bind(down_layer.adapter.b, down_b, g_down_b);
+  }
   Net<T, Comm> net;
   make_net<T, Comm>(net, of, up_layer, down_layer, bias);
 
@@ -192,6 +221,16 @@ void run_tensor_rank(tensor::region<Comm> const& of, tensor_problem const& what,
     out.down.resize(static_cast<std::size_t>(width * hidden));
     for (index r = 0; r < width; ++r)
       std::copy_n(g_down.data() + r * part, part, out.down.begin() + r * hidden + rank * part);
+    auto const add = [](std::vector<T>& to, std::vector<A> const& addend) {
+      to.resize(addend.size());
+      for (std::size_t i = 0; i < addend.size(); ++i) to[i] += addend[i];
+    };
+    add(out.up_a, g_up_a);
+    add(out.down_b, g_down_b);
+    keep(out.up_b, g_up_b.data(), part * depth, rank * part * depth, hidden * depth);
+    out.down_a.resize(static_cast<std::size_t>(depth * hidden));
+    for (index i = 0; i < depth; ++i)
+      std::copy_n(g_down_a.data() + i * part, part, out.down_a.begin() + i * hidden + rank * part);
     // each rank saw other rows, or all of them
     if (of.divides_rows() || rank == 0) out.bias_addends[rank] = g_down_bias;
   }

@@ -1,5 +1,5 @@
-// hf_checkpointer: Hugging Face folders of a model while it trains, each written by all ranks
-// together.
+// hf_checkpointer: Hugging Face folders of a model while it trains, or PEFT's of its adapters, each
+// written by all ranks together.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <mpt/hf/convert.hpp>
 #include <mpt/hf/save_folder.hpp>
 #include <mpt/hf/shapes.hpp>
+#include <mpt/train/run_checkpoint.hpp>
 
 namespace mpt {
 
@@ -18,9 +19,14 @@ class hf_checkpointer {
  public:
   /// Of a configuration that has one; reads the tokenizer's files, where there are some.
   explicit hf_checkpointer(train_config const& config)
-      : settings_(config.callbacks.hf_checkpointer.value()),
-        tensors_(hf::shapes_of(config.model)),
-        options_(export_options_of(config.model, settings_.precision, tokenizer_of(config))) {
+      : settings_(config.callbacks.hf_checkpointer.value()), tensors_(hf::shapes_of(config.model)) {
+    if (auto const& lora = config.model.lora) {
+      tensors_ = hf::adapters_of(tensors_);
+      options_ =
+          hf::adapter_options_of(*lora, precision_named(settings_.precision), base_of(config));
+    } else {
+      options_ = export_options_of(config.model, settings_.precision, tokenizer_of(config));
+    }
     if (settings_.overwrite) options_.existing = parallel::checkpoint::if_exists::replace;
   }
 

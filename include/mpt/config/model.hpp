@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <mpt/config/attention.hpp>
+#include <mpt/config/lora.hpp>
 #include <mpt/config/norm_kind.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/ops/activation.hpp>
@@ -82,6 +83,7 @@ struct model_config {
   attention_config attn;
   std::vector<layer_override> layers;  ///< `block_overrides` layer by layer; empty: all are alike
   init_config init;
+  std::optional<lora_config> lora;  ///< adapters beside some of its layers
   /// Of logits that exist at once in training; no key says otherwise (tests do)
   std::int64_t logits_bytes = std::int64_t{1} << 29;
 

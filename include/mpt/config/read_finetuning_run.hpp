@@ -8,6 +8,7 @@
 
 #include <mpt/config/mirrors.hpp>
 #include <mpt/config/read_hf_model.hpp>
+#include <mpt/config/read_lora.hpp>
 #include <mpt/config/read_model.hpp>
 #include <mpt/config/reader.hpp>
 #include <mpt/config/train.hpp>
@@ -23,17 +24,39 @@ namespace mpt::detail {
   return node != nullptr && node->find("attn_uses_sequence_id") != nullptr;
 }
 
+/// The adapters that are trained beside the model: new ones, or those of PEFT's in a folder.
+inline void read_adapters(config_reader& reader, train_config& config, hub_mirrors const& mirrors) {
+  constexpr std::string_view key = "pretrained_lora_id_or_path";
+  config_node const* const node = reader.raw("peft_config");
+  auto const name = reader.get<std::string>(key, "");
+  reader.not_yet("should_save_peft_only",
+                 "folders of adapters are written alone; convert --merge writes the whole model",
+                 {"true"});
+  if (!name.empty()) {
+    reader.check(key, node == nullptr, "give peft_config, or the adapter to go on with, not both");
+    config.adapter = mirrored(mirrors, name);
+    reader.check(key, is_adapter_folder(config.adapter), "'", printable(config.adapter),
+                 "' is no folder with ", adapter_config_name, "; ",
+                 mirror_advice(reader.full_name(key), name));
+    config.model.lora =
+        from_peft_json(read_adapter_json(config.adapter), config.model, config.adapter);
+  } else if (node != nullptr && !(node->is_map() && node->items.empty())) {
+    auto section = reader.section("peft_config");
+    config.model.lora = read_lora(section, config.model);
+  }
+}
+
 /// `model`, of either kind; the weights of a Hugging Face folder become `load_path` unless that is
 /// given.
 inline void read_model_of(config_reader& reader, train_config& config, hub_mirrors const& mirrors) {
-  refuse_adapters(reader);
   if (reader.get<std::string>("name", "mpt_causal_lm") != "hf_causal_lm") {
     config.model = read_model(reader);
-    return;
+  } else {
+    auto source = read_hf_causal_lm(reader, mirrors);
+    config.model = std::move(source.model);
+    if (source.pretrained) config.pretrained = std::move(source.folder);
   }
-  auto source = read_hf_causal_lm(reader, mirrors);
-  config.model = std::move(source.model);
-  if (source.pretrained) config.pretrained = std::move(source.folder);
+  read_adapters(reader, config, mirrors);
 }
 
 /// Checks what finetuning data ask of the rest, and lets packed examples see only themselves.

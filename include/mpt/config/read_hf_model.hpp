@@ -115,13 +115,4 @@ inline void require_mpt(config_reader const& reader, std::string const& name,
   return out;
 }
 
-/// Refuses adapters (LoRA), in whichever kind of model they are asked for.
-inline void refuse_adapters(config_reader& reader) {
-  reader.not_yet("peft_config",
-                 "all weights are trained; leave it out, or train a part of them by "
-                 "optimizer.disable_grad or callbacks.layer_freezing");
-  reader.not_yet("pretrained_lora_id_or_path", "merge the adapter into the model's weights first");
-  reader.without_effect("should_save_peft_only", "there is no adapter");
-}
-
 }  // namespace mpt

@@ -69,6 +69,7 @@ struct train_config {
   std::string run_name;
   model_config model;
   std::string pretrained;  ///< the Hugging Face folder whose weights a run begins with, or ""
+  std::string adapter;     ///< PEFT's folder whose adapters it begins with, or ""
   block_recomputation recompute;  ///< fsdp_config.activation_checkpointing
   tokenizer_config tokenizer;
   optimizer_config optimizer;

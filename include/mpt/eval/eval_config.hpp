@@ -25,6 +25,7 @@ namespace mpt::icl {
 struct evaluated_model {
   std::string name;
   std::filesystem::path path;          ///< a checkpoint, a save folder or a Hugging Face folder
+  std::filesystem::path adapter = {};  ///< PEFT's beside it, or ""
   std::string tokenizer;               ///< a name or folder; may be empty
   std::optional<model_config> stated;  ///< what the file says of it
 };
@@ -64,8 +65,14 @@ namespace detail {
           "use_flash_attention_2", "config_overrides"})
       model.without_effect(key, "the folder's own model is computed by one program");
     model.not_yet("pretrained", "use true", {"true"});
-    for (std::string_view const key : {"load_in_8bit", "peft_config", "pretrained_lora_id_or_path"})
-      model.not_yet(key, "leave it out", {"false"});
+    out.adapter = model.get<std::string>("pretrained_lora_id_or_path", "");
+    model.check("pretrained_lora_id_or_path", out.adapter.empty() || is_adapter_folder(out.adapter),
+                "'", printable(out.adapter.string()), "' is no folder with ", adapter_config_name,
+                "; give PEFT's adapter on this machine");
+    model.not_yet("load_in_8bit", "leave it out", {"false"});
+    model.not_yet("peft_config",
+                  "new adapters change nothing; leave it out, or give those that "
+                  "were trained by pretrained_lora_id_or_path");
     model.finish();
   }
   auto const key = reader.has("load_path") ? "load_path" : "model";

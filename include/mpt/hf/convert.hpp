@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include <mpt/config/hf.hpp>
+#include <mpt/hf/adapter.hpp>
 #include <mpt/hf/export.hpp>
+#include <mpt/hf/merge.hpp>
 #include <mpt/hf/model_source.hpp>
 #include <mpt/hf/remote_code.hpp>
 #include <mpt/hf/shapes.hpp>
@@ -23,7 +26,8 @@ namespace mpt {
 struct convert_options {
   std::string dtype = {};  // "float32", "bfloat16" or "float16"; empty: as the source says
   std::string tokenizer =
-      {};  // folder or tokenizer.json; empty: what the source names, if it is there
+      {};                 // folder or tokenizer.json; empty: what the source names, if it is there
+  std::string base = {};  // of an adapter: the folder of its model; empty: as the source says
   std::uint64_t max_shard_bytes = std::uint64_t{5} << 30;
   parallel::checkpoint::if_exists existing = parallel::checkpoint::if_exists::refuse;
 };
@@ -71,8 +75,9 @@ inline void add_remote_code(hf::export_options& how, model_config const& config)
 }
 
 /// Writes a Hugging Face folder: config.json, generation_config.json, the tensors, the tokenizer's
-/// files when it is known, and the model's code when transformers has none of this form. Weights
-/// that float16 cannot hold are an error.
+/// files when it is known, and the model's code when transformers has none of this form. Adapters
+/// are merged into the weights beside which they stand. Weights that float16 cannot hold are an
+/// error.
 inline void export_hugging_face(model_source const& source, std::filesystem::path const& out,
                                 convert_options const& options) {
   auto how =
@@ -82,8 +87,30 @@ inline void export_hugging_face(model_source const& source, std::filesystem::pat
   how.existing = options.existing;
   auto const shapes = hf::shapes_of(source.config());
   source.require_tensors(shapes);
+  std::optional<merged_weights> merged;
+  if (source.config().lora) merged.emplace(source);
   hf::hf_export(
-      out, shapes,
+      out, hf::without_adapters(shapes),
+      [&](std::string const& name, index begin, std::span<float> elements) {
+        merged ? merged->read(name, begin, elements) : source.read(name, begin, elements);
+      },
+      how);
+}
+
+/// Writes the adapters of a LoRA run as a folder in PEFT's form. `base`: the folder of the model
+/// beside which they stand; empty: as the run says.
+inline void export_adapter(model_source const& source, std::filesystem::path const& out,
+                           convert_options const& options) {
+  auto const& config = source.config();
+  require(config.lora.has_value(), source.path().string(), ": has no adapters");
+  auto const type = precision_named(options.dtype.empty() ? "float32" : options.dtype);
+  auto how = hf::adapter_options_of(*config.lora, type,
+                                    options.base.empty() ? source.base() : options.base);
+  how.existing = options.existing;
+  auto const shapes = hf::shapes_of(config);
+  source.require_tensors(shapes);
+  hf::hf_export(
+      out, hf::adapters_of(shapes),
       [&](std::string const& name, index begin, std::span<float> elements) {
         source.read(name, begin, elements);
       },
@@ -97,6 +124,10 @@ inline std::filesystem::path import_hugging_face(model_source const& source,
                                                  convert_options const& options) {
   namespace ckpt = parallel::checkpoint;
   ckpt::save_target const target{.root = root, .id = {}, .token = 1};
+  require(
+      !source.config().lora, source.path().string(),
+      ": has adapters; begin from it as it is (model.pretrained_lora_id_or_path), or merge them "
+      "into a Hugging Face folder first (--merge)");
   require(options.existing == ckpt::if_exists::replace || !std::filesystem::exists(target.folder()),
           target.folder().string(),
           ": is there already; choose another folder or replace it (--replace)");

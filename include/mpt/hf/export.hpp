@@ -51,15 +51,23 @@ enum class precision { fp32, bf16, fp16 };
   return type == precision::fp32 ? "float32" : type == precision::bf16 ? "bfloat16" : "float16";
 }
 
+/// What files of a folder are called. An adapter's are PEFT's (mpt/hf/adapter.hpp).
+struct folder_form {
+  std::string config_file = "config.json";
+  std::string weights = "model";  // .safetensors
+  std::string prefix = {};        // of every tensor's name
+};
+
 struct export_options {
   precision type = precision::bf16;
-  nlohmann::json config = {};  // config.json; "torch_dtype" is set here
+  nlohmann::json config = {};  // config.json; "torch_dtype" of a model is set here
   std::optional<nlohmann::json> generation_config = std::nullopt;
   std::filesystem::path tokenizer = {};  // a folder of tokenizer files or a tokenizer.json, or none
   std::map<std::string, std::string> extra_files = {};  // name -> content; override the tokenizer's
   std::uint64_t max_shard_bytes = 5'000'000'000;        // of tensors in one file
   parallel::checkpoint::if_exists existing = parallel::checkpoint::if_exists::refuse;
   parallel::step_hook on_step = {};
+  folder_form form = {};
 };
 
 /// The files of a tokenizer that are copied when they are there.
@@ -90,7 +98,8 @@ struct shard {
 
 /// Cuts the list into files of at most `max_bytes`, or of one tensor that is larger by itself.
 [[nodiscard]] inline std::vector<shard> plan_shards(std::span<named_shape const> tensors,
-                                                    std::size_t width, std::uint64_t max_bytes) {
+                                                    std::size_t width, std::uint64_t max_bytes,
+                                                    std::string const& stem) {
   std::vector<shard> out;
   std::uint64_t filled = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -107,8 +116,8 @@ struct shard {
     return digits.insert(0, digits.size() < 5 ? 5 - digits.size() : 0, '0');
   };
   for (std::size_t i = 0; i < out.size(); ++i)
-    out[i].file = out.size() == 1 ? "model.safetensors"
-                                  : parallel::concat("model-", five(i + 1), "-of-",
+    out[i].file = out.size() == 1 ? stem + ".safetensors"
+                                  : parallel::concat(stem, "-", five(i + 1), "-of-",
                                                      five(out.size()), ".safetensors");
   return out;
 }
@@ -146,7 +155,7 @@ inline void write_shard(std::filesystem::path const& path, std::span<named_shape
   constexpr parallel::index chunk = parallel::index{1} << 20;
   std::vector<pc::tensor_declaration> declarations;
   for (auto const& [name, extents] : tensors)
-    declarations.push_back({name, element_type_of(options.type), extents});
+    declarations.push_back({options.form.prefix + name, element_type_of(options.type), extents});
   // transformers refuses files that do not say which framework's layout they have
   pc::safetensors_writer writer(path, declarations,
                                 {.metadata = {{"format", "pt"}}, .on_step = options.on_step});
@@ -157,7 +166,7 @@ inline void write_shard(std::filesystem::path const& path, std::span<named_shape
     for (parallel::index begin = 0; begin < size; begin += chunk) {
       values.resize(static_cast<std::size_t>(std::min(chunk, size - begin)));
       source(name, begin, values);
-      writer.append(name, narrow(name, values));
+      writer.append(options.form.prefix + name, narrow(name, values));
     }
   }
   writer.finish();
@@ -169,8 +178,10 @@ inline void write_shard(std::filesystem::path const& path, std::span<named_shape
   namespace fs = std::filesystem;
   auto out = options.extra_files;
   auto config = options.config;
-  config["torch_dtype"] = torch_name(options.type);
-  out["config.json"] = config.dump(2) + "\n";
+  folder_form const model;
+  if (options.form.config_file == model.config_file)
+    config["torch_dtype"] = torch_name(options.type);
+  out[options.form.config_file] = config.dump(2) + "\n";
   if (options.generation_config)
     out["generation_config.json"] = options.generation_config->dump(2) + "\n";
   std::error_code ignored;
@@ -190,8 +201,10 @@ inline void write_shard(std::filesystem::path const& path, std::span<named_shape
   return out;
 }
 
-/// Whether `folder` holds nothing but what an export writes, so that replacing it loses no more.
-[[nodiscard]] inline bool is_export_folder(std::filesystem::path const& folder) {
+/// Whether `folder` holds nothing but what an export of this form writes, so that replacing it
+/// loses no more.
+[[nodiscard]] inline bool is_export_folder(std::filesystem::path const& folder,
+                                           folder_form const& form) {
   std::error_code problem;
   auto const entries = std::filesystem::directory_iterator(folder, problem);
   if (problem) return false;
@@ -201,7 +214,7 @@ inline void write_shard(std::filesystem::path const& path, std::span<named_shape
     empty = false;
     files_only = files_only && entry.is_regular_file(problem) && !entry.is_symlink(problem);
   }
-  return empty || (files_only && parallel::files::exists(folder / "config.json"));
+  return empty || (files_only && parallel::files::exists(folder / form.config_file));
 }
 
 }  // namespace detail
@@ -224,7 +237,7 @@ class export_folder {
     if (parallel::files::exists(target_) && !empty_) {
       require(options_.existing == pc::if_exists::replace, folder.native(),
               ": exists already; choose another folder, or allow it to be replaced");
-      require(detail::is_export_folder(target_), folder.native(),
+      require(detail::is_export_folder(target_, options_.form), folder.native(),
               ": is not a folder that an export wrote; it is not replaced");
     }
     require(!tensors.empty(), folder.native(), ": no tensors to export");
@@ -261,7 +274,7 @@ class export_folder {
                                                             export_options const& options) {
     return detail::plan_shards(tensors,
                                parallel::checkpoint::size_of(element_type_of(options.type)),
-                               options.max_shard_bytes);
+                               options.max_shard_bytes, options.form.weights);
   }
 
   [[nodiscard]] std::filesystem::path temporary() const { return temporary_of(target_); }
@@ -271,8 +284,8 @@ class export_folder {
   void finish() {
     namespace pc = parallel::checkpoint;
     if (shards_.size() > 1)
-      parallel::write_text_file(temporary() / "model.safetensors.index.json", index_,
-                                options_.on_step);
+      parallel::write_text_file(temporary() / (options_.form.weights + ".safetensors.index.json"),
+                                index_, options_.on_step);
     for (auto const& [name, content] : small_)
       parallel::write_text_file(temporary() / name, content, options_.on_step);
     pc::publish_folder(temporary(), target_, empty_ ? pc::if_exists::replace : options_.existing,
@@ -289,7 +302,7 @@ class export_folder {
     index["metadata"]["total_size"] = total;
     for (auto const& [begin, end, file] : shards_)
       for (auto const& tensor : tensors_.subspan(begin, end - begin))
-        index["weight_map"][tensor.name] = file;
+        index["weight_map"][options_.form.prefix + tensor.name] = file;
     parallel::require(index["weight_map"].size() == tensors_.size(), folder.native(),
                       ": two tensors have the same name");
     return index.dump(2) + "\n";

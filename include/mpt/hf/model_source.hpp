@@ -1,6 +1,7 @@
 // model_source: a trained model, wherever it lies: a checkpoint of ours, the folder that holds a
-// run's checkpoints (its latest is meant), a Hugging Face folder, or a checkpoint of Composer's.
-// Tensors are read one by one.
+// run's checkpoints (its latest is meant), a Hugging Face folder, or a checkpoint of Composer's;
+// with adapters, those of a LoRA run's checkpoint or of a folder in PEFT's form. Tensors are read
+// one by one.
 #pragma once
 
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include <mpt/config/hf.hpp>
+#include <mpt/hf/adapter.hpp>
 #include <mpt/hf/import.hpp>
 #include <mpt/hf/names.hpp>
 #include <mpt/vocabulary.hpp>
@@ -21,40 +23,24 @@ namespace mpt {
 
 class model_source {
  public:
-  /// Opens it and reads its configuration; throws when it is none of these.
-  explicit model_source(std::filesystem::path const& path) : path_(path) {
-    if (hf::hf_import::is_model(path)) {
-      foreign_.emplace(path);
-      bool const file = hf::weight_files::is_torch_file(path);
-      auto const hf =
-          from_hf_json(foreign_->config(), file ? path.string() : (path / "config.json").string());
-      config_ = hf.model;
-      dtype_ = hf.dtype;
-      fused_ = foreign_->tensors().contains(hf::fused_name("transformer.blocks.0.norm_1.weight"));
-      if (std::filesystem::exists(path / "tokenizer.json")) tokenizer_ = path.string();
-      return;
+  /// Opens it and reads its configuration; throws when it is none of these. `adapter`: a folder in
+  /// PEFT's form, or none. Where `path` is such a folder itself, the model is the one it names.
+  explicit model_source(std::filesystem::path const& path,
+                        std::filesystem::path const& adapter = {})
+      : path_(path) {
+    if (!adapter.empty()) {
+      require(is_adapter_folder(adapter), adapter.string(), ": holds no ", adapter_config_name,
+              "; expected an adapter in PEFT's form");
+      adapter_.emplace(adapter);
+    } else if (is_adapter_folder(path)) {
+      adapter_.emplace(path);
+      path_ = adapter_->base();
     }
-    if (!std::filesystem::exists(path / parallel::checkpoint::manifest_name)) {
-      auto const newest = parallel::checkpoint::latest(path);
-      require(newest.folder.has_value(), path.string(),
-              ": is neither a checkpoint, nor a folder of checkpoints, nor a Hugging Face folder "
-              "with config.json",
-              newest.note.empty() ? "" : "; ", newest.note);
-      path_ = *newest.folder;
-    }
-    checkpoint_.emplace(path_);
-    auto const& state = checkpoint_->state();
-    require(
-        state.contains("model") && state.at("model").is_object(), path_.string(),
-        ": its state does not say which model it holds; expected a checkpoint saved by pretrain");
-    auto const hf = from_hf_json(state.at("model"), path_.string());
-    config_ = hf.model;
-    dtype_ = hf.dtype;
-    if (auto const name = state.find("tokenizer"); name != state.end() && name->is_string()) {
-      std::error_code unreadable;  // then it is not there
-      auto const& folder = name->get_ref<std::string const&>();
-      if (std::filesystem::exists(folder, unreadable)) tokenizer_ = folder;
-    }
+    open();
+    if (!adapter_) return;
+    require(!config_.lora, path_.string(),
+            ": has adapters of its own; merge them first (convert --merge), or give no other");
+    config_.lora = adapter_->config(config_);
   }
 
   [[nodiscard]] model_config const& config() const { return config_; }
@@ -65,10 +51,15 @@ class model_source {
   /// Where its tokenizer lies; empty when that is not known.
   [[nodiscard]] std::string const& tokenizer() const { return tokenizer_; }
 
+  /// Of adapters: the folder of the model beside which they were trained; empty when not known.
+  [[nodiscard]] std::string const& base() const { return base_; }
+
   /// Reads elements of a parameter from `begin` on, converted to T.
   template <class T>
   void read(std::string const& name, index begin, std::span<T> out) const {
-    if (checkpoint_)
+    if (in_adapter(name))
+      adapter_->read(name, begin, out);
+    else if (checkpoint_)
       checkpoint_->read(name, begin, out);
     else
       foreign_->read(stored(name), begin, out);
@@ -78,7 +69,7 @@ class model_source {
   /// until `out` is full; run 0: one element after another.
   template <class T>
   void read_block(std::string const& name, index begin, index run, std::span<T> out) const {
-    if (checkpoint_) return checkpoint_->read_block(name, begin, run, out);
+    if (checkpoint_ && !in_adapter(name)) return checkpoint_->read_block(name, begin, run, out);
     if (run == 0) return read(name, begin, out);
     index row = 1;
     for (index const extent : std::span(shape_of(name)).subspan(1)) row *= extent;
@@ -89,12 +80,19 @@ class model_source {
 
   /// The shape of a parameter; throws when it is not there.
   [[nodiscard]] std::vector<index> const& shape_of(std::string const& name) const {
+    if (in_adapter(name)) return adapter_->shape_of(name);
     return checkpoint_ ? checkpoint_->at(name).extents : foreign_->tensors().shape_of(stored(name));
   }
 
   /// Checks that it has tensors of these names and shapes and, if it is another program's, no
   /// others, but for a tied head that was saved besides; one error lists all that differ.
   void require_tensors(std::span<hf::named_shape const> expected) const {
+    std::vector<hf::named_shape> base;
+    if (adapter_) {
+      adapter_->require_tensors(hf::adapters_of(expected));
+      base = hf::without_adapters(expected);
+      expected = base;
+    }
     if (checkpoint_) {
       for (auto const& [name, extents] : expected)
         require(checkpoint_->at(name).extents == extents, path_.string(), ": ", name,
@@ -120,6 +118,55 @@ class model_source {
   }
 
  private:
+  /// Opens what lies at path_, without an adapter beside it.
+  void open() {
+    if (hf::hf_import::is_model(path_)) {
+      foreign_.emplace(path_);
+      bool const file = hf::weight_files::is_torch_file(path_);
+      auto const hf = from_hf_json(foreign_->config(),
+                                   file ? path_.string() : (path_ / "config.json").string());
+      config_ = hf.model;
+      dtype_ = hf.dtype;
+      fused_ = foreign_->tensors().contains(hf::fused_name("transformer.blocks.0.norm_1.weight"));
+      if (std::filesystem::exists(path_ / "tokenizer.json")) tokenizer_ = path_.string();
+      return;
+    }
+    if (!std::filesystem::exists(path_ / parallel::checkpoint::manifest_name)) {
+      auto const newest = parallel::checkpoint::latest(path_);
+      require(newest.folder.has_value(), path_.string(),
+              ": is neither a checkpoint, nor a folder of checkpoints, nor a Hugging Face folder "
+              "with config.json",
+              newest.note.empty() ? "" : "; ", newest.note);
+      path_ = *newest.folder;
+    }
+    checkpoint_.emplace(path_);
+    auto const& state = checkpoint_->state();
+    require(
+        state.contains("model") && state.at("model").is_object(), path_.string(),
+        ": its state does not say which model it holds; expected a checkpoint saved by pretrain");
+    auto const hf = from_hf_json(state.at("model"), path_.string());
+    config_ = hf.model;
+    dtype_ = hf.dtype;
+    if (auto const lora = state.find("peft_config"); lora != state.end()) take_adapters(*lora);
+    if (auto const name = state.find("tokenizer"); name != state.end() && name->is_string()) {
+      std::error_code unreadable;  // then it is not there
+      auto const& folder = name->get_ref<std::string const&>();
+      if (std::filesystem::exists(folder, unreadable)) tokenizer_ = folder;
+    }
+  }
+
+  /// Of a LoRA run's checkpoint.
+  void take_adapters(nlohmann::json const& said) {
+    config_.lora = from_peft_json(said, config_, path_.string());
+    if (auto const base = said.find("base_model_name_or_path");
+        base != said.end() && base->is_string())
+      base_ = *base;
+  }
+
+  [[nodiscard]] bool in_adapter(std::string const& name) const {
+    return adapter_ && is_adapter(name);
+  }
+
   /// A parameter's name in the Hugging Face folder.
   [[nodiscard]] std::string stored(std::string const& name) const {
     return fused_ ? hf::fused_name(name) : name;
@@ -129,9 +176,11 @@ class model_source {
   model_config config_;
   std::string dtype_;
   std::string tokenizer_;
+  std::string base_;
   bool fused_ = false;  // it was written with fuse_norm_attn_norm
   std::optional<parallel::checkpoint::checkpoint_reader> checkpoint_;
   std::optional<hf::hf_import> foreign_;
+  std::optional<hf::peft_adapter> adapter_;
 };
 
 }  // namespace mpt

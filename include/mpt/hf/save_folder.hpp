@@ -16,10 +16,10 @@
 
 namespace mpt::hf {
 
-/// Collective over `world`, all ranks that train, between two steps; `tensors` are all parameters
-/// of the model, `options` the same on every rank, and the folder is on a disk that all of them
-/// see. It appears on the disk whole or not at all. Throws as export_folder does, on rank 0, and
-/// when a weight does not fit options.type. Cost: this rank's equal part of the weights is read
+/// Collective over `world`, all ranks that train, between two steps; `tensors` are the parameters
+/// that the folder holds, `options` the same on every rank, and the folder is on a disk that all of
+/// them see. It appears on the disk whole or not at all. Throws as export_folder does, on rank 0,
+/// and when a weight does not fit options.type. Cost: this rank's equal part of the weights is read
 /// and written once, through buffers of 4 MiB.
 template <class Stepper, class Comm, class Exchange>
 void save_folder(Stepper& step, Comm& world, Exchange& exchanges,
@@ -33,7 +33,7 @@ void save_folder(Stepper& step, Comm& world, Exchange& exchanges,
   for (auto const& [begin, end, file] : export_folder::shards_of(tensors, options)) {
     std::vector<pc::tensor_declaration> declarations;
     for (auto const& [name, extents] : tensors.subspan(begin, end - begin))
-      declarations.push_back({name, element_type_of(options.type), extents});
+      declarations.push_back({options.form.prefix + name, element_type_of(options.type), extents});
     files.emplace_back(temporary / file, declarations, pc::tensor_metadata{{"format", "pt"}});
     if (whole) files.back().create();
   }
@@ -45,9 +45,10 @@ void save_folder(Stepper& step, Comm& world, Exchange& exchanges,
   pc::for_each_saved_slice(step, [&](std::string const& name,
                                      std::span<parallel::index const> extents,
                                      parallel::index begin, auto elements, parallel::index run) {
+    auto const stored = options.form.prefix + name;
     auto const file =
-        std::ranges::find_if(files, [&](auto const& one) { return one.contains(name); });
-    if (file == files.end()) return;  // a state of the optimizer
+        std::ranges::find_if(files, [&](auto const& one) { return one.contains(stored); });
+    if (file == files.end()) return;  // a state of the optimizer, or beside an adapter
     parallel::index row = 1;
     for (parallel::index const extent : extents.subspan(std::min<std::size_t>(1, extents.size())))
       row *= extent;
@@ -60,7 +61,7 @@ void save_folder(Stepper& step, Comm& world, Exchange& exchanges,
           values.resize(some.size());
           std::ranges::transform(some, values.begin(),
                                  [](auto value) { return static_cast<float>(value); });
-          file->write(name, begin + static_cast<parallel::index>(at), narrow(name, values));
+          file->write(stored, begin + static_cast<parallel::index>(at), narrow(name, values));
         }
     });
   });

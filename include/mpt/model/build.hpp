@@ -3,6 +3,7 @@
 // results are addends; the fused projection is divided in each of its parts.
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,7 @@ using parallel::constant_init;
 using parallel::initializer;
 using parallel::parameter_replication;
 using parallel::row_range;
+using parallel::uniform_init;
 using parallel::tensor::rows_of_heads;
 
 template <class T, class Comm = any_communicator>
@@ -86,12 +88,26 @@ class layer_builder {
                             static_cast<float>(config_.resid_pdrop), stream_id(dropout_name)));
   }
 
-  /// All of a projection's weights and bias.
+  /// What stands beside a projection: A as PEFT begins it, kaiming_uniform_(a=√5), and B zero.
+  [[nodiscard]] parallel::low_rank<T> make_adapter(std::string const& name, index out,
+                                                   index in) const {
+    if (!config_.lora || !is_adapted(*config_.lora, name)) return {};
+    auto const& lora = *config_.lora;
+    auto const bound = static_cast<float>(1 / std::sqrt(static_cast<double>(in)));
+    return {.a = {concat(name, lora_a_suffix), {lora.rank, in}, uniform_init{-bound, bound}},
+            .b = {concat(name, lora_b_suffix), {out, lora.rank}},
+            .scale = lora_scale(lora),
+            .dropout = static_cast<float>(lora.dropout),
+            .operation = stream_id(name + ".lora_dropout")};
+  }
+
+  /// All of a projection's weights and bias, and its adapter.
   [[nodiscard]] linear<T> whole(std::string const& name, index out, index in,
                                 initializer const& init, bool biased) const {
     linear<T> layer;
     layer.weight = {name + ".weight", {out, in}, init};
     if (biased) layer.bias = {name + ".bias", {out}, initial_.bias(in)};
+    layer.adapter = make_adapter(name, out, in);
     return layer;
   }
 

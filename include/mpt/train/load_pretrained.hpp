@@ -1,8 +1,11 @@
-// Beginning a run from the weights of a Hugging Face folder: each rank reads what it holds.
+// Beginning a run from the weights of a Hugging Face folder, and its adapters from PEFT's or from
+// initial values: each rank reads what it holds.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <initializer_list>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,8 +14,11 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/config/hf.hpp>
+#include <mpt/config/read_lora.hpp>
+#include <mpt/config/train.hpp>
 #include <mpt/hf/model_source.hpp>
 #include <mpt/hf/shapes.hpp>
+#include <mpt/model/model.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/checkpoint/stepper.hpp>
 
@@ -58,38 +64,76 @@ inline void require_same_model(model_source const& source, model_config const& m
   }
 }
 
-/// As checkpoint::load_from reads it.
+/// As checkpoint::load_from reads it. Adapters that the source does not have are new.
 class source_tensors {
  public:
   struct entry {
     std::vector<index> const& extents;
   };
 
-  explicit source_tensors(model_source const& source) : source_(&source) {}
+  source_tensors(model_source const& source, model_config const& model, std::uint64_t seed)
+      : source_(&source), seed_(seed) {
+    if (!model.lora || source.config().lora) return;
+    mpt::model<float> net(model);
+    net.visit_units([&](std::string const&, auto& layer, auto const&, auto const&) {
+      layer.visit_parameters([&](parameter_base<float>& p) {
+        if (is_adapter(p.name)) new_.emplace(p.name, p);
+      });
+    });
+  }
 
-  [[nodiscard]] entry at(std::string const& name) const { return {source_->shape_of(name)}; }
+  [[nodiscard]] entry at(std::string const& name) const {
+    auto const found = new_.find(name);
+    return {found == new_.end() ? source_->shape_of(name) : found->second.extents};
+  }
 
   template <class T>
   void read_block(std::string const& name, index begin, index run, std::span<T> out) const {
-    source_->read_block(name, begin, run, out);
+    auto const found = new_.find(name);
+    if (found == new_.end()) return source_->read_block(name, begin, run, out);
+    auto const& p = found->second;
+    auto const piece = run == 0 ? out.size() : static_cast<std::size_t>(run);
+    for (; !out.empty(); out = out.subspan(piece), begin += p.row_size())
+      parallel::initial_values(out.first(piece), name, p.initial, seed_, begin);
   }
 
  private:
   model_source const* source_;
+  std::uint64_t seed_;
+  std::map<std::string, parameter_base<float>> new_;
 };
+
+/// Refuses to lose adapters, or to take them for others.
+inline void require_same_adapters(model_source const& source, model_config const& model) {
+  auto const& theirs = source.config().lora;
+  if (!theirs) return;
+  require(model.lora.has_value(), source.path().string(),
+          ": has adapters, but this run none; merge them first (convert --merge), or give "
+          "model.peft_config");
+  auto const found = to_peft_json(*theirs, "");
+  auto const ours = to_peft_json(*model.lora, "");
+  for (auto const& [key, value] : found.items())
+    require(key == "lora_dropout" || value == ours.at(key), source.path().string(),
+            ": its adapters have ", key, " = ", value.dump(), ", this run's ", ours.at(key).dump(),
+            "; make model.peft_config the same");
+}
 
 }  // namespace detail
 
-/// Fills this rank's memory with the weights in `folder`; the optimizer's states stay zero.
-/// `overridden`: the model may differ from the folder's config.json. On every rank.
+/// Fills this rank's memory with the weights in `folder`, and adapters, where the run has some,
+/// from `config.adapter`, from there, or new; the optimizer's states stay zero. On every rank.
 template <class Stepper>
-void load_pretrained(Stepper& step, std::filesystem::path const& folder, model_config const& model,
-                     bool overridden) {
-  model_source const source(folder);
+void load_pretrained(Stepper& step, std::filesystem::path const& folder,
+                     train_config const& config) {
+  auto const& model = config.model;
+  model_source const source(folder, config.adapter);
+  bool const overridden = folder == config.pretrained;  // it may differ from its config.json
   if (!overridden) detail::require_same_model(source, model);
-  source.require_tensors(hf::shapes_of(model));
-  parallel::checkpoint::load_from(step, detail::source_tensors(source), folder.string(),
-                                  parallel::checkpoint::load_what::weights);
+  detail::require_same_adapters(source, model);
+  auto const shapes = hf::shapes_of(model);
+  source.require_tensors(source.config().lora ? shapes : hf::without_adapters(shapes));
+  parallel::checkpoint::load_from(step, detail::source_tensors(source, model, config.seed),
+                                  folder.string(), parallel::checkpoint::load_what::weights);
 }
 
 }  // namespace mpt

@@ -77,7 +77,8 @@ namespace detail {
 }
 
 /// The groups of these parameters: by `param_groups`, the first that matches; frozen by
-/// `disable_grad`, or by LLM Foundry's name (`layer_freezing`). `matrices`: the names that muon, if
+/// `disable_grad`, or by LLM Foundry's name (`layer_freezing`), or where there are adapters, being
+/// none. `matrices`: the names that muon, if
 /// it is asked for, trains.
 [[nodiscard]] inline train::optimizer_groups<run_optimizer> group_parameters(
     optimizer_config const& config, std::vector<std::string> const& frozen,
@@ -103,6 +104,8 @@ namespace detail {
             name, "; their names are like ", foundry_name(names.front()));
     keys[*found].trainable = false;
   }
+  if (std::ranges::any_of(names, is_adapter))
+    for (auto& [name, key] : keys) key.trainable = key.trainable && is_adapter(name);
   require(std::ranges::any_of(keys, [](auto const& key) { return key.second.trainable; }),
           "every parameter is frozen; leave one out of optimizer.disable_grad");
   return {std::move(optimizers), [keys](std::string const& name) { return keys.at(name); }};

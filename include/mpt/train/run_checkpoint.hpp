@@ -60,6 +60,9 @@ struct found_checkpoint {
   }
   if (c.load_path.empty() && !config.pretrained.empty())
     return found_checkpoint{config.pretrained, true, {}};
+  require(!c.load_path.empty() || config.adapter.empty(), config.adapter,
+          ": is an adapter, but the run has no model's weights to set it beside; give load_path or "
+          "model.pretrained_model_name_or_path");
   if (c.load_path.empty()) return std::nullopt;
   if (is_hf_folder(c.load_path)) return found_checkpoint{c.load_path, true, {}};
   if (is_checkpoint(c.load_path)) return found_checkpoint{c.load_path, c.load_weights_only, {}};
@@ -95,6 +98,7 @@ namespace detail {
                         {"seed", config.seed},
                         {"optimizer", config.optimizer.name},
                         {"frozen", frozen_patterns(config)}};
+  if (config.model.lora) out["peft_config"] = to_peft_json(*config.model.lora, "");
   if (auto const& examples = config.train_loader.finetuning) {
     out["target_prompts"] = examples->target_prompts;
     out["target_responses"] = examples->target_responses;
@@ -146,23 +150,36 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
 
 }  // namespace detail
 
+/// The Hugging Face folder of the model beside which adapters are trained, also in the run that
+/// this one began with; "" when it is none.
+[[nodiscard]] inline std::string base_of(train_config const& config) {
+  auto const& path = config.checkpoint.load_path;
+  auto const& base = path.empty() ? config.pretrained : path;
+  if (base.empty()) return {};
+  if (is_hf_folder(base)) return std::filesystem::absolute(base).string();
+  return std::filesystem::exists(base) ? model_source(base).base() : std::string();
+}
+
 /// What the checkpoint of a run says of it.
 [[nodiscard]] inline checkpoint::run_state saved_state(train_config const& config,
                                                        run_state const& state) {
-  return {.batches = state.batches,
-          .epoch = state.epoch,
-          .best = state.best,
-          .own = {{"batch_in_epoch", state.batch_in_epoch},
-                  {"best_loss", state.best_loss ? nlohmann::json(*state.best_loss) : nullptr},
-                  {"tokens", state.tokens},
-                  {"callbacks", state.callbacks},
-                  {"order", detail::order_of(config, state.samples_in_set)},
-                  {"canonical_leaf", detail::canonical_leaf(config)},
-                  {"model",
-                   to_hf_json(config.model,
-                              config.precision == precision_kind::fp32 ? "float32" : "bfloat16")},
-                  {"tokenizer", config.tokenizer.name},
-                  {"run_name", config.run_name}}};
+  checkpoint::run_state out{
+      .batches = state.batches,
+      .epoch = state.epoch,
+      .best = state.best,
+      .own = {
+          {"batch_in_epoch", state.batch_in_epoch},
+          {"best_loss", state.best_loss ? nlohmann::json(*state.best_loss) : nullptr},
+          {"tokens", state.tokens},
+          {"callbacks", state.callbacks},
+          {"order", detail::order_of(config, state.samples_in_set)},
+          {"canonical_leaf", detail::canonical_leaf(config)},
+          {"model", to_hf_json(config.model,
+                               config.precision == precision_kind::fp32 ? "float32" : "bfloat16")},
+          {"tokenizer", config.tokenizer.name},
+          {"run_name", config.run_name}}};
+  if (config.model.lora) out.own["peft_config"] = to_peft_json(*config.model.lora, base_of(config));
+  return out;
 }
 
 /// What becomes of earlier checkpoints. A run that began anew (save_overwrite) replaces the later
@@ -181,11 +198,15 @@ template <class Stepper>
 run_state load_run(Stepper& step, parallel::any_communicator const& comm,
                    train_config const& config, found_checkpoint const& found,
                    std::int64_t samples_in_set) {
-  if (is_hf_folder(found.folder)) {
-    load_pretrained(step, found.folder, config.model, found.folder == config.pretrained);
+  bool const adapts = found.weights_only && config.model.lora;  // it may have no adapters yet
+  if (is_hf_folder(found.folder) || adapts) {
+    load_pretrained(step, found.folder, config);
     return {.samples_in_set = samples_in_set};
   }
   checkpoint::checkpoint_reader const reader(found.folder);
+  require(config.model.lora || !reader.state().contains("peft_config"), found.folder.string(),
+          ": has adapters, but this run none; merge them first (convert --merge), or give "
+          "model.peft_config");
   if (!found.weights_only) {
     detail::require_same_order(reader.state().value("order", nlohmann::json::object()),
                                detail::order_of(config, samples_in_set), found.folder);

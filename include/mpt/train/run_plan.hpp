@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <mpt/config/linear_layers.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/console/format.hpp>
 #include <mpt/console/table.hpp>
@@ -132,6 +133,9 @@ inline void require_fits(run_plan const& plan) {
   out.row("model", fmt::format("{} layers × {}, {} heads, vocabulary {}, {}", m.n_layers, m.d_model,
                                m.n_heads, grouped(m.vocab_size), positions_name(m)));
   bool const rounds = config.reduce_dtype == parallel::zero::reduce_dtype::bf16;
+  if (m.lora)
+    out.row("adapters", fmt::format("of rank {}, {} parameters, which alone are trained",
+                                    m.lora->rank, grouped(adapter_parameter_count(m))));
   out.row("precision", fmt::format("{}{}",
                                    config.precision == precision_kind::fp32 ? "fp32"
                                    : rounds ? "bf16, fp32 master weights"

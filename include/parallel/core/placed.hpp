@@ -17,6 +17,12 @@ template <class Axis, class T>
 struct partial_sum {
   using axis_type = Axis;
   matrix_view<T> addend;
+
+  template <class U>
+  requires(std::is_same_v<U, T const> && !std::is_same_v<U, T>) operator partial_sum<Axis, U>()
+      const {
+    return {addend};
+  }
 };
 
 /// An activation, or its gradient, of which every rank of `Axis` holds all rows of some of the

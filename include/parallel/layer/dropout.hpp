@@ -10,15 +10,27 @@
 
 namespace parallel {
 
-/// y = dropout(x) for the rows here of a matrix of the microbatch; y may be x.
+/// Which columns of a matrix are here: as many as are given, from `first` on, of `whole`.
+struct column_share {
+  index first = 0;
+  index whole = 0;  // 0: all are here
+};
+
+/// y = dropout(x) for the rows here of a matrix of the microbatch, or some columns of them; y may
+/// be x.
 template <class Stream, class T>
 void drop_rows(context<Stream>& c, matrix_view<T> y, std::type_identity_t<matrix_view<T const>> x,
-               float probability, std::uint32_t operation) {
+               float probability, std::uint32_t operation, column_share columns = {}) {
+  index const width = x.extent(1);
+  index const whole = columns.whole == 0 ? width : columns.whole;
+  auto const number = [](index n) { return static_cast<std::size_t>(n); };
   c.for_each_span(x.extent(0), [&](index row, index count, std::uint64_t global_row) {
     ops::dropout(c.stream, y.slice(row, row + count).span(), x.slice(row, row + count).span(),
                  {.probability = probability,
                   .random = c.random(operation),
-                  .first_element = global_row * static_cast<std::uint64_t>(x.extent(1))});
+                  .first_element = global_row * number(whole) + number(columns.first),
+                  .columns = whole == width ? 0 : number(width),
+                  .whole_columns = whole == width ? 0 : number(whole)});
   });
 }
 

@@ -1,9 +1,11 @@
-// linear: y = x Wᵀ + b, W stored [out, in] as in PyTorch and the Hugging Face files.
+// linear: y = x Wᵀ + b, W stored [out, in] as in PyTorch and the Hugging Face files; with an
+// adapter of low rank where there is one.
 #pragma once
 
 #include <type_traits>
 
 #include <parallel/layer/concepts.hpp>
+#include <parallel/layer/low_rank.hpp>
 #include <parallel/ops/bias.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
@@ -25,12 +27,14 @@ template <class T>
 struct linear {
   using element = T;
 
-  parameter<T, 2> weight;  // [out, in]
-  parameter<T, 1> bias;    // [out], or absent
+  parameter<T, 2> weight;    // [out, in]
+  parameter<T, 1> bias;      // [out], or absent
+  low_rank<T> adapter = {};  // added to the product, or absent
 
   struct saved {
     matrix_view<T const> x;   // [rows, in]
     matrix_view<T const> dy;  // [rows, out]
+    typename low_rank<T>::saved adapter;
   };
 
   template <class Stream>
@@ -45,12 +49,15 @@ struct linear {
   /// then the product, to y [rows of kept.x, out]. What it is added to, if anything, is added with
   /// the bias where there is one: what is rounded twice is then the product alone.
   template <class Stream>
-  void keep(context<Stream>&, matrix_view<T const> x, saved& kept) const {
+  void keep(context<Stream>& c, matrix_view<T const> x, saved& kept) const {
     kept.x = x;
+    adapter.keep(c, x.extent(0), kept.adapter);
   }
   template <class Stream>
-  void apply(context<Stream>& c, matrix_view<T> y, matrix_view<T const> x, saved const&,
+  void apply(context<Stream>& c, matrix_view<T> y, matrix_view<T const> x, saved& kept,
              matrix_view<T const> onto = {}) const {
+    arena::scope const temporaries(c.memory);
+    onto = adapter.forward(c, x, kept.adapter, onto);
     bool const biased = bias.present();
     ops::matmul(c.stream, y, x, weight.value(), {.transpose_b = true},
                 biased ? matrix_view<T const>{} : onto);
@@ -62,6 +69,9 @@ struct linear {
                                               saved& kept, matrix_view<T const> onto = {}) const {
     kept.dy = dy;
     auto dx = c.template allocate<T, 2>({dy.extent(0), weight.extents[1]});
+    adapter.keep_backward(c, dy.extent(0), kept.adapter);
+    arena::scope const temporaries(c.memory);
+    onto = adapter.backward_input(c, dy, kept.adapter, onto);
     ops::matmul(c.stream, dx, dy, weight.value(), {}, onto);
     return dx;
   }
@@ -72,12 +82,14 @@ struct linear {
       ops::matmul(c.stream, weight.gradient(), kept.dy, kept.x,
                   {.transpose_a = true, .accumulate = !c.overwrite_gradients});
     if (bias.has_gradient()) ops::add_bias_backward(c.stream, bias.gradient(), kept.dy);
+    adapter.backward_weight(c, kept.adapter);
   }
 
   void visit_parameters(auto&& visit) {
     weight.replaces_gradient = true;
     visit(weight);
     if (bias.present()) visit(bias);
+    adapter.visit_parameters(visit);
   }
 };
 

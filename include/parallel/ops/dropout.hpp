@@ -10,6 +10,7 @@
 #include <span>
 #include <type_traits>
 
+#include <parallel/core/config.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/philox.hpp>
 #include <parallel/ops/detail/check.hpp>
@@ -21,6 +22,15 @@ struct dropout_options {
   float probability = 0.0F;         // p, of zeroing, in [0, 1]
   philox random = philox(0, 0);     // of this seed, operation and step
   std::uint64_t first_element = 0;  // global index of x[0]
+  // Some columns of a wider matrix: `columns` of x lie together, rows of the matrix are as wide as
+  // `whole_columns`. 0: all of x lies together.
+  std::size_t columns = 0;
+  std::size_t whole_columns = 0;
+
+  /// The global index of x[i].
+  [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr std::uint64_t element(std::size_t i) const {
+    return first_element + (columns == 0 ? i : i / columns * whole_columns + i % columns);
+  }
 };
 
 template <class T>
@@ -37,7 +47,7 @@ struct dropout_arguments {
     float const p = options.probability;
     A const factor = p < 1.0F ? A(1) / (A(1) - A(p)) : A(0);
     for (std::size_t i = 0; i < y.size(); ++i) {
-      bool const kept = options.random.uniform(options.first_element + i) >= p;
+      bool const kept = options.random.uniform(options.element(i)) >= p;
       y[i] = static_cast<T>(kept ? A(x[i]) * factor : A(0));
     }
   }
@@ -50,11 +60,14 @@ struct dropout_fn {
     detail::same("dropout", "the size of y", y.size(), "that of x", x.size());
     require(options.probability >= 0.0F && options.probability <= 1.0F,
             "ops::dropout: the probability is ", options.probability, ", but must be in [0, 1]");
+    require(options.columns <= options.whole_columns, "ops::dropout: ", options.columns,
+            " columns are not some of ", options.whole_columns);
     run_operation(s, dropout_arguments<T>{y, x, options});
   }
 };
 /// dropout(s, y, x, {.probability, .random, .first_element}): y[i] = x[i] / (1 - p) where
-/// random.uniform(first_element + i) >= p, else 0; y may be x. Probability 0 copies.
+/// random.uniform(first_element + i) >= p, else 0; y may be x. Probability 0 copies. With
+/// {.columns, .whole_columns} x is some columns of a matrix, whose elements are counted.
 inline constexpr dropout_fn dropout{};
 
 }  // namespace parallel::ops

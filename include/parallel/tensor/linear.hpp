@@ -38,10 +38,11 @@ struct column_linear {
   /// As of linear; from apply on kept.x is all rows of x, also for other layers that take them.
   template <class Stream>
   void keep(context<Stream>& c, matrix_view<T const> x, saved& kept) const {
-    kept.x = x;
-    if (!of.divides_rows()) return;
-    kept.gathered = c.template allocate<T, 2>({x.extent(0) * of.size(), x.extent(1)});
-    kept.x = kept.gathered;
+    if (of.divides_rows()) {
+      kept.gathered = c.template allocate<T, 2>({x.extent(0) * of.size(), x.extent(1)});
+      x = kept.gathered;
+    }
+    inner.keep(c, x, kept);
   }
   template <class Stream>
   void apply(context<Stream>& c, matrix_view<T> y, matrix_view<T const> x, saved& kept) const {
@@ -51,17 +52,20 @@ struct column_linear {
     }
     all_gather_matmul(c, of.group, own_columns<T>{y}, kept.gathered, x, inner.weight.value(),
                       {.transpose_b = true});
-    if (inner.bias.present()) ops::add_bias(c.stream, y, inner.bias.value());
+    arena::scope const temporaries(c.memory);
+    add_bias_onto(c, y, inner.bias, inner.adapter.forward(c, kept.x, kept.adapter, {}));
   }
 
   /// `more`, of all rows: what x gets through others that it goes to, of which each rank has an
   /// addend too.
   template <class Stream>
   [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, own_columns<T const> dy,
-                                              saved& kept, addend<T> more = {}) const {
+                                              saved& kept, addend<T const> more = {}) const {
     if (!of.overlaps())
       return of.leave(c, addend<T>{inner.backward_input(c, dy.columns, kept, more.addend)});
     kept.dy = dy.columns;
+    inner.adapter.keep_backward(c, dy.columns.extent(0), kept.adapter);
+    more.addend = inner.adapter.backward_input(c, dy.columns, kept.adapter, more.addend);
     return matmul_reduce_scatter(c, of.group, dy, inner.weight.value(), {}, more);
   }
 
@@ -108,6 +112,10 @@ struct row_linear {
     own_columns<T> const dx{c.template allocate<T, 2>({rows, inner.weight.extents[1]})};
     all_gather_matmul(c, of.group, dx, all, dy, inner.weight.value());
     kept.inner.dy = all;
+    inner.adapter.keep_backward(c, rows, kept.inner.adapter);
+    arena::scope const temporaries(c.memory);
+    auto const more = inner.adapter.backward_input(c, all, kept.inner.adapter, {});
+    if (more.size() > 0) ops::add(c.stream, dx.columns.span(), more.span());
     return dx;
   }
 
@@ -127,8 +135,9 @@ struct row_linear {
   [[nodiscard]] matrix_view<T> reduced(context<Stream>& c, own_columns<T const> x,
                                        saved& kept) const {
     if (!of.overlaps()) return of.leave(c, addend<T>{inner.forward(c, x.columns, kept.inner)});
-    kept.inner.x = x.columns;
-    return matmul_reduce_scatter(c, of.group, x, inner.weight.value(), {.transpose_b = true});
+    inner.keep(c, x.columns, kept.inner);
+    addend<T const> const more{inner.adapter.forward(c, x.columns, kept.inner.adapter, {})};
+    return matmul_reduce_scatter(c, of.group, x, inner.weight.value(), {.transpose_b = true}, more);
   }
 };
 

@@ -137,12 +137,10 @@ inline constexpr all_gather_matmul_fn all_gather_matmul{};
 
 struct matmul_reduce_scatter_fn {
   template <class Stream, class T, class Comm>
-  [[nodiscard]] matrix_view<T> operator()(context<Stream>& c,
-                                          axis_group<axis::tensor, Comm> const& ranks,
-                                          own_columns<T const> a_here,
-                                          std::type_identity_t<matrix_view<T const>> b,
-                                          ops::matmul_options options = {},
-                                          std::type_identity_t<addend<T>> more_here = {}) const {
+  [[nodiscard]] matrix_view<T> operator()(
+      context<Stream>& c, axis_group<axis::tensor, Comm> const& ranks, own_columns<T const> a_here,
+      std::type_identity_t<matrix_view<T const>> b, ops::matmul_options options = {},
+      std::type_identity_t<addend<T const>> more_here = {}) const {
     auto const a = a_here.columns;
     matrix_view<T const> const more = more_here.addend;
     index const rows = a.extent(0) / ranks.size();

@@ -97,7 +97,8 @@ template <class T, std::size_t N>
   return whole;
 }
 
-/// The outputs `rows` of a linear layer, which `copies` says who else holds.
+/// The outputs `rows` of a linear layer, which `replication` says who else holds; of an adapter the
+/// whole first factor, whose gradients are addends.
 template <class T>
 [[nodiscard]] linear<T> keep_outputs(place here, linear<T> whole,
                                      std::vector<row_range> const& rows,
@@ -106,6 +107,9 @@ template <class T>
   whole.bias = keep_rows(here, std::move(whole.bias), rows);
   whole.weight.replicated(replication);
   whole.bias.replicated(replication);
+  whole.adapter.a.replicated({static_cast<int>(here.size), here.size > 1});
+  whole.adapter.b = keep_rows(here, std::move(whole.adapter.b), rows);
+  whole.adapter.b.replicated(replication);
   return whole;
 }
 
@@ -138,16 +142,23 @@ template <class T>
   auto const keys = rows_of_heads(own, all.dim, all.width());
   auto const values = rows_of_heads(own, all.dim, all.width() + all.kv_width());
   int const sharers = here.sharers_of(all.kv_heads);
+  require(sharers == 1 || !qkv.adapter.present(), "tensor parallelism: ", here.size,
+          " ranks share ", all.kv_heads, " key heads, where ", qkv.weight.name,
+          " cannot have an adapter; choose a degree of tensor of at most ", all.kv_heads);
   if (sharers > 1)  // what is shared is a slice of its own
     return {keep_outputs(here, qkv, {queries}), keep_outputs(here, qkv, {keys}, {sharers, true}),
             keep_outputs(here, qkv, {values}, {sharers, true})};
   return {keep_outputs(here, qkv, {queries, keys, values})};
 }
 
-/// The inputs `columns` of a linear layer. Its bias, if any, belongs to `reduce`.
+/// The inputs `columns` of a linear layer; of an adapter the whole second factor, whose gradients
+/// are addends. Its bias, if any, belongs to `reduce`.
 template <class T>
 [[nodiscard]] linear<T> keep_inputs(place here, linear<T> whole, row_range columns) {
-  if (here.size > 1) whole.weight.keep_columns(columns.begin, columns.count);
+  if (here.size == 1) return whole;
+  whole.weight.keep_columns(columns.begin, columns.count);
+  whole.adapter.a.keep_columns(columns.begin, columns.count);
+  whole.adapter.b.replicated({static_cast<int>(here.size), true});
   return whole;
 }
 

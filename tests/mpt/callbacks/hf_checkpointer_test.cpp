@@ -54,6 +54,26 @@ TEST_CASE("every layout writes the folder that its checkpoint would become") {
   }
 }
 
+TEST_CASE("of a LoRA run every layout writes PEFT's folder of its adapters, and nothing else") {
+  place const here;
+  auto config = divisible(here, 1);
+  config.model.lora = mpt::lora_config{.rank = 3, .targets = {"Wqkv", "out_proj", "up_proj"}};
+  for (auto const& how : {grid{}, grids[0], grids[4]}) {
+    test::temporary_folder const root;
+    config.checkpoint.save_folder = root / "checkpoints";
+    config.callbacks.hf_checkpointer = {.save_folder = root / "adapters",
+                                        .save_interval = {1, mpt::time_unit::epoch},
+                                        .folder_name = "last",
+                                        .precision = "float32"};
+    fs::path const checkpoint = train<float>(on(config, how), how.ranks()).checkpoint;
+    mpt::export_adapter(mpt::model_source(checkpoint), root / "converted", {});
+    for (char const* const file : {"adapter_config.json", "adapter_model.safetensors"})
+      CHECK(test::read_all(root / "adapters/last" / file) ==
+            test::read_all(root / "converted" / file));
+    CHECK(std::distance(fs::directory_iterator(root / "adapters/last"), {}) == 2);
+  }
+}
+
 TEST_CASE("in bfloat16, of master weights, and over the folder of an earlier run") {
   place const here;
   auto config = divisible(here, 1);

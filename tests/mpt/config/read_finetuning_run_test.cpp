@@ -10,6 +10,7 @@
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>
 #include <support/data.hpp>
+#include <support/golden.hpp>
 
 namespace read_finetuning_run_test {
 
@@ -113,16 +114,36 @@ TEST_CASE("packed examples see only themselves unless the YAML says otherwise") 
   CHECK(read({"model.attn_config.attn_uses_sequence_id=true"}).model.attn.attn_uses_sequence_id);
 }
 
-TEST_CASE("times in tokens and adapters are refused") {
+TEST_CASE("adapters are those of peft_config, or of a folder of PEFT's") {
+  auto const made = read({"model.peft_config={r: 4, target_modules: [up_proj]}"});
+  CHECK(made.model.lora == mpt::lora_config{.rank = 4, .targets = {"up_proj"}});
+  CHECK(made.adapter.empty());
+  CHECK(!read().model.lora);
+  CHECK(!read({"model.peft_config={}"}).model.lora);
+  auto const folder = (test::golden_folder() / "lora" / "stable").string();
+  auto const found = read({"model.pretrained_lora_id_or_path=" + folder, "load_path=base"});
+  CHECK(found.adapter == folder);
+  CHECK(found.model.lora.value().rank == 3);
+  CHECK(read({"model.pretrained_lora_id_or_path=a/b", "mirrors.a/b=" + folder, "load_path=base"})
+            .adapter == folder);
+  auto const refused = [](overrides const& changes) {
+    return test::message_of([&] { static_cast<void>(read(changes)); });
+  };
+  CHECK(refused({"model.peft_config={r: 4}", "model.pretrained_lora_id_or_path=" + folder}) ==
+        "command line: model.pretrained_lora_id_or_path: give peft_config, or the adapter to go on "
+        "with, not both");
+  CHECK(test::contains(refused({"model.pretrained_lora_id_or_path=nowhere"}),
+                       "'nowhere' is no folder with adapter_config.json; nothing is downloaded"));
+  CHECK(test::contains(refused({"model.should_save_peft_only=false"}), "not yet supported"));
+}
+
+TEST_CASE("times in tokens are refused") {
   CHECK(test::message_of([] { static_cast<void>(read({"max_duration=1000tok"})); }) ==
         "command line: max_duration: rows of finetuning data have different numbers of tokens; "
         "give it in ep, ba or sp");
   CHECK(test::message_of([] { static_cast<void>(read({"scheduler.t_warmup=10tok"})); }) ==
         "f.yaml:7:12: scheduler: rows of finetuning data have different numbers of tokens; give "
         "its times in ep, ba, sp or dur");
-  CHECK(test::message_of([] {
-          static_cast<void>(read({"model.peft_config={r: 4}"}));
-        }).starts_with("command line: model.peft_config: not yet supported; all weights are"));
 }
 
 }  // namespace read_finetuning_run_test

@@ -36,7 +36,6 @@ struct place {
     auto const document = mpt::make_document("{name: hf_causal_lm, " + keys + "}", "f.yaml");
     mpt::config_reader reader(document, "model", report);
     static_cast<void>(reader.get<std::string>("name", ""));
-    mpt::refuse_adapters(reader);
     auto out = mpt::read_hf_causal_lm(reader, mirrors);
     reader.finish();
     return out;
@@ -105,9 +104,6 @@ TEST_CASE("what cannot be is one clear message") {
        "'maybe'"},
       {"config_overrides: {n_heads: 5}, " + mpt,
        "f.yaml:1:40: model.config_overrides.d_model 32 must be divisible by n_heads 5"},
-      {"peft_config: {r: 8}, " + mpt,
-       "f.yaml:1:35: model.peft_config: not yet supported; all weights are trained; leave it out, "
-       "or train a part of them by optimizer.disable_grad or callbacks.layer_freezing"},
       {"load_in_8bit: true, " + mpt,
        "f.yaml:1:36: model.load_in_8bit: 'true' is not yet supported; use false"},
       {"d_model: 3, " + mpt, "f.yaml:1:22: model.d_model: unknown key"},

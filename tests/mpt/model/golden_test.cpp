@@ -27,6 +27,12 @@ TEST_CASE("fp32: logits, loss and gradients within 4e-6 of the largest, all form
   test::check_against_truth<float>(4e-6, make_host);
 }
 
+TEST_CASE("adapters: transformers' and PEFT's logits, loss and every gradient") {
+  constexpr char const* with_adapters[] = {"lora"};
+  test::check_against_truth<double>(1e-12, make_host, with_adapters);
+  test::check_against_truth<float>(4e-6, make_host, with_adapters);
+}
+
 TEST_CASE("bf16: no further from the truth than twice the reference's own bf16 run") {
   test::check_against_their_bf16(make_host);
 }

@@ -91,6 +91,23 @@ mpt::model_config indivisible() {
   return m;
 }
 
+/// Adapters beside every linear layer, with a dropout of their own.
+mpt::model_config with_adapters(mpt::model_config m) {
+  m.lora = {.rank = 3,
+            .alpha = 6,
+            .dropout = 0.2,
+            .targets = {"Wqkv", "Wq", "Wk", "Wv", "out_proj", "up_proj", "gate_proj", "down_proj"}};
+  return m;
+}
+
+/// Whether and how a parameter is trained: where there are adapters they alone.
+parallel::train::optimizer_groups<parallel::decoupled_adamw> groups_of(
+    mpt::model_config const& config) {
+  return {{parallel::decoupled_adamw{}}, [adapts = config.lora.has_value()](auto const& name) {
+            return parallel::segment_key{.trainable = !adapts || mpt::is_adapter(name)};
+          }};
+}
+
 struct layout {
   int ranks = 1;  // with other data
   zero::level level = zero::level::none;
@@ -120,7 +137,12 @@ outcome run(mpt::model_config const& config, layout const& how) {
     parallel::train::process_groups groups(parallel::any_communicator(comm.split(0)), how.shape(),
                                            how.level);
     mpt::model<double> net(config, {.tensor = {{groups.tensor, across, back}, how.divide_rows}});
-    parallel::train::stepper stepper(net, device, groups, parallel::decoupled_adamw{},
+    net.visit_units([](auto const&, auto& layer, auto const&, auto const&) {
+      layer.visit_parameters([](auto& p) {  // else A had no gradient in the first step
+        if (p.name.ends_with(mpt::lora_b_suffix)) p.initial = parallel::normal_init{0.3F};
+      });
+    });
+    parallel::train::stepper stepper(net, device, groups, groups_of(config),
                                      {.level = how.level, .bucket_bytes = 2000});
     stepper.initialise(42);
     std::vector<std::int32_t> ids(sequences * length), labels(ids.size());
@@ -160,6 +182,7 @@ outcome run(mpt::model_config const& config, layout const& how) {
     for (auto const& unit : stepper.units())
       for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
         auto const& m = unit.memory.segments()[s];
+        if (!unit.memory.is_trainable(s)) continue;
         unit.memory.layout().segments()[s].for_each_piece(
             m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index at) {
               index size = 1;
@@ -229,6 +252,34 @@ TEST_CASE("shared keys, rotary positions, windows, packed texts: all layouts giv
   auto undivided = attentive();
   undivided.attn.attn_uses_sequence_id = false;
   CHECK(run(undivided, {}).loss != one.loss);
+}
+
+TEST_CASE("adapters alone are trained: all layouts give one rank's gradients of both factors") {
+  auto const one = check_layouts(with_adapters(small()), {2, 3});
+  CHECK(one.gradients.contains("transformer.blocks.1.ffn.gate_proj.lora_A.weight"));
+  for (auto const& [name, gradient] : one.gradients) {
+    CAPTURE(name);
+    CHECK(mpt::is_adapter(name));
+    CHECK(std::ranges::any_of(gradient, [](double g) { return g != 0; }));
+  }
+  CHECK(one.gradients.size() == 2 * 2 * 5);
+  auto const shared = check_layouts(with_adapters(attentive()), {2, 4});
+  CHECK(shared.gradients.contains("transformer.blocks.1.attn.Wk.lora_B.weight"));
+}
+
+TEST_CASE("a fused projection whose key heads neighbours share has no adapter, saying why") {
+  auto fused = with_adapters(attentive());
+  fused.attn.fused_qkv = true;
+  fused.attn.qk_gn = false;
+  std::string message;
+  try {
+    static_cast<void>(run(fused, {.tensor = 4}));
+  } catch (parallel::error const& problem) {
+    message = problem.what();
+  }
+  CHECK(
+      message.find("4 ranks share 2 key heads, where transformer.blocks.0.attn.Wqkv.weight cannot "
+                   "have an adapter") != std::string::npos);
 }
 
 TEST_CASE("unequal slices: all layouts give one rank's gradients") {

@@ -1,5 +1,6 @@
 // A run begins with another program's weights: in every layout each rank reads what it holds, and
 // what the ranks hold together is what the files say.
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <string>
@@ -74,6 +75,42 @@ TEST_CASE("every layout holds the folder's weights, its columns and rows and sha
                                here.folder / ("out" + std::to_string(g))),
                 here.folder / "model");
   }
+}
+
+TEST_CASE("new adapters are the same in every layout, beside the folder's weights") {
+  place const here;
+  auto config = divisible(here, 1);
+  write(here.folder / "model", config.model);
+  config.model.lora = mpt::lora_config{.rank = 3, .targets = {"Wqkv", "out_proj", "down_proj"}};
+  auto const load = [&](grid const& how, std::string const& name) {
+    return load_and_save(config, how, here.folder / "model", here.folder / name);
+  };
+  auto const first = load({}, "one");
+  check_equal(first, here.folder / "model");
+  auto const one = content_of(first);
+  int adapters = 0;
+  for (auto const& [name, bytes] : one) {
+    CAPTURE(name);
+    bool const zero = std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
+    if (name.ends_with(mpt::lora_a_suffix)) CHECK(!zero);
+    if (name.ends_with(mpt::lora_b_suffix)) CHECK(zero);
+    adapters += mpt::is_adapter(name);
+  }
+  CHECK(adapters == 2 * 3 * config.model.n_layers);
+  for (std::size_t g = 0; g < grids.size(); ++g) {
+    CAPTURE(g);
+    CHECK(content_of(load(grids[g], std::to_string(g))) == one);
+  }
+  // a run without them does not lose them, and one with them begins with them
+  auto again = config;
+  again.checkpoint.load_path = first;
+  again.checkpoint.load_weights_only = true;
+  again.model.lora->alpha += 1;
+  CHECK(test::contains(test::message_of([&] { (void)train<float>(again); }),
+                       "its adapters have lora_alpha = 8, this run's 9"));
+  again.model.lora.reset();
+  CHECK(test::contains(test::message_of([&] { (void)train<float>(again); }),
+                       "has adapters, but this run none"));
 }
 
 TEST_CASE("pickles, in one file, in shards, or in Composer's checkpoint, are read the same way") {

@@ -39,8 +39,9 @@ TEST_CASE("learning rates have the names of groups") {
 
 /// Group by name, -1 for frozen.
 std::map<std::string, int> sorted(mpt::optimizer_config const& optimizer,
-                                  std::vector<std::string> const& frozen = {}) {
-  mpt::model<float> net(small());
+                                  std::vector<std::string> const& frozen = {},
+                                  mpt::model_config const& model = small()) {
+  mpt::model<float> net(model);
   mpt::train_config config;
   config.optimizer = optimizer;
   config.callbacks.frozen_layers = frozen;
@@ -54,6 +55,21 @@ std::map<std::string, int> sorted(mpt::optimizer_config const& optimizer,
     });
   });
   return out;
+}
+
+TEST_CASE("where there are adapters, they alone are trained") {
+  auto model = small();
+  model.lora = mpt::lora_config{.rank = 2, .targets = {"Wqkv", "down_proj"}};
+  mpt::optimizer_config config;
+  config.disable_grad = {{"blocks\\.0", "f.yaml"}};
+  int trained = 0;
+  for (auto const& [name, key] : sorted(config, {}, model)) {
+    CAPTURE(name);
+    bool const adapter = name.find("lora_") != std::string::npos;
+    CHECK((key == 0) == (adapter && name.find("blocks.0") == std::string::npos));
+    trained += key == 0;
+  }
+  CHECK(trained == 4 * (model.n_layers - 1));
 }
 
 TEST_CASE("Muon trains the matrices of blocks, AdamW the rest") {

@@ -69,6 +69,34 @@ TEST_CASE("a part of the elements is dropped as in the whole") {
   CHECK(same_bits(part, std::vector<float>(whole.begin() + 333, whole.begin() + 633)));
 }
 
+TEST_CASE("some columns of a matrix are dropped as in the whole") {
+  constexpr std::size_t rows = 70, whole = 23, first = 5;
+  auto const x = random<float>(rows * whole, 1);
+  std::vector<float> y(x.size());
+  auto const options = [](std::uint64_t begin) {
+    return ops::dropout_options{
+        .probability = 0.5F, .random = philox(1, 2), .first_element = begin};
+  };
+  on_host(1, [&](auto& s) { ops::dropout(s, std::span(y), std::span(x), options(100)); });
+  for (std::size_t const columns : {1U, 4U, 13U, 18U}) {
+    CAPTURE(columns);
+    std::vector<float> part, expected;
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t c = first; c < first + columns; ++c) {
+        part.push_back(x[r * whole + c]);
+        expected.push_back(y[r * whole + c]);
+      }
+    auto some = options(100 + first);
+    some.columns = columns;
+    some.whole_columns = whole;
+    std::vector<float> a(part.size()), b(part.size());
+    on_host(2, [&](auto& s) { ops::dropout(s, std::span(a), std::span(part), some); });
+    on_reference([&](auto& s) { ops::dropout(s, std::span(b), std::span(part), some); });
+    CHECK(same_bits(a, expected));
+    CHECK(same_bits(b, expected));
+  }
+}
+
 TEST_CASE_TEMPLATE("probability 0 copies, probability 1 leaves zeros", T, float, bf16, double) {
   auto const x = random<T>(77, 1);
   std::vector<T> all(77), nothing(77, T(1.0F));

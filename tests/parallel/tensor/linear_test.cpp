@@ -2,9 +2,12 @@
 // and chunked, broken on purpose, and what they send.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include <parallel/comm/faulty.hpp>
 #include <parallel/comm/recorded.hpp>
@@ -33,6 +36,52 @@ TEST_CASE("1 to 5 ranks compute what one computes, bit for bit, with rows divide
       for (bool const overlap : {false, true})
         CHECK(run_tensor<linear_net, ring>(ranks, sequence, {.overlap = overlap}) == one);
     }
+}
+
+TEST_CASE("adapters follow their layers' slices: exact on 1 to 5 ranks, without more exchanges") {
+  tensor_problem what{.rank = 3};
+  auto const plain = run_tensor<sliced_net, ring>(1, false, {});
+  auto const one = run_tensor<sliced_net, ring>(1, false, what);
+  CHECK(one.y != plain.y);
+  REQUIRE(one.down_b != std::vector<ring>(7 * 3));
+  for (int ranks = 1; ranks <= 5; ++ranks)
+    for (bool const sequence : {false, true}) {
+      CAPTURE(ranks);
+      CHECK(run_tensor<sliced_net, ring>(ranks, sequence, what) == one);
+      for (bool const overlap : {false, true}) {
+        what.overlap = overlap;
+        CHECK(run_tensor<linear_net, ring>(ranks, sequence, what) == one);
+      }
+    }
+}
+
+TEST_CASE("their dropout zeroes the same elements on any number of ranks") {
+  tensor_problem what{.rows = 12, .rank = 3, .dropout = 0.3F};
+  auto const one = run_tensor<linear_net, double>(1, false, what);
+  auto without = what;
+  without.dropout = 0;
+  CHECK(run_tensor<linear_net, double>(1, false, without).y != one.y);
+  auto const near = [](std::vector<double> const& a, std::vector<double> const& b) {
+    double worst = 0, largest = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      worst = std::max(worst, std::abs(a[i] - b[i]));
+      largest = std::max(largest, std::abs(a[i]));
+    }
+    return a.size() == b.size() && worst <= 1e-13 * largest;
+  };
+  for (int const ranks : {2, 3, 4})
+    for (bool const sequence : {false, true})
+      for (bool const overlap : {false, true}) {
+        CAPTURE(ranks);
+        what.overlap = overlap;
+        auto const found = run_tensor<linear_net, double>(ranks, sequence, what);
+        CHECK(near(one.y, found.y));
+        CHECK(near(one.dx, found.dx));
+        CHECK(near(one.up_a, found.up_a));
+        CHECK(near(one.up_b, found.up_b));
+        CHECK(near(one.down_a, found.down_a));
+        CHECK(near(one.down_b, found.down_b));
+      }
 }
 
 template <class T, class Comm>

@@ -1,6 +1,7 @@
 // dropout on the host: the same elements are dropped as on any other device.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include <parallel/device/host/stream.hpp>
@@ -48,8 +49,13 @@ void run_operation(stream& s, ops::dropout_arguments<T> const& a) {
       parallel_for(threads, std::ssize(a.y), block_elements, [&](index begin, index end) {
         simd::dispatch([&, to = a.y.data(), from = a.x.data() ](auto lanes)
                            __attribute__((always_inline)) {
-                             detail::drop<lanes>(to, from, begin, end, p, factor,
-                                                 a.options.first_element, a.options.random);
+                             auto const run = static_cast<index>(a.options.columns);
+                             for (index i = begin, stop; i < end; i = stop) {
+                               stop = run == 0 ? end : std::min(end, (i / run + 1) * run);
+                               auto const at = static_cast<std::size_t>(i);
+                               detail::drop<lanes>(to, from, i, stop, p, factor,
+                                                   a.options.element(at) - at, a.options.random);
+                             }
                            });
       });
     } else {

@@ -1,6 +1,6 @@
 // dropout as a kernel. Where groups of four elements lie as those of Philox do, which is wherever
 // widths are multiples of four, a block of random words serves four elements; elsewhere each
-// computes its own. Cost: memory bandwidth.
+// computes its own. Groups lie within a row. Cost: memory bandwidth.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,9 @@ struct dropout {
     auto const drop = [p, factor](T& v, std::uint32_t word) {
       v = static_cast<T>(philox::to_uniform(word) >= p ? static_cast<A>(v) * factor : A(0));
     };
-    for_each_group_of_grid<N>(b, count, groupable<N>(y, x), [&]<unsigned n>(std::size_t first) {
-      std::uint64_t const element = options.first_element + first;
+    bool const grouped = groupable<N>(y, x) && options.columns % N == 0;
+    for_each_group_of_grid<N>(b, count, grouped, [&]<unsigned n>(std::size_t first) {
+      std::uint64_t const element = options.element(first);
       auto values = load_group<n>(x + first);
       if (n % 4 == 0 && element % 4 == 0) {
         for (unsigned i = 0; i < n; i += 4) {

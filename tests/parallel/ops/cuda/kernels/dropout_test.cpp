@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <parallel/ops/cuda/kernels/dropout.hpp>
@@ -21,10 +22,13 @@ TEST_CASE_TEMPLATE("the same elements are dropped as in the reference, wherever 
   for (index const count : {0, 1, 3, 8, 37, 1000})
     for (std::uint64_t const first_element :
          {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{6}, std::uint64_t{1} << 35})
-      for (float const probability : {0.0F, 0.25F, 1.0F}) {
+      for (auto const& [probability, columns] :
+           {std::pair{0.0F, 0U}, {0.25F, 0U}, {0.25F, 8U}, {0.25F, 13U}, {1.0F, 0U}}) {
         ops::dropout_options const options{.probability = probability,
                                            .random = philox(7, stream_id("dropout"), 3),
-                                           .first_element = first_element};
+                                           .first_element = first_element,
+                                           .columns = columns,
+                                           .whole_columns = 3 * columns};
         auto const x = ops_support::random<T>(count, 1);
         auto expected = x;
         reference::stream here;

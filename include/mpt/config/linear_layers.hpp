@@ -1,0 +1,55 @@
+// The linear layers of a model's blocks, by name and shape: those that may have adapters.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mpt/config/model.hpp>
+#include <parallel/core/error.hpp>
+
+namespace mpt {
+
+struct linear_layer {
+  std::string name;  // "transformer.blocks.0.attn.Wqkv"
+  std::int64_t out = 0;
+  std::int64_t in = 0;
+};
+
+/// In the order of the blocks.
+[[nodiscard]] inline std::vector<linear_layer> linear_layers(model_config const& model) {
+  std::int64_t const d = model.d_model;
+  std::int64_t const keys = kv_heads(model) * head_dim(model);
+  std::int64_t const hidden = ffn_hidden(model);
+  std::vector<linear_layer> out;
+  for (std::int64_t i = 0; i < model.n_layers; ++i) {
+    auto const add = [&](std::string_view name, std::int64_t rows, std::int64_t columns) {
+      out.push_back({parallel::concat("transformer.blocks.", i, ".", name), rows, columns});
+    };
+    bool const own_keys = key_source(model, i) == i;
+    if (own_keys && model.attn.fused_qkv) {
+      add("attn.Wqkv", d + 2 * keys, d);
+    } else {
+      add("attn.Wq", d, d);
+      if (own_keys) add("attn.Wk", keys, d);
+      if (own_keys) add("attn.Wv", keys, d);
+    }
+    add("attn.out_proj", d, d);
+    add("ffn.up_proj", hidden, d);
+    if (model.ffn_type == ffn_kind::mptglu) add("ffn.gate_proj", hidden, d);
+    add("ffn.down_proj", d, hidden);
+  }
+  return out;
+}
+
+/// Parameters of a model's adapters, which parameter_count leaves out: rank (in + out) a layer.
+[[nodiscard]] inline std::int64_t adapter_parameter_count(model_config const& model) {
+  std::int64_t out = 0;
+  if (!model.lora) return out;
+  for (auto const& layer : linear_layers(model))
+    if (is_adapted(*model.lora, layer.name)) out += model.lora->rank * (layer.in + layer.out);
+  return out;
+}
+
+}  // namespace mpt

@@ -1,0 +1,35 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include <mpt/config/lora.hpp>
+
+namespace lora_test {
+
+TEST_CASE("a target names layers by their last parts, or by all of their name") {
+  CHECK(mpt::is_target("Wqkv", "transformer.blocks.0.attn.Wqkv"));
+  CHECK(mpt::is_target("attn.Wqkv", "transformer.blocks.0.attn.Wqkv"));
+  CHECK(mpt::is_target("transformer.blocks.0.attn.Wqkv", "transformer.blocks.0.attn.Wqkv"));
+  CHECK(!mpt::is_target("qkv", "transformer.blocks.0.attn.Wqkv"));
+  CHECK(!mpt::is_target("Wqkv", "transformer.blocks.0.attn.Wqkv.weight"));
+  CHECK(!mpt::is_target("1.attn.Wqkv", "transformer.blocks.11.attn.Wqkv"));
+  mpt::lora_config const lora{.targets = {"out_proj", "blocks.1.ffn.up_proj"}};
+  CHECK(mpt::is_adapted(lora, "transformer.blocks.0.attn.out_proj"));
+  CHECK(mpt::is_adapted(lora, "transformer.blocks.1.ffn.up_proj"));
+  CHECK(!mpt::is_adapted(lora, "transformer.blocks.0.ffn.up_proj"));
+}
+
+TEST_CASE("the scale is alpha over the rank, or over its root") {
+  mpt::lora_config lora{.rank = 16, .alpha = 24};
+  CHECK(mpt::lora_scale(lora) == 1.5);
+  lora.rank_stabilised = true;
+  CHECK(mpt::lora_scale(lora) == 6);
+}
+
+TEST_CASE("an adapter's parameters are known by their names") {
+  CHECK(mpt::is_adapter("transformer.blocks.0.attn.Wqkv.lora_A.weight"));
+  CHECK(mpt::is_adapter("transformer.blocks.0.attn.Wqkv.lora_B.weight"));
+  CHECK(!mpt::is_adapter("transformer.blocks.0.attn.Wqkv.weight"));
+}
+
+}  // namespace lora_test
