@@ -42,12 +42,12 @@ void save_folder(Stepper& step, Comm& world, Exchange& exchanges,
 
   detail::narrower narrow(options.type);
   std::vector<float> values;
-  pc::for_each_saved_slice(step, [&](std::string const& name,
-                                     std::span<parallel::index const> extents,
-                                     parallel::index begin, auto elements, parallel::index run) {
+  auto const write = [&](std::string const& name, std::span<parallel::index const> extents,
+                         parallel::index begin, auto elements, parallel::index run) {
     auto const file =
         std::ranges::find_if(files, [&](auto const& one) { return one.contains(name); });
-    if (file == files.end()) return;  // a state of the optimizer
+    parallel::require(file != files.end(), folder.string(), ": the model has a tensor ", name,
+                      ", which the folder has no place for; this is an error in its list");
     parallel::index row = 1;
     for (parallel::index const extent : extents.subspan(std::min<std::size_t>(1, extents.size())))
       row *= extent;
@@ -63,7 +63,8 @@ void save_folder(Stepper& step, Comm& world, Exchange& exchanges,
           file->write(name, begin + static_cast<parallel::index>(at), narrow(name, values));
         }
     });
-  });
+  };
+  pc::for_each_saved_slice(step, write, pc::content::weights);
   for (auto const& file : files) file.sync();
   world.barrier(exchanges).wait();
   if (whole) whole->finish();

@@ -89,7 +89,7 @@ void load_pretrained(Stepper& step, std::filesystem::path const& folder, model_c
   if (!overridden) detail::require_same_model(source, model);
   source.require_tensors(hf::shapes_of(model));
   parallel::checkpoint::load_from(step, detail::source_tensors(source), folder.string(),
-                                  parallel::checkpoint::load_what::weights);
+                                  parallel::checkpoint::content::weights);
 }
 
 }  // namespace mpt
