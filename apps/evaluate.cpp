@@ -163,7 +163,8 @@ std::vector<mpt::icl::task_result> run_tasks(evaluation const& what, mpt::model<
     for (auto const& [category, part] : task.parts)
       all += task.config.shots.size() * icl::rows_to_run(task.config, part, what.subset_batches);
   }
-  icl::task_model<T, Device> model(net, device, stream, longest);
+  mpt::model_decoder<T, Device> decoder(net, device, stream, {.tokens = longest});
+  icl::task_model model(decoder);
   parallel::host::stream exchanges;
   icl::row_sharing const sharing{
       .rank = comm.rank(), .ranks = comm.size(), .gather = [&](std::string const& text) {

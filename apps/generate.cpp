@@ -4,6 +4,8 @@
 #include <functional>
 #include <iostream>
 #include <iterator>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,13 +17,17 @@
 #include <mpt/hf/model_source.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <nlohmann/json.hpp>
+#include <parallel/comm/texts.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/device/host/stream.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/train/weights.hpp>
 
 #include "devices.hpp"
 #include "support/app.hpp"
+#include "support/chat_templates.hpp"
 #include "support/engine.hpp"
+#include "support/launch.hpp"
 
 namespace {
 
@@ -31,6 +37,8 @@ struct arguments {
   std::string system = "You are a friendly chatbot who aims to be helpful and honest.";
   std::vector<std::string> stops;
   bool chat = false;
+  std::size_t batch = 1;
+  std::optional<int> tensor;
   mpt::generation_options options;
 };
 
@@ -48,41 +56,64 @@ struct continuation {
 };
 
 using show = std::function<void(std::string const&)>;
-/// Continues a text, showing what becomes certain; ends at one of `ends`, too.
-using continue_text = std::function<continuation(std::string const&, show const&)>;
+using texts = std::vector<std::string>;
+/// Continues texts side by side; of one alone shows what becomes certain.
+using continue_texts = std::function<std::vector<continuation>(texts const&, show const&)>;
 
 template <class T, class Device>
-continuation continue_one(arguments const& args, mpt::model<T> const& net, Device& device,
-                          typename Device::stream_type& stream, mpt::tokenizer const& words,
-                          std::string const& prompt, show const& shown) {
-  continuation out;
-  auto begin = std::chrono::steady_clock::now();
-  auto const ids = words.encode(prompt);
-  out.encode = seconds_since(begin);
-  out.prompt_tokens = ids.size();
-  mpt::stopped_text text(words, args.stops);
+std::vector<continuation> continue_all(arguments const& args, mpt::model<T> const& net,
+                                       Device& device, typename Device::stream_type& stream,
+                                       parallel::any_communicator& ranks,
+                                       mpt::tokenizer const& words, texts const& prompts,
+                                       show const& shown) {
+  parallel::index const longest = net.config().max_seq_len;
+  std::vector<continuation> out(prompts.size());
+  std::vector<std::vector<std::int32_t>> ids;
+  std::vector<mpt::stopped_text> made;
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    auto const begin = std::chrono::steady_clock::now();
+    ids.push_back(words.encode(prompts[i]));
+    out[i].encode = seconds_since(begin);
+    out[i].prompt_tokens = ids.back().size();
+    made.emplace_back(words, args.stops);
+    mpt::check_prompt(ids.back().size(), longest);
+    most = std::max(most, ids.back().size());
+  }
   auto const end_of_turn = args.chat ? words.id_of(mpt::chat_end) : std::nullopt;
+  double decoding = 0;
   auto options = args.options;
-  options.last = [&](std::int32_t id) {
+  options.last = [&](std::size_t i, std::int32_t id) {
     if (id == end_of_turn) return true;
     auto const from = std::chrono::steady_clock::now();
-    bool const ended = text.add(id);
-    if (shown) shown(text.take());
-    out.decode += seconds_since(from);
+    bool const ended = made[i].add(id);
+    if (shown) shown(made[i].take());
+    auto const spent = seconds_since(from);
+    out[i].decode += spent;
+    decoding += spent;
     return ended;
   };
-  begin = std::chrono::steady_clock::now();
-  out.tokens = mpt::generate(net, device, stream, ids, options).size();
-  out.generate = seconds_since(begin) - out.decode;
-  begin = std::chrono::steady_clock::now();
-  out.text = text.finish();
-  if (shown) shown(text.take());
-  out.decode += seconds_since(begin);
+  auto begin = std::chrono::steady_clock::now();
+  mpt::model_decoder<T, Device> decoder(
+      net, device, stream,
+      {.tokens = std::min(longest, static_cast<parallel::index>(most) + options.max_new_tokens),
+       .texts = prompts.size()},
+      &ranks);
+  auto const written = mpt::generate(decoder, std::span(ids), options);
+  auto const generating = (seconds_since(begin) - decoding) / static_cast<double>(prompts.size());
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    begin = std::chrono::steady_clock::now();
+    out[i].tokens = written[i].size();
+    out[i].generate = generating;
+    out[i].text = made[i].finish();
+    if (shown) shown(made[i].take());
+    out[i].decode += seconds_since(begin);
+  }
   return out;
 }
 
 /// The times that LLM Foundry prints, in its words.
-void print_times(std::vector<continuation> const& all) {
+void print_times(std::vector<continuation> const& all, std::size_t batch) {
   continuation sum;
   for (auto const& one : all) {
     sum.prompt_tokens += one.prompt_tokens;
@@ -98,8 +129,8 @@ void print_times(std::vector<continuation> const& all) {
              "encode_latency={:.2f}ms, gen_latency={:.2f}ms, decode_latency={:.2f}ms, "
              "total_latency={:.2f}ms\n"
              "latency_per_output_token={:.2f}ms/tok\noutput_tok_per_sec={:.2f}tok/sec\n",
-             all.size(), sum.prompt_tokens, sum.tokens, 1000 * sum.encode, 1000 * sum.generate,
-             1000 * sum.decode, 1000 * sum.total(), each, 1000 / each);
+             std::min(batch, all.size()), sum.prompt_tokens, sum.tokens, 1000 * sum.encode,
+             1000 * sum.generate, 1000 * sum.decode, 1000 * sum.total(), each, 1000 / each);
 }
 
 void print(std::string const& text) {
@@ -137,30 +168,37 @@ void write_json(arguments const& args, std::vector<mpt::file_prompt> const& prom
     parallel::replace_text_file(args.json, record.dump(2) + "\n");
 }
 
-void of_prompts(arguments const& args, continue_text const& go_on) {
+void of_prompts(arguments const& args, continue_texts const& go_on) {
   auto const prompts = args.prompts.empty()
                            ? std::vector<mpt::file_prompt>{{"--prompt", args.prompt}}
                            : mpt::read_prompts(args.prompts);
   std::vector<continuation> made;
   bool const quiet = args.json == "-";
-  for (auto const& prompt : prompts) {
-    if (!quiet) print(prompt.text);
+  bool const streams = args.batch == 1 && !quiet;
+  for (std::size_t at = 0; at < prompts.size();) {
+    std::size_t const end = std::min(at + args.batch, prompts.size());
+    texts group;
+    for (std::size_t i = at; i < end; ++i) group.push_back(prompts[i].text);
+    if (streams) print(group.front());
     try {
-      made.push_back(go_on(prompt.text, quiet ? show() : show(print)));
+      for (auto& one : go_on(group, streams ? show(print) : show())) made.push_back(std::move(one));
     } catch (parallel::error const& problem) {
-      parallel::fail(prompt.place, ": ", problem.what());
+      parallel::fail(prompts[at].place, end > at + 1 ? " and those after it: " : ": ",
+                     problem.what());
     }
-    if (!quiet) print("\n");
+    if (streams) print("\n");
+    for (; at < end; ++at)
+      if (!streams && !quiet) print(prompts[at].text + made[at].text + "\n");
   }
   if (args.prompts.empty())
     fmt::print(stderr, "({} tokens after a prompt of {}, {:.0f} tokens/s)\n", made[0].tokens,
                made[0].prompt_tokens, static_cast<double>(made[0].tokens) / made[0].generate);
   else
-    print_times(made);
+    print_times(made, args.batch);
   write_json(args, prompts, made);
 }
 
-void of_chat(arguments const& args, mpt::chat_form form, continue_text const& go_on) {
+void of_chat(arguments const& args, mpt::chat_renderer const& render, continue_texts const& go_on) {
   fmt::print(stderr,
              "A line is a message. clear: begin anew; history: what was said; system: another "
              "system prompt; quit: end.\n");
@@ -188,7 +226,7 @@ void of_chat(arguments const& args, mpt::chat_form form, continue_text const& go
     } else {
       said.push_back({"user", line});
       try {
-        auto made = go_on(chat_text(said, form), print);
+        auto made = std::move(go_on({render(said, true)}, print).front());
         print("\n");
         said.push_back({"assistant", std::move(made.text)});
       } catch (parallel::error const& problem) {  // too long by now, or with marks inside
@@ -198,6 +236,39 @@ void of_chat(arguments const& args, mpt::chat_form form, continue_text const& go
     }
   }
 }
+
+/// What rank 0 is asked to continue, the ranks that share its model continue with it.
+class shared_work {
+ public:
+  shared_work(parallel::any_communicator& ranks, continue_texts here)
+      : ranks_(ranks), here_(std::move(here)) {}
+
+  /// Rank 0's.
+  std::vector<continuation> operator()(texts const& prompts, show const& shown) {
+    static_cast<void>(told(nlohmann::json(prompts).dump()));
+    return here_(prompts, shown);
+  }
+  /// Rank 0 has nothing more to continue.
+  void end() { static_cast<void>(told("")); }
+
+  /// The others', until that.
+  void follow() {
+    for (auto text = told(""); !text.empty(); text = told("")) try {
+        static_cast<void>(here_(nlohmann::json::parse(text).get<texts>(), {}));
+      } catch (parallel::error const&) {  // which rank 0 has too, and tells of
+      }
+  }
+
+ private:
+  [[nodiscard]] std::string told(std::string text) {
+    if (ranks_.size() == 1) return text;
+    return parallel::broadcast_text(ranks_, exchanges_, std::move(text));
+  }
+
+  parallel::any_communicator& ranks_;
+  parallel::host::stream exchanges_;
+  continue_texts here_;
+};
 
 template <class T>
 void generate(arguments args) {
@@ -210,26 +281,39 @@ void generate(arguments args) {
                     " tokens, the model only ", source.config().vocab_size,
                     "; name the model's own with --tokenizer");
   args.options.end_of_text = words.eos_id().value_or(-1);
-  mpt::chat_form form;
+  mpt::chat_renderer render;
   if (args.chat) {
-    form = mpt::read_chat_form(words.files());
+    render = mpt::read_chat_renderer(words.files(), apps::template_engine());
     args.stops.emplace_back(mpt::chat_end);  // where it is no token of its own
   }
   auto const engine = apps::make_engine();
-  apps::with_device(
-      apps::whole_machine(args.device, engine), [&]<class Device>(Device& device, auto const&) {
-        typename Device::stream_type stream(device.compute_options());
-        mpt::model<T> net(source.config());
-        parallel::train::weights<T> const weights(net, device);
-        source.load(weights, device);
-        continue_text const go_on = [&](std::string const& prompt, show const& shown) {
-          return continue_one(args, net, device, stream, words, prompt, shown);
-        };
-        if (args.chat)
-          of_chat(args, form, go_on);
-        else
-          of_prompts(args, go_on);
-      });
+  auto const work = [&]<class Device>(Device& device, parallel::any_communicator& ranks) {
+    typename Device::stream_type stream(device.compute_options());
+    parallel::host::stream first, second;
+    mpt::model_groups groups;
+    if (ranks.size() > 1) groups.tensor.group = {ranks, first, second};
+    mpt::model<T> net(source.config(), groups);
+    parallel::train::weights<T> const weights(net, device);
+    source.load(weights, device);
+    shared_work shared(ranks, [&](texts const& prompts, show const& shown) {
+      return continue_all(args, net, device, stream, ranks, words, prompts, shown);
+    });
+    if (ranks.rank() > 0) return shared.follow();
+    if (args.chat)
+      of_chat(args, render, std::ref(shared));
+    else
+      of_prompts(args, std::ref(shared));
+    shared.end();
+  };
+  apps::launch({.ranks = args.tensor ? args.tensor : apps::ranks_of_mpirun(),
+                .deadline = args.chat ? 7 * 86400.0 : 600.0},  // who talks may think
+               [&](parallel::any_communicator& ranks, apps::place const& place) {
+                 apps::with_device({.kind = args.device,
+                                    .local_rank = place.local_rank,
+                                    .cores = place.cores,
+                                    .products = &engine},
+                                   [&](auto& device, auto const&) { work(device, ranks); });
+               });
 }
 
 }  // namespace
@@ -249,8 +333,15 @@ int main(int argc, char** argv) {
   ways->add_option("--prompts", args.prompts,
                    "file of prompts: one a line, or JSON lines with \"prompt\"")
       ->check(CLI::ExistingFile);
-  ways->add_flag("--chat", args.chat, "talk with a model that was trained on ChatML");
+  ways->add_flag("--chat", args.chat,
+                 "talk with the model, in the form of the tokenizer's chat_template, else ChatML");
   ways->require_option(1);
+  app.add_option("--batch", args.batch, "prompts of a file that are continued side by side")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--tensor", args.tensor,
+                 "ranks (threads) that each hold a slice of the model; under mpirun leave it out")
+      ->check(CLI::Range(1, 4096));
   app.add_option("--system_prompt", args.system, "what --chat begins with")->capture_default_str();
   app.add_option("--max_new_tokens", args.options.max_new_tokens, "at most so many new tokens")
       ->capture_default_str()
@@ -276,8 +367,11 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--json", args.json,
                  "also write prompts, texts and times as JSON to this file (-: print, alone)");
-  return apps::run(app, argc, argv, [&] {
-    if (args.prompt == "-") args.prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
-    args.precision == "bf16" ? generate<parallel::bf16>(args) : generate<float>(args);
-  });
+  return apps::run(
+      app, argc, argv,
+      [&] {
+        if (args.prompt == "-") args.prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
+        args.precision == "bf16" ? generate<parallel::bf16>(args) : generate<float>(args);
+      },
+      apps::is_primary_here());
 }

@@ -18,6 +18,7 @@
 #include <mpt/tokenizer/tokenizer.hpp>
 
 #include "support/app.hpp"
+#include "support/chat_templates.hpp"
 #include "support/parquet.hpp"
 
 namespace {
@@ -116,6 +117,7 @@ void prepare_finetuning(arguments const& args) {
   namespace console = mpt::console;
   mpt::finetune::finetuning_source source{.files = args.files,
                                           .parquet = apps::parquet_reader(),
+                                          .templates = apps::template_engine(),
                                           .max_seq_len = args.max_seq_len,
                                           .target_prompts = args.target_prompts,
                                           .target_responses = args.target_responses};

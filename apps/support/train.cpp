@@ -20,6 +20,7 @@
 
 #include "devices.hpp"
 #include "support/app.hpp"
+#include "support/chat_templates.hpp"
 #include "support/engine.hpp"
 #include "support/launch.hpp"
 
@@ -188,7 +189,8 @@ int train_program(int argc, char** argv, std::string const& what) {
     if (!ranks) ranks = config.parallelism.least_ranks();
     static_cast<void>(mpt::run_layout(config, started.value_or(*ranks)));
     bool const reads = !config.print_plan && !(config.dry_run && !in_epochs(config));
-    auto const examples = reads ? mpt::read_run_examples(config) : mpt::run_examples();
+    auto const examples =
+        reads ? mpt::read_run_examples(config, apps::template_engine()) : mpt::run_examples();
     if (is_primary())
       for (auto const& line : describe(examples, config)) fmt::print(stderr, "{}\n", line);
     apps::launch({.ranks = ranks,

@@ -114,15 +114,14 @@ void check_cached_logits(double bound, Make const& make) {
     model.batch.document_begins = {};  // generation continues one document
     auto const whole = model.logits();
     auto const vocabulary = static_cast<std::size_t>(model.net.config().vocab_size);
-    mpt::generation_cache<T> cache(model.net.config(), model.batch.length, model.device);
-    parallel::arena::scope const everything(model.memory);
+    mpt::model_decoder<T, decltype(make())> decoder(model.net, model.device, model.compute,
+                                                    {.tokens = model.batch.length, .rows = 2});
     auto const length = static_cast<std::size_t>(model.batch.length);
+    auto const ids = model.integers("input_ids");
     for (std::size_t at = 0; at < length;) {
       std::size_t const piece = at == 0 ? 3 : 1 + at % 2;
       std::size_t const end = std::min(at + piece, length);
-      auto const logits =
-          mpt::next_logits(model.net, model.device, model.compute, model.memory, cache,
-                           {model.ids.data() + at, {static_cast<std::ptrdiff_t>(end - at)}});
+      auto const logits = decoder.read(0, std::span(ids).subspan(at, end - at));
       std::vector<double> const got(logits.begin(), logits.end());
       std::vector<double> const expected(
           whole.begin() + static_cast<std::ptrdiff_t>((end - 1) * vocabulary),

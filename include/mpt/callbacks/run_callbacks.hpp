@@ -2,9 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include <mpt/callbacks/early_stopper.hpp>
-#include <mpt/callbacks/generate_callback.hpp>
 #include <mpt/callbacks/kill_loss_spike.hpp>
 #include <mpt/callbacks/nan_monitor.hpp>
 #include <mpt/callbacks/optimizer_monitor.hpp>
@@ -12,16 +12,10 @@
 namespace mpt {
 
 /// In the order in which they are told.
-template <class T, class Device>
-using run_callbacks = callback_list<nan_monitor, optimizer_monitor, kill_loss_spike, early_stopper,
-                                    generate_callback<T, Device>>;
+using run_callbacks = callback_list<nan_monitor, optimizer_monitor, kill_loss_spike, early_stopper>;
 
-/// `rank` 0 is the one that generates; all arguments must outlive the result.
-template <class T, class Device>
-[[nodiscard]] run_callbacks<T, Device> make_callbacks(train_config const& config,
-                                                      training_clock const& clock, int rank,
-                                                      model<T> const& net, Device& device,
-                                                      typename Device::stream_type& stream) {
+[[nodiscard]] inline run_callbacks make_callbacks(train_config const& config,
+                                                  training_clock const& clock) {
   auto const& c = config.callbacks;
   std::optional<optimizer_monitor> monitor;
   if (c.optimizer_monitor_interval > 0) monitor.emplace(c.optimizer_monitor_interval);
@@ -35,10 +29,7 @@ template <class T, class Device>
     require(known, "callbacks.early_stopper.dataloader_label: '", c.early_stopper->dataloader_label,
             "' is neither train nor an evaluation set; use train, eval, or a label of eval_loader");
   }
-  std::optional<generate_callback<T, Device>> samples;
-  if (c.generate) samples.emplace(config, clock, net, device, stream, rank != 0);
-  return run_callbacks<T, Device>(nan_monitor{}, std::move(monitor), std::move(spike),
-                                  std::move(stopper), std::move(samples));
+  return run_callbacks(nan_monitor{}, std::move(monitor), std::move(spike), std::move(stopper));
 }
 
 }  // namespace mpt

@@ -28,14 +28,15 @@ namespace mpt {
 
 /// What a configuration may take from outside itself.
 struct config_environment {
-  std::string run_name;  ///< $RUN_NAME; used where run_name is blank
+  std::string run_name = {};  ///< $RUN_NAME; used where run_name is blank
   std::string default_run_name =
-      "mpt";  ///< where that is empty, too: stable, so that resuming works
+      "mpt";                        ///< where that is empty, too: stable, so that resuming works
+  std::filesystem::path file = {};  ///< the configuration's; files of tasks may be near it
 };
 
 /// $RUN_NAME of this process, and the configuration file's name without its ending.
 [[nodiscard]] inline config_environment process_environment(std::filesystem::path const& file) {
-  config_environment environment;
+  config_environment environment{.file = file};
   if (char const* const name = std::getenv("RUN_NAME")) environment.run_name = name;
   std::string stem;
   for (char const c : file.stem().string()) {
@@ -140,7 +141,9 @@ inline void check_run_name(std::string const& name, std::string_view where) {
   for (std::string_view const key : {"save_filename", "save_latest_filename"})
     reader.without_effect(key, "checkpoints are folders named by batch, and 'latest'");
   reader.without_effect("only_composer_checkpoint", "checkpoints have one form");
-  reader.not_yet("save_weights_only", "use false; callbacks.hf_checkpointer writes the weights alone", {"false"});
+  checkpoint.save_weights_only = reader.get("save_weights_only", checkpoint.save_weights_only);
+  reader.check("save_weights_only", !checkpoint.save_weights_only || !checkpoint.autoresume,
+               "cannot go with autoresume: a run cannot go on from weights without the optimizer");
   reader.not_yet("only_hf_checkpoint", "use false; convert makes a Hugging Face folder", {"false"});
   reader.not_yet("save_ignore_keys", "leave it blank");
   reader.not_yet("load_ignore_keys", "leave it blank");
@@ -158,6 +161,29 @@ inline void check_run_name(std::string const& name, std::string_view where) {
          });
 }
 
+/// What the model is evaluated on beside its evaluation sets.
+[[nodiscard]] inline icl_config read_icl(config_reader& reader, std::filesystem::path const& file,
+                                         std::int64_t batch_size, std::int64_t max_seq_len) {
+  icl_config out;
+  auto const length = reader.get("icl_seq_len", max_seq_len);
+  reader.check("icl_seq_len", length >= 2 && length <= largest_seq_len, "must be from 2 to ",
+               largest_seq_len, ", found ", length);
+  if (has_blank_tasks(reader))
+    reader.without_effect("icl_tasks", "every dataset_uri is blank");
+  else
+    out.tasks = icl::read_icl_tasks(
+        reader, {.file = file, .batch_size = batch_size, .max_seq_len = length});
+  out.gauntlet = icl::read_eval_gauntlet(reader, file);
+  reader.check(reader.has("eval_gauntlet") ? "eval_gauntlet" : "eval_gauntlet_str",
+               !out.gauntlet || !out.tasks.empty(), "needs the tasks it scores, in icl_tasks");
+  out.subset_batches = reader.optional<std::int64_t>("icl_subset_num_batches");
+  reader.check("icl_subset_num_batches",
+               !out.subset_batches || *out.subset_batches == -1 || *out.subset_batches > 0,
+               "expected -1 for all or a number above 0, found ", out.subset_batches.value_or(0));
+  reader.without_effect("icl_max_seq_len", "is icl_seq_len here and in LLM Foundry");
+  return out;
+}
+
 /// Top-level keys that change nothing here, and those we do not have.
 inline void read_the_rest(config_reader& reader) {
   for (std::string_view const key : {"python_log_level", "log_config"})
@@ -170,13 +196,6 @@ inline void read_the_rest(config_reader& reader) {
   reader.without_effect("compile_config", "everything is compiled");
   reader.without_effect("profiler", "profile: true times three batches");
   reader.without_effect("spin_dataloaders", "data is resumed by position");
-  for (std::string_view const key : {"icl_subset_num_batches", "icl_seq_len", "icl_max_seq_len"})
-    reader.without_effect(key, "belongs to icl_tasks");
-  if (has_blank_tasks(reader)) reader.without_effect("icl_tasks", "every dataset_uri is blank");
-  for (std::string_view const key :
-       {"icl_tasks", "icl_tasks_str", "eval_gauntlet", "eval_gauntlet_str"})
-    if (key != "icl_tasks" || !has_blank_tasks(reader))
-      reader.not_yet(key, "evaluation is cross entropy, perplexity and accuracy on eval_loader");
   reader.not_yet("accumulate_train_batch_on_tokens", "losses are always weighted by tokens (true)",
                  {"true"});
   for (std::string_view const key :
@@ -258,6 +277,8 @@ inline void read_the_rest(config_reader& reader) {
     config.precision = precision_kind::fp32;
   config.evaluation =
       detail::read_evaluation(reader, config.device_train_microbatch_size.value_or(1));
+  config.icl = detail::read_icl(reader, environment.file, config.evaluation.device_eval_batch_size,
+                                config.max_seq_len);
   config.checkpoint = detail::read_checkpoint(reader, config.run_name);
   config.callbacks = read_callbacks(reader.section("callbacks"));
   if (auto& saves = config.callbacks.hf_checkpointer)

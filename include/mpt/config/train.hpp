@@ -22,6 +22,7 @@
 #include <mpt/config/report.hpp>
 #include <mpt/config/scheduler.hpp>
 #include <mpt/config/time.hpp>
+#include <mpt/eval/gauntlet_config.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/data/share.hpp>
 #include <parallel/zero/level.hpp>
@@ -43,6 +44,7 @@ struct checkpoint_config {
   time_value save_interval{1000, time_unit::batch};
   std::int64_t save_num_checkpoints_to_keep = -1;  ///< -1: all
   bool save_overwrite = false;
+  bool save_weights_only = false;  ///< no run can be resumed from such
   std::string load_path;  ///< "" for none; {run_name} is filled in
   bool load_weights_only = false;
   bool autoresume = false;
@@ -54,6 +56,13 @@ struct evaluation_config {
   bool eval_first = false;
   std::int64_t eval_subset_num_batches = -1;  ///< -1: all
   std::int64_t device_eval_batch_size = 1;
+};
+
+/// Tasks of in-context learning that the model is evaluated on; without tasks: none.
+struct icl_config {
+  std::vector<icl::task_config> tasks;
+  std::optional<icl::gauntlet_config> gauntlet;
+  std::optional<std::int64_t> subset_batches;  ///< of a task without categories; none: all
 };
 
 /// What is shown and written while training.
@@ -85,6 +94,7 @@ struct train_config {
   std::uint64_t seed = 17;
   precision_kind precision = precision_kind::amp_bf16;
   evaluation_config evaluation;
+  icl_config icl;
   checkpoint_config checkpoint;
   logging_config logging;
   callbacks_config callbacks;

@@ -17,7 +17,7 @@
 #include <mpt/config/document.hpp>
 #include <mpt/config/read_model.hpp>
 #include <mpt/config/read_train.hpp>
-#include <mpt/eval/gauntlet.hpp>
+#include <mpt/eval/gauntlet_config.hpp>
 #include <mpt/eval/read_icl_tasks.hpp>
 
 namespace mpt::icl {

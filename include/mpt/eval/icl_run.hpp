@@ -77,10 +77,11 @@ template <class Model>
   row_result out{.line = row.line};
   if (task.kind == task_kind::generation) {
     stopped_text text(words, task.stops);
-    static_cast<void>(model.generate(example.options[0].ids,
-                                     {.max_new_tokens = example.new_tokens,
-                                      .end_of_text = words.eos_id().value_or(-1),
-                                      .last = [&](std::int32_t id) { return text.add(id); }}));
+    static_cast<void>(
+        model.generate(example.options[0].ids,
+                       {.max_new_tokens = example.new_tokens,
+                        .end_of_text = words.eos_id().value_or(-1),
+                        .last = [&](std::size_t, std::int32_t id) { return text.add(id); }}));
     out.output = text.finish();
     out.correct = answer_is_right(task, out.output, row.options);
     return out;

@@ -48,30 +48,26 @@ inline void add_prediction(option_score& score, std::span<float const> logits,
   score.likeliest = score.likeliest && best - logits.begin() == target;
 }
 
-/// A model that scores and continues rows. Refers to its arguments. Memory: a KV cache of
-/// `longest` tokens and a pass over as many as it has met.
-template <class T, class Device>
+/// A decoder that scores and continues rows. Refers to it.
+template <class Decoder>
 class task_model {
  public:
-  using stream_type = typename Device::stream_type;
-
-  task_model(model<T> const& net, Device& device, stream_type& stream, index longest)
-      : net_(net),
-        device_(device),
-        stream_(stream),
-        cache_(net.config(), longest, device),
-        ids_(device.template allocate<std::int32_t>(static_cast<std::size_t>(longest))) {}
+  explicit task_model(Decoder& decoder) : decoder_(decoder) {}
 
   [[nodiscard]] std::vector<option_score> score(std::span<scored_ids const> options) {
     auto const common = common_beginning(options);
-    cache_.keep(0);
-    if (common > 0) static_cast<void>(read(options.front(), 0, common, 0));
+    auto const ids = [&](scored_ids const& of, std::size_t from, std::size_t to) {
+      return std::span(of.ids).subspan(from, to - from);
+    };
+    decoder_.keep(0, 0);
+    if (common > 0) static_cast<void>(decoder_.read(0, ids(options.front(), 0, common), 0));
     std::vector<option_score> out;
     for (auto const& option : options) {
-      cache_.keep(static_cast<index>(common));
+      decoder_.keep(0, static_cast<index>(common));
       auto const scored = option.ids.size() - option.begin;
       // the last id predicts nothing that is scored
-      auto const logits = read(option, common, option.ids.size() - 1, scored);
+      auto const logits =
+          decoder_.read(0, ids(option, common, option.ids.size() - 1), static_cast<index>(scored));
       auto const vocabulary = logits.size() / scored;
       option_score here{.loss = 0, .likeliest = true};
       for (std::size_t i = 0; i < scored; ++i)
@@ -85,40 +81,14 @@ class task_model {
     return out;
   }
 
-  /// As mpt::generate.
-  [[nodiscard]] std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt,
+  /// As mpt::generate of one prompt.
+  [[nodiscard]] std::vector<std::int32_t> generate(std::vector<std::int32_t> const& prompt,
                                                    generation_options const& options) {
-    return mpt::generate(net_, device_, stream_, prompt, options);
+    return mpt::generate(decoder_, std::span(&prompt, 1), options).front();
   }
 
  private:
-  /// Reads ids [from, to) behind what is in the cache; the logits of the last `wanted`.
-  [[nodiscard]] std::vector<float> read(scored_ids const& row, std::size_t from, std::size_t to,
-                                        std::size_t wanted) {
-    auto const part = std::span(row.ids).subspan(from, to - from);
-    auto const rows = static_cast<index>(part.size());
-    auto const logits = static_cast<index>(wanted);
-    if (rows > rows_ || logits > logits_) {
-      rows_ = std::max(rows, rows_);
-      logits_ = std::max(logits, logits_);
-      memory_ = {};
-      memory_ = arena(device_.template allocate<std::byte>(
-          generation_bytes(net_, std::max(rows_, logits_), logits_)));
-    }
-    auto const here = ids_.span().first(part.size());
-    device_.upload(here, part);
-    return next_logits(net_, device_, stream_, memory_, cache_,
-                       vector_view<std::int32_t const>(here.data(), {rows}), logits);
-  }
-
-  model<T> const& net_;
-  Device& device_;
-  stream_type& stream_;
-  generation_cache<T> cache_;
-  buffer<std::int32_t> ids_;
-  arena memory_;
-  index rows_ = 0;
-  index logits_ = 0;
+  Decoder& decoder_;
 };
 
 }  // namespace mpt::icl

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,12 +14,13 @@
 #include <vector>
 
 #include <mpt/data/json.hpp>
-#include <mpt/tokenizer/chatml.hpp>
+#include <mpt/tokenizer/chat_template.hpp>
 #include <parallel/core/error.hpp>
 
 namespace mpt::finetune {
 
 using mpt::chat_message;
+using mpt::chat_renderer;
 
 /// A turn before it is tokenised.
 struct turn_text {
@@ -29,10 +29,6 @@ struct turn_text {
 
   friend bool operator==(turn_text const&, turn_text const&) = default;
 };
-
-/// Renders messages as a model reads them; with `answer_next`, up to where the assistant's next
-/// answer begins. A tokenizer's own chat template goes in here.
-using chat_renderer = std::function<std::string(std::span<chat_message const>, bool answer_next)>;
 
 /// ChatML: what LLM Foundry renders with when the tokenizer has no template.
 [[nodiscard]] inline std::string render_chatml(std::span<chat_message const> messages,

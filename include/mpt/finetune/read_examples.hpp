@@ -25,7 +25,7 @@ struct finetuning_source {
   std::vector<std::filesystem::path> folders{};  ///< or MDS sets, those that hold index.json
   row_reader parquet{};                          ///< of .parquet files; empty: they are refused
   preprocessor preprocess{};                     ///< empty: columns are as they shall be
-  chat_renderer render{};                        ///< empty: ChatML
+  template_engine templates{};  ///< runs a tokenizer's own chat template; empty: it is refused
   std::size_t max_seq_len = 2048;
   std::string target_prompts = "none";
   std::string target_responses = "last";
@@ -47,7 +47,7 @@ struct read_report {
                                                         read_report* report = nullptr) {
   auto const policy = read_target_policy(source.target_prompts, source.target_responses);
   auto const end = tokenizer.eos_id();
-  row_tokenizer tokenize(tokenizer, source.render);
+  row_tokenizer tokenize(tokenizer, source.templates);
   std::vector<example> out;
   read_report found;
   auto const add = [&](std::vector<turn> const& turns) {

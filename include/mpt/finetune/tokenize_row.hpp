@@ -21,10 +21,10 @@ namespace mpt::finetune {
 /// Turns rows of text into turns of ids. One for each thread, because of its cache.
 class row_tokenizer {
  public:
-  /// `render` renders conversations; empty: ChatML, unless the tokenizer has a template of its own.
-  explicit row_tokenizer(tokenizer const& tokenizer, chat_renderer render = {})
+  /// `engine` runs the tokenizer's own template of conversations, if it has one; else ChatML.
+  explicit row_tokenizer(tokenizer const& tokenizer, template_engine engine = {})
       : tokenizer_(&tokenizer),
-        render_(std::move(render)),
+        engine_(std::move(engine)),
         around_(read_around_text(tokenizer)),
         begin_(tokenizer.id_of_role("bos_token")) {}
 
@@ -53,17 +53,17 @@ class row_tokenizer {
   }
 
   [[nodiscard]] chat_renderer const& renderer(std::string_view where) {
-    if (!render_) {
-      auto const own = named_token(tokenizer_->files(), "chat_template");
-      parallel::require(!own, where, ": ", tokenizer_->files().name(),
-                        " has a chat_template of its own, which nothing was given to render with; "
-                        "take it out of tokenizer_config.json to use ChatML");
-      render_ = render_chatml;
-    }
+    if (render_) return render_;
+    auto const own = read_chat_template(tokenizer_->files());
+    parallel::require(!own || engine_, where, ": ", tokenizer_->files().name(),
+                      " has a chat_template of its own, and ", jinja_advice,
+                      "; or take it out of tokenizer_config.json to use ChatML");
+    render_ = own ? engine_(*own) : chat_renderer(render_chatml);
     return render_;
   }
 
   tokenizer const* tokenizer_;
+  template_engine engine_;
   chat_renderer render_;
   around_text around_;
   std::optional<std::int32_t> begin_;

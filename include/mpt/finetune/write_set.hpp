@@ -92,7 +92,7 @@ inline read_report write_set(finetuning_source const& source, write_options cons
   detail::folder_in_making const making(options.folder);
   auto const policy = read_target_policy(source.target_prompts, source.target_responses);
   std::optional<row_tokenizer> tokenize;
-  if (tokens != nullptr) tokenize.emplace(*tokens, source.render);
+  if (tokens != nullptr) tokenize.emplace(*tokens, source.templates);
   std::optional<data::mds_writer> writer;
   bool chats = false;
   read_report found;

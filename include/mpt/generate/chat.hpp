@@ -1,36 +1,30 @@
-// A conversation as the text that a chat model continues: ChatML, which MPT's chat models are
-// trained on.
+// A conversation as the text that a chat model continues: by the tokenizer's own chat_template, or
+// ChatML, which MPT's chat models are trained on.
 //
-// A tokenizer's own chat_template is a program in Jinja, which is not run here. Templates that
-// write ChatML are recognised by their marks, MPT's own by its one difference (no <|im_end|> ends
-// the system's message); others are refused.
+// Without a library for Jinja, templates that write ChatML are recognised by their marks, MPT's own
+// by its one difference (no <|im_end|> ends the system's message); others are refused.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <mpt/tokenizer/chat_template.hpp>
 #include <mpt/tokenizer/chatml.hpp>
-#include <mpt/tokenizer/tokenizer_files.hpp>
 
 namespace mpt {
 
-/// The form that a tokenizer's chat_template has; ChatML where there is none. Throws for others.
+/// The form of ChatML that a tokenizer's chat_template has. Throws for others.
 [[nodiscard]] inline chat_form read_chat_form(tokenizer_files const& files) {
-  if (files.config.empty()) return {};
-  auto const config = parse_json(files.config, "tokenizer_config.json");
-  auto const found = config.find("chat_template");
-  if (found == config.end() || found->is_null()) return {};
-  parallel::require(found->is_string(), files.name(),
-                    ": chat_template in tokenizer_config.json is of type ", found->type_name(),
-                    ", expected a string; leave the one template that is ChatML");
-  auto const& text = found->get_ref<std::string const&>();
+  auto const own = read_chat_template(files);
+  if (!own) return {};
+  auto const& text = own->text;
   bool const marks =
       text.find(chat_begin) != std::string::npos && text.find(chat_end) != std::string::npos;
-  parallel::require(marks, files.name(),
-                    ": its chat_template does not write ChatML (<|im_start|> and <|im_end|>), and "
-                    "Jinja is not run here; write the whole prompt yourself and give it with "
-                    "--prompt");
+  parallel::require(marks, own->name,
+                    ": its chat_template does not write ChatML (<|im_start|> and <|im_end|>), and ",
+                    jinja_advice, "; or write the whole prompt yourself and give it with --prompt");
   return {.ends_system_message = text.find("system_message.strip() + '\n'") == std::string::npos};
 }
 
@@ -44,6 +38,17 @@ namespace mpt {
                         message.role, " holds ", mark,
                         ", which marks where messages begin and end; leave it out");
   return chatml(messages, true, form);
+}
+
+/// How a tokenizer's conversations are written: by its own template, which `engine` runs, or as
+/// ChatML.
+[[nodiscard]] inline chat_renderer read_chat_renderer(tokenizer_files const& files,
+                                                      template_engine const& engine) {
+  if (auto const own = read_chat_template(files); own && engine) return engine(*own);
+  return [form = read_chat_form(files)](std::span<chat_message const> messages, bool answer_next) {
+    parallel::require(answer_next, "a conversation is written up to where the assistant speaks");
+    return chat_text({messages.begin(), messages.end()}, form);
+  };
 }
 
 }  // namespace mpt

@@ -106,14 +106,21 @@ class model_source {
     foreign_->require_same("transformer.wte.weight", "lm_head.weight");
   }
 
-  /// Fills a model's weights, which lie on `device`; throws when one is missing or has another
-  /// shape.
+  /// Fills a model's weights, or this rank's slices of them, which lie on `device`; throws when one
+  /// is missing or has another shape.
   template <class Weights, class Device>
   void load(Weights const& weights, Device const& device) const {
     weights.for_each([&](auto const& parameter, auto values) {
-      require(shape_of(parameter.name) == parameter.extents, path_.string(), ": ", parameter.name,
-              " has another shape than its configuration says");
-      parallel::write_from_host(device, values, [&](auto here) { read(parameter.name, 0, here); });
+      require(shape_of(parameter.name) == parameter.tensor_extents(), path_.string(), ": ",
+              parameter.name, " has another shape than its configuration says");
+      parallel::write_from_host(device, values, [&](auto here) {
+        parameter.for_each_block(
+            0, parameter.size(), [&](index first, index count, index global, index run) {
+              read_block(
+                  parameter.name, global, run,
+                  here.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
+            });
+      });
     });
   }
 

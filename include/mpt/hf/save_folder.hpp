@@ -42,13 +42,12 @@ void save_folder(Stepper& step, Comm& world, Exchange& exchanges,
 
   detail::narrower narrow(options.type);
   std::vector<float> values;
-  pc::for_each_saved_slice(step, [&](std::string const& name,
-                                     std::span<parallel::index const> extents,
-                                     parallel::index begin, auto elements, parallel::index run) {
+  auto const write = [&](std::string const& name, std::span<parallel::index const> extents,
+                         parallel::index begin, auto elements, parallel::index run) {
     auto const stored = options.form.prefix + name;
     auto const file =
         std::ranges::find_if(files, [&](auto const& one) { return one.contains(stored); });
-    if (file == files.end()) return;  // a state of the optimizer, or beside an adapter
+    if (file == files.end()) return;  // beside an adapter
     parallel::index row = 1;
     for (parallel::index const extent : extents.subspan(std::min<std::size_t>(1, extents.size())))
       row *= extent;
@@ -64,7 +63,8 @@ void save_folder(Stepper& step, Comm& world, Exchange& exchanges,
           file->write(stored, begin + static_cast<parallel::index>(at), narrow(name, values));
         }
     });
-  });
+  };
+  pc::for_each_saved_slice(step, write, pc::content::weights);
   for (auto const& file : files) file.sync();
   world.barrier(exchanges).wait();
   if (whole) whole->finish();

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <mpt/model/build.hpp>
-#include <mpt/model/microbatch.hpp>
+#include <mpt/model/continuation.hpp>
 #include <parallel/tensor/embedding.hpp>
 #include <parallel/tensor/head.hpp>
 #include <parallel/train/model.hpp>
@@ -70,6 +70,13 @@ class model {
   [[nodiscard]] std::size_t num_blocks() const { return blocks_.size(); }
   [[nodiscard]] block const& at(std::size_t i) const { return blocks_[i]; }
   [[nodiscard]] index width() const { return config_.d_model; }
+  /// Elements of a row's keys and values here.
+  [[nodiscard]] index key_width() const { return key_width_; }
+  /// The tokens whose logits are made here.
+  [[nodiscard]] parallel::row_range vocabulary_here() const {
+    auto const& rows = head_.weight.rows;
+    return rows.empty() ? parallel::row_range{0, config_.vocab_size} : rows.front();
+  }
   /// Rows of an activation between blocks.
   [[nodiscard]] index rows(microbatch const& b) const {
     return groups_.tensor.rows_outside(b.sequences * b.length);
@@ -92,8 +99,16 @@ class model {
     return groups_.tensor.alone() && groups_.context.alone();
   }
 
-  /// Keys and values that several blocks attend to, by the block that makes them.
-  using shared_activations = std::map<index, shared_keys<T>>;
+  /// Of microbatches with as many rows, those that need the same memory.
+  [[nodiscard]] index beside_rows(microbatch const& b) const {
+    return b.continues == nullptr ? 0 : b.sequences * b.continues->wanted + 1;
+  }
+
+  /// Keys and values that blocks attend to beside those they make, by the block that makes them.
+  struct shared_activations {
+    std::map<index, shared_keys<T>> keys;               // that several blocks attend to
+    std::vector<std::vector<kv_cache<T>>> caches = {};  // of tokens read before, by sequence
+  };
 
   /// Room for those of a microbatch on its way through blocks [begin, end). Throws when one of
   /// these attends to the keys of a block that is not there.
@@ -101,19 +116,26 @@ class model {
   [[nodiscard]] shared_activations make_shared_activations(context<Stream>& c, microbatch const& b,
                                                            index begin, index end) const {
     shared_activations out;
+    if (b.continues != nullptr) {
+      out.caches = static_cast<continuation<T> const*>(b.continues)->caches;
+      return out;
+    }
     for (index i = begin; i < end; ++i) {
       index const source = key_source(config_, i);
-      if (source == i || out.contains(source)) continue;
+      if (source == i || out.keys.contains(source)) continue;
       require(source >= begin, "block ", i, " attends to the keys of block ", source,
               ", so that one pipeline stage must hold both, but this one holds blocks ", begin,
               " to ", end - 1);
-      out[source] = shared_keys<T>::allocate(c, b.sequences * b.length, key_width_);
+      out.keys[source] = shared_keys<T>::allocate(c, b.sequences * b.length, key_width_);
     }
     return out;
   }
   /// Tells a pass of block `i` where they are.
   void attach(shared_activations& all, index i, typename block::saved& kept) const {
-    if (auto const found = all.find(key_source(config_, i)); found != all.end())
+    index const source = key_source(config_, i);
+    if (!all.caches.empty())
+      attention_of<T, Comm>(kept).caches = all.caches.at(static_cast<std::size_t>(source));
+    else if (auto const found = all.keys.find(source); found != all.keys.end())
       attention_of<T, Comm>(kept).shared = &found->second;
   }
 
@@ -141,17 +163,20 @@ class model {
     }
   }
 
-  /// ids → [rows, D].  `first_position` is that of the first token (generation continues).
+  /// ids → [rows, D].
   template <class Stream>
-  [[nodiscard]] matrix_view<T> embed(context<Stream>& c, microbatch const& b,
-                                     index first_position = 0) const {
+  [[nodiscard]] matrix_view<T> embed(context<Stream>& c, microbatch const& b) const {
     c.document_begins = documents(b);
     auto x = tokens_.forward(c, b.ids);
-    if (positions_.present())
-      for_each_position(c, x.extent(0), [&](index row, index count, index sequence, index first) {
-        ops::add_positions(c.stream, x.slice(row, row + count), positions_.value(), sequence,
-                           {.first = first_position + first});
-      });
+    auto const add = [&](index row, index count, index sequence, index first) {
+      ops::add_positions(c.stream, x.slice(row, row + count), positions_.value(), sequence,
+                         {.first = first});
+    };
+    if (positions_.present() && b.continues != nullptr)
+      for (index i = 0; i < b.sequences; ++i)
+        add(i * b.length, b.length, b.length, b.continues->lengths[static_cast<std::size_t>(i)]);
+    else if (positions_.present())
+      for_each_position(c, x.extent(0), add);
     if (dropping(c)) drop(c, x, x);
     return x;
   }
@@ -180,10 +205,11 @@ class model {
   template <class Stream>
   void head_loss(context<Stream>& c, microbatch const& b, matrix_view<T const> x, matrix_view<T> dx,
                  train::statistics<double>& sums) const {
+    if (b.continues != nullptr) return write_logits(c, b, x);
     head_.loss(c, b.labels, b.loss_tokens, x, dx, sums);
   }
 
-  /// Logits of every row, for generation and tests: [rows, V].
+  /// Logits of every row, for tests: [rows, V].
   template <class Stream>
   [[nodiscard]] matrix_view<accumulate_t<T>> logits(context<Stream>& c,
                                                     matrix_view<T const> x) const {
@@ -197,6 +223,21 @@ class model {
     parameter<U, N>& own;
     void visit_parameters(auto&& visit) { visit(own); }
   };
+
+  /// The logits that are asked for of texts that go on.
+  template <class Stream>
+  void write_logits(context<Stream>& c, microbatch const& b, matrix_view<T const> x) const {
+    auto const& of = static_cast<continuation<T> const&>(*b.continues);
+    if (of.wanted == 0) return;
+    if (of.wanted == b.length) return head_.logits(c, of.logits, x);
+    auto const last = c.template allocate<T, 2>({b.sequences * of.wanted, x.extent(1)});
+    for (index i = 0; i < b.sequences; ++i) {
+      index const end = (i + 1) * b.length;
+      ops::copy(c.stream, last.slice(i * of.wanted, (i + 1) * of.wanted).span(),
+                x.slice(end - of.wanted, end).span());
+    }
+    head_.logits(c, of.logits, last);
+  }
 
   /// Calls f(row, count, sequence, position) for ranges of the rows here in which each `sequence`
   /// rows begin at `position`.

@@ -285,11 +285,14 @@ inline void check_canonical_order(std::vector<std::string>& problems, train_conf
     }
   }
   detail::check_canonical_order(problems, config, layout);
-  bool const divided = of_model > 1 || (config.zero_stage == 3 && layout.degree<axis::shard>() > 1);
-  if (config.callbacks.generate && divided)
-    problems.emplace_back(
-        "callbacks.generate_callback: needs the whole model on one rank; leave it out, or set "
-        "tensor, context and pipeline to 1, and zero_stage to 2 or less");
+  for (auto const& [reads, key] :
+       {std::pair{config.callbacks.generate.has_value(), "callbacks.generate_callback"},
+        std::pair{!config.icl.tasks.empty(), "icl_tasks"}})
+    if (reads && (p.context > 1 || (p.sequence_parallel && p.tensor > 1)))
+      problems.push_back(parallel::concat(
+          key,
+          ": a text is read token by token, which cannot be divided; leave it out, or set "
+          "context to 1 and sequence_parallel to false"));
   if (problems.size() == 1) parallel::fail("parallelism: ", problems.front());
   std::string all;
   for (auto const& problem : problems) all += "\n  " + problem;

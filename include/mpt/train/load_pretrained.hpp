@@ -133,7 +133,7 @@ void load_pretrained(Stepper& step, std::filesystem::path const& folder,
   auto const shapes = hf::shapes_of(model);
   source.require_tensors(source.config().lora ? shapes : hf::without_adapters(shapes));
   parallel::checkpoint::load_from(step, detail::source_tensors(source, model, config.seed),
-                                  folder.string(), parallel::checkpoint::load_what::weights);
+                                  folder.string(), parallel::checkpoint::content::weights);
 }
 
 }  // namespace mpt

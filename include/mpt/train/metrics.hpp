@@ -15,6 +15,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -122,5 +124,14 @@ class metrics_file {
  private:
   std::ofstream file_;
 };
+
+/// What a device tells of itself, by name; nothing where it does not.
+template <class Device>
+[[nodiscard]] std::vector<std::pair<std::string, double>> readings_of(Device const& device) {
+  if constexpr (requires { device.readings(); })
+    return device.readings();
+  else
+    return {};
+}
 
 }  // namespace mpt

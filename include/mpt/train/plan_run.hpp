@@ -12,6 +12,7 @@
 
 #include <mpt/config/train.hpp>
 #include <mpt/model/model.hpp>
+#include <mpt/train/decoder_rooms.hpp>
 #include <mpt/train/layout.hpp>
 #include <mpt/train/parameter_groups.hpp>
 #include <mpt/train/run_mesh.hpp>
@@ -57,6 +58,11 @@ template <class T>
     else
       for (auto const& one : all) most = std::max(most, bytes(1, {&one, 1}, pass::inference));
   }
+  for (auto const& room : decoder_rooms(config))
+    most = std::max(most, decoder_bytes(net, room, stages.ranges(), [&](microbatch const& one) {
+                      return bytes(static_cast<std::size_t>(config.parallelism.pipeline), {&one, 1},
+                                   pass::inference);
+                    }));
   return most;
 }
 

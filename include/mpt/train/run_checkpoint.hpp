@@ -174,6 +174,7 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
           {"callbacks", state.callbacks},
           {"order", detail::order_of(config, state.samples_in_set)},
           {"canonical_leaf", detail::canonical_leaf(config)},
+          {"weights_only", config.checkpoint.save_weights_only},
           {"model", to_hf_json(config.model,
                                config.precision == precision_kind::fp32 ? "float32" : "bfloat16")},
           {"tokenizer", config.tokenizer.name},
@@ -186,7 +187,9 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
 /// ones of the run before it.
 [[nodiscard]] inline checkpoint::save_options save_options_of(checkpoint_config const& config,
                                                               parallel::step_hook on_step = {}) {
-  return {.keep = std::max<index>(0, config.save_num_checkpoints_to_keep),
+  return {.what = config.save_weights_only ? checkpoint::content::weights
+                                           : checkpoint::content::everything,
+          .keep = std::max<index>(0, config.save_num_checkpoints_to_keep),
           .removes_later = config.save_overwrite,
           .on_step = std::move(on_step)};
 }
@@ -212,7 +215,10 @@ run_state load_run(Stepper& step, parallel::any_communicator const& comm,
                                detail::order_of(config, samples_in_set), found.folder);
     detail::require_same_leaf(reader.state(), config, found.folder);
   }
-  using enum checkpoint::load_what;
+  require(found.weights_only || !reader.state().value("weights_only", false), found.folder.string(),
+          ": holds weights alone (save_weights_only), and an optimizer cannot "
+          "go on from these; begin with them: load_weights_only=true");
+  using enum checkpoint::content;
   auto const state =
       checkpoint::load(step, comm, reader, found.weights_only ? weights : everything);
   auto const number = [&](char const* key) {

@@ -11,11 +11,13 @@
 #include <string>
 #include <vector>
 
+#include <mpt/callbacks/generate_callback.hpp>
 #include <mpt/callbacks/hf_checkpointer.hpp>
 #include <mpt/callbacks/run_callbacks.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/train/best_evaluation.hpp>
+#include <mpt/train/evaluate_set.hpp>
 #include <mpt/train/gemm_autotune.hpp>
 #include <mpt/train/matmul_rate.hpp>
 #include <mpt/train/placed_sequences.hpp>
@@ -24,9 +26,11 @@
 #include <mpt/train/reporter.hpp>
 #include <mpt/train/run_checkpoint.hpp>
 #include <mpt/train/run_data.hpp>
+#include <mpt/train/run_decoder.hpp>
 #include <mpt/train/run_mesh.hpp>
 #include <mpt/train/run_summary.hpp>
 #include <mpt/train/run_training.hpp>
+#include <mpt/train/task_evaluation.hpp>
 #include <parallel/checkpoint/stepper_saver.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/device/host/device.hpp>
@@ -62,10 +66,12 @@ class trainer {
         batches_(config, examples.train, mesh_.data_rank(), mesh_.data_ranks()),
         batch_data_(device),
         clock_(clock_of(config, batches_.batches_per_epoch())),
-        callbacks_(make_callbacks(config, clock_, comm.rank(), net_, device, compute_)),
+        callbacks_(make_callbacks(config, clock_)),
         control_([this](std::string const& text) { say(text); }) {
     check_schedule(config.scheduler, clock_);
     if (config.callbacks.hf_checkpointer) exports_.emplace(config);
+    if (config.callbacks.generate) samples_.emplace(config, mesh_.data_rank() == 0);
+    if (!config.icl.tasks.empty()) tasks_.emplace(config);
     for (std::size_t i = 0; i < config.eval_loaders.size(); ++i)
       evaluation_sets_.emplace_back(
           config, i, i < examples.evaluation.size() ? examples.evaluation[i] : nullptr);
@@ -165,13 +171,6 @@ class trainer {
     if (!text.empty()) say(text);
   }
 
-  [[nodiscard]] std::vector<std::pair<std::string, double>> device_readings() const {
-    if constexpr (requires { device_.readings(); })
-      return device_.readings();
-    else
-      return {};
-  }
-
   void say(std::string const& text) {
     if (report_) report_->note(text);
   }
@@ -222,6 +221,7 @@ class trainer {
 
   using step_result = train::step_result<double>;
   using stepper_type = train::stepper<model<T>, Device, any_communicator, run_optimizer>;
+  using decoder_type = run_decoder<T, Device, stepper_type>;
 
   step_result train_batch() {
     control_.clear();
@@ -259,13 +259,15 @@ class trainer {
     auto const r = result_of(result, batch_, clock_);
     summary_.loss = r.loss;
     try {
-      if (auto const& generates = config_.callbacks.generate;
-          generates && is_due(generates->interval, batch_, clock_))
-        step_.gather_values(compute_);
       callbacks_.batch_end(control_, r);
     } catch (run_failure const&) {  // on every rank
       if (saves_) saves_->complete();
       throw;
+    }
+    if (samples_ && samples_->due(batch_, clock_)) {
+      decoder_type reads(place_of_decoder(), samples_->room());
+      samples_->write(reads.texts(), control_, batch_);
+      reads.finish();
     }
     if (!report_) return;
     double const places = speed_->places_per_second();
@@ -287,35 +289,29 @@ class trainer {
                     .saving_seconds = saves_ ? saves_->held_up_seconds() : 0.0,
                     .seconds = trained_seconds(),
                     .remaining_seconds = remaining,
-                    .device = device_readings()},
+                    .device = readings_of(device_)},
                    clock_, control_);
   }
 
-  /// As many batches at a time as the pipeline has ranks.
+  /// On evaluation sets, then on tasks.
   void evaluate() {
-    auto const at_once = static_cast<std::size_t>(config_.parallelism.pipeline);
     for (std::size_t i = 0; i < evaluation_sets_.size(); ++i) {
-      auto const next = evaluation_sets_[i].batches(mesh_.data_rank(), mesh_.data_ranks());
-      train::statistics_sum<double> sums;
-      for (bool more = true; more;) {
-        std::vector<placed_sequences<Device>> held;
-        while (more && held.size() < at_once) {
-          auto part = next();
-          more = part.has_value();
-          if (more) held.emplace_back(device_).place(mesh_.rows_of(*std::move(part)));
-        }
-        if (held.empty()) break;
-        std::vector<microbatch> parts;
-        for (auto const& part : held) parts.push_back(part.view({0, part.count()}));
-        parts.resize(at_once);
-        step_.add_evaluation(compute_, memory_, std::span<microbatch const>(parts), sums);
-      }
-      auto const all = step_.over_ranks(exchanges_, sums);
+      auto const all =
+          evaluate_set(evaluation_sets_[i], device_, mesh_, step_, compute_, exchanges_, memory_);
       auto const r = report_of(all, config_.eval_loaders[i].label, batch_, clock_);
       if (i == 0) best_.evaluated(batch_, r.loss);
       if (report_) report_->evaluation(r.label, batch_, r.loss, r.accuracy, all.tokens);
       callbacks_.evaluation_end(control_, r);
     }
+    if (!tasks_) return;
+    decoder_type reads(place_of_decoder(), room_of(config_.icl.tasks));
+    auto const found = tasks_->run(reads, mesh_.data_rank(), mesh_.data_ranks());
+    if (report_) report_->tasks(found, batch_);
+  }
+
+  [[nodiscard]] typename decoder_type::place place_of_decoder() {
+    return {net_,     device_,    step_,   mesh_,
+            compute_, exchanges_, memory_, stages_of(config_, pipeline_rank()).ranges()};
   }
 
   /// Saves after this batch, if that is due; the run does not end before it is done.
@@ -357,7 +353,7 @@ class trainer {
   run_batches batches_;
   placed_sequences<Device> batch_data_;
   training_clock clock_;
-  run_callbacks<T, Device> callbacks_;
+  run_callbacks callbacks_;
   run_control control_;
   std::vector<evaluation_set> evaluation_sets_;
   std::optional<reporter> report_;
@@ -365,6 +361,8 @@ class trainer {
                                           parallel::comm_stream<Device, any_communicator>>>
       saves_;
   std::optional<hf_checkpointer> exports_;
+  std::optional<generate_callback> samples_;
+  std::optional<task_evaluation> tasks_;
   std::optional<speed_window> speed_;
   std::chrono::steady_clock::time_point begin_;
   best_evaluation best_;  // by the first set

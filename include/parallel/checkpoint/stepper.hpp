@@ -38,15 +38,17 @@ struct run_state {
       nlohmann::json::object();  // what else the program wants to remember, by name
 };
 
-/// What becomes of the other checkpoints of a folder when one is saved.
+/// What is saved or loaded. Where the optimizer's states are not loaded, they stay as they are:
+/// zero at first. A checkpoint of weights alone can only be loaded so.
+enum class content : std::uint8_t { everything, weights };
+
+/// What is saved, and what becomes of the other checkpoints of the folder.
 struct save_options {
+  content what = content::everything;
   index keep = 0;              // how many of the newest stay; 0: all
   bool removes_later = false;  // those of later batches go: another run's, which began anew
   step_hook on_step = {};      // called before each action on the disk
 };
-
-/// What is loaded. Without the optimizer's states these stay as they are: zero at first.
-enum class load_what : std::uint8_t { everything, weights };
 
 namespace detail {
 
@@ -92,7 +94,7 @@ void for_each_block(Segment const& segment, zero::range range, F&& f) {
 /// Calls f(name, extents, begin, elements, run) for every slice that this rank saves: elements of
 /// the device's memory, and where they lie in the tensor, as rank_writer::add says.
 template <class Stepper, class F>
-void for_each_saved_slice(Stepper& step, F&& f) {
+void for_each_saved_slice(Stepper& step, F&& f, content what = content::everything) {
   detail::for_each_segment(step, [&](auto const& unit, std::size_t s) {
     auto const& segment = unit.layout().segments()[s];
     auto const& memory = unit.segments()[s];
@@ -109,6 +111,7 @@ void for_each_saved_slice(Stepper& step, F&& f) {
             give(p.name, master);
           else
             give(p.name, values);
+          if (what == content::weights) return;
           for (std::size_t i = 0; i < memory.states.size(); ++i)
             give(detail::state_tensor(p.name, step.state_names(segment.key.group)[i]),
                  unit.primary_range(s, memory.states[i].span()));
@@ -118,10 +121,11 @@ void for_each_saved_slice(Stepper& step, F&& f) {
 
 /// Bytes of the slices that this rank saves.
 template <class Stepper>
-[[nodiscard]] std::size_t bytes_to_save(Stepper& step) {
+[[nodiscard]] std::size_t bytes_to_save(Stepper& step, content what = content::everything) {
   std::size_t bytes = 0;
   for_each_saved_slice(
-      step, [&](auto const&, auto, auto, auto elements, auto) { bytes += elements.size_bytes(); });
+      step, [&](auto const&, auto, auto, auto elements, auto) { bytes += elements.size_bytes(); },
+      what);
   return bytes;
 }
 
@@ -165,11 +169,12 @@ std::filesystem::path save(Stepper& step, Comm& world, Exchange& exchanges,
   auto const target = target_of(root, state);
   begin_save(world, exchanges, target, options.on_step);
   rank_writer writer(target, world.rank(), {.on_step = options.on_step});
-  for_each_saved_slice(step, [&](std::string const& name, std::span<index const> extents,
-                                 index begin, auto elements, index run) {
+  auto const write = [&](std::string const& name, std::span<index const> extents, index begin,
+                         auto elements, index run) {
     read_on_host(step.device(), elements,
                  [&](auto here) { writer.add(name, extents, begin, here, run); });
-  });
+  };
+  for_each_saved_slice(step, write, options.what);
   end_save(world, exchanges, target, writer.finish(), state, options);
   return target.folder();
 }
@@ -178,7 +183,7 @@ std::filesystem::path save(Stepper& step, Comm& world, Exchange& exchanges,
 /// read_block(name, begin, run, out) as checkpoint_reader does. `where` names it in messages.
 template <class Stepper, class Source>
 void load_from(Stepper& step, Source const& source, std::string const& where,
-               load_what what = load_what::everything) {
+               content what = content::everything) {
   detail::for_each_segment(step, [&](auto const& unit, std::size_t s) {
     auto const& segment = unit.layout().segments()[s];
     auto const& memory = unit.segments()[s];
@@ -201,7 +206,7 @@ void load_from(Stepper& step, Source const& source, std::string const& where,
         segment, memory.owned,
         [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
           read(p.name, global, run, memory.master.span(), offset, count);
-          if (what == load_what::weights) return;
+          if (what == content::weights) return;
           for (std::size_t i = 0; i < memory.states.size(); ++i)
             read(detail::state_tensor(p.name, step.state_names(segment.key.group)[i]), global, run,
                  memory.states[i].span(), offset, count);
@@ -214,7 +219,7 @@ void load_from(Stepper& step, Source const& source, std::string const& where,
 /// of its files. On every rank of `world`. Returns where the run was.
 template <class Stepper, class Comm>
 run_state load(Stepper& step, Comm const& world, checkpoint_reader const& reader,
-               load_what what = load_what::everything) {
+               content what = content::everything) {
   auto const where = reader.folder().string();
   run_state state{.own = reader.state()};
   auto const take = [&](char const* key) {
@@ -237,7 +242,7 @@ run_state load(Stepper& step, Comm const& world, checkpoint_reader const& reader
 template <class Stepper, class Comm, class Exchange>
 std::optional<run_state> resume(Stepper& step, Comm& world, Exchange& exchanges,
                                 std::filesystem::path const& root,
-                                load_what what = load_what::everything) {
+                                content what = content::everything) {
   latest_checkpoint newest;
   if (world.rank() == 0) newest = latest(root);
   auto const folder =

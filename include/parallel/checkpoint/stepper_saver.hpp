@@ -35,7 +35,8 @@ class stepper_saver {
         exchanges_(exchanges),
         root_(std::move(root)),
         options_(std::move(options)) {
-    if (behind) writer_.emplace(step.device(), bytes_to_save(step), options_.on_step);
+    if (behind)
+      writer_.emplace(step.device(), bytes_to_save(step, options_.what), options_.on_step);
   }
 
   /// Collective, between batches: saves what is there now. When it returns, training may go on; the
@@ -50,10 +51,11 @@ class stepper_saver {
     target_ = target_of(root_, state);
     state_ = state;
     begin_save(world_, exchanges_, target_, options_.on_step);
-    for_each_saved_slice(step_, [&](std::string const& name, std::span<index const> extents,
-                                    index begin, auto elements, index run) {
+    auto const copy = [&](std::string const& name, std::span<index const> extents, index begin,
+                          auto elements, index run) {
       writer_->add(step_.device(), name, extents, begin, elements, run);
-    });
+    };
+    for_each_saved_slice(step_, copy, options_.what);
     writer_->start(target_, world_.rank());
   }
 

@@ -6,6 +6,7 @@
 // sequences, they exchange in attention alone; positions are those of whole sequences everywhere.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include <parallel/context/attention_core.hpp>
@@ -48,9 +49,10 @@ struct attention {
     typename QueryKeyNorm::saved query_key;
     typename Out::saved out;
     attention_core<T> core;
-    // Set for generation: attends to the cached rows too. Without keys of its own it is the cache
-    // of the layer that makes them, to which that layer has added its rows.
-    kv_cache<T>* cache = nullptr;
+    // Set for generation, one for each sequence: its new rows attend to the cached ones too.
+    // Without keys of its own these are the caches of the layer that makes them, to which that
+    // layer has added its rows.
+    std::span<kv_cache<T>> caches;
     shared_keys<T>* shared = nullptr;  // set when several layers attend to the same keys
   };
 
@@ -91,9 +93,8 @@ struct attention {
   [[nodiscard]] matrix_view<T> attend(context<Stream>& c, matrix_view<T> projected,
                                       saved& kept) const {
     auto const made = query_key.forward(c, made_here(), projected, kept.query_key);
-    index const first = kept.cache == nullptr ? 0 : first_of(made.extent(0), *kept.cache);
-    positions.forward(c, made_here(), made, first);
-    if (kept.cache != nullptr) return attend_cached(c, made, *kept.cache);
+    if (!kept.caches.empty()) return attend_cached(c, made, kept.caches);
+    positions.forward(c, made_here(), made, 0);
     kept.core = {
         .layout = layout, .options = options(c), .packed = with_keys(c, made, kept.shared)};
     return kept.core.attend(c, among);
@@ -163,14 +164,25 @@ struct attention {
 
   /// The values of new rows, which see the cached ones too; keys made here are cached from now on.
   template <class Stream>
-  [[nodiscard]] matrix_view<T> attend_cached(context<Stream>& c, matrix_view<T const> packed,
-                                             kv_cache<T>& cache) const {
-    auto const values = c.template allocate<T, 2>({packed.extent(0), layout.width()});
-    if (own_keys) cache.append(c.stream, layout, packed);
-    ops::attention(c.stream, layout.split(ops::rows_view<T>(values), c.sequence),
-                   tensor_view<accumulate_t<T>, 3>{}, layout.split(layout.q(packed), c.sequence),
-                   cache.keys(layout), cache.values(layout), options(c));
-    return values;
+  [[nodiscard]] matrix_view<T> attend_cached(context<Stream>& c, matrix_view<T> made,
+                                             std::span<kv_cache<T>> caches) const {
+    require(made.extent(0) == static_cast<index>(caches.size()) * c.sequence,
+            "attention: ", caches.size(), " KV caches for ", made.extent(0),
+            " rows of sequences of ", c.sequence);
+    auto const all = c.template allocate<T, 2>({made.extent(0), layout.width()});
+    for (index row = 0; auto& cache : caches) {
+      index const end = row + c.sequence;
+      auto const rows = made.slice(row, end);
+      auto const values = ops::rows_view<T>(all.slice(row, end));
+      positions.forward(c, made_here(), rows, first_of(c.sequence, cache));
+      matrix_view<T const> const packed = rows;
+      if (own_keys) cache.append(c.stream, layout, packed);
+      ops::attention(c.stream, layout.split(values, c.sequence), tensor_view<accumulate_t<T>, 3>{},
+                     layout.split(layout.q(packed), c.sequence), cache.keys(layout),
+                     cache.values(layout), options(c));
+      row = end;
+    }
+    return all;
   }
 };
 

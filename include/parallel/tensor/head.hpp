@@ -78,18 +78,23 @@ struct head {
     ops::copy(c.stream, dx.span(), std::span<T const>(gradient.span()));
   }
 
-  /// Logits of all rows of x, scaled and capped: [rows, V] in the accumulation type.
+  /// Logits of all rows of x, scaled and capped: [rows, V] in the accumulation type, of a divided
+  /// vocabulary this rank's columns.
   template <class Stream>
   [[nodiscard]] matrix_view<accumulate> logits(context<Stream>& c, matrix_view<T const> x) const {
+    auto const out = c.template allocate<accumulate, 2>({x.extent(0), weight.extents[0]});
+    logits(c, out, x);
+    return out;
+  }
+  template <class Stream>
+  void logits(context<Stream>& c, matrix_view<accumulate> out, matrix_view<T const> x) const {
     typename norm<T>::saved kept;
     auto const y = norm_f.forward(c, x, kept);
-    auto out = c.template allocate<accumulate, 2>({x.extent(0), weight.extents[0]});
     ops::matmul(c.stream, out, matrix_view<T const>(y), weight.value(), {.transpose_b = true});
     if (capped())
       ops::softcap(c.stream, out.span(), std::span<accumulate const>(out.span()), cap());
     else if (logit_scale != 1.0)
       ops::scale(c.stream, out.span(), static_cast<accumulate>(logit_scale));
-    return out;
   }
 
   void visit_parameters(auto&& visit) {

@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <parallel/core/parameter.hpp>
@@ -54,6 +55,17 @@ template <class Model>
     return model.share(batch);
   else
     return {};
+}
+
+/// What microbatches that need the same memory have in common: rows, and what model.beside_rows(
+/// batch) says, if the model has that.
+template <class Model>
+[[nodiscard]] std::pair<index, index> extent_of(Model const& model,
+                                                typename Model::microbatch const& batch) {
+  if constexpr (requires { model.beside_rows(batch); })
+    return {model.rows(batch), model.beside_rows(batch)};
+  else
+    return {model.rows(batch), 0};
 }
 
 }  // namespace parallel::train

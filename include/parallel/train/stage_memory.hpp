@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <parallel/device/arena.hpp>
@@ -104,9 +105,9 @@ template <class Model>
   auto const& ranges = stages.ranges();
   step_bytes out;
   out.stages.resize(ranges.size());
-  std::set<index> sizes = {0};
+  std::set<std::pair<index, index>> sizes;
   for (auto const& batch : batches) {
-    if (!sizes.insert(model.rows(batch)).second) continue;
+    if (model.rows(batch) == 0 || !sizes.insert(extent_of(model, batch)).second) continue;
     for (std::size_t k = 0; k < ranges.size(); ++k)
       for (auto const halves : {stages.overlap_weight_gradients() ? beside : together, apart}) {
         if (halves == apart &&

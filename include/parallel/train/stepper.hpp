@@ -268,8 +268,8 @@ class stepper {
     auto const count = std::max(1, static_cast<int>(batches.batches.size()));
     auto const& plan = placed_.plans().of(count, batches.mode, stale_);
     auto& stages = placed_.stages();
-    std::set<index> sizes;
-    for (auto const& batch : batches.batches) sizes.insert(model_.rows(batch));
+    std::set<std::pair<index, index>> sizes;
+    for (auto const& batch : batches.batches) sizes.insert(extent_of(model_, batch));
     auto& bytes = bytes_[{batches.mode, count, sizes}];
     if (!bytes)
       bytes = bytes_of_step(model_, stages.plan_of(count, batches.mode), stages, batches.batches,
@@ -349,7 +349,8 @@ class stepper {
   shared_results<element> results_;
   std::optional<begun> under_way_;
   // by mode, count and sizes of the microbatches
-  std::map<std::tuple<pass, int, std::set<index>>, std::optional<step_bytes>> bytes_;
+  std::map<std::tuple<pass, int, std::set<std::pair<index, index>>>, std::optional<step_bytes>>
+      bytes_;
 };
 
 template <class M, device D, communicator C, class O>

@@ -48,6 +48,7 @@ struct parrot {
 
 mpt::train_config config(std::filesystem::path const& tokenizer) {
   mpt::train_config c;
+  c.model = parrot::config();
   c.tokenizer.name = tokenizer;
   c.callbacks.generate = mpt::generate_config{.prompts = {"Once upon a", "In Köln"},
                                               .interval = {5, mpt::time_unit::batch},
@@ -68,13 +69,14 @@ TEST_CASE("prompts are continued when due, in the run's record and on its screen
   auto const time = words.encode(" time");
   REQUIRE(time.size() == 1);
   parrot model(time[0]);
-  mpt::generate_callback<float, parallel::host::device> callback(config(where), clock, model.net,
-                                                                 model.device, model.stream, false);
+  mpt::generate_callback const callback(config(where), true);
+  mpt::model_decoder<float, parallel::host::device> decoder(model.net, model.device, model.stream,
+                                                            callback.room());
   std::vector<std::string> said, logged;
   std::vector<std::int64_t> when;
   for (std::int64_t batch = 1; batch <= 12; ++batch) {
     mpt::run_control run([&](std::string const& text) { said.push_back(text); });
-    callback.batch_end(run, {.batch = batch});
+    if (callback.due(batch, clock)) callback.write(decoder, run, batch);
     for (auto const& [name, text] : run.texts()) logged.push_back(name + ": " + text);
     if (!run.texts().empty()) when.push_back(batch);
   }
@@ -86,7 +88,7 @@ TEST_CASE("prompts are continued when due, in the run's record and on its screen
   CHECK(said[0] == "generated at 5 ba: Once upon a → time time time");
 }
 
-TEST_CASE("the end of text ends a continuation, and silent ranks say nothing") {
+TEST_CASE("the end of text ends a continuation, and ranks that do not read say nothing") {
   auto const data = test::data_folder();
   if (data.empty()) {
     MESSAGE("no sample data here: skipped");
@@ -95,22 +97,19 @@ TEST_CASE("the end of text ends a continuation, and silent ranks say nothing") {
   auto const where = data / "tokenizers" / "gpt2";
   parrot model(mpt::tokenizer::load(where).eos_id().value());
   for (bool const silent : {false, true}) {
-    mpt::generate_callback<float, parallel::host::device> callback(
-        config(where), clock, model.net, model.device, model.stream, silent);
+    mpt::generate_callback const callback(config(where), !silent);
+    mpt::model_decoder<float, parallel::host::device> decoder(model.net, model.device, model.stream,
+                                                              callback.room());
     mpt::run_control run([](std::string const&) {});
-    callback.batch_end(run, {.batch = 5});
+    callback.write(decoder, run, 5);
     CHECK(run.texts().size() == (silent ? 0 : 2));
     if (!silent) CHECK(run.texts()[0].second == "Once upon a → ");
   }
 }
 
 TEST_CASE("a tokenizer that is not there is refused") {
-  parrot model(1);
-  auto const open = [&](std::filesystem::path const& where) {
-    return test::message_of([&] {
-      mpt::generate_callback<float, parallel::host::device> const callback(
-          config(where), clock, model.net, model.device, model.stream, false);
-    });
+  auto const open = [](std::filesystem::path const& where) {
+    return test::message_of([&] { mpt::generate_callback const callback(config(where), true); });
   };
   CHECK(open("nowhere/at/all") ==
         "callbacks.generate_callback needs the tokenizer, but tokenizer.name nowhere/at/all is no "

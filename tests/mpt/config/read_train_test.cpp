@@ -161,15 +161,17 @@ TEST_CASE("malformed configurations give one exact message each") {
        "checkpoint, the other starts over"},
       {{"save_num_checkpoints_to_keep=0"},
        "command line: save_num_checkpoints_to_keep: expected -1 for all or at least 1, found 0"},
-      {{"save_weights_only=true"},
-       "command line: save_weights_only: 'true' is not yet supported; use false; "
-       "callbacks.hf_checkpointer writes the weights alone"},
+      {{"save_weights_only=true", "autoresume=true", "save_folder=./x"},
+       "command line: save_weights_only: cannot go with autoresume: a run cannot go on from "
+       "weights "
+       "without the optimizer"},
       {{"icl_tasks=[{label: piqa}]"},
-       "command line: icl_tasks: not yet supported; evaluation is cross entropy, perplexity and "
-       "accuracy on eval_loader"},
-      {{"eval_gauntlet=x.yaml"},
-       "command line: eval_gauntlet: 'x.yaml' is not yet supported; evaluation is cross entropy, "
-       "perplexity and accuracy on eval_loader"},
+       "command line: icl_tasks.0.dataset_uri: missing; it is required"},
+      {{"eval_gauntlet={categories: [{name: a, benchmarks: [{name: b, num_fewshot: 0, "
+        "random_baseline: 0}]}]}"},
+       "command line: eval_gauntlet: needs the tasks it scores, in icl_tasks"},
+      {{"icl_subset_num_batches=0"},
+       "command line: icl_subset_num_batches: expected -1 for all or a number above 0, found 0"},
       {{"tp_config.strategy=rows"},
        "command line: tp_config.strategy: 'rows' is not known; there is ffn"},
       {{"accumulate_train_batch_on_tokens=false"},
@@ -270,10 +272,12 @@ TEST_CASE("the keys that have an effect are these") {
       "callbacks.speed_monitor.gpu_flops_available callbacks.speed_monitor.window_size "
       "console_log_interval cuda_graphs dataset deterministic device device_eval_batch_size "
       "device_train_microbatch_size dist_timeout "
-      "dry_run eval_first eval_interval eval_loader eval_subset_num_batches fsdp_config "
+      "dry_run eval_first eval_gauntlet eval_gauntlet_str eval_interval eval_loader "
+      "eval_subset_num_batches fsdp_config "
       "fsdp_config.activation_checkpointing fsdp_config.data_parallel_replicate_degree "
       "fsdp_config.data_parallel_shard_degree fsdp_config.mixed_precision "
       "fsdp_config.reshard_after_forward fsdp_config.sharding_strategy global_train_batch_size "
+      "icl_seq_len icl_subset_num_batches icl_tasks icl_tasks_str "
       "load_path load_weights_only "
       "log_to_console loggers loggers.tensorboard loggers.tensorboard.log_dir max_duration "
       "max_seq_len metrics_file mirrors model model.activation_checkpointing_target "
@@ -311,7 +315,8 @@ TEST_CASE("the keys that have an effect are these") {
       "save_folder "
       "save_interval "
       "save_num_checkpoints_to_keep "
-      "save_overwrite scheduler scheduler.alpha_f scheduler.alpha_i scheduler.name scheduler.t_max "
+      "save_overwrite save_weights_only scheduler scheduler.alpha_f scheduler.alpha_i "
+      "scheduler.name scheduler.t_max "
       "scheduler.t_warmup seed threads tokenizer tokenizer.kwargs "
       "tokenizer.kwargs.model_max_length "
       "tokenizer.name tp_config tp_config.strategy tp_config.tensor_parallel_degree "
@@ -348,8 +353,7 @@ TEST_CASE("keys of LLM Foundry that have no effect or are not there yet are know
         "callbacks.memory_monitor", "callbacks.runtime_estimator", "callbacks.nan_monitor",
         "loggers.wandb"})
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::without_effect), name);
-  for (std::string const name :
-       {"icl_tasks", "eval_gauntlet", "algorithms.alibi", "model.attn_config.prefix_lm"})
+  for (std::string const name : {"algorithms.alibi", "model.attn_config.prefix_lm"})
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::restricted), name);
 }
 

@@ -26,7 +26,7 @@ struct stub_model {
     for (auto const id : words.encode(says)) {
       if (static_cast<std::int64_t>(out.size()) == options.max_new_tokens) break;
       out.push_back(id);
-      if (options.last(id)) break;
+      if (options.last(0, id)) break;
     }
     return out;
   }

@@ -64,7 +64,9 @@ mpt::model_config config_of(bool alibi) {
 TEST_CASE("options that share their beginning score as each does alone, in any order") {
   for (bool const alibi : {false, true}) {
     small_model small(config_of(alibi));
-    task_model<float, parallel::host::device> model(small.net, small.device, small.stream, 40);
+    mpt::model_decoder<float, parallel::host::device> decoder(small.net, small.device, small.stream,
+                                                              {.tokens = 40});
+    task_model model(decoder);
     std::vector<scored_ids> options{{{1, 2, 3, 4, 5, 6}, 4},
                                     {{1, 2, 3, 4, 7, 8, 9, 10}, 4},
                                     {{1, 2, 3, 4, 11}, 4},
@@ -93,7 +95,9 @@ TEST_CASE("options that share their beginning score as each does alone, in any o
 
 TEST_CASE("what the model writes greedily is what it finds likeliest") {
   small_model small(config_of(true));
-  task_model<float, parallel::host::device> model(small.net, small.device, small.stream, 40);
+  mpt::model_decoder<float, parallel::host::device> decoder(small.net, small.device, small.stream,
+                                                            {.tokens = 40});
+  task_model model(decoder);
   std::vector<std::int32_t> ids{3, 1, 4, 1, 5};
   auto const more = model.generate(ids, {.max_new_tokens = 6});
   REQUIRE(more.size() == 6);

@@ -40,12 +40,14 @@ TEST_CASE("templates that are not ChatML are refused, MPT's own is known by its 
           static_cast<void>(form_of({{"chat_template", "[INST] {{ m }} [/INST]"}}));
         }) ==
         "tokenizer.json: its chat_template does not write ChatML (<|im_start|> and <|im_end|>), "
-        "and Jinja is not run here; write the whole prompt yourself and give it with --prompt");
+        "and this program was built without a library for Jinja: put minja's headers "
+        "(github.com/google/minja) where CMake finds minja/minja.hpp, and build again; or write "
+        "the whole prompt yourself and give it with --prompt");
   CHECK(data_test::message_of([] {
           static_cast<void>(form_of({{"chat_template", nlohmann::json::array()}}));
         }) ==
         "tokenizer.json: chat_template in tokenizer_config.json is of type array, expected a "
-        "string; leave the one template that is ChatML");
+        "string, or a list of {\"name\", \"template\"} with one called \"default\"");
 }
 
 }  // namespace chat_test

@@ -168,12 +168,15 @@ TEST_CASE("the meta device plans the activations to the byte") {
 }
 
 TEST_CASE("generation keeps keys once") {
-  parallel::host::device device;
-  mpt::generation_cache<float> cache(reusing(12), 7, device);
-  CHECK(&cache.at(1) == &cache.at(0));
-  CHECK(&cache.at(3) == &cache.at(2));
-  CHECK(&cache.at(2) != &cache.at(0));
-  CHECK(cache.at(3).rows.data() != nullptr);
+  mpt::model<float> const net(reusing(12));
+  auto const bytes = [&](parallel::index tokens) {
+    return mpt::decoder_bytes(net, {.tokens = tokens, .rows = 1},
+                              {parallel::train::whole_model(net)},
+                              [](mpt::microbatch const&) { return std::size_t{0}; });
+  };
+  // blocks 0 and 2 make keys, blocks 1 and 3 attend to theirs
+  CHECK(bytes(64) - bytes(32) ==
+        2 * 32 * sizeof(float) * static_cast<std::size_t>(net.key_width()));
 }
 
 }  // namespace model_reuse_test

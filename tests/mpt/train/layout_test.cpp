@@ -137,15 +137,19 @@ TEST_CASE("each rule has one message with the axis, the rule and the nearest cho
         "parallelism: global_train_batch_size 24 is less than a sequence for each of 25 ranks; use "
         "25 or more, or at most 24 ranks that read data");
   config.callbacks.generate.emplace();
-  CHECK(refusal(config, 2) ==
-        "parallelism: callbacks.generate_callback: needs the whole model on one rank; leave it "
-        "out, or set tensor, context and pipeline to 1, and zero_stage to 2 or less");
-  config.parallelism.tensor = 1;
-  CHECK(refusal(config, 2).empty());
   config.zero_stage = 3;
-  CHECK(refusal(config, 1).empty());
-  CHECK(
-      refusal(config, 2).starts_with("parallelism: callbacks.generate_callback: needs the whole"));
+  CHECK(refusal(config, 4).empty());
+  config.parallelism.sequence_parallel = true;
+  CHECK(refusal(config, 4) ==
+        "parallelism: callbacks.generate_callback: a text is read token by token, which cannot be "
+        "divided; leave it out, or set context to 1 and sequence_parallel to false");
+  config.parallelism.tensor = 1;
+  CHECK(refusal(config, 4).empty());
+  config.parallelism.context = 2;
+  config.callbacks.generate.reset();
+  CHECK(refusal(config, 4).empty());
+  config.icl.tasks.emplace_back();
+  CHECK(refusal(config, 4).starts_with("parallelism: icl_tasks: a text is read token by token"));
 }
 
 TEST_CASE("what the canonical order cannot take is refused in one message") {

@@ -373,5 +373,39 @@ TEST_CASE("loggers.tensorboard gets the metrics file's numbers, a resumed run's 
   }
 }
 
+TEST_CASE("save_weights_only writes the weights alone, with which a run can begin but not go on") {
+  place const here;
+  auto config = divisible(here, 2);
+  config.optimizer.disable_grad = {{"norm_1.weight", ""}};
+  grid const layout{.zero_stage = 3, .data = 2, .parallelism = {.tensor = 2}};
+  config.checkpoint.save_folder = here.folder / "whole";
+  auto const whole = content_of(train<float>(on(config, layout), layout.ranks()).checkpoint);
+  config.checkpoint.save_folder = here.folder / "weights";
+  config.checkpoint.save_weights_only = true;
+  for (bool const behind : {true, false}) {
+    config.checkpoint.save_overwrite = !behind;
+    fs::path const saved =
+        train<float>(on(config, layout), layout.ranks(), {.behind = behind}).checkpoint;
+    auto const weights = content_of(saved);
+    for (auto const& [name, bytes] : whole)
+      if (name.find('#') == std::string::npos)
+        CHECK(weights.at(name) == bytes);
+      else
+        CHECK_FALSE(weights.contains(name));
+    if (!behind) continue;
+    config.max_duration.count = 4;
+    config.checkpoint.load_path = saved;
+    config.checkpoint.save_folder.clear();
+    CHECK(contains(test::message_of([&] { static_cast<void>(train<float>(config)); }),
+                   "holds weights alone (save_weights_only), and an optimizer cannot go on from "
+                   "these; begin with them: load_weights_only=true"));
+    config.checkpoint.load_weights_only = true;
+    CHECK(train<float>(config).batches == 4);
+    config.max_duration.count = 2;
+    config.checkpoint.load_path.clear();
+    config.checkpoint.save_folder = here.folder / "weights";
+  }
+}
+
 }  // namespace
 }  // namespace trainer_options_test

@@ -118,7 +118,7 @@ TEST_CASE("weights alone leave the optimizer at its start") {
     pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1});
   });
   on_ranks(of({}), [&](auto& one) {
-    pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run", pc::load_what::weights);
+    pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run", pc::content::weights);
     for (auto const& unit : one.stepper().units())
       for (auto const& segment : unit.memory.segments())
         for (auto const& state : segment.states)

@@ -1,0 +1,7 @@
+#include "support/chat_templates.hpp"
+
+#include <mpt/tokenizer/jinja_renderer.hpp>
+
+mpt::template_engine apps::template_engine() {
+  return [](mpt::chat_template const& own) { return mpt::make_jinja_renderer(own); };
+}

@@ -1,0 +1,203 @@
+// decoder: reads texts with a model, through KV caches, and says what may come next.
+//
+// It knows how texts are read, not how a pass of the model runs: with weights in place
+// (model_decoder.hpp), or between the steps of a training run of any layout
+// (train/run_decoder.hpp). Ranks that share the model along the tensor and pipeline axes read the
+// same texts together.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <mpt/model/model.hpp>
+#include <parallel/device/meta/device.hpp>
+#include <parallel/device/transfer.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/train/stage.hpp>
+
+namespace mpt {
+
+/// What a decoder has room for.
+struct decoder_room {
+  index tokens = 0;  ///< of a text
+  std::size_t texts = 1;
+  index rows = 512;       ///< of a pass: longer texts are read piece by piece
+  index logit_rows = 64;  ///< logits of a pass
+};
+
+/// How a decoder's passes run.
+struct decoder_passes {
+  /// Enqueues a pass and waits for it.
+  std::function<void(microbatch const&)> run;
+  /// Sums logits over the ranks that share the model; each gives zeros for what others make. Empty:
+  /// this rank makes all.
+  std::function<void(std::span<float>)> join = {};
+};
+
+/// Memory, all of the given arena: keys and values, 2 · tokens · key heads here · head_dim elements
+/// a text and block here that makes keys; ids, and logits of a pass.
+template <class T, class Device>
+class decoder {
+ public:
+  /// All arguments must outlive it, and `memory` not be released below what it takes. `stages`: of
+  /// the model, those that are here.
+  decoder(model<T> const& net, Device& device, arena& memory, decoder_room room,
+          std::vector<train::stage_range> stages, decoder_passes passes)
+      : net_(net),
+        device_(device),
+        room_(limited(room)),
+        stages_(std::move(stages)),
+        passes_(std::move(passes)),
+        lengths_(room_.texts) {
+    auto const& config = net.config();
+    caches_.resize(static_cast<std::size_t>(config.n_layers));
+    for (index block = 0; block < config.n_layers; ++block) {
+      auto const here = [&](auto const& s) { return s.begin <= block && block < s.end; };
+      if (key_source(config, block) != block || !std::ranges::any_of(stages_, here)) continue;
+      for (std::size_t text = 0; text < room_.texts; ++text)
+        caches_[static_cast<std::size_t>(block)].push_back(
+            memory.allocate<T, 2>({room_.tokens, net.key_width()}));
+    }
+    auto const texts = static_cast<index>(room_.texts);
+    ids_ = memory.allocate<std::int32_t, 1>({std::max(room_.rows, texts)});
+    if (makes_logits())
+      logits_ = memory.allocate<accumulate_t<T>, 2>(
+          {std::max(room_.logit_rows, texts), net.vocabulary_here().count});
+  }
+
+  [[nodiscard]] decoder_room const& room() const { return room_; }
+  [[nodiscard]] model_config const& config() const { return net_.config(); }
+  [[nodiscard]] index length(std::size_t text) const { return lengths_.at(text); }
+  /// Forgets all but the first `length` tokens of a text.
+  void keep(std::size_t text, index length) {
+    lengths_.at(text) = std::min(lengths_.at(text), length);
+  }
+
+  /// Reads more of a text: logits [wanted, V] of the last ids.
+  [[nodiscard]] std::vector<float> read(std::size_t text, std::span<std::int32_t const> ids,
+                                        index wanted = 1) {
+    std::vector<float> out;
+    auto const all = static_cast<index>(ids.size());
+    for (index at = 0; at < all;) {
+      index rows = std::min(room_.rows, all - at);
+      index scored = std::clamp<index>(at + rows - (all - wanted), 0, rows);
+      rows -= std::max<index>(0, scored - room_.logit_rows);
+      scored = std::min(scored, room_.logit_rows);
+      auto const piece = ids.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(rows));
+      auto const some = pass({&text, 1}, piece, scored);
+      out.insert(out.end(), some.begin(), some.end());
+      at += rows;
+    }
+    return out;
+  }
+
+  /// Reads one more id of each of several texts, in one pass: logits [texts, V].
+  [[nodiscard]] std::vector<float> read_next(std::span<std::size_t const> texts,
+                                             std::span<std::int32_t const> ids) {
+    return pass(texts, ids, 1);
+  }
+
+  /// Calls f(microbatch) for passes that need the most memory; their views are null.
+  template <class F>
+  void for_each_largest(F&& f) {
+    auto const shape = [&](std::size_t texts, index rows, index wanted) {
+      std::vector<std::size_t> which(texts);
+      auto const of = continue_texts(which, wanted);
+      f(batch_of(of, static_cast<index>(texts), rows));
+    };
+    shape(1, room_.rows, std::min(room_.rows, room_.logit_rows));
+    shape(room_.texts, 1, 1);
+  }
+
+ private:
+  [[nodiscard]] static decoder_room limited(decoder_room room) {
+    room.rows = std::min(room.rows, room.tokens);
+    room.logit_rows = std::min(room.logit_rows, room.rows);
+    return room;
+  }
+  [[nodiscard]] bool makes_logits() const {
+    return std::ranges::any_of(stages_, &train::stage_range::exit);
+  }
+
+  [[nodiscard]] continuation<T> continue_texts(std::span<std::size_t const> texts,
+                                               index wanted) const {
+    continuation<T> out;
+    out.wanted = wanted;
+    out.logits = {logits_.data(), {static_cast<index>(texts.size()) * wanted, logits_.extent(1)}};
+    for (auto const text : texts) out.lengths.push_back(lengths_.at(text));
+    for (auto const& block : caches_) {
+      out.caches.emplace_back();
+      if (block.empty()) continue;
+      for (auto const text : texts) out.caches.back().push_back({block[text], lengths_[text]});
+    }
+    return out;
+  }
+  [[nodiscard]] microbatch batch_of(continuation<T> const& of, index texts, index rows) const {
+    return {.ids = {ids_.data(), {texts * rows}},
+            .labels = {},
+            .sequences = texts,
+            .length = rows,
+            .continues = &of};
+  }
+
+  /// Reads as many ids of each of `texts`; the logits of the last `wanted` of each.
+  [[nodiscard]] std::vector<float> pass(std::span<std::size_t const> texts,
+                                        std::span<std::int32_t const> ids, index wanted) {
+    auto const rows = static_cast<index>(ids.size() / texts.size());
+    for (auto const text : texts)
+      require(lengths_.at(text) + rows <= room_.tokens, "the decoder holds texts of ", room_.tokens,
+              " tokens, but ", lengths_.at(text) + rows, " are needed");
+    auto const of = continue_texts(texts, wanted);
+    device_.upload(ids_.span().first(ids.size()), ids);
+    passes_.run(batch_of(of, static_cast<index>(texts.size()), rows));
+    for (auto const text : texts) lengths_[text] += rows;
+    if (wanted == 0) return {};
+    auto const whole = static_cast<std::size_t>(config().vocab_size);
+    std::vector<float> out(texts.size() * static_cast<std::size_t>(wanted) * whole);
+    if (makes_logits()) {
+      auto const [first, count] = net_.vocabulary_here();
+      auto const here = static_cast<std::size_t>(count);
+      parallel::read_on_host(device_, of.logits.span(), [&](auto made) {
+        auto to = out.begin() + static_cast<std::ptrdiff_t>(first);
+        for (std::size_t at = 0; at < made.size(); at += here) {
+          std::ranges::transform(made.subspan(at, here), to,
+                                 [](auto logit) { return static_cast<float>(logit); });
+          if (at + here < made.size()) to += static_cast<std::ptrdiff_t>(whole);
+        }
+      });
+    }
+    if (passes_.join) passes_.join(out);
+    return out;
+  }
+
+  model<T> const& net_;
+  Device& device_;
+  decoder_room room_;
+  std::vector<train::stage_range> stages_;
+  decoder_passes passes_;
+  std::vector<index> lengths_;                       // by text
+  std::vector<std::vector<matrix_view<T>>> caches_;  // by block and text; empty: not here
+  vector_view<std::int32_t> ids_;
+  matrix_view<accumulate_t<T>> logits_;
+};
+
+/// Bytes that a decoder takes of its arena, and its passes, which take `pass_bytes(microbatch)`,
+/// behind it.
+template <class T, class PassBytes>
+[[nodiscard]] std::size_t decoder_bytes(model<T> const& net, decoder_room room,
+                                        std::vector<train::stage_range> stages,
+                                        PassBytes const& pass_bytes) {
+  arena measure;
+  parallel::meta::device device;
+  decoder<T, parallel::meta::device> of(net, device, measure, room, std::move(stages), {});
+  std::size_t most = 0;
+  of.for_each_largest([&](microbatch const& batch) { most = std::max(most, pass_bytes(batch)); });
+  return measure.peak() + most;
+}
+
+}  // namespace mpt

@@ -1,0 +1,50 @@
+// model_decoder: a decoder over a model whose weights are in place, whole or this rank's slices
+// along the tensor axis.
+#pragma once
+
+#include <span>
+
+#include <mpt/generate/decoder.hpp>
+#include <parallel/comm/any_communicator.hpp>
+#include <parallel/device/host/stream.hpp>
+#include <parallel/train/plan.hpp>
+
+namespace mpt {
+
+template <class T, class Device>
+class model_decoder : private arena, public decoder<T, Device> {
+ public:
+  using stream_type = typename Device::stream_type;
+
+  /// All arguments must outlive it. `tensor`: the ranks that hold slices of the model, which read
+  /// the same texts together; null: this one holds all. Memory: decoder_bytes.
+  model_decoder(model<T> const& net, Device& device, stream_type& stream, decoder_room room,
+                any_communicator* tensor = nullptr)
+      : arena(device.template allocate<std::byte>(bytes_of(net, room))),
+        decoder<T, Device>(
+            net, device, *this, room, {train::whole_model(net)},
+            {[this, &net, &stream](microbatch const& batch) {
+               train::statistics<double> none;
+               arena& memory = *this;
+               context<stream_type> c{stream, memory, pass::inference, {}, batch.length};
+               train::evaluate_microbatch(net, c, batch, none);
+               stream.synchronize();
+             },
+             [this, tensor](std::span<float> logits) {
+               if (tensor != nullptr && tensor->size() > 1)
+                 tensor->all_reduce(exchanges_, logits, parallel::reduction::sum).wait();
+             }}) {}
+  model_decoder(model_decoder const&) = delete;
+  model_decoder& operator=(model_decoder const&) = delete;
+
+ private:
+  [[nodiscard]] static std::size_t bytes_of(model<T> const& net, decoder_room room) {
+    return decoder_bytes(net, room, {train::whole_model(net)}, [&](microbatch const& batch) {
+      return train::plan_evaluation(net, batch);
+    });
+  }
+
+  parallel::host::stream exchanges_;
+};
+
+}  // namespace mpt

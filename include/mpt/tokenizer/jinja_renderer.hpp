@@ -1,0 +1,72 @@
+// jinja_renderer: runs a tokenizer's chat template, with minja (github.com/google/minja).
+//
+// What a template meets is what transformers gives it: messages, add_generation_prompt, bos_token,
+// eos_token, raise_exception and strftime_now; blocks are trimmed as there. A template is a program
+// that somebody else wrote, so it runs in a process of its own.
+#pragma once
+
+#include <chrono>
+#include <ctime>
+#include <iomanip>
+#include <memory>
+#include <span>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include <minja/minja.hpp>
+
+#include <mpt/helper_process.hpp>
+#include <mpt/tokenizer/chat_template.hpp>
+
+namespace mpt {
+
+namespace detail {
+
+/// The names that a template meets.
+[[nodiscard]] inline std::shared_ptr<minja::Context> template_context(
+    chat_template const& own, nlohmann::ordered_json const& question) {
+  auto const out = minja::Context::make(minja::Value(question));
+  out->set("bos_token", own.bos_token);
+  out->set("eos_token", own.eos_token);
+  auto const now = [](std::shared_ptr<minja::Context> const&, minja::ArgumentsValue& args) {
+    args.expectArgs("strftime_now", {1, 1}, {0, 0});
+    auto const time = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+    std::tm local{};
+    ::localtime_r(&time, &local);
+    std::ostringstream text;
+    text << std::put_time(&local, args.args[0].get<std::string>().c_str());
+    return minja::Value(text.str());
+  };
+  out->set("strftime_now", minja::Value::callable(now));
+  return out;
+}
+
+}  // namespace detail
+
+/// A template_engine. What is made throws, naming the tokenizer, for a template that minja cannot
+/// read or run, that raises an exception, or that exceeds `limits`.
+[[nodiscard]] inline chat_renderer make_jinja_renderer(chat_template const& own,
+                                                       helper_limits limits = {}) {
+  auto const answer = [own, root = std::shared_ptr<minja::TemplateNode>()](
+                          std::string const& question) mutable {
+    if (root == nullptr)
+      root = minja::Parser::parse(
+          own.text, {.trim_blocks = true, .lstrip_blocks = true, .keep_trailing_newline = false});
+    return root->render(detail::template_context(own, nlohmann::ordered_json::parse(question)));
+  };
+  auto const process = std::make_shared<helper_process>(answer, limits);
+  return [process, name = own.name](std::span<chat_message const> messages, bool answer_next) {
+    nlohmann::ordered_json question{{"messages", nlohmann::ordered_json::array()},
+                                    {"add_generation_prompt", answer_next}};
+    for (auto const& one : messages)
+      question["messages"].push_back({{"role", one.role}, {"content", one.content}});
+    try {
+      return process->ask(question.dump());
+    } catch (parallel::error const& problem) {
+      parallel::fail(name, ": its chat_template cannot be run: ", problem.what());
+    }
+  };
+}
+
+}  // namespace mpt

@@ -1,0 +1,106 @@
+// run_decoder: the model of a run, between its steps, reads and writes texts, whatever its layout.
+//
+// A pass is an evaluation of the stepper: values are gathered where they are sharded, activations
+// go from stage to stage. Data ranks may read different texts, or as many as they like: in every
+// pass all of them take part, those that have nothing to read without rows, and they ask each other
+// before each (one number) whether anybody has.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mpt/generate/decoder.hpp>
+#include <mpt/train/run_mesh.hpp>
+#include <parallel/comm/texts.hpp>
+#include <parallel/train/statistics_sum.hpp>
+
+namespace mpt {
+
+/// For as long as texts are read. Collective over all ranks of a run, which make it, and call
+/// finish(), alike.
+template <class T, class Device, class Stepper>
+class run_decoder {
+ public:
+  using stream_type = typename Stepper::stream;
+  using exchange_stream = typename Stepper::exchange_stream;
+
+  /// What it runs on; all must outlive it.
+  struct place {
+    model<T> const& net;
+    Device& device;
+    Stepper& step;
+    run_mesh<Device>& mesh;
+    stream_type& compute;
+    exchange_stream& exchanges;
+    arena& memory;
+    std::vector<train::stage_range> stages;  // of this rank
+  };
+
+  run_decoder(place const& at, decoder_room room)
+      : at_(at),
+        temporaries_(at.memory),
+        texts_(at.net, at.device, at.memory, room, at.stages,
+               {[this](microbatch const& batch) {
+                  static_cast<void>(somebody_reads(true));
+                  pass(batch);
+                },
+                [this](std::span<float> logits) { join(logits); }}) {}
+  run_decoder(run_decoder const&) = delete;
+  run_decoder& operator=(run_decoder const&) = delete;
+
+  /// This data rank's. The ranks that share its model must read the same.
+  [[nodiscard]] decoder<T, Device>& texts() { return texts_; }
+
+  /// Takes part in what others read until nobody reads any more.
+  void finish() {
+    while (somebody_reads(false)) pass({});
+  }
+
+  /// finish(), then every data rank's text by data rank, on every rank.
+  [[nodiscard]] std::vector<std::string> gather(std::string const& text) {
+    finish();
+    auto const of_all = parallel::gather_texts(world(), at_.exchanges, text);
+    std::vector<std::string> out(static_cast<std::size_t>(at_.mesh.data_ranks()));
+    for (std::size_t rank = 0; rank < of_all.size(); ++rank)
+      out[static_cast<std::size_t>(
+          at_.mesh.layout().template position<parallel::axis::replicate, parallel::axis::shard>(
+              static_cast<int>(rank)))] = of_all[rank];
+    return out;
+  }
+
+ private:
+  [[nodiscard]] any_communicator& world() { return at_.mesh.ranks().world(); }
+
+  [[nodiscard]] bool somebody_reads(bool here) {
+    if (at_.mesh.data_ranks() == 1) return here;
+    std::int64_t readers = here ? 1 : 0;
+    world().all_reduce(at_.exchanges, std::span(&readers, 1), parallel::reduction::sum).wait();
+    return readers > 0;
+  }
+
+  /// One microbatch, and as many without rows as the pipeline's schedule asks for.
+  void pass(microbatch const& batch) {
+    std::vector<microbatch> all(static_cast<std::size_t>(at_.mesh.ranks().pipeline.size()));
+    all.front() = batch;
+    train::statistics_sum<double> none;
+    at_.step.add_evaluation(at_.compute, at_.memory, std::span<microbatch const>(all), none);
+  }
+
+  void join(std::span<float> logits) {
+    auto& ranks = at_.mesh.ranks();
+    for (auto* const axis : {&ranks.tensor, &ranks.pipeline})
+      if (axis->size() > 1)
+        axis->all_reduce(at_.exchanges, logits, parallel::reduction::sum).wait();
+  }
+
+  place at_;
+  arena::scope temporaries_;
+  decoder<T, Device> texts_;
+};
+
+}  // namespace mpt
