@@ -4,9 +4,11 @@
 #include <string>
 
 #include <mpt/console/format.hpp>
+#include <mpt/console/say.hpp>
 #include <mpt/hf/convert.hpp>
 
 #include "support/app.hpp"
+#include "support/launcher.hpp"
 
 namespace {
 
@@ -18,6 +20,7 @@ struct arguments {
 
 void convert(arguments const& args) {
   mpt::model_source const source(args.from);
+  if (!source.note().empty()) mpt::console::say("note: {}\n", source.note());
   auto options = args.options;
   if (args.replace) options.existing = parallel::checkpoint::if_exists::replace;
   auto const parameters =
@@ -57,7 +60,14 @@ int main(int argc, char** argv) {
   app.add_option("--dtype", args.options.dtype, "float32, bfloat16 or float16; default: as trained")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
   app.add_option("--max_shard_bytes", args.options.max_shard_bytes, "of one .safetensors file")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(apps::whole_number(1));
   app.add_flag("--replace", args.replace, "replace what is there");
-  return apps::run(app, argc, argv, [&] { convert(args); });
+  return apps::run(
+      app, argc, argv,
+      [&] {
+        apps::require_one_process();
+        convert(args);
+      },
+      apps::is_primary_here());
 }

@@ -3,25 +3,27 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <mpt/console/say.hpp>
 #include <mpt/generate/chat.hpp>
 #include <mpt/generate/generate.hpp>
 #include <mpt/generate/prompts.hpp>
 #include <mpt/generate/stop_strings.hpp>
 #include <mpt/hf/model_source.hpp>
+#include <mpt/tokenizer/around_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <nlohmann/json.hpp>
-#include <parallel/core/file.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/train/weights.hpp>
 
 #include "devices.hpp"
 #include "support/app.hpp"
 #include "support/engine.hpp"
+#include "support/launcher.hpp"
+#include "support/report_file.hpp"
 
 namespace {
 
@@ -54,10 +56,11 @@ using continue_text = std::function<continuation(std::string const&, show const&
 template <class T, class Device>
 continuation continue_one(arguments const& args, mpt::model<T> const& net, Device& device,
                           typename Device::stream_type& stream, mpt::tokenizer const& words,
-                          std::string const& prompt, show const& shown) {
+                          mpt::around_text const& around, std::string const& prompt,
+                          show const& shown) {
   continuation out;
   auto begin = std::chrono::steady_clock::now();
-  auto const ids = words.encode(prompt);
+  auto const ids = encode_with(around, words, prompt);
   out.encode = seconds_since(begin);
   out.prompt_tokens = ids.size();
   mpt::stopped_text text(words, args.stops);
@@ -93,13 +96,13 @@ void print_times(std::vector<continuation> const& all) {
   }
   double const each =
       1000 * sum.total() / static_cast<double>(std::max<std::size_t>(sum.tokens, 1));
-  fmt::print(stderr,
-             "bs={}, total_input_tokens={}, total_output_tokens={}\n"
-             "encode_latency={:.2f}ms, gen_latency={:.2f}ms, decode_latency={:.2f}ms, "
-             "total_latency={:.2f}ms\n"
-             "latency_per_output_token={:.2f}ms/tok\noutput_tok_per_sec={:.2f}tok/sec\n",
-             all.size(), sum.prompt_tokens, sum.tokens, 1000 * sum.encode, 1000 * sum.generate,
-             1000 * sum.decode, 1000 * sum.total(), each, 1000 / each);
+  mpt::console::say(
+      "bs={}, total_input_tokens={}, total_output_tokens={}\n"
+      "encode_latency={:.2f}ms, gen_latency={:.2f}ms, decode_latency={:.2f}ms, "
+      "total_latency={:.2f}ms\n"
+      "latency_per_output_token={:.2f}ms/tok\noutput_tok_per_sec={:.2f}tok/sec\n",
+      all.size(), sum.prompt_tokens, sum.tokens, 1000 * sum.encode, 1000 * sum.generate,
+      1000 * sum.decode, 1000 * sum.total(), each, 1000 / each);
 }
 
 void print(std::string const& text) {
@@ -134,13 +137,12 @@ void write_json(arguments const& args, std::vector<mpt::file_prompt> const& prom
   if (args.json == "-")
     fmt::print("{}\n", record.dump(2));
   else
-    parallel::replace_text_file(args.json, record.dump(2) + "\n");
+    apps::write_report_file(args.json, record.dump(2) + "\n");
 }
 
-void of_prompts(arguments const& args, continue_text const& go_on) {
-  auto const prompts = args.prompts.empty()
-                           ? std::vector<mpt::file_prompt>{{"--prompt", args.prompt}}
-                           : mpt::read_prompts(args.prompts);
+/// Continues all prompts, whose lengths have been checked. `longest`: tokens of a text.
+void of_prompts(arguments const& args, std::vector<mpt::file_prompt> const& prompts,
+                std::int64_t longest, continue_text const& go_on) {
   std::vector<continuation> made;
   bool const quiet = args.json == "-";
   for (auto const& prompt : prompts) {
@@ -151,19 +153,25 @@ void of_prompts(arguments const& args, continue_text const& go_on) {
       parallel::fail(prompt.place, ": ", problem.what());
     }
     if (!quiet) print("\n");
+    auto const& one = made.back();
+    if (static_cast<std::int64_t>(one.prompt_tokens + one.tokens) == longest &&
+        static_cast<std::int64_t>(one.tokens) < args.options.max_new_tokens)
+      mpt::console::say("note: {}: ends after {} tokens, as the model reads {} at most\n",
+                        prompt.place, one.tokens, longest);
   }
   if (args.prompts.empty())
-    fmt::print(stderr, "({} tokens after a prompt of {}, {:.0f} tokens/s)\n", made[0].tokens,
-               made[0].prompt_tokens, static_cast<double>(made[0].tokens) / made[0].generate);
+    mpt::console::say("({} tokens after a prompt of {}, {:.0f} tokens/s)\n", made[0].tokens,
+                      made[0].prompt_tokens,
+                      static_cast<double>(made[0].tokens) / made[0].generate);
   else
     print_times(made);
   write_json(args, prompts, made);
 }
 
 void of_chat(arguments const& args, mpt::chat_form form, continue_text const& go_on) {
-  fmt::print(stderr,
-             "A line is a message. clear: begin anew; history: what was said; system: another "
-             "system prompt; quit: end.\n");
+  mpt::console::say(
+      "A line is a message. clear: begin anew; history: what was said; system: another "
+      "system prompt; quit: end.\n");
   auto system = args.system;
   std::vector<mpt::chat_message> said;
   auto const begin_anew = [&] {
@@ -172,7 +180,7 @@ void of_chat(arguments const& args, mpt::chat_form form, continue_text const& go
   };
   begin_anew();
   auto const ask = [](char const* what, std::string& line) {
-    fmt::print(stderr, "{}: ", what);
+    mpt::console::say("{}: ", what);
     return static_cast<bool>(std::getline(std::cin, line));
   };
   for (std::string line; ask("user", line);) {
@@ -193,15 +201,29 @@ void of_chat(arguments const& args, mpt::chat_form form, continue_text const& go
         said.push_back({"assistant", std::move(made.text)});
       } catch (parallel::error const& problem) {  // too long by now, or with marks inside
         said.pop_back();
-        fmt::print(stderr, "error: {}\n", problem.what());
+        apps::print_error(problem.what());
       }
     }
   }
 }
 
+/// Refuses what is wrong with the options before anything is read.
+void check(arguments const& args) {
+  static_cast<void>(mpt::sampler(args.options.sampling));
+  static_cast<void>(mpt::token_history(args.options.history, {}));
+  apps::check_report_file("--json", args.json, {args.model, args.prompts});
+}
+
+std::vector<mpt::file_prompt> prompts_of(arguments const& args) {
+  if (args.chat) return {};
+  if (!args.prompts.empty()) return mpt::read_prompts(args.prompts);
+  return {{"--prompt", args.prompt}};
+}
+
 template <class T>
 void generate(arguments args) {
   mpt::model_source const source(args.model);
+  if (!source.note().empty()) mpt::console::say("note: {}\n", source.note());
   auto const where = args.tokenizer.empty() ? source.tokenizer() : args.tokenizer;
   parallel::require(!where.empty(), args.model.string(),
                     " brings no tokenizer; name one with --tokenizer");
@@ -210,6 +232,15 @@ void generate(arguments args) {
                     " tokens, the model only ", source.config().vocab_size,
                     "; name the model's own with --tokenizer");
   args.options.end_of_text = words.eos_id().value_or(-1);
+  auto const longest = source.config().max_seq_len;
+  auto const around = args.chat ? mpt::around_text() : mpt::read_around_text(words);
+  auto const prompts = prompts_of(args);
+  for (auto const& [place, text] : prompts) {
+    auto const tokens = static_cast<std::int64_t>(encode_with(around, words, text).size());
+    parallel::require(tokens > 0, place, ": the prompt has no tokens; give at least one word");
+    parallel::require(tokens < longest, place, ": the prompt has ", tokens,
+                      " tokens, but the model reads at most ", longest - 1, " before a new one");
+  }
   mpt::chat_form form;
   if (args.chat) {
     form = mpt::read_chat_form(words.files());
@@ -223,12 +254,12 @@ void generate(arguments args) {
         parallel::train::weights<T> const weights(net, device);
         source.load(weights, device);
         continue_text const go_on = [&](std::string const& prompt, show const& shown) {
-          return continue_one(args, net, device, stream, words, prompt, shown);
+          return continue_one(args, net, device, stream, words, around, prompt, shown);
         };
         if (args.chat)
           of_chat(args, form, go_on);
         else
-          of_prompts(args, go_on);
+          of_prompts(args, prompts, longest, go_on);
       });
 }
 
@@ -252,7 +283,7 @@ int main(int argc, char** argv) {
   app.add_option("--system_prompt", args.system, "what --chat begins with")->capture_default_str();
   app.add_option("--max_new_tokens", args.options.max_new_tokens, "at most so many new tokens")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(apps::whole_number(1));
   app.add_option("--temperature", sampling.temperature, "0 is greedy")->capture_default_str();
   app.add_option("--top_k", sampling.top_k, "keep the k most likely tokens; 0: all");
   app.add_option("--top_p", sampling.top_p, "keep the most likely tokens of this probability");
@@ -264,7 +295,9 @@ int main(int argc, char** argv) {
   app.add_option("--stop", args.stops, "a text ends before this string; may be given several times")
       ->expected(1)
       ->take_all();
-  app.add_option("--seed", sampling.seed, "of the random choices")->capture_default_str();
+  app.add_option("--seed", sampling.seed, "of the random choices")
+      ->capture_default_str()
+      ->check(apps::any_seed());
   app.add_option("--tokenizer", args.tokenizer, "default: the model's own");
   app.add_option("--precision", args.precision, "fp32 or bf16")
       ->capture_default_str()
@@ -274,8 +307,13 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--json", args.json,
                  "also write prompts, texts and times as JSON to this file (-: print, alone)");
-  return apps::run(app, argc, argv, [&] {
-    if (args.prompt == "-") args.prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
-    args.precision == "bf16" ? generate<parallel::bf16>(args) : generate<float>(args);
-  });
+  return apps::run(
+      app, argc, argv,
+      [&] {
+        apps::require_one_process();
+        check(args);
+        if (args.prompt == "-") args.prompt = mpt::read_prompt(std::cin);
+        args.precision == "bf16" ? generate<parallel::bf16>(args) : generate<float>(args);
+      },
+      apps::is_primary_here());
 }

@@ -140,7 +140,8 @@ inline void check_run_name(std::string const& name, std::string_view where) {
   for (std::string_view const key : {"save_filename", "save_latest_filename"})
     reader.without_effect(key, "checkpoints are folders named by batch, and 'latest'");
   reader.without_effect("only_composer_checkpoint", "checkpoints have one form");
-  reader.not_yet("save_weights_only", "use false; callbacks.hf_checkpointer writes the weights alone", {"false"});
+  reader.not_yet("save_weights_only",
+                 "use false; callbacks.hf_checkpointer writes the weights alone", {"false"});
   reader.not_yet("only_hf_checkpoint", "use false; convert makes a Hugging Face folder", {"false"});
   reader.not_yet("save_ignore_keys", "leave it blank");
   reader.not_yet("load_ignore_keys", "leave it blank");
@@ -168,7 +169,7 @@ inline void read_the_rest(config_reader& reader) {
     reader.without_effect(key, "memory is planned before the start");
   reader.without_effect("code_paths", "no Python is run");
   reader.without_effect("compile_config", "everything is compiled");
-  reader.without_effect("profiler", "profile: true times three batches");
+  reader.not_yet("profiler", "leave it out; profile: true times three batches");
   reader.without_effect("spin_dataloaders", "data is resumed by position");
   for (std::string_view const key : {"icl_subset_num_batches", "icl_seq_len", "icl_max_seq_len"})
     reader.without_effect(key, "belongs to icl_tasks");

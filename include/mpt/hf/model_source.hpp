@@ -3,6 +3,7 @@
 // Tensors are read one by one.
 #pragma once
 
+#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -41,6 +42,7 @@ class model_source {
               "with config.json",
               newest.note.empty() ? "" : "; ", newest.note);
       path_ = *newest.folder;
+      note_ = newest.note;
     }
     checkpoint_.emplace(path_);
     auto const& state = checkpoint_->state();
@@ -62,23 +64,30 @@ class model_source {
   [[nodiscard]] std::string const& dtype() const { return dtype_; }
   /// The checkpoint or folder that was found.
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }
+  /// What was not as expected: another checkpoint was taken than the newest. Empty: nothing.
+  [[nodiscard]] std::string const& note() const { return note_; }
   /// Where its tokenizer lies; empty when that is not known.
   [[nodiscard]] std::string const& tokenizer() const { return tokenizer_; }
 
-  /// Reads elements of a parameter from `begin` on, converted to T.
+  /// Reads elements of a parameter from `begin` on, converted to T. Throws for one that is no
+  /// number.
   template <class T>
   void read(std::string const& name, index begin, std::span<T> out) const {
     if (checkpoint_)
       checkpoint_->read(name, begin, out);
     else
       foreign_->read(stored(name), begin, out);
+    require_finite(name, out);
   }
 
   /// Reads `run` elements of a row from `begin` on, and the same columns of the rows that follow,
   /// until `out` is full; run 0: one element after another.
   template <class T>
   void read_block(std::string const& name, index begin, index run, std::span<T> out) const {
-    if (checkpoint_) return checkpoint_->read_block(name, begin, run, out);
+    if (checkpoint_) {
+      checkpoint_->read_block(name, begin, run, out);
+      return require_finite(name, out);
+    }
     if (run == 0) return read(name, begin, out);
     index row = 1;
     for (index const extent : std::span(shape_of(name)).subspan(1)) row *= extent;
@@ -108,18 +117,30 @@ class model_source {
     foreign_->require_same("transformer.wte.weight", "lm_head.weight");
   }
 
-  /// Fills a model's weights, which lie on `device`; throws when one is missing or has another
-  /// shape.
+  /// Fills a model's weights, which lie on `device`; throws when one is missing, has another shape
+  /// or is not of this model.
   template <class Weights, class Device>
   void load(Weights const& weights, Device const& device) const {
+    std::vector<hf::named_shape> all;
+    weights.for_each([&](auto const& parameter, auto) {
+      all.push_back({parameter.name, parameter.extents});
+    });
+    require_tensors(all);
     weights.for_each([&](auto const& parameter, auto values) {
-      require(shape_of(parameter.name) == parameter.extents, path_.string(), ": ", parameter.name,
-              " has another shape than its configuration says");
       parallel::write_from_host(device, values, [&](auto here) { read(parameter.name, 0, here); });
     });
   }
 
  private:
+  template <class T>
+  void require_finite(std::string const& name, std::span<T> values) const {
+    bool finite = true;
+    for (T const value : values) finite = finite && std::isfinite(static_cast<float>(value));
+    require(finite, path_.string(), ": ", name,
+            " holds values that are NaN or infinite: the weights are damaged, or the run that made "
+            "them went wrong; use an earlier checkpoint");
+  }
+
   /// A parameter's name in the Hugging Face folder.
   [[nodiscard]] std::string stored(std::string const& name) const {
     return fused_ ? hf::fused_name(name) : name;
@@ -129,6 +150,7 @@ class model_source {
   model_config config_;
   std::string dtype_;
   std::string tokenizer_;
+  std::string note_;
   bool fused_ = false;  // it was written with fuse_norm_attn_norm
   std::optional<parallel::checkpoint::checkpoint_reader> checkpoint_;
   std::optional<hf::hf_import> foreign_;

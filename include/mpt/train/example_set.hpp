@@ -91,10 +91,11 @@ namespace detail {
 
 [[nodiscard]] inline std::shared_ptr<example_set const> read_example_set(
     loader_config const& loader, std::string const& key, tokenizer const& tokens,
-    std::int64_t vocab_size) {
+    std::int64_t vocab_size, finetune::row_reader const& parquet) {
   example_set out;
   auto source = source_of(loader, key);
   source.ids.vocab_size = vocab_size;
+  source.parquet = parquet;
   out.examples = finetune::read_examples(source, tokens, &out.report);
   out.pad_id = tokens.id_of_role("pad_token").value_or(tokens.eos_id().value_or(0));
   std::int32_t largest = out.pad_id;
@@ -128,16 +129,17 @@ namespace detail {
   return out;
 }
 
-/// Reads and tokenises the examples of all loaders of a run that are of finetuning. Cost: one
-/// thread reads; 8 bytes of memory an id.
-[[nodiscard]] inline run_examples read_run_examples(train_config const& config) {
+/// Reads and tokenises the examples of all loaders of a run that are of finetuning; .parquet files
+/// by `parquet`. Cost: one thread reads; 8 bytes of memory an id.
+[[nodiscard]] inline run_examples read_run_examples(train_config const& config,
+                                                    finetune::row_reader const& parquet = {}) {
   run_examples out;
   std::optional<tokenizer> tokens;
   auto const read = [&](loader_config const& loader,
                         std::string const& key) -> std::shared_ptr<example_set const> {
     if (!loader.finetuning) return nullptr;
     if (!tokens) tokens = detail::load_tokenizer(config.tokenizer.name);
-    return detail::read_example_set(loader, key, *tokens, config.model.vocab_size);
+    return detail::read_example_set(loader, key, *tokens, config.model.vocab_size, parquet);
   };
   out.train = read(config.train_loader, "train_loader");
   for (auto const& loader : config.eval_loaders)

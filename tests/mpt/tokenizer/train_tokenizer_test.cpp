@@ -69,6 +69,12 @@ TEST_CASE("special tokens in the texts divide them and are not learnt from") {
         mpt::train_tokenizer(plain, options).files().json);
 }
 
+TEST_CASE("no text is no tokenizer") {
+  for (auto const& texts : {std::vector<std::string>{}, std::vector<std::string>{""}})
+    CHECK(tokenizer_test::message_of([&] { (void)mpt::train_tokenizer(texts); }) ==
+          "there is no text to learn a tokenizer from");
+}
+
 TEST_CASE("wrong options are refused with the limits") {
   auto const message = [&](mpt::train_tokenizer_options const& options) {
     return message_of([&] { (void)mpt::train_tokenizer(sentences(), options); });
