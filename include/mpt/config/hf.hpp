@@ -179,9 +179,6 @@ template <class Kind, std::size_t Size>
     config_node const* const node = root.find(key);
     return node != nullptr && node->is_scalar() ? node->text : std::string();
   };
-  for (std::string_view const key : {"d_model", "n_heads", "n_layers", "vocab_size"})
-    parallel::require(!text_of(key).empty(), source, ": lacks ", key,
-                      ", a number; a model's size is not guessed");
   config_node const* const quantised = root.find("quantization_config");
   parallel::require(quantised == nullptr || quantised->is_null(), source,
                     ": quantization_config: quantised weights are not read; expected float32, "
@@ -190,6 +187,9 @@ template <class Kind, std::size_t Size>
   parallel::require(remote || text_of("model_type") == "mpt", source, ": model_type is '",
                     printable(text_of("model_type")), "'; expected 'mpt' or '", remote_model_type,
                     "'");
+  for (std::string_view const key : {"d_model", "n_heads", "n_layers", "vocab_size"})
+    parallel::require(!text_of(key).empty(), source, ": lacks ", key,
+                      ", a number; a model's size is not guessed");
   bool from_transformers = !remote && root.find("layer_norm_epsilon") != nullptr;
   if (config_node const* const names = root.find("architectures"); !remote && names != nullptr)
     for (config_node const& name : names->items) from_transformers = name.text.starts_with("Mpt");
