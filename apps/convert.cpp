@@ -4,9 +4,11 @@
 #include <string>
 
 #include <mpt/console/format.hpp>
+#include <mpt/console/say.hpp>
 #include <mpt/hf/convert.hpp>
 
 #include "support/app.hpp"
+#include "support/launcher.hpp"
 
 namespace {
 
@@ -29,6 +31,7 @@ void convert_adapter(mpt::model_source const& source, std::filesystem::path cons
 
 void convert(arguments const& args) {
   mpt::model_source const source(args.from);
+  if (!source.note().empty()) mpt::console::say("note: {}\n", source.note());
   auto options = args.options;
   if (args.replace) options.existing = parallel::checkpoint::if_exists::replace;
   auto const parameters =
@@ -72,7 +75,8 @@ int main(int argc, char** argv) {
   app.add_option("--dtype", args.options.dtype, "float32, bfloat16 or float16; default: as trained")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
   app.add_option("--max_shard_bytes", args.options.max_shard_bytes, "of one .safetensors file")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(apps::whole_number(1));
   app.add_flag("--merge", args.merge,
                "of a LoRA run, or PEFT's adapter: the whole model with adapters merged into it; "
                "else a run's adapters alone, in PEFT's form");
@@ -80,5 +84,11 @@ int main(int argc, char** argv) {
                  "of an adapter: the folder of the model beside which it stands; default: as the "
                  "run says");
   app.add_flag("--replace", args.replace, "replace what is there");
-  return apps::run(app, argc, argv, [&] { convert(args); });
+  return apps::run(
+      app, argc, argv,
+      [&] {
+        apps::require_one_process();
+        convert(args);
+      },
+      apps::is_primary_here());
 }

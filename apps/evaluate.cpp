@@ -24,13 +24,14 @@
 #include <mpt/train/training_data.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/comm/texts.hpp>
-#include <parallel/core/file.hpp>
 #include <parallel/train/weights.hpp>
 
 #include "devices.hpp"
 #include "support/app.hpp"
 #include "support/engine.hpp"
 #include "support/launch.hpp"
+#include "support/launcher.hpp"
+#include "support/report_file.hpp"
 
 namespace {
 
@@ -203,6 +204,7 @@ outcome evaluate(arguments const& args, evaluation const& what, std::size_t whic
   namespace console = mpt::console;
   auto const& asked = what.models.at(which);
   mpt::model_source const source(asked.path, asked.adapter);
+  if (comm.rank() == 0 && !source.note().empty()) console::say("note: {}\n", source.note());
   auto const& config = source.config();
   if (asked.stated) mpt::icl::check_stated(*asked.stated, config, asked.name);
   auto const length = args.sequence_length > 0 ? args.sequence_length : config.max_seq_len;
@@ -256,16 +258,18 @@ void report(arguments const& args, evaluation const& what, std::vector<outcome> 
   using nlohmann::ordered_json;
   std::vector<mpt::icl::model_report> reports;
   auto records = ordered_json::array();
+  bool const quiet = args.json == "-";  // JSON alone is printed
   for (auto const& one : outcomes) {
     reports.push_back(one.report);
     ordered_json record;
     if (auto const& text = one.text) {
-      fmt::print(
-          "cross entropy   {:.4f} nats\nperplexity      {:.3f}\ntoken accuracy  {:.2f} %\n"
-          "unigram         {:.4f} nats (the same tokens, without context)\n"
-          "tokens          {}\n",
-          text->cross_entropy, text->perplexity(), 100 * text->token_accuracy,
-          text->unigram_cross_entropy, mpt::console::grouped(text->tokens));
+      if (!quiet)
+        fmt::print(
+            "cross entropy   {:.4f} nats\nperplexity      {:.3f}\ntoken accuracy  {:.2f} %\n"
+            "unigram         {:.4f} nats (the same tokens, without context)\n"
+            "tokens          {}\n",
+            text->cross_entropy, text->perplexity(), 100 * text->token_accuracy,
+            text->unigram_cross_entropy, mpt::console::grouped(text->tokens));
       auto const length = args.sequence_length > 0
                               ? args.sequence_length
                               : mpt::model_source(args.model).config().max_seq_len;
@@ -282,30 +286,30 @@ void report(arguments const& args, evaluation const& what, std::vector<outcome> 
     if (!what.tasks.empty()) record.update(json_report(one.report));
     if (one.report.gauntlet)
       for (auto const& [category, benchmark] : one.report.gauntlet->missing)
-        fmt::print(stderr, "note: {}: no score for {}, as {} was not run\n", one.report.model,
-                   category, benchmark);
+        mpt::console::say("note: {}: no score for {}, as {} was not run\n", one.report.model,
+                          category, benchmark);
     records.push_back(std::move(record));
   }
   if (!what.tasks.empty()) {
     auto const tables = markdown_report(reports, what.gauntlet ? &*what.gauntlet : nullptr);
-    fmt::print("{}", tables);
-    if (!args.markdown.empty()) parallel::replace_text_file(args.markdown, tables);
+    if (!quiet) fmt::print("{}", tables);
+    if (!args.markdown.empty()) apps::write_report_file(args.markdown, tables);
     std::string lines;
     for (auto const& one : reports) lines += row_lines(one);
-    if (!args.rows.empty()) parallel::replace_text_file(args.rows, lines);
+    if (!args.rows.empty()) apps::write_report_file(args.rows, lines);
   }
   if (args.json.empty()) return;
   auto const record = from_yaml ? ordered_json{{"models", records}} : records.at(0);
   if (args.json == "-")
     fmt::print("{}\n", record.dump(2));
   else
-    parallel::replace_text_file(args.json, record.dump(2) + "\n");
+    apps::write_report_file(args.json, record.dump(2) + "\n");
 }
 
 void say_once(mpt::config_report const& report) {
   if (!apps::is_primary()) return;
-  if (auto const line = describe_ignored(report); !line.empty()) fmt::print(stderr, "{}\n", line);
-  for (auto const& note : report.notes) fmt::print(stderr, "note: {}\n", note);
+  if (auto const line = describe_ignored(report); !line.empty()) mpt::console::say("{}\n", line);
+  for (auto const& note : report.notes) mpt::console::say("note: {}\n", note);
 }
 
 /// What a YAML says.
@@ -357,7 +361,19 @@ evaluation of_options(arguments const& args) {
   return out;
 }
 
+/// Refuses what is wrong with the options before anything is read.
+void check(arguments const& args) {
+  parallel::require(args.sequence_length != 1,
+                    "--seq_len 1: a sequence of one token has none to predict; give at least 2");
+  std::vector<fs::path> const inputs{args.model, args.data, args.tasks, args.gauntlet};
+  apps::check_report_file("--json", args.json, inputs);
+  apps::check_report_file("--markdown", args.markdown, inputs);
+  apps::check_report_file("--rows", args.rows, inputs);
+}
+
 void run(arguments args) {
+  apps::require_own_launch();
+  check(args);
   bool const from_yaml = !fs::is_directory(args.model);
   auto const what = from_yaml ? of_yaml(args) : of_options(args);
   auto const engine = apps::make_engine();
@@ -394,10 +410,10 @@ int main(int argc, char** argv) {
       ->check(CLI::ExistingFile);
   app.add_option("--tokenizer", args.tokenizer, "for text and tasks; default: the model's own");
   app.add_option("--seq_len", args.sequence_length, "tokens of a sequence; default: the model's")
-      ->check(CLI::PositiveNumber);
+      ->check(apps::whole_number(1));
   app.add_option("--batch_size", args.batch_size, "sequences at once")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(apps::whole_number(1));
   auto* const eos = app.add_option("--eos_token_id", args.eos_token_id,
                                    "the token that ends each text packed in an MDS set");
   app.add_option("--bos_token_id", args.bos_token_id, "or the token that begins each")
@@ -409,8 +425,9 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--ranks", args.ranks, "threads that share the rows; under mpirun leave it out")
-      ->check(CLI::Range(1, 4096));
-  app.add_option("--json", args.json, "also write the numbers as JSON to this file (-: print)");
+      ->check(apps::whole_number(1, 4096));
+  app.add_option("--json", args.json,
+                 "also write the numbers as JSON to this file (-: print, alone)");
   app.add_option("--markdown", args.markdown, "also write the tables of tasks to this file");
   app.add_option("--rows", args.rows, "also write what came of each row of tasks, as JSON lines");
   return apps::run(

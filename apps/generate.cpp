@@ -3,22 +3,22 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
-#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <mpt/console/say.hpp>
 #include <mpt/generate/chat.hpp>
 #include <mpt/generate/generate.hpp>
 #include <mpt/generate/prompts.hpp>
 #include <mpt/generate/stop_strings.hpp>
 #include <mpt/hf/model_source.hpp>
+#include <mpt/tokenizer/around_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/comm/texts.hpp>
-#include <parallel/core/file.hpp>
 #include <parallel/device/host/stream.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/train/weights.hpp>
@@ -28,6 +28,8 @@
 #include "support/chat_templates.hpp"
 #include "support/engine.hpp"
 #include "support/launch.hpp"
+#include "support/launcher.hpp"
+#include "support/report_file.hpp"
 
 namespace {
 
@@ -64,8 +66,8 @@ template <class T, class Device>
 std::vector<continuation> continue_all(arguments const& args, mpt::model<T> const& net,
                                        Device& device, typename Device::stream_type& stream,
                                        parallel::any_communicator& ranks,
-                                       mpt::tokenizer const& words, texts const& prompts,
-                                       show const& shown) {
+                                       mpt::tokenizer const& words, mpt::around_text const& around,
+                                       texts const& prompts, show const& shown) {
   parallel::index const longest = net.config().max_seq_len;
   std::vector<continuation> out(prompts.size());
   std::vector<std::vector<std::int32_t>> ids;
@@ -73,7 +75,7 @@ std::vector<continuation> continue_all(arguments const& args, mpt::model<T> cons
   std::size_t most = 0;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     auto const begin = std::chrono::steady_clock::now();
-    ids.push_back(words.encode(prompts[i]));
+    ids.push_back(encode_with(around, words, prompts[i]));
     out[i].encode = seconds_since(begin);
     out[i].prompt_tokens = ids.back().size();
     made.emplace_back(words, args.stops);
@@ -124,13 +126,13 @@ void print_times(std::vector<continuation> const& all, std::size_t batch) {
   }
   double const each =
       1000 * sum.total() / static_cast<double>(std::max<std::size_t>(sum.tokens, 1));
-  fmt::print(stderr,
-             "bs={}, total_input_tokens={}, total_output_tokens={}\n"
-             "encode_latency={:.2f}ms, gen_latency={:.2f}ms, decode_latency={:.2f}ms, "
-             "total_latency={:.2f}ms\n"
-             "latency_per_output_token={:.2f}ms/tok\noutput_tok_per_sec={:.2f}tok/sec\n",
-             std::min(batch, all.size()), sum.prompt_tokens, sum.tokens, 1000 * sum.encode,
-             1000 * sum.generate, 1000 * sum.decode, 1000 * sum.total(), each, 1000 / each);
+  mpt::console::say(
+      "bs={}, total_input_tokens={}, total_output_tokens={}\n"
+      "encode_latency={:.2f}ms, gen_latency={:.2f}ms, decode_latency={:.2f}ms, "
+      "total_latency={:.2f}ms\n"
+      "latency_per_output_token={:.2f}ms/tok\noutput_tok_per_sec={:.2f}tok/sec\n",
+      std::min(batch, all.size()), sum.prompt_tokens, sum.tokens, 1000 * sum.encode,
+      1000 * sum.generate, 1000 * sum.decode, 1000 * sum.total(), each, 1000 / each);
 }
 
 void print(std::string const& text) {
@@ -165,13 +167,12 @@ void write_json(arguments const& args, std::vector<mpt::file_prompt> const& prom
   if (args.json == "-")
     fmt::print("{}\n", record.dump(2));
   else
-    parallel::replace_text_file(args.json, record.dump(2) + "\n");
+    apps::write_report_file(args.json, record.dump(2) + "\n");
 }
 
-void of_prompts(arguments const& args, continue_texts const& go_on) {
-  auto const prompts = args.prompts.empty()
-                           ? std::vector<mpt::file_prompt>{{"--prompt", args.prompt}}
-                           : mpt::read_prompts(args.prompts);
+/// Continues all prompts, whose lengths have been checked. `longest`: tokens of a text.
+void of_prompts(arguments const& args, std::vector<mpt::file_prompt> const& prompts,
+                std::int64_t longest, continue_texts const& go_on) {
   std::vector<continuation> made;
   bool const quiet = args.json == "-";
   bool const streams = args.batch == 1 && !quiet;
@@ -187,21 +188,28 @@ void of_prompts(arguments const& args, continue_texts const& go_on) {
                      problem.what());
     }
     if (streams) print("\n");
-    for (; at < end; ++at)
-      if (!streams && !quiet) print(prompts[at].text + made[at].text + "\n");
+    for (; at < end; ++at) {
+      auto const& one = made[at];
+      if (!streams && !quiet) print(prompts[at].text + one.text + "\n");
+      if (static_cast<std::int64_t>(one.prompt_tokens + one.tokens) == longest &&
+          static_cast<std::int64_t>(one.tokens) < args.options.max_new_tokens)
+        mpt::console::say("note: {}: ends after {} tokens, as the model reads {} at most\n",
+                          prompts[at].place, one.tokens, longest);
+    }
   }
   if (args.prompts.empty())
-    fmt::print(stderr, "({} tokens after a prompt of {}, {:.0f} tokens/s)\n", made[0].tokens,
-               made[0].prompt_tokens, static_cast<double>(made[0].tokens) / made[0].generate);
+    mpt::console::say("({} tokens after a prompt of {}, {:.0f} tokens/s)\n", made[0].tokens,
+                      made[0].prompt_tokens,
+                      static_cast<double>(made[0].tokens) / made[0].generate);
   else
     print_times(made, args.batch);
   write_json(args, prompts, made);
 }
 
 void of_chat(arguments const& args, mpt::chat_renderer const& render, continue_texts const& go_on) {
-  fmt::print(stderr,
-             "A line is a message. clear: begin anew; history: what was said; system: another "
-             "system prompt; quit: end.\n");
+  mpt::console::say(
+      "A line is a message. clear: begin anew; history: what was said; system: another "
+      "system prompt; quit: end.\n");
   auto system = args.system;
   std::vector<mpt::chat_message> said;
   auto const begin_anew = [&] {
@@ -210,7 +218,7 @@ void of_chat(arguments const& args, mpt::chat_renderer const& render, continue_t
   };
   begin_anew();
   auto const ask = [](char const* what, std::string& line) {
-    fmt::print(stderr, "{}: ", what);
+    mpt::console::say("{}: ", what);
     return static_cast<bool>(std::getline(std::cin, line));
   };
   for (std::string line; ask("user", line);) {
@@ -231,7 +239,7 @@ void of_chat(arguments const& args, mpt::chat_renderer const& render, continue_t
         said.push_back({"assistant", std::move(made.text)});
       } catch (parallel::error const& problem) {  // too long by now, or with marks inside
         said.pop_back();
-        fmt::print(stderr, "error: {}\n", problem.what());
+        apps::print_error(problem.what());
       }
     }
   }
@@ -270,9 +278,33 @@ class shared_work {
   continue_texts here_;
 };
 
+/// Refuses what is wrong with the options before anything is read.
+void check(arguments const& args) {
+  static_cast<void>(mpt::sampler(args.options.sampling));
+  static_cast<void>(mpt::token_history(args.options.history, {}));
+  apps::check_report_file("--json", args.json, {args.model, args.prompts});
+}
+
+/// What is to be continued, each text short enough for the model.
+std::vector<mpt::file_prompt> read_prompts(arguments const& args, mpt::tokenizer const& words,
+                                           mpt::around_text const& around, std::int64_t longest) {
+  if (args.chat) return {};
+  auto out = args.prompts.empty() ? std::vector<mpt::file_prompt>{{"--prompt", args.prompt}}
+                                  : mpt::read_prompts(args.prompts);
+  for (auto const& [place, text] : out) {
+    auto const tokens = static_cast<std::int64_t>(encode_with(around, words, text).size());
+    parallel::require(tokens > 0, place, ": the prompt has no tokens; give at least one word");
+    parallel::require(tokens < longest, place, ": the prompt has ", tokens,
+                      " tokens, but the model reads at most ", longest - 1, " before a new one");
+  }
+  return out;
+}
+
 template <class T>
 void generate(arguments args) {
   mpt::model_source const source(args.model, args.adapter);
+  if (!source.note().empty() && apps::is_primary_here())
+    mpt::console::say("note: {}\n", source.note());
   auto const where = args.tokenizer.empty() ? source.tokenizer() : args.tokenizer;
   parallel::require(!where.empty(), args.model.string(),
                     " brings no tokenizer; name one with --tokenizer");
@@ -281,6 +313,10 @@ void generate(arguments args) {
                     " tokens, the model only ", source.config().vocab_size,
                     "; name the model's own with --tokenizer");
   args.options.end_of_text = words.eos_id().value_or(-1);
+  auto const longest = source.config().max_seq_len;
+  auto const around = args.chat ? mpt::around_text() : mpt::read_around_text(words);
+  auto const prompts = apps::is_primary_here() ? read_prompts(args, words, around, longest)
+                                               : std::vector<mpt::file_prompt>();
   mpt::chat_renderer render;
   if (args.chat) {
     render = mpt::read_chat_renderer(words.files(), apps::template_engine());
@@ -295,14 +331,14 @@ void generate(arguments args) {
     mpt::model<T> net(source.config(), groups);
     parallel::train::weights<T> const weights(net, device);
     source.load(weights, device);
-    shared_work shared(ranks, [&](texts const& prompts, show const& shown) {
-      return continue_all(args, net, device, stream, ranks, words, prompts, shown);
+    shared_work shared(ranks, [&](texts const& some, show const& shown) {
+      return continue_all(args, net, device, stream, ranks, words, around, some, shown);
     });
     if (ranks.rank() > 0) return shared.follow();
     if (args.chat)
       of_chat(args, render, std::ref(shared));
     else
-      of_prompts(args, std::ref(shared));
+      of_prompts(args, prompts, longest, std::ref(shared));
     shared.end();
   };
   apps::launch({.ranks = args.tensor ? args.tensor : apps::ranks_of_mpirun(),
@@ -345,7 +381,7 @@ int main(int argc, char** argv) {
   app.add_option("--system_prompt", args.system, "what --chat begins with")->capture_default_str();
   app.add_option("--max_new_tokens", args.options.max_new_tokens, "at most so many new tokens")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(apps::whole_number(1));
   app.add_option("--temperature", sampling.temperature, "0 is greedy")->capture_default_str();
   app.add_option("--top_k", sampling.top_k, "keep the k most likely tokens; 0: all");
   app.add_option("--top_p", sampling.top_p, "keep the most likely tokens of this probability");
@@ -357,7 +393,9 @@ int main(int argc, char** argv) {
   app.add_option("--stop", args.stops, "a text ends before this string; may be given several times")
       ->expected(1)
       ->take_all();
-  app.add_option("--seed", sampling.seed, "of the random choices")->capture_default_str();
+  app.add_option("--seed", sampling.seed, "of the random choices")
+      ->capture_default_str()
+      ->check(apps::any_seed());
   app.add_option("--tokenizer", args.tokenizer, "default: the model's own");
   app.add_option("--precision", args.precision, "fp32 or bf16")
       ->capture_default_str()
@@ -370,7 +408,8 @@ int main(int argc, char** argv) {
   return apps::run(
       app, argc, argv,
       [&] {
-        if (args.prompt == "-") args.prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
+        check(args);
+        if (args.prompt == "-") args.prompt = mpt::read_prompt(std::cin);
         args.precision == "bf16" ? generate<parallel::bf16>(args) : generate<float>(args);
       },
       apps::is_primary_here());

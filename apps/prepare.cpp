@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <thread>
@@ -15,10 +16,12 @@
 #include <mpt/console/progress.hpp>
 #include <mpt/data/prepare_share.hpp>
 #include <mpt/finetune/write_set.hpp>
+#include <mpt/tokenizer/around_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 
 #include "support/app.hpp"
 #include "support/chat_templates.hpp"
+#include "support/launcher.hpp"
 #include "support/parquet.hpp"
 
 namespace {
@@ -59,8 +62,12 @@ void prepare(arguments const& args) {
   options.split = args.split;
   options.tokenizer = fmt::format("{:016x}", tokenizer.fingerprint());
   options.concat.sample_ids = args.concat_tokens;
+  auto const around = mpt::read_around_text(tokenizer);
   options.concat.bos = tokenizer.encode(args.bos_text);
-  options.concat.eos = tokenizer.encode(args.eos_text);
+  options.concat.bos.insert(options.concat.bos.end(), around.before.begin(), around.before.end());
+  options.concat.eos = around.after;
+  auto const end = tokenizer.encode(args.eos_text);
+  options.concat.eos.insert(options.concat.eos.end(), end.begin(), end.end());
   options.concat.wrapping = args.no_wrap ? mpt::data::wrap::no : mpt::data::wrap::yes;
   options.compression = args.compression;
   options.workers = args.workers;
@@ -153,7 +160,7 @@ int main(int argc, char** argv) {
                  "tokenizer.json, or a folder that holds it; --finetuning without it writes text");
   app.add_option("--concat_tokens", args.concat_tokens, "tokens of a sample")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(apps::whole_number(1, std::numeric_limits<std::uint32_t>::max()));
   app.add_option("--bos_text", args.bos_text, "text before every document");
   app.add_option("--eos_text", args.eos_text, "text after every document, e.g. '<|endoftext|>'");
   app.add_flag("--no_wrap", args.no_wrap, "do not continue a document in the next sample");
@@ -165,10 +172,10 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"all", "held_out", "rest"}));
   app.add_option("--hold_out", args.hold_out, "every so many documents one is held out")
       ->capture_default_str()
-      ->check(CLI::Range(2, 1000000));
+      ->check(apps::whole_number(2, 1000000));
   app.add_option("--num_workers", args.workers, "threads that tokenise; the output is the same")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(apps::whole_number(1, 4096));
   app.add_option("--process", args.process,
                  "I/N: the share of process I (from 0) of N, which give the same files and folder")
       ->capture_default_str();
@@ -189,7 +196,7 @@ int main(int argc, char** argv) {
   app.add_option("--max_seq_len", args.max_seq_len,
                  "rows whose prompt alone has so many tokens are left out")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber)
+      ->check(apps::whole_number(1, std::numeric_limits<std::uint32_t>::max()))
       ->needs(finetuning);
   app.add_option("--target_prompts", args.target_prompts,
                  "prompts that are trained on: none, all or length>=N")
@@ -202,10 +209,14 @@ int main(int argc, char** argv) {
   app.add_option("files", args.files, "input files, in order")
       ->required()
       ->check(CLI::ExistingFile);
-  return apps::run(app, argc, argv, [&] {
-    if (args.finetuning) return prepare_finetuning(args);
-    parallel::require(!args.tokenizer.empty(),
-                      "--tokenizer is required: a tokenizer.json, or a folder that holds it");
-    prepare(args);
-  });
+  return apps::run(
+      app, argc, argv,
+      [&] {
+        if (app.count("--process") == 0) apps::require_one_process();
+        if (args.finetuning) return prepare_finetuning(args);
+        parallel::require(!args.tokenizer.empty(),
+                          "--tokenizer is required: a tokenizer.json, or a folder that holds it");
+        prepare(args);
+      },
+      apps::is_primary_here());
 }

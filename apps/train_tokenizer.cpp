@@ -9,6 +9,7 @@
 #include <mpt/tokenizer/train_tokenizer.hpp>
 
 #include "support/app.hpp"
+#include "support/launcher.hpp"
 
 namespace {
 
@@ -55,8 +56,18 @@ int main(int argc, char** argv) {
   arguments args;
   CLI::App app{"Train a byte-level BPE tokenizer on text"};
   app.add_option("--out", args.out, "folder for tokenizer.json")->required();
-  app.add_option("--vocab_size", args.vocab_size, "tokens")->capture_default_str();
-  app.add_option("--max_bytes", args.max_bytes, "of text to learn from")->capture_default_str();
+  app.add_option("--vocab_size", args.vocab_size, "tokens")
+      ->capture_default_str()
+      ->check(apps::whole_number(257, 1U << 21U));
+  app.add_option("--max_bytes", args.max_bytes, "of text to learn from")
+      ->capture_default_str()
+      ->check(apps::whole_number(1));
   app.add_option("files", args.files, "text files")->required()->check(CLI::ExistingFile);
-  return apps::run(app, argc, argv, [&] { train(args); });
+  return apps::run(
+      app, argc, argv,
+      [&] {
+        apps::require_one_process();
+        train(args);
+      },
+      apps::is_primary_here());
 }

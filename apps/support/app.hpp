@@ -1,31 +1,63 @@
 // What every program's main does: parse, run, and turn an exception into one line and a status.
 #pragma once
 
+#include <charconv>
+#include <cstdint>
 #include <exception>
 #include <functional>
+#include <limits>
+#include <string>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <mpt/config/node.hpp>
 
 #include "support/launch.hpp"
+#include "support/process.hpp"
 
 namespace apps {
 
+/// Checks that an option is a whole number of at least `least`, and at most `most`.
+[[nodiscard]] inline CLI::Validator whole_number(
+    std::uint64_t least, std::uint64_t most = std::numeric_limits<std::int64_t>::max()) {
+  return {[least, most](std::string& text) -> std::string {
+            std::uint64_t value = 0;
+            auto const [end, problem] =
+                std::from_chars(text.data(), text.data() + text.size(), value);
+            bool const whole = problem == std::errc() && end == text.data() + text.size();
+            if (whole && value >= least && value <= most) return {};
+            return fmt::format("expected a whole number from {} to {}, found '{}'", least, most,
+                               mpt::printable(text));
+          },
+          "", "WHOLE"};
+}
+
+/// Checks that an option is the seed of random choices.
+[[nodiscard]] inline CLI::Validator any_seed() {
+  return whole_number(0, std::numeric_limits<std::uint64_t>::max());
+}
+
 /// Parses the command line and runs `body`; 0 when all went well, 1 after an error, which is
-/// printed as "error: …" on standard error. `--help` and bad usage are CLI11's. Prints nothing when
-/// others print the same (`is_primary`); refusals are printed by `launch`.
+/// printed as "error: …" on standard error; bad usage is one. Prints nothing when others print the
+/// same (`is_primary`); refusals are printed by `launch`.
 inline int run(CLI::App& app, int argc, char** argv, std::function<void()> const& body,
                bool is_primary = true) {
+  settle_process();
   try {
     app.parse(argc, argv);
     body();
+    require_printed();
     return 0;
   } catch (CLI::ParseError const& problem) {
-    return is_primary ? app.exit(problem) : problem.get_exit_code();
+    if (problem.get_exit_code() == 0) return app.exit(problem);  // --help
+    if (is_primary)
+      print_error(fmt::format("{}; --help lists the options", problem.what()).c_str());
+    return 1;
   } catch (refusal const&) {
     return 1;
   } catch (std::exception const& problem) {
-    if (is_primary) fmt::print(stderr, "error: {}\n", problem.what());
+    if (is_primary) print_error(problem.what());
     return 1;
   }
 }

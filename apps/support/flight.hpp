@@ -9,6 +9,7 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <mpt/console/say.hpp>
 #include <parallel/comm/recorded.hpp>
 #include <parallel/core/file.hpp>
 
@@ -30,9 +31,9 @@ inline std::string write_last_calls(launch_options const& options, int rank,
         parallel::replace_text_file(file, text);
         return file.string();
       } catch (std::exception const& problem) {
-        fmt::print(stderr, "cannot write the last calls of rank {}: {}\n", rank, problem.what());
+        mpt::console::say("cannot write the last calls of rank {}: {}\n", rank, problem.what());
       }
-    fmt::print(stderr, "the last calls of rank {}:\n{}", rank, text);
+    mpt::console::say("the last calls of rank {}:\n{}", rank, text);
   } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): the run's own error matters
   }
   return "";

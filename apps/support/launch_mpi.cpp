@@ -18,6 +18,7 @@
 #include "support/flight.hpp"
 #include "support/launch.hpp"
 #include "support/launch_threads.hpp"
+#include "support/process.hpp"
 
 namespace {
 
@@ -60,14 +61,14 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
     }
   } catch (apps::refusal const& problem) {
     // before MPI ends: where a process has failed, mpirun kills those that are still there
-    if (environment.rank() == 0) fmt::print(stderr, "error: {}\n", problem.what());
+    if (environment.rank() == 0) apps::print_error(problem.what());
     return std::current_exception();
   } catch (std::exception const& problem) {
-    fmt::print(stderr, "error: rank {}: {}\n", environment.rank(), problem.what());
+    mpt::console::say("error: rank {}: {}\n", environment.rank(), problem.what());
     auto const file =
         ranks > 1 ? apps::write_last_calls(options, environment.rank(), *recorder) : "";
     if (!file.empty())
-      fmt::print(stderr, "the last calls of rank {} are in {}\n", environment.rank(), file);
+      mpt::console::say("the last calls of rank {} are in {}\n", environment.rank(), file);
     // the others, who were told, have a moment to say where they were
     if (ranks > 1) std::this_thread::sleep_for(std::chrono::seconds(1));
     environment.end_all_ranks(1);

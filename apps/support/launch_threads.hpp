@@ -17,6 +17,7 @@
 #include "support/cores.hpp"
 #include "support/flight.hpp"
 #include "support/launch.hpp"
+#include "support/process.hpp"
 
 namespace apps {
 
@@ -37,7 +38,7 @@ inline void launch_threads(
       if (first.empty()) first = file;
     }
     if (!first.empty())
-      fmt::print(stderr, "the last calls of every rank are in {} and its like\n", first);
+      mpt::console::say("the last calls of every rank are in {} and its like\n", first);
   };
   try {
     parallel::threads::run(
@@ -49,12 +50,12 @@ inline void launch_threads(
           program(any, {cores_of_rank(cores, rank, ranks), rank});
         },
         {.deadline = deadline, .when_stuck = [&](std::string const& sentence) {
-           fmt::print(stderr, "error: {}\n", sentence);
+           print_error(sentence.c_str());
            write_all();
            std::_Exit(EXIT_FAILURE);  // destructors would free what the stuck ranks use
          }});
   } catch (refusal const& problem) {
-    fmt::print(stderr, "error: {}\n", problem.what());
+    print_error(problem.what());
     throw;
   } catch (...) {
     write_all();

@@ -1,20 +1,27 @@
 // See train.hpp.
 #include "support/train.hpp"
 
+#include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <mpt/config/read_train.hpp>
+#include <mpt/console/say.hpp>
 #include <mpt/train/available_to_each.hpp>
 #include <mpt/train/example_set.hpp>
+#include <mpt/train/fitting_settings.hpp>
 #include <mpt/train/run_data.hpp>
 #include <mpt/train/run_plan.hpp>
 #include <mpt/train/run_training.hpp>
 #include <mpt/train/step_plans.hpp>
 #include <nlohmann/json.hpp>
+#include <parallel/checkpoint/save_lock.hpp>
+#include <parallel/comm/texts.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/device/transfer.hpp>
 
@@ -23,6 +30,9 @@
 #include "support/chat_templates.hpp"
 #include "support/engine.hpp"
 #include "support/launch.hpp"
+#include "support/launcher.hpp"
+#include "support/parquet.hpp"
+#include "support/process.hpp"
 
 namespace {
 
@@ -68,6 +78,15 @@ int ranks_sharing(Device const& /*device*/, int ranks) {
   return parallel::host_reaches<Device> ? here : (here + apps::gpus() - 1) / apps::gpus();
 }
 
+/// Whether so many ranks run on this machine as users would have them: a core, or a GPU, each.
+template <class Device>
+bool runs_here(int ranks) {
+  if (apps::ranks_of_mpirun()) return true;
+  auto const places = parallel::host_reaches<Device> ? apps::available_cores().size()
+                                                     : static_cast<std::size_t>(apps::gpus());
+  return static_cast<std::size_t>(ranks) <= places;
+}
+
 /// What each rank may use of the device's memory. Collective.
 template <class Device>
 std::size_t memory_of_each(Device const& device, parallel::any_communicator& comm) {
@@ -90,7 +109,7 @@ mpt::train_config config_on(Device const&, mpt::train_config config, bool is_pri
   if (!parallel::host_reaches<Device>) return config;
   auto const leave_out = [&](bool& wanted, char const* name) {
     if (std::exchange(wanted, false) && is_primary)
-      fmt::print(stderr, "note: {} has no effect: the device is the CPU\n", name);
+      mpt::console::say("note: {} has no effect: the device is the CPU\n", name);
   };
   leave_out(config.offload_optimizer, "offload_optimizer");
   leave_out(config.cuda_graphs, "cuda_graphs");
@@ -102,29 +121,106 @@ bool in_epochs(mpt::train_config const& config) {
   return config.max_duration.unit == mpt::time_unit::epoch;
 }
 
+/// What one rank of a plan may use: what the configuration says, else its share of what is here,
+/// where so many ranks run here; 0: not known.
+template <class Device>
+std::size_t planned_memory(mpt::train_config const& config, Device const& device, int ranks) {
+  if (config.device_memory) return *config.device_memory;
+  if (!runs_here<Device>(ranks)) return 0;
+  return device.available_bytes() / static_cast<std::size_t>(ranks_sharing(device, ranks));
+}
+
+mpt::run_plan plan_of(mpt::train_config const& config, int ranks, std::size_t available) {
+  // a device whose size is given has memory of its own, and the host's is not known
+  auto const of_host = config.device_memory ? std::optional<std::size_t>(0) : std::nullopt;
+  return config.precision == mpt::precision_kind::fp32
+             ? mpt::plan_run<float>(config, ranks, available, of_host)
+             : mpt::plan_run<parallel::bf16>(config, ranks, available, of_host);
+}
+
+/// Prints the plan of a run, which may be for other machines than this. Throws when it does not
+/// fit, naming what would. `changed`: the configuration with settings besides.
+void print_plan(mpt::train_config const& config, mpt::run_examples const& examples, int ranks,
+                std::size_t available,
+                std::function<mpt::train_config(mpt::settings const&)> const& changed) {
+  auto const plan = plan_of(config, ranks, available);
+  std::int64_t batches = 0;
+  try {
+    batches = total_batches(clock_of(config));
+  } catch (parallel::error const&) {  // epochs need the data
+    batches = total_batches(
+        clock_of(config, mpt::run_batches(config, examples.train, 0, 1).batches_per_epoch()));
+  }
+  fmt::print("{}", describe_plan(config, plan, ranks, batches));
+  auto const bytes = [](std::size_t n) { return mpt::console::bytes(static_cast<double>(n)); };
+  if (available == 0) {
+    fmt::print("whether it fits is not known: say what a rank may use, as in device_memory=80GB\n");
+    return;
+  }
+  if (plan.memory.total() <= available) {
+    fmt::print("fits: {} of {} per rank\n", bytes(plan.memory.total()), bytes(available));
+    return;
+  }
+  std::string const fitting =
+      mpt::settings_that_fit(less_memory(config, ranks), [&](mpt::settings const& some) {
+        try {
+          auto const other = changed(some);
+          auto const of = static_cast<int>(other.ranks.value_or(ranks));
+          return plan_of(other, of, available).memory.total() <= available;
+        } catch (parallel::error const&) {  // a layout that cannot be
+          return false;
+        }
+      });
+  parallel::fail("does not fit: ", bytes(plan.memory.total()), " per rank, of ", bytes(available),
+                 "; ",
+                 fitting.empty() ? "no ZeRO stage, recomputation or number of ranks makes it fit: "
+                                   "use a smaller model or max_seq_len, or parallelism.tensor"
+                                 : "set " + fitting);
+}
+
+/// Holds the run's folder of checkpoints, if it has one, for this run alone. Collective.
+std::unique_ptr<parallel::checkpoint::save_lock> lock_save_folder(
+    mpt::train_config const& config, parallel::any_communicator& comm) {
+  using parallel::checkpoint::save_lock;
+  std::unique_ptr<save_lock> lock;
+  std::string problem;
+  auto const& folder = config.checkpoint.save_folder;
+  if (comm.rank() == 0 && !folder.empty()) try {
+      lock.reset(new save_lock(parallel::checkpoint::lock_checkpoints(folder)));
+    } catch (parallel::error const& refused) {
+      problem = refused.what();
+    }
+  parallel::host::stream exchanges;
+  problem = parallel::broadcast_text(comm, exchanges, problem);
+  if (!problem.empty()) throw apps::refusal("save_folder " + problem);
+  return lock;
+}
+
+/// HYBRID_SHARD's machines must be alike, since the layout follows from their ranks. Collective.
+void check_machines(mpt::train_config const& config, parallel::any_communicator& comm) {
+  if (!config.parallelism.shard_within_node) return;
+  parallel::host::stream exchanges;
+  auto const here = std::to_string(apps::ranks_on_this_machine(comm.size()));
+  for (auto const& there : parallel::gather_texts(comm, exchanges, here))
+    if (there != here)
+      throw apps::refusal(
+          "HYBRID_SHARD: machines have different numbers of ranks; start as many on each, or set "
+          "fsdp_config.data_parallel_shard_degree");
+}
+
 template <class T, class Device>
 void train(mpt::train_config const& config, mpt::run_examples const& examples,
            parallel::any_communicator& comm, Device& device, std::string const& device_name) {
-  auto const available = memory_of_each(device, comm);
+  check_machines(config, comm);
+  auto const here = memory_of_each(device, comm);
+  auto const available = config.device_memory.value_or(here);
   auto const of_host = host_memory_of_each(device, comm);
   auto const plan = apps::on_every_rank([&] {
     auto planned = mpt::plan_run<T>(config, comm.size(), available, of_host);
-    if (!config.dry_run && !config.print_plan) require_fits(planned);
+    if (!config.print_plan) require_fits(planned);
     return planned;
   });
   bool const is_primary = comm.rank() == 0;
-  if (config.dry_run) {
-    if (!is_primary) return;
-    std::int64_t batches = 0;
-    try {
-      batches = total_batches(clock_of(config));
-    } catch (parallel::error const&) {  // epochs need the data
-      batches = total_batches(
-          clock_of(config, mpt::run_batches(config, examples.train, 0, 1).batches_per_epoch()));
-    }
-    fmt::print("{}", describe_plan(config, plan, comm.size(), batches));
-    return;
-  }
   if (config.print_plan) {
     if (!is_primary) return;
     auto const plans = mpt::step_plans_of<T>(config, plan);
@@ -132,15 +228,16 @@ void train(mpt::train_config const& config, mpt::run_examples const& examples,
     auto const file = std::filesystem::path(config.checkpoint.save_folder) / "plan.svg";
     if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
     parallel::write_text_file(file, parallel::train::svg_of(plans));
-    fmt::print(stderr, "the picture is {}\n", file.string());
+    mpt::console::say("the picture is {}\n", file.string());
     return;
   }
   if (is_primary)
-    fmt::print(stderr, "{} parameters, ranks {}, {} each, microbatch {}{}, {} per rank\n",
-               mpt::console::count(static_cast<double>(parameter_count(config.model))),
-               describe_layout(config, plan.layout), device_name, plan.split.microbatch,
-               plan.automatic ? " (automatic)" : "",
-               mpt::console::bytes(static_cast<double>(plan.memory.total())));
+    mpt::console::say("{} parameters, ranks {}, {} each, microbatch {}{}, {} per rank\n",
+                      mpt::console::count(static_cast<double>(parameter_count(config.model))),
+                      describe_layout(config, plan.layout), device_name, plan.split.microbatch,
+                      plan.automatic ? " (automatic)" : "",
+                      mpt::console::bytes(static_cast<double>(plan.memory.total())));
+  auto const lock = lock_save_folder(config, comm);
   auto const summary = mpt::run_training<T>(config, comm, device, plan, examples);
   if (!is_primary) return;
   write_summary(config, summary, plan, comm.size(), device_name);
@@ -164,6 +261,15 @@ void train(mpt::train_config const& config, mpt::run_examples const& examples,
       summary.checkpoint.empty() ? "" : ", checkpoint " + summary.checkpoint);
 }
 
+/// Ranks that share a machine: all that are threads; in a plan for other machines eight, the GPUs
+/// of most.
+int ranks_on_one_machine(mpt::train_config const& config, int ranks) {
+  bool const elsewhere =
+      config.dry_run && !apps::ranks_of_mpirun() &&
+      (config.device_memory || static_cast<std::size_t>(ranks) > apps::available_cores().size());
+  return elsewhere ? std::min(ranks, 8) : apps::ranks_on_this_machine(ranks);
+}
+
 }  // namespace
 
 namespace apps {
@@ -175,11 +281,12 @@ int train_program(int argc, char** argv, std::string const& what) {
   app.add_option("config", file, "training YAML")->required()->check(CLI::ExistingFile);
   app.add_option("overrides", overrides, "key.sub=value, over what the YAML says");
   auto const body = [&] {
-    auto const config = mpt::load_train_config(file, overrides);
+    apps::require_own_launch();
+    auto config = mpt::load_train_config(file, overrides);
     if (apps::is_primary()) {
       if (auto const line = describe_ignored(config.report); !line.empty())
-        fmt::print(stderr, "{}\n", line);
-      for (auto const& note : config.report.notes) fmt::print(stderr, "note: {}\n", note);
+        mpt::console::say("{}\n", line);
+      for (auto const& note : config.report.notes) mpt::console::say("note: {}\n", note);
     }
     auto const engine = apps::make_engine();
     // without a number of ranks, as many as mpirun started or the layout needs
@@ -187,12 +294,34 @@ int train_program(int argc, char** argv, std::string const& what) {
     std::optional<int> ranks = started;
     if (config.ranks) ranks = static_cast<int>(*config.ranks);
     if (!ranks) ranks = config.parallelism.least_ranks();
-    static_cast<void>(mpt::run_layout(config, started.value_or(*ranks)));
+    auto const all = started.value_or(*ranks);
+    shard_within(config.parallelism, all, ranks_on_one_machine(config, all));
+    static_cast<void>(mpt::run_layout(config, all));
     bool const reads = !config.print_plan && !(config.dry_run && !in_epochs(config));
     auto const examples =
-        reads ? mpt::read_run_examples(config, apps::template_engine()) : mpt::run_examples();
+        reads ? mpt::read_run_examples(config, {.parquet = apps::parquet_reader(),
+                                                .templates = apps::template_engine()})
+              : mpt::run_examples();
     if (is_primary())
-      for (auto const& line : describe(examples, config)) fmt::print(stderr, "{}\n", line);
+      for (auto const& line : describe(examples, config)) mpt::console::say("{}\n", line);
+    if (config.dry_run) {
+      apps::with_device(
+          {.kind = config.device, .cores = apps::available_cores(), .products = &engine},
+          [&](auto& device, std::string const&) {
+            auto const own =
+                config.device_memory ? config : config_on(device, config, apps::is_primary());
+            print_plan(own, examples, all, planned_memory(own, device, all),
+                       [&](mpt::settings const& some) {
+                         auto words = overrides;
+                         words.insert(words.end(), some.begin(), some.end());
+                         auto other = mpt::load_train_config(file, words);
+                         auto const of = static_cast<int>(other.ranks.value_or(all));
+                         shard_within(other.parallelism, of, ranks_on_one_machine(other, of));
+                         return other;
+                       });
+          });
+      return;
+    }
     apps::launch({.ranks = ranks,
                   .deadline = config.dist_timeout,
                   .flight_folder = config.checkpoint.save_folder},

@@ -112,7 +112,9 @@ void write_hf_config(fs::path const& root) {
   model.ffn_hidden_size = 100;
   model.init.emb_init_uniform_lim = {-0.25, 0.5};
   out.add("more", mpt::to_hf_json(model, "float16").dump());
-  out.add("least", R"({"model_type": "mpt"})");
+  out.add(
+      "least",
+      R"({"model_type": "mpt", "d_model": 64, "n_heads": 4, "n_layers": 2, "vocab_size": 100})");
 }
 
 void write_tokenizer(fs::path const& root) {

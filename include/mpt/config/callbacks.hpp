@@ -235,13 +235,13 @@ namespace detail {
   for (std::string_view const key :
        {"system_metrics_monitor", "memory_snapshot", "oom_observer", "env_logging",
         "eval_output_logging", "loss_perp_v_len", "mbmoe_tok_per_expert", "fdiff_metrics"})
-    reader.without_effect(key, "only watches, and is not there yet");
+    reader.must_be_absent(key, "what there is to see goes to metrics_file and tensorboard");
   reader.without_effect("scheduled_gc", "there is no garbage collector");
-  reader.without_effect("run_timeout", "see dist_timeout");
+  reader.must_be_absent("run_timeout", "dist_timeout ends a run that stands still");
   for (std::string_view const key :
        {"global_lr_scaling", "mono_checkpoint_saver", "load_checkpoint", "async_eval",
         "curriculum_learning", "dataset_swap"})
-    reader.not_yet(
+    reader.must_be_absent(
         key,
         "of the callbacks that do something, early_stopper, kill_loss_spike, "
         "generate_callback, hf_checkpointer, optimizer_monitor and layer_freezing are there");
@@ -262,7 +262,7 @@ namespace detail {
   for (std::string_view const key :
        {"wandb", "mlflow", "mosaicml", "inmemory_logger", "in_memory_logger", "comet_ml", "neptune",
         "file_logger", "slack_logger", "remote_uploader_downloader"})
-    reader.without_effect(key, "metrics go to the console, metrics_file and tensorboard");
+    reader.must_be_absent(key, "metrics go to the console, metrics_file and tensorboard");
   reader.finish();
   return log_dir;
 }

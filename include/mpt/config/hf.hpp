@@ -179,10 +179,17 @@ template <class Kind, std::size_t Size>
     config_node const* const node = root.find(key);
     return node != nullptr && node->is_scalar() ? node->text : std::string();
   };
+  config_node const* const quantised = root.find("quantization_config");
+  parallel::require(quantised == nullptr || quantised->is_null(), source,
+                    ": quantization_config: quantised weights are not read; expected float32, "
+                    "bfloat16 or float16");
   bool const remote = text_of("model_type") == remote_model_type;
   parallel::require(remote || text_of("model_type") == "mpt", source, ": model_type is '",
                     printable(text_of("model_type")), "'; expected 'mpt' or '", remote_model_type,
                     "'");
+  for (std::string_view const key : {"d_model", "n_heads", "n_layers", "vocab_size"})
+    parallel::require(!text_of(key).empty(), source, ": lacks ", key,
+                      ", a number; a model's size is not guessed");
   bool from_transformers = !remote && root.find("layer_norm_epsilon") != nullptr;
   if (config_node const* const names = root.find("architectures"); !remote && names != nullptr)
     for (config_node const& name : names->items) from_transformers = name.text.starts_with("Mpt");
@@ -223,6 +230,13 @@ template <class Kind, std::size_t Size>
   config_reader reader(root, "", unused);
   hf_model result;
   result.model = read_model(reader);
+  for (std::string_view const key : {"eos_token_id", "bos_token_id"})
+    if (auto const id = text_of(key); !id.empty()) {
+      auto const value = parse_integer(id);
+      parallel::require(value && *value >= 0 && *value < result.model.vocab_size, source, ": ", key,
+                        " is ", printable(id), "; expected a token from 0 to ",
+                        result.model.vocab_size - 1);
+    }
   for (std::string_view const key : {"torch_dtype", "dtype"})  // older and newer transformers
     if (!text_of(key).empty()) result.dtype = text_of(key);
   parallel::require(

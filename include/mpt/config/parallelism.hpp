@@ -25,6 +25,8 @@ struct parallelism_config {
   bool overlap_weight_gradients = false;  ///< see train::pipeline_options::overlap_weight_gradients
   std::optional<int> shard = {};      ///< ranks that share one copy of the states; none: see below
   std::optional<int> replicate = {};  ///< none: what is left; see run_layout
+  /// Without these two, shards are the data ranks of one machine; see shard_within
+  bool shard_within_node = false;
 
   /// The degrees of the ranks that hold one model together.
   [[nodiscard]] parallel::training_layout layout_of_model() const {

@@ -1,8 +1,8 @@
 // Reads what surrounds the training step: FSDP's settings, logging, and our own keys.
 //
 // FSDP's strategies are ZeRO stages: FULL_SHARD 3, SHARD_GRAD_OP 2, NO_SHARD 0; the HYBRID ones are
-// those over part of the ranks. PURE becomes fp32 reductions, which are more exact, unless
-// `reduce_dtype` says bf16; a note says so once.
+// those over part of the ranks, those of a machine unless a degree is given. PURE becomes fp32
+// reductions, which are more exact, unless `reduce_dtype` says bf16; a note says so once.
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include <mpt/config/bytes.hpp>
 #include <mpt/config/read_name.hpp>
 #include <mpt/config/reader.hpp>
 #include <mpt/config/train.hpp>
@@ -55,10 +56,7 @@ inline void read_fsdp(config_reader& parent, train_config& config) {
   if (reader.get<std::int64_t>("data_parallel_shard_degree", -1) != -1)  // -1: all that are left
     read_degree("data_parallel_shard_degree", degrees.shard);
   read_degree("data_parallel_replicate_degree", degrees.replicate);
-  reader.check("sharding_strategy",
-               strategy.find("HYBRID") == std::string::npos || degrees.shard || degrees.replicate,
-               "'", strategy,
-               "' needs data_parallel_shard_degree, the ranks that share one copy of the model");
+  degrees.shard_within_node = strategy.find("HYBRID") != std::string::npos;
   if (config_node const* const node = reader.raw("mixed_precision");
       node != nullptr && !node->is_scalar())
     reader.fail("mixed_precision", "a mapping is not yet supported; use DEFAULT or PURE");
@@ -125,11 +123,18 @@ inline void read_system(config_reader& reader, train_config& config) {
   if (auto const stage = reader.optional<std::int64_t>("zero_stage")) {
     reader.check("zero_stage", *stage >= 0 && *stage <= 3, "expected 0, 1, 2 or 3, found ", *stage);
     config.zero_stage = static_cast<int>(*stage);
+    if (*stage == 0) config.parallelism.shard_within_node = false;
   }
   config.reduce_every_microbatch = read_planned(reader, "reduce_every_microbatch");
   config.device = reader.one_of("device", config.device, {"auto", "cpu", "cuda"});
   config.ranks = read_ranks(reader, "ranks");
   config.threads = read_ranks(reader, "threads");
+  if (auto const memory = reader.get<std::string>("device_memory", ""); !memory.empty()) {
+    auto const bytes = parse_bytes(memory);
+    reader.check("device_memory", bytes.has_value(),
+                 "expected a size such as 80GB or 24GiB, found '", printable(memory), "'");
+    config.device_memory = static_cast<std::size_t>(*bytes);
+  }
   config.deterministic = reader.get("deterministic", config.deterministic);
   config.cuda_graphs = reader.get("cuda_graphs", config.cuda_graphs);
   config.offload_optimizer = reader.get("offload_optimizer", config.offload_optimizer);

@@ -129,6 +129,12 @@ class config_reader {
         "not yet supported; ", supported);
   }
 
+  /// Refuses a known key that asks for something by being there, `{}` too.
+  void must_be_absent(std::string_view key, std::string_view instead) {
+    note(key, key_role::restricted);
+    check(key, !has(key), "not yet supported; leave it out; ", instead);
+  }
+
   /// Fails at a key unless the condition holds: "place: name: parts".
   template <class... Parts>
   void check(std::string_view key, bool condition, Parts const&... parts) const {

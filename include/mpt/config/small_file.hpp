@@ -1,4 +1,4 @@
-// Small text files that are read whole: configurations.
+// Small text files that are read whole: configurations, from pipes too.
 #pragma once
 
 #include <filesystem>
@@ -12,13 +12,14 @@
 
 namespace mpt {
 
-/// The whole of a small text file. Throws when it is absent, no regular file, or over the limit.
+/// The whole of a small text file, or of what comes through a pipe. Throws when it is absent, a
+/// folder, or over the limit.
 [[nodiscard]] inline std::string read_small_file(std::filesystem::path const& path,
                                                  config_limits const& limits = {}) {
   std::error_code code;
   parallel::require(std::filesystem::exists(path, code), path.string(), ": no such file");
-  parallel::require(std::filesystem::is_regular_file(path, code), path.string(),
-                    ": not a regular file");
+  parallel::require(!std::filesystem::is_directory(path, code), path.string(),
+                    ": is a folder; expected a file");
   std::ifstream stream(path, std::ios::binary);
   parallel::require(stream.good(), path.string(), ": cannot be opened for reading");
   std::string text(limits.bytes + 1, '\0');

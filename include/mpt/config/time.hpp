@@ -62,8 +62,10 @@ struct time_value {
       parallel::require(*count <= 1, "'", printable(text),
                         "' is longer than the training: dur is a fraction from 0 to 1");
     } else {
-      parallel::require(*count == std::trunc(*count) && *count < 9007199254740992.0, "'",
-                        printable(text), "' is not a whole number of ", suffix);
+      parallel::require(*count < 9007199254740992.0, "'", printable(text), "' is 2^53 ", suffix,
+                        " or more; give a time that a run can reach");
+      parallel::require(*count == std::trunc(*count), "'", printable(text),
+                        "' is not a whole number of ", suffix);
     }
     return {*count, unit};
   }

@@ -1,10 +1,10 @@
 // train_config: everything one training run is told, typed and checked.
 //
 // Field names and defaults are LLM Foundry's; our own keys are `mirrors`, `parallelism`,
-// `zero_stage`, `reduction_order`, `reduce_dtype`, `device`, `ranks`, `threads`, `bucket_bytes`,
-// `dry_run`, `print_plan`, `profile` and `metrics_file`. What depends on the number of ranks (the
-// split of a batch) or on the data (epochs in batches) is worked out by the functions below, when
-// it is known.
+// `zero_stage`, `reduction_order`, `reduce_dtype`, `device`, `ranks`, `threads`, `device_memory`,
+// `bucket_bytes`, `dry_run`, `print_plan`, `profile` and `metrics_file`. What depends on the number
+// of ranks (the split of a batch) or on the data (epochs in batches) is worked out by the functions
+// below, when it is known.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +45,7 @@ struct checkpoint_config {
   std::int64_t save_num_checkpoints_to_keep = -1;  ///< -1: all
   bool save_overwrite = false;
   bool save_weights_only = false;  ///< no run can be resumed from such
-  std::string load_path;  ///< "" for none; {run_name} is filled in
+  std::string load_path;           ///< "" for none; {run_name} is filled in
   bool load_weights_only = false;
   bool autoresume = false;
 };
@@ -108,9 +108,10 @@ struct train_config {
   std::optional<bool> reduce_every_microbatch;
   parallel::zero::reduction_order reduction_order = parallel::zero::reduction_order::by_rank;
   parallel::zero::reduce_dtype reduce_dtype = parallel::zero::reduce_dtype::full;
-  parallelism_config parallelism;       ///< what data ranks do not divide
-  std::optional<std::int64_t> ranks;    ///< threads that train; none: the launcher's, or 1
-  std::optional<std::int64_t> threads;  ///< of one rank; none: the cores shared equally
+  parallelism_config parallelism;            ///< what data ranks do not divide
+  std::optional<std::int64_t> ranks;         ///< threads that train; none: the launcher's, or 1
+  std::optional<std::int64_t> threads;       ///< of one rank; none: the cores shared equally
+  std::optional<std::size_t> device_memory;  ///< bytes a rank may use; none: what is there
   std::int64_t bucket_bytes = std::int64_t{32} << 20;  ///< of a gradient reduction
   bool deterministic = false;                          ///< the same bits in every run on a GPU, too
   bool cuda_graphs = false;        ///< a block's pass on a GPU is launched as one graph

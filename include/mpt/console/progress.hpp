@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <string>
 
 #include <fmt/format.h>
+#include <mpt/console/say.hpp>
 
 namespace mpt::console {
 
@@ -35,23 +35,21 @@ class progress {
     shown_ = true;
     std::string const line = fmt::format("{} {} {:3.0f}%  {}", label_, bar(done), 100 * done, text);
     if (terminal_)
-      fmt::print(stderr, "\r\x1b[2K{}", line);
+      say("\r\x1b[2K{}", line);
     else
-      fmt::print(stderr, "{}\n", line);
-    std::fflush(stderr);
+      say("{}\n", line);
     open_ = terminal_;
   }
 
   /// Prints a line of its own without disturbing the bar.
   void note(std::string const& text) {
-    fmt::print(stderr, "{}{}\n", terminal_ && open_ ? "\r\x1b[2K" : "", text);
-    std::fflush(stderr);
+    say("{}{}\n", terminal_ && open_ ? "\r\x1b[2K" : "", text);
     open_ = false;
   }
 
   /// Leaves the last state of the bar on the screen.
   void finish() {
-    if (open_) fmt::print(stderr, "\n");
+    if (open_) say("\n");
     open_ = false;
   }
 

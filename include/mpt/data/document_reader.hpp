@@ -38,7 +38,7 @@ class text_row {
  public:
   bool key(std::string& name) {
     if (depth_ == 1) {
-      wanted_ = name == "text";
+      if (wanted_ = name == "text"; wanted_ && std::exchange(had_text_, true)) return fail_twice();
       if (keys_.size() < 300) keys_ += (keys_.empty() ? "\"" : ", \"") + name + "\"";
     }
     return true;
@@ -103,9 +103,14 @@ class text_row {
     error = "nested deeper than 64";
     return false;
   }
+  bool fail_twice() {
+    error = "\"text\" stands twice in the row";
+    return false;
+  }
 
   int depth_ = 0;
   bool wanted_ = false;
+  bool had_text_ = false;
   std::string keys_;
 };
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -216,6 +217,11 @@ inline mds_shard mds_shard::from_json(nlohmann::json const& object, std::string_
   std::vector<mds_shard> out;
   for (auto const& object : list)
     out.push_back(mds_shard::from_json(object, parallel::concat(where, ": shard ", out.size())));
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < out.size(); ++i)
+    parallel::require(names.insert(out[i].raw.basename).second, where, ": shard ", i, ": ",
+                      nlohmann::json(out[i].raw.basename).dump(-1, ' ', true),
+                      " is the file of another shard, too");
   return out;
 }
 

@@ -46,8 +46,8 @@ inline void read_rows(std::filesystem::path const& file, use_row const& use,
   }
   if (ending == ".parquet") {
     parallel::require(static_cast<bool>(parquet), file.native(),
-                      ": Parquet is not read here; where Arrow's C++ library was found prepare "
-                      "--finetuning makes an MDS set of it; else convert it: python3 -c \"import "
+                      ": Parquet is read where Arrow's C++ library was found when this was built; "
+                      "convert it: python3 -c \"import "
                       "pandas; pandas.read_parquet('IN.parquet').to_json('OUT.jsonl', "
                       "orient='records', lines=True)\"");
     parquet(file, use);

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <istream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +54,19 @@ struct file_prompt {
     }
   }
   parallel::require(!out.empty(), file.string(), ": holds no prompts");
+  return out;
+}
+
+/// All of a stream, as one prompt: at most 64 MiB of UTF-8.
+[[nodiscard]] inline std::string read_prompt(std::istream& in) {
+  constexpr std::size_t most = std::size_t{64} << 20;
+  std::string out;
+  for (std::array<char, 1 << 16> piece{}; in.read(piece.data(), piece.size()), in.gcount() > 0;) {
+    out.append(piece.data(), static_cast<std::size_t>(in.gcount()));
+    parallel::require(out.size() <= most,
+                      "standard input: more than 64 MiB, too long for a prompt");
+  }
+  parallel::require(utf8::is_valid(out), "standard input: is not UTF-8 text");
   return out;
 }
 

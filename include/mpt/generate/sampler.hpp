@@ -24,8 +24,8 @@ struct sampling_options {
 class sampler {
  public:
   explicit sampler(sampling_options options) : options_(options) {
-    parallel::require(options.temperature >= 0, "temperature must not be negative, found ",
-                      options.temperature);
+    parallel::require(options.temperature >= 0 && std::isfinite(options.temperature),
+                      "temperature must be a number of at least 0, found ", options.temperature);
     parallel::require(options.top_k >= 0, "top-k must not be negative, found ", options.top_k);
     parallel::require(options.top_p > 0 && options.top_p <= 1,
                       "top-p must be above 0 and at most 1, found ", options.top_p);
@@ -34,6 +34,9 @@ class sampler {
   /// The next token. Ties go to the lowest id. Cost: one sort of the vocabulary unless greedy.
   [[nodiscard]] std::int32_t pick(std::span<float const> logits) {
     parallel::require(!logits.empty(), "there is no token to choose from");
+    parallel::require(std::ranges::none_of(logits, [](float one) { return std::isnan(one); }),
+                      "the model's results are no numbers (NaN): its weights are damaged, or too "
+                      "large for this precision");
     if (options_.temperature == 0) {
       auto const best = std::ranges::max_element(logits);
       return static_cast<std::int32_t>(best - logits.begin());

@@ -20,6 +20,7 @@
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/checkpoint/save.hpp>
+#include <parallel/checkpoint/save_lock.hpp>
 
 namespace mpt {
 
@@ -117,23 +118,14 @@ inline void export_adapter(model_source const& source, std::filesystem::path con
       how);
 }
 
-/// Writes a checkpoint of a Hugging Face folder's weights, to begin a run from (load_path with
-/// load_weights_only). `root` will hold it as ep0-ba0.
-inline std::filesystem::path import_hugging_face(model_source const& source,
-                                                 std::filesystem::path const& root,
-                                                 convert_options const& options) {
+namespace detail {
+
+/// Writes and publishes the checkpoint `target` of all tensors of `source`.
+inline void write_checkpoint(model_source const& source,
+                             parallel::checkpoint::save_target const& target,
+                             std::span<hf::named_shape const> shapes,
+                             convert_options const& options) {
   namespace ckpt = parallel::checkpoint;
-  ckpt::save_target const target{.root = root, .id = {}, .token = 1};
-  require(
-      !source.config().lora, source.path().string(),
-      ": has adapters; begin from it as it is (model.pretrained_lora_id_or_path), or merge them "
-      "into a Hugging Face folder first (--merge)");
-  require(options.existing == ckpt::if_exists::replace || !std::filesystem::exists(target.folder()),
-          target.folder().string(),
-          ": is there already; choose another folder or replace it (--replace)");
-  auto const shapes = hf::shapes_of(source.config());
-  source.require_tensors(shapes);
-  ckpt::prepare_save(target);
   ckpt::rank_writer writer(target, 0);
   constexpr index chunk = index{1} << 22;  // elements moved at once
   std::vector<float> elements;
@@ -155,6 +147,36 @@ inline std::filesystem::path import_hugging_face(model_source const& source,
       {"model", to_hf_json(source.config(), dtype)},
       {"tokenizer", where.empty() ? std::string() : std::filesystem::absolute(where).string()}};
   ckpt::commit(target, {writer.finish()}, state.dump(), {.existing = options.existing});
+}
+
+}  // namespace detail
+
+/// Writes a checkpoint of a Hugging Face folder's weights, to begin a run from (load_path with
+/// load_weights_only). `root` will hold it as ep0-ba0.
+inline std::filesystem::path import_hugging_face(model_source const& source,
+                                                 std::filesystem::path const& root,
+                                                 convert_options const& options) {
+  namespace ckpt = parallel::checkpoint;
+  ckpt::save_target const target{.root = root, .id = {}, .token = 1};
+  require(
+      !source.config().lora, source.path().string(),
+      ": has adapters; begin from it as it is (model.pretrained_lora_id_or_path), or merge them "
+      "into a Hugging Face folder first (--merge)");
+  require(!hf::hf_import::is_model(root), root.string(),
+          ": holds a Hugging Face model; choose another folder for the checkpoint");
+  require(options.existing == ckpt::if_exists::replace || !std::filesystem::exists(target.folder()),
+          target.folder().string(),
+          ": is there already; choose another folder or replace it (--replace)");
+  auto const shapes = hf::shapes_of(source.config());
+  source.require_tensors(shapes);
+  auto const lock = ckpt::lock_checkpoints(root);
+  ckpt::prepare_save(target);
+  try {
+    detail::write_checkpoint(source, target, shapes, options);
+  } catch (...) {
+    ckpt::abandon_save(target);
+    throw;
+  }
   return target.folder();
 }
 

@@ -23,6 +23,7 @@
 
 #include <parallel/checkpoint/atomic_folder.hpp>
 #include <parallel/checkpoint/safetensors_writer.hpp>
+#include <parallel/checkpoint/save_lock.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/tensor.hpp>
@@ -223,23 +224,15 @@ inline void write_shard(std::filesystem::path const& path, std::span<named_shape
 /// finished. Destroyed before that, it leaves nothing behind.
 class export_folder {
  public:
-  /// Checks everything, and makes the temporary folder. Throws when the folder exists: unless it is
-  /// empty, or is an earlier export and `options.existing` is `replace`.
+  /// Checks everything, and makes the temporary folder. Throws when another program is writing the
+  /// folder, and when it exists: unless it is empty, or is an earlier export and `options.existing`
+  /// is `replace`.
   export_folder(std::filesystem::path const& folder, std::span<named_shape const> tensors,
                 export_options options)
       : target_(target_of(folder)), tensors_(tensors), options_(std::move(options)) {
     namespace pc = parallel::checkpoint;
     using parallel::require;
     require(target_.has_filename(), folder.native(), ": cannot be exported to");
-    std::error_code ignored;
-    empty_ = std::filesystem::is_directory(target_, ignored) &&
-             std::filesystem::is_empty(target_, ignored);
-    if (parallel::files::exists(target_) && !empty_) {
-      require(options_.existing == pc::if_exists::replace, folder.native(),
-              ": exists already; choose another folder, or allow it to be replaced");
-      require(detail::is_export_folder(target_, options_.form), folder.native(),
-              ": is not a folder that an export wrote; it is not replaced");
-    }
     require(!tensors.empty(), folder.native(), ": no tensors to export");
     require(options_.config.is_object(), folder.native(), ": config must be a JSON object");
     require(options_.max_shard_bytes > 0, folder.native(), ": max_shard_bytes must be positive");
@@ -249,6 +242,16 @@ class export_folder {
 
     parallel::files::make_folders(target_.parent_path());
     auto const own_name = target_.filename().native();
+    lock_.emplace(target_.parent_path() / ("." + own_name + ".lock"), folder);
+    std::error_code ignored;
+    empty_ = std::filesystem::is_directory(target_, ignored) &&
+             std::filesystem::is_empty(target_, ignored);
+    if (parallel::files::exists(target_) && !empty_) {
+      require(options_.existing == pc::if_exists::replace, folder.native(),
+              ": exists already; choose another folder, or allow it to be replaced");
+      require(detail::is_export_folder(target_, options_.form), folder.native(),
+              ": is not a folder that an export wrote; it is not replaced");
+    }
     pc::remove_leftovers(target_.parent_path(),
                          [&](std::string_view name) { return name == own_name; });
     parallel::files::make_folder(temporary());
@@ -311,6 +314,7 @@ class export_folder {
   std::filesystem::path target_;
   std::span<named_shape const> tensors_;
   export_options options_;
+  std::optional<parallel::checkpoint::save_lock> lock_;
   std::map<std::string, std::string> small_;
   std::vector<detail::shard> shards_;
   std::string index_;

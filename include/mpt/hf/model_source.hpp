@@ -4,6 +4,7 @@
 // one by one.
 #pragma once
 
+#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -48,13 +49,16 @@ class model_source {
   [[nodiscard]] std::string const& dtype() const { return dtype_; }
   /// The checkpoint or folder that was found.
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }
+  /// What was not as expected: another checkpoint was taken than the newest. Empty: nothing.
+  [[nodiscard]] std::string const& note() const { return note_; }
   /// Where its tokenizer lies; empty when that is not known.
   [[nodiscard]] std::string const& tokenizer() const { return tokenizer_; }
 
   /// Of adapters: the folder of the model beside which they were trained; empty when not known.
   [[nodiscard]] std::string const& base() const { return base_; }
 
-  /// Reads elements of a parameter from `begin` on, converted to T.
+  /// Reads elements of a parameter from `begin` on, converted to T. Throws for one that is no
+  /// number.
   template <class T>
   void read(std::string const& name, index begin, std::span<T> out) const {
     if (in_adapter(name))
@@ -63,13 +67,17 @@ class model_source {
       checkpoint_->read(name, begin, out);
     else
       foreign_->read(stored(name), begin, out);
+    require_finite(name, out);
   }
 
   /// Reads `run` elements of a row from `begin` on, and the same columns of the rows that follow,
   /// until `out` is full; run 0: one element after another.
   template <class T>
   void read_block(std::string const& name, index begin, index run, std::span<T> out) const {
-    if (checkpoint_ && !in_adapter(name)) return checkpoint_->read_block(name, begin, run, out);
+    if (checkpoint_ && !in_adapter(name)) {
+      checkpoint_->read_block(name, begin, run, out);
+      return require_finite(name, out);
+    }
     if (run == 0) return read(name, begin, out);
     index row = 1;
     for (index const extent : std::span(shape_of(name)).subspan(1)) row *= extent;
@@ -107,12 +115,15 @@ class model_source {
   }
 
   /// Fills a model's weights, or this rank's slices of them, which lie on `device`; throws when one
-  /// is missing or has another shape.
+  /// is missing, has another shape or is not of this model.
   template <class Weights, class Device>
   void load(Weights const& weights, Device const& device) const {
+    std::vector<hf::named_shape> all;
+    weights.for_each([&](auto const& parameter, auto) {
+      all.push_back({parameter.name, parameter.tensor_extents()});
+    });
+    require_tensors(all);
     weights.for_each([&](auto const& parameter, auto values) {
-      require(shape_of(parameter.name) == parameter.tensor_extents(), path_.string(), ": ",
-              parameter.name, " has another shape than its configuration says");
       parallel::write_from_host(device, values, [&](auto here) {
         parameter.for_each_block(
             0, parameter.size(), [&](index first, index count, index global, index run) {
@@ -145,6 +156,7 @@ class model_source {
               "with config.json",
               newest.note.empty() ? "" : "; ", newest.note);
       path_ = *newest.folder;
+      note_ = newest.note;
     }
     checkpoint_.emplace(path_);
     auto const& state = checkpoint_->state();
@@ -174,6 +186,15 @@ class model_source {
     return adapter_ && is_adapter(name);
   }
 
+  template <class T>
+  void require_finite(std::string const& name, std::span<T> values) const {
+    bool finite = true;
+    for (T const value : values) finite = finite && std::isfinite(static_cast<float>(value));
+    require(finite, path_.string(), ": ", name,
+            " holds values that are NaN or infinite: the weights are damaged, or the run that made "
+            "them went wrong; use an earlier checkpoint");
+  }
+
   /// A parameter's name in the Hugging Face folder.
   [[nodiscard]] std::string stored(std::string const& name) const {
     return fused_ ? hf::fused_name(name) : name;
@@ -184,6 +205,7 @@ class model_source {
   std::string dtype_;
   std::string tokenizer_;
   std::string base_;
+  std::string note_;
   bool fused_ = false;  // it was written with fuse_norm_attn_norm
   std::optional<parallel::checkpoint::checkpoint_reader> checkpoint_;
   std::optional<hf::hf_import> foreign_;

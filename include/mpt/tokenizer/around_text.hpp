@@ -110,4 +110,15 @@ inline void add_around(around_text& out, nlohmann::json const& processor, tokeni
   return out;
 }
 
+/// The ids of `text` with what is around it.
+[[nodiscard]] inline std::vector<std::int32_t> encode_with(around_text const& around,
+                                                           tokenizer const& words,
+                                                           std::string_view text) {
+  auto out = around.before;
+  auto const inner = words.encode(text);
+  out.insert(out.end(), inner.begin(), inner.end());
+  out.insert(out.end(), around.after.begin(), around.after.end());
+  return out;
+}
+
 }  // namespace mpt

@@ -129,7 +129,8 @@ class word_counter {
 }  // namespace detail
 
 /// Trains a byte-level BPE tokenizer. It has fewer than `vocab_size` tokens if the texts hold no
-/// more pairs. Text that is not UTF-8 is read as by `tokenizer::encode`.
+/// more pairs; texts without a word are refused. Text that is not UTF-8 is read as by
+/// `tokenizer::encode`.
 [[nodiscard]] inline tokenizer train_tokenizer(std::span<std::string const> texts,
                                                train_tokenizer_options const& options = {}) {
   auto tokens = detail::first_tokens(options);
@@ -149,6 +150,7 @@ class word_counter {
     };
     utf8::is_valid(text) ? count(text) : count(utf8::lossy(text));
   }
+  parallel::require(!counter.sorted().empty(), "there is no text to learn a tokenizer from");
   std::int32_t id_of_byte[256] = {};
   for (std::size_t id = special; id < tokens.size(); ++id)
     id_of_byte[static_cast<unsigned char>(byte_level::read(tokens[id])[0])] =

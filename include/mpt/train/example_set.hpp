@@ -91,11 +91,12 @@ namespace detail {
 
 [[nodiscard]] inline std::shared_ptr<example_set const> read_example_set(
     loader_config const& loader, std::string const& key, tokenizer const& tokens,
-    std::int64_t vocab_size, template_engine const& templates) {
+    std::int64_t vocab_size, example_libraries const& libraries) {
   example_set out;
   auto source = source_of(loader, key);
   source.ids.vocab_size = vocab_size;
-  source.templates = templates;
+  source.parquet = libraries.parquet;
+  source.templates = libraries.templates;
   out.examples = finetune::read_examples(source, tokens, &out.report);
   out.pad_id = tokens.id_of_role("pad_token").value_or(tokens.eos_id().value_or(0));
   std::int32_t largest = out.pad_id;
@@ -129,18 +130,23 @@ namespace detail {
   return out;
 }
 
-/// Reads and tokenises the examples of all loaders of a run that are of finetuning. `templates` runs
-/// the tokenizer's own chat template; empty: one is refused. Cost: one thread reads; 8 bytes of
-/// memory an id.
+/// What libraries do that may be missing; where one is empty, what needs it is refused.
+struct example_libraries {
+  finetune::row_reader parquet;  ///< reads .parquet files
+  template_engine templates;     ///< runs the tokenizer's own chat template
+};
+
+/// Reads and tokenises the examples of all loaders of a run that are of finetuning. Cost: one
+/// thread reads; 8 bytes of memory an id.
 [[nodiscard]] inline run_examples read_run_examples(train_config const& config,
-                                                    template_engine const& templates = {}) {
+                                                    example_libraries const& libraries = {}) {
   run_examples out;
   std::optional<tokenizer> tokens;
   auto const read = [&](loader_config const& loader,
                         std::string const& key) -> std::shared_ptr<example_set const> {
     if (!loader.finetuning) return nullptr;
     if (!tokens) tokens = detail::load_tokenizer(config.tokenizer.name);
-    return detail::read_example_set(loader, key, *tokens, config.model.vocab_size, templates);
+    return detail::read_example_set(loader, key, *tokens, config.model.vocab_size, libraries);
   };
   out.train = read(config.train_loader, "train_loader");
   for (auto const& loader : config.eval_loaders)

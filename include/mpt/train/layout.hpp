@@ -259,6 +259,16 @@ inline void check_canonical_order(std::vector<std::string>& problems, train_conf
   return layout.size<axis::replicate, axis::shard>();
 }
 
+/// What HYBRID_SHARD without a degree means: shards are the data ranks that share a machine with
+/// `ranks_here` of the `ranks`. Nothing changes where a degree is given.
+inline void shard_within(parallelism_config& p, int ranks, int ranks_here) {
+  if (!p.shard_within_node || p.shard || p.replicate) return;
+  int const data = std::max(1, ranks / p.ranks_of_model());
+  int shard = std::clamp(ranks_here / (p.context * p.tensor), 1, data);
+  while (data % shard != 0) --shard;
+  p.shard = shard;
+}
+
 /// The layout of a run on `ranks` ranks. Those that the degrees of tensor, context and pipeline
 /// leave are data ranks: shards from zero_stage 1 on (unless `shard` or `replicate` says how many),
 /// else replicas. Throws one error of all that cannot be; nothing has been started then.

@@ -26,32 +26,62 @@ inline constexpr int max_json_depth = 64;
   return words.starts_with('[') && name != std::string_view::npos ? words.substr(name + 2) : words;
 }
 
+namespace detail {
+
+/// Looks at JSON without keeping it: well-formed, not too deep, no key twice in an object. (The
+/// same checks in a callback of json::parse would make lists of objects quadratic.)
+class json_check : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit json_check(std::string_view where) : where_(where) {}
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(std::int64_t) override { return true; }
+  bool number_unsigned(std::uint64_t) override { return true; }
+  bool number_float(double, std::string const&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(nlohmann::json::binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return open(); }
+  bool start_array(std::size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(std::string& name) override {
+    require(keys_.back().insert(name).second, where_, ": key \"", name,
+            "\" stands twice in one object");
+    return true;
+  }
+  bool parse_error(std::size_t, std::string const&,
+                   nlohmann::json::exception const& problem) override {
+    fail(where_, ": not valid JSON: ", words_of(problem));
+  }
+
+ private:
+  bool open() {
+    require(keys_.size() < static_cast<std::size_t>(max_json_depth), where_,
+            ": JSON nested deeper than ", max_json_depth);
+    keys_.emplace_back();
+    return true;
+  }
+  bool close() {
+    keys_.pop_back();
+    return true;
+  }
+
+  std::string_view where_;
+  std::vector<std::set<std::string>> keys_;  // of each open object or list
+};
+
+}  // namespace detail
+
 /// Parses `text`; `where` (a file, a place in it) opens every message. Throws on bad JSON, nesting
 /// deeper than `max_json_depth`, and keys that stand twice in one object (readers would differ on
-/// which of the two counts).
+/// which of the two counts). Cost: the text is read twice.
 [[nodiscard]] inline nlohmann::json parse_json(std::string_view text, std::string_view where) {
-  using nlohmann::json;
-  std::vector<std::set<std::string>> keys;  // one set for each open object or array
-  auto const check = [&](int depth, json::parse_event_t event, json& value) {
-    switch (event) {
-      case json::parse_event_t::object_start:
-      case json::parse_event_t::array_start:
-        require(depth < max_json_depth, where, ": JSON nested deeper than ", max_json_depth);
-        keys.emplace_back();
-        break;
-      case json::parse_event_t::object_end:
-      case json::parse_event_t::array_end: keys.pop_back(); break;
-      case json::parse_event_t::key:
-        require(keys.back().insert(value.get_ref<std::string const&>()).second, where, ": key \"",
-                value.get_ref<std::string const&>(), "\" stands twice in one object");
-        break;
-      default: break;
-    }
-    return true;
-  };
+  detail::json_check check(where);
+  nlohmann::json::sax_parse(text.begin(), text.end(), &check);
   try {
-    return json::parse(text.begin(), text.end(), check);
-  } catch (json::exception const& problem) {
+    return nlohmann::json::parse(text.begin(), text.end());
+  } catch (nlohmann::json::exception const& problem) {
     fail(where, ": not valid JSON: ", words_of(problem));
   }
 }

@@ -58,7 +58,7 @@ TEST_CASE("what is written is read") {
       "kill_loss_spike: {log_only: false, window_size: 20, patience: 2, outlier_multiplier: 3, "
       "loss_cap: 7}, generate_callback: {prompts: [x y, z], interval: 5ba, do_sample: true, "
       "top_p: 0.5, max_new_tokens: 3, use_cache: true}, optimizer_monitor: {batch_log_interval: "
-      "4}, layer_freezing: {layer_names: [a, b]}, lr_monitor: {}, env_logging: {}}",
+      "4}, layer_freezing: {layer_names: [a, b]}, lr_monitor: {}}",
       report);
   CHECK(c.speed_window == 10);
   CHECK(c.gpu_flops_available == 1e12);
@@ -74,7 +74,7 @@ TEST_CASE("what is written is read") {
   CHECK(c.generate->top_p == 0.5);
   CHECK(c.optimizer_monitor_interval == 4);
   CHECK(c.frozen_layers == std::vector<std::string>{"a", "b"});
-  CHECK(report.ignored.size() == 3);  // use_cache, lr_monitor, env_logging
+  CHECK(report.ignored.size() == 2);  // use_cache, lr_monitor
 }
 
 TEST_CASE("a callback that cannot be is one clear message") {
@@ -102,9 +102,13 @@ TEST_CASE("a callback that cannot be is one clear message") {
        "f.yaml:1:79: callbacks.hf_checkpointer.huggingface_folder_name: only {batch} and {epoch} "
        "can stand in braces"},
       {"{async_eval: {interval: 1}}",
-       "f.yaml:1:14: callbacks.async_eval: not yet supported; of the callbacks that do "
+       "f.yaml:1:14: callbacks.async_eval: not yet supported; leave it out; of the callbacks that "
+       "do "
        "something, early_stopper, kill_loss_spike, generate_callback, hf_checkpointer, "
        "optimizer_monitor and layer_freezing are there"},
+      {"{env_logging: {}}",
+       "f.yaml:1:15: callbacks.env_logging: not yet supported; leave it out; what there is to see "
+       "goes to metrics_file and tensorboard"},
       {"{speed_monitr: {}}",
        "f.yaml:1:2: callbacks.speed_monitr: unknown key; did you mean 'callbacks.speed_monitor'?"}};
   for (auto const& [text, message] : cases) CHECK(problem(text) == message);

@@ -1,7 +1,10 @@
 // Tests of documents: overrides from the command line, their order, and reading files.
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -73,7 +76,14 @@ TEST_CASE("a file is read whole, and one that is not there is named") {
                        ((folder / "none.yaml").string() + ": no such file").c_str(),
                        parallel::error);
   CHECK_THROWS_WITH_AS(mpt::load_document(folder),
-                       (folder.string() + ": not a regular file").c_str(), parallel::error);
+                       (folder.string() + ": is a folder; expected a file").c_str(),
+                       parallel::error);
+  auto const pipe = folder / "pipe";
+  std::filesystem::remove(pipe);
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  std::thread writer([&] { std::ofstream(pipe) << "a: 2\n"; });
+  CHECK(mpt::load_document(pipe).find("a")->text == "2");
+  writer.join();
   CHECK_THROWS_WITH_AS(
       mpt::load_document(path, {}, {.bytes = 3}),
       (path.string() + ": more than 3 bytes, too long for a configuration").c_str(),

@@ -75,6 +75,10 @@ TEST_CASE("FSDP's strategies become ZeRO stages") {
   CHECK(hybrid.zero_stage == 3);
   CHECK(hybrid.parallelism.shard == 4);
   CHECK(hybrid.parallelism.replicate == 2);
+  auto const plain = read("fsdp_config: {sharding_strategy: HYBRID_SHARD}");
+  CHECK(plain.zero_stage == 3);
+  CHECK(plain.parallelism.shard_within_node);
+  CHECK_FALSE(plain.parallelism.shard.has_value());
   auto const other = read(
       "fsdp_config: {sharding_strategy: _HYBRID_SHARD_ZERO2, "
       "data_parallel_shard_degree: -1, data_parallel_replicate_degree: 2}");
@@ -94,7 +98,8 @@ TEST_CASE("FSDP's strategies become ZeRO stages") {
 
 TEST_CASE("our own keys are read") {
   auto const config = read(
-      "{zero_stage: 1, ranks: 4, threads: 2, bucket_bytes: 1e6, dry_run: true, "
+      "{zero_stage: 1, ranks: 4, threads: 2, device_memory: 80GB, bucket_bytes: 1e6, dry_run: "
+      "true, "
       "print_plan: true, "
       "dist_timeout: 60, "
       "progress_bar: yes, loggers: {tensorboard: {log_dir: t}}, console_log_interval: 10ba}");
@@ -102,13 +107,13 @@ TEST_CASE("our own keys are read") {
   CHECK(config.ranks == 4);
   CHECK(config.threads == 2);
   CHECK(config.bucket_bytes == 1'000'000);
+  CHECK(config.device_memory == 80'000'000'000);
   CHECK(config.dry_run);
   CHECK(config.print_plan);
   CHECK(config.dist_timeout == 60);
   CHECK(config.logging.progress_bar);
   CHECK(config.logging.tensorboard == "t");
   CHECK(read("loggers: {tensorboard: {}}").logging.tensorboard == "tensorboard_logs");
-  CHECK(!read("loggers: {wandb: {project: x}}").logging.tensorboard);
   CHECK(mpt::to_string(config.logging.console_log_interval) == "10ba");
 }
 
@@ -119,9 +124,11 @@ TEST_CASE("a system that cannot be is one clear message") {
       {"dist_timeout: 0",
        "f.yaml:1:15: dist_timeout: expected seconds above 0 and up to 1e6, found 0"},
       {"bucket_bytes: 1", "f.yaml:1:15: bucket_bytes: must be at least 4096, found 1"},
-      {"fsdp_config: {sharding_strategy: HYBRID_SHARD}",
-       "f.yaml:1:34: fsdp_config.sharding_strategy: 'HYBRID_SHARD' needs "
-       "data_parallel_shard_degree, the ranks that share one copy of the model"},
+      {"device_memory: lots",
+       "f.yaml:1:16: device_memory: expected a size such as 80GB or 24GiB, found 'lots'"},
+      {"loggers: {wandb: {project: x}}",
+       "f.yaml:1:18: loggers.wandb: not yet supported; leave it out; metrics go to the console, "
+       "metrics_file and tensorboard"},
       {"fsdp_config: {sharding_strategy: SHARD_OP}",
        "f.yaml:1:34: fsdp_config.sharding_strategy: expected 'FULL_SHARD', 'SHARD_GRAD_OP', "
        "'NO_SHARD', 'HYBRID_SHARD' or '_HYBRID_SHARD_ZERO2', found 'SHARD_OP'"},

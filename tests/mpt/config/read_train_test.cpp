@@ -271,7 +271,7 @@ TEST_CASE("the keys that have an effect are these") {
       "callbacks.speed_monitor "
       "callbacks.speed_monitor.gpu_flops_available callbacks.speed_monitor.window_size "
       "console_log_interval cuda_graphs dataset deterministic device device_eval_batch_size "
-      "device_train_microbatch_size dist_timeout "
+      "device_memory device_train_microbatch_size dist_timeout "
       "dry_run eval_first eval_gauntlet eval_gauntlet_str eval_interval eval_loader "
       "eval_subset_num_batches fsdp_config "
       "fsdp_config.activation_checkpointing fsdp_config.data_parallel_replicate_degree "
@@ -350,18 +350,16 @@ TEST_CASE("keys of LLM Foundry that have no effect or are not there yet are know
         "fsdp_config.activation_checkpointing_reentrant", "model.attn_config.attn_impl",
         "model.loss_fn", "model.init_device", "model.use_train_metrics", "code_paths",
         "max_split_size_mb", "expandable_segments", "callbacks.lr_monitor",
-        "callbacks.memory_monitor", "callbacks.runtime_estimator", "callbacks.nan_monitor",
-        "loggers.wandb"})
+        "callbacks.memory_monitor", "callbacks.runtime_estimator", "callbacks.nan_monitor"})
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::without_effect), name);
-  for (std::string const name : {"algorithms.alibi", "model.attn_config.prefix_lm"})
+  for (std::string const name : {"loggers.wandb", "callbacks.system_metrics_monitor",
+                                 "algorithms.alibi", "model.attn_config.prefix_lm"})
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::restricted), name);
 }
 
 TEST_CASE("what is said of a key without effect names what there is in its place") {
-  auto const said = mpt::describe_ignored(
-      read({}, base + "metadata: {a: 1}\nprofiler: {schedule: {wait: 1}}\n").report);
+  auto const said = mpt::describe_ignored(read({}, base + "metadata: {a: 1}\n").report);
   CHECK(said.find("metadata (no logger here takes it)") != std::string::npos);
-  CHECK(said.find("profiler (profile: true times three batches)") != std::string::npos);
 }
 
 TEST_CASE("a mutated configuration loads or gives one message") {

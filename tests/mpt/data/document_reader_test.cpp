@@ -47,8 +47,8 @@ TEST_CASE("the text of a JSON row is found among other values, whatever they hol
   CHECK(text_of_row(R"({"text": "a\u00e9\nb", "url": "x"})", "f", 1) == "a\u00e9\nb");
   CHECK(text_of_row(R"({"meta": {"text": "no", "a": [1, {"text": 2}]}, "text": "yes"})", "f", 1) ==
         "yes");
-  CHECK(text_of_row(R"({"text": 1, "text": "last wins, as in Python"})", "f", 1) ==
-        "last wins, as in Python");
+  CHECK(row_error(R"({"text": "a", "meta": {"text": "b"}, "text": "c"})") ==
+        "f.jsonl:7: \"text\" stands twice in the row");
   CHECK(text_of_row(R"({"text": ""})", "f", 1).empty());
   CHECK(text_of_row("{\"text\": \"\xc2\x85 and \xe2\x80\xa8\"}\r", "f", 1) ==
         "\xc2\x85 and \xe2\x80\xa8");

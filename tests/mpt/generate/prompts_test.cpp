@@ -1,3 +1,6 @@
+#include <fstream>
+#include <sstream>
+
 #include <doctest/doctest.h>
 
 #include <mpt/generate/prompts.hpp>
@@ -20,6 +23,17 @@ TEST_CASE("prompts are lines, or rows of JSON lines, each with its place") {
   REQUIRE(prompts.size() == 2);
   CHECK(prompts[0].text == "a\nb");
   CHECK(prompts[1].place.ends_with("p.jsonl:3"));
+}
+
+TEST_CASE("a stream is one prompt, and has an end") {
+  std::istringstream text("a\nb");
+  CHECK(mpt::read_prompt(text) == "a\nb");
+  std::istringstream latin("caf\xe9");
+  CHECK_THROWS_WITH(static_cast<void>(mpt::read_prompt(latin)),
+                    "standard input: is not UTF-8 text");
+  std::ifstream endless("/dev/zero");
+  CHECK_THROWS_WITH(static_cast<void>(mpt::read_prompt(endless)),
+                    "standard input: more than 64 MiB, too long for a prompt");
 }
 
 TEST_CASE("a wrong file of prompts says where and what") {

@@ -60,8 +60,18 @@ TEST_CASE("top-k and top-p keep only the most likely tokens") {
 
 TEST_CASE("bad options are refused with a sentence") {
   CHECK_THROWS_WITH(mpt::sampler({.temperature = -1}),
-                    "temperature must not be negative, found -1");
+                    "temperature must be a number of at least 0, found -1");
+  CHECK_THROWS_WITH(mpt::sampler({.temperature = std::nan("")}),
+                    "temperature must be a number of at least 0, found nan");
   CHECK_THROWS_WITH(mpt::sampler({.top_p = 0}), "top-p must be above 0 and at most 1, found 0");
+}
+
+TEST_CASE("results that are no numbers are an error, greedy or not") {
+  std::vector<float> const broken{0.5F, std::nanf(""), 2};
+  for (double const temperature : {0.0, 1.0})
+    CHECK_THROWS_WITH(static_cast<void>(mpt::sampler({.temperature = temperature}).pick(broken)),
+                      "the model's results are no numbers (NaN): its weights are damaged, or too "
+                      "large for this precision");
 }
 
 }  // namespace sampler_test

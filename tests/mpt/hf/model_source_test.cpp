@@ -1,4 +1,7 @@
 // A model is found in a Hugging Face folder, in a checkpoint, and in a folder of checkpoints.
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -108,8 +111,33 @@ TEST_CASE("a folder without a model, and tensors of other shapes, are refused") 
   mpt::model<float> net(config());
   parallel::train::weights<float> const weights(net, device);
   CHECK(test::contains(test::message_of([&] { source.load(weights, device); }),
-                       "transformer.wte.weight has another shape than its configuration says"));
+                       "\"transformer.wte.weight\" has shape [12, 8], expected [11, 8]"));
   CHECK(test::contains(test::message_of([&] { (void)source.shape_of("absent"); }), "absent"));
+}
+
+TEST_CASE("weights that are no numbers are not read") {
+  test::temporary_folder const folder;
+  std::vector<hf::named_shape> const shapes = mpt::hf::shapes_of(config());
+  for (float const bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    hf::hf_export(folder / "hub", shapes,
+                  [&](std::string const& name, index, std::span<float> out) {
+                    std::ranges::fill(out, 0.5F);
+                    if (name == "transformer.wte.weight") out.back() = bad;
+                  },
+                  {.type = hf::precision::fp32,
+                   .config = mpt::to_hf_json(config(), "float32"),
+                   .existing = parallel::checkpoint::if_exists::replace});
+    mpt::model_source const source(folder / "hub");
+    std::vector<float> all(88);
+    CHECK(test::contains(
+        test::message_of([&] { source.read("transformer.wte.weight", 0, std::span(all)); }),
+        "hub: transformer.wte.weight holds values that are NaN or infinite"));
+    CHECK_NOTHROW(source.read("transformer.wte.weight", 0, std::span(all).first(87)));
+    CHECK(test::contains(
+        test::message_of([&] { (void)mpt::import_hugging_face(source, folder / "run", {}); }),
+        "NaN or infinite"));
+    CHECK(fs::is_empty(folder / "run"));
+  }
 }
 
 }  // namespace model_source_test

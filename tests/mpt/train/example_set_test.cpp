@@ -61,6 +61,16 @@ TEST_CASE("columns of other names are mapped") {
   CHECK(mpt::read_run_examples(c).train->examples.size() == 1);
 }
 
+TEST_CASE("a Parquet file is read by the reader that is given") {
+  place const here;
+  here.write("rows.parquet", "");
+  auto const c = here.config(here.path("rows.parquet"));
+  auto const one_row = [](std::filesystem::path const&, mpt::finetune::use_row const& use) {
+    use({{"prompt", "The fox"}, {"response", " the dog"}}, "row 1");
+  };
+  CHECK(mpt::read_run_examples(c, one_row).train->examples.size() == 1);
+}
+
 TEST_CASE("a run of text has no examples") {
   auto const examples = mpt::read_run_examples({});
   CHECK(examples.train == nullptr);

@@ -249,4 +249,23 @@ TEST_CASE("fewer key heads than tensor ranks are shared when they divide the ran
   CHECK(refusal(config, 4).empty());
 }
 
+TEST_CASE("hybrid sharding without a degree is over the data ranks of a machine") {
+  auto const shards = [](mpt::parallelism_config p, int ranks, int here) {
+    p.shard_within_node = true;
+    mpt::shard_within(p, ranks, here);
+    return p.shard;
+  };
+  CHECK(shards({}, 16, 8) == 8);
+  CHECK(shards({}, 8, 8) == 8);
+  CHECK(shards({}, 2, 8) == 2);
+  CHECK(shards({}, 12, 8) == 6);  // the largest that divides them
+  CHECK(shards({.tensor = 2}, 32, 8) == 4);
+  CHECK(shards({.pipeline = 2}, 4, 4) == 2);
+  CHECK(shards({.shard = 4}, 16, 8) == 4);
+  CHECK_FALSE(shards({.replicate = 2}, 16, 8).has_value());
+  mpt::parallelism_config plain;
+  mpt::shard_within(plain, 16, 8);
+  CHECK_FALSE(plain.shard.has_value());
+}
+
 }  // namespace layout_test

@@ -1,0 +1,70 @@
+// Who started this process: alone, or as one of several by a launcher that we do not follow, where
+// each would do all of the work by itself.
+#pragma once
+
+#include <array>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+#include <parallel/core/error.hpp>
+
+#include "support/launch.hpp"
+
+namespace apps {
+
+/// What a launcher says of this process by its environment: how many there are.
+struct foreign_launch {
+  std::string_view variable;
+  std::string_view launcher;
+  int processes = 1;
+};
+
+/// The launcher that started this process as one of several, if that is not mpirun.
+[[nodiscard]] inline std::optional<foreign_launch> started_by_another() {
+  struct known {
+    char const* size;
+    char const* rank;  // set in every process that is one of several
+    std::string_view launcher;
+  };
+  constexpr std::array launchers{
+      known{"WORLD_SIZE", "WORLD_SIZE", "torchrun, composer or the like"},
+      known{"SLURM_NTASKS", "SLURM_PROCID", "srun, or a batch script of so many tasks"},
+      known{"PMI_SIZE", "PMI_RANK", "an mpiexec of another MPI"},
+      known{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
+            "mpirun, but this is built without MPI"}};
+  if (ranks_of_mpirun()) return std::nullopt;
+  for (auto const& [size, rank, launcher] : launchers) {
+    char const* const text = std::getenv(size);
+    if (text == nullptr || std::getenv(rank) == nullptr) continue;
+    if (int const processes = std::atoi(text); processes > 1)
+      return foreign_launch{size, launcher, processes};
+  }
+  return std::nullopt;
+}
+
+/// Refuses to be one of several processes that would each run by themselves.
+inline void require_own_launch() {
+  auto const found = started_by_another();
+  if (!found) return;
+  parallel::fail("the environment says ", found->variable, "=", found->processes, " (",
+                 found->launcher,
+                 "): each of these processes would run on its own; start one with ",
+                 "ranks=", found->processes, ", or all by mpirun -n ", found->processes,
+                 "; where it is but one, unset ", found->variable);
+}
+
+/// Refuses to run several times at once: for programs that are one process.
+inline void require_one_process() {
+  int const started = ranks_of_mpirun().value_or(1);
+  parallel::require(started == 1, "mpirun started ", started,
+                    " processes, and each would do all of the work; start this program without it");
+  auto const found = started_by_another();
+  parallel::require(!found, "the environment says ", found ? found->variable : "", "=",
+                    found ? found->processes : 0, " (", found ? found->launcher : "",
+                    "): each of these processes would do all of the work; start one, and where it "
+                    "is but one, unset ",
+                    found ? found->variable : "");
+}
+
+}  // namespace apps

@@ -1,0 +1,47 @@
+// What a program's process is given and leaves behind: its three standard streams, and its limits.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <system_error>
+
+#include <parallel/core/error.hpp>
+
+namespace apps {
+
+/// Makes a closed standard stream safe: no file that is opened later gets its number. Writing to a
+/// standard output that was closed fails, to a standard error it is lost. A limit on the size of
+/// files (ulimit -f) becomes an error of the write that meets it.
+inline void settle_process() {
+  static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
+  for (int const stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) != -1 || errno != EBADF) continue;
+    // the lowest number that is free is this one
+    static_cast<void>(::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY));
+  }
+}
+
+/// Throws when what was printed did not all reach its reader: a full disk, a closed stream.
+inline void require_printed() {
+  errno = 0;
+  bool const flushed = std::fflush(stdout) == 0;
+  parallel::require(flushed && std::ferror(stdout) == 0,
+                    "standard output: what was printed is not complete",
+                    errno == 0 ? "" : ": " + std::generic_category().message(errno),
+                    "; send it where there is room");
+}
+
+/// Prints an error as programs do; lost without a word where standard error takes nothing.
+inline void print_error(char const* text) noexcept {
+  static_cast<void>(std::fflush(stdout));
+  static_cast<void>(std::fputs("error: ", stderr));
+  static_cast<void>(std::fputs(text, stderr));
+  static_cast<void>(std::fputc('\n', stderr));
+}
+
+}  // namespace apps

@@ -1,0 +1,94 @@
+// One program at a time writes a checkpoint, an export or the checkpoints of a run.
+//
+// The lock is a file beside what is written, held by flock(2) while a program writes, so the system
+// frees it when the program dies, however it dies. Its text says who holds it. NFS (since Linux
+// 2.6.12), Lustre (mounted with flock), CephFS, GPFS and BeeGFS make such locks known to all
+// machines; on a disk that has none at all nothing is held.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <string>
+
+#include <parallel/core/error.hpp>
+#include <parallel/core/file.hpp>
+
+namespace parallel::checkpoint {
+
+/// Held while this lives. The file goes when it ends; what a killed program left behind is taken
+/// over.
+class save_lock {
+ public:
+  /// Takes the lock of `path`, whose folder is there. Throws when another holds it, with what it
+  /// says of itself: process, machine, since when. `what`: what is locked, for that message.
+  save_lock(std::filesystem::path path, std::filesystem::path const& what)
+      : path_(std::move(path)) {
+    for (;;) {
+      handle_ = descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+      if (handle_.get() < 0)
+        files::failure(path_, "cannot create this file, which locks its folder");
+      if (::flock(handle_.get(), LOCK_EX | LOCK_NB) != 0) {
+        if (errno == EINTR) continue;
+        require(errno != EWOULDBLOCK, what.native(), ": another program is writing here (",
+                holder(), "); wait for it, or choose another folder");
+        break;  // a disk without locks
+      }
+      if (is_mine()) break;
+    }
+    auto const text = concat("process ", ::getpid(), " on ", machine(), " since ", now(), "\n");
+    static_cast<void>(::ftruncate(handle_.get(), 0));
+    static_cast<void>(::pwrite(handle_.get(), text.data(), text.size(), 0));
+  }
+  save_lock(save_lock const&) = delete;
+  save_lock& operator=(save_lock const&) = delete;
+  ~save_lock() { static_cast<void>(::unlink(path_.c_str())); }  // before the descriptor closes
+
+ private:
+  /// Whether the path still names the file that is locked: who held it before removes it.
+  [[nodiscard]] bool is_mine() const {
+    struct ::stat locked {};
+    struct ::stat named {};
+    return ::fstat(handle_.get(), &locked) == 0 && ::stat(path_.c_str(), &named) == 0 &&
+           locked.st_ino == named.st_ino && locked.st_dev == named.st_dev;
+  }
+  [[nodiscard]] std::string holder() const {
+    std::array<char, 400> text{};
+    auto const got = ::pread(handle_.get(), text.data(), text.size(), 0);
+    std::string out(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+    out.resize(std::min(out.size(), out.find('\n')));
+    return out.empty() ? "it has not said which" : out;
+  }
+  [[nodiscard]] static std::string machine() {
+    std::array<char, 256> name{};
+    static_cast<void>(::gethostname(name.data(), name.size() - 1));
+    return name.data();
+  }
+  [[nodiscard]] static std::string now() {
+    auto const seconds = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+    std::tm parts{};
+    std::array<char, 32> text{};
+    static_cast<void>(::gmtime_r(&seconds, &parts));
+    static_cast<void>(std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &parts));
+    return text.data();
+  }
+
+  std::filesystem::path path_;
+  descriptor handle_;
+};
+
+/// The lock of a folder of checkpoints: `folder`/.lock; the folder is made if need be.
+[[nodiscard]] inline save_lock lock_checkpoints(std::filesystem::path const& folder) {
+  files::make_folders(folder);
+  return {folder / ".lock", folder};
+}
+
+}  // namespace parallel::checkpoint

@@ -1,0 +1,68 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <parallel/checkpoint/save_lock.hpp>
+#include <parallel/support/files.hpp>
+
+namespace save_lock_test {
+namespace pc = parallel::checkpoint;
+
+std::string refusal_of(std::filesystem::path const& folder) {
+  return test::message_of([&] { static_cast<void>(pc::lock_checkpoints(folder)); });
+}
+
+TEST_CASE("a folder has one writer, which says who it is, and none when that is done") {
+  test::temporary_folder const scratch;
+  auto const folder = scratch.path() / "runs" / "one";  // made
+  {
+    auto const held = pc::lock_checkpoints(folder);
+    auto const message = refusal_of(folder);
+    CHECK(message.find(folder.native() + ": another program is writing here (process " +
+                       std::to_string(::getpid()) + " on ") == 0);
+    CHECK(message.find(" UTC)") != std::string::npos);
+  }
+  CHECK(std::filesystem::is_empty(folder));
+  CHECK(refusal_of(folder).empty());
+}
+
+TEST_CASE("what a killed program held is free, and a stale file without a holder too") {
+  test::temporary_folder const scratch;
+  auto const folder = scratch.path();
+  int ready[2] = {};
+  REQUIRE(::pipe(ready) == 0);
+  auto const child = ::fork();
+  if (child == 0) {
+    auto const held = pc::lock_checkpoints(folder);
+    static_cast<void>(::write(ready[1], "x", 1));
+    for (;;) ::pause();
+  }
+  char byte = 0;
+  REQUIRE(::read(ready[0], &byte, 1) == 1);
+  CHECK(refusal_of(folder).find("process " + std::to_string(child) + " on ") != std::string::npos);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  CHECK(std::filesystem::exists(folder / ".lock"));
+  CHECK(refusal_of(folder).empty());
+  CHECK(std::filesystem::is_empty(folder));
+  std::ofstream(folder / ".lock") << "process 1 on another since long ago\n";
+  CHECK(refusal_of(folder).empty());
+  CHECK(std::filesystem::is_empty(folder));
+}
+
+TEST_CASE("no lock is taken through a link") {
+  test::temporary_folder const scratch;
+  auto const folder = scratch.path();
+  std::ofstream(folder / "notes.txt") << "mine";
+  std::filesystem::create_symlink("notes.txt", folder / ".lock");
+  CHECK(refusal_of(folder).find("cannot create this file") != std::string::npos);
+  CHECK(std::filesystem::file_size(folder / "notes.txt") == 4);
+}
+
+}  // namespace save_lock_test

@@ -1,0 +1,195 @@
+#!/usr/bin/env bash
+# What clumsy users do to the programs: each gets one clear message and a status that is not 0, and
+# nothing is lost, whoever else writes at the same time.
+# usage: clumsy.sh PROGRAMS WORK [MPIEXEC]
+source "$(dirname "$0")/common.sh"
+mpiexec=${3:-}
+
+sed -i 's/^autoresume: true/autoresume: false/' small.yaml
+train max_duration=8ba save_folder=run
+"$programs/convert" run hf > /dev/null
+head -c 2000 "${text[0]}" > some.txt
+
+refused() { # message program arguments...
+  local message=$1 program=$2
+  shift 2
+  local status=0
+  timeout 20 "$programs/$program" "$@" > out 2> err || status=$?
+  [[ $status == 1 ]] || { cat out err >&2; fail "$program $*: status $status, expected 1"; }
+  [[ $(grep -c '^error: ' err) == 1 ]] || { cat err >&2; fail "$program $*: not one error"; }
+  grep -qF -- "$message" err || { cat err >&2; fail "$program $*: another message than '$message'"; }
+}
+says() { grep -qF -- "$1" err || { cat err >&2; fail "does not say '$1'"; }; }
+
+# Two writers of one folder: one writes, the other is told who; the folder is whole.
+for from in run hf; do
+  for round in 1 2 3 4; do
+    rm -rf to first second
+    [[ $from == run && $round -gt 2 ]] && cp -r hf to
+    "$programs/convert" --replace $from to > /dev/null 2> first & other=$!
+    own=0 theirs=0
+    "$programs/convert" --replace $from to > /dev/null 2> second || own=$?
+    wait $other || theirs=$?
+    [[ $own == 0 || $theirs == 0 ]] || { cat first second >&2; fail "both conversions failed"; }
+    cat first second | grep '^error' | grep -v 'another program is writing here (process' && fail "two conversions collide"
+    "$programs/evaluate" to --data some.txt > /dev/null 2>&1 || fail "two conversions left a broken folder"
+    [[ -z $(find . -name '*.tmp-*' -o -name '*.lock') ]] || fail "two conversions left $(find . -name '*.tmp-*' -o -name '*.lock')"
+  done
+done
+"$programs/pretrain" small.yaml save_folder=two save_interval=1ba max_duration=2000ba > /dev/null 2>&1 & other=$!
+while [[ ! -e two/latest ]]; do sleep 0.05; done
+refused "save_folder two: another program is writing here (process $other on " \
+  pretrain small.yaml save_folder=two save_overwrite=true max_duration=5ba
+kill -KILL $other
+wait $other 2> /dev/null || true
+train save_folder=two autoresume=true max_duration=1ba
+[[ ! -e two/.lock ]] || fail "the lock stays"
+
+# Streams that are closed, disks that are full.
+for command in "pretrain small.yaml max_duration=1ba" "generate hf --prompt hi --max_new_tokens 2" \
+  "evaluate hf --data some.txt" "train_tokenizer --vocab_size 300 --out words some.txt"; do
+  rm -rf words
+  # shellcheck disable=SC2086
+  {
+    "$programs"/$command > /dev/null 2>&- || fail "$command, with standard error closed: $?"
+    rm -rf words
+    "$programs"/$command > /dev/null 2> /dev/full || fail "$command, with standard error full: $?"
+    for to in /dev/full closed; do
+      rm -rf words
+      status=0
+      if [[ $to == closed ]]; then "$programs"/$command >&- 2> err; else "$programs"/$command > $to 2> err; fi || status=$?
+      [[ $status == 1 ]] || fail "$command, with output to $to: status $status"
+      says 'error: standard output: what was printed is not complete'
+    done
+  }
+done
+status=0
+(ulimit -f 64; "$programs/convert" run limited > /dev/null 2> err) || status=$?
+[[ $status == 1 ]] || fail "convert beyond the limit of files: status $status"
+says 'File too large'
+[[ -z $(find . -name 'limited*') ]] || fail "convert left $(find . -name 'limited*')"
+
+# Files that are no place for results.
+cp -r hf precious
+for name in model.safetensors config.json; do
+  refused "files of a model, tokenizer or data set are not replaced" evaluate precious --data some.txt --json precious/$name
+done
+diff -r hf precious || fail "a file of a model was replaced"
+refused 'is what is read' evaluate hf --data some.txt --json some.txt
+refused 'cannot be written' generate hf --prompt hi --json nowhere/x.json
+refused 'is a folder' generate hf --prompt hi --json hf
+refused 'No space left' generate hf --prompt hi --json /dev/full
+[[ -c /dev/full ]] || fail "a device was replaced"
+"$programs/evaluate" hf --data some.txt --json - 2> /dev/null | python3 -c 'import json, sys; json.load(sys.stdin)' ||
+  fail "--json - prints more than JSON"
+refused 'holds a Hugging Face model' convert hf hf
+refused 'exists already' convert run run
+
+# Options.
+refused "--max_new_tokens: expected a whole number from 1 to" generate hf --prompt hi --max_new_tokens 0
+for seed in 18446744073709551616 -1 x; do
+  refused "expected a whole number from 0 to 18446744073709551615, found '$seed'" generate hf --prompt hi --seed=$seed
+done
+refused '--nope' generate hf --prompt hi --nope
+refused 'config is required' pretrain
+for option in "--temperature nan" "--temperature -1" "--top_p 2" "--top_k -1"; do
+  # shellcheck disable=SC2086
+  refused '' generate hf --prompt hi $option
+  [[ ! -s out ]] || fail "the prompt is echoed before $option is refused"
+done
+refused 'more than 64 MiB' generate hf --prompt - < /dev/zero
+printf 'word %.0s' {1..5000} > long.txt
+refused 'tokens, but the model reads at most 31' generate hf --prompt - < long.txt
+[[ ! -s out ]] || fail "a prompt that is too long is echoed"
+"$programs/generate" hf --prompt 'the' --max_new_tokens 100 > /dev/null 2> err
+says 'as the model reads 32 at most'
+refused 'has none to predict' evaluate hf --data some.txt --seq_len 1
+refused 'is none of the model' evaluate hf --data data --eos_token_id -7
+refused 'is none of the model' evaluate hf --data data --eos_token_id 999999
+refused 'or more; give a time that a run can reach' pretrain small.yaml max_duration=9223372036854775807ba
+: > empty.txt
+refused 'no text to learn' train_tokenizer --out none empty.txt
+[[ ! -e none ]] || fail "a tokenizer of nothing"
+refused '--max_bytes' train_tokenizer --out none --max_bytes 0 some.txt
+refused '--num_workers: expected a whole number from 1 to 4096' prepare --num_workers 100000000 \
+  --tokenizer tokenizer --out_root many some.txt
+"$programs/pretrain" <(cat small.yaml) max_duration=1ba > log 2>&1 || { cat log >&2; fail "a configuration from a pipe"; }
+
+# Damaged models and tokenizers.
+spoil() { # a copy of the model whose config.json, or weights, are changed
+  rm -rf bad
+  cp -r hf bad
+  python3 - "$1" << 'PYTHON'
+import json, struct, sys
+config = json.load(open("bad/config.json"))
+with open("bad/model.safetensors", "rb") as file:
+    header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+    data = bytearray(file.read())
+exec(sys.argv[1])
+text = json.dumps(header).encode()
+open("bad/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data)
+json.dump(config, open("bad/config.json", "w"))
+PYTHON
+}
+damaged() { # message: what every program says of the folder "bad"
+  refused "$1" generate bad --prompt hi
+  refused "$1" evaluate bad --data some.txt
+  refused "$1" convert bad never
+  refused "$1" pretrain small.yaml max_duration=1ba load_path=bad
+  [[ -z $(find never -name manifest.json 2> /dev/null) ]] || fail "converted: $1"
+}
+spoil 'data[:4] = struct.pack("<f", float("nan"))'
+damaged 'holds values that are NaN or infinite'
+spoil 'header["more"] = {"dtype": "F32", "shape": [1], "data_offsets": [len(data), len(data) + 4]}; data += bytes(4)'
+damaged '"more" is not known to this model'
+spoil 'del config["n_heads"]'
+damaged 'lacks n_heads'
+spoil 'config["quantization_config"] = {"load_in_4bit": True}'
+damaged 'quantised weights are not read'
+spoil 'config["eos_token_id"] = 99999'
+damaged 'eos_token_id is 99999'
+spoil 'config["n_layers"] = 2'
+refused 'is not known to this model' generate bad --prompt hi
+cp -r run older
+echo damage >> older/ep0-ba8/manifest.json
+for command in "generate older --prompt hi" "evaluate older --data some.txt" "convert older older-hf"; do
+  # shellcheck disable=SC2086
+  "$programs"/$command > /dev/null 2> err || fail "$command"
+  says 'took the newest valid checkpoint, ep0-ba4'
+done
+python3 - << 'PYTHON'
+import json
+tokens = json.load(open("tokenizer/tokenizer.json"))
+tokens["added_tokens"] += [{"id": 600 + i, "content": f"a{i}", "single_word": False, "lstrip": False, "rstrip": False,
+                            "normalized": False, "special": True} for i in range(200000)]
+json.dump(tokens, open("bad/tokenizer.json", "w"))
+PYTHON
+refused 'added tokens must follow' generate hf --prompt hi --tokenizer bad/tokenizer.json
+
+# Plans that fit or not, and launchers that are not followed.
+plan() { "$programs/pretrain" small.yaml dry_run=true "$@" > out 2> err; }
+plan ranks=24 device_memory=80GB global_train_batch_size=96 || { cat err >&2; fail "a plan of 24 ranks"; }
+grep -q '^fits: ' out || fail "it is not said that a plan fits"
+plan ranks=24 || fail "a plan of other machines"
+grep -q 'whether it fits is not known' out || fail "a plan of other machines is held against this one"
+refused 'does not fit: ' pretrain small.yaml dry_run=true ranks=2 device_memory=1500kB
+fitting=$(sed -n 's/.*; set //p' err)
+# shellcheck disable=SC2086
+plan ranks=2 device_memory=1500kB $fitting || { cat err >&2; fail "'$fitting' is said to fit"; }
+plan ranks=4 "fsdp_config={sharding_strategy: HYBRID_SHARD}" || fail "HYBRID_SHARD: $(cat err)"
+grep -q 'shard 4' out || fail "HYBRID_SHARD is not over the ranks of a machine: $(cat out)"
+refused 'loggers.wandb' pretrain small.yaml dry_run=true "loggers={wandb: {}}"
+for variables in "WORLD_SIZE=2 RANK=1 LOCAL_RANK=1" "SLURM_NTASKS=2 SLURM_PROCID=0" "PMI_SIZE=2 PMI_RANK=0"; do
+  # shellcheck disable=SC2086
+  export $variables
+  refused "the environment says ${variables%% *}" pretrain small.yaml max_duration=1ba
+  refused "the environment says ${variables%% *}" convert run elsewhere
+  for one in $variables; do unset "${one%%=*}"; done
+done
+if [[ -n $mpiexec ]]; then
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  "$mpiexec" --oversubscribe -n 2 "$programs/convert" run twice > out 2>&1 && fail "two processes convert"
+  grep -q 'mpirun started 2 processes' out || { cat out >&2; fail "mpirun convert: unclear"; }
+  [[ ! -e twice ]] || fail "two processes converted"
+fi
+echo "clumsy users: all were told, nothing was lost"
