@@ -44,6 +44,12 @@ struct run_examples {
   std::vector<std::shared_ptr<example_set const>> evaluation{};
 };
 
+/// What libraries do that may be missing; where one is empty, what needs it is refused.
+struct example_libraries {
+  finetune::row_reader parquet;  ///< reads .parquet files
+  template_engine templates;     ///< runs the tokenizer's own chat template
+};
+
 namespace detail {
 
 /// Where a loader's examples lie, and how they are read. `key`: the loader's, for messages.
@@ -129,12 +135,6 @@ namespace detail {
   }
   return out;
 }
-
-/// What libraries do that may be missing; where one is empty, what needs it is refused.
-struct example_libraries {
-  finetune::row_reader parquet;  ///< reads .parquet files
-  template_engine templates;     ///< runs the tokenizer's own chat template
-};
 
 /// Reads and tokenises the examples of all loaders of a run that are of finetuning. Cost: one
 /// thread reads; 8 bytes of memory an id.
