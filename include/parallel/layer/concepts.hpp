@@ -103,7 +103,7 @@ template <class L, class Stream, class X, class T>
   } else {
     auto y = forward_of(l, c, x, kept);
     if constexpr (whole_value<decltype(y)>)
-      if (onto.size() > 0) ops::add(c.stream, y.span(), onto.span());
+      if (!onto.empty()) ops::add(c.stream, y.span(), onto.span());
     return y;
   }
 }
@@ -117,7 +117,7 @@ template <class L, class Stream, class Dy, class T>
   } else {
     auto dx = backward_input_of(l, c, dy, kept);
     if constexpr (whole_value<decltype(dx)>)
-      if (onto.size() > 0) ops::add(c.stream, dx.span(), onto.span());
+      if (!onto.empty()) ops::add(c.stream, dx.span(), onto.span());
     return dx;
   }
 }

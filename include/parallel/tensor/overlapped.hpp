@@ -90,7 +90,7 @@ void matmul_reduce_scatter(context<Stream>& c, axis_group<axis::tensor, Comm> co
   int const here = ranks.rank();
   auto const addend = [&](matrix_view<T> to, int rank) {
     ops::matmul(c.stream, to, shard_of(a, rank, n), b, options,
-                more.size() > 0 ? shard_of(more, rank, n) : matrix_view<T const>{});
+                !more.empty() ? shard_of(more, rank, n) : matrix_view<T const>{});
   };
   arena::scope const temporaries(c.memory);
   auto const addends = c.template allocate<T, 2>({a.extent(0), y.extent(1)});  // of rows here
@@ -145,7 +145,7 @@ struct matmul_reduce_scatter_fn {
     matrix_view<T const> const more = more_here.addend;
     index const rows = a.extent(0) / ranks.size();
     detail::check_shards("matmul_reduce_scatter", a, rows, ranks.size());
-    if (more.size() > 0) detail::check_shards("matmul_reduce_scatter", more, rows, ranks.size());
+    if (!more.empty()) detail::check_shards("matmul_reduce_scatter", more, rows, ranks.size());
     auto const y = c.template allocate<T, 2>({rows, b.extent(options.transpose_b ? 0 : 1)});
     if constexpr (requires { matmul_reduce_scatter_impl(c, ranks, y, a, b, options, more); })
       matmul_reduce_scatter_impl(c, ranks, y, a, b, options, more);
