@@ -45,7 +45,7 @@ struct checkpoint_config {
   std::int64_t save_num_checkpoints_to_keep = -1;  ///< -1: all
   bool save_overwrite = false;
   bool save_weights_only = false;  ///< no run can be resumed from such
-  std::string load_path;  ///< "" for none; {run_name} is filled in
+  std::string load_path;           ///< "" for none; {run_name} is filled in
   bool load_weights_only = false;
   bool autoresume = false;
 };
