@@ -193,4 +193,17 @@ class row_reader {
   return out;
 }
 
+/// A task's parts, read and checked.
+struct loaded_task {
+  task_config config;
+  std::map<std::string, task_rows> parts;
+};
+
+/// Reads all tasks' files, before anything is computed.
+[[nodiscard]] inline std::vector<loaded_task> load_tasks(std::vector<task_config> const& tasks) {
+  std::vector<loaded_task> out;
+  for (auto const& task : tasks) out.push_back({task, read_task_rows(task)});
+  return out;
+}
+
 }  // namespace mpt::icl

@@ -120,19 +120,6 @@ inline void share_rows(std::vector<row_result>& rows, row_sharing const& sharing
 
 }  // namespace detail
 
-/// A task's parts, read and checked.
-struct loaded_task {
-  task_config config;
-  std::map<std::string, task_rows> parts;
-};
-
-/// Reads all tasks' files, before anything is computed.
-[[nodiscard]] inline std::vector<loaded_task> load_tasks(std::vector<task_config> const& tasks) {
-  std::vector<loaded_task> out;
-  for (auto const& task : tasks) out.push_back({task, read_task_rows(task)});
-  return out;
-}
-
 /// How many of a part's rows are run: all, or the first `batches` batches of them.
 [[nodiscard]] inline std::size_t rows_to_run(task_config const& task, task_rows const& part,
                                              std::optional<std::int64_t> batches) {

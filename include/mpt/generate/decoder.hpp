@@ -160,10 +160,11 @@ class decoder {
     auto const whole = static_cast<std::size_t>(config().vocab_size);
     std::vector<float> out(texts.size() * static_cast<std::size_t>(wanted) * whole);
     if (makes_logits()) {
-      auto const [first, count] = net_.vocabulary_here();
-      auto const here = static_cast<std::size_t>(count);
+      auto const rows_here = net_.vocabulary_here();
+      auto const first = static_cast<std::ptrdiff_t>(rows_here.begin);
+      auto const here = static_cast<std::size_t>(rows_here.count);
       parallel::read_on_host(device_, of.logits.span(), [&](auto made) {
-        auto to = out.begin() + static_cast<std::ptrdiff_t>(first);
+        auto to = out.begin() + first;
         for (std::size_t at = 0; at < made.size(); at += here) {
           std::ranges::transform(made.subspan(at, here), to,
                                  [](auto logit) { return static_cast<float>(logit); });

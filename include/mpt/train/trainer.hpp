@@ -67,11 +67,13 @@ class trainer {
         batch_data_(device),
         clock_(clock_of(config, batches_.batches_per_epoch())),
         callbacks_(make_callbacks(config, clock_)),
-        control_([this](std::string const& text) { say(text); }) {
+        control_([this](std::string const& text) { say(text); }),
+        tasks_(examples.tasks) {
     check_schedule(config.scheduler, clock_);
     if (config.callbacks.hf_checkpointer) exports_.emplace(config);
     if (config.callbacks.generate) samples_.emplace(config, mesh_.data_rank() == 0);
-    if (!config.icl.tasks.empty()) tasks_.emplace(config);
+    require(config.icl.tasks.empty() || tasks_ != nullptr,
+            "a run with icl_tasks needs them read; give those that read_run_examples reads");
     for (std::size_t i = 0; i < config.eval_loaders.size(); ++i)
       evaluation_sets_.emplace_back(
           config, i, i < examples.evaluation.size() ? examples.evaluation[i] : nullptr);
@@ -303,9 +305,9 @@ class trainer {
       if (report_) report_->evaluation(r.label, batch_, r.loss, r.accuracy, all.tokens);
       callbacks_.evaluation_end(control_, r);
     }
-    if (!tasks_) return;
+    if (tasks_ == nullptr) return;
     decoder_type reads(place_of_decoder(), room_of(config_.icl.tasks));
-    auto const found = tasks_->run(reads, mesh_.data_rank(), mesh_.data_ranks());
+    auto const found = evaluate_tasks(*tasks_, reads, mesh_.data_rank(), mesh_.data_ranks());
     if (report_) report_->tasks(found, batch_);
   }
 
@@ -362,7 +364,7 @@ class trainer {
       saves_;
   std::optional<hf_checkpointer> exports_;
   std::optional<generate_callback> samples_;
-  std::optional<task_evaluation> tasks_;
+  std::shared_ptr<task_set const> tasks_;
   std::optional<speed_window> speed_;
   std::chrono::steady_clock::time_point begin_;
   best_evaluation best_;  // by the first set

@@ -47,6 +47,9 @@ train_config reading(place const& here, bool learned_positions) {
                       task_of("choice", icl::task_kind::multiple_choice),
                       task_of("schema", icl::task_kind::schema),
                       task_of("answers", icl::task_kind::generation)};
+  config.icl.gauntlet.emplace();
+  config.icl.gauntlet->categories = {{"guessing", {{"choice", 1, 0.25}, {"schema", 1, 0.5}}}};
+  config.icl.gauntlet->averages = {{"all", {"guessing"}}};
   return config;
 }
 
@@ -55,7 +58,8 @@ std::map<std::string, nlohmann::json> said(fs::path const& file) {
   std::map<std::string, nlohmann::json> out;
   for (auto const& record : records(file))
     for (auto const& [name, value] : record.items())
-      if (name.starts_with("generations/") || name.find("-shot/") != std::string::npos)
+      if (name.starts_with("generations/") || name.find("-shot/") != std::string::npos ||
+          name.starts_with("icl/"))
         out[std::to_string(record.at("time/batch").get<int>()) + " " + name] = value;
   return out;
 }
@@ -78,7 +82,7 @@ TEST_CASE("every layout writes the same texts and has the same scores as one ran
     config.logging.metrics_file = here.folder / "one.jsonl";
     static_cast<void>(train<float>(config));
     auto const expected = said(config.logging.metrics_file);
-    REQUIRE(expected.size() == 2 * (2 + 4));
+    REQUIRE(expected.size() == 2 * (2 + 4 + 2));
     for (auto const& layout : layouts) {
       if (learned && layout.parallelism.ranks_of_model() == 1) continue;
       CAPTURE(layout.zero_stage);

@@ -1,0 +1,44 @@
+// task_set: the tasks of in-context learning that a run evaluates its model on, read and checked.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include <mpt/config/train.hpp>
+#include <mpt/eval/icl_rows.hpp>
+#include <mpt/tokenizer/tokenizer.hpp>
+#include <parallel/core/error.hpp>
+
+namespace mpt {
+
+struct task_set {
+  std::vector<icl::loaded_task> tasks;
+  tokenizer words;
+  std::optional<icl::gauntlet_config> gauntlet;
+  std::optional<std::int64_t> subset_batches;
+};
+
+/// Of a configuration that has tasks. Throws when rows are wrong, the tokenizer is not there or has
+/// more tokens than the model, or rows may be longer than the model's learned positions.
+[[nodiscard]] inline task_set read_task_set(train_config const& config) {
+  using parallel::require;
+  for (auto const& task : config.icl.tasks)
+    require(!config.model.learned_pos_emb || task.max_seq_len <= config.model.max_seq_len,
+            "icl_tasks: ", task.label, ": max_seq_len ", task.max_seq_len, " is longer than the ",
+            config.model.max_seq_len, " learned positions of the model; set icl_seq_len");
+  auto const& where = config.tokenizer.name;
+  std::error_code unreadable;  // then it is not there
+  require(std::filesystem::exists(where, unreadable),
+          "icl_tasks need the tokenizer, but "
+          "tokenizer.name ",
+          where, " is no folder or file here");
+  task_set out{icl::load_tasks(config.icl.tasks), tokenizer::load(where), config.icl.gauntlet,
+               config.icl.subset_batches};
+  require(out.words.size() <= config.model.vocab_size, "tokenizer.name ", where, ": has ",
+          out.words.size(), " tokens, the model only ", config.model.vocab_size);
+  return out;
+}
+
+}  // namespace mpt
