@@ -144,7 +144,10 @@ grep -qF "\"base_model_name_or_path\": \"$PWD/hf\"" adapter2/adapter_config.json
 
 # its model and adapter, the model with both merged, and the checkpoint are one model
 "$programs/convert" --merge lora merged > log
-loss_of() { "$programs/evaluate" "$@" --data data --eos_token_id 0 | sed -nE 's/^cross entropy +([^ ]*) nats/\1/p'; }
+head -c 2000 "$source_root/README.md" > some.txt
+loss_of() {
+  "$programs/evaluate" "$@" --data some.txt --tokenizer hf 2> log | sed -nE 's/^cross entropy +([^ ]*) nats/\1/p'
+}
 loss_of lora > tuned.loss
 for model in "adapter" "hf --adapter adapter" "merged"; do
   # shellcheck disable=SC2086
