@@ -128,7 +128,11 @@ class reporter {
                     console::grouped(tokens)));
   }
 
-  void finish() { bar_.finish(); }
+  /// Throws when metrics were lost.
+  void finish() {
+    bar_.finish();
+    file_.finish();
+  }
 
  private:
   /// One line of the metrics file, and its numbers by step for TensorBoard.
