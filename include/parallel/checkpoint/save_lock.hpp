@@ -45,8 +45,9 @@ class save_lock {
       if (is_mine()) break;
     }
     auto const text = concat("process ", ::getpid(), " on ", machine(), " since ", now(), "\n");
-    static_cast<void>(::ftruncate(handle_.get(), 0));
-    static_cast<void>(::pwrite(handle_.get(), text.data(), text.size(), 0));
+    if (::ftruncate(handle_.get(), 0) != 0 ||
+        ::pwrite(handle_.get(), text.data(), text.size(), 0) < 0)
+      return;  // a full disk: the lock is held all the same, without words
   }
   save_lock(save_lock const&) = delete;
   save_lock& operator=(save_lock const&) = delete;
