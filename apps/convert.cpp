@@ -30,6 +30,7 @@ void convert_adapter(mpt::model_source const& source, std::filesystem::path cons
 }
 
 void convert(arguments const& args) {
+  parallel::require(!args.to.empty(), "to: expected the name of a folder");
   mpt::model_source const source(args.from);
   if (!source.note().empty()) mpt::console::say("note: {}\n", source.note());
   auto options = args.options;

@@ -383,13 +383,15 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(apps::whole_number(1));
   app.add_option("--temperature", sampling.temperature, "0 is greedy")->capture_default_str();
-  app.add_option("--top_k", sampling.top_k, "keep the k most likely tokens; 0: all");
+  app.add_option("--top_k", sampling.top_k, "keep the k most likely tokens; 0: all")
+      ->check(apps::whole_number(0));
   app.add_option("--top_p", sampling.top_p, "keep the most likely tokens of this probability");
   app.add_option("--repetition_penalty", history.repetition_penalty,
                  "above 1: tokens that were there are less likely")
       ->capture_default_str();
   app.add_option("--no_repeat_ngram_size", history.no_repeat_ngram_size,
-                 "no run of so many tokens comes twice; 0: any may");
+                 "no run of so many tokens comes twice; 0: any may")
+      ->check(apps::whole_number(0));
   app.add_option("--stop", args.stops, "a text ends before this string; may be given several times")
       ->expected(1)
       ->take_all();

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -78,7 +79,10 @@ class quickstart {
 
   /// Runs a program beside this one and waits; its failure ends the whole.
   void step(std::string const& title, std::string const& program, strings const& words) {
-    fmt::print("\n\x1b[1m{}\x1b[0m  \x1b[2m{}\x1b[0m\n", title, shown(program, words));
+    bool const styled = ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
+    auto const style = [&](char const* code) { return styled ? code : ""; };
+    fmt::print("\n{}{}{}  {}{}{}\n", style("\x1b[1m"), title, style("\x1b[0m"), style("\x1b[2m"),
+               shown(program, words), style("\x1b[0m"));
     std::fflush(stdout);
     pid_t const child = ::fork();
     parallel::require(child >= 0, "could not start ", program);

@@ -15,6 +15,7 @@
 #include <mpt/train/available_to_each.hpp>
 #include <mpt/train/example_set.hpp>
 #include <mpt/train/fitting_settings.hpp>
+#include <mpt/train/metrics.hpp>
 #include <mpt/train/run_data.hpp>
 #include <mpt/train/run_plan.hpp>
 #include <mpt/train/run_training.hpp>
@@ -178,21 +179,24 @@ void print_plan(mpt::train_config const& config, mpt::run_examples const& exampl
                                  : "set " + fitting);
 }
 
-/// Holds the run's folder of checkpoints, if it has one, for this run alone. Collective.
+/// Checks that what the run writes can be written, and holds its folder of checkpoints, if it has
+/// one, for this run alone. Collective.
 std::unique_ptr<parallel::checkpoint::save_lock> lock_save_folder(
     mpt::train_config const& config, parallel::any_communicator& comm) {
   using parallel::checkpoint::save_lock;
   std::unique_ptr<save_lock> lock;
   std::string problem;
   auto const& folder = config.checkpoint.save_folder;
-  if (comm.rank() == 0 && !folder.empty()) try {
-      lock.reset(new save_lock(parallel::checkpoint::lock_checkpoints(folder)));
+  if (comm.rank() == 0) try {
+      static_cast<void>(mpt::metrics_file(config.logging.metrics_file));
+      if (!folder.empty())
+        lock.reset(new save_lock(parallel::checkpoint::lock_checkpoints(folder)));
     } catch (parallel::error const& refused) {
       problem = refused.what();
     }
   parallel::host::stream exchanges;
   problem = parallel::broadcast_text(comm, exchanges, problem);
-  if (!problem.empty()) throw apps::refusal("save_folder " + problem);
+  if (!problem.empty()) throw apps::refusal(problem);
   return lock;
 }
 

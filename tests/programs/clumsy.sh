@@ -38,7 +38,7 @@ for from in run hf; do
 done
 "$programs/pretrain" small.yaml save_folder=two save_interval=1ba max_duration=2000ba > /dev/null 2>&1 & other=$!
 while [[ ! -e two/latest ]]; do sleep 0.05; done
-refused "save_folder two: another program is writing here (process $other on " \
+refused "two: another program is writing here (process $other on " \
   pretrain small.yaml save_folder=two save_overwrite=true max_duration=5ba
 kill -KILL $other
 wait $other 2> /dev/null || true
@@ -82,6 +82,11 @@ refused 'No space left' generate hf --prompt hi --json /dev/full
 [[ -c /dev/full ]] || fail "a device was replaced"
 "$programs/evaluate" hf --data some.txt --json - 2> /dev/null | python3 -c 'import json, sys; json.load(sys.stdin)' ||
   fail "--json - prints more than JSON"
+cp small.yaml kept.yaml
+refused 'holds something else than metrics' pretrain small.yaml max_duration=1ba metrics_file=small.yaml
+cmp small.yaml kept.yaml || fail "metrics were written into a configuration"
+refused 'cannot be written' pretrain small.yaml max_duration=1ba metrics_file=hf
+refused 'metrics were lost' pretrain small.yaml max_duration=1ba metrics_file=/dev/full
 refused 'holds a Hugging Face model' convert hf hf
 refused 'exists already' convert run run
 

@@ -60,6 +60,7 @@ quickstart() { # folder; may be killed
 }
 finish() { (quickstart "$1") > log 2>&1 || { cat log >&2; fail "quickstart $1"; }; }
 finish calm
+grep -q $'\x1b' log && fail "escapes of a terminal where there is none"
 cp -r calm/checkpoints/summary.json calm/evaluation.json .
 finish calm
 cmp summary.json calm/checkpoints/summary.json || fail "the summary of a finished run changed"

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -108,20 +109,34 @@ class metrics_file {
  public:
   metrics_file() = default;
 
-  /// Opens `path` for appending; the folder is made. An empty path writes nothing.
-  explicit metrics_file(std::filesystem::path const& path) {
+  /// Opens `path` for appending; the folder is made. An empty path writes nothing. Throws for a
+  /// file that holds something else.
+  explicit metrics_file(std::filesystem::path const& path) : path_(path) {
     if (path.empty()) return;
-    if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+    std::error_code problem;  // opening tells what is wrong
+    if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), problem);
+    if (std::filesystem::is_regular_file(path, problem))
+      parallel::require(std::ifstream(path).peek() == '{' || std::filesystem::is_empty(path),
+                        "metrics_file ", path.string(),
+                        ": holds something else than metrics; choose another file");
     file_.open(path, std::ios::app);
-    parallel::require(file_.good(), "cannot write the metrics file ", path.string(),
-                      "; choose another with metrics_file=PATH");
+    parallel::require(file_.good(), "metrics_file ", path.string(),
+                      ": cannot be written; choose another file");
   }
 
+  /// What cannot be written is lost, and told by `finish`.
   void write(nlohmann::ordered_json const& record) {
     if (file_.is_open()) file_ << record.dump() + "\n" << std::flush;
   }
 
+  /// Throws when records were lost.
+  void finish() const {
+    parallel::require(file_.good(), "metrics_file ", path_.string(),
+                      ": metrics were lost: it could not be written to the end, as on a full disk");
+  }
+
  private:
+  std::filesystem::path path_;
   std::ofstream file_;
 };
 

@@ -144,7 +144,11 @@ class reporter {
       bar_.note(fmt::format("note: no score for {}, as {} was not run", category, benchmark));
   }
 
-  void finish() { bar_.finish(); }
+  /// Throws when metrics were lost.
+  void finish() {
+    bar_.finish();
+    file_.finish();
+  }
 
  private:
   /// One line of the metrics file, and its numbers by step for TensorBoard.

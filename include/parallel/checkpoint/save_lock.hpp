@@ -18,6 +18,7 @@
 #include <ctime>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
@@ -32,21 +33,26 @@ class save_lock {
   /// says of itself: process, machine, since when. `what`: what is locked, for that message.
   save_lock(std::filesystem::path path, std::filesystem::path const& what)
       : path_(std::move(path)) {
-    for (;;) {
+    for (int tries = 0;;) {
       handle_ = descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
       if (handle_.get() < 0)
         files::failure(path_, "cannot create this file, which locks its folder");
       if (::flock(handle_.get(), LOCK_EX | LOCK_NB) != 0) {
         if (errno == EINTR) continue;
-        require(errno != EWOULDBLOCK, what.native(), ": another program is writing here (",
-                holder(), "); wait for it, or choose another folder");
-        break;  // a disk without locks
+        if (errno != EWOULDBLOCK) break;  // a disk without locks
+        auto const who = holder();
+        require(who.empty() && ++tries < 100, what.native(), ": another program is writing here (",
+                who.empty() ? "it has not said which" : who,
+                "); wait for it, or choose another folder");
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // it is about to say so
+        continue;
       }
       if (is_mine()) break;
     }
     auto const text = concat("process ", ::getpid(), " on ", machine(), " since ", now(), "\n");
-    static_cast<void>(::ftruncate(handle_.get(), 0));
-    static_cast<void>(::pwrite(handle_.get(), text.data(), text.size(), 0));
+    if (::ftruncate(handle_.get(), 0) != 0 ||
+        ::pwrite(handle_.get(), text.data(), text.size(), 0) < 0)
+      return;  // a full disk: the lock is held all the same, without words
   }
   save_lock(save_lock const&) = delete;
   save_lock& operator=(save_lock const&) = delete;
@@ -65,7 +71,7 @@ class save_lock {
     auto const got = ::pread(handle_.get(), text.data(), text.size(), 0);
     std::string out(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
     out.resize(std::min(out.size(), out.find('\n')));
-    return out.empty() ? "it has not said which" : out;
+    return out;
   }
   [[nodiscard]] static std::string machine() {
     std::array<char, 256> name{};

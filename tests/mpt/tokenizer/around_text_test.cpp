@@ -34,6 +34,16 @@ TEST_CASE("a template's tokens before and after the text are found, within a seq
   CHECK(around(nullptr).after.empty());
 }
 
+TEST_CASE("a text is encoded between what is around it") {
+  auto const words = tokenizer_test::small_tokenizer();
+  auto const inner = words.encode("abc");
+  std::vector<std::int32_t> expected{5, 6};
+  expected.insert(expected.end(), inner.begin(), inner.end());
+  expected.push_back(7);
+  CHECK(mpt::encode_with({{5, 6}, {7}}, words, "abc") == expected);
+  CHECK(mpt::encode_with({}, words, "abc") == inner);
+}
+
 TEST_CASE("what is not understood is refused") {
   auto const error = [](json const& processor) {
     return tokenizer_test::message_of([&] { static_cast<void>(around(processor)); });

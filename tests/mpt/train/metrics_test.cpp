@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/train/metrics.hpp>
+#include <parallel/support/files.hpp>
 
 namespace metrics_test {
 
@@ -39,6 +40,34 @@ TEST_CASE("time that is skipped counts for neither") {
   speed.mark(at(104, 20, 2));
   CHECK(speed.tokens_per_second() == 5);
   CHECK(speed.data_wait_share() == 0.5);
+}
+
+TEST_CASE("metrics go behind those that are there, and into no other file") {
+  test::temporary_folder const folder;
+  auto const file = folder / "new" / "metrics.jsonl";
+  for (int batch = 1; batch <= 2; ++batch) {
+    mpt::metrics_file metrics(file);
+    metrics.write({{"batch", batch}});
+    metrics.finish();
+  }
+  CHECK(test::read_all(file) == "{\"batch\":1}\n{\"batch\":2}\n");
+  test::write_all(folder / "run.yaml", "max_seq_len: 2\n");
+  CHECK(test::contains(
+      test::message_of([&] { mpt::metrics_file const metrics(folder / "run.yaml"); }),
+      "run.yaml: holds something else than metrics; choose another file"));
+  CHECK(test::contains(test::message_of([&] { mpt::metrics_file const metrics(folder.path()); }),
+                       ": cannot be written; choose another file"));
+}
+
+TEST_CASE("metrics that are lost are told at the end") {
+  mpt::metrics_file metrics("/dev/full");
+  CHECK_NOTHROW(metrics.write({{"batch", 1}}));
+  CHECK(test::message_of([&] { metrics.finish(); }) ==
+        "metrics_file /dev/full: metrics were lost: it could not be written to the end, as on a "
+        "full disk");
+  mpt::metrics_file none;
+  none.write({{"batch", 1}});
+  CHECK_NOTHROW(none.finish());
 }
 
 }  // namespace metrics_test

@@ -40,7 +40,7 @@ TEST_CASE("what a killed program held is free, and a stale file without a holder
   auto const child = ::fork();
   if (child == 0) {
     auto const held = pc::lock_checkpoints(folder);
-    static_cast<void>(::write(ready[1], "x", 1));
+    if (::write(ready[1], "x", 1) != 1) ::_exit(1);
     for (;;) ::pause();
   }
   char byte = 0;
