@@ -68,7 +68,8 @@ TEST_CASE("a Parquet file is read by the reader that is given") {
   auto const one_row = [](std::filesystem::path const&, mpt::finetune::use_row const& use) {
     use({{"prompt", "The fox"}, {"response", " the dog"}}, "row 1");
   };
-  CHECK(mpt::read_run_examples(c, one_row).train->examples.size() == 1);
+  CHECK(mpt::read_run_examples(c, {.parquet = one_row, .templates = {}}).train->examples.size() ==
+        1);
 }
 
 TEST_CASE("a run of text has no examples") {

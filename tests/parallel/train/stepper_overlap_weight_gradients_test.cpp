@@ -129,6 +129,7 @@ struct column {
   using microbatch = test::ring_microbatch;
   std::vector<told_layer> const& blocks;
 
+  [[nodiscard]] std::size_t num_blocks() const { return blocks.size(); }
   [[nodiscard]] told_layer const& at(std::size_t i) const { return blocks[i]; }
   [[nodiscard]] parallel::index rows(microbatch const&) const { return 2; }
   [[nodiscard]] parallel::index width() const { return 4; }
