@@ -5,14 +5,16 @@ source "$(dirname "$0")/common.sh"
 
 train save_folder=run model.learned_pos_emb=false model.no_bias=true \
   model.attn_config.alibi=true model.resid_pdrop=0.0
-"$programs/evaluate" run --data data --json native.json > /dev/null 2>&1
+"$programs/prepare" --tokenizer tokenizer --concat_tokens 32 --eos_text '<|endoftext|>' \
+  --out_root few "${text[@]:0:20}" > /dev/null 2>&1
+"$programs/evaluate" run --data few --json native.json > /dev/null 2>&1
 "$programs/convert" run hf > /dev/null
 [[ -f hf/config.json && -f hf/model.safetensors && -f hf/tokenizer.json ]] || fail "export"
-"$programs/evaluate" hf --data data --json hf.json > /dev/null 2>&1
+"$programs/evaluate" hf --data few --json hf.json > /dev/null 2>&1
 number() { grep "\"$2\"" "$1" | sed 's/.*: //; s/,$//'; }
 [[ $(number native.json cross_entropy) == $(number hf.json cross_entropy) ]] || fail "export changed the loss"
 "$programs/convert" hf imported > /dev/null
-"$programs/evaluate" imported --data data --json imported.json > /dev/null 2>&1
+"$programs/evaluate" imported --data few --json imported.json > /dev/null 2>&1
 [[ $(number native.json cross_entropy) == $(number imported.json cross_entropy) ]] || fail "import changed the loss"
 
 first=$("$programs/generate" hf --prompt 'the' --max_new_tokens 12 2> /dev/null)

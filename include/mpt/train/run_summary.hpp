@@ -30,7 +30,7 @@ struct run_summary {
   double seconds = 0;  // of this part of the run; 0: nothing was left to train
   double peak_memory_bytes = 0;
   double data_wait_share = 0;  // of the seconds: waiting for data
-  std::string checkpoint;      // the last one written or found
+  std::string checkpoint;      // the last one written, or resumed from
 };
 
 /// How fast it went: `tokens` in `places` of sequences, of which summary.trained_tokens had a

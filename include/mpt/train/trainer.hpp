@@ -213,8 +213,8 @@ class trainer {
       tokens_ = state.tokens;
       best_.restore(state.best_loss);
       callbacks_.restore(state.callbacks);
+      summary_.checkpoint = found.folder.string();
     }
-    summary_.checkpoint = found.folder.string();
     notes.push_back(found.weights_only
                         ? fmt::format("weights of {}", found.folder.string())
                         : fmt::format("resumed {} at batch {}", found.folder.string(), batch_));
