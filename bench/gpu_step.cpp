@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include <mpt/config/flops.hpp>
 #include <mpt/config/sizes.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/train/placed_sequences.hpp>

@@ -371,6 +371,22 @@ void write_torch(fs::path const& root) {
                   {{"m/data.pkl", plain, true}, {"m/data/0", "1234567812345678", true}});
 }
 
+void write_chats(fs::path const& root) {
+  corpus const out(root, "chat_template");
+  auto const pair = [&](std::string const& name, std::string config, std::string_view messages) {
+    out.add(name, config.append(1, '\0').append(messages));
+  };
+  pair("text", R"({"chat_template": "{{ messages }}", "bos_token": {"content": "<s>"}})",
+       R"([{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}])");
+  pair("list", R"({"chat_template": [{"name": "default", "template": "x"}], "eos_token": null})",
+       R"([{"role": "system", "content": ""}, {"role": "user", "content": "<|im_end|>"},
+ {"role": "assistant", "content": "a"}, {"role": "tool", "content": "t"},
+ {"role": "assistant", "content": "\u00e9"}])");
+  pair("wrong", R"({"chat_template": [{"name": "default"}, 3]})",
+       R"([{"role": "user", "content": "q"}, {"role": "user", "content": "q"}])");
+  out.add("none", R"({"chat_template": null})");
+}
+
 void write_finetuning(fs::path const& root) {
   auto const kind = [](int format, int made, std::string_view rest) {
     return std::string({static_cast<char>(format), static_cast<char>(made)}).append(rest);
@@ -431,5 +447,6 @@ int main(int argc, char** argv) {
   write_matmul_tuning(root);
   write_torch(root);
   write_finetuning(root);
+  write_chats(root);
   write_icl_tasks(root);
 }

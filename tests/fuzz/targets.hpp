@@ -32,6 +32,7 @@ void torch_file(std::string_view input);
 void finetuning_rows(std::string_view input);
 void finetuning_set(std::string_view input);
 void icl_task(std::string_view input);
+void chat_template(std::string_view input);
 
 inline constexpr target targets[] = {
     {"yaml", yaml},
@@ -52,6 +53,7 @@ inline constexpr target targets[] = {
     {"finetuning_rows", finetuning_rows},
     {"finetuning_set", finetuning_set},
     {"icl_task", icl_task},
+    {"chat_template", chat_template},
 };
 
 }  // namespace fuzz

@@ -7,6 +7,8 @@ bin/                       save_pretrained(safe_serialization=False): config.jso
 shards/                    the same in shards with pytorch_model.bin.index.json, in bfloat16
 composer.pt                laid out as Composer lays out a checkpoint: state (model, optimizers, timestamp, the
                            configuration under integrations, ...) and the state of the random generators
+legacy.bin                 one tensor, in the form that torch.save had before PyTorch 1.6
+adapters.pt                a checkpoint of LoRA laid out as Composer's, which holds adapters alone
 """
 
 import collections
@@ -61,6 +63,14 @@ def main():
         "rng": [{"python": random.Random(1).getstate(), "numpy": np.random.RandomState(1).get_state(),
                  "torch": generator.get_state()[:16].clone()}],
     }, OUT / "composer.pt")
+    torch.save({"w": torch.zeros(1)}, OUT / "legacy.bin", _use_new_zipfile_serialization=False)
+    layer = "model.base_model.model.transformer.blocks.0.attn.Wqkv"
+    torch.save({"state": {
+        "model": {layer + ".lora_A.default.weight": torch.zeros(1, 16), layer + ".lora_B.default.weight": torch.zeros(48, 1)},
+        "integrations": {"huggingface": {"model": {
+            "config": {"file_extension": ".json", "content": foundry},
+            "peft_config": {"file_extension": ".json", "content": {"peft_type": "LORA", "r": 1}}}}},
+    }}, OUT / "adapters.pt")
     for path in sorted(OUT.rglob("*")):
         if path.is_file():
             print(path.relative_to(OUT), path.stat().st_size)

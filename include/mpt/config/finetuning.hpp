@@ -16,6 +16,7 @@
 
 #include <mpt/config/reader.hpp>
 #include <mpt/finetune/preprocess.hpp>
+#include <mpt/finetune/row_trimming.hpp>
 
 namespace mpt {
 
@@ -45,6 +46,7 @@ struct finetuning_config {
   std::string target_prompts = "none";
   std::string target_responses = "last";
   std::optional<packing_config> packing{};  ///< none: an example a row, padded
+  finetune::row_trimming trimming = finetune::row_trimming::none;  ///< of training batches
   friend bool operator==(finetuning_config const&, finetuning_config const&) = default;
 };
 
@@ -92,6 +94,19 @@ namespace detail {
   return packing;
 }
 
+/// allow_pad_trimming and pad_to_longest; of both the latter decides, as in LLM Foundry.
+inline void read_trimming(config_reader& data, finetuning_config& out) {
+  using enum finetune::row_trimming;
+  for (auto const& [key, trimming] :
+       {std::pair{"allow_pad_trimming", to_multiple}, std::pair{"pad_to_longest", to_longest}}) {
+    bool const asked = data.get(key, false);
+    if (asked && out.packing)
+      data.without_effect(key, "packed rows have max_seq_len tokens");
+    else if (asked)
+      out.trimming = trimming;
+  }
+}
+
 /// preprocessing_fn: the name of a known set, or a mapping of columns.
 inline void read_preprocessing(config_reader& data, finetuning_config& out) {
   config_node const* const node = data.raw("preprocessing_fn");
@@ -128,12 +143,10 @@ inline void read_preprocessing(config_reader& data, finetuning_config& out) {
   out.target_prompts = data.get("target_prompts", out.target_prompts);
   out.target_responses = data.get("target_responses", out.target_responses);
   out.packing = read_packing(data);
+  read_trimming(data, out);
   data.not_yet("decoder_only_format", "use true: an MPT reads prompt and response as one sequence",
                {"true"});
   data.without_effect("safe_load", "files are only read, nothing in them is run");
-  for (std::string_view const key : {"allow_pad_trimming", "pad_to_longest"})
-    data.without_effect(
-        key, "rows have max_seq_len tokens, whatever they are padded to; the loss is the same");
   return out;
 }
 

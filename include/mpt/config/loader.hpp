@@ -41,7 +41,6 @@ struct loader_config {
   std::vector<stream_config> streams;           ///< at least one, unless finetuning has other data
   std::optional<finetuning_config> finetuning;  ///< none: text
   std::optional<std::uint64_t> epoch_size;      ///< samples; none: as the streams' weights say
-  bool validate_hash = false;  ///< compare raw shards with their checksums, too, when opened
   bool shuffle = false;
   shuffle_reach reach = shuffle_reach::block;
   std::uint64_t shuffle_seed = 9176;
@@ -196,10 +195,10 @@ struct loader_defaults {
   for (std::string_view const key :
        {"num_canonical_nodes", "partition_algo", "sampling_granularity", "batch_size"})
     dataset.without_effect(key, "the order is our own and the same for any number of ranks");
+  dataset.without_effect("validate_hash", "what an index has checksums of is always checked");
   for (std::string_view const key :
        {"download_retry", "download_timeout", "predownload", "cache_limit", "keep_zip"})
     dataset.without_effect(key, "nothing is downloaded");
-  loader.validate_hash = !dataset.get<std::string>("validate_hash", "").empty();
   dataset.without_effect("allow_unsafe_types", "pickled samples are never read");
   for (auto const& [key, field] : {std::pair{"eos_token_id", &loader.eos_token_id},
                                    std::pair{"bos_token_id", &loader.bos_token_id}})

@@ -4,7 +4,7 @@
 // out first, within a budget of bytes (decompressed shards are what fills it). Nothing is written,
 // and no shared memory is named: ranks of one process may share one reader (it is thread-safe),
 // ranks of several processes each have theirs. Two threads that miss the same shard decompress it
-// once.
+// once. A shard that the index has checksums of is compared with them when it is first opened.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,6 @@ struct mds_reader_options {
   std::string split{};                                 ///< sub-folder; empty: the folder itself
   std::uint64_t cache_bytes = std::uint64_t{1} << 30;  ///< of open shards; one is always kept
   std::size_t cache_shards = 64;                       ///< open at once (each raw one holds a file)
-  hash_check hashes = hash_check::whole_reads;
 };
 
 /// What `mds_reader::verify` found.
@@ -55,6 +54,7 @@ class mds_reader {
     constexpr std::uint64_t max_index = std::uint64_t{1} << 30;
     shards_ = parse_mds_index(parallel::read_text_file(index, max_index), index.native());
     ends_.reserve(shards_.size());
+    is_checked_.resize(shards_.size());
     std::uint64_t total = 0;
     for (auto const& shard : shards_) ends_.push_back(total += shard.samples);
   }
@@ -86,7 +86,7 @@ class mds_reader {
   [[nodiscard]] mds_verification verify() const {
     mds_verification out;
     for (auto const& shard : shards_) {
-      mds_shard_file const file(folder_, shard, hash_check::all);
+      mds_shard_file const file(folder_, shard, true);
       for (std::uint64_t i = 0; i < file.size(); ++i) (void)file.sample(i);
       ++out.shards;
       out.samples += file.size();
@@ -118,11 +118,13 @@ class mds_reader {
     std::promise<opened> promise;
     recent_.push_front(shard);
     cache_[shard] = {promise.get_future().share(), recent_.begin(), 0};
+    bool const first = !is_checked_[shard];
     lock.unlock();
     try {
-      auto file = std::make_shared<mds_shard_file const>(folder_, shards_[shard], options_.hashes);
+      auto file = std::make_shared<mds_shard_file const>(folder_, shards_[shard], first);
       promise.set_value(file);
       lock.lock();
+      is_checked_[shard] = true;
       if (auto const found = cache_.find(shard); found != cache_.end()) {
         used_ += file->memory() - found->second.memory;
         found->second.memory = file->memory();
@@ -156,6 +158,7 @@ class mds_reader {
   std::vector<mds_shard> shards_;
   std::vector<std::uint64_t> ends_;
   mutable std::mutex mutex_;
+  mutable std::vector<bool> is_checked_;  // by shard: its checksums
   mutable std::list<std::size_t> recent_;
   mutable std::unordered_map<std::size_t, entry> cache_;
   mutable std::uint64_t used_ = 0;

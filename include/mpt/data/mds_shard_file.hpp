@@ -93,15 +93,11 @@ class mds_sample {
   std::vector<std::uint64_t> starts_;
 };
 
-/// When checksums in the index are compared with the files.
-enum class hash_check {
-  whole_reads,  ///< for compressed shards, which are read whole anyway
-  all,          ///< for raw shards too, which reads each of them once in full when opened
-};
-
 class mds_shard_file {
  public:
-  mds_shard_file(std::filesystem::path const& folder, mds_shard const& shard, hash_check check)
+  /// `check_hashes`: the checksums that the index has are compared with the files, which reads a
+  /// raw shard once in full.
+  mds_shard_file(std::filesystem::path const& folder, mds_shard const& shard, bool check_hashes)
       : shard_(&shard) {
     auto const raw = folder / shard.raw.basename;
     bool const unpacked = !shard.zip || (!std::filesystem::exists(folder / shard.zip->basename) &&
@@ -112,10 +108,10 @@ class mds_shard_file {
                         " bytes, index.json says ", shard.raw.bytes,
                         ": the file is incomplete or belongs to another set");
       name_ = file_->name();
-      if (check == hash_check::all)
-        check_hashes(parallel::read_text_file(raw, shard.raw.bytes), shard.raw);
+      if (check_hashes && !shard.raw.hashes.empty())
+        require_hashes(parallel::read_text_file(raw, shard.raw.bytes), shard.raw);
     } else {
-      decompress(folder / shard.zip->basename, check);
+      decompress(folder / shard.zip->basename, check_hashes);
     }
     check_header();
   }
@@ -140,7 +136,7 @@ class mds_shard_file {
     std::memcpy(out, content_.data() + offset, count);
   }
 
-  static void check_hashes(std::string_view content, mds_file const& file) {
+  static void require_hashes(std::string_view content, mds_file const& file) {
     for (auto const& [algorithm, digest] : file.hashes) {
       if (!is_known_hash(algorithm)) continue;
       auto const found = hash_of(algorithm, content);
@@ -149,7 +145,7 @@ class mds_shard_file {
     }
   }
 
-  void decompress(std::filesystem::path const& path, hash_check check) {
+  void decompress(std::filesystem::path const& path, bool check_hashes) {
     auto const& layout = shard_->layout;
     name_ = path.native();
     parallel::require(layout.compression.starts_with("zstd"), name_, ": compression '",
@@ -158,7 +154,7 @@ class mds_shard_file {
     parallel::require(packed.size() == shard_->zip->bytes, name_, ": has ", packed.size(),
                       " bytes, index.json says ", shard_->zip->bytes,
                       ": the file is incomplete or belongs to another set");
-    check_hashes(packed, *shard_->zip);
+    if (check_hashes) require_hashes(packed, *shard_->zip);
     // The frame's own claim of its size is looked at before memory is taken for the index's claim.
     auto const claimed = ZSTD_getFrameContentSize(packed.data(), packed.size());
     bool const told = claimed != ZSTD_CONTENTSIZE_UNKNOWN && claimed != ZSTD_CONTENTSIZE_ERROR;
@@ -176,7 +172,7 @@ class mds_shard_file {
                       "; fetch it again");
     parallel::require(size == content_.size(), name_, ": decompresses to ", size,
                       " bytes, index.json says ", shard_->raw.bytes);
-    if (check == hash_check::all) check_hashes(content_, shard_->raw);
+    if (check_hashes) require_hashes(content_, shard_->raw);
   }
 
   void check_header() {

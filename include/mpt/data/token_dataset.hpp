@@ -27,7 +27,6 @@ struct token_dataset_options {
   mds_type raw_type = mds_type::int64;  ///< of ids in a `bytes` column (token_encoding_type)
   std::int64_t vocab_size = 0;          ///< ids must be below; 0: only below 2^31
   std::uint64_t cache_bytes = std::uint64_t{1} << 30;  ///< of decompressed shards
-  hash_check hashes = hash_check::whole_reads;
 };
 
 class token_dataset {
@@ -35,10 +34,9 @@ class token_dataset {
   /// Opens the set in `folder`. Throws when it has no such column or the column cannot hold ids.
   explicit token_dataset(std::filesystem::path folder, token_dataset_options options)
       : options_(std::move(options)),
-        reader_(std::move(folder), {.split = options_.split,
-                                    .cache_bytes = options_.cache_bytes,
-                                    .cache_shards = 64,
-                                    .hashes = options_.hashes}) {
+        reader_(
+            std::move(folder),
+            {.split = options_.split, .cache_bytes = options_.cache_bytes, .cache_shards = 64}) {
     parallel::require(options_.sequence_length > 0, "the sequence length must be positive");
     for (auto const& shard : reader_.shards()) {
       shard_samples_.push_back(shard.samples);

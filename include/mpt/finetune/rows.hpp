@@ -1,8 +1,7 @@
 // Rows of one length, with padding, out of examples and bins of them: what a step trains on.
 //
 // Padding has no label, so no loss, and is a document of its own, which no token attends to when it
-// stands in front. Rows are as long as LLM Foundry's collator makes them: max_seq_len; or, if asked
-// for, the longest one, rounded up to a multiple of 8 (allow_pad_trimming) or not (pad_to_longest).
+// stands in front.
 #pragma once
 
 #include <algorithm>
@@ -28,27 +27,10 @@ struct rows {
 enum class padding_side { right, left };
 
 struct row_options {
-  std::size_t length = 2048;  ///< of rows: max_seq_len, or what `row_length` says
+  std::size_t length = 2048;  ///< of rows: max_seq_len, or what row_length says (row_trimming.hpp)
   std::int32_t pad_id = 0;    ///< the tokenizer's pad token, or its end of text
   padding_side side = padding_side::right;
 };
-
-/// How long rows of `bins` are made.
-enum class row_trimming {
-  none,         ///< max_seq_len
-  to_multiple,  ///< the longest, up to a multiple of 8 (allow_pad_trimming)
-  to_longest,   ///< the longest (pad_to_longest)
-};
-
-/// The length of rows that hold `bins`, at most max_seq_len.
-[[nodiscard]] inline std::size_t row_length(std::span<bin const> bins, std::size_t max_seq_len,
-                                            row_trimming trimming) {
-  if (trimming == row_trimming::none) return max_seq_len;
-  std::size_t longest = 0;
-  for (auto const& one : bins) longest = std::max(longest, one.tokens);
-  if (trimming == row_trimming::to_multiple) longest = (longest + 7) / 8 * 8;
-  return std::min(longest, max_seq_len);
-}
 
 /// One row for each of `bins`, whose numbers are those of `examples`. Error: a bin longer than
 /// rows.

@@ -150,6 +150,11 @@ class model_source {
       return;
     }
     if (!std::filesystem::exists(path_ / parallel::checkpoint::manifest_name)) {
+      std::error_code unreadable;  // then it is not there
+      require(!std::filesystem::exists(path_ / ".metadata", unreadable), path_.string(),
+              ": is a sharded checkpoint of Composer (__0_0.distcp, ...), which is not read; make "
+              "one file of it with PyTorch: python -m "
+              "torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE.pt");
       auto const newest = parallel::checkpoint::latest(path_);
       require(newest.folder.has_value(), path_.string(),
               ": is neither a checkpoint, nor a folder of checkpoints, nor a Hugging Face folder "

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <span>
@@ -47,7 +48,7 @@ class torch_file {
 
   /// Opens `path` and reads what it says of its tensors; throws when it is not such a file, is cut
   /// short, or asks for anything but tensors.
-  explicit torch_file(std::filesystem::path const& path) : zip_(path) {
+  explicit torch_file(std::filesystem::path const& path) : zip_(of_today(path)) {
     auto const* const code = find_pickle();
     parallel::require(code != nullptr, name(),
                       ": has no data.pkl, so that torch.save did not write it; save the model as "
@@ -61,6 +62,9 @@ class torch_file {
     auto const trained = content.find_path(of_composer);
     take_tensors(content, trained.value_or(content.root()), prefix);
     if (trained) take_config(content);
+    parallel::require(!content.find_path(of_adapters), name(),
+                      ": holds LoRA adapters alone, not the model beside which they stand; save "
+                      "them in PEFT's form (save_pretrained) and give that folder as an adapter");
     parallel::require(!entries_.empty(), name(),
                       ": holds no dictionary of tensors; expected a model's state_dict or a "
                       "checkpoint of Composer");
@@ -90,6 +94,20 @@ class torch_file {
  private:
   using kind = pickle::kind;
   static constexpr std::string_view pickle_name = "data.pkl";
+  static constexpr std::array<std::string_view, 5> of_adapters = {
+      "state", "integrations", "huggingface", "model", "peft_config"};
+
+  /// The path, unless PyTorch before 1.6 wrote it: pickles one after another, the first of which is
+  /// a number that says so.
+  [[nodiscard]] static std::filesystem::path const& of_today(std::filesystem::path const& path) {
+    constexpr std::string_view number = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20";
+    std::array<char, number.size()> begin{};
+    std::ifstream(path, std::ios::binary).read(begin.data(), begin.size());
+    parallel::require(std::string_view(begin.data(), begin.size()) != number, path.native(),
+                      ": is in the form that torch.save had before PyTorch 1.6, which is not read; "
+                      "write it anew: torch.save(torch.load(FILE, weights_only=True), NEW_FILE)");
+    return path;
+  }
 
   [[nodiscard]] zip_archive::member const* find_pickle() const {
     for (auto const& member : zip_.members())

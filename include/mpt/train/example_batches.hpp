@@ -20,6 +20,7 @@
 #include <mpt/finetune/packing_ratio.hpp>
 #include <mpt/finetune/rows.hpp>
 #include <mpt/train/example_set.hpp>
+#include <mpt/train/row_lengths.hpp>
 #include <mpt/train/sequences.hpp>
 #include <mpt/vocabulary.hpp>
 
@@ -56,7 +57,9 @@ class example_batches {
   example_batches(train_config const& config, std::shared_ptr<example_set const> set, int rank,
                   int ranks)
       : set_(std::move(set)),
-        length_(config.train_loader.max_seq_len),
+        most_(config.train_loader.max_seq_len),
+        trimming_(config.train_loader.finetuning->trimming),
+        granule_(row_granule(config)),
         share_(share_of(config, rank, ranks)),
         order_(set_->lengths(), options_of(config, *set_)) {}
 
@@ -69,16 +72,22 @@ class example_batches {
   /// The share of global batch `batch`. One before the last asked for costs a replay of packing.
   [[nodiscard]] sequences at(index batch) {
     auto const bins = order_.at(static_cast<std::size_t>(batch));
+    auto const size = [](auto n) { return static_cast<std::size_t>(n); };
+    auto const length = static_cast<index>(
+        finetune::row_length(bins, size(most_), trimming_, size(batch), size(granule_)));
     tokens_ = 0;
     for (auto const& one : bins) tokens_ += static_cast<std::int64_t>(one.tokens);
+    places_ = static_cast<std::int64_t>(bins.size()) * length;
     return detail::rows_of(*set_,
                            std::span(bins).subspan(static_cast<std::size_t>(share_.begin),
                                                    static_cast<std::size_t>(share_.size())),
-                           length_);
+                           length);
   }
 
   /// Ids of the last global batch that `at` gave, without padding.
   [[nodiscard]] std::int64_t tokens() const { return tokens_; }
+  /// With padding.
+  [[nodiscard]] std::int64_t places() const { return places_; }
   [[nodiscard]] double waited_seconds() const { return 0; }
 
  private:
@@ -100,10 +109,13 @@ class example_batches {
   }
 
   std::shared_ptr<example_set const> set_;
-  index length_;
+  index most_;  // tokens of a row
+  finetune::row_trimming trimming_;
+  index granule_;
   parallel::data::share share_;
   finetune::batch_order order_;
-  std::int64_t tokens_ = 0;
+  std::int64_t tokens_ = 0;  // of the last batch
+  std::int64_t places_ = 0;
 };
 
 /// The rows of an evaluation set, every example once whatever the packing, in the order in which

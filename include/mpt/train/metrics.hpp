@@ -40,6 +40,7 @@ class speed_window {
     double waited_seconds = 0;  // for data
     std::int64_t places = 0;    // of tokens or padding
     std::int64_t trained = 0;   // tokens with a label
+    std::int64_t batches = 0;
   };
 
   /// Of so many batches at most, after `begin`.
@@ -55,6 +56,7 @@ class speed_window {
     for (auto& entry : marks_) entry.time += pause;
   }
   [[nodiscard]] double places_per_second() const { return speed_of(&instant::places); }
+  [[nodiscard]] double batches_per_second() const { return speed_of(&instant::batches); }
   [[nodiscard]] double tokens_per_second() const { return speed_of(&instant::tokens); }
   [[nodiscard]] double trained_tokens_per_second() const { return speed_of(&instant::trained); }
   [[nodiscard]] double data_wait_share() const {

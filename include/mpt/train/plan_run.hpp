@@ -15,6 +15,7 @@
 #include <mpt/train/decoder_rooms.hpp>
 #include <mpt/train/layout.hpp>
 #include <mpt/train/parameter_groups.hpp>
+#include <mpt/train/row_lengths.hpp>
 #include <mpt/train/run_mesh.hpp>
 #include <mpt/train/run_plan.hpp>
 #include <mpt/train/sequences.hpp>
@@ -39,15 +40,18 @@ template <class T>
                                            train::stages_of_rank& stages,
                                            batch_split const& split) {
   index const context = config.parallelism.context;
-  index const length = config.train_loader.max_seq_len / context;
-  std::vector sizes{sequences::shape_of(split.microbatch, length)};
-  for (auto const rest : split.rests) sizes.push_back(sequences::shape_of(rest, length));
   auto const count =
       static_cast<std::size_t>(stages.least_microbatches(static_cast<int>(split.accumulation)));
   auto const bytes = [&](std::size_t microbatches, std::span<microbatch const> of, pass mode) {
     return train::plan_activations(net, stages, microbatches, of, mode);
   };
-  std::size_t most = bytes(count, sizes, pass::training);
+  std::size_t most = 0;
+  for (auto const length : row_lengths(config)) {  // shorter ones too, for the same reason as below
+    std::vector sizes{sequences::shape_of(split.microbatch, length / context)};
+    for (auto const rest : split.rests)
+      sizes.push_back(sequences::shape_of(rest, length / context));
+    most = std::max(most, bytes(count, sizes, pass::training));
+  }
   for (auto const& loader : config.eval_loaders) {
     std::vector<microbatch> all;  // the last may have any size, and a smaller one may need more,
     for (index n = 1; n <= config.evaluation.device_eval_batch_size; ++n)   // because its logits
@@ -137,7 +141,7 @@ run_plan plan_run(train_config const& config, int ranks, std::size_t available,
   for (auto const& stage : plan.by_stage) {  // decided last: copies never make the microbatch less
     std::size_t const room = host.value_or(available);
     std::size_t const used = host ? stage.offloaded : stage.total();
-    if (room > 0 && used + stage.saved > room) plan.saves_behind = false;
+    if (room > 0 && used + bytes_to_save(config, stage) > room) plan.saves_behind = false;
   }
   auto const full = sequences::shape_of(
       plan.split.microbatch, config.train_loader.max_seq_len / config.parallelism.context);

@@ -47,6 +47,11 @@ class run_batches {
     auto const* const examples = std::get_if<example_batches>(&source_);
     return examples != nullptr ? examples->tokens() : padded_;
   }
+  /// With padding.
+  [[nodiscard]] std::int64_t places() const {
+    auto const* const examples = std::get_if<example_batches>(&source_);
+    return examples != nullptr ? examples->places() : padded_;
+  }
   /// Seconds `at` has waited for data so far.
   [[nodiscard]] double waited_seconds() const {
     return std::visit([](auto const& s) { return s.waited_seconds(); }, source_);

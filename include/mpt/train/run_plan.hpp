@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <mpt/config/flops.hpp>
 #include <mpt/config/linear_layers.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/console/format.hpp>
@@ -51,6 +52,12 @@ struct run_plan {
   out.reshard_after_forward = plan.reshard_after_forward;
   out.reduce_every_microbatch = plan.reduce_every_microbatch;
   return out;
+}
+
+/// Bytes that a rank of a run writes of a checkpoint.
+[[nodiscard]] inline std::size_t bytes_to_save(train_config const& config,
+                                               train::memory_plan const& rank) {
+  return rank.saved_weights + (config.checkpoint.save_weights_only ? 0 : rank.saved_states);
 }
 
 /// Plans a run of T on `ranks` ranks, each of which may use `available` bytes (0: unknown), and
@@ -189,7 +196,8 @@ inline void require_fits(run_plan const& plan) {
           console::count(static_cast<double>(batches * config.global_train_batch_size * length)));
   auto const flops = static_cast<double>(flops_per_token(m, length));
   out.row("FLOPs per token",
-          fmt::format("{} (6N + 12·L·d·S), causal {}", console::count(flops),
+          fmt::format("{} ({} + 12·L·d·S), causal {}", console::count(flops),
+                      m.lora ? "4N + 6 of adapters" : "6N",
                       console::count(static_cast<double>(causal_flops_per_token(m, length)))));
   out.rule();
   out.row("memory per rank", size(plan.memory.total()));
@@ -207,12 +215,14 @@ inline void require_fits(run_plan const& plan) {
     out.row("by pipeline rank", all);
   }
   if (plan.available > 0) out.row("available per rank", size(plan.available));
-  if (!config.checkpoint.save_folder.empty())
+  if (!config.checkpoint.save_folder.empty()) {
+    std::size_t most = 0;
+    for (auto const& stage : plan.by_stage) most = std::max(most, bytes_to_save(config, stage));
     out.row("checkpoint per rank",
-            fmt::format("{}, {}",
-                        size(std::ranges::max(plan.by_stage, {}, &train::memory_plan::saved).saved),
+            fmt::format("{}, {}", size(most),
                         plan.saves_behind ? "copied to the host and written behind training"
                                           : "for which training stops: no memory for a copy"));
+  }
   return out.text();
 }
 

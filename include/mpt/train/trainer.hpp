@@ -14,6 +14,7 @@
 #include <mpt/callbacks/generate_callback.hpp>
 #include <mpt/callbacks/hf_checkpointer.hpp>
 #include <mpt/callbacks/run_callbacks.hpp>
+#include <mpt/config/flops.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/train/best_evaluation.hpp>
@@ -92,9 +93,11 @@ class trainer {
     auto notes = start();
     auto const last = total_batches(clock_);
     if (saving() && batch_ < last) {
+      auto const how = save_options_of(config_.checkpoint, on_save_);
       saves_.emplace(step_, comm_, exchanges_, config_.checkpoint.save_folder, plan_.saves_behind,
-                     save_options_of(config_.checkpoint, on_save_));
-      notes.push_back(note_on_saves(plan_.saves_behind, checkpoint::bytes_to_save(step_)));
+                     how);
+      notes.push_back(
+          note_on_saves(plan_.saves_behind, checkpoint::bytes_to_save(step_, how.what)));
     }
     if (comm_.rank() == 0)
       report_.emplace(config_, comm_.size(), peak, batch_ > 0 ? batch_ + 1 : 0);
@@ -125,8 +128,7 @@ class trainer {
     summary_.tokens = tokens_;
     summary_.trained_tokens = trained_tokens_;
     if (batch_ > first_batch_)  // else nothing was left to train
-      set_speed(summary_, peak, trained_seconds(), tokens_ - first_tokens_,
-                (batch_ - first_batch_) * clock_.tokens_per_batch);
+      set_speed(summary_, peak, trained_seconds(), tokens_ - first_tokens_, places_);
     if (trained_seconds() > 0)
       summary_.data_wait_share = batches_.waited_seconds() / trained_seconds();
     summary_.peak_memory_bytes = peak_memory_bytes();
@@ -135,7 +137,6 @@ class trainer {
 
  private:
   [[nodiscard]] index sequence_length() const { return config_.train_loader.max_seq_len; }
-  [[nodiscard]] std::int64_t places() const { return batch_ * clock_.tokens_per_batch; }
   [[nodiscard]] int pipeline_rank() { return mesh_.ranks().pipeline.rank(); }
   [[nodiscard]] bool saving() const { return !config_.checkpoint.save_folder.empty(); }
   [[nodiscard]] double trained_seconds() const {
@@ -143,8 +144,12 @@ class trainer {
   }
 
   [[nodiscard]] speed_window::instant now() const {
-    return {std::chrono::steady_clock::now(), tokens_, batches_.waited_seconds(), places(),
-            trained_tokens_};
+    return {std::chrono::steady_clock::now(),
+            tokens_,
+            batches_.waited_seconds(),
+            places_,
+            trained_tokens_,
+            batch_};
   }
 
   template <class Options>
@@ -233,6 +238,7 @@ class trainer {
     auto result = run_step(batch_, factor_);
     ++batch_;
     tokens_ += batches_.tokens();
+    places_ += batches_.places();
     trained_tokens_ += result.sums.tokens;
     speed_->mark(now());
     return result;
@@ -272,27 +278,27 @@ class trainer {
       reads.finish();
     }
     if (!report_) return;
-    double const places = speed_->places_per_second();
-    double const remaining =
-        places > 0 ? static_cast<double>((last - batch_) * clock_.tokens_per_batch) / places : -1.0;
-    report_->batch({.batch = batch_,
-                    .total_batches = last,
-                    .epoch = (batch_ - 1) / clock_.batches_per_epoch,
-                    .tokens = tokens_,
-                    .loss = r.loss,
-                    .accuracy = r.accuracy,
-                    .gradient_norm = r.gradient_norm,
-                    .learning_rates = learning_rates(config_.optimizer, factor_),
-                    .places_per_second = places,
-                    .tokens_per_second = speed_->tokens_per_second(),
-                    .trained_tokens_per_second = speed_->trained_tokens_per_second(),
-                    .samples_per_second = places / static_cast<double>(sequence_length()),
-                    .data_wait_share = speed_->data_wait_share(),
-                    .saving_seconds = saves_ ? saves_->held_up_seconds() : 0.0,
-                    .seconds = trained_seconds(),
-                    .remaining_seconds = remaining,
-                    .device = readings_of(device_)},
-                   clock_, control_);
+    double const batches = speed_->batches_per_second();
+    double const remaining = batches > 0 ? static_cast<double>(last - batch_) / batches : -1.0;
+    report_->batch(
+        {.batch = batch_,
+         .total_batches = last,
+         .epoch = (batch_ - 1) / clock_.batches_per_epoch,
+         .tokens = tokens_,
+         .loss = r.loss,
+         .accuracy = r.accuracy,
+         .gradient_norm = r.gradient_norm,
+         .learning_rates = learning_rates(config_.optimizer, factor_),
+         .places_per_second = speed_->places_per_second(),
+         .tokens_per_second = speed_->tokens_per_second(),
+         .trained_tokens_per_second = speed_->trained_tokens_per_second(),
+         .samples_per_second = batches * static_cast<double>(config_.global_train_batch_size),
+         .data_wait_share = speed_->data_wait_share(),
+         .saving_seconds = saves_ ? saves_->held_up_seconds() : 0.0,
+         .seconds = trained_seconds(),
+         .remaining_seconds = remaining,
+         .device = readings_of(device_)},
+        clock_, control_);
   }
 
   /// On evaluation sets, then on tasks.
@@ -374,6 +380,7 @@ class trainer {
   std::int64_t tokens_ = 0;          // of the run so far, without padding
   std::int64_t first_tokens_ = 0;    // when this program began to train
   std::int64_t trained_tokens_ = 0;  // with a label, since this program began
+  std::int64_t places_ = 0;          // with padding, since this program began
   run_summary summary_;
 };
 

@@ -21,8 +21,7 @@ namespace mpt {
   data::token_dataset_options options{
       .sequence_length = static_cast<std::uint64_t>(loader.max_seq_len),
       .split = stream.split,
-      .vocab_size = vocab_size,
-      .hashes = loader.validate_hash ? data::hash_check::all : data::hash_check::whole_reads};
+      .vocab_size = vocab_size};
   for (auto const& known : data::detail::mds_types)
     if (known.name == loader.token_encoding_type) options.raw_type = known.type;
   bool const here =

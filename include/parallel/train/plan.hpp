@@ -27,13 +27,15 @@ namespace parallel::train {
 
 /// Bytes per rank.
 struct memory_plan {
-  std::size_t values = 0;        // parameters as the model reads them
-  std::size_t gradients = 0;     // one buffer per use
-  std::size_t trees = 0;         // of the canonical order: gradients of microbatches
-  std::size_t master = 0;        // fp32 master weights of what the rank owns (0 when T is fp32)
-  std::size_t optimizer = 0;     // optimizer states of what the rank owns
-  std::size_t offloaded = 0;     // of both, in the host's memory instead: not in the total
-  std::size_t saved = 0;         // of a checkpoint, by the rank that saves most: not in the total
+  std::size_t values = 0;     // parameters as the model reads them
+  std::size_t gradients = 0;  // one buffer per use
+  std::size_t trees = 0;      // of the canonical order: gradients of microbatches
+  std::size_t master = 0;     // fp32 master weights of what the rank owns (0 when T is fp32)
+  std::size_t optimizer = 0;  // optimizer states of what the rank owns
+  std::size_t offloaded = 0;  // of both, in the host's memory instead: not in the total
+  // Of a checkpoint, by the rank that saves most, not in the total: parameters, optimizer's states
+  std::size_t saved_weights = 0;
+  std::size_t saved_states = 0;
   std::size_t buffers = 0;       // of values, gradients and updates: where units take turns
   std::size_t activations = 0;   // the arena
   std::uint64_t operations = 0;  // floating-point operations of one microbatch, both passes
@@ -118,9 +120,9 @@ template <class Optimizer, class Model>
       auto const& m = entry.memory.segments()[s];
       auto const bytes = [](auto const& b) { return b.size() * sizeof(*b.data()); };
       auto const primary = static_cast<std::size_t>(entry.memory.primary_range(s).size());
-      plan.saved += primary * (entry.memory.is_trainable(s)
-                                   ? sizeof(accumulate_t<element>) * (1 + m.states.size())
-                                   : sizeof(element));
+      bool const trainable = entry.memory.is_trainable(s);
+      plan.saved_weights += primary * (trainable ? sizeof(accumulate_t<element>) : sizeof(element));
+      if (trainable) plan.saved_states += primary * sizeof(accumulate_t<element>) * m.states.size();
       plan.values += bytes(m.values);
       for (auto const& gradient : m.gradients) plan.gradients += bytes(gradient);
       if constexpr (!std::is_same_v<element, accumulate_t<element>>) plan.master += bytes(m.master);

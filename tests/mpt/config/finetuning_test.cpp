@@ -53,6 +53,14 @@ TEST_CASE("files, columns, targets and packing are read") {
         "tatsu-lab/alpaca");
   CHECK(read("hf_name: a, packing_ratio: auto").finetuning->packing == mpt::packing_config{});
   CHECK(!read("hf_name: a, packing_ratio: 1").finetuning->packing);
+  using enum mpt::finetune::row_trimming;
+  auto const trimming = [](char const* keys) {
+    return read(std::string("hf_name: a, ") + keys).finetuning->trimming;
+  };
+  CHECK(trimming("pad_to_longest: false") == none);
+  CHECK(trimming("allow_pad_trimming: true") == to_multiple);
+  CHECK(trimming("pad_to_longest: true, allow_pad_trimming: true") == to_longest);
+  CHECK(trimming("allow_pad_trimming: true, packing_ratio: 2") == none);
   auto const set = read("local: mds, split: train");
   CHECK(set.streams.size() == 1);
   CHECK(set.finetuning->name.empty());

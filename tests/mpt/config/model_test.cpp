@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <mpt/config/flops.hpp>
 #include <mpt/config/model.hpp>
 #include <mpt/config/sizes.hpp>
 #include <support/data.hpp>

@@ -321,12 +321,14 @@ TEST_CASE("the keys that have an effect are these") {
       "scheduler.t_warmup seed threads tokenizer tokenizer.kwargs "
       "tokenizer.kwargs.model_max_length "
       "tokenizer.name tp_config tp_config.strategy tp_config.tensor_parallel_degree "
-      "train_loader train_loader.dataset train_loader.dataset.bos_token_id "
+      "train_loader train_loader.dataset train_loader.dataset.allow_pad_trimming "
+      "train_loader.dataset.bos_token_id "
       "train_loader.dataset.eos_token_id train_loader.dataset.epoch_size "
       "train_loader.dataset.hf_kwargs train_loader.dataset.hf_kwargs.data_dir "
       "train_loader.dataset.hf_kwargs.data_files train_loader.dataset.hf_name "
       "train_loader.dataset.local train_loader.dataset.max_leftover_bins_to_keep "
       "train_loader.dataset.max_seq_len train_loader.dataset.packing_ratio "
+      "train_loader.dataset.pad_to_longest "
       "train_loader.dataset.preprocessing_fn train_loader.dataset.preprocessing_fn.prompt "
       "train_loader.dataset.preprocessing_fn.response "
       "train_loader.dataset.remote train_loader.dataset.shuffle "
@@ -334,7 +336,7 @@ TEST_CASE("the keys that have an effect are these") {
       "train_loader.dataset.shuffle_seed "
       "train_loader.dataset.split train_loader.dataset.streams train_loader.dataset.target_prompts "
       "train_loader.dataset.target_responses "
-      "train_loader.dataset.token_encoding_type train_loader.dataset.validate_hash "
+      "train_loader.dataset.token_encoding_type "
       "train_loader.drop_last "
       "train_loader.label train_loader.name train_subset_num_batches variables zero_stage");
 }
@@ -347,7 +349,8 @@ TEST_CASE("keys of LLM Foundry that have no effect or are not there yet are know
   };
   for (std::string const name :
        {"train_loader.num_workers", "train_loader.pin_memory", "train_loader.prefetch_factor",
-        "train_loader.persistent_workers", "train_loader.timeout", "fsdp_config.limit_all_gathers",
+        "train_loader.persistent_workers", "train_loader.timeout",
+        "train_loader.dataset.validate_hash", "fsdp_config.limit_all_gathers",
         "fsdp_config.activation_checkpointing_reentrant", "model.attn_config.attn_impl",
         "model.loss_fn", "model.init_device", "model.use_train_metrics", "code_paths",
         "max_split_size_mb", "expandable_segments", "callbacks.lr_monitor",

@@ -189,10 +189,9 @@ TEST_CASE("checksums are verified; unknown ones are listed") {
   content.back() = 'b';
   data_test::put_file(folder / "shard.00000.mds", content);
   CHECK(contains(read_error(folder.path()), "shard.00000.mds: sha1 is "));
-  mds_reader const lazy(folder.path());
-  CHECK_NOTHROW((void)lazy.sample(0));  // raw shards are hashed only when asked
-  mds_reader const strict(folder.path(), {.hashes = mpt::data::hash_check::all});
-  CHECK_THROWS_AS((void)strict.sample(0), parallel::error);
+  mds_reader const damaged(folder.path());
+  for (int time = 0; time < 2; ++time)
+    CHECK(contains(message_of([&] { (void)damaged.sample(0); }), "sha1 is "));
 
   data_test::scratch_folder const zipped;
   make_set(zipped.path(), 3, 1 << 20, "zstd", {"xxh3_64"});

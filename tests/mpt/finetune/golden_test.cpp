@@ -149,12 +149,9 @@ TEST_CASE("padded batches are LLM Foundry's, trimmed or not, padded on either si
     if (given.contains("pad_to_longest")) trimming = row_trimming::to_longest;
     for (std::size_t batch = 0; batch < 2; ++batch) {
       auto const bins = order.at(batch);
-      // the first batch is never trimmed to a multiple
-      auto const trimmed =
-          batch == 0 && trimming == row_trimming::to_multiple ? row_trimming::none : trimming;
       check_batch(
           make_rows(examples, bins,
-                    {.length = row_length(bins, most, trimmed),
+                    {.length = row_length(bins, most, trimming, batch),
                      .pad_id = pad,
                      .side = given["side"] == "left" ? padding_side::left : padding_side::right}),
           given["batches"][batch]);

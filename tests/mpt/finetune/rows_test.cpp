@@ -10,8 +10,6 @@ using mpt::finetune::bin;
 using mpt::finetune::example;
 using mpt::finetune::make_rows;
 using mpt::finetune::padding_side;
-using mpt::finetune::row_length;
-using mpt::finetune::row_trimming;
 using ids = std::vector<std::int32_t>;
 
 inline std::vector<example> const examples = {
@@ -35,13 +33,4 @@ TEST_CASE("rows hold their examples one behind the other, and padding is a docum
   CHECK(left.document_begins == ids{0, 1, 1, 1, 4, 4, 0, 0, 0, 3, 3, 3});
   CHECK(data_test::message_of([&] { (void)make_rows(examples, bins, {.length = 4}); }) ==
         "a row of 5 tokens does not fit into 4");
-}
-
-TEST_CASE("rows are as long as they may be, or as the longest needs") {
-  using namespace rows_test;
-  std::vector<bin> const bins = {{5, {0, 1}}, {13, {2}}};
-  CHECK(row_length(bins, 64, row_trimming::none) == 64);
-  CHECK(row_length(bins, 64, row_trimming::to_multiple) == 16);
-  CHECK(row_length(bins, 64, row_trimming::to_longest) == 13);
-  CHECK(row_length(bins, 12, row_trimming::to_multiple) == 12);
 }

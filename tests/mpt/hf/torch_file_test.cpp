@@ -143,6 +143,13 @@ TEST_CASE("files that are not what they say are refused") {
       "its pickle names os.system"));
 }
 
+TEST_CASE("what PyTorch wrote long ago, and adapters alone, are refused with what to do") {
+  CHECK(test::contains(test::message_of([&] { torch_file const f(golden() / "legacy.bin"); }),
+                       "the form that torch.save had before PyTorch 1.6"));
+  CHECK(test::contains(test::message_of([&] { torch_file const f(golden() / "adapters.pt"); }),
+                       "holds LoRA adapters alone"));
+}
+
 TEST_CASE(
     "compressed tensors, large pickles, foreign byte orders and other zip files are refused") {
   auto const good = one("FloatStorage", "0", 4, {4});

@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <mpt/config/flops.hpp>
+
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
 

@@ -72,6 +72,37 @@ TEST_CASE("an epoch has every example once, and every epoch another order") {
   CHECK(first[0].view({0, 4}).loss_tokens == 8);
 }
 
+TEST_CASE("trimmed rows are as long as the global batch needs, on every rank") {
+  auto const set = some(20);
+  auto c = config();
+  c.train_loader.max_seq_len = 40;
+  mpt::example_batches whole(c, set, 0, 1);
+  c.train_loader.finetuning->trimming = mpt::finetune::row_trimming::to_multiple;
+  mpt::example_batches first(c, set, 0, 2), second(c, set, 1, 2);
+  auto const lengths = set->lengths();
+  for (index b = 0; b < 5; ++b) {
+    CAPTURE(b);
+    auto const all = whole.at(b);
+    auto const here = first.at(b);
+    auto const there = second.at(b);
+    CHECK(here.length() == (b == 0 ? 40 : there.length()));
+    CHECK(here.length() % 8 == 0);
+    CHECK(first.places() == 4 * here.length());
+    CHECK(first.tokens() == whole.tokens());
+    auto both = trained_in({here});
+    for (auto const& [pair, times] : trained_in({there})) both[pair] += times;
+    CHECK(both == trained_in({all}));
+    auto const used = [&](mpt::sequences const& rows) {  // the last place that has a label, and 1
+      auto const view = rows.view({0, rows.count()});
+      index most = 0;
+      for (index i = 0; i < view.ids.size(); ++i)
+        if (view.labels(i) >= 0) most = std::max(most, i % rows.length() + 2);
+      return most;
+    };
+    if (b > 0) CHECK(here.length() == (used(all) + 7) / 8 * 8);
+  }
+}
+
 TEST_CASE("the rows of all ranks are those of one, from any batch on, padded and packed") {
   auto const set = some(60);
   for (auto const& packing :

@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <mpt/config/flops.hpp>
 #include <mpt/train/plan_run.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/device/host/device.hpp>
@@ -296,7 +297,9 @@ TEST_CASE_TEMPLATE("a rank's part of a checkpoint is planned: master weights and
                    float, bf16) {
   auto config = configuration(true);
   auto const numbers = static_cast<std::size_t>(parameter_count(config.model));
-  auto const saved = [&](int ranks) { return mpt::plan_run<T>(config, ranks).memory.saved; };
+  auto const saved = [&](int ranks) {
+    return mpt::bytes_to_save(config, mpt::plan_run<T>(config, ranks).memory);
+  };
   std::size_t const whole = saved(1);
   CHECK(whole >= 12 * numbers);  // in fp32 all three
   CHECK(whole < 13 * numbers);   // units are filled up
@@ -310,6 +313,23 @@ TEST_CASE_TEMPLATE("a rank's part of a checkpoint is planned: master weights and
   auto const frozen =                             // filled up to whole cache lines
       static_cast<std::size_t>((config.model.vocab_size * config.model.d_model + 31) / 32 * 32);
   CHECK(whole - saved(1) == frozen * (12 - sizeof(T)));
+  config.optimizer.disable_grad.clear();
+  config.checkpoint.save_weights_only = true;
+  CHECK(3 * saved(1) == whole);
+}
+
+TEST_CASE("operations beside adapters are those of a step less the frozen weights' gradients") {
+  auto config = configuration(true);
+  config.model.d_model = 96;
+  auto const counted = [&] {
+    return static_cast<double>(mpt::plan_run<float>(config, 1).microbatch.operations) / (12 * 12);
+  };
+  auto const whole = counted();
+  auto const by_formula = static_cast<double>(flops_per_token(config.model, 12));
+  config.model.lora =
+      mpt::lora_config{.rank = 4, .targets = {"Wqkv", "out_proj", "up_proj", "down_proj"}};
+  CHECK(static_cast<double>(flops_per_token(config.model, 12)) - by_formula ==
+        doctest::Approx(counted() - whole).epsilon(0.03));
 }
 
 TEST_CASE("copies for saves get what training leaves, and never make the microbatch smaller") {
@@ -325,13 +345,14 @@ TEST_CASE("copies for saves get what training leaves, and never make the microba
   for (bool const offload : {false, true}) {
     config.offload_optimizer = offload;
     auto const memory = mpt::plan_run<bf16>(config, 1).memory;
+    auto const saved = bytes_to_save(config, memory);
     CHECK((memory.offloaded > 0) == offload);
     CHECK(behind(0));  // unknown
-    CHECK(behind(memory.total() + memory.saved));
-    CHECK_FALSE(behind(memory.total() + memory.saved - 1));
+    CHECK(behind(memory.total() + saved));
+    CHECK_FALSE(behind(memory.total() + saved - 1));
     // a device's own memory, and the host's
-    CHECK(behind(memory.total(), memory.offloaded + memory.saved));
-    CHECK_FALSE(behind(memory.total(), memory.offloaded + memory.saved - 1));
+    CHECK(behind(memory.total(), memory.offloaded + saved));
+    CHECK_FALSE(behind(memory.total(), memory.offloaded + saved - 1));
     CHECK(behind(memory.total(), 0));
   }
 }

@@ -112,6 +112,42 @@ TEST_CASE("packed and padded rows of the same examples give the same losses") {
         doctest::Approx(one[1].at("loss/train/total").get<double>()).epsilon(1e-4));
 }
 
+TEST_CASE("padding that falls away changes no loss, in any layout, and needs no more memory") {
+  place const here;
+  auto const examples = some(24);
+  auto padded = config(here, 4);
+  padded.global_train_batch_size = 6;
+  padded.train_loader.max_seq_len = 24;
+  padded.eval_loaders.clear();
+  padded.logging.metrics_file = here.folder / "padded.jsonl";
+  run(padded, examples, 1);
+  auto const one = records(here.folder / "padded.jsonl");
+  CHECK(one[1].at("throughput/padding_share").get<double>() == doctest::Approx(1 - 4 / 24.0));
+  auto trimmed = padded;
+  trimmed.train_loader.finetuning->trimming = mpt::finetune::row_trimming::to_multiple;
+  auto context = trimmed;
+  context.parallelism.context = 2;
+  auto tensor = trimmed;
+  tensor.parallelism.tensor = 2;
+  tensor.parallelism.sequence_parallel = true;
+  for (auto* const c : {&trimmed, &context, &tensor}) {
+    c->logging.metrics_file = here.folder / "trimmed.jsonl";
+    auto const ranks = c == &trimmed ? 1 : 2;
+    run(*c, examples, ranks);
+    auto const other = records(here.folder / "trimmed.jsonl");
+    REQUIRE(other.size() == one.size());
+    for (std::size_t i = 0; i < one.size(); ++i)
+      for (char const* const key : {"loss/train/total", "l2_norm/grad/global"}) {
+        CAPTURE(i);
+        CHECK(one[i].at(key).get<double>() ==
+              doctest::Approx(other[i].at(key).get<double>()).epsilon(2e-5));
+      }
+    // the first batch has rows of 24, the second of 8
+    CHECK(other[1].at("throughput/padding_share").get<double>() == doctest::Approx(1 - 8 / 32.0));
+    fs::remove(here.folder / "trimmed.jsonl");
+  }
+}
+
 TEST_CASE("the checkpoint with the least evaluation loss is called best, and kept") {
   place const here;
   auto c = config(here, 8);

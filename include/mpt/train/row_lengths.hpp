@@ -1,0 +1,38 @@
+// The lengths that the rows of a run's training batches may have.
+#pragma once
+
+#include <numeric>
+#include <vector>
+
+#include <mpt/config/train.hpp>
+#include <mpt/finetune/row_trimming.hpp>
+#include <mpt/vocabulary.hpp>
+
+namespace mpt {
+
+/// Trimmed rows are multiples of this: of 8, which bounds how many shapes a run has, and of what
+/// ranks divide rows by. Only so does pad_to_longest differ from LLM Foundry's.
+[[nodiscard]] inline index row_granule(train_config const& config) {
+  auto const& p = config.parallelism;
+  auto const chunks = p.context > 1 ? 2 * index{p.context} : index{1};
+  auto const parts = index{p.context} * (p.sequence_parallel ? p.tensor : 1);
+  return std::lcm(index{8}, std::lcm(chunks, parts));
+}
+
+/// Whether training batches are as long as they need to be.
+[[nodiscard]] inline bool trims_rows(train_config const& config) {
+  auto const& examples = config.train_loader.finetuning;
+  return examples && examples->trimming != finetune::row_trimming::none;
+}
+
+/// Longest first.
+[[nodiscard]] inline std::vector<index> row_lengths(train_config const& config) {
+  std::vector<index> out{config.train_loader.max_seq_len};
+  if (!trims_rows(config)) return out;
+  auto const granule = row_granule(config);
+  for (auto length = (out.front() - 1) / granule * granule; length > 0; length -= granule)
+    out.push_back(length);
+  return out;
+}
+
+}  // namespace mpt
