@@ -31,6 +31,7 @@ PARALLELLM_DEVICE void unrolled(F const& f) {
 template <class T, unsigned N = pack_size<T>>
 struct row_groups {
   using group_type = group<std::remove_const_t<T>, N>;
+  static constexpr unsigned size = N;
 
   PARALLELLM_DEVICE row_groups(T* first, unsigned elements)
       : data(first),
@@ -45,7 +46,7 @@ struct row_groups {
   }
   /// Elements after the end are zero.
   [[nodiscard]] PARALLELLM_DEVICE group_type load(unsigned p) const {
-    if (aligned && valid(p) == N) return *reinterpret_cast<group_type const*>(data + p * N);
+    if (aligned && valid(p) == N) return load_whole(p);
     group_type out{};
     unrolled<N>([&](unsigned i) {
       if (i < valid(p)) out.value[i] = data[p * N + i];
@@ -53,13 +54,18 @@ struct row_groups {
     return out;
   }
   PARALLELLM_DEVICE void store(unsigned p, group_type const& values) const {
-    if (aligned && valid(p) == N) {
-      *reinterpret_cast<group_type*>(data + p * N) = values;
-      return;
-    }
+    if (aligned && valid(p) == N) return store_whole(p, values);
     unrolled<N>([&](unsigned i) {
       if (i < valid(p)) data[p * N + i] = values.value[i];
     });
+  }
+
+  /// The same for a full group of an aligned row.
+  [[nodiscard]] PARALLELLM_DEVICE group_type load_whole(unsigned p) const {
+    return load_group<N>(data + p * N);
+  }
+  PARALLELLM_DEVICE void store_whole(unsigned p, group_type const& values) const {
+    store_group(data + p * N, values);
   }
 
   T* data;
@@ -78,22 +84,34 @@ PARALLELLM_DEVICE void for_each_group(Block const& b, unsigned groups, F const& 
   for (unsigned p = Kept * b.threads() + b.thread(); p < groups; p += b.threads()) f(p, Kept);
 }
 
-/// Calls f(p, values) for the groups p of this thread, of which `Ahead` are on their way from
-/// memory at a time.
+/// Calls f<whole>(p, values) for the groups p of this thread. Where all is `aligned`, `whole` is
+/// true for full groups, of which `Ahead` are on their way from memory at a time; they come first.
+/// It is false for the rest of the row, and for all of it where something is not aligned.
 template <unsigned Ahead, class Block, class Row, class F>
-PARALLELLM_DEVICE void for_each_loaded_group(Block const& b, Row const& row, F const& f) {
-  unsigned const groups = row.groups();
-  for (unsigned first = b.thread(); first < groups; first += Ahead * b.threads()) {
-    typename Row::group_type values[Ahead] = {};
+PARALLELLM_DEVICE void for_each_loaded_group(Block const& b, Row const& row, bool aligned,
+                                             F const& f) {
+  unsigned const whole = aligned ? row.count / Row::size : 0;
+  for (unsigned first = b.thread(); first < whole; first += Ahead * b.threads()) {
+    typename Row::group_type values[Ahead];
     unrolled<Ahead>([&](unsigned k) {
       unsigned const p = first + k * b.threads();
-      if (p < groups) values[k] = row.load(p);
+      if (p < whole) values[k] = row.load_whole(p);
     });
     unrolled<Ahead>([&](unsigned k) {
       unsigned const p = first + k * b.threads();
-      if (p < groups) f(p, values[k]);
+      if (p < whole) f.template operator()<true>(p, values[k]);
     });
   }
+  for (unsigned p = whole / b.threads() * b.threads() + b.thread(); p < row.groups();
+       p += b.threads())
+    if (p >= whole) f.template operator()<false>(p, row.load(p));
+}
+
+/// Calls f(p, values) for the groups p of this thread.
+template <unsigned Ahead, class Block, class Row, class F>
+PARALLELLM_DEVICE void for_each_loaded_group(Block const& b, Row const& row, F const& f) {
+  for_each_loaded_group<Ahead>(b, row, row.aligned,
+                               [&]<bool>(unsigned p, auto const& values) { f(p, values); });
 }
 
 /// Groups of 16 bytes that hold 16 elements, but at most four: what a thread keeps of a row.
