@@ -27,8 +27,9 @@ PARALLELLM_DEVICE void unrolled(F const& f) {
   detail::unrolled(f, std::make_integer_sequence<unsigned, N>{});
 }
 
-/// N elements at a time; by default 16 bytes. T may be const.
-template <class T, unsigned N = pack_size<T>>
+/// N elements at a time; by default 16 bytes. T may be const. Whole: the caller knows that the row
+/// is aligned and full groups, which spares the question at each.
+template <class T, unsigned N = pack_size<T>, bool Whole = false>
 struct row_groups {
   using group_type = group<std::remove_const_t<T>, N>;
   static constexpr unsigned size = N;
@@ -42,11 +43,11 @@ struct row_groups {
   /// Elements of group p: N, or fewer at the end of the row.
   [[nodiscard]] PARALLELLM_DEVICE unsigned valid(unsigned p) const {
     unsigned const left = count - p * N;
-    return left < N ? left : N;
+    return Whole || left >= N ? N : left;
   }
   /// Elements after the end are zero.
   [[nodiscard]] PARALLELLM_DEVICE group_type load(unsigned p) const {
-    if (aligned && valid(p) == N) return load_whole(p);
+    if (whole(p)) return load_whole(p);
     group_type out{};
     unrolled<N>([&](unsigned i) {
       if (i < valid(p)) out.value[i] = data[p * N + i];
@@ -54,13 +55,16 @@ struct row_groups {
     return out;
   }
   PARALLELLM_DEVICE void store(unsigned p, group_type const& values) const {
-    if (aligned && valid(p) == N) return store_whole(p, values);
+    if (whole(p)) return store_whole(p, values);
     unrolled<N>([&](unsigned i) {
       if (i < valid(p)) data[p * N + i] = values.value[i];
     });
   }
 
-  /// The same for a full group of an aligned row.
+  /// Whether group p can be read and written at once, and how.
+  [[nodiscard]] PARALLELLM_DEVICE bool whole(unsigned p) const {
+    return Whole || (aligned && valid(p) == N);
+  }
   [[nodiscard]] PARALLELLM_DEVICE group_type load_whole(unsigned p) const {
     return load_group<N>(data + p * N);
   }
@@ -120,9 +124,10 @@ inline constexpr unsigned kept_groups = sizeof(T) == 2 ? 2 : 4;
 
 /// A row of which each thread keeps its first `Kept` groups in registers; the others are read again
 /// in every pass.
-template <class T, unsigned Kept>
+template <class T, unsigned Kept, bool Whole = false>
 struct held_row {
-  using group_type = typename row_groups<T const>::group_type;
+  using groups = row_groups<T const, pack_size<T>, Whole>;
+  using group_type = typename groups::group_type;
 
   template <class Block>
   PARALLELLM_DEVICE held_row(Block const& b, T const* first, unsigned elements)
@@ -138,7 +143,7 @@ struct held_row {
     return k < Kept ? kept[k] : row.load(p);
   }
 
-  row_groups<T const> row;
+  groups row;
   group_type kept[Kept];
 };
 
