@@ -9,6 +9,7 @@
 
 #include <parallel/device/cuda/issuing_stream.hpp>
 #include <parallel/device/cuda/stream.hpp>
+#include <parallel/ops/cuda/attention.hpp>
 #include <parallel/ops/cuda/matmul.hpp>
 #include <parallel/ops/operation.hpp>
 
