@@ -102,6 +102,13 @@ void run_operation(timed_stream& s, ops::matmul_arguments<C, T> const& a) {
   s.pass_on(name, static_cast<double>(a.flops()),
             [&](cuda::stream& inner) { run_operation(inner, a); });
 }
+template <class T>
+void run_operation(timed_stream& s, ops::affine_arguments<T> const& a) {
+  auto const name = parallel::concat("matmul ", a.y.extent(0), " x ", a.y.extent(1), " x ",
+                                     a.x.extent(1), " bias", a.addend.empty() ? "" : " +=");
+  s.pass_on(name, static_cast<double>(a.flops()),
+            [&](cuda::stream& inner) { run_operation(inner, a); });
+}
 
 }  // namespace bench
 

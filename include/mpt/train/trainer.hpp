@@ -22,6 +22,7 @@
 #include <mpt/train/gemm_autotune.hpp>
 #include <mpt/train/matmul_rate.hpp>
 #include <mpt/train/placed_sequences.hpp>
+#include <mpt/train/plain_attention_note.hpp>
 #include <mpt/train/plan_run.hpp>
 #include <mpt/train/profile.hpp>
 #include <mpt/train/reporter.hpp>
@@ -110,6 +111,8 @@ class trainer {
     speed_.emplace(static_cast<std::size_t>(config_.callbacks.speed_window), now());
     while (batch_ < last && !control_.stopped()) {
       auto const result = train_batch();
+      if (batch_ == first_batch_ + 1)
+        if (auto const note = plain_attention_note(compute_); !note.empty()) say(note);
       auto const pause = std::chrono::steady_clock::now();
       if (saves_) saves_->advance();
       tell(result, last);

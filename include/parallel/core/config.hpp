@@ -11,3 +11,11 @@
 #define PARALLELLM_HOST_DEVICE
 #define PARALLELLM_DEVICE
 #endif
+
+// One statement for code that runs on a GPU, and one for all other code: for instructions that C++
+// has no name for (core/instructions.hpp).
+#if defined(__CUDA_ARCH__)
+#define PARALLELLM_DEVICE_ELSE(device, other) device
+#else
+#define PARALLELLM_DEVICE_ELSE(device, other) other
+#endif

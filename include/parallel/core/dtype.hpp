@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include <parallel/core/config.hpp>
+#include <parallel/core/instructions.hpp>
 
 namespace parallel {
 
@@ -16,13 +17,7 @@ struct bf16 {
   std::uint16_t bits = 0;
 
   bf16() = default;
-  PARALLELLM_HOST_DEVICE explicit bf16(float value) {
-    auto const word = __builtin_bit_cast(std::uint32_t, value);
-    if ((word & 0x7fffffffU) > 0x7f800000U)
-      bits = static_cast<std::uint16_t>((word >> 16) | 0x40U);  // quiet NaN
-    else
-      bits = static_cast<std::uint16_t>((word + 0x7fffU + ((word >> 16) & 1U)) >> 16);
-  }
+  PARALLELLM_HOST_DEVICE explicit bf16(float value) : bits(nearest_bf16(value)) {}
   PARALLELLM_HOST_DEVICE operator float() const {  // NOLINT(google-explicit-constructor): widening
     return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
   }

@@ -6,6 +6,7 @@
 
 #include <parallel/layer/concepts.hpp>
 #include <parallel/layer/low_rank.hpp>
+#include <parallel/ops/affine.hpp>
 #include <parallel/ops/bias.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
@@ -56,12 +57,18 @@ struct linear {
   template <class Stream>
   void apply(context<Stream>& c, matrix_view<T> y, matrix_view<T const> x, saved& kept,
              matrix_view<T const> onto = {}) const {
+    apply(c, y, x, kept, onto, bias);
+  }
+  /// The same with a bias that is another's: of a layer that has this one within.
+  template <class Stream>
+  void apply(context<Stream>& c, matrix_view<T> y, matrix_view<T const> x, saved& kept,
+             matrix_view<T const> onto, parameter<T, 1> const& shift) const {
     arena::scope const temporaries(c.memory);
     onto = adapter.forward(c, x, kept.adapter, onto);
-    bool const biased = bias.present();
-    ops::matmul(c.stream, y, x, weight.value(), {.transpose_b = true},
-                biased ? matrix_view<T const>{} : onto);
-    if (biased) ops::add_bias(c.stream, y, bias.value(), onto);
+    if (shift.present())
+      ops::affine(c.stream, y, x, weight.value(), shift.value(), onto);
+    else
+      ops::matmul(c.stream, y, x, weight.value(), {.transpose_b = true}, onto);
   }
 
   template <class Stream>

@@ -7,8 +7,13 @@
 // promised. A kernel cannot throw: an id or label outside of the vocabulary gives NaN.
 #pragma once
 
+#include <concepts>
+#include <type_traits>
+
 #include <parallel/device/cuda/issuing_stream.hpp>
 #include <parallel/device/cuda/stream.hpp>
+#include <parallel/ops/affine.hpp>
+#include <parallel/ops/cuda/attention.hpp>
 #include <parallel/ops/cuda/matmul.hpp>
 #include <parallel/ops/operation.hpp>
 
@@ -18,6 +23,19 @@ namespace parallel::cuda {
 /// others includes its kernel and run.cuh.
 template <ops::operation_arguments Arguments>
 void run_operation(stream& s, Arguments const& a);
+
+}  // namespace parallel::cuda
+
+namespace parallel::ops {
+
+/// cuBLASLt adds them where it writes a product.
+template <std::derived_from<cuda::stream> Stream, class T>
+requires(std::is_same_v<T, float> ||
+         std::is_same_v<T, bf16>) inline constexpr bool adds_bias_in_products<Stream, T> = true;
+
+}  // namespace parallel::ops
+
+namespace parallel::cuda {
 
 /// On the stream of exchanges, for what is done with what arrives.
 template <ops::operation_arguments Arguments>

@@ -95,8 +95,12 @@ struct row_linear {
   template <class Stream>
   [[nodiscard]] matrix_view<T> forward(context<Stream>& c, own_columns<T const> x, saved& kept,
                                        matrix_view<T const> onto = {}) const {
-    if (of.alone() && !bias.present())
-      return of.leave(c, addend<T>{inner.forward(c, x.columns, kept.inner, onto)});
+    if (of.alone()) {
+      inner.keep(c, x.columns, kept.inner);
+      auto const y = c.template allocate<T, 2>({x.columns.extent(0), inner.weight.extents[0]});
+      inner.apply(c, y, x.columns, kept.inner, onto, bias);
+      return of.leave(c, addend<T>{y});
+    }
     auto const y = reduced(c, x, kept);
     add_bias_onto(c, y, bias, onto);
     return y;

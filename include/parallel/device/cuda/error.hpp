@@ -16,7 +16,13 @@ inline void check(cudaError_t status, char const* call, call_site where = call_s
   if (status == cudaSuccess) [[likely]]
     return;
   static_cast<void>(cudaGetLastError());
+  bool const other_device =
+      status == cudaErrorNoKernelImageForDevice || status == cudaErrorUnsupportedPtxVersion;
   fail("CUDA: ", call, " failed with ", cudaGetErrorName(status), ": ", cudaGetErrorString(status),
+       other_device
+           ? "; this program was built for other GPUs, or for a newer driver: build it with "
+             "CMAKE_CUDA_ARCHITECTURES=native on this machine"
+           : "",
        " (", where, ")");
 }
 

@@ -34,10 +34,12 @@ void enqueue(stream& s, ops::attention_arguments<T> a) {
   a.options.alibi_slopes = s.constants(a.options.alibi_slopes);
   if constexpr (std::is_same_v<T, bf16>) {
     auto& kernels = s.library<attention_kernels>();
-    if (attention_forward_path(kernels.backend(), a.out, a.lse.data(), a.q, a.k, a.v, a.options)
-            .fused &&
-        s.run("attention", [&] {
-          return kernels.fused->forward(s, a.out, a.lse.data(), a.q, a.k, a.v, a.options);
+    auto const path =
+        attention_forward_path(kernels.backend(), a.out, a.lse.data(), a.q, a.k, a.v, a.options);
+    if (kernels.take(path, [&] {
+          return s.run("attention", [&] {
+            return kernels.fused->forward(s, a.out, a.lse.data(), a.q, a.k, a.v, a.options);
+          });
         }))
       return;
   }
@@ -50,12 +52,13 @@ void enqueue(stream& s, ops::attention_backward_arguments<T> a) {
   a.options.alibi_slopes = s.constants(a.options.alibi_slopes);
   if constexpr (std::is_same_v<T, bf16>) {
     auto& kernels = s.library<attention_kernels>();
-    if (attention_backward_path(kernels.backend(), a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out,
-                                a.lse.data(), a.options)
-            .fused &&
-        s.run("attention_backward", [&] {
-          return kernels.fused->backward(s, a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out,
-                                         a.lse.data(), a.options);
+    auto const path = attention_backward_path(kernels.backend(), a.dq, a.dk, a.dv, a.dout, a.q, a.k,
+                                              a.v, a.out, a.lse.data(), a.options);
+    if (kernels.take(path, [&] {
+          return s.run("attention_backward", [&] {
+            return kernels.fused->backward(s, a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out,
+                                           a.lse.data(), a.options);
+          });
         }))
       return;
   }

@@ -27,6 +27,7 @@
 
 #include <parallel/device/cuda/error.hpp>
 #include <parallel/device/cuda/stream.hpp>
+#include <parallel/ops/affine.hpp>
 #include <parallel/ops/cuda/cublaslt_plan.hpp>
 #include <parallel/ops/cuda/fastest.hpp>
 #include <parallel/ops/cuda/matmul.hpp>
@@ -43,13 +44,15 @@ class cublaslt {
   cublaslt& operator=(cublaslt const&) = delete;
 
   /// Enqueues the product of a shape whose m, n and k are not zero; `addend` is what it
-  /// accumulates to, where it does. False, and nothing done, when
-  /// the library has no algorithm for it. The first of a shape takes some 100 microseconds more.
+  /// accumulates to, where it does, and `bias`, aligned to 16 bytes, where it has one. False, and
+  /// nothing done, when the library has no algorithm for it. The first of a shape takes some 100
+  /// microseconds more.
   [[nodiscard]] bool multiply(matmul_shape const& shape, void* c, void const* a, void const* b,
-                              void const* addend) {
+                              void const* addend, void const* bias = nullptr) {
     device_scope const scope(stream_.device());
     known& product = plans_.try_emplace(shape, shape).first->second;
     operands const given{c, a, b, shape.accumulate ? addend : nullptr};
+    if (shape.bias) product.plan.add(bias);
     if (!product.decided) {
       auto const guesses = product.plan.guesses(library_.get(), 1);
       if (!guesses.empty()) product.algorithm = guesses.front();
@@ -213,6 +216,21 @@ void enqueue(stream& s, ops::matmul_arguments<C, T> const& a) {
       return;
   }
   plain_matmul(s, a);
+}
+
+/// Where cuBLASLt has no algorithm, or the bias is not aligned, the bias comes after the product.
+template <class T>
+void enqueue(stream& s, ops::affine_arguments<T> const& a) {
+  if (a.y.empty()) return;
+  auto shape = shape_of(a.y, a.x, a.weight, {.transpose_b = true, .accumulate = !a.addend.empty()},
+                        a.addend);
+  shape.bias = true;
+  if (shape.k > 0 && alignment_of(a.bias.data()) == 16 &&
+      s.library<cublaslt>().multiply(shape, a.y.data(), a.x.data(), a.weight.data(),
+                                     a.addend.data(), a.bias.data()))
+    return;
+  ops::matmul(s, a.y, a.x, a.weight, {.transpose_b = true});
+  ops::add_bias(s, a.y, a.bias, a.addend);
 }
 
 template <class Stream>

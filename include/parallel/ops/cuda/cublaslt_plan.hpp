@@ -42,6 +42,10 @@ class cublaslt_plan {
           "cublasLtMatmulDescInit");
     transpose(CUBLASLT_MATMUL_DESC_TRANSA, product.first.transpose);
     transpose(CUBLASLT_MATMUL_DESC_TRANSB, product.second.transpose);
+    if (!shape.bias) return;
+    // columns of a row-major result are rows to the library, for each of which it adds a number
+    describe_operation(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    add(&some_place);
   }
 
   cublaslt_plan(cublaslt_plan const&) = delete;
@@ -90,6 +94,9 @@ class cublaslt_plan {
            result.workspaceSize <= workspace_bytes;
   }
 
+  /// From now on the bias is here, aligned to 16 bytes, of the element type of C.
+  void add(void const* bias) { describe_operation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+
   /// Enqueues C = op(A) op(B), plus `addend` (C or another matrix) where the shape accumulates and
   /// only there, with `workspace_bytes` of `workspace`.
   [[nodiscard]] cublasStatus_t run(cublasLtHandle_t library, matmul_algorithm const& algorithm,
@@ -104,6 +111,8 @@ class cublaslt_plan {
 
  private:
   static constexpr int most_guesses = 16;
+  /// For algorithms that are asked for before there is a bias; nobody reads it.
+  alignas(16) static constexpr char some_place = 0;
 
   static void describe(cublasLtMatrixLayoutOpaque_t& layout, dtype type,
                        column_major_matrix const& x) {
@@ -113,7 +122,10 @@ class cublaslt_plan {
           "cublasLtMatrixLayoutInit");
   }
   void transpose(cublasLtMatmulDescAttributes_t which, bool on) {
-    cublasOperation_t const value = on ? CUBLAS_OP_T : CUBLAS_OP_N;
+    describe_operation(which, on ? CUBLAS_OP_T : CUBLAS_OP_N);
+  }
+  template <class Value>
+  void describe_operation(cublasLtMatmulDescAttributes_t which, Value const& value) {
     check(cublasLtMatmulDescSetAttribute(&operation_, which, &value, sizeof value),
           "cublasLtMatmulDescSetAttribute");
   }

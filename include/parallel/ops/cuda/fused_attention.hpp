@@ -4,6 +4,8 @@
 #pragma once
 
 #include <memory>
+#include <set>
+#include <string_view>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/device/cuda/stream.hpp>
@@ -50,7 +52,17 @@ struct attention_kernels {
     return fused == nullptr ? attention_backend{} : fused->backend();
   }
 
+  /// Whether a call on `path` is done by `run`, which enqueues it on `fused`, or says false; if
+  /// not, it is for the plain kernels, and why is remembered.
+  template <class Run>
+  [[nodiscard]] bool take(attention_path const& path, Run const& run) {
+    if (path.fused && run()) return true;
+    plain.insert(path.fused ? "cuDNN has no kernel that runs it" : path.reason);
+    return false;
+  }
+
   std::unique_ptr<fused_attention> fused;
+  std::set<std::string_view> plain;  // why calls were left to the plain kernels
 };
 
 }  // namespace parallel::cuda

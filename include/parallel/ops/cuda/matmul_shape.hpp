@@ -23,6 +23,7 @@ struct matmul_shape {
   bool transpose_a = false;
   bool transpose_b = false;
   bool accumulate = false;
+  bool bias = false;          // a number for each column is added, too
   dtype input = dtype::f32;   // of A and B
   dtype output = dtype::f32;  // of C
   unsigned alignment_a = 16;  // see alignment_of

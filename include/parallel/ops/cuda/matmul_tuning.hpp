@@ -139,12 +139,14 @@ class tuning_reader {
   matmul_shape shape{
       .m = in.number("m", 1, most), .n = in.number("n", 1, most), .k = in.number("k", 1, most)};
   auto const form = in.word();
-  in.expect(form.size() >= 3 && form.find_first_not_of("NT") == 2 &&
-                (form.substr(2) == "=" || form.substr(2) == "+="),
-            "'", form, "' is not N or T for A, the same for B, and = or +=");
+  auto const added = form.substr(std::min<std::size_t>(form.size(), 2));
+  in.expect(form.find_first_not_of("NT") == 2 &&
+                (added == "=" || added == "+=" || added == "=b" || added == "+=b"),
+            "'", form, "' is not N or T for A, the same for B, = or +=, and b for a bias");
   shape.transpose_a = form[0] == 'T';
   shape.transpose_b = form[1] == 'T';
   shape.accumulate = form[2] == '+';
+  shape.bias = form.back() == 'b';
   auto const input = in.word();
   auto const output = in.word();
   bool known = false;
@@ -174,10 +176,10 @@ class tuning_reader {
 [[nodiscard]] inline std::string to_text(matmul_tuning const& table) {
   std::string out = concat("matmul_tuning 1 ", table.entries().size(), " ", table.made_for(), "\n");
   for (auto const& [s, algorithm] : table.entries()) {
-    out +=
-        concat(s.m, " ", s.n, " ", s.k, " ", s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N',
-               s.accumulate ? "+= " : "= ", name_of(s.input), " ", name_of(s.output), " ",
-               s.alignment_a, " ", s.alignment_b, " ", s.alignment_c, " ", algorithm.guess);
+    out += concat(s.m, " ", s.n, " ", s.k, " ", s.transpose_a ? 'T' : 'N',
+                  s.transpose_b ? 'T' : 'N', s.accumulate ? "+=" : "=", s.bias ? "b " : " ",
+                  name_of(s.input), " ", name_of(s.output), " ", s.alignment_a, " ", s.alignment_b,
+                  " ", s.alignment_c, " ", algorithm.guess);
     for (auto const word : algorithm.words) {
       out += ' ';
       for (int shift = 60; shift >= 0; shift -= 4) out += "0123456789abcdef"[word >> shift & 15U];

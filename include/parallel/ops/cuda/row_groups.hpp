@@ -27,10 +27,12 @@ PARALLELLM_DEVICE void unrolled(F const& f) {
   detail::unrolled(f, std::make_integer_sequence<unsigned, N>{});
 }
 
-/// N elements at a time; by default 16 bytes. T may be const.
-template <class T, unsigned N = pack_size<T>>
+/// N elements at a time; by default 16 bytes. T may be const. Whole: the caller knows that the row
+/// is aligned and full groups, which spares the question at each.
+template <class T, unsigned N = pack_size<T>, bool Whole = false>
 struct row_groups {
   using group_type = group<std::remove_const_t<T>, N>;
+  static constexpr unsigned size = N;
 
   PARALLELLM_DEVICE row_groups(T* first, unsigned elements)
       : data(first),
@@ -41,11 +43,11 @@ struct row_groups {
   /// Elements of group p: N, or fewer at the end of the row.
   [[nodiscard]] PARALLELLM_DEVICE unsigned valid(unsigned p) const {
     unsigned const left = count - p * N;
-    return left < N ? left : N;
+    return Whole || left >= N ? N : left;
   }
   /// Elements after the end are zero.
   [[nodiscard]] PARALLELLM_DEVICE group_type load(unsigned p) const {
-    if (aligned && valid(p) == N) return *reinterpret_cast<group_type const*>(data + p * N);
+    if (whole(p)) return load_whole(p);
     group_type out{};
     unrolled<N>([&](unsigned i) {
       if (i < valid(p)) out.value[i] = data[p * N + i];
@@ -53,13 +55,21 @@ struct row_groups {
     return out;
   }
   PARALLELLM_DEVICE void store(unsigned p, group_type const& values) const {
-    if (aligned && valid(p) == N) {
-      *reinterpret_cast<group_type*>(data + p * N) = values;
-      return;
-    }
+    if (whole(p)) return store_whole(p, values);
     unrolled<N>([&](unsigned i) {
       if (i < valid(p)) data[p * N + i] = values.value[i];
     });
+  }
+
+  /// Whether group p can be read and written at once, and how.
+  [[nodiscard]] PARALLELLM_DEVICE bool whole(unsigned p) const {
+    return Whole || (aligned && valid(p) == N);
+  }
+  [[nodiscard]] PARALLELLM_DEVICE group_type load_whole(unsigned p) const {
+    return load_group<N>(data + p * N);
+  }
+  PARALLELLM_DEVICE void store_whole(unsigned p, group_type const& values) const {
+    store_group(data + p * N, values);
   }
 
   T* data;
@@ -78,22 +88,34 @@ PARALLELLM_DEVICE void for_each_group(Block const& b, unsigned groups, F const& 
   for (unsigned p = Kept * b.threads() + b.thread(); p < groups; p += b.threads()) f(p, Kept);
 }
 
-/// Calls f(p, values) for the groups p of this thread, of which `Ahead` are on their way from
-/// memory at a time.
+/// Calls f<whole>(p, values) for the groups p of this thread. Where all is `aligned`, `whole` is
+/// true for full groups, of which `Ahead` are on their way from memory at a time; they come first.
+/// It is false for the rest of the row, and for all of it where something is not aligned.
 template <unsigned Ahead, class Block, class Row, class F>
-PARALLELLM_DEVICE void for_each_loaded_group(Block const& b, Row const& row, F const& f) {
-  unsigned const groups = row.groups();
-  for (unsigned first = b.thread(); first < groups; first += Ahead * b.threads()) {
-    typename Row::group_type values[Ahead] = {};
+PARALLELLM_DEVICE void for_each_loaded_group(Block const& b, Row const& row, bool aligned,
+                                             F const& f) {
+  unsigned const whole = aligned ? row.count / Row::size : 0;
+  for (unsigned first = b.thread(); first < whole; first += Ahead * b.threads()) {
+    typename Row::group_type values[Ahead];
     unrolled<Ahead>([&](unsigned k) {
       unsigned const p = first + k * b.threads();
-      if (p < groups) values[k] = row.load(p);
+      if (p < whole) values[k] = row.load_whole(p);
     });
     unrolled<Ahead>([&](unsigned k) {
       unsigned const p = first + k * b.threads();
-      if (p < groups) f(p, values[k]);
+      if (p < whole) f.template operator()<true>(p, values[k]);
     });
   }
+  for (unsigned p = whole / b.threads() * b.threads() + b.thread(); p < row.groups();
+       p += b.threads())
+    if (p >= whole) f.template operator()<false>(p, row.load(p));
+}
+
+/// Calls f(p, values) for the groups p of this thread.
+template <unsigned Ahead, class Block, class Row, class F>
+PARALLELLM_DEVICE void for_each_loaded_group(Block const& b, Row const& row, F const& f) {
+  for_each_loaded_group<Ahead>(b, row, row.aligned,
+                               [&]<bool>(unsigned p, auto const& values) { f(p, values); });
 }
 
 /// Groups of 16 bytes that hold 16 elements, but at most four: what a thread keeps of a row.
@@ -102,9 +124,10 @@ inline constexpr unsigned kept_groups = sizeof(T) == 2 ? 2 : 4;
 
 /// A row of which each thread keeps its first `Kept` groups in registers; the others are read again
 /// in every pass.
-template <class T, unsigned Kept>
+template <class T, unsigned Kept, bool Whole = false>
 struct held_row {
-  using group_type = typename row_groups<T const>::group_type;
+  using groups = row_groups<T const, pack_size<T>, Whole>;
+  using group_type = typename groups::group_type;
 
   template <class Block>
   PARALLELLM_DEVICE held_row(Block const& b, T const* first, unsigned elements)
@@ -120,7 +143,7 @@ struct held_row {
     return k < Kept ? kept[k] : row.load(p);
   }
 
-  row_groups<T const> row;
+  groups row;
   group_type kept[Kept];
 };
 

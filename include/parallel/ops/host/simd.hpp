@@ -177,8 +177,7 @@ template <int Lanes>
   words const word = bits_as<std::uint32_t>(x);
   words rounded;
   rounded.v = (word.v + 0x7fffU + ((word.v >> 16) & 1U)) >> 16;
-  words quiet;
-  quiet.v = (word.v >> 16) | 0x40U;
+  words const quiet(0x7fffU);
   pack<std::uint16_t, Lanes> bits;
   bits.v = __builtin_convertvector(x.v == x.v ? rounded.v : quiet.v,
                                    typename pack<std::uint16_t, Lanes>::raw);

@@ -1,31 +1,20 @@
 // Activations and their gradients, as kernels: one element a thread at a time, 16 bytes a load.
 //
-// Φ by erfc, which keeps its relative precision where Φ(x) is small (as the reference loops do).
-// Arithmetic in accumulate_t<T>, rounded once. The kind is the same for every thread, so its branch
-// costs nothing. Cost: memory bandwidth.
+// A kernel for each kind: a choice within the loop would cost as much as the work. Φ keeps its
+// relative precision where Φ(x) is small (as in the reference loops). Arithmetic in
+// accumulate_t<T>, rounded once. Cost: memory bandwidth; bench/results/gpu_kernels.md has the
+// instructions.
 #pragma once
 
 #include <cmath>
 #include <cstddef>
 
 #include <parallel/core/dtype.hpp>
-#include <parallel/device/cuda/grid.hpp>
 #include <parallel/ops/activation.hpp>
 #include <parallel/ops/cuda/elements.hpp>
+#include <parallel/ops/cuda/kernels/normal_tail.hpp>
 
 namespace parallel::cuda::kernels {
-
-/// Φ(x), the distribution function of the standard normal distribution.
-template <class A>
-[[nodiscard]] PARALLELLM_DEVICE A normal_distribution(A x) {
-  return A(0.5) * std::erfc(x * A(-0.70710678118654752440));
-}
-
-/// φ(x), its density: exp(-x²/2) / √(2π).
-template <class A>
-[[nodiscard]] PARALLELLM_DEVICE A normal_density(A x) {
-  return A(0.39894228040143267794) * std::exp(A(-0.5) * x * x);
-}
 
 /// f(x) and f'(x).
 template <class A>
@@ -41,70 +30,56 @@ template <class A>
   return {x * share, share + x * share * (A(1) - share) * dg};
 }
 
-template <class A>
-[[nodiscard]] PARALLELLM_DEVICE activated<A> activate(ops::activation_kind kind, A x) {
+/// f(x) and f'(x) of a kind that is known to the compiler, for results of type T.
+template <ops::activation_kind Kind, class T, class A = accumulate_t<T>>
+[[nodiscard]] PARALLELLM_DEVICE activated<A> activate(A x) {
   using enum ops::activation_kind;
-  switch (kind) {
-    case gelu_tanh: {
-      A const factor = A(1.59576912160573071176);  // 2 √(2/π)
-      A const cubic = A(0.044715);
-      return gated(x, factor * (x + cubic * x * x * x), factor * (A(1) + A(3) * cubic * x * x));
-    }
-    case quick_gelu: return gated(x, A(1.702) * x, A(1.702));
-    case silu: return gated(x, x, A(1));
-    case relu: return {x < A(0) ? A(0) : x, x > A(0) ? A(1) : A(0)};
-    case gelu: break;
+  if constexpr (Kind == gelu) {  // without cancellation where Φ(x) is small
+    auto const [t, beyond, density] = normal_tail_of<T>(x);
+    A const slope = beyond - t * density;  // at -t
+    return {(x > A(0) ? x : A(0)) - t * beyond, x < A(0) ? slope : A(1) - slope};
+  } else if constexpr (Kind == gelu_tanh) {
+    A const factor = A(1.59576912160573071176);  // 2 √(2/π)
+    A const cubic = A(0.044715);
+    return gated(x, factor * (x + cubic * x * x * x), factor * (A(1) + A(3) * cubic * x * x));
+  } else if constexpr (Kind == quick_gelu) {
+    return gated(x, A(1.702) * x, A(1.702));
+  } else if constexpr (Kind == silu) {
+    return gated(x, x, A(1));
+  } else {
+    return {x < A(0) ? A(0) : x, x > A(0) ? A(1) : A(0)};
   }
-  A const distribution = normal_distribution(x);
-  return {x * distribution, distribution + x * normal_density(x)};
 }
 
-template <class T>
+/// y[i] = f(x[i]).
+template <class T, ops::activation_kind Kind>
 struct activation {
   T* y;
   T const* x;
-  ops::activation_kind kind;
   std::size_t count;
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
     for_each_element(
-        b, count, [this](accumulate_t<T> v) { return activate(kind, v).value; }, y, x);
+        b, count, [](accumulate_t<T> v) { return activate<Kind, T>(v).value; }, y, x);
   }
 };
 
-template <class T>
+/// dx[i] = dy[i] f'(x[i]).
+template <class T, ops::activation_kind Kind>
 struct activation_backward {
   T* dx;
   T const* x;
   T const* dy;
-  ops::activation_kind kind;
   std::size_t count;
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
     for_each_element(
         b, count,
-        [this](accumulate_t<T> v, accumulate_t<T> d) { return d * activate(kind, v).slope; }, dx, x,
+        [](accumulate_t<T> v, accumulate_t<T> d) { return d * activate<Kind, T>(v).slope; }, dx, x,
         dy);
   }
 };
 
 }  // namespace parallel::cuda::kernels
-
-namespace parallel::cuda {
-
-template <class T>
-[[nodiscard]] auto kernel_of(one_kernel, ops::activation_arguments<T> const& a) {
-  return grid{blocks_for(a.y.size(), pack_size<T>),
-              kernels::activation<T>{a.y.data(), a.x.data(), a.kind, a.y.size()}};
-}
-
-template <class T>
-[[nodiscard]] auto kernel_of(one_kernel, ops::activation_backward_arguments<T> const& a) {
-  return grid{
-      blocks_for(a.dx.size(), pack_size<T>),
-      kernels::activation_backward<T>{a.dx.data(), a.x.data(), a.dy.data(), a.kind, a.dx.size()}};
-}
-
-}  // namespace parallel::cuda

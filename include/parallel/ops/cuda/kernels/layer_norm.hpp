@@ -15,6 +15,15 @@
 
 namespace parallel::cuda::kernels {
 
+/// Whether the rows of all views, and weight and bias, are aligned groups, none of them cut short.
+template <class T, class... View>
+[[nodiscard]] PARALLELLM_DEVICE bool whole_rows(T const* weight, T const* bias,
+                                                View const&... views) {
+  constexpr unsigned N = pack_size<T>;
+  return groupable<N>(weight, bias) &&
+         (groupable_rows<N>(views.data, views.columns, views.row_stride) && ...);
+}
+
 /// One block per row of x. Groups that a thread keeps: `Kept`.
 template <class T, unsigned Kept = kept_groups<T>>
 struct layer_norm {
@@ -30,10 +39,19 @@ struct layer_norm {
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
+    if (whole_rows(weight, bias, y, x))
+      pass<true>(b);
+    else
+      pass<false>(b);
+  }
+
+ private:
+  template <bool Whole, class Block>
+  PARALLELLM_DEVICE void pass(Block& b) const {
     A* const scratch = b.template shared<A>();
     auto const m = static_cast<index>(b.block());
     auto const columns = static_cast<unsigned>(x.columns);
-    held_row<T, Kept> const held(b, x.data + m * x.row_stride, columns);
+    held_row<T, Kept, Whole> const held(b, x.data + m * x.row_stride, columns);
     auto const& row = held.row;
 
     A sum = 0;
@@ -59,9 +77,9 @@ struct layer_norm {
       rstd[m] = factor;
     }
 
-    row_groups<T> const out(y.data + m * y.row_stride, columns);
-    row_groups<T const> const gain(weight, columns);
-    row_groups<T const> const shift(bias, columns);
+    row_groups<T, pack_size<T>, Whole> const out(y.data + m * y.row_stride, columns);
+    row_groups<T const, pack_size<T>, Whole> const gain(weight, columns);
+    row_groups<T const, pack_size<T>, Whole> const shift(bias, columns);
     for_each_group<Kept>(b, row.groups(), [&](unsigned p, unsigned k) {
       auto values = held.at(p, k);
       auto const gains = gain.load(p);
@@ -91,12 +109,21 @@ struct layer_norm_backward_input {
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
+    if (whole_rows(weight, weight, dx, dy, x, addend))
+      pass<true>(b);
+    else
+      pass<false>(b);
+  }
+
+ private:
+  template <bool Whole, class Block>
+  PARALLELLM_DEVICE void pass(Block& b) const {
     A* const scratch = b.template shared<A>();
     auto const m = static_cast<index>(b.block());
     auto const columns = static_cast<unsigned>(x.columns);
-    held_row<T, Kept> const held(b, x.data + m * x.row_stride, columns);
-    held_row<T, Kept> const slopes(b, dy.data + m * dy.row_stride, columns);
-    row_groups<T const> const gain(weight, columns);
+    held_row<T, Kept, Whole> const held(b, x.data + m * x.row_stride, columns);
+    held_row<T, Kept, Whole> const slopes(b, dy.data + m * dy.row_stride, columns);
+    row_groups<T const, pack_size<T>, Whole> const gain(weight, columns);
     A const center = mean[m];
     A const factor = rstd[m];
 
@@ -116,9 +143,10 @@ struct layer_norm_backward_input {
     A const stretch =
         combine_block(b, product, scratch + warp_size, plus{}) / static_cast<A>(columns);
 
-    row_groups<T> const to(dx.data + m * dx.row_stride, columns);
+    row_groups<T, pack_size<T>, Whole> const to(dx.data + m * dx.row_stride, columns);
     bool const adds = addend.rows > 0;
-    row_groups<T const> const more(addend.data + (adds ? m * addend.row_stride : 0), columns);
+    row_groups<T const, pack_size<T>, Whole> const more(
+        addend.data + (adds ? m * addend.row_stride : 0), columns);
     for_each_group<Kept>(b, gain.groups(), [&](unsigned p, unsigned k) {
       auto values = held.at(p, k);
       auto const gradient = slopes.at(p, k);

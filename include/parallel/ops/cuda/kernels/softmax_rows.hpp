@@ -7,8 +7,10 @@
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 
 #include <parallel/core/dtype.hpp>
+#include <parallel/core/instructions.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/ops/cuda/row_groups.hpp>
 
@@ -39,6 +41,16 @@ struct alignas(16) softmax_scratch {
   }
 };
 
+/// e^x, which in float has a relative error of at most 2.4e-7 + 1e-7 |x|: of what is small beside
+/// the greatest.
+template <class A>
+[[nodiscard]] PARALLELLM_DEVICE A exponential(A x) {
+  if constexpr (std::is_same_v<A, float>)
+    return fast_exp2(x * 1.44269504F);  // log2(e)
+  else
+    return std::exp(x);
+}
+
 struct smaller {
   template <class A>
   PARALLELLM_DEVICE A operator()(A a, A b) const {
@@ -58,16 +70,16 @@ template <class A, class L, class Block>
   A top = least;
   A sum = 0;
   unsigned column = none;
-  for_each_loaded_group<4>(b, row, [&](unsigned p, auto const& values) {
-    if (keep) copy.store(p, values);
+  for_each_loaded_group<4>(b, row, row.aligned, [&]<bool whole>(unsigned p, auto const& values) {
+    if (keep) copy.store_whole(p, values);  // which has room for a last group in full
     A z[each];
     A most = top;
     unrolled<each>([&](unsigned i) {
-      z[i] = i < row.valid(p) ? values.value[i] * scale : least;
+      z[i] = whole || i < row.valid(p) ? values.value[i] * scale : least;
       most = std::fmax(most, z[i]);
     });
     if (most > top || column == none) {  // seldom
-      if (most > top) sum *= std::exp(top - most);
+      if (most > top) sum *= exponential(top - most);
       top = most;
       column = p * each;
       unrolled<each>([&](unsigned i) {
@@ -75,12 +87,12 @@ template <class A, class L, class Block>
       });
     }
     A const shift = top == least ? A(0) : top;  // while all are -infinity
-    unrolled<each>([&](unsigned i) { sum += std::exp(z[i] - shift); });
+    unrolled<each>([&](unsigned i) { sum += exponential(z[i] - shift); });
   });
 
   A const all = combine_block(b, top, scratch.tops, larger{});
   if (top != all) {
-    sum = top == least ? sum : sum * std::exp(top - all);
+    sum = top == least ? sum : sum * exponential(top - all);
     column = none;
   }
   double const total = combine_block(b, static_cast<double>(sum), scratch.sums, plus{});
@@ -106,16 +118,20 @@ PARALLELLM_DEVICE void gradient_of_row(Block& b, T* to, row_groups<L const> cons
       at_label = static_cast<A>(double(scale) * (std::exp(z - double(top)) / sum - 1.0));
     }
   }
-  for_each_loaded_group<4>(b, row, [&](unsigned p, auto const& values) {
+  bool const aligned = row.aligned && out.aligned;
+  for_each_loaded_group<4>(b, row, aligned, [&]<bool whole>(unsigned p, auto const& values) {
     typename row_groups<T, each>::group_type gradient{};
     unrolled<each>([&](unsigned i) {
-      gradient.value[i] = static_cast<T>(std::exp(values.value[i] * scale - top) * factor);
+      gradient.value[i] = static_cast<T>(exponential(values.value[i] * scale - top) * factor);
     });
     if (p == own)
       unrolled<each>([&](unsigned i) {
         if (i == lane) gradient.value[i] = static_cast<T>(at_label);
       });
-    out.store(p, gradient);
+    if constexpr (whole)
+      out.store_whole(p, gradient);
+    else
+      out.store(p, gradient);
   });
 }
 

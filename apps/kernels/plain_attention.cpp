@@ -1,0 +1,14 @@
+// Why attention was left to the plain kernels.
+#include <parallel/ops/cuda/attention.hpp>
+#include <parallel/ops/cuda/fused_attention.hpp>
+
+namespace parallel::cuda {
+
+template <class Stream>
+std::vector<std::string_view> plain_attention(Stream& s) {
+  auto const& reasons = s.template library<attention_kernels>().plain;
+  return {reasons.begin(), reasons.end()};
+}
+template std::vector<std::string_view> plain_attention<stream>(stream&);
+
+}  // namespace parallel::cuda

@@ -1,0 +1,59 @@
+// The kernels that a training step in bf16 spends its time in, alone and by name, for
+// bench/gpu_kernels, which reads their machine code. Threads are those of the launches: rows as
+// wide as 768 where they decide.
+#include <cstdint>
+
+#include <parallel/comm/cuda/combine.hpp>
+#include <parallel/device/cuda/launch.cuh>
+#include <parallel/ops/cuda/kernels/activation.hpp>
+#include <parallel/ops/cuda/kernels/adamw.hpp>
+#include <parallel/ops/cuda/kernels/bias.hpp>
+#include <parallel/ops/cuda/kernels/cross_entropy.hpp>
+#include <parallel/ops/cuda/kernels/elementwise.hpp>
+#include <parallel/ops/cuda/kernels/embedding.hpp>
+#include <parallel/ops/cuda/kernels/embedding_backward.hpp>
+#include <parallel/ops/cuda/kernels/layer_norm.hpp>
+#include <parallel/ops/cuda/kernels/norm_weight_gradient.hpp>
+
+using namespace parallel;
+using namespace parallel::cuda;
+using enum ops::activation_kind;
+
+template <class Body>
+__device__ void run(Body const& body) {
+  cuda::detail::device_block block;
+  body(block);
+}
+
+extern "C" {
+
+__global__ void __launch_bounds__(256) gelu_forward(kernels::activation<bf16, gelu> body) {
+  run(body);
+}
+__global__ void __launch_bounds__(256)
+    gelu_backward(kernels::activation_backward<bf16, gelu> body) {
+  run(body);
+}
+__global__ void __launch_bounds__(512)
+    cross_entropy(kernels::cross_entropy<bf16, float, bf16> body) {
+  run(body);
+}
+__global__ void __launch_bounds__(64) layer_norm(kernels::layer_norm<bf16> body) { run(body); }
+__global__ void __launch_bounds__(64)
+    layer_norm_backward_input(kernels::layer_norm_backward_input<bf16> body) {
+  run(body);
+}
+__global__ void __launch_bounds__(256)
+    norm_weight_gradient(kernels::weight_gradient_of_chunks<bf16> body) {
+  run(body);
+}
+__global__ void __launch_bounds__(256) adamw(kernels::adamw<bf16> body) { run(body); }
+__global__ void __launch_bounds__(256) add_bias(kernels::add_bias<bf16> body) { run(body); }
+__global__ void __launch_bounds__(256) add(kernels::add<bf16> body) { run(body); }
+__global__ void __launch_bounds__(256) embedding(kernels::embedding<bf16> body) { run(body); }
+__global__ void __launch_bounds__(256) embedding_backward(kernels::sum_pieces<bf16> body) {
+  run(body);
+}
+__global__ void __launch_bounds__(256) combine(kernels::combine<bf16> body) { run(body); }
+
+}  // extern "C"

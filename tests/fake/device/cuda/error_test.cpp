@@ -1,0 +1,17 @@
+// What a failed call of CUDA says, on a runtime that is only fake.
+#include <doctest/doctest.h>
+
+#include <parallel/device/cuda/error.hpp>
+
+#include "support/fake_cuda.hpp"
+
+TEST_CASE("a program without code for this GPU says what to build") {
+  CHECK_NOTHROW(parallel::cuda::check(cudaSuccess, "add"));
+  CHECK_THROWS_WITH_AS(
+      parallel::cuda::check(cudaErrorNoKernelImageForDevice, "add"),
+      doctest::Contains("built for other GPUs, or for a newer driver: build it with "
+                        "CMAKE_CUDA_ARCHITECTURES=native"),
+      parallel::error);
+  CHECK_THROWS_WITH_AS(parallel::cuda::check(cudaErrorInvalidValue, "add"),
+                       doctest::Contains("CUDA: add failed with"), parallel::error);
+}

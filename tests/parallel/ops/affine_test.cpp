@@ -1,0 +1,71 @@
+// affine, by a device that adds biases in its products and by one that adds them afterwards.
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include <parallel/ops/affine.hpp>
+#include <parallel/ops/reference.hpp>
+
+#include "support.hpp"
+
+namespace affine_test {
+
+using namespace ops_support;
+namespace ops = parallel::ops;
+using parallel::bf16;
+
+/// The reference, but for what it says of its products.
+struct adding_stream : parallel::reference::stream {};
+
+template <class Arguments>
+void run_operation(adding_stream&, Arguments const& a) {
+  static_assert(std::is_same_v<Arguments, ops::affine_arguments<bf16>> ||
+                std::is_same_v<Arguments, ops::affine_arguments<double>>);
+  a.compute();
+}
+
+}  // namespace affine_test
+
+template <class T>
+inline constexpr bool parallel::ops::adds_bias_in_products<affine_test::adding_stream, T> = true;
+
+namespace affine_test {
+
+TEST_CASE("a linear layer's result is its product, its bias and what it is added to") {
+  std::vector<double> const x{1, 2, 3, 4, 5, 6}, weight{1, 0, 0, 0, 1, 1}, bias{10, 20};
+  std::vector<double> const more{100, 200, 300, 400};
+  auto const run = [&](auto& s) {
+    std::vector<double> y(4, -1), onto(4, -1);
+    ops::affine(s, matrix(y, 2), matrix(x, 2), matrix(weight, 2), vector(bias));
+    ops::affine(s, matrix(onto, 2), matrix(x, 2), matrix(weight, 2), vector(bias), matrix(more, 2));
+    CHECK(y == std::vector<double>{11, 25, 14, 31});
+    CHECK(onto == std::vector<double>{111, 225, 314, 431});
+  };
+  on_reference(run);
+  adding_stream adding;
+  run(adding);
+}
+
+TEST_CASE("in one product it is rounded once, with what comes after twice") {
+  std::vector<bf16> const x{bf16(1.0F)}, weight{bf16(256.0F)}, bias{bf16(1.0F)};
+  std::vector<bf16> const more{bf16(1.0F)};
+  std::vector<bf16> y(1);
+  adding_stream adding;
+  ops::affine(adding, matrix(y, 1), matrix(x, 1), matrix(weight, 1), vector(bias), matrix(more, 1));
+  CHECK(y[0] == bf16(258.0F));
+}
+
+TEST_CASE("shapes that do not fit are told before anything runs") {
+  std::vector<double> x(6), weight(6), bias(3), y(4);
+  adding_stream adding;
+  CHECK_THROWS_WITH_AS(
+      ops::affine(adding, matrix(y, 2), matrix(x, 2), matrix(weight, 2), vector(bias)),
+      doctest::Contains("the size of bias"), parallel::error);
+  on_reference([&](auto& s) {
+    CHECK_THROWS_WITH_AS(
+        ops::affine(s, matrix(y, 2), matrix(x, 2), matrix(weight, 2), vector(bias)),
+        doctest::Contains("the size of bias"), parallel::error);
+  });
+}
+
+}  // namespace affine_test
