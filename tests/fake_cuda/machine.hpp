@@ -117,6 +117,9 @@ inline cudaError_t status_of(int device) {
   return machine::get().failure[device] == nullptr ? cudaSuccess : cudaErrorLaunchFailure;
 }
 
+/// Whether the machine has this fault.
+inline bool has(fault what) { return machine::get().options.fault == what; }
+
 /// What nearly every function of the runtime does at first: takes memory for the process.
 inline void use_current_device() {
   auto& m = machine::get();
@@ -130,9 +133,6 @@ cudaError_t not_while_capturing(char const* function);
 
 /// The stream itself, or the current device's default stream.
 cudaStream_t resolve(cudaStream_t stream);
-
-/// Appends without asking whether the device has failed. The mutex is held.
-cudaError_t append(cudaStream_t on, char const* name, std::function<void()> work);
 
 /// Until everything that the device's streams have been given has run.
 void wait_for_device(int device);

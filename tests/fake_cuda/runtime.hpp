@@ -31,6 +31,16 @@ extern "C" int const parallellm_fake_cuda_runtime;
 
 namespace fake_cuda {
 
+/// What a machine does wrong, so that tests show that they would see it.
+enum class fault {
+  none,
+  no_stream_waits,  // streams go on in front of events
+  no_host_waits,    // the host does
+  early_records,    // an event is reached before the last work in front of it has run
+  no_access,        // is given to other devices' memory, though it seems so
+  crossed_streams,  // now and then work goes to another stream of the device
+};
+
 struct machine_options {
   int devices = 1;
   /// Whether devices can be given access to each other's memory.
@@ -44,6 +54,7 @@ struct machine_options {
   /// Draws every stream's pace, and the order of a kernel's threads and of a graph's nodes; 0:
   /// every stream is eager, and the order is the plain one.
   std::uint64_t seed = 0;
+  fake_cuda::fault fault = fault::none;
 };
 
 /// A machine on which nothing has happened yet; a program begins with a plain one. Throws

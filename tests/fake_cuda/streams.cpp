@@ -1,4 +1,5 @@
 // Streams, events, captures and graphs of the fake CUDA runtime.
+#include <atomic>
 #include <stdexcept>
 #include <string>
 
@@ -44,6 +45,17 @@ void run_graph(CUgraph_st const& graph, std::uint64_t chance) {
     }
     ran[next] = true;
   }
+}
+
+/// One of the device's queues, in turn.
+[[nodiscard]] std::shared_ptr<queue> some_queue_of(int device) {
+  static std::atomic<std::size_t> turn = 0;
+  auto& m = machine::get();
+  std::scoped_lock const lock(m.mutex);
+  std::vector<std::shared_ptr<queue>> alive;
+  for (auto const& one : m.queues[device])
+    if (auto is = one.lock()) alive.push_back(std::move(is));
+  return alive[turn++ % alive.size()];
 }
 
 cudaError_t make_stream(cudaStream_t* out, unsigned flags) {
@@ -113,7 +125,8 @@ cudaError_t enqueue(cudaStream_t on, char const* name, std::function<void()> wor
   on = resolve(on);
   if (auto const status = status_of(on->device); status != cudaSuccess) return status;
   if (!is_captured(on)) {
-    on->work->push(task_of(on->device, name, std::move(work)));
+    auto const to = has(fault::crossed_streams) ? some_queue_of(on->device) : on->work;
+    to->push(task_of(on->device, name, std::move(work)));
     return cudaSuccess;
   }
   auto& of = *on->captured;
@@ -192,6 +205,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t on) {
   if (auto const status = status_of(on->device); status != cudaSuccess) return status;
   auto const when = std::make_shared<std::chrono::steady_clock::time_point>();
   event->number = on->work->push([when] { *when = std::chrono::steady_clock::now(); });
+  if (has(fault::early_records)) event->number -= std::min<std::uint64_t>(event->number, 2);
   event->of = on->work;
   event->when = when;
   return cudaSuccess;
@@ -210,7 +224,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t on, cudaEvent_t event, unsigned) {
   if (is_captured(on))
     return broken(*on->captured, cudaErrorStreamCaptureIsolation,
                   "cudaStreamWaitEvent: the event is not of the capture");
-  if (event->of == nullptr || event->of == on->work) return cudaSuccess;
+  if (event->of == nullptr || event->of == on->work || has(fault::no_stream_waits))
+    return cudaSuccess;
   on->work->push([of = event->of, number = event->number] { of->wait(number); });
   return cudaSuccess;
 }
@@ -227,7 +242,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     std::scoped_lock const lock(m.mutex);
     ++m.happened.spinning_waits;
   }
-  if (event->of != nullptr) event->of->wait(event->number);
+  if (event->of != nullptr && !has(fault::no_host_waits)) event->of->wait(event->number);
   return status_of(event->device);
 }
 cudaError_t cudaEventElapsedTime(float* out, cudaEvent_t from, cudaEvent_t to) {
