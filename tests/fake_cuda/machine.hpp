@@ -1,6 +1,8 @@
 // The state of the fake machine: what its functions share (memory, streams, failures).
 #pragma once
 
+#include <csetjmp>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -93,6 +95,17 @@ struct thread_state {
 };
 inline thread_state& here() {
   static thread_local thread_state one;
+  return one;
+}
+
+/// What the calling thread runs of a stream's work; there memory without rights may be touched.
+struct guarded_task {
+  char const* name = nullptr;  // null: nothing
+  sigjmp_buf back = {};
+  void* touched = nullptr;
+};
+inline guarded_task& running_task() {
+  static thread_local guarded_task one;
   return one;
 }
 

@@ -44,6 +44,13 @@ class memory {
     next_.assign(most_devices + 1, 0);
   }
 
+  /// Gives everything back unseen.
+  void drop_all() {
+    std::scoped_lock const lock(mutex_);
+    for (auto const& [begin, one] : pieces_) withdraw(one);
+    pieces_.clear();
+  }
+
   /// Poisoned memory that ends at a page without rights, but for its alignment to 256 bytes.
   [[nodiscard]] void* take(int device, std::size_t bytes, bool pooled = false) {
     std::scoped_lock const lock(mutex_);
@@ -68,11 +75,10 @@ class memory {
     if (at == pieces_.end()) throw std::runtime_error("what is freed was not allocated");
     piece const old = at->second;
     pieces_.erase(at);
-    std::size_t const pages = pages_of(old.bytes);
-    std::byte* const end = old.begin + (old.bytes + alignment - 1) / alignment * alignment;
-    bool const whole = is_poison(end - pages, old.begin) && is_poison(old.begin + old.bytes, end);
-    ::madvise(end - pages, pages, MADV_DONTNEED);
-    ::mprotect(end - pages, pages, PROT_NONE);
+    std::byte* const end = end_of(old);
+    bool const whole =
+        is_poison(end - pages_of(old.bytes), old.begin) && is_poison(old.begin + old.bytes, end);
+    withdraw(old);
     if (!whole) throw std::runtime_error("memory was written beside what was allocated");
   }
 
@@ -112,6 +118,15 @@ class memory {
 
   [[nodiscard]] static std::size_t pages_of(std::size_t bytes) {
     return (std::max<std::size_t>(bytes, 1) + alignment + page - 1) / page * page;
+  }
+  /// Of its pages.
+  [[nodiscard]] static std::byte* end_of(piece const& one) {
+    return one.begin + (one.bytes + alignment - 1) / alignment * alignment;
+  }
+  static void withdraw(piece const& one) {
+    std::size_t const pages = pages_of(one.bytes);
+    ::madvise(end_of(one) - pages, pages, MADV_DONTNEED);
+    ::mprotect(end_of(one) - pages, pages, PROT_NONE);
   }
   [[nodiscard]] static bool is_poison(std::byte const* from, std::byte const* to) {
     return std::all_of(from, to, [](std::byte b) { return b == std::byte{poison}; });

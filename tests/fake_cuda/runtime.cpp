@@ -16,17 +16,25 @@ int const parallellm_fake_cuda_runtime = 1;
 namespace fake_cuda {
 namespace {
 
-thread_local char const* running = nullptr;  // a kernel
-
-/// Memory without rights was touched: says by what, then lets the program end as it would.
+/// Memory without rights was touched: by a task, which ends, or by the host, whose program does.
 void on_segmentation_fault(int signal, siginfo_t* about, void*) {
-  char text[256];
+  auto& by = running_task();
+  if (by.name != nullptr) {
+    by.touched = about->si_addr;
+    siglongjmp(by.back, 1);
+  }
+  char text[128];
   int const length =
-      std::snprintf(text, sizeof text,
-                    "fake CUDA: %s touched %p, which is not its memory (freed, or beside it)\n",
-                    running != nullptr ? running : "the host", about->si_addr);
+      std::snprintf(text, sizeof text, "fake CUDA: the host touched %p\n", about->si_addr);
   static_cast<void>(!::write(STDERR_FILENO, text, static_cast<std::size_t>(length)));
   std::signal(signal, SIG_DFL);
+}
+
+void catch_segmentation_faults() {
+  struct sigaction action {};
+  action.sa_sigaction = on_segmentation_fault;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  sigaction(SIGSEGV, &action, nullptr);
 }
 
 [[nodiscard]] bool fails_next(char const* function) {
@@ -123,11 +131,18 @@ cudaError_t copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind k
 
 void restart(machine_options const& options) {
   auto& m = machine::get();
-  if (alive() > 0) throw std::logic_error("fake CUDA: streams, events or memory are still alive");
   for (int d = 0; d < memory::most_devices; ++d) {
     wait_for_device(d);
     if (auto const old = std::move(m.default_streams[d])) old->work->close();
   }
+  bool lost = false;  // what a device had that failed cannot be given back
+  for (auto const& failure : m.failure) lost = lost || failure != nullptr;
+  if (lost) m.store.drop_all();
+  if (lost) m.handles = 0;
+  if (alive() > 0)
+    throw std::logic_error("fake CUDA: " + std::to_string(m.handles) +
+                           " streams, events or graphs and " + std::to_string(m.store.pieces()) +
+                           " pieces of memory are still alive");
   std::scoped_lock const lock(m.mutex);
   m.store.forget();
   m.options = options;
@@ -141,10 +156,7 @@ void restart(machine_options const& options) {
     m.queues[d].clear();
   }
   here() = {};
-  struct sigaction action {};
-  action.sa_sigaction = on_segmentation_fault;
-  action.sa_flags = SA_SIGINFO;
-  sigaction(SIGSEGV, &action, nullptr);
+  catch_segmentation_faults();  // a test program may have put another handler there
 }
 
 void fail_next(std::string function) {
@@ -216,9 +228,7 @@ cudaError_t launch(cudaStream_t on, kernel_launch const& what,
       std::scoped_lock const lock(m.mutex);
       number = ++m.happened.kernels;
     }
-    running = what.name;
     run(chance(number));
-    running = nullptr;
   });
 }
 

@@ -57,8 +57,9 @@ struct machine_options {
   fake_cuda::fault fault = fault::none;
 };
 
-/// A machine on which nothing has happened yet; a program begins with a plain one. Throws
-/// std::logic_error while streams, or memory of devices, of the one before are alive.
+/// A machine on which nothing has happened yet; a program begins with a plain one. Unless the one
+/// before has failed, throws
+/// std::logic_error while streams or memory of it are alive.
 void restart(machine_options const& options = {});
 
 /// What happened since then.

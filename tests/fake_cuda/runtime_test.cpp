@@ -161,6 +161,19 @@ TEST_CASE("what is written beside memory is found when it is freed") {
   });
 }
 
+TEST_CASE("work that touches what was freed fails its device") {
+  on({}, [] {
+    auto* const s = make_stream();
+    auto* const x = make_ints(3);
+    CHECK(cudaFree(x) == cudaSuccess);
+    CHECK(set(s, x, 1) == cudaSuccess);
+    auto const status = cudaStreamSynchronize(s);
+    CHECK(status == cudaErrorLaunchFailure);
+    CHECK(std::string(cudaGetErrorString(status)).find("set on GPU 0: it touched 0x") == 0);
+    CHECK(cudaStreamDestroy(s) == cudaSuccess);
+  });
+}
+
 TEST_CASE("a captured stream runs nothing, and its graph runs as often as it is launched") {
   for (std::uint64_t seed = 0; seed < 4; ++seed)
     on({.seed = seed}, [] {

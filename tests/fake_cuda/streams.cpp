@@ -1,5 +1,6 @@
 // Streams, events, captures and graphs of the fake CUDA runtime.
 #include <atomic>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -8,12 +9,32 @@
 namespace fake_cuda {
 namespace {
 
+/// Runs it; throws what it throws, or that it touched memory which is not there.
+void run_guarded(char const* name, std::function<void()> const& work) {
+  auto& own = running_task();
+  own.name = name;
+  if (sigsetjmp(own.back, 0) == 0) {
+    try {
+      work();
+    } catch (...) {
+      own.name = nullptr;
+      throw;
+    }
+    own.name = nullptr;
+    return;
+  }
+  running_task().name = nullptr;
+  std::ostringstream text;
+  text << "it touched " << running_task().touched << ", which was freed or is nobody's";
+  throw std::runtime_error(text.str());
+}
+
 /// `work` as a task of a device: skipped once this has failed, which it does when `work` throws.
 [[nodiscard]] queue::task task_of(int device, char const* name, std::function<void()> work) {
   return [device, name, work = std::move(work)] {
     if (has_failed(device)) return;
     try {
-      work();
+      run_guarded(name, work);
     } catch (std::exception const& e) {
       fail(device, std::string(name) + " on GPU " + std::to_string(device) + ": " + e.what());
     }

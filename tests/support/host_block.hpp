@@ -23,6 +23,7 @@
 #include <numeric>
 #include <random>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <parallel/core/error.hpp>
@@ -135,16 +136,14 @@ class host_block {
   static void run_grid(std::size_t blocks, unsigned threads, std::size_t shared_bytes,
                        thread_order order, Body const& body) {
     require(threads % cuda::warp_size == 0, "a block has a multiple of 32 threads");
+    // some fibers stand in the middle of their work where a grid before this one was left
+    if (std::exchange(own().busy, true)) own().fibers.clear();
     for (std::size_t b = 0; b < blocks; ++b) {
       host_block block(static_cast<unsigned>(b), static_cast<unsigned>(blocks), threads,
                        shared_bytes, order);
-      try {
-        block.run([&] { body(block); });
-      } catch (...) {
-        own().fibers.clear();  // some stand in the middle of their work
-        throw;
-      }
+      block.run([&] { body(block); });
     }
+    own().busy = false;
   }
 
   [[nodiscard]] unsigned thread() const { return current_; }
@@ -178,6 +177,7 @@ class host_block {
   struct equipment {
     std::vector<std::unique_ptr<fiber>> fibers;
     shared_block_memory shared;
+    bool busy = false;
   };
   [[nodiscard]] static equipment& own() {
     static thread_local equipment one;
