@@ -6,6 +6,8 @@
 #include <cmath>
 #include <string>
 
+#include <mpt/config/sizes.hpp>
+
 #include "fake_cuda/ranks.hpp"
 #include "support/model_run.hpp"
 
@@ -34,9 +36,16 @@ mpt::model_config config(bool with_alibi) {
   return m;
 }
 
+constexpr auto on_host = parallel::zero::optimizer_memory::host;
+
+/// With weight gradients on a stream of their own.
+parallel::train::pipeline_options overlapped(char const* schedule) {
+  return {.schedule = schedule, .overlap_weight_gradients = true};
+}
+
 struct machine {
   int gpus = 1;
-  bool graphs = false;
+  bool graphs = false;  // where blocks exchange nothing within
   bool peers = true;
 };
 
@@ -85,6 +94,39 @@ void check(mpt::model_config const& m, model_layout how, machine on) {
 TEST_CASE("one rank, in both forms, with graphs and without") {
   check(config(false), {}, {});
   check(config(true), {}, {.graphs = true});
+  check(config(true), {.schedule = overlapped("1f1b"), .optimizer = on_host}, {.graphs = true});
+}
+
+TEST_CASE("ranks with other data, in every ZeRO stage") {
+  check(config(true), {.replicate = 2, .microbatch = 1}, {.gpus = 2, .graphs = true});
+  check(config(false), {.level = optimizer, .shard = 3, .microbatch = 1, .optimizer = on_host}, {});
+  check(config(true), {.level = gradients, .shard = 2, .microbatch = 1},
+        {.gpus = 2, .peers = false});
+  check(config(true), {.replicate = 2, .level = parameters, .shard = 2, .microbatch = 1},
+        {.gpus = 4, .graphs = true});
+}
+
+TEST_CASE("ranks that share sequences, matrices and layers") {
+  check(config(true), {.context = 2}, {.gpus = 2});
+  check(config(false), {.context = 2, .method = context_method::ulysses}, {});
+  check(config(false), {.tensor = 2, .optimizer = on_host}, {.gpus = 2});
+  check(config(true), {.pipeline = 2, .schedule = overlapped("zb-h1"), .microbatch = 1},
+        {.gpus = 2, .graphs = true});
+}
+
+TEST_CASE("every two axes together") {
+  check(config(true), {.context = 2, .tensor = 2, .schedule = overlapped("1f1b")}, {.gpus = 4});
+  check(config(true), {.context = 2, .level = parameters, .shard = 2, .microbatch = 1},
+        {.gpus = 2});
+  check(config(true),
+        {.tensor = 2, .level = gradients, .shard = 2, .microbatch = 1, .optimizer = on_host},
+        {.gpus = 4});
+  check(config(true),
+        {.pipeline = 2, .level = parameters, .shard = 2, .microbatch = 1, .optimizer = on_host},
+        {.gpus = 2, .graphs = true});
+  check(config(true), {.context = 2, .pipeline = 2, .schedule = overlapped("1f1b")},
+        {.gpus = 4, .peers = false});
+  check(config(true), {.tensor = 2, .pipeline = 2, .schedule = overlapped("zb-h1")}, {.gpus = 4});
 }
 
 }  // namespace fake_model_test
