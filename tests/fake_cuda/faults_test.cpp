@@ -53,35 +53,32 @@ bool layouts(int gpus) {
   return true;
 }
 
-/// By how many of the seeds a fault is seen.
+/// Whether a fault is seen with one of three seeds.
 template <class Scenario>
-int seen(fault what, int gpus, Scenario const& scenario, std::uint64_t seeds) {
-  int count = 0;
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed)
-    count += goes_wrong({.devices = gpus, .seed = seed, .fault = what}, scenario) ? 1 : 0;
-  return count;
+bool is_seen(fault what, int gpus, Scenario const& scenario) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed)
+    if (goes_wrong({.devices = gpus, .seed = seed, .fault = what}, scenario)) return true;
+  return false;
 }
 
 TEST_CASE("a machine without a fault is never accused") {
-  CHECK(seen(fault::none, 2, exchanges, 4) == 0);
-  CHECK(seen(fault::none, 2, layouts, 4) == 0);
-  CHECK(seen(fault::none, 1, layouts, 2) == 0);
+  CHECK(!is_seen(fault::none, 2, exchanges));
+  CHECK(!is_seen(fault::none, 2, layouts));
+  CHECK(!is_seen(fault::none, 1, layouts));
 }
 
-TEST_CASE("exchanges see lost waits, early events, missing access and crossed streams") {
+TEST_CASE("exchanges see lost waits, early events and missing access") {
   for (auto const what : {fault::no_host_waits, fault::early_records, fault::no_access}) {
     CAPTURE(static_cast<int>(what));
-    CHECK(seen(what, 2, exchanges, 6) > 0);
+    CHECK(is_seen(what, 2, exchanges));
   }
 }
 
-TEST_CASE("layouts see them too") {
+TEST_CASE("layouts see them, and streams that do not wait or are crossed") {
   for (auto const what : {fault::no_stream_waits, fault::no_host_waits, fault::early_records,
                           fault::no_access, fault::crossed_streams}) {
     CAPTURE(static_cast<int>(what));
-    auto const times = seen(what, 2, layouts, 6);
-    MESSAGE("fault ", static_cast<int>(what), " seen by ", times, " of 6 seeds");
-    CHECK(times > 0);
+    CHECK(is_seen(what, 2, layouts));
   }
 }
 

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <new>
@@ -60,8 +60,7 @@ class memory {
     if (next + pages + page > range) throw std::logic_error("fake CUDA: no addresses are left");
     std::byte* const first = base_ + static_cast<std::size_t>(device + 1) * range + next;
     next += pages + page;
-    if (::mprotect(first, pages, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
-    std::memset(first, poison, pages);
+    lay_out(first, pages);
     std::byte* const begin = first + pages - asked;
     pieces_[begin] = {device, begin, bytes, pooled};
     return begin;
@@ -114,6 +113,7 @@ class memory {
  private:
   static constexpr std::size_t range = std::size_t{1} << 38;  // of addresses, a device
   static constexpr std::size_t page = 4096, alignment = 256;
+  static constexpr std::size_t pattern = std::size_t{2} << 20;
   static constexpr int poison = 0xff;
 
   [[nodiscard]] static std::size_t pages_of(std::size_t bytes) {
@@ -125,14 +125,31 @@ class memory {
   }
   static void withdraw(piece const& one) {
     std::size_t const pages = pages_of(one.bytes);
-    ::madvise(end_of(one) - pages, pages, MADV_DONTNEED);
-    ::mprotect(end_of(one) - pages, pages, PROT_NONE);
+    map(end_of(one) - pages, pages, PROT_NONE, MAP_ANONYMOUS | MAP_NORESERVE, -1);
+  }
+
+  /// Pages of poison: copies of the same few, which cost nothing until they are written.
+  void lay_out(std::byte* first, std::size_t pages) const {
+    for (std::size_t at = 0; at < pages; at += pattern)
+      map(first + at, std::min(pattern, pages - at), PROT_READ | PROT_WRITE, 0, pattern_file_);
+  }
+  [[nodiscard]] static int make_pattern() {
+    int const file = ::memfd_create("poison", MFD_CLOEXEC);
+    std::vector<std::byte> const bytes(pattern, std::byte{poison});
+    if (::write(file, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
+      throw std::runtime_error("fake CUDA: no memory file could be written");
+    return file;
+  }
+  static void map(std::byte* first, std::size_t bytes, int rights, int more, int file) {
+    if (::mmap(first, bytes, rights, MAP_PRIVATE | MAP_FIXED | more, file, 0) == MAP_FAILED)
+      throw std::bad_alloc();
   }
   [[nodiscard]] static bool is_poison(std::byte const* from, std::byte const* to) {
     return std::all_of(from, to, [](std::byte b) { return b == std::byte{poison}; });
   }
 
   mutable std::mutex mutex_;
+  int pattern_file_ = make_pattern();
   std::byte* base_ = nullptr;
   std::vector<std::size_t> next_;  // by device, pinned first
   std::map<std::byte const*, piece> pieces_;

@@ -39,7 +39,7 @@ std::vector<test::layout> layouts(std::size_t count) {
   return test::spread(all, count);
 }
 
-TEST_CASE("24 mixed layouts of up to 4 ranks") { check(layouts(24)); }
+TEST_CASE("16 mixed layouts of up to 4 ranks") { check(layouts(16)); }
 
 TEST_CASE("[full] 150 mixed layouts of up to 4 ranks") { check(layouts(150)); }
 
