@@ -35,3 +35,36 @@ function(parallellm_compiled_elsewhere target)
   file(CONFIGURE OUTPUT ${header} @ONLY CONTENT "#pragma once\n@elsewhere@")
   target_compile_options(${target} INTERFACE "SHELL:$<$<COMPILE_LANGUAGE:CXX>:-include ${header}>")
 endfunction()
+
+# parallellm_kernel_sources(OUT EXTENSION [EXCEPT]): sources that instantiate the operations of cuda::stream, one
+# for each list of apps/kernels/instances, without lines that match EXCEPT.
+function(parallellm_kernel_sources out extension)
+  set(sources "")
+  cmake_path(GET CMAKE_CURRENT_FUNCTION_LIST_DIR PARENT_PATH root)  # of whatever project
+  file(GLOB lists CONFIGURE_DEPENDS ${root}/apps/kernels/instances/*.inc)
+  foreach(list IN LISTS lists)
+    get_filename_component(name ${list} NAME_WE)
+    string(REGEX REPLACE "_backward$" "" operation ${name})
+    set(header ops/cuda/${operation}.cuh)
+    if(NOT EXISTS ${root}/include/parallel/${header})  # it is one kernel
+      set(header ops/cuda/kernels/${operation}.hpp)
+    endif()
+    if(NOT name STREQUAL "matmul")  # which is a library's
+      set(source ${CMAKE_CURRENT_BINARY_DIR}/kernels/${name}.${extension})
+      set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
+      file(READ ${list} text)
+      if(ARGN)
+        string(REGEX REPLACE "template [^;]*${ARGN}[^;]*;" "" text "${text}")
+      endif()
+      file(CONFIGURE OUTPUT ${source} CONTENT
+"#include <parallel/ops/cuda/run.cuh>
+#include <parallel/@header@>
+
+namespace parallel::cuda {
+@text@}
+" @ONLY)
+      list(APPEND sources ${source})
+    endif()
+  endforeach()
+  set(${out} ${sources} PARENT_SCOPE)
+endfunction()

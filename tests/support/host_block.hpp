@@ -3,20 +3,27 @@
 // `run_grid` runs a kernel's body for every thread of every block. The order in which threads run
 // between barriers is a choice of the test: a body whose result depends on it lacks a barrier. Each
 // warp runs as far as it can before the next one does, through its exchanges, up to a barrier. A
-// barrier or exchange that not all threads reach is an error, and shared memory begins as NaN.
+// barrier or exchange that not all threads reach is an error. Shared memory begins as NaN, and ends
+// where the kernel said: what lies beyond is marked up to 16 bytes, and then not there at all.
 #pragma once
 
+#include <sys/mman.h>
 #include <ucontext.h>
 
 #include <algorithm>
+#include <array>
+#include <csetjmp>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <new>
 #include <numeric>
 #include <random>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <parallel/core/error.hpp>
@@ -27,16 +34,116 @@ namespace parallel::testing {
 /// In which order the threads of a block run between barriers.
 enum class thread_order { ascending, descending, shuffled };
 
+/// A stack of its own on which one piece of work after another runs, and may stop in between. All
+/// of a fiber's life is one thread's. Begun by makecontext; then jumps change stacks, which takes
+/// 30 ns, where swapcontext asks the system and takes 500.
+class fiber {
+ public:
+  fiber() : stack_(new std::byte[stack_bytes]) {
+    getcontext(&context_);
+    context_.uc_stack.ss_sp = stack_.get();
+    context_.uc_stack.ss_size = stack_bytes;
+    auto const self = reinterpret_cast<std::uintptr_t>(this);
+    makecontext(&context_, reinterpret_cast<void (*)()>(&fiber::live), 2,
+                static_cast<unsigned>(self), static_cast<unsigned>(self >> 32));
+  }
+
+  fiber(fiber const&) = delete;
+  fiber& operator=(fiber const&) = delete;
+
+  /// Begins `work`, which must not throw, or goes on with what has stopped; returns when it stops
+  /// or is over.
+  void run(std::function<void()> const& work) {
+    work_ = &work;
+    go_on();
+  }
+  void go_on() {
+    if (_setjmp(caller_) != 0) return;
+    if (begun_) _longjmp(inside_, 1);
+    begun_ = true;
+    setcontext(&context_);
+  }
+
+  /// From within its work: back to whoever runs it.
+  void stop() {
+    if (_setjmp(inside_) == 0) _longjmp(caller_, 1);
+  }
+
+ private:
+  static constexpr std::size_t stack_bytes = std::size_t{64} << 10;
+
+  static void live(unsigned low, unsigned high) {
+    auto* const self = reinterpret_cast<fiber*>(static_cast<std::uintptr_t>(low) |
+                                                (static_cast<std::uintptr_t>(high) << 32));
+    for (;;) {
+      (*self->work_)();
+      self->stop();
+    }
+  }
+
+  std::unique_ptr<std::byte[]> stack_;
+  ucontext_t context_{};
+  std::jmp_buf caller_{}, inside_{};
+  std::function<void()> const* work_ = nullptr;
+  bool begun_ = false;
+};
+
+/// The shared memory of a block, aligned to 16 bytes, which ends at a page without rights.
+class shared_block_memory {
+ public:
+  shared_block_memory() = default;
+  shared_block_memory(shared_block_memory const&) = delete;
+  shared_block_memory& operator=(shared_block_memory const&) = delete;
+  ~shared_block_memory() {
+    if (pages_ != nullptr) ::munmap(pages_, room_ + page);
+  }
+
+  /// As a block finds it.
+  void begin(std::size_t bytes) {
+    bytes_ = bytes;
+    if (bytes > room_) grow(bytes);
+    if (bytes > 0) std::memset(data(), marked, rounded());
+  }
+  [[nodiscard]] std::byte* data() const { return pages_ + room_ - rounded(); }
+  /// Whether what lies behind was left alone.
+  [[nodiscard]] bool intact() const {
+    return std::all_of(data() + bytes_, data() + rounded(),
+                       [](std::byte b) { return b == std::byte{marked}; });
+  }
+
+ private:
+  static constexpr std::size_t page = 4096;
+  static constexpr int marked = 0xff;
+
+  [[nodiscard]] std::size_t rounded() const { return (bytes_ + 15) / 16 * 16; }
+  void grow(std::size_t bytes) {
+    if (pages_ != nullptr) ::munmap(pages_, room_ + page);
+    room_ = (bytes + page - 1) / page * page;
+    void* const got =
+        ::mmap(nullptr, room_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (got == MAP_FAILED) throw std::bad_alloc();
+    pages_ = static_cast<std::byte*>(got);
+    ::mprotect(pages_ + room_, page, PROT_NONE);
+  }
+
+  std::byte* pages_ = nullptr;
+  std::size_t room_ = 0, bytes_ = 0;
+};
+
 class host_block {
  public:
   template <class Body>
-  static void run_grid(unsigned blocks, unsigned threads, std::size_t shared_bytes,
+  static void run_grid(std::size_t blocks, unsigned threads, std::size_t shared_bytes,
                        thread_order order, Body const& body) {
     require(threads % cuda::warp_size == 0, "a block has a multiple of 32 threads");
-    for (unsigned b = 0; b < blocks; ++b) {
-      host_block block(b, blocks, threads, shared_bytes, order);
+    // some fibers stand in the middle of their work where a grid before this one was left
+    if (std::exchange(own().busy, true)) own().fibers.clear();
+    for (std::size_t b = 0; b < blocks; ++b) {
+      host_block block(static_cast<unsigned>(b), static_cast<unsigned>(blocks), threads,
+                       shared_bytes, order);
       block.run([&] { body(block); });
     }
+    own().busy = false;
   }
 
   [[nodiscard]] unsigned thread() const { return current_; }
@@ -49,38 +156,45 @@ class host_block {
   template <class A>
   [[nodiscard]] A shuffle_xor(A value, unsigned mask) {
     static_assert(sizeof(A) <= sizeof(std::uint64_t));
-    std::memcpy(&lanes_[current_], &value, sizeof value);
+    // two sets of lanes in turn: who writes the next has read those before
+    auto& lanes = lanes_[exchanges_[current_]++ % 2];
+    std::memcpy(&lanes[current_], &value, sizeof value);
     wait_at(place::exchange);
     A other;
-    std::memcpy(&other, &lanes_[current_ ^ mask], sizeof other);
-    wait_at(place::exchange);  // nobody writes before all have read
+    std::memcpy(&other, &lanes[current_ ^ mask], sizeof other);
     return other;
   }
 
   template <class T>
   [[nodiscard]] T* shared() {
-    return reinterpret_cast<T*>(shared_.data());
+    return reinterpret_cast<T*>(own().shared.data());
   }
 
  private:
-  enum class place { ready, barrier, exchange, done };
-  struct alignas(16) line {
-    std::byte bytes[16];
+  enum class place { unborn, ready, barrier, exchange, done };
+
+  /// What blocks that run one after another in a thread of the host use again.
+  struct equipment {
+    std::vector<std::unique_ptr<fiber>> fibers;
+    shared_block_memory shared;
+    bool busy = false;
   };
-  static constexpr std::size_t stack_bytes = std::size_t{64} << 10;
+  [[nodiscard]] static equipment& own() {
+    static thread_local equipment one;
+    return one;
+  }
 
   host_block(unsigned block, unsigned blocks, unsigned threads, std::size_t shared_bytes,
              thread_order order)
       : block_(block),
         blocks_(blocks),
         threads_(threads),
-        at_(threads, place::ready),
-        lanes_(threads),
+        at_(threads, place::unborn),
+        lanes_{std::vector<std::uint64_t>(threads), std::vector<std::uint64_t>(threads)},
+        exchanges_(threads),
         order_(threads),
-        contexts_(threads),
-        shared_(shared_bytes / sizeof(line) + 1),
-        stacks_(new std::byte[threads * stack_bytes]) {
-    std::memset(static_cast<void*>(shared_.data()), 0xff, shared_.size() * sizeof(line));
+        fiber_of_(threads) {
+    own().shared.begin(shared_bytes);
     std::iota(order_.begin(), order_.end(), 0U);
     if (order == thread_order::descending) std::ranges::reverse(order_);
     if (order == thread_order::shuffled) shuffle(std::minstd_rand(block * 7919U + 1U));
@@ -100,55 +214,61 @@ class host_block {
 
   template <class F>
   void run(F const& work) {
-    work_ = [](void const* f) { (*static_cast<F const*>(f))(); };
-    argument_ = &work;
-    for (unsigned t = 0; t < threads_; ++t) {
-      getcontext(&contexts_[t]);
-      contexts_[t].uc_stack.ss_sp = stacks_.get() + t * stack_bytes;
-      contexts_[t].uc_stack.ss_size = stack_bytes;
-      contexts_[t].uc_link = &scheduler_;
-      auto const self = reinterpret_cast<std::uintptr_t>(this);
-      makecontext(&contexts_[t], reinterpret_cast<void (*)()>(&host_block::enter), 2,
-                  static_cast<unsigned>(self), static_cast<unsigned>(self >> 32));
-    }
+    std::function<void()> const thread = [&] {
+      try {
+        work();
+      } catch (...) {
+        failure_ = std::current_exception();
+      }
+      at_[current_] = place::done;
+    };
     while (!std::ranges::all_of(at_, [](place p) { return p == place::done; })) {
       bool moved = false;
       for (std::size_t w = 0; w < order_.size(); w += cuda::warp_size)
-        while (run_lanes(std::span(order_).subspan(w, cuda::warp_size))) moved = true;
+        while (run_lanes(std::span(order_).subspan(w, cuda::warp_size), thread)) moved = true;
       moved = release(0, threads_, place::barrier) || moved;
       require(moved, "block ", block_,
               ": some threads wait at a barrier or exchange that others do not reach");
     }
-  }
-
-  static void enter(unsigned low, unsigned high) {
-    auto* const self = reinterpret_cast<host_block*>(static_cast<std::uintptr_t>(low) |
-                                                     (static_cast<std::uintptr_t>(high) << 32));
-    try {
-      self->work_(self->argument_);
-    } catch (...) {
-      self->failure_ = std::current_exception();
-    }
-    self->at_[self->current_] = place::done;
+    require(own().shared.intact(), "block ", block_, ": written behind its shared memory");
   }
 
   void wait_at(place where) {
     at_[current_] = where;
-    swapcontext(&contexts_[current_], &scheduler_);
+    fiber_of_[current_]->stop();
   }
 
   // Runs every lane of a warp that can go on; false when none could.
-  bool run_lanes(std::span<unsigned const> lanes) {
+  bool run_lanes(std::span<unsigned const> lanes, std::function<void()> const& thread) {
     bool moved = false;
     for (unsigned const t : lanes) {
-      if (at_[t] != place::ready) continue;
+      if (at_[t] != place::ready && at_[t] != place::unborn) continue;
       moved = true;
       current_ = t;
-      swapcontext(&scheduler_, &contexts_[t]);
+      if (at_[t] == place::ready) {
+        fiber_of_[t]->go_on();
+      } else {
+        at_[t] = place::ready;
+        fiber_of_[t] = free_fiber();
+        fiber_of_[t]->run(thread);
+      }
+      if (at_[t] == place::done) free_.push_back(fiber_of_[t]);
       if (failure_) std::rethrow_exception(failure_);
     }
     unsigned const first = lanes[0] / cuda::warp_size * cuda::warp_size;
     return release(first, cuda::warp_size, place::exchange) || moved;
+  }
+
+  // One that has nothing to do.
+  [[nodiscard]] fiber* free_fiber() {
+    if (free_.empty()) {
+      auto& all = own().fibers;
+      if (begun_ == all.size()) all.push_back(std::make_unique<fiber>());
+      return all[begun_++].get();
+    }
+    auto* const last = free_.back();
+    free_.pop_back();
+    return last;
   }
 
   // Lets threads go on that have all come to `where`.
@@ -162,14 +282,11 @@ class host_block {
   unsigned block_, blocks_, threads_;
   unsigned current_ = 0;
   std::vector<place> at_;
-  std::vector<std::uint64_t> lanes_;
+  std::array<std::vector<std::uint64_t>, 2> lanes_;
+  std::vector<unsigned> exchanges_;  // so far, by thread
   std::vector<unsigned> order_;
-  std::vector<ucontext_t> contexts_;
-  ucontext_t scheduler_{};
-  std::vector<line> shared_;
-  std::unique_ptr<std::byte[]> stacks_;
-  void (*work_)(void const*) = nullptr;
-  void const* argument_ = nullptr;
+  std::vector<fiber*> fiber_of_, free_;
+  std::size_t begun_ = 0;  // fibers
   std::exception_ptr failure_;
 };
 
@@ -177,7 +294,7 @@ static_assert(cuda::thread_block<host_block>);
 
 /// Runs `body` in every order of threads; after each run, `check(order)` looks at what it wrote.
 template <class Body, class Check>
-void run_in_every_order(unsigned blocks, unsigned threads, std::size_t shared_bytes,
+void run_in_every_order(std::size_t blocks, unsigned threads, std::size_t shared_bytes,
                         Body const& body, Check const& check) {
   for (auto const order :
        {thread_order::ascending, thread_order::descending, thread_order::shuffled}) {

@@ -1,14 +1,23 @@
-// cuda::data_mover: exchanges in the memory of a GPU, or between it and the host's.
+// cuda::data_mover: exchanges in the memory of GPUs, or between it and the host's.
 //
-// Copies and combinations are enqueued on a CUDA stream of its own. Reading another rank's memory
-// is reading the same GPU's: several ranks, threads of one process, may share one, which NCCL
-// refuses.
+// Copies and combinations are enqueued on a CUDA stream of its own. Ranks are threads of one
+// process: reading another's memory is reading the same GPU's, which several ranks may share (NCCL
+// refuses that), or another GPU's. Kernels reach that where the GPUs can access each other (peer
+// access, which is enabled when it is first needed); elsewhere what they combine is copied in
+// pieces through scratch memory, which CUDA can between any two GPUs.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <span>
+#include <vector>
+
 #include <parallel/comm/detail/combine.hpp>
 #include <parallel/comm/detail/visit.hpp>
+#include <parallel/comm/operation.hpp>
 #include <parallel/device/cuda/stream.hpp>
 #include <parallel/device/data_mover.hpp>
 
@@ -31,11 +40,12 @@ class data_mover final : public parallel::data_mover {
   /// Numbers in the host's memory are combined by the host.
   void combine(dtype type, reduction how, std::span<void* const> outs,
                std::span<void const* const> sources, std::size_t count) override {
-    if (!is_of_device(outs.front()))
+    if (!is_of_device(about(outs.front())))
       return parallel::detail::combine(type, how, outs, sources, count);
-    parallel::detail::visit(type, [&]<class T>(std::type_identity<T>) {
-      combine_on<T>(stream_, how, outs, sources, count);
-    });
+    auto const near = [this](void const* memory) { return reaches(memory); };
+    if (std::ranges::all_of(outs, near) && std::ranges::all_of(sources, near))
+      return enqueue(type, how, outs, sources, count);
+    combine_in_pieces(type, how, outs, sources, count);
   }
 
   void finish() override { stream_.synchronize(); }
@@ -43,13 +53,75 @@ class data_mover final : public parallel::data_mover {
   [[nodiscard]] cuda::stream& stream() { return stream_; }
 
  private:
-  static bool is_of_device(void const* memory) {
-    cudaPointerAttributes about{};
-    check(cudaPointerGetAttributes(&about, memory), "cudaPointerGetAttributes");
-    return about.type == cudaMemoryTypeDevice || about.type == cudaMemoryTypeManaged;
+  static constexpr std::size_t piece_bytes = std::size_t{4} << 20;  // of one rank's
+
+  void enqueue(dtype type, reduction how, std::span<void* const> outs,
+               std::span<void const* const> sources, std::size_t count) {
+    parallel::detail::visit(type, [&]<class T>(std::type_identity<T>) {
+      combine_on<T>(stream_, how, outs, sources, count);
+    });
+  }
+
+  void combine_in_pieces(dtype type, reduction how, std::span<void* const> outs,
+                         std::span<void const* const> sources, std::size_t count) {
+    std::size_t const from_width = size_of(type), to_width = size_of(result_type(type, how));
+    std::size_t const width = std::max(from_width, to_width);
+    std::size_t const most = std::min(count, piece_bytes / width);
+    std::size_t const stride = (most * width + 255) / 256 * 256;
+    std::byte* const own = stream_.scratch((sources.size() + 1) * stride);
+    for (std::size_t first = 0; first < count; first += most) {
+      std::size_t const n = std::min(most, count - first);
+      std::vector<void const*> from;
+      std::vector<void*> to, far;
+      for (void const* const source : sources) {
+        auto const* here = static_cast<std::byte const*>(source) + first * from_width;
+        if (!reaches(source)) {
+          std::byte* const place = own + from.size() * stride;
+          copy(place, here, n * from_width);
+          here = place;
+        }
+        from.push_back(here);
+      }
+      for (void* const out : outs)
+        (reaches(out) ? to : far).push_back(static_cast<std::byte*>(out) + first * to_width);
+      if (!far.empty()) to.push_back(own + sources.size() * stride);
+      enqueue(type, how, to, from, n);
+      for (void* const out : far) copy(out, to.back(), n * to_width);
+    }
+  }
+
+  [[nodiscard]] static cudaPointerAttributes about(void const* memory) {
+    cudaPointerAttributes out{};
+    check(cudaPointerGetAttributes(&out, memory), "cudaPointerGetAttributes");
+    return out;
+  }
+  [[nodiscard]] static bool is_of_device(cudaPointerAttributes const& memory) {
+    return memory.type == cudaMemoryTypeDevice || memory.type == cudaMemoryTypeManaged;
+  }
+
+  /// Whether kernels of this GPU reach the memory; gives them access where that can be had.
+  [[nodiscard]] bool reaches(void const* memory) {
+    auto const of = about(memory);
+    if (of.type != cudaMemoryTypeDevice || of.device == stream_.device()) return true;
+    auto const [known, is_new] = peers_.try_emplace(of.device, false);
+    if (is_new) known->second = enable_access(of.device);
+    return known->second;
+  }
+  [[nodiscard]] bool enable_access(int peer) const {
+    int possible = 0;
+    check(cudaDeviceCanAccessPeer(&possible, stream_.device(), peer), "cudaDeviceCanAccessPeer");
+    if (possible == 0) return false;
+    device_scope const scope(stream_.device());
+    auto const status = cudaDeviceEnablePeerAccess(peer, 0);
+    if (status == cudaErrorPeerAccessAlreadyEnabled)
+      static_cast<void>(cudaGetLastError());  // by another stream of the process
+    else
+      check(status, "cudaDeviceEnablePeerAccess");
+    return true;
   }
 
   cuda::stream stream_;
+  std::map<int, bool> peers_;  // whether this GPU reaches their memory
 };
 
 }  // namespace parallel::cuda

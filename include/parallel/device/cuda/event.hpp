@@ -26,7 +26,10 @@ class event {
   /// True when reached; never blocks. Throws `error` when work before it failed.
   [[nodiscard]] bool ready() const {
     auto const status = cudaEventQuery(event_.get());
-    if (status == cudaErrorNotReady) return false;
+    if (status == cudaErrorNotReady) {
+      static_cast<void>(cudaGetLastError());  // or the next launch would seem to have failed
+      return false;
+    }
     check(status, "cudaEventQuery");
     return true;
   }

@@ -1,5 +1,4 @@
-// How the bodies of kernels are run on a cuda::stream: the block of threads as nvcc sees it, and
-// the launch. For nvcc.
+// How the bodies of kernels are run on a cuda::stream. For nvcc.
 #pragma once
 
 #include <algorithm>
@@ -8,36 +7,10 @@
 #include <parallel/device/cuda/block.hpp>
 #include <parallel/device/cuda/error.hpp>
 #include <parallel/device/cuda/grid.hpp>
+#include <parallel/device/cuda/kernel.cuh>
 #include <parallel/device/cuda/stream.hpp>
 
 namespace parallel::cuda::detail {
-
-/// See block.hpp.
-class device_block {
- public:
-  [[nodiscard]] __device__ unsigned thread() const { return threadIdx.x; }
-  [[nodiscard]] __device__ unsigned threads() const { return blockDim.x; }
-  [[nodiscard]] __device__ unsigned block() const { return blockIdx.x; }
-  [[nodiscard]] __device__ unsigned blocks() const { return gridDim.x; }
-  __device__ void sync() { __syncthreads(); }
-
-  template <class A>
-  [[nodiscard]] __device__ A shuffle_xor(A value, unsigned mask) {
-    return __shfl_xor_sync(0xffffffffU, value, static_cast<int>(mask));
-  }
-
-  template <class T>
-  [[nodiscard]] __device__ T* shared() {
-    extern __shared__ __align__(16) unsigned char memory[];
-    return reinterpret_cast<T*>(memory);
-  }
-};
-
-template <unsigned Threads, class Body>
-__global__ void __launch_bounds__(Threads) run_body(Body const body) {
-  device_block block;
-  body(block);
-}
 
 using cuda::blocks_for;
 
@@ -59,16 +32,8 @@ void launch(stream& s, char const* operation, std::size_t blocks, Body const& bo
   static_assert(sizeof(Body) <= 4096, "a kernel's arguments take at most 4 KiB");
   if (blocks == 0) return;
   device_scope const scope(s.device());
-  auto* const kernel = run_body<Threads, Body>;
-  if (shared_bytes > 48 * 1024)
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(shared_bytes)),
-          operation);
-  check(s.run(operation,
-              [&] {
-                kernel<<<static_cast<unsigned>(blocks), Threads, shared_bytes, s.get()>>>(body);
-                return cudaGetLastError();
-              }),
+  check(allow_shared<Threads, Body>(shared_bytes), operation);
+  check(s.run(operation, [&] { return start<Threads, Body>(s.get(), blocks, shared_bytes, body); }),
         operation);
 }
 

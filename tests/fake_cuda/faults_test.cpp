@@ -1,0 +1,85 @@
+// The tests on fake GPUs see what goes wrong with streams, events and access between devices: a
+// machine that does wrong is told from one that does not.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "fake_cuda/ranks.hpp"
+#include "support/device_exchanges.hpp"
+#include "support/ring_items_cuda.hpp"
+#include "support/ring_matrix.hpp"
+
+namespace fake_faults_test {
+
+using fake_cuda::fault;
+using fake_cuda::machine_options;
+
+/// Whether something other than the right result came out.
+template <class Scenario>
+bool goes_wrong(machine_options const& machine, Scenario const& scenario) {
+  fake_cuda::restart(machine);
+  try {
+    return !scenario(machine.devices) || !fake_cuda::happened().failures.empty();
+  } catch (std::exception const& e) {
+    if (machine.fault == fault::none) MESSAGE(std::string(e.what()));
+    return true;
+  }
+}
+
+bool exchanges(int gpus) {
+  fake_cuda::ranks_on(gpus)(2, [](auto& comm) {
+    test::check_device_exchanges<std::uint64_t>(comm, fake_cuda::current_gpu(), 131);
+  });
+  return true;
+}
+
+bool layouts(int gpus) {
+  static test::ring_references references;
+  using enum parallel::zero::level;
+  test::layout zero3;
+  zero3.ranks = 2;
+  zero3.level = parameters;
+  zero3.schedule.overlap_weight_gradients = true;
+  auto const sliced =
+      test::some_layout(parallel::training_layout{}.with<parallel::axis::tensor>(2), 1);
+  for (auto const& how : {zero3, sliced}) {
+    auto const got = test::run_on(
+        how, [&] { return fake_cuda::current_gpu({.graphs = true}); }, fake_cuda::ranks_on(gpus));
+    if (!test::difference(got, references.of(how)).empty()) return false;
+  }
+  return true;
+}
+
+/// Whether a fault is seen with one of three seeds.
+template <class Scenario>
+bool is_seen(fault what, int gpus, Scenario const& scenario) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed)
+    if (goes_wrong({.devices = gpus, .seed = seed, .fault = what}, scenario)) return true;
+  return false;
+}
+
+TEST_CASE("a machine without a fault is never accused") {
+  CHECK(!is_seen(fault::none, 2, exchanges));
+  CHECK(!is_seen(fault::none, 2, layouts));
+  CHECK(!is_seen(fault::none, 1, layouts));
+}
+
+TEST_CASE("exchanges see lost waits, early events and missing access") {
+  for (auto const what : {fault::no_host_waits, fault::early_records, fault::no_access}) {
+    CAPTURE(static_cast<int>(what));
+    CHECK(is_seen(what, 2, exchanges));
+  }
+}
+
+TEST_CASE("layouts see them, and streams that do not wait or are crossed") {
+  for (auto const what : {fault::no_stream_waits, fault::no_host_waits, fault::early_records,
+                          fault::no_access, fault::crossed_streams}) {
+    CAPTURE(static_cast<int>(what));
+    CHECK(is_seen(what, 2, layouts));
+  }
+}
+
+}  // namespace fake_faults_test

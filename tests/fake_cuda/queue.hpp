@@ -1,0 +1,117 @@
+// A queue of work with a thread that runs it, in order: a stream of the fake machine.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace fake_cuda {
+
+/// When a stream runs what it was given.
+enum class pace {
+  eager,   // at once
+  late,    // when somebody waits for it or asks whether it has run, else after some milliseconds
+  uneven,  // now and then half a millisecond later, whoever waits
+};
+
+/// Thread-safe. Tasks are numbered from 1 on; they must not throw. The thread keeps the queue until
+/// it was closed and has run what it was given, so that nobody need wait for that.
+class queue {
+ public:
+  using task = std::function<void()>;
+
+  [[nodiscard]] static std::shared_ptr<queue> make(pace how, std::uint64_t seed) {
+    auto made = std::make_shared<queue>(how, seed);
+    std::thread([made] { made->run(); }).detach();
+    return made;
+  }
+
+  /// See make.
+  queue(fake_cuda::pace how, std::uint64_t seed) : pace_(how), random_(seed * 2 + 1) {}
+
+  queue(queue const&) = delete;
+  queue& operator=(queue const&) = delete;
+
+  /// Nothing comes any more.
+  void close() {
+    std::scoped_lock const lock(mutex_);
+    closing_ = true;
+    changed_.notify_all();
+  }
+
+  std::uint64_t push(task work) {
+    std::scoped_lock const lock(mutex_);
+    tasks_.push_back(std::move(work));
+    changed_.notify_all();
+    return ++pushed_;
+  }
+
+  /// The number of the last task so far.
+  [[nodiscard]] std::uint64_t last() {
+    std::scoped_lock const lock(mutex_);
+    return pushed_;
+  }
+
+  /// Whether the first `number` tasks have run.
+  [[nodiscard]] bool reached(std::uint64_t number) {
+    std::scoped_lock const lock(mutex_);
+    demand(number);
+    return done_ >= number;
+  }
+
+  void wait(std::uint64_t number) {
+    std::unique_lock lock(mutex_);
+    demand(number);
+    changed_.wait(lock, [&] { return done_ >= number; });
+  }
+
+ private:
+  static constexpr auto late_limit = std::chrono::milliseconds(5);
+
+  void demand(std::uint64_t number) {
+    if (number <= demanded_) return;
+    demanded_ = number;
+    changed_.notify_all();
+  }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return closing_ || !tasks_.empty(); });
+      if (tasks_.empty()) return;
+      if (pace_ == pace::late)
+        changed_.wait_for(lock, late_limit, [this] { return closing_ || demanded_ > done_; });
+      auto work = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      if (pace_ == pace::uneven) hold_up();
+      work();
+      work = nullptr;  // with what it owns
+      lock.lock();
+      ++done_;
+      changed_.notify_all();
+    }
+  }
+
+  void hold_up() {
+    random_ = random_ * 6364136223846793005ULL + 1442695040888963407ULL;
+    auto const drawn = random_ >> 33;
+    if (drawn % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(drawn / 16 % 500));
+  }
+
+  fake_cuda::pace pace_;
+  std::uint64_t random_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<task> tasks_;
+  std::uint64_t pushed_ = 0, done_ = 0, demanded_ = 0;
+  bool closing_ = false;
+};
+
+}  // namespace fake_cuda

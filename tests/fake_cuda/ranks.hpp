@@ -1,0 +1,29 @@
+// Ranks as threads on GPUs of the fake machine: one each, or sharing some.
+#pragma once
+
+#include <parallel/comm/cuda/comm_stream.hpp>
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/device/cuda/device.hpp>
+#include <parallel/ops/cuda.hpp>
+
+#include "fake_cuda/runtime.hpp"
+
+namespace fake_cuda {
+
+/// launch(ranks, program) calls program(communicator) for each rank, with its GPU current.
+[[nodiscard]] inline auto ranks_on(int gpus) {
+  return [gpus](int ranks, auto const& program) {
+    parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
+      parallel::cuda::check(cudaSetDevice(comm.rank() % gpus), "cudaSetDevice");
+      program(comm);
+    });
+  };
+}
+
+/// The calling thread's GPU.
+[[nodiscard]] inline parallel::cuda::device current_gpu(parallel::cuda::stream_options how = {}) {
+  parallel::cuda::check(cudaGetDevice(&how.device), "cudaGetDevice");
+  return parallel::cuda::device(how);
+}
+
+}  // namespace fake_cuda

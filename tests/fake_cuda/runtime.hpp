@@ -1,0 +1,116 @@
+// A CUDA runtime that is only fake, for tests: the library parallellm_fake_cuda defines the
+// runtime's functions, for programs that do not link with CUDA's, and is as hard on ordering as a
+// GPU.
+//
+// - Every stream is a queue with a thread of its own, at a pace that the seed draws: who does not
+//   wait for an event finds memory as it was, or as it will be.
+// - Every device has an address range. Memory begins as 0xff bytes (NaN in every format), ends at a
+//   page without rights, and has none once it is freed.
+// - A kernel that is given living memory of another device without peer access, or memory of the
+// host
+//   that is not pinned, fails. A failure stays with its device, as on a GPU: later calls return it.
+// - A capture refuses what CUDA refuses. A graph's nodes run in any order that their dependencies
+//   allow.
+//
+// Not faked: managed memory, IPC, priorities, and streams that wait for the default stream.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// No other CUDA runtime exports it: a program that finds it does not run on GPUs.
+extern "C" int const parallellm_fake_cuda_runtime;
+
+namespace fake_cuda {
+
+/// What a machine does wrong, so that tests show that they would see it.
+enum class fault {
+  none,
+  no_stream_waits,  // streams go on in front of events
+  no_host_waits,    // the host does
+  early_records,    // an event is reached before the last work in front of it has run
+  no_access,        // is given to other devices' memory, though it seems so
+  crossed_streams,  // now and then work goes to another stream of the device
+};
+
+struct machine_options {
+  int devices = 1;
+  /// Whether devices can be given access to each other's memory.
+  bool peers = true;
+  /// Compute capability.
+  int major = 9;
+  /// Bytes of each device.
+  std::size_t memory = std::size_t{16} << 30;
+  /// Bytes of shared memory that a block may ask for.
+  std::size_t shared_memory = std::size_t{227} << 10;
+  /// Draws every stream's pace, and the order of a kernel's threads and of a graph's nodes; 0:
+  /// every stream is eager, and the order is the plain one.
+  std::uint64_t seed = 0;
+  fake_cuda::fault fault = fault::none;
+};
+
+/// A machine on which nothing has happened yet; a program begins with a plain one. Unless the one
+/// before has failed, throws
+/// std::logic_error while streams or memory of it are alive.
+void restart(machine_options const& options = {});
+
+/// What happened since then.
+struct record {
+  std::vector<std::string> failures = {};  // what failed a device, and calls that were refused
+  std::set<int> contexts = {};             // devices of which the process has taken memory
+  std::size_t kernels = 0;                 // that ran, in graphs too
+  std::size_t graph_launches = 0;
+  std::size_t instantiations = 0;
+  std::size_t spinning_waits = 0;    // of the host, which held a core
+  std::size_t accesses_enabled = 0;  // of a device to another's memory
+};
+[[nodiscard]] record happened();
+
+/// The next call of this function fails, as it may: cudaMalloc and cudaMallocAsync for want of
+/// memory, cudaEventSynchronize and cudaStreamSynchronize with what work before did.
+void fail_next(std::string function);
+
+/// Streams, events, graphs and pieces of memory (of devices or pinned) that are alive.
+[[nodiscard]] std::size_t alive();
+
+/// Appends `work` to what the stream runs; it may block, and fails the device when it throws. While
+/// the stream is captured it becomes a node of the graph, and runs in every launch. `name` lives
+/// forever; a graph is updated by nodes of the same names.
+cudaError_t enqueue(cudaStream_t on, char const* name, std::function<void()> work);
+
+/// The device whose living memory this is; -1: the host's.
+[[nodiscard]] int device_of(void const* memory);
+[[nodiscard]] int device_of(cudaStream_t stream);
+
+/// Throws std::runtime_error that begins with `what` unless `device` reaches the `bytes` from
+/// `memory` on: they are one living piece of its own, of pinned memory, or of a device to which it
+/// was given access.
+void require_access(int device, void const* memory, std::size_t bytes, std::string_view what);
+
+/// Whether the device has failed: those who block inside their work then stop waiting.
+[[nodiscard]] bool has_failed(int device);
+
+/// A number for `what`, other with every seed, and 0 with seed 0.
+[[nodiscard]] std::uint64_t chance(std::uint64_t what);
+
+/// What device/cuda/kernel.cuh launches with: `run(chance)` is all threads of all blocks.
+/// Pointers among `arguments`, which `run` keeps alive, are looked at before.
+struct kernel_launch {
+  char const* name;
+  std::size_t blocks;
+  unsigned threads;
+  std::size_t shared_bytes;
+  std::span<std::byte const> arguments;
+};
+cudaError_t launch(cudaStream_t on, kernel_launch const& what,
+                   std::function<void(std::uint64_t)> run);
+
+}  // namespace fake_cuda
