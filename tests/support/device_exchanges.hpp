@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <parallel/comm/comm_stream.hpp>
+#include <parallel/comm/neighbours.hpp>
 #include <parallel/conformance/values.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/reduction.hpp>
@@ -66,6 +67,7 @@ void check_device_exchanges(Comm& comm, Device const& device, std::size_t count)
     check(y, values<T>(root, count, 17), "broadcast");
   }
   if (size > 1) {
+    connect_neighbours(comm);
     int const next = (me + 1) % size, previous = (me + size - 1) % size;
     auto const got = place(nothing);
     auto sent = comm.send(s, std::span<T const>(mine.span()), next, 3);

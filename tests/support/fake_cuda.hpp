@@ -189,6 +189,12 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned) {
   ++fake::machine().streams;
   return *out = new CUstream_st, cudaSuccess;
 }
+inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  return *least = *greatest = 0, cudaSuccess;
+}
+inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(out, flags);
+}
 inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   --fake::machine().streams;
   return delete stream, cudaSuccess;

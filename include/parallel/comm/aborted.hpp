@@ -48,6 +48,11 @@ class abortable {
   /// given `reason` only if nobody does.
   virtual void give_up(int /*rank*/, std::string const& reason) { abort(reason); }
 
+  /// Told when the host has waited for an operation: lets go of what was kept for those that have
+  /// run, and throws `aborted` where an event does not say that its operation was ended, as those
+  /// of GPUs do not.
+  virtual void completed() {}
+
   /// Told around a wait of the calling thread.
   virtual void host_waits(host_waiting const&) {}
   virtual void host_goes_on() {}

@@ -13,6 +13,7 @@
 
 #include <parallel/comm/collectives.hpp>
 #include <parallel/comm/concepts.hpp>
+#include <parallel/comm/neighbours.hpp>
 
 namespace parallel {
 
@@ -46,6 +47,9 @@ class basic_any_communicator : public collectives<basic_any_communicator<Stream>
     return inner_->split(color, std::move(name));
   }
 
+  /// See parallel::connect_neighbours.
+  void connect_neighbours() { inner_->connect_neighbours(); }
+
  private:
   struct interface {
     virtual ~interface() = default;
@@ -57,6 +61,7 @@ class basic_any_communicator : public collectives<basic_any_communicator<Stream>
     virtual signature_exchange open_exchange(Stream const* on) = 0;
     [[nodiscard]] virtual std::string_view name() const = 0;
     virtual basic_any_communicator split(int color, std::string name) = 0;
+    virtual void connect_neighbours() = 0;
   };
 
   template <class C>
@@ -72,6 +77,7 @@ class basic_any_communicator : public collectives<basic_any_communicator<Stream>
     basic_any_communicator split(int color, std::string name) override {
       return basic_any_communicator(inner.split(color, std::move(name)));
     }
+    void connect_neighbours() override { parallel::connect_neighbours(inner); }
     C inner;
   };
 

@@ -16,6 +16,13 @@
 
 namespace parallel {
 
+/// Whether sends and receives may be parts of one call of a C: then none waits for another. Else a
+/// message is a call of its own.
+template <class C>
+inline constexpr bool groups_messages = requires {
+  requires C::groups_messages;
+};
+
 /// A communicator whose collectives are requests that are done, and happen when `end` is called:
 /// none of them may read what another one writes.
 template <submits_operations Comm>
@@ -30,8 +37,9 @@ class call_group : public forwarding<call_group<Comm>, Comm*, typename Comm::str
   explicit call_group(Comm& comm) : base(&comm) {}
 
   request_type submit(stream_type&, operation const& op) {
-    require(!is_message(op.kind) && op.kind != operation_kind::group, "call_group at ", op.where,
-            ": a ", name_of(op.kind), " is no part of a group; call it on the communicator");
+    bool const is_apart = is_message(op.kind) && !groups_messages<Comm>;
+    require(!is_apart && op.kind != operation_kind::group, "call_group at ", op.where, ": a ",
+            name_of(op.kind), " is no part of a group; call it on the communicator");
     parts_.push_back(op);
     return {};
   }

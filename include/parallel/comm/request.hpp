@@ -115,14 +115,18 @@ class [[nodiscard]] basic_request {
   void wait() {
     pending_ = false;
     if (!done_) return;
-    detail::host_wait const told(origin_, *done_);
-    done_->wait();
+    {
+      detail::host_wait const told(origin_, *done_);
+      done_->wait();
+    }
+    if (origin_.state) origin_.state->completed();
   }
 
   /// Like `wait`, until `deadline` at most; false when the deadline passed first.
   [[nodiscard]] bool wait_until(steady_time deadline) {
     if (done_ && !done_->wait_until(deadline)) return false;
     pending_ = false;
+    if (done_ && origin_.state) origin_.state->completed();
     return true;
   }
 

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <parallel/comm/call_group.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/core/call_site.hpp>
 #include <parallel/core/error.hpp>
@@ -111,13 +112,21 @@ class axis_group {
   under_way shift(Stream& compute, std::span<T> in, std::type_identity_t<std::span<T const>> out,
                   int by = 1, call_site where = call_site::current()) const {
     if constexpr (can_exchange<Stream>) {
-      require(back_ != nullptr, "axis_group::shift at ", where, ": the group along ", Axis::name,
-              " needs a second stream for what comes in");
+      int const to = (rank_ + by) % size_, from = (rank_ + size_ - by) % size_;
       auto const ready = compute.record();
       exchanges_->wait(ready);
-      back_->wait(ready);
-      auto sent = comm_->send(*exchanges_, out, (rank_ + by) % size_, 0, where);
-      return {std::move(sent), comm_->recv(*back_, in, (rank_ + size_ - by) % size_, 0, where)};
+      if constexpr (groups_messages<Comm>) {
+        call_group both(*comm_);
+        static_cast<void>(both.send(*exchanges_, out, to, 0, where));
+        static_cast<void>(both.recv(*exchanges_, in, from, 0, where));
+        return {both.end(*exchanges_, where), {}};
+      } else {
+        require(back_ != nullptr, "axis_group::shift at ", where, ": the group along ", Axis::name,
+                " needs a second stream for what comes in");
+        back_->wait(ready);
+        auto sent = comm_->send(*exchanges_, out, to, 0, where);
+        return {std::move(sent), comm_->recv(*back_, in, from, 0, where)};
+      }
     } else {
       count(compute, out.size_bytes());
       tell(compute, meta::exchange_kind::other, in, out);

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include <parallel/comm/neighbours.hpp>
 #include <parallel/mesh/mesh.hpp>
 #include <parallel/zero/level.hpp>
 #include <parallel/zero/shard_groups.hpp>
@@ -43,7 +44,9 @@ class process_groups {
         replicas(level == zero::level::none ? mesh_.template along<axis::replicate, axis::context>()
                                             : mesh_.template along<axis::replicate>()),
         context(mesh_.template along<axis::context>()),
-        tensor(mesh_.template along<axis::tensor>()) {}
+        tensor(mesh_.template along<axis::tensor>()) {
+    connect_neighbours(pipeline);
+  }
 
   /// All ranks have other data and the whole model: replicas, or shards of a ZeRO stage.
   process_groups(Comm world, zero::level level)

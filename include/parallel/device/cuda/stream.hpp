@@ -32,6 +32,9 @@ struct stream_options {
   bool deterministic = false;
   /// Stretches of work that as_graph marks run as graphs.
   bool graphs = false;
+  /// What is enqueued goes before work of other streams that has not begun: for exchanges, which
+  /// others wait for.
+  bool urgent = false;
   /// Notes every operation while it is recording, and nothing runs as a graph then; null: nothing.
   host::trace* record = nullptr;
 };
@@ -47,7 +50,16 @@ class stream {
         timeline_(options.record) {
     device_scope const scope(device_);
     cudaStream_t created = nullptr;
-    check(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    if (options.urgent) {
+      int least = 0, greatest = 0;
+      check(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+            "cudaDeviceGetStreamPriorityRange");
+      check(cudaStreamCreateWithPriority(&created, cudaStreamNonBlocking, greatest),
+            "cudaStreamCreateWithPriority");
+    } else {
+      check(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking),
+            "cudaStreamCreateWithFlags");
+    }
     stream_.reset(created);
   }
 

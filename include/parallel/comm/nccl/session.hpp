@@ -1,0 +1,299 @@
+// nccl::session: all of a rank's NCCL communicators, what they are waiting for, and their end.
+//
+// Every call of NCCL is made under one mutex, and none of them blocks (config.blocking = 0): so no
+// thread is inside NCCL when the watchdog ends the communicators, which it does as one group, since
+// one after the other can hang. It does so when NCCL reports an asynchronous error, when another
+// rank has posted a notice, and when an operation takes longer than the deadline, counted from when
+// it could begin: when it was enqueued and the one before it on its communicator was over.
+//
+// An aborted operation ends on the GPU as if it had run. So whoever waits for one asks the session
+// afterwards (abortable::completed), which throws, and nothing can be enqueued any more.
+#pragma once
+
+#include <nccl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/aborted.hpp>
+#include <parallel/comm/nccl/error.hpp>
+#include <parallel/comm/nccl/notice_board.hpp>
+#include <parallel/comm/request.hpp>
+#include <parallel/core/clock.hpp>
+#include <parallel/device/cuda/stream.hpp>
+
+namespace parallel::nccl {
+
+struct communicator_options {
+  /// Longest time for which one operation may wait for another rank, or a communicator to be made.
+  std::chrono::milliseconds deadline = std::chrono::minutes(10);
+  /// How often the watchdog looks.
+  std::chrono::milliseconds look_every = std::chrono::milliseconds(50);
+};
+
+class session final : public parallel::detail::abortable,
+                      public std::enable_shared_from_this<session> {
+ public:
+  /// An operation that has been enqueued.
+  struct pending {
+    cuda::event done;
+    operation what;
+    std::uint64_t number = 0;  // of the communicator's calls
+    std::shared_ptr<parallel::detail::kept> owners;
+    steady_time since = {};
+  };
+  /// One communicator; of one rank: without NCCL's.
+  struct member {
+    ncclComm_t comm = nullptr;
+    std::string name;
+    std::deque<pending> waiting = {};
+  };
+
+  /// Of the current device, for the rank that the world calls `rank`. `board`: null: others learn
+  /// of an abort by their deadlines.
+  session(int rank, communicator_options options, std::shared_ptr<notice_board> board)
+      : rank_(rank), options_(options), board_(std::move(board)) {
+    cuda::check(cudaGetDevice(&device_), "cudaGetDevice");
+    watchdog_ = std::thread([this] { watch(); });
+  }
+  session(session const&) = delete;
+  session& operator=(session const&) = delete;
+  ~session() {
+    {
+      std::scoped_lock const lock(mutex_);
+      ending_ = true;
+    }
+    changed_.notify_all();
+    watchdog_.join();
+  }
+
+  [[nodiscard]] int device() const { return device_; }
+  [[nodiscard]] int rank() const { return rank_; }
+
+  /// Throws `aborted` when the communicators have been ended.
+  void throw_if_aborted() {
+    std::scoped_lock const lock(mutex_);
+    if (reason_) throw aborted(*reason_);
+  }
+
+  /// call(), a call or a group of calls of NCCL for the communicators `of`, has succeeded when this
+  /// returns: a non-blocking call enqueues nothing before it has.
+  template <class Call>
+  void run(std::vector<ncclComm_t> const& of, std::string_view name, Call&& call,
+           call_site where = call_site::current()) {
+    {
+      std::scoped_lock const lock(mutex_);
+      if (reason_) throw aborted(*reason_);
+      check(call(), name, of.empty() ? nullptr : of.front(), where);
+    }
+    for (ncclComm_t const comm : of) settle(comm, name, where);
+  }
+
+  /// Makes a communicator by make(ncclComm_t*, config), which all its ranks call, out of `parent`
+  /// where that is not null. Blocks until both are ready, at most until the deadline.
+  template <class Make>
+  [[nodiscard]] std::shared_ptr<member> make(std::string name, std::string_view call,
+                                             ncclComm_t parent, Make&& make,
+                                             call_site where = call_site::current()) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclComm_t made = nullptr;
+    {
+      std::scoped_lock const lock(mutex_);
+      if (reason_) throw aborted(*reason_);
+      check(make(&made, &config), call, nullptr, where);
+    }
+    if (parent != nullptr) settle(parent, call, where);
+    auto const wait_until = steady_time::clock::now() + options_.deadline;
+    while (made == nullptr) {  // NCCL writes it before it is ready
+      require(steady_time::clock::now() < wait_until, call, " at ", where, ": not all ranks came");
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    settle(made, call, where);
+    return keep(made, std::move(name));
+  }
+
+  /// Of one rank.
+  [[nodiscard]] std::shared_ptr<member> alone(std::string name) {
+    return keep(nullptr, std::move(name));
+  }
+
+  /// `one`, a call of `of`, is watched until it has run.
+  void expect(member& of, pending one) {
+    std::scoped_lock const lock(mutex_);
+    one.since = steady_time::clock::now();
+    of.waiting.push_back(std::move(one));
+  }
+
+  void abort(std::string const& reason) override {
+    {
+      std::scoped_lock const lock(mutex_);
+      end_all(reason);
+    }
+    if (board_) board_->post(reason);
+  }
+
+  void give_up(int rank, std::string const& reason) override {
+    std::scoped_lock const lock(mutex_);
+    static_cast<void>(rank);
+    end_all(reason);  // the others are told by whoever catches it, who knows better why
+  }
+
+  void completed() override {
+    std::scoped_lock const lock(mutex_);
+    forget_completed();
+    if (reason_) throw aborted(*reason_);
+  }
+
+ private:
+  [[nodiscard]] std::shared_ptr<member> keep(ncclComm_t comm, std::string name) {
+    std::shared_ptr<member> out(new member{comm, std::move(name)},
+                                [self = shared_from_this()](member* m) { self->end(m); });
+    std::scoped_lock const lock(mutex_);
+    members_.push_back(out.get());
+    return out;
+  }
+
+  /// Waits until the communicator is no longer in progress.
+  void settle(ncclComm_t comm, std::string_view name, call_site where) {
+    auto const until = steady_time::clock::now() + options_.deadline;
+    for (;;) {
+      {
+        std::scoped_lock const lock(mutex_);
+        if (reason_) throw aborted(*reason_);
+        ncclResult_t state = ncclSuccess;
+        check(ncclCommGetAsyncError(comm, &state), "ncclCommGetAsyncError", comm, where);
+        check(state, name, comm, where);
+        if (state == ncclSuccess) return;
+      }
+      require(steady_time::clock::now() < until, name, " at ", where,
+              ": other ranks have not come within ",
+              static_cast<double>(options_.deadline.count()) / 1000, " s");
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+
+  void watch() {
+    static_cast<void>(cudaSetDevice(device_));
+    std::unique_lock lock(mutex_);
+    while (!ending_) {
+      changed_.wait_for(lock, options_.look_every);
+      if (reason_) continue;
+      try {
+        forget_completed();
+      } catch (error const& problem) {
+        fail_all(problem.what());
+        continue;
+      }
+      if (board_)
+        if (auto const told = board_->read()) {
+          end_all(*told);
+          continue;
+        }
+      if (auto const problem = look(); !problem.empty()) fail_all(problem);
+    }
+  }
+
+  /// What is wrong with a communicator; empty: nothing.
+  [[nodiscard]] std::string look() {
+    auto const now = steady_time::clock::now();
+    for (member* const one : members_) {
+      ncclResult_t state = ncclSuccess;
+      if (one->comm != nullptr) static_cast<void>(ncclCommGetAsyncError(one->comm, &state));
+      if (state != ncclSuccess && state != ncclInProgress) {
+        char const* const words = ncclGetLastError(one->comm);
+        return concat("NCCL ", version(), ": ", ncclGetErrorString(state),
+                      words == nullptr ? "" : "; ", words == nullptr ? "" : words,
+                      one->waiting.empty() ? "" : ", while rank ",
+                      one->waiting.empty() ? "" : std::to_string(rank_),
+                      one->waiting.empty() ? "" : " waited for " + text_of(*one));
+      }
+      if (!one->waiting.empty() && now - one->waiting.front().since > options_.deadline)
+        return concat("rank ", rank_, " has waited ",
+                      static_cast<double>(options_.deadline.count()) / 1000, " s for ",
+                      text_of(*one),
+                      "; another rank has not come to it, or the network does not carry it");
+    }
+    return {};
+  }
+
+  /// "call 7, all_reduce(sum) of 5 f32 over tensor at step.cpp:31".
+  [[nodiscard]] static std::string text_of(member const& of) {
+    auto const& first = of.waiting.front();
+    return concat("call ", first.number, ", ",
+                  describe(signature_of(first.what, first.number, of.name)));
+  }
+
+  void fail_all(std::string const& problem) {
+    auto const reason = concat("rank ", rank_, " failed: ", problem);
+    end_all(reason);
+    if (board_) board_->post(reason);
+  }
+
+  /// Communicators end as one group.
+  void end_all(std::string const& reason) {
+    if (reason_) return;
+    reason_ = reason;
+    static_cast<void>(ncclGroupStart());
+    for (member* const one : members_)
+      if (auto* const comm = std::exchange(one->comm, nullptr))
+        static_cast<void>(ncclCommAbort(comm));
+    static_cast<void>(ncclGroupEnd());
+  }
+
+  void forget_completed() {
+    for (member* const one : members_)
+      while (!one->waiting.empty() && one->waiting.front().done.ready()) {
+        one->waiting.pop_front();
+        if (!one->waiting.empty())
+          one->waiting.front().since =
+              std::max(one->waiting.front().since, steady_time::clock::now());
+      }
+  }
+
+  /// Of a member that nobody uses any more: what it was given runs, then it is finalised, unless an
+  /// exception is on its way, since then other ranks may never come.
+  void end(member* m) {
+    std::unique_ptr<member> const owned(m);
+    std::unique_lock lock(mutex_);
+    if (std::uncaught_exceptions() > 0)
+      end_all(concat("an exception left rank ", rank_, " and its communicators"));
+    lock.unlock();
+    for (auto& one : m->waiting) static_cast<void>(cudaEventSynchronize(one.done.get()));
+    lock.lock();
+    std::erase(members_, m);
+    if (m->comm == nullptr) return;
+    auto const until = steady_time::clock::now() + options_.deadline;
+    ncclResult_t state = ncclCommFinalize(m->comm);
+    while (state == ncclInProgress && steady_time::clock::now() < until) {
+      lock.unlock();
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      lock.lock();
+      if (ncclCommGetAsyncError(m->comm, &state) != ncclSuccess) break;
+    }
+    static_cast<void>(state == ncclSuccess ? ncclCommDestroy(m->comm) : ncclCommAbort(m->comm));
+  }
+
+  int const rank_;
+  int device_ = 0;
+  communicator_options const options_;
+  std::shared_ptr<notice_board> const board_;
+  std::mutex mutex_;  // of NCCL, and of what follows
+  std::condition_variable changed_;
+  bool ending_ = false;
+  std::optional<std::string> reason_;
+  std::vector<member*> members_;
+  std::thread watchdog_;
+};
+
+}  // namespace parallel::nccl

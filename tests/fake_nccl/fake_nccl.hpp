@@ -1,0 +1,68 @@
+// An NCCL that is only fake, for tests on the fake CUDA runtime: the library parallellm_fake_nccl
+// defines the functions of nccl.h that include/parallel uses, and is as hard on ordering as NCCL.
+//
+// - An operation occupies one of finitely many kernel slots of its device from its start until all
+//   its ranks have done their part; the operations of one communicator run one after the other, on
+//   whatever streams. Whoever orders communicators differently on two ranks stands still, which is
+//   found after a time and told with what every rank waits for.
+// - Calls of a non-blocking communicator do nothing before it was asked often enough whether it is
+//   still in progress: an event that is recorded too early is reached too early.
+// - Kind, count, type, reduction and root must agree, memory must be alive on the rank's device and
+//   overlap only as NCCL allows, messages must meet inside their group or on other communicators.
+// - Using a communicator that was aborted or destroyed is a failure; so is destroying one that has
+//   not been finalised, or aborting several one after the other, outside of a group.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+/// No other NCCL exports it.
+extern "C" int const parallellm_fake_nccl_library;
+
+namespace fake_nccl {
+
+/// What the library does wrong, so that tests show that they would see it.
+enum class fault {
+  none,
+  crossed_streams,     // operations run on another stream, which nobody waits for
+  dropped_group,       // what stands in a group is launched one by one
+  wrong_count,         // the last element is forgotten
+  wrong_root,          // broadcasts come from the next rank
+  asynchronous_error,  // communicators of more than one rank report one
+};
+
+struct options {
+  /// Operations that a device can run at once.
+  int slots = 16;
+  /// Operations of a device start in the order in which its host enqueued them
+  /// (NCCL_LAUNCH_ORDER_IMPLICIT=1).
+  bool implicit_order = true;
+  /// How often a non-blocking call is still in progress.
+  int in_progress = 3;
+  /// How long nothing may happen before ranks are said to stand still.
+  std::chrono::milliseconds patience = std::chrono::seconds(3);
+  fake_nccl::fault fault = fault::none;
+};
+
+/// Nothing has happened yet. Throws std::logic_error while communicators are alive.
+void restart(options const& how = {});
+
+struct record {
+  std::vector<std::string> failures = {};
+  std::size_t operations = 0;     // that ran to their end, all ranks' parts of one counted once
+  std::size_t communicators = 0;  // made, on any rank
+  std::size_t aborted = 0;
+  std::size_t groups_of_aborts = 0;
+  std::size_t registered = 0;        // pieces of memory that are
+  std::set<std::string> names = {};  // of the functions that were called
+};
+[[nodiscard]] record happened();
+
+/// Communicators that are alive.
+[[nodiscard]] std::size_t alive();
+
+}  // namespace fake_nccl

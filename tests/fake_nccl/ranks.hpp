@@ -1,0 +1,56 @@
+// Ranks as threads on fake GPUs, one each, connected by the fake NCCL.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <parallel/comm/nccl/communicator.hpp>
+#include <parallel/device/cuda/device.hpp>
+#include <parallel/ops/cuda.hpp>
+
+#include "fake_cuda/runtime.hpp"
+#include "fake_nccl/fake_nccl.hpp"
+
+namespace fake_nccl {
+
+/// launch(ranks, program) calls program(communicator) for each rank, with its GPU current, and
+/// rethrows the first failure that is no echo.
+[[nodiscard]] inline auto ranks(parallel::nccl::communicator_options how = {}) {
+  return [how](int number, auto const& program) {
+    auto const id = parallel::nccl::make_unique_id();
+    auto const board = std::make_shared<parallel::nccl::shared_notice_board>();
+    std::mutex mutex;
+    std::exception_ptr cause, echo;
+    {
+      std::vector<std::jthread> threads;
+      for (int rank = 0; rank < number; ++rank)
+        threads.emplace_back([&, rank] {
+          try {
+            parallel::cuda::check(cudaSetDevice(rank), "cudaSetDevice");
+            parallel::nccl::communicator comm(id, rank, number, how, board);
+            try {
+              program(comm);
+            } catch (parallel::aborted const&) {
+              throw;
+            } catch (std::exception const& problem) {
+              comm.abort(problem.what());
+              throw;
+            }
+          } catch (parallel::aborted const&) {
+            std::scoped_lock const lock(mutex);
+            echo = std::current_exception();
+          } catch (...) {
+            std::scoped_lock const lock(mutex);
+            if (!cause) cause = std::current_exception();
+          }
+        });
+    }
+    if (cause) std::rethrow_exception(cause);
+    if (echo) std::rethrow_exception(echo);
+  };
+}
+
+}  // namespace fake_nccl
