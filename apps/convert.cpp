@@ -31,7 +31,9 @@ void convert_adapter(mpt::model_source const& source, std::filesystem::path cons
 
 void convert(arguments const& args) {
   parallel::require(!args.to.empty(), "to: expected the name of a folder");
-  mpt::model_source const source(args.from);
+  bool const beside = !args.options.base.empty() && mpt::is_adapter_folder(args.from);
+  auto const source =
+      beside ? mpt::model_source(args.options.base, args.from) : mpt::model_source(args.from);
   if (!source.note().empty()) mpt::console::say("note: {}\n", source.note());
   auto options = args.options;
   if (args.replace) options.existing = parallel::checkpoint::if_exists::replace;
@@ -40,6 +42,8 @@ void convert(arguments const& args) {
   bool const ours = std::filesystem::exists(source.path() / parallel::checkpoint::manifest_name);
   parallel::require(!args.merge || source.config().lora, args.from.string(),
                     ": has no adapters to merge; leave --merge out");
+  parallel::require(args.options.base.empty() || source.config().lora, args.from.string(),
+                    ": has no adapters that stand beside a model; leave --base out");
   if (ours && source.config().lora && !args.merge) return convert_adapter(source, args.to, options);
   if (ours || args.merge || mpt::hf::weight_files::is_torch_file(source.path())) {
     export_hugging_face(source, args.to, options);

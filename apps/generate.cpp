@@ -328,7 +328,7 @@ void generate(arguments args) {
     parallel::host::stream first, second;
     mpt::model_groups groups;
     if (ranks.size() > 1) groups.tensor.group = {ranks, first, second};
-    mpt::model<T> net(source.config(), groups);
+    auto net = apps::on_every_rank([&] { return mpt::model<T>(source.config(), groups); });
     parallel::train::weights<T> const weights(net, device);
     source.load(weights, device);
     shared_work shared(ranks, [&](texts const& some, show const& shown) {
@@ -394,7 +394,10 @@ int main(int argc, char** argv) {
       ->check(apps::whole_number(0));
   app.add_option("--stop", args.stops, "a text ends before this string; may be given several times")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->check([](std::string const& text) {
+        return text.empty() ? std::string("expected some characters, found none") : std::string();
+      });
   app.add_option("--seed", sampling.seed, "of the random choices")
       ->capture_default_str()
       ->check(apps::any_seed());

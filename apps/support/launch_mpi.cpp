@@ -93,7 +93,8 @@ void apps::launch(launch_options const& options,
   auto const started = ranks_of_mpirun();
   if (!started) return launch_threads(options, program);
   int const ranks = *started;
-  parallel::require(!options.ranks || *options.ranks == ranks, "ranks=", options.ranks.value_or(0),
-                    ", but mpirun started ", ranks, "; leave ranks out under mpirun");
+  parallel::require(!options.ranks || *options.ranks == ranks, options.ranks.value_or(0),
+                    " ranks are asked for, but mpirun started ", ranks,
+                    "; say how many there only");
   if (auto const refused = run_on_mpi(options, ranks, program)) std::rethrow_exception(refused);
 }

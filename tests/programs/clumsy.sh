@@ -89,12 +89,18 @@ refused 'cannot be written' pretrain small.yaml max_duration=1ba metrics_file=hf
 refused 'metrics were lost' pretrain small.yaml max_duration=1ba metrics_file=/dev/full
 refused 'holds a Hugging Face model' convert hf hf
 refused 'exists already' convert run run
+refused 'is no model; give' convert small.yaml never
+refused 'is no model; give' convert hf/model.safetensors never
+refused 'has no adapters that stand beside a model' convert run never --base hf
+refused 'a zero byte follows' evaluate hf --data hf/model.safetensors
+[[ ! -e never ]] || fail "something was converted"
 
 # Options.
 refused "--max_new_tokens: expected a whole number from 1 to" generate hf --prompt hi --max_new_tokens 0
 for seed in 18446744073709551616 -1 x; do
   refused "expected a whole number from 0 to 18446744073709551615, found '$seed'" generate hf --prompt hi --seed=$seed
 done
+refused 'expected some characters' generate hf --prompt hi --stop ''
 refused '--nope' generate hf --prompt hi --nope
 refused 'config is required' pretrain
 for option in "--temperature nan" "--temperature -1" "--top_p 2" "--top_k -1"; do

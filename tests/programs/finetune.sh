@@ -144,6 +144,10 @@ grep -qF "\"base_model_name_or_path\": \"$PWD/hf\"" adapter2/adapter_config.json
 
 # its model and adapter, the model with both merged, and the checkpoint are one model
 "$programs/convert" --merge lora merged > log
+mv hf moved
+"$programs/convert" --merge --base moved adapter again > log || fail "an adapter whose model has moved is not merged"
+mv moved hf
+cmp merged/model.safetensors again/model.safetensors || fail "merged from its folder, another model"
 head -c 2000 "$source_root/README.md" > some.txt
 loss_of() {
   "$programs/evaluate" "$@" --data some.txt --tokenizer hf 2> log | sed -nE 's/^cross entropy +([^ ]*) nats/\1/p'
@@ -164,6 +168,7 @@ refused() { # message arguments...
   if "$programs/finetune" tune.yaml "$@" > log 2>&1; then fail "accepted: $*"; fi
   grep -qF "$message" log || { cat log >&2; fail "another message: $*"; }
 }
+refused "is an MDS set" train_loader.dataset.hf_name=data
 refused "'gpt2' is not an MPT" model.pretrained_model_name_or_path=gpt2
 refused "what mosaicml published on the hub is gone" model.pretrained_model_name_or_path=mosaicml/mpt-7b
 refused "train_loader.dataset.hf_name: 'mosaicml/dolly_hhrlhf' is no folder or file" \

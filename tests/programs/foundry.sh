@@ -20,7 +20,7 @@ ln -s "$programs" build/apps
 ln -s "$data/tokenizers/gpt-neox-20b" gpt-neox-20b
 ln -s "$data/eval" eval
 cp "$data"/c4/en/c4-train.00000-*.json.gz .
-zcat "$data"/c4/en/c4-validation.*.json.gz | head -n 40 | gzip > c4-validation.00000-of-00001.json.gz
+zcat "$data"/c4/en/c4-validation.*.json.gz | sed -n 1,40p | gzip > c4-validation.00000-of-00001.json.gz
 sed -E '/^(train|eval)_loader/,/^# Optim/ s/(    max_seq_len): .*/\1: 64/
   s/(d_model): .*/\1: 16/; s/(n_heads): .*/\1: 2/; s/(n_layers): .*/\1: 1/
   s/(global_train_batch_size): .*/\1: 4/; s/^(device_.*_batch.*size): .*/\1: 4/' \
@@ -30,7 +30,7 @@ sed -n '/^<!-- walk -->$/,/^```$/ { /^[<`]/d; p }' "$source_root/docs/llm-foundr
 bash -euo pipefail walk.sh > out 2> err || { cat out err >&2; fail "a command of docs/llm-foundry.md"; }
 grep -q '| copa ' out || { cat out >&2; fail "no score of copa"; }
 grep -q "^Here's a quick recipe" out || fail "no answer to a prompt"
-grep -q '^bs=1, total_input_tokens=25, ' err || fail "no latencies"
+grep -q '^bs=1, total_input_tokens=24, ' err || fail "no latencies"
 [[ -f mpt-125m-hf/config.json && -f mpt-125m/ep0-ba10/manifest.json ]] || fail "a folder is missing"
 
 # The recipes: read, tokenised and planned, with local paths for what they take from the hub.

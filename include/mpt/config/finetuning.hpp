@@ -85,6 +85,8 @@ namespace detail {
   data.check("max_leftover_bins_to_keep", leftover.value_or(0) >= 0, "must not be negative, found ",
              leftover.value_or(0));
   auto const text = data.get<std::string>("packing_ratio", "");
+  data.check("max_leftover_bins_to_keep", !text.empty() || !leftover,
+             "means nothing without packing_ratio; give that too, or leave both out");
   if (text.empty()) return std::nullopt;
   packing_config packing{{}, leftover};
   if (text != "auto") packing.ratio = data.required<double>("packing_ratio");

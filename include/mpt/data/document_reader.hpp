@@ -158,7 +158,12 @@ class document_reader {
   /// Puts the next document into `out`: a JSON row yet to be parsed by `text_of_row`, or plain
   /// text. Returns false at the end of the file.
   [[nodiscard]] bool next(std::string& out) {
-    return format_ == text_format::json_lines ? next_row(out) : next_piece(out);
+    if (format_ == text_format::json_lines) return next_row(out);
+    bool const more = next_piece(out);
+    parallel::require(
+        out.find('\0') == std::string::npos, name(), ":", document_line_,
+        ": a zero byte follows, so this is no text in UTF-8; give text or JSON lines");
+    return more;
   }
 
  private:

@@ -151,6 +151,10 @@ class model_source {
     }
     if (!std::filesystem::exists(path_ / parallel::checkpoint::manifest_name)) {
       std::error_code unreadable;  // then it is not there
+      require(
+          !std::filesystem::is_regular_file(path_, unreadable), path_.string(),
+          ": is no model; give a checkpoint of Composer (.pt), or the folder of another with all "
+          "its files");
       require(!std::filesystem::exists(path_ / ".metadata", unreadable), path_.string(),
               ": is a sharded checkpoint of Composer (__0_0.distcp, ...), which is not read; make "
               "one file of it with PyTorch: python -m "

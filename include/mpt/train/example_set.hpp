@@ -79,6 +79,9 @@ namespace detail {
   require(format || fs::exists(config.name, unreadable), key, ".dataset.hf_name: '",
           printable(config.name), "' is no folder or file on this machine; ",
           mirror_advice(key + ".dataset.hf_name", config.set));
+  require(!fs::exists(fs::path(config.name) / "index.json", unreadable), key, ".dataset.hf_name: '",
+          printable(config.name), "' is an MDS set (it has an index.json); name it by ", key,
+          ".dataset.local");
   finetune::file_names names{.name = config.name,
                              .split = config.split,
                              .data_dir = config.data_dir,

@@ -123,6 +123,14 @@ TEST_CASE("the format goes by the name, and by the first byte where the name tel
   CHECK(read(folder / "empty.txt").documents.empty());
 }
 
+TEST_CASE("a file with zero bytes is no text") {
+  using namespace document_reader_test;
+  data_test::scratch_folder const folder;
+  data_test::put_file(folder / "a.txt", std::string("one\n\ntwo\0\n", 10));
+  CHECK(contains(message_of([&] { (void)read(folder / "a.txt", {.plain_text_bytes = 1}); }),
+                 "a.txt:3: a zero byte follows, so this is no text in UTF-8"));
+}
+
 TEST_CASE("plain text is cut at blank lines and loses no byte") {
   using namespace document_reader_test;
   data_test::scratch_folder const folder;

@@ -104,6 +104,8 @@ TEST_CASE("a folder without a model, and tensors of other shapes, are refused") 
                        "is neither a checkpoint, nor a folder of checkpoints, nor a Hugging Face "
                        "folder with config.json"));
   std::ofstream(folder / ".metadata") << "x";
+  CHECK(test::contains(test::message_of([&] { mpt::model_source const m(folder / ".metadata"); }),
+                       ".metadata: is no model; give"));
   CHECK(test::contains(test::message_of([&] { mpt::model_source const m(folder.path()); }),
                        "is a sharded checkpoint of Composer"));
   auto other = config();

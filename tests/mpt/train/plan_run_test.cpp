@@ -322,7 +322,7 @@ TEST_CASE("operations beside adapters are those of a step less the frozen weight
   auto config = configuration(true);
   config.model.d_model = 96;
   auto const counted = [&] {
-    return static_cast<double>(mpt::plan_run<float>(config, 1).microbatch.operations) / (12 * 12);
+    return static_cast<double>(mpt::plan_run<float>(config, 1).memory.operations) / (12 * 12);
   };
   auto const whole = counted();
   auto const by_formula = static_cast<double>(flops_per_token(config.model, 12));

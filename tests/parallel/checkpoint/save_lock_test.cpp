@@ -1,10 +1,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -54,6 +58,28 @@ TEST_CASE("what a killed program held is free, and a stale file without a holder
   std::ofstream(folder / ".lock") << "process 1 on another since long ago\n";
   CHECK(refusal_of(folder).empty());
   CHECK(std::filesystem::is_empty(folder));
+}
+
+TEST_CASE("of those that come while a lock is given back, one holds it") {
+  test::temporary_folder const scratch;
+  std::atomic<int> holders = 0;
+  std::atomic<int> most = 0;
+  std::atomic<int> held = 0;
+  std::vector<std::jthread> all;
+  for (int i = 0; i < 4; ++i)
+    all.emplace_back([&] {
+      for (int time = 0; time < 500; ++time) try {
+          auto const lock = pc::lock_checkpoints(scratch.path());
+          most = std::max(most.load(), ++holders);
+          std::this_thread::yield();
+          --holders;
+          ++held;
+        } catch (parallel::error const&) {  // another has it
+        }
+    });
+  all.clear();
+  CHECK(most == 1);
+  CHECK(held > 0);
 }
 
 TEST_CASE("no lock is taken through a link") {
