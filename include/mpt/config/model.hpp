@@ -85,7 +85,7 @@ struct model_config {
   init_config init;
   std::optional<lora_config> lora;  ///< adapters beside some of its layers
   /// Of logits that exist at once in training; no key says otherwise (tests do)
-  std::int64_t logits_bytes = std::int64_t{1} << 29;
+  std::int64_t logits_bytes = std::int64_t{9} << 26;
 
   friend bool operator==(model_config const&, model_config const&) = default;
 };

@@ -321,6 +321,7 @@ TEST_CASE("chunks of logits make one gradient together, which replaces a fresh o
 TEST_CASE("logits exist for a bounded number of rows at once, in chunks about equal") {
   parallel::tensor::head<double, communicator> head;
   head.weight = {"weight", {index{1} << 18, 1}};  // 512 rows of 4 bytes are 512 MiB
+  head.logits_bytes = index{1} << 29;
   CHECK(head.chunk_rows(512, 4) == 512);
   CHECK(head.chunk_rows(513, 4) == 384);
   CHECK(head.chunk_rows(513, 2) == 513);
@@ -333,9 +334,24 @@ TEST_CASE("logits exist for a bounded number of rows at once, in chunks about eq
   CHECK(head.chunk_rows(513, 2) == 384);
   head.logits_bytes = 1;
   CHECK(head.chunk_rows(513, 2) == 128);
-  head.logits_bytes = index{1} << 29;
-  head.weight.extents[0] = 50368;
-  CHECK(head.chunk_rows(16 * 2048, 2) == 4736);  // MPT's on a GPU
+}
+
+TEST_CASE("chunks of MPT's logits keep the processors of a GPU busy") {
+  struct chunking {
+    index model, all, chunk, turns;
+  };
+  for (auto const& [model, all, chunk, turns] :
+       {chunking{768, 16 * 2048, 5504, 6},     // 129 tiles for 132 processors
+        chunking{1024, 16 * 2048, 4096, 8},    // 128; in chunks of 5504 rows 12 turns
+        chunking{1536, 8 * 2048, 5504, 6},     // 258 in two turns
+        chunking{2048, 8 * 2048, 4096, 8},     // twice 128
+        chunking{4096, 2 * 2048, 4096, 4}}) {  // all at once
+    parallel::tensor::head<double, communicator> head;
+    head.weight = {"weight", {50368, model}};
+    CHECK(head.chunk_rows(all, 2) == chunk);
+    index const tiles = chunk / 128 * (model / 256);
+    CHECK((all + chunk - 1) / chunk * ((tiles + 131) / 132) == turns);
+  }
 }
 
 }  // namespace head_test
