@@ -53,7 +53,7 @@ class data_mover final : public parallel::data_mover {
   [[nodiscard]] cuda::stream& stream() { return stream_; }
 
  private:
-  static constexpr std::size_t piece_bytes = std::size_t{4} << 20;  // of one rank's
+  static constexpr std::size_t piece_bytes = std::size_t{1} << 20;  // of one rank's
 
   void enqueue(dtype type, reduction how, std::span<void* const> outs,
                std::span<void const* const> sources, std::size_t count) {

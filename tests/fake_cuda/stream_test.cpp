@@ -1,0 +1,80 @@
+// cuda::stream and cuda::device on fake GPUs, where work takes its time.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <future>
+#include <span>
+#include <vector>
+
+#include <parallel/device/as_graph.hpp>
+#include <parallel/device/cuda/device.hpp>
+#include <parallel/device/transfer.hpp>
+#include <parallel/ops/cuda.hpp>
+#include <parallel/ops/elementwise.hpp>
+
+#include "fake_cuda/runtime.hpp"
+
+namespace fake_stream_test {
+
+using parallel::cuda::device;
+using parallel::cuda::stream;
+
+std::vector<float> read(device const& gpu, parallel::buffer<float> const& x) {
+  std::vector<float> out;
+  parallel::read_on_host(
+      gpu, x.span(), [&](std::span<float const> here) { out.assign(here.begin(), here.end()); });
+  return out;
+}
+
+TEST_CASE("who asks for an event that is not reached leaves no error behind for the next launch") {
+  fake_cuda::restart();
+  device const gpu;
+  stream s;
+  auto const x = gpu.allocate<float>(5);
+  std::promise<void> gate;
+  CHECK(fake_cuda::enqueue(s.get(), "gate", [&] { gate.get_future().wait(); }) == cudaSuccess);
+  auto const mark = s.record();
+  CHECK(!mark.ready());
+  CHECK(!mark.wait_until(std::chrono::steady_clock::now() + std::chrono::milliseconds(2)));
+  CHECK_NOTHROW(parallel::ops::fill(s, x.span(), 3.0F));
+  gate.set_value();
+  s.synchronize();
+  CHECK(read(gpu, x) == std::vector<float>(5, 3.0F));
+}
+
+TEST_CASE("a kernel's failure is told by its stream, in words, and by all later calls") {
+  fake_cuda::restart({.devices = 2});
+  device const gpu, other({.device = 1});
+  stream s;
+  auto const x = other.allocate<float>(5);
+  parallel::ops::fill(s, x.span(), 3.0F);
+  CHECK_THROWS_WITH_AS(s.synchronize(),
+                       doctest::Contains("memory of GPU 1, to which GPU 0 has no access"),
+                       parallel::error);
+  CHECK_THROWS_AS(parallel::ops::fill(s, x.span(), 3.0F), parallel::error);
+}
+
+TEST_CASE("a stretch runs as a graph with the operands of each time") {
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    fake_cuda::restart({.seed = seed});
+    {
+      device const gpu({.graphs = true});
+      stream s(gpu.compute_options());
+      auto const x = gpu.allocate_zeroed<float>(1000), y = gpu.allocate_zeroed<float>(1000);
+      for (auto const* target : {&x, &y, &x, &y})
+        parallel::as_graph(s, {}, [&] {
+          parallel::ops::scale(s, target->span(), 3.0F);
+          parallel::ops::add(s, target->span(), std::span<float const>(x.span()));
+          parallel::ops::fill(s, x.span().first(1), 1.0F);
+        });
+      s.synchronize();
+      CHECK(read(gpu, x)[0] == 1.0F);
+      CHECK(read(gpu, y)[0] == 4.0F);  // of x's 1: 0 + 1, then 3 + 1
+      CHECK(fake_cuda::happened().graph_launches == 3);
+      CHECK(fake_cuda::happened().instantiations == 1);
+    }
+    CHECK(fake_cuda::alive() == 0);
+  }
+}
+
+}  // namespace fake_stream_test
