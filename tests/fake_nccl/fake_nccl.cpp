@@ -325,8 +325,14 @@ void run(std::shared_ptr<launch> const& what, std::vector<std::uint64_t> const& 
       l.moved();
     } else {
       l.moved();
-      l.wait(lock, comm, concat("waits for other ranks in collective ", which, ", ", p.text()),
-             [&] { return meeting.done; });
+      try {
+        l.wait(lock, comm, concat("waits for other ranks in collective ", which, ", ", p.text()),
+               [&] { return meeting.done; });
+      } catch (...) {  // what an ended kernel would have exchanged may be freed
+        meeting.parts[static_cast<std::size_t>(comm.rank)].reset();
+        --meeting.arrived;
+        throw;
+      }
     }
     if (++meeting.left == all.size) all.meetings.erase(which);
   }

@@ -40,11 +40,11 @@ struct options {
   int slots = 16;
   /// Operations of a device start in the order in which its host enqueued them
   /// (NCCL_LAUNCH_ORDER_IMPLICIT=1).
-  bool implicit_order = true;
+  bool implicit_order = false;
   /// How often a non-blocking call is still in progress.
   int in_progress = 3;
   /// How long nothing may happen before ranks are said to stand still.
-  std::chrono::milliseconds patience = std::chrono::seconds(3);
+  std::chrono::milliseconds patience = std::chrono::seconds(20);
   fake_nccl::fault fault = fault::none;
 };
 

@@ -35,8 +35,8 @@ namespace fake_nccl {
               program(comm);
             } catch (parallel::aborted const&) {
               throw;
-            } catch (std::exception const& problem) {
-              comm.abort(problem.what());
+            } catch (std::exception const& problem) {  // the program may have moved comm
+              board->post(parallel::concat("rank ", rank, " failed: ", problem.what()));
               throw;
             }
           } catch (parallel::aborted const&) {

@@ -23,10 +23,15 @@ class basic_any_communicator : public collectives<basic_any_communicator<Stream>
  public:
   using request_type = request_of<Stream>;
 
+  /// Streams that run no tasks of the host are those of GPUs.
+  static constexpr bool groups_messages = !task_stream<Stream>;
+
   /// Owns `inner`.
   template <class C>
   requires(has_submit<C>&& has_split<C>&& std::same_as<typename C::stream_type, Stream> &&
-           !std::same_as<C, basic_any_communicator>) explicit basic_any_communicator(C inner)
+           !std::same_as<C, basic_any_communicator> &&
+           (!groups_messages ||
+            parallel::groups_messages<C>)) explicit basic_any_communicator(C inner)
       : inner_(std::make_unique<model<C>>(std::move(inner))) {}
 
   [[nodiscard]] int rank() const { return inner_->rank(); }

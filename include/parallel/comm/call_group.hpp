@@ -16,13 +16,6 @@
 
 namespace parallel {
 
-/// Whether sends and receives may be parts of one call of a C: then none waits for another. Else a
-/// message is a call of its own.
-template <class C>
-inline constexpr bool groups_messages = requires {
-  requires C::groups_messages;
-};
-
 /// A communicator whose collectives are requests that are done, and happen when `end` is called:
 /// none of them may read what another one writes.
 template <submits_operations Comm>

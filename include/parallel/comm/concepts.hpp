@@ -100,6 +100,13 @@ concept has_submit = submits_operations<C> && requires(C c, typename C::stream_t
   { c.open_exchange(&s) } -> std::same_as<signature_exchange>;
 };
 
+/// Sends and receives may be parts of one call (call_group.hpp), where none waits for another.
+/// Elsewhere a message is a call of its own, and two that go both ways need a stream each.
+template <class C>
+concept groups_messages = communicator<C> && requires {
+  requires C::groups_messages;
+};
+
 /// `split(color, name)`: the communicator of the ranks that give the same color (>= 0), in their
 /// order.
 /// Collective and blocking: every rank comes, with nothing of its own still waiting for another.

@@ -106,6 +106,8 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& ex
   if constexpr (requires { requires Exchange::waits_for_any_event; }) {  // its tasks may block
     exchanges.enqueue(
         [exchange = world.open_exchange(&exchanges), told, compare] { compare(exchange(told)); });
+  } else if constexpr (!task_stream<Exchange>) {  // nor does it run tasks: the calling thread meets
+    compare(world.open_exchange()(told));
   } else {
     auto const own = std::make_shared<signature>(told);
     auto const all =

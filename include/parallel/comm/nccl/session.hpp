@@ -119,8 +119,9 @@ class session final : public parallel::detail::abortable,
       require(steady_time::clock::now() < wait_until, call, " at ", where, ": not all ranks came");
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
+    auto out = keep(made, std::move(name));  // from now on it is ended whatever happens
     settle(made, call, where);
-    return keep(made, std::move(name));
+    return out;
   }
 
   /// Of one rank.

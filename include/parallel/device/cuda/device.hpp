@@ -19,6 +19,7 @@
 #include <parallel/core/dtype.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/cuda/gpu_meter.hpp>
+#include <parallel/device/cuda/pinned_pool.hpp>
 #include <parallel/device/cuda/stream.hpp>
 #include <parallel/device/usage.hpp>
 
@@ -45,6 +46,7 @@ class device {
             ") has compute capability ", properties_.major, ".", properties_.minor,
             "; bf16 needs 8.0 (A100) or newer");
     check(cudaSetDevice(ordinal), "cudaSetDevice");
+    pinned_ = std::make_shared<pinned_pool>(ordinal);
     char address[32] = {};
     check(cudaDeviceGetPCIBusId(address, sizeof address, ordinal), "cudaDeviceGetPCIBusId");
     meter_ = std::make_shared<gpu_meter>(address);
@@ -87,17 +89,16 @@ class device {
   }
 
   /// Zeroed memory of the host that operations on this device reach too, over its bus: for few
-  /// numbers, such as sums, or for much that is read once a step. Pinned; not counted.
+  /// numbers, such as sums, or for much that is read once a step. Pinned, and kept by the device
+  /// for the next that asks for as much; not counted.
   template <class T>
   [[nodiscard]] buffer<T> allocate_shared(std::size_t count) const {
     static_assert(std::is_trivially_copyable_v<T>);
-    void* data = nullptr;
-    device_scope const scope(ordinal_);
-    check(cudaHostAlloc(&data, std::max<std::size_t>(1, count * sizeof(T)),
-                        cudaHostAllocPortable | cudaHostAllocMapped),
-          "cudaHostAlloc");
-    std::fill_n(static_cast<std::byte*>(data), count * sizeof(T), std::byte{});
-    return {std::shared_ptr<void>(data, [](void* p) { static_cast<void>(cudaFreeHost(p)); }),
+    std::size_t const bytes = std::max<std::size_t>(1, count * sizeof(T));
+    void* const data = pinned_->take(bytes);
+    std::fill_n(static_cast<std::byte*>(data), bytes, std::byte{});
+    return {std::shared_ptr<void>(data,
+                                  [pool = pinned_, bytes](void* p) { pool->give_back(p, bytes); }),
             static_cast<T*>(data), count};
   }
 
@@ -197,6 +198,7 @@ class device {
   int ordinal_;
   cudaDeviceProp properties_{};
   std::shared_ptr<gpu_meter> meter_;
+  std::shared_ptr<pinned_pool> pinned_;
   std::shared_ptr<memory_usage> usage_ = std::make_shared<memory_usage>();
 };
 

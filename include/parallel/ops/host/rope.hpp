@@ -14,7 +14,7 @@ namespace detail {
 
 /// Cosines and sines of a row.
 struct angles {
-  angles(arena& memory, index half) : cosines(memory, half), sines(memory, half) {}
+  angles(arena& memory, index pairs) : cosines(memory, pairs), sines(memory, pairs) {}
   scratch<float> cosines, sines;
 };
 
@@ -22,17 +22,17 @@ struct angles {
 template <int Lanes, class T>
 [[gnu::always_inline]] inline void rotate_heads(ops::heads_view<T> const& x, index b, index s,
                                                 float const* cosines, float const* sines) {
-  index const half = x.head_dim / 2;
+  index const pairs = x.head_dim / 2;
   for (index h = 0; h < x.heads; ++h) {
     T* const row = x.row(b, s, h);
-    for (index i = 0; i < half; i += Lanes) {
-      index const left = half - i;
+    for (index i = 0; i < pairs; i += Lanes) {
+      index const left = pairs - i;
       auto const low = simd::load_partial<Lanes>(row + i, left);
-      auto const high = simd::load_partial<Lanes>(row + half + i, left);
+      auto const high = simd::load_partial<Lanes>(row + pairs + i, left);
       auto const cosine = simd::load_partial<Lanes>(cosines + i, left);
       auto const sine = simd::load_partial<Lanes>(sines + i, left);
       simd::store_partial(row + i, simd::fma(-high, sine, low * cosine), left);
-      simd::store_partial(row + half + i, simd::fma(low, sine, high * cosine), left);
+      simd::store_partial(row + pairs + i, simd::fma(low, sine, high * cosine), left);
     }
   }
 }
@@ -43,14 +43,14 @@ template <class T>
 void run_operation(stream& s, ops::rope_arguments<T> const& a) {
   s.enqueue({a.name}, [=, &s] {
     if constexpr (simd_element<T>) {
-      index const half = a.x.head_dim / 2;
+      index const pairs = a.x.head_dim / 2;
       index const rows = a.x.batch * a.x.sequence;
       index const grain = block_rows(a.x.heads * a.x.head_dim);
       auto const rotate = [&](index block, detail::angles& own) {
         float* const cosines = own.cosines.data();
         float* const sines = own.sines.data();
         for (index r = block * grain; r < std::min(rows, (block + 1) * grain); ++r) {
-          for (index i = 0; i < half; ++i) {
+          for (index i = 0; i < pairs; ++i) {
             index const position = a.options.first + r % a.x.sequence;
             double const angle = a.direction * static_cast<double>(position) *
                                  a.options.frequencies[static_cast<std::size_t>(i)];
@@ -64,7 +64,7 @@ void run_operation(stream& s, ops::rope_arguments<T> const& a) {
         }
       };
       detail::with_scratch<detail::angles>(s.memory(), s.threads(), (rows + grain - 1) / grain,
-                                           rotate, half);
+                                           rotate, pairs);
     } else {
       a.compute();
     }

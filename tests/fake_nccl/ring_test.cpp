@@ -1,0 +1,56 @@
+// The exact layouts over NCCL's classes, a fake GPU each rank: integers modulo 2^64, so that every
+// layout must equal one rank of the host bit for bit, at whatever pace streams run.
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "fake_cuda/ranks.hpp"
+#include "fake_nccl/ranks.hpp"
+#include "support/ring_items_cuda.hpp"
+#include "support/ring_matrix.hpp"
+
+namespace fake_nccl_ring_test {
+
+/// How the layout differs from one rank, or what failed.
+std::string outcome_of(test::layout const& how, test::ring_references& references,
+                       std::uint64_t seed, fake_nccl::options const& options = {}) {
+  int const ranks = how.shape().ranks();
+  fake_cuda::restart({.devices = ranks, .peers = false, .seed = seed});
+  fake_nccl::restart(options);
+  try {
+    auto const got = test::run_on(
+        how, [&] { return fake_cuda::current_gpu({.graphs = seed % 2 == 0}); }, fake_nccl::ranks());
+    auto const failures = fake_nccl::happened().failures;
+    if (!failures.empty()) return failures.front();
+    return test::difference(got, references.of(how));
+  } catch (std::exception const& problem) {
+    auto const failures = fake_nccl::happened().failures;
+    return failures.empty() ? problem.what() : failures.front();
+  }
+}
+
+std::vector<test::layout> layouts(std::size_t count) {
+  std::vector<test::layout> all;
+  for (auto const& how : test::all_layouts(4, 4))
+    if (test::refusal(how).empty() && how.shape().ranks() > 1) all.push_back(how);
+  return test::spread(all, count);
+}
+
+void check(std::size_t count) {
+  test::ring_references references;
+  std::uint64_t seed = 0;
+  for (auto const& how : layouts(count)) {
+    CAPTURE(seed);
+    CHECK_MESSAGE(outcome_of(how, references, ++seed) == "", test::text(how));
+    CHECK(fake_cuda::happened().failures.empty());
+    CHECK(fake_nccl::alive() == 0);
+  }
+}
+
+TEST_CASE("24 mixed layouts of 2 to 4 ranks") { check(24); }
+
+TEST_CASE("[full] 150 mixed layouts of 2 to 4 ranks") { check(150); }
+
+}  // namespace fake_nccl_ring_test
