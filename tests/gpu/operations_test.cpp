@@ -70,6 +70,7 @@ TEST_CASE_TEMPLATE("products by the algorithms that tuning takes", T, float, bf1
     both.run_on_device([](auto& s) { parallel::cuda::tune_products(s, true); });
     test::check_exact_products<T>(both, 32768);
     test::check_products<T, T>(both);
+    test::check_affine<T>(both);
     if constexpr (sizeof(T) == 2) test::check_products<float, T>(both);
     both.run_on_device(
         [](auto& s) { CHECK(parallel::cuda::tuned_products(s).entries().size() > 8); });

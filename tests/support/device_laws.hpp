@@ -45,6 +45,7 @@ void check_row_operations(Device& device, std::uint64_t seed) {
     check_biases<T>(both);
     check_tables<T>(both);
     check_products<T, T>(both);
+    check_affine<T>(both);
     if constexpr (!std::is_integral_v<T>) {
       check_norms<T>(both);
       check_positions_of_heads<T>(both);

@@ -4,6 +4,8 @@
 
 #include <cublasLt.h>
 
+#include <cstring>
+
 #include "support/fake_cuda.hpp"
 
 namespace fake {
@@ -11,6 +13,10 @@ namespace fake {
 /// Milliseconds that a product takes by each algorithm: the first guess is the slowest.
 inline constexpr int product_times[] = {5, 4, 2};
 inline constexpr int fastest_product = 2;
+
+/// What the library was last told of what it adds to a product.
+inline cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+inline void const* bias = nullptr;
 
 }  // namespace fake
 
@@ -36,8 +42,10 @@ inline cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t, std:
   return CUBLAS_STATUS_SUCCESS;
 }
 inline cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t,
-                                                     cublasLtMatmulDescAttributes_t, void const*,
-                                                     std::size_t) {
+                                                     cublasLtMatmulDescAttributes_t which,
+                                                     void const* value, std::size_t bytes) {
+  if (which == CUBLASLT_MATMUL_DESC_EPILOGUE) std::memcpy(&fake::epilogue, value, bytes);
+  if (which == CUBLASLT_MATMUL_DESC_BIAS_POINTER) std::memcpy(&fake::bias, value, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
 inline cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t,

@@ -95,4 +95,22 @@ TEST_CASE("a product first met while a graph is captured is guessed there, and t
   CHECK(fake::machine().launches.back() == numbers{fastest, fastest});
 }
 
+TEST_CASE("a product with a bias is one of its own, and each is told where its bias lies") {
+  begin();
+  stream s;
+  auto& products = s.library<cublaslt>();
+  multiply(s);
+  CHECK(fake::epilogue == CUBLASLT_EPILOGUE_DEFAULT);
+  CHECK(fake::bias == nullptr);
+  matmul_shape biased = shape;
+  biased.bias = true;
+  alignas(16) float first[4] = {}, second[4] = {};
+  float a[4] = {}, b[4] = {}, c[4] = {};
+  for (float const* const bias : {first, second, first}) {
+    CHECK(products.multiply(biased, c, a, b, nullptr, bias));
+    CHECK(fake::epilogue == CUBLASLT_EPILOGUE_BIAS);
+    CHECK(fake::bias == bias);
+  }
+}
+
 }  // namespace cublaslt_test
