@@ -130,8 +130,14 @@ inline cudaError_t status_of(int device) {
   return machine::get().failure[device] == nullptr ? cudaSuccess : cudaErrorLaunchFailure;
 }
 
-/// Whether the machine has this fault.
-inline bool has(fault what) { return machine::get().options.fault == what; }
+/// Whether the machine's fault is this one, and shows now.
+inline bool strikes(fault what) {
+  auto& m = machine::get();
+  if (m.options.fault != what) return false;
+  std::scoped_lock const lock(m.mutex);
+  ++m.happened.occasions;
+  return m.options.fault_at == 0 || m.options.fault_at == m.happened.occasions;
+}
 
 /// What nearly every function of the runtime does at first: takes memory for the process.
 inline void use_current_device() {

@@ -55,6 +55,8 @@ struct machine_options {
   /// every stream is eager, and the order is the plain one.
   std::uint64_t seed = 0;
   fake_cuda::fault fault = fault::none;
+  /// The one occasion on which it does that wrong, counted from 1; 0: every one.
+  std::size_t fault_at = 0;
 };
 
 /// A machine on which nothing has happened yet; a program begins with a plain one. Unless the one
@@ -71,6 +73,7 @@ struct record {
   std::size_t instantiations = 0;
   std::size_t spinning_waits = 0;    // of the host, which held a core
   std::size_t accesses_enabled = 0;  // of a device to another's memory
+  std::size_t occasions = 0;         // of the machine's fault
 };
 [[nodiscard]] record happened();
 

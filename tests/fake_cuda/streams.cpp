@@ -146,7 +146,7 @@ cudaError_t enqueue(cudaStream_t on, char const* name, std::function<void()> wor
   on = resolve(on);
   if (auto const status = status_of(on->device); status != cudaSuccess) return status;
   if (!is_captured(on)) {
-    auto const to = has(fault::crossed_streams) ? some_queue_of(on->device) : on->work;
+    auto const to = strikes(fault::crossed_streams) ? some_queue_of(on->device) : on->work;
     to->push(task_of(on->device, name, std::move(work)));
     return cudaSuccess;
   }
@@ -226,7 +226,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t on) {
   if (auto const status = status_of(on->device); status != cudaSuccess) return status;
   auto const when = std::make_shared<std::chrono::steady_clock::time_point>();
   event->number = on->work->push([when] { *when = std::chrono::steady_clock::now(); });
-  if (has(fault::early_records)) event->number -= std::min<std::uint64_t>(event->number, 2);
+  if (strikes(fault::early_records)) event->number -= std::min<std::uint64_t>(event->number, 2);
   event->of = on->work;
   event->when = when;
   return cudaSuccess;
@@ -245,7 +245,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t on, cudaEvent_t event, unsigned) {
   if (is_captured(on))
     return broken(*on->captured, cudaErrorStreamCaptureIsolation,
                   "cudaStreamWaitEvent: the event is not of the capture");
-  if (event->of == nullptr || event->of == on->work || has(fault::no_stream_waits))
+  if (event->of == nullptr || event->of == on->work || strikes(fault::no_stream_waits))
     return cudaSuccess;
   on->work->push([of = event->of, number = event->number] { of->wait(number); });
   return cudaSuccess;
@@ -263,7 +263,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     std::scoped_lock const lock(m.mutex);
     ++m.happened.spinning_waits;
   }
-  if (event->of != nullptr && !has(fault::no_host_waits)) event->of->wait(event->number);
+  if (event->of != nullptr && !strikes(fault::no_host_waits)) event->of->wait(event->number);
   return status_of(event->device);
 }
 cudaError_t cudaEventElapsedTime(float* out, cudaEvent_t from, cudaEvent_t to) {
