@@ -69,6 +69,13 @@ if(PARALLELLM_CBLAS)
     parallellm_plain_library(ParallelLM::openblas cblas.h blis)
   endif()
 endif()
+if(PARALLELLM_NCCL)  # beside the CUDA Toolkit or in the system's folders; no nvcc is needed
+  find_package(CUDAToolkit 13 QUIET)
+  if(TARGET CUDA::cudart)
+    parallellm_plain_library(ParallelLM::libnccl nccl.h nccl ${CUDAToolkit_INCLUDE_DIRS}
+      ${CUDAToolkit_LIBRARY_DIR})
+  endif()
+endif()
 if(PARALLELLM_MPI)
   set(MPI_CXX_SKIP_MPICXX ON)  # the old C++ bindings, gone since MPI 3
   find_package(MPI QUIET COMPONENTS CXX)

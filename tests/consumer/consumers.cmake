@@ -33,6 +33,10 @@ parallellm_consumer(conformance -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(mpt -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(subdirectory -DPARALLELLM_SOURCE=${PROJECT_SOURCE_DIR})
 
+if(TARGET ParallelLM_nccl)
+  parallellm_consumer(nccl -DCMAKE_PREFIX_PATH=${prefix} -DCUDAToolkit_ROOT=${CUDAToolkit_ROOT})
+endif()
+
 if(TARGET ParallelLM_kernels)
   add_test(NAME consumer/install_kernels COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR}
     --component kernels --prefix ${prefix})

@@ -51,6 +51,35 @@ void check(std::size_t count) {
 
 TEST_CASE("24 mixed layouts of 2 to 4 ranks") { check(24); }
 
+/// Some of several stages, in plans that are for one queue or not.
+std::vector<test::layout> pipelines(bool one_queue) {
+  std::vector<test::layout> all;
+  for (auto how : test::all_layouts(4, 4)) {
+    how.one_queue = one_queue;
+    if (test::refusal(how).empty() && how.shape().degree<parallel::axis::pipeline>() > 2)
+      all.push_back(how);
+  }
+  return test::spread(all, 3);
+}
+
+TEST_CASE("launches that start in order need plans of one queue") {
+  test::ring_references references;
+  fake_nccl::options const in_order{.implicit_order = true, .patience = std::chrono::seconds(4)};
+  for (auto const& how : pipelines(true))
+    CHECK_MESSAGE(outcome_of(how, references, 1, in_order) == "", test::text(how));
+  std::string others;
+  for (auto const& how : pipelines(false)) others += outcome_of(how, references, 1, in_order);
+  CHECK(others.find("ranks stand still") != std::string::npos);
+}
+
+TEST_CASE("layouts see what the library does wrong") {
+  test::ring_references references;
+  auto const how = pipelines(false).front();
+  for (auto const fault : {fake_nccl::fault::wrong_count, fake_nccl::fault::crossed_streams})
+    CHECK(outcome_of(how, references, 1, {.patience = std::chrono::seconds(4), .fault = fault}) !=
+          "");
+}
+
 TEST_CASE("[full] 150 mixed layouts of 2 to 4 ranks") { check(150); }
 
 }  // namespace fake_nccl_ring_test

@@ -1,0 +1,103 @@
+// nccl::file_rendezvous: how processes that share a disk are given what one of them has made.
+//
+// Rank 0 writes a file under another name, flushes and renames it: nobody reads half of it. Only
+// its owner can read it (0600), since who knows NCCL's unique id can join. It carries the run's
+// name, so that what an earlier run has left is no answer; rank 0 removes that first, and its own
+// when it is destroyed, which must be after all have joined.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <parallel/core/error.hpp>
+
+namespace parallel::nccl {
+
+class file_rendezvous {
+ public:
+  /// `run`: the same on all ranks, and other in every run (a job's number and its restarts).
+  file_rendezvous(std::filesystem::path file, std::string run)
+      : file_(std::move(file)), run_(std::move(run)) {
+    require(!run_.empty() && run_.find('\n') == std::string::npos,
+            "file_rendezvous: the run needs a name of one line");
+  }
+  file_rendezvous(file_rendezvous const&) = delete;
+  file_rendezvous& operator=(file_rendezvous const&) = delete;
+  ~file_rendezvous() {
+    if (is_writer_) static_cast<void>(::unlink(file_.c_str()));
+  }
+
+  /// Rank 0 gives `bytes` to the others.
+  void give(std::string_view bytes) {
+    static_cast<void>(::unlink(file_.c_str()));
+    auto const part = file_.string() + ".part";
+    static_cast<void>(::unlink(part.c_str()));
+    int const fd = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    require(fd >= 0, problem("cannot be written"));
+    std::string const text = concat(run_, '\n', bytes);
+    bool const written =
+        ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+        ::fsync(fd) == 0;
+    ::close(fd);
+    require(written && ::rename(part.c_str(), file_.c_str()) == 0, problem("cannot be written"));
+    is_writer_ = true;
+  }
+
+  /// What rank 0 gives, of `size` bytes. Blocks; throws `error` when it has not come in time,
+  /// saying what is there instead.
+  [[nodiscard]] std::string take(std::size_t size, std::chrono::milliseconds deadline) const {
+    auto const until = std::chrono::steady_clock::now() + deadline;
+    for (;;) {
+      std::string const text = read();
+      auto const line = text.find('\n');
+      bool const is_ours = line != std::string::npos && text.substr(0, line) == run_;
+      if (is_ours && text.size() == line + 1 + size) return text.substr(line + 1);
+      require(!is_ours, file_.string(), ": has ", text.size() - line - 1, " bytes, expected ", size,
+              "; all ranks need the same program");
+      require(std::chrono::steady_clock::now() < until, file_.string(), ": rank 0 has not written ",
+              text.empty() ? "it"
+                           : concat("that of run ", run_, " (there is one of run ",
+                                    text.substr(0, line), ", which is left over)"),
+              " within ", static_cast<double>(deadline.count()) / 1000,
+              " s; all ranks must see the same folder and be given the same run");
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+
+ private:
+  [[nodiscard]] std::string problem(char const* what) const {
+    return concat(file_.string(), ": ", what, ": ", std::generic_category().message(errno),
+                  "; give a folder that all ranks see and may write to");
+  }
+
+  /// Empty: there is none.
+  [[nodiscard]] std::string read() const {
+    int const fd = ::open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) {
+      require(errno == ENOENT, problem("cannot be read"));
+      return {};
+    }
+    char text[4096];
+    auto const got = ::read(fd, text, sizeof text);
+    ::close(fd);
+    require(got >= 0, problem("cannot be read"));
+    return {text, static_cast<std::size_t>(got)};
+  }
+
+  std::filesystem::path file_;
+  std::string run_;
+  bool is_writer_ = false;
+};
+
+}  // namespace parallel::nccl

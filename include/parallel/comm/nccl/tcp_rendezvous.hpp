@@ -1,0 +1,171 @@
+// tcp_rendezvous: how processes that share a network are given what one of them has made.
+//
+// Rank 0 listens, the others connect as soon as it does and say which run and rank they are; it
+// answers each with the bytes. Whoever says another run, or comes twice, is refused. Nothing is
+// encrypted: use it inside one cluster's network.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <parallel/core/clock.hpp>
+#include <parallel/core/error.hpp>
+
+namespace parallel::nccl {
+
+namespace detail {
+
+/// A socket that closes itself, whose reads and writes keep a deadline.
+class socket {
+ public:
+  explicit socket(int fd = -1) : fd_(fd) {}
+  socket(socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  socket& operator=(socket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~socket() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  [[nodiscard]] int get() const { return fd_; }
+
+  /// Whether something has come before `until`.
+  [[nodiscard]] bool wait(short what, steady_time until) const {
+    auto const left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - steady_time::clock::now());
+    pollfd one{fd_, what, 0};
+    return ::poll(&one, 1, static_cast<int>(std::max<long>(0, left.count()))) > 0;
+  }
+  [[nodiscard]] bool send_all(std::string_view bytes, steady_time until) const {
+    while (!bytes.empty()) {
+      if (!wait(POLLOUT, until)) return false;
+      auto const sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent <= 0) return false;
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    }
+    return true;
+  }
+  [[nodiscard]] bool receive_all(char* to, std::size_t size, steady_time until) const {
+    while (size > 0) {
+      if (!wait(POLLIN, until)) return false;
+      auto const got = ::recv(fd_, to, size, 0);
+      if (got <= 0) return false;
+      to += got;
+      size -= static_cast<std::size_t>(got);
+    }
+    return true;
+  }
+
+ private:
+  int fd_;
+};
+
+/// What a rank says of itself.
+struct greeting {
+  char magic[8] = {'P', 'L', 'M', 'r', 'd', 'v', '0', '1'};
+  std::uint64_t run = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t ranks = 0;
+};
+
+[[nodiscard]] inline std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t out = 0xcbf29ce484222325ULL;  // FNV-1a
+  for (char const c : text) out = (out ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return out;
+}
+
+using addresses = std::unique_ptr<addrinfo, decltype([](addrinfo* a) { ::freeaddrinfo(a); })>;
+[[nodiscard]] inline addresses resolve(std::string const& host, int port, bool listens) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = listens ? AI_PASSIVE : 0;
+  addrinfo* found = nullptr;
+  int const status =
+      ::getaddrinfo(listens ? nullptr : host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  require(status == 0, "rendezvous at ", host, ':', port, ": ", ::gai_strerror(status));
+  return addresses(found);
+}
+
+}  // namespace detail
+
+struct tcp_place {
+  std::string host;  // of rank 0
+  int port;
+  std::string run;  // the same on all ranks
+  int rank, ranks;
+  std::chrono::milliseconds deadline = std::chrono::minutes(5);
+};
+
+/// The bytes of rank 0, which all ranks have as many of, on every rank. Blocks until all have come;
+/// throws `error` that names those that have not before the deadline.
+inline void share_over_tcp(tcp_place const& at, std::string& bytes) {
+  using namespace detail;
+  auto const until = steady_time::clock::now() + at.deadline;
+  auto const found = resolve(at.host, at.port, at.rank == 0);
+  auto const where = concat("rendezvous at ", at.host, ':', at.port);
+  greeting const mine{.run = hash_of(at.run),
+                      .rank = static_cast<std::uint32_t>(at.rank),
+                      .ranks = static_cast<std::uint32_t>(at.ranks)};
+  if (at.rank > 0) {
+    for (;;) {
+      detail::socket const out(
+          ::socket(found->ai_family, found->ai_socktype | SOCK_CLOEXEC, found->ai_protocol));
+      if (::connect(out.get(), found->ai_addr, found->ai_addrlen) == 0) {
+        std::string_view const said(reinterpret_cast<char const*>(&mine), sizeof mine);
+        require(out.send_all(said, until) && out.receive_all(bytes.data(), bytes.size(), until),
+                where, ": rank 0 does not take rank ", at.rank,
+                "; it is of another run, has another number of ranks, or came twice");
+        return;
+      }
+      require(steady_time::clock::now() < until, where, ": rank 0 does not listen (",
+              std::generic_category().message(errno), "); is MASTER_ADDR its machine?");
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  detail::socket const in(
+      ::socket(found->ai_family, found->ai_socktype | SOCK_CLOEXEC, found->ai_protocol));
+  int const yes = 1;
+  ::setsockopt(in.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  require(
+      ::bind(in.get(), found->ai_addr, found->ai_addrlen) == 0 && ::listen(in.get(), at.ranks) == 0,
+      where, ": rank 0 cannot listen: ", std::generic_category().message(errno),
+      "; use another port");
+  std::vector<char> came(static_cast<std::size_t>(at.ranks));
+  for (int missing = at.ranks - 1; missing > 0;) {
+    if (!in.wait(POLLIN, until)) {
+      std::string names;
+      for (int r = 1; r < at.ranks; ++r)
+        if (came[static_cast<std::size_t>(r)] == 0) names += concat(names.empty() ? "" : ", ", r);
+      fail(where, ": these ranks have not come within ",
+           static_cast<double>(at.deadline.count()) / 1000, " s: ", names);
+    }
+    detail::socket const one(::accept4(in.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    greeting other;
+    auto const soon = std::min(until, steady_time::clock::now() + std::chrono::seconds(5));
+    if (!one.receive_all(reinterpret_cast<char*>(&other), sizeof other, soon)) continue;
+    bool const fits = std::memcmp(other.magic, mine.magic, sizeof mine.magic) == 0 &&
+                      other.run == mine.run && other.ranks == mine.ranks && other.rank > 0 &&
+                      other.rank < mine.ranks && came[other.rank] == 0;
+    if (!fits || !one.send_all(bytes, soon)) continue;
+    came[other.rank] = 1;
+    --missing;
+  }
+}
+
+}  // namespace parallel::nccl

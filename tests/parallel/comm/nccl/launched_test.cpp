@@ -1,0 +1,71 @@
+#include <parallel/comm/nccl/launched.hpp>
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <string>
+
+#include <parallel/conformance/values.hpp>
+
+namespace nccl_launched_test {
+
+using variables = std::map<std::string, std::string>;
+
+std::optional<parallel::nccl::launched> of(variables const& all) {
+  return parallel::nccl::launched_by([&](char const* name) -> char const* {
+    auto const found = all.find(name);
+    return found == all.end() ? nullptr : found->second.c_str();
+  });
+}
+std::string refused(variables const& all) {
+  return parallel::conformance::message_of([&] { static_cast<void>(of(all)); });
+}
+
+TEST_CASE("who is started alone is none of several") {
+  CHECK(!of({}));
+  CHECK(!of({{"WORLD_SIZE", "4"}}));                           // a program's own variable
+  CHECK(!of({{"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "7"}}));  // a batch script
+}
+
+TEST_CASE("torchrun, mpirun and srun say who this is") {
+  auto const torch = of({{"WORLD_SIZE", "16"},
+                         {"RANK", "11"},
+                         {"LOCAL_RANK", "3"},
+                         {"MASTER_ADDR", "node0"},
+                         {"MASTER_PORT", "29500"}});
+  REQUIRE(torch);
+  CHECK(torch->by == "torchrun");
+  CHECK(torch->rank == 11);
+  CHECK(torch->ranks == 16);
+  CHECK(torch->local_rank == 3);
+  CHECK(torch->address == "node0");
+  CHECK(torch->port == 29500);
+  auto const mpi = of({{"OMPI_COMM_WORLD_SIZE", "2"},
+                       {"OMPI_COMM_WORLD_RANK", "1"},
+                       {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}});
+  REQUIRE(mpi);
+  CHECK(mpi->by == "mpirun");
+  CHECK(mpi->rank == 1);
+  CHECK(mpi->address.empty());
+  auto const slurm = of({{"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "5"}, {"SLURM_LOCALID", "1"}});
+  REQUIRE(slurm);
+  CHECK(slurm->by == "srun");
+  CHECK(slurm->rank == 5);
+  CHECK(slurm->local_rank == 1);
+}
+
+TEST_CASE("what is missing or no number is named") {
+  CHECK(refused({{"WORLD_SIZE", "4"}, {"RANK", "4"}, {"LOCAL_RANK", "0"}}) ==
+        "RANK=4 (torchrun): expected a number from 0 to 3");
+  CHECK(refused({{"WORLD_SIZE", "4"}, {"RANK", "1"}})
+            .starts_with("torchrun started this process with WORLD_SIZE but without LOCAL_RANK"));
+  CHECK(refused({{"WORLD_SIZE", "many"}, {"RANK", "1"}}).starts_with("WORLD_SIZE=many"));
+  CHECK(refused({{"WORLD_SIZE", "2"},
+                 {"RANK", "1"},
+                 {"LOCAL_RANK", "0"},
+                 {"MASTER_ADDR", "a"},
+                 {"MASTER_PORT", "99999"}}) ==
+        "MASTER_PORT=99999 (torchrun): expected a number from 1 to 65535");
+}
+
+}  // namespace nccl_launched_test
