@@ -112,9 +112,9 @@ struct loader_defaults {
       stream.check("choose", *choose >= 0, "must not be negative, found ", *choose);
       weight.choose = static_cast<std::uint64_t>(*choose);
     }
-    for (std::string_view const ignored :
-         {"download_retry", "download_timeout", "validate_hash", "keep_zip"})
-      stream.without_effect(ignored, "set it for the whole dataset, where it has an effect");
+    for (std::string_view const ignored : {"download_retry", "download_timeout", "keep_zip"})
+      stream.without_effect(ignored, "nothing is downloaded");
+    stream.without_effect("validate_hash", "what an index has checksums of is always checked");
     stream.finish();
   }
   streams.finish();
