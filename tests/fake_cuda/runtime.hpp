@@ -6,9 +6,11 @@
 //   wait for an event finds memory as it was, or as it will be.
 // - Every device has an address range. Memory begins as 0xff bytes (NaN in every format), ends at a
 //   page without rights, and has none once it is freed.
-// - A kernel that is given living memory of another device without peer access, or memory of the
-// host
-//   that is not pinned, fails. A failure stays with its device, as on a GPU: later calls return it.
+// - A kernel whose arguments hold a pointer into living memory of another device without peer
+// access
+//   fails, and so does work that touches what was freed. A failure stays with its device, as on a
+//   GPU: later calls return it. That a pointer is the host's and not pinned only products and sorts
+//   see: kernels run in the host's process.
 // - A capture refuses what CUDA refuses. A graph's nodes run in any order that their dependencies
 //   allow.
 //
