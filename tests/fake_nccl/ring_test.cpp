@@ -59,16 +59,15 @@ std::vector<test::layout> pipelines(bool one_queue) {
     if (test::refusal(how).empty() && how.shape().degree<parallel::axis::pipeline>() > 2)
       all.push_back(how);
   }
-  return test::spread(all, 3);
+  return test::spread(all, 2);
 }
 
 TEST_CASE("launches that start in order need plans of one queue") {
   test::ring_references references;
-  fake_nccl::options const in_order{.implicit_order = true, .patience = std::chrono::seconds(4)};
+  fake_nccl::options const in_order{.implicit_order = true, .patience = std::chrono::seconds(2)};
   for (auto const& how : pipelines(true))
     CHECK_MESSAGE(outcome_of(how, references, 1, in_order) == "", test::text(how));
-  std::string others;
-  for (auto const& how : pipelines(false)) others += outcome_of(how, references, 1, in_order);
+  auto const others = outcome_of(pipelines(false).front(), references, 1, in_order);
   CHECK(others.find("ranks stand still") != std::string::npos);
 }
 

@@ -94,6 +94,8 @@ class communicator : public collectives<communicator, cuda::stream> {
   /// See `has_split`. A part of one rank has no communicator of NCCL.
   [[nodiscard]] communicator split(int color, std::string name = {}) {
     auto const all = meet({.kind = operation_kind::split, .peer = color});
+    require(all[static_cast<std::size_t>(rank_)].peer == color,
+            "nccl: what ranks have gathered is not what they gave; NCCL or its network is broken");
     auto const part =
         parallel::detail::part_of([&](signature const&) { return all; }, color, rank_);
     communicator out(session_, part.rank, std::move(name));
