@@ -39,6 +39,7 @@ struct primitive {
   ncclDataType_t type = ncclUint8;
   ncclRedOp_t how = ncclSum;
   int peer = -1;
+  int device = 0;  // of the rank whose part it is
 
   [[nodiscard]] bool is_message() const { return what == kind::send || what == kind::recv; }
   [[nodiscard]] std::string text() const {
@@ -105,6 +106,7 @@ struct ncclComm {
   bool is_complete = false;  // all ranks have joined
   std::uint64_t collectives = 0, splits = 0;
   std::uint64_t launched = 0, finished = 0;      // its kernels
+  int inside = 0;                                // of them, on the device
   std::vector<std::shared_ptr<launch>> waiting;  // in a group that has not begun
   std::set<void*> registered;
 };
@@ -199,6 +201,11 @@ void exchange(library& l, clique const& of, std::vector<std::optional<primitive>
     if (!agree(first, *part))
       throw std::runtime_error(concat("ranks of communicator ", of.number,
                                       " disagree: ", first.text(), " and ", part->text()));
+  for (auto const& part : parts) {  // it may have been freed since its rank came
+    if (part->count == 0) continue;
+    fake_cuda::require_access(part->device, part->in, 1, names[static_cast<int>(part->what)]);
+    fake_cuda::require_access(part->device, part->out, 1, names[static_cast<int>(part->what)]);
+  }
   auto const n = parts.size();
   std::size_t const width = width_of(first.type);
   std::size_t const bytes = first.count * width;
@@ -281,12 +288,14 @@ void run(std::shared_ptr<launch> const& what, std::vector<std::uint64_t> const& 
   std::unique_lock lock(l.mutex);
   auto& device = l.devices[comm.device];
   auto const first = what->parts.front().text();
+  ++comm.inside;
   struct over {
     library& lib;
     ncclComm& of;
     std::uint64_t number, ticket;
     library::of_device& on;
     ~over() {
+      --of.inside;
       of.finished = std::max(of.finished, number + 1);
       on.started = std::max(on.started, ticket + 1);
       lib.moved();
@@ -311,6 +320,7 @@ void run(std::shared_ptr<launch> const& what, std::vector<std::uint64_t> const& 
     auto& meeting = all.meetings[which];
     meeting.parts.resize(static_cast<std::size_t>(all.size));
     meeting.parts[static_cast<std::size_t>(comm.rank)] = p;
+    meeting.parts[static_cast<std::size_t>(comm.rank)]->device = comm.device;
     if (++meeting.arrived == static_cast<std::size_t>(all.size)) {
       try {
         exchange(l, all, meeting.parts);
@@ -651,7 +661,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   auto& l = library::get();
-  std::scoped_lock const lock(l.mutex);
+  std::unique_lock lock(l.mutex);
   if (auto const status = usable(l, comm, "ncclCommAbort"); status != ncclSuccess) return status;
   if (group().depth == 0)
     static_cast<void>(
@@ -662,6 +672,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   comm->waiting.clear();
   --l.alive;
   l.moved();
+  // what it reads and writes may be freed afterwards
+  l.changed.wait_for(lock, std::chrono::seconds(5), [&] { return comm->inside == 0; });
   return ncclSuccess;
 }
 
