@@ -94,8 +94,9 @@ TEST_CASE("what is not there is one clear message") {
   CHECK(problem(c).starts_with("tokenizer.name: 'EleutherAI/gpt-neox-20b' is no folder on this"));
   std::filesystem::create_directory(here.path("mds"));
   std::ofstream(here.path("mds/index.json")) << "{}";
-  CHECK(problem(here.config(here.path("mds"))).ends_with(
-      "is an MDS set (it has an index.json); name it by train_loader.dataset.local"));
+  CHECK(problem(here.config(here.path("mds")))
+            .ends_with(
+                "is an MDS set (it has an index.json); name it by train_loader.dataset.local"));
   c = here.config(here.path("columns.jsonl"));
   c.train_loader.finetuning->columns = mpt::prompt_columns{"q", "a"};
   c.model.vocab_size = 100;
