@@ -109,6 +109,7 @@ struct ncclComm {
   int inside = 0;                                // of them, on the device
   std::vector<std::shared_ptr<launch>> waiting;  // in a group that has not begun
   std::set<void*> registered;
+  cudaStream_t crossed = nullptr;  // of its own, which nobody waits for: a fault
 };
 
 namespace {
@@ -406,10 +407,8 @@ cudaError_t begin(library& l, std::shared_ptr<launch> const& what) {
     }
   };
   if (l.options.fault == fault::crossed_streams) {
-    static std::map<int, cudaStream_t> own;  // of the library, which nobody waits for
-    auto& stream = own[comm.device];
-    if (stream == nullptr) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-    return fake_cuda::enqueue(stream, "nccl", std::move(work));
+    if (comm.crossed == nullptr) cudaStreamCreateWithFlags(&comm.crossed, cudaStreamNonBlocking);
+    return fake_cuda::enqueue(comm.crossed, "nccl", std::move(work));
   }
   return fake_cuda::enqueue(what->on, "nccl", std::move(work));
 }
@@ -650,12 +649,14 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   auto& l = library::get();
-  std::scoped_lock const lock(l.mutex);
+  std::unique_lock lock(l.mutex);
   if (auto const status = usable(l, comm, "ncclCommDestroy"); status != ncclSuccess) return status;
   if (!comm->finalised || comm->finished < comm->launched)
     return l.refuse("ncclCommDestroy: the communicator was not finalised, which may hang");
   comm->destroyed = true;
   --l.alive;
+  lock.unlock();
+  if (comm->crossed != nullptr) cudaStreamDestroy(comm->crossed);
   return ncclSuccess;
 }
 
@@ -674,6 +675,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   l.moved();
   // what it reads and writes may be freed afterwards
   l.changed.wait_for(lock, std::chrono::seconds(5), [&] { return comm->inside == 0; });
+  lock.unlock();
+  if (comm->crossed != nullptr) cudaStreamDestroy(comm->crossed);
   return ncclSuccess;
 }
 
