@@ -6,9 +6,8 @@
 #include <cmath>
 #include <string>
 
-#include <mpt/config/sizes.hpp>
-
 #include "fake_cuda/ranks.hpp"
+#include "support/model_form.hpp"
 #include "support/model_run.hpp"
 
 namespace fake_model_test {
@@ -17,7 +16,6 @@ using test::context_method;
 using test::model_layout;
 using enum parallel::zero::level;
 
-/// Form a: learned positions and biases; form b: ALiBi, no bias, packed documents.
 mpt::model_config config(bool with_alibi) {
   mpt::model_config m;
   m.d_model = 16;
@@ -26,14 +24,7 @@ mpt::model_config config(bool with_alibi) {
   m.vocab_size = 18;
   m.max_seq_len = 8;
   m.expansion_ratio = 2;
-  m.resid_pdrop = 0.25;
-  if (with_alibi) {
-    m = mpt::hub_form(m);
-    m.vocab_size = 18;
-    m.attn.attn_uses_sequence_id = true;
-  }
-  check_model(m, "");
-  return m;
+  return test::model_form(m, with_alibi);
 }
 
 constexpr auto on_host = parallel::zero::optimizer_memory::host;

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <string>
 
-#include <mpt/config/sizes.hpp>
 #include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/ops/cuda.hpp>
 
 #include "support/gpu.hpp"
+#include "support/model_form.hpp"
 #include "support/model_run.hpp"
 
 namespace gpu_model_test {
@@ -20,7 +20,6 @@ using test::context_method;
 using test::model_layout;
 using enum parallel::zero::level;
 
-/// Form a: learned positions and biases; form b: ALiBi, no bias, packed documents.
 mpt::model_config config(bool with_alibi) {
   mpt::model_config m;
   m.d_model = 32;
@@ -29,14 +28,7 @@ mpt::model_config config(bool with_alibi) {
   m.vocab_size = 18;
   m.max_seq_len = 16;
   m.expansion_ratio = 4;
-  m.resid_pdrop = 0.25;
-  if (with_alibi) {
-    m = mpt::hub_form(m);
-    m.vocab_size = 18;
-    m.attn.attn_uses_sequence_id = true;
-  }
-  check_model(m, "");
-  return m;
+  return test::model_form(m, with_alibi);
 }
 
 /// Differences are bounded by `share` of the model's largest gradient.

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include <parallel/core/error.hpp>
+#include <parallel/core/file.hpp>
 
 namespace parallel::nccl {
 
@@ -43,13 +44,12 @@ class file_rendezvous {
     static_cast<void>(::unlink(file_.c_str()));
     auto const part = file_.string() + ".part";
     static_cast<void>(::unlink(part.c_str()));
-    int const fd = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    require(fd >= 0, problem("cannot be written"));
+    descriptor const file(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    require(file.get() >= 0, problem("cannot be written"));
     std::string const text = concat(run_, '\n', bytes);
     bool const written =
-        ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-        ::fsync(fd) == 0;
-    ::close(fd);
+        ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+        ::fsync(file.get()) == 0;
     require(written && ::rename(part.c_str(), file_.c_str()) == 0, problem("cannot be written"));
     is_writer_ = true;
   }
@@ -83,14 +83,13 @@ class file_rendezvous {
 
   /// Empty: there is none.
   [[nodiscard]] std::string read() const {
-    int const fd = ::open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0) {
+    descriptor const file(::open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (file.get() < 0) {
       require(errno == ENOENT, problem("cannot be read"));
       return {};
     }
     char text[4096];
-    auto const got = ::read(fd, text, sizeof text);
-    ::close(fd);
+    auto const got = ::read(file.get(), text, sizeof text);
     require(got >= 0, problem("cannot be read"));
     return {text, static_cast<std::size_t>(got)};
   }

@@ -9,9 +9,8 @@
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -21,41 +20,33 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <parallel/core/clock.hpp>
 #include <parallel/core/error.hpp>
+#include <parallel/core/file.hpp>
 
 namespace parallel::nccl {
 
 namespace detail {
 
-/// A socket that closes itself, whose reads and writes keep a deadline.
+/// A socket whose reads and writes keep a deadline.
 class socket {
  public:
-  explicit socket(int fd = -1) : fd_(fd) {}
-  socket(socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  socket& operator=(socket&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~socket() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  [[nodiscard]] int get() const { return fd_; }
+  explicit socket(int fd) : fd_(fd) {}
+  [[nodiscard]] int get() const { return fd_.get(); }
 
   /// Whether something has come before `until`.
   [[nodiscard]] bool wait(short what, steady_time until) const {
     auto const left =
         std::chrono::duration_cast<std::chrono::milliseconds>(until - steady_time::clock::now());
-    pollfd one{fd_, what, 0};
+    pollfd one{get(), what, 0};
     return ::poll(&one, 1, static_cast<int>(std::max<long>(0, left.count()))) > 0;
   }
   [[nodiscard]] bool send_all(std::string_view bytes, steady_time until) const {
     while (!bytes.empty()) {
       if (!wait(POLLOUT, until)) return false;
-      auto const sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      auto const sent = ::send(get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (sent <= 0) return false;
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     }
@@ -64,7 +55,7 @@ class socket {
   [[nodiscard]] bool receive_all(char* to, std::size_t size, steady_time until) const {
     while (size > 0) {
       if (!wait(POLLIN, until)) return false;
-      auto const got = ::recv(fd_, to, size, 0);
+      auto const got = ::recv(get(), to, size, 0);
       if (got <= 0) return false;
       to += got;
       size -= static_cast<std::size_t>(got);
@@ -73,7 +64,7 @@ class socket {
   }
 
  private:
-  int fd_;
+  descriptor fd_;
 };
 
 /// What a rank says of itself.
