@@ -82,7 +82,12 @@ if(PARALLELLM_CLANG)
     -Wpedantic -Wconversion -Wshadow -Werror -I${PROJECT_SOURCE_DIR}/include
     -idirafter$<JOIN:${folders},$<SEMICOLON>-idirafter> -DOMPI_SKIP_MPICXX ${unit}
     COMMAND_EXPAND_LISTS)
-  set_tests_properties(headers/clang PROPERTIES TIMEOUT 600)
+  # Bodies of templates are seen where they are instantiated.
+  add_test(NAME headers/clang_instantiated COMMAND ${PARALLELLM_CLANG} -std=c++20 -fsyntax-only
+    -Wall -Wextra -Wpedantic -Wconversion -Wno-unused-lambda-capture -Werror
+    -I${PROJECT_SOURCE_DIR}/include -idirafter$<JOIN:${folders},$<SEMICOLON>-idirafter>
+    ${PROJECT_SOURCE_DIR}/docs/examples/llama.cpp COMMAND_EXPAND_LISTS)
+  set_tests_properties(headers/clang headers/clang_instantiated PROPERTIES TIMEOUT 600)
 
   # Target lint: clang-tidy over all headers, and over a few programs that instantiate them.
   find_program(PARALLELLM_CLANG_TIDY clang-tidy)
@@ -102,6 +107,7 @@ endif()
 set(compilers ${CMAKE_CXX_COMPILER})
 if(PARALLELLM_CLANG)
   list(APPEND compilers ${PARALLELLM_CLANG})
+  list(REMOVE_DUPLICATES compilers)
 endif()
 foreach(compiler IN LISTS compilers)
   get_filename_component(name ${compiler} NAME)

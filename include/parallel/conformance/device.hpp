@@ -110,7 +110,7 @@ void check_memory(Device& device) {
   {
     std::vector<decltype(device.template allocate_zeroed<std::uint64_t>(1))> all;
     std::size_t bytes = 0;
-    for (std::size_t count : {1, 3, 64, 1000, 100000}) {
+    for (std::size_t count : {1u, 3u, 64u, 1000u, 100000u}) {
       all.push_back(device.template allocate_zeroed<std::uint64_t>(count));
       bytes += count * sizeof(std::uint64_t);
       auto& one = all.back();

@@ -72,7 +72,7 @@ class axis_group {
   template <class Stream, class T>
   void all_gather(Stream& compute, std::span<T> out, std::type_identity_t<std::span<T const>> shard,
                   call_site where = call_site::current()) const {
-    enqueue(compute, (size_ - 1) * shard.size_bytes(),
+    enqueue(compute, others() * shard.size_bytes(),
             [&] { return comm_->all_gather(*exchanges_, out, shard, where); });
     tell(compute, meta::exchange_kind::all_gather, out, shard);
   }
@@ -82,7 +82,7 @@ class axis_group {
   void reduce_scatter(Stream& compute, std::span<T> shard,
                       std::type_identity_t<std::span<T const>> in,
                       call_site where = call_site::current()) const {
-    enqueue(compute, (size_ - 1) * shard.size_bytes(),
+    enqueue(compute, others() * shard.size_bytes(),
             [&] { return comm_->reduce_scatter(*exchanges_, shard, in, reduction::sum, where); });
     tell(compute, meta::exchange_kind::reduce_scatter, shard, in);
   }
@@ -91,7 +91,7 @@ class axis_group {
   template <class Stream, class T>
   void all_reduce(Stream& compute, std::span<T> inout, reduction combine = reduction::sum,
                   call_site where = call_site::current()) const {
-    enqueue(compute, 2 * (size_ - 1) * inout.size_bytes() / size_,
+    enqueue(compute, 2 * others() * inout.size_bytes() / (others() + 1),
             [&] { return comm_->all_reduce(*exchanges_, inout, combine, where); });
     tell(compute, meta::exchange_kind::all_reduce, inout, std::span<T const>(inout));
   }
@@ -101,7 +101,7 @@ class axis_group {
   template <class Stream, class T>
   void all_to_all(Stream& compute, std::span<T> out, std::type_identity_t<std::span<T const>> in,
                   call_site where = call_site::current()) const {
-    enqueue(compute, in.size_bytes() / size_ * (size_ - 1),
+    enqueue(compute, in.size_bytes() / (others() + 1) * others(),
             [&] { return comm_->all_to_all(*exchanges_, out, in, where); });
     tell(compute, meta::exchange_kind::other, out, in);
   }
@@ -155,6 +155,8 @@ class axis_group {
     exchanges.wait(compute.record());
   }
   &&!requires(Stream & compute) { compute.count_traffic(Axis::name, 0); };
+
+  [[nodiscard]] std::size_t others() const { return static_cast<std::size_t>(size_ - 1); }
 
   template <class Stream, class Exchange>
   void enqueue(Stream& compute, std::size_t bytes, Exchange&& exchange) const {

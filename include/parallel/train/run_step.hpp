@@ -26,6 +26,9 @@ struct step_streams {
   Exchange* reductions = nullptr;
 };
 
+template <class Compute, class Exchange>
+step_streams(Compute&, Compute*, Exchange*, Exchange*) -> step_streams<Compute, Exchange>;
+
 /// What a plan runs.
 ///
 /// - compute(action, stream): enqueues whatever is on a stream of computations, but for copies

@@ -94,7 +94,7 @@ struct gemm_amx {
       simd::unrolled(
           each, [&](auto which) __attribute__((always_inline)) {
             constexpr term now = terms[which];
-            constexpr term before = terms[which == 0 ? 0 : which - 1];
+            constexpr term before = terms[static_cast<std::size_t>(std::max(int{which} - 1, 0))];
             bf16_pair const* const a_tiles = left + now.a * 2 * tile_pairs;
             bf16_pair const* const b_tiles = right + now.b * 2 * tile_pairs;
             if constexpr (which == 0 || now.b != before.b) load_tile<6>(b_tiles, 16);
