@@ -1,0 +1,178 @@
+// The table of NVIDIA's nccl-tests for any communicator: how long collectives take by size, with
+// what bandwidth, and how many values are wrong. Ranks are threads, or processes under mpirun.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <parallel/comm/timed_collectives.hpp>
+
+#include "devices.hpp"
+#include "support/app.hpp"
+#include "support/engine.hpp"
+
+#include "support/launch.hpp"
+
+namespace {
+
+using namespace parallel;
+
+constexpr std::array kinds{operation_kind::all_reduce, operation_kind::reduce_scatter,
+                           operation_kind::all_gather, operation_kind::all_to_all,
+                           operation_kind::broadcast,  operation_kind::send};
+
+struct arguments {
+  std::string collective = "all";
+  std::optional<int> ranks;
+  std::uint64_t least = 8;
+  std::uint64_t most = 0;  // what memory allows
+  std::string type = "fp32";
+  int root = 0;
+  double seconds = 0.1;
+  std::string device = "auto";
+};
+
+/// The largest power of two, 8 GiB at most, of which two on each of this machine's ranks take half
+/// of what is free.
+template <class Device>
+std::uint64_t size_allowed(Device& device, any_communicator& comm) {
+  auto const sharing = Device::host_reaches_memory ? apps::ranks_on_this_machine(comm.size()) : 1;
+  auto const each = device.available_bytes() / 4 / static_cast<std::size_t>(sharing);
+  std::uint64_t size = 1 << 20;
+  while (size < (std::uint64_t{8} << 30) && 2 * size <= each) size *= 2;
+  auto const memory = device.template allocate_shared<double>(1);
+  memory.span()[0] = -static_cast<double>(size);
+  host::stream s;
+  comm.all_reduce(s, memory.span(), reduction::max).wait();
+  return static_cast<std::uint64_t>(-memory.span()[0]);
+}
+
+/// One form's columns, and its bandwidth into the sum of all.
+std::string columns(std::optional<collective_timing> const& timing, std::size_t bytes,
+                    double factor, std::vector<double>& bandwidths) {
+  if (!timing) return fmt::format("{:>10} {:>7} {:>7} {:>6}", "-", "-", "-", "-");
+  double const rate = static_cast<double>(bytes) / timing->seconds / 1e9;
+  bandwidths.push_back(rate * factor);
+  return fmt::format("{:>10.2f} {:>7.2f} {:>7.2f} {:>6}", 1e6 * timing->seconds, rate,
+                     rate * factor, timing->wrong);
+}
+
+/// Prints on rank 0; returns how many values were wrong.
+template <class Timed>
+std::uint64_t print_table(Timed& timed, any_communicator& comm, operation_kind kind,
+                          arguments const& args, std::uint64_t most, std::size_t element) {
+  bool const speaks = comm.rank() == 0;
+  auto const name = kind == operation_kind::send ? std::string_view("send_recv") : name_of(kind);
+  auto const say = [&](std::string const& line) {
+    if (!speaks) return;
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  };
+  say(fmt::format("# {}, {} ranks\n#", name, comm.size()));
+  say(fmt::format("#{:>12} {:>12} {:>6} {:>6} {:>5}  {:^33}  {:^33}", "", "", "", "", "",
+                  "out of place", "in place"));
+  auto const heading = fmt::format("{:>10} {:>7} {:>7} {:>6}", "time", "algbw", "busbw", "#wrong");
+  say(fmt::format("#{:>12} {:>12} {:>6} {:>6} {:>5}  {}  {}", "size", "count", "type", "redop",
+                  "root", heading, heading));
+  auto const units = fmt::format("{:>10} {:>7} {:>7} {:>6}", "(us)", "(GB/s)", "(GB/s)", "");
+  say(fmt::format("#{:>12} {:>12} {:>6} {:>6} {:>5}  {}  {}", "(B)", "(elements)", "", "", "",
+                  units, units));
+  std::uint64_t wrong = 0;
+  std::vector<double> bandwidths;
+  for (std::uint64_t size = args.least; size <= most; size *= 2) {
+    collective_call call{.kind = kind, .bytes = size, .root = args.root};
+    auto const apart = timed.time(call, args.seconds);
+    call.in_place = true;
+    auto const within = timed.time(call, args.seconds);
+    if (!apart && !within) continue;  // less than an element a rank
+    auto const count = apart ? apart->count : within->count;
+    bool const shards = bus_factor(kind, 2) == 0.5;
+    auto const bytes = count * element * (shards ? static_cast<std::size_t>(comm.size()) : 1);
+    for (auto const& one : {apart, within}) wrong += one ? one->wrong : 0;
+    auto const factor = bus_factor(kind, comm.size());
+    auto const left = columns(apart, bytes, factor, bandwidths);
+    say(fmt::format(" {:>12} {:>12} {:>6} {:>6} {:>5}  {}  {}", bytes, count, args.type,
+                    combines(kind) ? "sum" : "none",
+                    kind == operation_kind::broadcast ? args.root : -1, left,
+                    columns(within, bytes, factor, bandwidths)));
+  }
+  double sum = 0;
+  for (double const one : bandwidths) sum += one;
+  say(fmt::format("# wrong values: {}{}", wrong, wrong == 0 ? ", OK" : ", FAILED"));
+  if (!bandwidths.empty())
+    say(fmt::format("# average bus bandwidth: {:.2f} GB/s\n#",
+                    sum / static_cast<double>(bandwidths.size())));
+  return wrong;
+}
+
+template <class T, class Device>
+void run_on(arguments const& args, any_communicator& comm, Device& device,
+            std::string const& name) {
+  auto const allowed = size_allowed(device, comm);
+  apps::on_every_rank([&] {
+    require(args.most <= allowed, "--max ", args.most, ": memory allows ", allowed,
+            " bytes (two on each rank, of half of what is free)");
+    require(args.root >= 0 && args.root < comm.size(), "--root ", args.root, ": ranks are 0 ... ",
+            comm.size() - 1);
+    require(comm.size() > 1, "one rank exchanges nothing; --ranks 2, or start with mpirun");
+  });
+  auto const most = args.most == 0 ? allowed : args.most;
+  if (comm.rank() == 0)
+    fmt::print("# {}: {}\n#\n", apps::ranks_of_mpirun() ? "MPI" : "threads", name);
+  timed_collectives<T, Device, any_communicator> timed(device, comm, most);
+  std::uint64_t wrong = 0;
+  for (auto const kind : kinds)
+    if (args.collective == "all" || args.collective == name_of(kind))
+      wrong += print_table(timed, comm, kind, args, most, sizeof(T));
+  apps::on_every_rank(
+      [&] { require(wrong == 0, wrong, " values were wrong: the tables say of which calls"); });
+}
+
+void run(arguments const& args) {
+  auto const engine = apps::make_engine();
+  apps::launch({.ranks = args.ranks}, [&](any_communicator& comm, apps::place const& where) {
+    apps::device_request const wanted{.kind = args.device,
+                                      .local_rank = where.local_rank,
+                                      .cores = where.cores,
+                                      .products = &engine};
+    apps::with_device(wanted, [&](auto& device, std::string const& name) {
+      if (args.type == "bf16")
+        run_on<bf16>(args, comm, device, name);
+      else
+        run_on<float>(args, comm, device, name);
+    });
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  arguments args;
+  CLI::App app{"Times of collectives by size, as the table of NVIDIA's nccl-tests"};
+  std::vector<std::string> names{"all"};
+  for (auto const kind : kinds) names.emplace_back(name_of(kind));
+  app.add_option("--collective", args.collective)->check(CLI::IsMember(names));
+  app.add_option("--ranks", args.ranks, "threads; under mpirun its processes")
+      ->check(apps::whole_number(1, 1024));
+  app.add_option("--min", args.least, "bytes of the first line")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--max", args.most, "bytes of the last; default: what memory allows")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--type", args.type)->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--root", args.root, "of broadcasts");
+  app.add_option("--seconds", args.seconds, "of each number")->check(CLI::PositiveNumber);
+  app.add_option("--device", args.device)->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  return apps::run(
+      app, argc, argv,
+      [&] {
+        require(args.least >= 1, "--min: a size is at least 1 byte");
+        run(args);
+      },
+      apps::is_primary());
+}
