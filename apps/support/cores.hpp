@@ -43,11 +43,15 @@ namespace apps {
   return cores_of_rank(own, static_cast<int>(before), static_cast<int>(together));
 }
 
-/// This machine's name and these cores of it, as text.
-[[nodiscard]] inline std::string identity_of(std::vector<int> const& cores) {
+[[nodiscard]] inline std::string machine_name() {
   std::array<char, 256> name{};
   static_cast<void>(::gethostname(name.data(), name.size() - 1));
-  std::string text = name.data();
+  return name.data();
+}
+
+/// This machine's name and these cores of it, as text.
+[[nodiscard]] inline std::string identity_of(std::vector<int> const& cores) {
+  std::string text = machine_name();
   for (int const core : cores) text += ' ' + std::to_string(core);
   return text;
 }

@@ -16,6 +16,7 @@
 #include <mpt/train/example_set.hpp>
 #include <mpt/train/fitting_settings.hpp>
 #include <mpt/train/metrics.hpp>
+#include <mpt/train/preflight.hpp>
 #include <mpt/train/run_data.hpp>
 #include <mpt/train/run_plan.hpp>
 #include <mpt/train/run_training.hpp>
@@ -212,6 +213,18 @@ void check_machines(mpt::train_config const& config, parallel::any_communicator&
           "fsdp_config.data_parallel_shard_degree");
 }
 
+/// Says how network and devices do; a network that changes what is sent is refused. Collective.
+template <class T, class Device>
+void check_before(parallel::any_communicator& comm, Device& device) {
+  auto const found = mpt::preflight<T>(device, comm, apps::machine_name());
+  if (comm.rank() == 0)
+    for (auto const& line : mpt::describe(found)) mpt::console::say("{}\n", line);
+  apps::on_every_rank([&] {
+    parallel::require(found.wrong == 0, "preflight: ", found.wrong,
+                      " numbers arrived otherwise than they were sent; mend the network first");
+  });
+}
+
 template <class T, class Device>
 void train(mpt::train_config const& config, mpt::run_examples const& examples,
            parallel::any_communicator& comm, Device& device, std::string const& device_name) {
@@ -241,6 +254,7 @@ void train(mpt::train_config const& config, mpt::run_examples const& examples,
                       describe_layout(config, plan.layout), device_name, plan.split.microbatch,
                       plan.automatic ? " (automatic)" : "",
                       mpt::console::bytes(static_cast<double>(plan.memory.total())));
+  if (config.preflight) check_before<T>(comm, device);
   auto const lock = lock_save_folder(config, comm);
   auto const summary = mpt::run_training<T>(config, comm, device, plan, examples);
   if (!is_primary) return;

@@ -142,6 +142,7 @@ inline void read_system(config_reader& reader, train_config& config) {
   reader.check("bucket_bytes", config.bucket_bytes >= 4096, "must be at least 4096, found ",
                config.bucket_bytes);
   config.dry_run = reader.get("dry_run", config.dry_run);
+  config.preflight = reader.get("preflight", config.preflight);
   config.print_plan = reader.get("print_plan", config.print_plan);
   config.profile = reader.get("profile", config.profile);
 }

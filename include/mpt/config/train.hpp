@@ -2,9 +2,9 @@
 //
 // Field names and defaults are LLM Foundry's; our own keys are `mirrors`, `parallelism`,
 // `zero_stage`, `reduction_order`, `reduce_dtype`, `device`, `ranks`, `threads`, `device_memory`,
-// `bucket_bytes`, `dry_run`, `print_plan`, `profile` and `metrics_file`. What depends on the number
-// of ranks (the split of a batch) or on the data (epochs in batches) is worked out by the functions
-// below, when it is known.
+// `bucket_bytes`, `dry_run`, `preflight`, `print_plan`, `profile` and `metrics_file`. What depends on
+// the number of ranks (the split of a batch) or on the data (epochs in batches) is worked out by the
+// functions below, when it is known.
 #pragma once
 
 #include <algorithm>
@@ -118,6 +118,7 @@ struct train_config {
   bool offload_optimizer = false;  ///< its states and master weights to the host's memory
   std::string device = "auto";     ///< auto: a GPU when there is one; cpu; cuda
   bool dry_run = false;
+  bool preflight = false;   ///< measures network and devices before a run
   bool print_plan = false;  ///< of a step, instead of training
   bool profile = false;     ///< times operations of a few batches
 

@@ -100,7 +100,7 @@ TEST_CASE("our own keys are read") {
   auto const config = read(
       "{zero_stage: 1, ranks: 4, threads: 2, device_memory: 80GB, bucket_bytes: 1e6, dry_run: "
       "true, "
-      "print_plan: true, "
+      "preflight: true, print_plan: true, "
       "dist_timeout: 60, "
       "progress_bar: yes, loggers: {tensorboard: {log_dir: t}}, console_log_interval: 10ba}");
   CHECK(config.zero_stage == 1);
@@ -109,6 +109,7 @@ TEST_CASE("our own keys are read") {
   CHECK(config.bucket_bytes == 1'000'000);
   CHECK(config.device_memory == 80'000'000'000);
   CHECK(config.dry_run);
+  CHECK(config.preflight);
   CHECK(config.print_plan);
   CHECK(config.dist_timeout == 60);
   CHECK(config.logging.progress_bar);

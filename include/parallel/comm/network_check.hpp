@@ -1,0 +1,96 @@
+// network_check: how fast ranks reach each other inside a machine and between machines, which of
+// them compute slowly, and what follows for a run: asked before it begins.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <parallel/comm/network_link.hpp>
+#include <parallel/comm/texts.hpp>
+#include <parallel/comm/timed_collectives.hpp>
+
+namespace parallel {
+
+/// What a network did, the same on all ranks. Rates are bus bandwidths (bus_factor) of all_gather
+/// in the slowest group, in bytes per second; 0 where no group has two ranks.
+struct network_measurements {
+  std::vector<std::string> machines;  // of each rank
+  std::vector<double> work;           // of each rank: what it computes in a second, of any unit
+  double inside = 0;                  // of a machine
+  double between = 0;                 // ranks of the same number on each machine
+  double copying = 0;                 // of memory by one rank, the slowest; 0 where nobody asked
+  std::uint64_t wrong = 0;            // elements that arrived otherwise than they should
+  network_link link;                  // of rank 0's machine
+};
+
+namespace detail {
+
+/// Bytes per second of copies in memory that the host reaches, the best of a few.
+template <class Device>
+[[nodiscard]] double copying_rate(Device& device, std::size_t bytes) {
+  auto const from = device.template allocate_zeroed<std::uint8_t>(bytes);
+  auto const to = device.template allocate_zeroed<std::uint8_t>(bytes);
+  double best = 0;
+  for (int i = 0; i < 4; ++i) {
+    auto const begin = std::chrono::steady_clock::now();
+    device.upload(to.span(), from.span());
+    std::chrono::duration<double> const spent = std::chrono::steady_clock::now() - begin;
+    best = std::max(best, static_cast<double>(bytes) / std::max(1e-9, spent.count()));
+  }
+  return best;
+}
+
+}  // namespace detail
+
+/// Times all_gathers of `bytes` on `device` inside the machines and between them. `machine` is what
+/// this rank's is called, `work` how much it computes in a second. Collective.
+template <device Device, communicator Comm>
+[[nodiscard]] network_measurements check_network(Device& device, Comm& comm,
+                                                 std::string const& machine, double work,
+                                                 std::size_t bytes = std::size_t{8} << 20) {
+  constexpr double seconds = 0.1;  // of each number
+  network_measurements out;
+  typename Comm::stream_type s;
+  out.machines = gather_texts(comm, s, machine);
+  auto const ranks = out.machines.size(), me = static_cast<std::size_t>(comm.rank());
+  out.work.resize(ranks);
+  comm.all_gather(s, std::span<double>(out.work), std::span<double const>(&work, 1)).wait();
+
+  auto const number_of = [&](std::size_t rank) {  // among those of its machine
+    return std::count(out.machines.begin(),
+                      out.machines.begin() + static_cast<std::ptrdiff_t>(rank), out.machines[rank]);
+  };
+  auto const first_of = [&](std::size_t rank) {
+    return std::ranges::find(out.machines, out.machines[rank]) - out.machines.begin();
+  };
+  auto const rate_in = [&](std::ptrdiff_t color, char const* name) {
+    auto part = comm.split(static_cast<int>(color), name);
+    auto rate = std::numeric_limits<double>::infinity();
+    if (part.size() > 1) {
+      timed_collectives<std::int32_t, Device, Comm> timed(device, part, bytes);
+      collective_call const call{.kind = operation_kind::all_gather, .bytes = bytes};
+      auto const said = timed.time(call, seconds);
+      rate = bus_factor(call.kind, part.size()) * static_cast<double>(bytes) / said->seconds;
+      if (part.rank() == 0) out.wrong += said->wrong;
+    }
+    comm.all_reduce(s, std::span<double>(&rate, 1), reduction::min).wait();
+    return rate == std::numeric_limits<double>::infinity() ? 0 : rate;
+  };
+  out.inside = rate_in(first_of(me), "machine");
+  out.between = rate_in(number_of(me), "network");
+  if constexpr (Device::host_reaches_memory) {
+    out.copying = detail::copying_rate(device, bytes);
+    comm.all_reduce(s, std::span<double>(&out.copying, 1), reduction::min).wait();
+  }
+  comm.all_reduce(s, std::span<std::uint64_t>(&out.wrong, 1), reduction::sum).wait();
+  if (comm.rank() == 0) out.link = fastest_link();
+  return out;
+}
+
+}  // namespace parallel
