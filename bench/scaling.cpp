@@ -1,0 +1,187 @@
+// How training scales: 1, 2, 4, … ranks train the same MPT, with as many sequences on each rank
+// (weak) and with as many in all (strong), and each count is compared with one rank. Ranks are
+// threads, or processes under mpirun, where those of a machine come before those of the next.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <mpt/config/sizes.hpp>
+#include <mpt/model/model.hpp>
+#include <mpt/train/sequences.hpp>
+#include <parallel/comm/texts.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/optim/decoupled_adamw.hpp>
+#include <parallel/train/plan.hpp>
+#include <parallel/train/stepper.hpp>
+
+#include "clock.hpp"
+#include "devices.hpp"
+#include "in_turn.hpp"
+#include "support/app.hpp"
+#include "support/cores.hpp"
+#include "support/engine.hpp"
+#include "support/launch.hpp"
+
+namespace {
+
+using namespace parallel;
+using parallel::index;
+
+struct arguments {
+  std::string size = "125m", precision = "bf16", device = "auto";
+  std::optional<int> ranks;
+  int zero_stage = 3, batch = 1, steps = 5;
+  index length = 512;
+};
+
+/// One rank's part of a training on all ranks of `comm`.
+template <class T, class Device>
+class training {
+ public:
+  training(arguments const& args, any_communicator& comm, Device& device, index sequences)
+      : compute_(device.compute_options()),
+        exchanges_(comm_options<any_communicator>(device)),
+        net_(mpt::hub_form(mpt::named_size(args.size))),
+        step_(net_, device, comm, decoupled_adamw({.learning_rate = 6e-4}),
+              {.level = static_cast<zero::level>(args.zero_stage),
+               .clip = {.kind = train::clipping_kind::norm, .threshold = 1.0}}),
+        memory_(device.template allocate<std::byte>(
+            train::plan_microbatch(net_, mpt::sequences::shape_of(sequences, args.length))
+                .activations)),
+        ids_(static_cast<std::size_t>(sequences * args.length)),
+        first_(sequences * comm.rank()) {
+    philox const random(static_cast<std::uint64_t>(comm.rank()), stream_id("scaling"));
+    for (std::size_t i = 0; i < ids_.size(); ++i)
+      ids_[i] = static_cast<std::int32_t>(random.bits(i) %
+                                          static_cast<std::uint32_t>(net_.config().vocab_size));
+    index const tokens = std::ssize(ids_);
+    batch_ = {{ids_.data(), {tokens}}, {ids_.data(), {tokens}}, sequences, args.length, tokens};
+    step_.initialise(1);
+  }
+
+  /// Seconds of one step.
+  double step() {
+    double const begin = bench::now(bench::clock_kind::wall);
+    static_cast<void>(step_.step(compute_, exchanges_, memory_, std::span(&batch_, 1),
+                                 std::span(&first_, 1), {.seed = 1, .step = done_++}, 1.0));
+    return bench::now(bench::clock_kind::wall) - begin;
+  }
+
+ private:
+  typename Device::stream_type compute_;
+  comm_stream<Device, any_communicator> exchanges_;
+  mpt::model<T> net_;
+  train::stepper<mpt::model<T>, Device, any_communicator, decoupled_adamw> step_;
+  arena memory_;
+  std::vector<std::int32_t> ids_;
+  index first_;
+  mpt::microbatch batch_;
+  std::uint32_t done_ = 0;
+};
+
+/// Tokens per second of the first `ranks` ranks, with `sequences` on each; the others wait. The
+/// median step, on the slowest rank.
+template <class T, class Device>
+double rate_of(arguments const& args, any_communicator& comm, Device& device, int ranks,
+               index sequences) {
+  host::stream s;
+  double seconds = 0;
+  auto part = comm.split(comm.rank() < ranks ? 0 : 1);
+  if (comm.rank() < ranks) {
+    training<T, Device> one(args, part, device, sequences);
+    for (int warm = 0; warm < 2; ++warm) static_cast<void>(one.step());
+    std::vector<double> each;
+    for (int i = 0; i < args.steps; ++i) each.push_back(one.step());
+    seconds = bench::median(std::move(each));
+  }
+  comm.all_reduce(s, std::span<double>(&seconds, 1), reduction::max).wait();
+  return static_cast<double>(ranks * sequences * args.length) / seconds;
+}
+
+template <class T, class Device>
+void run_on(arguments const& args, any_communicator& comm, Device& device,
+            std::string const& name) {
+  host::stream s;
+  auto const machines = gather_texts(comm, s, apps::machine_name());
+  std::vector<int> counts;
+  for (int n = 1; n < comm.size(); n *= 2) counts.push_back(n);
+  counts.push_back(comm.size());
+  int const all = comm.size();
+  bool const speaks = comm.rank() == 0;
+  auto const say = [&](std::string const& line) {
+    if (!speaks) return;
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  };
+  say(fmt::format("MPT-{} in {}, ZeRO {}, {} tokens a sequence; {} each; the median of {} steps\n",
+                  args.size, args.precision, args.zero_stage, args.length, name, args.steps));
+  say(fmt::format("{:>6} {:>9}  {:^30}  {:^30}", "", "",
+                  fmt::format("weak: {} sequences a rank", args.batch),
+                  fmt::format("strong: {} sequences in all", args.batch * all)));
+  say(fmt::format("{:>6} {:>9}  {:>18} {:>11}  {:>18} {:>11}", "ranks", "machines", "tokens/s",
+                  "efficiency", "tokens/s", "efficiency"));
+  double weak_of_one = 0, strong_of_one = 0, least = 1;
+  for (int const ranks : counts) {
+    std::map<std::string, int> used;
+    for (int r = 0; r < ranks; ++r) ++used[machines[static_cast<std::size_t>(r)]];
+    double const weak = rate_of<T>(args, comm, device, ranks, args.batch);
+    bool const divides = args.batch * all % ranks == 0;
+    double const strong =
+        divides ? rate_of<T>(args, comm, device, ranks, args.batch * all / ranks) : 0;
+    if (ranks == 1) {
+      weak_of_one = weak;
+      strong_of_one = strong;
+    }
+    least = std::min(least, weak / weak_of_one / ranks);
+    say(fmt::format(
+        "{:>6} {:>9}  {:>18.0f} {:>9.1f} %  {}", ranks, used.size(), weak,
+        100 * weak / weak_of_one / ranks,
+        divides ? fmt::format("{:>18.0f} {:>9.1f} %", strong, 100 * strong / strong_of_one / ranks)
+                : fmt::format("{:>18} {:>11}", "-", "-")));
+  }
+  say(fmt::format("\nthe least weak efficiency is {:.1f} %, {} 80 %", 100 * least,
+                  least >= 0.8 ? "not below" : "below"));
+}
+
+void run(arguments const& args) {
+  auto const engine = apps::make_engine();
+  apps::launch({.ranks = args.ranks}, [&](any_communicator& comm, apps::place const& where) {
+    apps::device_request const wanted{.kind = args.device,
+                                      .local_rank = where.local_rank,
+                                      .cores = where.cores,
+                                      .products = &engine};
+    apps::with_device(wanted, [&](auto& device, std::string const& name) {
+      if (args.precision == "bf16")
+        run_on<bf16>(args, comm, device, name);
+      else
+        run_on<float>(args, comm, device, name);
+    });
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  arguments args;
+  CLI::App app{"How training scales from one rank to all, weakly and strongly"};
+  app.add_option("--size", args.size, "125m, 350m, ...");
+  app.add_option("--precision", args.precision)->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--zero_stage", args.zero_stage)->check(apps::whole_number(0, 3));
+  app.add_option("--batch", args.batch, "sequences of a rank")
+      ->check(apps::whole_number(1, 1 << 16));
+  app.add_option("--length", args.length, "tokens of a sequence")
+      ->check(apps::whole_number(1, 1 << 20));
+  app.add_option("--steps", args.steps)->check(apps::whole_number(1, 1000));
+  app.add_option("--ranks", args.ranks, "threads; under mpirun its processes")
+      ->check(apps::whole_number(1, 1024));
+  app.add_option("--device", args.device)->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  return apps::run(
+      app, argc, argv, [&] { run(args); }, apps::is_primary());
+}
