@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include <parallel/comm/operation.hpp>
+#include <parallel/core/hash.hpp>
 
 namespace parallel {
 
@@ -61,9 +62,7 @@ static_assert(sizeof(signature) == 256 && std::is_trivially_copyable_v<signature
                 .count = op.count,
                 .sequence = sequence};
   std::string_view path = op.where.file_name();
-  out.file_hash = 0xcbf29ce484222325ULL;  // FNV-1a
-  for (char const c : path)
-    out.file_hash = (out.file_hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  out.file_hash = fnv1a(path);
   if (path.size() >= out.file.size()) path.remove_prefix(path.size() - out.file.size() + 1);
   if (op.kind == operation_kind::group) {
     std::uint32_t hash = 0x811c9dc5U;  // of the parts, in the place of a tag

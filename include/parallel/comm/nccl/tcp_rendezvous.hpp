@@ -25,6 +25,7 @@
 #include <parallel/core/clock.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/core/hash.hpp>
 
 namespace parallel::nccl {
 
@@ -75,12 +76,6 @@ struct greeting {
   std::uint32_t ranks = 0;
 };
 
-[[nodiscard]] inline std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t out = 0xcbf29ce484222325ULL;  // FNV-1a
-  for (char const c : text) out = (out ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return out;
-}
-
 using addresses = std::unique_ptr<addrinfo, decltype([](addrinfo* a) { ::freeaddrinfo(a); })>;
 [[nodiscard]] inline addresses resolve(std::string const& host, int port, bool listens) {
   addrinfo hints{};
@@ -110,7 +105,7 @@ inline void share_over_tcp(tcp_place const& at, std::string& bytes) {
   auto const until = steady_time::clock::now() + at.deadline;
   auto const found = resolve(at.host, at.port, at.rank == 0);
   auto const where = concat("rendezvous at ", at.host, ':', at.port);
-  greeting const mine{.run = hash_of(at.run),
+  greeting const mine{.run = fnv1a(at.run),
                       .rank = static_cast<std::uint32_t>(at.rank),
                       .ranks = static_cast<std::uint32_t>(at.ranks)};
   if (at.rank > 0) {
