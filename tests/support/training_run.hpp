@@ -48,7 +48,7 @@ class training {
   }
 
   /// Goes on until so many steps are done.
-  void train(std::ptrdiff_t until) {
+  void train(std::ptrdiff_t until, double learning_rate_factor = 1.0) {
     for (; done_ < until; ++done_) {
       parallel::philox const random(7, static_cast<std::uint32_t>(done_));
       std::vector<std::int32_t> ids(batch_elements);
@@ -63,8 +63,17 @@ class training {
       }
       (void)step_.step(compute_, exchanges_, memory_, std::span(std::as_const(parts)),
                        std::span(std::as_const(first)),
-                       {.seed = 5, .step = static_cast<std::uint32_t>(done_)}, 1.0);
+                       {.seed = 5, .step = static_cast<std::uint32_t>(done_)},
+                       learning_rate_factor);
     }
+  }
+
+  /// Makes a step that is tried and leaves nothing behind.
+  void try_step() {
+    auto const done = done_;
+    train(done + 1, 0.0);
+    step_.clear_states(compute_);
+    done_ = done;
   }
 
   /// All weights and optimizer states.

@@ -90,8 +90,8 @@ class trainer {
         .causal_flops_per_token =
             static_cast<double>(causal_flops_per_token(config_.model, sequence_length())),
         .recomputed_flops_per_token = plan_.recomputed_per_token(sequence_length())};
-    agree_on_products();
-    auto notes = start();
+    bool const is_initialised = agree_on_products();
+    auto notes = start(is_initialised);
     auto const last = total_batches(clock_);
     if (saving() && batch_ < last) {
       auto const how = save_options_of(config_.checkpoint, on_save_);
@@ -185,32 +185,35 @@ class trainer {
     if (report_) report_->note(text);
   }
 
-  /// Tries products by a step whose results are forgotten.
-  void agree_on_products() {
+  /// Tries products by a step that leaves nothing behind. Returns whether parameters have their
+  /// initial values then.
+  [[nodiscard]] bool agree_on_products() {
     if constexpr (has_tuned_products<typename Device::stream_type>) {
       auto const file = saving()
                             ? std::filesystem::path(config_.checkpoint.save_folder) / "products.txt"
                             : std::filesystem::path();
       std::vector streams{&compute_};
       step_.for_each_compute_stream([&](auto& stream) { streams.push_back(&stream); });
-      mpt::agree_on_products(streams, comm_, exchanges_, file, [&] {
+      return mpt::agree_on_products(streams, comm_, exchanges_, file, [&] {
         step_.initialise(config_.seed);
         static_cast<void>(run_step(0, 0.0));
+        step_.clear_states(compute_);
       });
-      step_.restart(compute_, config_.seed);
+    } else {
+      return false;
     }
   }
 
   /// Initial values, or those of a checkpoint. Rank 0 decides which one, for all.
   /// Returns what there is to say about it.
-  std::vector<std::string> start() {
+  std::vector<std::string> start(bool is_initialised) {
     found_checkpoint found;
     if (comm_.rank() == 0) found = checkpoint_to_load(config_).value_or(found_checkpoint{});
     found.folder = broadcast_text(comm_, exchanges_, found.folder.string());
     found.weights_only =
         !broadcast_text(comm_, exchanges_, found.weights_only ? "yes" : "").empty();
     if (found.folder.empty()) {
-      step_.initialise(config_.seed);
+      if (!is_initialised) step_.initialise(config_.seed);
       return {};
     }
     std::vector<std::string> notes;

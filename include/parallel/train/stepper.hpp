@@ -82,11 +82,11 @@ class stepper {
     stale_ = false;
   }
 
-  /// Forgets all steps: parameters become what they were at first, optimizer states zero. Blocks.
-  void restart(stream& compute, std::uint64_t seed) {
+  /// Optimizer states become zero. After steps with a learning_rate_factor of 0, which change no
+  /// parameter, nothing is left of them. Blocks.
+  void clear_states(stream& compute) {
     for (auto& entry : placed_.units()) entry.memory.clear_states(compute);
     compute.synchronize();
-    initialise(seed);
   }
 
   /// One update. `batches` are this rank's microbatches, `first_sequences` their places in the

@@ -86,6 +86,25 @@ TEST_CASE("weight gradients on a stream of their own, and offloaded states: the 
   test::check_ways_to_train<parallel::bf16>(make);
 }
 
+TEST_CASE_TEMPLATE("a step at a learning rate of 0 leaves nothing behind, once states are cleared",
+                   T, float, parallel::bf16) {
+  using enum parallel::zero::optimizer_memory;
+  for (auto const states : {device, host}) {
+    auto const make = [&] {
+      return test::training<T, guarded::device>(guarded::device(std::size_t{64} << 20),
+                                                {.optimizer = states});
+    };
+    auto plain = make(), tried = make();
+    auto const first = plain.numbers();
+    tried.try_step();
+    CHECK(tried.numbers() == first);
+    plain.train(2);
+    tried.train(2);
+    CHECK(plain.numbers() != first);
+    CHECK(tried.numbers() == plain.numbers());
+  }
+}
+
 TEST_CASE("a step takes the memory that was planned, to the byte") {
   test::check_memory_of_training<parallel::bf16>([] { return parallel::host::device(); });
 }
