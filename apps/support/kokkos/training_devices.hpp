@@ -21,8 +21,7 @@ decltype(auto) with_training_device(device_request const& request, F&& f) {
   static Kokkos::ScopeGuard const of_this_process;  // which ranks that are threads share
   return with_cpu(request, [&](parallel::host::device const& cpu, std::string const& name) {
     parallel::kokkos::device device(cpu.compute_options());
-    return f(device, fmt::format("Kokkos {}, products by {}",
-                                 parallel::kokkos::execution_space::name(), name));
+    return f(device, fmt::format("{}, Kokkos {}", name, parallel::kokkos::execution_space::name()));
   });
 }
 

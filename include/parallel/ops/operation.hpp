@@ -12,10 +12,9 @@
 //               quotients count as one each, and so do exp, erf, tanh and roots; comparisons,
 //               conversions and random numbers do not. What depends on data is counted in full:
 //               every label is trained on, and a sequence is one document
-//   compute()   the formula in plain loops: the oracle of every device. Of most in parts that do
-//   not
-//               depend on each other, rows or columns or runs of elements: then it is parts(), how
-//               many there are, and compute(part), which devices may call in any order and at once
+//   compute()   the formula in plain loops: the oracle of every device. Most have instead
+//               parts(), how many parts there are that do not depend on each other (rows, columns,
+//               runs of elements), and compute(part); devices may call it in any order and at once
 //   check()     throws `error` for values that no part can go on with; before the first part
 #pragma once
 
@@ -30,18 +29,21 @@ namespace parallel::ops {
 
 using meta::updates;
 
-/// Computed in parts.
 template <class Arguments>
 concept operation_in_parts = requires(Arguments const& a, index part) {
+  Arguments::name;
   a.parts();
   a.compute(part);
 };
 
 template <class Arguments>
-concept operation_arguments = operation_in_parts<Arguments> || requires(Arguments const& a) {
+concept operation_as_whole = requires(Arguments const& a) {
   Arguments::name;
   a.compute();
 };
+
+template <class Arguments>
+concept operation_arguments = operation_in_parts<Arguments> || operation_as_whole<Arguments>;
 
 /// Throws `error` where the operation cannot be computed.
 template <operation_arguments Arguments>

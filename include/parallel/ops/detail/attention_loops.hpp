@@ -1,7 +1,7 @@
 // attention in plain loops, one query of one head at a time: the equations as they stand.
 //
-// Everything is computed and summed in accumulate_t<T>. Scratch: one row of scores; backward also
-// the gradients of one sequence's keys and values.
+// Everything is computed and summed in accumulate_t<T>. Scratch: one row of scores; backward
+// the gradients of one head's keys and values.
 #pragma once
 
 #include <algorithm>
