@@ -1,8 +1,6 @@
 # ParallelLM::libkokkos: Kokkos's core, by its own package from version 4 on; else by its header and
 # library, as Debian's libtrilinos-kokkos-dev has them, whose package cannot be loaded. No target when
 # it is not found. Installed with the package, whose config finds Kokkos again.
-include_guard(GLOBAL)
-
 if(TARGET ParallelLM::libkokkos)
   return()
 endif()
