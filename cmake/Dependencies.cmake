@@ -76,6 +76,9 @@ if(PARALLELLM_NCCL)  # beside the CUDA Toolkit or in the system's folders; no nv
       ${CUDAToolkit_LIBRARY_DIR})
   endif()
 endif()
+if(PARALLELLM_KOKKOS)
+  include(${CMAKE_CURRENT_LIST_DIR}/Kokkos.cmake)
+endif()
 if(PARALLELLM_MPI)
   set(MPI_CXX_SKIP_MPICXX ON)  # the old C++ bindings, gone since MPI 3
   find_package(MPI QUIET COMPONENTS CXX)

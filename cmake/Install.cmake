@@ -52,4 +52,5 @@ write_basic_package_version_file(
   COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/package/ParallelLMConfig.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/package/ParallelLMConfigVersion.cmake cmake/PlainLibrary.cmake
+  cmake/Kokkos.cmake
   DESTINATION ${package_dir} COMPONENT development)

@@ -4,7 +4,7 @@
 #   ParallelLM::checkpoint  parallel + files of tensors (JSON, xxHash)
 #   ParallelLM::mpt         checkpoint + the MPT model, its data and programs' parts
 #   ParallelLM::conformance parallel + the laws for communicators, devices and layers of one's own
-#   ParallelLM::openmp, onednn, cblas, mpi, nccl, cuda   backends, when found
+#   ParallelLM::openmp, onednn, cblas, mpi, nccl, cuda, kokkos   backends, when found
 #   ParallelLM::kernels     cuda + its operations compiled for float and bf16
 
 function(parallellm_interface name)
@@ -40,4 +40,7 @@ if(MPI_CXX_FOUND)
 endif()
 if(TARGET ParallelLM::libnccl)
   parallellm_interface(nccl ParallelLM::parallel CUDA::cudart ParallelLM::libnccl)
+endif()
+if(TARGET ParallelLM::libkokkos)
+  parallellm_interface(kokkos ParallelLM::parallel ParallelLM::libkokkos)
 endif()

@@ -14,7 +14,7 @@
 namespace apps {
 
 struct device_request {
-  std::string kind = "auto";    // auto: a GPU when there is one; cpu; cuda
+  std::string kind = "auto";    // auto: a GPU when there is one; cpu; cuda; kokkos
   int local_rank = 0;           // among the ranks of this machine: they take turns on its GPUs
   std::vector<int> cores = {};  // of this rank
   int threads = 0;              // on the CPU; 0: one a core

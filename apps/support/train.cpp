@@ -27,7 +27,6 @@
 #include <parallel/core/file.hpp>
 #include <parallel/device/transfer.hpp>
 
-#include "devices.hpp"
 #include "support/app.hpp"
 #include "support/chat_templates.hpp"
 #include "support/engine.hpp"
@@ -35,6 +34,7 @@
 #include "support/launcher.hpp"
 #include "support/parquet.hpp"
 #include "support/process.hpp"
+#include "training_devices.hpp"
 
 namespace {
 
@@ -323,7 +323,7 @@ int train_program(int argc, char** argv, std::string const& what) {
     if (is_primary())
       for (auto const& line : describe(examples, config)) mpt::console::say("{}\n", line);
     if (config.dry_run) {
-      apps::with_device(
+      apps::with_training_device(
           {.kind = config.device, .cores = apps::available_cores(), .products = &engine},
           [&](auto& device, std::string const&) {
             auto const own =
@@ -344,20 +344,23 @@ int train_program(int argc, char** argv, std::string const& what) {
                   .deadline = config.dist_timeout,
                   .flight_folder = config.checkpoint.save_folder},
                  [&](parallel::any_communicator& comm, apps::place const& where) {
-                   apps::with_device({.kind = config.device,
-                                      .local_rank = where.local_rank,
-                                      .cores = where.cores,
-                                      .threads = static_cast<int>(config.threads.value_or(0)),
-                                      .deterministic = config.deterministic,
-                                      .graphs = config.cuda_graphs,
-                                      .products = &engine},
-                                     [&](auto& device, std::string const& name) {
-                                       auto const own = config_on(device, config, comm.rank() == 0);
-                                       if (own.precision == mpt::precision_kind::fp32)
-                                         train<float>(own, examples, comm, device, name);
-                                       else
-                                         train<parallel::bf16>(own, examples, comm, device, name);
-                                     });
+                   apps::with_training_device(
+                       {.kind = config.device,
+                        .local_rank = where.local_rank,
+                        .cores = where.cores,
+                        .threads = static_cast<int>(config.threads.value_or(0)),
+                        .deterministic = config.deterministic,
+                        .graphs = config.cuda_graphs,
+                        .products = &engine},
+                       [&]<class Device>(Device& device, std::string const& name) {
+                         auto const own = config_on(device, config, comm.rank() == 0);
+                         if (own.precision == mpt::precision_kind::fp32)
+                           train<float>(own, examples, comm, device, name);
+                         else if constexpr (apps::trains_in_bf16<Device>)
+                           train<parallel::bf16>(own, examples, comm, device, name);
+                         else
+                           throw apps::refusal("device=kokkos trains in fp32; set precision=fp32");
+                       });
                  });
   };
   return apps::run(app, argc, argv, body, apps::is_primary_here());

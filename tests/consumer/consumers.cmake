@@ -37,6 +37,11 @@ if(TARGET ParallelLM_nccl)
   parallellm_consumer(nccl -DCMAKE_PREFIX_PATH=${prefix} -DCUDAToolkit_ROOT=${CUDAToolkit_ROOT})
 endif()
 
+if(TARGET ParallelLM_kokkos)
+  list(JOIN CMAKE_PREFIX_PATH "\\;" found_here)
+  parallellm_consumer(kokkos "-DCMAKE_PREFIX_PATH=${prefix}\\;${found_here}")
+endif()
+
 if(TARGET ParallelLM_kernels)
   add_test(NAME consumer/install_kernels COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR}
     --component kernels --prefix ${prefix})

@@ -126,7 +126,7 @@ inline void read_system(config_reader& reader, train_config& config) {
     if (*stage == 0) config.parallelism.shard_within_node = false;
   }
   config.reduce_every_microbatch = read_planned(reader, "reduce_every_microbatch");
-  config.device = reader.one_of("device", config.device, {"auto", "cpu", "cuda"});
+  config.device = reader.one_of("device", config.device, {"auto", "cpu", "cuda", "kokkos"});
   config.ranks = read_ranks(reader, "ranks");
   config.threads = read_ranks(reader, "threads");
   if (auto const memory = reader.get<std::string>("device_memory", ""); !memory.empty()) {

@@ -116,7 +116,7 @@ struct train_config {
   bool deterministic = false;                          ///< the same bits in every run on a GPU, too
   bool cuda_graphs = false;        ///< a block's pass on a GPU is launched as one graph
   bool offload_optimizer = false;  ///< its states and master weights to the host's memory
-  std::string device = "auto";     ///< auto: a GPU when there is one; cpu; cuda
+  std::string device = "auto";     ///< auto: a GPU when there is one; cpu; cuda; kokkos
   bool dry_run = false;
   bool preflight = false;   ///< measures network and devices before a run
   bool print_plan = false;  ///< of a step, instead of training

@@ -103,10 +103,12 @@ struct activation_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(y, x); }
   [[nodiscard]] std::uint64_t flops() const { return detail::cost_of(kind).forward * y.size(); }
-  void compute() const {
+  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  void compute(index part) const {
     using A = accumulate_t<T>;
-    for (std::size_t i = 0; i < y.size(); ++i)
+    detail::for_run(part, y, [&](std::size_t i) {
       y[i] = static_cast<T>(detail::activate(kind, A(x[i])).value);
+    });
   }
 };
 
@@ -131,10 +133,12 @@ struct activation_backward_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(dx, x, dy); }
   [[nodiscard]] std::uint64_t flops() const { return detail::cost_of(kind).backward * dx.size(); }
-  void compute() const {
+  [[nodiscard]] index parts() const { return detail::runs_of(dx); }
+  void compute(index part) const {
     using A = accumulate_t<T>;
-    for (std::size_t i = 0; i < dx.size(); ++i)
+    detail::for_run(part, dx, [&](std::size_t i) {
       dx[i] = static_cast<T>(A(dy[i]) * detail::activate(kind, A(x[i])).slope);
+    });
   }
 };
 

@@ -67,10 +67,11 @@ struct adamw_arguments {
   adamw_options<A> options;
 
   [[nodiscard]] std::uint64_t flops() const { return 15 * values.size(); }
-  void compute() const {
+  [[nodiscard]] index parts() const { return detail::runs_of(values); }
+  void compute(index part) const {
     detail::adamw_factors<A> const f(options);
     A const factor = options.gradient_scale == nullptr ? A(1) : *options.gradient_scale;
-    for (std::size_t i = 0; i < values.size(); ++i) {
+    detail::for_run(part, values, [&](std::size_t i) {
       A const g = gradients[i] * factor;
       A const m = f.beta1 * exp_avg[i] + f.one_minus_beta1 * g;
       A const v = f.beta2 * exp_avg_sq[i] + f.one_minus_beta2 * g * g;
@@ -80,7 +81,7 @@ struct adamw_arguments {
       exp_avg_sq[i] = v;
       master[i] = p;
       values[i] = static_cast<T>(p);
-    }
+    });
   }
 };
 

@@ -33,14 +33,14 @@ struct affine_arguments {
     return 2 * static_cast<std::uint64_t>(y.size() * x.extent(1)) +
            static_cast<std::uint64_t>(y.size());
   }
-  void compute() const {
+  [[nodiscard]] index parts() const { return y.extent(0); }
+  void compute(index m) const {
     using A = accumulate_t<T>;
-    for (index m = 0; m < y.extent(0); ++m)
-      for (index n = 0; n < y.extent(1); ++n) {
-        A total = addend.empty() ? A(0) : A(addend(m, n));
-        for (index k = 0; k < x.extent(1); ++k) total += A(x(m, k)) * A(weight(n, k));
-        y(m, n) = static_cast<T>(total + A(bias(n)));
-      }
+    for (index n = 0; n < y.extent(1); ++n) {
+      A total = addend.empty() ? A(0) : A(addend(m, n));
+      for (index k = 0; k < x.extent(1); ++k) total += A(x(m, k)) * A(weight(n, k));
+      y(m, n) = static_cast<T>(total + A(bias(n)));
+    }
   }
 };
 

@@ -22,14 +22,14 @@ struct add_bias_arguments {
   [[nodiscard]] std::uint64_t flops() const {
     return static_cast<std::uint64_t>(y.size() + addend.size());
   }
-  void compute() const {
+  [[nodiscard]] index parts() const { return y.extent(0); }
+  void compute(index m) const {
     using A = accumulate_t<T>;
-    for (index m = 0; m < y.extent(0); ++m)
-      for (index n = 0; n < y.extent(1); ++n) {
-        A total = A(y(m, n)) + A(bias(n));
-        if (!addend.empty()) total += A(addend(m, n));
-        y(m, n) = static_cast<T>(total);
-      }
+    for (index n = 0; n < y.extent(1); ++n) {
+      A total = A(y(m, n)) + A(bias(n));
+      if (!addend.empty()) total += A(addend(m, n));
+      y(m, n) = static_cast<T>(total);
+    }
   }
 };
 
@@ -55,13 +55,12 @@ struct add_bias_backward_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(dbias), dy); }
   [[nodiscard]] std::uint64_t flops() const { return static_cast<std::uint64_t>(dy.size()); }
-  void compute() const {
+  [[nodiscard]] index parts() const { return dy.extent(1); }
+  void compute(index n) const {
     using A = accumulate_t<T>;
-    for (index n = 0; n < dy.extent(1); ++n) {
-      A total{};
-      for (index m = 0; m < dy.extent(0); ++m) total += A(dy(m, n));
-      dbias(n) += total;
-    }
+    A total{};
+    for (index m = 0; m < dy.extent(0); ++m) total += A(dy(m, n));
+    dbias(n) += total;
   }
 };
 

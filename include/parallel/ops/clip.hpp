@@ -22,14 +22,15 @@ struct clip_arguments {
   accumulate_t<T> limit;
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(x), inside); }
-  void compute() const {
+  [[nodiscard]] index parts() const { return detail::runs_of(x); }
+  void compute(index part) const {
     using A = accumulate_t<T>;
-    for (std::size_t i = 0; i < x.size(); ++i) {
+    detail::for_run(part, x, [&](std::size_t i) {
       auto const value = A(x[i]);
       if (!inside.empty()) inside[i] = std::abs(value) <= limit ? 1 : 0;
       if (value > limit) x[i] = static_cast<T>(limit);
       if (value < -limit) x[i] = static_cast<T>(-limit);
-    }
+    });
   }
 };
 
@@ -55,9 +56,11 @@ struct clip_backward_arguments {
   std::span<std::uint8_t const> inside;
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(dx), inside); }
-  void compute() const {
-    for (std::size_t i = 0; i < dx.size(); ++i)
+  [[nodiscard]] index parts() const { return detail::runs_of(dx); }
+  void compute(index part) const {
+    detail::for_run(part, dx, [&](std::size_t i) {
       if (inside[i] == 0) dx[i] = T{};
+    });
   }
 };
 

@@ -48,33 +48,35 @@ struct cross_entropy_arguments {
   [[nodiscard]] std::uint64_t flops() const {
     return (dlogits.empty() ? 4U : 8U) * static_cast<std::uint64_t>(logits.size());
   }
-  void compute() const {
+  void check() const {
+    for (index m = 0; m < logits.extent(0); ++m)
+      if (labels(m) != options.ignore) detail::check_label(labels(m), logits.extent(1), m);
+  }
+  [[nodiscard]] index parts() const { return logits.extent(0); }
+  void compute(index m) const {
     index const vocabulary = logits.extent(1);
-    for (index m = 0; m < logits.extent(0); ++m) {
-      index const label = labels(m);
-      if (label == options.ignore) {
-        losses(m) = Loss(0);
-        correct(m) = 0;
-        if (!dlogits.empty())
-          for (index n = 0; n < vocabulary; ++n) dlogits(m, n) = static_cast<T>(accumulate_t<T>(0));
-        continue;
-      }
-      detail::check_label(label, vocabulary, m);
-      auto const z = [&](index n) { return double(options.scale) * double(logits(m, n)); };
-      index best = 0;
-      for (index n = 1; n < vocabulary; ++n)
-        if (z(n) > z(best)) best = n;
-      double const top = z(best);
-      double total = 0.0;
-      for (index n = 0; n < vocabulary; ++n) total += std::exp(z(n) - top);
-      double const loss = std::log(total) + top - z(label);
-      losses(m) = static_cast<Loss>(loss);
-      correct(m) = best == label && !std::isnan(loss) ? 1 : 0;
-      if (dlogits.empty()) continue;
-      for (index n = 0; n < vocabulary; ++n) {
-        double const share = std::exp(z(n) - top) / total - (n == label ? 1.0 : 0.0);
-        dlogits(m, n) = static_cast<T>(static_cast<accumulate_t<T>>(double(options.scale) * share));
-      }
+    index const label = labels(m);
+    if (label == options.ignore) {
+      losses(m) = Loss(0);
+      correct(m) = 0;
+      if (!dlogits.empty())
+        for (index n = 0; n < vocabulary; ++n) dlogits(m, n) = static_cast<T>(accumulate_t<T>(0));
+      return;
+    }
+    auto const z = [&](index n) { return double(options.scale) * double(logits(m, n)); };
+    index best = 0;
+    for (index n = 1; n < vocabulary; ++n)
+      if (z(n) > z(best)) best = n;
+    double const top = z(best);
+    double total = 0.0;
+    for (index n = 0; n < vocabulary; ++n) total += std::exp(z(n) - top);
+    double const loss = std::log(total) + top - z(label);
+    losses(m) = static_cast<Loss>(loss);
+    correct(m) = best == label && !std::isnan(loss) ? 1 : 0;
+    if (dlogits.empty()) return;
+    for (index n = 0; n < vocabulary; ++n) {
+      double const share = std::exp(z(n) - top) / total - (n == label ? 1.0 : 0.0);
+      dlogits(m, n) = static_cast<T>(static_cast<accumulate_t<T>>(double(options.scale) * share));
     }
   }
 };

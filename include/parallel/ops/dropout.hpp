@@ -42,14 +42,15 @@ struct dropout_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(y, x); }
   [[nodiscard]] std::uint64_t flops() const { return options.probability > 0.0F ? y.size() : 0; }
-  void compute() const {
+  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  void compute(index part) const {
     using A = accumulate_t<T>;
     float const p = options.probability;
     A const factor = p < 1.0F ? A(1) / (A(1) - A(p)) : A(0);
-    for (std::size_t i = 0; i < y.size(); ++i) {
+    detail::for_run(part, y, [&](std::size_t i) {
       bool const kept = options.random.uniform(options.element(i)) >= p;
       y[i] = static_cast<T>(kept ? A(x[i]) * factor : A(0));
-    }
+    });
   }
 };
 

@@ -25,8 +25,9 @@ struct fill_arguments {
   T value;
 
   [[nodiscard]] auto operands() const { return std::tuple(y); }
-  void compute() const {
-    for (T& element : y) element = value;
+  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  void compute(index part) const {
+    detail::for_run(part, y, [&](std::size_t i) { y[i] = value; });
   }
 };
 
@@ -46,8 +47,9 @@ struct copy_arguments {
   std::span<T const> x;
 
   [[nodiscard]] auto operands() const { return std::tuple(y, x); }
-  void compute() const {
-    for (std::size_t i = 0; i < y.size(); ++i) y[i] = x[i];
+  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  void compute(index part) const {
+    detail::for_run(part, y, [&](std::size_t i) { y[i] = x[i]; });
   }
 };
 
@@ -58,9 +60,9 @@ struct copy_rows_arguments {
   rows_view<T const> x;
 
   [[nodiscard]] auto operands() const { return std::tuple(y, x); }
-  void compute() const {
-    for (index r = 0; r < y.rows; ++r)
-      for (index i = 0; i < y.columns; ++i) y.row(r)[i] = x.row(r)[i];
+  [[nodiscard]] index parts() const { return y.rows; }
+  void compute(index r) const {
+    for (index i = 0; i < y.columns; ++i) y.row(r)[i] = x.row(r)[i];
   }
 };
 
@@ -88,9 +90,10 @@ struct add_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(y), x); }
   [[nodiscard]] std::uint64_t flops() const { return y.size(); }
-  void compute() const {
+  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  void compute(index part) const {
     using A = accumulate_t<T>;
-    for (std::size_t i = 0; i < y.size(); ++i) y[i] = static_cast<T>(A(y[i]) + A(x[i]));
+    detail::for_run(part, y, [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) + A(x[i])); });
   }
 };
 
@@ -112,9 +115,10 @@ struct multiply_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(y), x); }
   [[nodiscard]] std::uint64_t flops() const { return y.size(); }
-  void compute() const {
+  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  void compute(index part) const {
     using A = accumulate_t<T>;
-    for (std::size_t i = 0; i < y.size(); ++i) y[i] = static_cast<T>(A(y[i]) * A(x[i]));
+    detail::for_run(part, y, [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) * A(x[i])); });
   }
 };
 
@@ -136,9 +140,10 @@ struct scale_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(y)); }
   [[nodiscard]] std::uint64_t flops() const { return y.size(); }
-  void compute() const {
+  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  void compute(index part) const {
     using A = accumulate_t<T>;
-    for (T& element : y) element = static_cast<T>(A(element) * factor);
+    detail::for_run(part, y, [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) * factor); });
   }
 };
 
@@ -169,11 +174,13 @@ struct axpby_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(y), x); }
   [[nodiscard]] std::uint64_t flops() const { return 3 * y.size(); }
-  void compute() const {
+  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  void compute(index part) const {
     using S = detail::sum_of_t<T, U>;
     auto const a = static_cast<S>(alpha), b = static_cast<S>(beta);
-    for (std::size_t i = 0; i < y.size(); ++i)
+    detail::for_run(part, y, [&](std::size_t i) {
       y[i] = static_cast<T>(static_cast<accumulate_t<T>>(a * S(x[i]) + b * S(y[i])));
+    });
   }
 };
 
@@ -198,11 +205,12 @@ struct normalise_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(y)); }
   [[nodiscard]] std::uint64_t flops() const { return y.size(); }
-  void compute() const {
+  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  void compute(index part) const {
     using A = accumulate_t<T>;
     auto const round = [](double x) { return A(static_cast<T>(static_cast<A>(x))); };
     A const divisor = std::max(round(std::sqrt(*squared_norm)), round(least));
-    for (T& element : y) element = static_cast<T>(A(element) / divisor);
+    detail::for_run(part, y, [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) / divisor); });
   }
 };
 
@@ -223,9 +231,11 @@ struct cast_arguments {
   std::span<From const> x;
 
   [[nodiscard]] auto operands() const { return std::tuple(y, x); }
-  void compute() const {
-    for (std::size_t i = 0; i < y.size(); ++i)
+  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  void compute(index part) const {
+    detail::for_run(part, y, [&](std::size_t i) {
       y[i] = static_cast<To>(static_cast<accumulate_t<To>>(accumulate_t<From>(x[i])));
+    });
   }
 };
 

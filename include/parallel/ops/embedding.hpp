@@ -63,12 +63,11 @@ struct embedding_arguments {
   table_slice slice;
 
   [[nodiscard]] auto operands() const { return std::tuple(y, table); }
-  void compute() const {
-    detail::check_ids(ids, table.extent(0), slice);
-    for (index m = 0; m < y.extent(0); ++m) {
-      index const row = slice.row_of(ids(m), table.extent(0));
-      for (index n = 0; n < y.extent(1); ++n) y(m, n) = row < 0 ? T{} : table(row, n);
-    }
+  [[nodiscard]] index parts() const { return y.extent(0); }
+  void check() const { detail::check_ids(ids, table.extent(0), slice); }
+  void compute(index m) const {
+    index const row = slice.row_of(ids(m), table.extent(0));
+    for (index n = 0; n < y.extent(1); ++n) y(m, n) = row < 0 ? T{} : table(row, n);
   }
 };
 
@@ -95,12 +94,12 @@ struct embedding_backward_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(dtable), dy); }
   [[nodiscard]] std::uint64_t flops() const { return static_cast<std::uint64_t>(dy.size()); }
-  void compute() const {
-    using A = accumulate_t<T>;
-    detail::check_ids(ids, dtable.extent(0), slice);
+  void check() const { detail::check_ids(ids, dtable.extent(0), slice); }
+  [[nodiscard]] index parts() const { return dy.extent(1); }
+  void compute(index n) const {
     for (index m = 0; m < dy.extent(0); ++m)
       if (index const row = slice.row_of(ids(m), dtable.extent(0)); row >= 0)
-        for (index n = 0; n < dy.extent(1); ++n) dtable(row, n) += A(dy(m, n));
+        dtable(row, n) += accumulate_t<T>(dy(m, n));
   }
 };
 
@@ -132,11 +131,11 @@ struct add_positions_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(y), table); }
   [[nodiscard]] std::uint64_t flops() const { return static_cast<std::uint64_t>(y.size()); }
-  void compute() const {
+  [[nodiscard]] index parts() const { return y.extent(0); }
+  void compute(index m) const {
     using A = accumulate_t<T>;
-    for (index m = 0; m < y.extent(0); ++m)
-      for (index n = 0; n < y.extent(1); ++n)
-        y(m, n) = static_cast<T>(A(y(m, n)) + A(table(options.first + m % sequence, n)));
+    for (index n = 0; n < y.extent(1); ++n)
+      y(m, n) = static_cast<T>(A(y(m, n)) + A(table(options.first + m % sequence, n)));
   }
 };
 
@@ -162,11 +161,10 @@ struct add_positions_backward_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(dtable), dy); }
   [[nodiscard]] std::uint64_t flops() const { return static_cast<std::uint64_t>(dy.size()); }
-  void compute() const {
-    using A = accumulate_t<T>;
+  [[nodiscard]] index parts() const { return dy.extent(1); }
+  void compute(index n) const {
     for (index m = 0; m < dy.extent(0); ++m)
-      for (index n = 0; n < dy.extent(1); ++n)
-        dtable(options.first + m % sequence, n) += A(dy(m, n));
+      dtable(options.first + m % sequence, n) += accumulate_t<T>(dy(m, n));
   }
 };
 

@@ -27,7 +27,8 @@ struct extend_attention_arguments {
   [[nodiscard]] std::uint64_t flops() const {
     return 2 * detail::attention_product(q, k.sequence, options);
   }
-  void compute() const { detail::attend(out, lse, q, k, v, options, true); }
+  [[nodiscard]] index parts() const { return q.batch * q.heads; }
+  void compute(index head) const { detail::attend(head, out, lse, q, k, v, options, true); }
 };
 
 struct extend_attention_fn {
@@ -75,8 +76,9 @@ struct extend_attention_backward_arguments {
   [[nodiscard]] std::uint64_t flops() const {
     return 5 * detail::attention_product(q, k.sequence, options);
   }
-  void compute() const {
-    detail::attend_backward(dq, dk, dv, dout, q, k, v, out, lse, options, true);
+  [[nodiscard]] index parts() const { return k.batch * k.heads; }
+  void compute(index head) const {
+    detail::attend_backward(head, dq, dk, dv, dout, q, k, v, out, lse, options, true);
   }
 };
 

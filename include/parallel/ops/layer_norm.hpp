@@ -36,28 +36,27 @@ struct layer_norm_arguments {
   [[nodiscard]] std::uint64_t flops() const {
     return 8 * static_cast<std::uint64_t>(x.rows * x.columns);
   }
-  void compute() const {
+  [[nodiscard]] index parts() const { return x.rows; }
+  void compute(index m) const {
     using A = accumulate_t<T>;
     auto const width = static_cast<double>(x.columns);
-    for (index m = 0; m < x.rows; ++m) {
-      double total = 0.0;
-      for (index n = 0; n < x.columns; ++n) total += double(x.row(m)[n]);
-      double const center = total / width;
-      double squares = 0.0;
-      for (index n = 0; n < x.columns; ++n) {
-        double const distance = double(x.row(m)[n]) - center;
-        squares += distance * distance;
-      }
-      double const factor = 1.0 / std::sqrt(squares / width + double(options.eps));
-      if (!mean.empty()) {
-        mean(m) = static_cast<A>(center);
-        rstd(m) = static_cast<A>(factor);
-      }
-      for (index n = 0; n < x.columns; ++n) {
-        auto const normal = static_cast<A>((double(x.row(m)[n]) - center) * factor);
-        A const shift = bias.empty() ? A(0) : A(bias(n));
-        y.row(m)[n] = static_cast<T>(normal * A(weight(n)) + shift);
-      }
+    double total = 0.0;
+    for (index n = 0; n < x.columns; ++n) total += double(x.row(m)[n]);
+    double const center = total / width;
+    double squares = 0.0;
+    for (index n = 0; n < x.columns; ++n) {
+      double const distance = double(x.row(m)[n]) - center;
+      squares += distance * distance;
+    }
+    double const factor = 1.0 / std::sqrt(squares / width + double(options.eps));
+    if (!mean.empty()) {
+      mean(m) = static_cast<A>(center);
+      rstd(m) = static_cast<A>(factor);
+    }
+    for (index n = 0; n < x.columns; ++n) {
+      auto const normal = static_cast<A>((double(x.row(m)[n]) - center) * factor);
+      A const shift = bias.empty() ? A(0) : A(bias(n));
+      y.row(m)[n] = static_cast<T>(normal * A(weight(n)) + shift);
     }
   }
 };
@@ -100,25 +99,24 @@ struct layer_norm_backward_input_arguments {
   [[nodiscard]] std::uint64_t flops() const {
     return (addend.rows > 0 ? 13U : 12U) * static_cast<std::uint64_t>(x.rows * x.columns);
   }
-  void compute() const {
+  [[nodiscard]] index parts() const { return x.rows; }
+  void compute(index m) const {
     using A = accumulate_t<T>;
     auto const width = static_cast<double>(x.columns);
-    for (index m = 0; m < x.rows; ++m) {
-      auto const normal = [&](index n) { return (A(x.row(m)[n]) - mean(m)) * rstd(m); };
-      auto const slope = [&](index n) { return A(dy.row(m)[n]) * A(weight(n)); };
-      double total = 0.0;    // of slopes: what a shift of all x would change
-      double product = 0.0;  // of slope * normal: what a scaling of all x would change
-      for (index n = 0; n < x.columns; ++n) {
-        total += double(slope(n));
-        product += double(slope(n)) * double(normal(n));
-      }
-      auto const shift = static_cast<A>(total / width);
-      auto const stretch = static_cast<A>(product / width);
-      for (index n = 0; n < x.columns; ++n) {
-        A const gradient = rstd(m) * (slope(n) - shift - normal(n) * stretch);
-        A const more = addend.rows > 0 ? A(addend.row(m)[n]) : A(0);
-        dx.row(m)[n] = static_cast<T>(gradient + more);
-      }
+    auto const normal = [&](index n) { return (A(x.row(m)[n]) - mean(m)) * rstd(m); };
+    auto const slope = [&](index n) { return A(dy.row(m)[n]) * A(weight(n)); };
+    double total = 0.0;    // of slopes: what a shift of all x would change
+    double product = 0.0;  // of slope * normal: what a scaling of all x would change
+    for (index n = 0; n < x.columns; ++n) {
+      total += double(slope(n));
+      product += double(slope(n)) * double(normal(n));
+    }
+    auto const shift = static_cast<A>(total / width);
+    auto const stretch = static_cast<A>(product / width);
+    for (index n = 0; n < x.columns; ++n) {
+      A const gradient = rstd(m) * (slope(n) - shift - normal(n) * stretch);
+      A const more = addend.rows > 0 ? A(addend.row(m)[n]) : A(0);
+      dx.row(m)[n] = static_cast<T>(gradient + more);
     }
   }
 };
@@ -167,19 +165,18 @@ struct layer_norm_backward_weight_arguments {
   [[nodiscard]] std::uint64_t flops() const {
     return (dbias.empty() ? 4U : 5U) * static_cast<std::uint64_t>(x.rows * x.columns);
   }
-  void compute() const {
+  [[nodiscard]] index parts() const { return x.columns; }
+  void compute(index n) const {
     using A = accumulate_t<T>;
-    for (index n = 0; n < x.columns; ++n) {
-      double product = 0.0;
-      double total = 0.0;
-      for (index m = 0; m < x.rows; ++m) {
-        A const normal = (A(x.row(m)[n]) - mean(m)) * rstd(m);
-        product += double(A(dy.row(m)[n])) * double(normal);
-        total += double(dy.row(m)[n]);
-      }
-      if (!dweight.empty()) dweight(n) += static_cast<A>(product);
-      if (!dbias.empty()) dbias(n) += static_cast<A>(total);
+    double product = 0.0;
+    double total = 0.0;
+    for (index m = 0; m < x.rows; ++m) {
+      A const normal = (A(x.row(m)[n]) - mean(m)) * rstd(m);
+      product += double(A(dy.row(m)[n])) * double(normal);
+      total += double(dy.row(m)[n]);
     }
+    if (!dweight.empty()) dweight(n) += static_cast<A>(product);
+    if (!dbias.empty()) dbias(n) += static_cast<A>(total);
   }
 };
 

@@ -58,10 +58,11 @@ struct lion_arguments {
   lion_options<A> options;
 
   [[nodiscard]] std::uint64_t flops() const { return 9 * values.size(); }
-  void compute() const {
+  [[nodiscard]] index parts() const { return detail::runs_of(values); }
+  void compute(index part) const {
     detail::lion_factors<A> const f(options);
     A const factor = options.gradient_scale == nullptr ? A(1) : *options.gradient_scale;
-    for (std::size_t i = 0; i < values.size(); ++i) {
+    detail::for_run(part, values, [&](std::size_t i) {
       A const m = exp_avg[i];
       A const change = gradients[i] * factor - m;
       A const direction = m + f.one_minus_beta1 * change;
@@ -70,7 +71,7 @@ struct lion_arguments {
       exp_avg[i] = m + f.one_minus_beta2 * change;
       master[i] = p;
       values[i] = static_cast<T>(p);
-    }
+    });
   }
 };
 

@@ -62,7 +62,8 @@ struct matmul_arguments {
     return 2 * static_cast<std::uint64_t>(c.size()) *
            static_cast<std::uint64_t>(a.extent(options.transpose_a ? 0 : 1));
   }
-  void compute() const { detail::matmul_rows(0, c.extent(0), c, a, b, options, addend); }
+  [[nodiscard]] index parts() const { return c.extent(0); }
+  void compute(index row) const { detail::matmul_rows(row, row + 1, c, a, b, options, addend); }
 };
 
 struct matmul_fn {

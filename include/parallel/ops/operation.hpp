@@ -12,12 +12,17 @@
 //               quotients count as one each, and so do exp, erf, tanh and roots; comparisons,
 //               conversions and random numbers do not. What depends on data is counted in full:
 //               every label is trained on, and a sequence is one document
-//   compute()   the formula in plain loops: the oracle of every device
+//   compute()   the formula in plain loops: the oracle of every device. Most have instead
+//               parts(), how many parts there are that do not depend on each other (rows, columns,
+//               runs of elements), and compute(part); devices may call it in any order and at once
+//   check()     throws `error` for values that no part can go on with; before the first part
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <tuple>
 
+#include <parallel/core/tensor.hpp>
 #include <parallel/device/meta/touched.hpp>
 
 namespace parallel::ops {
@@ -25,9 +30,56 @@ namespace parallel::ops {
 using meta::updates;
 
 template <class Arguments>
-concept operation_arguments = requires(Arguments const& a) {
+concept operation_in_parts = requires(Arguments const& a, index part) {
+  Arguments::name;
+  a.parts();
+  a.compute(part);
+};
+
+template <class Arguments>
+concept operation_as_whole = requires(Arguments const& a) {
   Arguments::name;
   a.compute();
 };
 
+template <class Arguments>
+concept operation_arguments = operation_in_parts<Arguments> || operation_as_whole<Arguments>;
+
+/// Throws `error` where the operation cannot be computed.
+template <operation_arguments Arguments>
+void check(Arguments const& a) {
+  if constexpr (requires { a.check(); }) a.check();
+}
+
+/// The whole operation, on the calling thread.
+template <operation_arguments Arguments>
+void compute(Arguments const& a) {
+  check(a);
+  if constexpr (operation_in_parts<Arguments>)
+    for (index part = 0; part < a.parts(); ++part) a.compute(part);
+  else
+    a.compute();
+}
+
 }  // namespace parallel::ops
+
+namespace parallel::ops::detail {
+
+/// Elements of a flat array that are one part.
+inline constexpr std::size_t run_elements = 1024;
+
+/// The parts of a flat array.
+template <class Array>
+[[nodiscard]] constexpr index runs_of(Array const& y) {
+  return static_cast<index>((y.size() + run_elements - 1) / run_elements);
+}
+
+/// Calls f(i) for every element of a part.
+template <class Array, class F>
+void for_run(index part, Array const& y, F const& f) {
+  std::size_t const begin = static_cast<std::size_t>(part) * run_elements;
+  std::size_t const end = y.size() - begin < run_elements ? y.size() : begin + run_elements;
+  for (std::size_t i = begin; i < end; ++i) f(i);
+}
+
+}  // namespace parallel::ops::detail

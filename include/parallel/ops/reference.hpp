@@ -37,7 +37,7 @@ class stream {
 /// Any operation.
 template <ops::operation_arguments Arguments>
 void run_operation(stream&, Arguments const& a) {
-  a.compute();
+  ops::compute(a);
 }
 
 }  // namespace parallel::reference

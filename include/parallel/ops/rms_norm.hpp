@@ -33,16 +33,15 @@ struct rms_norm_arguments {
   [[nodiscard]] std::uint64_t flops() const {
     return 4 * static_cast<std::uint64_t>(x.rows * x.columns);
   }
-  void compute() const {
+  [[nodiscard]] index parts() const { return x.rows; }
+  void compute(index m) const {
     using A = accumulate_t<T>;
-    for (index m = 0; m < x.rows; ++m) {
-      double squares = 0.0;
-      for (index n = 0; n < x.columns; ++n) squares += double(x.row(m)[n]) * double(x.row(m)[n]);
-      double const factor = 1.0 / std::sqrt(squares / static_cast<double>(x.columns) + options.eps);
-      if (!rstd.empty()) rstd(m) = static_cast<A>(factor);
-      for (index n = 0; n < x.columns; ++n)
-        y.row(m)[n] = static_cast<T>(static_cast<A>(double(x.row(m)[n]) * factor) * A(weight(n)));
-    }
+    double squares = 0.0;
+    for (index n = 0; n < x.columns; ++n) squares += double(x.row(m)[n]) * double(x.row(m)[n]);
+    double const factor = 1.0 / std::sqrt(squares / static_cast<double>(x.columns) + options.eps);
+    if (!rstd.empty()) rstd(m) = static_cast<A>(factor);
+    for (index n = 0; n < x.columns; ++n)
+      y.row(m)[n] = static_cast<T>(static_cast<A>(double(x.row(m)[n]) * factor) * A(weight(n)));
   }
 };
 
@@ -79,19 +78,18 @@ struct rms_norm_backward_input_arguments {
   [[nodiscard]] std::uint64_t flops() const {
     return (addend.rows > 0 ? 9U : 8U) * static_cast<std::uint64_t>(x.rows * x.columns);
   }
-  void compute() const {
+  [[nodiscard]] index parts() const { return x.rows; }
+  void compute(index m) const {
     using A = accumulate_t<T>;
-    for (index m = 0; m < x.rows; ++m) {
-      auto const normal = [&](index n) { return A(x.row(m)[n]) * rstd(m); };
-      auto const slope = [&](index n) { return A(dy.row(m)[n]) * A(weight(n)); };
-      double product = 0.0;  // of slope * normal: what a scaling of all x would change
-      for (index n = 0; n < x.columns; ++n) product += double(slope(n)) * double(normal(n));
-      auto const stretch = static_cast<A>(product / static_cast<double>(x.columns));
-      for (index n = 0; n < x.columns; ++n) {
-        A const gradient = rstd(m) * (slope(n) - normal(n) * stretch);
-        A const more = addend.rows > 0 ? A(addend.row(m)[n]) : A(0);
-        dx.row(m)[n] = static_cast<T>(gradient + more);
-      }
+    auto const normal = [&](index n) { return A(x.row(m)[n]) * rstd(m); };
+    auto const slope = [&](index n) { return A(dy.row(m)[n]) * A(weight(n)); };
+    double product = 0.0;  // of slope * normal: what a scaling of all x would change
+    for (index n = 0; n < x.columns; ++n) product += double(slope(n)) * double(normal(n));
+    auto const stretch = static_cast<A>(product / static_cast<double>(x.columns));
+    for (index n = 0; n < x.columns; ++n) {
+      A const gradient = rstd(m) * (slope(n) - normal(n) * stretch);
+      A const more = addend.rows > 0 ? A(addend.row(m)[n]) : A(0);
+      dx.row(m)[n] = static_cast<T>(gradient + more);
     }
   }
 };
@@ -134,14 +132,13 @@ struct rms_norm_backward_weight_arguments {
   [[nodiscard]] std::uint64_t flops() const {
     return 3 * static_cast<std::uint64_t>(x.rows * x.columns);
   }
-  void compute() const {
+  [[nodiscard]] index parts() const { return x.columns; }
+  void compute(index n) const {
     using A = accumulate_t<T>;
-    for (index n = 0; n < x.columns; ++n) {
-      double product = 0.0;
-      for (index m = 0; m < x.rows; ++m)
-        product += double(A(dy.row(m)[n])) * double(A(x.row(m)[n]) * rstd(m));
-      dweight(n) += static_cast<A>(product);
-    }
+    double product = 0.0;
+    for (index m = 0; m < x.rows; ++m)
+      product += double(A(dy.row(m)[n])) * double(A(x.row(m)[n]) * rstd(m));
+    dweight(n) += static_cast<A>(product);
   }
 };
 

@@ -69,25 +69,25 @@ struct rope_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(x)); }
   [[nodiscard]] std::uint64_t flops() const { return 3 * static_cast<std::uint64_t>(x.size()); }
-  void compute() const {
+  [[nodiscard]] index parts() const { return x.batch * x.sequence; }
+  void compute(index token) const {
     using A = accumulate_t<T>;
     index const half = x.head_dim / 2;
-    for (index b = 0; b < x.batch; ++b)
-      for (index s = 0; s < x.sequence; ++s)
-        for (index i = 0; i < half; ++i) {
-          double const angle = direction * static_cast<double>(options.first + s) *
-                               options.frequencies[static_cast<std::size_t>(i)];
-          double const growth = rope_growth(options, options.first + s, i);
-          A const cosine = static_cast<A>(growth * std::cos(angle));
-          A const sine = static_cast<A>(growth * std::sin(angle));
-          for (index h = 0; h < x.heads; ++h) {
-            T* const row = x.row(b, s, h);
-            A const low = static_cast<A>(row[i]);
-            A const high = static_cast<A>(row[i + half]);
-            row[i] = static_cast<T>(low * cosine - high * sine);
-            row[i + half] = static_cast<T>(high * cosine + low * sine);
-          }
-        }
+    index const b = token / x.sequence, s = token % x.sequence;
+    for (index i = 0; i < half; ++i) {
+      double const angle = direction * static_cast<double>(options.first + s) *
+                           options.frequencies[static_cast<std::size_t>(i)];
+      double const growth = rope_growth(options, options.first + s, i);
+      A const cosine = static_cast<A>(growth * std::cos(angle));
+      A const sine = static_cast<A>(growth * std::sin(angle));
+      for (index h = 0; h < x.heads; ++h) {
+        T* const row = x.row(b, s, h);
+        A const low = static_cast<A>(row[i]);
+        A const high = static_cast<A>(row[i + half]);
+        row[i] = static_cast<T>(low * cosine - high * sine);
+        row[i + half] = static_cast<T>(high * cosine + low * sine);
+      }
+    }
   }
 };
 

@@ -5,6 +5,7 @@
 // the range alone. Cost: one pass.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <type_traits>
 
@@ -52,10 +53,17 @@ struct row_squared_norms_arguments {
   rows_place place;
 
   [[nodiscard]] std::uint64_t flops() const { return 2 * x.size(); }
-  void compute() const {
-    for (index i = 0; i < std::ssize(x); ++i) {
+  /// The rows that it reaches.
+  [[nodiscard]] index parts() const {
+    return x.empty() ? 0 : detail::rows_needed(place, std::ssize(x)) - place.row_of(0);
+  }
+  void compute(index part) const {
+    index const row = place.row_of(0) + part;
+    double& total = out[static_cast<std::size_t>(row)];
+    index const begin = std::max<index>(0, row * place.width - place.first);
+    for (index i = begin; i < place.end_of_row(begin, std::ssize(x)); ++i) {
       auto const value = static_cast<double>(x[static_cast<std::size_t>(i)]);
-      out[static_cast<std::size_t>(place.row_of(i))] += value * value;
+      total += value * value;
     }
   }
 };
@@ -82,12 +90,13 @@ struct scale_rows_arguments {
   rows_place place;
 
   [[nodiscard]] std::uint64_t flops() const { return x.size(); }
-  void compute() const {
+  [[nodiscard]] index parts() const { return detail::runs_of(x); }
+  void compute(index part) const {
     using A = accumulate_t<T>;
-    for (index i = 0; i < std::ssize(x); ++i) {
-      auto& element = x[static_cast<std::size_t>(i)];
-      element = static_cast<T>(A(element) * factors[static_cast<std::size_t>(place.row_of(i))]);
-    }
+    detail::for_run(part, x, [&](std::size_t i) {
+      auto const row = static_cast<std::size_t>(place.row_of(static_cast<index>(i)));
+      x[i] = static_cast<T>(A(x[i]) * factors[row]);
+    });
   }
 };
 

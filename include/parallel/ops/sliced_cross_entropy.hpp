@@ -78,23 +78,24 @@ struct vocabulary_statistics_arguments {
   [[nodiscard]] std::uint64_t flops() const {
     return 4U * static_cast<std::uint64_t>(logits.size());
   }
-  void compute() const {
+  void check() const {
+    for (index m = 0; m < logits.extent(0); ++m) detail::check_sliced_label(labels(m), options, m);
+  }
+  [[nodiscard]] index parts() const { return logits.extent(0); }
+  void compute(index m) const {
     index const columns = logits.extent(1);
-    for (index m = 0; m < logits.extent(0); ++m) {
-      detail::check_sliced_label(labels(m), options, m);
-      auto const z = [&](index n) { return double(options.scale) * double(logits(m, n)); };
-      index best = 0;
-      for (index n = 1; n < columns; ++n)
-        if (z(n) > z(best)) best = n;
-      double total = 0;
-      for (index n = 0; n < columns; ++n) total += std::exp(z(n) - z(best));
-      index const label = labels(m) - options.first;
-      bool const here = 0 <= label && label < columns;
-      statistics(m, 0) = static_cast<A>(z(best));
-      statistics(m, 1) = static_cast<A>(total);
-      statistics(m, 2) = here ? static_cast<A>(z(label)) : -std::numeric_limits<A>::infinity();
-      statistics(m, 3) = static_cast<A>(options.first + best);
-    }
+    auto const z = [&](index n) { return double(options.scale) * double(logits(m, n)); };
+    index best = 0;
+    for (index n = 1; n < columns; ++n)
+      if (z(n) > z(best)) best = n;
+    double total = 0;
+    for (index n = 0; n < columns; ++n) total += std::exp(z(n) - z(best));
+    index const label = labels(m) - options.first;
+    bool const here = 0 <= label && label < columns;
+    statistics(m, 0) = static_cast<A>(z(best));
+    statistics(m, 1) = static_cast<A>(total);
+    statistics(m, 2) = here ? static_cast<A>(z(label)) : -std::numeric_limits<A>::infinity();
+    statistics(m, 3) = static_cast<A>(options.first + best);
   }
 };
 
@@ -140,21 +141,20 @@ struct sliced_cross_entropy_arguments {
   [[nodiscard]] std::uint64_t flops() const {
     return dlogits.empty() ? 0 : 4 * static_cast<std::uint64_t>(logits.size());
   }
-  void compute() const {
+  [[nodiscard]] index parts() const { return logits.extent(0); }
+  void compute(index m) const {
     index const rows = logits.extent(0);
-    for (index m = 0; m < rows; ++m) {
-      bool const ignored = labels(m) == options.ignore;
-      detail::joined_statistics const all(&statistics(0, m, 0), statistics.extent(0), rows * 4);
-      losses(m) = ignored ? Loss(0) : static_cast<Loss>(all.loss());
-      correct(m) = !ignored && all.column == labels(m) && !std::isnan(all.loss()) ? 1 : 0;
-      if (dlogits.empty()) continue;
-      for (index n = 0; n < logits.extent(1); ++n) {
-        double const z = double(options.scale) * double(logits(m, n));
-        double const share =
-            std::exp(z - all.top) / all.sum - (options.first + n == labels(m) ? 1.0 : 0.0);
-        dlogits(m, n) =
-            static_cast<T>(static_cast<accumulate_t<T>>(ignored ? 0.0 : options.scale * share));
-      }
+    bool const ignored = labels(m) == options.ignore;
+    detail::joined_statistics const all(&statistics(0, m, 0), statistics.extent(0), rows * 4);
+    losses(m) = ignored ? Loss(0) : static_cast<Loss>(all.loss());
+    correct(m) = !ignored && all.column == labels(m) && !std::isnan(all.loss()) ? 1 : 0;
+    if (dlogits.empty()) return;
+    for (index n = 0; n < logits.extent(1); ++n) {
+      double const z = double(options.scale) * double(logits(m, n));
+      double const share =
+          std::exp(z - all.top) / all.sum - (options.first + n == labels(m) ? 1.0 : 0.0);
+      dlogits(m, n) =
+          static_cast<T>(static_cast<accumulate_t<T>>(ignored ? 0.0 : options.scale * share));
     }
   }
 };

@@ -29,9 +29,11 @@ struct softcap_arguments {
   [[nodiscard]] auto operands() const { return std::tuple(y, x); }
   /// An element: scaling, tanh, the cap.
   [[nodiscard]] std::uint64_t flops() const { return 3 * y.size(); }
-  void compute() const {
-    for (std::size_t i = 0; i < y.size(); ++i)
+  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  void compute(index part) const {
+    detail::for_run(part, y, [&](std::size_t i) {
       y[i] = static_cast<A>(options.cap * std::tanh(options.scale * double(x[i]) / options.cap));
+    });
   }
 };
 
@@ -56,12 +58,13 @@ struct softcap_backward_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(dx, y, dy); }
   [[nodiscard]] std::uint64_t flops() const { return 5 * dx.size(); }
-  void compute() const {
-    for (std::size_t i = 0; i < dx.size(); ++i) {
+  [[nodiscard]] index parts() const { return detail::runs_of(dx); }
+  void compute(index part) const {
+    detail::for_run(part, dx, [&](std::size_t i) {
       double const share = double(y[i]) / options.cap;
       double const slope = options.scale * (1.0 - share * share);
       dx[i] = static_cast<T>(static_cast<accumulate_t<T>>(double(dy[i]) * slope));
-    }
+    });
   }
 };
 

@@ -53,13 +53,12 @@ struct temperature_arguments {
   [[nodiscard]] std::uint64_t flops() const {
     return static_cast<std::uint64_t>(y.rows * y.columns);
   }
-  void compute() const {
+  [[nodiscard]] index parts() const { return y.rows; }
+  void compute(index r) const {
     using A = accumulate_t<T>;
-    for (index r = 0; r < y.rows; ++r) {
-      auto const factor = static_cast<A>(detail::temperature_of(options, r));
-      for (index i = 0; i < y.columns; ++i)
-        y.row(r)[i] = static_cast<T>(static_cast<A>(y.row(r)[i]) * factor);
-    }
+    auto const factor = static_cast<A>(detail::temperature_of(options, r));
+    for (index i = 0; i < y.columns; ++i)
+      y.row(r)[i] = static_cast<T>(static_cast<A>(y.row(r)[i]) * factor);
   }
 };
 

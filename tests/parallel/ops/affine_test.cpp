@@ -21,7 +21,7 @@ template <class Arguments>
 void run_operation(adding_stream&, Arguments const& a) {
   static_assert(std::is_same_v<Arguments, ops::affine_arguments<bf16>> ||
                 std::is_same_v<Arguments, ops::affine_arguments<double>>);
-  a.compute();
+  ops::compute(a);
 }
 
 }  // namespace affine_test

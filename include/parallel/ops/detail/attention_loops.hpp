@@ -1,7 +1,7 @@
-// attention in plain loops, one query at a time: the equations as they stand.
+// attention in plain loops, one query of one head at a time: the equations as they stand.
 //
-// Everything is computed and summed in accumulate_t<T>. Scratch: one row of scores; backward also
-// the gradients of one sequence's keys and values.
+// Everything is computed and summed in accumulate_t<T>. Scratch: one row of scores; backward
+// the gradients of one head's keys and values.
 #pragma once
 
 #include <algorithm>
@@ -67,86 +67,86 @@ struct attention_row {
   }
 };
 
-/// out and lse over the keys given; `extends`: over those that they were over before, too.
+/// out and lse of one head, counted through the batch, over the keys given; `extends`: over those
+/// that they were over before, too.
 template <class T, class O>
-void attend(heads_view<O> out, tensor_view<accumulate_t<T>, 3> lse, heads_view<T const> q,
-            heads_view<T const> k, heads_view<T const> v, attention_options const& options,
-            bool extends) {
+void attend(index head, heads_view<O> out, tensor_view<accumulate_t<T>, 3> lse,
+            heads_view<T const> q, heads_view<T const> k, heads_view<T const> v,
+            attention_options const& options, bool extends) {
   using A = accumulate_t<T>;
   constexpr A none = -std::numeric_limits<A>::infinity();
   std::vector<A> scores(static_cast<std::size_t>(k.sequence));
   std::vector<A> weighted(static_cast<std::size_t>(q.head_dim));
-  for (index b = 0; b < q.batch; ++b)
-    for (index h = 0; h < q.heads; ++h)
-      for (index i = 0; i < q.sequence; ++i) {
-        attention_row<T> const row{q, k, v, options, b, h, i};
-        O* const to = out.row(b, i, h);
-        A const before = extends ? lse(b, h, i) : none;
-        A greatest = before;
-        for (index j = row.first; j < row.end; ++j)
-          greatest = std::max(greatest, scores[static_cast<std::size_t>(j)] = row.score(j));
-        A total = 0;
-        std::fill(weighted.begin(), weighted.end(), A(0));
-        if (before > none) {
-          total = std::exp(before - greatest);
-          for (std::size_t d = 0; d < weighted.size(); ++d)
-            weighted[d] = total * static_cast<A>(to[d]);
-        }
-        for (index j = row.first; j < row.end; ++j) {
-          A const weight = std::exp(scores[static_cast<std::size_t>(j)] - greatest);
-          total += weight;
-          T const* const value = v.row(b, j, row.kv);
-          for (std::size_t d = 0; d < weighted.size(); ++d)
-            weighted[d] += weight * row.factor(j) * static_cast<A>(value[d]);
-        }
-        for (std::size_t d = 0; d < weighted.size(); ++d)
-          to[d] = static_cast<O>(total > 0 ? weighted[d] / total : A(0));
-        if (!lse.empty()) lse(b, h, i) = greatest + std::log(total);
-      }
+  index const b = head / q.heads, h = head % q.heads;
+  for (index i = 0; i < q.sequence; ++i) {
+    attention_row<T> const row{q, k, v, options, b, h, i};
+    O* const to = out.row(b, i, h);
+    A const before = extends ? lse(b, h, i) : none;
+    A greatest = before;
+    for (index j = row.first; j < row.end; ++j)
+      greatest = std::max(greatest, scores[static_cast<std::size_t>(j)] = row.score(j));
+    A total = 0;
+    std::fill(weighted.begin(), weighted.end(), A(0));
+    if (before > none) {
+      total = std::exp(before - greatest);
+      for (std::size_t d = 0; d < weighted.size(); ++d) weighted[d] = total * static_cast<A>(to[d]);
+    }
+    for (index j = row.first; j < row.end; ++j) {
+      A const weight = std::exp(scores[static_cast<std::size_t>(j)] - greatest);
+      total += weight;
+      T const* const value = v.row(b, j, row.kv);
+      for (std::size_t d = 0; d < weighted.size(); ++d)
+        weighted[d] += weight * row.factor(j) * static_cast<A>(value[d]);
+    }
+    for (std::size_t d = 0; d < weighted.size(); ++d)
+      to[d] = static_cast<O>(total > 0 ? weighted[d] / total : A(0));
+    if (!lse.empty()) lse(b, h, i) = greatest + std::log(total);
+  }
 }
 
-/// `adds`: to dq, dk and dv; otherwise they are overwritten.
+/// Of one head of keys, counted through the batch, and its heads of queries. `adds`: to dq, dk and
+/// dv; otherwise they are overwritten.
 template <class T, class O>
-void attend_backward(heads_view<O> dq, heads_view<O> dk, heads_view<O> dv, heads_view<T const> dout,
-                     heads_view<T const> q, heads_view<T const> k, heads_view<T const> v,
-                     heads_view<T const> out, tensor_view<accumulate_t<T> const, 3> lse,
-                     attention_options const& options, bool adds) {
+void attend_backward(index head, heads_view<O> dq, heads_view<O> dk, heads_view<O> dv,
+                     heads_view<T const> dout, heads_view<T const> q, heads_view<T const> k,
+                     heads_view<T const> v, heads_view<T const> out,
+                     tensor_view<accumulate_t<T> const, 3> lse, attention_options const& options,
+                     bool adds) {
   using A = accumulate_t<T>;
   index const width = q.head_dim;
-  auto const count = static_cast<std::size_t>(k.sequence * k.heads * width);
+  index const b = head / k.heads, kv = head % k.heads;
+  index const shared_by = q.heads / k.heads;
   std::vector<A> query(static_cast<std::size_t>(width));
   auto const write = [&](O* to, A const* from) {
     for (index d = 0; d < width; ++d)
       to[d] = static_cast<O>(adds ? static_cast<A>(to[d]) + from[d] : from[d]);
   };
-  for (index b = 0; b < q.batch; ++b) {
-    std::vector<A> keys(count), values(count);  // [Sk, KV, D]
-    for (index h = 0; h < q.heads; ++h)
-      for (index i = 0; i < q.sequence; ++i) {
-        attention_row<T> const row{q, k, v, options, b, h, i};
-        T const* const gradient = dout.row(b, i, h);
-        A const own = row.dot(gradient, out.row(b, i, h));
-        std::fill(query.begin(), query.end(), A(0));
-        for (index j = row.first; j < row.end; ++j) {
-          A const probability = std::exp(row.score(j) - lse(b, h, i));
-          A const factor = row.factor(j);
-          A const d_score = probability * (factor * row.dot(gradient, v.row(b, j, row.kv)) - own) *
-                            row.derivative(j);
-          A* const d_key = keys.data() + (j * k.heads + row.kv) * width;
-          A* const d_value = values.data() + (j * k.heads + row.kv) * width;
-          for (index d = 0; d < width; ++d) {
-            d_value[d] += probability * factor * static_cast<A>(gradient[d]);
-            d_key[d] += d_score * static_cast<A>(q.row(b, i, h)[d]);
-            query[static_cast<std::size_t>(d)] += d_score * static_cast<A>(k.row(b, j, row.kv)[d]);
-          }
+  auto const count = static_cast<std::size_t>(k.sequence * width);
+  std::vector<A> keys(count), values(count);  // [Sk, D]
+  for (index h = kv * shared_by; h < (kv + 1) * shared_by; ++h)
+    for (index i = 0; i < q.sequence; ++i) {
+      attention_row<T> const row{q, k, v, options, b, h, i};
+      T const* const gradient = dout.row(b, i, h);
+      A const own = row.dot(gradient, out.row(b, i, h));
+      std::fill(query.begin(), query.end(), A(0));
+      for (index j = row.first; j < row.end; ++j) {
+        A const probability = std::exp(row.score(j) - lse(b, h, i));
+        A const factor = row.factor(j);
+        A const d_score = probability * (factor * row.dot(gradient, v.row(b, j, row.kv)) - own) *
+                          row.derivative(j);
+        A* const d_key = keys.data() + j * width;
+        A* const d_value = values.data() + j * width;
+        for (index d = 0; d < width; ++d) {
+          d_value[d] += probability * factor * static_cast<A>(gradient[d]);
+          d_key[d] += d_score * static_cast<A>(q.row(b, i, h)[d]);
+          query[static_cast<std::size_t>(d)] += d_score * static_cast<A>(k.row(b, j, row.kv)[d]);
         }
-        write(dq.row(b, i, h), query.data());
       }
-    for (index j = 0; j < k.sequence; ++j)
-      for (index h = 0; h < k.heads; ++h) {
-        write(dk.row(b, j, h), keys.data() + (j * k.heads + h) * width);
-        write(dv.row(b, j, h), values.data() + (j * k.heads + h) * width);
-      }
+      write(dq.row(b, i, h), query.data());
+    }
+  for (index j = 0; j < k.sequence; ++j) {
+    write(dk.row(b, j, kv), keys.data() + j * width);
+    write(dv.row(b, j, kv), values.data() + j * width);
   }
 }
 

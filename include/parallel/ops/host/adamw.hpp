@@ -60,7 +60,7 @@ void run_operation(stream& s, ops::adamw_arguments<T, A> const& a) {
             simd::store_partial(to + i, p, left);
           });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }

@@ -79,68 +79,57 @@ void with_operands(Pass const& pass) {
   pass(float{});
 }
 
-/// Enqueues either form of the forward pass.
-template <class T, class O>
-void enqueue_attention(stream& s, ops::heads_view<O> out, tensor_view<accumulate_t<T>, 3> lse,
-                       ops::heads_view<T const> q, ops::heads_view<T const> k,
-                       ops::heads_view<T const> v, ops::attention_options options, bool extends,
-                       task_label label) {
-  auto work = [=, &s] {
+/// Enqueues either form of the forward pass, whose results are of O.
+template <class T, class O, class Arguments>
+void enqueue_attention(stream& s, Arguments const& a, bool extends) {
+  s.enqueue({a.name}, [=, &s] {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
       with_operands<T>([&](auto element) {
-        run_attention(
-            attention_forward<T, decltype(element), O>{out, lse, q, k, v, options, extends},
-            s.memory(), s.threads());
-      });
-    else
-      ops::detail::attend(out, lse, q, k, v, options, extends);
-  };
-  s.enqueue(work, label);
-}
-
-/// Enqueues either form of the backward pass.
-template <class T, class O>
-void enqueue_attention_backward(stream& s, ops::heads_view<O> dq, ops::heads_view<O> dk,
-                                ops::heads_view<O> dv, ops::heads_view<T const> dout,
-                                ops::heads_view<T const> q, ops::heads_view<T const> k,
-                                ops::heads_view<T const> v, ops::heads_view<T const> out,
-                                tensor_view<accumulate_t<T> const, 3> lse,
-                                ops::attention_options options, bool adds, task_label label) {
-  auto work = [=, &s] {
-    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
-      with_operands<T>([&](auto element) {
-        run_attention(attention_backward<T, decltype(element), O>{dq, dk, dv, dout, q, k, v, out,
-                                                                  lse, options, adds},
+        run_attention(attention_forward<T, decltype(element), O>{a.out, a.lse, a.q, a.k, a.v,
+                                                                 a.options, extends},
                       s.memory(), s.threads());
       });
     else
-      ops::detail::attend_backward(dq, dk, dv, dout, q, k, v, out, lse, options, adds);
-  };
-  s.enqueue(work, label);
+      ops::compute(a);
+  });
+}
+
+/// Enqueues either form of the backward pass, whose results are of O.
+template <class T, class O, class Arguments>
+void enqueue_attention_backward(stream& s, Arguments const& a, bool adds) {
+  s.enqueue({a.name}, [=, &s] {
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
+      with_operands<T>([&](auto element) {
+        run_attention(
+            attention_backward<T, decltype(element), O>{a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v,
+                                                        a.out, a.lse, a.options, adds},
+            s.memory(), s.threads());
+      });
+    else
+      ops::compute(a);
+  });
 }
 
 }  // namespace detail
 
 template <class T>
 void run_operation(stream& s, ops::attention_arguments<T> const& a) {
-  detail::enqueue_attention(s, a.out, a.lse, a.q, a.k, a.v, a.options, false, {a.name});
+  detail::enqueue_attention<T, T>(s, a, false);
 }
 
 template <class T>
 void run_operation(stream& s, ops::attention_backward_arguments<T> const& a) {
-  detail::enqueue_attention_backward(s, a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out, a.lse,
-                                     a.options, false, {a.name});
+  detail::enqueue_attention_backward<T, T>(s, a, false);
 }
 
 template <class T>
 void run_operation(stream& s, ops::extend_attention_arguments<T> const& a) {
-  detail::enqueue_attention(s, a.out, a.lse, a.q, a.k, a.v, a.options, true, {a.name});
+  detail::enqueue_attention<T, accumulate_t<T>>(s, a, true);
 }
 
 template <class T>
 void run_operation(stream& s, ops::extend_attention_backward_arguments<T> const& a) {
-  detail::enqueue_attention_backward(s, a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out, a.lse,
-                                     a.options, true, {a.name});
+  detail::enqueue_attention_backward<T, accumulate_t<T>>(s, a, true);
 }
 
 }  // namespace parallel::host

@@ -30,7 +30,7 @@ void run_operation(stream& s, ops::add_bias_arguments<T> const& a) {
             }
           });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }
@@ -47,7 +47,7 @@ void run_operation(stream& s, ops::add_bias_backward_arguments<T> const& a) {
           });
       for (index n = 0; n < columns; ++n) a.dbias.data()[n] += sums[n];
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }

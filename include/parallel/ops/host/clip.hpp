@@ -64,7 +64,7 @@ void run_operation(stream& s, ops::clip_arguments<T> const& a) {
             simd::store_partial(data + i, clipped, left);
           });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }
@@ -82,7 +82,7 @@ void run_operation(stream& s, ops::clip_backward_arguments<T> const& a) {
                                     detail::keep_flagged<lanes>(gradient, flags + i, left), left);
               });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }

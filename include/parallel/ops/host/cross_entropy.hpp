@@ -116,7 +116,7 @@ void run_operation(stream& s, ops::cross_entropy_arguments<T, Loss, Logit> const
             to[label] = static_cast<T>(static_cast<float>(at_label));
           });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }

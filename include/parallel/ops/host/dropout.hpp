@@ -59,7 +59,7 @@ void run_operation(stream& s, ops::dropout_arguments<T> const& a) {
                            });
       });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }

@@ -24,7 +24,7 @@ void assign(stream& s, Arguments const& a, std::span<To> y, Value value) {
             simd::store_partial(to + i, value(lanes, to, i, left), left);
           });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }
@@ -108,7 +108,7 @@ void run_operation(stream& s, ops::normalise_arguments<T> const& a) {
     parallel_for(threads, std::ssize(a.y), block_elements, [&](index begin, index end) {
       auto part = a;
       part.y = a.y.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-      part.compute();
+      ops::compute(part);
     });
   });
 }

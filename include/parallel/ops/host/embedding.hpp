@@ -47,7 +47,7 @@ void run_operation(stream& s, ops::embedding_backward_arguments<T> const& a) {
         });
                    });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }
@@ -64,7 +64,7 @@ void run_operation(stream& s, ops::add_positions_arguments<T> const& a) {
             add_packs<lanes>(to + m * columns, from + m % a.sequence * columns, columns);
           });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }
@@ -83,7 +83,7 @@ void run_operation(stream& s, ops::add_positions_backward_arguments<T> const& a)
               add_packs<lanes>(to + at * columns, from + m * columns, columns);
           });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }

@@ -48,7 +48,7 @@ void run_operation(stream& s, ops::layer_norm_arguments<T> const& a) {
             }
           });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }
@@ -91,7 +91,7 @@ void run_operation(stream& s, ops::layer_norm_backward_input_arguments<T> const&
             }
           });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }
@@ -126,7 +126,7 @@ void run_operation(stream& s, ops::layer_norm_backward_weight_arguments<T> const
       for (index n = 0; n < a.dweight.size(); ++n) a.dweight.data()[n] += sums[n];
       for (index n = 0; n < a.dbias.size(); ++n) a.dbias.data()[n] += sums[columns + n];
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }

@@ -43,7 +43,7 @@ void run_operation(stream& s, ops::lion_arguments<T, A> const& a) {
             simd::store_partial(to + i, p, left);
           });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }

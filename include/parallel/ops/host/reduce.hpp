@@ -75,7 +75,7 @@ void run_operation(stream& s, ops::squared_norm_arguments<T> const& a) {
           s.memory(), threads, a.x,
           [](auto const& v) __attribute__((always_inline)) { return v * v; });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }
@@ -87,7 +87,7 @@ void run_operation(stream& s, ops::sum_arguments<T> const& a) {
       *a.out += detail::sum_in_double(
           s.memory(), threads, a.x, [](auto const& v) __attribute__((always_inline)) { return v; });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }
@@ -113,7 +113,7 @@ void run_operation(stream& s, ops::all_finite_arguments<T> const& a) {
       });
       if (!finite) *a.out = 0;
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }

@@ -38,7 +38,7 @@ void run_operation(stream& s, ops::rms_norm_arguments<T> const& a) {
             }
           });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }
@@ -79,7 +79,7 @@ void run_operation(stream& s, ops::rms_norm_backward_input_arguments<T> const& a
                 }
               });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }
@@ -108,7 +108,7 @@ void run_operation(stream& s, ops::rms_norm_backward_weight_arguments<T> const& 
               });
       for (index n = 0; n < columns; ++n) a.dweight.data()[n] += sums[n];
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }

@@ -66,7 +66,7 @@ void run_operation(stream& s, ops::rope_arguments<T> const& a) {
       detail::with_scratch<detail::angles>(s.memory(), s.threads(), (rows + grain - 1) / grain,
                                            rotate, pairs);
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }

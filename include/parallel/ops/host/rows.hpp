@@ -40,7 +40,7 @@ void run_operation(stream& s, ops::row_squared_norms_arguments<T> const& a) {
                     [](auto const& v) __attribute__((always_inline)) { return v * v; });
               });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }
@@ -60,7 +60,7 @@ void run_operation(stream& s, ops::scale_rows_arguments<T> const& a) {
                                       end - i);
               });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }

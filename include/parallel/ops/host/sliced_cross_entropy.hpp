@@ -34,7 +34,7 @@ void run_operation(stream& s, ops::vocabulary_statistics_arguments<A, Logit> con
             to[3] = static_cast<float>(a.options.first + first);
           });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }
@@ -79,7 +79,7 @@ void run_operation(stream& s, ops::sliced_cross_entropy_arguments<T, Loss, Logit
             if (here) to[own] = static_cast<T>(static_cast<float>(at_label));
           });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }

@@ -22,7 +22,7 @@ void run_operation(stream& s, ops::temperature_arguments<T> const& a) {
             }
           });
     } else {
-      a.compute();
+      ops::compute(a);
     }
   });
 }

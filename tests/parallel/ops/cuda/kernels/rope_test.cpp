@@ -39,14 +39,13 @@ TEST_CASE_TEMPLATE("heads are turned as in the reference, and what lies between 
         for (index i = 0; i < head_dim / 2; ++i) growths.push_back(-0.01 * static_cast<double>(i));
       auto const* const growths_or_null = growths.empty() ? nullptr : growths.data();
       auto expected = before;
-      ops::rope_arguments<T>{view(expected.data()),
-                             {.frequencies = frequencies,
-                              .first = first,
-                              .growths = growths,
-                              .origin = origin,
-                              .growth_sign = growth_sign},
-                             direction}
-          .compute();
+      ops::compute(ops::rope_arguments<T>{view(expected.data()),
+                                          {.frequencies = frequencies,
+                                           .first = first,
+                                           .growths = growths,
+                                           .origin = origin,
+                                           .growth_sign = growth_sign},
+                                          direction});
       // 3 blocks: some turn several rows, and wait before they compute the next angles
       testing::run_on_copies(
           before, 3, 64, static_cast<std::size_t>(head_dim) * sizeof(accumulate_t<T>),

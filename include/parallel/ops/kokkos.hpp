@@ -1,0 +1,32 @@
+// All operations on kokkos::stream: the parts of an operation, which its arguments compute, by
+// Kokkos::parallel_for, and what is not in parts on the stream's worker. Matrix products are the
+// host's: its engine, or its own product.
+//
+// Each part is computed as the reference computes it: the same bits as on reference::stream, but
+// for products, on any number of threads.
+#pragma once
+
+#include <parallel/device/kokkos/device.hpp>
+#include <parallel/ops/host/matmul.hpp>
+#include <parallel/ops/operation.hpp>
+
+namespace parallel::kokkos {
+
+template <ops::operation_arguments Arguments>
+void run_operation(stream& s, Arguments const& a) {
+  s.enqueue({a.name}, [=] {
+    if constexpr (ops::operation_in_parts<Arguments>) {
+      ops::check(a);
+      stream::for_each_part(a.name, a.parts(), [=](index part) { a.compute(part); });
+    } else {
+      ops::compute(a);
+    }
+  });
+}
+
+template <class C, class T>
+void run_operation(stream& s, ops::matmul_arguments<C, T> const& a) {
+  run_operation(static_cast<host::stream&>(s), a);
+}
+
+}  // namespace parallel::kokkos
