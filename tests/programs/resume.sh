@@ -44,3 +44,10 @@ grep -q '^error: 1 of 3 checkpoints is damaged' said || fail "the damaged are no
 checkpoint reshard calm two --ranks 3 && fail "a damaged checkpoint was copied"
 [[ ! -e two/$name ]] || fail "half of a checkpoint was left"
 echo "list, verify, diff and reshard say what is there"
+
+# the newest is damaged: the run says so, goes on from the one before, and ends with the same bytes
+train save_folder=calm log_to_console=true
+grep -q "$damaged: elements .* are damaged.*; went back to calm/ep0-ba36" log ||
+  { cat log >&2; fail "it is not said that the newest checkpoint is damaged"; }
+checkpoint diff calm wild || { cat said >&2; fail "another end after going back"; }
+echo "a damaged checkpoint cost four batches"
