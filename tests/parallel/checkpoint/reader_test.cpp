@@ -2,7 +2,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdarg>
+#include <filesystem>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -210,6 +213,55 @@ TEST_CASE("all that is damaged is told, each slice by one of the ranks") {
   }
   std::filesystem::remove(root / "rank-00001-F32-000.safetensors");
   CHECK(test::contains(reader.damage().at(1), "rank-00001-F32-000.safetensors: cannot open"));
+}
+
+/// Flips bits of a file of a checkpoint, cuts it short, or overwrites part of it, `times` times,
+/// each time another. What is not refused must hold every bit that was saved.
+void damage_at_random(int times) {
+  test::temporary_folder const folder;
+  test::save_checkpoint(folder.path(), 3, 3);
+  auto const root = folder / "ep0-ba3";
+  std::vector<std::filesystem::path> files;
+  for (auto const& entry : std::filesystem::directory_iterator(root)) files.push_back(entry.path());
+  std::ranges::sort(files);
+  std::mt19937_64 random(17);
+  int refused = 0;
+  for (int i = 0; i < times; ++i) {
+    auto const& path = files[random() % files.size()];
+    auto const whole = test::read_all(path);
+    auto content = whole;
+    // where something stands: a safetensors file begins with much reserved room
+    auto const place = [&] {
+      auto const behind = std::min<std::size_t>(content.size(), 65536);
+      return random() % 2 == 0 ? random() % content.size()
+                               : content.size() - 1 - random() % (content.size() - behind + 400);
+    };
+    switch (random() % 3) {
+      case 0: content[place()] ^= static_cast<char>(1U << random() % 8); break;
+      case 1: content.resize(place()); break;
+      default: {
+        auto const from = place();
+        for (std::size_t at = from; at < std::min(content.size(), from + 40); ++at)
+          content[at] = static_cast<char>(random());
+      }
+    }
+    test::write_all(path, content);
+    bool same = false;
+    auto const message = test::message_of([&] { same = test::holds_checkpoint(root, 3); });
+    CAPTURE(i);
+    CAPTURE(path.native());
+    REQUIRE((same || !message.empty()));
+    refused += message.empty() ? 0 : 1;
+    test::write_all(path, whole);
+  }
+  CHECK(refused > times / 3);
+  CHECK(test::holds_checkpoint(root, 3));
+}
+
+TEST_CASE("no damaged checkpoint is read as if it were another") { damage_at_random(300); }
+
+TEST_CASE("[full] no damaged checkpoint is read as if it were another, ten thousand") {
+  damage_at_random(10'000);
 }
 
 }  // namespace reader_test
