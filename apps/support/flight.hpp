@@ -17,6 +17,19 @@
 
 namespace apps {
 
+/// Keeps the calls of `rank`, if there are several, in FOLDER/flight-rank<N>.ring, which outlives
+/// the process; says why where it cannot.
+inline void keep_calls(launch_options const& options, int rank, int ranks,
+                       parallel::flight_recorder& recorder) {
+  if (ranks > 1 && !options.flight_folder.empty()) try {
+      recorder.move_to(
+          parallel::flight_ring(parallel::flight_file(options.flight_folder, rank), rank, ranks));
+    } catch (parallel::error const& problem) {
+      mpt::console::say("note: what rank {} does is not kept for a crash: {}\n", rank,
+                        problem.what());
+    }
+}
+
 /// Writes the last calls of `rank` to FOLDER/flight-rank<N>.txt and returns that name; to standard
 /// error when there is no folder, or no way to write to it, and returns "". A rank that made no
 /// call has nothing to tell.

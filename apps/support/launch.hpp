@@ -16,12 +16,15 @@ namespace apps {
 struct place {
   std::vector<int> cores;
   int local_rank = 0;
+  /// From now on this rank's calls stand in the flight folder, which is this run's alone.
+  std::function<void()> keep_calls = [] {};
 };
 
 struct launch_options {
   std::optional<int> ranks;  // threads; none: what mpirun says, or 1
   double deadline = 600;     // seconds one rank waits for another
-  /// Where a failed run leaves the last calls of every rank; empty: on standard error.
+  /// Where a failed run leaves the last calls of every rank, and one that is killed too once it
+  /// has said place::keep_calls; empty: on standard error.
   std::filesystem::path flight_folder = {};
 };
 

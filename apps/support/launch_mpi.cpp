@@ -52,7 +52,9 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
         parallel::checked(parallel::mpi::communicator(environment, {.deadline = deadline})),
         recorder));
     try {
-      program(any, {own_cores(any), from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0)});
+      program(any, {own_cores(any), from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0),
+                    [&] { apps::keep_calls(options, environment.rank(), ranks, *recorder); }});
+      recorder->ring().remove_file();
     } catch (apps::refusal const&) {
       throw;
     } catch (std::exception const& problem) {
@@ -62,6 +64,7 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
   } catch (apps::refusal const& problem) {
     // before MPI ends: where a process has failed, mpirun kills those that are still there
     if (environment.rank() == 0) apps::print_error(problem.what());
+    recorder->ring().remove_file();
     return std::current_exception();
   } catch (std::exception const& problem) {
     mpt::console::say("error: rank {}: {}\n", environment.rank(), problem.what());

@@ -31,6 +31,9 @@ inline void launch_threads(
   std::vector<std::shared_ptr<parallel::flight_recorder>> recorders;
   for (int rank = 0; rank < ranks; ++rank)
     recorders.push_back(std::make_shared<parallel::flight_recorder>());
+  auto const forget_all = [&] {
+    for (auto const& recorder : recorders) recorder->ring().remove_file();
+  };
   auto const write_all = [&] {
     std::string first;
     for (int rank = ranks > 1 ? 0 : 1; rank < ranks; ++rank) {
@@ -47,14 +50,19 @@ inline void launch_threads(
           int const rank = comm.rank();
           parallel::any_communicator any(parallel::recorded(
               parallel::checked(std::move(comm)), recorders[static_cast<std::size_t>(rank)]));
-          program(any, {cores_of_rank(cores, rank, ranks), rank});
+          program(any, {cores_of_rank(cores, rank, ranks), rank, [&, rank] {
+                          keep_calls(options, rank, ranks,
+                                     *recorders[static_cast<std::size_t>(rank)]);
+                        }});
         },
         {.deadline = deadline, .when_stuck = [&](std::string const& sentence) {
            print_error(sentence.c_str());
            write_all();
            std::_Exit(EXIT_FAILURE);  // destructors would free what the stuck ranks use
          }});
+    forget_all();
   } catch (refusal const& problem) {
+    forget_all();
     print_error(problem.what());
     throw;
   } catch (...) {

@@ -227,7 +227,8 @@ void check_before(parallel::any_communicator& comm, Device& device) {
 
 template <class T, class Device>
 void train(mpt::train_config const& config, mpt::run_examples const& examples,
-           parallel::any_communicator& comm, Device& device, std::string const& device_name) {
+           parallel::any_communicator& comm, Device& device, std::string const& device_name,
+           apps::place const& where) {
   check_machines(config, comm);
   auto const here = memory_of_each(device, comm);
   auto const available = config.device_memory.value_or(here);
@@ -256,6 +257,7 @@ void train(mpt::train_config const& config, mpt::run_examples const& examples,
                       mpt::console::bytes(static_cast<double>(plan.memory.total())));
   if (config.preflight) check_before<T>(comm, device);
   auto const lock = lock_save_folder(config, comm);
+  where.keep_calls();
   auto const summary = mpt::run_training<T>(config, comm, device, plan, examples);
   if (!is_primary) return;
   write_summary(config, summary, plan, comm.size(), device_name);
@@ -355,9 +357,9 @@ int train_program(int argc, char** argv, std::string const& what) {
                        [&]<class Device>(Device& device, std::string const& name) {
                          auto const own = config_on(device, config, comm.rank() == 0);
                          if (own.precision == mpt::precision_kind::fp32)
-                           train<float>(own, examples, comm, device, name);
+                           train<float>(own, examples, comm, device, name, where);
                          else if constexpr (apps::trains_in_bf16<Device>)
-                           train<parallel::bf16>(own, examples, comm, device, name);
+                           train<parallel::bf16>(own, examples, comm, device, name, where);
                          else
                            throw apps::refusal("device=kokkos trains in fp32; set precision=fp32");
                        });

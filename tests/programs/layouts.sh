@@ -134,3 +134,18 @@ if [[ -n $mpirun ]]; then
     { cat log; fail "what rank 1 says"; }
   flight blocked
 fi
+# a run that is killed leaves every rank's calls; one that ends well leaves none
+"$programs/pretrain" small.yaml ranks=3 save_folder=killed max_duration=100000ba save_interval=100000ba > log 2>&1 &
+run=$!
+for ((i = 0; i < 200; i++)); do [[ -s killed/flight-rank2.ring ]] && break; sleep 0.1; done
+sleep 1
+kill -KILL $run
+wait $run 2> /dev/null || true
+"$programs/flight" killed > said || { cat said; fail "what killed ranks did is not told"; }
+[[ $(grep -c "^rank [012] (process $run on " said) == 3 ]] || { cat said; fail "not all ranks are told of"; }
+grep -qE '^  [0-9]+ (done|running|waiting) .*: all_reduce.* at [a-z_]+\.hpp:[0-9]+$' said ||
+  { cat said; fail "the calls are not told"; }
+train ranks=2 save_folder=well max_duration=4ba
+[[ -z $(find well -name '*.ring') ]] || fail "a run that ended well left its calls"
+"$programs/flight" well 2> said && fail "calls of a run that left none"
+grep -q '^error: well: there is no flight-rank<N>.ring here' said || { cat said; fail "flight's refusal"; }

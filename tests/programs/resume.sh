@@ -23,3 +23,31 @@ for file in "calm/$name"/*.safetensors; do
 done
 [[ -z $(find wild -name '*.tmp-*') ]] || fail "temporary folders were left"
 echo "killed $kills times; parameters and optimizer states identical to the undisturbed run"
+
+# what the tool says of them
+checkpoint() { "$programs/checkpoint" "$@" > said 2>&1; }
+checkpoint list calm || fail "list"
+grep -q "^$name  *2 .*complete, latest$" said || { cat said >&2; fail "list does not tell the latest"; }
+checkpoint verify calm || { cat said >&2; fail "verify"; }
+[[ $(grep -c ': sound; ' said) == 3 ]] || fail "not all three checkpoints were verified"
+checkpoint diff calm wild || { cat said >&2; fail "what is equal differs"; }
+checkpoint diff "calm/$name" calm/ep0-ba36 && fail "no difference after four batches"
+grep -q '^state: replace /batches$' said || fail "the batch is no difference of the state"
+grep -q ' elements differ, the first at ' said || fail "no tensor differs"
+checkpoint reshard calm one --ranks 1 || { cat said >&2; fail "reshard"; }
+checkpoint diff calm one || { cat said >&2; fail "values changed in another rank's files"; }
+damaged=calm/$name/rank-00001-F32-000.safetensors
+printf '\xff\xff' | dd of="$damaged" bs=1 seek=70000 conv=notrunc status=none
+checkpoint verify calm && fail "damage was not found"
+grep -q "^$damaged: elements .* are damaged" said || { cat said >&2; fail "the damaged slice is not named"; }
+grep -q '^error: 1 of 3 checkpoints is damaged' said || fail "the damaged are not counted"
+checkpoint reshard calm two --ranks 3 && fail "a damaged checkpoint was copied"
+[[ ! -e two/$name ]] || fail "half of a checkpoint was left"
+echo "list, verify, diff and reshard say what is there"
+
+# the newest is damaged: the run says so, goes on from the one before, and ends with the same bytes
+train save_folder=calm log_to_console=true
+grep -q "$damaged: elements .* are damaged.*; went back to calm/ep0-ba36" log ||
+  { cat log >&2; fail "it is not said that the newest checkpoint is damaged"; }
+checkpoint diff calm wild || { cat said >&2; fail "another end after going back"; }
+echo "a damaged checkpoint cost four batches"

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -38,7 +40,8 @@ struct run_state {
 struct found_checkpoint {
   std::filesystem::path folder;
   bool weights_only = false;
-  std::string note;  // what was not as expected
+  std::string note;        // what was not as expected
+  bool goes_back = false;  // the latest of a folder: the one before it will do, where it is damaged
 };
 
 /// Whether `folder` is itself a checkpoint rather than a folder of them.
@@ -53,7 +56,8 @@ struct found_checkpoint {
   auto const& c = config.checkpoint;
   if (!c.save_folder.empty()) {
     auto const newest = checkpoint::latest(c.save_folder);
-    if (newest.folder && c.autoresume) return found_checkpoint{*newest.folder, false, newest.note};
+    if (newest.folder && c.autoresume)
+      return found_checkpoint{*newest.folder, false, newest.note, true};
     require(!newest.folder || c.save_overwrite, c.save_folder,
             ": holds checkpoints of an earlier run; continue it with autoresume=true, replace them "
             "with save_overwrite=true, or choose another save_folder");
@@ -70,7 +74,27 @@ struct found_checkpoint {
   require(newest.folder.has_value(), "load_path ", c.load_path,
           ": there is no checkpoint here; name a folder like ep0-ba100, one that holds such, or a "
           "Hugging Face folder");
-  return found_checkpoint{*newest.folder, c.load_weights_only, newest.note};
+  return found_checkpoint{*newest.folder, c.load_weights_only, newest.note, true};
+}
+
+/// Collective: what rank 0 found, on every rank, when all have read it and compared its checksums.
+/// Where the latest of a folder is damaged it is the one before it, and the note says so. What is
+/// no checkpoint of ours is checked where it is read.
+template <class Exchange>
+[[nodiscard]] found_checkpoint agree_on_sound(parallel::any_communicator& comm, Exchange& exchanges,
+                                              found_checkpoint found) {
+  std::array<std::int64_t, 3> facts{found.weights_only, found.goes_back,
+                                    !found.folder.empty() && is_checkpoint(found.folder)};
+  comm.broadcast(exchanges, std::span<std::int64_t>(facts), 0).wait();
+  found.folder = broadcast_text(comm, exchanges, found.folder.string());
+  found.note = broadcast_text(comm, exchanges, found.note);
+  found.weights_only = facts[0] != 0;
+  found.goes_back = facts[1] != 0;
+  if (facts[2] == 0) return found;
+  auto const sound = checkpoint::find_sound(comm, exchanges, found.folder, found.goes_back);
+  found.folder = sound.folder;
+  if (!sound.note.empty()) found.note += (found.note.empty() ? "" : "; ") + sound.note;
+  return found;
 }
 
 namespace detail {
@@ -194,12 +218,11 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
           .on_step = std::move(on_step)};
 }
 
-/// Fills this rank's memory from a checkpoint made by any layout, after checking that it belongs to
-/// this run, or from a Hugging Face folder. Returns where the run was; with weights_only the
-/// optimizer starts from zero.
+/// Fills this rank's memory from a sound checkpoint made by any layout, after checking that it
+/// belongs to this run, or from a Hugging Face folder. Returns where the run was; with weights_only
+/// the optimizer starts from zero.
 template <class Stepper>
-run_state load_run(Stepper& step, parallel::any_communicator const& comm,
-                   train_config const& config, found_checkpoint const& found,
+run_state load_run(Stepper& step, train_config const& config, found_checkpoint const& found,
                    std::int64_t samples_in_set) {
   bool const adapts = found.weights_only && config.model.lora;  // it may have no adapters yet
   if (is_hf_folder(found.folder) || adapts) {
@@ -219,8 +242,7 @@ run_state load_run(Stepper& step, parallel::any_communicator const& comm,
           ": holds weights alone (save_weights_only), and an optimizer cannot "
           "go on from these; begin with them: load_weights_only=true");
   using enum checkpoint::content;
-  auto const state =
-      checkpoint::load(step, comm, reader, found.weights_only ? weights : everything);
+  auto const state = checkpoint::load(step, reader, found.weights_only ? weights : everything);
   auto const number = [&](char const* key) {
     require(state.own.contains(key) && state.own.at(key).is_number_integer(), found.folder.string(),
             ": its state lacks the number ", key);

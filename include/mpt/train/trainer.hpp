@@ -209,16 +209,14 @@ class trainer {
   std::vector<std::string> start(bool is_initialised) {
     found_checkpoint found;
     if (comm_.rank() == 0) found = checkpoint_to_load(config_).value_or(found_checkpoint{});
-    found.folder = broadcast_text(comm_, exchanges_, found.folder.string());
-    found.weights_only =
-        !broadcast_text(comm_, exchanges_, found.weights_only ? "yes" : "").empty();
+    found = agree_on_sound(comm_, exchanges_, std::move(found));
     if (found.folder.empty()) {
       if (!is_initialised) step_.initialise(config_.seed);
       return {};
     }
     std::vector<std::string> notes;
     if (!found.note.empty()) notes.push_back("note: " + found.note);
-    auto const state = load_run(step_, comm_, config_, found, batches_.samples());
+    auto const state = load_run(step_, config_, found, batches_.samples());
     if (!found.weights_only) {
       batch_ = state.batches;
       tokens_ = state.tokens;

@@ -36,9 +36,9 @@ struct checkpoint_entry {
   }
 }
 
-/// All folders under `root` named like checkpoints, newest first. None when `root` does not exist.
-[[nodiscard]] inline std::vector<checkpoint_entry> list_checkpoints(
-    std::filesystem::path const& root) {
+/// All folders under `root` named like checkpoints, newest first, without a look into them. None
+/// when `root` does not exist.
+[[nodiscard]] inline std::vector<checkpoint_entry> list_folders(std::filesystem::path const& root) {
   std::vector<checkpoint_entry> out;
   if (!files::exists(root)) return out;
   std::error_code problem;
@@ -47,11 +47,27 @@ struct checkpoint_entry {
   for (auto const& entry : entries) {
     auto const id = checkpoint_id::parse(entry.path().filename().native());
     std::error_code ignored;
-    if (id && entry.is_directory(ignored))
-      out.push_back({*id, entry.path(), problem_of(entry.path())});
+    if (id && entry.is_directory(ignored)) out.push_back({*id, entry.path(), {}});
   }
   std::sort(out.begin(), out.end(), [](auto const& a, auto const& b) { return a.id > b.id; });
   return out;
+}
+
+/// The same, each with what is wrong with its manifest or its files' sizes.
+[[nodiscard]] inline std::vector<checkpoint_entry> list_checkpoints(
+    std::filesystem::path const& root) {
+  auto out = list_folders(root);
+  for (auto& entry : out) entry.problem = problem_of(entry.folder);
+  return out;
+}
+
+/// Whether the folder has a manifest as it was written. Reads no more, and does not parse it.
+[[nodiscard]] inline bool has_whole_manifest(std::filesystem::path const& folder) {
+  try {
+    return is_whole_manifest(read_text_file(folder / manifest_name, max_manifest_bytes));
+  } catch (error const&) {
+    return false;
+  }
 }
 
 /// What `latest` found.
@@ -93,14 +109,15 @@ struct latest_checkpoint {
   return out;
 }
 
-/// Removes all but the newest `keep` valid checkpoints, oldest first, and never the one that the
-/// link `latest` names. Damaged folders neither count nor are removed: they may be what someone
-/// wants to rescue. Returns the folders removed. Rank 0 calls it after `commit`.
+/// Removes all but the newest `keep` checkpoints with a whole manifest, oldest first, and never the
+/// one that the link `latest` names. Other folders neither count nor are removed: they may be what
+/// someone wants to rescue. Cost: reads manifests, opens no other file. Returns the folders
+/// removed. Rank 0 calls it after `commit`.
 inline std::vector<std::filesystem::path> prune(std::filesystem::path const& root, index keep,
                                                 step_hook const& on_step = {}) {
   require(keep >= 1, root.native(), ": at least one checkpoint must be kept, not ", keep);
-  auto all = list_checkpoints(root);
-  std::erase_if(all, [](auto const& entry) { return !entry.valid(); });
+  auto all = list_folders(root);
+  std::erase_if(all, [](auto const& entry) { return !has_whole_manifest(entry.folder); });
   std::error_code unreadable;
   auto const latest = std::filesystem::read_symlink(root / "latest", unreadable);
   auto const best = std::filesystem::read_symlink(root / "best", unreadable);  // "" where none is
@@ -121,7 +138,7 @@ inline std::vector<std::filesystem::path> prune(std::filesystem::path const& roo
 inline std::vector<std::filesystem::path> remove_after(std::filesystem::path const& root,
                                                        checkpoint_id last,
                                                        step_hook const& on_step = {}) {
-  auto const all = list_checkpoints(root);
+  auto const all = list_folders(root);
   std::vector<std::filesystem::path> removed;
   for (auto entry = all.rbegin(); entry != all.rend(); ++entry) {
     if (entry->id <= last) continue;

@@ -43,13 +43,18 @@ inline constexpr std::string_view checksum_tail = "\"}\n";
   return concat(out, detail::checksum_head, checksum_text(sum), detail::checksum_tail);
 }
 
+/// Whether a manifest's text ends in the checksum of what stands before it, as `commit` wrote it.
+[[nodiscard]] inline bool is_whole_manifest(std::string_view text) {
+  constexpr auto tail = detail::checksum_head.size() + 16 + detail::checksum_tail.size();
+  if (text.size() < tail) return false;
+  auto const body = text.substr(0, text.size() - tail);
+  return text.substr(body.size()) ==
+         concat(detail::checksum_head, checksum_text(checksum(body)), detail::checksum_tail);
+}
+
 /// Parses and checks a manifest; `where` (its file) opens every message.
 [[nodiscard]] inline manifest parse_manifest(std::string_view text, std::string_view where) {
-  constexpr auto tail = detail::checksum_head.size() + 16 + detail::checksum_tail.size();
-  auto const body = text.substr(0, text.size() < tail ? 0 : text.size() - tail);
-  auto const end =
-      concat(detail::checksum_head, checksum_text(checksum(body)), detail::checksum_tail);
-  require(text.size() >= tail && text.substr(body.size()) == end, where,
+  require(is_whole_manifest(text), where,
           ": does not end in the checksum of its content; it is cut short or damaged; use another "
           "checkpoint");
   auto json = parse_json(text, where);

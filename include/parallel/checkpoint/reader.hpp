@@ -6,11 +6,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -35,6 +37,10 @@ class checkpoint_reader {
   [[nodiscard]] std::map<std::string, sliced_tensor> const& tensors() const {
     return manifest_.slices.tensors;
   }
+  /// Its files beside the manifest, and the bytes of each.
+  [[nodiscard]] std::map<std::string, std::uint64_t> const& files() const {
+    return manifest_.slices.files;
+  }
   [[nodiscard]] bool contains(std::string const& tensor) const {
     return tensors().contains(tensor);
   }
@@ -50,119 +56,193 @@ class checkpoint_reader {
     auto const width = size_of(at(tensor).type);
     require(out.size() % width == 0, folder_.native(), ": tensor \"", tensor, "\": ", out.size(),
             " bytes are not whole elements of ", name_of(at(tensor).type));
-    stream(
-        tensor, begin, static_cast<index>(out.size() / width),
-        [&](index first, std::size_t bytes) {
-          return out.subspan(static_cast<std::size_t>(first - begin) * width, bytes);
-        },
-        [](index, std::span<std::byte>) {});
+    stream_bytes(tensor, {begin, static_cast<index>(out.size() / width), 1, 0}, out);
   }
 
   /// Reads `out.size()` elements from `begin` on. They are converted when both types are real
   /// numbers; otherwise the types must agree.
   template <class T>
   void read(std::string const& tensor, index begin, std::span<T> out) const {
-    auto const type = at(tensor).type;
-    if (type == element_type_of(dtype_of<T>)) {
-      read_bytes(tensor, begin, std::as_writable_bytes(out));
-      return;
-    }
-    require(real_element<T> && is_real(type), folder_.native(), ": tensor \"", tensor, "\" is of ",
-            name_of(type), ", which is not read as ", name_of(dtype_of<T>));
-    if constexpr (real_element<T>) {
-      std::vector<std::byte> buffer;
-      stream(
-          tensor, begin, static_cast<index>(out.size()),
-          [&](index, std::size_t bytes) {
-            buffer.resize(bytes);
-            return std::span(buffer);
-          },
-          [&](index first, std::span<std::byte> bytes) {
-            convert(
-                type, bytes,
-                out.subspan(static_cast<std::size_t>(first - begin), bytes.size() / size_of(type)));
-          });
-    }
+    read(tensor, {begin, static_cast<index>(out.size()), 1, 0}, out);
   }
 
   /// Reads `run` elements of a row from `begin` on, and the same columns of the rows that follow,
-  /// until `out` is full; run 0: one element after another.
+  /// until `out` is full; run 0: one element after another. Opens a file once for each slice that
+  /// it reads of, however many rows there are.
   template <class T>
   void read_block(std::string const& tensor, index begin, index run, std::span<T> out) const {
     if (run == 0) return read(tensor, begin, out);
+    auto const count = static_cast<index>(out.size());
     auto const row = row_size(at(tensor));
-    for (std::size_t done = 0; done < out.size();
-         done += static_cast<std::size_t>(run), begin += row)
-      read(tensor, begin, out.subspan(done, static_cast<std::size_t>(run)));
+    require(run > 0 && count % run == 0 && run <= row, folder_.native(), ": tensor \"", tensor,
+            "\": ", count, " elements are not whole runs of ", run, " of rows of ", row);
+    read(tensor, {begin, run, count / run, row}, out);
   }
 
-  /// Reads every slice and checks its checksum; throws naming the first damaged one. With several
-  /// ranks, rank `share` of `shares` checks its part of the slices.
-  void verify(index share = 0, index shares = 1) const {
-    require(0 <= share && share < shares, folder_.native(), ": verify: share ", share, " of ",
+  /// Reads every slice and compares its checksum: a sentence for each that is damaged or cannot be
+  /// read. With several ranks, rank `share` of `shares` reads its part, about as many bytes as the
+  /// others and few files. Cost: reads all of it, each file from its beginning to its end, past
+  /// what the system remembers of it, so that it is the disk that is asked.
+  [[nodiscard]] std::vector<std::string> damage(index share = 0, index shares = 1) const {
+    require(0 <= share && share < shares, folder_.native(), ": damage: share ", share, " of ",
             shares);
-    index counter = 0;
-    for (auto const& [name, tensor] : tensors())
-      for (auto const& slice : tensor.slices)
-        if (counter++ % shares == share) check(name, slice);
+    std::vector<std::string> found;
+    std::optional<input_file> file;
+    std::vector<std::byte> buffer(static_cast<std::size_t>(chunk_bytes));
+    for (auto const& [name, slice] : part(share, shares)) {
+      try {
+        if (!file || file->name() != folder_ / slice->file) {
+          file.emplace(folder_ / slice->file);
+          file->forget_cached();
+        }
+        check(*file, *name, *slice, buffer);
+      } catch (error const& problem) {
+        found.emplace_back(problem.what());
+      }
+    }
+    return found;
+  }
+
+  /// Throws the first sentence of `damage`, if there is one.
+  void verify(index share = 0, index shares = 1) const {
+    if (auto const found = damage(share, shares); !found.empty()) fail(found.front());
   }
 
  private:
   static constexpr index chunk_bytes = index{1} << 20;
 
-  // Reads `count` elements from `begin` on, in pieces within slices: asks destination(first, bytes)
-  // where the piece goes, fills it, and calls done(first, filled).
+  /// `rows` runs of `run` elements, the first from `begin` on, each `stride` after the last.
+  struct block {
+    index begin, run, rows, stride;
+
+    [[nodiscard]] index end() const { return begin + (rows - 1) * stride + run; }
+  };
+
+  template <class T>
+  void read(std::string const& tensor, block const& from, std::span<T> out) const {
+    auto const type = at(tensor).type;
+    if (type == element_type_of(dtype_of<T>))
+      return stream_bytes(tensor, from, std::as_writable_bytes(out));
+    require(real_element<T> && is_real(type), folder_.native(), ": tensor \"", tensor, "\" is of ",
+            name_of(type), ", which is not read as ", name_of(dtype_of<T>));
+    if constexpr (real_element<T>) {
+      std::vector<std::byte> buffer;
+      stream(
+          tensor, from,
+          [&](std::size_t, std::size_t bytes) {
+            buffer.resize(bytes);
+            return std::span(buffer);
+          },
+          [&](std::size_t place, std::span<std::byte> bytes) {
+            convert(type, bytes, out.subspan(place, bytes.size() / size_of(type)));
+          });
+    }
+  }
+
+  void stream_bytes(std::string const& tensor, block const& from, std::span<std::byte> out) const {
+    auto const width = size_of(at(tensor).type);
+    stream(
+        tensor, from,
+        [&](std::size_t place, std::size_t bytes) { return out.subspan(place * width, bytes); },
+        [](std::size_t, std::span<std::byte>) {});
+  }
+
+  // Reads a block's elements in pieces within slices, slice by slice: asks destination(place,
+  // bytes) where the piece goes whose first element is the block's `place`th, fills it, and calls
+  // done(place, filled).
   template <class Destination, class Done>
-  void stream(std::string const& name, index begin, index count, Destination destination,
+  void stream(std::string const& name, block const& from, Destination destination,
               Done done) const {
     auto const& tensor = at(name);
     auto const size = tensor.size();
-    require(0 <= begin && begin <= size && count >= 0 && count <= size - begin, folder_.native(),
-            ": tensor \"", name, "\" has ", size, " elements; ", count, " from ", begin,
-            " on were asked for");
+    auto const count = from.run * from.rows;
+    require(0 <= from.begin && from.begin <= size && count <= size &&
+                (count == 0 || from.end() <= size),
+            folder_.native(), ": tensor \"", name, "\" has ", size, " elements; ", count, " from ",
+            from.begin, " on were asked for");
     if (count == 0) return;
-    auto const width = static_cast<index>(size_of(tensor.type));
-    auto const end = begin + count;
     for (auto const& slice : tensor.slices) {
-      if (slice.end <= begin) continue;
-      if (slice.begin >= end) break;                                              // they are sorted
-      index const length = slice.run == 0 ? slice.end - slice.begin : slice.run;  // of a run
-      index const step = std::max<index>(1, slice.stride);
-      index const before = std::max<index>(0, begin - slice.begin - length + 1);
+      if (slice.end <= from.begin) continue;
+      if (slice.begin >= from.end()) break;  // they are sorted
       std::optional<input_file> file;
-      for (index row = slice.run == 0 ? 0 : (before + step - 1) / step; row < slice.rows(); ++row) {
-        index const origin = slice.begin + row * slice.stride;
-        if (origin >= end) break;
-        index first = std::max(begin, origin);
-        index const last = std::min(end, origin + length);
-        if (first == last) continue;
-        bool const whole = slice.run == 0 && last - first == length;
-        if (!file) file.emplace(folder_ / slice.file);
-        running_checksum sum;
-        while (first < last) {
-          index const piece = std::min(last - first, chunk_bytes / width);
-          auto const bytes = destination(first, static_cast<std::size_t>(piece * width));
-          auto const place = row * length + first - origin;
-          file->read(slice.offset + static_cast<std::uint64_t>(place * width), bytes, name);
-          if (whole) sum.add(bytes);
-          done(first, bytes);
-          first += piece;
-        }
-        if (whole) compare(*file, name, slice, sum);
+      index const step = std::max<index>(1, from.stride);
+      for (index row = std::max<index>(0, (slice.begin - from.begin - from.run + step) / step);
+           row < from.rows && from.begin + row * from.stride < slice.end; ++row) {
+        index const begin = from.begin + row * from.stride;
+        auto const place = [&](index element) {
+          return static_cast<std::size_t>(row * from.run + element - begin);
+        };
+        stream_run(
+            name, slice, begin, begin + from.run, file,
+            [&](index first, std::size_t bytes) { return destination(place(first), bytes); },
+            [&](index first, std::span<std::byte> bytes) { done(place(first), bytes); });
       }
     }
   }
 
+  // What a slice has of the elements [begin, end); opens `file` when it has some.
+  template <class Destination, class Done>
+  void stream_run(std::string const& name, slice_record const& slice, index begin, index end,
+                  std::optional<input_file>& file, Destination destination, Done done) const {
+    auto const width = static_cast<index>(size_of(at(name).type));
+    index const length = slice.run == 0 ? slice.end - slice.begin : slice.run;
+    index const step = std::max<index>(1, slice.stride);
+    index const before = std::max<index>(0, begin - slice.begin - length + 1);
+    for (index row = slice.run == 0 ? 0 : (before + step - 1) / step; row < slice.rows(); ++row) {
+      index const origin = slice.begin + row * slice.stride;
+      if (origin >= end) break;
+      index first = std::max(begin, origin);
+      index const last = std::min(end, origin + length);
+      if (first >= last) continue;
+      bool const whole = slice.run == 0 && last - first == length;
+      if (!file) file.emplace(folder_ / slice.file);
+      running_checksum sum;
+      while (first < last) {
+        index const piece = std::min(last - first, chunk_bytes / width);
+        auto const bytes = destination(first, static_cast<std::size_t>(piece * width));
+        auto const place = row * length + first - origin;
+        file->read(slice.offset + static_cast<std::uint64_t>(place * width), bytes, name);
+        if (whole) sum.add(bytes);
+        done(first, bytes);
+        first += piece;
+      }
+      if (whole) compare(*file, name, slice, sum);
+    }
+  }
+
+  using named_slice = std::pair<std::string const*, slice_record const*>;
+
+  // The slices that begin in one of `shares` equal parts of all bytes, as they lie in the files.
+  [[nodiscard]] std::vector<named_slice> part(index share, index shares) const {
+    std::vector<named_slice> all;
+    std::uint64_t total = 0;
+    for (auto const& [name, tensor] : tensors())
+      for (auto const& slice : tensor.slices)
+        if (slice.bytes > 0) {
+          all.emplace_back(&name, &slice);
+          total += slice.bytes;
+        }
+    std::ranges::sort(all, {}, [](named_slice const& one) {
+      return std::tie(one.second->file, one.second->offset);
+    });
+    auto const each = total / static_cast<std::uint64_t>(shares) + 1;
+    std::uint64_t at = 0;
+    std::erase_if(all, [&](named_slice const& one) {
+      auto const begin = std::exchange(at, at + one.second->bytes);
+      return static_cast<index>(begin / each) != share;
+    });
+    return all;
+  }
+
   // Reads all bytes of a slice for its checksum.
-  void check(std::string const& name, slice_record const& slice) const {
-    if (slice.bytes == 0) return;
-    input_file const file(folder_ / slice.file);
-    std::vector<std::byte> buffer;
+  static void check(input_file const& file, std::string const& name, slice_record const& slice,
+                    std::span<std::byte> buffer) {
     running_checksum sum;
-    for (std::uint64_t at = 0; at < slice.bytes; at += buffer.size()) {
-      buffer.resize(std::min<std::uint64_t>(slice.bytes - at, chunk_bytes));
-      file.read(slice.offset + at, std::span(buffer), name);
-      sum.add(buffer);
+    for (std::uint64_t at = 0; at < slice.bytes;) {
+      auto const piece = buffer.first(std::min<std::size_t>(slice.bytes - at, buffer.size()));
+      file.read(slice.offset + at, piece, name);
+      sum.add(piece);
+      at += piece.size();
     }
     compare(file, name, slice, sum);
   }

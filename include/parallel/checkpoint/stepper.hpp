@@ -23,6 +23,7 @@
 #include <parallel/checkpoint/checkpoints.hpp>
 #include <parallel/checkpoint/reader.hpp>
 #include <parallel/checkpoint/save.hpp>
+#include <parallel/checkpoint/sound.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/device/transfer.hpp>
 #include <parallel/zero/level.hpp>
@@ -215,11 +216,10 @@ void load_from(Stepper& step, Source const& source, std::string const& where,
   step.mark_initialised();
 }
 
-/// Fills this rank's memory from a checkpoint made by any layout, after checking this rank's part
-/// of its files. On every rank of `world`. Returns where the run was.
-template <class Stepper, class Comm>
-run_state load(Stepper& step, Comm const& world, checkpoint_reader const& reader,
-               content what = content::everything) {
+/// Fills this rank's memory from a checkpoint made by any layout, which the ranks have checked
+/// (find_sound). Returns where the run was.
+template <class Stepper>
+run_state load(Stepper& step, checkpoint_reader const& reader, content what = content::everything) {
   auto const where = reader.folder().string();
   run_state state{.own = reader.state()};
   auto const take = [&](char const* key) {
@@ -231,27 +231,33 @@ run_state load(Stepper& step, Comm const& world, checkpoint_reader const& reader
   };
   state.batches = take("batches");
   state.epoch = take("epoch");
-  reader.verify(world.rank(), world.size());
   load_from(step, reader, where, what);
   return state;
 }
 
-/// Collective: loads the latest checkpoint of `root`, which rank 0 chooses for all. Nothing when
-/// none was ever saved there: the caller initialises. Throws when none of those that are there is
-/// valid.
+/// What `resume` found.
+struct resumed_run : run_state {
+  std::string note;  // what was not as expected, for the user; or empty
+};
+
+/// Collective: loads the latest checkpoint of `root` that no rank finds damaged; rank 0 chooses for
+/// all. Nothing when none was ever saved there: the caller initialises. Throws when none of those
+/// that are there is sound.
 template <class Stepper, class Comm, class Exchange>
-std::optional<run_state> resume(Stepper& step, Comm& world, Exchange& exchanges,
-                                std::filesystem::path const& root,
-                                content what = content::everything) {
+std::optional<resumed_run> resume(Stepper& step, Comm& world, Exchange& exchanges,
+                                  std::filesystem::path const& root,
+                                  content what = content::everything) {
   latest_checkpoint newest;
   if (world.rank() == 0) newest = latest(root);
   auto const folder =
       broadcast_text(world, exchanges, newest.folder.value_or(std::filesystem::path()).string());
-  auto const note = broadcast_text(world, exchanges, newest.note);
+  auto note = broadcast_text(world, exchanges, newest.note);
   require(!folder.empty() || note.empty(), root.string(), ": ", note,
           "; remove what is there to begin anew");
   if (folder.empty()) return std::nullopt;
-  return load(step, world, checkpoint_reader(folder), what);
+  auto const sound = find_sound(world, exchanges, folder, true);
+  if (!sound.note.empty()) note += concat(note.empty() ? "" : "; ", sound.note);
+  return resumed_run{load(step, checkpoint_reader(sound.folder), what), note};
 }
 
 }  // namespace parallel::checkpoint

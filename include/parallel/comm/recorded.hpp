@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,22 +22,27 @@
 
 #include <parallel/comm/collectives.hpp>
 #include <parallel/comm/concepts.hpp>
+#include <parallel/comm/flight_ring.hpp>
 #include <parallel/comm/forwarding.hpp>
 #include <parallel/comm/signature.hpp>
 
 namespace parallel {
 
+/// "412 running for 3.2 s: all_reduce(sum) of 5 f32 over tensor at step.cpp:31", as seen at `time`,
+/// in ns of the system's clock.
+[[nodiscard]] inline std::string text_of(flight_call const& one, std::int64_t time) {
+  constexpr std::string_view names[] = {"waiting", "running", "done"};
+  auto const tenths = std::max<std::int64_t>(0, time - one.since) / 100'000'000;
+  return concat(one.number, ' ', names[static_cast<std::size_t>(one.now)],
+                one.now == call_state::done ? " since " : " for ", tenths / 10, '.', tenths % 10,
+                " s: ", describe(one.what));
+}
+
 /// What one rank said. Any thread may use it.
 class flight_recorder {
  public:
-  enum class state : std::uint8_t { waiting, running, done };
-
-  struct call {
-    std::uint64_t number = 0;  // of all calls of this rank
-    signature what;
-    state now = state::waiting;
-    std::chrono::steady_clock::time_point since;  // when it came into this state
-  };
+  using state = call_state;
+  using call = flight_call;
 
   /// All bytes: `payload` is the whole that a call is about (of scatters, gathers and all_to_all
   /// size() times `count`); `sent` is what left this rank for others, counted by the backend's own
@@ -50,9 +56,9 @@ class flight_recorder {
   };
 
   /// Remembers the last `capacity` calls (at least 1); totals are of all.
-  explicit flight_recorder(std::size_t capacity = 1024) : capacity_(capacity) {
-    require(capacity >= 1, "flight_recorder: a capacity of 0 remembers nothing");
-  }
+  explicit flight_recorder(std::size_t capacity = 1024) : flight_recorder(flight_ring(capacity)) {}
+  /// Remembers as many calls as `ring` has room for, there.
+  explicit flight_recorder(flight_ring ring) : ring_(std::move(ring)) {}
 
   /// A call's number, and where its sent bytes are counted.
   struct slot {
@@ -60,33 +66,48 @@ class flight_recorder {
     std::atomic<std::uint64_t>* sent;
   };
 
-  /// Notes a call that has been enqueued.
-  slot enqueued(signature const& what, std::uint64_t payload) {
+  /// Notes a call of `group` that has been enqueued.
+  slot enqueued(signature const& what, std::uint64_t payload, std::uint64_t group = 0) {
     std::scoped_lock const lock(mutex_);
     auto& sum = totals_[{std::string(what.axis_name()), what.kind}];
     ++sum.calls;
     sum.payload += payload;
-    if (calls_.size() < capacity_) calls_.emplace_back();
-    calls_[next_ % capacity_] = {next_, what, state::waiting, std::chrono::steady_clock::now()};
+    call one{.number = next_, .since = clock_now(), .group = group, .what = what};
+    one.what.sequence = is_message(what.kind) ? 0 : collectives_[group]++;
+    ring_.write(one);
     return {next_++, &sum.sent};
+  }
+
+  /// Notes that this rank is one of `group`.
+  void joined(std::uint64_t group) {
+    std::scoped_lock const lock(mutex_);
+    if (groups_.insert(group).second) ring_.join(group);
+  }
+
+  /// Remembers there from now on, also what is remembered already.
+  void move_to(flight_ring ring) {
+    std::scoped_lock const lock(mutex_);
+    for (auto const group : groups_) ring.join(group);
+    for (auto const& one : remembered()) ring.write(one);
+    ring_ = std::move(ring);
   }
 
   void now(std::uint64_t number, state what) {
     std::scoped_lock const lock(mutex_);
-    auto& entry = calls_[number % capacity_];
+    auto& entry = ring_.at(number);
     if (entry.number != number) return;  // forgotten
+    entry.since = clock_now();
     entry.now = what;
-    entry.since = std::chrono::steady_clock::now();
   }
 
   /// The calls remembered, oldest first.
   [[nodiscard]] std::vector<call> calls() const {
     std::scoped_lock const lock(mutex_);
-    auto out = calls_;
-    auto const oldest = out.size() < capacity_ ? 0 : next_ % capacity_;
-    std::rotate(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(oldest), out.end());
-    return out;
+    return remembered();
   }
+
+  /// Where they are remembered.
+  [[nodiscard]] flight_ring const& ring() const { return ring_; }
 
   /// By axis (empty: the whole) and operation.
   [[nodiscard]] std::map<std::pair<std::string, operation_kind>, total> totals() const {
@@ -99,18 +120,11 @@ class flight_recorder {
   /// A line for each of the last `most` calls, oldest first:
   /// "412 running for 3.2 s: all_reduce(sum) of 5 f32 over tensor at step.cpp:31".
   [[nodiscard]] std::string text(std::size_t most = 20) const {
-    constexpr std::string_view names[] = {"waiting", "running", "done"};
     auto const entries = calls();
-    auto const time = std::chrono::steady_clock::now();
+    auto const time = clock_now();
     std::string out;
-    for (std::size_t i = entries.size() - std::min(most, entries.size()); i < entries.size(); ++i) {
-      auto const& one = entries[i];
-      auto const tenths =
-          std::chrono::duration_cast<std::chrono::milliseconds>(time - one.since).count() / 100;
-      out += concat(one.number, ' ', names[static_cast<std::size_t>(one.now)],
-                    one.now == state::done ? " since " : " for ", tenths / 10, '.', tenths % 10,
-                    " s: ", describe(one.what), '\n');
-    }
+    for (std::size_t i = entries.size() - std::min(most, entries.size()); i < entries.size(); ++i)
+      out += text_of(entries[i], time) + '\n';
     return out;
   }
 
@@ -121,10 +135,25 @@ class flight_recorder {
     std::atomic<std::uint64_t> sent = 0;
   };
 
+  [[nodiscard]] std::vector<call> remembered() const {
+    std::vector<call> out;
+    for (auto number = next_ - std::min<std::uint64_t>(next_, ring_.capacity()); number < next_;
+         ++number)
+      if (auto const& one = ring_.at(number); one.number == number) out.push_back(one);
+    return out;
+  }
+
+  [[nodiscard]] static std::int64_t clock_now() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  }
+
   mutable std::mutex mutex_;
-  std::size_t capacity_;
+  flight_ring ring_;
   std::uint64_t next_ = 0;
-  std::vector<call> calls_;  // call n stands at n modulo the capacity
+  std::set<std::uint64_t> groups_;                                     // that this rank is one of
+  std::map<std::uint64_t, std::uint64_t> collectives_;                 // of each group so far
   std::map<std::pair<std::string, operation_kind>, counters> totals_;  // never erased
 };
 
@@ -141,7 +170,11 @@ class recorded : public forwarding<recorded<Inner>, Inner, typename Inner::strea
 
   /// Owns `inner`.
   recorded(Inner inner, std::shared_ptr<flight_recorder> recorder)
-      : base(std::move(inner)), recorder_(std::move(recorder)) {}
+      : base(std::move(inner)),
+        recorder_(std::move(recorder)),
+        group_(group_number(this->name(), size(), [this](int rank) { return world_rank(rank); })) {
+    recorder_->joined(group_);
+  }
 
   [[nodiscard]] flight_recorder const& recorder() const { return *recorder_; }
 
@@ -157,7 +190,7 @@ class recorded : public forwarding<recorded<Inner>, Inner, typename Inner::strea
                           part.kind == operation_kind::all_gather ||
                           part.kind == operation_kind::all_to_all;
       auto const ranks = shards ? static_cast<std::uint64_t>(size()) : 1U;
-      auto const [number, sent] = recorder_->enqueued(what, ranks * part.bytes());
+      auto const [number, sent] = recorder_->enqueued(what, ranks * part.bytes(), group_);
       if (parts.empty()) first = number;
       parts.push_back(part);
       parts.back().sent = sent;
@@ -185,7 +218,7 @@ class recorded : public forwarding<recorded<Inner>, Inner, typename Inner::strea
   /// See `has_split`. A call like any other, that runs at once.
   [[nodiscard]] recorded split(int color, std::string name = {}) requires has_split<Inner> {
     auto const call = recorder_->enqueued(
-        signature_of({.kind = operation_kind::split, .peer = color}, 0, this->name()), 0);
+        signature_of({.kind = operation_kind::split, .peer = color}, 0, this->name()), 0, group_);
     recorder_->now(call.number, flight_recorder::state::running);
     recorded part(inner_.split(color, std::move(name)), recorder_);
     recorder_->now(call.number, flight_recorder::state::done);
@@ -195,6 +228,7 @@ class recorded : public forwarding<recorded<Inner>, Inner, typename Inner::strea
  private:
   using base::inner_;
   std::shared_ptr<flight_recorder> recorder_;
+  std::uint64_t group_;
 };
 
 }  // namespace parallel

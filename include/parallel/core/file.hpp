@@ -143,6 +143,12 @@ class input_file {
     return done;
   }
 
+  /// Asks the system to forget what it remembers of the file, so that reading asks the disk. It
+  /// keeps what is not on the disk yet, and does nothing where it cannot.
+  void forget_cached() const {
+    static_cast<void>(::posix_fadvise(handle_.get(), 0, 0, POSIX_FADV_DONTNEED));
+  }
+
   /// Fills `out` from byte `offset` on; throws when the file ends before that.
   void read(std::uint64_t offset, std::span<std::byte> out, std::string_view what) const {
     auto const got = read_some(offset, out);

@@ -1,3 +1,11 @@
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdarg>
+#include <filesystem>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -6,6 +14,21 @@
 #include <parallel/checkpoint/reader.hpp>
 #include <parallel/support/checkpoints.hpp>
 #include <parallel/support/files.hpp>
+
+namespace reader_test {
+/// How many files this thread has opened.
+thread_local int opened = 0;
+}  // namespace reader_test
+
+/// In the C library's place in this program: does what it does, and counts.
+extern "C" int open(char const* path, int flags, ...) {
+  std::va_list rest;
+  va_start(rest, flags);
+  auto const mode = (flags & O_CREAT) != 0 ? va_arg(rest, unsigned) : 0U;
+  va_end(rest);
+  ++reader_test::opened;
+  return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
 
 namespace reader_test {
 namespace pc = parallel::checkpoint;
@@ -93,6 +116,152 @@ TEST_CASE("slices longer than one piece are read and checked whole") {
   std::vector<double> part(600'000);
   reader.read("w", 50'000, std::span(part));
   CHECK(part.back() == 649'999.0);
+}
+
+/// A checkpoint of "w" [60, 12]: `ranks` ranks have equal columns of rows 6 to 54, the first and
+/// the last rows are flat slices. Element i is i.
+void save_columns(std::filesystem::path const& root, index ranks) {
+  pc::save_target const target{root, {0, 1}, 0};
+  pc::prepare_save(target);
+  std::vector<index> const extents{60, 12};
+  std::vector<std::string> records;
+  for (index rank = 0; rank < ranks; ++rank) {
+    pc::rank_writer writer(target, rank);
+    auto const add = [&](index begin, index run, index rows) {
+      std::vector<float> values;
+      for (index row = 0; row < rows; ++row)
+        for (index i = 0; i < run; ++i) values.push_back(static_cast<float>(begin + row * 12 + i));
+      writer.add<float>("w", extents, begin, values, rows == 1 ? 0 : run);
+    };
+    add(72 + rank * 12 / ranks, 12 / ranks, 48);
+    if (rank == 0) add(0, 72, 1);
+    if (rank == ranks - 1) add(648, 72, 1);
+    records.push_back(writer.finish());
+  }
+  pc::commit(target, records, "{}");
+}
+
+TEST_CASE("columns of rows are read from columns and from rows, of any ranks") {
+  for (index const ranks : {2, 3, 4, 6}) {
+    test::temporary_folder const folder;
+    save_columns(folder.path(), ranks);
+    pc::checkpoint_reader const reader(folder / "ep0-ba1");
+    for (index run = 1; run <= 12; ++run)
+      for (index const column : {index{0}, (12 - run) / 2, 12 - run})
+        for (index const row : {0, 3, 6, 17, 53, 59})
+          for (index const rows : {index{1}, (60 - row + 1) / 2, 60 - row}) {
+            auto const begin = row * 12 + column;
+            std::vector<float> values(static_cast<std::size_t>(run * rows));
+            std::vector<double> wide(values.size());
+            reader.read_block("w", begin, run, std::span(values));
+            reader.read_block("w", begin, run, std::span(wide));
+            for (index i = 0; i < run * rows; ++i) {
+              auto const at = static_cast<std::size_t>(i);
+              REQUIRE(values[at] == static_cast<float>(begin + i / run * 12 + i % run));
+              REQUIRE(wide[at] == static_cast<double>(values[at]));
+            }
+          }
+    std::vector<float> uneven(7);
+    CHECK(test::contains(test::message_of([&] { reader.read_block("w", 0, 3, std::span(uneven)); }),
+                         "7 elements are not whole runs of 3 of rows of 12"));
+    std::vector<float> beyond(24);
+    CHECK(
+        test::contains(test::message_of([&] { reader.read_block("w", 715, 2, std::span(beyond)); }),
+                       "were asked for"));
+  }
+}
+
+TEST_CASE("a file is opened once a slice that is read, and once to be verified") {
+  test::temporary_folder const folder;
+  save_columns(folder.path(), 4);
+  pc::checkpoint_reader const reader(folder / "ep0-ba1");
+  auto const opens = [](auto&& action) {
+    int const before = opened;
+    action();
+    return opened - before;
+  };
+  std::vector<float> all(720);
+  CHECK(opens([&] { reader.read_block("w", 0, 12, std::span(all)); }) == 6);
+  CHECK(opens([&] { reader.read("w", 0, std::span(all)); }) == 6);
+  CHECK(opens([&] { reader.read_block("w", 1, 1, std::span(all).first(60)); }) == 3);
+  CHECK(opens([&] { reader.read_block("w", 75, 6, std::span(all).first(288)); }) == 2);
+  CHECK(opens([&] { reader.verify(); }) == 4);
+  int together = 0;  // a file of which two ranks have a part is opened by both
+  for (index share = 0; share < 64; ++share) together += opens([&] { reader.verify(share, 64); });
+  CHECK(together == 6);
+}
+
+TEST_CASE("all that is damaged is told, each slice by one of the ranks") {
+  test::temporary_folder const folder;
+  save_columns(folder.path(), 3);
+  auto const root = folder / "ep0-ba1";
+  for (std::string const rank : {"0", "2"}) {
+    auto const path = root / ("rank-0000" + rank + "-F32-000.safetensors");
+    auto content = test::read_all(path);
+    content[65536 + 100] ^= 4;  // of the first slice behind the header
+    test::write_all(path, content);
+  }
+  pc::checkpoint_reader const reader(root);
+  auto const found = reader.damage();
+  REQUIRE(found.size() == 2);
+  CHECK(test::contains(found[0], "rank-00000-F32-000.safetensors: elements 72 to"));
+  CHECK(test::contains(found[1], "rank-00002-F32-000.safetensors: elements 80 to"));
+  for (index const ranks : {2, 3, 7}) {
+    std::size_t told = 0;
+    for (index share = 0; share < ranks; ++share) told += reader.damage(share, ranks).size();
+    CHECK(told == 2);
+  }
+  std::filesystem::remove(root / "rank-00001-F32-000.safetensors");
+  CHECK(test::contains(reader.damage().at(1), "rank-00001-F32-000.safetensors: cannot open"));
+}
+
+/// Flips bits of a file of a checkpoint, cuts it short, or overwrites part of it, `times` times,
+/// each time another. What is not refused must hold every bit that was saved.
+void damage_at_random(int times) {
+  test::temporary_folder const folder;
+  test::save_checkpoint(folder.path(), 3, 3);
+  auto const root = folder / "ep0-ba3";
+  std::vector<std::filesystem::path> files;
+  for (auto const& entry : std::filesystem::directory_iterator(root)) files.push_back(entry.path());
+  std::ranges::sort(files);
+  std::mt19937_64 random(17);
+  int refused = 0;
+  for (int i = 0; i < times; ++i) {
+    auto const& path = files[random() % files.size()];
+    auto const whole = test::read_all(path);
+    auto content = whole;
+    // where something stands: a safetensors file begins with much reserved room
+    auto const place = [&] {
+      auto const behind = std::min<std::size_t>(content.size(), 65536);
+      return random() % 2 == 0 ? random() % content.size()
+                               : content.size() - 1 - random() % (content.size() - behind + 400);
+    };
+    switch (random() % 3) {
+      case 0: content[place()] ^= static_cast<char>(1U << random() % 8); break;
+      case 1: content.resize(place()); break;
+      default: {
+        auto const from = place();
+        for (std::size_t at = from; at < std::min(content.size(), from + 40); ++at)
+          content[at] = static_cast<char>(random());
+      }
+    }
+    test::write_all(path, content);
+    bool same = false;
+    auto const message = test::message_of([&] { same = test::holds_checkpoint(root, 3); });
+    CAPTURE(i);
+    CAPTURE(path.native());
+    REQUIRE((same || !message.empty()));
+    refused += message.empty() ? 0 : 1;
+    test::write_all(path, whole);
+  }
+  CHECK(refused > times / 3);
+  CHECK(test::holds_checkpoint(root, 3));
+}
+
+TEST_CASE("no damaged checkpoint is read as if it were another") { damage_at_random(300); }
+
+TEST_CASE("[full] no damaged checkpoint is read as if it were another, ten thousand") {
+  damage_at_random(10'000);
 }
 
 }  // namespace reader_test

@@ -126,19 +126,21 @@ TEST_CASE("weights alone leave the optimizer at its start") {
   });
 }
 
+/// Changes a byte of a tensor of which tensor ranks read columns: no read of them sees a whole
+/// slice.
+void damage(fs::path const& checkpoint) {
+  auto const slice = pc::checkpoint_reader(checkpoint).at("block.0.down.weight").slices.at(0);
+  std::fstream file(checkpoint / slice.file, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(slice.offset + slice.bytes / 2));
+  file.put('\x7f');
+}
+
 TEST_CASE("a damaged file is found before anything else is read, in any layout") {
   test::temporary_folder const folder;
   on_ranks(of({}), [&](auto& one) {
     pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1});
   });
-  {  // of a tensor of which tensor ranks read columns: no read of them sees a whole slice
-    auto const slice =
-        pc::checkpoint_reader(folder / "run/ep0-ba1").at("block.0.down.weight").slices.at(0);
-    std::fstream file(folder / "run/ep0-ba1" / slice.file,
-                      std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(static_cast<std::streamoff>(slice.offset + slice.bytes / 2));
-    file.put('\x7f');
-  }
+  damage(folder / "run/ep0-ba1");
   for (auto const& how : {layouts[0], layouts[2], layouts[3]})
     CHECK(test::contains(test::message_of([&] {
                            on_ranks(of(how), [&](auto& one) {
@@ -147,6 +149,23 @@ TEST_CASE("a damaged file is found before anything else is read, in any layout")
                            });
                          }),
                          "are damaged: their checksum is"));
+}
+
+TEST_CASE("a run goes on from the checkpoint before the damaged one") {
+  test::temporary_folder const folder;
+  on_ranks(of({}), [&](auto& one) {
+    for (index const batches : {1, 2})
+      pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = batches});
+  });
+  damage(folder / "run/ep0-ba2");
+  for (auto const& how : {layouts[0], layouts[2]})
+    on_ranks(of(how), [&](auto& one) {
+      auto const found = pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run");
+      REQUIRE(found.has_value());
+      CHECK(found->batches == 1);
+      CHECK(test::contains(found->note, "are damaged"));
+      CHECK(test::contains(found->note, "went back to " + (folder / "run/ep0-ba1").native()));
+    });
 }
 
 TEST_CASE("a folder of damaged checkpoints is no fresh start") {

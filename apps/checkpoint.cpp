@@ -1,0 +1,211 @@
+// checkpoint: what is in a folder of checkpoints, whether it is sound, what two of them differ in,
+// and one as another number of ranks would have written it.
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <iterator>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <mpt/console/format.hpp>
+#include <mpt/console/say.hpp>
+#include <parallel/checkpoint/checkpoints.hpp>
+#include <parallel/checkpoint/difference.hpp>
+#include <parallel/checkpoint/reshard.hpp>
+#include <parallel/checkpoint/save_lock.hpp>
+
+#include "support/app.hpp"
+#include "support/launcher.hpp"
+
+namespace {
+
+namespace checkpoint = parallel::checkpoint;
+namespace fs = std::filesystem;
+using mpt::console::bytes;
+using mpt::console::duration;
+
+/// Whether `folder` is itself a checkpoint, sound or not, rather than a folder of them.
+bool is_one(fs::path const& folder) {
+  return fs::exists(folder / checkpoint::manifest_name) ||
+         checkpoint::checkpoint_id::parse(fs::canonical(folder).filename().native()).has_value();
+}
+
+/// The checkpoints, sound or not, that `folder` is or holds, newest first.
+std::vector<checkpoint::checkpoint_entry> entries(fs::path const& folder) {
+  if (!is_one(folder)) {
+    auto all = checkpoint::list_checkpoints(folder);
+    parallel::require(!all.empty(), folder.native(),
+                      ": there is no checkpoint here; name a folder like ep0-ba100, or one that "
+                      "holds such");
+    return all;
+  }
+  auto const own = checkpoint::checkpoint_id::parse(fs::canonical(folder).filename().native());
+  return {{own.value_or(checkpoint::checkpoint_id{}), folder, checkpoint::problem_of(folder)}};
+}
+
+/// The checkpoint that `folder` is, or the newest that it holds.
+checkpoint::checkpoint_reader opened(fs::path const& folder) {
+  if (is_one(folder)) return checkpoint::checkpoint_reader(folder);
+  auto const newest = checkpoint::latest(folder);
+  if (!newest.note.empty()) mpt::console::say("note: {}\n", newest.note);
+  parallel::require(newest.folder.has_value(), folder.native(), ": there is no checkpoint here");
+  return checkpoint::checkpoint_reader(*newest.folder);
+}
+
+double total_bytes(checkpoint::checkpoint_reader const& reader) {
+  double sum = 0;
+  for (auto const& [name, size] : reader.files()) sum += static_cast<double>(size);
+  return sum;
+}
+
+/// Seconds since a checkpoint was completed; negative, where it cannot be told.
+double age(fs::path const& folder) {
+  std::error_code problem;
+  auto const written = fs::last_write_time(folder / checkpoint::manifest_name, problem);
+  if (problem) return -1;
+  return std::chrono::duration<double>(fs::file_time_type::clock::now() - written).count();
+}
+
+/// How many ranks wrote files: "rank-00003-F32-000.safetensors" is the fourth one's.
+std::size_t ranks(checkpoint::checkpoint_reader const& reader) {
+  std::set<std::string> out;
+  for (auto const& [name, size] : reader.files()) out.insert(name.substr(0, name.find('-', 5)));
+  return out.size();
+}
+
+/// The name that a link of `root` leads to; "" where there is no such link.
+std::string linked(fs::path const& root, char const* link) {
+  std::error_code none;
+  return fs::read_symlink(root / link, none).native();
+}
+
+void list(fs::path const& folder) {
+  auto const all = entries(folder);
+  auto const root = all.front().folder.parent_path();
+  fmt::print("{:<16} {:>6} {:>8} {:>10} {:>12}  {}\n", "name", "ranks", "tensors", "size", "age",
+             "state");
+  for (auto const& entry : all) {
+    auto const name = entry.folder.filename().native();
+    if (!entry.valid()) {
+      fmt::print("{:<16} {:>6} {:>8} {:>10} {:>12}  not complete: {}\n", name, "–", "–", "–",
+                 duration(age(entry.folder)), entry.problem);
+      continue;
+    }
+    checkpoint::checkpoint_reader const reader(entry.folder);
+    std::string state = "complete";
+    for (char const* const link : {"latest", "best"})
+      if (linked(root, link) == name) state += fmt::format(", {}", link);
+    fmt::print("{:<16} {:>6} {:>8} {:>10} {:>12}  {}\n", name, ranks(reader),
+               reader.tensors().size(), bytes(total_bytes(reader)), duration(age(entry.folder)),
+               state);
+  }
+  if (is_one(folder)) return;
+  for (auto const& entry : fs::directory_iterator(folder)) {
+    auto const name = entry.path().filename().native();
+    if (checkpoint::checkpoint_id::parse(checkpoint::name_of_leftover(name)))
+      fmt::print("{}  being written or removed, or left by a program that was killed\n", name);
+  }
+}
+
+void verify(fs::path const& folder) {
+  auto const all = entries(folder);
+  std::size_t damaged = 0;
+  for (auto const& entry : all) {
+    auto const begin = std::chrono::steady_clock::now();
+    std::vector<std::string> found;
+    double size = 0;
+    if (entry.valid()) {
+      checkpoint::checkpoint_reader const reader(entry.folder);
+      size = total_bytes(reader);
+      found = reader.damage();
+    } else {
+      found.push_back(entry.problem);
+    }
+    std::chrono::duration<double> const taken = std::chrono::steady_clock::now() - begin;
+    if (found.empty())
+      fmt::print("{}: sound; {} read and checked, {}/s\n", entry.folder.native(), bytes(size),
+                 bytes(size / std::max(taken.count(), 1e-9)));
+    for (auto const& problem : found) fmt::print("{}\n", problem);
+    damaged += found.empty() ? 0 : 1;
+  }
+  parallel::require(damaged == 0, damaged, " of ", all.size(), " checkpoint",
+                    all.size() > 1 ? "s" : "", damaged == 1 ? " is" : " are",
+                    " damaged; see above");
+}
+
+void diff(fs::path const& left_folder, fs::path const& right_folder) {
+  auto const left = opened(left_folder);
+  auto const right = opened(right_folder);
+  auto const found = checkpoint::differences(left, right);
+  for (auto const& one : found) {
+    if (!one.form.empty()) {
+      fmt::print("{}: {}\n", one.tensor, one.form);
+      continue;
+    }
+    fmt::print(
+        "{}: {} of {} elements differ, the first at {} ({:.9g} and {:.9g}), the largest difference "
+        "{:.3g}\n",
+        one.tensor, one.elements, left.at(one.tensor).size(), one.first, one.left, one.right,
+        one.largest);
+  }
+  bool const same_state = left.state() == right.state();
+  if (!same_state)
+    for (auto const& change : nlohmann::json::diff(left.state(), right.state()))
+      fmt::print("state: {} {}\n", change.at("op").get<std::string>(),
+                 change.at("path").get<std::string>());
+  parallel::require(found.empty() && same_state, left.folder().native(), " and ",
+                    right.folder().native(), " differ in ", found.size(), " of ",
+                    left.tensors().size(), " tensors", same_state ? "" : " and in their state");
+  fmt::print("{} tensors, all bits the same\n", left.tensors().size());
+}
+
+void reshard(fs::path const& from, fs::path const& to, parallel::index count) {
+  auto const source = opened(from);
+  auto const lock = checkpoint::lock_checkpoints(to);
+  auto const made = checkpoint::reshard(source, to, count);
+  checkpoint::checkpoint_reader const result(made);
+  fmt::print("{} → {} ({} in the files of {} ranks)\n", source.folder().native(), made.native(),
+             bytes(total_bytes(result)), ranks(result));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  fs::path folder;
+  fs::path other;
+  parallel::index count = 0;
+  CLI::App app{"List, verify, compare and reshard checkpoints"};
+  app.require_subcommand(1);
+  auto const command = [&](char const* name, char const* what) {
+    auto* const out = app.add_subcommand(name, what);
+    out->add_option("folder", folder, "a checkpoint, or a folder of them")
+        ->required()
+        ->check(CLI::ExistingDirectory);
+    return out;
+  };
+  auto* const lists = command("list", "names, ranks, size and age of checkpoints, newest first");
+  auto* const verifies = command("verify", "read every slice from the disk and compare checksums");
+  auto* const diffs =
+      command("diff", "tensors of two checkpoints that are not the same bit by bit");
+  diffs->add_option("other", other, "a checkpoint, or a folder of them")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  auto* const reshards = command("reshard", "write it as another number of ranks would have");
+  reshards->add_option("to", other, "folder of checkpoints to write it into")->required();
+  reshards->add_option("--ranks", count, "whose files it shall have")
+      ->required()
+      ->check(apps::whole_number(1, 100'000));
+  return apps::run(
+      app, argc, argv,
+      [&] {
+        apps::require_one_process();
+        if (lists->parsed()) list(folder);
+        if (verifies->parsed()) verify(folder);
+        if (diffs->parsed()) diff(folder, other);
+        if (reshards->parsed()) reshard(folder, other, count);
+      },
+      apps::is_primary_here());
+}

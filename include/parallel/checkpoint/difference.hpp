@@ -1,0 +1,92 @@
+// What two checkpoints differ in, tensor by tensor and bit by bit, whatever layouts wrote them.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <parallel/checkpoint/reader.hpp>
+
+namespace parallel::checkpoint {
+
+/// A tensor that two checkpoints do not have in common.
+struct tensor_difference {
+  std::string tensor = {};
+  std::string form = {};  // how it differs before any element does: absent, another shape; or empty
+  index elements = 0;     // that differ in at least one bit
+  index first = 0;        // the first of them, in row-major order
+  double largest = 0;     // of |a - b| where elements are real numbers; NaN: one of them is
+  double left = 0;        // the first pair, as numbers, where they are real
+  double right = 0;
+};
+
+namespace detail {
+
+/// Adds what two pieces of a tensor, whose first element is `begin`, differ in.
+inline void compare_piece(tensor_difference& out, element_type type, index begin,
+                          std::span<std::byte const> left, std::span<std::byte const> right) {
+  if (std::ranges::equal(left, right)) return;
+  auto const width = size_of(type);
+  for (std::size_t at = 0; at < left.size(); at += width) {
+    if (std::memcmp(left.data() + at, right.data() + at, width) == 0) continue;
+    double a = 0;
+    double b = 0;
+    if (is_real(type)) {
+      convert(type, left.subspan(at, width), std::span(&a, 1));
+      convert(type, right.subspan(at, width), std::span(&b, 1));
+    }
+    if (out.elements++ == 0) {
+      out.first = begin + static_cast<index>(at / width);
+      out.left = a;
+      out.right = b;
+    }
+    auto const distance = std::abs(a - b);
+    if (!(distance <= out.largest) && !std::isnan(out.largest)) out.largest = distance;
+  }
+}
+
+}  // namespace detail
+
+/// The tensors that are not the same in both, in the order of their names; empty: every bit is the
+/// same. Values are read in pieces of `piece_bytes`, so memory does not grow with the checkpoints.
+/// Throws on what cannot be read. Cost: reads both.
+[[nodiscard]] inline std::vector<tensor_difference> differences(
+    checkpoint_reader const& left, checkpoint_reader const& right,
+    std::size_t piece_bytes = std::size_t{1} << 22) {
+  std::vector<tensor_difference> out;
+  for (auto const& [name, tensor] : left.tensors()) {
+    tensor_difference found{.tensor = name};
+    if (!right.contains(name)) {
+      found.form = "only in the first";
+    } else if (auto const& other = right.at(name);
+               other.type != tensor.type || other.extents != tensor.extents) {
+      found.form = concat(name_of(tensor.type), " ", shape_text(tensor.extents), " in the first, ",
+                          name_of(other.type), " ", shape_text(other.extents), " in the second");
+    } else {
+      auto const width = size_of(tensor.type);
+      auto const step = static_cast<index>(std::max<std::size_t>(1, piece_bytes / width));
+      std::vector<std::byte> a;
+      std::vector<std::byte> b;
+      for (index begin = 0; begin < tensor.size(); begin += step) {
+        auto const bytes = static_cast<std::size_t>(std::min(step, tensor.size() - begin)) * width;
+        a.resize(bytes);
+        b.resize(bytes);
+        left.read_bytes(name, begin, a);
+        right.read_bytes(name, begin, b);
+        detail::compare_piece(found, tensor.type, begin, a, b);
+      }
+    }
+    if (!found.form.empty() || found.elements > 0) out.push_back(std::move(found));
+  }
+  for (auto const& [name, tensor] : right.tensors())
+    if (!left.contains(name)) out.push_back({.tensor = name, .form = "only in the second"});
+  std::ranges::sort(out, {}, &tensor_difference::tensor);
+  return out;
+}
+
+}  // namespace parallel::checkpoint

@@ -1,0 +1,98 @@
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/checkpoint/sound.hpp>
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/device/host/stream.hpp>
+#include <parallel/support/checkpoints.hpp>
+#include <parallel/support/files.hpp>
+
+namespace sound_test {
+namespace pc = parallel::checkpoint;
+namespace fs = std::filesystem;
+using parallel::index;
+
+/// Changes the last byte of a file of this checkpoint, which is in a slice.
+void damage(fs::path const& folder, std::string const& file = "rank-00001-F32-000.safetensors") {
+  auto content = test::read_all(folder / file);
+  content.back() ^= 1;
+  test::write_all(folder / file, content);
+}
+
+struct outcome {
+  fs::path folder;
+  std::string note;
+  std::string error;
+  friend bool operator==(outcome const&, outcome const&) = default;
+};
+
+/// What `ranks` ranks find, which is the same on all.
+outcome found(fs::path const& folder, bool goes_back, int ranks) {
+  std::vector<outcome> all(static_cast<std::size_t>(ranks));
+  parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
+    parallel::host::stream exchanges;
+    auto& mine = all[static_cast<std::size_t>(comm.rank())];
+    mine.error = test::message_of([&] {
+      auto const sound = pc::find_sound(comm, exchanges, folder, goes_back);
+      mine.folder = sound.folder;
+      mine.note = sound.note;
+    });
+  });
+  for (auto const& one : all) CHECK(one == all.front());
+  return all.front();
+}
+
+TEST_CASE("a sound checkpoint is taken without a word") {
+  test::temporary_folder const folder;
+  test::save_checkpoint(folder.path(), 4, 3);
+  for (int const ranks : {1, 2, 5})
+    for (bool const goes_back : {false, true})
+      CHECK(found(folder / "ep0-ba4", goes_back, ranks) == outcome{folder / "ep0-ba4", "", ""});
+}
+
+TEST_CASE("where ranks find damage, all go back to the newest sound one before it") {
+  test::temporary_folder const folder;
+  for (index const batch : {1, 2, 3, 4, 5}) test::save_checkpoint(folder.path(), batch, 3);
+  damage(folder / "ep0-ba4");
+  damage(folder / "ep0-ba3", "rank-00002-F32-000.safetensors");
+  test::write_all(folder / "ep0-ba2/manifest.json", "{}");
+  for (int const ranks : {1, 2, 5}) {
+    auto const got = found(folder / "ep0-ba4", true, ranks);
+    CHECK(got.folder == folder / "ep0-ba1");
+    CHECK(got.error.empty());
+    CHECK(test::contains(got.note, "ep0-ba4/rank-00001-F32-000.safetensors: elements "));
+    CHECK(test::contains(got.note, "ep0-ba3/rank-00002-F32-000.safetensors: elements "));
+    CHECK(test::contains(got.note, "are damaged"));
+    CHECK(test::contains(got.note, "; went back to " + (folder / "ep0-ba1").native()));
+  }
+}
+
+TEST_CASE("all ranks refuse in the same words when nothing else will do") {
+  test::temporary_folder const folder;
+  for (index const batch : {1, 2}) test::save_checkpoint(folder.path(), batch, 3);
+  damage(folder / "ep0-ba1");
+  damage(folder / "ep0-ba2");
+  for (int const ranks : {1, 4}) {
+    auto const named = found(folder / "ep0-ba2", false, ranks);
+    CHECK(test::contains(named.error, "are damaged"));
+    CHECK_FALSE(test::contains(named.error, "ep0-ba1"));
+    auto const latest = found(folder / "ep0-ba2", true, ranks);
+    CHECK(test::contains(latest.error, "ep0-ba2/rank-00001"));
+    CHECK(test::contains(latest.error, "ep0-ba1/rank-00001"));
+    CHECK(test::contains(latest.error, "no earlier checkpoint in " + folder.path().native()));
+  }
+}
+
+TEST_CASE("a file that is missing is damage, and a rank that misses it is named") {
+  test::temporary_folder const folder;
+  test::save_checkpoint(folder.path(), 4, 3);
+  fs::remove(folder / "ep0-ba4/rank-00002-F32-000.safetensors");
+  auto const got = found(folder / "ep0-ba4", false, 2);
+  CHECK(test::contains(got.error, "rank 0: "));
+  CHECK(test::contains(got.error, "rank-00002-F32-000.safetensors: cannot open"));
+}
+
+}  // namespace sound_test

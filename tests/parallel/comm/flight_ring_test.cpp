@@ -1,0 +1,135 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/comm/flight_report.hpp>
+#include <parallel/comm/flight_ring.hpp>
+#include <parallel/comm/recorded.hpp>
+#include <parallel/comm/single.hpp>
+#include <parallel/support/files.hpp>
+
+namespace flight_ring_test {
+
+using namespace parallel;
+
+TEST_CASE("what a process that was killed has recorded is in the file") {
+  test::temporary_folder const folder;
+  auto const path = flight_file(folder.path(), 2);
+  CHECK(path.filename() == "flight-rank2.ring");
+  auto const child = ::fork();
+  if (child == 0) {
+    flight_recorder recorder(flight_ring(path, 2, 4, 8));
+    for (std::uint64_t i = 0; i < 21; ++i) {
+      signature const what{.kind = operation_kind::all_reduce, .line = 31, .count = i};
+      auto const call = recorder.enqueued(what, 4 * i, 5);
+      recorder.now(call.number, call_state::running);
+      if (i < 20) recorder.now(call.number, call_state::done);
+    }
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFSIGNALED(status));
+  auto const log = read_flight(path);
+  CHECK(log.rank == 2);
+  CHECK(log.ranks == 4);
+  CHECK(log.process == child);
+  CHECK(!log.machine.empty());
+  REQUIRE(log.calls.size() == 8);
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    CHECK(log.calls[i].number == 13 + i);
+    CHECK(log.calls[i].what.count == 13 + i);
+    CHECK(log.calls[i].what.sequence == 13 + i);
+    CHECK(log.calls[i].group == 5);
+    CHECK(log.calls[i].now == (i < 7 ? call_state::done : call_state::running));
+  }
+}
+
+TEST_CASE("a recorder tells the same from a file as from memory; the file goes on demand") {
+  test::temporary_folder const folder;
+  flight_recorder in_file(flight_ring(flight_file(folder.path(), 0), 0, 1, 3));
+  flight_recorder in_memory(3);
+  for (auto* const one : {&in_file, &in_memory})
+    for (std::uint64_t i = 0; i < 5; ++i)
+      one->enqueued({.kind = operation_kind::send, .peer = 1, .count = i}, 0);
+  CHECK(in_file.calls().size() == 3);
+  CHECK(in_file.text() == in_memory.text());
+  in_file.ring().remove_file();
+  CHECK(std::filesystem::is_empty(folder.path()));
+  in_file.enqueued({.kind = operation_kind::barrier}, 0);  // it goes on without
+  CHECK(in_file.calls().back().what.kind == operation_kind::barrier);
+}
+
+TEST_CASE("a recorder that moves into a file takes along what it remembers") {
+  test::temporary_folder const folder;
+  auto const path = flight_file(folder.path(), 1);
+  flight_recorder recorder(4);
+  recorder.joined(9);
+  for (std::uint64_t i = 0; i < 6; ++i)
+    recorder.enqueued({.kind = operation_kind::all_gather, .count = i}, 0, 9);
+  recorder.move_to(flight_ring(path, 1, 2, 8));
+  recorder.now(5, call_state::running);
+  recorder.enqueued({.kind = operation_kind::barrier}, 0, 9);
+  recorder.joined(11);
+  auto const log = read_flight(path);
+  CHECK(log.groups == std::vector<std::uint64_t>{9, 11});
+  REQUIRE(log.calls.size() == 5);
+  CHECK(recorder.calls().size() == 5);
+  CHECK(log.calls.front().number == 2);
+  CHECK(log.calls[3].now == call_state::running);
+  CHECK(log.calls.back().what.sequence == 6);
+}
+
+TEST_CASE("a new run's file replaces the last one's, which who still writes it does not notice") {
+  test::temporary_folder const folder;
+  auto const path = flight_file(folder.path(), 0);
+  flight_recorder before(flight_ring(path, 0, 2, 4));
+  flight_recorder after(flight_ring(path, 0, 3, 4));
+  before.enqueued({.kind = operation_kind::barrier}, 0);
+  CHECK(read_flight(path).ranks == 3);
+  CHECK(read_flight(path).calls.empty());
+}
+
+TEST_CASE("calls that are being written, and what is damaged, are not told") {
+  test::temporary_folder const folder;
+  auto const path = flight_file(folder.path(), 0);
+  {
+    flight_recorder recorder(flight_ring(path, 0, 1, 4));
+    for (int i = 0; i < 4; ++i) recorder.enqueued({.kind = operation_kind::barrier}, 0);
+  }
+  auto const whole = test::read_all(path);
+  auto const spoilt = [&](std::size_t at, char value) {
+    auto content = whole;
+    content[at] = value;
+    test::write_all(path, content);
+  };
+  auto const slot = [](std::size_t i) { return sizeof(flight_header) + i * sizeof(flight_call); };
+  spoilt(slot(1), '\x07');  // another call's number
+  CHECK(read_flight(path).calls.size() == 3);
+  spoilt(slot(2) + offsetof(flight_call, now), '\x07');
+  CHECK(read_flight(path).calls.size() == 3);
+  spoilt(slot(2) + offsetof(flight_call, what), '\x70');
+  CHECK(read_flight(path).calls.size() == 3);
+  auto const refused = [&] { return test::message_of([&] { (void)read_flight(path); }); };
+  spoilt(0, 'X');
+  CHECK(test::contains(refused(), "is no flight recorder's"));
+  spoilt(8, '\x02');
+  CHECK(test::contains(refused(), "another version"));
+  spoilt(offsetof(flight_header, capacity) + 7, '\x7f');
+  CHECK(test::contains(refused(), "its header is damaged"));
+  test::write_all(path, whole.substr(0, whole.size() - 1));
+  CHECK(test::contains(refused(), "is cut short"));
+  CHECK(test::contains(test::message_of([&] { flight_ring(folder / "no/file", 0, 1); }),
+                       "cannot create"));
+}
+
+}  // namespace flight_ring_test
