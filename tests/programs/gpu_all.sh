@@ -115,7 +115,7 @@ alone() { # INJECT, stage, why; stages that need it
   verdict "$stage" "**failed**" "$why"
   for other in "$@"; do verdict "$other" skipped "it needs $stage, which has not passed"; done
 }
-alone gpu_step:16:crash step "125m/b: ended by SIGSEGV (and 1 more)" speed memory profile
+alone gpu_step:16:crash step "125m/b: ParallelLM: ended by SIGSEGV (and 1 more)" speed memory profile
 verdict trainer passed ""
 alone "gpu_tests:elements<float>:fail" first "a kernel: some.cpp:7" ops model step trainer big sanitizer ranks gpus
 verdict speed skipped "it needs step, which has not passed"
