@@ -87,13 +87,13 @@ has "| gpus/pretrain by mpirun, 2 GPUs | 2 |"
 trap 'test ! -e "$scratch/children" || xargs -r kill <"$scratch/children" 2>/dev/null || true' EXIT
 inject() { # how
   local word
-  for word in gpu_tests:exchanges_test gpu_tests:golden_test gpu_tests:ring_test gpu_tests:=attention \
+  for word in gpu_tests:exchanges_test gpu_tests:golden_test gpu_tests:ring_test gpu_tests:=both \
     gpu_step:--tuned gpu_step:--profile gpu_step:32768 pretrain:run.yaml; do
     printf '%s:%s ' $word "$1"
   done
 }
 declare -A of=([ops]=exchanges [model]="golden numbers" [memory]="125m/b" [profile]="125m/b"
-  [trainer]="pretrain, 1 GPU" [big]="125m, length 32768" [sanitizer]="memcheck, attention" [ranks]=ring
+  [trainer]="pretrain, 1 GPU" [big]="125m, length 32768" [sanitizer]="memcheck, a step" [ranks]=ring
   [gpus]=exchanges)
 broken() { # how, limit in seconds, why
   local stage
@@ -105,7 +105,7 @@ broken() { # how, limit in seconds, why
 }
 broken fail 60 "some.cpp:7: ERROR: CHECK( 1 == 2 ) is NOT correct!"
 broken crash 60 "ended by SIGSEGV"
-broken hang 3 "stopped after "
+broken hang 4 "stopped after "
 
 # stages that others need: these are not run, and say so
 alone() { # INJECT, stage, why; stages that need it
