@@ -97,11 +97,7 @@ class trained {
         compute_(device_.compute_options()),
         exchanges_(parallel::comm_options<parallel::single>(device_)),
         net_(config_of(args)),
-        step_(net_, device_, comm_,
-              parallel::decoupled_adamw{.learning_rate = 6e-4, .weight_decay = 0},
-              {.clip = {.kind = parallel::train::clipping_kind::norm, .threshold = 1.0},
-               .optimizer_memory = optimizer_memory(args),
-               .pipeline = {.overlap_weight_gradients = args.number("beside") != 0}}),
+        step_(net_, device_, comm_, optimizer, options(args)),
         memory_(device_.allocate<std::byte>(planned_activations())),
         batch_(device_) {
     seed_ = static_cast<std::uint64_t>(args.number("seed"));
@@ -195,6 +191,9 @@ class trained {
             {"mfu", mfu(flops_per_token(config, length))},
             {"mfu_causal", mfu(causal_flops_per_token(config, length))},
             {"peak_bytes", device_.peak_bytes() + device_.peak_scratch_bytes()},
+            {"planned_bytes", planned_bytes()},
+            {"allocated_bytes", device_.peak_bytes()},
+            {"scratch_bytes", device_.peak_scratch_bytes()},
             {"device_bytes", total - free},
             {"loss", loss_},
             {"gpu", device_.name()}};
@@ -211,6 +210,24 @@ class trained {
   static parallel::cuda::stream_options cuda_options(gpu_arguments const& args) {
     return {.deterministic = args.number("deterministic") != 0,
             .graphs = args.number("graphs") != 0};
+  }
+
+  /// All that it was planned to ask the device for: units, activations, and a batch's ids and
+  /// labels.
+  [[nodiscard]] std::size_t planned_bytes() {
+    mpt::model<T> meant(net_.config());
+    auto plan = parallel::train::plan_units<parallel::decoupled_adamw>(meant, optimizer, {},
+                                                                       options(args_));
+    plan.activations = planned_activations();
+    return plan.total() + 2 * sizeof(std::int32_t) * tokens();
+  }
+
+  static constexpr parallel::decoupled_adamw optimizer{.learning_rate = 6e-4, .weight_decay = 0};
+
+  static parallel::train::stepper_options options(gpu_arguments const& args) {
+    return {.clip = {.kind = parallel::train::clipping_kind::norm, .threshold = 1.0},
+            .optimizer_memory = optimizer_memory(args),
+            .pipeline = {.overlap_weight_gradients = args.number("beside") != 0}};
   }
 
   static parallel::zero::optimizer_memory optimizer_memory(gpu_arguments const& args) {

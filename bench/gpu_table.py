@@ -30,6 +30,11 @@ def good(units, key):
     return unit["result"] if unit and unit["ok"] else None
 
 
+def result_of(unit):
+    """In a word."""
+    return "ok" if unit["ok"] else "skipped" if "skipped" in unit["result"] else "**failed**"
+
+
 def ceiling(units, size, form):
     """Tokens a second if nothing but the necessary work took time, by this GPU's own rates.
 
@@ -215,9 +220,9 @@ def markdown(about, units):
     text += f"Driver {about['driver']}, {about['memory']}; CUDA {about['cuda']}, cuDNN " \
             f"{about['cudnn']}; PyTorch {about['torch']}, transformers {about['transformers']}.\n"
 
-    checks = [[key, "ok" if unit["ok"] else "**failed**", unit["result"].get("cases", ""),
+    checks = [[key, result_of(unit), unit["result"].get("cases", ""),
                " ".join(unit["result"].get("seeds", [])[:1]), unit["date"]]
-              for key, unit in units.items() if key.split("/")[0] in ("ops", "ranks", "sanitizer")]
+              for key, unit in units.items() if key.split("/")[0] in ("ops", "model", "ranks", "sanitizer")]
     if checks:
         text += "\n## Checks\n\n" + table(["what", "", "cases", "seed", "date"], checks)
     speeds = speed_rows(units, "speed") + speed_rows(units, "sizes")

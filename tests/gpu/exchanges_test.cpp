@@ -1,4 +1,5 @@
-// Ranks that share a GPU, as threads of one process, exchange its memory to the bit.
+// Ranks that are threads of one process exchange a GPU's memory to the bit: sharing one, and with
+// one each, which read each other's memory where they can.
 #include <doctest/doctest.h>
 
 #include <parallel/comm/cuda/comm_stream.hpp>
@@ -18,6 +19,19 @@ TEST_CASE("every exchange between 1 to 8 ranks on one GPU") {
       test::check_all_device_exchanges(comm, device);
     }));
   }
+}
+
+TEST_CASE("every exchange between the GPUs of this machine") {
+  if (!test::has_gpu()) return;
+  int const gpus = parallel::cuda::device::count();
+  if (gpus == 1) {
+    MESSAGE("there is one GPU here");
+    return;
+  }
+  CHECK_NOTHROW(parallel::threads::run(gpus, [](parallel::threads::communicator& comm) {
+    parallel::cuda::device const device({.device = comm.rank()});
+    test::check_all_device_exchanges(comm, device);
+  }));
 }
 
 }  // namespace gpu_exchanges_test

@@ -49,79 +49,10 @@ case "$*" in
 *) echo "1980 MHz, 700 W, 60" ;;
 esac
 END
-cat >"$scratch/program" <<'END'
-#!/usr/bin/env python3
-import json, os, pathlib, sys, time
-
-name = pathlib.Path(sys.argv[0]).name
-here = pathlib.Path(sys.argv[0]).parent
-arguments = sys.argv[1:]
-
-def report(results):  # libraries have something to say, too
-    print("a word on standard output", flush=True)
-    print(json.dumps(results), flush=True)
-    print("warning: the last word", file=sys.stderr)
-if name == "peer" and arguments[0] == "-c":
-    print(here.parent / "packages" if "nvidia" in arguments[1] else "1.2.3")
-    sys.exit()
-# our programs may borrow PyTorch's libraries; PyTorch finds its own by itself
-assert ("packages/cu13/lib" in os.environ.get("LD_LIBRARY_PATH", "")) == (name != "peer")
-with open(here.parent / "log", "a") as log:
-    print(name, *arguments, file=log)
-given = dict(zip(arguments, arguments[1:]))
-if name == "gpu_tests":
-    if (here / "skip").exists():
-        print("skipped: this machine has no GPU")
-    broken = (here / "break").exists() and any("exchanges" in one for one in arguments)
-    print("seed 77")
-    print(f"[doctest] test cases:  3 | {2 if broken else 3} passed | {int(broken)} failed |")
-    sys.exit(int(broken))
-if name == "gpu_rates":
-    size, tokens = given["--size"] if "--size" in given else "125m", int(given.get("--tokens", 1))
-    what = given["--what"]
-    if (here / "mute").exists() and what == "products":
-        sys.exit()
-    rows = [{"name": "qkv", "m": tokens, "n": 2304, "k": 768, "times": 12, "microseconds": 200.0,
-             "tflops": 580.0},
-            {"name": "head", "m": 4736, "n": 50432, "k": 768, "times": 6, "microseconds": 600.0,
-             "tflops": 611.0}]
-    results = {"products": {"products": rows}, "sustained": {"tflops_by_second": [580.0, 540.0]},
-               "copy": {"gigabytes_per_second": {"runtime": 2900.0, "kernel": 2800.0}},
-               "attention": {"attention": {
-                   "tokens": tokens, "length": 2048, "dim": 64, "forward_microseconds": 300.0,
-                   "backward_microseconds": 900.0, "forward_tflops": 300.0,
-                   "backward_tflops": 250.0}}}
-    report({"what": what, "size": size, "tokens": tokens, **results[what]})
-    sys.exit()
-if name == "peer" and given.get("--mode") == "transformers":
-    sys.exit("there is no such model")
-speed = 500000.0 if name == "gpu_step" else 400000.0
-figures = {"tokens_per_second": speed, "mfu": 0.45, "mfu_causal": 0.4, "peak_bytes": 2 ** 33}
-if "--text" in given:
-    assert pathlib.Path(given["--text"]).stat().st_size > 0
-    steps = int(given.get("--steps", 300))
-    first = 20 if "--resume" in given else 0
-    if "--save" in given:
-        print("saved", flush=True)
-        time.sleep(600)  # until it is killed
-    wrong = int((here / "forget").exists() and first > 0)
-    seed = int(given.get("--seed", 1))
-    astray = 0.06 * (name == "gpu_step" and (here / "astray").exists())
-    report({**figures, "seed": seed, "first_step": first, "checksum": 42 + wrong,
-            "losses": [10.0 * (1 + 0.01 * seed + astray) / (1 + step)
-                       for step in range(first, steps)]})
-    sys.exit()
-print("ready", flush=True)
-for line in sys.stdin:
-    print(0.001, flush=True)
-if "--profile" in given:
-    figures["profile"] = {"step_milliseconds": 10.0, "operations": [
-        {"name": "matmul 1 x 2 x 3", "milliseconds": 7.0, "calls": 12, "tflops": 600.0},
-        {"name": "attention", "milliseconds": 2.0, "calls": 12}]}
-report(figures)
-END
-chmod +x "$scratch/bin/nvidia-smi" "$scratch/program"
-for name in gpu_tests gpu_step gpu_rates peer; do cp "$scratch/program" "$scratch/programs/$name"; done
+chmod +x "$scratch/bin/nvidia-smi"
+for name in gpu_tests gpu_step gpu_rates peer; do
+  cp "$checkout/tests/programs/gpu_program.py" "$scratch/programs/$name"
+done
 mkdir -p "$scratch"/packages/{cu13,cudnn}/{include,lib} "$scratch/headers"
 touch "$scratch"/packages/cu13/{include/cublasLt.h,lib/libcublasLt.so.13} \
   "$scratch"/packages/cudnn/{include/cudnn_graph.h,lib/libcudnn.so.9}
@@ -315,7 +246,7 @@ rm "$scratch/bin/cmake" "$scratch/bin/nvcc" "$log"
 touch "$scratch/programs/break"
 gpu ops && fail "succeeds although a test failed"
 units=$(runs gpu_tests)
-grep -q "ops/checkpoint: ok" "$scratch/said" || fail "does not go on after a failure"
+grep -q "ops/exchanges: ok" "$scratch/said" || fail "does not go on after a failure"
 rm "$scratch/programs/break"
 gpu ops || fail "does not succeed"
 [ "$(runs gpu_tests)" = $((units + 1)) ] || fail "does again what is done, or not what failed"

@@ -10,12 +10,24 @@
 
 #include "support/device_request.hpp"
 
+/// Of the CUDA runtime that is only fake, which tests link with: no other has it.
+extern "C" [[gnu::weak]] int const parallellm_fake_cuda_runtime;
+
 namespace apps {
+
+/// GPUs of this machine that this program can use. Throws `error` where they are only fake.
+[[nodiscard]] inline int gpus() {
+  parallel::require(
+      &parallellm_fake_cuda_runtime == nullptr,
+      "the CUDA runtime of this process is the fake one of ParallelLM's tests, which "
+      "computes nothing on a GPU; link with, or preload, the CUDA Toolkit's libcudart");
+  return parallel::cuda::device::count();
+}
 
 /// Calls f(device, what it is called) with the device that is asked for.
 template <class F>
 decltype(auto) with_device(device_request const& request, F&& f) {
-  int const found = parallel::cuda::device::count();
+  int const found = gpus();
   if (request.kind == "cpu" || (request.kind == "auto" && found == 0)) return with_cpu(request, f);
   parallel::require(found > 0,
                     "device=cuda: no GPU can be used here (nvidia-smi says why); use "
@@ -25,8 +37,5 @@ decltype(auto) with_device(device_request const& request, F&& f) {
       {.device = ordinal, .deterministic = request.deterministic, .graphs = request.graphs});
   return f(device, fmt::format("GPU {}, {}", ordinal, device.name()));
 }
-
-/// GPUs of this machine that this program can use.
-[[nodiscard]] inline int gpus() { return parallel::cuda::device::count(); }
 
 }  // namespace apps

@@ -1,0 +1,35 @@
+// The shapes of large models on a GPU: a vocabulary of 50432 by a width of 4096, more than 2^31
+// logits, and sequences of 32768.
+#include <doctest/doctest.h>
+
+#include <parallel/ops/cuda.hpp>
+
+#include "support/closed_forms.hpp"
+#include "support/gpu.hpp"
+
+namespace gpu_big_shapes_test {
+
+struct gpu {
+  parallel::cuda::device device;
+  parallel::cuda::stream stream{device.compute_options()};
+};
+
+TEST_CASE("logits of 50432 tokens from a width of 4096") {
+  if (!test::has_gpu()) return;
+  gpu on;
+  test::check_large_product(on.stream, on.device, 4096, 50432, 4096);
+}
+
+TEST_CASE("the loss of 43000 rows of 50432 logits, whose indices need more than 31 bits") {
+  if (!test::has_gpu()) return;
+  gpu on;
+  test::check_large_cross_entropy(on.stream, on.device, 43000, 50432);
+}
+
+TEST_CASE("attention over 32768 tokens") {
+  if (!test::has_gpu()) return;
+  gpu on;
+  test::check_long_attention(on.stream, on.device, 32768, 12, 64);
+}
+
+}  // namespace gpu_big_shapes_test

@@ -1,0 +1,19 @@
+// The closed forms by which large shapes are judged on a GPU, at small shapes on the host.
+#include <doctest/doctest.h>
+
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+
+#include "support/closed_forms.hpp"
+
+namespace host_closed_forms_test {
+
+TEST_CASE("the host's products, losses and attention are as the closed forms say") {
+  parallel::host::device const device;
+  parallel::host::stream s(device.compute_options());
+  test::check_large_product(s, device, 37, 50, 256);
+  test::check_large_cross_entropy(s, device, 9, 500);
+  test::check_long_attention(s, device, 70, 3, 8);
+}
+
+}  // namespace host_closed_forms_test
