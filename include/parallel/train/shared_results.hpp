@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include <parallel/core/exact_sum.hpp>
 #include <parallel/core/reduction.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/ops/step_results.hpp>
@@ -39,7 +40,8 @@ class shared_results {
       : norm(exact, device),
         is_exact_(exact && !std::is_integral_v<loss>),
         scale_(device.template allocate_shared<gradient_type>(1)),
-        totals_(device.template allocate_shared<ops::step_sums<loss>>(1)) {
+        totals_(device.template allocate_shared<ops::step_sums<loss>>(1)),
+        exact_loss_(device.template allocate_shared<exact_sum>(is_exact_ ? 1 : 0)) {
     *scale_.data() = 1;
   }
 
@@ -71,7 +73,7 @@ class shared_results {
       squared_norm = norm.exact_over_ranks(world, exchanges);
       statistics_sum<loss> all;
       add_to(all);
-      all_loss = all.exact_loss_over_ranks(world, exchanges);
+      all_loss = all.exact_loss_over_ranks(*exact_loss_.data(), world, exchanges);
     }
   }
 
@@ -107,6 +109,7 @@ class shared_results {
   bool is_exact_;
   buffer<gradient_type> scale_;
   buffer<ops::step_sums<loss>> totals_;
+  buffer<exact_sum> exact_loss_;
   buffer<statistics<loss>> sums_;
   std::size_t microbatches_ = 0;
 };

@@ -38,31 +38,38 @@ class statistics_sum {
   /// What this rank has added, rounded.
   [[nodiscard]] statistics<Loss> const& here() const { return here_; }
 
-  /// The sums over all ranks. `exact`: what a microbatch adds to the loss is rounded, the sum of
-  /// these is not. Sums of integers are exact in any case. Collective; blocks.
-  template <class Comm, class Stream>
-  [[nodiscard]] statistics<Loss> over_ranks(Comm& world, Stream& stream, bool exact) const {
+  /// The sums over all ranks, which exchange memory of `device`. `exact`: what a microbatch adds to
+  /// the loss is rounded, the sum of these is not. Sums of integers are exact in any case.
+  /// Collective; blocks.
+  template <class Device, class Comm, class Stream>
+  [[nodiscard]] statistics<Loss> over_ranks(Device const& device, Comm& world, Stream& stream,
+                                            bool exact) const {
     auto out = here_;
-    std::int64_t counts[2] = {out.tokens, out.correct};
+    auto const counts = device.template allocate_shared<std::int64_t>(2);
+    counts.span()[0] = out.tokens;
+    counts.span()[1] = out.correct;
+    auto summed = world.all_reduce(stream, counts.span(), reduction::sum);
     if (std::is_integral_v<Loss> || !exact) {
-      auto first = world.all_reduce(stream, std::span<Loss>(&out.loss, 1), reduction::sum);
-      auto second = world.all_reduce(stream, std::span<std::int64_t>(counts), reduction::sum);
-      first.wait();
-      second.wait();
+      auto const loss = device.template allocate_shared<Loss>(1);
+      *loss.data() = out.loss;
+      world.all_reduce(stream, loss.span(), reduction::sum).wait();
+      out.loss = *loss.data();
     } else {
-      world.all_reduce(stream, std::span<std::int64_t>(counts), reduction::sum).wait();
-      out.loss = exact_loss_over_ranks(world, stream);
+      auto const room = device.template allocate_shared<exact_sum>(1);
+      out.loss = exact_loss_over_ranks(*room.data(), world, stream);
     }
-    out.tokens = counts[0];
-    out.correct = counts[1];
+    summed.wait();
+    out.tokens = counts.span()[0];
+    out.correct = counts.span()[1];
     return out;
   }
 
-  /// The loss alone, as `over_ranks` with `exact` gives it. Collective; blocks.
+  /// The loss alone, as `over_ranks` with `exact` gives it. `room` is where ranks exchange it.
+  /// Collective; blocks.
   template <class Comm, class Stream>
-  [[nodiscard]] Loss exact_loss_over_ranks(Comm& world, Stream& stream) const {
-    auto own = exact_loss_;
-    return static_cast<Loss>(train::over_ranks(own, world, stream));
+  [[nodiscard]] Loss exact_loss_over_ranks(exact_sum& room, Comm& world, Stream& stream) const {
+    room = exact_loss_;
+    return static_cast<Loss>(train::over_ranks(room, world, stream));
   }
 
  private:

@@ -190,7 +190,7 @@ class stepper {
   /// microbatches. Collective; blocks.
   [[nodiscard]] statistics<loss> over_ranks(exchange_stream& exchanges,
                                             statistics_sum<loss> const& sums) {
-    return sums.over_ranks(groups_.world(), exchanges, by_tree());
+    return sums.over_ranks(device_, groups_.world(), exchanges, by_tree());
   }
 
   /// Whether the following steps measure every tensor (step_result::tensors): on all ranks alike.

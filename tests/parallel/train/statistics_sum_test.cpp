@@ -9,6 +9,7 @@
 
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/core/philox.hpp>
+#include <parallel/device/host/device.hpp>
 #include <parallel/device/host/stream.hpp>
 #include <parallel/train/statistics_sum.hpp>
 
@@ -41,7 +42,7 @@ train::statistics<Loss> summed(int ranks, std::size_t at_once, bool exact) {
     for (std::size_t i = 0; i < mine.size(); i += at_once)
       sum.add(std::span(std::as_const(mine)).subspan(i, std::min(at_once, mine.size() - i)));
     CHECK((sum.here().tokens > 0) == !mine.empty());
-    told[rank] = sum.over_ranks(comm, stream, exact);
+    told[rank] = sum.over_ranks(parallel::host::device(), comm, stream, exact);
   });
   for (auto const& one : told) {
     CHECK(one.loss == told[0].loss);
@@ -73,7 +74,8 @@ TEST_CASE("integers are summed alike, and what is not finite stays so") {
     train::statistics<double> const one{
         comm.rank() == 0 ? 1.0 : std::numeric_limits<double>::infinity(), 1, 0};
     sum.add({&one, 1});
-    CHECK(sum.over_ranks(comm, stream, true).loss == std::numeric_limits<double>::infinity());
+    CHECK(sum.over_ranks(parallel::host::device(), comm, stream, true).loss ==
+          std::numeric_limits<double>::infinity());
   });
 }
 

@@ -1,0 +1,78 @@
+// A small MPT trained on fake GPUs, held to the host's: its numbers in fp64 but for rounding, and
+// the same bits whatever pace streams run at.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "fake_cuda/ranks.hpp"
+#include "support/model_form.hpp"
+#include "support/model_run.hpp"
+
+namespace fake_cuda {
+
+inline mpt::model_config small_model(bool with_alibi) {
+  mpt::model_config m;
+  m.d_model = 16;
+  m.n_heads = 2;
+  m.n_layers = 2;
+  m.vocab_size = 18;
+  m.max_seq_len = 8;
+  m.expansion_ratio = 2;
+  return test::model_form(m, with_alibi);
+}
+
+/// With weight gradients on a stream of their own.
+inline parallel::train::pipeline_options overlapped(char const* schedule) {
+  return {.schedule = schedule, .overlap_weight_gradients = true};
+}
+
+/// Trains twice, each time after begin(seed), which starts the machine anew.
+template <class Begin, class Launch>
+void check_trained_model(mpt::model_config const& m, test::model_layout how, bool graphs,
+                         Begin const& begin, Launch const& launch) {
+  how.steps = graphs ? 3 : 2;  // the third runs the second's graphs
+  auto const expected = test::run_model<double>(m, how);
+  double greatest = 0;
+  for (auto const& [name, values] : expected.gradients)
+    for (double const value : values) greatest = std::max(greatest, std::abs(value));
+  test::model_outcome first;
+  for (std::uint64_t const seed : {1, 2}) {
+    CAPTURE(seed);
+    begin(seed);
+    auto const got = test::run_model<float>(
+        m, how, [&] { return current_gpu({.graphs = graphs}); }, launch);
+    CHECK(happened().failures.empty());
+    CHECK((happened().graph_launches > 0) == graphs);
+    if (seed == 1) {
+      first = got;
+      continue;
+    }
+    CHECK(got.loss == first.loss);
+    CHECK(got.evaluated == first.evaluated);
+    CHECK(got.squared_norm == first.squared_norm);
+    CHECK(got.gradients == first.gradients);
+    CHECK(got.parameters == first.parameters);
+  }
+  constexpr double share = 1e-5;
+  CHECK(first.tokens == expected.tokens);
+  CHECK(std::abs(first.loss - expected.loss) <= share * expected.loss);
+  CHECK(std::abs(first.evaluated - expected.evaluated) <= share * expected.evaluated);
+  REQUIRE(first.gradients.size() == expected.gradients.size());
+  for (auto const& [name, values] : expected.gradients) {
+    auto const& mine = first.gradients.at(name);
+    REQUIRE(mine.size() == values.size());
+    double worst = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      double const apart = std::abs(mine[i] - values[i]);
+      worst = apart <= worst ? worst : apart;  // NaN is taken over
+    }
+    CHECK_MESSAGE(worst <= share * greatest, name);
+  }
+}
+
+}  // namespace fake_cuda
