@@ -148,9 +148,9 @@ class trained {
     tune(false)(compute_);
     step_.for_each_compute_stream(tune(false));
   }
-  /// Forgets all steps.
+  /// Forgets all steps, which were at a learning rate of 0: weights stand, the optimizer's states go.
   void restart() {
-    step_.restart(compute_, seed_);
+    step_.clear_states(compute_);
     done_ = 0;
   }
 
