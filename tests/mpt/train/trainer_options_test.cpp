@@ -152,15 +152,22 @@ TEST_CASE("a run that waits for data says so in the batches that do") {
   config.logging.metrics_file = here.folder / "metrics.jsonl";
   config.logging.log_to_console = true;
   mpt::run_summary summary;
-  auto const said = said_by(here.folder / "said", [&] { summary = train<float>(config); });
+  std::string said;
   std::vector<double> share;
-  for (auto const& record : records(here.folder / "metrics.jsonl"))
-    share.push_back(record.at("time/data_wait_share").get<double>());
-  REQUIRE(share.size() == 12);
-  for (auto const& s : share) CHECK((s >= 0 && s <= 1));
-  std::size_t worst = 3;  // of three such batches: a busy machine may give one the time to be read
-  for (std::size_t const b : {7U, 11U})
-    if (share[b] > share[worst]) worst = b;
+  std::size_t worst = 3;
+  // A busy machine may give all such batches the time to be read: then it is asked again.
+  for (int attempt = 0; attempt < 10 && (share.empty() || share[worst] == 0); ++attempt) {
+    fs::remove(config.logging.metrics_file);
+    said = said_by(here.folder / "said", [&] { summary = train<float>(config); });
+    share.clear();
+    for (auto const& record : records(config.logging.metrics_file))
+      share.push_back(record.at("time/data_wait_share").get<double>());
+    REQUIRE(share.size() == 12);
+    for (auto const& s : share) CHECK((s >= 0 && s <= 1));
+    worst = 3;
+    for (std::size_t const b : {7U, 11U})
+      if (share[b] > share[worst]) worst = b;
+  }
   CHECK(share[worst] > 0);  // how much of a batch that is, is the machine's
   CHECK(std::min({share[4], share[5], share[6], share[8], share[9], share[10]}) <
         0.5 * share[worst]);  // what was waited before is forgotten
