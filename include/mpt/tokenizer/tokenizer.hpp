@@ -21,6 +21,7 @@
 #include <mpt/tokenizer/word_cache.hpp>
 #include <optional>
 #include <parallel/core/error.hpp>
+#include <parallel/core/hash.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -58,10 +59,7 @@ class tokenizer {
         if (special) special_ids_.push_back(token.id);
       }
     std::sort(special_ids_.begin(), special_ids_.end());
-    fingerprint_ = 0xCBF29CE484222325U;  // FNV-1a
-    for (char const c : files_.json)
-      fingerprint_ = (fingerprint_ ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
-    fingerprint_ |= 1;  // never 0, the mark of a cache without owner
+    fingerprint_ = parallel::fnv1a(files_.json) | 1;  // never 0, the mark of a cache without owner
   }
 
   /// The ids of a text, without special tokens around it.

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <parallel/core/hash.hpp>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -64,8 +65,7 @@ class word_cache {
   };
 
   [[nodiscard]] std::size_t place(std::string_view word) const {
-    std::uint64_t hash = 0xCBF29CE484222325U;  // FNV-1a, its high bits folded into the low ones
-    for (char const byte : word) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001B3U;
+    auto const hash = parallel::fnv1a(word);  // its high bits are folded into the low ones
     return static_cast<std::size_t>(hash ^ (hash >> 29)) & (slots_.size() - 1);
   }
 
