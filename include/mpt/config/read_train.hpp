@@ -129,6 +129,9 @@ inline void check_run_name(std::string const& name, std::string_view where) {
       "save_num_checkpoints_to_keep",
       checkpoint.save_num_checkpoints_to_keep == -1 || checkpoint.save_num_checkpoints_to_keep >= 1,
       "expected -1 for all or at least 1, found ", checkpoint.save_num_checkpoints_to_keep);
+  checkpoint.keep_every = reader.get("keep_every", checkpoint.keep_every);
+  reader.check("keep_every", checkpoint.keep_every >= 0,
+               "expected a number of batches, or 0 for none, found ", checkpoint.keep_every);
   checkpoint.save_overwrite = reader.get("save_overwrite", checkpoint.save_overwrite);
   checkpoint.load_path = read_path(reader, "load_path", run_name);
   checkpoint.load_weights_only = reader.get("load_weights_only", checkpoint.load_weights_only);

@@ -2,9 +2,9 @@
 //
 // Field names and defaults are LLM Foundry's; our own keys are `mirrors`, `parallelism`,
 // `zero_stage`, `reduction_order`, `reduce_dtype`, `device`, `ranks`, `threads`, `device_memory`,
-// `bucket_bytes`, `dry_run`, `preflight`, `print_plan`, `profile` and `metrics_file`. What depends on
-// the number of ranks (the split of a batch) or on the data (epochs in batches) is worked out by the
-// functions below, when it is known.
+// `bucket_bytes`, `dry_run`, `preflight`, `print_plan`, `profile` and `metrics_file`. What depends
+// on the number of ranks (the split of a batch) or on the data (epochs in batches) is worked out by
+// the functions below, when it is known.
 #pragma once
 
 #include <algorithm>
@@ -43,6 +43,7 @@ struct checkpoint_config {
   std::string save_folder;  ///< "" for none; {run_name} is filled in
   time_value save_interval{1000, time_unit::batch};
   std::int64_t save_num_checkpoints_to_keep = -1;  ///< -1: all
+  std::int64_t keep_every = 0;  ///< those of every so many batches stay besides; 0: none
   bool save_overwrite = false;
   bool save_weights_only = false;  ///< no run can be resumed from such
   std::string load_path;           ///< "" for none; {run_name} is filled in

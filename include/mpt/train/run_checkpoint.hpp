@@ -215,7 +215,8 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
                                            : checkpoint::content::everything,
           .keep = std::max<index>(0, config.save_num_checkpoints_to_keep),
           .removes_later = config.save_overwrite,
-          .on_step = std::move(on_step)};
+          .on_step = std::move(on_step),
+          .keep_every = config.keep_every};
 }
 
 /// Fills this rank's memory from a sound checkpoint made by any layout, after checking that it

@@ -111,10 +111,11 @@ struct latest_checkpoint {
 
 /// Removes all but the newest `keep` checkpoints with a whole manifest, oldest first, and never the
 /// one that the link `latest` names. Other folders neither count nor are removed: they may be what
-/// someone wants to rescue. Cost: reads manifests, opens no other file. Returns the folders
-/// removed. Rank 0 calls it after `commit`.
+/// someone wants to rescue. Those of every `keep_every`-th batch stay too; 0: of none. Cost: reads
+/// manifests, opens no other file. Returns the folders removed. Rank 0 calls it after `commit`.
 inline std::vector<std::filesystem::path> prune(std::filesystem::path const& root, index keep,
-                                                step_hook const& on_step = {}) {
+                                                step_hook const& on_step = {},
+                                                index keep_every = 0) {
   require(keep >= 1, root.native(), ": at least one checkpoint must be kept, not ", keep);
   auto all = list_folders(root);
   std::erase_if(all, [](auto const& entry) { return !has_whole_manifest(entry.folder); });
@@ -125,6 +126,7 @@ inline std::vector<std::filesystem::path> prune(std::filesystem::path const& roo
   for (auto i = static_cast<index>(all.size()) - 1; i >= keep; --i) {
     auto const& entry = all[static_cast<std::size_t>(i)];
     if (latest == entry.id.text() || best == entry.id.text()) continue;
+    if (keep_every > 0 && entry.id.batch % keep_every == 0) continue;
     remove_folder(entry.folder, on_step);
     removed.push_back(entry.folder);
   }

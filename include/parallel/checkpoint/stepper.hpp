@@ -49,6 +49,7 @@ struct save_options {
   index keep = 0;              // how many of the newest stay; 0: all
   bool removes_later = false;  // those of later batches go: another run's, which began anew
   step_hook on_step = {};      // called before each action on the disk
+  index keep_every = 0;        // those of every so many batches stay besides; 0: none
 };
 
 namespace detail {
@@ -155,7 +156,7 @@ void end_save(Comm& world, Exchange& exchanges, save_target const& target,
     commit(target, all, detail::text_of(state), {.on_step = options.on_step});
     if (state.best) point_link(target.root, "best", target.id, options.on_step);
     if (options.removes_later) remove_after(target.root, target.id, options.on_step);
-    if (options.keep > 0) prune(target.root, options.keep, options.on_step);
+    if (options.keep > 0) prune(target.root, options.keep, options.on_step, options.keep_every);
   }
   world.barrier(exchanges).wait();
 }

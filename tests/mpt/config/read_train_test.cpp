@@ -159,6 +159,8 @@ TEST_CASE("malformed configurations give one exact message each") {
       {{"autoresume=true", "save_folder=./x", "save_overwrite=true"},
        "command line: autoresume: cannot go with save_overwrite: one goes on from the newest "
        "checkpoint, the other starts over"},
+      {{"keep_every=-1"},
+       "command line: keep_every: expected a number of batches, or 0 for none, found -1"},
       {{"save_num_checkpoints_to_keep=0"},
        "command line: save_num_checkpoints_to_keep: expected -1 for all or at least 1, found 0"},
       {{"save_weights_only=true", "autoresume=true", "save_folder=./x"},
@@ -277,7 +279,7 @@ TEST_CASE("the keys that have an effect are these") {
       "fsdp_config.activation_checkpointing fsdp_config.data_parallel_replicate_degree "
       "fsdp_config.data_parallel_shard_degree fsdp_config.mixed_precision "
       "fsdp_config.reshard_after_forward fsdp_config.sharding_strategy global_train_batch_size "
-      "icl_seq_len icl_subset_num_batches icl_tasks icl_tasks_str "
+      "icl_seq_len icl_subset_num_batches icl_tasks icl_tasks_str keep_every "
       "load_path load_weights_only "
       "log_to_console loggers loggers.tensorboard loggers.tensorboard.log_dir max_duration "
       "max_seq_len metrics_file mirrors model model.activation_checkpointing_target "

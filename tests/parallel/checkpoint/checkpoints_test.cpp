@@ -81,6 +81,13 @@ TEST_CASE("prune keeps the last k that are whole, damaged ones, and what latest 
                        "at least one checkpoint must be kept"));
 }
 
+TEST_CASE("prune keeps those of every n-th batch besides") {
+  test::temporary_folder const folder;
+  for (index const number : {1, 2, 3, 4, 5, 6, 7}) test::save_checkpoint(folder.path(), number, 1);
+  CHECK(pc::prune(folder.path(), 2, {}, 3).size() == 4);
+  CHECK(batches(folder.path()) == std::vector<index>{7, 6, 3});
+}
+
 TEST_CASE("a prune that is stopped never shows half of a checkpoint, and is swept up later") {
   test::temporary_folder const folder;
   for (index const number : {1, 2, 3}) test::save_checkpoint(folder.path(), number, 1);

@@ -1,8 +1,12 @@
 #include <doctest/doctest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
@@ -219,6 +223,33 @@ TEST_CASE("a rank that never comes is named") {
                                  {.deadline = 50ms});
   CHECK(contains(found[0], "barrier at threads_test.cpp:"));
   CHECK(contains(found[0], "rank 0 waited 0.05 s for rank 1; rank 1 is in no collective"));
+}
+
+TEST_CASE("a process that is stopped for longer than its deadline goes on as if nothing had been") {
+  using namespace threads_test;
+  auto const messages =
+      messages_of(2,
+                  [](threads::communicator& comm) {
+                    host::stream s;
+                    float one = 1;
+                    if (comm.rank() == 1) {
+                      ::pid_t const stopped = ::getpid();
+                      ::pid_t const waker = ::fork();
+                      if (waker == 0) {  // calls nothing but the system: other threads held locks
+                        ::usleep(100'000);
+                        ::kill(stopped, SIGSTOP);
+                        ::usleep(1'500'000);
+                        ::kill(stopped, SIGCONT);
+                        ::_exit(0);
+                      }
+                      ::waitpid(waker, nullptr, 0);
+                      std::this_thread::sleep_for(100ms);  // after all have gone on
+                    }
+                    comm.all_reduce(s, std::span(&one, 1), reduction::sum).wait();
+                    require(one == 2, "another sum");
+                  },
+                  {.deadline = 1s});
+  for (auto const& message : messages) CHECK(message == "nothing was thrown");
 }
 
 TEST_CASE("who waits for a rank that has returned is told at once") {

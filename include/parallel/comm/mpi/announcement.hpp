@@ -28,7 +28,7 @@ class announcement final : public seen_to {
         all_(static_cast<std::size_t>(over.size()), mine),
         judge_(std::move(judge)),
         messages_(over, over.calls(), tag, mine),
-        limit_(std::chrono::steady_clock::now() + over.options().deadline) {
+        limit_(over.options().deadline) {
     for (int peer = 0; peer < over.size(); ++peer) {
       if (peer == over.rank()) continue;
       messages_.recv(&all_[static_cast<std::size_t>(peer)], sizeof mine_, peer);
@@ -46,7 +46,7 @@ class announcement final : public seen_to {
     if (messages_.done()) {
       judged_ = true;
       stop(judge_(all_));
-    } else if (std::chrono::steady_clock::now() > limit_) {
+    } else if (limit_.over()) {
       stop(overdue());
     }
   }
@@ -84,7 +84,7 @@ class announcement final : public seen_to {
   std::vector<signature> all_;
   judgement judge_;
   batch messages_;
-  std::chrono::steady_clock::time_point limit_;
+  patience limit_;
   bool judged_ = false;
 };
 

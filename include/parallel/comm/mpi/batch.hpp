@@ -19,6 +19,7 @@
 #include <parallel/comm/agreement.hpp>
 #include <parallel/comm/mpi/link.hpp>
 #include <parallel/comm/signature.hpp>
+#include <parallel/core/patience.hpp>
 
 namespace parallel::mpi::detail {
 
@@ -81,7 +82,7 @@ class batch {
   /// Blocks until all are done, or to the deadline: then it returns the missing ranks, as the world
   /// calls them. Throws when a rank aborts.
   std::vector<int> wait_for_missing() {
-    auto const limit = std::chrono::steady_clock::now() + link_->options().deadline;
+    patience limit(link_->options().deadline);
     backoff pace;
     while (!done()) {
       if (advance()) {
@@ -89,7 +90,7 @@ class batch {
         continue;
       }
       if (beside_ != nullptr) beside_->advance();
-      if (std::chrono::steady_clock::now() > limit) return missing();
+      if (limit.over()) return missing();
       pace.pause();
     }
     return {};

@@ -31,6 +31,7 @@
 #include <parallel/comm/threads/rendezvous.hpp>
 #include <parallel/comm/threads/wait_graph.hpp>
 #include <parallel/core/clock.hpp>
+#include <parallel/core/patience.hpp>
 
 namespace parallel::threads {
 
@@ -179,7 +180,7 @@ class world final : public parallel::detail::abortable {
       waits_.enters(*here, rank);
       stop_if_one_returned(*here);
       stop_if_deadlocked(std::this_thread::get_id());
-      wait_for_all(lock, *here, rank, std::chrono::steady_clock::now() + options_.deadline);
+      wait_for_all(lock, *here, rank, patience(options_.deadline));
       waits_.leaves();
     }
     if (here->missing == 0) {  // even if aborted meanwhile: the others already use our memory
@@ -203,17 +204,18 @@ class world final : public parallel::detail::abortable {
     if (gave_up_[static_cast<std::size_t>(rank)] != 0) throw aborted(given_up_->reason);
   }
 
-  // Until all have come, `limit`, or there is no use in waiting.
+  // Until all have come, the end of `limit`, or there is no use in waiting.
   void wait_for_all(std::unique_lock<std::mutex>& lock, rendezvous& here, int rank,
-                    steady_time limit) {
+                    patience limit) {
     auto const useless = [&] { return reason_ || gave_up_[static_cast<std::size_t>(rank)] != 0; };
     while (here.missing > 0 && !useless()) {
       auto const now = std::chrono::steady_clock::now();
-      if (now >= limit) return;
+      if (limit.over(now)) return;
       if (given_up_ && now >= given_up_->until)
         abort_locked(given_up_->reason, given_up_->rank);
       else
-        here.changed.wait_until(lock, given_up_ ? std::min(limit, given_up_->until) : limit);
+        here.changed.wait_until(
+            lock, given_up_ ? std::min(limit.next(), given_up_->until) : limit.next());
     }
   }
 
@@ -236,7 +238,8 @@ class world final : public parallel::detail::abortable {
     auto const over = [&] { return here.inside.empty(); };
     if (over()) return here.changed.notify_all();
     auto const wait = [&](std::chrono::milliseconds time, auto const& until) {
-      return here.changed.wait_until(lock, std::chrono::steady_clock::now() + time, until);
+      for (patience limit(time); !until() && !limit.over();)
+        here.changed.wait_until(lock, limit.next(), until);
     };
     auto const place = leaving_.insert(leaving_.end(), &here);
     wait(options_.deadline, [&] { return over() || reason_; });
