@@ -10,7 +10,10 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # What every file costs is written down; the test compile_cost holds it to a limit.
   find_package(Python3 QUIET COMPONENTS Interpreter)
   if(Python3_Interpreter_FOUND)
-    list(PREPEND CMAKE_CXX_COMPILER_LAUNCHER ${Python3_EXECUTABLE}
+    # The interpreter itself, where what is found is a script that chooses one, and without packages.
+    execute_process(COMMAND ${Python3_EXECUTABLE} -c "import sys; print(sys.executable, end='')"
+      OUTPUT_VARIABLE python)
+    list(PREPEND CMAKE_CXX_COMPILER_LAUNCHER ${python} -IS
       ${PROJECT_SOURCE_DIR}/bench/compile_cost.py ${PROJECT_BINARY_DIR}/compile_cost.log)
   endif()
 endif()
