@@ -132,6 +132,12 @@ inline void check_run_name(std::string const& name, std::string_view where) {
   checkpoint.keep_every = reader.get("keep_every", checkpoint.keep_every);
   reader.check("keep_every", checkpoint.keep_every >= 0,
                "expected a number of batches, or 0 for none, found ", checkpoint.keep_every);
+  auto const& saves = checkpoint.save_interval;
+  reader.check("keep_every",
+               saves.unit != time_unit::batch ||
+                   checkpoint.keep_every % static_cast<std::int64_t>(saves.count) == 0,
+               "expected a multiple of save_interval (", to_string(saves),
+               "), as only what is saved can be kept, found ", checkpoint.keep_every);
   checkpoint.save_overwrite = reader.get("save_overwrite", checkpoint.save_overwrite);
   checkpoint.load_path = read_path(reader, "load_path", run_name);
   checkpoint.load_weights_only = reader.get("load_weights_only", checkpoint.load_weights_only);

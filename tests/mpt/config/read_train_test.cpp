@@ -161,6 +161,10 @@ TEST_CASE("malformed configurations give one exact message each") {
        "checkpoint, the other starts over"},
       {{"keep_every=-1"},
        "command line: keep_every: expected a number of batches, or 0 for none, found -1"},
+      {{"save_interval=100ba", "keep_every=250"},
+       "command line: keep_every: expected a multiple of save_interval (100ba), as only what is "
+       "saved can be kept, "
+       "found 250"},
       {{"save_num_checkpoints_to_keep=0"},
        "command line: save_num_checkpoints_to_keep: expected -1 for all or at least 1, found 0"},
       {{"save_weights_only=true", "autoresume=true", "save_folder=./x"},
