@@ -120,10 +120,10 @@ inline void require_same_adapters(model_source const& source, model_config const
 
 }  // namespace detail
 
-/// Fills this rank's memory with the weights in `folder`, and adapters, where the run has some,
-/// from `config.adapter`, from there, or new; the optimizer's states stay zero. On every rank.
-template <class Stepper>
-void load_pretrained(Stepper& step, std::filesystem::path const& folder,
+/// Collective: fills all ranks' memory with the weights in `folder`, and adapters, where the run
+/// has some, from `config.adapter`, from there, or new; the optimizer's states stay zero.
+template <class Stepper, class Exchange>
+void load_pretrained(Stepper& step, Exchange& exchanges, std::filesystem::path const& folder,
                      train_config const& config) {
   auto const& model = config.model;
   model_source const source(folder, config.adapter);
@@ -132,7 +132,8 @@ void load_pretrained(Stepper& step, std::filesystem::path const& folder,
   detail::require_same_adapters(source, model);
   auto const shapes = hf::shapes_of(model);
   source.require_tensors(source.config().lora ? shapes : hf::without_adapters(shapes));
-  parallel::checkpoint::load_from(step, detail::source_tensors(source, model, config.seed),
+  parallel::checkpoint::load_from(step, exchanges,
+                                  detail::source_tensors(source, model, config.seed),
                                   folder.string(), parallel::checkpoint::content::weights);
 }
 

@@ -42,6 +42,7 @@ struct found_checkpoint {
   bool weights_only = false;
   std::string note;        // what was not as expected
   bool goes_back = false;  // the latest of a folder: the one before it will do, where it is damaged
+  std::optional<checkpoint::checkpoint_reader> reader = {};  // of one of ours that is sound
 };
 
 /// Whether `folder` is itself a checkpoint rather than a folder of them.
@@ -91,8 +92,9 @@ template <class Exchange>
   found.weights_only = facts[0] != 0;
   found.goes_back = facts[1] != 0;
   if (facts[2] == 0) return found;
-  auto const sound = checkpoint::find_sound(comm, exchanges, found.folder, found.goes_back);
-  found.folder = sound.folder;
+  auto sound = checkpoint::find_sound(comm, exchanges, found.folder, found.goes_back);
+  found.folder = sound.reader.folder();
+  found.reader = std::move(sound.reader);
   if (!sound.note.empty()) found.note += (found.note.empty() ? "" : "; ") + sound.note;
   return found;
 }
@@ -219,18 +221,20 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
           .keep_every = config.keep_every};
 }
 
-/// Fills this rank's memory from a sound checkpoint made by any layout, after checking that it
-/// belongs to this run, or from a Hugging Face folder. Returns where the run was; with weights_only
-/// the optimizer starts from zero.
-template <class Stepper>
-run_state load_run(Stepper& step, train_config const& config, found_checkpoint const& found,
-                   std::int64_t samples_in_set) {
+/// Collective: fills all ranks' memory from a sound checkpoint made by any layout, after checking
+/// that it belongs to this run, or from a Hugging Face folder. Returns where the run was; with
+/// weights_only the optimizer starts from zero.
+template <class Stepper, class Exchange>
+run_state load_run(Stepper& step, Exchange& exchanges, train_config const& config,
+                   found_checkpoint const& found, std::int64_t samples_in_set) {
   bool const adapts = found.weights_only && config.model.lora;  // it may have no adapters yet
   if (is_hf_folder(found.folder) || adapts) {
-    load_pretrained(step, found.folder, config);
+    load_pretrained(step, exchanges, found.folder, config);
     return {.samples_in_set = samples_in_set};
   }
-  checkpoint::checkpoint_reader const reader(found.folder);
+  require(found.reader.has_value(), found.folder.string(),
+          ": is neither a checkpoint of ours nor a Hugging Face folder");
+  auto const& reader = *found.reader;
   require(config.model.lora || !reader.state().contains("peft_config"), found.folder.string(),
           ": has adapters, but this run none; merge them first (convert --merge), or give "
           "model.peft_config");
@@ -243,7 +247,8 @@ run_state load_run(Stepper& step, train_config const& config, found_checkpoint c
           ": holds weights alone (save_weights_only), and an optimizer cannot "
           "go on from these; begin with them: load_weights_only=true");
   using enum checkpoint::content;
-  auto const state = checkpoint::load(step, reader, found.weights_only ? weights : everything);
+  auto const state =
+      checkpoint::load(step, exchanges, reader, found.weights_only ? weights : everything);
   auto const number = [&](char const* key) {
     require(state.own.contains(key) && state.own.at(key).is_number_integer(), found.folder.string(),
             ": its state lacks the number ", key);

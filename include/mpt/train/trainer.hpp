@@ -216,7 +216,7 @@ class trainer {
     }
     std::vector<std::string> notes;
     if (!found.note.empty()) notes.push_back("note: " + found.note);
-    auto const state = load_run(step_, config_, found, batches_.samples());
+    auto const state = load_run(step_, exchanges_, config_, found, batches_.samples());
     if (!found.weights_only) {
       batch_ = state.batches;
       tokens_ = state.tokens;

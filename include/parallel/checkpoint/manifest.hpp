@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <parallel/checkpoint/hash.hpp>
@@ -71,14 +72,27 @@ inline constexpr std::string_view checksum_tail = "\"}\n";
   return out;
 }
 
-/// Reads a checkpoint folder's manifest and checks that every file it names is there in full size.
+/// The text of a checkpoint folder's manifest.
+[[nodiscard]] inline std::string read_manifest_text(std::filesystem::path const& folder) {
+  return read_text_file(folder / manifest_name, max_manifest_bytes);
+}
+
+/// Refuses a file of a checkpoint that has another size than the manifest says.
+inline void require_bytes(std::filesystem::path const& file, std::uint64_t found,
+                          std::uint64_t expected) {
+  require(found == expected, file.native(), ": has ", found, " bytes, the manifest says ", expected,
+          ": it is cut short or damaged; use another checkpoint");
+}
+
+/// Reads a checkpoint folder's manifest and checks that every file it names is there in full size,
+/// without opening it.
 [[nodiscard]] inline manifest read_manifest(std::filesystem::path const& folder) {
-  auto const path = folder / manifest_name;
-  auto out = parse_manifest(read_text_file(path, max_manifest_bytes), path.native());
+  auto out = parse_manifest(read_manifest_text(folder), (folder / manifest_name).native());
   for (auto const& [name, bytes] : out.slices.files) {
-    input_file const file(folder / name);
-    require(file.size() == bytes, file.name(), ": has ", file.size(), " bytes, the manifest says ",
-            bytes, ": it is cut short or damaged; use another checkpoint");
+    std::error_code problem;
+    auto const found = std::filesystem::file_size(folder / name, problem);
+    if (problem) files::failure(folder / name, "cannot read the size of", problem.value());
+    require_bytes(folder / name, found, bytes);
   }
   return out;
 }

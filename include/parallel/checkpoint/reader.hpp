@@ -1,8 +1,9 @@
 // Reading a checkpoint: any flat range of any tensor, whatever layout wrote it.
 //
-// Opening reads only the manifest. A flat slice that is read whole is checked against its checksum
-// on the way; parts of slices cannot be, so a resuming program calls `verify` (each rank its share)
-// before it trusts a checkpoint. Reading is const and may be done by several threads.
+// Opening reads only the manifest, so that ranks can take its text from the one that read it and
+// open the files they need, no others. A flat slice that is read whole is checked against its
+// checksum on the way; parts of slices cannot be, so a resuming program calls `verify` (each rank
+// its share) before it trusts a checkpoint. Reading is const and may be done by several threads.
 #pragma once
 
 #include <algorithm>
@@ -25,10 +26,15 @@ namespace parallel::checkpoint {
 /// A complete checkpoint, open for reading.
 class checkpoint_reader {
  public:
-  /// Opens a checkpoint's folder. Throws when its manifest is missing or damaged, or one of its
-  /// files is missing or has another size.
-  explicit checkpoint_reader(std::filesystem::path folder)
-      : folder_(std::move(folder)), manifest_(read_manifest(folder_)) {}
+  /// Opens a checkpoint's folder. Throws when its manifest is missing or damaged. A file that is
+  /// missing or has another size is found when it is read.
+  explicit checkpoint_reader(std::filesystem::path const& folder)
+      : checkpoint_reader(folder, read_manifest_text(folder)) {}
+
+  /// The same by the text of its manifest.
+  checkpoint_reader(std::filesystem::path folder, std::string_view manifest_text)
+      : folder_(std::move(folder)),
+        manifest_(parse_manifest(manifest_text, (folder_ / manifest_name).native())) {}
 
   [[nodiscard]] std::filesystem::path const& folder() const { return folder_; }
   /// The state given to `commit`.
@@ -92,7 +98,7 @@ class checkpoint_reader {
     for (auto const& [name, slice] : part(share, shares)) {
       try {
         if (!file || file->name() != folder_ / slice->file) {
-          file.emplace(folder_ / slice->file);
+          file.emplace(open(slice->file));
           file->forget_cached();
         }
         check(*file, *name, *slice, buffer);
@@ -195,7 +201,7 @@ class checkpoint_reader {
       index const last = std::min(end, origin + length);
       if (first >= last) continue;
       bool const whole = slice.run == 0 && last - first == length;
-      if (!file) file.emplace(folder_ / slice.file);
+      if (!file) file.emplace(open(slice.file));
       running_checksum sum;
       while (first < last) {
         index const piece = std::min(last - first, chunk_bytes / width);
@@ -208,6 +214,12 @@ class checkpoint_reader {
       }
       if (whole) compare(*file, name, slice, sum);
     }
+  }
+
+  [[nodiscard]] input_file open(std::string const& name) const {
+    input_file file(folder_ / name);
+    require_bytes(file.name(), file.size(), files().at(name));
+    return file;
   }
 
   using named_slice = std::pair<std::string const*, slice_record const*>;

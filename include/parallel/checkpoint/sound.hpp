@@ -5,38 +5,59 @@
 // since the one before it, not the run.
 #pragma once
 
-#include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
 #include <parallel/checkpoint/checkpoints.hpp>
 #include <parallel/checkpoint/reader.hpp>
 #include <parallel/comm/texts.hpp>
+#include <parallel/core/reduction.hpp>
 
 namespace parallel::checkpoint {
 
-/// Collective over `world`: reads the checkpoint `folder`, which is the same on every rank, each
-/// rank its part. Returns on every rank what the first rank that found damage says of it; "" when
-/// none did. Cost: the checkpoint is read once by all together, its manifest by each.
+/// A checkpoint that ranks have opened and read together; the same on every rank.
+struct checked_checkpoint {
+  std::optional<checkpoint_reader> reader;  // none: its manifest is damaged
+  std::string damage;                       // what the first rank that found some says; or empty
+};
+
+/// Collective over `world`: opens the checkpoint `folder`, which is the same on every rank, and
+/// reads it, each rank its part. Cost: all together read every byte once; rank 0 alone reads the
+/// manifest, whose text travels to the others.
 template <class Comm, class Exchange>
-[[nodiscard]] std::string damage_found(Comm& world, Exchange& exchanges,
-                                       std::filesystem::path const& folder) {
-  std::string mine;
+[[nodiscard]] checked_checkpoint check_together(Comm& world, Exchange& exchanges,
+                                                std::filesystem::path const& folder) {
+  checked_checkpoint out;
+  std::string manifest, mine;
+  if (world.rank() == 0) {
+    try {
+      manifest = read_manifest_text(folder);
+    } catch (error const& problem) {
+      mine = problem.what();
+    }
+  }
+  manifest = broadcast_text(world, exchanges, std::move(manifest));
   try {
-    checkpoint_reader(folder).verify(world.rank(), world.size());
+    if (mine.empty()) out.reader.emplace(folder, manifest).verify(world.rank(), world.size());
   } catch (error const& problem) {
     mine = problem.what();
   }
-  auto const all = gather_texts(world, exchanges, mine);
-  auto const first = std::ranges::find_if(all, [](auto const& text) { return !text.empty(); });
-  if (first == all.end()) return {};
-  return concat("rank ", first - all.begin(), ": ", *first);
+  std::int64_t const none = world.size();
+  std::int64_t first = mine.empty() ? none : world.rank();
+  world.all_reduce(exchanges, std::span<std::int64_t>(&first, 1), reduction::min).wait();
+  if (first < none)
+    out.damage = concat("rank ", first, ": ",
+                        broadcast_text(world, exchanges, std::move(mine), static_cast<int>(first)));
+  return out;
 }
 
-/// What `find_sound` found, the same on every rank.
+/// A checkpoint to go on from, open on every rank.
 struct sound_checkpoint {
-  std::filesystem::path folder;
+  checkpoint_reader reader;
   std::string note;  // which were damaged and passed over, for the user; or empty
 };
 
@@ -58,11 +79,11 @@ template <class Comm, class Exchange>
                                           std::filesystem::path folder, bool goes_back) {
   std::string damaged;
   while (true) {
-    auto const problem = damage_found(world, exchanges, folder);
-    if (problem.empty())
-      return {folder,
+    auto checked = check_together(world, exchanges, folder);
+    if (checked.damage.empty())
+      return {std::move(checked.reader).value(),
               damaged.empty() ? damaged : concat(damaged, "; went back to ", folder.native())};
-    damaged += concat(damaged.empty() ? "" : "; ", problem);
+    damaged += concat(damaged.empty() ? "" : "; ", checked.damage);
     std::filesystem::path next;
     if (goes_back && world.rank() == 0) next = one_before(folder);
     next = broadcast_text(world, exchanges, next.native());

@@ -6,10 +6,10 @@
 //   initialise
 //
 // Every rank writes what it accounts for, an equal part of everything whatever the layout, so
-// nothing is written twice; it reads whatever ranges it holds, so any number of ranks in any layout
-// and with any ZeRO stage can continue. A tensor has the parameter's name, an optimizer state
-// "name#state". Cost: what is saved is written, hashed and read once; no copy where the host
-// reaches the device's memory.
+// nothing is written twice; it reads the same and gets the rest from the others, so any number of
+// ranks in any layout and with any ZeRO stage can continue. A tensor has the parameter's name, an
+// optimizer state "name#state". Cost: what is saved is written, hashed and read once; no copy where
+// the host reaches the device's memory.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -146,19 +148,15 @@ void begin_save(Comm& world, Exchange& exchanges, save_target const& target,
   world.barrier(exchanges).wait();
 }
 
-/// Collective, last, when this rank's files are on disk: makes one checkpoint of all ranks' files,
-/// and removes those that are not kept. `records`: what this rank's writer finished with.
-template <class Comm, class Exchange>
-void end_save(Comm& world, Exchange& exchanges, save_target const& target,
-              std::string const& records, run_state const& state, save_options const& options) {
-  auto const all = gather_texts(world, exchanges, records);
-  if (world.rank() == 0) {
-    commit(target, all, detail::text_of(state), {.on_step = options.on_step});
-    if (state.best) point_link(target.root, "best", target.id, options.on_step);
-    if (options.removes_later) remove_after(target.root, target.id, options.on_step);
-    if (options.keep > 0) prune(target.root, options.keep, options.on_step, options.keep_every);
-  }
-  world.barrier(exchanges).wait();
+/// Rank 0, when all ranks' files are on disk: makes one checkpoint of them, and removes those that
+/// are not kept. `records`: what the ranks' writers finished with, by rank. No exchange: any thread
+/// of rank 0 may do it.
+inline void publish_save(save_target const& target, std::vector<std::string> const& records,
+                         run_state const& state, save_options const& options) {
+  commit(target, records, detail::text_of(state), {.on_step = options.on_step});
+  if (state.best) point_link(target.root, "best", target.id, options.on_step);
+  if (options.removes_later) remove_after(target.root, target.id, options.on_step);
+  if (options.keep > 0) prune(target.root, options.keep, options.on_step, options.keep_every);
 }
 
 /// Collective over `world`, all ranks that train, between two steps: writes one checkpoint, every
@@ -177,50 +175,53 @@ std::filesystem::path save(Stepper& step, Comm& world, Exchange& exchanges,
                  [&](auto here) { writer.add(name, extents, begin, here, run); });
   };
   for_each_saved_slice(step, write, options.what);
-  end_save(world, exchanges, target, writer.finish(), state, options);
+  auto const records = texts_at_root(world, exchanges, writer.finish());
+  if (world.rank() == 0) publish_save(target, records, state, options);
+  world.barrier(exchanges).wait();
   return target.folder();
 }
 
-/// Fills this rank's memory from `source`, which gives values by tensor: at(name).extents, and
-/// read_block(name, begin, run, out) as checkpoint_reader does. `where` names it in messages.
-template <class Stepper, class Source>
-void load_from(Stepper& step, Source const& source, std::string const& where,
+/// Collective over the ranks of `step`: fills their memory from `source`, which gives values by
+/// tensor: at(name).extents, and read_block(name, begin, run, out) as checkpoint_reader does.
+/// `where` names it in messages. Cost: the ranks read every element once, whatever they hold whole
+/// or twice, which they then exchange; only neighbours along the tensor axis read what they share.
+template <class Stepper, class Exchange, class Source>
+void load_from(Stepper& step, Exchange& exchanges, Source const& source, std::string const& where,
                content what = content::everything) {
   detail::for_each_segment(step, [&](auto const& unit, std::size_t s) {
     auto const& segment = unit.layout().segments()[s];
     auto const& memory = unit.segments()[s];
-    auto const read = [&](std::string const& name, index global, index run, auto elements,
-                          std::size_t offset, std::size_t count) {
-      write_from_host(step.device(), elements.subspan(offset, count),
-                      [&](auto here) { source.read_block(name, global, run, here); });
-    };
-    auto const held = unit.parameters_sharded() ? memory.owned : zero::range{0, segment.size};
+    auto const mine = unit.place().filled(segment.size);
+    auto const first = static_cast<std::size_t>(mine.begin - memory.owned.begin);
     detail::for_each_block(
-        segment, held,
+        segment, mine,
         [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
           require(source.at(p.name).extents == p.tensor_extents(), where, ": ", p.name,
                   " has another shape than this model's; use the configuration it was trained "
                   "with");
-          read(p.name, global, run, memory.values.span(), offset, count);
-        });
-    if (!segment.key.trainable) return;
-    detail::for_each_block(
-        segment, memory.owned,
-        [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
-          read(p.name, global, run, memory.master.span(), offset, count);
+          auto const read = [&](std::string const& name, auto owned) {
+            write_from_host(step.device(), owned.subspan(first + offset, count),
+                            [&](auto here) { source.read_block(name, global, run, here); });
+          };
+          auto const values = unit.owned_values(s);
+          read(p.name, values);
+          if (!segment.key.trainable) return;
+          if constexpr (!std::is_same_v<decltype(values), decltype(memory.master.span()) const>)
+            read(p.name, memory.master.span());  // else it is the values
           if (what == content::weights) return;
           for (std::size_t i = 0; i < memory.states.size(); ++i)
-            read(detail::state_tensor(p.name, step.state_names(segment.key.group)[i]), global, run,
-                 memory.states[i].span(), offset, count);
+            read(detail::state_tensor(p.name, step.state_names(segment.key.group)[i]),
+                 memory.states[i].span());
         });
   });
-  step.mark_initialised();
+  step.share_filled(exchanges, what == content::everything);
 }
 
-/// Fills this rank's memory from a checkpoint made by any layout, which the ranks have checked
-/// (find_sound). Returns where the run was.
-template <class Stepper>
-run_state load(Stepper& step, checkpoint_reader const& reader, content what = content::everything) {
+/// Collective over the ranks of `step`: fills their memory from a checkpoint made by any layout,
+/// which they have checked (find_sound). Returns where the run was.
+template <class Stepper, class Exchange>
+run_state load(Stepper& step, Exchange& exchanges, checkpoint_reader const& reader,
+               content what = content::everything) {
   auto const where = reader.folder().string();
   run_state state{.own = reader.state()};
   auto const take = [&](char const* key) {
@@ -232,7 +233,7 @@ run_state load(Stepper& step, checkpoint_reader const& reader, content what = co
   };
   state.batches = take("batches");
   state.epoch = take("epoch");
-  load_from(step, reader, where, what);
+  load_from(step, exchanges, reader, where, what);
   return state;
 }
 
@@ -258,7 +259,7 @@ std::optional<resumed_run> resume(Stepper& step, Comm& world, Exchange& exchange
   if (folder.empty()) return std::nullopt;
   auto const sound = find_sound(world, exchanges, folder, true);
   if (!sound.note.empty()) note += concat(note.empty() ? "" : "; ", sound.note);
-  return resumed_run{load(step, checkpoint_reader(sound.folder), what), note};
+  return resumed_run{load(step, exchanges, sound.reader, what), note};
 }
 
 }  // namespace parallel::checkpoint

@@ -3,9 +3,10 @@
 //
 // A save copies this rank's slices to the host's memory and goes on training; a thread writes them
 // (background_save.hpp). When all ranks' files are on disk, which they agree on after each batch by
-// one reduction of a number, they make one checkpoint of them. All exchanges are those of the
-// rank's own thread. Without memory for copies, training stops for as long as a save takes. The
-// files are the same either way.
+// one reduction of a number, a thread of rank 0 makes one checkpoint of them and removes those that
+// are not kept; when it has, they agree on that. All exchanges are those of the rank's own thread.
+// Without memory for copies, training stops for as long as a save takes. The files are the same
+// either way.
 #pragma once
 
 #include <chrono>
@@ -18,7 +19,9 @@
 
 #include <parallel/checkpoint/background_save.hpp>
 #include <parallel/checkpoint/stepper.hpp>
+#include <parallel/comm/texts.hpp>
 #include <parallel/core/reduction.hpp>
+#include <parallel/device/host/stream.hpp>
 
 namespace parallel::checkpoint {
 
@@ -61,24 +64,32 @@ class stepper_saver {
 
   /// Collective, after each batch: when the files of every rank are on disk, they become a
   /// checkpoint. Exchanges nothing when there is no save under way. Throws what writing this rank's
-  /// files failed with.
+  /// files failed with, or on rank 0 making a checkpoint of all.
   void advance() {
     if (!pending()) return;
     timed const now(*this);
-    std::int64_t written = writer_->written() ? 1 : 0;  // of every rank: the least
-    world_.all_reduce(exchanges_, std::span<std::int64_t>(&written, 1), reduction::min).wait();
-    if (written == 1) commit();
+    bool const mine = publishing_ ? published() : writer_->written();
+    std::int64_t done = mine ? 1 : 0;  // of every rank: the least
+    world_.all_reduce(exchanges_, std::span<std::int64_t>(&done, 1), reduction::min).wait();
+    if (done == 0) return;
+    if (publishing_)
+      end();
+    else
+      publish();
   }
 
-  /// Collective: waits for the save under way, if there is one, and makes it a checkpoint.
+  /// Collective: waits until the save under way, if there is one, is a checkpoint.
   void complete() {
     if (!pending()) return;
     timed const now(*this);
-    commit();
+    if (!publishing_) publish();
+    if (published_) published_->wait();
+    world_.barrier(exchanges_).wait();
+    end();
   }
 
   /// Whether there is a save under way.
-  [[nodiscard]] bool pending() const { return writer_ && writer_->pending(); }
+  [[nodiscard]] bool pending() const { return writer_ && (publishing_ || writer_->pending()); }
 
   /// Folder of the last checkpoint that was completed; empty: none was.
   [[nodiscard]] std::filesystem::path const& last() const { return last_; }
@@ -102,8 +113,28 @@ class stepper_saver {
     clock::time_point begin_ = clock::now();
   };
 
-  void commit() {
-    end_save(world_, exchanges_, target_, writer_->finish(), state_, options_);
+  // All ranks' files are on disk.
+  void publish() {
+    auto records = texts_at_root(world_, exchanges_, writer_->finish());
+    publishing_ = true;
+    if (world_.rank() != 0) return;
+    if (!publisher_) publisher_.emplace();
+    publisher_->enqueue(
+        [this, records = std::move(records)] { publish_save(target_, records, state_, options_); });
+    published_ = publisher_->record();
+  }
+
+  // Whether this rank has done its part of it: all but rank 0 have none.
+  [[nodiscard]] bool published() const {
+    if (!published_) return true;
+    if (!published_->ready()) return false;
+    published_->wait();
+    return true;
+  }
+
+  void end() {
+    publishing_ = false;
+    published_.reset();
     last_ = target_.folder();
   }
 
@@ -117,6 +148,9 @@ class stepper_saver {
   std::filesystem::path last_;
   clock::duration held_up_{};
   std::optional<background_save> writer_;
+  bool publishing_ = false;  // all files are on disk, the checkpoint is not yet agreed on
+  std::optional<host::event> published_;
+  std::optional<host::stream> publisher_;  // of rank 0; last: it ends before what it uses goes
 };
 
 }  // namespace parallel::checkpoint

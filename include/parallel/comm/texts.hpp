@@ -1,4 +1,4 @@
-// Strings between ranks: what rank 0 says to all, and what each rank says to all.
+// Strings between ranks: what one rank says to all, what each says to rank 0, and each to all.
 #pragma once
 
 #include <algorithm>
@@ -10,18 +10,44 @@
 
 namespace parallel {
 
-/// Rank 0's text, on every rank. Collective.
+/// The text of `root`, on every rank. Collective.
 template <class Comm, class Exchange>
-[[nodiscard]] std::string broadcast_text(Comm& comm, Exchange& exchanges, std::string text) {
+[[nodiscard]] std::string broadcast_text(Comm& comm, Exchange& exchanges, std::string text,
+                                         int root = 0) {
   auto size = static_cast<std::int64_t>(text.size());
-  comm.broadcast(exchanges, std::span<std::int64_t>(&size, 1), 0).wait();
+  comm.broadcast(exchanges, std::span<std::int64_t>(&size, 1), root).wait();
   text.resize(static_cast<std::size_t>(size));
   std::vector<std::uint8_t> bytes(text.begin(), text.end());
-  comm.broadcast(exchanges, std::span<std::uint8_t>(bytes), 0).wait();
+  comm.broadcast(exchanges, std::span<std::uint8_t>(bytes), root).wait();
   return {bytes.begin(), bytes.end()};
 }
 
-/// Every rank's text by rank, on every rank. Collective.
+/// Every rank's text by rank, on rank 0; nothing on the others. Collective. Cost: each text travels
+/// once, so rank 0 holds their sum, and the others their own.
+template <class Comm, class Exchange>
+[[nodiscard]] std::vector<std::string> texts_at_root(Comm& comm, Exchange& exchanges,
+                                                     std::string const& text) {
+  auto const size = static_cast<std::int64_t>(text.size());
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(comm.size()));
+  comm.all_gather(exchanges, std::span<std::int64_t>(sizes),
+                  std::span<std::int64_t const>(&size, 1))
+      .wait();
+  std::vector<std::uint8_t> bytes(text.begin(), text.end());
+  if (comm.rank() != 0) {
+    if (!bytes.empty()) comm.send(exchanges, std::span<std::uint8_t const>(bytes), 0).wait();
+    return {};
+  }
+  std::vector<std::string> out{text};
+  for (int from = 1; from < comm.size(); ++from) {
+    bytes.resize(static_cast<std::size_t>(sizes[static_cast<std::size_t>(from)]));
+    if (!bytes.empty()) comm.recv(exchanges, std::span<std::uint8_t>(bytes), from).wait();
+    out.emplace_back(bytes.begin(), bytes.end());
+  }
+  return out;
+}
+
+/// Every rank's text by rank, on every rank. Collective. Cost: every rank holds as often the
+/// longest as there are ranks; for long texts `texts_at_root`.
 template <class Comm, class Exchange>
 [[nodiscard]] std::vector<std::string> gather_texts(Comm& comm, Exchange& exchanges,
                                                     std::string const& text) {

@@ -37,6 +37,7 @@
 #include <parallel/train/step_agreement.hpp>
 #include <parallel/train/stepper_options.hpp>
 #include <parallel/train/stepper_program.hpp>
+#include <parallel/zero/share_filled.hpp>
 
 namespace parallel::train {
 
@@ -76,7 +77,21 @@ class stepper {
     for (auto& entry : placed_.units()) entry.memory.initialise(seed, device_);
     mark_initialised();
   }
-  /// Says that whoever calls it has filled the parameters, from a checkpoint for instance.
+  /// Makes whole what all ranks have filled of the units, each its part (unit_place::filled), from
+  /// a checkpoint for instance; `states`: those of the optimizer too. Collective over the mesh.
+  /// Blocks.
+  void share_filled(exchange_stream& exchanges, bool states) {
+    require_finished("share_filled");
+    auto const each = [&](auto const& f) { f(exchanges); };
+    train::attempt(groups_.world(), each, [&] {
+      requests_type requests;
+      for (auto const& entry : placed_.units())
+        zero::share_filled(entry.memory, groups_.axes(), exchanges, states, requests);
+      for (auto& request : requests) request.wait();
+    });
+    mark_initialised();
+  }
+  /// Says that whoever calls it has filled the parameters.
   void mark_initialised() {
     check_.mark_initialised();
     stale_ = false;

@@ -89,14 +89,21 @@ struct unit_place {
   /// The range of a segment of `size` elements that this rank owns, as all its replicas do.
   [[nodiscard]] constexpr range owned(index size) const { return shard_of(size, shard, shards); }
 
-  /// The range for which this rank accounts when something is summed or saved over all ranks, so
-  /// that every element counts once: its part of what it owns, unless an earlier of `copies`
-  /// neighbours along the tensor axis holds the same.
-  [[nodiscard]] constexpr range primary_range(index size, int replication) const {
+  /// The range that this rank fills when values come from outside, a file say: its equal part of
+  /// what it owns, whose others its replicas fill.
+  [[nodiscard]] constexpr range filled(index size) const {
     auto const own = owned(size);
-    if (!is_primary || tensor % replication != 0) return {own.begin, own.begin};
     auto const part = shard_of(own.size(), replica, replicas);
     return {own.begin + part.begin, own.begin + part.end};
+  }
+
+  /// The range for which this rank accounts when something is summed or saved over all ranks, so
+  /// that every element counts once: what it fills, unless an earlier of `replication` neighbours
+  /// along the tensor axis holds the same.
+  [[nodiscard]] constexpr range primary_range(index size, int replication) const {
+    auto const mine = filled(size);
+    if (!is_primary || tensor % replication != 0) return {owned(size).begin, owned(size).begin};
+    return mine;
   }
 
   friend bool operator==(unit_place const&, unit_place const&) = default;

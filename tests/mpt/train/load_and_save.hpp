@@ -30,7 +30,8 @@ fs::path load_and_save(train_config config, grid const& how, mpt::found_checkpoi
     parallel::train::stepper step(
         net, device, mesh.ranks(), groups_of(config, net),
         {.level = mpt::level_of(config), .pipeline = config.parallelism.pipeline_options()});
-    auto const state = mpt::load_run(step, config, mpt::agree_on_sound(any, exchanges, from), 20);
+    auto const state =
+        mpt::load_run(step, exchanges, config, mpt::agree_on_sound(any, exchanges, from), 20);
     auto const folder =
         parallel::checkpoint::save(step, any, exchanges, root, mpt::saved_state(config, state));
     if (first) out = folder;

@@ -158,6 +158,67 @@ TEST_CASE("a save while one is under way completes that first") {
   CHECK(pc::list_checkpoints(here.folder / "run").size() == 2);
 }
 
+TEST_CASE("rank 0's thread makes the checkpoint and removes others; no rank's training waits") {
+  place const here;
+  auto config = here.config(8);
+  config.checkpoint.save_folder = here.folder / "run";
+  config.checkpoint.save_num_checkpoints_to_keep = 1;
+  auto const folder = [&](int batch) {
+    return here.folder / "run" / pc::checkpoint_id{0, batch}.text();
+  };
+  for (std::string const held : {"rename link", "remove trash"}) {
+    CAPTURE(held);
+    int const batch = held == "rename link" ? 1 : 2;
+    std::latch gate(1), reached(1);
+    with_steppers(config, 2, [&](auto& step, auto& comm, auto& exchanges) {
+      auto const hold = [&](std::string_view s) {
+        if (!test::contains(std::string(s), held)) return;
+        reached.count_down();
+        gate.wait();
+      };
+      pc::stepper_saver saver(step, comm, exchanges, config.checkpoint.save_folder, true,
+                              mpt::save_options_of(config.checkpoint, hold));
+      saver.save(state_of(config, batch));
+      auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      bool there = false;  // what rank 0's thread is held at
+      while (!there && std::chrono::steady_clock::now() < until) {
+        saver.advance();
+        std::int64_t seen = reached.try_wait() ? 1 : 0;
+        comm.broadcast(exchanges, std::span<std::int64_t>(&seen, 1), 0).wait();
+        there = seen == 1;
+      }
+      CHECK(there);
+      saver.advance();
+      CHECK(saver.pending());
+      CHECK(saver.last().empty());
+      comm.barrier(exchanges).wait();
+      if (comm.rank() == 0) gate.count_down();
+      saver.complete();
+      CHECK(saver.last() == folder(batch));
+    });
+    CHECK(fs::read_symlink(here.folder / "run" / "latest") == folder(batch).filename());
+    CHECK_FALSE(fs::exists(folder(batch - 1)));
+  }
+}
+
+TEST_CASE("a checkpoint that cannot be made stops the run") {
+  place const here;
+  auto config = here.config(8);
+  config.checkpoint.save_folder = here.folder / "run";
+  auto const message = test::message_of([&] {
+    with_steppers(config, 2, [&](auto& step, auto& comm, auto& exchanges) {
+      auto const fail = [](std::string_view s) {
+        parallel::require(s != "rename link", "the disk is gone");
+      };
+      pc::stepper_saver saver(step, comm, exchanges, config.checkpoint.save_folder, true,
+                              {.on_step = fail});
+      saver.save(state_of(config, 1));
+      while (saver.pending()) saver.advance();
+    });
+  });
+  CHECK(contains(message, "the disk is gone"));
+}
+
 TEST_CASE("without memory for copies a save is done when `save` returns") {
   place const here;
   auto config = here.config(8);

@@ -13,21 +13,22 @@
 
 #include <parallel/checkpoint/reader.hpp>
 #include <parallel/support/checkpoints.hpp>
+#include <parallel/support/file_counts.hpp>
 #include <parallel/support/files.hpp>
 
-namespace reader_test {
-/// How many files this thread has opened.
-thread_local int opened = 0;
-}  // namespace reader_test
-
-/// In the C library's place in this program: does what it does, and counts.
+// In the C library's place in this program: they do what it does, and count.
 extern "C" int open(char const* path, int flags, ...) {
   std::va_list rest;
   va_start(rest, flags);
   auto const mode = (flags & O_CREAT) != 0 ? va_arg(rest, unsigned) : 0U;
   va_end(rest);
-  ++reader_test::opened;
+  ++test::opened_files;
   return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
+extern "C" ssize_t pread(int file, void* to, std::size_t bytes, off_t offset) {
+  auto const got = ::syscall(SYS_pread64, file, to, bytes, offset);
+  if (got > 0) test::read_bytes += static_cast<std::size_t>(got);
+  return got;
 }
 
 namespace reader_test {
@@ -176,9 +177,9 @@ TEST_CASE("a file is opened once a slice that is read, and once to be verified")
   save_columns(folder.path(), 4);
   pc::checkpoint_reader const reader(folder / "ep0-ba1");
   auto const opens = [](auto&& action) {
-    int const before = opened;
+    int const before = test::opened_files;
     action();
-    return opened - before;
+    return test::opened_files - before;
   };
   std::vector<float> all(720);
   CHECK(opens([&] { reader.read_block("w", 0, 12, std::span(all)); }) == 6);

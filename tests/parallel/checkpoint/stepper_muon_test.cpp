@@ -109,7 +109,7 @@ TEST_CASE("Muon's momentum and AdamW's moments are saved by name and continue in
   threads::run(1, [&](threads::communicator& comm) {
     trainee one(comm, zero::level::none);
     checkpoint::checkpoint_reader const reader(folder.path() / "ep0-ba2");
-    CHECK(checkpoint::load(one.step, reader).batches == 2);
+    CHECK(checkpoint::load(one.step, one.exchanges, reader).batches == 2);
     one.run(2, steps);
     CHECK(contents(one) == expected);
   });

@@ -1,0 +1,100 @@
+// What saving and resuming cost a rank, counted, as ranks become many.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <parallel/checkpoint/stepper.hpp>
+#include <parallel/comm/recorded.hpp>
+
+#include "parallel/support/file_counts.hpp"
+#include "parallel/support/files.hpp"
+#include "support/ring_run.hpp"
+
+namespace checkpoint_scale_test {
+namespace {
+
+namespace fs = std::filesystem;
+namespace pc = parallel::checkpoint;
+using parallel::index;
+using test::layout;
+
+struct cost {
+  int opens = 0;
+  std::size_t read = 0, calls = 0, sent = 0;
+};
+
+/// What `action` costs this rank.
+template <class Action>
+cost of(parallel::flight_recorder const& recorder, Action const& action) {
+  auto const now = [&] {
+    cost out{test::opened_files, test::read_bytes};
+    for (auto const& [name, total] : recorder.totals()) {
+      out.calls += total.calls;
+      out.sent += total.sent;
+    }
+    return out;
+  };
+  auto const before = now();
+  action();
+  auto const after = now();
+  return {after.opens - before.opens, after.read - before.read, after.calls - before.calls,
+          after.sent - before.sent};
+}
+
+struct costs {
+  std::vector<cost> save, resume;       // by rank
+  std::size_t saved = 0, manifest = 0;  // bytes
+};
+
+costs measure(layout const& how, fs::path const& root) {
+  auto const ranks = static_cast<std::size_t>(how.shape().ranks());
+  costs out{std::vector<cost>(ranks), std::vector<cost>(ranks)};
+  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
+    auto const me = static_cast<std::size_t>(comm.rank());
+    auto const recorder = std::make_shared<parallel::flight_recorder>();
+    test::ring_rank<> one(parallel::any_communicator(parallel::recorded(std::move(comm), recorder)),
+                          how);
+    for (index const batches : {1, 2, 3})
+      out.save[me] = of(*recorder, [&] {
+        pc::save(one.stepper(), one.world(), one.exchanges(), root, {.batches = batches},
+                 {.keep = 2});
+      });
+    out.resume[me] = of(*recorder, [&] {
+      CHECK(pc::resume(one.stepper(), one.world(), one.exchanges(), root)->batches == 3);
+    });
+  });
+  pc::checkpoint_reader const reader(root / "ep0-ba3");
+  for (auto const& [name, tensor] : reader.tensors())
+    for (auto const& slice : tensor.slices) out.saved += slice.bytes;
+  out.manifest = fs::file_size(root / "ep0-ba3/manifest.json");
+  return out;
+}
+
+TEST_CASE("what a save and a resume cost a rank does not grow with their number") {
+  test::temporary_folder const folder;
+  for (auto const level : {test::zero::level::none, test::zero::level::optimizer})
+    for (int const ranks : {8, 16, 32, 64}) {
+      CAPTURE(ranks);
+      auto const got =
+          measure({.ranks = ranks, .level = level, .sizes = {.width = 16, .vocabulary = 256}},
+                  folder / parallel::concat(static_cast<int>(level), "-", ranks));
+      std::size_t read = 0;
+      for (std::size_t rank = 0; rank < got.save.size(); ++rank) {
+        auto const& save = got.save[rank];
+        CHECK(save.opens <= (rank == 0 ? 9 : 1));
+        CHECK(save.calls == (rank == 0 ? got.save.size() + 2 : 4));  // it receives from each
+        CHECK(save.sent < 8192);
+        auto const& resume = got.resume[rank];
+        CHECK(resume.opens < 32);
+        CHECK(resume.calls < 20);
+        read += resume.read;
+      }
+      // once to be checked and once to be loaded, by all together; rank 0 chooses by the manifest
+      CHECK(read == 2 * got.saved + 2 * got.manifest);
+    }
+}
+
+}  // namespace
+}  // namespace checkpoint_scale_test
