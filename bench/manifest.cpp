@@ -1,0 +1,110 @@
+// What the manifest of a checkpoint of MPT-7B costs by the number of ranks that saved it: its
+// bytes, the time to write it as text and to read it again, and the memory of that.
+#include <sys/resource.h>
+
+#include <string>
+#include <vector>
+
+#include <parallel/checkpoint/manifest.hpp>
+
+#include "clock.hpp"
+#include "support/app.hpp"
+
+namespace {
+
+namespace pc = parallel::checkpoint;
+using parallel::index;
+
+struct tensor {
+  std::string name;
+  index size;
+};
+
+/// The tensors of MPT-7B, by unit.
+std::vector<std::vector<tensor>> units_of_7b() {
+  constexpr index d = 4096;
+  std::vector<std::vector<tensor>> out{{{"transformer.wte.weight", 50432 * d}}};
+  for (int block = 0; block < 32; ++block) {
+    auto const name = [&](char const* part) {
+      return parallel::concat("transformer.blocks.", block, '.', part, ".weight");
+    };
+    out.push_back({{name("norm_1"), d},
+                   {name("attn.Wqkv"), 3 * d * d},
+                   {name("attn.out_proj"), d * d},
+                   {name("norm_2"), d},
+                   {name("ffn.up_proj"), 4 * d * d},
+                   {name("ffn.down_proj"), 4 * d * d}});
+  }
+  out.push_back({{"transformer.norm_f.weight", d}});
+  return out;
+}
+
+/// As ZeRO divides it among so many ranks.
+pc::slice_set saved_by(index ranks) {
+  pc::slice_set out;
+  auto const file_of = [](index rank) {
+    auto const number = std::to_string(rank);
+    return parallel::concat("rank-", std::string(5 - number.size(), '0'), number,
+                            "-F32-000.safetensors");
+  };
+  for (auto const& unit : units_of_7b()) {
+    index size = 0;
+    for (auto const& one : unit) size += one.size;
+    index const shard = (size + ranks - 1) / ranks;
+    for (std::string const state : {"", "#exp_avg", "#exp_avg_sq"}) {
+      index at = 0;  // in the unit
+      for (auto const& [name, count] : unit) {
+        auto& slices = out.tensors[name + state] = {pc::element_type::f32, {count}, {}};
+        for (index begin = 0; begin < count;) {
+          index const rank = (at + begin) / shard;
+          index const end = std::min(count, (rank + 1) * shard - at);
+          auto& file = out.files[file_of(rank)];
+          auto const bytes = static_cast<std::uint64_t>(4 * (end - begin));
+          slices.slices.push_back({.begin = begin,
+                                   .end = end,
+                                   .file = file_of(rank),
+                                   .offset = file,
+                                   .bytes = bytes,
+                                   .checksum = 0x9e3779b97f4a7c15U * (file + 1)});
+          file += bytes;
+          begin = end;
+        }
+        at += count;
+      }
+    }
+  }
+  return out;
+}
+
+std::size_t peak_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::size_t>(usage.ru_maxrss) >> 10;
+}
+
+void run(index ranks) {
+  pc::manifest const saved{nlohmann::json::object(), saved_by(ranks)};
+  std::size_t slices = 0;
+  for (auto const& [name, one] : saved.slices.tensors) slices += one.slices.size();
+  auto const begin = bench::now(bench::clock_kind::processor);
+  auto const text = pc::format_manifest(saved, "manifest");
+  auto const written = bench::now(bench::clock_kind::processor);
+  auto const before = peak_mib();
+  auto const read = pc::parse_manifest(text, "manifest");
+  auto const over = bench::now(bench::clock_kind::processor);
+  parallel::require(read.slices.files == saved.slices.files, "the manifest changed on its way");
+  fmt::print(
+      "{:>6} ranks {:>8} slices {:>6.1f} MiB, written in {:.3f} s, read in {:.3f} s "
+      "({} MiB more at its peak)\n",
+      ranks, slices, static_cast<double>(text.size()) / 1048576, written - begin, over - written,
+      peak_mib() - before);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  parallel::index ranks = 1024;
+  CLI::App app{"What the manifest of MPT-7B's checkpoint costs"};
+  app.add_option("ranks", ranks, "that saved it")->check(CLI::Range(1, 99999));
+  return apps::run(app, argc, argv, [&] { run(ranks); });
+}
