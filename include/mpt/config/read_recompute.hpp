@@ -21,8 +21,9 @@
 
 namespace mpt::detail {
 
-/// LLM Foundry's module names, and `norm_ffn` of ours, by what they are here.
-inline constexpr std::array<std::pair<std::string_view, bool recomputation::*>, 9>
+/// LLM Foundry's module names, and `norm_ffn` and `norms_and_activation` of ours, by what they are
+/// here.
+inline constexpr std::array<std::pair<std::string_view, bool recomputation::*>, 10>
     recompute_targets = {{{"mptblock", &recomputation::block},
                           {"MPTBlock", &recomputation::block},
                           {"norm_attn_norm", &recomputation::attention_branch},
@@ -31,7 +32,8 @@ inline constexpr std::array<std::pair<std::string_view, bool recomputation::*>, 
                           {"multiquery_attention", &recomputation::attention},
                           {"norm_ffn", &recomputation::feed_forward_branch},
                           {"mptmlp", &recomputation::feed_forward},
-                          {"mptglu", &recomputation::feed_forward}}};
+                          {"mptglu", &recomputation::feed_forward},
+                          {"norms_and_activation", &recomputation::cheap}}};
 
 /// The blocks that a word of a selector names; nothing when it is none.
 [[nodiscard]] inline std::optional<std::pair<std::int64_t, std::int64_t>> selected_range(

@@ -13,6 +13,8 @@ struct recomputation {
   bool attention = false;            ///< attention alone
   bool feed_forward_branch = false;  ///< the same of the feed-forward layer
   bool feed_forward = false;
+  /// What is made again costs little: the results of its norms and of its activation function.
+  bool cheap = false;
 
   friend bool operator==(recomputation const&, recomputation const&) = default;
 };
@@ -23,6 +25,13 @@ using block_recomputation = std::vector<recomputation>;
 /// Every part of every block.
 [[nodiscard]] inline block_recomputation recompute_all(std::size_t blocks) {
   return block_recomputation(blocks, {.block = true});
+}
+
+/// `given`, of so many blocks, and what is cheap in every block.
+[[nodiscard]] inline block_recomputation with_cheap(block_recomputation given, std::size_t blocks) {
+  given.resize(blocks);
+  for (auto& block : given) block.cheap = true;
+  return given;
 }
 
 }  // namespace mpt

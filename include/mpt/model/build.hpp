@@ -57,11 +57,13 @@ class layer_builder {
   /// Block `i` of the model.
   [[nodiscard]] block<T, Comm> make_block(std::string const& name, index i,
                                           recomputation const& how) const {
-    auto attend =
-        make_branch(name + "norm_1", recompute(make_attention(name + "attn.", i), how.attention),
-                    name + "resid_attn_dropout");
+    // what recomputes reads its input a second time, before that is there again
+    auto attend = make_branch(name + "norm_1", how.cheap && !how.attention,
+                              recompute(make_attention(name + "attn.", i), how.attention),
+                              name + "resid_attn_dropout");
     auto feed =
-        make_branch(name + "norm_2", recompute(make_feed_forward(name + "ffn."), how.feed_forward),
+        make_branch(name + "norm_2", how.cheap && !how.feed_forward,
+                    recompute(make_feed_forward(name + "ffn.", how.cheap), how.feed_forward),
                     name + "resid_ffn_dropout");
     return block<T, Comm>(sequential(recompute(std::move(attend), how.attention_branch),
                                      recompute(std::move(feed), how.feed_forward_branch)),
@@ -82,9 +84,11 @@ class layer_builder {
   }
 
   template <class Layer>
-  [[nodiscard]] auto make_branch(std::string const& norm_name, Layer layer,
+  [[nodiscard]] auto make_branch(std::string const& norm_name, bool norm_again, Layer layer,
                                  std::string const& dropout_name) const {
-    return residual(dropout(sequential(make_norm(norm_name), std::move(layer)),
+    auto before = make_norm(norm_name);
+    before.again = norm_again;
+    return residual(dropout(sequential(std::move(before), std::move(layer)),
                             static_cast<float>(config_.resid_pdrop), stream_id(dropout_name)));
   }
 
@@ -212,7 +216,7 @@ class layer_builder {
     return out;
   }
 
-  [[nodiscard]] feed_forward<T, Comm> make_feed_forward(std::string const& name) const {
+  [[nodiscard]] feed_forward<T, Comm> make_feed_forward(std::string const& name, bool again) const {
     index const d = config_.d_model;
     index const hidden = ffn_hidden(config_);
     bool const biased = !config_.no_bias;
@@ -225,7 +229,7 @@ class layer_builder {
     out.up = {groups_.tensor, rows_of("up_proj")};
     if (config_.ffn_type == ffn_kind::mptglu) out.gate = rows_of("gate_proj");
     out.down = make_last(name + "down_proj", hidden, some);
-    out.activate.kind = config_.ffn_act_fn;
+    out.activate = {.kind = config_.ffn_act_fn, .again = again};
     return out;
   }
 

@@ -74,6 +74,9 @@ struct attention {
     return qkv.backward_input(c, d_projected, kept.qkv);
   }
 
+  /// As of linear.
+  void input_again(saved& kept, matrix_view<T const> x) const { qkv.input_again(kept.qkv, x); }
+
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {
     out.backward_weight(c, kept.out);

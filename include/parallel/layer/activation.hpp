@@ -12,18 +12,29 @@ struct activation {
   static constexpr bool elementwise = true;
 
   ops::activation_kind kind = ops::activation_kind::gelu;
+  bool again = false;  // the result may be dropped, and made again (dropped.hpp)
 
   struct saved {
     matrix_view<T const> x;
+    bool dropped = false;
   };
 
   template <class Stream>
   [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
                                        saved& kept) const {
-    kept.x = x;
     auto y = c.template allocate<T, 2>(x.extents());
-    ops::activation(c.stream, y.span(), x.span(), kind);
+    forward_into(c, y, x, kept);
     return y;
+  }
+  template <class Stream>
+  void forward_into(context<Stream>& c, matrix_view<T> y, matrix_view<T const> x,
+                    saved& kept) const {
+    kept.x = x;
+    apply(c, y, kept);
+  }
+  template <class Stream>
+  void apply(context<Stream>& c, matrix_view<T> y, saved const& kept) const {
+    ops::activation(c.stream, y.span(), kept.x.span(), kind);
   }
 
   template <class Stream>

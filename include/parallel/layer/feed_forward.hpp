@@ -4,6 +4,7 @@
 //   y = down(f(gate(x)) ∘ up(x)), a gated linear unit        (Shazeer, 2020)
 #pragma once
 
+#include <parallel/layer/dropped.hpp>
 #include <parallel/layer/linear.hpp>
 #include <parallel/ops/elementwise.hpp>
 
@@ -42,14 +43,25 @@ struct feed_forward {
       kept.factor = kept.sharp;
       kept.sharp = gate.forward(c, kept.up.x, kept.gate);
     }
-    auto hidden = activate.forward(c, kept.sharp, kept.activate);
-    if (gated()) ops::multiply(c.stream, hidden.span(), kept.factor.span());
-    return forward_onto(down, c, placed_like(before, hidden), kept.down, onto);
+    auto const read = [&](matrix_view<T> hidden) {
+      if (gated()) ops::multiply(c.stream, hidden.span(), kept.factor.span());
+      return forward_onto(down, c, placed_like(before, hidden), kept.down, onto);
+    };
+    if constexpr (droppable_before<Activation, Out>)
+      return read_and_drop(activate, c, kept.sharp, kept.activate, read);
+    else
+      return read(activate.forward(c, kept.sharp, kept.activate));
   }
 
   template <class Stream>
   [[nodiscard]] auto backward_input(context<Stream>& c, matrix_view<T const> dy,
                                     saved& kept) const {
+    if constexpr (droppable_before<Activation, Out>)
+      if (kept.activate.dropped) {
+        auto const hidden = made_again(activate, c, kept.activate);
+        if (gated()) ops::multiply(c.stream, hidden.span(), kept.factor.span());
+        down.input_again(kept.down, hidden);
+      }
     auto const gradient = down.backward_input(c, dy, kept.down);
     auto const d_hidden = local(gradient);
     if (!gated()) {
@@ -63,6 +75,12 @@ struct feed_forward {
     auto const d_sharp = activate.backward_input(c, d_hidden, kept.activate);
     auto const through_gate = gate.backward_input(c, d_sharp, kept.gate);
     return backward_input_of(up, c, placed_like(gradient, d_factor), kept.up, through_gate);
+  }
+
+  /// As of linear.
+  void input_again(saved& kept, matrix_view<T const> x) const {
+    up.input_again(kept.up, x);
+    if (gated()) gate.input_again(kept.gate, kept.up.x);
   }
 
   template <class Stream>

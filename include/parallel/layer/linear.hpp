@@ -83,6 +83,9 @@ struct linear {
     return dx;
   }
 
+  /// Tells the pass to come that x, which was dropped, is here.
+  void input_again(saved& kept, matrix_view<T const> x) const { kept.x = kept.adapter.x = x; }
+
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {
     if (weight.has_gradient())

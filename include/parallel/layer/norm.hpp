@@ -23,12 +23,14 @@ struct norm {
   parameter<T, 1> bias;    // [width], or absent; always absent with rms
   double eps = 1e-5;
   norm_rule rule = norm_rule::layer;
+  bool again = false;  // the result may be dropped, and made again (dropped.hpp)
 
   struct saved {
     ops::rows_view<T const> x;
     ops::rows_view<T const> dy;
     vector_view<accumulate_t<T>> mean;  // [rows]; empty with rms
     vector_view<accumulate_t<T>> rstd;  // [rows]
+    bool dropped = false;
   };
 
   template <class Stream>

@@ -76,6 +76,13 @@ struct qkv_projection {
                              kept.first, through_others);
   }
 
+  /// As of linear.
+  void input_again(saved& kept, matrix_view<T const> x) const {
+    first.input_again(kept.first, x);
+    for (std::size_t i = 0; i < others.size(); ++i)
+      others[i].input_again(kept.others[i], kept.first.x);
+  }
+
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {
     first.backward_weight(c, kept.first);

@@ -49,6 +49,13 @@ struct recompute {
                                                     matrix_view<element const> dy, saved& kept,
                                                     matrix_view<element const> onto = {}) const;
 
+  /// As of linear.
+  void input_again(saved& kept, matrix_view<element const> x) const requires
+      requires(Inner const& layer) {
+    layer.input_again(kept.inner, x);
+  }
+  { inner.input_again(kept.inner, x); }
+
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const;
 

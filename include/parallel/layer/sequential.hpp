@@ -4,10 +4,12 @@
 #pragma once
 
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include <parallel/core/placed.hpp>
 #include <parallel/layer/concepts.hpp>
+#include <parallel/layer/dropped.hpp>
 
 namespace parallel {
 
@@ -58,11 +60,25 @@ struct sequential {
   }
 
  private:
+  /// Whether layer I can drop its result, which the next one reads.
+  template <std::size_t I, class X = matrix_view<element const>>
+  [[nodiscard]] static constexpr bool drops() {
+    if constexpr (I < sizeof...(Rest) && std::is_convertible_v<X, matrix_view<element const>>)
+      return droppable_before<std::tuple_element_t<I, std::tuple<First, Rest...>>,
+                              std::tuple_element_t<I + 1, std::tuple<First, Rest...>>>;
+    else
+      return false;
+  }
+
   /// `onto`: one, or none.
   template <std::size_t I, class Stream, class X, class... Onto>
   [[nodiscard]] auto forward_from(context<Stream>& c, X x, saved& kept, Onto... onto) const {
     auto const& layer = std::get<I>(layers);
-    if constexpr (I < sizeof...(Rest))
+    if constexpr (drops<I, X>())
+      return read_and_drop(layer, c, x, std::get<I>(kept), [&](matrix_view<element> y) {
+        return forward_from<I + 1>(c, matrix_view<element const>(y), kept, onto...);
+      });
+    else if constexpr (I < sizeof...(Rest))
       return forward_from<I + 1>(c, forward_of(layer, c, x, std::get<I>(kept)), kept, onto...);
     else if constexpr (sizeof...(Onto) == 0)
       return forward_of(layer, c, x, std::get<I>(kept));
@@ -73,6 +89,10 @@ struct sequential {
   template <std::size_t I, class Stream, class Dy, class... Onto>
   [[nodiscard]] auto backward_from(context<Stream>& c, Dy dy, saved& kept, Onto... onto) const {
     auto const& layer = std::get<I>(layers);
+    if constexpr (drops<I>())
+      if (std::get<I>(kept).dropped)
+        std::get<I + 1>(layers).input_again(std::get<I + 1>(kept),
+                                            made_again(layer, c, std::get<I>(kept)));
     if constexpr (I > 0)
       return backward_from<I - 1>(c, backward_input_of(layer, c, dy, std::get<I>(kept)), kept,
                                   onto...);

@@ -69,6 +69,11 @@ struct column_linear {
     return matmul_reduce_scatter(c, of.group, dy, inner.weight.value(), {}, more);
   }
 
+  /// As of linear; gathered rows were kept.
+  void input_again(saved& kept, matrix_view<T const> x) const {
+    if (!of.divides_rows()) inner.input_again(kept, x);
+  }
+
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {
     inner.backward_weight(c, kept);
@@ -122,6 +127,9 @@ struct row_linear {
     if (more.size() > 0) ops::add(c.stream, dx.columns.span(), more.span());
     return dx;
   }
+
+  /// As of linear.
+  void input_again(saved& kept, matrix_view<T const> x) const { inner.input_again(kept.inner, x); }
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {

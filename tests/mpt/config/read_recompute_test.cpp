@@ -53,6 +53,7 @@ TEST_CASE("a name, or several, are modules of all blocks") {
   CHECK(read("norm_attn_norm") == all({.attention_branch = true}));
   CHECK(read("multihead_attention") == all({.attention = true}));
   CHECK(read("norm_ffn") == all({.feed_forward_branch = true}));
+  CHECK(read("norms_and_activation") == all({.cheap = true}));
   CHECK(read("[mptmlp, grouped_query_attention]") ==
         all({.attention = true, .feed_forward = true}));
 }
@@ -88,7 +89,7 @@ TEST_CASE("what cannot be is refused with what can") {
         "f.yaml:1:34: model.activation_checkpointing_target: 'mptblok' is not a module whose "
         "activations can be made again; there are mptblock, MPTBlock, norm_attn_norm, "
         "grouped_query_attention, multihead_attention, multiquery_attention, norm_ffn, mptmlp, "
-        "mptglu");
+        "mptglu, norms_and_activation");
   CHECK(problem("[mptmlp, [a]]") ==
         "f.yaml:1:43: model.activation_checkpointing_target: expected the name of a module, found "
         "a list of 1");
