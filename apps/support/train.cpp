@@ -66,6 +66,11 @@ void write_summary(mpt::train_config const& config, mpt::run_summary const& s,
        s.tokens_per_second / static_cast<double>(config.train_loader.max_seq_len)},
       {"data_wait_share", s.data_wait_share},
       {"peak_memory_bytes", s.peak_memory_bytes},
+      {"goodput", s.goodput},
+      {"saves", s.saves.saves},
+      {"save_seconds", s.saves.seconds},
+      {"save_blocked_seconds", s.saves.held_up_seconds},
+      {"proposed_save_interval_seconds", mpt::proposed_save_interval(s.saves, ranks)},
       {"checkpoint", s.checkpoint}};
   auto const file = std::filesystem::path(config.checkpoint.save_folder) / "summary.json";
   if (s.seconds == 0 && std::filesystem::exists(file)) return;  // keep what the run itself said
@@ -279,6 +284,12 @@ void train(mpt::train_config const& config, mpt::run_examples const& examples,
           ? ""
           : fmt::format(", {:.0f} % of the time waiting for data", 100 * summary.data_wait_share),
       summary.checkpoint.empty() ? "" : ", checkpoint " + summary.checkpoint);
+  constexpr double long_run = 600;  // seconds, from which on the interval of saves matters
+  if (summary.seconds < long_run) return;
+  fmt::print("goodput {:.1f} %: the share of the time in which it trained\n",
+             100 * summary.goodput);
+  if (auto const text = mpt::text_of_saves(summary, comm.size()); !text.empty())
+    fmt::print("{}\n", text);
 }
 
 /// Ranks that share a machine: all that are threads; in a plan for other machines eight, the GPUs

@@ -126,14 +126,16 @@ class trainer {
     }
     profile(true);
     if (report_) report_->finish();
-    if (saves_ && !saves_->last().empty()) summary_.checkpoint = saves_->last().string();
+    if (saves_) summary_.saves = saves_->costs();
+    if (summary_.saves.saves > 0) summary_.checkpoint = saves_->last().string();
     summary_.batches = batch_;
     summary_.tokens = tokens_;
     summary_.trained_tokens = trained_tokens_;
-    if (batch_ > first_batch_)  // else nothing was left to train
+    if (batch_ > first_batch_) {  // else nothing was left to train
       set_speed(summary_, peak, trained_seconds(), tokens_ - first_tokens_, places_);
-    if (trained_seconds() > 0)
-      summary_.data_wait_share = batches_.waited_seconds() / trained_seconds();
+      summary_.data_wait_share = batches_.waited_seconds() / summary_.seconds;
+      summary_.goodput = summary_.seconds / seconds_since(made_);
+    }
     summary_.peak_memory_bytes = peak_memory_bytes();
     return summary_;
   }
@@ -142,9 +144,7 @@ class trainer {
   [[nodiscard]] index sequence_length() const { return config_.train_loader.max_seq_len; }
   [[nodiscard]] int pipeline_rank() { return mesh_.ranks().pipeline.rank(); }
   [[nodiscard]] bool saving() const { return !config_.checkpoint.save_folder.empty(); }
-  [[nodiscard]] double trained_seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
+  [[nodiscard]] double trained_seconds() const { return seconds_since(begin_); }
 
   [[nodiscard]] speed_window::instant now() const {
     return {std::chrono::steady_clock::now(),
@@ -298,7 +298,7 @@ class trainer {
          .trained_tokens_per_second = speed_->trained_tokens_per_second(),
          .samples_per_second = batches * static_cast<double>(config_.global_train_batch_size),
          .data_wait_share = speed_->data_wait_share(),
-         .saving_seconds = saves_ ? saves_->held_up_seconds() : 0.0,
+         .saving_seconds = saves_ ? saves_->costs().held_up_seconds : 0.0,
          .seconds = trained_seconds(),
          .remaining_seconds = remaining,
          .device = readings_of(device_)},
@@ -349,6 +349,7 @@ class trainer {
     say("model written to " + exports_->save(step_, comm_, exchanges_, batch_, epoch).string());
   }
 
+  std::chrono::steady_clock::time_point made_ = std::chrono::steady_clock::now();
   train_config const& config_;
   any_communicator& comm_;
   Device& device_;

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include <parallel/checkpoint/background_save.hpp>
+#include <parallel/checkpoint/save_interval.hpp>
 #include <parallel/checkpoint/stepper.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/core/reduction.hpp>
@@ -47,11 +48,12 @@ class stepper_saver {
   void save(run_state const& state) {
     complete();
     timed const now(*this);
-    if (!writer_) {
-      last_ = checkpoint::save(step_, world_, exchanges_, root_, state, options_);
-      return;
-    }
+    begun_ = clock::now();
     target_ = target_of(root_, state);
+    if (!writer_) {
+      static_cast<void>(checkpoint::save(step_, world_, exchanges_, root_, state, options_));
+      return end();
+    }
     state_ = state;
     begin_save(world_, exchanges_, target_, options_.on_step);
     auto const copy = [&](std::string const& name, std::span<index const> extents, index begin,
@@ -94,9 +96,12 @@ class stepper_saver {
   /// Folder of the last checkpoint that was completed; empty: none was.
   [[nodiscard]] std::filesystem::path const& last() const { return last_; }
 
-  /// For how long the caller has been held up so far.
-  [[nodiscard]] double held_up_seconds() const {
-    return std::chrono::duration<double>(held_up_).count();
+  /// What saving has cost so far.
+  [[nodiscard]] save_costs costs() const {
+    auto const seconds = [](clock::duration time) {
+      return std::chrono::duration<double>(time).count();
+    };
+    return {saves_, seconds(held_up_), seconds(until_there_)};
   }
 
  private:
@@ -136,6 +141,8 @@ class stepper_saver {
     publishing_ = false;
     published_.reset();
     last_ = target_.folder();
+    until_there_ += clock::now() - begun_;
+    ++saves_;
   }
 
   Stepper& step_;
@@ -146,7 +153,9 @@ class stepper_saver {
   save_target target_;  // of the save under way
   run_state state_;
   std::filesystem::path last_;
-  clock::duration held_up_{};
+  index saves_ = 0;
+  clock::duration held_up_{}, until_there_{};
+  clock::time_point begun_;
   std::optional<background_save> writer_;
   bool publishing_ = false;  // all files are on disk, the checkpoint is not yet agreed on
   std::optional<host::event> published_;

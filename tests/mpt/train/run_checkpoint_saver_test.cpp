@@ -128,7 +128,9 @@ TEST_CASE("a save is what there was when it began; it is there when every rank h
     if (comm.rank() == 1) gate.count_down();
     while (saver.pending()) saver.advance();
     CHECK(saver.last() == target.folder());
-    CHECK(saver.held_up_seconds() > 0);
+    CHECK(saver.costs().saves == 1);
+    CHECK(saver.costs().held_up_seconds > 0);
+    CHECK(saver.costs().seconds > saver.costs().held_up_seconds);
     (void)pc::save(step, comm, exchanges, later.checkpoint.save_folder, state);
   });
   auto const whole = content_of(here.folder / "expected");

@@ -1,0 +1,37 @@
+// How often to save: what saves cost against what a failure loses.
+#pragma once
+
+#include <cmath>
+
+#include <parallel/core/error.hpp>
+#include <parallel/core/tensor.hpp>
+
+namespace parallel::checkpoint {
+
+/// What saves have cost: how many became checkpoints, for how long they held their caller up, and
+/// how long they took from their beginning until they were there, all together.
+struct save_costs {
+  index saves = 0;
+  double held_up_seconds = 0;
+  double seconds = 0;
+};
+
+/// Hours that one device of a large run works between failures of the whole: 419 unexpected
+/// interruptions in 54 days on 16 384 GPUs (Grattafiori et al., "The Llama 3 Herd of Models", 2024,
+/// section 3.3.4).
+inline constexpr double device_hours_between_failures = 54.0 * 24 * 16384 / 419;
+
+/// Seconds of training between two saves that lose the least time when a save costs `cost` seconds
+/// of training and failures come every `failures` seconds on average: Daly, "A higher order
+/// estimate of the optimum checkpoint interval for restart dumps" (Future Generation Computer
+/// Systems 22, 2006), eq. 37; to first order Young's √(2·cost·failures) (CACM 17, 1974). Throws
+/// unless cost >= 0 and failures > 0.
+[[nodiscard]] inline double best_save_interval(double cost, double failures) {
+  require(cost >= 0 && failures > 0, "best_save_interval: a save that costs ", cost,
+          " s and a failure every ", failures, " s; expected at least 0 and more than 0");
+  if (cost >= 2 * failures) return failures;
+  auto const ratio = cost / (2 * failures);
+  return std::sqrt(2 * cost * failures) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - cost;
+}
+
+}  // namespace parallel::checkpoint
