@@ -20,6 +20,7 @@
 #include <parallel/comm/agreement.hpp>
 #include <parallel/comm/signature_exchange.hpp>
 #include <parallel/core/call_site.hpp>
+#include <parallel/device/concepts.hpp>
 #include <parallel/mesh/layout.hpp>
 #include <parallel/train/model.hpp>
 

@@ -162,14 +162,13 @@ class stepper {
     attempt(compute, nullptr, [&] {
       check_.require_initialised();
       step_batches<Model> const of{batches, {}, {}, pass::inference};
-      if (auto& gathers = placed_.gathers()) {
-        begin(*gathers, of, 0);
-        if (batches.empty()) gathers->synchronize();
-      }
-      if (batches.empty()) return;
-      auto const messages = run(compute, nullptr, memory, of, {});
+      auto& gathers = placed_.gathers();
+      if (gathers) begin(*gathers, of, 0);
+      requests_type messages;
+      if (!batches.empty()) messages = run(compute, nullptr, memory, of, {});
       compute.synchronize();
-      results_.add_to(sums);
+      if (gathers) gathers->synchronize();  // the answer, too, before anything is believed
+      if (!batches.empty()) results_.add_to(sums);
     });
   }
 
