@@ -97,15 +97,12 @@ TEST_CASE("gloo counts the bytes of its messages, and sums by the tree") {
 TEST_CASE("abort and deadline reach gloo ranks in a part, in messages and in all_to_all") {
   for (auto const how : all_waits) {
     CAPTURE(static_cast<int>(how));
-    CHECK_NOTHROW(run(3, [&](auto const& options) {
-      check_abort(gloo::communicator(options), how);
-    }));
-    CHECK_NOTHROW(run(3, [&](auto const& options) {
-      check_abort(checked(gloo::communicator(options)), how);
-    }));
-    CHECK_NOTHROW(run(3, [&](auto const& options) {
-      check_reason(gloo::communicator(options), how);
-    }));
+    CHECK_NOTHROW(
+        run(3, [&](auto const& options) { check_abort(gloo::communicator(options), how); }));
+    CHECK_NOTHROW(run(
+        3, [&](auto const& options) { check_abort(checked(gloo::communicator(options)), how); }));
+    CHECK_NOTHROW(
+        run(3, [&](auto const& options) { check_reason(gloo::communicator(options), how); }));
     CHECK_NOTHROW(run(
         3, [&](auto const& options) { check_deadline(gloo::communicator(options), how, "0.5"); },
         {.deadline = 500ms}));

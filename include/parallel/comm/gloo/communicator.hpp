@@ -124,8 +124,8 @@ class communicator : public collectives<communicator, host::stream> {
   [[nodiscard]] communicator split(int color, std::string name = {}) {
     auto const id = detail::mix(group_->id, 4, exchanges_, color);
     auto const part = parallel::detail::part_of(open_exchange(), color, rank());
-    auto ranks = std::make_shared<detail::group>(
-        detail::group{.id = id, .names = {}, .rank = part.rank});
+    auto ranks =
+        std::make_shared<detail::group>(detail::group{.id = id, .names = {}, .rank = part.rank});
     for (int const member : part.members) ranks->names.push_back(world_rank(member));
     return {world_, std::move(ranks), std::move(name)};
   }

@@ -90,8 +90,7 @@ class rendezvous {
     auto const got = ::pread(file.get(), text.data(), length, static_cast<off_t>(begin));
     if (got < 0) files::failure(name, "cannot be read");
     auto const record = text.substr(0, size);
-    require(got == static_cast<ssize_t>(length) &&
-                text.substr(size) == sealed(from, rank_, record),
+    require(got == static_cast<ssize_t>(length) && text.substr(size) == sealed(from, rank_, record),
             name.native(), ": this is not of rank ", from,
             " of this run: its seal is wrong. It is of another run, or of an older try; remove "
             "the folder, and start all ranks again with one key");
