@@ -226,9 +226,9 @@ int main(int argc, char** argv) {
   what.nodes = from_environment({"SLURM_JOB_NUM_NODES"}, 1);
   what.node = from_environment({"SLURM_NODEID", "JOB_COMPLETION_INDEX"}, 0);
   CLI::App app{
-      "starts a program as several ranks, on this machine or, by one command on each, on "
-      "several"};
-  app.usage("launch -n RANKS [OPTIONS] PROGRAM [ARGUMENTS...]");
+      "launch -n RANKS [OPTIONS] PROGRAM [ARGUMENTS...]: starts a program as several ranks, on "
+      "this "
+      "machine or, by one such command on each, on several"};
   app.add_option("-n,--ranks", what.ranks, "ranks on this machine")
       ->required()
       ->check(apps::whole_number(1, 4096));

@@ -183,7 +183,7 @@ std::filesystem::path node_meeting::meet(int generation) {
 // Node 0: names the run, and waits until all others have taken the name.
 std::string node_meeting::lead(std::string const& name) {
   auto const until = steady_clock::now() + wait_;
-  std::optional<steady_clock::time_point> wrong_since;
+  auto last_right = steady_clock::now();
   std::string said;
   for (;; std::this_thread::sleep_for(pause)) {
     std::vector<node_report> reports;
@@ -215,9 +215,8 @@ std::string node_meeting::lead(std::string const& name) {
       if (all_have_taken) return name;
     }
     auto const time = steady_clock::now();
-    if (!is_wrong) wrong_since.reset();
-    if (is_wrong && !wrong_since) wrong_since = time;
-    parallel::require(!wrong_since || time - *wrong_since < wrong_seal_may_be_old, "node ",
+    if (!is_wrong) last_right = time;
+    parallel::require(time - last_right < wrong_seal_may_be_old, "node ",
                       fmt::format("{}", fmt::join(missing, ", ")), ": what it left in ",
                       folder_.native(),
                       " is not sealed with this run's key; give all nodes one key");
@@ -231,7 +230,7 @@ std::string node_meeting::lead(std::string const& name) {
 // Another node: finds its number in node 0's answer, and takes the name.
 std::string node_meeting::follow() {
   auto const until = steady_clock::now() + wait_;
-  std::optional<steady_clock::time_point> wrong_since;
+  auto last_right = steady_clock::now();
   std::string taken;
   for (;; std::this_thread::sleep_for(pause)) {
     auto const own = read(file_of(self_.node));
@@ -252,11 +251,10 @@ std::string node_meeting::follow() {
         if (name != taken) write(file_of(self_.node), report_text(taken = name));
       }
     }
-    if (!is_wrong) wrong_since.reset();
-    if (is_wrong && !wrong_since) wrong_since = time;
-    parallel::require(!wrong_since || time - *wrong_since < wrong_seal_may_be_old,
-                      "node 0: what it left in ", folder_.native(), " is not sealed with node ",
-                      self_.node, "'s key; give all nodes one key");
+    if (!is_wrong) last_right = time;
+    parallel::require(time - last_right < wrong_seal_may_be_old, "node 0: what it left in ",
+                      folder_.native(), " is not sealed with node ", self_.node,
+                      "'s key; give all nodes one key");
     parallel::require(time < until, "node 0 has not answered within ", wait_.count(),
                       " s; is it started with --nodes ", self_.nodes, ", and does its machine see ",
                       folder_.native(), "?");

@@ -41,8 +41,8 @@ struct rank_end {
   [[nodiscard]] std::string text() const;
 };
 
-/// Make it before any thread: while it lives, SIGCHLD, SIGTERM, SIGINT and SIGHUP are held back, and
-/// `look` gives them.
+/// Make it before any thread: while it lives, SIGCHLD, SIGTERM, SIGINT and SIGHUP are held back,
+/// and `look` gives them.
 class rank_processes {
  public:
   rank_processes();
