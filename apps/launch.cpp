@@ -113,8 +113,10 @@ std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, argumen
       auto const& end = *ranks.failure();
       failure = {what.node, end.code(), fmt::format("{} on {}", end.text(), apps::machine_name())};
       meeting.tell_failure(*failure);
-      say("error: {}; the end of {}:\n{}\n", failure->message, end.log.string(),
-          apps::end_of(end.log));
+      auto const last = apps::end_of(end.log);
+      say("error: {}; {} {}{}\n", failure->message,
+          last.empty() ? "it printed nothing to" : "the end of", end.log.string(),
+          last.empty() ? last : ":\n" + last);
     }
     if (!failure) {
       failure = meeting.failure_elsewhere();

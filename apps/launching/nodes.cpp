@@ -112,7 +112,11 @@ struct node_meeting::sealed_text {
 
 node_meeting::node_meeting(std::filesystem::path folder, run_key key, node_report self,
                            std::chrono::seconds wait)
-    : folder_(std::move(folder)), key_(std::move(key)), self_(std::move(self)), wait_(wait) {}
+    : folder_(std::move(folder)),
+      key_(std::move(key)),
+      self_(std::move(self)),
+      wait_(wait),
+      run_(random_name()) {}
 
 std::filesystem::path node_meeting::file_of(int node) const {
   return folder_ / fmt::format("node-{}", node);
@@ -174,88 +178,94 @@ std::filesystem::path node_meeting::meet(int generation) {
   write(file_of(self_.node), report_text({}));
   if (self_.node != 0) return ranks_ = folder_ / follow();
   static_cast<void>(::unlink((folder_ / "run").c_str()));
-  auto const before =
-      std::exchange(ranks_, folder_ / lead(fmt::format("{}-{}", random_name(), generation)));
+  auto const before = std::exchange(ranks_, folder_ / lead(fmt::format("{}-{}", run_, generation)));
   if (!before.empty()) parallel::files::remove_tree(before);  // nobody is there any more
   return ranks_;
 }
 
 // Node 0: names the run, and waits until all others have taken the name.
 std::string node_meeting::lead(std::string const& name) {
-  auto const until = steady_clock::now() + wait_;
-  auto last_right = steady_clock::now();
+  auto const begin = steady_clock::now();
+  auto last_right = begin;
+  std::vector<std::string> drawn(static_cast<std::size_t>(self_.nodes));
   std::string said;
+  auto const answer = [&](char const* phase, std::string const& problem) {
+    auto const text =
+        json{{"name", name}, {"drawn", drawn}, {"phase", phase}, {"problem", problem}}.dump();
+    if (text != said) write(folder_ / "run", said = text);
+  };
+  auto const refuse = [&](std::string const& problem) {
+    answer("refused", problem);
+    parallel::fail(problem);
+  };
   for (;; std::this_thread::sleep_for(pause)) {
     std::vector<node_report> reports;
-    std::vector<std::string> drawn, missing;
-    bool all_have_taken = true, is_wrong = false;
+    std::vector<int> missing, wrong;
     for (int node = 0; node < self_.nodes; ++node) {
       auto const found = read(file_of(node));
       if (!found || found->text.is_null()) {
-        is_wrong = is_wrong || found;
-        missing.push_back(std::to_string(node));
+        (found ? wrong : missing).push_back(node);
         continue;
       }
       reports.push_back(report_of(found->text, found->written));
-      drawn.push_back(found->text.at("drawn"));
-      all_have_taken = all_have_taken && (node == 0 || found->text.at("taken") == name);
+      drawn[static_cast<std::size_t>(node)] = found->text.at("drawn");
+      // what an earlier start has left takes no name of this one
+      if (node != 0 && found->text.at("taken") != name) missing.push_back(node);
     }
-    if (missing.empty()) {
-      parallel::require(drawn.front() == drawn_, folder_.native(),
-                        ": another launch calls itself node 0 there; give each run a folder, and "
-                        "each node a number of its own");
-      auto const problem = all_have_taken ? difference(reports) : std::string();
-      char const* const phase = !all_have_taken ? "offered" : problem.empty() ? "go" : "refused";
-      auto const answer =
-          json{{"name", name}, {"drawn", drawn}, {"phase", phase}, {"problem", problem}}.dump();
-      if (all_have_taken && problem.empty() && ::mkdir((folder_ / name).c_str(), 0700) != 0)
+    parallel::require(drawn.front() == drawn_, folder_.native(),
+                      ": another launch calls itself node 0 there; give each run a folder, and "
+                      "each node a number of its own");
+    if (missing.empty() && wrong.empty()) {
+      if (auto const problem = difference(reports); !problem.empty()) refuse(problem);
+      if (::mkdir((folder_ / name).c_str(), 0700) != 0)
         parallel::files::failure(folder_ / name, "cannot create this folder");
-      if (answer != said) write(folder_ / "run", said = answer);
-      if (!problem.empty()) parallel::fail(problem);
-      if (all_have_taken) return name;
+      answer("go", {});
+      return name;
     }
+    answer("offered", {});
     auto const time = steady_clock::now();
-    if (!is_wrong) last_right = time;
-    parallel::require(time - last_right < wrong_seal_may_be_old, "node ",
-                      fmt::format("{}", fmt::join(missing, ", ")), ": what it left in ",
-                      folder_.native(),
-                      " is not sealed with this run's key; give all nodes one key");
-    parallel::require(time < until, "node ", fmt::format("{}", fmt::join(missing, ", ")),
-                      " has not come within ", wait_.count(),
-                      " s; start launch there with --node, and see that its machine has ",
-                      folder_.native());
+    if (wrong.empty()) last_right = time;
+    if (time - last_right > wrong_seal_may_be_old)
+      refuse(
+          fmt::format("node {}: what it left in {} is not sealed with node 0's key; give all "
+                      "nodes one key",
+                      fmt::join(wrong, ", "), folder_.native()));
+    if (time - begin > wait_)
+      refuse(
+          fmt::format("node {} has not come within {} s; start launch there with --node, and see "
+                      "that its machine has {}",
+                      fmt::join(missing, ", "), wait_.count(), folder_.native()));
   }
 }
 
 // Another node: finds its number in node 0's answer, and takes the name.
 std::string node_meeting::follow() {
-  auto const until = steady_clock::now() + wait_;
-  auto last_right = steady_clock::now();
+  auto const begin = steady_clock::now();
+  auto last_right = begin;
+  auto const mine = static_cast<std::size_t>(self_.node);
   std::string taken;
   for (;; std::this_thread::sleep_for(pause)) {
     auto const own = read(file_of(self_.node));
     parallel::require(!own || own->text.is_null() || own->text.at("drawn") == drawn_,
                       folder_.native(), ": another launch calls itself node ", self_.node,
                       " there; give each node a number of its own");
+    auto const first = read(file_of(0));
     auto const answer = read(folder_ / "run");
-    auto const time = steady_clock::now();
-    bool const is_wrong = answer && answer->text.is_null();
-    if (answer && !is_wrong) {
+    if (answer && !answer->text.is_null()) {
       auto const& said = answer->text;
-      auto const& drawn = said.at("drawn");
-      auto const mine = static_cast<std::size_t>(self_.node);
-      if (drawn.size() > mine && drawn[mine] == drawn_) {
+      if (said.at("drawn").size() > mine && said.at("drawn")[mine] == drawn_) {
         std::string const name = said.at("name");
         if (said.at("phase") == "refused") parallel::fail(said.at("problem").get<std::string>());
         if (said.at("phase") == "go") return name;
         if (name != taken) write(file_of(self_.node), report_text(taken = name));
       }
     }
-    if (!is_wrong) last_right = time;
+    auto const time = steady_clock::now();
+    if (!first || !first->text.is_null()) last_right = time;
     parallel::require(time - last_right < wrong_seal_may_be_old, "node 0: what it left in ",
                       folder_.native(), " is not sealed with node ", self_.node,
                       "'s key; give all nodes one key");
-    parallel::require(time < until, "node 0 has not answered within ", wait_.count(),
+    parallel::require(time - begin < wait_, "node 0 has not answered within ", wait_.count(),
                       " s; is it started with --nodes ", self_.nodes, ", and does its machine see ",
                       folder_.native(), "?");
   }

@@ -82,6 +82,7 @@ class node_meeting {
   run_key key_;
   node_report self_;
   std::chrono::seconds wait_;
+  std::string run_;              // its name, where this is node 0
   std::string drawn_;            // this node's number
   std::filesystem::path ranks_;  // where they meet; empty: not yet
 };

@@ -83,7 +83,7 @@ std::string run_key::seal(std::string_view text) const {
   return hexadecimal(out.data(), length);
 }
 
-std::string random_name() { return random_digits(32); }
+std::string random_name() { return random_digits(16); }
 
 std::string hash_of_file(std::filesystem::path const& file) {
   parallel::descriptor const in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));

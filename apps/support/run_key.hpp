@@ -23,7 +23,7 @@ class run_key {
   std::string secret_;
 };
 
-/// 32 hexadecimal digits that nobody can guess.
+/// 16 hexadecimal digits that were never drawn before.
 [[nodiscard]] std::string random_name();
 
 /// SHA-256 of a file's bytes, 64 hexadecimal digits.
