@@ -377,7 +377,7 @@ void run(arguments args) {
   bool const from_yaml = !fs::is_directory(args.model);
   auto const what = from_yaml ? of_yaml(args) : of_options(args);
   auto const engine = apps::make_engine();
-  auto const started = apps::ranks_of_mpirun();
+  auto const started = apps::processes_started();
   apps::launch({.ranks = what.ranks ? what.ranks : started, .deadline = what.deadline},
                [&](parallel::any_communicator& comm, apps::place const& place) {
                  std::vector<outcome> outcomes;

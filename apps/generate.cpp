@@ -341,7 +341,7 @@ void generate(arguments args) {
       of_prompts(args, prompts, longest, std::ref(shared));
     shared.end();
   };
-  apps::launch({.ranks = args.tensor ? args.tensor : apps::ranks_of_mpirun(),
+  apps::launch({.ranks = args.tensor ? args.tensor : apps::processes_started(),
                 .deadline = args.chat ? 7 * 86400.0 : 600.0},  // who talks may think
                [&](parallel::any_communicator& ranks, apps::place const& place) {
                  apps::with_device({.kind = args.device,

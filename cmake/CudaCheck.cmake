@@ -3,7 +3,7 @@
 # for use.
 #   1. a main that g++ compiled against declarations, linked with the instantiated operations;
 #   2. every public header of include/parallel, included by one .cu.
-# Left out of 2: comm/mpi, Kokkos's and the onednn, cblas and cudnn headers, which need those libraries; and
+# Left out of 2: comm/mpi, comm/gloo, Kokkos's and the onednn, cblas and cudnn headers, which need those libraries; and
 # the host kernels (ops/host, and parallel.hpp, which includes them), where nvcc 13 loses the "..." of
 # __builtin_shufflevector(a, b, (Lane + 1)...).
 
@@ -14,7 +14,7 @@ endif()
 file(GLOB_RECURSE cuda_headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}/include
   include/parallel/*.hpp)
 list(FILTER cuda_headers EXCLUDE REGEX
-  "/(mpi|kokkos)[/.]|/(onednn|cblas|cudnn)|ops/host[/.]|^parallel/parallel")
+  "/(mpi|gloo|kokkos)[/.]|/(onednn|cblas|cudnn)|ops/host[/.]|^parallel/parallel")
 list(TRANSFORM cuda_headers REPLACE "(.+)" "#include <\\1>")
 list(JOIN cuda_headers "\n" cuda_headers)
 file(CONFIGURE OUTPUT generated/all_headers.cu CONTENT

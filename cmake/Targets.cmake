@@ -4,7 +4,7 @@
 #   ParallelLM::checkpoint  parallel + files of tensors (JSON, xxHash)
 #   ParallelLM::mpt         checkpoint + the MPT model, its data and programs' parts
 #   ParallelLM::conformance parallel + the laws for communicators, devices and layers of one's own
-#   ParallelLM::openmp, onednn, cblas, mpi, nccl, cuda, kokkos   backends, when found
+#   ParallelLM::openmp, onednn, cblas, mpi, gloo, nccl, cuda, kokkos   backends, when found
 #   ParallelLM::kernels     cuda + its operations compiled for float and bf16
 
 function(parallellm_interface name)
@@ -37,6 +37,9 @@ if(TARGET ParallelLM::openblas)
 endif()
 if(MPI_CXX_FOUND)
   parallellm_interface(mpi ParallelLM::parallel MPI::MPI_CXX)
+endif()
+if(TARGET ParallelLM::libgloo)
+  parallellm_interface(gloo ParallelLM::parallel ParallelLM::libgloo)
 endif()
 if(TARGET ParallelLM::libnccl)
   parallellm_interface(nccl ParallelLM::parallel CUDA::cudart ParallelLM::libnccl)

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include <parallel/comm/any_communicator.hpp>
@@ -21,7 +22,7 @@ struct place {
 };
 
 struct launch_options {
-  std::optional<int> ranks;  // threads; none: what mpirun says, or 1
+  std::optional<int> ranks;  // threads; none: what the launcher says, or 1
   double deadline = 600;     // seconds one rank waits for another
   /// Where a failed run leaves the last calls of every rank, and one that is killed too once it
   /// has said place::keep_calls; empty: on standard error.
@@ -44,17 +45,20 @@ decltype(auto) on_every_rank(F&& f) {
   }
 }
 
-/// Runs `program` once a rank: as a process of an MPI job when started by mpirun, else as threads
-/// of this process. Signature checks and flight recorders are always on: when the program fails on
-/// several ranks, their last calls are written down. Rethrows the first failure, in
-/// every process a refusal, which it has printed as "error: …".
+/// Runs `program` once a rank: as one of several processes when started by `launch` (over gloo) or
+/// mpirun (over MPI), else as threads of this process. Signature checks and flight recorders are
+/// always on: when the program fails on several ranks, their last calls are written down. Rethrows
+/// the first failure, in every process a refusal, which it has printed as "error: …".
 void launch(launch_options const& options,
             std::function<void(parallel::any_communicator&, place const&)> const& program);
 
-/// How many processes mpirun (or another launcher Open MPI knows) has started; none: it has not.
-[[nodiscard]] std::optional<int> ranks_of_mpirun();
+/// How many processes `launch` or mpirun (or another launcher Open MPI knows) has started; none:
+/// this one was started alone.
+[[nodiscard]] std::optional<int> processes_started();
+/// Which of them, for messages.
+[[nodiscard]] std::string_view launcher_name();
 
-/// True on the process whose output counts: rank 0 under mpirun, always otherwise.
+/// True on the process whose output counts: rank 0 of several, always otherwise.
 [[nodiscard]] bool is_primary();
 
 /// True on the first process of each machine, the only one otherwise: what it refuses before ranks

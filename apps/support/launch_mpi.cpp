@@ -17,8 +17,8 @@
 #include "support/cores.hpp"
 #include "support/flight.hpp"
 #include "support/launch.hpp"
-#include "support/launch_threads.hpp"
 #include "support/process.hpp"
+#include "support/processes.hpp"
 
 namespace {
 
@@ -37,12 +37,10 @@ std::vector<int> own_cores(parallel::any_communicator& comm) {
   return apps::cores_among_equals(cores, all, comm.rank());
 }
 
-using rank_program = std::function<void(parallel::any_communicator&, apps::place const&)>;
-
 /// Returns what all ranks have refused, when MPI has ended as it always does; any other failure
 /// ends them all.
 std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
-                              rank_program const& program) {
+                              apps::rank_program const& program) {
   parallel::mpi::environment environment;
   auto const recorder = std::make_shared<parallel::flight_recorder>();
   try {
@@ -81,23 +79,17 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
 
 }  // namespace
 
-std::optional<int> apps::ranks_of_mpirun() {
+std::optional<apps::process> apps::by_mpirun::started() {
   int const ranks = from_environment("OMPI_COMM_WORLD_SIZE", 0);
-  return ranks > 0 ? std::optional(ranks) : std::nullopt;
-}
-bool apps::is_primary() { return from_environment("OMPI_COMM_WORLD_RANK", 0) == 0; }
-bool apps::is_primary_here() { return from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0) == 0; }
-int apps::ranks_on_this_machine(int ranks) {
-  return from_environment("OMPI_COMM_WORLD_LOCAL_SIZE", ranks);
+  if (ranks <= 0) return std::nullopt;
+  return process{.rank = from_environment("OMPI_COMM_WORLD_RANK", 0),
+                 .ranks = ranks,
+                 .local_rank = from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0),
+                 .local_ranks = from_environment("OMPI_COMM_WORLD_LOCAL_SIZE", ranks)};
 }
 
-void apps::launch(launch_options const& options,
-                  std::function<void(parallel::any_communicator&, place const&)> const& program) {
-  auto const started = ranks_of_mpirun();
-  if (!started) return launch_threads(options, program);
-  int const ranks = *started;
-  parallel::require(!options.ranks || *options.ranks == ranks, options.ranks.value_or(0),
-                    " ranks are asked for, but mpirun started ", ranks,
-                    "; say how many there only");
-  if (auto const refused = run_on_mpi(options, ranks, program)) std::rethrow_exception(refused);
+void apps::by_mpirun::run(launch_options const& options, process const& self,
+                          rank_program const& program) {
+  if (auto const refused = run_on_mpi(options, self.ranks, program))
+    std::rethrow_exception(refused);
 }

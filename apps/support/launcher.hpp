@@ -20,7 +20,7 @@ struct foreign_launch {
   int processes = 1;
 };
 
-/// The launcher that started this process as one of several, if that is not mpirun.
+/// The launcher that started this process as one of several, if it is neither `launch` nor mpirun.
 [[nodiscard]] inline std::optional<foreign_launch> started_by_another() {
   struct known {
     char const* size;
@@ -33,7 +33,7 @@ struct foreign_launch {
       known{"PMI_SIZE", "PMI_RANK", "an mpiexec of another MPI"},
       known{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
             "mpirun, but this is built without MPI"}};
-  if (ranks_of_mpirun()) return std::nullopt;
+  if (processes_started()) return std::nullopt;
   for (auto const& [size, rank, launcher] : launchers) {
     char const* const text = std::getenv(size);
     if (text == nullptr || std::getenv(rank) == nullptr) continue;
@@ -47,17 +47,17 @@ struct foreign_launch {
 inline void require_own_launch() {
   auto const found = started_by_another();
   if (!found) return;
-  parallel::fail("the environment says ", found->variable, "=", found->processes, " (",
-                 found->launcher,
-                 "): each of these processes would run on its own; start one with ",
-                 "ranks=", found->processes, ", or all by mpirun -n ", found->processes,
-                 "; where it is but one, unset ", found->variable);
+  parallel::fail(
+      "the environment says ", found->variable, "=", found->processes, " (", found->launcher,
+      "): each of these processes would run on its own; start one with ",
+      "ranks=", found->processes, ", or all by launch -n ", found->processes, " or mpirun -n ",
+      found->processes, "; where it is but one, unset ", found->variable);
 }
 
 /// Refuses to run several times at once: for programs that are one process.
 inline void require_one_process() {
-  int const started = ranks_of_mpirun().value_or(1);
-  parallel::require(started == 1, "mpirun started ", started,
+  int const started = processes_started().value_or(1);
+  parallel::require(started == 1, launcher_name(), " started ", started,
                     " processes, and each would do all of the work; start this program without it");
   auto const found = started_by_another();
   parallel::require(!found, "the environment says ", found ? found->variable : "", "=",

@@ -88,7 +88,7 @@ int ranks_sharing(Device const& /*device*/, int ranks) {
 /// Whether so many ranks run on this machine as users would have them: a core, or a GPU, each.
 template <class Device>
 bool runs_here(int ranks) {
-  if (apps::ranks_of_mpirun()) return true;
+  if (apps::processes_started()) return true;
   auto const places = parallel::host_reaches<Device> ? apps::available_cores().size()
                                                      : static_cast<std::size_t>(apps::gpus());
   return static_cast<std::size_t>(ranks) <= places;
@@ -296,7 +296,7 @@ void train(mpt::train_config const& config, mpt::run_examples const& examples,
 /// of most.
 int ranks_on_one_machine(mpt::train_config const& config, int ranks) {
   bool const elsewhere =
-      config.dry_run && !apps::ranks_of_mpirun() &&
+      config.dry_run && !apps::processes_started() &&
       (config.device_memory || static_cast<std::size_t>(ranks) > apps::available_cores().size());
   return elsewhere ? std::min(ranks, 8) : apps::ranks_on_this_machine(ranks);
 }
@@ -321,7 +321,7 @@ int train_program(int argc, char** argv, std::string const& what) {
     }
     auto const engine = apps::make_engine();
     // without a number of ranks, as many as mpirun started or the layout needs
-    auto const started = apps::ranks_of_mpirun();
+    auto const started = apps::processes_started();
     std::optional<int> ranks = started;
     if (config.ranks) ranks = static_cast<int>(*config.ranks);
     if (!ranks) ranks = config.parallelism.least_ranks();

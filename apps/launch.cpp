@@ -1,0 +1,262 @@
+// launch -n RANKS [--nodes N --node I --rendezvous FOLDER] PROGRAM ARGS...: starts the ranks of a
+// program on this machine, and of one command each on several (docs/launch.md).
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <mpt/console/say.hpp>
+#include <parallel/core/error.hpp>
+#include <parallel/core/file.hpp>
+
+#include "launching/interface.hpp"
+#include "launching/nodes.hpp"
+#include "launching/rank_processes.hpp"
+#include "support/app.hpp"
+#include "support/cores.hpp"
+#include "support/launch_environment.hpp"
+#include "support/run_key.hpp"
+
+namespace {
+
+using mpt::console::say;
+namespace fs = std::filesystem;
+
+struct arguments {
+  int ranks = 1;
+  int nodes = 1;
+  int node = 0;
+  fs::path rendezvous;
+  fs::path key;
+  std::string interface;
+  fs::path logs = "launch-logs";
+  int restarts = 0;
+  int wait = 600;
+  std::vector<std::string> command;
+};
+
+/// A folder for the rendezvous of one machine, gone with this.
+class own_folder {
+ public:
+  own_folder() {
+    auto name = (fs::temp_directory_path() / "parallellm-launch.XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr)
+      parallel::files::failure(name, "cannot create this folder");
+    path_ = name;
+  }
+  own_folder(own_folder const&) = delete;
+  own_folder& operator=(own_folder const&) = delete;
+  ~own_folder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  [[nodiscard]] fs::path const& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// The program's file: one beside this one goes before what the search path finds.
+std::string find_program(std::string const& name) {
+  if (name.find('/') != std::string::npos) return name;
+  std::error_code ignored;
+  auto const beside = fs::read_symlink("/proc/self/exe", ignored).parent_path() / name;
+  if (::access(beside.c_str(), X_OK) == 0) return beside;
+  std::string const folders = std::getenv("PATH") == nullptr ? "" : std::getenv("PATH");
+  for (std::size_t begin = 0; begin < folders.size();) {
+    auto const end = std::min(folders.find(':', begin), folders.size());
+    auto const there = fs::path(folders.substr(begin, end - begin)) / name;
+    if (::access(there.c_str(), X_OK) == 0) return there;
+    begin = end + 1;
+  }
+  parallel::fail("no program ", name, " is beside launch or in PATH");
+}
+
+apps::node_report report_of(arguments const& what) {
+  apps::node_report out{.node = what.node,
+                        .nodes = what.nodes,
+                        .ranks = what.ranks,
+                        .restarts = what.restarts,
+                        .host = apps::machine_name(),
+                        .program = what.command.front(),
+                        .arguments = {what.command.begin() + 1, what.command.end()}};
+  if (what.nodes == 1) return out;  // nobody compares
+  out.program_hash = apps::hash_of_file(what.command.front());
+  for (auto const& word : out.arguments)
+    if (std::error_code ignored; fs::is_regular_file(word, ignored))
+      out.files[word] = apps::hash_of_file(word);
+  return out;
+}
+
+/// Waits for what the ranks come to: nothing, or what failed first, here or on another node.
+/// `asked_to_stop`: this process was sent a signal, which the ranks were passed on.
+std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, arguments const& what,
+                                            apps::node_meeting& meeting, bool& asked_to_stop) {
+  constexpr auto often = std::chrono::milliseconds(200);
+  std::optional<apps::node_failure> failure;
+  while (!ranks.all_ended()) {
+    if (auto const signal = ranks.look(often)) {
+      say("launch: {} is passed on to the ranks; a second one ends them\n", ::strsignal(*signal));
+      ranks.send(asked_to_stop ? SIGKILL : *signal);
+      asked_to_stop = true;
+    }
+    if (!failure && ranks.failure()) {
+      auto const& end = *ranks.failure();
+      failure = {what.node, end.code(), fmt::format("{} on {}", end.text(), apps::machine_name())};
+      meeting.tell_failure(*failure);
+      auto const last = apps::end_of(end.log);
+      say("error: {}; {} {}{}\n", failure->message,
+          last.empty() ? "it printed nothing to" : "the end of", end.log.string(),
+          last.empty() ? last : ":\n" + last);
+    }
+    if (!failure) {
+      failure = meeting.failure_elsewhere();
+      if (failure) say("error: node {}: {}\n", failure->node, failure->message);
+    }
+    if (failure) ranks.end_soon();
+  }
+  return failure;
+}
+
+/// Waits until the ranks of the other nodes have ended too.
+std::optional<apps::node_failure> wait_for_nodes(apps::rank_processes& ranks, arguments const& what,
+                                                 apps::node_meeting& meeting) {
+  meeting.tell_done();
+  auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(what.wait);
+  while (!meeting.all_done()) {
+    if (auto const failure = meeting.failure_elsewhere()) {
+      say("error: node {}: {}\n", failure->node, failure->message);
+      return failure;
+    }
+    parallel::require(std::chrono::steady_clock::now() < until,
+                      "this node's ranks have ended well, but not all other nodes have said so of "
+                      "theirs within ",
+                      what.wait, " s");
+    if (ranks.look(std::chrono::milliseconds(100))) break;
+  }
+  return std::nullopt;
+}
+
+void start_ranks(apps::rank_processes& ranks, arguments const& what, fs::path const& key,
+                 fs::path const& meeting, int generation) {
+  namespace names = apps::launch_environment;
+  auto const logs = what.logs / meeting.filename();
+  parallel::files::make_folders(logs);
+  if (what.node == 0 || generation == 0)
+    say("launch: logs of the ranks are in {}\n", logs.string());
+  for (int i = 0; i < what.ranks; ++i) {
+    int const rank = what.node * what.ranks + i;
+    ranks.start({.rank = rank,
+                 .words = what.command,
+                 .environment = {{"RANK", std::to_string(rank)},
+                                 {"WORLD_SIZE", std::to_string(what.nodes * what.ranks)},
+                                 {"LOCAL_RANK", std::to_string(i)},
+                                 {"LOCAL_WORLD_SIZE", std::to_string(what.ranks)},
+                                 {"GROUP_RANK", std::to_string(what.node)},
+                                 {names::rendezvous, meeting.string()},
+                                 {names::key, key.string()},
+                                 {names::interface, what.interface},
+                                 {names::generation, std::to_string(generation)}},
+                 .log = logs / fmt::format("rank-{}.log", rank),
+                 .is_shown = rank == 0});
+  }
+}
+
+/// The code to end with.
+int run(arguments what) {
+  parallel::require(what.node < what.nodes, "--node ", what.node, ": nodes are numbered from 0 to ",
+                    what.nodes - 1);
+  parallel::require(what.nodes == 1 || !what.rendezvous.empty(), "--nodes ", what.nodes,
+                    " needs --rendezvous FOLDER, one that all nodes see");
+  what.command.front() = find_program(what.command.front());
+  if (!what.interface.empty())
+    apps::require_interface(what.interface);
+  else
+    what.interface = what.nodes == 1 ? "lo" : apps::usual_interface();
+
+  std::optional<own_folder> temporary;
+  if (what.rendezvous.empty()) {
+    what.rendezvous = temporary.emplace().path();
+  } else if (!parallel::files::exists(what.rendezvous)) {
+    parallel::files::make_folders(what.rendezvous);
+  }
+  what.rendezvous = fs::absolute(what.rendezvous);
+  bool const makes_key = what.key.empty();
+  if (makes_key) what.key = what.rendezvous / "key";
+  what.key = fs::absolute(what.key);
+  auto const key =
+      makes_key ? apps::run_key::read_or_make(what.key) : apps::run_key::read(what.key);
+
+  apps::node_meeting meeting(what.rendezvous, key, report_of(what),
+                             std::chrono::seconds(what.wait));
+  bool asked_to_stop = false;
+  for (int generation = 0;; ++generation) {
+    auto const place = meeting.meet(generation);
+    apps::rank_processes ranks;
+    start_ranks(ranks, what, what.key, place, generation);
+    auto failure = run_ranks(ranks, what, meeting, asked_to_stop);
+    if (!failure) failure = wait_for_nodes(ranks, what, meeting);
+    if (!failure) break;
+    if (asked_to_stop || generation == what.restarts) return failure->code;
+    say("launch: starting again, {} of {} times\n", generation + 1, what.restarts);
+  }
+  meeting.clean();
+  if (makes_key && what.node == 0) static_cast<void>(::unlink(what.key.c_str()));
+  return 0;
+}
+
+/// A number that a scheduler gives, where it does.
+int from_environment(std::initializer_list<char const*> names, int otherwise) {
+  for (char const* const name : names)
+    if (char const* const text = std::getenv(name)) return std::atoi(text);
+  return otherwise;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  arguments what;
+  what.nodes = from_environment({"SLURM_JOB_NUM_NODES"}, 1);
+  what.node = from_environment({"SLURM_NODEID", "JOB_COMPLETION_INDEX"}, 0);
+  CLI::App app{
+      "launch -n RANKS [OPTIONS] PROGRAM [ARGUMENTS...]: starts a program as several ranks, on "
+      "this "
+      "machine or, by one such command on each, on several"};
+  app.add_option("-n,--ranks", what.ranks, "ranks on this machine")
+      ->required()
+      ->check(apps::whole_number(1, 4096));
+  app.add_option("--nodes", what.nodes, "machines, each with as many ranks")
+      ->check(apps::whole_number(1, 65536))
+      ->capture_default_str();
+  app.add_option("--node", what.node, "which of them this is, from 0")
+      ->check(apps::whole_number(0, 65535))
+      ->capture_default_str();
+  app.add_option("--rendezvous", what.rendezvous, "a folder that all machines see, for this run");
+  app.add_option("--key", what.key,
+                 "the run's key, a file of mode 0600; else one is made in that folder");
+  app.add_option("--interface", what.interface, "the network interface to talk over");
+  app.add_option("--logs", what.logs, "the folder for what ranks print")->capture_default_str();
+  app.add_option("--restarts", what.restarts, "how often to start again after a failure")
+      ->check(apps::whole_number(0, 1000000))
+      ->capture_default_str();
+  app.add_option("--wait", what.wait, "seconds to wait for the other machines")
+      ->check(apps::whole_number(1, 1000000))
+      ->capture_default_str();
+  app.prefix_command();
+  int code = 0;
+  int const problem = apps::run(app, argc, argv, [&] {
+    what.command = app.remaining();
+    parallel::require(!what.command.empty(), "which program? launch -n RANKS PROGRAM ARGUMENTS");
+    code = run(what);
+  });
+  return problem != 0 ? problem : code;
+}

@@ -1,0 +1,309 @@
+#include "launching/nodes.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <parallel/core/clock.hpp>
+#include <parallel/core/error.hpp>
+#include <parallel/core/file.hpp>
+
+namespace apps {
+
+namespace {
+
+using json = nlohmann::json;
+using std::chrono::steady_clock;
+
+constexpr auto pause = std::chrono::milliseconds(50);
+/// How long a file with a wrong seal may be one that an earlier run has left.
+constexpr auto wrong_seal_may_be_old = std::chrono::seconds(5);
+
+std::string name_of(node_report const& one) {
+  return fmt::format("node {} ({})", one.node, one.host);
+}
+
+double seconds_of(timespec const& time) {
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+double now() {
+  timespec time{};
+  static_cast<void>(::clock_gettime(CLOCK_REALTIME, &time));
+  return seconds_of(time);
+}
+
+node_report report_of(json const& said, double written) {
+  node_report out;
+  out.node = said.at("node");
+  out.nodes = said.at("nodes");
+  out.ranks = said.at("ranks");
+  out.restarts = said.at("restarts");
+  out.host = said.at("host");
+  out.program = said.at("program");
+  out.program_hash = said.at("program_hash");
+  out.arguments = said.at("arguments");
+  out.files = said.at("files");
+  out.clock = said.at("time").get<double>() - written;
+  return out;
+}
+
+/// In what two nodes differ.
+std::string difference_of(node_report const& first, node_report const& other) {
+  auto const numbers = [&](char const* what, int a, int b) {
+    return fmt::format("{} has {} {}, {} {}; start all with the same", name_of(other), what, b,
+                       name_of(first), a);
+  };
+  if (first.nodes != other.nodes) return numbers("--nodes", first.nodes, other.nodes);
+  if (first.ranks != other.ranks) return numbers("-n", first.ranks, other.ranks);
+  if (first.restarts != other.restarts)
+    return numbers("--restarts", first.restarts, other.restarts);
+  if (first.program_hash != other.program_hash)
+    return fmt::format(
+        "{} runs another program than {}: {} is not the same file as {}; install "
+        "one build on all nodes",
+        name_of(other), name_of(first), other.program, first.program);
+  auto const said = [](node_report const& one, std::size_t i) {
+    return i < one.arguments.size() ? "'" + one.arguments[i] + "'" : std::string("nothing");
+  };
+  for (std::size_t i = 0; i < std::max(first.arguments.size(), other.arguments.size()); ++i)
+    if (said(first, i) != said(other, i))
+      return fmt::format(
+          "{} runs the program with other arguments than {}: {}, not {}; start all "
+          "with the same",
+          name_of(other), name_of(first), said(other, i), said(first, i));
+  for (auto const& [file, hash] : first.files) {
+    auto const there = other.files.find(file);
+    if (there == other.files.end() || there->second != hash)
+      return fmt::format("{} has another {} than {}; give all nodes the same configuration",
+                         name_of(other), file, name_of(first));
+  }
+  double const ahead = other.clock - first.clock;
+  if (std::abs(ahead) > clocks_may_differ)
+    return fmt::format(
+        "the clock of {} is {:.0f} s {} that of {}; set the machines' clocks "
+        "(chrony, ntp)",
+        name_of(other), std::abs(ahead), ahead > 0 ? "ahead of" : "behind", name_of(first));
+  return {};
+}
+
+}  // namespace
+
+std::string difference(std::span<node_report const> by_node) {
+  for (auto const& one : by_node.subspan(1))
+    if (auto const problem = difference_of(by_node.front(), one); !problem.empty()) return problem;
+  return {};
+}
+
+/// What a file says, and when it was written by the clock of the folder's machine.
+struct node_meeting::sealed_text {
+  json text;  // null: its seal is wrong
+  double written = 0;
+};
+
+node_meeting::node_meeting(std::filesystem::path folder, run_key key, node_report self,
+                           std::chrono::seconds wait)
+    : folder_(std::move(folder)),
+      key_(std::move(key)),
+      self_(std::move(self)),
+      wait_(wait),
+      run_(random_name()) {}
+
+std::filesystem::path node_meeting::file_of(int node) const {
+  return folder_ / fmt::format("node-{}", node);
+}
+
+void node_meeting::write(std::filesystem::path const& file, std::string const& text) const {
+  auto const part = file.string() + "." + std::to_string(self_.node) + ".part";
+  static_cast<void>(::unlink(part.c_str()));
+  {
+    parallel::descriptor const out(
+        ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (out.get() < 0) parallel::files::failure(part, "cannot be written");
+    auto const whole = key_.seal(file.filename().string() + '\n' + text) + '\n' + text;
+    if (::write(out.get(), whole.data(), whole.size()) != static_cast<ssize_t>(whole.size()) ||
+        ::fsync(out.get()) != 0)
+      parallel::files::failure(part, "cannot be written");
+  }
+  parallel::files::rename(part, file);
+}
+
+std::optional<node_meeting::sealed_text> node_meeting::read(
+    std::filesystem::path const& file) const {
+  parallel::descriptor const in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (in.get() < 0) {
+    if (errno != ENOENT) parallel::files::failure(file, "cannot be read");
+    return std::nullopt;
+  }
+  struct ::stat status {};
+  std::string whole(std::size_t{1} << 20, '\0');
+  auto const got = ::read(in.get(), whole.data(), whole.size());
+  if (got < 0 || ::fstat(in.get(), &status) != 0) parallel::files::failure(file, "cannot be read");
+  whole.resize(static_cast<std::size_t>(got));
+  auto const line = whole.find('\n');
+  if (line == std::string::npos) return sealed_text{};
+  auto const text = whole.substr(line + 1);
+  if (whole.substr(0, line) != key_.seal(file.filename().string() + '\n' + text))
+    return sealed_text{};
+  return sealed_text{json::parse(text), seconds_of(status.st_mtim)};
+}
+
+std::string node_meeting::report_text(std::string const& taken) const {
+  return json{{"node", self_.node},
+              {"nodes", self_.nodes},
+              {"ranks", self_.ranks},
+              {"restarts", self_.restarts},
+              {"host", self_.host},
+              {"program", self_.program},
+              {"program_hash", self_.program_hash},
+              {"arguments", self_.arguments},
+              {"files", self_.files},
+              {"time", now()},
+              {"drawn", drawn_},
+              {"taken", taken}}
+      .dump();
+}
+
+std::filesystem::path node_meeting::meet(int generation) {
+  drawn_ = random_name();
+  write(file_of(self_.node), report_text({}));
+  if (self_.node != 0) return ranks_ = folder_ / follow();
+  static_cast<void>(::unlink((folder_ / "run").c_str()));
+  auto const before = std::exchange(ranks_, folder_ / lead(fmt::format("{}-{}", run_, generation)));
+  if (!before.empty()) parallel::files::remove_tree(before);  // nobody is there any more
+  return ranks_;
+}
+
+// Node 0: names the run, and waits until all others have taken the name.
+std::string node_meeting::lead(std::string const& name) {
+  auto const begin = steady_clock::now();
+  auto last_right = begin;
+  std::vector<std::string> drawn(static_cast<std::size_t>(self_.nodes));
+  std::string said;
+  auto const answer = [&](char const* phase, std::string const& problem) {
+    auto const text =
+        json{{"name", name}, {"drawn", drawn}, {"phase", phase}, {"problem", problem}}.dump();
+    if (text != said) write(folder_ / "run", said = text);
+  };
+  auto const refuse = [&](std::string const& problem) {
+    answer("refused", problem);
+    parallel::fail(problem);
+  };
+  for (;; std::this_thread::sleep_for(pause)) {
+    std::vector<node_report> reports;
+    std::vector<int> missing, wrong;
+    for (int node = 0; node < self_.nodes; ++node) {
+      auto const found = read(file_of(node));
+      if (!found || found->text.is_null()) {
+        (found ? wrong : missing).push_back(node);
+        continue;
+      }
+      reports.push_back(report_of(found->text, found->written));
+      drawn[static_cast<std::size_t>(node)] = found->text.at("drawn");
+      // what an earlier start has left takes no name of this one
+      if (node != 0 && found->text.at("taken") != name) missing.push_back(node);
+    }
+    parallel::require(drawn.front() == drawn_, folder_.native(),
+                      ": another launch calls itself node 0 there; give each run a folder, and "
+                      "each node a number of its own");
+    if (missing.empty() && wrong.empty()) {
+      if (auto const problem = difference(reports); !problem.empty()) refuse(problem);
+      if (::mkdir((folder_ / name).c_str(), 0700) != 0)
+        parallel::files::failure(folder_ / name, "cannot create this folder");
+      answer("go", {});
+      return name;
+    }
+    answer("offered", {});
+    auto const time = steady_clock::now();
+    if (wrong.empty()) last_right = time;
+    if (time - last_right > wrong_seal_may_be_old)
+      refuse(
+          fmt::format("node {}: what it left in {} is not sealed with node 0's key; give all "
+                      "nodes one key",
+                      fmt::join(wrong, ", "), folder_.native()));
+    if (time - begin > wait_)
+      refuse(
+          fmt::format("node {} has not come within {} s; start launch there with --node, and see "
+                      "that its machine has {}",
+                      fmt::join(missing, ", "), wait_.count(), folder_.native()));
+  }
+}
+
+// Another node: finds its number in node 0's answer, and takes the name.
+std::string node_meeting::follow() {
+  auto const begin = steady_clock::now();
+  auto last_right = begin;
+  auto const mine = static_cast<std::size_t>(self_.node);
+  std::string taken;
+  for (;; std::this_thread::sleep_for(pause)) {
+    auto const own = read(file_of(self_.node));
+    parallel::require(!own || own->text.is_null() || own->text.at("drawn") == drawn_,
+                      folder_.native(), ": another launch calls itself node ", self_.node,
+                      " there; give each node a number of its own");
+    auto const first = read(file_of(0));
+    auto const answer = read(folder_ / "run");
+    if (answer && !answer->text.is_null()) {
+      auto const& said = answer->text;
+      if (said.at("drawn").size() > mine && said.at("drawn")[mine] == drawn_) {
+        std::string const name = said.at("name");
+        if (said.at("phase") == "refused") parallel::fail(said.at("problem").get<std::string>());
+        if (said.at("phase") == "go") return name;
+        if (name != taken) write(file_of(self_.node), report_text(taken = name));
+      }
+    }
+    auto const time = steady_clock::now();
+    if (!first || !first->text.is_null()) last_right = time;
+    parallel::require(time - last_right < wrong_seal_may_be_old, "node 0: what it left in ",
+                      folder_.native(), " is not sealed with node ", self_.node,
+                      "'s key; give all nodes one key");
+    parallel::require(time - begin < wait_, "node 0 has not answered within ", wait_.count(),
+                      " s; is it started with --nodes ", self_.nodes, ", and does its machine see ",
+                      folder_.native(), "?");
+  }
+}
+
+void node_meeting::tell_failure(node_failure const& what) {
+  if (self_.nodes > 1 && parallel::files::exists(ranks_))
+    write(ranks_ / fmt::format("failed-{}", self_.node),
+          json{{"node", what.node}, {"code", what.code}, {"message", what.message}}.dump());
+}
+
+void node_meeting::tell_done() {
+  if (self_.nodes > 1) write(ranks_ / fmt::format("done-{}", self_.node), "{}");
+}
+
+std::optional<node_failure> node_meeting::failure_elsewhere() const {
+  for (int node = 0; node < self_.nodes; ++node) {
+    if (node == self_.node) continue;
+    auto const told = read(ranks_ / fmt::format("failed-{}", node));
+    if (told && !told->text.is_null())
+      return node_failure{told->text.at("node"), told->text.at("code"), told->text.at("message")};
+  }
+  return std::nullopt;
+}
+
+bool node_meeting::all_done() const {
+  if (!parallel::files::exists(ranks_)) return true;  // node 0 has seen all, and removed it
+  for (int node = 0; node < self_.nodes; ++node)
+    if (node != self_.node && !parallel::files::exists(ranks_ / fmt::format("done-{}", node)))
+      return false;
+  return true;
+}
+
+void node_meeting::clean() {
+  if (self_.node != 0) return;
+  if (!ranks_.empty()) parallel::files::remove_tree(ranks_);
+  static_cast<void>(::unlink((folder_ / "run").c_str()));
+  for (int node = 0; node < self_.nodes; ++node) static_cast<void>(::unlink(file_of(node).c_str()));
+}
+
+}  // namespace apps

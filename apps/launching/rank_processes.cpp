@@ -1,0 +1,211 @@
+#include "launching/rank_processes.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <parallel/core/error.hpp>
+
+namespace apps {
+
+namespace {
+
+using parallel::descriptor;
+
+/// How long ranks have to end by themselves when another has failed, which they hear of, and how
+/// long after a SIGTERM.
+constexpr auto by_themselves = std::chrono::seconds(3);
+constexpr auto after_term = std::chrono::seconds(10);
+
+sigset_t held_back() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int const signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
+  return set;
+}
+
+std::pair<descriptor, descriptor> make_pipe() {
+  std::array<int, 2> ends{};
+  parallel::require(::pipe2(ends.data(), O_CLOEXEC) == 0,
+                    "cannot make a pipe: ", std::generic_category().message(errno));
+  return {descriptor(ends[0]), descriptor(ends[1])};
+}
+
+void write_all(int to, std::string_view text) {
+  while (!text.empty()) {
+    auto const written = ::write(to, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;  // lost, as where a terminal is closed; the log has it
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+}  // namespace
+
+int rank_end::code() const {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+std::string rank_end::text() const {
+  if (WIFSIGNALED(status))
+    return fmt::format("rank {} was killed by signal {} ({})", rank, WTERMSIG(status),
+                       ::strsignal(WTERMSIG(status)));
+  return fmt::format("rank {} ended with code {}", rank, WEXITSTATUS(status));
+}
+
+rank_processes::rank_processes() {
+  auto const set = held_back();
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  signals_ = descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  parallel::require(signals_.get() >= 0,
+                    "cannot wait for signals: ", std::generic_category().message(errno));
+}
+
+rank_processes::~rank_processes() {
+  send(SIGKILL);
+  while (!running_.empty()) reap();
+  auto const set = held_back();
+  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+void rank_processes::start(rank_command const& command) {
+  descriptor log(
+      ::open(command.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+  if (log.get() < 0) parallel::files::failure(command.log, "cannot be written");
+  auto [problem_in, problem_out] = make_pipe();
+  std::array<descriptor, 2> ends;  // of the rank's standard output and error
+  if (command.is_shown) {
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      auto [from, to] = make_pipe();
+      ends[i] = std::move(to);
+      streams_.push_back({std::move(from), i == 0 ? STDOUT_FILENO : STDERR_FILENO,
+                          descriptor(::fcntl(log.get(), F_DUPFD_CLOEXEC, 0))});
+    }
+  }
+  std::vector<char*> words;
+  for (auto const& word : command.words) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  auto const parent = ::getpid();
+  auto const id = ::fork();
+  parallel::require(id >= 0, "cannot start rank ", command.rank, ": ",
+                    std::generic_category().message(errno));
+  if (id == 0) {
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);  // it died before
+    auto const set = held_back();
+    ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+    int const nothing = ::open("/dev/null", O_RDONLY);
+    ::dup2(nothing, STDIN_FILENO);
+    ::dup2(command.is_shown ? ends[0].get() : log.get(), STDOUT_FILENO);
+    ::dup2(command.is_shown ? ends[1].get() : log.get(), STDERR_FILENO);
+    for (auto const& [name, value] : command.environment) ::setenv(name.c_str(), value.c_str(), 1);
+    ::execvp(words.front(), words.data());
+    int const problem = errno;
+    static_cast<void>(::write(problem_out.get(), &problem, sizeof problem));
+    ::_exit(127);
+  }
+  ::setpgid(id, id);  // whoever of the two comes first
+  running_.push_back({id, command.rank, command.log});
+  problem_out = descriptor();
+  int problem = 0;
+  if (::read(problem_in.get(), &problem, sizeof problem) == sizeof problem)
+    parallel::fail("cannot start ", command.words.front(), ": ",
+                   std::generic_category().message(problem));
+}
+
+std::optional<int> rank_processes::look(std::chrono::milliseconds most) {
+  std::vector<pollfd> events{{signals_.get(), POLLIN, 0}};
+  for (auto const& one : streams_) events.push_back({one.from.get(), POLLIN, 0});
+  static_cast<void>(::poll(events.data(), events.size(), static_cast<int>(most.count())));
+  show();
+  std::optional<int> received;
+  signalfd_siginfo one{};
+  while (::read(signals_.get(), &one, sizeof one) == sizeof one)
+    if (one.ssi_signo != SIGCHLD) received = static_cast<int>(one.ssi_signo);
+  reap();
+  return received;
+}
+
+void rank_processes::show() {
+  std::array<char, 65536> text;
+  for (auto& one : streams_) {
+    pollfd event{one.from.get(), POLLIN, 0};
+    while (::poll(&event, 1, 0) > 0) {
+      auto const got = ::read(one.from.get(), text.data(), text.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) {
+        one.from = descriptor();
+        break;
+      }
+      std::string_view const some(text.data(), static_cast<std::size_t>(got));
+      write_all(one.log.get(), some);
+      write_all(one.to, some);
+    }
+  }
+  std::erase_if(streams_, [](stream const& one) { return one.from.get() < 0; });
+}
+
+void rank_processes::reap() {
+  int status = 0;
+  for (pid_t id = 0; (id = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    auto const place = std::find_if(running_.begin(), running_.end(),
+                                    [&](running const& one) { return one.id == id; });
+    if (place == running_.end()) continue;
+    ::kill(-id, SIGKILL);  // what it has started
+    show();
+    rank_end const end{place->rank, status, place->log};
+    // of several at once, one that was killed is the cause, and the others its echo
+    if (!end.is_well() &&
+        (!failure_ || (WIFSIGNALED(status) && !WIFSIGNALED(failure_->status) && !ending_since_)))
+      failure_ = end;
+    running_.erase(place);
+  }
+}
+
+void rank_processes::send(int signal) {
+  for (auto const& one : running_) ::kill(one.id, signal);
+}
+
+void rank_processes::end_soon() {
+  auto const now = parallel::steady_time::clock::now();
+  if (!ending_since_) ending_since_ = now;
+  int const signal = now - *ending_since_ < by_themselves                ? 0
+                     : now - *ending_since_ < by_themselves + after_term ? SIGTERM
+                                                                         : SIGKILL;
+  if (signal == last_sent_) return;
+  last_sent_ = signal;
+  send(signal);
+}
+
+std::string end_of(std::filesystem::path const& file, int lines) {
+  std::ifstream in(file, std::ios::binary | std::ios::ate);
+  if (!in) return {};
+  auto const size = static_cast<std::streamoff>(in.tellg());
+  in.seekg(std::max<std::streamoff>(0, size - 16384));
+  std::ostringstream all;
+  all << in.rdbuf();
+  std::string text = all.str();
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  std::size_t begin = text.size();
+  for (int i = 0; i < lines && begin != 0 && begin != std::string::npos; ++i)
+    begin = text.rfind('\n', begin - 1);
+  return text.substr(begin == std::string::npos ? 0 : begin == 0 ? 0 : begin + 1);
+}
+
+}  // namespace apps

@@ -1,0 +1,97 @@
+// rank_processes: the ranks of this machine: started, shown, watched and ended together.
+//
+// What a rank prints goes to a file of its own; what the shown one prints also to this process's
+// streams. A rank dies with its launch, whatever ends that, and what a rank has started dies with
+// the rank.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <parallel/core/clock.hpp>
+#include <parallel/core/file.hpp>
+
+namespace apps {
+
+/// What a rank is started as.
+struct rank_command {
+  int rank = 0;
+  std::vector<std::string> words;  // the program's path and its arguments
+  std::vector<std::pair<std::string, std::string>> environment;  // besides this process's
+  std::filesystem::path log;
+  bool is_shown = false;
+};
+
+/// How a rank ended.
+struct rank_end {
+  int rank = 0;
+  int status = 0;  // as waitpid gives it
+  std::filesystem::path log;
+
+  [[nodiscard]] bool is_well() const { return status == 0; }
+  /// What a shell calls it: the program's own number, or 128 and the signal's.
+  [[nodiscard]] int code() const;
+  /// "rank 3 was killed by signal 9 (Killed)".
+  [[nodiscard]] std::string text() const;
+};
+
+/// Make it before any thread: while it lives, SIGCHLD, SIGTERM, SIGINT and SIGHUP are held back,
+/// and `look` gives them.
+class rank_processes {
+ public:
+  rank_processes();
+  rank_processes(rank_processes const&) = delete;
+  rank_processes& operator=(rank_processes const&) = delete;
+  /// Ends at once what still runs.
+  ~rank_processes();
+
+  /// Throws `error` when the program cannot be started.
+  void start(rank_command const& command);
+
+  /// Sees to what has happened, for so long at most: shows what ranks print, notes how they end.
+  /// Gives the signal that this process was sent, if it was.
+  std::optional<int> look(std::chrono::milliseconds most);
+
+  void send(int signal);
+
+  [[nodiscard]] bool all_ended() const { return running_.empty(); }
+  /// The first that ended otherwise than well.
+  [[nodiscard]] std::optional<rank_end> const& failure() const { return failure_; }
+
+  /// Ends all that run: SIGTERM, unless they end by themselves within a moment, then SIGKILL. Call
+  /// it again and again while it is so; what counts is when it was called first.
+  void end_soon();
+
+ private:
+  struct running {
+    pid_t id;
+    int rank;
+    std::filesystem::path log;
+  };
+  struct stream {  // of the shown rank
+    parallel::descriptor from;
+    int to;
+    parallel::descriptor log;
+  };
+
+  void show();
+  void reap();
+
+  parallel::descriptor signals_;
+  std::vector<running> running_;
+  std::vector<stream> streams_;
+  std::optional<rank_end> failure_;
+  std::optional<parallel::steady_time> ending_since_;
+  int last_sent_ = 0;
+};
+
+/// The last lines of a file, for a message; empty when it has none.
+[[nodiscard]] std::string end_of(std::filesystem::path const& file, int lines = 20);
+
+}  // namespace apps

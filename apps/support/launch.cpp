@@ -1,0 +1,43 @@
+#include "support/launch.hpp"
+
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include <parallel/core/error.hpp>
+
+#include "support/launch_threads.hpp"
+#include "support/processes.hpp"
+
+namespace {
+
+/// This process, where it is one of several that find each other.
+std::optional<apps::process> own_process() {
+  if (auto const self = apps::by_launch::started()) return self;
+  return apps::by_mpirun::started();
+}
+
+}  // namespace
+
+std::string_view apps::launcher_name() { return by_launch::started() ? "launch" : "mpirun"; }
+std::optional<int> apps::processes_started() {
+  auto const self = own_process();
+  return self ? std::optional(self->ranks) : std::nullopt;
+}
+bool apps::is_primary() { return own_process().value_or(process()).rank == 0; }
+bool apps::is_primary_here() { return own_process().value_or(process()).local_rank == 0; }
+int apps::ranks_on_this_machine(int ranks) {
+  auto const self = own_process();
+  return self ? self->local_ranks : ranks;
+}
+
+void apps::launch(launch_options const& options,
+                  std::function<void(parallel::any_communicator&, place const&)> const& program) {
+  auto const self = own_process();
+  if (!self) return launch_threads(options, program);
+  parallel::require(!options.ranks || *options.ranks == self->ranks, options.ranks.value_or(0),
+                    " ranks are asked for, but ", launcher_name(), " started ", self->ranks,
+                    "; say how many there only");
+  if (by_launch::started()) return by_launch::run(options, *self, program);
+  by_mpirun::run(options, *self, program);
+}

@@ -1,0 +1,16 @@
+// What program `launch` tells the ranks that it starts, besides torchrun's variables.
+#pragma once
+
+namespace apps::launch_environment {
+
+/// The folder in which the ranks meet. Its name is that of the run and of its generation, and it is
+/// part of every seal.
+inline constexpr char const* rendezvous = "PARALLELLM_RENDEZVOUS";
+/// The file with the run's key.
+inline constexpr char const* key = "PARALLELLM_KEY";
+/// The network interface that ranks listen on.
+inline constexpr char const* interface = "PARALLELLM_INTERFACE";
+/// How often the program was started again.
+inline constexpr char const* generation = "PARALLELLM_GENERATION";
+
+}  // namespace apps::launch_environment

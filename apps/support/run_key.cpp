@@ -1,0 +1,107 @@
+#include "support/run_key.hpp"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <vector>
+
+#include <fmt/format.h>
+#include <parallel/core/error.hpp>
+#include <parallel/core/file.hpp>
+
+namespace apps {
+
+namespace {
+
+constexpr std::size_t key_digits = 64;
+
+std::string hexadecimal(unsigned char const* bytes, std::size_t count) {
+  std::string out;
+  for (std::size_t i = 0; i < count; ++i) out += fmt::format("{:02x}", bytes[i]);
+  return out;
+}
+
+std::string random_digits(std::size_t digits) {
+  std::vector<unsigned char> bytes(digits / 2);
+  parallel::require(
+      ::getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()),
+      "the system gives no random numbers");
+  return hexadecimal(bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+run_key run_key::read(std::filesystem::path const& file) {
+  parallel::descriptor const in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (in.get() < 0) parallel::files::failure(file, "this run's key cannot be read");
+  struct ::stat status {};
+  parallel::require(::fstat(in.get(), &status) == 0 && S_ISREG(status.st_mode) &&
+                        status.st_uid == ::geteuid() && (status.st_mode & 077) == 0,
+                    file.native(),
+                    ": a run's key is a file that only its owner can read, and the owner who "
+                    "starts the run; chmod 600 it, or remove it and a new one is made");
+  std::array<char, key_digits> text{};
+  parallel::require(::read(in.get(), text.data(), text.size()) == key_digits, file.native(),
+                    ": a run's key has ", key_digits, " characters at least");
+  return run_key(std::string(text.data(), text.size()));
+}
+
+run_key run_key::read_or_make(std::filesystem::path const& file) {
+  if (!parallel::files::exists(file)) {
+    auto const part = file.string() + '.' + random_name();
+    {
+      parallel::descriptor const out(
+          ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+      if (out.get() < 0) parallel::files::failure(part, "this run's key cannot be written");
+      auto const secret = random_digits(key_digits) + '\n';
+      if (::write(out.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
+        parallel::files::failure(part, "this run's key cannot be written");
+    }
+    // as O_EXCL, but nobody reads half of it
+    bool const made = ::link(part.c_str(), file.c_str()) == 0 || errno == EEXIST;
+    int const problem = errno;
+    static_cast<void>(::unlink(part.c_str()));
+    if (!made) parallel::files::failure(file, "this run's key cannot be written", problem);
+  }
+  return read(file);
+}
+
+std::string run_key::seal(std::string_view text) const {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> out{};
+  unsigned length = 0;
+  parallel::require(HMAC(EVP_sha256(), secret_.data(), static_cast<int>(secret_.size()),
+                         reinterpret_cast<unsigned char const*>(text.data()), text.size(),
+                         out.data(), &length) != nullptr,
+                    "OpenSSL computes no HMAC");
+  return hexadecimal(out.data(), length);
+}
+
+std::string random_name() { return random_digits(16); }
+
+std::string hash_of_file(std::filesystem::path const& file) {
+  parallel::descriptor const in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (in.get() < 0) parallel::files::failure(file, "cannot be read");
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> const sum(EVP_MD_CTX_new(),
+                                                                    &EVP_MD_CTX_free);
+  EVP_DigestInit_ex(sum.get(), EVP_sha256(), nullptr);
+  std::vector<char> bytes(std::size_t{1} << 20);
+  for (;;) {
+    auto const got = ::read(in.get(), bytes.data(), bytes.size());
+    if (got < 0) parallel::files::failure(file, "cannot be read");
+    if (got == 0) break;
+    EVP_DigestUpdate(sum.get(), bytes.data(), static_cast<std::size_t>(got));
+  }
+  std::array<unsigned char, EVP_MAX_MD_SIZE> out{};
+  unsigned length = 0;
+  EVP_DigestFinal_ex(sum.get(), out.data(), &length);
+  return hexadecimal(out.data(), length);
+}
+
+}  // namespace apps

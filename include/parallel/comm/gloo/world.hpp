@@ -1,0 +1,326 @@
+// gloo::detail::world: the connections of a rank to all others, shared by its communicators.
+//
+// gloo carries messages over TCP; what it lacks is here. A thread hears the others' notices: that
+// one has failed, and why, or has ended its communicators. A connection that is closed without a
+// notice is a rank that is gone. Every connection begins with a sealed greeting, so that nobody
+// takes part who lacks the run's key; what follows is neither sealed nor encrypted.
+#pragma once
+
+#include <gloo/transport/context.h>
+#include <gloo/transport/pair.h>
+#include <gloo/transport/tcp/address.h>
+#include <gloo/transport/tcp/device.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/aborted.hpp>
+#include <parallel/comm/gloo/alarm_clock.hpp>
+#include <parallel/comm/gloo/rendezvous.hpp>
+#include <parallel/core/clock.hpp>
+
+namespace parallel::gloo {
+
+struct communicator_options {
+  int rank = 0;
+  int ranks = 1;
+  /// A folder that all ranks see, there already, and nobody else's: of this run, this try of it and
+  /// this communicator alone.
+  std::filesystem::path rendezvous = {};
+  /// The network interface to listen on ("eth0").
+  std::string interface = "lo";
+  /// The same on all ranks; see rendezvous.hpp.
+  sealer seal = {};
+  /// How long a rank waits for the others: at the rendezvous, and in one operation.
+  std::chrono::milliseconds deadline = std::chrono::seconds(600);
+  /// Collectives travel in pieces of this size, many at a time; staging memory is 32 times that for
+  /// each rank.
+  std::size_t piece_bytes = std::size_t{256} << 10;
+};
+
+namespace detail {
+
+class world final : public parallel::detail::abortable {
+ public:
+  using buffer = ::gloo::transport::UnboundBuffer;
+
+  /// Blocks until all ranks are connected. SIGPIPE is ignored from now on, unless somebody handles
+  /// it: gloo writes to connections that may be closed.
+  explicit world(communicator_options options) : options_(std::move(options)) {
+    auto const ranks = static_cast<std::size_t>(options_.ranks);
+    require(options_.rank >= 0 && options_.rank < options_.ranks && options_.piece_bytes >= 1,
+            "gloo::communicator: rank ", options_.rank, " of ", options_.ranks, " in pieces of ",
+            options_.piece_bytes, " bytes cannot be");
+    if (std::signal(SIGPIPE, SIG_IGN) != SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
+    left_.resize(ranks);
+    signs_of_life_.resize(ranks);
+    if (ranks == 1) return;
+    try {
+      connect();
+    } catch (error const&) {
+      throw;
+    } catch (std::exception const& problem) {
+      fail("rank ", options_.rank, " cannot connect to the others over the interface ",
+           options_.interface, ": ", problem.what(),
+           "; choose one that all machines reach each other by");
+    }
+    listener_ = std::thread([this] { listen(); });
+  }
+  world(world const&) = delete;
+  world& operator=(world const&) = delete;
+
+  /// Tells the others that this rank makes no more calls.
+  ~world() override {
+    if (given_up_) abort(*given_up_);  // nobody has said why
+    if (context_ != nullptr) {
+      if (!reason_) tell_all(farewell, {});
+      auto const limit = steady_time::clock::now() + std::chrono::seconds(2);
+      for (auto const& [peer, notice] : notices_)
+        while (!left_since(peer) && steady_time::clock::now() < limit)
+          if (arrived(*notice, direction::sent, peer, limit)) break;
+    }
+    ends_ = true;
+    alarms_.ring_all();
+    if (listener_.joinable()) listener_.join();
+  }
+
+  [[nodiscard]] communicator_options const& options() const { return options_; }
+
+  [[nodiscard]] std::unique_ptr<buffer> make_buffer(void* memory, std::size_t bytes) {
+    return context_->createUnboundBuffer(memory, bytes);
+  }
+
+  /// Whether the message is through before `until`; may return early without. Never so when the
+  /// connection to `peer` is closed.
+  [[nodiscard]] bool arrived(buffer& message, direction what, int peer, steady_time until) {
+    try {
+      return alarms_.wait(message, what, until);
+    } catch (std::exception const&) {
+      note_left(peer);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      return false;
+    }
+  }
+
+  /// Tells all ranks. Any thread may call it.
+  void abort(std::string const& reason) override {
+    {
+      std::scoped_lock const lock(mutex_);
+      if (reason_) return;
+      reason_ = reason;
+    }
+    tell_all(failure, reason);
+    alarms_.ring_all();
+  }
+
+  /// Ends what this rank waits for; the others are told by an abort, or when this ends.
+  void give_up(int /*rank*/, std::string const& reason) override {
+    {
+      std::scoped_lock const lock(mutex_);
+      if (!given_up_) given_up_ = reason;
+    }
+    alarms_.ring_all();
+  }
+
+  /// Why this rank is not to wait any more.
+  [[nodiscard]] std::optional<std::string> stopped() {
+    std::scoped_lock const lock(mutex_);
+    return reason_ ? reason_ : given_up_;
+  }
+
+  struct departure {
+    steady_time since;
+    bool said = false;  // else its connection was closed
+  };
+  /// That of a rank which is known to make no more calls.
+  [[nodiscard]] std::optional<departure> left_since(int peer) {
+    std::unique_lock lock(mutex_);
+    auto const& known = left_[static_cast<std::size_t>(peer)];
+    auto const& sign = signs_of_life_[static_cast<std::size_t>(peer)];
+    if (known || sign == nullptr) return known;
+    try {  // a wait that is ended before it begins: it throws when the connection is closed
+      sign->abortWaitRecv();
+      static_cast<void>(sign->waitRecv(nullptr, std::chrono::milliseconds(1000)));
+      return std::nullopt;
+    } catch (std::exception const&) {
+      lock.unlock();
+      note_left(peer);
+      return left_since(peer);
+    }
+  }
+
+  void note_left(int peer, bool said = false) {
+    std::scoped_lock const lock(mutex_);
+    auto& known = left_[static_cast<std::size_t>(peer)];
+    if (!known) known = departure{steady_time::clock::now(), said};
+  }
+
+  /// Slots below this are the world's own.
+  static constexpr std::uint64_t first_free_slot = 16;
+
+ private:
+  static constexpr std::uint64_t notice_slot = 1, life_slot = 2, greeting_slot = 3;
+  static constexpr char failure = 'f', farewell = 'b';
+
+  // What ranks tell each other out of turn.
+  struct notice_text {
+    std::int32_t from = 0;
+    char kind = 0;
+    std::array<char, 2043> text = {};
+  };
+
+  void connect() {
+    namespace tcp = ::gloo::transport::tcp;
+    ::gloo::transport::tcp::attr where;
+    where.iface = options_.interface;
+    context_ = tcp::CreateDevice(where)->createContext(options_.rank, options_.ranks);
+    context_->setTimeout(connecting);
+    std::vector<std::string> mine(static_cast<std::size_t>(options_.ranks));
+    for (int peer = 0; peer < options_.ranks; ++peer) {
+      if (peer == options_.rank) continue;
+      auto const bytes = context_->createPair(peer)->address().bytes();
+      mine[static_cast<std::size_t>(peer)].assign(bytes.begin(), bytes.end());
+    }
+    auto const size = mine[options_.rank == 0 ? 1 : 0].size();
+    mine[static_cast<std::size_t>(options_.rank)].assign(size, '\0');
+    rendezvous const meeting(options_.rendezvous, options_.rank, options_.seal);
+    meeting.leave(mine);
+    std::vector<std::string> theirs(mine.size());
+    patience limit(options_.deadline);
+    for (int peer = 0; peer < options_.ranks; ++peer)
+      if (peer != options_.rank)
+        theirs[static_cast<std::size_t>(peer)] = meeting.take(peer, size, limit);
+    for (int peer = 0; peer < options_.ranks; ++peer) {
+      if (peer == options_.rank) continue;
+      std::string const& address = theirs[static_cast<std::size_t>(peer)];
+      std::vector<char> const bytes(address.begin(), address.end());
+      try {
+        context_->getPair(peer)->connect(bytes);
+      } catch (std::exception const& problem) {
+        fail("rank ", options_.rank, " cannot connect to rank ", peer, " at ",
+             tcp::Address(bytes).str(), ": ", problem.what(),
+             "; choose an interface by which all machines reach each other");
+      }
+    }
+    greet(meeting, mine, theirs);
+  }
+
+  // Both ends of every connection show that they have the run's key.
+  void greet(rendezvous const& meeting, std::vector<std::string> const& mine,
+             std::vector<std::string> const& theirs) {
+    auto const ranks = static_cast<std::size_t>(options_.ranks);
+    std::vector<std::string> said(ranks), heard(ranks);
+    std::vector<std::unique_ptr<buffer>> out(ranks), in(ranks);
+    for (std::size_t peer = 0; peer < ranks; ++peer) {
+      int const to = static_cast<int>(peer);
+      if (to == options_.rank) continue;
+      signs_of_life_[peer] = make_buffer(nullptr, 0);
+      signs_of_life_[peer]->recv(to, life_slot, 0, 0);
+      said[peer] = greeting(meeting, options_.rank, to, mine[peer], theirs[peer]);
+      heard[peer].resize(said[peer].size());
+      out[peer] = make_buffer(said[peer].data(), said[peer].size());
+      in[peer] = make_buffer(heard[peer].data(), heard[peer].size());
+      in[peer]->recv(to, greeting_slot);
+      out[peer]->send(to, greeting_slot);
+    }
+    auto const until = steady_time::clock::now() + connecting;
+    for (std::size_t peer = 0; peer < ranks; ++peer) {
+      int const from = static_cast<int>(peer);
+      if (from == options_.rank) continue;
+      for (auto const what : {direction::received, direction::sent})
+        while (!arrived(*(what == direction::sent ? out : in)[peer], what, from, until))
+          require(!left_since(from) && steady_time::clock::now() < until, "rank ", from,
+                  " closed its connection to rank ", options_.rank,
+                  " or said nothing: it is of another run, or has failed");
+      require(heard[peer] == greeting(meeting, from, options_.rank, theirs[peer], mine[peer]),
+              "somebody connected to rank ", options_.rank, " as rank ", from,
+              " who does not have this run's key");
+    }
+  }
+
+  [[nodiscard]] static std::string greeting(rendezvous const& meeting, int from, int to,
+                                            std::string const& own, std::string const& other) {
+    return "hello" + meeting.sealed(from, to, "hello" + own + other);
+  }
+
+  void tell_all(char kind, std::string const& text) {
+    std::scoped_lock const lock(telling_);
+    spoken_.from = options_.rank;
+    spoken_.kind = kind;
+    text.copy(spoken_.text.data(), spoken_.text.size() - 1);
+    for (int peer = 0; peer < options_.ranks; ++peer) {
+      if (peer == options_.rank || left_since(peer)) continue;
+      auto notice = make_buffer(&spoken_, sizeof spoken_);
+      try {
+        notice->send(peer, notice_slot);
+        notices_.emplace_back(peer, std::move(notice));
+      } catch (std::exception const&) {
+        note_left(peer);
+      }
+    }
+  }
+
+  void listen() {
+    notice_text heard;
+    while (!ends_) {
+      auto const incoming = make_buffer(&heard, sizeof heard);
+      std::vector<int> others;
+      for (int peer = 0; peer < options_.ranks; ++peer)
+        if (peer != options_.rank && !left_since(peer)) others.push_back(peer);
+      if (others.empty()) return;
+      try {
+        incoming->recv(others, notice_slot);
+        while (!alarms_.wait(*incoming, direction::received,
+                             steady_time::clock::now() + std::chrono::seconds(1)))
+          if (ends_) return;
+      } catch (std::exception const&) {  // somebody left while we listened to him
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        continue;
+      }
+      heard.text.back() = '\0';
+      if (heard.kind == farewell) {
+        note_left(heard.from, true);
+      } else {
+        std::scoped_lock const lock(mutex_);
+        if (!reason_) reason_ = heard.text.data();
+      }
+      alarms_.ring_all();
+    }
+  }
+
+  // How long two ranks that know of each other may take to connect.
+  static constexpr std::chrono::milliseconds connecting = std::chrono::seconds(30);
+
+  communicator_options options_;
+  std::shared_ptr<::gloo::transport::Context> context_;  // none: this rank is alone
+  alarm_clock alarms_;
+  std::mutex mutex_;  // of what follows
+  std::optional<std::string> reason_;
+  std::optional<std::string> given_up_;
+  std::vector<std::optional<departure>> left_;
+  std::vector<std::unique_ptr<buffer>> signs_of_life_;  // what no rank ever sends
+  std::mutex telling_;                                  // of what follows
+  notice_text spoken_;
+  std::vector<std::pair<int, std::unique_ptr<buffer>>> notices_;
+  std::atomic<bool> ends_ = false;
+  std::thread listener_;
+};
+
+}  // namespace detail
+}  // namespace parallel::gloo
