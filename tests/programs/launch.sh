@@ -46,10 +46,12 @@ launch -n 2 convert calm out && fail "two processes did the same work"
 saw 'launch started 2 processes, and each would do all of the work'
 
 # signals reach the ranks; when launch itself is killed, so are they
-launch -n 2 bash -c 'trap "echo got it; exit 3" TERM; sleep 50 & wait' &
+code=0
+"$programs/launch" -n 2 bash -c 'trap "echo got it; exit 3" TERM; sleep 50 & wait' > log 2>&1 &
 sleep 0.5
-pkill -TERM -P $! launch || fail "no launch to stop"
-wait $! && fail "stopped, but the code is 0"
+kill -TERM $!
+wait $! || code=$?
+[[ $code == 3 ]] || fail "the code after SIGTERM is $code, not the ranks'"
 saw 'got it'
 "$programs/launch" -n 2 bash -c 'exec -a left_over sleep 50' > log 2>&1 &
 sleep 0.5
@@ -57,17 +59,54 @@ kill -KILL $!
 sleep 0.2
 pgrep -f left_over && fail "a rank outlived its launch"
 
-# two nodes on one machine: they meet, and are told what they do not agree in
-node() { timeout 100 "$programs/launch" -n 1 --nodes 2 --node "$@" > "log$1" 2>&1; }
-node 0 --rendezvous meet --interface lo pretrain small.yaml autoresume=false save_folder= metrics_file=nodes.jsonl &
-node 1 --rendezvous meet --interface lo pretrain small.yaml autoresume=false save_folder= metrics_file=nodes.jsonl ||
-  { cat log0 log1 >&2; fail "node 1"; }
-wait $! || { cat log0 log1 >&2; fail "node 0"; }
+# two nodes: hosts with a network between them where such can be made, else this machine twice
+in_host=("" "") interface=(--interface lo)
+first=launch$$a second=launch$$b
+remove_hosts() { ip netns del $first; ip netns del $second; } 2> /dev/null
+trap 'kill $(jobs -p) 2> /dev/null || true; remove_hosts || true' EXIT
+if { ip netns add $first && ip netns add $second &&
+  ip link add eth0 netns $first type veth peer name eth0 netns $second &&
+  ip -n $first addr add 10.77.1.1/24 dev eth0 && ip -n $second addr add 10.77.1.2/24 dev eth0 &&
+  ip -n $first link set eth0 up && ip -n $second link set eth0 up; } 2> /dev/null; then
+  in_host=("ip netns exec $first" "ip netns exec $second") interface=()
+fi
+node() { # number, and what to run
+  # shellcheck disable=SC2086
+  timeout 100 ${in_host[$1]} "$programs/launch" -n 1 --nodes 2 --node "$1" --rendezvous meet \
+    "${interface[@]}" "${@:2}" > "log$1" 2>&1
+}
+both() { # what is run on both; the codes are in code0 and code1
+  node 0 "$@" &
+  code0=0 code1=0
+  node 1 "$@" || code1=$?
+  wait $! || code0=$?
+}
+both pretrain small.yaml autoresume=false save_folder= metrics_file=nodes.jsonl
+[[ $code0$code1 == 00 ]] || { cat log0 log1 >&2; fail "two nodes: codes $code0 and $code1"; }
 losses nodes.jsonl | cmp - expected || fail "two nodes differ from threads"
 [[ -z $(ls meet) ]] || fail "left in the rendezvous: $(ls meet)"
-node 0 --rendezvous meet --interface lo pretrain small.yaml &
-node 1 --rendezvous meet --interface lo pretrain small.yaml seed=3 && fail "other arguments were taken"
+node 0 pretrain small.yaml &
+node 1 pretrain small.yaml seed=3 && fail "other arguments were taken"
 wait $! && fail "other arguments were taken"
-grep -q "error: node 1 .* runs the program with other arguments than node 0 .*: 'seed=3', not nothing" log0 log1 ||
-  { cat log0 log1 >&2; fail "what differs is not said"; }
-echo "two nodes: same digits; other arguments are refused"
+for log in log0 log1; do
+  grep -q "error: node 1 .* runs the program with other arguments than node 0 .*: 'seed=3', not nothing" $log ||
+    { cat $log >&2; fail "what differs is not said"; }
+done
+echo "two nodes ${in_host[0]:+in namespaces of their own}: same digits; other arguments are refused"
+
+# a cut link: both say so at their deadline, and go on when it is mended
+if [[ -n ${in_host[0]} ]]; then
+  {
+    until [[ -e cut/ep0-ba4 ]]; do sleep 0.01; done
+    ip -n $first link set eth0 down
+    sleep 3
+    ip -n $first link set eth0 up
+  } &
+  both --restarts 1 pretrain small.yaml save_folder=cut dist_timeout=2
+  [[ $code0$code1 == 00 ]] || { cat log0 log1 >&2; fail "after a cut: codes $code0 and $code1"; }
+  grep -q 'waited 2 s for rank 1' log0 || { cat log0 log1 >&2; fail "who is missing is not said"; }
+  for file in "calm/$name"/*.safetensors; do
+    cmp "$file" "cut/$name/$(basename "$file")" || fail "$(basename "$file") differs after the cut"
+  done
+  echo "a link that was cut for 3 s: an error after 2, and the same bytes at the end"
+fi
