@@ -1,20 +1,25 @@
 // Ranks are threads here, each with connections of its own, as processes have them.
 #include <doctest/doctest.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
+#include <csignal>
 #include <exception>
 #include <filesystem>
 #include <mutex>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/checked.hpp>
 #include <parallel/comm/gloo/communicator.hpp>
+#include <parallel/core/hash.hpp>
 
 #include "parallel/comm/suite.hpp"
 #include "parallel/comm/traffic.hpp"
@@ -107,6 +112,119 @@ TEST_CASE("abort and deadline reach gloo ranks in a part, in messages and in all
         3, [&](auto const& options) { check_deadline(gloo::communicator(options), how, "0.5"); },
         {.deadline = 500ms}));
   }
+}
+
+TEST_CASE("checked gloo ranks are all told who calls what, and who is missing") {
+  run(3, [](auto const& options) {
+    checked<gloo::communicator> comm{gloo::communicator{options}};
+    parallel::host::stream s;
+    std::vector<float> x(comm.rank() == 1 ? 3 : 5);
+    auto const message =
+        message_of([&] { comm.all_reduce(s, std::span(x), parallel::reduction::sum).wait(); });
+    CHECK(contains(message, "ranks disagree in count (call 0 of this communicator)"));
+    CHECK(contains(message, "rank 1: all_reduce(sum) of 3 f32 at gloo_test.cpp:"));
+  });
+  run(3,
+      [](auto const& options) {
+        checked<gloo::communicator> comm{gloo::communicator{options}};
+        parallel::host::stream s;
+        std::vector<float> x(4);
+        if (comm.rank() == 2) std::this_thread::sleep_for(800ms);
+        auto const message =
+            message_of([&] { comm.all_reduce(s, std::span(x), parallel::reduction::sum).wait(); });
+        CHECK(contains(message, "all_reduce(sum) of 4 f32 at gloo_test.cpp:"));
+        CHECK(contains(message, "waited 0.4 s for rank 2; rank "));
+        CHECK(contains(message, "came: all_reduce(sum) of 4 f32"));
+      },
+      {.deadline = 400ms});
+}
+
+TEST_CASE("who waits for a gloo rank that has returned is told soon") {
+  run(3, [](auto const& options) {
+    gloo::communicator whole(options);
+    gloo::communicator comm = whole.split(0, "data");
+    parallel::host::stream s;
+    std::vector<float> x(4);
+    comm.all_reduce(s, std::span(x), parallel::reduction::sum).wait();
+    if (comm.rank() == 2) return;
+    auto const message =
+        message_of([&] { comm.all_reduce(s, std::span(x), parallel::reduction::sum).wait(); });
+    CAPTURE(message);
+    CHECK(message.starts_with(
+        "rank 2 has returned from its program or ended its communicator, but rank "));
+    CHECK(contains(message, " waits for it in all_reduce(sum) of 4 f32 over data"));
+  });
+}
+
+TEST_CASE("a gloo rank that is killed is named soon") {
+  meeting_place const place;
+  gloo::communicator_options options{.ranks = 2, .rendezvous = place.folder};
+  auto const child = ::fork();
+  if (child == 0) {
+    options.rank = 1;
+    gloo::communicator comm(options);
+    parallel::host::stream s;
+    comm.barrier(s).wait();
+    ::raise(SIGKILL);
+  }
+  REQUIRE(child > 0);
+  gloo::communicator comm(options);
+  parallel::host::stream s;
+  comm.barrier(s).wait();
+  auto const begin = std::chrono::steady_clock::now();
+  auto const message = message_of([&] { comm.barrier(s).wait(); });
+  CAPTURE(message);
+  CHECK(message.starts_with("rank 1 is gone: its connection to rank 0 was closed without a word"));
+  CHECK(contains(message, "rank 0 waited for it in barrier"));
+  CHECK(std::chrono::steady_clock::now() - begin < 5s);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+}
+
+TEST_CASE("gloo ranks do not take strangers for ranks of theirs") {
+  // what each rank is told
+  auto const told = [](auto const& change, gloo::communicator_options options = {}) {
+    std::vector<std::string> out(2);
+    run(
+        2,
+        [&](gloo::communicator_options mine) {
+          change(mine);
+          auto const rank = static_cast<std::size_t>(mine.rank);
+          out[rank] = message_of([&] { gloo::communicator const comm(mine); });
+        },
+        options);
+    return out;
+  };
+  auto const with_key = [](std::string const& key) {
+    return [key](std::string_view text) {
+      auto hash = std::to_string(parallel::fnv1a(concat(key, text)));
+      hash.resize(20, ' ');
+      return hash;
+    };
+  };
+  auto const alike = told([&](auto& mine) { mine.seal = with_key("this run"); });
+  CHECK(alike[0] == "nothing was thrown");
+  CHECK(alike[1] == "nothing was thrown");
+  auto const keys = told([&](auto& mine) { mine.seal = with_key(mine.rank == 0 ? "a" : "b"); });
+  CHECK(contains(keys[0], "rank-1: this is not of rank 1 of this run: its seal is wrong"));
+  CHECK(contains(keys[1], "rank-0: this is not of rank 0 of this run: its seal is wrong"));
+  // a rank whose address is right, and whose connection is somebody else's
+  auto const greeting = told([&](auto& mine) {
+    if (mine.rank == 0) return void(mine.seal = with_key("key"));
+    mine.seal = [right = with_key("key"), wrong = with_key("no")](std::string_view text) {
+      return text.starts_with("rank 1 to rank 0\nhello") ? wrong(text) : right(text);
+    };
+  });
+  CHECK(contains(greeting[0], "somebody connected to rank 0 as rank 1 who does not have this"));
+  // nobody comes
+  meeting_place const place;
+  auto const alone = message_of(
+      [&] { gloo::communicator({.ranks = 2, .rendezvous = place.folder, .deadline = 300ms}); });
+  CHECK(contains(alone, "rank 1 has not come to the rendezvous in " + place.folder.string()));
+  auto const nowhere = message_of([&] {
+    gloo::communicator({.ranks = 2, .rendezvous = place.folder, .interface = "no-such0"});
+  });
+  CHECK(contains(nowhere, "rank 0 cannot connect to the others over the interface no-such0"));
 }
 
 }  // namespace gloo_test

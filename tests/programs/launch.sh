@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# `launch`: ranks that are processes over gloo give the losses of threads; what fails is named, what is
+# started again ends with the same bytes, nothing is left running; two hosts (network namespaces, where
+# they can be made) train by one command each.
+source "$(dirname "$0")/common.sh"
+trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
+
+train save_folder=calm metrics_file=threads.jsonl
+losses threads.jsonl > expected
+sed -i '/^ranks:/d' small.yaml
+launch() { timeout 100 "$programs/launch" "$@" > log 2>&1; }
+saw() { grep -q -- "$1" log || { cat log >&2; fail "not said: $1"; }; }
+
+launch -n 2 pretrain small.yaml autoresume=false save_folder= metrics_file=launched.jsonl ||
+  { cat log >&2; fail "launch"; }
+losses launched.jsonl | cmp - expected || fail "processes over gloo differ from threads"
+[[ -z $(find launch-logs -name rank-1.log -size +0) && -s $(echo launch-logs/*/rank-0.log) ]] ||
+  fail "logs are not as they should be"
+echo "launch -n 2: 40 losses and gradient norms are those of threads in every digit"
+
+# a rank that is killed is named, the other ends, and so it goes on to the same end
+victim() { pgrep -f "pretrain small.yaml save_folder=$1" | tail -n 1; }
+launch -n 2 --restarts 1 pretrain small.yaml save_folder=wild eval_interval=0ba &
+until [[ -e wild/ep0-ba4 ]]; do sleep 0.01; done
+kill -KILL "$(victim wild)"
+wait $! || { cat log >&2; fail "the run was not started again"; }
+saw 'error: rank 1 was killed by signal 9'
+saw 'launch: starting again, 1 of 1 times'
+name=$(basename "$(readlink calm/latest)")
+for file in "calm/$name"/*.safetensors; do
+  cmp "$file" "wild/$name/$(basename "$file")" || fail "$(basename "$file") differs"
+done
+echo "a killed rank: started again, and the same bytes at the end"
+
+# without restarts its code is the launch's, its own words are shown, and nobody is left
+code=0
+launch -n 3 bash -c '[[ $RANK != 1 ]] || { echo rank one says this; exit 7; }; (exec -a left_over sleep 50) & wait' ||
+  code=$?
+[[ $code == 7 ]] || fail "the code is $code, not the failing rank's"
+saw 'error: rank 1 ended with code 7'
+saw 'rank one says this'
+pgrep -f left_over && fail "a rank was left running"
+launch -n 2 no-such-program && fail "a program that is not there ran"
+saw 'error: no program no-such-program is beside launch or in PATH'
+launch -n 2 convert calm out && fail "two processes did the same work"
+saw 'launch started 2 processes, and each would do all of the work'
+
+# signals reach the ranks; when launch itself is killed, so are they
+code=0
+"$programs/launch" -n 2 bash -c 'trap "echo got it; exit 3" TERM; sleep 50 & wait' > log 2>&1 &
+sleep 0.5
+kill -TERM $!
+wait $! || code=$?
+[[ $code == 3 ]] || fail "the code after SIGTERM is $code, not the ranks'"
+saw 'got it'
+"$programs/launch" -n 2 bash -c 'exec -a left_over sleep 50' > log 2>&1 &
+sleep 0.5
+kill -KILL $!
+sleep 0.2
+pgrep -f left_over && fail "a rank outlived its launch"
+
+# two nodes: hosts with a network between them where such can be made, else this machine twice
+in_host=("" "") interface=(--interface lo)
+first=launch$$a second=launch$$b
+remove_hosts() { ip netns del $first; ip netns del $second; } 2> /dev/null
+trap 'kill $(jobs -p) 2> /dev/null || true; remove_hosts || true' EXIT
+if { ip netns add $first && ip netns add $second &&
+  ip link add eth0 netns $first type veth peer name eth0 netns $second &&
+  ip -n $first addr add 10.77.1.1/24 dev eth0 && ip -n $second addr add 10.77.1.2/24 dev eth0 &&
+  ip -n $first link set eth0 up && ip -n $second link set eth0 up; } 2> /dev/null; then
+  in_host=("ip netns exec $first" "ip netns exec $second") interface=()
+fi
+node() { # number, and what to run
+  # shellcheck disable=SC2086
+  timeout 100 ${in_host[$1]} "$programs/launch" -n 1 --nodes 2 --node "$1" --rendezvous meet \
+    "${interface[@]}" "${@:2}" > "log$1" 2>&1
+}
+both() { # what is run on both; the codes are in code0 and code1
+  node 0 "$@" &
+  code0=0 code1=0
+  node 1 "$@" || code1=$?
+  wait $! || code0=$?
+}
+both pretrain small.yaml autoresume=false save_folder= metrics_file=nodes.jsonl
+[[ $code0$code1 == 00 ]] || { cat log0 log1 >&2; fail "two nodes: codes $code0 and $code1"; }
+losses nodes.jsonl | cmp - expected || fail "two nodes differ from threads"
+[[ -z $(ls meet) ]] || fail "left in the rendezvous: $(ls meet)"
+node 0 pretrain small.yaml &
+node 1 pretrain small.yaml seed=3 && fail "other arguments were taken"
+wait $! && fail "other arguments were taken"
+for log in log0 log1; do
+  grep -q "error: node 1 .* runs the program with other arguments than node 0 .*: 'seed=3', not nothing" $log ||
+    { cat $log >&2; fail "what differs is not said"; }
+done
+echo "two nodes ${in_host[0]:+in namespaces of their own}: same digits; other arguments are refused"
+
+# a cut link: both say so at their deadline, and go on when it is mended
+if [[ -n ${in_host[0]} ]]; then
+  {
+    until [[ -e cut/ep0-ba4 ]]; do sleep 0.01; done
+    ip -n $first link set eth0 down
+    sleep 3
+    ip -n $first link set eth0 up
+  } &
+  both --restarts 1 pretrain small.yaml save_folder=cut dist_timeout=2
+  [[ $code0$code1 == 00 ]] || { cat log0 log1 >&2; fail "after a cut: codes $code0 and $code1"; }
+  grep -q 'waited 2 s for rank 1' log0 || { cat log0 log1 >&2; fail "who is missing is not said"; }
+  for file in "calm/$name"/*.safetensors; do
+    cmp "$file" "cut/$name/$(basename "$file")" || fail "$(basename "$file") differs after the cut"
+  done
+  echo "a link that was cut for 3 s: an error after 2, and the same bytes at the end"
+fi
