@@ -34,6 +34,7 @@ struct run_state {
   nlohmann::json callbacks = nlohmann::json::object();  // what they remember
   std::optional<double> best_loss = {};                 // of evaluations at checkpoints so far
   bool best = false;                                    // this checkpoint's is that
+  nlohmann::json skipped = nlohmann::json::array();     // see skipped_batches
 };
 
 /// A checkpoint to begin from.
@@ -196,6 +197,7 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
           {"best_loss", state.best_loss ? nlohmann::json(*state.best_loss) : nullptr},
           {"tokens", state.tokens},
           {"callbacks", state.callbacks},
+          {"skipped", state.skipped},
           {"order", detail::order_of(config, state.samples_in_set)},
           {"canonical_leaf", detail::canonical_leaf(config)},
           {"weights_only", config.checkpoint.save_weights_only},
@@ -258,7 +260,8 @@ run_state load_run(Stepper& step, train_config const& config, found_checkpoint c
           .samples_in_set = samples_in_set,
           .tokens = number("tokens"),
           .callbacks = state.own.value("callbacks", nlohmann::json::object()),
-          .best_loss = best_loss};
+          .best_loss = best_loss,
+          .skipped = state.own.value("skipped", nlohmann::json::array())};
 }
 
 }  // namespace mpt

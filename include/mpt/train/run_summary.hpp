@@ -31,6 +31,7 @@ struct run_summary {
   double peak_memory_bytes = 0;
   double data_wait_share = 0;  // of the seconds: waiting for data
   std::string checkpoint;      // the last one written, or resumed from
+  bool stop_asked = false;     // run_hooks::stop_asked ended it before its time
 };
 
 /// How fast it went: `tokens` in `places` of sequences, of which summary.trained_tokens had a

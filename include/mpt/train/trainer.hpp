@@ -30,8 +30,10 @@
 #include <mpt/train/run_data.hpp>
 #include <mpt/train/run_decoder.hpp>
 #include <mpt/train/run_mesh.hpp>
+#include <mpt/train/run_phases.hpp>
 #include <mpt/train/run_summary.hpp>
 #include <mpt/train/run_training.hpp>
+#include <mpt/train/skipped_batches.hpp>
 #include <mpt/train/task_evaluation.hpp>
 #include <parallel/checkpoint/stepper_saver.hpp>
 #include <parallel/comm/any_communicator.hpp>
@@ -47,14 +49,15 @@ using parallel::any_communicator;
 template <class T, class Device = host::device>
 class trainer {
  public:
-  /// Collective: all ranks make one at the same time. `examples`, `on_save`: see run_training.
+  /// Collective: all ranks make one at the same time. `examples`, `hooks`: see run_training.
   trainer(train_config const& config, any_communicator& comm, Device& device, run_plan plan,
-          run_examples const& examples = {}, parallel::step_hook on_save = {})
+          run_examples const& examples = {}, run_hooks hooks = {})
       : config_(config),
         comm_(comm),
         device_(device),
         plan_(std::move(plan)),
-        on_save_(std::move(on_save)),
+        hooks_(std::move(hooks)),
+        phases_(config.deadlines, hooks_.deadline),
         mesh_(config, comm, device),
         profiled_(config.profile && comm.rank() == 0),
         compute_(with_trace(device.compute_options(), profiler_.compute())),
@@ -90,11 +93,13 @@ class trainer {
         .causal_flops_per_token =
             static_cast<double>(causal_flops_per_token(config_.model, sequence_length())),
         .recomputed_flops_per_token = plan_.recomputed_per_token(sequence_length())};
+    phases_.enter(&run_deadlines::first_step);
     bool const is_initialised = agree_on_products();
+    phases_.enter(&run_deadlines::load);
     auto notes = start(is_initialised);
     auto const last = total_batches(clock_);
     if (saving() && batch_ < last) {
-      auto const how = save_options_of(config_.checkpoint, on_save_);
+      auto const how = save_options_of(config_.checkpoint, hooks_.on_save);
       saves_.emplace(step_, comm_, exchanges_, config_.checkpoint.save_folder, plan_.saves_behind,
                      how);
       notes.push_back(
@@ -104,6 +109,7 @@ class trainer {
       report_.emplace(config_, comm_.size(), peak, batch_ > 0 ? batch_ + 1 : 0);
     for (auto const& note : notes)
       if (!note.empty()) say(note);
+    phases_.enter(&run_deadlines::first_step);
     if (config_.evaluation.eval_first && batch_ == 0) evaluate();
     begin_ = std::chrono::steady_clock::now();
     first_batch_ = batch_;
@@ -114,11 +120,23 @@ class trainer {
       if (batch_ == first_batch_ + 1)
         if (auto const note = plain_attention_note(compute_); !note.empty()) say(note);
       auto const pause = std::chrono::steady_clock::now();
+      phases_.enter(&run_deadlines::save);
       if (saves_) saves_->advance();
-      tell(result, last);
-      if (is_due(config_.evaluation.eval_interval, batch_, clock_)) evaluate();
+      phases_.enter(&run_deadlines::step);
+      if (result.updated)
+        tell(result, last);
+      else
+        go_on_without();
+      if (result.stop_asked && batch_ < last) {
+        summary_.stop_asked = true;
+        control_.stop(fmt::format("batch {}: asked to stop", batch_));
+      } else if (is_due(config_.evaluation.eval_interval, batch_, clock_)) {
+        evaluate();
+      }
+      phases_.enter(&run_deadlines::save);
       if (saves_) save(last);
       export_folder();
+      phases_.enter(&run_deadlines::step);
       profile();
       auto const paused = std::chrono::steady_clock::now() - pause;
       speed_->skip(paused);
@@ -221,6 +239,7 @@ class trainer {
       batch_ = state.batches;
       tokens_ = state.tokens;
       best_.restore(state.best_loss);
+      skipped_.restore(state.skipped);
       callbacks_.restore(state.callbacks);
       summary_.checkpoint = found.folder.string();
     }
@@ -238,6 +257,7 @@ class trainer {
     control_.clear();
     callbacks_.batch_begin(control_, batch_ + 1);
     step_.measure_tensors(control_.measuring());
+    step_.ask_to_stop(hooks_.stop_asked && hooks_.stop_asked());
     factor_ = learning_rate_multiplier(config_.scheduler, batch_, clock_);
     auto result = run_step(batch_, factor_);
     ++batch_;
@@ -266,13 +286,38 @@ class trainer {
                       learning_rate_factor);
   }
 
+  /// Of the batch just trained nothing stays, as on_not_finite says. On every rank.
+  void go_on_without() {
+    bool const back = config_.on_not_finite == not_finite_policy::roll_back;
+    auto first = batch_;
+    if (back) {
+      if (saves_) {
+        phases_.enter(&run_deadlines::save);
+        saves_->complete();
+        if (!saves_->last().empty()) summary_.checkpoint = saves_->last().string();
+      }
+      if (summary_.checkpoint.empty())
+        parallel::fail<parallel::not_finite>(
+            "batch ", batch_,
+            ": the loss or the gradient is not finite, and there is no checkpoint "
+            "yet to roll back to; save earlier, or set on_not_finite to skip");
+      phases_.enter(&run_deadlines::load);
+      auto const sound = agree_on_sound(comm_, exchanges_, {summary_.checkpoint, false, {}, true});
+      first = load_run(step_, config_, sound, batches_.samples()).batches + 1;
+      phases_.enter(&run_deadlines::step);
+    }
+    say(fmt::format("batch {}: the loss or the gradient is not finite; {}", batch_,
+                    back ? "rolled back to " + summary_.checkpoint : "skipped"));
+    skipped_.add(first, batch_);
+  }
+
   /// Tells callbacks and reader of the batch just trained.
   void tell(step_result const& result, std::int64_t last) {
     auto const r = result_of(result, batch_, clock_);
     summary_.loss = r.loss;
     try {
       callbacks_.batch_end(control_, r);
-    } catch (run_failure const&) {  // on every rank
+    } catch (parallel::error const&) {  // on every rank
       if (saves_) saves_->complete();
       throw;
     }
@@ -337,7 +382,8 @@ class trainer {
                                          .tokens = tokens_,
                                          .callbacks = callbacks_.state(),
                                          .best_loss = best_.loss(),
-                                         .best = best}));
+                                         .best = best,
+                                         .skipped = skipped_.state()}));
     }
     if (batch_ == last || control_.stopped()) saves_->complete();
   }
@@ -353,7 +399,8 @@ class trainer {
   any_communicator& comm_;
   Device& device_;
   run_plan plan_;
-  parallel::step_hook on_save_;
+  run_hooks hooks_;
+  run_phases phases_;
   run_mesh<Device> mesh_;
   run_profiler profiler_;
   bool profiled_;
@@ -378,6 +425,7 @@ class trainer {
   std::optional<speed_window> speed_;
   std::chrono::steady_clock::time_point begin_;
   best_evaluation best_;  // by the first set
+  skipped_batches skipped_;
   std::int64_t batch_ = 0;
   double factor_ = 1;  // of the learning rates, in the last batch
   std::int64_t first_batch_ = 0;
@@ -390,8 +438,8 @@ class trainer {
 
 template <class T, class Device>
 run_summary run_training(train_config const& config, any_communicator& comm, Device& device,
-                         run_plan plan, run_examples const& examples, parallel::step_hook on_save) {
-  return trainer<T, Device>(config, comm, device, std::move(plan), examples, std::move(on_save))
+                         run_plan plan, run_examples const& examples, run_hooks hooks) {
+  return trainer<T, Device>(config, comm, device, std::move(plan), examples, std::move(hooks))
       .run();
 }
 
