@@ -19,6 +19,7 @@
 #include <mpt/vocabulary.hpp>
 #include <parallel/checkpoint/stepper.hpp>
 #include <parallel/comm/any_communicator.hpp>
+#include <parallel/core/failures.hpp>
 
 namespace mpt {
 
@@ -76,6 +77,18 @@ struct found_checkpoint {
           ": there is no checkpoint here; name a folder like ep0-ba100, one that holds such, or a "
           "Hugging Face folder");
   return found_checkpoint{*newest.folder, c.load_weights_only, newest.note, true};
+}
+
+/// Where a run goes back to whose batch `batch` was not finite: its checkpoint `folder`, or the one
+/// before, where that is damaged. Throws when there is none.
+[[nodiscard]] inline found_checkpoint to_roll_back_to(std::filesystem::path const& folder,
+                                                      std::int64_t batch) {
+  if (folder.empty())
+    parallel::fail<parallel::not_finite>(
+        "batch ", batch,
+        ": the loss or the gradient is not finite, and there is no checkpoint yet "
+        "to roll back to; save earlier, or set on_not_finite to skip");
+  return {folder, false, {}, true};
 }
 
 /// Collective: what rank 0 found, on every rank, when all have read it and compared its checksums.

@@ -35,11 +35,13 @@ struct run_summary {
 };
 
 /// How fast it went: `tokens` in `places` of sequences, of which summary.trained_tokens had a
-/// label, trained in so many seconds.
+/// label, trained in so many seconds, of which
+/// some were waited for data.
 inline void set_speed(run_summary& summary, utilisation const& peak, double seconds,
-                      std::int64_t tokens, std::int64_t places) {
+                      std::int64_t tokens, std::int64_t places, double waited_seconds) {
   double const places_per_second = static_cast<double>(places) / seconds;
   summary.seconds = seconds;
+  summary.data_wait_share = waited_seconds / seconds;
   summary.tokens_per_second = static_cast<double>(tokens) / seconds;
   summary.trained_tokens_per_second = static_cast<double>(summary.trained_tokens) / seconds;
   summary.mfu = peak.mfu(places_per_second);

@@ -19,8 +19,8 @@ class skipped_batches {
   static constexpr std::int64_t most_in_a_row = 10;
 
   /// Adds the batches from `first` to `last`, counted from 1, of which the last was not finite.
-  /// Throws when that has happened too often in a row.
-  void add(std::int64_t first, std::int64_t last) {
+  /// Returns the sentence about it. Throws when that has happened too often in a row.
+  std::string add(std::int64_t first, std::int64_t last) {
     in_a_row_ = last == last_ + 1 ? in_a_row_ + 1 : 1;
     last_ = last;
     if (!ranges_.empty() && ranges_.back().second >= first - 1)
@@ -31,6 +31,11 @@ class skipped_batches {
       parallel::fail<parallel::not_finite>(
           "batch ", last, ": the loss or the gradient was not finite in ", in_a_row_,
           " batches in a row; lower the learning rate, or resume from an earlier checkpoint");
+    auto const what =
+        parallel::concat("batch ", last, ": the loss or the gradient is not finite; ");
+    if (first == last) return what + "it is skipped";
+    return parallel::concat(what, "back to batch ", first - 1, ", those from ", first,
+                            " are skipped");
   }
 
   [[nodiscard]] bool empty() const { return ranges_.empty(); }
