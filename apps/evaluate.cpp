@@ -327,7 +327,7 @@ evaluation of_yaml(arguments& args) {
           .gauntlet = std::move(config.gauntlet),
           .subset_batches = config.subset_batches,
           .ranks = config.ranks ? std::optional(static_cast<int>(*config.ranks)) : args.ranks,
-          .deadline = config.dist_timeout,
+          .deadline = std::chrono::duration<double>(config.dist_timeout),
           .threads = static_cast<int>(config.threads.value_or(0)),
           .bf16 = config.precision == mpt::precision_kind::amp_bf16};
 }
@@ -378,7 +378,8 @@ void run(arguments args) {
   auto const what = from_yaml ? of_yaml(args) : of_options(args);
   auto const engine = apps::make_engine();
   auto const started = apps::processes_started();
-  apps::launch({.ranks = what.ranks ? what.ranks : started, .deadline = what.deadline},
+  apps::launch({.ranks = what.ranks ? what.ranks : started,
+                .deadline = std::chrono::duration<double>(what.deadline)},
                [&](parallel::any_communicator& comm, apps::place const& place) {
                  std::vector<outcome> outcomes;
                  for (std::size_t i = 0; i < what.models.size(); ++i)

@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <mpt/config/node.hpp>
 
+#include "support/exit_code.hpp"
 #include "support/launch.hpp"
 #include "support/process.hpp"
 
@@ -38,8 +39,9 @@ namespace apps {
   return whole_number(0, std::numeric_limits<std::uint64_t>::max());
 }
 
-/// Parses the command line and runs `body`; 0 when all went well, 1 after an error, which is
-/// printed as "error: …" on standard error; bad usage is one. Prints nothing when others print the
+/// Parses the command line and runs `body`; 0 when all went well, else the code of the cause
+/// (exit_code.hpp) after an error, which is printed as "error: …" on standard error; bad usage is
+/// one. Prints nothing when others print the
 /// same (`is_primary`); refusals are printed by `launch`.
 inline int run(CLI::App& app, int argc, char** argv, std::function<void()> const& body,
                bool is_primary = true) {
@@ -56,9 +58,13 @@ inline int run(CLI::App& app, int argc, char** argv, std::function<void()> const
     return 1;
   } catch (refusal const&) {
     return 1;
+  } catch (reported const& failure) {
+    return static_cast<int>(failure.code);
+  } catch (stopped_early const&) {
+    return static_cast<int>(exit_code::go_on);
   } catch (std::exception const& problem) {
     if (is_primary) print_error(problem.what());
-    return 1;
+    return static_cast<int>(code_of_current_exception());
   }
 }
 

@@ -1,6 +1,7 @@
 // Starting the ranks of a program: the one place where the communicator is chosen.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/core/error.hpp>
+#include <parallel/core/shared_deadline.hpp>
 
 namespace apps {
 
@@ -17,13 +19,14 @@ namespace apps {
 struct place {
   std::vector<int> cores;
   int local_rank = 0;
-  /// From now on this rank's calls stand in the flight folder, which is this run's alone.
+  /// Collective: from now on this rank's calls stand in the flight folder, which is this run's
+  /// alone, and where ranks are processes each is watched by another (parallel::heartbeat).
   std::function<void()> keep_calls = [] {};
 };
 
 struct launch_options {
   std::optional<int> ranks;  // threads; none: what the launcher says, or 1
-  double deadline = 600;     // seconds one rank waits for another
+  parallel::shared_deadline deadline = std::chrono::seconds(600);  // of one rank for another
   /// Where a failed run leaves the last calls of every rank, and one that is killed too once it
   /// has said place::keep_calls; empty: on standard error.
   std::filesystem::path flight_folder = {};

@@ -4,7 +4,6 @@
 #include <parallel/comm/recorded.hpp>
 #include <parallel/comm/texts.hpp>
 
-#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "support/cores.hpp"
+#include "support/exit_code.hpp"
 #include "support/flight.hpp"
 #include "support/launch_environment.hpp"
 #include "support/process.hpp"
@@ -58,8 +58,7 @@ void apps::by_launch::run(launch_options const& options, process const& self,
                                      name = folder.filename().string()](std::string_view text) {
                                       return key.seal(parallel::concat(name, '\n', text));
                                     },
-                                .deadline = std::chrono::duration_cast<std::chrono::milliseconds>(
-                                    std::chrono::duration<double>(options.deadline))})),
+                                .deadline = options.deadline})),
                            recorder));
     try {
       auto const cores = available_cores();
@@ -82,6 +81,6 @@ void apps::by_launch::run(launch_options const& options, process const& self,
     mpt::console::say("error: rank {}: {}\n", self.rank, problem.what());
     auto const file = self.ranks > 1 ? write_last_calls(options, self.rank, *recorder) : "";
     if (!file.empty()) mpt::console::say("the last calls of rank {} are in {}\n", self.rank, file);
-    throw refusal(problem.what());  // which has been printed
+    throw reported(code_of_current_exception());
   }
 }

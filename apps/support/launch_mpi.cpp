@@ -1,13 +1,18 @@
 #include <parallel/comm/checked.hpp>
+#include <parallel/comm/heartbeat.hpp>
 #include <parallel/comm/mpi/communicator.hpp>
 #include <parallel/comm/mpi/environment.hpp>
 #include <parallel/comm/recorded.hpp>
 
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include <fmt/format.h>
@@ -15,6 +20,7 @@
 #include <parallel/comm/texts.hpp>
 
 #include "support/cores.hpp"
+#include "support/exit_code.hpp"
 #include "support/flight.hpp"
 #include "support/launch.hpp"
 #include "support/process.hpp"
@@ -37,6 +43,49 @@ std::vector<int> own_cores(parallel::any_communicator& comm) {
   return apps::cores_among_equals(cores, all, comm.rank());
 }
 
+/// Ends all ranks when the next one's process stands still, by a thread of its own.
+class watched_neighbour {
+ public:
+  watched_neighbour(parallel::mpi::environment& environment, parallel::any_communicator& comm)
+      : environment_(environment), comm_(comm) {}
+
+  /// Collective: begins to watch. Does nothing where the run keeps no file of the calls.
+  void begin(apps::launch_options const& options,
+             std::shared_ptr<parallel::flight_recorder> const& recorder) {
+    int const rank = environment_.rank();
+    int const ranks = environment_.size();
+    parallel::host::stream exchanges;
+    auto const machines = parallel::gather_texts(comm_, exchanges, apps::machine_name());
+    if (recorder->ring().path().empty()) return;
+    auto const before = static_cast<std::size_t>((rank + ranks - 1) % ranks);
+    heartbeat_.emplace(
+        recorder, parallel::flight_file(options.flight_folder, (rank + 1) % ranks),
+        [this](std::string const& sentence) { end(sentence); },
+        parallel::heartbeat_options{.between_machines = machines[before] !=
+                                                        machines[static_cast<std::size_t>(rank)]});
+  }
+
+  /// Returns unless all ranks are being ended already.
+  void stop() {
+    while (ending_) std::this_thread::sleep_for(std::chrono::seconds(1));
+    heartbeat_.reset();
+  }
+
+ private:
+  void end(std::string const& sentence) {
+    ending_ = true;
+    mpt::console::say("error: rank {}: {}\n", environment_.rank(), sentence);
+    comm_.abort(sentence);
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // the others say where they were
+    environment_.end_all_ranks(static_cast<int>(apps::exit_code::timed_out));
+  }
+
+  parallel::mpi::environment& environment_;
+  parallel::any_communicator& comm_;
+  std::atomic<bool> ending_ = false;
+  std::optional<parallel::heartbeat> heartbeat_;
+};
+
 /// Returns what all ranks have refused, when MPI has ended as it always does; any other failure
 /// ends them all.
 std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
@@ -44,18 +93,21 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
   parallel::mpi::environment environment;
   auto const recorder = std::make_shared<parallel::flight_recorder>();
   try {
-    auto const deadline = std::chrono::duration_cast<std::chrono::milliseconds>(
-        std::chrono::duration<double>(options.deadline));
     parallel::any_communicator any(parallel::recorded(
-        parallel::checked(parallel::mpi::communicator(environment, {.deadline = deadline})),
+        parallel::checked(parallel::mpi::communicator(environment, {.deadline = options.deadline})),
         recorder));
+    watched_neighbour watched(environment, any);
     try {
-      program(any, {own_cores(any), from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0),
-                    [&] { apps::keep_calls(options, environment.rank(), ranks, *recorder); }});
+      program(any, {own_cores(any), from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0), [&] {
+                      apps::keep_calls(options, environment.rank(), ranks, *recorder);
+                      watched.begin(options, recorder);
+                    }});
+      watched.stop();
       recorder->ring().remove_file();
     } catch (apps::refusal const&) {
       throw;
     } catch (std::exception const& problem) {
+      watched.stop();
       any.abort(problem.what());
       throw;
     }
@@ -70,9 +122,12 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
         ranks > 1 ? apps::write_last_calls(options, environment.rank(), *recorder) : "";
     if (!file.empty())
       mpt::console::say("the last calls of rank {} are in {}\n", environment.rank(), file);
-    // the others, who were told, have a moment to say where they were
-    if (ranks > 1) std::this_thread::sleep_for(std::chrono::seconds(1));
-    environment.end_all_ranks(1);
+    // the others, who were told, have a moment to say where they were; whoever knows the cause ends
+    // first, so that its code is that of all
+    auto const code = apps::code_of_current_exception();
+    auto const moment = code == apps::exit_code::another_rank ? 3 : 1;
+    if (ranks > 1) std::this_thread::sleep_for(std::chrono::seconds(moment));
+    environment.end_all_ranks(static_cast<int>(code));
   }
   return nullptr;
 }

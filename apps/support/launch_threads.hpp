@@ -15,6 +15,7 @@
 #include <parallel/comm/threads/run.hpp>
 
 #include "support/cores.hpp"
+#include "support/exit_code.hpp"
 #include "support/flight.hpp"
 #include "support/launch.hpp"
 #include "support/process.hpp"
@@ -26,8 +27,6 @@ inline void launch_threads(
     std::function<void(parallel::any_communicator&, place const&)> const& program) {
   auto const cores = available_cores();
   int const ranks = options.ranks.value_or(1);
-  auto const deadline = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::duration<double>(options.deadline));
   std::vector<std::shared_ptr<parallel::flight_recorder>> recorders;
   for (int rank = 0; rank < ranks; ++rank)
     recorders.push_back(std::make_shared<parallel::flight_recorder>());
@@ -55,10 +54,11 @@ inline void launch_threads(
                                      *recorders[static_cast<std::size_t>(rank)]);
                         }});
         },
-        {.deadline = deadline, .when_stuck = [&](std::string const& sentence) {
+        {.deadline = options.deadline, .when_stuck = [&](std::string const& sentence) {
            print_error(sentence.c_str());
            write_all();
-           std::_Exit(EXIT_FAILURE);  // destructors would free what the stuck ranks use
+           // destructors would free what the stuck ranks use
+           std::_Exit(static_cast<int>(code_of_current_exception()));
          }});
     forget_all();
   } catch (refusal const& problem) {

@@ -2,6 +2,8 @@
 #include "support/train.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -34,6 +36,7 @@
 #include "support/launcher.hpp"
 #include "support/parquet.hpp"
 #include "support/process.hpp"
+#include "support/stop_signal.hpp"
 #include "training_devices.hpp"
 
 namespace {
@@ -233,7 +236,7 @@ void check_before(parallel::any_communicator& comm, Device& device) {
 template <class T, class Device>
 void train(mpt::train_config const& config, mpt::run_examples const& examples,
            parallel::any_communicator& comm, Device& device, std::string const& device_name,
-           apps::place const& where) {
+           apps::place const& where, mpt::run_hooks const& hooks, std::atomic<bool>& stopped) {
   check_machines(config, comm);
   auto const here = memory_of_each(device, comm);
   auto const available = config.device_memory.value_or(here);
@@ -263,7 +266,8 @@ void train(mpt::train_config const& config, mpt::run_examples const& examples,
   if (config.preflight) check_before<T>(comm, device);
   auto const lock = lock_save_folder(config, comm);
   where.keep_calls();
-  auto const summary = mpt::run_training<T>(config, comm, device, plan, examples);
+  auto const summary = mpt::run_training<T>(config, comm, device, plan, examples, hooks);
+  if (summary.stop_asked) stopped = true;
   if (!is_primary) return;
   write_summary(config, summary, plan, comm.size(), device_name);
   if (summary.seconds == 0) {
@@ -284,6 +288,11 @@ void train(mpt::train_config const& config, mpt::run_examples const& examples,
           ? ""
           : fmt::format(", {:.0f} % of the time waiting for data", 100 * summary.data_wait_share),
       summary.checkpoint.empty() ? "" : ", checkpoint " + summary.checkpoint);
+  if (summary.stop_asked && !config.checkpoint.save_folder.empty())
+    mpt::console::say(
+        "stopped by a signal after batch {}; the same command with autoresume=true goes on from "
+        "{}\n",
+        summary.batches, summary.checkpoint);
   constexpr double long_run = 600;  // seconds, from which on the interval of saves matters
   if (summary.seconds < long_run) return;
   fmt::print("goodput {:.1f} %: the share of the time in which it trained\n",
@@ -353,28 +362,37 @@ int train_program(int argc, char** argv, std::string const& what) {
           });
       return;
     }
-    apps::launch({.ranks = ranks,
-                  .deadline = config.dist_timeout,
-                  .flight_folder = config.checkpoint.save_folder},
-                 [&](parallel::any_communicator& comm, apps::place const& where) {
-                   apps::with_training_device(
-                       {.kind = config.device,
-                        .local_rank = where.local_rank,
-                        .cores = where.cores,
-                        .threads = static_cast<int>(config.threads.value_or(0)),
-                        .deterministic = config.deterministic,
-                        .graphs = config.cuda_graphs,
-                        .products = &engine},
-                       [&]<class Device>(Device& device, std::string const& name) {
-                         auto const own = config_on(device, config, comm.rank() == 0);
-                         if (own.precision == mpt::precision_kind::fp32)
-                           train<float>(own, examples, comm, device, name, where);
-                         else if constexpr (apps::trains_in_bf16<Device>)
-                           train<parallel::bf16>(own, examples, comm, device, name, where);
-                         else
-                           throw apps::refusal("device=kokkos trains in fp32; set precision=fp32");
-                       });
-                 });
+    apps::stop_signals const signals;
+    parallel::shared_deadline const deadline =
+        std::chrono::duration<double>(config.deadlines.setup);
+    mpt::run_hooks const hooks{.stop_asked = [] { return apps::stop_signals::received(); },
+                               .deadline = deadline};
+    std::atomic<bool> stopped = false;
+    apps::launch(
+        {.ranks = ranks, .deadline = deadline, .flight_folder = config.checkpoint.save_folder},
+        [&](parallel::any_communicator& comm, apps::place const& where) {
+          apps::with_training_device(
+              {.kind = config.device,
+               .local_rank = where.local_rank,
+               .cores = where.cores,
+               .threads = static_cast<int>(config.threads.value_or(0)),
+               .deterministic = config.deterministic,
+               .graphs = config.cuda_graphs,
+               .products = &engine},
+              [&]<class Device>(Device& device, std::string const& name) {
+                auto const own = config_on(device, config, comm.rank() == 0);
+                if (own.precision == mpt::precision_kind::fp32)
+                  train<float>(own, examples, comm, device, name, where, hooks, stopped);
+                else if constexpr (apps::trains_in_bf16<Device>)
+                  train<parallel::bf16>(own, examples, comm, device, name, where, hooks, stopped);
+                else
+                  throw apps::refusal("device=kokkos trains in fp32; set precision=fp32");
+              });
+        });
+    if (!stopped) return;
+    parallel::require(!config.checkpoint.save_folder.empty(),
+                      "stopped by a signal, and nothing is saved: the run has no save_folder");
+    throw apps::stopped_early();
   };
   return apps::run(app, argc, argv, body, apps::is_primary_here());
 }

@@ -23,6 +23,7 @@
 #include <mpt/tokenizer/small_tokenizer.hpp>
 #include <parallel/checkpoint/tensor_folder.hpp>
 #include <support/torch_zip.hpp>
+#include "../../apps/support/exit_code.hpp"
 
 namespace malformed_test {
 namespace {
@@ -558,9 +559,18 @@ std::string document_of(std::vector<group> const& groups) {
       "Every file and argument is checked before it is used, and what is wrong with it is said in\n"
       "one message: what, where, what was expected, what to do. A program prints it after `error: "
       "`\n"
-      "and ends with status 1. This page is made by `tests/mpt/malformed_test.cpp`, which fails "
+      "and ends with the status of its cause. This page is made by `tests/mpt/malformed_test.cpp`, "
+      "which fails "
       "when\n"
-      "it no longer holds. Line ends are shown as ⏎.\n";
+      "it no longer holds. Line ends are shown as ⏎.\n\n"
+      "## The status a program ends with\n\n| status | cause | what to do |\n|---|---|---|\n";
+  for (auto const& [code, cause, what_to_do] : apps::exit_codes)
+    text += "| " + std::to_string(static_cast<int>(code)) + " | " + cell(cause) + " | " +
+            cell(what_to_do) + " |\n";
+  text +=
+      "\nA process that the system kills (128 and the signal's number: 137 by SIGKILL, often for "
+      "memory; 139 by\na segmentation fault) says nothing itself; where ranks are processes, the "
+      "others or mpirun name it.\n";
   for (auto const& [heading, rows] : groups) {
     text += "\n## " + heading + "\n\n| given | message |\n|---|---|\n";
     for (auto const& [given, message] : rows)

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include <mpt/callbacks/callback.hpp>
+#include <parallel/core/failures.hpp>
 
 namespace mpt {
 
@@ -14,10 +15,11 @@ struct nan_monitor {
 
   void batch_end(run_control&, batch_result const& r) const {
     if (std::isfinite(r.loss) && std::isfinite(r.gradient_norm)) return;
-    throw run_failure(parallel::concat("batch ", r.batch, ": the ",
-                                       std::isfinite(r.loss) ? "gradient" : "loss",
-                                       " is not finite; lower the learning rate, or resume from an "
-                                       "earlier checkpoint"));
+    throw parallel::not_finite(
+        parallel::concat("batch ", r.batch, ": the ", std::isfinite(r.loss) ? "gradient" : "loss",
+                         " is not finite; lower the learning rate, resume from an "
+                         "earlier checkpoint, or set on_not_finite to skip or "
+                         "roll_back"));
   }
 };
 

@@ -106,12 +106,37 @@ inline constexpr std::array<std::pair<std::string_view, parallel::zero::reduce_d
     reduce_dtype_names{{{"fp32", parallel::zero::reduce_dtype::full},
                         {"bf16", parallel::zero::reduce_dtype::bf16}}};
 
+inline constexpr std::array<std::pair<std::string_view, not_finite_policy>, 3> not_finite_names{
+    {{"stop", not_finite_policy::stop},
+     {"skip", not_finite_policy::skip},
+     {"roll_back", not_finite_policy::roll_back}}};
+
+/// `deadlines`; `config.dist_timeout`, of those that are not given, must be read before.
+inline void read_deadlines(config_reader& parent, train_config& config) {
+  auto reader = parent.section("deadlines");
+  auto& all = config.deadlines;
+  std::array<std::pair<std::string_view, double*>, 5> const phases{{{"setup", &all.setup},
+                                                                    {"first_step", &all.first_step},
+                                                                    {"step", &all.step},
+                                                                    {"save", &all.save},
+                                                                    {"load", &all.load}}};
+  for (auto const& [key, seconds] : phases) {
+    *seconds = reader.get(key, config.dist_timeout);
+    reader.check(key, *seconds > 0 && *seconds <= 1e6,
+                 "expected seconds above 0 and up to 1e6, found ", *seconds);
+  }
+  reader.finish();
+}
+
 /// FSDP and our own keys. `config.precision` must be read before, and what `config.recompute` is
 /// when it is on.
 inline void read_system(config_reader& reader, train_config& config) {
   config.dist_timeout = reader.get("dist_timeout", config.dist_timeout);
   reader.check("dist_timeout", config.dist_timeout > 0 && config.dist_timeout <= 1e6,
                "expected seconds above 0 and up to 1e6, found ", config.dist_timeout);
+  read_deadlines(reader, config);
+  config.on_not_finite =
+      read_name(reader, "on_not_finite", "stop", not_finite_names, "a way to go on");
   config.reduction_order =
       read_name(reader, "reduction_order", "by_rank", reduction_order_names, "an order of sums");
   config.reduce_dtype =

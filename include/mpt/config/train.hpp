@@ -75,6 +75,22 @@ struct logging_config {
   std::optional<std::string> tensorboard;  ///< folder of event files, by run name; none: no such
 };
 
+/// Seconds a rank waits for another before it is an error, by what the run does.
+struct run_deadlines {
+  double setup = 600;  ///< before the first step: groups, plans, parameters
+  double first_step = 600;
+  double step = 600;  ///< and evaluations
+  double save = 600;
+  double load = 600;
+};
+
+/// What becomes of a batch whose loss or gradient is not finite.
+enum class not_finite_policy : std::uint8_t {
+  stop,      ///< ends the run
+  skip,      ///< goes on as if the batch had not been there
+  roll_back  ///< goes on after it with parameters and states of the last checkpoint
+};
+
 struct train_config {
   std::string run_name;
   model_config model;
@@ -99,7 +115,9 @@ struct train_config {
   checkpoint_config checkpoint;
   logging_config logging;
   callbacks_config callbacks;
-  double dist_timeout = 600;  ///< seconds a rank waits for another before it is an error
+  double dist_timeout = 600;  ///< of every phase that has no deadline of its own
+  run_deadlines deadlines;
+  not_finite_policy on_not_finite = not_finite_policy::stop;
 
   int zero_stage = 0;  ///< 0 to 3
   /// At stage 3, values do not stay for a step; none: they stay where memory allows.

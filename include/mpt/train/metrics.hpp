@@ -55,6 +55,12 @@ class speed_window {
   void skip(clock::duration pause) {
     for (auto& entry : marks_) entry.time += pause;
   }
+  /// Leaves the time from `begin` until now out, which it returns.
+  clock::duration skip_since(clock::time_point begin) {
+    auto const pause = clock::now() - begin;
+    skip(pause);
+    return pause;
+  }
   [[nodiscard]] double places_per_second() const { return speed_of(&instant::places); }
   [[nodiscard]] double batches_per_second() const { return speed_of(&instant::batches); }
   [[nodiscard]] double tokens_per_second() const { return speed_of(&instant::tokens); }

@@ -4,8 +4,10 @@
 // documents are copied to the device, into memory that serves batch after batch.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include <mpt/train/sequences.hpp>
 #include <parallel/device/transfer.hpp>
@@ -30,6 +32,21 @@ class placed_sequences {
   }
 
   [[nodiscard]] index count() const { return batch_.count(); }
+
+  /// At least `least` microbatches of `size` sequences, empty ones last, as views that are valid
+  /// until the next `place`, and where each begins in the global batch, of which this rank's
+  /// sequences begin at `begin`.
+  [[nodiscard]] std::pair<std::vector<microbatch>, std::vector<index>> microbatches(
+      index size, index begin, std::size_t least) const {
+    std::pair<std::vector<microbatch>, std::vector<index>> out;
+    for (auto const& part : parallel::data::microbatches({0, count()}, size)) {
+      out.first.push_back(view(part));
+      out.second.push_back(begin + part.begin);
+    }
+    out.first.resize(least);
+    out.second.resize(least);
+    return out;
+  }
 
   /// As sequences::view; valid until the next `place`.
   [[nodiscard]] microbatch view(parallel::data::share part) const {

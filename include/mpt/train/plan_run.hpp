@@ -6,8 +6,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include <mpt/config/train.hpp>
@@ -92,6 +95,18 @@ void spare_exchanges(run_plan& plan, train_config const& config, bool several_mi
 }
 
 }  // namespace detail
+
+/// Floating-point operations, by name, of the stages here in a batch.
+template <class T>
+[[nodiscard]] std::map<std::string_view, std::uint64_t> operations_of_batch(
+    model<T> const& net, train_config const& config, batch_split const& split,
+    train::stages_of_rank const& stages) {
+  auto const length = config.train_loader.max_seq_len / config.parallelism.context;
+  auto out =
+      train::count_operations(net, sequences::shape_of(split.microbatch, length), stages.ranges());
+  for (auto& [name, number] : out) number *= static_cast<std::uint64_t>(split.accumulation);
+  return out;
+}
 
 template <class T>
 run_plan plan_run(train_config const& config, int ranks, std::size_t available,

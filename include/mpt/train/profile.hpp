@@ -174,4 +174,11 @@ class run_profiler {
   host::trace exchanges_;
 };
 
+/// A stream's options, with `record` (null: none) where such a stream keeps one.
+template <class Options>
+[[nodiscard]] Options with_trace(Options options, host::trace* record) {
+  if constexpr (requires { options.record = record; }) options.record = record;
+  return options;
+}
+
 }  // namespace mpt

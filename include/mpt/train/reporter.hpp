@@ -39,6 +39,17 @@ struct batch_record {
   double seconds = 0;                                       // since the program started training
   double remaining_seconds = 0;                             // estimated
   std::vector<std::pair<std::string, double>> device = {};  // what the device tells of itself
+
+  /// Adds how fast the last batches, of so many sequences each, went.
+  void add_speed(speed_window const& window, std::int64_t sequences) {
+    double const batches = window.batches_per_second();
+    places_per_second = window.places_per_second();
+    tokens_per_second = window.tokens_per_second();
+    trained_tokens_per_second = window.trained_tokens_per_second();
+    samples_per_second = batches * static_cast<double>(sequences);
+    data_wait_share = window.data_wait_share();
+    remaining_seconds = batches > 0 ? static_cast<double>(total_batches - batch) / batches : -1.0;
+  }
 };
 
 class reporter {

@@ -19,6 +19,7 @@
 #include <mpt/vocabulary.hpp>
 #include <parallel/checkpoint/stepper.hpp>
 #include <parallel/comm/any_communicator.hpp>
+#include <parallel/core/failures.hpp>
 
 namespace mpt {
 
@@ -34,6 +35,7 @@ struct run_state {
   nlohmann::json callbacks = nlohmann::json::object();  // what they remember
   std::optional<double> best_loss = {};                 // of evaluations at checkpoints so far
   bool best = false;                                    // this checkpoint's is that
+  nlohmann::json skipped = nlohmann::json::array();     // see skipped_batches
 };
 
 /// A checkpoint to begin from.
@@ -76,6 +78,18 @@ struct found_checkpoint {
           ": there is no checkpoint here; name a folder like ep0-ba100, one that holds such, or a "
           "Hugging Face folder");
   return found_checkpoint{*newest.folder, c.load_weights_only, newest.note, true};
+}
+
+/// Where a run goes back to whose batch `batch` was not finite: its checkpoint `folder`, or the one
+/// before, where that is damaged. Throws when there is none.
+[[nodiscard]] inline found_checkpoint to_roll_back_to(std::filesystem::path const& folder,
+                                                      std::int64_t batch) {
+  if (folder.empty())
+    parallel::fail<parallel::not_finite>(
+        "batch ", batch,
+        ": the loss or the gradient is not finite, and there is no checkpoint yet "
+        "to roll back to; save earlier, or set on_not_finite to skip");
+  return {folder, false, {}, true};
 }
 
 /// Collective: what rank 0 found, on every rank, when all have read it and compared its checksums.
@@ -198,6 +212,7 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
           {"best_loss", state.best_loss ? nlohmann::json(*state.best_loss) : nullptr},
           {"tokens", state.tokens},
           {"callbacks", state.callbacks},
+          {"skipped", state.skipped},
           {"order", detail::order_of(config, state.samples_in_set)},
           {"canonical_leaf", detail::canonical_leaf(config)},
           {"weights_only", config.checkpoint.save_weights_only},
@@ -263,7 +278,8 @@ run_state load_run(Stepper& step, Exchange& exchanges, train_config const& confi
           .samples_in_set = samples_in_set,
           .tokens = number("tokens"),
           .callbacks = state.own.value("callbacks", nlohmann::json::object()),
-          .best_loss = best_loss};
+          .best_loss = best_loss,
+          .skipped = state.own.value("skipped", nlohmann::json::array())};
 }
 
 }  // namespace mpt

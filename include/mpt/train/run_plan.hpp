@@ -14,6 +14,7 @@
 #include <mpt/console/format.hpp>
 #include <mpt/console/table.hpp>
 #include <mpt/train/layout.hpp>
+#include <mpt/train/metrics.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/train/plan.hpp>
 #include <parallel/train/process_groups.hpp>
@@ -52,6 +53,17 @@ struct run_plan {
   out.reshard_after_forward = plan.reshard_after_forward;
   out.reduce_every_microbatch = plan.reduce_every_microbatch;
   return out;
+}
+
+/// What a token of a planned run costs devices that do `peak_flops` together.
+[[nodiscard]] inline utilisation utilisation_of(train_config const& config, run_plan const& plan,
+                                                double peak_flops) {
+  auto const length = config.train_loader.max_seq_len;
+  return {
+      .peak_flops = peak_flops,
+      .flops_per_token = static_cast<double>(flops_per_token(config.model, length)),
+      .causal_flops_per_token = static_cast<double>(causal_flops_per_token(config.model, length)),
+      .recomputed_flops_per_token = plan.recomputed_per_token(length)};
 }
 
 /// Bytes that a rank of a run writes of a checkpoint.

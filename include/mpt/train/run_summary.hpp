@@ -33,6 +33,7 @@ struct run_summary {
   double peak_memory_bytes = 0;
   double data_wait_share = 0;  // of the seconds: waiting for data
   std::string checkpoint;      // the last one written, or resumed from
+  bool stop_asked = false;     // run_hooks::stop_asked ended it before its time
   parallel::checkpoint::save_costs saves;
   double goodput = 0;  // share of the time since the trainer was made in which it trained
 };
@@ -68,11 +69,13 @@ struct run_summary {
 }
 
 /// How fast it went: `tokens` in `places` of sequences, of which summary.trained_tokens had a
-/// label, trained in so many seconds.
+/// label, trained in so many seconds, of which
+/// some were waited for data.
 inline void set_speed(run_summary& summary, utilisation const& peak, double seconds,
-                      std::int64_t tokens, std::int64_t places) {
+                      std::int64_t tokens, std::int64_t places, double waited_seconds) {
   double const places_per_second = static_cast<double>(places) / seconds;
   summary.seconds = seconds;
+  summary.data_wait_share = waited_seconds / seconds;
   summary.tokens_per_second = static_cast<double>(tokens) / seconds;
   summary.trained_tokens_per_second = static_cast<double>(summary.trained_tokens) / seconds;
   summary.mfu = peak.mfu(places_per_second);

@@ -4,22 +4,34 @@
 // element and device.
 #pragma once
 
+#include <functional>
+#include <optional>
+
 #include <mpt/config/train.hpp>
 #include <mpt/train/example_set.hpp>
 #include <mpt/train/run_plan.hpp>
 #include <mpt/train/run_summary.hpp>
 #include <parallel/checkpoint/save.hpp>
 #include <parallel/comm/any_communicator.hpp>
+#include <parallel/core/shared_deadline.hpp>
 
 namespace mpt {
 
+/// What a program and a run of it do for each other.
+struct run_hooks {
+  parallel::step_hook on_save = {};  ///< see checkpoint::stepper_saver
+  /// Asked before each batch, on every rank; where one says true, the run saves after it and ends.
+  std::function<bool()> stop_asked = {};
+  /// That of `comm`, which the run sets for each of its phases; none: it stays as it is.
+  std::optional<parallel::shared_deadline> deadline = {};
+};
+
 /// Trains with elements T on `device` as planned, to max_duration, from the beginning or from where
 /// a checkpoint left off. Collective: all ranks call it at the same time. `examples`: what
-/// read_run_examples gives, needed when a loader is of finetuning. `on_save`: see
-/// checkpoint::stepper_saver.
+/// read_run_examples gives, needed when a loader is of finetuning.
 template <class T, class Device>
 run_summary run_training(train_config const& config, parallel::any_communicator& comm,
                          Device& device, run_plan plan, run_examples const& examples = {},
-                         parallel::step_hook on_save = {});
+                         run_hooks hooks = {});
 
 }  // namespace mpt

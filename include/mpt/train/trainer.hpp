@@ -14,7 +14,6 @@
 #include <mpt/callbacks/generate_callback.hpp>
 #include <mpt/callbacks/hf_checkpointer.hpp>
 #include <mpt/callbacks/run_callbacks.hpp>
-#include <mpt/config/flops.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/train/best_evaluation.hpp>
@@ -30,8 +29,10 @@
 #include <mpt/train/run_data.hpp>
 #include <mpt/train/run_decoder.hpp>
 #include <mpt/train/run_mesh.hpp>
+#include <mpt/train/run_phases.hpp>
 #include <mpt/train/run_summary.hpp>
 #include <mpt/train/run_training.hpp>
+#include <mpt/train/skipped_batches.hpp>
 #include <mpt/train/task_evaluation.hpp>
 #include <parallel/checkpoint/stepper_saver.hpp>
 #include <parallel/comm/any_communicator.hpp>
@@ -47,19 +48,20 @@ using parallel::any_communicator;
 template <class T, class Device = host::device>
 class trainer {
  public:
-  /// Collective: all ranks make one at the same time. `examples`, `on_save`: see run_training.
+  /// Collective: all ranks make one at the same time. `examples`, `hooks`: see run_training.
   trainer(train_config const& config, any_communicator& comm, Device& device, run_plan plan,
-          run_examples const& examples = {}, parallel::step_hook on_save = {})
+          run_examples const& examples = {}, run_hooks hooks = {})
       : config_(config),
         comm_(comm),
         device_(device),
         plan_(std::move(plan)),
-        on_save_(std::move(on_save)),
+        hooks_(std::move(hooks)),
+        phases_(config.deadlines, hooks_.deadline),
         mesh_(config, comm, device),
         profiled_(config.profile && comm.rank() == 0),
-        compute_(with_trace(device.compute_options(), profiler_.compute())),
-        exchanges_(
-            with_trace(parallel::comm_options<any_communicator>(device), profiler_.exchanges())),
+        compute_(with_trace(device.compute_options(), profiled_ ? &profiler_.compute() : nullptr)),
+        exchanges_(with_trace(parallel::comm_options<any_communicator>(device),
+                              profiled_ ? &profiler_.exchanges() : nullptr)),
         net_(config.model, mesh_.of_model(), config.recompute),
         step_(net_, device, mesh_.ranks(), groups_of(config, net_),
               stepper_options_of(config, plan_)),
@@ -83,27 +85,25 @@ class trainer {
 
   /// Trains to max_duration, from the beginning or from where a checkpoint left off.
   run_summary run() {
-    utilisation const peak{
-        .peak_flops = peak_of_devices<T>(device_, compute_, config_.callbacks.gpu_flops_available,
-                                         comm_, exchanges_),
-        .flops_per_token = static_cast<double>(flops_per_token(config_.model, sequence_length())),
-        .causal_flops_per_token =
-            static_cast<double>(causal_flops_per_token(config_.model, sequence_length())),
-        .recomputed_flops_per_token = plan_.recomputed_per_token(sequence_length())};
+    auto const flops = peak_of_devices<T>(device_, compute_, config_.callbacks.gpu_flops_available,
+                                          comm_, exchanges_);
+    auto const peak = utilisation_of(config_, plan_, flops);
+    phases_.enter(&run_deadlines::first_step);
     bool const is_initialised = agree_on_products();
+    phases_.enter(&run_deadlines::load);
     auto notes = start(is_initialised);
     auto const last = total_batches(clock_);
     if (saving() && batch_ < last) {
-      auto const how = save_options_of(config_.checkpoint, on_save_);
-      saves_.emplace(step_, comm_, exchanges_, config_.checkpoint.save_folder, plan_.saves_behind,
-                     how);
-      notes.push_back(
-          note_on_saves(plan_.saves_behind, checkpoint::bytes_to_save(step_, how.what)));
+      auto const& saves = config_.checkpoint;
+      auto const how = save_options_of(saves, hooks_.on_save);
+      saves_.emplace(step_, comm_, exchanges_, saves.save_folder, plan_.saves_behind, how);
+      auto const bytes = checkpoint::bytes_to_save(step_, how.what);
+      notes.push_back(note_on_saves(plan_.saves_behind, bytes));
     }
     if (comm_.rank() == 0)
       report_.emplace(config_, comm_.size(), peak, batch_ > 0 ? batch_ + 1 : 0);
-    for (auto const& note : notes)
-      if (!note.empty()) say(note);
+    for (auto const& note : notes) say(note);
+    phases_.enter(&run_deadlines::first_step);
     if (config_.evaluation.eval_first && batch_ == 0) evaluate();
     begin_ = std::chrono::steady_clock::now();
     first_batch_ = batch_;
@@ -111,29 +111,36 @@ class trainer {
     speed_.emplace(static_cast<std::size_t>(config_.callbacks.speed_window), now());
     while (batch_ < last && !control_.stopped()) {
       auto const result = train_batch();
-      if (batch_ == first_batch_ + 1)
-        if (auto const note = plain_attention_note(compute_); !note.empty()) say(note);
+      if (batch_ == first_batch_ + 1) say(plain_attention_note(compute_));
       auto const pause = std::chrono::steady_clock::now();
+      phases_.enter(&run_deadlines::save);
       if (saves_) saves_->advance();
-      tell(result, last);
-      if (is_due(config_.evaluation.eval_interval, batch_, clock_)) evaluate();
+      phases_.enter(&run_deadlines::step);
+      if (result.updated)
+        tell(result, last);
+      else
+        go_on_without();
+      if (result.stop_asked && batch_ < last) {
+        summary_.stop_asked = true;
+        control_.stop(fmt::format("batch {}: asked to stop", batch_));
+      } else if (is_due(config_.evaluation.eval_interval, batch_, clock_))
+        evaluate();
+      phases_.enter(&run_deadlines::save);
       if (saves_) save(last);
       export_folder();
+      phases_.enter(&run_deadlines::step);
       profile();
-      auto const paused = std::chrono::steady_clock::now() - pause;
-      speed_->skip(paused);
-      begin_ += paused;
+      begin_ += speed_->skip_since(pause);
     }
     profile(true);
     if (report_) report_->finish();
-    if (saves_) summary_.saves = saves_->costs();
-    if (summary_.saves.saves > 0) summary_.checkpoint = saves_->last().string();
+    last_saved();
     summary_.batches = batch_;
     summary_.tokens = tokens_;
     summary_.trained_tokens = trained_tokens_;
     if (batch_ > first_batch_) {  // else nothing was left to train
-      set_speed(summary_, peak, trained_seconds(), tokens_ - first_tokens_, places_);
-      summary_.data_wait_share = batches_.waited_seconds() / summary_.seconds;
+      set_speed(summary_, peak, trained_seconds(), tokens_ - first_tokens_, places_,
+                batches_.waited_seconds());
       summary_.goodput = summary_.seconds / seconds_since(made_);
     }
     summary_.peak_memory_bytes = peak_memory_bytes();
@@ -141,7 +148,6 @@ class trainer {
   }
 
  private:
-  [[nodiscard]] index sequence_length() const { return config_.train_loader.max_seq_len; }
   [[nodiscard]] int pipeline_rank() { return mesh_.ranks().pipeline.rank(); }
   [[nodiscard]] bool saving() const { return !config_.checkpoint.save_folder.empty(); }
   [[nodiscard]] double trained_seconds() const { return seconds_since(begin_); }
@@ -155,43 +161,27 @@ class trainer {
             batch_};
   }
 
-  template <class Options>
-  [[nodiscard]] Options with_trace(Options options, host::trace& record) const {
-    if constexpr (requires { options.record = &record; })
-      if (profiled_) options.record = &record;
-    return options;
-  }
-
   /// Starts and ends the profile between batches, or `ended` after the last.
   void profile(bool ended = false) {
     if (!profiled_) return;
     auto const done = batch_ - first_batch_;
     auto const file = std::filesystem::path(config_.checkpoint.save_folder) / "profile.json";
     auto const operations = [&] {
-      auto const shape = sequences::shape_of(plan_.split.microbatch,
-                                             sequence_length() / config_.parallelism.context);
-      auto of_batch =
-          train::count_operations(net_, shape, stages_of(config_, pipeline_rank()).ranges());
-      for (auto& [name, number] : of_batch)
-        number *= static_cast<std::uint64_t>(plan_.split.accumulation);
-      return of_batch;
+      return operations_of_batch(net_, config_, plan_.split, stages_of(config_, pipeline_rank()));
     };
-    auto const text =
-        ended ? profiler_.finish(done, file, operations) : profiler_.at(done, file, operations);
-    if (!text.empty()) say(text);
+    say(ended ? profiler_.finish(done, file, operations) : profiler_.at(done, file, operations));
   }
 
   void say(std::string const& text) {
-    if (report_) report_->note(text);
+    if (report_ && !text.empty()) report_->note(text);
   }
 
   /// Tries products by a step that leaves nothing behind. Returns whether parameters have their
   /// initial values then.
   [[nodiscard]] bool agree_on_products() {
     if constexpr (has_tuned_products<typename Device::stream_type>) {
-      auto const file = saving()
-                            ? std::filesystem::path(config_.checkpoint.save_folder) / "products.txt"
-                            : std::filesystem::path();
+      std::filesystem::path file = config_.checkpoint.save_folder;
+      if (saving()) file /= "products.txt";
       std::vector streams{&compute_};
       step_.for_each_compute_stream([&](auto& stream) { streams.push_back(&stream); });
       return mpt::agree_on_products(streams, comm_, exchanges_, file, [&] {
@@ -221,6 +211,7 @@ class trainer {
       batch_ = state.batches;
       tokens_ = state.tokens;
       best_.restore(state.best_loss);
+      skipped_.restore(state.skipped);
       callbacks_.restore(state.callbacks);
       summary_.checkpoint = found.folder.string();
     }
@@ -238,6 +229,7 @@ class trainer {
     control_.clear();
     callbacks_.batch_begin(control_, batch_ + 1);
     step_.measure_tensors(control_.measuring());
+    step_.ask_to_stop(hooks_.stop_asked && hooks_.stop_asked());
     factor_ = learning_rate_multiplier(config_.scheduler, batch_, clock_);
     auto result = run_step(batch_, factor_);
     ++batch_;
@@ -251,19 +243,34 @@ class trainer {
   /// One update with a batch's data.
   step_result run_step(std::int64_t batch, double learning_rate_factor) {
     batch_data_.place(mesh_.rows_of(batches_.at(batch)));
-    std::vector<microbatch> parts;
-    std::vector<index> first;
-    for (auto const& part :
-         parallel::data::microbatches({0, batch_data_.count()}, plan_.split.microbatch)) {
-      parts.push_back(batch_data_.view(part));
-      first.push_back(batches_.share().begin + part.begin);
-    }
-    parts.resize(step_.least_microbatches(static_cast<std::size_t>(plan_.split.accumulation)));
-    first.resize(parts.size());
+    auto const [parts, first] = batch_data_.microbatches(
+        plan_.split.microbatch, batches_.share().begin,
+        step_.least_microbatches(static_cast<std::size_t>(plan_.split.accumulation)));
     return step_.step(compute_, exchanges_, memory_, std::span<microbatch const>(parts),
                       std::span<index const>(first),
                       {.seed = config_.seed, .step = static_cast<std::uint32_t>(batch)},
                       learning_rate_factor);
+  }
+
+  /// Of the batch just trained nothing stays, as on_not_finite says. On every rank.
+  void go_on_without() {
+    auto first = batch_;
+    if (config_.on_not_finite == not_finite_policy::roll_back) {
+      phases_.enter(&run_deadlines::save);
+      if (saves_) saves_->complete();
+      phases_.enter(&run_deadlines::load);
+      auto const sound = agree_on_sound(comm_, exchanges_, to_roll_back_to(last_saved(), batch_));
+      first = load_run(step_, exchanges_, config_, sound, batches_.samples()).batches + 1;
+      phases_.enter(&run_deadlines::step);
+    }
+    say(skipped_.add(first, batch_));
+  }
+
+  /// The folder of the last checkpoint, written or resumed from; "": there is none.
+  std::string const& last_saved() {
+    if (saves_) summary_.saves = saves_->costs();
+    if (summary_.saves.saves > 0) summary_.checkpoint = saves_->last().string();
+    return summary_.checkpoint;
   }
 
   /// Tells callbacks and reader of the batch just trained.
@@ -272,7 +279,7 @@ class trainer {
     summary_.loss = r.loss;
     try {
       callbacks_.batch_end(control_, r);
-    } catch (run_failure const&) {  // on every rank
+    } catch (parallel::error const&) {  // on every rank
       if (saves_) saves_->complete();
       throw;
     }
@@ -282,27 +289,19 @@ class trainer {
       reads.finish();
     }
     if (!report_) return;
-    double const batches = speed_->batches_per_second();
-    double const remaining = batches > 0 ? static_cast<double>(last - batch_) / batches : -1.0;
-    report_->batch(
-        {.batch = batch_,
-         .total_batches = last,
-         .epoch = (batch_ - 1) / clock_.batches_per_epoch,
-         .tokens = tokens_,
-         .loss = r.loss,
-         .accuracy = r.accuracy,
-         .gradient_norm = r.gradient_norm,
-         .learning_rates = learning_rates(config_.optimizer, factor_),
-         .places_per_second = speed_->places_per_second(),
-         .tokens_per_second = speed_->tokens_per_second(),
-         .trained_tokens_per_second = speed_->trained_tokens_per_second(),
-         .samples_per_second = batches * static_cast<double>(config_.global_train_batch_size),
-         .data_wait_share = speed_->data_wait_share(),
-         .saving_seconds = saves_ ? saves_->costs().held_up_seconds : 0.0,
-         .seconds = trained_seconds(),
-         .remaining_seconds = remaining,
-         .device = readings_of(device_)},
-        clock_, control_);
+    batch_record record{.batch = batch_,
+                        .total_batches = last,
+                        .epoch = (batch_ - 1) / clock_.batches_per_epoch,
+                        .tokens = tokens_,
+                        .loss = r.loss,
+                        .accuracy = r.accuracy,
+                        .gradient_norm = r.gradient_norm,
+                        .learning_rates = learning_rates(config_.optimizer, factor_),
+                        .saving_seconds = saves_ ? saves_->costs().held_up_seconds : 0.0,
+                        .seconds = trained_seconds(),
+                        .device = readings_of(device_)};
+    record.add_speed(*speed_, config_.global_train_batch_size);
+    report_->batch(record, clock_, control_);
   }
 
   /// On evaluation sets, then on tasks.
@@ -337,7 +336,8 @@ class trainer {
                                          .tokens = tokens_,
                                          .callbacks = callbacks_.state(),
                                          .best_loss = best_.loss(),
-                                         .best = best}));
+                                         .best = best,
+                                         .skipped = skipped_.state()}));
     }
     if (batch_ == last || control_.stopped()) saves_->complete();
   }
@@ -354,7 +354,8 @@ class trainer {
   any_communicator& comm_;
   Device& device_;
   run_plan plan_;
-  parallel::step_hook on_save_;
+  run_hooks hooks_;
+  run_phases phases_;
   run_mesh<Device> mesh_;
   run_profiler profiler_;
   bool profiled_;
@@ -379,6 +380,7 @@ class trainer {
   std::optional<speed_window> speed_;
   std::chrono::steady_clock::time_point begin_;
   best_evaluation best_;  // by the first set
+  skipped_batches skipped_;
   std::int64_t batch_ = 0;
   double factor_ = 1;  // of the learning rates, in the last batch
   std::int64_t first_batch_ = 0;
@@ -391,8 +393,8 @@ class trainer {
 
 template <class T, class Device>
 run_summary run_training(train_config const& config, any_communicator& comm, Device& device,
-                         run_plan plan, run_examples const& examples, parallel::step_hook on_save) {
-  return trainer<T, Device>(config, comm, device, std::move(plan), examples, std::move(on_save))
+                         run_plan plan, run_examples const& examples, run_hooks hooks) {
+  return trainer<T, Device>(config, comm, device, std::move(plan), examples, std::move(hooks))
       .run();
 }
 

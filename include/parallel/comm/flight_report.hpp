@@ -33,19 +33,25 @@ struct flight_log {
   std::vector<flight_call> calls = {};     // in the order of their numbers
 };
 
-/// Reads a ring's file. Throws when it is none; leaves out calls that were being written.
-[[nodiscard]] inline flight_log read_flight(std::filesystem::path const& path) {
-  input_file const file(path);
+/// Reads how a ring's file begins. Throws when it is none.
+[[nodiscard]] inline flight_header read_flight_header(input_file const& file) {
   flight_header header;
   file.read(0, std::as_writable_bytes(std::span(&header, 1)), "its header");
   require(header.magic == flight_header::flight_magic, file.name(), ": is no flight recorder's");
-  require(header.version == 1 && header.call_bytes == sizeof(flight_call), file.name(),
+  require(header.version == 2 && header.call_bytes == sizeof(flight_call), file.name(),
           ": was written by another version of the program; read it with that");
   require(header.capacity >= 1 && header.capacity <= flight_header::max_capacity &&
               header.rank >= 0 && header.rank < header.ranks &&
               header.groups <= header.group.size(),
           file.name(), ": its header is damaged");
   header.machine.back() = '\0';
+  return header;
+}
+
+/// Reads a ring's file. Throws when it is none; leaves out calls that were being written.
+[[nodiscard]] inline flight_log read_flight(std::filesystem::path const& path) {
+  input_file const file(path);
+  auto const header = read_flight_header(file);
   flight_log out{header.rank, header.ranks, header.process, header.machine.data()};
   out.groups.assign(header.group.begin(),
                     header.group.begin() + static_cast<std::ptrdiff_t>(header.groups));

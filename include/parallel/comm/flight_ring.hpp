@@ -65,7 +65,7 @@ struct flight_header {
   static constexpr std::uint64_t max_capacity = std::uint64_t{1} << 20;
 
   std::array<char, 8> magic = flight_magic;
-  std::uint32_t version = 1;
+  std::uint32_t version = 2;
   std::uint32_t call_bytes = sizeof(flight_call);
   std::int32_t rank = 0;
   std::int32_t ranks = 1;
@@ -74,8 +74,9 @@ struct flight_header {
   std::array<char, 88> machine = {};  // its name, closed by a zero
   std::uint64_t groups = 0;  // of which this rank is one; those after the 64th are not told
   std::array<std::uint64_t, 64> group = {};
+  std::uint64_t beats = 0;  // how often the process has said that it runs (heartbeat.hpp)
 };
-static_assert(sizeof(flight_header) == 648 && std::is_trivially_copyable_v<flight_header>);
+static_assert(sizeof(flight_header) == 656 && std::is_trivially_copyable_v<flight_header>);
 
 /// Room for calls, in a file or in this process alone. Moves; does not copy.
 class flight_ring {
@@ -157,6 +158,14 @@ class flight_ring {
   void join(std::uint64_t group) {
     if (header_ == nullptr || header_->groups == header_->group.size()) return;
     header_->group[header_->groups++] = group;
+  }
+
+  /// Says that the process runs, to those that read the file. `to_others`: to other machines too,
+  /// for which the file's first page is flushed.
+  void beat(bool to_others) const {
+    if (header_ == nullptr) return;
+    ++std::atomic_ref(header_->beats);
+    if (to_others) static_cast<void>(::msync(header_, sizeof(flight_header), MS_SYNC));
   }
 
   /// Removes the file: of a run that ended well there is nothing to tell.

@@ -17,7 +17,7 @@
 
 namespace parallel {
 
-/// The one exception type of the library: a sentence a user can act on.
+/// What the library throws, or its like in failures.hpp: a sentence a user can act on.
 class error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -102,10 +102,10 @@ inline constexpr std::size_t longest_message = 4000;
 
 }  // namespace detail
 
-/// Throws `error` with the concatenated parts.
-template <class... Parts>
+/// Throws an Error with the concatenated parts.
+template <class Error = error, class... Parts>
 [[noreturn]] void fail(Parts const&... parts) {
-  throw error(detail::presentable(concat(parts...)));
+  throw Error(detail::presentable(concat(parts...)));
 }
 
 /// What the exception says that is being handled; called in a catch block.

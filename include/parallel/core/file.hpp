@@ -22,6 +22,7 @@
 #include <utility>
 
 #include <parallel/core/error.hpp>
+#include <parallel/core/failures.hpp>
 
 namespace parallel {
 
@@ -54,7 +55,10 @@ inline void step(step_hook const& hook, std::string_view name) {
 
 [[noreturn]] inline void failure(std::filesystem::path const& path, std::string_view action,
                                  int code = errno) {
-  fail(path.native(), ": ", action, ": ", std::generic_category().message(code));
+  auto const text =
+      concat(path.native(), ": ", action, ": ", std::generic_category().message(code));
+  if (is_of_storage(code)) fail<storage_error>(text);
+  fail(text);
 }
 
 /// The folder that holds `path`.

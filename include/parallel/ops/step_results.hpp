@@ -20,17 +20,19 @@
 
 namespace parallel::ops {
 
-/// To be summed over ranks element by element: loss, tokens, correct, squared norm. Counts are
-/// exact up to 2^53.
+/// To be summed over ranks element by element: loss, tokens, correct, squared norm, and how many
+/// ranks ask to stop, which the host writes. Counts are exact up to 2^53.
 template <class L>
 struct step_sums {
-  L values[4] = {};
+  L values[5] = {};
 
   [[nodiscard]] std::span<L> all() { return values; }
   [[nodiscard]] statistics<L> statistics_of_tokens() const {
     return {values[0], static_cast<std::int64_t>(values[1]), static_cast<std::int64_t>(values[2])};
   }
   [[nodiscard]] L squared_norm() const { return values[3]; }
+  [[nodiscard]] L& asks_to_stop() { return values[4]; }
+  [[nodiscard]] bool stop_asked() const { return values[4] != L{}; }
 };
 
 /// Of the mean gradient: its norm, and what the sum of gradients is multiplied by.
@@ -84,7 +86,7 @@ struct step_totals_fn {
   }
 };
 /// step_totals(s, out, microbatches, squares): *out = the microbatches' sums, added in order, and
-/// *squares as the squared norm.
+/// *squares as the squared norm; whether to stop is left as it is.
 inline constexpr step_totals_fn step_totals{};
 
 template <class A>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -25,6 +26,8 @@ struct step_result {
   double gradient_norm = 0;                        // of the mean gradient, before clipping
   double gradient_scale = 1;                       // the optimizer's one factor: clip / tokens
   std::vector<tensor_squares<Loss>> tensors = {};  // when measured
+  bool stop_asked = false;                         // by some rank
+  bool updated = true;                             // else parameters and states are what they were
 };
 
 /// Of steps with elements T.
@@ -59,6 +62,9 @@ class shared_results {
   /// Adds those of all microbatches here, in order.
   void add_to(statistics_sum<loss>& all) const { all.add(sums()); }
 
+  /// Whether this rank asks to stop, in the next exchange.
+  void ask_to_stop(bool wish) { totals_.data()->asks_to_stop() = wish ? 1 : 0; }
+
   /// Enqueues the sums over all ranks, in one exchange, for which `compute` then waits. Exact sums
   /// are rounded by the host, which waits for them.
   template <class Comm, class Stream, class Exchange>
@@ -69,7 +75,7 @@ class shared_results {
     if constexpr (!std::is_integral_v<loss>) {
       if (!is_exact_) return;
       compute.synchronize();
-      auto& [all_loss, tokens, correct, squared_norm] = totals_.data()->values;
+      auto& [all_loss, tokens, correct, squared_norm, stops] = totals_.data()->values;
       squared_norm = norm.exact_over_ranks(world, exchanges);
       statistics_sum<loss> all;
       add_to(all);
@@ -83,6 +89,18 @@ class shared_results {
     if constexpr (!std::is_integral_v<gradient_type>)
       ops::gradient_scale(compute, scale_.data(), totals_.data(), threshold);
   }
+  /// Whether the exchanged loss and norm are numbers; blocks until they are known.
+  template <class Stream>
+  [[nodiscard]] bool are_finite(Stream& compute) const {
+    if constexpr (std::is_integral_v<loss>) {
+      return true;
+    } else {
+      compute.synchronize();
+      auto const& totals = *totals_.data();
+      return std::isfinite(totals.values[0]) && std::isfinite(totals.squared_norm());
+    }
+  }
+
   /// Where optimizers find it.
   [[nodiscard]] gradient_type const* scale() const { return scale_.data(); }
 
@@ -90,7 +108,8 @@ class shared_results {
   [[nodiscard]] step_result<loss> result([[maybe_unused]] double threshold) const {
     auto const& totals = *totals_.data();
     step_result<loss> out{.sums = totals.statistics_of_tokens(),
-                          .squared_norm = totals.squared_norm()};
+                          .squared_norm = totals.squared_norm(),
+                          .stop_asked = totals.stop_asked()};
     if constexpr (!std::is_integral_v<gradient_type>) {
       auto const size = ops::size_of_gradient(totals, threshold);
       out.gradient_norm = size.norm;

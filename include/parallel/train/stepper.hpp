@@ -131,6 +131,8 @@ class stepper {
       step_batches<Model> const of{batches, first_sequences, where, pass::training};
       begin(exchanges, of, learning_rate_factor);
       results_.norm.clear();
+      results_.ask_to_stop(asks_to_stop_);
+      updated_ = true;
       std::optional<square_meter<element>> meter;
       if (measuring_) meter.emplace(placed_.tensors(), device_);
       auto requests = run(compute, &exchanges, memory, of,
@@ -150,6 +152,7 @@ class stepper {
       compute.synchronize();
       auto result = results_.result(norm_threshold());
       result.tensors = std::move(over.tensors);
+      result.updated = updated_;
       return result;
     });
   }
@@ -206,6 +209,10 @@ class stepper {
                                             statistics_sum<loss> const& sums) {
     return sums.over_ranks(device_, groups_.world(), exchanges, by_tree());
   }
+
+  /// Whether this rank asks in the following steps that all stop: step_result::stop_asked tells
+  /// every rank after the same step, by the exchange that a step has anyway.
+  void ask_to_stop(bool wish) { asks_to_stop_ = wish; }
 
   /// Whether the following steps measure every tensor (step_result::tensors): on all ranks alike.
   void measure_tensors(bool wanted) { measuring_ = wanted; }
@@ -355,7 +362,9 @@ class stepper {
   std::vector<Optimizer> optimizers_;  // by group
   stepper_options options_;
   bool measuring_ = false;
-  bool stale_ = false;  // the last step left it to the next to gather what it updated
+  bool asks_to_stop_ = false;
+  bool updated_ = true;  // by the step that was begun last
+  bool stale_ = false;   // the last step left it to the next to gather what it updated
   model_check check_;
   std::optional<stream> weights_;  // of weight gradients that run beside
   pipeline::p2p_streams<Comm> links_;

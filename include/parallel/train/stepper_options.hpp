@@ -31,6 +31,9 @@ struct stepper_options {
   bool one_queue = false;
   /// Of real gradients; exact rings are not clipped.
   clipping clip = {};
+  /// A step whose loss or gradient is not finite updates nothing (step_result::updated). The host
+  /// waits for the sums in every step, also where it need not otherwise.
+  bool keep_finite = false;
   /// What the canonical one cannot take: see canonical_order.hpp.
   zero::reduction_order order = zero::reduction_order::by_rank;
   /// bf16: of gradients in float, and not with the canonical order, which rounds nowhere.

@@ -67,10 +67,13 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
       case join_uses: return unit(a).memory.join_uses(on);
       case measure: return own.results_.norm.add(unit(a).memory, on);
       case clip:
+        own.updated_ = !own.options_.keep_finite || own.results_.are_finite(on);
+        if (!own.updated_) return;
         own.clip_parts(on, *exchanges);
         return own.results_.enqueue_scale(on, own.norm_threshold());
-      case begin_update: return own.begin_update(unit(a), on, what);
+      case begin_update: return own.updated_ ? own.begin_update(unit(a), on, what) : void();
       case action_kind::update:
+        if (!own.updated_) return;
         if (!own.plans().units()[static_cast<std::size_t>(a.unit)].exchanges_update)
           own.begin_update(unit(a), on, what);
         return own.update(unit(a), on, what);
@@ -88,7 +91,8 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
         return own.placed_.set().reduce_scatter(unit(a), use, a.buffer, a.first, axes, on);
       case reduce: return own.placed_.set().reduce(unit(a), use, a.last, axes, on, requests);
       case reduce_tied: return own.placed_.reduce_tied(unit(a), on, requests);
-      case exchange_update: return own.exchange_update(unit(a), on, requests);
+      case exchange_update:
+        return own.updated_ ? own.exchange_update(unit(a), on, requests) : void();
       case reduce_scalars: return own.results_.exchange(own.groups_.world(), main, on);
       default: return unit(a).memory.gather(axes, on, requests);
     }

@@ -111,7 +111,8 @@ mpt::run_summary train_on(train_config const& config, int ranks, Make const& mak
     parallel::step_hook on_save;
     if (how.on_step)
       on_save = [&how, rank = any.rank()](std::string_view step) { how.on_step(rank, step); };
-    auto const summary = mpt::run_training<T>(config, any, device, plan, examples, on_save);
+    auto const summary =
+        mpt::run_training<T>(config, any, device, plan, examples, {.on_save = on_save});
     ended(device, plan.by_stage[stage]);
     if (is_primary) out = summary;
   });

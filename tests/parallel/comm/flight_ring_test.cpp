@@ -122,7 +122,7 @@ TEST_CASE("calls that are being written, and what is damaged, are not told") {
   auto const refused = [&] { return test::message_of([&] { (void)read_flight(path); }); };
   spoilt(0, 'X');
   CHECK(test::contains(refused(), "is no flight recorder's"));
-  spoilt(8, '\x02');
+  spoilt(8, '\x01');
   CHECK(test::contains(refused(), "another version"));
   spoilt(offsetof(flight_header, capacity) + 7, '\x7f');
   CHECK(test::contains(refused(), "its header is damaged"));

@@ -18,6 +18,7 @@
 #include <parallel/comm/agreement.hpp>
 #include <parallel/comm/gloo/world.hpp>
 #include <parallel/comm/signature.hpp>
+#include <parallel/core/failures.hpp>
 #include <parallel/core/patience.hpp>
 
 namespace parallel::gloo::detail {
@@ -64,7 +65,7 @@ class batch {
   /// Blocks until all are done, or to the deadline: then it returns the missing ranks, as the world
   /// calls them. Throws when a rank aborts, or is gone.
   std::vector<int> wait_for_missing() {
-    patience limit(world_->options().deadline);
+    patience limit(world_->options().deadline.get());
     for (; first_ < transfers_.size(); ++first_)
       while (!arrived(transfers_[first_], limit.next())) {
         stop_if_aborted();
@@ -79,14 +80,14 @@ class batch {
   /// The sentence for the deadline; `others` says what is known of the ranks that came.
   [[nodiscard]] std::string overdue(std::string const& others) const {
     return concat(describe(what_), " (call ", what_.sequence, "): rank ", me(), " waited ",
-                  static_cast<double>(world_->options().deadline.count()) / 1000.0, " s for ",
-                  name_ranks(missing_), others);
+                  world_->options().deadline.seconds(), " s for ", name_ranks(missing_), others);
   }
 
   /// Tells all ranks, and throws.
+  template <class Error = timed_out>
   [[noreturn]] void stop(std::string const& message) {
     world_->abort(message);
-    throw error(message);
+    throw Error(message);
   }
 
  private:
@@ -146,15 +147,16 @@ class batch {
   void stop_if_left(int peer) {
     auto const gone = world_->left_since(peer);
     if (!gone || steady_time::clock::now() - gone->since < in_flight) return;
-    stop(gone->said
-             ? concat("rank ", peer,
-                      " has returned from its program or ended its communicator, but rank ", me(),
-                      " waits for it in ", describe(what_), " (call ", what_.sequence,
-                      "); all ranks must make the same calls in the same order")
-             : concat("rank ", peer, " is gone: its connection to rank ", me(),
-                      " was closed without a word, as when a process is killed or its machine "
-                      "fails; rank ",
-                      me(), " waited for it in ", describe(what_), " (call ", what_.sequence, ")"));
+    stop<aborted>(
+        gone->said
+            ? concat("rank ", peer,
+                     " has returned from its program or ended its communicator, but rank ", me(),
+                     " waits for it in ", describe(what_), " (call ", what_.sequence,
+                     "); all ranks must make the same calls in the same order")
+            : concat("rank ", peer, " is gone: its connection to rank ", me(),
+                     " was closed without a word, as when a process is killed or its machine "
+                     "fails; rank ",
+                     me(), " waited for it in ", describe(what_), " (call ", what_.sequence, ")"));
   }
 
   world* world_;

@@ -34,6 +34,7 @@
 #include <parallel/comm/gloo/alarm_clock.hpp>
 #include <parallel/comm/gloo/rendezvous.hpp>
 #include <parallel/core/clock.hpp>
+#include <parallel/core/shared_deadline.hpp>
 
 namespace parallel::gloo {
 
@@ -48,7 +49,7 @@ struct communicator_options {
   /// The same on all ranks; see rendezvous.hpp.
   sealer seal = {};
   /// How long a rank waits for the others: at the rendezvous, and in one operation.
-  std::chrono::milliseconds deadline = std::chrono::seconds(600);
+  shared_deadline deadline = std::chrono::seconds(600);
   /// Collectives travel in pieces of this size, many at a time; staging memory is 32 times that for
   /// each rank.
   std::size_t piece_bytes = std::size_t{256} << 10;
@@ -202,7 +203,7 @@ class world final : public parallel::detail::abortable {
     rendezvous const meeting(options_.rendezvous, options_.rank, options_.seal);
     meeting.leave(mine);
     std::vector<std::string> theirs(mine.size());
-    patience limit(options_.deadline);
+    patience limit(options_.deadline.get());
     for (int peer = 0; peer < options_.ranks; ++peer)
       if (peer != options_.rank)
         theirs[static_cast<std::size_t>(peer)] = meeting.take(peer, size, limit);

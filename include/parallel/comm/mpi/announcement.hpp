@@ -28,7 +28,7 @@ class announcement final : public seen_to {
         all_(static_cast<std::size_t>(over.size()), mine),
         judge_(std::move(judge)),
         messages_(over, over.calls(), tag, mine),
-        limit_(over.options().deadline) {
+        limit_(over.options().deadline.get()) {
     for (int peer = 0; peer < over.size(); ++peer) {
       if (peer == over.rank()) continue;
       messages_.recv(&all_[static_cast<std::size_t>(peer)], sizeof mine_, peer);
@@ -47,7 +47,7 @@ class announcement final : public seen_to {
       judged_ = true;
       stop(judge_(all_));
     } else if (limit_.over()) {
-      stop(overdue());
+      stop<timed_out>(overdue());
     }
   }
 
@@ -61,10 +61,11 @@ class announcement final : public seen_to {
   [[nodiscard]] std::vector<signature> const& all() const { return all_; }
 
  private:
+  template <class Error = error>
   void stop(std::string const& message) {
     if (message.empty()) return;
     link_.abort(message);
-    throw error(message);
+    throw Error(message);
   }
 
   /// Where the ranks are that came.

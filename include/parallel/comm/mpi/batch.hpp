@@ -76,13 +76,13 @@ class batch {
     if (wait_for_missing().empty()) return;
     std::string const message = overdue({});
     link_->abort(message);
-    throw error(message);
+    throw timed_out(message);
   }
 
   /// Blocks until all are done, or to the deadline: then it returns the missing ranks, as the world
   /// calls them. Throws when a rank aborts.
   std::vector<int> wait_for_missing() {
-    patience limit(link_->options().deadline);
+    patience limit(link_->options().deadline.get());
     backoff pace;
     while (!done()) {
       if (advance()) {
@@ -130,9 +130,8 @@ class batch {
   /// The sentence for the deadline; `others` says what is known of the ranks that came.
   [[nodiscard]] std::string overdue(std::string const& others) const {
     return concat(describe(what_), " (call ", what_.sequence, "): rank ",
-                  link_->world_rank(link_->rank()), " waited ",
-                  static_cast<double>(link_->options().deadline.count()) / 1000.0, " s for ",
-                  name_ranks(missing()), others);
+                  link_->world_rank(link_->rank()), " waited ", link_->options().deadline.seconds(),
+                  " s for ", name_ranks(missing()), others);
   }
 
  private:

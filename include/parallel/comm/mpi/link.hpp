@@ -28,13 +28,15 @@
 #include <parallel/comm/aborted.hpp>
 #include <parallel/comm/mpi/environment.hpp>
 #include <parallel/core/clock.hpp>
+#include <parallel/core/failures.hpp>
+#include <parallel/core/shared_deadline.hpp>
 
 namespace parallel::mpi {
 
 struct communicator_options {
   /// How long a rank waits for the others in one operation before it gives up (30 s at least when
-  /// the communicator is made).
-  std::chrono::milliseconds deadline = std::chrono::seconds(600);
+  /// the communicator is made). Parts share it.
+  shared_deadline deadline = std::chrono::seconds(600);
   /// Collectives travel in pieces of this size, many at a time; staging memory is 32 times that for
   /// each rank. Open MPI sends up to 64 KiB over TCP at once; for more it first asks the receiver,
   /// and while compute has the cores, an answer takes longer than the piece.
@@ -215,7 +217,7 @@ class link final : public parallel::detail::abortable {
       check(MPI_Comm_idup(MPI_COMM_WORLD, &out, &request), "MPI_Comm_idup");
     }
     auto const limit = std::chrono::steady_clock::now() +
-                       std::max<std::chrono::milliseconds>(options_.deadline, making);
+                       std::max<std::chrono::milliseconds>(options_.deadline.get(), making);
     backoff pace;
     for (;; pace.pause()) {
       std::scoped_lock const lock(env_.mutex());
@@ -224,8 +226,8 @@ class link final : public parallel::detail::abortable {
       if (done != 0) break;
       if (std::chrono::steady_clock::now() < limit) continue;
       env_.note_stuck();
-      fail("mpi::communicator: not all of the ", env_.size(),
-           " ranks made this communicator before the deadline");
+      fail<timed_out>("mpi::communicator: not all of the ", env_.size(),
+                      " ranks made this communicator before the deadline");
     }
     std::scoped_lock const lock(env_.mutex());
     MPI_Comm_set_errhandler(out, MPI_ERRORS_RETURN);

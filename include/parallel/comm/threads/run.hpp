@@ -75,8 +75,13 @@ class outcome {
     changed_.wait(lock, [&] { return over() || since_; });
     if (!over() && !changed_.wait_until(lock, *since_ + grace, over)) {
       std::string const sentence = stuck(grace);
+      auto const failure = failure_;
       lock.unlock();
-      told(sentence);
+      try {
+        std::rethrow_exception(failure);
+      } catch (...) {
+        told(sentence);
+      }
       lock.lock();
     }
     changed_.wait(lock, over);

@@ -31,21 +31,23 @@
 #include <parallel/comm/threads/rendezvous.hpp>
 #include <parallel/comm/threads/wait_graph.hpp>
 #include <parallel/core/clock.hpp>
+#include <parallel/core/failures.hpp>
 #include <parallel/core/patience.hpp>
+#include <parallel/core/shared_deadline.hpp>
 
 namespace parallel::threads {
 
 struct world_options {
   /// How long a rank waits for the others in one collective before it gives up.
-  std::chrono::milliseconds deadline = std::chrono::seconds(600);
+  shared_deadline deadline = std::chrono::seconds(600);
   /// How long after a failure another rank may take to stop, and one that gives up its operations
   /// to say why.
   std::chrono::milliseconds grace = std::chrono::seconds(60);
   /// Called by threads::run when some rank did not stop within the grace, with a sentence that says
   /// the first failure and which ranks are stuck where. A thread cannot be ended from outside, and
   /// what it uses cannot be freed: it should end the process. Empty: prints the sentence on
-  /// standard error and ends the process with status 1. When it returns, the ranks are waited for
-  /// further.
+  /// standard error and ends the process with status 1. The first failure is the current exception
+  /// then. When it returns, the ranks are waited for further.
   std::function<void(std::string const&)> when_stuck = {};
 };
 
@@ -180,7 +182,7 @@ class world final : public parallel::detail::abortable {
       waits_.enters(*here, rank);
       stop_if_one_returned(*here);
       stop_if_deadlocked(std::this_thread::get_id());
-      wait_for_all(lock, *here, rank, patience(options_.deadline));
+      wait_for_all(lock, *here, rank, patience(options_.deadline.get()));
       waits_.leaves();
     }
     if (here->missing == 0) {  // even if aborted meanwhile: the others already use our memory
@@ -196,7 +198,7 @@ class world final : public parallel::detail::abortable {
     stop_if_over(rank);
     std::string const message = overdue(*here, rank, mine.what);
     abort_locked(message, rank);
-    throw error(message);
+    throw timed_out(message);
   }
 
   void stop_if_over(int rank) const {
@@ -242,7 +244,7 @@ class world final : public parallel::detail::abortable {
         here.changed.wait_until(lock, limit.next(), until);
     };
     auto const place = leaving_.insert(leaving_.end(), &here);
-    wait(options_.deadline, [&] { return over() || reason_; });
+    wait(options_.deadline.get(), [&] { return over() || reason_; });
     bool const stopped = !over() && reason_;
     if (stopped) wait(options_.grace, over);
     leaving_.erase(place);
@@ -250,11 +252,11 @@ class world final : public parallel::detail::abortable {
     auto const& mine = here.participants[here.place_of(rank)].what;
     auto const message =
         concat(describe(mine), " (call ", mine.sequence, "): rank ", rank, " waited ",
-               seconds(stopped ? options_.grace : options_.deadline), " s for ",
+               seconds(stopped ? options_.grace : options_.deadline.get()), " s for ",
                name_ranks(here.inside), " to finish its part, after all had come");
     if (stopped) throw aborted(concat(*reason_, "; then ", message));
     abort_locked(message, rank);
-    throw error(message);
+    throw timed_out(message);
   }
 
   void complete(rendezvous& here, detail::rendezvous_kind kind) {
@@ -332,7 +334,7 @@ class world final : public parallel::detail::abortable {
         others += concat("; rank ", other, ' ', whereabouts_locked(other));
     }
     return concat(describe(mine), " (call ", mine.sequence, "): rank ", rank, " waited ",
-                  seconds(options_.deadline), " s for ", name_ranks(missing), others);
+                  options_.deadline.seconds(), " s for ", name_ranks(missing), others);
   }
 
   int const size_;

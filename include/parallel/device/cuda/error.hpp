@@ -8,22 +8,27 @@
 
 #include <parallel/core/call_site.hpp>
 #include <parallel/core/error.hpp>
+#include <parallel/core/failures.hpp>
 
 namespace parallel::cuda {
 
-/// Throws `error` naming `call`, CUDA's reason and the call site, unless `status` is success.
+/// Throws `error`, `out_of_memory` where that is the reason, naming `call`, CUDA's reason and the
+/// call site, unless `status` is success.
 inline void check(cudaError_t status, char const* call, call_site where = call_site::current()) {
   if (status == cudaSuccess) [[likely]]
     return;
   static_cast<void>(cudaGetLastError());
   bool const other_device =
       status == cudaErrorNoKernelImageForDevice || status == cudaErrorUnsupportedPtxVersion;
-  fail("CUDA: ", call, " failed with ", cudaGetErrorName(status), ": ", cudaGetErrorString(status),
-       other_device
-           ? "; this program was built for other GPUs, or for a newer driver: build it with "
-             "CMAKE_CUDA_ARCHITECTURES=native on this machine"
-           : "",
-       " (", where, ")");
+  auto const text = concat(
+      "CUDA: ", call, " failed with ", cudaGetErrorName(status), ": ", cudaGetErrorString(status),
+      other_device
+          ? "; this program was built for other GPUs, or for a newer driver: build it with "
+            "CMAKE_CUDA_ARCHITECTURES=native on this machine"
+          : "",
+      " (", where, ")");
+  if (status == cudaErrorMemoryAllocation) fail<out_of_memory>(text);
+  fail(text);
 }
 
 /// Makes `device` current on the calling thread; the destructor brings back the one before. Where

@@ -1,0 +1,84 @@
+// exit_code: how a program ends, so that whoever started it, a script or a cluster, can tell
+// without reading what it should do. docs/errors.md holds this table.
+#pragma once
+
+#include <array>
+#include <exception>
+#include <new>
+#include <string_view>
+
+#include <parallel/comm/aborted.hpp>
+#include <parallel/core/failures.hpp>
+
+namespace apps {
+
+/// 2 is a shell's own; those above 128 are signals. 75 is EX_TEMPFAIL of sysexits.h.
+enum class exit_code {
+  done = 0,
+  refused = 1,
+  another_rank = 3,
+  timed_out = 4,
+  out_of_memory = 5,
+  storage = 6,
+  not_finite = 7,
+  go_on = 75
+};
+
+struct exit_code_meaning {
+  exit_code code;
+  std::string_view cause;
+  std::string_view what_to_do;
+};
+
+inline constexpr std::array exit_codes{
+    exit_code_meaning{exit_code::done, "all was done", "nothing"},
+    exit_code_meaning{exit_code::refused, "bad input, or any cause that is not below",
+                      "read the message; the same again ends the same"},
+    exit_code_meaning{exit_code::another_rank, "another rank failed, and says why",
+                      "read that rank's message"},
+    exit_code_meaning{exit_code::timed_out,
+                      "a rank was waited for to the deadline, or its process stood still",
+                      "look at the rank and machine that are named; start again: it goes on from "
+                      "the last checkpoint"},
+    exit_code_meaning{exit_code::out_of_memory, "no memory, of the host or of a device",
+                      "take a smaller microbatch, more recomputation or more ranks"},
+    exit_code_meaning{exit_code::storage, "a disk is full, read-only or failing",
+                      "make room, or choose another folder; start again"},
+    exit_code_meaning{exit_code::not_finite, "the loss or the gradient became NaN or infinite",
+                      "lower the learning rate, or see on_not_finite"},
+    exit_code_meaning{exit_code::go_on, "stopped by a signal, and saved",
+                      "start again with autoresume=true: it goes on where it was"}};
+
+/// Thrown when nothing has failed and more is left to do: the program ends with exit_code::go_on.
+struct stopped_early final : std::exception {};
+
+/// Thrown when an error has been printed: what the program ends with.
+struct reported final : std::exception {
+  explicit reported(exit_code with) : code(with) {}
+  exit_code code;
+};
+
+/// The code for the exception that is being handled; called in a catch block.
+[[nodiscard]] inline exit_code code_of_current_exception() {
+  try {
+    throw;
+  } catch (stopped_early const&) {
+    return exit_code::go_on;
+  } catch (parallel::aborted const&) {
+    return exit_code::another_rank;
+  } catch (parallel::timed_out const&) {
+    return exit_code::timed_out;
+  } catch (parallel::out_of_memory const&) {
+    return exit_code::out_of_memory;
+  } catch (std::bad_alloc const&) {
+    return exit_code::out_of_memory;
+  } catch (parallel::storage_error const&) {
+    return exit_code::storage;
+  } catch (parallel::not_finite const&) {
+    return exit_code::not_finite;
+  } catch (...) {
+    return exit_code::refused;
+  }
+}
+
+}  // namespace apps

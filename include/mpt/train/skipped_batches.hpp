@@ -1,0 +1,60 @@
+// skipped_batches: whose data have left no trace in the parameters, since their loss or gradient
+// was not finite (on_not_finite). They stand in every later checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <parallel/core/failures.hpp>
+
+namespace mpt {
+
+class skipped_batches {
+ public:
+  /// So many in a row say that going on is of no use.
+  static constexpr std::int64_t most_in_a_row = 10;
+
+  /// Adds the batches from `first` to `last`, counted from 1, of which the last was not finite.
+  /// Returns the sentence about it. Throws when that has happened too often in a row.
+  std::string add(std::int64_t first, std::int64_t last) {
+    in_a_row_ = last == last_ + 1 ? in_a_row_ + 1 : 1;
+    last_ = last;
+    if (!ranges_.empty() && ranges_.back().second >= first - 1)
+      ranges_.back().second = last;
+    else
+      ranges_.emplace_back(first, last);
+    if (in_a_row_ >= most_in_a_row)
+      parallel::fail<parallel::not_finite>(
+          "batch ", last, ": the loss or the gradient was not finite in ", in_a_row_,
+          " batches in a row; lower the learning rate, or resume from an earlier checkpoint");
+    auto const what =
+        parallel::concat("batch ", last, ": the loss or the gradient is not finite; ");
+    if (first == last) return what + "it is skipped";
+    return parallel::concat(what, "back to batch ", first - 1, ", those from ", first,
+                            " are skipped");
+  }
+
+  [[nodiscard]] bool empty() const { return ranges_.empty(); }
+
+  /// [[first, last], …]
+  [[nodiscard]] nlohmann::json state() const { return ranges_; }
+  /// What comes from a checkpoint's manifest.
+  void restore(nlohmann::json const& saved) {
+    try {
+      ranges_ = saved.get<std::vector<std::pair<std::int64_t, std::int64_t>>>();
+    } catch (nlohmann::json::exception const&) {
+      parallel::fail("the checkpoint's list of skipped batches is damaged; use another checkpoint");
+    }
+  }
+
+ private:
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges_;
+  std::int64_t last_ = -1;  // the last that was not finite
+  std::int64_t in_a_row_ = 0;
+};
+
+}  // namespace mpt

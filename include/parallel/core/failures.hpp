@@ -1,0 +1,42 @@
+// failures: errors whose cause matters to whoever started the program, who reads its exit status.
+//
+// Everything else that goes wrong is a plain `error`; a rank that was stopped because another one
+// failed throws `aborted` (comm/aborted.hpp).
+#pragma once
+
+#include <cerrno>
+
+#include <parallel/core/error.hpp>
+
+namespace parallel {
+
+/// A rank waited for another one to the deadline, or one stands still.
+class timed_out : public error {
+ public:
+  using error::error;
+};
+
+/// A device has no memory left. Of the host's, std::bad_alloc says so.
+class out_of_memory : public error {
+ public:
+  using error::error;
+};
+
+/// A disk is full, read-only or failing: trying again later, or elsewhere, may help.
+class storage_error : public error {
+ public:
+  using error::error;
+};
+
+/// Numbers of a training run have become NaN or infinite.
+class not_finite : public error {
+ public:
+  using error::error;
+};
+
+/// Whether the system's error `code` is of the storage, not of a name or a right.
+[[nodiscard]] constexpr bool is_of_storage(int code) {
+  return code == ENOSPC || code == EDQUOT || code == EROFS || code == EIO || code == ESTALE;
+}
+
+}  // namespace parallel

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Runs that are stopped from outside: by a signal that asks, by one that kills, by a process that
+# stands still. Each ends with the status of its cause (docs/errors.md), and the next run goes on to
+# the bytes of an undisturbed one.
+# usage: stop.sh PROGRAMS WORK [MPIEXEC]
+source "$(dirname "$0")/common.sh"
+mpiexec=${3:-}
+
+same() { # folder: holds the last checkpoint of the undisturbed run
+  local name file
+  name=$(basename "$(readlink calm/latest)")
+  [[ $(readlink "$1/latest") == "$name" ]] || fail "$1: latest is $(readlink "$1/latest"), not $name"
+  for file in "calm/$name"/*.safetensors; do
+    cmp "$file" "$1/$name/$(basename "$file")" || fail "$1: $(basename "$file") differs"
+  done
+}
+begun() { # folder process: waits for the first checkpoint of a run
+  until [[ -e $1/latest ]]; do
+    kill -0 "$2" 2> /dev/null || { cat log >&2; fail "the run ended before its first checkpoint"; }
+    sleep 0.02
+  done
+}
+status_of() { local status=0; wait "$1" || status=$?; echo $status; }
+ends() { # expected status, what log says
+  [[ $status == "$1" ]] || { cat log >&2; fail "status $status, not $1"; }
+  grep -qE -- "$2" log || { cat log >&2; fail "does not say '$2'"; }
+}
+
+long="max_duration=300ba save_interval=20ba"
+# shellcheck disable=SC2086
+train save_folder=calm $long
+for signal in TERM INT HUP USR1; do
+  rm -rf asked
+  # shellcheck disable=SC2086
+  (trap - INT; exec "$programs/pretrain" small.yaml save_folder=asked $long) > log 2>&1 & run=$!
+  begun asked $run
+  kill -s $signal $run
+  status=$(status_of $run 2> /dev/null) || true
+  wait $run 2> /dev/null && status=0 || status=$?
+  [[ $signal == INT && $status == 0 ]] && continue  # a shell without job control has it ignored
+  ends 75 'stopped by a signal after batch [0-9]+; the same command with autoresume=true goes on'
+  [[ -z $(find asked -name 'flight-*') ]] || fail "flight files stay"
+done
+# shellcheck disable=SC2086
+train save_folder=asked $long
+same asked
+echo "asked to stop: saved, status 75, and the next run ended with the same bytes"
+
+status=0
+"$programs/pretrain" small.yaml max_duration=5ba optimizer.lr=1e38 save_folder=far > log 2>&1 || status=$?
+ends 7 'is not finite; lower the learning rate'
+
+if [[ -n $mpiexec ]]; then
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  export OMPI_MCA_rmaps_base_oversubscribe=1
+  mpi() { "$mpiexec" --oversubscribe -n 2 "$programs/pretrain" small.yaml "$@"; }
+  # shellcheck disable=SC2086
+  mpi save_folder=asked2 $long > log 2>&1 & run=$!
+  begun asked2 $run
+  kill -s USR1 $run  # what mpirun passes on
+  status=0
+  wait $run || status=$?
+  ends 75 'stopped by a signal after batch'
+
+  # a process that stands still is named by its rank, process and call, and the run goes on later
+  # shellcheck disable=SC2086
+  mpi save_folder=asked2 $long > log 2>&1 & run=$!
+  sleep 1
+  stopped=$(pgrep -P $run pretrain | tail -1)
+  kill -s STOP "$stopped"
+  begin=$SECONDS
+  status=0
+  wait $run || status=$?
+  ends 4 "rank 1 \(process $stopped on .*\) stands still: it has not run for 10 s; its last call: "
+  ((SECONDS - begin < 20)) || fail "a process that stands still was found after $((SECONDS - begin)) s"
+  # shellcheck disable=SC2086
+  mpi save_folder=asked2 $long > log 2>&1 || { cat log >&2; fail "going on"; }
+  same asked2
+  echo "a rank that stood still was named, and the next run ended with the same bytes"
+fi
