@@ -68,14 +68,22 @@ struct run_summary {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+/// How a run has spent its time.
+struct spent_seconds {
+  double all = 0;
+  double training = 0;          // of these
+  double waiting_for_data = 0;  // of those
+};
+
 /// How fast it went: `tokens` in `places` of sequences, of which summary.trained_tokens had a
-/// label, trained in so many seconds, of which
-/// some were waited for data.
-inline void set_speed(run_summary& summary, utilisation const& peak, double seconds,
-                      std::int64_t tokens, std::int64_t places, double waited_seconds) {
+/// label.
+inline void set_speed(run_summary& summary, utilisation const& peak, spent_seconds const& spent,
+                      std::int64_t tokens, std::int64_t places) {
+  double const seconds = spent.training;
   double const places_per_second = static_cast<double>(places) / seconds;
   summary.seconds = seconds;
-  summary.data_wait_share = waited_seconds / seconds;
+  summary.data_wait_share = spent.waiting_for_data / seconds;
+  summary.goodput = seconds / spent.all;
   summary.tokens_per_second = static_cast<double>(tokens) / seconds;
   summary.trained_tokens_per_second = static_cast<double>(summary.trained_tokens) / seconds;
   summary.mfu = peak.mfu(places_per_second);

@@ -138,11 +138,10 @@ class trainer {
     summary_.batches = batch_;
     summary_.tokens = tokens_;
     summary_.trained_tokens = trained_tokens_;
-    if (batch_ > first_batch_) {  // else nothing was left to train
-      set_speed(summary_, peak, trained_seconds(), tokens_ - first_tokens_, places_,
-                batches_.waited_seconds());
-      summary_.goodput = summary_.seconds / seconds_since(made_);
-    }
+    if (batch_ > first_batch_)  // else nothing was left to train
+      set_speed(summary_, peak,
+                {seconds_since(made_), trained_seconds(), batches_.waited_seconds()},
+                tokens_ - first_tokens_, places_);
     summary_.peak_memory_bytes = peak_memory_bytes();
     return summary_;
   }
