@@ -74,7 +74,7 @@ void run(int ranks, F f, gloo::communicator_options options = {}) {
 }
 
 TEST_CASE("gloo gives the bits of the serial reference, in many pieces and in one") {
-  for (int const ranks : {1, 2, 3}) {
+  for (int const ranks : {1, 3}) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run(ranks, [&](gloo::communicator_options options) {
       options.piece_bytes = 1000;
@@ -82,7 +82,7 @@ TEST_CASE("gloo gives the bits of the serial reference, in many pieces and in on
       check_all(comm);
     }));
   }
-  CHECK_NOTHROW(run(4, [](auto const& options) {
+  CHECK_NOTHROW(run(2, [](auto const& options) {
     any_communicator erased{checked{any_communicator{gloo::communicator{options}}}};
     check_all(erased);
   }));
@@ -109,8 +109,8 @@ TEST_CASE("abort and deadline reach gloo ranks in a part, in messages and in all
     CHECK_NOTHROW(
         run(3, [&](auto const& options) { check_reason(gloo::communicator(options), how); }));
     CHECK_NOTHROW(run(
-        3, [&](auto const& options) { check_deadline(gloo::communicator(options), how, "0.5"); },
-        {.deadline = 500ms}));
+        3, [&](auto const& options) { check_deadline(gloo::communicator(options), how, "0.2"); },
+        {.deadline = 200ms}));
   }
 }
 
