@@ -109,8 +109,8 @@ TEST_CASE("abort and deadline reach gloo ranks in a part, in messages and in all
     CHECK_NOTHROW(
         run(3, [&](auto const& options) { check_reason(gloo::communicator(options), how); }));
     CHECK_NOTHROW(run(
-        3, [&](auto const& options) { check_deadline(gloo::communicator(options), how, "0.2"); },
-        {.deadline = 200ms}));
+        3, [&](auto const& options) { check_deadline(gloo::communicator(options), how, "0.5"); },
+        {.deadline = 500ms}));
   }
 }
 
