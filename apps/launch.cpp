@@ -103,20 +103,29 @@ std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, argumen
                                             apps::node_meeting& meeting, bool& asked_to_stop) {
   constexpr auto often = std::chrono::milliseconds(200);
   std::optional<apps::node_failure> failure;
+  auto const look = [&] {
+    auto const signal = ranks.look(often);
+    if (!signal) return;
+    say("launch: {} is passed on to the ranks; a second one ends them\n", ::strsignal(*signal));
+    ranks.send(asked_to_stop ? SIGKILL : *signal);
+    asked_to_stop = true;
+  };
   while (!ranks.all_ended()) {
-    if (auto const signal = ranks.look(often)) {
-      say("launch: {} is passed on to the ranks; a second one ends them\n", ::strsignal(*signal));
-      ranks.send(asked_to_stop ? SIGKILL : *signal);
-      asked_to_stop = true;
-    }
+    look();
     if (!failure && ranks.failure()) {
+      // those that fail with it, of which one may have more to say
+      for (auto const until = std::chrono::steady_clock::now() + often;
+           !ranks.all_ended() && std::chrono::steady_clock::now() < until;)
+        look();
       auto const& end = *ranks.failure();
       failure = {what.node, end.code(), fmt::format("{} on {}", end.text(), apps::machine_name())};
       meeting.tell_failure(*failure);
-      auto const last = apps::end_of(end.log);
+      auto const last = end.is_shown ? std::string() : apps::end_of(end.log);
       say("error: {}; {} {}{}\n", failure->message,
-          last.empty() ? "it printed nothing to" : "the end of", end.log.string(),
-          last.empty() ? last : ":\n" + last);
+          end.is_shown   ? "its log is"
+          : last.empty() ? "it printed nothing to"
+                         : "the end of",
+          end.log.string(), last.empty() ? last : ":\n" + last);
     }
     if (!failure) {
       failure = meeting.failure_elsewhere();
@@ -209,8 +218,8 @@ int run(arguments what) {
     if (asked_to_stop || generation == what.restarts) return failure->code;
     say("launch: starting again, {} of {} times\n", generation + 1, what.restarts);
   }
-  meeting.clean();
   if (makes_key && what.node == 0) static_cast<void>(::unlink(what.key.c_str()));
+  meeting.clean();
   return 0;
 }
 
@@ -252,6 +261,8 @@ int main(int argc, char** argv) {
       ->check(apps::whole_number(1, 1000000))
       ->capture_default_str();
   app.prefix_command();
+  // who reads what rank 0 prints may leave, and the run goes on
+  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   int code = 0;
   int const problem = apps::run(app, argc, argv, [&] {
     what.command = app.remaining();

@@ -292,18 +292,18 @@ std::optional<node_failure> node_meeting::failure_elsewhere() const {
 }
 
 bool node_meeting::all_done() const {
-  if (!parallel::files::exists(ranks_)) return true;  // node 0 has seen all, and removed it
-  for (int node = 0; node < self_.nodes; ++node)
-    if (node != self_.node && !parallel::files::exists(ranks_ / fmt::format("done-{}", node)))
-      return false;
+  if (self_.nodes == 1) return true;
+  if (self_.node != 0) return !parallel::files::exists(ranks_);  // the last that node 0 removes
+  for (int node = 1; node < self_.nodes; ++node)
+    if (!parallel::files::exists(ranks_ / fmt::format("done-{}", node))) return false;
   return true;
 }
 
 void node_meeting::clean() {
   if (self_.node != 0) return;
-  if (!ranks_.empty()) parallel::files::remove_tree(ranks_);
   static_cast<void>(::unlink((folder_ / "run").c_str()));
   for (int node = 0; node < self_.nodes; ++node) static_cast<void>(::unlink(file_of(node).c_str()));
+  if (!ranks_.empty()) parallel::files::remove_tree(ranks_);
 }
 
 }  // namespace apps

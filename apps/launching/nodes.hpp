@@ -63,10 +63,11 @@ class node_meeting {
 
   /// What another node has told, if its ranks have failed.
   [[nodiscard]] std::optional<node_failure> failure_elsewhere() const;
-  /// Whether all nodes have told that their ranks ended well.
+  /// Whether all nodes have told that their ranks ended well; on others than node 0, whether that
+  /// has cleaned up, so that the next run may meet in the same folder.
   [[nodiscard]] bool all_done() const;
 
-  /// Removes what the meeting has left, on node 0.
+  /// Removes what the meeting has left, on node 0; the others go on then.
   void clean();
 
  private:

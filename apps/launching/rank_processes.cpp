@@ -55,6 +55,15 @@ void write_all(int to, std::string_view text) {
   }
 }
 
+/// Of several that end at once, one that was killed is the cause and the others its echo; of what
+/// all refuse one may have printed why.
+bool says_more(rank_end const& one, rank_end const& other) {
+  if (WIFSIGNALED(one.status) != WIFSIGNALED(other.status)) return WIFSIGNALED(one.status);
+  std::error_code ignored;
+  return std::filesystem::file_size(other.log, ignored) == 0 &&
+         std::filesystem::file_size(one.log, ignored) != 0;
+}
+
 }  // namespace
 
 int rank_end::code() const {
@@ -110,8 +119,10 @@ void rank_processes::start(rank_command const& command) {
     if (::getppid() != parent) ::_exit(1);  // it died before
     auto const set = held_back();
     ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
-    int const nothing = ::open("/dev/null", O_RDONLY);
-    ::dup2(nothing, STDIN_FILENO);
+    for (int const ignored : {SIGPIPE, SIGXFSZ}) static_cast<void>(std::signal(ignored, SIG_DFL));
+    // a terminal's input is for the processes of its group
+    if (!command.is_shown || ::isatty(STDIN_FILENO) == 1)
+      ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
     ::dup2(command.is_shown ? ends[0].get() : log.get(), STDOUT_FILENO);
     ::dup2(command.is_shown ? ends[1].get() : log.get(), STDERR_FILENO);
     for (auto const& [name, value] : command.environment) ::setenv(name.c_str(), value.c_str(), 1);
@@ -121,7 +132,7 @@ void rank_processes::start(rank_command const& command) {
     ::_exit(127);
   }
   ::setpgid(id, id);  // whoever of the two comes first
-  running_.push_back({id, command.rank, command.log});
+  running_.push_back({id, command.rank, command.log, command.is_shown});
   problem_out = descriptor();
   int problem = 0;
   if (::read(problem_in.get(), &problem, sizeof problem) == sizeof problem)
@@ -169,10 +180,8 @@ void rank_processes::reap() {
     if (place == running_.end()) continue;
     ::kill(-id, SIGKILL);  // what it has started
     show();
-    rank_end const end{place->rank, status, place->log};
-    // of several at once, one that was killed is the cause, and the others its echo
-    if (!end.is_well() &&
-        (!failure_ || (WIFSIGNALED(status) && !WIFSIGNALED(failure_->status) && !ending_since_)))
+    rank_end const end{place->rank, status, place->log, place->is_shown};
+    if (!end.is_well() && !ending_since_ && (!failure_ || says_more(end, *failure_)))
       failure_ = end;
     running_.erase(place);
   }

@@ -33,6 +33,7 @@ struct rank_end {
   int rank = 0;
   int status = 0;  // as waitpid gives it
   std::filesystem::path log;
+  bool is_shown = false;  // what it printed has been seen
 
   [[nodiscard]] bool is_well() const { return status == 0; }
   /// What a shell calls it: the program's own number, or 128 and the signal's.
@@ -73,6 +74,7 @@ class rank_processes {
     pid_t id;
     int rank;
     std::filesystem::path log;
+    bool is_shown;
   };
   struct stream {  // of the shown rank
     parallel::descriptor from;

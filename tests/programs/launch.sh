@@ -99,14 +99,14 @@ if [[ -n ${in_host[0]} ]]; then
   {
     until [[ -e cut/ep0-ba4 ]]; do sleep 0.01; done
     ip -n $first link set eth0 down
-    sleep 3
+    sleep 2
     ip -n $first link set eth0 up
   } &
-  both --restarts 1 pretrain small.yaml save_folder=cut dist_timeout=2
+  both --restarts 1 pretrain small.yaml save_folder=cut dist_timeout=1
   [[ $code0$code1 == 00 ]] || { cat log0 log1 >&2; fail "after a cut: codes $code0 and $code1"; }
-  grep -q 'waited 2 s for rank 1' log0 || { cat log0 log1 >&2; fail "who is missing is not said"; }
+  grep -q 'waited 1 s for rank 1' log0 || { cat log0 log1 >&2; fail "who is missing is not said"; }
   for file in "calm/$name"/*.safetensors; do
     cmp "$file" "cut/$name/$(basename "$file")" || fail "$(basename "$file") differs after the cut"
   done
-  echo "a link that was cut for 3 s: an error after 2, and the same bytes at the end"
+  echo "a link that was cut for 2 s: an error after 1, and the same bytes at the end"
 fi

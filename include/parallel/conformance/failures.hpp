@@ -18,14 +18,15 @@ enum class waiting { in_all_to_all, in_message, in_barrier };
 inline constexpr waiting all_waits[] = {waiting::in_all_to_all, waiting::in_message,
                                         waiting::in_barrier};
 
-/// What this rank is told when the last rank calls `stop(part)` instead of coming to a part's call.
+/// What this rank is told when the last rank calls `stop(part)` instead of coming to a part's call,
+/// which may be when others have yet to hear that the part is there.
 template <class C, class Stop>
 std::string told_without_last(C& comm, waiting how, Stop stop) {
-  C part = comm.split(0, "tensor");
+  int const last = comm.size() - 1;
+  std::vector<float> x(static_cast<std::size_t>(2 * comm.size())), y(x.size());
   typename C::stream_type s;
-  int const last = part.size() - 1;
-  std::vector<float> x(static_cast<std::size_t>(2 * part.size())), y(x.size());
   return message_of([&] {
+    C part = comm.split(0, "tensor");
     if (part.rank() == last)
       stop(part);
     else if (how == waiting::in_all_to_all)

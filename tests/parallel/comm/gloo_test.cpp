@@ -74,7 +74,7 @@ void run(int ranks, F f, gloo::communicator_options options = {}) {
 }
 
 TEST_CASE("gloo gives the bits of the serial reference, in many pieces and in one") {
-  for (int const ranks : {1, 2, 3}) {
+  for (int const ranks : {1, 3}) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run(ranks, [&](gloo::communicator_options options) {
       options.piece_bytes = 1000;
@@ -82,7 +82,7 @@ TEST_CASE("gloo gives the bits of the serial reference, in many pieces and in on
       check_all(comm);
     }));
   }
-  CHECK_NOTHROW(run(4, [](auto const& options) {
+  CHECK_NOTHROW(run(2, [](auto const& options) {
     any_communicator erased{checked{any_communicator{gloo::communicator{options}}}};
     check_all(erased);
   }));
