@@ -51,9 +51,9 @@ ends 7 'is not finite; lower the learning rate'
 if [[ -n $mpiexec ]]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export OMPI_MCA_rmaps_base_oversubscribe=1
-  mpi() { "$mpiexec" --oversubscribe -n 2 "$programs/pretrain" small.yaml "$@"; }
+  mpi=("$mpiexec" --oversubscribe -n 2 "$programs/pretrain" small.yaml)
   # shellcheck disable=SC2086
-  mpi save_folder=asked2 $long > log 2>&1 & run=$!
+  "${mpi[@]}" save_folder=asked2 $long > log 2>&1 & run=$!
   begun asked2 $run
   kill -s USR1 $run  # what mpirun passes on
   status=0
@@ -62,7 +62,7 @@ if [[ -n $mpiexec ]]; then
 
   # a process that stands still is named by its rank, process and call, and the run goes on later
   # shellcheck disable=SC2086
-  mpi save_folder=asked2 $long > log 2>&1 & run=$!
+  "${mpi[@]}" save_folder=asked2 $long > log 2>&1 & run=$!
   sleep 1
   stopped=$(pgrep -P $run pretrain | tail -1)
   kill -s STOP "$stopped"
@@ -72,7 +72,7 @@ if [[ -n $mpiexec ]]; then
   ends 4 "rank 1 \(process $stopped on .*\) stands still: it has not run for 10 s; its last call: "
   ((SECONDS - begin < 20)) || fail "a process that stands still was found after $((SECONDS - begin)) s"
   # shellcheck disable=SC2086
-  mpi save_folder=asked2 $long > log 2>&1 || { cat log >&2; fail "going on"; }
+  "${mpi[@]}" save_folder=asked2 $long > log 2>&1 || { cat log >&2; fail "going on"; }
   same asked2
   echo "a rank that stood still was named, and the next run ended with the same bytes"
 fi
