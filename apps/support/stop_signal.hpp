@@ -12,13 +12,17 @@ namespace apps {
 /// SIGUSR1 is what SLURM sends with --signal, and what mpirun passes on to all ranks.
 class stop_signals {
  public:
-  /// From now on they are kept. One in a process.
+  /// From now on they are kept, but for those that were ignored, as SIGHUP is by nohup. One in a
+  /// process.
   stop_signals() {
     struct ::sigaction action {};
     action.sa_handler = [](int number) { received_ = number; };
     action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
-    for (std::size_t i = 0; i < signals.size(); ++i)
-      static_cast<void>(::sigaction(signals[i], &action, &before_[i]));
+    for (std::size_t i = 0; i < signals.size(); ++i) {
+      static_cast<void>(::sigaction(signals[i], nullptr, &before_[i]));
+      if (before_[i].sa_handler != SIG_IGN)
+        static_cast<void>(::sigaction(signals[i], &action, nullptr));
+    }
   }
   ~stop_signals() {
     for (std::size_t i = 0; i < signals.size(); ++i)

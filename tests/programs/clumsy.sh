@@ -10,12 +10,13 @@ train max_duration=8ba save_folder=run
 "$programs/convert" run hf > /dev/null
 head -c 2000 "${text[0]}" > some.txt
 
+expected=1 # the status of what is refused
 refused() { # message program arguments...
   local message=$1 program=$2
   shift 2
   local status=0
   timeout 20 "$programs/$program" "$@" > out 2> err || status=$?
-  [[ $status == 1 ]] || { cat out err >&2; fail "$program $*: status $status, expected 1"; }
+  [[ $status == "$expected" ]] || { cat out err >&2; fail "$program $*: status $status, expected $expected"; }
   [[ $(grep -c '^error: ' err) == 1 ]] || { cat err >&2; fail "$program $*: not one error"; }
   grep -qF -- "$message" err || { cat err >&2; fail "$program $*: another message than '$message'"; }
 }
@@ -78,7 +79,7 @@ diff -r hf precious || fail "a file of a model was replaced"
 refused 'is what is read' evaluate hf --data some.txt --json some.txt
 refused 'cannot be written' generate hf --prompt hi --json nowhere/x.json
 refused 'is a folder' generate hf --prompt hi --json hf
-refused 'No space left' generate hf --prompt hi --json /dev/full
+expected=6 refused 'No space left' generate hf --prompt hi --json /dev/full
 [[ -c /dev/full ]] || fail "a device was replaced"
 "$programs/evaluate" hf --data some.txt --json - 2> /dev/null | python3 -c 'import json, sys; json.load(sys.stdin)' ||
   fail "--json - prints more than JSON"

@@ -101,7 +101,7 @@ TEST_CASE("our own keys are read") {
       "{zero_stage: 1, ranks: 4, threads: 2, device_memory: 80GB, bucket_bytes: 1e6, dry_run: "
       "true, "
       "preflight: true, print_plan: true, "
-      "dist_timeout: 60, "
+      "dist_timeout: 60, deadlines: {step: 20, save: 100}, on_not_finite: roll_back, "
       "progress_bar: yes, loggers: {tensorboard: {log_dir: t}}, console_log_interval: 10ba}");
   CHECK(config.zero_stage == 1);
   CHECK(config.ranks == 4);
@@ -112,6 +112,12 @@ TEST_CASE("our own keys are read") {
   CHECK(config.preflight);
   CHECK(config.print_plan);
   CHECK(config.dist_timeout == 60);
+  CHECK(config.deadlines.setup == 60);
+  CHECK(config.deadlines.first_step == 60);
+  CHECK(config.deadlines.step == 20);
+  CHECK(config.deadlines.save == 100);
+  CHECK(config.deadlines.load == 60);
+  CHECK(config.on_not_finite == mpt::not_finite_policy::roll_back);
   CHECK(config.logging.progress_bar);
   CHECK(config.logging.tensorboard == "t");
   CHECK(read("loggers: {tensorboard: {}}").logging.tensorboard == "tensorboard_logs");
@@ -124,6 +130,13 @@ TEST_CASE("a system that cannot be is one clear message") {
       {"ranks: 0", "f.yaml:1:8: ranks: must be from 1 to 4096, found 0"},
       {"dist_timeout: 0",
        "f.yaml:1:15: dist_timeout: expected seconds above 0 and up to 1e6, found 0"},
+      {"deadlines: {save: -1}",
+       "f.yaml:1:19: deadlines.save: expected seconds above 0 and up to 1e6, found -1"},
+      {"deadlines: {stop: 5}",
+       "f.yaml:1:13: deadlines.stop: unknown key; did you mean 'deadlines.step'?"},
+      {"on_not_finite: ignore",
+       "f.yaml:1:16: on_not_finite: 'ignore' is not a way to go on; there are stop, skip, "
+       "roll_back"},
       {"bucket_bytes: 1", "f.yaml:1:15: bucket_bytes: must be at least 4096, found 1"},
       {"device_memory: lots",
        "f.yaml:1:16: device_memory: expected a size such as 80GB or 24GiB, found 'lots'"},
