@@ -327,7 +327,7 @@ evaluation of_yaml(arguments& args) {
           .gauntlet = std::move(config.gauntlet),
           .subset_batches = config.subset_batches,
           .ranks = config.ranks ? std::optional(static_cast<int>(*config.ranks)) : args.ranks,
-          .deadline = std::chrono::duration<double>(config.dist_timeout),
+          .deadline = config.dist_timeout,
           .threads = static_cast<int>(config.threads.value_or(0)),
           .bf16 = config.precision == mpt::precision_kind::amp_bf16};
 }

@@ -341,15 +341,16 @@ void generate(arguments args) {
       of_prompts(args, prompts, longest, std::ref(shared));
     shared.end();
   };
-  apps::launch({.ranks = args.tensor ? args.tensor : apps::processes_started(),
-                .deadline = args.chat ? 7 * 86400.0 : 600.0},  // who talks may think
-               [&](parallel::any_communicator& ranks, apps::place const& place) {
-                 apps::with_device({.kind = args.device,
-                                    .local_rank = place.local_rank,
-                                    .cores = place.cores,
-                                    .products = &engine},
-                                   [&](auto& device, auto const&) { work(device, ranks); });
-               });
+  apps::launch(
+      {.ranks = args.tensor ? args.tensor : apps::processes_started(),
+       .deadline = std::chrono::seconds(args.chat ? 7 * 86400 : 600)},  // who talks may think
+      [&](parallel::any_communicator& ranks, apps::place const& place) {
+        apps::with_device({.kind = args.device,
+                           .local_rank = place.local_rank,
+                           .cores = place.cores,
+                           .products = &engine},
+                          [&](auto& device, auto const&) { work(device, ranks); });
+      });
 }
 
 }  // namespace
