@@ -3,10 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -106,7 +109,9 @@ std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, argumen
   auto const look = [&] {
     auto const signal = ranks.look(often);
     if (!signal) return;
-    say("launch: {} is passed on to the ranks; a second one ends them\n", ::strsignal(*signal));
+    say("launch: {} {}\n", ::strsignal(*signal),
+        asked_to_stop ? "again: the ranks are ended"
+                      : "is passed on to the ranks; a second one ends them");
     ranks.send(asked_to_stop ? SIGKILL : *signal);
     asked_to_stop = true;
   };
@@ -211,7 +216,12 @@ int run(arguments what) {
   for (int generation = 0;; ++generation) {
     auto const place = meeting.meet(generation);
     apps::rank_processes ranks;
-    start_ranks(ranks, what, what.key, place, generation);
+    try {
+      start_ranks(ranks, what, what.key, place, generation);
+    } catch (parallel::error const& problem) {
+      meeting.tell_failure({what.node, 1, problem.what()});
+      throw;
+    }
     auto failure = run_ranks(ranks, what, meeting, asked_to_stop);
     if (!failure) failure = wait_for_nodes(ranks, what, meeting);
     if (!failure) break;

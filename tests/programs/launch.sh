@@ -70,7 +70,7 @@ if { ip netns add $first && ip netns add $second &&
   ip -n $first link set eth0 up && ip -n $second link set eth0 up; } 2> /dev/null; then
   in_host=("ip netns exec $first" "ip netns exec $second") interface=()
 fi
-node() { # number, and what to run
+node() { # number, and what is run
   # shellcheck disable=SC2086
   timeout 100 ${in_host[$1]} "$programs/launch" -n 1 --nodes 2 --node "$1" --rendezvous meet \
     "${interface[@]}" "${@:2}" > "log$1" 2>&1
