@@ -10,7 +10,8 @@ wanted=${4:-200}
 RANDOM=${5:-17}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 ranks=3
-run=("$mpiexec" --oversubscribe -n "$ranks" "$programs/pretrain" small.yaml "ranks=$ranks" max_duration=400ba save_interval=7ba)
+run=("$mpiexec" --oversubscribe -n "$ranks" "$programs/pretrain" small.yaml "ranks=$ranks" max_duration=400ba
+  save_interval=7ba deadlines.setup=15)
 
 "${run[@]}" save_folder=calm > log 2>&1 || { cat log >&2; fail "the undisturbed run"; }
 name=$(basename "$(readlink calm/latest)")
@@ -43,10 +44,11 @@ while ((done < wanted || ends == 0)); do
   fi
   [[ $event != end ]] || { cat log >&2; fail "a run nobody disturbed ended with $status"; }
   done=$((done + 1))
-  said=$(grep -oE "rank [0-9]+ \(process [0-9]+ on .*\) stands still|exited on signal [0-9]+" log | head -1 |
-    sed -E 's/process [0-9]+ on [^)]*/process … on …/; s/^rank [0-9]+/rank N/') || true
-  if [[ $event == STOP ]]; then # the culprit is named by its process, and no other is
-    grep -q "rank [0-9]* (process ${processes[$victim]} on .*) stands still" log || { cat log >&2; fail "another rank is named"; }
+  said=$(grep -oE "rank [0-9]+ \(process [0-9]+ on .*\) stands still|waited 15 s for ranks? [0-9, ]+|exited on signal [0-9]+" log |
+    head -1 | sed -E 's/process [0-9]+ on [^)]*/process … on …/; s/rank [0-9]+/rank N/') || true
+  if [[ $event == STOP ]]; then # the culprit is named, and no other is; before its calls are kept, by the deadline
+    grep -q "rank [0-9]* (process ${processes[$victim]} on .*) stands still" log ||
+      grep -q "waited 15 s for rank $victim" log || { cat log >&2; fail "another rank is named than $victim"; }
   fi
   echo "$event $status $((($(now) - begin) / 1000000)) ${said:-nothing}" >> events
 done

@@ -48,6 +48,22 @@ status=0
 "$programs/pretrain" small.yaml max_duration=5ba optimizer.lr=1e38 save_folder=far > log 2>&1 || status=$?
 ends 7 'is not finite; lower the learning rate'
 
+for policy in skip roll_back; do
+  status=0
+  "$programs/pretrain" small.yaml max_duration=30ba optimizer.lr=1e38 save_folder=$policy save_interval=2ba \
+    on_not_finite=$policy log_to_console=true > log 2>&1 || status=$?
+  ends 7 'was not finite in 10 batches in a row; lower the learning rate'
+  manifest=$(readlink -f $policy/latest)/manifest.json
+  python3 - "$manifest" << 'PYTHON' || fail "$policy: the manifest does not tell the skipped batches"
+import json, sys
+state = json.load(open(sys.argv[1]))["state"]
+[[first, last]] = state["skipped"]
+assert 1 < first < last == state["batches"], state
+PYTHON
+done
+ends 7 'batch 4: the loss or the gradient is not finite; back to batch 2, those from 3 are skipped'
+echo "batches that are not finite: stopped, skipped, rolled back"
+
 if [[ -n $mpiexec ]]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export OMPI_MCA_rmaps_base_oversubscribe=1

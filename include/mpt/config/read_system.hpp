@@ -5,6 +5,7 @@
 // reductions, which are more exact, unless `reduce_dtype` says bf16; a note says so once.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -121,7 +122,9 @@ inline void read_deadlines(config_reader& parent, train_config& config) {
                                                                     {"save", &all.save},
                                                                     {"load", &all.load}}};
   for (auto const& [key, seconds] : phases) {
-    *seconds = reader.get(key, config.dist_timeout);
+    // nothing of the setup takes long, and what watches processes begins only after it
+    *seconds = reader.get(
+        key, key == "setup" ? std::min(config.dist_timeout, 120.0) : config.dist_timeout);
     reader.check(key, *seconds > 0 && *seconds <= 1e6,
                  "expected seconds above 0 and up to 1e6, found ", *seconds);
   }

@@ -77,7 +77,7 @@ struct logging_config {
 
 /// Seconds a rank waits for another before it is an error, by what the run does.
 struct run_deadlines {
-  double setup = 600;  ///< before the first step: groups, plans, parameters
+  double setup = 120;  ///< until the folder is the run's own: communicators, plans, preflight
   double first_step = 600;
   double step = 600;  ///< and evaluations
   double save = 600;
