@@ -3,6 +3,7 @@
 # started again ends with the same bytes, nothing is left running; two hosts (network namespaces, where
 # they can be made) train by one command each.
 source "$(dirname "$0")/common.sh"
+export TMPDIR=$PWD  # what a killed launch leaves
 trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
 
 train save_folder=calm metrics_file=threads.jsonl
