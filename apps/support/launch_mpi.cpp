@@ -6,14 +6,17 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdlib>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -42,6 +45,37 @@ std::vector<int> own_cores(parallel::any_communicator& comm) {
   auto const all = parallel::gather_texts(comm, exchanges, apps::identity_of(cores));
   return apps::cores_among_equals(cores, all, comm.rank());
 }
+
+/// Ends this process, and by mpirun all, when it has lived for so long: around MPI's own beginning
+/// and end, which wait for every rank for ever.
+class time_limit {
+ public:
+  time_limit(std::chrono::milliseconds limit, std::string sentence)
+      : thread_([this, limit, sentence = std::move(sentence)] {
+          std::unique_lock lock(mutex_);
+          parallel::patience left(limit);
+          while (!over_ && !left.over()) changed_.wait_until(lock, left.next());
+          if (over_) return;
+          apps::print_error(sentence.c_str());
+          std::_Exit(static_cast<int>(apps::exit_code::timed_out));
+        }) {}
+  time_limit(time_limit const&) = delete;
+  time_limit& operator=(time_limit const&) = delete;
+  ~time_limit() {
+    {
+      std::scoped_lock const lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::thread thread_;
+};
 
 /// Ends all ranks when the next one's process stands still, by a thread of its own.
 class watched_neighbour {
@@ -90,7 +124,15 @@ class watched_neighbour {
 /// ends them all.
 std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
                               apps::rank_program const& program) {
-  parallel::mpi::environment environment;
+  auto const rank = from_environment("OMPI_COMM_WORLD_RANK", 0);
+  auto const limited = [&](char const* call) {
+    return parallel::concat("rank ", rank, ": not all of the ", ranks, " ranks came to ", call,
+                            " within ", options.deadline.seconds(),
+                            " s; those that do not say this stand still or are gone");
+  };
+  std::optional<time_limit> limit(std::in_place, options.deadline.get(), limited("MPI_Init"));
+  parallel::mpi::environment environment;  // ends before the limit of its end
+  limit.reset();
   auto const recorder = std::make_shared<parallel::flight_recorder>();
   try {
     parallel::any_communicator any(parallel::recorded(
@@ -104,6 +146,7 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
                     }});
       watched.stop();
       recorder->ring().remove_file();
+      limit.emplace(options.deadline.get(), limited("the end"));
     } catch (apps::refusal const&) {
       throw;
     } catch (std::exception const& problem) {

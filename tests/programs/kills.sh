@@ -44,11 +44,12 @@ while ((done < wanted || ends == 0)); do
   fi
   [[ $event != end ]] || { cat log >&2; fail "a run nobody disturbed ended with $status"; }
   done=$((done + 1))
-  said=$(grep -oE "rank [0-9]+ \(process [0-9]+ on .*\) stands still|waited 15 s for ranks? [0-9, ]+|exited on signal [0-9]+" log |
+  said=$(grep -oE "rank [0-9]+ \(process [0-9]+ on .*\) stands still|waited 15 s for ranks? [0-9, ]+|not all of the [0-9]+ ranks came to [a-zA-Z_ ]+ within|exited on signal [0-9]+" log |
     head -1 | sed -E 's/process [0-9]+ on [^)]*/process … on …/; s/rank [0-9]+/rank N/') || true
   if [[ $event == STOP ]]; then # the culprit is named, and no other is; before its calls are kept, by the deadline
     grep -q "rank [0-9]* (process ${processes[$victim]} on .*) stands still" log ||
-      grep -q "waited 15 s for rank $victim" log || { cat log >&2; fail "another rank is named than $victim"; }
+      grep -q "waited 15 s for rank $victim" log ||
+      { grep -q 'ranks came to' log && ! grep -q "rank $victim: not all" log; } || { cat log >&2; fail "another rank is named than $victim"; }
   fi
   echo "$event $status $((($(now) - begin) / 1000000)) ${said:-nothing}" >> events
 done
