@@ -64,7 +64,8 @@ class formulas {
   template <class Units>
   [[nodiscard]] bytes_by_axis of(Units const& units,
                                  std::span<test::ring_microbatch const> batches) {
-    out_[""] += 2 * bytes_of(4) * (degree(shape_.ranks()) - 1);  // norm, loss, two counts
+    // norm, loss, two counts, who asks to stop
+    out_[""] += 2 * bytes_of(5) * (degree(shape_.ranks()) - 1);
     auto const count = static_cast<int>(batches.size());
     for (auto const& entry : units)
       for (std::size_t s = 0; s < entry.memory.segments().size(); ++s)
