@@ -27,9 +27,9 @@ void save_training(Stepper& stepper, std::filesystem::path const& root, index st
 
 /// Reads the latest checkpoint of `root`; returns how many steps had been done.
 template <class Stepper>
-[[nodiscard]] index load_training(Stepper& stepper, std::filesystem::path const& root) {
+[[nodiscard]] index load_training(Stepper& stepper, typename Stepper::exchange_stream& exchanges,
+                                  std::filesystem::path const& root) {
   parallel::single alone;
-  parallel::host::stream exchanges;
   auto const state = checkpoint::resume(stepper, alone, exchanges, root);
   parallel::require(state.has_value(), root.string(), ": there is no checkpoint");
   return state->batches;

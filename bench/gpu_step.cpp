@@ -148,13 +148,16 @@ class trained {
     tune(false)(compute_);
     step_.for_each_compute_stream(tune(false));
   }
-  /// Forgets all steps, which were at a learning rate of 0: weights stand, the optimizer's states go.
+  /// Forgets all steps, which were at a learning rate of 0: weights stand, the optimizer's states
+  /// go.
   void restart() {
     step_.clear_states(compute_);
     done_ = 0;
   }
 
-  void go_on_from(std::string const& folder) { done_ = bench::load_training(step_, folder); }
+  void go_on_from(std::string const& folder) {
+    done_ = bench::load_training(step_, exchanges_, folder);
+  }
   void save(std::string const& folder) { bench::save_training(step_, folder, done_); }
   [[nodiscard]] std::uint64_t checksum() { return bench::checksum_of_training(step_); }
   [[nodiscard]] index done() const { return done_; }

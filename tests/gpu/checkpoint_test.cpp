@@ -29,7 +29,7 @@ TEST_CASE_TEMPLATE("saved and resumed equals not stopped, bit for bit", T, float
   auto const in_between = bench::checksum_of_training(calm.step());
   calm.train(8);
   test::training<T, device> resumed(make_gpu());
-  resumed.go_on_from(bench::load_training(resumed.step(), folder / "saved"));
+  resumed.go_on_from(bench::load_training(resumed.step(), resumed.exchanges(), folder / "saved"));
   CHECK(resumed.done() == 3);
   CHECK(bench::checksum_of_training(resumed.step()) == in_between);
   resumed.train(8);

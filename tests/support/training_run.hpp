@@ -107,6 +107,7 @@ class training {
 
   [[nodiscard]] Device const& device() const { return on_; }
   [[nodiscard]] stepper_type& step() { return step_; }
+  [[nodiscard]] auto& exchanges() { return exchanges_; }
   [[nodiscard]] parallel::arena const& memory() const { return memory_; }
   [[nodiscard]] std::size_t planned_activations() {
     std::vector<mpt::microbatch> const all(microbatches,
