@@ -21,7 +21,8 @@ endif()
 add_library(parallellm_dev INTERFACE)
 target_compile_options(parallellm_dev INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)  # GCC 12 sees ghosts in std::string (its bug 105329)
+  # GCC 12 sees ghosts in std::string (its bug 105329); no garbage is collected before it pays.
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict;--param=ggc-min-heapsize=600000>)
 if(PARALLELLM_SANITIZE)
   target_compile_options(parallellm_dev INTERFACE -fsanitize=${PARALLELLM_SANITIZE}
     -fno-omit-frame-pointer -g)

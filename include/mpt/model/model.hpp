@@ -29,40 +29,7 @@ class model {
   /// them to memory. Does not move afterwards. `recompute`: what is recomputed, by block; empty:
   /// nothing.
   explicit model(model_config config, basic_model_groups<Comm> groups = {},
-                 block_recomputation const& recompute = {})
-      : config_(std::move(config)), groups_(std::move(groups)) {
-    layer_builder<T, Comm> const build(config_, groups_);
-    require(recompute.empty() || std::ssize(recompute) == config_.n_layers,
-            "recomputation is given for ", recompute.size(), " blocks of a model that has ",
-            config_.n_layers);
-    std::string const prefix = "transformer.";
-    index const d = config_.d_model;
-    index const vocabulary = config_.vocab_size;
-    tokens_.of = groups_.tensor;
-    tokens_.weight =
-        build.vocabulary_rows(prefix + "wte.weight", build.initial().embedding(vocabulary));
-    if (config_.learned_pos_emb) {
-      positions_ = {prefix + "wpe.weight",
-                    {config_.max_seq_len, d},
-                    build.initial().embedding(config_.max_seq_len)};
-      positions_.replicated(groups_.tensor.replication_outside());
-    }
-    for (index i = 0; i < config_.n_layers; ++i)
-      blocks_.push_back(build.make_block(
-          concat(prefix, "blocks.", i, "."), i,
-          recompute.empty() ? recomputation{} : recompute.at(static_cast<std::size_t>(i))));
-    key_width_ = 2 * build.heads_here().kv_width();
-    head_.of = groups_.tensor;
-    head_.norm_f = build.make_norm(prefix + "norm_f");
-    head_.weight =
-        config_.tie_word_embeddings
-            ? tokens_.weight
-            : build.vocabulary_rows("lm_head.weight", build.initial().linear(vocabulary, d));
-    head_.weight.replaces_gradient = true;
-    head_.logit_scale = config_.logit_scale.value_or(1.0);
-    head_.softcap = config_.final_logit_softcapping.value_or(0.0);
-    head_.logits_bytes = config_.logits_bytes;
-  }
+                 block_recomputation const& recompute = {});
   model(model const&) = delete;
   model& operator=(model const&) = delete;
 
@@ -270,5 +237,42 @@ class model {
   std::deque<block> blocks_;  // addresses stay
   parallel::tensor::head<T, Comm> head_;
 };
+
+template <class T, class Comm>
+model<T, Comm>::model(model_config config, basic_model_groups<Comm> groups,
+                      block_recomputation const& recompute)
+    : config_(std::move(config)), groups_(std::move(groups)) {
+  layer_builder<T, Comm> const build(config_, groups_);
+  require(recompute.empty() || std::ssize(recompute) == config_.n_layers,
+          "recomputation is given for ", recompute.size(), " blocks of a model that has ",
+          config_.n_layers);
+  std::string const prefix = "transformer.";
+  index const d = config_.d_model;
+  index const vocabulary = config_.vocab_size;
+  tokens_.of = groups_.tensor;
+  tokens_.weight =
+      build.vocabulary_rows(prefix + "wte.weight", build.initial().embedding(vocabulary));
+  if (config_.learned_pos_emb) {
+    positions_ = {prefix + "wpe.weight",
+                  {config_.max_seq_len, d},
+                  build.initial().embedding(config_.max_seq_len)};
+    positions_.replicated(groups_.tensor.replication_outside());
+  }
+  for (index i = 0; i < config_.n_layers; ++i)
+    blocks_.push_back(build.make_block(
+        concat(prefix, "blocks.", i, "."), i,
+        recompute.empty() ? recomputation{} : recompute.at(static_cast<std::size_t>(i))));
+  key_width_ = 2 * build.heads_here().kv_width();
+  head_.of = groups_.tensor;
+  head_.norm_f = build.make_norm(prefix + "norm_f");
+  head_.weight =
+      config_.tie_word_embeddings
+          ? tokens_.weight
+          : build.vocabulary_rows("lm_head.weight", build.initial().linear(vocabulary, d));
+  head_.weight.replaces_gradient = true;
+  head_.logit_scale = config_.logit_scale.value_or(1.0);
+  head_.softcap = config_.final_logit_softcapping.value_or(0.0);
+  head_.logits_bytes = config_.logits_bytes;
+}
 
 }  // namespace mpt

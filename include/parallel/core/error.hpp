@@ -9,6 +9,7 @@
 #include <charconv>
 #include <concepts>
 #include <exception>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -25,30 +26,78 @@ class error : public std::runtime_error {
 
 namespace detail {
 
-inline void append(std::string& out, std::string_view part) { out += part; }
-inline void append(std::string& out, char part) { out += part; }
+/// One part of a message, of whatever type: so that a call with parts of new types costs a compiler
+/// no more than the list of them. Refers to text, which outlives the call.
+class message_part {
+ public:
+  message_part(std::string_view text) : kind_(kind::text), text_(text) {}
+  message_part(std::string const& text) : message_part(std::string_view(text)) {}
+  message_part(char const* text) : message_part(std::string_view(text)) {}
+  message_part(char character) : kind_(kind::character), character_(character) {}
+  message_part(call_site const& where) : kind_(kind::site), site_(&where) {}
+  template <std::integral Number>
+  requires(!std::same_as<Number, bool> && !std::same_as<Number, char>) message_part(Number number)
+      : message_part(stored(number)) {}
+  template <std::same_as<bool> Flag>  // not what converts to one
+  message_part(Flag flag) : message_part(std::string_view(flag ? "true" : "false")) {}
+  message_part(long long number) : kind_(kind::integer), integer_(number) {}
+  message_part(unsigned long long number) : kind_(kind::natural), natural_(number) {}
+  message_part(float number) : kind_(kind::single), single_(number) {}
+  message_part(double number) : kind_(kind::real), real_(number) {}
 
-// constrained: a string literal must not become a bool
-template <std::same_as<bool> Flag>
-void append(std::string& out, Flag part) {
-  out += part ? "true" : "false";
-}
+  void append_to(std::string& out) const {
+    switch (kind_) {
+      case kind::text: out += text_; break;
+      case kind::character: out += character_; break;
+      case kind::integer: append_number(out, integer_); break;
+      case kind::natural: append_number(out, natural_); break;
+      case kind::single: append_number(out, single_); break;
+      case kind::real: append_number(out, real_); break;
+      case kind::site: append_site(out); break;
+    }
+  }
 
-template <class Number>
-requires((std::integral<Number> ||
-          std::floating_point<Number>)&&!std::same_as<Number, bool>) void append(std::string& out,
-                                                                                 Number part) {
-  char digits[64];
-  auto const end = std::to_chars(digits, digits + sizeof digits, part).ptr;
-  out.append(digits, end);
-}
+ private:
+  enum class kind : unsigned char { text, character, integer, natural, single, real, site };
 
-inline void append(std::string& out, call_site const& where) {
-  std::string_view file = where.file_name();
-  if (auto const slash = file.rfind('/'); slash != std::string_view::npos)
-    file.remove_prefix(slash + 1);
-  out.append(file).append(":");
-  append(out, where.line());
+  template <class Number>
+  static auto stored(Number number) {
+    if constexpr (std::signed_integral<Number>)
+      return static_cast<long long>(number);
+    else
+      return static_cast<unsigned long long>(number);
+  }
+
+  template <class Number>
+  static void append_number(std::string& out, Number number) {
+    char digits[64];
+    out.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+  }
+
+  void append_site(std::string& out) const {
+    std::string_view file = site_->file_name();
+    if (auto const slash = file.rfind('/'); slash != std::string_view::npos)
+      file.remove_prefix(slash + 1);
+    out.append(file).append(":");
+    append_number(out, site_->line());
+  }
+
+  kind kind_;
+  union {
+    std::string_view text_;
+    char character_;
+    long long integer_;
+    unsigned long long natural_;
+    float single_;
+    double real_;
+    call_site const* site_;
+  };
+};
+
+[[nodiscard]] inline std::string concatenated(std::initializer_list<message_part> parts) {
+  std::string out;
+  for (auto const& part : parts) part.append_to(out);
+  return out;
 }
 
 }  // namespace detail
@@ -56,9 +105,7 @@ inline void append(std::string& out, call_site const& where) {
 /// Concatenates strings, characters, numbers and source locations ("file.cpp:12").
 template <class... Parts>
 [[nodiscard]] std::string concat(Parts const&... parts) {
-  std::string out;
-  (detail::append(out, parts), ...);
-  return out;
+  return detail::concatenated({parts...});
 }
 
 /// How many bytes the UTF-8 character has that `text` begins with; 0 when it begins with none.
@@ -102,10 +149,19 @@ inline constexpr std::size_t longest_message = 4000;
 
 }  // namespace detail
 
+namespace detail {
+
+template <class Error>
+[[noreturn]] void fail_with(std::initializer_list<message_part> parts) {
+  throw Error(presentable(concatenated(parts)));
+}
+
+}  // namespace detail
+
 /// Throws an Error with the concatenated parts.
 template <class Error = error, class... Parts>
 [[noreturn]] void fail(Parts const&... parts) {
-  throw Error(detail::presentable(concat(parts...)));
+  detail::fail_with<Error>({parts...});
 }
 
 /// What the exception says that is being handled; called in a catch block.
@@ -123,7 +179,7 @@ template <class Error = error, class... Parts>
 template <class... Parts>
 constexpr void require(bool condition, Parts const&... parts) {
   if (!condition) [[unlikely]]
-    fail(parts...);
+    detail::fail_with<error>({parts...});
 }
 
 }  // namespace parallel
