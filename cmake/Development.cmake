@@ -24,7 +24,7 @@ target_compile_options(parallellm_dev INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)  # GCC 12 sees ghosts in std::string (its bug 105329)
 if(PARALLELLM_SANITIZE)
   target_compile_options(parallellm_dev INTERFACE -fsanitize=${PARALLELLM_SANITIZE}
-    -fno-omit-frame-pointer -g)
+    -fno-omit-frame-pointer -g1)
   # Four times faster to compile: checks as calls, and without those that a bad access shows anyway.
   if(PARALLELLM_SANITIZE MATCHES address AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(parallellm_dev INTERFACE --param=asan-instrumentation-with-call-threshold=0)
