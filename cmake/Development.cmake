@@ -25,7 +25,7 @@ target_compile_options(parallellm_dev INTERFACE
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict;--param=ggc-min-heapsize=600000>)
 if(PARALLELLM_SANITIZE)
   target_compile_options(parallellm_dev INTERFACE -fsanitize=${PARALLELLM_SANITIZE}
-    -fno-omit-frame-pointer -g)
+    -fno-omit-frame-pointer -g1)
   # Four times faster to compile: checks as calls, and without those that a bad access shows anyway.
   if(PARALLELLM_SANITIZE MATCHES address AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(parallellm_dev INTERFACE --param=asan-instrumentation-with-call-threshold=0)

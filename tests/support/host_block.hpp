@@ -36,7 +36,8 @@ enum class thread_order { ascending, descending, shuffled };
 
 /// A stack of its own on which one piece of work after another runs, and may stop in between. All
 /// of a fiber's life is one thread's. Begun by makecontext; then jumps change stacks, which takes
-/// 30 ns, where swapcontext asks the system and takes 500.
+/// 30 ns, where swapcontext asks the system and takes 500. (Of
+/// ThreadSanitizer longjmp would have to stay on its stack; it leaves _longjmp alone.)
 class fiber {
  public:
   fiber() : stack_(new std::byte[stack_bytes]) {

@@ -157,11 +157,9 @@ TEST_CASE("abort and deadline pass through decorators") {
     CHECK_NOTHROW(threads::run(3, [&](threads::communicator& comm) {
       test::comm_suite::check_abort(wrapped(comm), how);
     }));
-    CHECK_NOTHROW(threads::run(3,
-                               [&](threads::communicator& comm) {
-                                 test::comm_suite::check_deadline(wrapped(comm), how, "0.1");
-                               },
-                               {.deadline = 100ms}));
+    CHECK_NOTHROW(test::run_with_deadline(3, 100ms, [&](threads::communicator& comm) {
+      test::comm_suite::check_deadline(wrapped(comm), how, "0.1");
+    }));
   }
 }
 

@@ -470,11 +470,9 @@ TEST_CASE("abort and deadline reach ranks that wait in a part, in messages and i
     CHECK_NOTHROW(threads::run(4, [&](threads::communicator& comm) {
       test::comm_suite::check_reason(std::move(comm), how);
     }));
-    CHECK_NOTHROW(threads::run(4,
-                               [&](threads::communicator& comm) {
-                                 test::comm_suite::check_deadline(std::move(comm), how, "0.1");
-                               },
-                               {.deadline = 100ms}));
+    CHECK_NOTHROW(test::run_with_deadline(4, 100ms, [&](threads::communicator& comm) {
+      test::comm_suite::check_deadline(std::move(comm), how, "0.1");
+    }));
   }
 }
 

@@ -88,9 +88,10 @@ class world final : public parallel::detail::abortable {
 
   /// Tells the others that this rank makes no more calls.
   ~world() override {
-    if (given_up_) abort(*given_up_);  // nobody has said why
+    auto const why = stopped();  // the listener may hear of a failure even now
+    if (why) abort(*why);        // for a rank that has given up: nobody has said why
     if (context_ != nullptr) {
-      if (!reason_) tell_all(farewell, {});
+      if (!why) tell_all(farewell, {});
       auto const limit = steady_time::clock::now() + std::chrono::seconds(2);
       for (auto const& [peer, notice] : notices_)
         while (!left_since(peer) && steady_time::clock::now() < limit)

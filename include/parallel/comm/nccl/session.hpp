@@ -269,8 +269,10 @@ class session final : public parallel::detail::abortable,
     std::unique_lock lock(mutex_);
     if (std::uncaught_exceptions() > 0)
       end_all(concat("an exception left rank ", rank_, " and its communicators"));
+    std::vector<cuda::event> left;  // of their own: the watchdog takes away what has run
+    for (auto const& one : m->waiting) left.push_back(one.done);
     lock.unlock();
-    for (auto& one : m->waiting) static_cast<void>(cudaEventSynchronize(one.done.get()));
+    for (auto const& one : left) static_cast<void>(cudaEventSynchronize(one.get()));
     lock.lock();
     std::erase(members_, m);
     if (m->comm == nullptr) return;
