@@ -33,12 +33,14 @@ struct step_terms {
   std::size_t microbatches = 0;
   double learning_rate_factor = 0;  // of training
   bool measuring = false;           // every tensor
+  bool summing = false;             // no passes: what evaluations have added, over all ranks
 
   friend bool operator==(step_terms const&, step_terms const&) = default;
 };
 
 /// "step 3 of 9 microbatches with learning rate factor 1"; "an evaluation of 2 microbatches".
 [[nodiscard]] inline std::string describe(step_terms const& one) {
+  if (one.summing) return "the sum of its evaluations over ranks";
   auto const batches =
       concat(" of ", one.microbatches, one.microbatches == 1 ? " microbatch" : " microbatches");
   if (one.mode == pass::inference) return "an evaluation" + batches;
@@ -90,7 +92,7 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& ex
                            "start of a step");
   told.tag = static_cast<std::int32_t>(mine.mode);
   told.file_hash = std::bit_cast<std::uint64_t>(mine.learning_rate_factor);
-  told.reserved = mine.measuring ? 1 : 0;
+  told.reserved = static_cast<std::uint8_t>((mine.measuring ? 1 : 0) | (mine.summing ? 2 : 0));
   auto const compare = [shape, in_step, &world](std::vector<signature> const& said) {
     std::vector<step_terms> all;
     std::vector<int> names;
@@ -98,7 +100,7 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& ex
     for (signature const& one : said)
       all.push_back({static_cast<pass>(one.tag), static_cast<std::uint32_t>(one.sequence),
                      static_cast<std::size_t>(one.count), std::bit_cast<double>(one.file_hash),
-                     one.reserved != 0});
+                     (one.reserved & 1) != 0, (one.reserved & 2) != 0});
     auto const message = disagreement(all, shape, in_step, names);
     if (message.empty()) return;
     world.abort(message);

@@ -22,7 +22,6 @@
 
 #include <parallel/comm/comm_stream.hpp>
 #include <parallel/device/annotate.hpp>
-#include <parallel/ops/declared.hpp>
 #include <parallel/train/attempt.hpp>
 #include <parallel/train/canonical_order.hpp>
 #include <parallel/train/clip_gradients.hpp>
@@ -54,6 +53,11 @@ class stepper {
   using loss = loss_type<element>;
   using microbatch = typename Model::microbatch;
   using unit_entry = typename placed_units<Model, Device, Comm>::entry;
+
+  static_assert(
+      model<Model, stream>,
+      "the model lacks what train::model asks for (parallel/train/model.hpp), by name and "
+      "types of arguments; inputs are views of const elements");
 
   /// Allocates this rank's units on `device` and binds `model` to them; all three and `groups` must
   /// outlive the stepper and stay where they are. Collective over the mesh.
@@ -112,12 +116,8 @@ class stepper {
                          std::span<microbatch const> batches,
                          std::span<index const> first_sequences, position where,
                          double learning_rate_factor) {
-    if constexpr (ops::has_operations<stream, element>) {
-      begin_step(compute, exchanges, memory, batches, first_sequences, where, learning_rate_factor);
-      return finish_step(compute, exchanges);
-    } else {
-      return ops::not_declared<step_result<loss>, stream, element>();
-    }
+    begin_step(compute, exchanges, memory, batches, first_sequences, where, learning_rate_factor);
+    return finish_step(compute, exchanges);
   }
 
   /// Enqueues a step; what is given here is in use until finish_step. The caller waits only for
@@ -207,7 +207,12 @@ class stepper {
   /// microbatches. Collective; blocks.
   [[nodiscard]] statistics<loss> over_ranks(exchange_stream& exchanges,
                                             statistics_sum<loss> const& sums) {
-    return sums.over_ranks(device_, groups_.world(), exchanges, by_tree());
+    auto const each = [&](auto const& f) { f(exchanges); };
+    return train::attempt(groups_.world(), each, [&] {
+      agree(groups_.world(), groups_.shape(), false, exchanges,
+            {.mode = pass::inference, .summing = true});
+      return sums.over_ranks(device_, groups_.world(), exchanges, by_tree());
+    });
   }
 
   /// Whether this rank asks in the following steps that all stop: step_result::stop_asked tells

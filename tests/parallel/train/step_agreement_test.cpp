@@ -108,6 +108,24 @@ TEST_CASE("a rank that evaluates while another trains") {
   }
 }
 
+TEST_CASE("a rank that sums its evaluations while another trains, whatever is sharded") {
+  for (auto const level : test::all_levels) {
+    test::layout const how{.ranks = 2, .level = level, .microbatch = 3};
+    for (auto const &message : told(how, [](auto&one, int rank) {
+           (void)one.step(0);
+           if (rank == 0) return void(one.step(1));
+           parallel::host::stream exchanges;
+           (void)one.stepper().over_ranks(exchanges, {});
+         })) {
+      CAPTURE(message);
+      CHECK(message.find("ranks begin different steps: rank 0 begins step 1 of 2 microbatches with "
+                         "learning rate factor 1; rank 1 begins the sum of its evaluations over "
+                         "ranks; all ranks must make the same calls of the stepper in the same "
+                         "order") != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("stages of a pipeline that evaluate another number of microbatches") {
   test::layout const how{.level = zero::level::none, .microbatch = 3, .pipeline = 2};
   for (auto const &message : told(how, [](auto&one, int rank) {
