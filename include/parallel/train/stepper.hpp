@@ -207,12 +207,16 @@ class stepper {
   /// microbatches. Collective; blocks.
   [[nodiscard]] statistics<loss> over_ranks(exchange_stream& exchanges,
                                             statistics_sum<loss> const& sums) {
-    auto const each = [&](auto const& f) { f(exchanges); };
-    return train::attempt(groups_.world(), each, [&] {
-      agree(groups_.world(), groups_.shape(), false, exchanges,
-            {.mode = pass::inference, .summing = true});
-      return sums.over_ranks(device_, groups_.world(), exchanges, by_tree());
-    });
+    begin_together(groups_.world(), groups_.shape(), exchanges, joint_work::sums);
+    return sums.over_ranks(device_, groups_.world(), exchanges, by_tree());
+  }
+
+  /// Before all ranks save what is here (checkpoint::save does it): where others begin a step, say,
+  /// it throws one sentence on all. Collective; blocks.
+  template <class Exchange>
+  void agree_to_save(Exchange& exchanges) {
+    require_finished("agree_to_save");
+    begin_together(groups_.world(), groups_.shape(), exchanges, joint_work::save);
   }
 
   /// Whether this rank asks in the following steps that all stop: step_result::stop_asked tells
