@@ -166,6 +166,7 @@ template <class Stepper, class Comm, class Exchange>
 std::filesystem::path save(Stepper& step, Comm& world, Exchange& exchanges,
                            std::filesystem::path const& root, run_state const& state,
                            save_options const& options = {}) {
+  step.agree_to_save(exchanges);
   auto const target = target_of(root, state);
   begin_save(world, exchanges, target, options.on_step);
   rank_writer writer(target, world.rank(), {.on_step = options.on_step});

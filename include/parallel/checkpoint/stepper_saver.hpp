@@ -55,6 +55,7 @@ class stepper_saver {
       return end();
     }
     state_ = state;
+    step_.agree_to_save(exchanges_);
     begin_save(world_, exchanges_, target_, options_.on_step);
     auto const copy = [&](std::string const& name, std::span<index const> extents, index begin,
                           auto elements, index run) {

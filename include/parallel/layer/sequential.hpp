@@ -124,7 +124,7 @@ struct residual {
                   "the branch ends in a partial sum; put tensor::reduce behind it");
     static_assert(!sliced_value<decltype(y)>,
                   "the branch ends in some of the columns; end it with tensor::row_linear");
-    return y;
+    if constexpr (whole_value<decltype(y)>) return y;  // else nothing more need be said
   }
 
   template <class Stream>
@@ -137,7 +137,7 @@ struct residual {
     static_assert(!sliced_value<decltype(dx)>,
                   "the branch's gradient is some of the columns; begin it with "
                   "tensor::column_linear");
-    return dx;
+    if constexpr (whole_value<decltype(dx)>) return dx;
   }
 
   template <class Stream>

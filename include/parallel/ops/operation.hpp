@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
+#include <type_traits>
 
 #include <parallel/core/tensor.hpp>
 #include <parallel/device/meta/touched.hpp>
@@ -50,6 +51,19 @@ template <operation_arguments Arguments>
 void check(Arguments const& a) {
   if constexpr (requires { a.check(); }) a.check();
 }
+
+/// A stream of a device whose operations are not declared: what a call takes that no device's own
+/// run_operation does. Its one sentence is said once for a stream, however many operations want it.
+struct undeclared_device {
+  template <class Stream>
+  undeclared_device(Stream&) {
+    static_assert(!std::is_class_v<Stream>,
+                  "the operations of this device are not declared; include them: "
+                  "<parallel/ops/host.hpp> for the host, <parallel/ops/cuda.hpp> for a GPU");
+  }
+};
+template <operation_arguments Arguments>
+void run_operation(undeclared_device, Arguments const&) {}
 
 /// The whole operation, on the calling thread.
 template <operation_arguments Arguments>

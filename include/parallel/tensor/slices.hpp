@@ -97,6 +97,13 @@ template <class T, std::size_t N>
   return whole;
 }
 
+/// The same of its columns.
+template <class T>
+[[nodiscard]] parameter<T, 2> keep_columns(place here, parameter<T, 2> whole, row_range columns) {
+  if (here.size > 1) whole.keep_columns(columns.begin, columns.count);
+  return whole;
+}
+
 /// The outputs `rows` of a linear layer, which `replication` says who else holds; of an adapter the
 /// whole first factor, whose gradients are addends.
 template <class T>
@@ -155,10 +162,9 @@ template <class T>
 /// are addends. Its bias, if any, belongs to `reduce`.
 template <class T>
 [[nodiscard]] linear<T> keep_inputs(place here, linear<T> whole, row_range columns) {
-  if (here.size == 1) return whole;
-  whole.weight.keep_columns(columns.begin, columns.count);
-  whole.adapter.a.keep_columns(columns.begin, columns.count);
-  whole.adapter.b.replicated({static_cast<int>(here.size), true});
+  whole.weight = keep_columns(here, std::move(whole.weight), columns);
+  whole.adapter.a = keep_columns(here, std::move(whole.adapter.a), columns);
+  whole.adapter.b.replicated({static_cast<int>(here.size), here.size > 1});
   return whole;
 }
 

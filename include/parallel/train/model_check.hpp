@@ -145,7 +145,7 @@ class marked_passes final : public meta::witness {
     variation<element> in;
     for (auto const& a : arguments) {
       if (a.elements == 0) continue;
-      require(a.begin != 0 || !a.numbers, name_of_part(here_, model_.num_blocks()),
+      require(a.begin >= first_page || !a.numbers, name_of_part(here_, model_.num_blocks()),
               " computes with a parameter of ", a.elements, " elements that no unit holds; show it",
               " in its layer's visit_parameters and the layer in the model's visit_units, which ",
               "show for this part ", shown_here());
@@ -260,6 +260,9 @@ class marked_passes final : public meta::witness {
             known.of_slice == nullptr ? std::string() : known.of_slice->name,
             "\" and is not summed over the ", tensor_ranks_, " tensor ranks; ", remedy);
   }
+
+  /// Below it no system gives memory: it is an unbound parameter, or a slice of one.
+  static constexpr std::uintptr_t first_page = 4096;
 
   Model& model_;
   int tensor_ranks_;

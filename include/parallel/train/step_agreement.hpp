@@ -22,9 +22,17 @@
 #include <parallel/core/call_site.hpp>
 #include <parallel/device/concepts.hpp>
 #include <parallel/mesh/layout.hpp>
+#include <parallel/train/attempt.hpp>
 #include <parallel/train/model.hpp>
 
 namespace parallel::train {
+
+/// What ranks do together with a stepper.
+enum class joint_work : std::uint8_t {
+  passes,  // a step, or an evaluation
+  sums,    // evaluations' sums over all ranks
+  save     // a checkpoint
+};
 
 /// What a rank begins.
 struct step_terms {
@@ -33,12 +41,15 @@ struct step_terms {
   std::size_t microbatches = 0;
   double learning_rate_factor = 0;  // of training
   bool measuring = false;           // every tensor
+  joint_work work = joint_work::passes;
 
   friend bool operator==(step_terms const&, step_terms const&) = default;
 };
 
 /// "step 3 of 9 microbatches with learning rate factor 1"; "an evaluation of 2 microbatches".
 [[nodiscard]] inline std::string describe(step_terms const& one) {
+  if (one.work == joint_work::sums) return "the sum of its evaluations over ranks";
+  if (one.work == joint_work::save) return "to save a checkpoint";
   auto const batches =
       concat(" of ", one.microbatches, one.microbatches == 1 ? " microbatch" : " microbatches");
   if (one.mode == pass::inference) return "an evaluation" + batches;
@@ -90,7 +101,7 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& ex
                            "start of a step");
   told.tag = static_cast<std::int32_t>(mine.mode);
   told.file_hash = std::bit_cast<std::uint64_t>(mine.learning_rate_factor);
-  told.reserved = mine.measuring ? 1 : 0;
+  told.reserved = static_cast<std::uint8_t>((mine.measuring ? 1 : 0) | (int(mine.work) << 1));
   auto const compare = [shape, in_step, &world](std::vector<signature> const& said) {
     std::vector<step_terms> all;
     std::vector<int> names;
@@ -98,7 +109,7 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& ex
     for (signature const& one : said)
       all.push_back({static_cast<pass>(one.tag), static_cast<std::uint32_t>(one.sequence),
                      static_cast<std::size_t>(one.count), std::bit_cast<double>(one.file_hash),
-                     one.reserved != 0});
+                     (one.reserved & 1) != 0, static_cast<joint_work>(one.reserved >> 1)});
     auto const message = disagreement(all, shape, in_step, names);
     if (message.empty()) return;
     world.abort(message);
@@ -123,6 +134,19 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& ex
         .wait_on(exchanges);
     exchanges.enqueue([all, compare] { compare(*all); });
   }
+}
+
+/// Between steps: whether all ranks begin this; where others begin something else, it throws the
+/// sentence on all. Collective; blocks.
+template <class Comm, class Exchange>
+void begin_together(Comm& world, training_layout const& shape, Exchange& exchanges,
+                    joint_work what) {
+  attempt(
+      world, [&](auto const& f) { f(exchanges); },
+      [&] {
+        agree(world, shape, false, exchanges, {.work = what});
+        exchanges.synchronize();
+      });
 }
 
 }  // namespace parallel::train

@@ -22,7 +22,6 @@
 
 #include <parallel/comm/comm_stream.hpp>
 #include <parallel/device/annotate.hpp>
-#include <parallel/ops/declared.hpp>
 #include <parallel/train/attempt.hpp>
 #include <parallel/train/canonical_order.hpp>
 #include <parallel/train/clip_gradients.hpp>
@@ -54,6 +53,11 @@ class stepper {
   using loss = loss_type<element>;
   using microbatch = typename Model::microbatch;
   using unit_entry = typename placed_units<Model, Device, Comm>::entry;
+
+  static_assert(
+      model<Model, stream>,
+      "the model lacks what train::model asks for (parallel/train/model.hpp), by name and "
+      "types of arguments; inputs are views of const elements");
 
   /// Allocates this rank's units on `device` and binds `model` to them; all three and `groups` must
   /// outlive the stepper and stay where they are. Collective over the mesh.
@@ -112,12 +116,8 @@ class stepper {
                          std::span<microbatch const> batches,
                          std::span<index const> first_sequences, position where,
                          double learning_rate_factor) {
-    if constexpr (ops::has_operations<stream, element>) {
-      begin_step(compute, exchanges, memory, batches, first_sequences, where, learning_rate_factor);
-      return finish_step(compute, exchanges);
-    } else {
-      return ops::not_declared<step_result<loss>, stream, element>();
-    }
+    begin_step(compute, exchanges, memory, batches, first_sequences, where, learning_rate_factor);
+    return finish_step(compute, exchanges);
   }
 
   /// Enqueues a step; what is given here is in use until finish_step. The caller waits only for
@@ -207,7 +207,16 @@ class stepper {
   /// microbatches. Collective; blocks.
   [[nodiscard]] statistics<loss> over_ranks(exchange_stream& exchanges,
                                             statistics_sum<loss> const& sums) {
+    begin_together(groups_.world(), groups_.shape(), exchanges, joint_work::sums);
     return sums.over_ranks(device_, groups_.world(), exchanges, by_tree());
+  }
+
+  /// Before all ranks save what is here (checkpoint::save does it): where others begin a step, say,
+  /// it throws one sentence on all. Collective; blocks.
+  template <class Exchange>
+  void agree_to_save(Exchange& exchanges) {
+    require_finished("agree_to_save");
+    begin_together(groups_.world(), groups_.shape(), exchanges, joint_work::save);
   }
 
   /// Whether this rank asks in the following steps that all stop: step_result::stop_asked tells

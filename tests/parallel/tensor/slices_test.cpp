@@ -47,6 +47,10 @@ TEST_CASE("outputs are rows of weight and bias, inputs are columns of the weight
   CHECK(down.weight.extents == std::vector<index>{4, 2});
   CHECK(down.weight.first_column == 2);
   CHECK(down.bias.whole_extents.empty());
+  auto const columns = keep_columns(place{1, 3}, dense("own", 4, 6).weight, {2, 2});
+  CHECK(columns.extents == down.weight.extents);
+  CHECK(columns.first_column == 2);
+  CHECK(keep_columns(place{}, dense("own", 4, 6).weight, {0, 6}).whole_extents.empty());
 }
 
 TEST_CASE("heads: of one matrix three ranges of rows, of three matrices one each") {

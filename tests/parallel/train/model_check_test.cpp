@@ -56,6 +56,7 @@ struct batch_view {
 struct mistakes {
   bool unit_missing = false;       // block 1 is in no unit
   bool parameter_missing = false;  // the exit shows its bias only
+  bool slice_only = false;         // the exit reads some rows of a parameter that it never shows
   index part_of_second = 1;        // that visit_units names for block 1
   bool accumulates = false;        // the exit adds, but declares replaces_gradient
   std::string name_of_exit = "exit.weight";
@@ -79,6 +80,7 @@ struct model {
   parallel::embedding<float> tokens;
   std::deque<Block> column;
   linear exit;
+  parallel::parameter<float, 2> unshown{"unshown", {4, features}};
 
   model(region of, mistakes what) : wrong(std::move(what)), ranks(of) {
     parallel::initializer const start = parallel::normal_init{0.2F};
@@ -158,6 +160,10 @@ struct model {
   void head_loss(auto& c, batch_view const& b, matrix_view<float const> x, matrix_view<float> dx,
                  train::statistics<double>& sums) const {
     index const first = ranks.divides_rows() ? ranks.rank() * rows(b) : 0;
+    if (wrong.slice_only) {
+      auto const copy = c.template allocate<float, 2>({2, features});
+      parallel::ops::copy(c.stream, copy.span(), unshown.value().slice(1, 3).span());
+    }
     linear::saved kept;
     auto const logits = exit.forward(c, x, kept);
     auto const losses = c.template allocate<float, 1>({x.extent(0)});
@@ -242,6 +248,9 @@ TEST_CASE("a unit or a parameter that is not shown is told by the part that uses
                          "the exit (part 2) computes with a parameter of 64 elements that no unit "
                          "holds; show it in its layer's visit_parameters and the layer in the "
                          "model's visit_units, which show for this part unit \"exit\": exit.bias"));
+    CHECK(test::contains(refusal({.slice_only = true}, how),
+                         "the exit (part 2) computes with a parameter of 16 elements that no unit "
+                         "holds"));
   }
 }
 

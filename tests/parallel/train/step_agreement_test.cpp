@@ -108,6 +108,30 @@ TEST_CASE("a rank that evaluates while another trains") {
   }
 }
 
+TEST_CASE("a rank that leaves the loop early, and sums evaluations or saves, is told at once") {
+  using parallel::train::joint_work;
+  for (auto const level : test::all_levels)
+    for (auto const& [work, name] : {std::pair{joint_work::sums, "the sum of its evaluations over"},
+                                     std::pair{joint_work::save, "to save a checkpoint; all"}}) {
+      test::layout const how{.ranks = 2, .level = level, .microbatch = 3};
+      for (auto const &message : told(how, [&, work = work](auto&one, int rank) {
+             (void)one.step(0);
+             if (rank == 0) return void(one.step(1));
+             parallel::host::stream exchanges;
+             if (work == joint_work::save)
+               one.stepper().agree_to_save(exchanges);
+             else
+               (void)one.stepper().over_ranks(exchanges, {});
+           })) {
+        CAPTURE(message);
+        CHECK(message.find(parallel::concat("ranks begin different steps: rank 0 begins step 1 of "
+                                            "2 microbatches with learning rate factor 1; rank 1 "
+                                            "begins ",
+                                            name)) != std::string::npos);
+      }
+    }
+}
+
 TEST_CASE("stages of a pipeline that evaluate another number of microbatches") {
   test::layout const how{.level = zero::level::none, .microbatch = 3, .pipeline = 2};
   for (auto const &message : told(how, [](auto&one, int rank) {
