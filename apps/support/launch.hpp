@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -60,6 +61,10 @@ void launch(launch_options const& options,
 [[nodiscard]] std::optional<int> processes_started();
 /// Which of them, for messages.
 [[nodiscard]] std::string_view launcher_name();
+
+/// The same text for all starts of a program by one `launch`, of which one is over when the next
+/// one begins; empty: not started so.
+[[nodiscard]] std::string series_of_starts();
 
 /// True on the process whose output counts: rank 0 of several, always otherwise.
 [[nodiscard]] bool is_primary();

@@ -79,7 +79,9 @@ void apps::by_launch::run(launch_options const& options, process const& self,
     throw;
   } catch (std::exception const& problem) {
     mpt::console::say("error: rank {}: {}\n", self.rank, problem.what());
-    auto const file = self.ranks > 1 ? write_last_calls(options, self.rank, *recorder) : "";
+    auto const file = self.ranks > 1 && keeps_folder(problem)
+                          ? write_last_calls(options, self.rank, *recorder)
+                          : "";
     if (!file.empty()) mpt::console::say("the last calls of rank {} are in {}\n", self.rank, file);
     throw reported(code_of_current_exception());
   }

@@ -161,8 +161,9 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
     return std::current_exception();
   } catch (std::exception const& problem) {
     mpt::console::say("error: rank {}: {}\n", environment.rank(), problem.what());
-    auto const file =
-        ranks > 1 ? apps::write_last_calls(options, environment.rank(), *recorder) : "";
+    auto const file = ranks > 1 && apps::keeps_folder(problem)
+                          ? apps::write_last_calls(options, environment.rank(), *recorder)
+                          : "";
     if (!file.empty())
       mpt::console::say("the last calls of rank {} are in {}\n", environment.rank(), file);
     // the others, who were told, have a moment to say where they were; whoever knows the cause ends
