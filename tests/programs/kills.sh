@@ -73,7 +73,7 @@ over_mpi() {
     while kill -0 "$launcher" 2> /dev/null; do
       ((spoken > 0)) || ! grep -qaE "$errors" log || spoken=$(now)
       # its ranks are gone, and it waits for ever: a fault of mpiexec's own (bench/results)
-      if pgrep -P "$launcher" pretrain > /dev/null; then alone=0; else alone=$((alone + 1)); fi
+      if ps --ppid "$launcher" -o stat=,comm= | grep -q '^[^Z].*pretrain'; then alone=0; else alone=$((alone + 1)); fi
       if ((alone > 200)); then
         kill -KILL "$launcher" 2> /dev/null || true
         echo "mpiexec stood still after $event" >> alone
