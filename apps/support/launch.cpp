@@ -5,7 +5,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include <parallel/core/error.hpp>
 
@@ -23,7 +22,10 @@ std::optional<apps::process> own_process() {
 
 }  // namespace
 
-std::string_view apps::launcher_name() { return by_launch::started() ? "launch" : "mpirun"; }
+std::string apps::launcher_name() {
+  auto const self = by_launch::started();
+  return !self ? "mpirun" : self->by.empty() ? "launch" : self->by;
+}
 std::optional<int> apps::processes_started() {
   auto const self = own_process();
   return self ? std::optional(self->ranks) : std::nullopt;
@@ -31,7 +33,8 @@ std::optional<int> apps::processes_started() {
 std::string apps::series_of_starts() {
   // the folder's name is that of the run and, behind the last hyphen, of the start
   char const* const folder = std::getenv(launch_environment::rendezvous);
-  if (folder == nullptr) return {};
+  auto const self = by_launch::started();
+  if (folder == nullptr || !self || !self->by.empty()) return {};
   auto const name = std::filesystem::path(folder).filename().string();
   return name.substr(0, name.rfind('-'));
 }

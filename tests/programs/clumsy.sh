@@ -191,7 +191,7 @@ plan ranks=2 device_memory=1500kB $fitting || { cat err >&2; fail "'$fitting' is
 plan ranks=4 "fsdp_config={sharding_strategy: HYBRID_SHARD}" || fail "HYBRID_SHARD: $(cat err)"
 grep -q 'shard 4' out || fail "HYBRID_SHARD is not over the ranks of a machine: $(cat out)"
 refused 'loggers.wandb' pretrain small.yaml dry_run=true "loggers={wandb: {}}"
-for variables in "WORLD_SIZE=2 RANK=1 LOCAL_RANK=1" "SLURM_NTASKS=2 SLURM_PROCID=0" "PMI_SIZE=2 PMI_RANK=0"; do
+for variables in "WORLD_SIZE=2" "SLURM_NTASKS=2 SLURM_PROCID=0" "PMI_SIZE=2 PMI_RANK=0"; do
   # shellcheck disable=SC2086
   export $variables
   refused "the environment says ${variables%% *}" pretrain small.yaml max_duration=1ba
