@@ -109,9 +109,14 @@ class watched_neighbour {
   void end(std::string const& sentence) {
     ending_ = true;
     mpt::console::say("error: rank {}: {}\n", environment_.rank(), sentence);
-    comm_.abort(sentence);
+    // threads of their own: a call of MPI that waits for the late rank, as that which splits a
+    // communicator does, holds MPI's lock for ever
+    std::thread([this, sentence] { comm_.abort(sentence); }).detach();
     std::this_thread::sleep_for(std::chrono::seconds(1));  // the others say where they were
-    environment_.end_all_ranks(static_cast<int>(apps::exit_code::timed_out));
+    constexpr auto code = static_cast<int>(apps::exit_code::timed_out);
+    std::thread([this] { environment_.end_all_ranks(code); }).detach();
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    std::_Exit(code);  // which mpirun takes for the failure of all
   }
 
   parallel::mpi::environment& environment_;

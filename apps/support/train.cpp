@@ -2,16 +2,12 @@
 #include "support/train.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <future>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,18 +24,19 @@
 #include <mpt/train/run_training.hpp>
 #include <mpt/train/step_plans.hpp>
 #include <nlohmann/json.hpp>
-#include <parallel/checkpoint/folder_claim.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/device/transfer.hpp>
 
 #include "support/app.hpp"
 #include "support/chat_templates.hpp"
+#include "support/claimed_folder.hpp"
 #include "support/engine.hpp"
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
 #include "support/parquet.hpp"
 #include "support/process.hpp"
+#include "support/same_start.hpp"
 #include "support/stop_signal.hpp"
 #include "training_devices.hpp"
 
@@ -192,50 +189,6 @@ void print_plan(mpt::train_config const& config, mpt::run_examples const& exampl
                                  : "set " + fitting);
 }
 
-/// Checks that what the run writes can be written, and claims its folder of checkpoints, if it has
-/// one, for this run alone, which `hooks` then hold it to. Collective. While rank 0 waits to see
-/// whether the last one that wrote there still lives, the others hear of it in time.
-std::unique_ptr<parallel::checkpoint::folder_claim> claim_save_folder(
-    mpt::train_config const& config, parallel::any_communicator& comm, mpt::run_hooks& hooks) {
-  using parallel::checkpoint::folder_claim;
-  auto const& folder = config.checkpoint.save_folder;
-  std::future<std::unique_ptr<folder_claim>> claimed;
-  if (comm.rank() == 0)
-    claimed = std::async(std::launch::async, [&]() -> std::unique_ptr<folder_claim> {
-      static_cast<void>(mpt::metrics_file(config.logging.metrics_file));
-      if (folder.empty()) return nullptr;
-      return std::make_unique<folder_claim>(
-          folder, parallel::checkpoint::claim_options{.series = apps::series_of_starts()});
-    });
-  parallel::host::stream exchanges;
-  std::unique_ptr<folder_claim> claim;
-  std::string problem;
-  for (bool waiting = true; waiting;) {
-    if (comm.rank() == 0 && claimed.wait_for(std::chrono::seconds(1)) == std::future_status::ready)
-      try {
-        waiting = false;
-        claim = claimed.get();
-        if (claim) hooks.owner = claim->id();
-      } catch (parallel::error const& refused) {
-        problem = refused.what();
-      }
-    std::array<std::uint64_t, 3> said{
-        waiting ? 1U : 0U, static_cast<std::uint64_t>(hooks.owner.generation), hooks.owner.token};
-    comm.broadcast(exchanges, std::span<std::uint64_t>(said), 0).wait();
-    waiting = said[0] != 0;
-    hooks.owner = {static_cast<parallel::index>(said[1]), said[2]};
-  }
-  problem = parallel::broadcast_text(comm, exchanges, problem);
-  if (!problem.empty()) throw apps::refusal(problem);
-  if (!claim) return claim;
-  hooks.on_save = claim->guard(hooks.on_save);
-  hooks.stop_asked = [&own = *claim, asked = hooks.stop_asked] {
-    own.require_recent();
-    return asked();
-  };
-  return claim;
-}
-
 /// HYBRID_SHARD's machines must be alike, since the layout follows from their ranks. Collective.
 void check_machines(mpt::train_config const& config, parallel::any_communicator& comm) {
   if (!config.parallelism.shard_within_node) return;
@@ -291,7 +244,7 @@ void train(mpt::train_config const& config, mpt::run_examples const& examples,
                       plan.automatic ? " (automatic)" : "",
                       mpt::console::bytes(static_cast<double>(plan.memory.total())));
   if (config.preflight) check_before<T>(comm, device);
-  auto const claim = claim_save_folder(config, comm, hooks);
+  auto const claim = apps::claim_save_folder(config, comm, hooks);
   where.keep_calls();
   auto const summary = mpt::run_training<T>(config, comm, device, plan, examples, hooks);
   if (summary.stop_asked) stopped = true;
@@ -397,7 +350,9 @@ int train_program(int argc, char** argv, std::string const& what) {
     std::atomic<bool> stopped = false;
     apps::launch(
         {.ranks = ranks, .deadline = deadline, .flight_folder = config.checkpoint.save_folder},
-        [&](parallel::any_communicator& comm, apps::place const& where) {
+        [&, start = started ? apps::start_of(file, overrides) : std::vector<std::string>()](
+            parallel::any_communicator& comm, apps::place const& where) {
+          if (started) apps::check_same_start(start, comm);
           apps::with_training_device(
               {.kind = config.device,
                .local_rank = where.local_rank,

@@ -204,4 +204,15 @@ if [[ -n $mpiexec ]]; then
   grep -q 'mpirun started 2 processes' out || { cat out >&2; fail "mpirun convert: unclear"; }
   [[ ! -e twice ]] || fail "two processes converted"
 fi
+if [[ -n $mpiexec ]]; then
+  for other in max_duration=3ba optimizer.lr=1e-4 seed=3; do
+    timeout 60 "$mpiexec" --oversubscribe -n 1 "$programs/pretrain" small.yaml max_duration=2ba save_folder= : \
+      -n 1 "$programs/pretrain" small.yaml max_duration=2ba save_folder= $other > out 2>&1 && fail "ranks of two configurations trained"
+    grep -q "error: rank 1 was started otherwise than rank 0: '$other' in the place of nothing" out ||
+      { cat out >&2; fail "ranks of two configurations: unclear"; }
+  done
+fi
+(ulimit -n 48; "$programs/pretrain" small.yaml max_duration=2ba save_folder=few ranks=12) > out 2> err ||
+  says 'Too many open files'
+[[ -e few/latest || $(wc -l < err) -lt 5 ]] || fail "12 ranks with few open files: $(cat err)"
 echo "clumsy users: all were told, nothing was lost"
