@@ -14,8 +14,8 @@
 #include <mpt/console/say.hpp>
 #include <parallel/checkpoint/checkpoints.hpp>
 #include <parallel/checkpoint/difference.hpp>
+#include <parallel/checkpoint/folder_claim.hpp>
 #include <parallel/checkpoint/reshard.hpp>
-#include <parallel/checkpoint/save_lock.hpp>
 
 #include "support/app.hpp"
 #include "support/launcher.hpp"
@@ -164,7 +164,7 @@ void diff(fs::path const& left_folder, fs::path const& right_folder) {
 
 void reshard(fs::path const& from, fs::path const& to, parallel::index count) {
   auto const source = opened(from);
-  auto const lock = checkpoint::lock_checkpoints(to);
+  checkpoint::folder_claim const claim(to);
   auto const made = checkpoint::reshard(source, to, count);
   checkpoint::checkpoint_reader const result(made);
   fmt::print("{} → {} ({} in the files of {} ranks)\n", source.folder().native(), made.native(),

@@ -12,6 +12,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,10 @@ struct arguments {
   fs::path logs = "launch-logs";
   int restarts = 0;
   int wait = 600;
+  int gone = 60;
+  int spares = 0;
+  int least = 0;  // all
+  int multiple = 1;
   std::vector<std::string> command;
 };
 
@@ -89,10 +94,13 @@ apps::node_report report_of(arguments const& what) {
                         .nodes = what.nodes,
                         .ranks = what.ranks,
                         .restarts = what.restarts,
+                        .spares = what.spares,
+                        .least = what.least,
+                        .multiple = what.multiple,
                         .host = apps::machine_name(),
                         .program = what.command.front(),
                         .arguments = {what.command.begin() + 1, what.command.end()}};
-  if (what.nodes == 1) return out;  // nobody compares
+  if (what.nodes + what.spares == 1) return out;  // nobody compares
   out.program_hash = apps::hash_of_file(what.command.front());
   for (auto const& word : out.arguments)
     if (std::error_code ignored; fs::is_regular_file(word, ignored))
@@ -160,26 +168,36 @@ std::optional<apps::node_failure> wait_for_nodes(apps::rank_processes& ranks, ar
   return std::nullopt;
 }
 
+/// A node that does not run waits until the others meet again (true), or have ended.
+bool wait_as_spare(arguments const& what, apps::node_meeting const& meeting) {
+  say("launch: node {} is not needed now, and takes the place of one that is gone\n", what.node);
+  while (!meeting.meets_again()) {
+    if (meeting.all_done()) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+  return true;
+}
+
 void start_ranks(apps::rank_processes& ranks, arguments const& what, fs::path const& key,
-                 fs::path const& meeting, int generation) {
+                 apps::node_place const& place) {
   namespace names = apps::launch_environment;
-  auto const logs = what.logs / meeting.filename();
+  auto const logs = what.logs / place.folder.filename();
   parallel::files::make_folders(logs);
-  if (what.node == 0 || generation == 0)
+  if (place.position == 0 || place.generation == 0)
     say("launch: logs of the ranks are in {}\n", logs.string());
   for (int i = 0; i < what.ranks; ++i) {
-    int const rank = what.node * what.ranks + i;
+    int const rank = place.position * what.ranks + i;
     ranks.start({.rank = rank,
                  .words = what.command,
                  .environment = {{"RANK", std::to_string(rank)},
-                                 {"WORLD_SIZE", std::to_string(what.nodes * what.ranks)},
+                                 {"WORLD_SIZE", std::to_string(place.nodes * what.ranks)},
                                  {"LOCAL_RANK", std::to_string(i)},
                                  {"LOCAL_WORLD_SIZE", std::to_string(what.ranks)},
-                                 {"GROUP_RANK", std::to_string(what.node)},
-                                 {names::rendezvous, meeting.string()},
+                                 {"GROUP_RANK", std::to_string(place.position)},
+                                 {names::rendezvous, place.folder.string()},
                                  {names::key, key.string()},
                                  {names::interface, what.interface},
-                                 {names::generation, std::to_string(generation)}},
+                                 {names::generation, std::to_string(place.generation)}},
                  .log = logs / fmt::format("rank-{}.log", rank),
                  .is_shown = rank == 0});
   }
@@ -187,15 +205,20 @@ void start_ranks(apps::rank_processes& ranks, arguments const& what, fs::path co
 
 /// The code to end with.
 int run(arguments what) {
-  parallel::require(what.node < what.nodes, "--node ", what.node, ": nodes are numbered from 0 to ",
-                    what.nodes - 1);
-  parallel::require(what.nodes == 1 || !what.rendezvous.empty(), "--nodes ", what.nodes,
+  parallel::require(what.node < what.nodes + what.spares, "--node ", what.node,
+                    ": nodes, with spares, are numbered from 0 to ", what.nodes + what.spares - 1);
+  if (what.least == 0) what.least = what.nodes;
+  parallel::require(what.least <= what.nodes && what.least % what.multiple == 0, "--least ",
+                    what.least, ": expected at most --nodes ", what.nodes,
+                    " and a multiple of --multiple ", what.multiple);
+  bool const alone = what.nodes + what.spares == 1;
+  parallel::require(alone || !what.rendezvous.empty(), "--nodes ", what.nodes,
                     " needs --rendezvous FOLDER, one that all nodes see");
   what.command.front() = find_program(what.command.front());
   if (!what.interface.empty())
     apps::require_interface(what.interface);
   else
-    what.interface = what.nodes == 1 ? "lo" : apps::usual_interface();
+    what.interface = alone ? "lo" : apps::usual_interface();
 
   std::optional<own_folder> temporary;
   if (what.rendezvous.empty()) {
@@ -210,14 +233,25 @@ int run(arguments what) {
   auto const key =
       makes_key ? apps::run_key::read_or_make(what.key) : apps::run_key::read(what.key);
 
-  apps::node_meeting meeting(what.rendezvous, key, report_of(what),
-                             std::chrono::seconds(what.wait));
+  apps::node_meeting meeting(what.rendezvous, key, report_of(what), std::chrono::seconds(what.wait),
+                             std::chrono::seconds(what.gone));
   bool asked_to_stop = false;
-  for (int generation = 0;; ++generation) {
+  int last_nodes = what.nodes;
+  for (int generation = 0;;) {
     auto const place = meeting.meet(generation);
+    generation = place.generation + 1;
+    if (place.position < 0) {
+      if (!wait_as_spare(what, meeting)) return 0;
+      auto const failure = meeting.failure_elsewhere();
+      if (failure && place.generation == what.restarts) return failure->code;
+      continue;
+    }
+    if (place.nodes != std::exchange(last_nodes, place.nodes))
+      say("launch: it goes on with {} of {} nodes, {} ranks\n", place.nodes, what.nodes,
+          place.nodes * what.ranks);
     apps::rank_processes ranks;
     try {
-      start_ranks(ranks, what, what.key, place, generation);
+      start_ranks(ranks, what, what.key, place);
     } catch (parallel::error const& problem) {
       meeting.tell_failure({what.node, 1, problem.what()});
       throw;
@@ -225,10 +259,10 @@ int run(arguments what) {
     auto failure = run_ranks(ranks, what, meeting, asked_to_stop);
     if (!failure) failure = wait_for_nodes(ranks, what, meeting);
     if (!failure) break;
-    if (asked_to_stop || generation == what.restarts) return failure->code;
-    say("launch: starting again, {} of {} times\n", generation + 1, what.restarts);
+    if (asked_to_stop || place.generation >= what.restarts) return failure->code;
+    say("launch: starting again, {} of {} times\n", generation, what.restarts);
   }
-  if (makes_key && what.node == 0) static_cast<void>(::unlink(what.key.c_str()));
+  if (makes_key && meeting.leads()) static_cast<void>(::unlink(what.key.c_str()));
   meeting.clean();
   return 0;
 }
@@ -266,6 +300,20 @@ int main(int argc, char** argv) {
   app.add_option("--logs", what.logs, "the folder for what ranks print")->capture_default_str();
   app.add_option("--restarts", what.restarts, "how often to start again after a failure")
       ->check(apps::whole_number(0, 1000000))
+      ->capture_default_str();
+  app.add_option("--spares", what.spares,
+                 "further machines, numbered after those, that take the places of others")
+      ->check(apps::whole_number(0, 65535));
+  app.add_option("--least", what.least,
+                 "machines with which it goes on where others are gone; else all must be there")
+      ->check(apps::whole_number(1, 65536));
+  app.add_option("--multiple", what.multiple,
+                 "and a multiple of so many: those that tensor, context and pipeline ranks need")
+      ->check(apps::whole_number(1, 65536))
+      ->capture_default_str();
+  app.add_option("--gone", what.gone,
+                 "seconds after a failure in which a machine comes back, or is gone")
+      ->check(apps::whole_number(1, 1000000))
       ->capture_default_str();
   app.add_option("--wait", what.wait, "seconds to wait for the other machines")
       ->check(apps::whole_number(1, 1000000))

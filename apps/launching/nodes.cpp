@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
+#include <numeric>
 #include <set>
 #include <thread>
 #include <utility>
@@ -48,6 +50,9 @@ node_report report_of(json const& said, double written) {
   out.nodes = said.at("nodes");
   out.ranks = said.at("ranks");
   out.restarts = said.at("restarts");
+  out.spares = said.at("spares");
+  out.least = said.at("least");
+  out.multiple = said.at("multiple");
   out.host = said.at("host");
   out.program = said.at("program");
   out.program_hash = said.at("program_hash");
@@ -67,6 +72,10 @@ std::string difference_of(node_report const& first, node_report const& other) {
   if (first.ranks != other.ranks) return numbers("-n", first.ranks, other.ranks);
   if (first.restarts != other.restarts)
     return numbers("--restarts", first.restarts, other.restarts);
+  if (first.spares != other.spares) return numbers("--spares", first.spares, other.spares);
+  if (first.least != other.least) return numbers("--least", first.least, other.least);
+  if (first.multiple != other.multiple)
+    return numbers("--multiple", first.multiple, other.multiple);
   if (first.program_hash != other.program_hash)
     return fmt::format(
         "{} runs another program than {}: {} is not the same file as {}; install "
@@ -111,12 +120,13 @@ struct node_meeting::sealed_text {
 };
 
 node_meeting::node_meeting(std::filesystem::path folder, run_key key, node_report self,
-                           std::chrono::seconds wait)
+                           std::chrono::seconds wait, std::chrono::seconds gone)
     : folder_(std::move(folder)),
       key_(std::move(key)),
       self_(std::move(self)),
       wait_(wait),
-      run_(random_name()) {}
+      gone_(gone),
+      run_(self_.node == 0 ? random_name() : std::string()) {}
 
 std::filesystem::path node_meeting::file_of(int node) const {
   return folder_ / fmt::format("node-{}", node);
@@ -162,6 +172,9 @@ std::string node_meeting::report_text(std::string const& taken) const {
               {"nodes", self_.nodes},
               {"ranks", self_.ranks},
               {"restarts", self_.restarts},
+              {"spares", self_.spares},
+              {"least", self_.least},
+              {"multiple", self_.multiple},
               {"host", self_.host},
               {"program", self_.program},
               {"program_hash", self_.program_hash},
@@ -173,25 +186,56 @@ std::string node_meeting::report_text(std::string const& taken) const {
       .dump();
 }
 
-std::filesystem::path node_meeting::meet(int generation) {
+node_place node_meeting::meet(int generation) {
   drawn_ = random_name();
   write(file_of(self_.node), report_text({}));
-  if (self_.node != 0) return ranks_ = folder_ / follow();
-  static_cast<void>(::unlink((folder_ / "run").c_str()));
-  auto const before = std::exchange(ranks_, folder_ / lead(fmt::format("{}-{}", run_, generation)));
-  if (!before.empty()) parallel::files::remove_tree(before);  // nobody is there any more
-  return ranks_;
+  auto const before = ranks_;
+  auto const next = fmt::format("{}-{}", run_, generation);
+  bool const first = before.empty();
+  if (self_.node == 0 && first) static_cast<void>(::unlink((folder_ / "run").c_str()));
+  if ((self_.node == 0 && takes_the_lead(next)) || !follow(next)) {
+    leader_ = self_.node;
+    lead(next, first);
+    if (!before.empty()) parallel::files::remove_tree(before);  // nobody is there any more
+  }
+  ranks_ = folder_ / name_;
+  auto const hyphen = name_.rfind('-');
+  run_ = name_.substr(0, hyphen);
+  auto const mine = std::find(members_.begin(), members_.end(), self_.node);
+  return {.folder = ranks_,
+          .generation = std::atoi(name_.c_str() + hyphen + 1),
+          .position = mine == members_.end() ? -1 : static_cast<int>(mine - members_.begin()),
+          .nodes = static_cast<int>(members_.size())};
 }
 
-// Node 0: names the run, and waits until all others have taken the name.
-std::string node_meeting::lead(std::string const& name) {
+/// Whether this node is the one that leads the start `name`.
+bool node_meeting::takes_the_lead(std::string const& name) {
+  auto const file = folder_ / ("lead-" + name);
+  parallel::descriptor const made(
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (made.get() < 0 && errno != EEXIST) parallel::files::failure(file, "cannot be written");
+  return made.get() >= 0;
+}
+
+// The leader: names the run, and waits until the others have taken the name. At the `first` meeting
+// all nodes come; later those that have run last, of which who does not come is gone.
+void node_meeting::lead(std::string const& name, bool first) {
   auto const begin = steady_clock::now();
   auto last_right = begin;
-  std::vector<std::string> drawn(static_cast<std::size_t>(self_.nodes));
+  std::vector<std::string> drawn(static_cast<std::size_t>(most_nodes()));
   std::string said;
+  auto expected = std::exchange(members_, {});
+  if (first) {
+    expected.resize(static_cast<std::size_t>(self_.nodes));
+    std::iota(expected.begin(), expected.end(), 0);
+  }
+  auto const is_expected = [&](int node) {
+    return std::find(expected.begin(), expected.end(), node) != expected.end();
+  };
   auto const answer = [&](char const* phase, std::string const& problem) {
-    auto const text =
-        json{{"name", name}, {"drawn", drawn}, {"phase", phase}, {"problem", problem}}.dump();
+    auto const text = json{{"name", name},       {"drawn", drawn},       {"phase", phase},
+                           {"problem", problem}, {"leader", self_.node}, {"members", members_}}
+                          .dump();
     if (text != said) write(folder_ / "run", said = text);
   };
   auto const refuse = [&](std::string const& problem) {
@@ -199,90 +243,122 @@ std::string node_meeting::lead(std::string const& name) {
     parallel::fail(problem);
   };
   for (;; std::this_thread::sleep_for(pause)) {
-    std::vector<node_report> reports;
-    std::vector<int> missing, wrong;
-    for (int node = 0; node < self_.nodes; ++node) {
+    std::vector<node_report> reports;  // this node's first: what the others are compared with
+    std::vector<int> missing, wrong, there;
+    for (int node = 0; node < most_nodes(); ++node) {
       auto const found = read(file_of(node));
       if (!found || found->text.is_null()) {
-        (found ? wrong : missing).push_back(node);
+        if (is_expected(node)) (found ? wrong : missing).push_back(node);
         continue;
       }
-      reports.push_back(report_of(found->text, found->written));
       drawn[static_cast<std::size_t>(node)] = found->text.at("drawn");
       // what an earlier start has left takes no name of this one
-      if (node != 0 && found->text.at("taken") != name) missing.push_back(node);
+      if (node != self_.node && found->text.at("taken") != name) {
+        if (is_expected(node)) missing.push_back(node);
+        continue;
+      }
+      there.push_back(node);
+      reports.insert(node == self_.node ? reports.begin() : reports.end(),
+                     report_of(found->text, found->written));
     }
-    parallel::require(drawn.front() == drawn_, folder_.native(),
-                      ": another launch calls itself node 0 there; give each run a folder, and "
-                      "each node a number of its own");
-    if (missing.empty() && wrong.empty()) {
+    parallel::require(drawn[static_cast<std::size_t>(self_.node)] == drawn_, folder_.native(),
+                      ": another launch calls itself node ", self_.node,
+                      " there; give each run a folder, and each node a number of its own");
+    auto const time = steady_clock::now();
+    int const run = nodes_that_run(static_cast<int>(there.size()), self_.nodes, self_.multiple);
+    bool const all = missing.empty() && wrong.empty();
+    // another than node 0 leads when it has waited for that already
+    auto const patience = self_.node == 0 ? steady_clock::duration(gone_) : gone_ / 4;
+    if (all || (!first && time - begin > patience && run >= self_.least)) {
       if (auto const problem = difference(reports); !problem.empty()) refuse(problem);
       if (::mkdir((folder_ / name).c_str(), 0700) != 0)
         parallel::files::failure(folder_ / name, "cannot create this folder");
+      members_.assign(there.begin(), there.begin() + run);
       answer("go", {});
-      return name;
+      name_ = name;
+      return;
     }
     answer("offered", {});
-    auto const time = steady_clock::now();
     if (wrong.empty()) last_right = time;
     if (time - last_right > wrong_seal_may_be_old)
       refuse(
-          fmt::format("node {}: what it left in {} is not sealed with node 0's key; give all "
+          fmt::format("node {}: what it left in {} is not sealed with node {}'s key; give all "
                       "nodes one key",
-                      fmt::join(wrong, ", "), folder_.native()));
+                      fmt::join(wrong, ", "), folder_.native(), self_.node));
     if (time - begin > wait_)
-      refuse(
-          fmt::format("node {} has not come within {} s; start launch there with --node, and see "
-                      "that its machine has {}",
-                      fmt::join(missing, ", "), wait_.count(), folder_.native()));
+      refuse(fmt::format(
+          "node {} has not come within {} s{}; start launch there with --node, and see that its "
+          "machine has {}",
+          fmt::join(missing, ", "), wait_.count(),
+          first || self_.least == self_.nodes
+              ? std::string()
+              : fmt::format(", and the {} that are there are too few for --least {}", there.size(),
+                            self_.least),
+          folder_.native()));
   }
 }
 
-// Another node: finds its number in node 0's answer, and takes the name.
-std::string node_meeting::follow() {
+// Another node: finds its number in the leader's answer, and takes the name. Returns false when
+// nobody leads, and this node has taken the lead of the start `next`.
+bool node_meeting::follow(std::string const& next) {
   auto const begin = steady_clock::now();
   auto last_right = begin;
+  auto last_offer = begin;
   auto const mine = static_cast<std::size_t>(self_.node);
-  std::string taken;
+  auto const before = name_;
+  std::string taken, offer;
   for (;; std::this_thread::sleep_for(pause)) {
     auto const own = read(file_of(self_.node));
     parallel::require(!own || own->text.is_null() || own->text.at("drawn") == drawn_,
                       folder_.native(), ": another launch calls itself node ", self_.node,
                       " there; give each node a number of its own");
-    auto const first = read(file_of(0));
     auto const answer = read(folder_ / "run");
+    auto const time = steady_clock::now();
     if (answer && !answer->text.is_null()) {
       auto const& said = answer->text;
-      if (said.at("drawn").size() > mine && said.at("drawn")[mine] == drawn_) {
-        std::string const name = said.at("name");
-        if (said.at("phase") == "refused") parallel::fail(said.at("problem").get<std::string>());
-        if (said.at("phase") == "go") return name;
-        if (name != taken) write(file_of(self_.node), report_text(taken = name));
+      std::string const name = said.at("name");
+      bool const knows_us = said.at("drawn").size() > mine && said.at("drawn")[mine] == drawn_;
+      bool const goes = said.at("phase") == "go";
+      if (knows_us && said.at("phase") == "refused")
+        parallel::fail(said.at("problem").get<std::string>());
+      // one that came too late, or back too late, is a spare of what goes on without it
+      if (goes && name != before &&
+          (knows_us || (time - begin > gone_ && parallel::files::exists(folder_ / name)))) {
+        name_ = name;
+        members_ = said.at("members").get<std::vector<int>>();
+        if (!knows_us) std::erase(members_, self_.node);
+        leader_ = said.at("leader");
+        return true;
       }
+      if (knows_us && !goes && name != taken) write(file_of(self_.node), report_text(taken = name));
+      if (name != before && std::exchange(offer, answer->text.dump()) != offer) last_offer = time;
     }
-    auto const time = steady_clock::now();
-    if (!first || !first->text.is_null()) last_right = time;
+    // nobody leads: one of those that have met before
+    if (!before.empty() && time - last_offer > gone_ && takes_the_lead(next)) return false;
+    auto const first = read(file_of(0));
+    if (!first || !first->text.is_null() || !before.empty()) last_right = time;
     parallel::require(time - last_right < wrong_seal_may_be_old, "node 0: what it left in ",
                       folder_.native(), " is not sealed with node ", self_.node,
                       "'s key; give all nodes one key");
-    parallel::require(time - begin < wait_, "node 0 has not answered within ", wait_.count(),
+    parallel::require(time - begin < wait_ || self_.node >= self_.nodes,
+                      "node 0 has not answered within ", wait_.count(),
                       " s; is it started with --nodes ", self_.nodes, ", and does its machine see ",
                       folder_.native(), "?");
   }
 }
 
 void node_meeting::tell_failure(node_failure const& what) {
-  if (self_.nodes > 1 && parallel::files::exists(ranks_))
+  if (most_nodes() > 1 && parallel::files::exists(ranks_))
     write(ranks_ / fmt::format("failed-{}", self_.node),
           json{{"node", what.node}, {"code", what.code}, {"message", what.message}}.dump());
 }
 
 void node_meeting::tell_done() {
-  if (self_.nodes > 1) write(ranks_ / fmt::format("done-{}", self_.node), "{}");
+  if (most_nodes() > 1) write(ranks_ / fmt::format("done-{}", self_.node), "{}");
 }
 
 std::optional<node_failure> node_meeting::failure_elsewhere() const {
-  for (int node = 0; node < self_.nodes; ++node) {
+  for (int const node : members_) {
     if (node == self_.node) continue;
     auto const told = read(ranks_ / fmt::format("failed-{}", node));
     if (told && !told->text.is_null())
@@ -292,17 +368,28 @@ std::optional<node_failure> node_meeting::failure_elsewhere() const {
 }
 
 bool node_meeting::all_done() const {
-  if (self_.nodes == 1) return true;
-  if (self_.node != 0) return !parallel::files::exists(ranks_);  // the last that node 0 removes
-  for (int node = 1; node < self_.nodes; ++node)
-    if (!parallel::files::exists(ranks_ / fmt::format("done-{}", node))) return false;
-  return true;
+  if (most_nodes() == 1) return true;
+  if (!leads()) return !parallel::files::exists(ranks_);  // the last that the leader removes
+  return std::all_of(members_.begin(), members_.end(), [&](int node) {
+    return node == self_.node || parallel::files::exists(ranks_ / fmt::format("done-{}", node));
+  });
+}
+
+bool node_meeting::meets_again() const {
+  if (failure_elsewhere()) return true;
+  auto const answer = read(folder_ / "run");
+  return answer && !answer->text.is_null() && answer->text.at("name") != name_;
 }
 
 void node_meeting::clean() {
-  if (self_.node != 0) return;
+  if (!leads()) return;
   static_cast<void>(::unlink((folder_ / "run").c_str()));
-  for (int node = 0; node < self_.nodes; ++node) static_cast<void>(::unlink(file_of(node).c_str()));
+  for (int node = 0; node < most_nodes(); ++node)
+    static_cast<void>(::unlink(file_of(node).c_str()));
+  std::error_code ignored;
+  for (auto const& entry : std::filesystem::directory_iterator(folder_, ignored))
+    if (entry.path().filename().native().starts_with("lead-"))
+      static_cast<void>(::unlink(entry.path().c_str()));
   if (!ranks_.empty()) parallel::files::remove_tree(ranks_);
 }
 

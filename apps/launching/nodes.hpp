@@ -1,10 +1,14 @@
 // The nodes of a run: how the `launch` of every machine finds the others in a folder that all see.
 //
 // Each node leaves a file that says what it is going to run, with a number drawn for this start.
-// Node 0 answers with a name for the run, drawn too, and the numbers it has seen; a node that finds
-// its own takes the name into its file. When all have, everybody is known to be there now, whatever
-// earlier runs have left, and node 0 says go, or what the nodes do not agree in. All files are
-// sealed with the run's key.
+// The leader, node 0, answers with a name for the run, drawn too, and the numbers it has seen; a
+// node that finds its own takes the name into its file. When all have, everybody is known to be
+// there now, whatever earlier runs have left, and the leader says go and who is one of the run, or
+// what the nodes do not agree in. All files are sealed with the run's key.
+//
+// When a run starts again, nodes that do not come are held to be gone after a while: spares take
+// their places, or the run has fewer nodes. Where node 0 does not come, the next one leads; of
+// several that would, one makes the file `lead-<name>`.
 #pragma once
 
 #include <chrono>
@@ -25,6 +29,9 @@ struct node_report {
   int nodes = 1;
   int ranks = 1;  // of this node
   int restarts = 0;
+  int spares = 0;    // nodes beyond those, numbered after them, that take the places of others
+  int least = 1;     // nodes with which the run goes on
+  int multiple = 1;  // of which the number of nodes is one
   std::string host = {};
   std::string program = {};                       // its path
   std::string program_hash = {};                  // and of what it holds
@@ -46,16 +53,30 @@ struct node_failure {
   std::string message;  // which rank, and how
 };
 
+/// What a meeting has come to.
+struct node_place {
+  std::filesystem::path folder;  // in which the ranks meet: of this run and this start of it
+  int generation = 0;            // how often the program was started again
+  int position = 0;              // of this node among those that run; -1: it is a spare
+  int nodes = 1;                 // that run
+};
+
+/// How many of `there` nodes run, of `nodes` wanted: as many as can, a multiple of `multiple`.
+[[nodiscard]] constexpr int nodes_that_run(int there, int nodes, int multiple) {
+  int const most = there < nodes ? there : nodes;
+  return most == nodes ? most : most - most % multiple;
+}
+
 class node_meeting {
  public:
-  /// `folder` is there. A node waits for the others until `wait` has passed.
+  /// `folder` is there. A node waits for the others until `wait` has passed; one that has run
+  /// before and does not come back until `gone` has is held to be gone.
   node_meeting(std::filesystem::path folder, run_key key, node_report self,
-               std::chrono::seconds wait);
+               std::chrono::seconds wait, std::chrono::seconds gone = std::chrono::seconds(60));
 
-  /// Blocks until all nodes are here and agree, and gives the folder in which the ranks meet: of
-  /// this run and this `generation` of it, as node 0 counts them. Throws `error` when they do not
-  /// agree, or not all come.
-  [[nodiscard]] std::filesystem::path meet(int generation);
+  /// Blocks until the nodes are here and agree, and says who runs. `generation`: of this start,
+  /// where this node leads. Throws `error` when they do not agree, or too few come.
+  [[nodiscard]] node_place meet(int generation);
 
   /// Tells the other nodes that this one's ranks have failed, or have all ended well.
   void tell_failure(node_failure const& what);
@@ -63,11 +84,16 @@ class node_meeting {
 
   /// What another node has told, if its ranks have failed.
   [[nodiscard]] std::optional<node_failure> failure_elsewhere() const;
-  /// Whether all nodes have told that their ranks ended well; on others than node 0, whether that
-  /// has cleaned up, so that the next run may meet in the same folder.
+  /// Whether all nodes have told that their ranks ended well; on others than the leader, whether
+  /// that has cleaned up, so that the next run may meet in the same folder.
   [[nodiscard]] bool all_done() const;
 
-  /// Removes what the meeting has left, on node 0; the others go on then.
+  /// For a spare: whether the others meet again, and it with them.
+  [[nodiscard]] bool meets_again() const;
+
+  /// Whether this node leads, and removes what the meeting has left.
+  [[nodiscard]] bool leads() const { return leader_ == self_.node; }
+  /// Removes what the meeting has left, where this node leads; the others go on then.
   void clean();
 
  private:
@@ -75,16 +101,21 @@ class node_meeting {
   void write(std::filesystem::path const& file, std::string const& text) const;
   [[nodiscard]] std::optional<sealed_text> read(std::filesystem::path const& file) const;
   [[nodiscard]] std::string report_text(std::string const& taken) const;
-  [[nodiscard]] std::string lead(std::string const& name);
-  [[nodiscard]] std::string follow();
+  [[nodiscard]] bool takes_the_lead(std::string const& name);
+  void lead(std::string const& name, bool first);
+  [[nodiscard]] bool follow(std::string const& next);
   [[nodiscard]] std::filesystem::path file_of(int node) const;
+  [[nodiscard]] int most_nodes() const { return self_.nodes + self_.spares; }
 
   std::filesystem::path folder_;
   run_key key_;
   node_report self_;
-  std::chrono::seconds wait_;
-  std::string run_;              // its name, where this is node 0
-  std::string drawn_;            // this node's number
+  std::chrono::seconds wait_, gone_;
+  std::string run_;           // its name; of others than node 0 empty before they have met
+  std::string drawn_;         // this node's number
+  std::string name_;          // of the run and its generation, as agreed on last
+  std::vector<int> members_;  // the nodes that run
+  int leader_ = 0;
   std::filesystem::path ranks_;  // where they meet; empty: not yet
 };
 

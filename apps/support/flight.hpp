@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 #include <mpt/console/say.hpp>
+#include <parallel/checkpoint/folder_claim.hpp>
 #include <parallel/comm/recorded.hpp>
 #include <parallel/core/file.hpp>
 
@@ -28,6 +29,11 @@ inline void keep_calls(launch_options const& options, int rank, int ranks,
       mpt::console::say("note: what rank {} does is not kept for a crash: {}\n", rank,
                         problem.what());
     }
+}
+
+/// Whether what failed leaves the run its folder, into which last calls are written.
+[[nodiscard]] inline bool keeps_folder(std::exception const& problem) {
+  return dynamic_cast<parallel::checkpoint::claim_lost const*>(&problem) == nullptr;
 }
 
 /// Writes the last calls of `rank` to FOLDER/flight-rank<N>.txt and returns that name; to standard

@@ -1,11 +1,14 @@
 #include "support/launch.hpp"
 
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <optional>
-#include <string_view>
+#include <string>
 
 #include <parallel/core/error.hpp>
 
+#include "support/launch_environment.hpp"
 #include "support/launch_threads.hpp"
 #include "support/processes.hpp"
 
@@ -19,10 +22,21 @@ std::optional<apps::process> own_process() {
 
 }  // namespace
 
-std::string_view apps::launcher_name() { return by_launch::started() ? "launch" : "mpirun"; }
+std::string apps::launcher_name() {
+  auto const self = by_launch::started();
+  return !self ? "mpirun" : self->by.empty() ? "launch" : self->by;
+}
 std::optional<int> apps::processes_started() {
   auto const self = own_process();
   return self ? std::optional(self->ranks) : std::nullopt;
+}
+std::string apps::series_of_starts() {
+  // the folder's name is that of the run and, behind the last hyphen, of the start
+  char const* const folder = std::getenv(launch_environment::rendezvous);
+  auto const self = by_launch::started();
+  if (folder == nullptr || !self || !self->by.empty()) return {};
+  auto const name = std::filesystem::path(folder).filename().string();
+  return name.substr(0, name.rfind('-'));
 }
 bool apps::is_primary() { return own_process().value_or(process()).rank == 0; }
 bool apps::is_primary_here() { return own_process().value_or(process()).local_rank == 0; }

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include <parallel/comm/any_communicator.hpp>
@@ -48,18 +48,24 @@ decltype(auto) on_every_rank(F&& f) {
   }
 }
 
-/// Runs `program` once a rank: as one of several processes when started by `launch` (over gloo) or
-/// mpirun (over MPI), else as threads of this process. Signature checks and flight recorders are
-/// always on: when the program fails on several ranks, their last calls are written down. Rethrows
-/// the first failure, in every process a refusal, which it has printed as "error: …".
+/// Runs `program` once a rank: as one of several processes when started by `launch`, torchrun or
+/// srun (over gloo) or mpirun (over MPI), else as threads of this process. Signature checks and
+/// flight recorders are always on: when the program fails on several ranks, their last calls are
+/// written down. Rethrows the first failure, in every process a refusal, which it has printed as
+/// "error: …".
 void launch(launch_options const& options,
             std::function<void(parallel::any_communicator&, place const&)> const& program);
 
-/// How many processes `launch` or mpirun (or another launcher Open MPI knows) has started; none:
+/// How many processes `launch`, torchrun, srun or mpirun (or another launcher Open MPI knows) has
+/// started; none:
 /// this one was started alone.
 [[nodiscard]] std::optional<int> processes_started();
 /// Which of them, for messages.
-[[nodiscard]] std::string_view launcher_name();
+[[nodiscard]] std::string launcher_name();
+
+/// The same text for all starts of a program by one `launch`, of which one is over when the next
+/// one begins; empty: not started so.
+[[nodiscard]] std::string series_of_starts();
 
 /// True on the process whose output counts: rank 0 of several, always otherwise.
 [[nodiscard]] bool is_primary();

@@ -10,6 +10,8 @@ inline constexpr char const* rendezvous = "PARALLELLM_RENDEZVOUS";
 inline constexpr char const* key = "PARALLELLM_KEY";
 /// The network interface that ranks listen on.
 inline constexpr char const* interface = "PARALLELLM_INTERFACE";
+/// Where ranks of torchrun or srun meet, if it is not in the run's save_folder: given by the user.
+inline constexpr char const* meeting = "PARALLELLM_MEETING";
 /// How often the program was started again.
 inline constexpr char const* generation = "PARALLELLM_GENERATION";
 

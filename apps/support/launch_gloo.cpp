@@ -3,7 +3,11 @@
 #include <parallel/comm/nccl/launched.hpp>
 #include <parallel/comm/recorded.hpp>
 #include <parallel/comm/texts.hpp>
+#include <parallel/core/file.hpp>
 
+#include <unistd.h>
+
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -12,6 +16,9 @@
 #include <string>
 #include <utility>
 
+#include "launching/interface.hpp"
+#include "launching/nodes.hpp"
+#include "support/cluster.hpp"
 #include "support/cores.hpp"
 #include "support/exit_code.hpp"
 #include "support/flight.hpp"
@@ -29,21 +36,16 @@ std::string from_environment(char const* name) {
   return text;
 }
 
-}  // namespace
-
-std::optional<apps::process> apps::by_launch::started() {
-  if (std::getenv(launch_environment::rendezvous) == nullptr) return std::nullopt;
-  auto const self = parallel::nccl::launched_by([](char const* name) { return std::getenv(name); });
-  parallel::require(self.has_value(), launch_environment::rendezvous,
-                    " is set, but RANK and WORLD_SIZE are not; start this by launch, or unset it");
-  return process{.rank = self->rank,
-                 .ranks = self->ranks,
-                 .local_rank = self->local_rank,
-                 .local_ranks = std::atoi(from_environment("LOCAL_WORLD_SIZE").c_str())};
+/// The text of a variable, or `otherwise`.
+std::string from_environment_or(char const* name, std::string otherwise) {
+  char const* const text = std::getenv(name);
+  return text == nullptr ? std::move(otherwise) : text;
 }
 
-void apps::by_launch::run(launch_options const& options, process const& self,
-                          rank_program const& program) {
+/// Runs the program as the rank that the environment says, as `launch` does.
+void run_rank(apps::launch_options const& options, apps::process const& self,
+              apps::rank_program const& program) {
+  using namespace apps;
   auto const recorder = std::make_shared<parallel::flight_recorder>();
   std::filesystem::path const folder = from_environment(launch_environment::rendezvous);
   try {
@@ -79,8 +81,65 @@ void apps::by_launch::run(launch_options const& options, process const& self,
     throw;
   } catch (std::exception const& problem) {
     mpt::console::say("error: rank {}: {}\n", self.rank, problem.what());
-    auto const file = self.ranks > 1 ? write_last_calls(options, self.rank, *recorder) : "";
+    auto const file = self.ranks > 1 && keeps_folder(problem)
+                          ? write_last_calls(options, self.rank, *recorder)
+                          : "";
     if (!file.empty()) mpt::console::say("the last calls of rank {} are in {}\n", self.rank, file);
     throw reported(code_of_current_exception());
   }
+}
+
+}  // namespace
+
+std::optional<apps::process> apps::by_launch::started() {
+  if (std::getenv(launch_environment::rendezvous) == nullptr)
+    return process_of_a_cluster([](char const* name) { return std::getenv(name); });
+  auto const self = parallel::nccl::launched_by([](char const* name) { return std::getenv(name); });
+  parallel::require(self.has_value(), launch_environment::rendezvous,
+                    " is set, but RANK and WORLD_SIZE are not; start this by launch, or unset it");
+  return process{.rank = self->rank,
+                 .ranks = self->ranks,
+                 .local_rank = self->local_rank,
+                 .local_ranks = std::atoi(from_environment("LOCAL_WORLD_SIZE").c_str())};
+}
+
+void apps::by_launch::run(launch_options const& options, process const& self,
+                          rank_program const& program) {
+  if (std::getenv(launch_environment::rendezvous) != nullptr)
+    return run_rank(options, self, program);
+  // torchrun or srun has started it: the processes are nodes of one rank each, which meet
+  std::filesystem::path folder = from_environment_or(launch_environment::meeting, "");
+  if (folder.empty() && !options.flight_folder.empty()) folder = options.flight_folder / ".meeting";
+  parallel::require(!folder.empty(), self.ranks, " ranks were started by ", self.by,
+                    ", and need a folder that all see to find each other: set save_folder, or ",
+                    launch_environment::meeting);
+  parallel::files::make_folders(folder);
+  folder = std::filesystem::absolute(folder);
+  auto const key_file = folder / "key";
+  auto const key = run_key::read_or_make(key_file);
+  node_meeting meeting(folder, key,
+                       {.node = self.rank,
+                        .nodes = self.ranks,
+                        .ranks = 1,
+                        .least = self.ranks,
+                        .host = machine_name()},
+                       std::chrono::duration_cast<std::chrono::seconds>(options.deadline.get()));
+  auto const interface = from_environment_or(
+      launch_environment::interface, self.local_ranks == self.ranks ? "lo" : usual_interface());
+  auto const set = [](char const* name, std::string const& value) {
+    ::setenv(name, value.c_str(), 1);
+  };
+  set(launch_environment::rendezvous, meeting.meet(0).folder.string());
+  set(launch_environment::key, key_file.string());
+  set(launch_environment::interface, interface);
+  set("RANK", std::to_string(self.rank));
+  set("WORLD_SIZE", std::to_string(self.ranks));
+  set("LOCAL_RANK", std::to_string(self.local_rank));
+  set("LOCAL_WORLD_SIZE", std::to_string(self.local_ranks));
+  run_rank(options, self, program);
+  // the last that ranks do together is done: nobody looks there any more
+  if (self.rank != 0) return;
+  static_cast<void>(::unlink(key_file.c_str()));
+  meeting.clean();
+  static_cast<void>(::rmdir(folder.c_str()));
 }

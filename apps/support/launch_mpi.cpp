@@ -109,9 +109,14 @@ class watched_neighbour {
   void end(std::string const& sentence) {
     ending_ = true;
     mpt::console::say("error: rank {}: {}\n", environment_.rank(), sentence);
-    comm_.abort(sentence);
+    // threads of their own: a call of MPI that waits for the late rank, as that which splits a
+    // communicator does, holds MPI's lock for ever
+    std::thread([this, sentence] { comm_.abort(sentence); }).detach();
     std::this_thread::sleep_for(std::chrono::seconds(1));  // the others say where they were
-    environment_.end_all_ranks(static_cast<int>(apps::exit_code::timed_out));
+    constexpr auto code = static_cast<int>(apps::exit_code::timed_out);
+    std::thread([this] { environment_.end_all_ranks(code); }).detach();
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    std::_Exit(code);  // which mpirun takes for the failure of all
   }
 
   parallel::mpi::environment& environment_;
@@ -161,8 +166,9 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
     return std::current_exception();
   } catch (std::exception const& problem) {
     mpt::console::say("error: rank {}: {}\n", environment.rank(), problem.what());
-    auto const file =
-        ranks > 1 ? apps::write_last_calls(options, environment.rank(), *recorder) : "";
+    auto const file = ranks > 1 && apps::keeps_folder(problem)
+                          ? apps::write_last_calls(options, environment.rank(), *recorder)
+                          : "";
     if (!file.empty())
       mpt::console::say("the last calls of rank {} are in {}\n", environment.rank(), file);
     // the others, who were told, have a moment to say where they were; whoever knows the cause ends

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -64,6 +65,9 @@ inline void launch_threads(
   } catch (refusal const& problem) {
     forget_all();
     print_error(problem.what());
+    throw;
+  } catch (std::exception const& problem) {
+    if (keeps_folder(problem)) write_all();
     throw;
   } catch (...) {
     write_all();

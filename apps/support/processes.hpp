@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 
 #include <parallel/comm/any_communicator.hpp>
 
@@ -17,6 +18,7 @@ struct process {
   int ranks = 1;
   int local_rank = 0;   // among those of this machine
   int local_ranks = 1;  // of this machine
+  std::string by = {};  // who has started it, where that is a cluster's (cluster.hpp)
 };
 
 using rank_program = std::function<void(parallel::any_communicator&, place const&)>;
@@ -27,7 +29,8 @@ namespace by_mpirun {
 void run(launch_options const& options, process const& self, rank_program const& program);
 }  // namespace by_mpirun
 
-/// Program `launch`: launch_gloo.cpp.
+/// Program `launch`, or torchrun or srun, whose processes find each other as its do:
+/// launch_gloo.cpp.
 namespace by_launch {
 [[nodiscard]] std::optional<process> started();
 void run(launch_options const& options, process const& self, rank_program const& program);

@@ -24,18 +24,19 @@
 #include <mpt/train/run_training.hpp>
 #include <mpt/train/step_plans.hpp>
 #include <nlohmann/json.hpp>
-#include <parallel/checkpoint/save_lock.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/device/transfer.hpp>
 
 #include "support/app.hpp"
 #include "support/chat_templates.hpp"
+#include "support/claimed_folder.hpp"
 #include "support/engine.hpp"
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
 #include "support/parquet.hpp"
 #include "support/process.hpp"
+#include "support/same_start.hpp"
 #include "support/stop_signal.hpp"
 #include "training_devices.hpp"
 
@@ -188,27 +189,6 @@ void print_plan(mpt::train_config const& config, mpt::run_examples const& exampl
                                  : "set " + fitting);
 }
 
-/// Checks that what the run writes can be written, and holds its folder of checkpoints, if it has
-/// one, for this run alone. Collective.
-std::unique_ptr<parallel::checkpoint::save_lock> lock_save_folder(
-    mpt::train_config const& config, parallel::any_communicator& comm) {
-  using parallel::checkpoint::save_lock;
-  std::unique_ptr<save_lock> lock;
-  std::string problem;
-  auto const& folder = config.checkpoint.save_folder;
-  if (comm.rank() == 0) try {
-      static_cast<void>(mpt::metrics_file(config.logging.metrics_file));
-      if (!folder.empty())
-        lock.reset(new save_lock(parallel::checkpoint::lock_checkpoints(folder)));
-    } catch (parallel::error const& refused) {
-      problem = refused.what();
-    }
-  parallel::host::stream exchanges;
-  problem = parallel::broadcast_text(comm, exchanges, problem);
-  if (!problem.empty()) throw apps::refusal(problem);
-  return lock;
-}
-
 /// HYBRID_SHARD's machines must be alike, since the layout follows from their ranks. Collective.
 void check_machines(mpt::train_config const& config, parallel::any_communicator& comm) {
   if (!config.parallelism.shard_within_node) return;
@@ -236,7 +216,7 @@ void check_before(parallel::any_communicator& comm, Device& device) {
 template <class T, class Device>
 void train(mpt::train_config const& config, mpt::run_examples const& examples,
            parallel::any_communicator& comm, Device& device, std::string const& device_name,
-           apps::place const& where, mpt::run_hooks const& hooks, std::atomic<bool>& stopped) {
+           apps::place const& where, mpt::run_hooks hooks, std::atomic<bool>& stopped) {
   check_machines(config, comm);
   auto const here = memory_of_each(device, comm);
   auto const available = config.device_memory.value_or(here);
@@ -264,7 +244,7 @@ void train(mpt::train_config const& config, mpt::run_examples const& examples,
                       plan.automatic ? " (automatic)" : "",
                       mpt::console::bytes(static_cast<double>(plan.memory.total())));
   if (config.preflight) check_before<T>(comm, device);
-  auto const lock = lock_save_folder(config, comm);
+  auto const claim = apps::claim_save_folder(config, comm, hooks);
   where.keep_calls();
   auto const summary = mpt::run_training<T>(config, comm, device, plan, examples, hooks);
   if (summary.stop_asked) stopped = true;
@@ -370,7 +350,9 @@ int train_program(int argc, char** argv, std::string const& what) {
     std::atomic<bool> stopped = false;
     apps::launch(
         {.ranks = ranks, .deadline = deadline, .flight_folder = config.checkpoint.save_folder},
-        [&](parallel::any_communicator& comm, apps::place const& where) {
+        [&, start = started ? apps::start_of(file, overrides) : std::vector<std::string>()](
+            parallel::any_communicator& comm, apps::place const& where) {
+          if (started) apps::check_same_start(start, comm);
           apps::with_training_device(
               {.kind = config.device,
                .local_rank = where.local_rank,

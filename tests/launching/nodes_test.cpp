@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <stdlib.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -36,6 +37,7 @@ inline node_report report(int node) {
   return {.node = node,
           .nodes = 2,
           .ranks = 4,
+          .least = 2,
           .host = "host" + std::to_string(node),
           .program = "/bin/pretrain",
           .program_hash = "ab",
@@ -77,7 +79,7 @@ TEST_CASE("nodes meet again after a failure, whatever earlier runs have left") {
   auto const node = [&](int self) {
     node_meeting meeting(place.path, run_key::read(place.path / "key"), report(self),
                          std::chrono::seconds(20));
-    where[self][0] = meeting.meet(0);
+    where[self][0] = meeting.meet(0).folder;
     if (self == 1) {
       meeting.tell_failure({1, 137, "rank 5 was killed"});
     } else {
@@ -87,7 +89,7 @@ TEST_CASE("nodes meet again after a failure, whatever earlier runs have left") {
           break;
         }
     }
-    where[self][1] = meeting.meet(1);
+    where[self][1] = meeting.meet(1).folder;
     CHECK(!meeting.failure_elsewhere());
     meeting.tell_done();
     while (!meeting.all_done()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -112,6 +114,83 @@ TEST_CASE("node 0 names the node that has not come, one of an earlier run includ
   node_meeting now(place.path, key, report(0), std::chrono::seconds(0));
   CHECK_THROWS_WITH_AS(static_cast<void>(now.meet(0)),
                        doctest::Contains("node 1 has not come within 0 s"), parallel::error);
+}
+
+TEST_CASE("as many nodes run as there are, at most those wanted, or a multiple") {
+  CHECK(apps::nodes_that_run(4, 4, 1) == 4);
+  CHECK(apps::nodes_that_run(6, 4, 1) == 4);
+  CHECK(apps::nodes_that_run(3, 4, 1) == 3);
+  CHECK(apps::nodes_that_run(7, 8, 2) == 6);
+  CHECK(apps::nodes_that_run(3, 8, 4) == 0);
+}
+
+TEST_CASE("spares take the places of nodes that are gone, node 0 included; then there are fewer") {
+  folder const place;
+  auto const key = run_key::read_or_make(place.path / "key");
+  constexpr int all = 4;
+  constexpr int starts = 3;
+  apps::node_place got[all][starts];
+  // of each start: which nodes fail and are never seen again
+  int const gone[starts] = {1, 0, -1};
+  int const running[starts] = {3, 3, 2};
+  std::atomic<int> came[starts] = {};
+  auto const node = [&](int self) {
+    auto what = report(self);
+    what.nodes = 3;
+    what.spares = 1;
+    what.least = 2;
+    node_meeting meeting(place.path, run_key::read(place.path / "key"), what,
+                         std::chrono::seconds(20), std::chrono::seconds(1));
+    for (int start = 0;;) {  // the spare may come to the second one first
+      auto const at = meeting.meet(start);
+      got[self][at.generation] = at;
+      start = at.generation + 1;
+      if (start == starts) break;
+      if (at.position >= 0) ++came[at.generation];
+      while (came[at.generation] < running[at.generation])
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (self == gone[at.generation]) return meeting.tell_failure({self, 137, "power"});
+      while (!meeting.meets_again()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    meeting.tell_done();
+    while (!meeting.all_done()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    meeting.clean();
+  };
+  std::vector<std::thread> threads;
+  for (int self = 0; self < all; ++self) threads.emplace_back(node, self);
+  for (auto& one : threads) one.join();
+  int const positions[starts][all] = {{0, 1, 2, -1}, {0, 0, 1, 2}, {0, 0, 0, 1}};
+  for (int start = 0; start < starts; ++start)
+    for (int self = 0; self < all; ++self) {
+      if (start > 0 && (self == 1 || (start > 1 && self == 0))) continue;  // gone by then
+      CAPTURE(start);
+      CAPTURE(self);
+      if (got[self][start].folder.empty()) {
+        CHECK((start == 0 && self == 3));
+        continue;
+      }
+      CHECK(got[self][start].position == positions[start][self]);
+      CHECK(got[self][start].nodes == running[start]);
+      CHECK(got[self][start].generation == start);
+      CHECK(got[self][start].folder == got[2][start].folder);
+    }
+  std::filesystem::remove(place.path / "key");
+  CHECK(std::filesystem::is_empty(place.path));
+}
+
+TEST_CASE("where too few nodes are left the run is refused, in numbers") {
+  folder const place;
+  auto const key = run_key::read_or_make(place.path / "key");
+  auto const node = [&](int self, std::chrono::seconds wait) {
+    return node_meeting(place.path, key, report(self), wait, std::chrono::seconds(1));
+  };
+  auto first = node(0, std::chrono::seconds(3));
+  auto second = node(1, std::chrono::seconds(3));
+  std::thread other([&] { static_cast<void>(second.meet(0)); });
+  static_cast<void>(first.meet(0));
+  other.join();
+  CHECK_THROWS_WITH_AS(static_cast<void>(first.meet(1)),
+                       doctest::Contains("node 1 has not come within 3 s"), parallel::error);
 }
 
 TEST_CASE("a key that others can read is refused") {

@@ -44,7 +44,7 @@ refused "two: another program is writing here (process $other on " \
 kill -KILL $other
 wait $other 2> /dev/null || true
 train save_folder=two autoresume=true max_duration=1ba
-[[ ! -e two/.lock ]] || fail "the lock stays"
+[[ $(echo two/.lock-*) == two/.lock-2 ]] || fail "the second run is not the second generation"
 
 # Streams that are closed, disks that are full.
 for command in "pretrain small.yaml max_duration=1ba" "generate hf --prompt hi --max_new_tokens 2" \
@@ -191,7 +191,7 @@ plan ranks=2 device_memory=1500kB $fitting || { cat err >&2; fail "'$fitting' is
 plan ranks=4 "fsdp_config={sharding_strategy: HYBRID_SHARD}" || fail "HYBRID_SHARD: $(cat err)"
 grep -q 'shard 4' out || fail "HYBRID_SHARD is not over the ranks of a machine: $(cat out)"
 refused 'loggers.wandb' pretrain small.yaml dry_run=true "loggers={wandb: {}}"
-for variables in "WORLD_SIZE=2 RANK=1 LOCAL_RANK=1" "SLURM_NTASKS=2 SLURM_PROCID=0" "PMI_SIZE=2 PMI_RANK=0"; do
+for variables in "WORLD_SIZE=2" "SLURM_NTASKS=2 SLURM_PROCID=0" "PMI_SIZE=2 PMI_RANK=0"; do
   # shellcheck disable=SC2086
   export $variables
   refused "the environment says ${variables%% *}" pretrain small.yaml max_duration=1ba
@@ -204,4 +204,15 @@ if [[ -n $mpiexec ]]; then
   grep -q 'mpirun started 2 processes' out || { cat out >&2; fail "mpirun convert: unclear"; }
   [[ ! -e twice ]] || fail "two processes converted"
 fi
+if [[ -n $mpiexec ]]; then
+  for other in max_duration=3ba optimizer.lr=1e-4 seed=3; do
+    timeout 60 "$mpiexec" --oversubscribe -n 1 "$programs/pretrain" small.yaml max_duration=2ba save_folder= : \
+      -n 1 "$programs/pretrain" small.yaml max_duration=2ba save_folder= $other > out 2>&1 && fail "ranks of two configurations trained"
+    grep -q "error: rank 1 was started otherwise than rank 0: '$other' in the place of nothing" out ||
+      { cat out >&2; fail "ranks of two configurations: unclear"; }
+  done
+fi
+(ulimit -n 48; "$programs/pretrain" small.yaml max_duration=2ba save_folder=few ranks=12) > out 2> err ||
+  says 'Too many open files'
+[[ -e few/latest || $(wc -l < err) -lt 5 ]] || fail "12 ranks with few open files: $(cat err)"
 echo "clumsy users: all were told, nothing was lost"

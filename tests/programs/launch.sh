@@ -95,6 +95,44 @@ for log in log0 log1; do
 done
 echo "two nodes ${in_host[0]:+in namespaces of their own}: same digits; other arguments are refused"
 
+# three nodes and a spare: one that is killed is replaced by the spare; when the first is killed too, another
+# leads, and two go on; the save folder is taken over, and the end is that of a run on so many ranks
+crew() { # number
+  exec timeout 100 "$programs/launch" -n 1 --nodes 3 --spares 1 --least 2 --node "$1" --rendezvous crew --interface lo \
+    --restarts 9 --gone 1 pretrain small.yaml save_folder=crew-out max_duration=400ba save_interval=20ba \
+    dist_timeout=20 > "crew$1" 2>&1
+}
+for i in 0 1 2 3; do
+  crew $i & crew[i]=$!
+done
+kill_node() { kill -KILL "$(pgrep -P "${crew[$1]}")"; } # number: its launch, and with it its ranks
+until [[ -e crew-out/latest ]]; do sleep 0.05; done
+kill_node 1
+until grep -qs 'not needed now' crew3 && compgen -G 'crew-out/.lock-2' > /dev/null; do sleep 0.05; done
+kill_node 0
+code=0
+for i in 2 3; do wait "${crew[i]}" || code=$?; done
+[[ $code == 0 ]] || { cat crew? >&2; fail "nodes that were left ended with $code"; }
+grep -q 'launch: it goes on with 2 of 3 nodes, 2 ranks' crew2 || { cat crew? >&2; fail "two nodes did not go on"; }
+[[ -d crew-out/ep0-ba400 || -n $(compgen -G 'crew-out/ep*-ba400') ]] || fail "the run of the nodes that were left has no end"
+echo "of three nodes and a spare two were killed, the first included, and the run came to its end"
+
+# torchrun's and srun's ranks find each other by themselves
+cluster() { # name, and the variables of a rank
+  local rank
+  for rank in 0 1; do
+    # shellcheck disable=SC2086
+    env ${2//@/$rank} PARALLELLM_INTERFACE=lo timeout 100 "$programs/pretrain" small.yaml "save_folder=$1" \
+      "metrics_file=$1.jsonl" > "$1$rank" 2>&1 & ids[rank]=$!
+  done
+  for rank in 0 1; do wait "${ids[rank]}" || { cat "$1"? >&2; fail "ranks of $1"; }; done
+  losses "$1.jsonl" | cmp - expected || fail "ranks of $1 differ from threads"
+  [[ ! -e $1/.meeting ]] || fail "the meeting of $1 is left"
+}
+cluster torchrun "RANK=@ WORLD_SIZE=2 LOCAL_RANK=@ LOCAL_WORLD_SIZE=2"
+cluster srun "SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=@ SLURM_LOCALID=0 SLURM_NODEID=@ SLURM_STEP_TASKS_PER_NODE=1(x2)"
+echo "ranks that torchrun or srun starts: same digits"
+
 # a cut link: who waits says so at the deadline, and all go on when it is mended
 if [[ -n ${in_host[0]} ]]; then
   {

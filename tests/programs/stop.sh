@@ -28,6 +28,27 @@ ends() { # expected status, what log says
 long="max_duration=300ba save_interval=20ba"
 # shellcheck disable=SC2086
 train save_folder=calm $long
+
+# A run that stands still is followed by another after 30 s, in which the rest of this goes on; when it comes
+# back while that one trains, it says so and writes nothing.
+# shellcheck disable=SC2086
+"$programs/pretrain" small.yaml save_folder=shared $long > old.log 2>&1 & old=$!
+begun shared $old
+kill -s STOP $old
+# shellcheck disable=SC2086
+"$programs/pretrain" small.yaml save_folder=shared $long log_to_console=true > new.log 2>&1 & new=$!
+{
+  until [[ -e shared/.lock-2 ]]; do sleep 0.02; done
+  until grep -q 'resumed shared/' new.log; do sleep 0.02; done
+  kill -s CONT $old
+} &
+
+# Of two that start at once one trains, and the other is told of it.
+for one in first second; do
+  # shellcheck disable=SC2086
+  "$programs/pretrain" small.yaml save_folder=raced $long max_duration=1000ba > $one.log 2>&1 && touch $one &
+done
+
 for signal in TERM HUP USR1; do
   rm -rf asked
   # shellcheck disable=SC2086
@@ -43,6 +64,11 @@ done
 train save_folder=asked $long
 same asked
 echo "asked to stop: saved, status 75, and the next run ended with the same bytes"
+
+until [[ -e first || -e second ]]; do sleep 0.1; done
+[[ -e first ]] && loser=second || loser=first
+until grep -q 'error: raced: another program is writing here (process .*); wait for it' "$loser.log"; do sleep 0.1; done
+echo "of two runs that began at once in one folder one trained"
 
 status=0
 "$programs/pretrain" small.yaml max_duration=5ba optimizer.lr=1e38 save_folder=far > log 2>&1 || status=$?
@@ -92,3 +118,17 @@ if [[ -n $mpiexec ]]; then
   same asked2
   echo "a rank that stood still was named, and the next run ended with the same bytes"
 fi
+
+wait $new || { cat new.log >&2; fail "who follows a run that stands still"; }
+status=0
+wait $old || status=$?
+[[ $status == 1 && $(grep -c '^error' old.log) == 1 ]] ||
+  { cat old.log >&2; fail "a run that was followed ended with $status, or not by one sentence"; }
+grep -q "^error: shared: this run stood still for so long that another has taken over (process $new on .*); this one has written nothing since, and ends" old.log ||
+  { cat old.log >&2; fail "a run that was followed does not say so"; }
+same shared
+for manifest in shared/ep*/manifest.json; do
+  python3 -c 'import json, sys; assert json.load(open(sys.argv[1]))["writer"]["generation"] == 2' "$manifest" ||
+    fail "$manifest is not of the second run"
+done
+echo "a run that stood still was followed, and wrote nothing when it came back; the same bytes at the end"

@@ -19,8 +19,8 @@
 #include <mpt/hf/shapes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/vocabulary.hpp>
+#include <parallel/checkpoint/folder_claim.hpp>
 #include <parallel/checkpoint/save.hpp>
-#include <parallel/checkpoint/save_lock.hpp>
 
 namespace mpt {
 
@@ -157,7 +157,7 @@ inline std::filesystem::path import_hugging_face(model_source const& source,
                                                  std::filesystem::path const& root,
                                                  convert_options const& options) {
   namespace ckpt = parallel::checkpoint;
-  ckpt::save_target const target{.root = root, .id = {}, .token = 1};
+  ckpt::save_target target{.root = root, .id = {}};
   require(!source.config().lora, "an adapter beside ", source.path().string(),
           " is no checkpoint's model; begin from the adapter as it is "
           "(model.pretrained_lora_id_or_path), or make one model of both first (--merge)");
@@ -168,7 +168,9 @@ inline std::filesystem::path import_hugging_face(model_source const& source,
           ": is there already; choose another folder or replace it (--replace)");
   auto const shapes = hf::shapes_of(source.config());
   source.require_tensors(shapes);
-  auto const lock = ckpt::lock_checkpoints(root);
+  ckpt::folder_claim const claim(root);
+  target.token = claim.id().token;
+  target.generation = claim.id().generation;
   ckpt::prepare_save(target);
   try {
     detail::write_checkpoint(source, target, shapes, options);

@@ -227,13 +227,15 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
 /// What becomes of earlier checkpoints. A run that began anew (save_overwrite) replaces the later
 /// ones of the run before it.
 [[nodiscard]] inline checkpoint::save_options save_options_of(checkpoint_config const& config,
-                                                              parallel::step_hook on_step = {}) {
+                                                              parallel::step_hook on_step = {},
+                                                              checkpoint::claim_id owner = {}) {
   return {.what = config.save_weights_only ? checkpoint::content::weights
                                            : checkpoint::content::everything,
           .keep = std::max<index>(0, config.save_num_checkpoints_to_keep),
           .removes_later = config.save_overwrite,
           .on_step = std::move(on_step),
-          .keep_every = config.keep_every};
+          .keep_every = config.keep_every,
+          .owner = owner};
 }
 
 /// Collective: fills all ranks' memory from a sound checkpoint made by any layout, after checking

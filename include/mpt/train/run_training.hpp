@@ -19,7 +19,8 @@ namespace mpt {
 
 /// What a program and a run of it do for each other.
 struct run_hooks {
-  parallel::step_hook on_save = {};  ///< see checkpoint::stepper_saver
+  parallel::step_hook on_save = {};           ///< see checkpoint::stepper_saver
+  parallel::checkpoint::claim_id owner = {};  ///< of the folder, see checkpoint::folder_claim
   /// Asked before each batch, on every rank; where one says true, the run saves after it and ends.
   std::function<bool()> stop_asked = {};
   /// That of `comm`, which the run sets for each of its phases; none: it stays as it is.

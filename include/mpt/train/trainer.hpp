@@ -95,7 +95,7 @@ class trainer {
     auto const last = total_batches(clock_);
     if (saving() && batch_ < last) {
       auto const& saves = config_.checkpoint;
-      auto const how = save_options_of(saves, hooks_.on_save);
+      auto const how = save_options_of(saves, hooks_.on_save, hooks_.owner);
       saves_.emplace(step_, comm_, exchanges_, saves.save_folder, plan_.saves_behind, how);
       auto const bytes = checkpoint::bytes_to_save(step_, how.what);
       notes.push_back(note_on_saves(plan_.saves_behind, bytes));

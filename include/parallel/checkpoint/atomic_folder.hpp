@@ -41,11 +41,13 @@ enum class if_exists { refuse, replace };
   return {};
 }
 
-/// Removes `folder`: first renames it, so that half of it is never seen under its name.
-inline void remove_folder(std::filesystem::path const& folder, step_hook const& on_step = {}) {
-  auto trash = folder;
+/// Removes `folder`, or what else has that name: first renames it to a free name for what `name` is
+/// being removed of, so that half of it is never seen, and nobody gives it another name meanwhile.
+inline void remove_by_rename(std::filesystem::path const& folder, std::filesystem::path const& name,
+                             step_hook const& on_step = {}) {
+  auto trash = name;
   for (std::uint64_t token = 0;; ++token) {  // the first free name
-    trash = folder;
+    trash = name;
     trash += ".trash-" + checksum_text(token);
     if (!files::exists(trash)) break;
   }
@@ -55,7 +57,13 @@ inline void remove_folder(std::filesystem::path const& folder, step_hook const& 
   files::remove_tree(trash);
 }
 
-/// Removes the leftovers in `parent` of folders for which `is_ours(name)` holds.
+/// Removes `folder`: first renames it, so that half of it is never seen under its name.
+inline void remove_folder(std::filesystem::path const& folder, step_hook const& on_step = {}) {
+  remove_by_rename(folder, folder, on_step);
+}
+
+/// Removes the leftovers in `parent` of what `is_ours(name)` holds for. What is being written there
+/// by someone who still lives is never given its final name after this.
 template <class Predicate>
 void remove_leftovers(std::filesystem::path const& parent, Predicate is_ours) {
   std::vector<std::filesystem::path> found;
@@ -67,7 +75,14 @@ void remove_leftovers(std::filesystem::path const& parent, Predicate is_ours) {
     auto const original = name_of_leftover(name);
     if (!original.empty() && is_ours(original)) found.push_back(entry.path());
   }
-  for (auto const& path : found) files::remove_tree(path);
+  for (auto const& path : found) {
+    auto const name = path.filename().native();
+    auto const original = name_of_leftover(name);
+    if (name.substr(original.size()).starts_with(".trash-"))
+      files::remove_tree(path);
+    else if (files::exists(path))  // its writer may have given it its name just now
+      remove_by_rename(path, parent / original);
+  }
 }
 
 /// Gives the complete folder `temporary` its final name: flushes it, renames it, flushes the

@@ -1,8 +1,9 @@
 // The manifest: what a checkpoint holds. A checkpoint exists if and only if it has a valid one.
 //
-// JSON: "format", "version", the program's own "state", the files with their sizes, the tensors
-// with their slices, and as its last line a checksum of everything before that line, so that half a
-// manifest, or a damaged one, is never taken for a whole.
+// JSON: "format", "version", the run of the folder that wrote it ("writer"), the program's own
+// "state", the files with their sizes, the tensors with their slices, and as its last line a
+// checksum of everything before that line, so that half a manifest, or a damaged one, is never
+// taken for a whole.
 #pragma once
 
 #include <filesystem>
@@ -13,6 +14,7 @@
 
 #include <parallel/checkpoint/hash.hpp>
 #include <parallel/checkpoint/json.hpp>
+#include <parallel/checkpoint/save_target.hpp>
 #include <parallel/checkpoint/slice.hpp>
 #include <parallel/checkpoint/tiling.hpp>
 #include <parallel/core/file.hpp>
@@ -28,6 +30,8 @@ inline constexpr std::uint64_t max_manifest_bytes = std::uint64_t{1} << 30;
 struct manifest {
   nlohmann::json state;  // an object: what the program said of its step, schedule, data position
   slice_set slices;
+  claim_id writer =
+      {};  // the claim of the folder under which it was written; of generation 0: none
 };
 
 namespace detail {
@@ -37,9 +41,13 @@ inline constexpr std::string_view checksum_tail = "\"}\n";
 
 /// The text of a manifest.
 [[nodiscard]] inline std::string format_manifest(manifest const& value, std::string_view where) {
-  auto out = concat("{\n \"format\": \"", manifest_format, "\",\n \"version\": ", manifest_version,
-                    ",\n \"state\": ", dump_json(value.state, where), ",\n",
-                    format_slices(value.slices, where));
+  auto out =
+      concat("{\n \"format\": \"", manifest_format, "\",\n \"version\": ", manifest_version, ",\n");
+  if (value.writer.generation > 0)
+    out += concat(" \"writer\": {\"generation\": ", value.writer.generation, ", \"token\": \"",
+                  checksum_text(value.writer.token), "\"},\n");
+  out += concat(" \"state\": ", dump_json(value.state, where), ",\n",
+                format_slices(value.slices, where));
   auto const sum = checksum(std::string_view(out));
   return concat(out, detail::checksum_head, checksum_text(sum), detail::checksum_tail);
 }
@@ -67,6 +75,11 @@ inline constexpr std::string_view checksum_tail = "\"}\n";
   manifest out;
   require(member(json, "state", where).is_object(), where, ": \"state\" must be an object");
   out.state = std::move(json["state"]);
+  if (json.contains("writer")) {
+    auto const& writer = json["writer"];
+    out.writer.generation = natural_member(writer, "generation", where);
+    out.writer.token = detail::parse_checksum(string_member(writer, "token", where), where);
+  }
   add_slices(out.slices, json, where);
   check_tiling(out.slices, where);
   return out;

@@ -23,7 +23,7 @@ namespace parallel::checkpoint {
 /// have equal parts of all bytes. First checks every slice of `from`. Holds `piece_bytes` of
 /// values, which no slice of the result exceeds. Throws when `root` has a checkpoint of this name,
 /// and leaves nothing behind. Returns the folder written. Who else writes into `root` is kept away
-/// by the caller (save_lock.hpp). Cost: reads `from` twice.
+/// by the caller (folder_claim.hpp). Cost: reads `from` twice.
 inline std::filesystem::path reshard(checkpoint_reader const& from,
                                      std::filesystem::path const& root, index ranks,
                                      std::size_t piece_bytes = std::size_t{1} << 26) {

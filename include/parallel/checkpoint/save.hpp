@@ -8,7 +8,8 @@
 //
 // Nothing is visible under the checkpoint's name before the last rename. A writer that is killed at
 // any point leaves the previous checkpoints as they were; the next save sweeps away what it left.
-// One program at a time saves into a folder. Cost: each slice is hashed and written once.
+// One program at a time saves into a folder: folder_claim.hpp. Cost: each slice is hashed and
+// written once.
 #pragma once
 
 #include <unistd.h>
@@ -27,13 +28,15 @@
 namespace parallel::checkpoint {
 
 /// Rank 0, first: creates the root if need be, removes what killed savers left, and creates the
-/// empty temporary folder.
+/// empty temporary folder. Where the root is claimed, whoever did so has removed what others left.
 inline void prepare_save(save_target const& target, step_hook const& on_step = {}) {
   files::step(on_step, "create root");
   files::make_folders(target.root);
   files::step(on_step, "remove leftovers");
-  remove_leftovers(target.root,
-                   [](std::string_view name) { return checkpoint_id::parse(name).has_value(); });
+  if (target.generation == 0)
+    remove_leftovers(target.root, is_name_in_root);
+  else
+    files::remove_tree(target.temporary());
   files::step(on_step, "create temporary folder");
   files::make_folder(target.temporary());
 }
@@ -41,14 +44,15 @@ inline void prepare_save(save_target const& target, step_hook const& on_step = {
 /// Rank 0, when any rank failed to save (disk full, say): removes the temporary folder.
 inline void abandon_save(save_target const& target) { files::remove_tree(target.temporary()); }
 
-/// Makes `name` ("latest", "best") a link to this checkpoint of `root`, replaced by one rename.
-inline void point_link(std::filesystem::path const& root, std::string const& name, checkpoint_id id,
+/// Makes `name` ("latest", "best") a link to this checkpoint in its root, replaced by one rename.
+inline void point_link(save_target const& target, std::string const& name,
                        step_hook const& on_step = {}) {
-  auto const temporary = root / (name + ".tmp");
+  auto const& root = target.root;
+  auto const temporary = temporary_name(root / name, target.token);
   files::step(on_step, "create link");
   if (::unlink(temporary.c_str()) != 0 && errno != ENOENT)
     files::failure(temporary, "cannot remove");
-  if (::symlink(id.text().c_str(), temporary.c_str()) != 0) {
+  if (::symlink(target.id.text().c_str(), temporary.c_str()) != 0) {
     if (errno == EPERM) return;  // a file system without links: the newest checkpoint is the latest
     files::failure(temporary, "cannot create this link");
   }
@@ -71,6 +75,7 @@ inline void commit(save_target const& target, std::vector<std::string> const& re
   auto const temporary = target.temporary();
   auto const where = concat(target.folder().native(), " (being saved)");
   manifest content;
+  content.writer = {target.generation, target.token};
   content.state = parse_json(state, concat(where, ": state"));
   require(content.state.is_object(), where, ": state must be a JSON object");
   for (std::size_t i = 0; i < records.size(); ++i) {
@@ -89,7 +94,7 @@ inline void commit(save_target const& target, std::vector<std::string> const& re
   }
   write_text_file(temporary / manifest_name, format_manifest(content, where), options.on_step);
   publish_folder(temporary, target.folder(), options.existing, options.on_step);
-  point_link(target.root, "latest", target.id, options.on_step);
+  point_link(target, "latest", options.on_step);
 }
 
 }  // namespace parallel::checkpoint

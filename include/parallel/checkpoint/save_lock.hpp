@@ -1,4 +1,4 @@
-// One program at a time writes a checkpoint, an export or the checkpoints of a run.
+// One program at a time writes an export. (Of checkpoints, which take long: folder_claim.hpp.)
 //
 // The lock is a file beside what is written, held by flock(2) while a program writes, so the system
 // frees it when the program dies, however it dies. Its text says who holds it. NFS (since Linux
@@ -15,11 +15,11 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <ctime>
 #include <filesystem>
 #include <string>
 #include <thread>
 
+#include <parallel/checkpoint/this_process.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
 
@@ -49,7 +49,7 @@ class save_lock {
       }
       if (is_mine()) break;
     }
-    auto const text = concat("process ", ::getpid(), " on ", machine(), " since ", now(), "\n");
+    auto const text = name_of_this_process() + "\n";
     if (::ftruncate(handle_.get(), 0) != 0 ||
         ::pwrite(handle_.get(), text.data(), text.size(), 0) < 0)
       return;  // a full disk: the lock is held all the same, without words
@@ -73,28 +73,9 @@ class save_lock {
     out.resize(std::min(out.size(), out.find('\n')));
     return out;
   }
-  [[nodiscard]] static std::string machine() {
-    std::array<char, 256> name{};
-    static_cast<void>(::gethostname(name.data(), name.size() - 1));
-    return name.data();
-  }
-  [[nodiscard]] static std::string now() {
-    auto const seconds = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-    std::tm parts{};
-    std::array<char, 32> text{};
-    static_cast<void>(::gmtime_r(&seconds, &parts));
-    static_cast<void>(std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &parts));
-    return text.data();
-  }
 
   std::filesystem::path path_;
   descriptor handle_;
 };
-
-/// The lock of a folder of checkpoints: `folder`/.lock; the folder is made if need be.
-[[nodiscard]] inline save_lock lock_checkpoints(std::filesystem::path const& folder) {
-  files::make_folders(folder);
-  return {folder / ".lock", folder};
-}
 
 }  // namespace parallel::checkpoint

@@ -1,7 +1,8 @@
 // Names of checkpoints: which batch of training, under which root, and the folder while it is
 // saved.
 //
-// "ep0-ba12" is a checkpoint, "ep0-ba12.tmp-<token>" one being saved; `latest` is a link to one.
+// "ep0-ba12" is a checkpoint, "ep0-ba12.tmp-<token>" one being saved; `latest` is a link to one,
+// made as "latest.tmp-<token>".
 #pragma once
 
 #include <charconv>
@@ -50,14 +51,28 @@ struct checkpoint_id {
   friend bool operator==(checkpoint_id const&, checkpoint_id const&) = default;
 };
 
+/// Which of the runs that have written into a folder, one after the other (folder_claim.hpp).
+struct claim_id {
+  index generation = 0;     // from 1; 0: the folder is not claimed
+  std::uint64_t token = 0;  // drawn for this one
+
+  friend bool operator==(claim_id const&, claim_id const&) = default;
+};
+
 /// Where a checkpoint goes. All ranks hold equal ones.
 struct save_target {
   std::filesystem::path root;  // the folder of checkpoints, shared by all ranks
   checkpoint_id id;
   std::uint64_t token = 0;  // part of the temporary name: any number the ranks agree on
+  index generation = 0;     // of the claim whose token that is; 0: of none
 
   [[nodiscard]] std::filesystem::path folder() const { return root / id.text(); }
   [[nodiscard]] std::filesystem::path temporary() const { return temporary_name(folder(), token); }
 };
+
+/// Whether a folder of checkpoints has something of this name that is replaced by a rename.
+[[nodiscard]] inline bool is_name_in_root(std::string_view name) {
+  return checkpoint_id::parse(name).has_value() || name == "latest" || name == "best";
+}
 
 }  // namespace parallel::checkpoint

@@ -52,6 +52,7 @@ struct save_options {
   bool removes_later = false;  // those of later batches go: another run's, which began anew
   step_hook on_step = {};      // called before each action on the disk
   index keep_every = 0;        // those of every so many batches stay besides; 0: none
+  claim_id owner = {};  // whose checkpoints they are, the same on every rank; by default nobody's
 };
 
 namespace detail {
@@ -134,10 +135,12 @@ template <class Stepper>
 }
 
 /// Where the checkpoint of a run goes: "ep{epoch}-ba{batches}" in `root`.
-[[nodiscard]] inline save_target target_of(std::filesystem::path root, run_state const& state) {
+[[nodiscard]] inline save_target target_of(std::filesystem::path root, run_state const& state,
+                                           claim_id owner = {}) {
   return {.root = std::move(root),
           .id = {.epoch = state.epoch, .batch = state.batches},
-          .token = static_cast<std::uint64_t>(state.batches)};
+          .token = owner.generation > 0 ? owner.token : static_cast<std::uint64_t>(state.batches),
+          .generation = owner.generation};
 }
 
 /// Collective, first: makes the folder into which all ranks write.
@@ -154,7 +157,7 @@ void begin_save(Comm& world, Exchange& exchanges, save_target const& target,
 inline void publish_save(save_target const& target, std::vector<std::string> const& records,
                          run_state const& state, save_options const& options) {
   commit(target, records, detail::text_of(state), {.on_step = options.on_step});
-  if (state.best) point_link(target.root, "best", target.id, options.on_step);
+  if (state.best) point_link(target, "best", options.on_step);
   if (options.removes_later) remove_after(target.root, target.id, options.on_step);
   if (options.keep > 0) prune(target.root, options.keep, options.on_step, options.keep_every);
 }
@@ -167,7 +170,7 @@ std::filesystem::path save(Stepper& step, Comm& world, Exchange& exchanges,
                            std::filesystem::path const& root, run_state const& state,
                            save_options const& options = {}) {
   step.agree_to_save(exchanges);
-  auto const target = target_of(root, state);
+  auto const target = target_of(root, state, options.owner);
   begin_save(world, exchanges, target, options.on_step);
   rank_writer writer(target, world.rank(), {.on_step = options.on_step});
   auto const write = [&](std::string const& name, std::span<index const> extents, index begin,

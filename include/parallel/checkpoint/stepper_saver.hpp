@@ -49,7 +49,7 @@ class stepper_saver {
     complete();
     timed const now(*this);
     begun_ = clock::now();
-    target_ = target_of(root_, state);
+    target_ = target_of(root_, state, options_.owner);
     if (!writer_) {
       static_cast<void>(checkpoint::save(step_, world_, exchanges_, root_, state, options_));
       return end();

@@ -58,6 +58,32 @@ TEST_CASE("what one layout saves another loads bit for bit, and trains on with t
   check_pairs<float>(all);
 }
 
+TEST_CASE("[full] what any of twelve layouts saves any other loads bit for bit") {
+  auto all = grids;
+  all.emplace_back();
+  all.push_back({.zero_stage = 2, .data = 3});
+  all.push_back({.zero_stage = 3, .data = 2, .parallelism = {.context = 2}});
+  REQUIRE(all.size() == 12);
+  place const here;
+  auto const config = divisible(here, 3);
+  for (std::size_t a = 0; a < all.size(); ++a) {
+    CAPTURE(a);
+    auto of = on(config, all[a]);
+    of.checkpoint.save_folder = here.folder / name_of(a);
+    fs::path const saved = train<float>(of, all[a].ranks()).checkpoint;
+    auto const expected = content_of(saved);
+    CHECK(expected.contains("transformer.wte.weight#exp_avg_sq"));
+    for (std::size_t b = 0; b < all.size(); ++b) {
+      CAPTURE(b);
+      auto const again =
+          load_and_save<float>(config, all[b], {.folder = saved, .weights_only = false, .note = {}},
+                               here.folder / "again");
+      CHECK(content_of(again) == expected);
+      fs::remove_all(here.folder / "again");
+    }
+  }
+}
+
 TEST_CASE("the same in bf16 with master weights") {
   check_pairs<parallel::bf16>({grids[3], grids[1], {}});
 }

@@ -1,4 +1,9 @@
+#include <atomic>
+#include <filesystem>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
 
 #include <doctest/doctest.h>
 
@@ -44,6 +49,26 @@ TEST_CASE("a folder is published once, and replaces another only when allowed to
   pc::publish_folder(folder / "t", folder / "x", pc::if_exists::replace);
   CHECK(test::read_all(folder / "x/f") == "two");
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("what is swept away while its writer gives it its name is whole, or gone") {
+  for (int round = 0; round < 30; ++round) {
+    test::temporary_folder const folder;
+    std::filesystem::create_directory(folder / "x.tmp-00000000000000ff");
+    for (int i = 0; i < 20; ++i)
+      test::write_all(folder / "x.tmp-00000000000000ff" / std::to_string(i), "content");
+    std::thread writer([&] {
+      for (int i = 0; i < round * 100; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
+      std::error_code gone;
+      std::filesystem::rename(folder / "x.tmp-00000000000000ff", folder / "x", gone);
+    });
+    pc::remove_leftovers(folder.path(), [](std::string_view name) { return name == "x"; });
+    writer.join();
+    auto const left = std::distance(std::filesystem::directory_iterator(folder.path()), {});
+    CHECK(left == (std::filesystem::exists(folder / "x") ? 1 : 0));
+    if (left == 1)
+      CHECK(std::distance(std::filesystem::directory_iterator(folder / "x"), {}) == 20);
+  }
 }
 
 TEST_CASE("a folder being removed loses its name first") {

@@ -37,7 +37,7 @@ TEST_CASE("latest follows the link, and falls back to the newest valid checkpoin
   CHECK(pc::latest(folder.path()).note.empty());
   CHECK_FALSE(pc::latest(folder / "nowhere").folder.has_value());
   for (index const number : {1, 2, 3}) test::save_checkpoint(folder.path(), number, 1);
-  pc::point_link(folder.path(), "latest", {0, 2});  // someone goes back
+  pc::point_link({folder.path(), {0, 2}}, "latest");  // someone goes back
   CHECK(pc::latest(folder.path()).folder->filename() == "ep0-ba2");
   CHECK(pc::latest(folder.path()).note.empty());
 
@@ -68,12 +68,12 @@ TEST_CASE("prune keeps the last k that are whole, damaged ones, and what latest 
   std::filesystem::resize_file(folder / "ep0-ba5/manifest.json", 10);
   CHECK(pc::prune(folder.path(), 3).size() == 1);
   CHECK(batches(folder.path()) == std::vector<index>{-5, 4, 3, 2});
-  pc::point_link(folder.path(), "latest", {0, 2});
+  pc::point_link({folder.path(), {0, 2}}, "latest");
   CHECK(pc::prune(folder.path(), 1) == std::vector<std::filesystem::path>{folder / "ep0-ba3"});
   CHECK(batches(folder.path()) == std::vector<index>{-5, 4, 2});
   CHECK(pc::prune(folder.path(), 9).empty());
-  pc::point_link(folder.path(), "latest", {0, 4});
-  pc::point_link(folder.path(), "best", {0, 2});
+  pc::point_link({folder.path(), {0, 4}}, "latest");
+  pc::point_link({folder.path(), {0, 2}}, "best");
   CHECK(pc::prune(folder.path(), 1).empty());
   std::filesystem::remove(folder / "best");
   CHECK(pc::prune(folder.path(), 1) == std::vector<std::filesystem::path>{folder / "ep0-ba2"});

@@ -18,15 +18,18 @@
 namespace save_lock_test {
 namespace pc = parallel::checkpoint;
 
+pc::save_lock lock_of(std::filesystem::path const& folder) { return {folder / ".lock", folder}; }
+
 std::string refusal_of(std::filesystem::path const& folder) {
-  return test::message_of([&] { static_cast<void>(pc::lock_checkpoints(folder)); });
+  return test::message_of([&] { static_cast<void>(lock_of(folder)); });
 }
 
 TEST_CASE("a folder has one writer, which says who it is, and none when that is done") {
   test::temporary_folder const scratch;
-  auto const folder = scratch.path() / "runs" / "one";  // made
+  auto const folder = scratch.path() / "runs" / "one";
+  std::filesystem::create_directories(folder);
   {
-    auto const held = pc::lock_checkpoints(folder);
+    auto const held = lock_of(folder);
     auto const message = refusal_of(folder);
     CHECK(message.find(folder.native() + ": another program is writing here (process " +
                        std::to_string(::getpid()) + " on ") == 0);
@@ -43,7 +46,7 @@ TEST_CASE("what a killed program held is free, and a stale file without a holder
   REQUIRE(::pipe(ready) == 0);
   auto const child = ::fork();
   if (child == 0) {
-    auto const held = pc::lock_checkpoints(folder);
+    auto const held = lock_of(folder);
     if (::write(ready[1], "x", 1) != 1) ::_exit(1);
     for (;;) ::pause();
   }
@@ -69,7 +72,7 @@ TEST_CASE("of those that come while a lock is given back, one holds it") {
   for (int i = 0; i < 4; ++i)
     all.emplace_back([&] {
       for (int time = 0; time < 500; ++time) try {
-          auto const lock = pc::lock_checkpoints(scratch.path());
+          auto const lock = lock_of(scratch.path());
           most = std::max(most.load(), ++holders);
           std::this_thread::yield();
           --holders;

@@ -14,8 +14,8 @@ namespace pc = parallel::checkpoint;
 
 TEST_CASE("what several writers put into one file is read as one list of tensors") {
   test::temporary_folder const folder;
-  std::vector<pc::tensor_declaration> const tensors = {
-      {"half", pc::element_type::bf16, {3}}, {"w", pc::element_type::f32, {2, 2}}};
+  std::vector<pc::tensor_declaration> const tensors = {{"half", pc::element_type::bf16, {3}},
+                                                       {"w", pc::element_type::f32, {2, 2}}};
   std::vector<pc::shared_safetensors> ranks;
   for (int r = 0; r < 2; ++r)
     ranks.emplace_back(folder / "m", tensors, pc::tensor_metadata{{"format", "pt"}});

@@ -27,9 +27,14 @@ inline std::vector<index> const& matrix_extents() {
 /// Saves checkpoint ep0-ba{number} as `ranks` ranks would; rank r has a contiguous share of "w",
 /// the moments are cut elsewhere, rank 0 has the scalar "step" (I64).
 inline void save_checkpoint(std::filesystem::path const& root, index number, index ranks,
-                            parallel::step_hook const& on_step = {}) {
+                            parallel::step_hook const& on_step = {},
+                            parallel::checkpoint::claim_id owner = {}) {
   namespace pc = parallel::checkpoint;
-  pc::save_target const target{root, {0, number}, static_cast<std::uint64_t>(number)};
+  pc::save_target const target{
+      root,
+      {0, number},
+      owner.generation > 0 ? owner.token : static_cast<std::uint64_t>(number),
+      owner.generation};
   pc::prepare_save(target, on_step);
   std::vector<std::string> records;
   for (index rank = 0; rank < ranks; ++rank) {

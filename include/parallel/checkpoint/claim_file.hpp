@@ -1,0 +1,143 @@
+// claim_file: what a folder's files `.lock-<generation>` say: who writes there, and that it lives.
+//
+// Lines of a key and a value, of which the last, the beat, is of one length and overwritten in
+// place: a count that goes up while the holder lives, then "ended". No clocks are compared: whoever
+// reads twice sees whether it goes on.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <parallel/checkpoint/hash.hpp>
+#include <parallel/core/file.hpp>
+#include <parallel/core/tensor.hpp>
+
+namespace parallel::checkpoint {
+
+/// What a claim says; `text` is the whole of it.
+struct claim_text {
+  std::string text;
+  std::string token;   // of this claim alone; empty: it is only half written
+  std::string holder;  // for messages
+  std::string scope;   // where `number` says which process it is (this_process.hpp)
+  std::string number;
+  std::string series;  // of programs that follow each other: see claim_options
+  bool ended = false;
+
+  [[nodiscard]] bool whole() const { return !token.empty(); }
+};
+
+namespace claim_files {
+
+inline constexpr std::string_view name_head = ".lock-";
+inline constexpr std::size_t beat_bytes = 20;  // "beat 0000000000000a\n"
+inline constexpr std::size_t most_bytes = 4096;
+
+[[nodiscard]] inline std::filesystem::path file_of(std::filesystem::path const& folder,
+                                                   index generation) {
+  return folder / concat(name_head, generation);
+}
+
+/// The last line.
+[[nodiscard]] inline std::string beat_text(std::uint64_t beats) {
+  return concat("beat ", checksum_text(beats).substr(2), "\n");
+}
+inline constexpr std::string_view ended_text = "beat ended         \n";
+static_assert(ended_text.size() == beat_bytes);
+
+[[nodiscard]] inline claim_text parse(std::string text) {
+  claim_text out;
+  out.text = std::move(text);
+  std::string_view left = out.text;
+  auto const value = [&](std::string_view key) {
+    auto const end = left.find('\n');
+    if (end == std::string_view::npos || !left.starts_with(key))
+      return std::optional<std::string>();
+    auto const found = std::string(left.substr(key.size(), end - key.size()));
+    left.remove_prefix(end + 1);
+    return std::optional(found);
+  };
+  auto const token = value("token ");
+  auto const holder = value("holder ");
+  auto const scope = value("scope ");
+  auto const number = value("number ");
+  auto const series = value("series ");
+  if (!series || left.size() != beat_bytes || !left.starts_with("beat ")) return out;
+  out.token = *token;
+  out.holder = *holder;
+  out.scope = *scope;
+  out.number = *number;
+  out.series = *series;
+  out.ended = left == ended_text;
+  return out;
+}
+
+/// What must not hold a line's end.
+[[nodiscard]] inline std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+/// The text of a new claim.
+[[nodiscard]] inline std::string format(claim_text const& claim) {
+  return concat("token ", claim.token, "\nholder ", one_line(claim.holder), "\nscope ",
+                one_line(claim.scope), "\nnumber ", one_line(claim.number), "\nseries ",
+                one_line(claim.series), "\n", beat_text(0));
+}
+
+/// What the file says now; nothing: there is none. Opens it anew, so that a shared disk is asked.
+[[nodiscard]] inline std::optional<claim_text> read(std::filesystem::path const& file) {
+  descriptor const in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  std::string text(most_bytes, '\0');
+  auto const got = in.get() < 0 ? -1 : ::pread(in.get(), text.data(), text.size(), 0);
+  if (got < 0) {
+    if (errno == ENOENT || errno == ESTALE) return std::nullopt;
+    files::failure(file, "cannot read this file, which says who writes into its folder");
+  }
+  text.resize(static_cast<std::size_t>(got));
+  return parse(std::move(text));
+}
+
+/// Puts `line` in the place of the beat of a claim that has `bytes` bytes.
+inline void write_beat(std::filesystem::path const& file, std::size_t bytes,
+                       std::string_view line) {
+  descriptor const out(::open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (out.get() < 0 ||
+      ::pwrite(out.get(), line.data(), line.size(), static_cast<::off_t>(bytes - beat_bytes)) !=
+          static_cast<::ssize_t>(line.size()) ||
+      ::fsync(out.get()) != 0)
+    files::failure(file, "cannot write this file, which says who writes into its folder");
+}
+
+/// The generations of the claims in `folder`, ascending.
+[[nodiscard]] inline std::vector<index> generations(std::filesystem::path const& folder) {
+  std::vector<index> out;
+  std::error_code problem;
+  auto entries = std::filesystem::directory_iterator(folder, problem);
+  if (problem) files::failure(folder, "cannot list this folder", problem.value());
+  for (auto const& entry : entries) {
+    auto const name = entry.path().filename().native();
+    if (!name.starts_with(name_head)) continue;
+    index generation = 0;
+    auto const* const last = name.data() + name.size();
+    auto const [end, bad] = std::from_chars(name.data() + name_head.size(), last, generation);
+    if (bad == std::errc() && end == last && generation > 0) out.push_back(generation);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace claim_files
+
+}  // namespace parallel::checkpoint

@@ -1,0 +1,235 @@
+// folder_claim: one run at a time writes checkpoints into a folder, on any shared disk.
+//
+//   folder_claim claim("run");                     waits, or throws: another writes there
+//   save(..., {.on_step = claim.guard(), .owner = claim.id()})
+//   claim.require_recent()                         between batches
+//
+// Every run that writes into a folder is a generation of it. Its claim is the file
+// `.lock-<generation>`, made by exclusive creation, which NFS keeps since version 3: of several
+// that come at once one makes it. The holder counts in it, once a second. The next generation may
+// be claimed when the last
+//  - has said that it ended;
+//  - is of a process of this machine (and container) that is gone;
+//  - is of the same series as the new one: an earlier start of what is started again; or
+//  - has not counted for 30 s, as seen by whoever asks. No clocks are compared, and no locks of the
+//    system are needed.
+//
+// A holder that only stood still, and comes back when another has taken over, must not write:
+// fencing. Its checkpoints grow under names that hold the token of its claim, and appear by a
+// rename, before which it looks for its claim. Who takes over removes that claim and then all that
+// has such a name, and only then looks what is there; so whatever the old holder does between its
+// look and its rename, the rename comes before the new one has looked, or finds nothing to rename.
+// (It may still take away one old checkpoint that it was about to remove when it was stopped.)
+#pragma once
+
+#include <sys/random.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include <parallel/checkpoint/atomic_folder.hpp>
+#include <parallel/checkpoint/claim_file.hpp>
+#include <parallel/checkpoint/save_target.hpp>
+#include <parallel/checkpoint/this_process.hpp>
+#include <parallel/core/patience.hpp>
+
+namespace parallel::checkpoint {
+
+/// Another run has taken over the folder: nothing may be written there any more.
+class claim_lost : public error {
+ public:
+  using error::error;
+};
+
+struct claim_options {
+  /// What programs that follow each other have in common, as the starts of one `launch`; empty:
+  /// nothing.
+  std::string series = {};
+  std::chrono::milliseconds beat = std::chrono::seconds(1);
+  std::chrono::milliseconds silence = std::chrono::seconds(30);  // after which none is there
+};
+
+class folder_claim {
+ public:
+  /// Claims `folder`, which is made if need be, and removes what killed programs left there of
+  /// checkpoints. Blocks for as long as it takes to tell whether the last holder lives: a beat
+  /// mostly, `silence` where it does not and is of another machine. Throws when it lives.
+  explicit folder_claim(std::filesystem::path folder, claim_options options = {})
+      : folder_(std::move(folder)), options_(std::move(options)) {
+    files::make_folders(folder_);
+    for (int tries = 0; !try_to_claim(); ++tries)
+      require(tries < 1000, folder_.native(),
+              ": so many programs begin to write here that none can; start one");
+    for (auto const earlier : claim_files::generations(folder_))
+      if (earlier < id_.generation) remove(earlier);
+    files::sync_folder(folder_);
+    remove_leftovers(folder_, is_name_in_root);
+    beats_ = std::thread([this] { beat(); });
+  }
+
+  folder_claim(folder_claim const&) = delete;
+  folder_claim& operator=(folder_claim const&) = delete;
+
+  /// Says that it has ended, and leaves the file, which counts the generations.
+  ~folder_claim() {
+    {
+      std::scoped_lock const lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_all();
+    beats_.join();
+    try {
+      require_held();
+      claim_files::write_beat(file(), bytes_, claim_files::ended_text);
+    } catch (error const&) {  // NOLINT(bugprone-empty-catch): whoever comes next finds it silent
+    }
+  }
+
+  /// Which claim this is, for the names and manifests of its checkpoints.
+  [[nodiscard]] claim_id id() const { return id_; }
+
+  /// Throws claim_lost unless the folder is still this one's, for which it asks the disk.
+  void require_held() const {
+    auto const found = lost_ ? std::nullopt : claim_files::read(file());
+    if (found && (!found->whole() || found->token == checksum_text(id_.token))) {
+      looked_ = std::chrono::steady_clock::now();
+      return;
+    }
+    lost_ = true;
+    auto const all = claim_files::generations(folder_);
+    auto const next = all.empty() ? std::nullopt : claim_files::read(file_of(all.back()));
+    fail<claim_lost>(folder_.native(),
+                     ": this run stood still for so long that another has taken "
+                     "over (",
+                     next && next->whole() ? next->holder : "it has ended since",
+                     "); this one has written nothing since, and ends");
+  }
+
+  /// The same, but asks the disk only when that was long ago, as after the process stood still.
+  void require_recent() const {
+    if (lost_ || std::chrono::steady_clock::now() - looked_.load() > 3 * options_.beat)
+      require_held();
+  }
+
+  /// For writers (save_options::on_step): looks before each action that others see. `other` is
+  /// called first.
+  [[nodiscard]] step_hook guard(step_hook other = {}) const {
+    return [this, other = std::move(other)](std::string_view step) {
+      files::step(other, step);
+      if (step.starts_with("create") || step.starts_with("rename") || step.starts_with("remove"))
+        require_held();
+    };
+  }
+
+ private:
+  [[nodiscard]] std::filesystem::path file_of(index generation) const {
+    return claim_files::file_of(folder_, generation);
+  }
+  [[nodiscard]] std::filesystem::path file() const { return file_of(id_.generation); }
+
+  void remove(index generation) const {
+    auto const path = file_of(generation);
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) files::failure(path, "cannot remove");
+  }
+
+  // False: others came between, or have gone; all is to be looked at again.
+  [[nodiscard]] bool try_to_claim() {
+    auto const all = claim_files::generations(folder_);
+    index const last = all.empty() ? 0 : all.back();
+    if (last > 0) {
+      auto const found = claim_files::read(file_of(last));
+      if (!found) return false;
+      if (!is_over(*found)) wait_until_silent(last, *found);
+    }
+    auto const path = file_of(last + 1);
+    descriptor const out(
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+    if (out.get() < 0) {
+      if (errno == EEXIST) return false;
+      files::failure(path, "cannot create this file, which says who writes into its folder");
+    }
+    id_ = {last + 1, drawn_number()};
+    auto const text = claim_files::format({.text = {},
+                                           .token = checksum_text(id_.token),
+                                           .holder = name_of_this_process(),
+                                           .scope = scope_of_processes(),
+                                           .number = number_of_this_process(),
+                                           .series = options_.series});
+    bytes_ = text.size();
+    if (bytes_ > claim_files::most_bytes ||
+        ::pwrite(out.get(), text.data(), bytes_, 0) != static_cast<::ssize_t>(bytes_) ||
+        ::fsync(out.get()) != 0)
+      files::failure(path, "cannot write this file, which says who writes into its folder");
+    // what was listed may have been old: a folder that is changed is listed anew
+    if (claim_files::generations(folder_).back() == id_.generation) return true;
+    remove(id_.generation);
+    return false;
+  }
+
+  [[nodiscard]] bool is_over(claim_text const& last) const {
+    if (last.ended) return true;
+    if (!options_.series.empty() && last.series == options_.series) return true;
+    auto const scope = scope_of_processes();
+    return !scope.empty() && last.scope == scope && has_ended(last.number);
+  }
+
+  // Throws when what it says changes, as it does while its holder lives.
+  void wait_until_silent(index generation, claim_text const& first) const {
+    patience left(options_.silence);
+    while (!left.over()) {
+      std::this_thread::sleep_for(
+          std::min<std::chrono::milliseconds>(options_.beat / 4, patience::pause));
+      auto const now = claim_files::read(file_of(generation));
+      if (!now || is_over(*now)) return;
+      require(now->text == first.text || !first.whole(), folder_.native(),
+              ": another program is writing here (", now->holder,
+              "); wait for it, or choose another folder");
+      if (now->whole() && !first.whole()) return wait_until_silent(generation, *now);
+    }
+  }
+
+  // Counts while this lives and the folder is its own.
+  void beat() {
+    for (std::uint64_t count = 1;; ++count) {
+      {
+        std::unique_lock lock(mutex_);
+        if (changed_.wait_for(lock, options_.beat, [this] { return over_; })) return;
+      }
+      try {
+        require_held();
+        claim_files::write_beat(file(), bytes_, claim_files::beat_text(count));
+      } catch (claim_lost const&) {
+        return;                 // who writes next is told
+      } catch (error const&) {  // NOLINT(bugprone-empty-catch): the disk may come back
+      }
+    }
+  }
+
+  [[nodiscard]] static std::uint64_t drawn_number() {
+    std::uint64_t out = 0;
+    require(::getrandom(&out, sizeof out, 0) == sizeof out, "the system gives no random numbers");
+    return out;
+  }
+
+  std::filesystem::path folder_;
+  claim_options options_;
+  claim_id id_;
+  std::size_t bytes_ = 0;  // of the file
+  mutable std::atomic<bool> lost_ = false;
+  mutable std::atomic<steady_time> looked_ = std::chrono::steady_clock::now();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::thread beats_;
+};
+
+}  // namespace parallel::checkpoint

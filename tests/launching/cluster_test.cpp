@@ -1,0 +1,61 @@
+// What torchrun and srun say of a process.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <string>
+
+#include <support/cluster.hpp>
+
+namespace cluster_test {
+
+using variables = std::map<std::string, std::string>;
+
+inline std::optional<apps::process> process_of(variables const& all) {
+  return apps::process_of_a_cluster([&](char const* name) {
+    auto const found = all.find(name);
+    return found == all.end() ? nullptr : found->second.c_str();
+  });
+}
+
+TEST_CASE("tasks of a node are read from SLURM's list") {
+  CHECK(apps::tasks_on_node("8", 0) == 8);
+  CHECK(apps::tasks_on_node("4(x2),3", 0) == 4);
+  CHECK(apps::tasks_on_node("4(x2),3", 1) == 4);
+  CHECK(apps::tasks_on_node("4(x2),3", 2) == 3);
+  CHECK(apps::tasks_on_node("4(x2),3", 3) == 1);
+  CHECK(apps::tasks_on_node("", 0) == 1);
+  CHECK(apps::tasks_on_node("x", 0) == 1);
+}
+
+TEST_CASE("ranks of torchrun and of srun are recognised, a batch script and one process are not") {
+  auto const torch = process_of(
+      {{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}});
+  REQUIRE(torch.has_value());
+  CHECK(torch->rank == 5);
+  CHECK(torch->ranks == 8);
+  CHECK(torch->local_rank == 1);
+  CHECK(torch->local_ranks == 4);
+  variables const task{{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "6"},
+                       {"SLURM_PROCID", "5"},  {"SLURM_LOCALID", "1"},
+                       {"SLURM_NODEID", "1"},  {"SLURM_STEP_TASKS_PER_NODE", "4,2"},
+                       {"SLURM_NTASKS", "100"}};
+  auto const slurm = process_of(task);
+  REQUIRE(slurm.has_value());
+  CHECK(slurm->rank == 5);
+  CHECK(slurm->ranks == 6);
+  CHECK(slurm->local_rank == 1);
+  CHECK(slurm->local_ranks == 2);
+  CHECK(slurm->by == "srun");
+  CHECK_FALSE(process_of({{"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "0"}}).has_value());
+  CHECK_FALSE(process_of({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).has_value());
+  CHECK_FALSE(process_of({{"WORLD_SIZE", "4"}}).has_value());
+  for (auto const& [name, value] :
+       variables{{"SLURM_PROCID", "6"}, {"SLURM_LOCALID", "2"}, {"SLURM_PROCID", "-1"}}) {
+    auto wrong = task;
+    wrong[name] = value;
+    CHECK_THROWS_WITH_AS(static_cast<void>(process_of(wrong)),
+                         doctest::Contains("the environment of srun says rank"), parallel::error);
+  }
+}
+
+}  // namespace cluster_test

@@ -1,0 +1,236 @@
+// Runs that follow each other in one folder of checkpoints, and those that come back too late.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/checkpoint/checkpoints.hpp>
+#include <parallel/checkpoint/folder_claim.hpp>
+#include <parallel/support/checkpoints.hpp>
+#include <parallel/support/files.hpp>
+
+namespace folder_claim_test {
+namespace fs = std::filesystem;
+namespace pc = parallel::checkpoint;
+using namespace std::chrono_literals;
+
+/// Counts every 2 ms, and is silent only after an hour: who lives is never taken for silent.
+pc::claim_options patient(std::string series = {}) {
+  return {.series = std::move(series), .beat = 2ms, .silence = 1h};
+}
+/// Where the last holder stands still.
+pc::claim_options quick() { return {.beat = 2ms, .silence = 15ms}; }
+
+std::string refusal_of(fs::path const& folder, std::string const& series = {}) {
+  return test::message_of([&] { pc::folder_claim const claim(folder, patient(series)); });
+}
+
+/// Another process, which does what it is given and then ends with what that returns.
+class process {
+ public:
+  explicit process(std::function<int()> const& body) : id_(::fork()) {
+    if (id_ == 0) ::_exit(body());
+  }
+  process(process const&) = delete;
+  process& operator=(process const&) = delete;
+  ~process() {
+    if (id_ > 0) static_cast<void>(end(SIGKILL));
+  }
+  [[nodiscard]] pid_t id() const { return id_; }
+  /// Blocks until it has stopped itself (true) or has ended.
+  [[nodiscard]] bool stopped() {
+    ::waitpid(id_, &status_, WUNTRACED);
+    if (!WIFSTOPPED(status_)) id_ = -1;
+    return WIFSTOPPED(status_);
+  }
+  /// Sends the signal; its code when it has ended.
+  int end(int signal) {
+    if (id_ > 0) {
+      ::kill(id_, signal);
+      ::waitpid(id_, &status_, 0);
+      id_ = -1;
+    }
+    return WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
+  }
+
+ private:
+  pid_t id_;
+  int status_ = 0;
+};
+
+void wait_for(fs::path const& file) {
+  while (!fs::exists(file)) std::this_thread::sleep_for(1ms);
+}
+
+TEST_CASE("one writes; who comes while it does is told who; the next is the next generation") {
+  test::temporary_folder const scratch;
+  auto const folder = scratch.path() / "runs" / "one";  // made
+  {
+    pc::folder_claim const claim(folder, patient());
+    CHECK(claim.id().generation == 1);
+    auto const message = refusal_of(folder);
+    CHECK(message.find(folder.native() + ": another program is writing here (process " +
+                       std::to_string(::getpid()) + " on ") == 0);
+    CHECK(message.find(" UTC); wait for it, or choose another folder") != std::string::npos);
+    claim.require_held();
+  }
+  pc::folder_claim const next(folder, patient());
+  CHECK(next.id().generation == 2);
+  CHECK(pc::claim_files::generations(folder) == std::vector<parallel::index>{2});
+}
+
+TEST_CASE("what was killed is over at once, as is an earlier start of the same program") {
+  test::temporary_folder const scratch;
+  process holder([&] {
+    pc::folder_claim const claim(scratch.path(), patient("a run"));
+    for (;;) ::pause();
+    return 0;
+  });
+  wait_for(scratch / ".lock-1");
+  std::this_thread::sleep_for(20ms);
+  CHECK(refusal_of(scratch.path()).find("(process " + std::to_string(holder.id())) !=
+        std::string::npos);
+  CHECK(refusal_of(scratch.path(), "another run").find("is writing here") != std::string::npos);
+  holder.end(SIGKILL);
+  auto const begin = std::chrono::steady_clock::now();
+  pc::folder_claim const claim(scratch.path(), patient("a run"));
+  CHECK(claim.id().generation == 2);
+  pc::folder_claim const again(scratch.path(), patient("a run"));
+  CHECK(again.id().generation == 3);
+  CHECK(std::chrono::steady_clock::now() - begin < 10s);
+  CHECK(test::contains(test::message_of([&] { claim.require_held(); }), "another has taken over"));
+  again.require_held();
+}
+
+TEST_CASE("who does not count is over: of another machine, half written, by an older program") {
+  for (std::string const text :
+       {"", "token", "process 1 on another since long ago\n",
+        "token 0123456789abcdef\nholder process 1 on another\nscope elsewhere\nnumber 1/1\n"
+        "series \nbeat 00000000000007\n"}) {
+    test::temporary_folder const scratch;
+    std::ofstream(scratch / ".lock-41") << text;
+    auto const begin = std::chrono::steady_clock::now();
+    pc::folder_claim const claim(scratch.path(), quick());
+    CHECK(claim.id().generation == 42);
+    CHECK(std::chrono::steady_clock::now() - begin >= 15ms);
+    CHECK_FALSE(fs::exists(scratch / ".lock-41"));
+  }
+}
+
+TEST_CASE("no claim is read or made through a link") {
+  test::temporary_folder const scratch;
+  std::ofstream(scratch / "notes.txt") << "mine";
+  fs::create_symlink("notes.txt", scratch / ".lock-1");
+  CHECK(test::contains(refusal_of(scratch.path()), "cannot read this file"));
+  CHECK(fs::file_size(scratch / "notes.txt") == 4);
+}
+
+TEST_CASE("of those that come at once one holds it") {
+  test::temporary_folder const scratch;
+  std::atomic<int> holders = 0, most = 0, held = 0;
+  std::vector<std::jthread> all;
+  for (int i = 0; i < 4; ++i)
+    all.emplace_back([&] {
+      for (int time = 0; time < 50; ++time) try {
+          pc::folder_claim const claim(scratch.path(), patient());
+          most = std::max(most.load(), ++holders);
+          std::this_thread::sleep_for(1ms);
+          claim.require_held();
+          --holders;
+          ++held;
+        } catch (parallel::error const&) {  // another has it
+        }
+    });
+  all.clear();
+  CHECK(most == 1);
+  CHECK(held > 0);
+  CHECK(pc::claim_files::generations(scratch.path()) == std::vector<parallel::index>{held.load()});
+}
+
+/// Names of checkpoints, and by which generation they are, when they are whole.
+std::map<std::string, parallel::index> checkpoints_in(fs::path const& folder) {
+  std::map<std::string, parallel::index> out;
+  for (auto const& entry : pc::list_checkpoints(folder)) {
+    CHECK_MESSAGE(entry.valid(), entry.problem);
+    if (!entry.valid()) continue;
+    out[entry.id.text()] = pc::read_manifest(entry.folder).writer.generation;
+    CHECK(test::holds_checkpoint(entry.folder, entry.id.batch));
+  }
+  return out;
+}
+
+/// The old holder is stopped right behind its look, before action `at` of its last save; another
+/// takes over, and saves the same batch; then, or before that save, the old one goes on. False: it
+/// has no such action.
+bool comes_back_before_action(int at, bool early) {
+  test::temporary_folder const scratch;
+  auto const& folder = scratch.path();
+  process old([&] {
+    try {
+      pc::folder_claim const claim(folder, quick());
+      int actions = 0;
+      auto const look = claim.guard();
+      auto const step = [&](std::string_view name) {
+        look(name);
+        if (actions++ == at) ::raise(SIGSTOP);
+      };
+      for (parallel::index const number : {1, 2, 3})
+        test::save_checkpoint(folder, number, 2, look, claim.id());
+      test::save_checkpoint(folder, 4, 2, step, claim.id());
+      pc::prune(folder, 2, step);
+      if (actions <= at) return 0;
+      claim.require_recent();
+    } catch (pc::claim_lost const&) {
+      return 7;
+    } catch (parallel::error const& problem) {  // what it was about to rename is gone
+      return test::contains(problem.what(), "No such file") ? 8 : 1;
+    }
+    return 2;  // it has not noticed
+  });
+  if (!old.stopped()) return false;
+  CAPTURE(at);
+  pc::folder_claim const claim(folder, quick());
+  CHECK(claim.id().generation == 2);
+  auto expected = checkpoints_in(folder);  // what it goes on from
+  REQUIRE(expected.size() >= 2);
+  for (auto const& entry : fs::directory_iterator(folder))
+    CHECK(pc::name_of_leftover(entry.path().filename().native()).empty());
+  auto const latest = fs::read_symlink(folder / "latest");
+  int code = early ? old.end(SIGCONT) : 0;
+  if (early) CHECK(fs::read_symlink(folder / "latest") == latest);
+  test::save_checkpoint(folder, 4, 3, claim.guard(), claim.id());
+  expected["ep0-ba4"] = 2;
+  if (!early) code = old.end(SIGCONT);
+  CHECK_MESSAGE((code == 7 || code == 8), "code ", code);
+  auto const left = checkpoints_in(folder);
+  for (auto const& [name, generation] : left) CHECK(expected[name] == generation);
+  CHECK(expected.size() - left.size() <= 1);  // it may have taken away one that it was at
+  CHECK(left.contains("ep0-ba4"));
+  CHECK(fs::read_symlink(folder / "latest") == "ep0-ba4");
+  test::save_checkpoint(folder, 5, 1, claim.guard(), claim.id());  // and the new one goes on
+  CHECK(pc::latest(folder).folder->filename() == "ep0-ba5");
+  claim.require_held();
+  return true;
+}
+
+TEST_CASE("who stood still, was followed, and goes on writes nothing, wherever it was stopped") {
+  for (bool const early : {false, true}) {
+    int actions = 0;
+    while (comes_back_before_action(actions, early)) ++actions;
+    CHECK(actions > 20);
+  }
+}
+
+}  // namespace folder_claim_test
