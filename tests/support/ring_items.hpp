@@ -24,7 +24,9 @@ void for_each_item(Stream& s, item_index count, Item const& item) {
       for (item_index i = 0; i < count; ++i) item(i);
     });
   };
-  if constexpr (requires { s.guard(enqueue); })
+  if constexpr (requires { s.run_items(count, item); })
+    s.run_items(count, item);
+  else if constexpr (requires { s.guard(enqueue); })
     s.guard(enqueue);
   else if constexpr (requires { s.enqueue([] {}); })
     enqueue(s);

@@ -70,6 +70,12 @@ enum class action_kind : std::uint8_t {
          kind == action_kind::gather;
 }
 
+/// Whether an action is no part of a step's passes: it sums gradients over ranks, or updates.
+[[nodiscard]] constexpr bool follows_passes(action_kind kind) {
+  return kind == action_kind::reduce_scatter ||
+         (kind >= action_kind::reduce && kind <= action_kind::gather);
+}
+
 struct action {
   action_kind kind = action_kind::begin;
   pass_kind does = pass_kind::forward;                      // of a pass

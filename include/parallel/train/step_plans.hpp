@@ -82,6 +82,14 @@ class step_plans {
     ++number_;
   }
 
+  /// The unit of that planned_unit::number, whoever holds it.
+  [[nodiscard]] std::string name_of_unit(int number) const {
+    for (auto const& of_rank : units_)
+      for (auto const& unit : of_rank)
+        if (unit.number == number) return unit.name;
+    fail("the model has no unit ", number);
+  }
+
   /// Of this rank, all of the model's that it holds.
   [[nodiscard]] std::vector<planned_unit> const& units() const { return units_[own()]; }
   [[nodiscard]] stages_of_rank& stages() { return stages_[own()]; }

@@ -25,6 +25,7 @@
 #include <parallel/train/attempt.hpp>
 #include <parallel/train/canonical_order.hpp>
 #include <parallel/train/clip_gradients.hpp>
+#include <parallel/train/corruption_check.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/model_check.hpp>
 #include <parallel/train/optimizer_groups.hpp>
@@ -45,6 +46,7 @@ template <class Model, device Device, communicator Comm, class Optimizer>
 class stepper {
  public:
   using model_type = Model;
+  using device_type = Device;
   using element = typename Model::element;
   using requests_type = std::vector<typename Comm::request_type>;
   using gradient_type = accumulate_t<element>;
@@ -243,6 +245,7 @@ class stepper {
 
  private:
   friend struct stepper_program<stepper>;
+  friend class corruption_check<stepper>;
 
   /// Over its own groups, or over others'.
   stepper(Model& model, Device& device, std::unique_ptr<process_groups<Comm>> own,
@@ -380,6 +383,7 @@ class stepper {
   placed_units<Model, Device, Comm> placed_;
   shared_results<element> results_;
   std::optional<begun> under_way_;
+  corruption_check<stepper>* checked_by_ = nullptr;  // the step that is made
   // by mode, count and sizes of the microbatches
   std::map<std::tuple<pass, int, std::set<std::pair<index, index>>>, std::optional<step_bytes>>
       bytes_;

@@ -47,14 +47,17 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
     using enum action_kind;
     auto& set = own.placed_.set();
     bool const empty = this->is_empty(a.at.microbatch);
+    auto* const check = own.checked_by_;
+    if (check != nullptr && check->passes_alone() && follows_passes(a.kind)) return;
     switch (a.kind) {
       case pass: {
         if (a.buffer >= 0) set.bind_values(a.of, a.buffer);
         [[maybe_unused]] auto const named = annotate(on, [&] {
           return concat(name_of(a.does), " of part ", a.of, ", microbatch ", a.at.microbatch);
         });
-        if (!empty) this->run(a, on);
-        return;
+        if (empty) return;
+        this->run(a, on);
+        return check != nullptr ? check->after(a, on) : void();
       }
       case begin_gradients: return set.begin_gradients(a.of, a.buffer, empty, on);
       case end_gradients: return empty ? void() : set.end_gradients(a.of, on);
@@ -68,6 +71,7 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
       case measure: return own.results_.norm.add(unit(a).memory, on);
       case clip:
         own.updated_ = !own.options_.keep_finite || own.results_.are_finite(on);
+        if (check != nullptr) own.updated_ = check->agree(on, *exchanges) && own.updated_;
         if (!own.updated_) return;
         own.clip_parts(on, *exchanges);
         return own.results_.enqueue_scale(on, own.norm_threshold());
@@ -83,6 +87,8 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
 
   void exchange(action const& a, exchange_stream& on, typename Stepper::requests_type& requests) {
     using enum action_kind;
+    if (own.checked_by_ != nullptr && own.checked_by_->passes_alone() && follows_passes(a.kind))
+      return;
     auto const use = static_cast<std::size_t>(a.use);
     auto const axes = own.groups_.axes();
     switch (a.kind) {

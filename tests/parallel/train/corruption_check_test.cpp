@@ -1,0 +1,435 @@
+// Checked steps of the exact ring model: a bit that flips in any gradient, or in any copy of a
+// parameter, is found and laid at the right rank's door, nothing else is, and what is trained has
+// the bits of steps without checks.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/optim/decoupled_adamw.hpp>
+#include <parallel/train/corruption_check.hpp>
+#include <support/flipping_device.hpp>
+#include <support/given_gradients.hpp>
+#include <support/ring_matrix.hpp>
+
+namespace corruption_check_test {
+
+using namespace test;
+using parallel::index;
+using parallel::train::fingerprint_fault;
+using parallel::train::fingerprint_kind;
+namespace axis = parallel::axis;
+
+/// The rank that stands where `rank` does, but with other data.
+int with_data_of(parallel::training_layout const& shape, int rank, int data_rank) {
+  for (int other = 0; other < shape.ranks(); ++other)
+    if (shape.position<axis::replicate, axis::shard>(other) == data_rank &&
+        shape.coordinate<axis::tensor>(other) == shape.coordinate<axis::tensor>(rank) &&
+        shape.coordinate<axis::context>(other) == shape.coordinate<axis::context>(rank) &&
+        shape.coordinate<axis::pipeline>(other) == shape.coordinate<axis::pipeline>(rank))
+      return other;
+  return -1;
+}
+
+/// One rank whose steps are checked.
+template <class Device>
+class checked_rank {
+ public:
+  using rank_type = ring_rank<Device, parallel::any_communicator>;
+  using stepper_type = std::remove_reference_t<decltype(std::declval<rank_type&>().stepper())>;
+  using check_type = parallel::train::corruption_check<stepper_type>;
+
+  checked_rank(parallel::any_communicator world, layout const& how, Device device = Device())
+      : how_(how), one_(std::move(world), how, std::move(device)), check_(one_.stepper()) {
+    auto const most = data_of(0, 0);  // no rank has more
+    memory_ = parallel::arena(one_.device().template allocate<std::byte>(
+        one_.stepper().plan_activations(most.batches())));
+  }
+
+  auto step(index which) {
+    auto const own = data_of(which, how_.shape().position<axis::replicate, axis::shard>(rank()));
+    std::optional<step_data<Device>> others;
+    return check_.step(
+        one_.compute(), one_.exchanges(), memory_, own.batches(), own.first_sequences(),
+        {.seed = 42, .step = static_cast<std::uint32_t>(which)}, 1.0, [&](int data_rank) {
+          others.emplace(data_of(which, data_rank));
+          return typename check_type::work{others->batches().front(),
+                                           others->first_sequences().front()};
+        });
+  }
+
+  [[nodiscard]] int rank() { return one_.rank(); }
+  [[nodiscard]] auto& one() { return one_; }
+  [[nodiscard]] auto& stepper() { return one_.stepper(); }
+  [[nodiscard]] auto& check() { return check_; }
+
+ private:
+  step_data<Device> data_of(index which, int data_rank) {
+    return {one_.device(), how_, with_data_of(how_.shape(), rank(), data_rank), which,
+            one_.stepper().least_microbatches(most_microbatches(how_))};
+  }
+
+  layout const& how_;
+  rank_type one_;
+  check_type check_;
+  parallel::arena memory_;
+};
+
+/// What a layout trains when every step is checked.
+outcome run_checked(layout const& how) {
+  outcome out;
+  std::mutex lock;
+  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
+    checked_rank<parallel::host::device> one(parallel::any_communicator(std::move(comm)), how);
+    for (int step = 0; step < how.num_steps; ++step) {
+      auto const done = one.step(step);
+      std::scoped_lock const guard(lock);
+      CHECK(done.faults.empty());
+      CHECK(done.step.updated);
+      out.add(static_cast<std::size_t>(step), done.step);
+    }
+    one.stepper().gather_values(one.one().compute());
+    std::scoped_lock const guard(lock);
+    collect(one.stepper(), out);
+  });
+  return out;
+}
+
+/// Layouts of every axis, level and schedule.
+std::vector<layout> some_layouts(std::size_t count) { return spread(all_layouts(6, 1), count); }
+
+TEST_CASE("checks change no bit and raise no alarm") {
+  for (auto const& how : some_layouts(24)) {
+    CAPTURE(text(how));
+    CHECK(difference(run_checked(how), run(how)) == "");
+  }
+}
+
+/// A bit that flips: on `rank`, behind the `which`-th kind of write to a gradient.
+struct strike {
+  int rank = 0;
+  std::size_t which = 0;
+  int time = 0;         // how often it was written before, since the checked step began
+  bool always = false;  // from then on
+};
+
+/// What a rank that was struck tells of the step.
+struct found {
+  std::vector<fingerprint_fault> faults = {};
+  bool updated = true;
+  bool may_go_on = true;
+  std::set<std::string> named = {};  // units
+  int hits = 0;
+  std::size_t kinds = 0;       // of writes that it makes
+  std::string parameter = {};  // that was struck, its unit, and by which operation it was written
+  std::string unit = {};
+  std::string operation = {};
+  std::map<std::string, std::vector<ring>> parameters = {};  // of all ranks, when it was made again
+};
+
+/// The ranks that are named.
+std::set<int> ranks_in(std::vector<fingerprint_fault> const& faults, bool persistent) {
+  std::set<int> out;
+  for (auto const& fault : faults)
+    if (fault.persistent == persistent) out.insert(fault.ranks.begin(), fault.ranks.end());
+  return out;
+}
+
+/// A checked step in which a bit flips, after one that is sound.
+found run_with(layout const& how, strike const& what, std::uint64_t bit) {
+  found out;
+  outcome after;
+  std::mutex lock;
+  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
+    auto const fault = std::make_shared<flipping::fault>();
+    checked_rank<flipping::device> one(parallel::any_communicator(std::move(comm)), how,
+                                       flipping::device(fault));
+    std::vector<std::pair<parallel::parameter_base<ring> const*, std::string>> parameters;
+    for (auto const& unit : one.stepper().units())
+      for (std::size_t s = 0; s < unit.memory.segments().size(); ++s)
+        for (std::size_t use = 0; use < unit.memory.layout().uses(); ++use)
+          unit.memory.layout().for_each_parameter(s, use, [&](auto const& p, index) {
+            parameters.emplace_back(&p, unit.memory.layout().name());
+          });
+    fault->parameter_at = [&](void const* at) {
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        auto const& p = *parameters[i].first;
+        if (p.gradient_data != nullptr && at >= p.gradient_data && at < p.gradient_data + p.size())
+          return static_cast<int>(i);
+      }
+      return -1;
+    };
+    std::vector<std::pair<int, std::string>> kinds;
+    auto const number = [&](std::pair<int, std::string> const& kind) {
+      auto const at = std::ranges::find(kinds, kind) - kinds.begin();
+      if (at == std::ssize(kinds)) kinds.push_back(kind);
+      return static_cast<std::size_t>(at);
+    };
+    bool const mine = one.rank() == what.rank;
+    if (mine)
+      fault->strikes = [&](int parameter, std::string const& operation, int) {
+        number({parameter, operation});
+        return false;
+      };
+    REQUIRE(one.step(0).faults.empty());
+    fault->times.clear();
+    fault->bit = bit;
+    if (mine)
+      fault->strikes = [&](int parameter, std::string const& operation, int time) {
+        bool const now = number({parameter, operation}) == what.which &&
+                         (time == what.time || (what.always && time > what.time));
+        if (!now) return false;
+        out.parameter = parameters[static_cast<std::size_t>(parameter)].first->name;
+        out.unit = parameters[static_cast<std::size_t>(parameter)].second;
+        out.operation = operation;
+        return true;
+      };
+    auto const done = one.step(1);
+    fault->strikes = {};
+    if (!done.faults.empty() && done.may_go_on()) {
+      CHECK(one.step(1).step.updated);
+      one.stepper().gather_values(one.one().compute());
+      std::scoped_lock const guard(lock);
+      collect(one.stepper(), after);
+    }
+    if (!mine) return;
+    out.faults = done.faults;
+    out.updated = done.step.updated;
+    out.may_go_on = done.may_go_on();
+    for (auto const& fault_here : done.faults)
+      out.named.insert(one.stepper().plans().name_of_unit(fault_here.of.unit));
+    out.hits = fault->hits;
+    out.kinds = kinds.size();
+  });
+  out.parameters = std::move(after.parameters);
+  return out;
+}
+
+/// Whether the step can tell a first microbatch's gradient by itself: not that of an embedding to
+/// which the heads of later microbatches have been added before, on a rank that holds both.
+bool is_told(layout const& how, found const& of) {
+  auto const& schedule = how.schedule.schedule;
+  bool const meet = how.pipeline == 1 || schedule == "zb-v" || schedule == "dual-pipe-v";
+  return !(how.model.tied && meet && of.operation == "embedding_backward");
+}
+
+TEST_CASE("a bit that flips once in a gradient is found, whoever computes it, and the rank named") {
+  std::size_t n = 0, struck = 0, untold = 0;
+  for (auto const& how : some_layouts(20)) {
+    CAPTURE(text(how));
+    int const ranks = how.shape().ranks();
+    auto const kinds = run_with(how, {0, std::size_t(-1)}, 0).kinds;
+    REQUIRE(kinds > 0);
+    for (int time = 0; time < 2; ++time) {  // its buddy's microbatch, then its own
+      ++n;
+      strike const what{static_cast<int>(n) % ranks, n * 7 % kinds, time};
+      auto const got = run_with(how, what, n * 37);
+      CAPTURE(what.rank);
+      CAPTURE(got.parameter);
+      CAPTURE(got.operation);
+      CAPTURE(time);
+      if (got.hits == 0) continue;  // that rank has fewer
+      if (!is_told(how, got) && got.faults.empty()) {
+        ++untold;
+        continue;
+      }
+      ++struck;
+      CHECK(ranks_in(got.faults, false) == std::set{what.rank});
+      CHECK(ranks_in(got.faults, true).empty());
+      CHECK(got.may_go_on);
+      CHECK_FALSE(got.updated);
+      auto two = how;
+      two.num_steps = 2;
+      CHECK(got.parameters == run(two).parameters);  // as if nothing had been
+      // buffers that parts take turns in are some other part's, too
+      if (how.level < zero::level::gradients) CHECK(got.named == std::set{got.unit});
+    }
+  }
+  CHECK(struck > 25);
+  CHECK(untold < 5);
+}
+
+TEST_CASE("a rank that always computes something else is told from one that did once") {
+  std::size_t n = 0;
+  std::set<int> seen;  // numbers of data ranks
+  for (auto const& how : some_layouts(16)) {
+    CAPTURE(text(how));
+    auto const shape = how.shape();
+    int const ranks = shape.ranks();
+    int const data = shape.size<axis::replicate, axis::shard>();
+    ++n;
+    strike const what{static_cast<int>(n) % ranks, 0, 0, true};
+    auto const got = run_with(how, what, n * 41);
+    CAPTURE(what.rank);
+    REQUIRE(got.hits > 0);
+    seen.insert(data);
+    if (data == 1) {  // it agrees with itself
+      CHECK(got.faults.empty());
+      continue;
+    }
+    CHECK_FALSE(got.may_go_on);
+    CHECK_FALSE(got.updated);
+    CHECK(ranks_in(got.faults, false).empty());
+    std::set<int> expected{what.rank};
+    if (data == 2) {
+      int const own = shape.position<axis::replicate, axis::shard>(what.rank);
+      expected.insert(with_data_of(shape, what.rank, 1 - own));
+    }
+    CHECK(ranks_in(got.faults, true) == expected);
+    for (auto const& fault : got.faults) CHECK(fault.certain == (data > 2));
+  }
+  CHECK(seen.contains(1));
+  CHECK(seen.contains(2));
+  CHECK(std::ranges::any_of(seen, [](int data) { return data > 2; }));
+}
+
+/// An element of a tensor: of its name, and where.
+using element_name = std::pair<std::string, index>;
+
+/// Calls f(element, value) for what a rank holds of all tensors' values, or of their first state.
+void for_each_held(auto& stepper, bool states, auto const& f) {
+  for (auto const& unit : stepper.units())
+    for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
+      auto const& memory = unit.memory.segments()[s];
+      if (states && memory.states.empty()) continue;
+      auto const held = states ? memory.states[0].span() : memory.values.span();
+      bool const owned = states || unit.memory.parameters_sharded();
+      index const begin = owned ? memory.owned.begin : 0;
+      unit.memory.layout().segments()[s].for_each_piece(
+          begin, begin + std::ssize(held), [&](auto const& p, index first, index last, index at) {
+            p.for_each_run(first, last, [&](index from, index count, index global) {
+              for (index i = 0; i < count; ++i)
+                f(element_name(p.name, global + i),
+                  held[static_cast<std::size_t>(at - begin + from - first + i)]);
+            });
+          });
+    }
+}
+
+TEST_CASE("a bit that flips in a parameter or state is found where another rank holds a copy") {
+  std::size_t n = 0;
+  std::set<std::size_t> seen;  // numbers of copies
+  for (auto const& how : some_layouts(16))
+    for (bool const states : {false, true}) {
+      CAPTURE(text(how));
+      CAPTURE(states);
+      ++n;
+      int const at = static_cast<int>(n) % how.shape().ranks();
+      element_name struck;
+      std::set<int> holders;
+      std::vector<fingerprint_fault> faults;
+      std::mutex lock;
+      parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
+        checked_rank<parallel::host::device> one(parallel::any_communicator(std::move(comm)), how);
+        REQUIRE(one.step(0).faults.empty());
+        one.stepper().gather_values(one.one().compute());
+        if (one.rank() == at) {
+          std::size_t count = 0, seen_here = 0;
+          for_each_held(one.stepper(), states, [&](auto const&, ring&) { ++count; });
+          for_each_held(one.stepper(), states, [&](element_name const& element, ring& value) {
+            if (seen_here++ != n * 7919 % count) return;
+            struck = element;
+            value ^= ring{1} << n * 11 % 64;
+          });
+        }
+        auto const done = one.step(1);
+        std::scoped_lock const guard(lock);
+        for_each_held(one.stepper(), states, [&](element_name const& element, ring&) {
+          if (element == struck) holders.insert(one.rank());
+        });
+        if (one.rank() != at) return;
+        faults = done.faults;
+        if (faults.empty()) return;
+        CHECK_FALSE(done.step.updated);
+        CHECK_FALSE(done.may_go_on());
+      });
+      CAPTURE(at);
+      CAPTURE(struck.first);
+      seen.insert(holders.size());
+      CHECK(ranks_in(faults, false).empty());
+      if (holders.size() == 1) {
+        CHECK(faults.empty());
+        continue;
+      }
+      CHECK(ranks_in(faults, true) == (holders.size() == 2 ? holders : std::set{at}));
+      CHECK(faults.size() == 1);
+      for (auto const& fault : faults)
+        CHECK(fault.of.kind == (states ? fingerprint_kind::states : fingerprint_kind::values));
+    }
+  CHECK(seen.contains(1));
+  CHECK(seen.contains(2));
+  CHECK(seen.size() > 3);
+}
+
+/// Three steps of AdamW by three ranks, of which rank 2 may have no sequence: the values of rank 0.
+/// `wrong`: what rank 1 adds to a gradient in the last step.
+template <class T>
+std::vector<T> weights_of(bool checked, zero::level level, zero::reduction_order order,
+                          T last_factor, float wrong) {
+  std::vector<T> out;
+  parallel::threads::run(3, [&](parallel::threads::communicator& comm) {
+    parallel::host::device device;
+    parallel::host::stream compute, exchanges;
+    parallel::arena memory(device.allocate<std::byte>(4096));
+    given_gradients<T> model(
+        {{"a", {4, 3}, std::vector<T>(12, T(2.0F)), std::vector<T>(12, T(0.5F))},
+         {"b", {5}, std::vector<T>(5, T(-1.0F)), std::vector<T>(5, T(0.25F))}});
+    parallel::train::stepper step(model, device, comm, parallel::decoupled_adamw{},
+                                  {.level = level, .keep_finite = true, .order = order});
+    model.set_weights(step);
+    parallel::train::corruption_check check(step);
+    for (int number = 0; number < 3; ++number) {
+      auto const batch_of = [&](int data_rank) {
+        return given_microbatch<T>{data_rank == 2 ? last_factor : T(float(data_rank + 2)), 1};
+      };
+      bool const spoilt = wrong != 0 && number == 2;
+      float const third = 3 + (spoilt && comm.rank() == 1 ? wrong : 0);
+      model.set_gradient(1, {T(float(number)), T(0.1F), T(third), T(-0.3F), T(4.0F)});
+      std::vector<given_microbatch<T>> const batches{batch_of(comm.rank()), batch_of(comm.rank())};
+      std::vector<index> const first{comm.rank(), comm.rank()};
+      parallel::position const where{.step = static_cast<std::uint32_t>(number)};
+      if (!checked) {
+        static_cast<void>(step.step(compute, exchanges, memory, std::span(batches),
+                                    std::span(first), where, 1.0));
+        continue;
+      }
+      auto const done =
+          check.step(compute, exchanges, memory, std::span(batches), std::span(first), where, 1.0,
+                     [&](int data_rank) {
+                       return typename decltype(check)::work{batch_of(data_rank), data_rank};
+                     });
+      CHECK(done.step.updated == !spoilt);
+      CHECK(ranks_in(done.faults, true) == (spoilt ? std::set{1} : std::set<int>{}));
+      CHECK(ranks_in(done.faults, false).empty());
+    }
+    step.gather_values(compute);
+    if (comm.rank() == 0)
+      model.for_each_held(step, [&](std::size_t, index, std::span<T> values) {
+        out.insert(out.end(), values.begin(), values.end());
+      });
+  });
+  return out;
+}
+
+TEST_CASE_TEMPLATE("real numbers, by rank and by tree, and ranks without a sequence", T, float,
+                   double) {
+  for (auto const level : all_levels)
+    for (auto const order : {zero::reduction_order::by_rank, zero::reduction_order::canonical_tree})
+      for (float const last : {0.0F, 5.0F}) {
+        CAPTURE(static_cast<int>(level));
+        CAPTURE(static_cast<int>(order));
+        auto const plain = weights_of<T>(false, level, order, T(last), 0);
+        auto const same = [](T a, T b) { return float(a) == float(b); };
+        CHECK(std::ranges::equal(weights_of<T>(true, level, order, T(last), 0), plain, same));
+        CHECK_FALSE(std::ranges::equal(weights_of<T>(true, level, order, T(last), 1), plain, same));
+      }
+}
+
+}  // namespace corruption_check_test

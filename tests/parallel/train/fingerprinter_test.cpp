@@ -1,0 +1,78 @@
+// Fingerprints of memory: every bit counts, order and threads do not.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <set>
+#include <vector>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/train/fingerprinter.hpp>
+
+namespace fingerprinter_test {
+
+using parallel::bf16;
+using parallel::train::fingerprint_kind;
+
+/// Of tensors of `sizes` elements that lie in one buffer, with bit `bit` flipped (none: -1).
+template <class T>
+std::uint64_t bits_of(std::vector<std::size_t> const& sizes, std::ptrdiff_t bit) {
+  parallel::host::device device;
+  parallel::host::stream on;
+  parallel::train::fingerprinter<parallel::host::device> prints(device, sizes.size());
+  std::size_t all = 0;
+  for (auto const size : sizes) all += (size + 31) / 32 * 32;
+  auto const memory = device.allocate_zeroed<T>(all);
+  auto* at = memory.data();
+  for (auto const size : sizes) {
+    for (std::size_t i = 0; i < size; ++i) {
+      at[i] = T(static_cast<float>(i + size) * 0.37F);
+      if (bit >= 0 && static_cast<std::size_t>(bit) / (8 * sizeof(T)) == i)
+        reinterpret_cast<unsigned char*>(at + i)[bit / 8 % std::ptrdiff_t{sizeof(T)}] ^=
+            static_cast<unsigned char>(1U << bit % 8);
+    }
+    bit -= static_cast<std::ptrdiff_t>(8 * sizeof(T) * size);
+    prints.add(on, {.unit = 3}, std::span<T const>(at, size));
+    at += (size + 31) / 32 * 32;
+  }
+  on.synchronize();
+  auto const out = prints.take();
+  REQUIRE(out.size() == 1);
+  CHECK(out[0].of.unit == 3);
+  return out[0].bits;
+}
+
+TEST_CASE_TEMPLATE("any flipped bit changes it", T, float, bf16, double) {
+  std::vector<std::size_t> const sizes{7, 1, 33};  // the last words are not full
+  std::set<std::uint64_t> seen{bits_of<T>(sizes, -1)};
+  CHECK(bits_of<T>(sizes, -1) == *seen.begin());
+  auto const bits = static_cast<std::ptrdiff_t>(8 * sizeof(T) * (7 + 1 + 33));
+  for (std::ptrdiff_t bit = 0; bit < bits; ++bit) {
+    CAPTURE(bit);
+    CHECK_FALSE(bits_of<T>(sizes, bit) == *seen.begin());
+  }
+}
+
+TEST_CASE("tensors may not change places, and subjects are told apart") {
+  CHECK(bits_of<float>({7, 1}, -1) != bits_of<float>({1, 7}, -1));
+  parallel::host::device device;
+  parallel::host::stream on;
+  parallel::train::fingerprinter<parallel::host::device> prints(device, 4);
+  std::vector<std::uint64_t> const one{1, 2}, other{3};
+  for (int round = 0; round < 2; ++round) {  // nothing is left of the first
+    prints.add(on, {.unit = 1}, std::span(one));
+    prints.add(on, {.unit = 2}, std::span(other));
+    prints.add(on, {.kind = fingerprint_kind::states, .unit = 1}, std::span(other));
+    prints.add(on, {.unit = 4}, std::span<float const>());
+    on.synchronize();
+    auto const out = prints.take();
+    REQUIRE(out.size() == 3);
+    CHECK(out[0].bits == out[1].bits);  // of the sums 3 and 3
+    CHECK(out[1].of.unit == 2);
+    CHECK(out[2].of.kind == fingerprint_kind::states);
+  }
+  CHECK(prints.take().empty());
+}
+
+}  // namespace fingerprinter_test
