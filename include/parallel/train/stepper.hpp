@@ -83,9 +83,8 @@ class stepper {
     for (auto& entry : placed_.units()) entry.memory.initialise(seed, device_);
     mark_initialised();
   }
-  /// Makes whole what all ranks have filled of the units, each its part (unit_place::filled), from
-  /// a checkpoint for instance; `states`: those of the optimizer too. Collective over the mesh.
-  /// Blocks.
+  /// Makes whole what all ranks have filled of the units, each its part (unit_place::filled), as
+  /// from a checkpoint; `states`: the optimizer's too. Collective over the mesh. Blocks.
   void share_filled(exchange_stream& exchanges, bool states) {
     require_finished("share_filled");
     auto const each = [&](auto const& f) { f(exchanges); };
