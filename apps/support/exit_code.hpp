@@ -21,6 +21,7 @@ enum class exit_code {
   out_of_memory = 5,
   storage = 6,
   not_finite = 7,
+  corrupted = 8,
   go_on = 75
 };
 
@@ -46,6 +47,10 @@ inline constexpr std::array exit_codes{
                       "make room, or choose another folder; start again"},
     exit_code_meaning{exit_code::not_finite, "the loss or the gradient became NaN or infinite",
                       "lower the learning rate, or see on_not_finite"},
+    exit_code_meaning{exit_code::corrupted,
+                      "a rank computed, or held, other bits than it should (corruption_check)",
+                      "take the machine that is named out; start again: it goes on from the last "
+                      "checkpoint"},
     exit_code_meaning{exit_code::go_on, "stopped by a signal, and saved",
                       "start again with autoresume=true: it goes on where it was"}};
 
@@ -76,6 +81,8 @@ struct reported final : std::exception {
     return exit_code::storage;
   } catch (parallel::not_finite const&) {
     return exit_code::not_finite;
+  } catch (parallel::corrupted const&) {
+    return exit_code::corrupted;
   } catch (...) {
     return exit_code::refused;
   }

@@ -90,6 +90,14 @@ done
 ends 7 'batch 4: the loss or the gradient is not finite; back to batch 2, those from 3 are skipped'
 echo "batches that are not finite: stopped, skipped, rolled back"
 
+for every in 0 3; do
+  train save_folder=every$every max_duration=8ba threads=1 corruption_check.interval=${every}ba
+done
+for file in every0/latest/*.safetensors; do
+  cmp "$file" "every3/latest/$(basename "$file")" || fail "ranks that check each other train something else"
+done
+echo "ranks that check each other: the same bytes"
+
 if [[ -n $mpiexec ]]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export OMPI_MCA_rmaps_base_oversubscribe=1
@@ -101,6 +109,13 @@ if [[ -n $mpiexec ]]; then
   status=0
   wait $run || status=$?
   ends 75 'stopped by a signal after batch'
+
+  # ranks that hold other values, and are only two, are both named
+  status=0
+  one=(-n 1 "$programs/pretrain" small.yaml threads=1 save_folder=wrong max_duration=4ba corruption_check.interval=1ba)
+  "$mpiexec" --oversubscribe "${one[@]}" : "${one[@]}" seed=18 > log 2>&1 || status=$?
+  ends 8 'batch 1: ranks 0 \(.*\), 1 \(.*\) hold different values of .* more that should be the same'
+  echo "ranks that hold other values were found"
 
   # a process that stands still is named by its rank, process and call, and the run goes on later
   # shellcheck disable=SC2086

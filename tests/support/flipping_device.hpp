@@ -1,5 +1,5 @@
 // flipping::device: the host, on which one bit of a gradient flips behind the operation that has
-// written it.
+// written it, or of memory while it is summed.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,9 @@ struct fault {
   /// Whether a bit flips behind this write; `time`: how often the operation wrote the parameter's
   /// gradient before.
   std::function<bool(int parameter, std::string const& operation, int time)> strikes;
-  std::uint64_t bit = 0;  // of what was written
+  /// Whether a bit of what this `sum` reads is another while it does.
+  std::function<bool()> misreads;
+  std::uint64_t bit = 0;  // of what was written or read
   int hits = 0;
   std::map<std::pair<int, std::string>, int> times = {};
 };
@@ -50,9 +52,13 @@ class stream : public parallel::host::stream {
     int const time = fault_->times[{parameter, operation}]++;
     if (!fault_->strikes(parameter, operation, time)) return;
     ++fault_->hits;
+    flip(at, bytes);
+  }
+  void flip(void* at, std::size_t bytes) {
     enqueue([byte = static_cast<std::uint8_t*>(at) + fault_->bit / 8 % bytes,
              mask = static_cast<std::uint8_t>(1U << fault_->bit % 8)] { *byte ^= mask; });
   }
+  [[nodiscard]] bool misreads() const { return fault_->misreads && fault_->misreads(); }
 
  private:
   std::shared_ptr<fault> fault_;
@@ -70,6 +76,15 @@ void run_operation(stream& s, Arguments const& a) {
     };
     std::apply([&](auto const&... views) { (look(views), ...); }, a.operands());
   }
+}
+
+template <class T>
+void run_operation(stream& s, parallel::ops::sum_arguments<T> const& a) {
+  bool const misread = s.misreads();
+  auto* const at = const_cast<T*>(a.x.data());
+  if (misread) s.flip(at, a.x.size_bytes());
+  run_operation(static_cast<parallel::host::stream&>(s), a);
+  if (misread) s.flip(at, a.x.size_bytes());
 }
 
 class device : public parallel::host::device {

@@ -10,9 +10,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -20,6 +23,7 @@
 #include <parallel/comm/detail/moving.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/host/stream.hpp>
+#include <parallel/device/meta/touched.hpp>
 #include <parallel/ops/host.hpp>
 
 namespace guarded {
@@ -53,6 +57,11 @@ class memory {
     std::scoped_lock const lock(mutex_);
     if (--users_ == 0) ::mprotect(base_, size_, PROT_NONE);
   }
+
+  /// Told of what operations write, when they are enqueued; what it enqueues finds the memory open.
+  std::function<void(parallel::host::stream&, std::string_view operation,
+                     parallel::meta::touched const& written)>
+      after_operation;
 
   /// Opens it for a scope.
   class opened {
@@ -95,6 +104,7 @@ class stream : public parallel::host::stream {
     work(static_cast<parallel::host::stream&>(*this));
     enqueue([of = memory_] { of->close(); });
   }
+  [[nodiscard]] memory const& of() const { return *memory_; }
 
  private:
   shared_memory memory_;
@@ -178,7 +188,17 @@ class device {
 /// Every operation of the host, with the memory open.
 template <parallel::ops::operation_arguments Arguments>
 void run_operation(stream& s, Arguments const& a) {
-  s.guard([&](parallel::host::stream& on) { run_operation(on, a); });
+  s.guard([&](parallel::host::stream& on) {
+    run_operation(on, a);
+    if constexpr (requires { a.operands(); }) {
+      auto const& after = s.of().after_operation;
+      if (!after) return;
+      auto const tell = [&](parallel::meta::touched const& operand) {
+        if (operand.writes) after(on, a.name, operand);
+      };
+      std::apply([&](auto const&... views) { (tell(touch_of(views)), ...); }, a.operands());
+    }
+  });
 }
 
 }  // namespace guarded

@@ -56,6 +56,15 @@ class hf_checkpointer {
     return out;
   }
 
+  /// Collective: does so after this batch, if that is due. Returns what there is to say about it.
+  template <class Stepper, class Comm, class Exchange>
+  std::string save_if_due(Stepper& step, Comm& world, Exchange& exchanges, std::int64_t batch,
+                          training_clock const& clock, bool stopped) const {
+    if (!due(batch, clock, stopped)) return {};
+    auto const folder = save(step, world, exchanges, batch, batch / clock.batches_per_epoch);
+    return "model written to " + folder.string();
+  }
+
  private:
   [[nodiscard]] static std::string tokenizer_of(train_config const& config) {
     std::error_code unreadable;  // then it is not there

@@ -112,6 +112,18 @@ inline constexpr std::array<std::pair<std::string_view, not_finite_policy>, 3> n
      {"skip", not_finite_policy::skip},
      {"roll_back", not_finite_policy::roll_back}}};
 
+inline constexpr std::array<std::pair<std::string_view, transient_policy>, 2> transient_names{
+    {{"repeat", transient_policy::repeat}, {"stop", transient_policy::stop}}};
+
+inline void read_corruption_check(config_reader& parent, train_config& config) {
+  auto reader = parent.section("corruption_check");
+  auto& check = config.corruption_check;
+  check.interval = reader.get("interval", check.interval);
+  check.on_transient =
+      read_name(reader, "on_transient", "repeat", transient_names, "a way to go on");
+  reader.finish();
+}
+
 /// `deadlines`; `config.dist_timeout`, of those that are not given, must be read before.
 inline void read_deadlines(config_reader& parent, train_config& config) {
   auto reader = parent.section("deadlines");
@@ -140,6 +152,7 @@ inline void read_system(config_reader& reader, train_config& config) {
   read_deadlines(reader, config);
   config.on_not_finite =
       read_name(reader, "on_not_finite", "stop", not_finite_names, "a way to go on");
+  read_corruption_check(reader, config);
   config.reduction_order =
       read_name(reader, "reduction_order", "by_rank", reduction_order_names, "an order of sums");
   config.reduce_dtype =

@@ -91,6 +91,18 @@ enum class not_finite_policy : std::uint8_t {
   roll_back  ///< goes on after it with parameters and states of the last checkpoint
 };
 
+/// What becomes of a batch in which a rank was wrong once.
+enum class transient_policy : std::uint8_t {
+  repeat,  ///< it is computed again
+  stop     ///< ends the run
+};
+
+/// How often ranks look whether all compute and hold the bits that they should.
+struct corruption_check_config {
+  time_value interval{0, time_unit::batch};  ///< 0: never
+  transient_policy on_transient = transient_policy::repeat;
+};
+
 struct train_config {
   std::string run_name;
   model_config model;
@@ -118,6 +130,7 @@ struct train_config {
   double dist_timeout = 600;  ///< of every phase that has no deadline of its own
   run_deadlines deadlines;
   not_finite_policy on_not_finite = not_finite_policy::stop;
+  corruption_check_config corruption_check;
 
   int zero_stage = 0;  ///< 0 to 3
   /// At stage 3, values do not stay for a step; none: they stay where memory allows.

@@ -17,6 +17,7 @@
 #include <mpt/config/train.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/train/best_evaluation.hpp>
+#include <mpt/train/checked_batches.hpp>
 #include <mpt/train/evaluate_set.hpp>
 #include <mpt/train/gemm_autotune.hpp>
 #include <mpt/train/matmul_rate.hpp>
@@ -74,6 +75,9 @@ class trainer {
         control_([this](std::string const& text) { say(text); }),
         tasks_(examples.tasks) {
     check_schedule(config.scheduler, clock_);
+    if (config.corruption_check.interval.count > 0)
+      checks_.emplace(config, examples.train, mesh_, device, step_, plan_.split.microbatch,
+                      compute_, exchanges_);
     if (config.callbacks.hf_checkpointer) exports_.emplace(config);
     if (config.callbacks.generate) samples_.emplace(config, mesh_.data_rank() == 0);
     require(config.icl.tasks.empty() || tasks_ != nullptr,
@@ -127,7 +131,8 @@ class trainer {
         evaluate();
       phases_.enter(&run_deadlines::save);
       if (saves_) save(last);
-      export_folder();
+      if (exports_)
+        say(exports_->save_if_due(step_, comm_, exchanges_, batch_, clock_, control_.stopped()));
       phases_.enter(&run_deadlines::step);
       profile();
       begin_ += speed_->skip_since(pause);
@@ -230,7 +235,7 @@ class trainer {
     step_.measure_tensors(control_.measuring());
     step_.ask_to_stop(hooks_.stop_asked && hooks_.stop_asked());
     factor_ = learning_rate_multiplier(config_.scheduler, batch_, clock_);
-    auto result = run_step(batch_, factor_);
+    auto result = run_step(batch_, factor_, checks_ && checks_->due(batch_ + 1, clock_));
     ++batch_;
     tokens_ += batches_.tokens();
     places_ += batches_.places();
@@ -239,16 +244,17 @@ class trainer {
     return result;
   }
 
-  /// One update with a batch's data.
-  step_result run_step(std::int64_t batch, double learning_rate_factor) {
+  /// One update with a batch's data; `checked`: in which ranks check each other.
+  step_result run_step(std::int64_t batch, double factor, bool checked = false) {
     batch_data_.place(mesh_.rows_of(batches_.at(batch)));
     auto const [parts, first] = batch_data_.microbatches(
         plan_.split.microbatch, batches_.share().begin,
         step_.least_microbatches(static_cast<std::size_t>(plan_.split.accumulation)));
+    parallel::position const where{.seed = config_.seed, .step = static_cast<std::uint32_t>(batch)};
+    if (checked)
+      return checks_->step(compute_, exchanges_, memory_, parts, first, where, factor, control_);
     return step_.step(compute_, exchanges_, memory_, std::span<microbatch const>(parts),
-                      std::span<index const>(first),
-                      {.seed = config_.seed, .step = static_cast<std::uint32_t>(batch)},
-                      learning_rate_factor);
+                      std::span<index const>(first), where, factor);
   }
 
   /// Of the batch just trained nothing stays, as on_not_finite says. On every rank.
@@ -341,13 +347,6 @@ class trainer {
     if (batch_ == last || control_.stopped()) saves_->complete();
   }
 
-  /// Writes a Hugging Face folder after this batch, if that is due.
-  void export_folder() {
-    if (!exports_ || !exports_->due(batch_, clock_, control_.stopped())) return;
-    auto const epoch = batch_ / clock_.batches_per_epoch;
-    say("model written to " + exports_->save(step_, comm_, exchanges_, batch_, epoch).string());
-  }
-
   std::chrono::steady_clock::time_point made_ = std::chrono::steady_clock::now();
   train_config const& config_;
   any_communicator& comm_;
@@ -365,6 +364,7 @@ class trainer {
   arena memory_;
   run_batches batches_;
   placed_sequences<Device> batch_data_;
+  std::optional<checked_batches<Device, stepper_type>> checks_;
   training_clock clock_;
   run_callbacks callbacks_;
   run_control control_;

@@ -34,6 +34,12 @@ class not_finite : public error {
   using error::error;
 };
 
+/// A rank has computed, or holds, other bits than it should: its processor or memory is faulty.
+class corrupted : public error {
+ public:
+  using error::error;
+};
+
 /// Whether the system's error `code` is of the storage, not of a name or a right.
 [[nodiscard]] constexpr bool is_of_storage(int code) {
   return code == ENOSPC || code == EDQUOT || code == EROFS || code == EIO || code == ESTALE;

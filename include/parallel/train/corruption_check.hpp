@@ -14,16 +14,20 @@
 // finds faults that do not repeat.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <set>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <parallel/train/fault_text.hpp>
 #include <parallel/train/fingerprint.hpp>
 #include <parallel/train/fingerprinter.hpp>
 #include <parallel/train/shared_results.hpp>
@@ -82,7 +86,6 @@ class corruption_check {
     out.faults = compare_copies(compute, exchanges);
     out.step.updated = out.faults.empty();
     if (!out.step.updated) return out;
-    said_.clear();
     int const ranks = of_.groups_.data_ranks();
     auto const again = [&](int data_rank, bool tell) {
       auto given = recompute(compute, exchanges, memory, work_of(data_rank), where, data_rank);
@@ -90,12 +93,13 @@ class corruption_check {
       return given;
     };
     told_ = again((rank_ + 1) % ranks, false);
-    observing const here(*this, rank_);
-    out.step =
-        of_.step(compute, exchanges, memory, batches, first_sequences, where, learning_rate_factor);
-    if (agreed_) return out;
+    {
+      observing const here(*this, rank_);
+      out.step = of_.step(compute, exchanges, memory, batches, first_sequences, where,
+                          learning_rate_factor);
+    }
+    if (agreed_) return said_.clear(), out;
     for (int next = 0; next < std::min(ranks, 3); ++next) again((rank_ + next) % ranks, true);
-    if (ranks == 1) again(rank_, true);
     out.faults = judge(std::exchange(said_, {}));
     return out;
   }
@@ -105,7 +109,6 @@ class corruption_check {
                                                               exchange_stream& exchanges) {
     of_.gather_values(compute);
     return of_.attempt(compute, &exchanges, [&] {
-      said_.clear();
       for (int round = 0; round < 2; ++round) {  // a second look, where the first finds something
         add_copies(compute);
         compute.synchronize();
@@ -114,6 +117,23 @@ class corruption_check {
       }
       return judge(std::exchange(said_, {}));
     });
+  }
+
+  /// What the faults of a step say, with ranks, machines and units. Collective; blocks.
+  [[nodiscard]] std::string describe(exchange_stream& exchanges,
+                                     std::span<fingerprint_fault const> faults) {
+    using name = std::array<char, 64>;
+    auto const machines = from_all<name>(exchanges, [](std::span<name> mine) {
+      static_cast<void>(::gethostname(mine[0].data(), mine[0].size() - 1));
+    });
+    auto& world = of_.groups_.world();
+    return text_of(
+        faults, [&](int unit) { return of_.plans().name_of_unit(unit); },
+        [&](int rank) {
+          int at = 0;
+          while (at + 1 < world.size() && world.world_rank(at) != rank) ++at;
+          return std::string(machines.data()[at].data());
+        });
   }
 
   /// Whether the passes of a step are all that is done of it.
@@ -147,10 +167,6 @@ class corruption_check {
   }
 
  private:
-  using sum_type = std::uint64_t;
-  static constexpr std::size_t words = sizeof(fingerprint) / sizeof(sum_type);
-  static_assert(sizeof(fingerprint) == words * sizeof(sum_type));
-
   /// While it lives, the stepper's passes are of a data rank's microbatches and looked at.
   struct observing {
     observing(corruption_check& own, int data_rank, bool passes_alone = false) : of(own.of_) {
@@ -239,29 +255,35 @@ class corruption_check {
     });
   }
 
+  /// `each` things that fill(span) makes on every rank, by rank. Collective; blocks.
+  template <class T, class Fill>
+  [[nodiscard]] buffer<T> from_all(exchange_stream& exchanges, Fill const& fill,
+                                   std::size_t each = 1) {
+    auto& world = of_.groups_.world();
+    std::size_t const all = each * static_cast<std::size_t>(world.size());
+    auto memory = of_.device().template allocate_shared<T>(all + each);
+    fill(memory.span().last(each));
+    auto const bytes = [&](std::size_t first, std::size_t count) {
+      return std::span(reinterpret_cast<std::uint8_t*>(memory.data() + first), count * sizeof(T));
+    };
+    world.all_gather(exchanges, bytes(0, all), std::span<std::uint8_t const>(bytes(all, each)))
+        .wait();
+    return memory;
+  }
+
   /// Adds to said_ what every rank has to say. Collective; blocks.
   void gather(exchange_stream& exchanges, std::vector<fingerprint> const& own) {
+    auto const counts = from_all<std::size_t>(
+        exchanges, [&](std::span<std::size_t> mine) { mine[0] = own.size(); });
     auto& world = of_.groups_.world();
-    auto const ranks = static_cast<std::size_t>(world.size());
-    auto const all_of = [&](auto&& fill, std::size_t each) {
-      auto memory = of_.device().template allocate_shared<sum_type>((ranks + 1) * each);
-      auto const all = memory.span().first(ranks * each), mine = memory.span().last(each);
-      fill(mine);
-      world.all_gather(exchanges, all, std::span<sum_type const>(mine)).wait();
-      return memory;
-    };
-    auto const counts = all_of([&](auto mine) { mine[0] = own.size(); }, 1);
-    auto const most = *std::max_element(counts.data(), counts.data() + ranks);
-    auto const told = all_of(
-        [&](auto mine) { std::memcpy(mine.data(), own.data(), own.size() * sizeof own.front()); },
-        std::size_t{most} * words);
-    for (std::size_t rank = 0; rank < ranks; ++rank)
-      for (std::size_t i = 0; i < counts.data()[rank]; ++i) {
-        auto& one =
-            said_.emplace_back(fingerprint_statement{{}, world.world_rank(static_cast<int>(rank))});
-        std::memcpy(static_cast<void*>(&one.said), told.data() + (rank * most + i) * words,
-                    sizeof one.said);
-      }
+    std::size_t most = 0;
+    for (int rank = 0; rank < world.size(); ++rank) most = std::max(most, counts.data()[rank]);
+    auto const told = from_all<fingerprint>(
+        exchanges, [&](auto mine) { std::ranges::copy(own, mine.begin()); }, most);
+    for (int rank = 0; rank < world.size(); ++rank)
+      for (std::size_t i = 0; i < counts.data()[rank]; ++i)
+        said_.push_back(
+            {told.data()[static_cast<std::size_t>(rank) * most + i], world.world_rank(rank)});
   }
 
   Stepper& of_;

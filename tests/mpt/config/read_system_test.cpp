@@ -102,6 +102,7 @@ TEST_CASE("our own keys are read") {
       "true, "
       "preflight: true, print_plan: true, "
       "dist_timeout: 60, deadlines: {step: 20, save: 100}, on_not_finite: roll_back, "
+      "corruption_check: {interval: 100ba, on_transient: stop}, "
       "progress_bar: yes, loggers: {tensorboard: {log_dir: t}}, console_log_interval: 10ba}");
   CHECK(config.zero_stage == 1);
   CHECK(config.ranks == 4);
@@ -118,6 +119,9 @@ TEST_CASE("our own keys are read") {
   CHECK(config.deadlines.save == 100);
   CHECK(config.deadlines.load == 60);
   CHECK(config.on_not_finite == mpt::not_finite_policy::roll_back);
+  CHECK(mpt::to_string(config.corruption_check.interval) == "100ba");
+  CHECK(config.corruption_check.on_transient == mpt::transient_policy::stop);
+  CHECK(read("zero_stage: 1").corruption_check.interval.count == 0);
   CHECK(config.logging.progress_bar);
   CHECK(config.logging.tensorboard == "t");
   CHECK(read("loggers: {tensorboard: {}}").logging.tensorboard == "tensorboard_logs");
@@ -137,6 +141,11 @@ TEST_CASE("a system that cannot be is one clear message") {
       {"on_not_finite: ignore",
        "f.yaml:1:16: on_not_finite: 'ignore' is not a way to go on; there are stop, skip, "
        "roll_back"},
+      {"corruption_check: {interval: -1ba}",
+       "f.yaml:1:30: corruption_check.interval: '-1ba' is a negative time"},
+      {"corruption_check: {on_transient: skip}",
+       "f.yaml:1:34: corruption_check.on_transient: 'skip' is not a way to go on; there are "
+       "repeat, stop"},
       {"bucket_bytes: 1", "f.yaml:1:15: bucket_bytes: must be at least 4096, found 1"},
       {"device_memory: lots",
        "f.yaml:1:16: device_memory: expected a size such as 80GB or 24GiB, found 'lots'"},

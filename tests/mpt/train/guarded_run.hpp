@@ -3,15 +3,19 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 #include "support/guarded_device.hpp"
 #include "tiny_run.hpp"
 
 namespace tiny_run {
 
+/// `after_operation`: see guarded::memory.
 template <class T>
-mpt::run_summary train_guarded(train_config const& config, int ranks) {
+mpt::run_summary train_guarded(train_config const& config, int ranks,
+                               decltype(guarded::memory::after_operation) after_operation = {}) {
   auto const memory = std::make_shared<guarded::memory>(std::size_t{512} << 20);
+  memory->after_operation = std::move(after_operation);
   return train_on<T>(
       config, ranks, [&] { return guarded::device(memory); }, [](auto const&, auto const&) {});
 }

@@ -25,5 +25,6 @@ TEST_CASE("fail throws what it is told to, fit for a terminal") {
   CHECK_THROWS_WITH_AS(fail<timed_out>("rank ", 2, " waited\x01"), "rank 2 waited?", timed_out);
   CHECK_THROWS_AS(fail<not_finite>("x"), error);
   CHECK_THROWS_AS(fail<out_of_memory>("x"), error);
+  CHECK_THROWS_AS(fail<corrupted>("x"), error);
 }
 }  // namespace failures_test
