@@ -125,6 +125,7 @@ std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, argumen
   };
   while (!ranks.all_ended()) {
     look();
+    meeting.beat();
     if (!failure && ranks.failure()) {
       // those that fail with it, of which one may have more to say
       for (auto const until = std::chrono::steady_clock::now() + often;
@@ -155,6 +156,7 @@ std::optional<apps::node_failure> wait_for_nodes(apps::rank_processes& ranks, ar
   meeting.tell_done();
   auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(what.wait);
   while (!meeting.all_done()) {
+    meeting.beat();
     if (auto const failure = meeting.failure_elsewhere()) {
       say("error: node {}: {}\n", failure->node, failure->message);
       return failure;
@@ -169,7 +171,7 @@ std::optional<apps::node_failure> wait_for_nodes(apps::rank_processes& ranks, ar
 }
 
 /// A node that does not run waits until the others meet again (true), or have ended.
-bool wait_as_spare(arguments const& what, apps::node_meeting const& meeting) {
+bool wait_as_spare(arguments const& what, apps::node_meeting& meeting) {
   say("launch: node {} is not needed now, and takes the place of one that is gone\n", what.node);
   while (!meeting.meets_again()) {
     if (meeting.all_done()) return false;

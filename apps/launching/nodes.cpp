@@ -27,6 +27,8 @@ using json = nlohmann::json;
 using std::chrono::steady_clock;
 
 constexpr auto pause = std::chrono::milliseconds(50);
+/// How often a leader says that its run lives.
+constexpr auto a_beat = std::chrono::seconds(5);
 /// How long a file with a wrong seal may be one that an earlier run has left.
 constexpr auto wrong_seal_may_be_old = std::chrono::seconds(5);
 
@@ -199,6 +201,7 @@ node_place node_meeting::meet(int generation) {
     if (!before.empty()) parallel::files::remove_tree(before);  // nobody is there any more
   }
   ranks_ = folder_ / name_;
+  last_beat_ = steady_clock::now();
   auto const hyphen = name_.rfind('-');
   run_ = name_.substr(0, hyphen);
   auto const mine = std::find(members_.begin(), members_.end(), self_.node);
@@ -223,7 +226,7 @@ void node_meeting::lead(std::string const& name, bool first) {
   auto const begin = steady_clock::now();
   auto last_right = begin;
   std::vector<std::string> drawn(static_cast<std::size_t>(most_nodes()));
-  std::string said;
+  said_.clear();
   auto expected = std::exchange(members_, {});
   if (first) {
     expected.resize(static_cast<std::size_t>(self_.nodes));
@@ -236,7 +239,7 @@ void node_meeting::lead(std::string const& name, bool first) {
     auto const text = json{{"name", name},       {"drawn", drawn},       {"phase", phase},
                            {"problem", problem}, {"leader", self_.node}, {"members", members_}}
                           .dump();
-    if (text != said) write(folder_ / "run", said = text);
+    if (text != said_) write(folder_ / "run", said_ = text);
   };
   auto const refuse = [&](std::string const& problem) {
     answer("refused", problem);
@@ -306,7 +309,8 @@ bool node_meeting::follow(std::string const& next) {
   auto last_offer = begin;
   auto const mine = static_cast<std::size_t>(self_.node);
   auto const before = name_;
-  std::string taken, offer;
+  std::string taken, offer, going;
+  int signs = 0;  // of life, from a run that goes on without this node
   for (;; std::this_thread::sleep_for(pause)) {
     auto const own = read(file_of(self_.node));
     parallel::require(!own || own->text.is_null() || own->text.at("drawn") == drawn_,
@@ -321,9 +325,9 @@ bool node_meeting::follow(std::string const& next) {
       bool const goes = said.at("phase") == "go";
       if (knows_us && said.at("phase") == "refused")
         parallel::fail(said.at("problem").get<std::string>());
+      if (goes && std::exchange(going, answer->text.dump()) != going) ++signs;
       // one that came too late, or back too late, is a spare of what goes on without it
-      if (goes && name != before &&
-          (knows_us || (time - begin > gone_ && parallel::files::exists(folder_ / name)))) {
+      if (goes && name != before && (knows_us || (time - begin > gone_ && signs > 1))) {
         name_ = name;
         members_ = said.at("members").get<std::vector<int>>();
         if (!knows_us) std::erase(members_, self_.node);
@@ -375,9 +379,24 @@ bool node_meeting::all_done() const {
   });
 }
 
-bool node_meeting::meets_again() const {
+void node_meeting::beat() {
+  auto const now = steady_clock::now();
+  if (most_nodes() == 1 || !leads() || now - last_beat_ < a_beat) return;
+  last_beat_ = now;
+  auto text = json::parse(said_);
+  text["beat"] = ++beats_;
+  write(folder_ / "run", text.dump());
+}
+
+bool node_meeting::meets_again() {
   if (failure_elsewhere()) return true;
   auto const answer = read(folder_ / "run");
+  auto const text = answer ? answer->text.dump() : std::string();
+  auto const now = steady_clock::now();
+  if (std::exchange(said_, text) != text) last_beat_ = now;
+  parallel::require(now - last_beat_ < wait_, folder_.native(),
+                    ": the run that this node waits to take part in has given no sign of life for ",
+                    wait_.count(), " s; start it again");
   return answer && !answer->text.is_null() && answer->text.at("name") != name_;
 }
 

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -88,8 +89,13 @@ class node_meeting {
   /// that has cleaned up, so that the next run may meet in the same folder.
   [[nodiscard]] bool all_done() const;
 
-  /// For a spare: whether the others meet again, and it with them.
-  [[nodiscard]] bool meets_again() const;
+  /// To be called now and then while ranks run: where this node leads, it lets spares and nodes
+  /// that come late know that the run lives.
+  void beat();
+
+  /// For a spare: whether the others meet again, and it with them. Throws when nobody leads any
+  /// more, as seen for the time that a node waits.
+  [[nodiscard]] bool meets_again();
 
   /// Whether this node leads, and removes what the meeting has left.
   [[nodiscard]] bool leads() const { return leader_ == self_.node; }
@@ -117,6 +123,9 @@ class node_meeting {
   std::vector<int> members_;  // the nodes that run
   int leader_ = 0;
   std::filesystem::path ranks_;  // where they meet; empty: not yet
+  std::string said_;             // in the file `run`: by this node, or as it was read last
+  std::uint64_t beats_ = 0;
+  std::chrono::steady_clock::time_point last_beat_;
 };
 
 }  // namespace apps

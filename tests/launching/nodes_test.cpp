@@ -178,6 +178,37 @@ TEST_CASE("spares take the places of nodes that are gone, node 0 included; then 
   CHECK(std::filesystem::is_empty(place.path));
 }
 
+TEST_CASE("who comes late is a spare of a run that lives, and waits in vain for one that is dead") {
+  folder const place;
+  auto const key = run_key::read_or_make(place.path / "key");
+  auto const node = [&](int self) {
+    auto what = report(self);
+    what.nodes = 1;
+    what.spares = 1;
+    what.least = 1;
+    return node_meeting(place.path, key, what, std::chrono::seconds(self == 0 ? 20 : 8),
+                        std::chrono::seconds(1));
+  };
+  auto first = node(0);
+  CHECK(first.meet(0).position == 0);
+  auto late = node(1);
+  std::atomic<bool> over = false;
+  std::thread runs([&] {
+    for (; !over; std::this_thread::sleep_for(std::chrono::milliseconds(50))) first.beat();
+  });
+  auto const at = late.meet(0);
+  CHECK(at.position == -1);
+  CHECK(at.nodes == 1);
+  CHECK_FALSE(late.meets_again());
+  over = true;
+  runs.join();
+  CHECK_THROWS_WITH_AS(([&] {
+                         while (!late.meets_again())
+                           std::this_thread::sleep_for(std::chrono::milliseconds(50));
+                       }()),
+                       doctest::Contains("has given no sign of life for 8 s"), parallel::error);
+}
+
 TEST_CASE("where too few nodes are left the run is refused, in numbers") {
   folder const place;
   auto const key = run_key::read_or_make(place.path / "key");

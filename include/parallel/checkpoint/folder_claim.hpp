@@ -167,8 +167,12 @@ class folder_claim {
     bytes_ = text.size();
     if (bytes_ > claim_files::most_bytes ||
         ::pwrite(out.get(), text.data(), bytes_, 0) != static_cast<::ssize_t>(bytes_) ||
-        ::fsync(out.get()) != 0)
-      files::failure(path, "cannot write this file, which says who writes into its folder");
+        ::fsync(out.get()) != 0) {
+      int const problem = errno;
+      static_cast<void>(::unlink(path.c_str()));
+      files::failure(path, "cannot write this file, which says who writes into its folder",
+                     problem);
+    }
     // what was listed may have been old: a folder that is changed is listed anew
     if (claim_files::generations(folder_).back() == id_.generation) return true;
     remove(id_.generation);
