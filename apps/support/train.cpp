@@ -28,6 +28,7 @@
 #include <parallel/core/file.hpp>
 #include <parallel/device/transfer.hpp>
 
+#include "exchanges.hpp"
 #include "support/app.hpp"
 #include "support/chat_templates.hpp"
 #include "support/claimed_folder.hpp"
@@ -246,7 +247,10 @@ void train(mpt::train_config const& config, mpt::run_examples const& examples,
   if (config.preflight) check_before<T>(comm, device);
   auto const claim = apps::claim_save_folder(config, comm, hooks);
   where.keep_calls();
-  auto const summary = mpt::run_training<T>(config, comm, device, plan, examples, hooks);
+  auto const summary =
+      apps::with_exchanges(comm, device, hooks.deadline.value(), [&](auto& exchanges) {
+        return mpt::run_training<T>(config, comm, exchanges, device, plan, examples, hooks);
+      });
   if (summary.stop_asked) stopped = true;
   if (!is_primary) return;
   write_summary(config, summary, plan, comm.size(), device_name);

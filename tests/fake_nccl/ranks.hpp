@@ -36,7 +36,7 @@ namespace fake_nccl {
             } catch (parallel::aborted const&) {
               throw;
             } catch (std::exception const& problem) {  // the program may have moved comm
-              board->post(parallel::concat("rank ", rank, " failed: ", problem.what()));
+              board->post(rank, problem.what());
               throw;
             }
           } catch (parallel::aborted const&) {

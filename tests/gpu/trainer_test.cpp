@@ -2,12 +2,12 @@
 // files of one that was not, with ranks that share the GPU too.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
 #include <string>
 
-#include <mpt/train/trainer.hpp>
-#include <parallel/comm/cuda/comm_stream.hpp>
-#include <parallel/ops/cuda.hpp>
+#include <mpt/train/run_training.hpp>
+#include <parallel/device/cuda/device.hpp>
 
 #include "mpt/train/tiny_run.hpp"
 #include "support/gpu.hpp"
@@ -24,8 +24,7 @@ mpt::run_summary train(mpt::train_config const& config, int ranks) {
     bool const is_primary = comm.rank() == 0;
     parallel::any_communicator any(std::move(comm));
     parallel::cuda::device device({.deterministic = true});
-    mpt::trainer<bf16, parallel::cuda::device> trainer(config, any, device, plan);
-    auto const summary = trainer.run();
+    auto const summary = mpt::run_training<bf16>(config, any, device, plan);
     if (is_primary) out = summary;
   });
   return out;

@@ -41,12 +41,12 @@ struct decoder_passes {
 
 /// Memory, all of the given arena: keys and values, 2 · tokens · key heads here · head_dim elements
 /// a text and block here that makes keys; ids, and logits of a pass.
-template <class T, class Device>
+template <class T, class Device, class Comm = any_communicator>
 class decoder {
  public:
   /// All arguments must outlive it, and `memory` not be released below what it takes. `stages`: of
   /// the model, those that are here.
-  decoder(model<T> const& net, Device& device, arena& memory, decoder_room room,
+  decoder(model<T, Comm> const& net, Device& device, arena& memory, decoder_room room,
           std::vector<train::stage_range> stages, decoder_passes passes)
       : net_(net),
         device_(device),
@@ -176,7 +176,7 @@ class decoder {
     return out;
   }
 
-  model<T> const& net_;
+  model<T, Comm> const& net_;
   Device& device_;
   decoder_room room_;
   std::vector<train::stage_range> stages_;

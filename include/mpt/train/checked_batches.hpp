@@ -23,7 +23,7 @@
 
 namespace mpt {
 
-template <class Device, class Stepper>
+template <class Device, class Comm, class Stepper>
 class checked_batches {
  public:
   using check_type = train::corruption_check<Stepper>;
@@ -35,15 +35,15 @@ class checked_batches {
   /// Collective: throws on all ranks where they compute in different ways, so that their bits would
   /// differ without a fault.
   checked_batches(train_config const& config, std::shared_ptr<example_set const> examples,
-                  run_mesh<Device>& mesh, Device const& device, Stepper& step, index microbatch,
-                  stream& compute, exchange_stream& exchanges)
+                  run_mesh<Device, Comm>& mesh, Device const& device, Stepper& step,
+                  index microbatch, stream& compute)
       : config_(config),
         examples_(std::move(examples)),
         mesh_(mesh),
         microbatch_(microbatch),
         check_(step),
         read_(device) {
-    require_alike(compute, exchanges);
+    require_alike(compute);
   }
 
   [[nodiscard]] bool due(std::int64_t batch, training_clock const& clock) const {
@@ -81,7 +81,7 @@ class checked_batches {
     return {all.first.front(), all.second.front()};
   }
 
-  void require_alike(stream& compute, exchange_stream& exchanges) {
+  void require_alike(stream& compute) {
     std::string own;
     if constexpr (requires { compute.threads(); })
       own = parallel::concat(compute.threads(), " threads of ",
@@ -91,8 +91,7 @@ class checked_batches {
       require(compute.deterministic(),
               "corruption_check: on a GPU it needs deterministic=true, without which two "
               "computations of the same may differ in their last bits");
-    auto& world = mesh_.ranks().world();
-    auto const all = parallel::gather_texts(world, exchanges, own);
+    auto const all = parallel::gather_texts(mesh_.control(), mesh_.control_stream(), own);
     for (std::size_t rank = 0; rank < all.size(); ++rank)
       require(all[rank] == all[0], "corruption_check: rank ", rank, " computes with ", all[rank],
               ", but rank 0 with ", all[0],
@@ -102,7 +101,7 @@ class checked_batches {
 
   train_config const& config_;
   std::shared_ptr<example_set const> examples_;
-  run_mesh<Device>& mesh_;
+  run_mesh<Device, Comm>& mesh_;
   index microbatch_;
   check_type check_;
   std::map<int, run_batches> readers_;  // by data rank

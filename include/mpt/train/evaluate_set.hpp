@@ -14,10 +14,11 @@
 namespace mpt {
 
 /// The sums over all ranks. Collective, between two steps of `step`; each data rank reads its part
-/// of the set, as many batches at a time as the pipeline has ranks. `memory`: as for a step.
-template <class Device, class Stepper>
+/// of the set, as many batches at a time as the pipeline has ranks. `mesh`: a run_mesh; `memory`:
+/// as for a step.
+template <class Device, class Mesh, class Stepper>
 [[nodiscard]] train::statistics<double> evaluate_set(evaluation_set const& set, Device& device,
-                                                     run_mesh<Device>& mesh, Stepper& step,
+                                                     Mesh& mesh, Stepper& step,
                                                      typename Stepper::stream& compute,
                                                      typename Stepper::exchange_stream& exchanges,
                                                      arena& memory) {

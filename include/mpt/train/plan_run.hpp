@@ -96,10 +96,10 @@ void spare_exchanges(run_plan& plan, train_config const& config, bool several_mi
 
 }  // namespace detail
 
-/// Floating-point operations, by name, of the stages here in a batch.
-template <class T>
+/// Floating-point operations, by name, of the stages here in a batch. `Model`: mpt::model.
+template <class Model>
 [[nodiscard]] std::map<std::string_view, std::uint64_t> operations_of_batch(
-    model<T> const& net, train_config const& config, batch_split const& split,
+    Model const& net, train_config const& config, batch_split const& split,
     train::stages_of_rank const& stages) {
   auto const length = config.train_loader.max_seq_len / config.parallelism.context;
   auto out =

@@ -23,20 +23,18 @@ namespace mpt {
 
 /// For as long as texts are read. Collective over all ranks of a run, which make it, and call
 /// finish(), alike.
-template <class T, class Device, class Stepper>
+template <class T, class Device, class Comm, class Stepper>
 class run_decoder {
  public:
   using stream_type = typename Stepper::stream;
-  using exchange_stream = typename Stepper::exchange_stream;
 
   /// What it runs on; all must outlive it.
   struct place {
-    model<T> const& net;
+    model<T, Comm> const& net;
     Device& device;
     Stepper& step;
-    run_mesh<Device>& mesh;
+    run_mesh<Device, Comm>& mesh;
     stream_type& compute;
-    exchange_stream& exchanges;
     arena& memory;
     std::vector<train::stage_range> stages;  // of this rank
   };
@@ -49,12 +47,15 @@ class run_decoder {
                   static_cast<void>(somebody_reads(true));
                   pass(batch);
                 },
-                [this](std::span<float> logits) { join(logits); }}) {}
+                [this](std::span<float> logits) { join(logits); }}) {
+    if (shares_model())  // made now: later some ranks read when others do not
+      static_cast<void>(at_.mesh.control_of_model());
+  }
   run_decoder(run_decoder const&) = delete;
   run_decoder& operator=(run_decoder const&) = delete;
 
   /// This data rank's. The ranks that share its model must read the same.
-  [[nodiscard]] decoder<T, Device>& texts() { return texts_; }
+  [[nodiscard]] decoder<T, Device, Comm>& texts() { return texts_; }
 
   /// Takes part in what others read until nobody reads any more.
   void finish() {
@@ -64,7 +65,7 @@ class run_decoder {
   /// finish(), then every data rank's text by data rank, on every rank.
   [[nodiscard]] std::vector<std::string> gather(std::string const& text) {
     finish();
-    auto const of_all = parallel::gather_texts(world(), at_.exchanges, text);
+    auto const of_all = parallel::gather_texts(at_.mesh.control(), at_.mesh.control_stream(), text);
     std::vector<std::string> out(static_cast<std::size_t>(at_.mesh.data_ranks()));
     for (std::size_t rank = 0; rank < of_all.size(); ++rank)
       out[static_cast<std::size_t>(
@@ -74,12 +75,17 @@ class run_decoder {
   }
 
  private:
-  [[nodiscard]] any_communicator& world() { return at_.mesh.ranks().world(); }
+  [[nodiscard]] bool shares_model() {
+    auto& ranks = at_.mesh.ranks();
+    return ranks.tensor.size() * ranks.pipeline.size() > 1;
+  }
 
   [[nodiscard]] bool somebody_reads(bool here) {
     if (at_.mesh.data_ranks() == 1) return here;
     std::int64_t readers = here ? 1 : 0;
-    world().all_reduce(at_.exchanges, std::span(&readers, 1), parallel::reduction::sum).wait();
+    at_.mesh.control()
+        .all_reduce(at_.mesh.control_stream(), std::span(&readers, 1), parallel::reduction::sum)
+        .wait();
     return readers > 0;
   }
 
@@ -92,15 +98,15 @@ class run_decoder {
   }
 
   void join(std::span<float> logits) {
-    auto& ranks = at_.mesh.ranks();
-    for (auto* const axis : {&ranks.tensor, &ranks.pipeline})
-      if (axis->size() > 1)
-        axis->all_reduce(at_.exchanges, logits, parallel::reduction::sum).wait();
+    if (!shares_model()) return;
+    at_.mesh.control_of_model()
+        .all_reduce(at_.mesh.control_stream(), logits, parallel::reduction::sum)
+        .wait();
   }
 
   place at_;
   arena::scope temporaries_;
-  decoder<T, Device> texts_;
+  decoder<T, Device, Comm> texts_;
 };
 
 }  // namespace mpt

@@ -1,8 +1,14 @@
 // run_mesh: the ranks of a run as one of them meets them: its groups along the mesh's axes, the
 // streams of the exchanges inside a pass, and its part of what is read.
+//
+// Ranks are connected twice, or by one communicator for both: for control, where what they say to
+// each other lies in the host's memory (agreement, checkpoints, texts), and for exchanges of the
+// device's memory, which are the groups'.
 #pragma once
 
+#include <concepts>
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include <mpt/model/groups.hpp>
@@ -10,28 +16,52 @@
 #include <mpt/train/sequences.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/comm/comm_stream.hpp>
+#include <parallel/device/host/stream.hpp>
 #include <parallel/train/process_groups.hpp>
 
 namespace mpt {
 
-/// `Device`: where what is exchanged lies.
-template <class Device>
+/// `Device`: where what is exchanged lies; `Comm`: by what.
+template <class Device, class Comm = any_communicator>
 class run_mesh {
  public:
-  using stream_type = parallel::comm_stream<Device, any_communicator>;
+  using stream_type = parallel::comm_stream<Device, Comm>;
 
-  /// Collective over `world`. Throws what run_layout refuses. `device` must outlive it.
-  run_mesh(train_config const& config, any_communicator& world, Device const& device)
+  /// Collective over `control` and `exchanges`, which connect the same ranks in the same order.
+  /// Throws what run_layout refuses. `control` and `device` must outlive it.
+  run_mesh(train_config const& config, any_communicator& control, Comm& exchanges,
+           Device const& device)
       : config_(config.parallelism),
-        ranks_(world.split(0), run_layout(config, world.size()), level_of(config)),
+        control_(control),
+        ranks_(exchanges.split(0), run_layout(config, control.size()), level_of(config)),
         device_(device) {}
 
-  [[nodiscard]] train::process_groups<any_communicator>& ranks() { return ranks_; }
+  /// Over one communicator for both.
+  run_mesh(train_config const& config, any_communicator& world,
+           Device const& device) requires std::same_as<Comm, any_communicator>
+      : run_mesh(config, world, world, device) {}
+
+  [[nodiscard]] train::process_groups<Comm>& ranks() { return ranks_; }
   [[nodiscard]] training_layout const& layout() const { return ranks_.shape(); }
 
+  /// All ranks, for what lies in the host's memory, and the stream of what they say there.
+  [[nodiscard]] any_communicator& control() { return control_; }
+  [[nodiscard]] parallel::host::stream& control_stream() { return control_stream_; }
+
+  /// Those of `control` along the tensor and pipeline axes: together they have one model. The first
+  /// call makes the group, so it is collective over all ranks.
+  [[nodiscard]] any_communicator& control_of_model() {
+    namespace axis = parallel::axis;
+    if (!control_of_model_)
+      control_of_model_ = control_.split(
+          layout().template position<axis::replicate, axis::shard, axis::context>(control_.rank()),
+          "model");
+    return *control_of_model_;
+  }
+
   /// Groups of the ranks that share a model with this one; valid while this lives.
-  [[nodiscard]] model_groups of_model() {
-    model_groups out;
+  [[nodiscard]] basic_model_groups<Comm> of_model() {
+    basic_model_groups<Comm> out;
     auto const with_streams = [&](auto& group, auto& ranks) {
       if (ranks.size() == 1) return;
       auto& out_of_here = stream();
@@ -55,12 +85,13 @@ class run_mesh {
   }
 
  private:
-  stream_type& stream() {
-    return streams_.emplace_back(parallel::comm_options<any_communicator>(device_));
-  }
+  stream_type& stream() { return streams_.emplace_back(parallel::comm_options<Comm>(device_)); }
 
   parallelism_config config_;
-  train::process_groups<any_communicator> ranks_;
+  any_communicator& control_;
+  parallel::host::stream control_stream_;
+  std::optional<any_communicator> control_of_model_;
+  train::process_groups<Comm> ranks_;
   Device const& device_;
   std::deque<stream_type> streams_;
 };

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include <mpt/config/train.hpp>
 #include <mpt/train/example_set.hpp>
@@ -23,16 +24,27 @@ struct run_hooks {
   parallel::checkpoint::claim_id owner = {};  ///< of the folder, see checkpoint::folder_claim
   /// Asked before each batch, on every rank; where one says true, the run saves after it and ends.
   std::function<bool()> stop_asked = {};
-  /// That of `comm`, which the run sets for each of its phases; none: it stays as it is.
+  /// That of `control` and `exchanges`, which the run sets for each of its phases; none: it stays
+  /// as it is.
   std::optional<parallel::shared_deadline> deadline = {};
 };
 
 /// Trains with elements T on `device` as planned, to max_duration, from the beginning or from where
-/// a checkpoint left off. Collective: all ranks call it at the same time. `examples`: what
-/// read_run_examples gives, needed when a loader is of finetuning.
+/// a checkpoint left off. Ranks agree, save and say by `control` what lies in the host's memory; a
+/// step exchanges the device's by `exchanges`, which connects the same ranks in the same order.
+/// Collective: all ranks call it at the same time. `examples`: what read_run_examples gives, needed
+/// when a loader is of finetuning.
+template <class T, class Device, parallel::communicator Comm>
+run_summary run_training(train_config const& config, parallel::any_communicator& control,
+                         Comm& exchanges, Device& device, run_plan plan,
+                         run_examples const& examples = {}, run_hooks hooks = {});
+
+/// Over one communicator for both.
 template <class T, class Device>
 run_summary run_training(train_config const& config, parallel::any_communicator& comm,
                          Device& device, run_plan plan, run_examples const& examples = {},
-                         run_hooks hooks = {});
+                         run_hooks hooks = {}) {
+  return run_training<T>(config, comm, comm, device, std::move(plan), examples, std::move(hooks));
+}
 
 }  // namespace mpt

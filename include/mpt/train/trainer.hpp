@@ -45,23 +45,24 @@ namespace mpt {
 
 using parallel::any_communicator;
 
-/// Trains with elements T on a Device, whose operations must be declared where it is instantiated.
-template <class T, class Device = host::device>
+/// Trains T on a Device, whose operations must be declared where it is instantiated, over a Comm.
+template <class T, class Device, class Comm>
 class trainer {
  public:
-  /// Collective: all ranks make one at the same time. `examples`, `hooks`: see run_training.
-  trainer(train_config const& config, any_communicator& comm, Device& device, run_plan plan,
-          run_examples const& examples = {}, run_hooks hooks = {})
+  /// Collective: all ranks make one at the same time. See run_training.
+  trainer(train_config const& config, any_communicator& control, Comm& exchanges, Device& device,
+          run_plan plan, run_examples const& examples, run_hooks hooks)
       : config_(config),
-        comm_(comm),
+        comm_(control),
         device_(device),
         plan_(std::move(plan)),
         hooks_(std::move(hooks)),
         phases_(config.deadlines, hooks_.deadline),
-        mesh_(config, comm, device),
-        profiled_(config.profile && comm.rank() == 0),
+        mesh_(config, control, exchanges, device),
+        host_(mesh_.control_stream()),
+        profiled_(config.profile && control.rank() == 0),
         compute_(with_trace(device.compute_options(), profiled_ ? &profiler_.compute() : nullptr)),
-        exchanges_(with_trace(parallel::comm_options<any_communicator>(device),
+        exchanges_(with_trace(parallel::comm_options<Comm>(device),
                               profiled_ ? &profiler_.exchanges() : nullptr)),
         net_(config.model, mesh_.of_model(), config.recompute),
         step_(net_, device, mesh_.ranks(), groups_of(config, net_),
@@ -77,7 +78,7 @@ class trainer {
     check_schedule(config.scheduler, clock_);
     if (config.corruption_check.interval.count > 0)
       checks_.emplace(config, examples.train, mesh_, device, step_, plan_.split.microbatch,
-                      compute_, exchanges_);
+                      compute_);
     if (config.callbacks.hf_checkpointer) exports_.emplace(config);
     if (config.callbacks.generate) samples_.emplace(config, mesh_.data_rank() == 0);
     require(config.icl.tasks.empty() || tasks_ != nullptr,
@@ -89,8 +90,8 @@ class trainer {
 
   /// Trains to max_duration, from the beginning or from where a checkpoint left off.
   run_summary run() {
-    auto const flops = peak_of_devices<T>(device_, compute_, config_.callbacks.gpu_flops_available,
-                                          comm_, exchanges_);
+    auto const flops =
+        peak_of_devices<T>(device_, compute_, config_.callbacks.gpu_flops_available, comm_, host_);
     auto const peak = utilisation_of(config_, plan_, flops);
     phases_.enter(&run_deadlines::first_step);
     bool const is_initialised = agree_on_products();
@@ -100,7 +101,7 @@ class trainer {
     if (saving() && batch_ < last) {
       auto const& saves = config_.checkpoint;
       auto const how = save_options_of(saves, hooks_.on_save, hooks_.owner);
-      saves_.emplace(step_, comm_, exchanges_, saves.save_folder, plan_.saves_behind, how);
+      saves_.emplace(step_, comm_, host_, saves.save_folder, plan_.saves_behind, how);
       auto const bytes = checkpoint::bytes_to_save(step_, how.what);
       notes.push_back(note_on_saves(plan_.saves_behind, bytes));
     }
@@ -132,7 +133,7 @@ class trainer {
       phases_.enter(&run_deadlines::save);
       if (saves_) save(last);
       if (exports_)
-        say(exports_->save_if_due(step_, comm_, exchanges_, batch_, clock_, control_.stopped()));
+        say(exports_->save_if_due(step_, comm_, host_, batch_, clock_, control_.stopped()));
       phases_.enter(&run_deadlines::step);
       profile();
       begin_ += speed_->skip_since(pause);
@@ -153,6 +154,7 @@ class trainer {
 
  private:
   [[nodiscard]] int pipeline_rank() { return mesh_.ranks().pipeline.rank(); }
+  [[nodiscard]] auto stages() { return stages_of(config_, pipeline_rank()); }
   [[nodiscard]] bool saving() const { return !config_.checkpoint.save_folder.empty(); }
   [[nodiscard]] double trained_seconds() const { return seconds_since(begin_); }
 
@@ -170,10 +172,8 @@ class trainer {
     if (!profiled_) return;
     auto const done = batch_ - first_batch_;
     auto const file = std::filesystem::path(config_.checkpoint.save_folder) / "profile.json";
-    auto const operations = [&] {
-      return operations_of_batch(net_, config_, plan_.split, stages_of(config_, pipeline_rank()));
-    };
-    say(ended ? profiler_.finish(done, file, operations) : profiler_.at(done, file, operations));
+    auto const counts = [&] { return operations_of_batch(net_, config_, plan_.split, stages()); };
+    say(ended ? profiler_.finish(done, file, counts) : profiler_.at(done, file, counts));
   }
 
   void say(std::string const& text) {
@@ -188,7 +188,7 @@ class trainer {
       if (saving()) file /= "products.txt";
       std::vector streams{&compute_};
       step_.for_each_compute_stream([&](auto& stream) { streams.push_back(&stream); });
-      return mpt::agree_on_products(streams, comm_, exchanges_, file, [&] {
+      return mpt::agree_on_products(streams, comm_, host_, file, [&] {
         step_.initialise(config_.seed);
         static_cast<void>(run_step(0, 0.0));
         step_.clear_states(compute_);
@@ -203,7 +203,7 @@ class trainer {
   std::vector<std::string> start(bool is_initialised) {
     found_checkpoint found;
     if (comm_.rank() == 0) found = checkpoint_to_load(config_).value_or(found_checkpoint{});
-    found = agree_on_sound(comm_, exchanges_, std::move(found));
+    found = agree_on_sound(comm_, host_, std::move(found));
     if (found.folder.empty()) {
       if (!is_initialised) step_.initialise(config_.seed);
       return {};
@@ -226,8 +226,8 @@ class trainer {
   }
 
   using step_result = train::step_result<double>;
-  using stepper_type = train::stepper<model<T>, Device, any_communicator, run_optimizer>;
-  using decoder_type = run_decoder<T, Device, stepper_type>;
+  using stepper_type = train::stepper<model<T, Comm>, Device, Comm, run_optimizer>;
+  using decoder_type = run_decoder<T, Device, Comm, stepper_type>;
 
   step_result train_batch() {
     control_.clear();
@@ -264,7 +264,7 @@ class trainer {
       phases_.enter(&run_deadlines::save);
       if (saves_) saves_->complete();
       phases_.enter(&run_deadlines::load);
-      auto const sound = agree_on_sound(comm_, exchanges_, to_roll_back_to(last_saved(), batch_));
+      auto const sound = agree_on_sound(comm_, host_, to_roll_back_to(last_saved(), batch_));
       first = load_run(step_, exchanges_, config_, sound, batches_.samples()).batches + 1;
       phases_.enter(&run_deadlines::step);
     }
@@ -326,8 +326,7 @@ class trainer {
   }
 
   [[nodiscard]] typename decoder_type::place place_of_decoder() {
-    return {net_,     device_,    step_,   mesh_,
-            compute_, exchanges_, memory_, stages_of(config_, pipeline_rank()).ranges()};
+    return {net_, device_, step_, mesh_, compute_, memory_, stages().ranges()};
   }
 
   /// Saves after this batch, if that is due; the run does not end before it is done.
@@ -354,25 +353,24 @@ class trainer {
   run_plan plan_;
   run_hooks hooks_;
   run_phases phases_;
-  run_mesh<Device> mesh_;
+  run_mesh<Device, Comm> mesh_;
+  host::stream& host_;  // of what ranks say by comm_
   run_profiler profiler_;
   bool profiled_;
   typename Device::stream_type compute_;
-  parallel::comm_stream<Device, any_communicator> exchanges_;
-  model<T> net_;
+  parallel::comm_stream<Device, Comm> exchanges_;
+  model<T, Comm> net_;
   stepper_type step_;
   arena memory_;
   run_batches batches_;
   placed_sequences<Device> batch_data_;
-  std::optional<checked_batches<Device, stepper_type>> checks_;
+  std::optional<checked_batches<Device, Comm, stepper_type>> checks_;
   training_clock clock_;
   run_callbacks callbacks_;
   run_control control_;
   std::vector<evaluation_set> evaluation_sets_;
   std::optional<reporter> report_;
-  std::optional<checkpoint::stepper_saver<stepper_type, any_communicator,
-                                          parallel::comm_stream<Device, any_communicator>>>
-      saves_;
+  std::optional<checkpoint::stepper_saver<stepper_type, any_communicator, host::stream>> saves_;
   std::optional<hf_checkpointer> exports_;
   std::optional<generate_callback> samples_;
   std::shared_ptr<task_set const> tasks_;
@@ -390,10 +388,12 @@ class trainer {
   run_summary summary_;
 };
 
-template <class T, class Device>
-run_summary run_training(train_config const& config, any_communicator& comm, Device& device,
-                         run_plan plan, run_examples const& examples, run_hooks hooks) {
-  return trainer<T, Device>(config, comm, device, std::move(plan), examples, std::move(hooks))
+template <class T, class Device, parallel::communicator Comm>
+run_summary run_training(train_config const& config, any_communicator& control, Comm& exchanges,
+                         Device& device, run_plan plan, run_examples const& examples,
+                         run_hooks hooks) {
+  return trainer<T, Device, Comm>(config, control, exchanges, device, std::move(plan), examples,
+                                  std::move(hooks))
       .run();
 }
 

@@ -7,6 +7,7 @@
 
 #include <concepts>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,6 +40,8 @@ class basic_any_communicator : public collectives<basic_any_communicator<Stream>
   [[nodiscard]] int world_rank(int rank) const { return inner_->world_rank(rank); }
   [[nodiscard]] std::string_view name() const { return inner_->name(); }
   void abort(std::string const& reason) { inner_->abort(reason); }
+  /// See `tells_aborts`; of a communicator that does not tell: nothing.
+  [[nodiscard]] std::optional<std::string> abort_reason() { return inner_->abort_reason(); }
 
   /// Enqueues `op`.
   request_type submit(Stream& s, operation const& op) { return inner_->submit(s, op); }
@@ -62,6 +65,7 @@ class basic_any_communicator : public collectives<basic_any_communicator<Stream>
     [[nodiscard]] virtual int size() const = 0;
     [[nodiscard]] virtual int world_rank(int rank) const = 0;
     virtual void abort(std::string const& reason) = 0;
+    [[nodiscard]] virtual std::optional<std::string> abort_reason() = 0;
     virtual request_type submit(Stream& s, operation const& op) = 0;
     virtual signature_exchange open_exchange(Stream const* on) = 0;
     [[nodiscard]] virtual std::string_view name() const = 0;
@@ -76,6 +80,12 @@ class basic_any_communicator : public collectives<basic_any_communicator<Stream>
     [[nodiscard]] int size() const override { return inner.size(); }
     [[nodiscard]] int world_rank(int rank) const override { return inner.world_rank(rank); }
     void abort(std::string const& reason) override { inner.abort(reason); }
+    [[nodiscard]] std::optional<std::string> abort_reason() override {
+      if constexpr (tells_aborts<C>)
+        return inner.abort_reason();
+      else
+        return std::nullopt;
+    }
     request_type submit(Stream& s, operation const& op) override { return inner.submit(s, op); }
     signature_exchange open_exchange(Stream const* on) override { return inner.open_exchange(on); }
     [[nodiscard]] std::string_view name() const override { return inner.name(); }

@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,13 @@ concept communicator = requires(C c, C const& fixed, std::string reason) {
   { fixed.world_rank(0) } -> std::same_as<int>;
   { fixed.name() } -> std::convertible_to<std::string_view>;
   c.abort(reason);
+};
+
+/// `abort_reason()`: why this rank is not to wait any more, as far as it has been heard here: what
+/// this rank or another one has aborted with. Waits for nobody; any thread may ask.
+template <class C>
+concept tells_aborts = communicator<C> && requires(C c) {
+  { c.abort_reason() } -> std::same_as<std::optional<std::string>>;
 };
 
 template <class C, class T>

@@ -1,6 +1,7 @@
 // forwarding: what communicators that stand before another take over from it as it is.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,13 @@ class forwarding : public collectives<Derived, Stream> {
   [[nodiscard]] int world_rank(int rank) const { return get(inner_).world_rank(rank); }
   [[nodiscard]] std::string_view name() const { return get(inner_).name(); }
   void abort(std::string const& reason) { get(inner_).abort(reason); }
+  /// See `tells_aborts`; of a communicator that does not tell: nothing.
+  [[nodiscard]] std::optional<std::string> abort_reason() {
+    if constexpr (requires { get(inner_).abort_reason(); })
+      return get(inner_).abort_reason();
+    else
+      return std::nullopt;
+  }
 
  protected:
   explicit forwarding(Stored inner) : inner_(std::move(inner)) {}

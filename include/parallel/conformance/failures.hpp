@@ -51,6 +51,23 @@ void check_abort(C comm, waiting how) {
           told, "\"");
 }
 
+/// An abort by the last rank is heard by ranks that make no call, when they ask (tells_aborts).
+template <class C>
+void check_heard(C comm) {
+  require(!comm.abort_reason(), "a reason before anybody has aborted");
+  typename C::stream_type s;
+  comm.barrier(s).wait();
+  auto const last = comm.size() - 1;
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // all have left the barrier
+  if (comm.rank() == last) comm.abort("the disk is full");
+  auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!comm.abort_reason() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  auto const told = comm.abort_reason().value_or("nothing");
+  auto const expected = concat("rank ", last, " failed: the disk is full");
+  require(told == expected, "expected \"", expected, "\", not \"", told, "\"");
+}
+
 /// When an exception leaves calls that have not finished, and whoever catches it aborts with its
 /// text, the others are told that text, not only that there was an exception.
 template <class C>

@@ -149,6 +149,10 @@ TEST_CASE("messages of a part name ranks as the world does, checked twice too") 
 
 TEST_CASE("abort and deadline pass through decorators") {
   using namespace checked_decorators_test;
+  CHECK_NOTHROW(threads::run(3, [](threads::communicator& comm) {
+    test::comm_suite::check_heard(
+        any_communicator(faulty(checked(any_communicator(std::move(comm))), fault{})));
+  }));
   for (auto const how : test::comm_suite::all_waits) {
     CAPTURE(static_cast<int>(how));
     auto const wrapped = [](threads::communicator& comm) {

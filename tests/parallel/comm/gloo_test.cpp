@@ -112,6 +112,7 @@ TEST_CASE("abort and deadline reach gloo ranks in a part, in messages and in all
         3, [&](auto const& options) { check_deadline(gloo::communicator(options), how, "0.5"); },
         {.deadline = 500ms}));
   }
+  CHECK_NOTHROW(run(3, [](auto const& options) { check_heard(gloo::communicator(options)); }));
 }
 
 TEST_CASE("checked gloo ranks are all told who calls what, and who is missing") {

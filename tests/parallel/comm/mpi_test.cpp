@@ -282,6 +282,7 @@ TEST_CASE("abort and deadline reach MPI ranks in a part, in messages and in all_
     CHECK_NOTHROW(test::comm_suite::check_deadline(
         mpi::communicator(*environment, {.deadline = 500ms}), how, "0.5"));
   }
+  CHECK_NOTHROW(test::comm_suite::check_heard(mpi::communicator(*environment)));
 }
 
 TEST_CASE("MPI ranks that wait for each other say at the deadline who waits where for whom") {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -91,6 +92,8 @@ class communicator : public collectives<communicator, host::stream> {
   void abort(std::string const& reason) {
     world_->abort(concat("rank ", world_rank(rank()), " failed: ", reason));
   }
+  /// See `tells_aborts`.
+  [[nodiscard]] std::optional<std::string> abort_reason() { return world_->stopped(); }
 
   /// Enqueues `op`. Ranks whose lengths differ wait to the deadline; `checked` says so before.
   request submit(host::stream& s, operation const& op) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -65,6 +66,8 @@ class communicator : public collectives<communicator, host::stream> {
   void abort(std::string const& reason) {
     link_->abort(concat("rank ", world_rank(rank()), " failed: ", reason));
   }
+  /// See `tells_aborts`.
+  [[nodiscard]] std::optional<std::string> abort_reason() { return link_->abort_reason(); }
 
   /// Enqueues `op`.
   request submit(host::stream& s, operation const& op) {

@@ -150,6 +150,14 @@ class link final : public parallel::detail::abortable {
     if (!given_up_) given_up_ = reason;
   }
 
+  /// Why this rank is not to wait any more, if it is not.
+  [[nodiscard]] std::optional<std::string> abort_reason() {
+    if (root_) return root_->abort_reason();
+    std::scoped_lock const lock(env_.mutex());
+    hear_notice();
+    return reason_ ? reason_ : given_up_;
+  }
+
   /// Throws `aborted` when this or another rank has aborted.
   void throw_if_aborted() {
     std::scoped_lock const lock(env_.mutex());

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,9 +67,9 @@ class communicator : public collectives<communicator, cuda::stream> {
   [[nodiscard]] std::string_view name() const { return name_; }
 
   /// Ends all communicators of this rank, and those of the others that share its notice board.
-  void abort(std::string const& reason) {
-    session_->abort(concat("rank ", world_rank(rank_), " failed: ", reason));
-  }
+  void abort(std::string const& reason) { session_->abort(reason); }
+  /// See `tells_aborts`.
+  [[nodiscard]] std::optional<std::string> abort_reason() { return session_->abort_reason(); }
 
   /// Enqueues `op`. While `s` is captured, the operation becomes a part of the graph: whoever runs
   /// that keeps the memory, and its waits are not watched.

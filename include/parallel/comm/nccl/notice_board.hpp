@@ -8,22 +8,26 @@
 #include <optional>
 #include <string>
 
+#include <parallel/core/error.hpp>
+
 namespace parallel::nccl {
 
 /// Thread-safe. The first notice stays.
 class notice_board {
  public:
   virtual ~notice_board() = default;
-  virtual void post(std::string const& reason) = 0;
+  /// `rank` has failed by `problem`.
+  virtual void post(int rank, std::string const& problem) = 0;
+  /// The first notice, which names its rank; none: nobody has failed.
   [[nodiscard]] virtual std::optional<std::string> read() = 0;
 };
 
 /// Of ranks that are threads of one process.
 class shared_notice_board final : public notice_board {
  public:
-  void post(std::string const& reason) override {
+  void post(int rank, std::string const& problem) override {
     std::scoped_lock const lock(mutex_);
-    if (!reason_) reason_ = reason;
+    if (!reason_) reason_ = concat("rank ", rank, " failed: ", problem);
   }
   [[nodiscard]] std::optional<std::string> read() override {
     std::scoped_lock const lock(mutex_);

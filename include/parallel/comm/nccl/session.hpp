@@ -3,8 +3,9 @@
 // Every call of NCCL is made under one mutex, and none of them blocks (config.blocking = 0): so no
 // thread is inside NCCL when the watchdog ends the communicators, which it does as one group, since
 // one after the other can hang. It does so when NCCL reports an asynchronous error, when another
-// rank has posted a notice, and when an operation takes longer than the deadline, counted from when
-// it could begin: when it was enqueued and the one before it on its communicator was over.
+// rank has posted a notice, and when an operation takes longer than the deadline that was set when
+// it was enqueued, counted from when the watchdog first saw that it could begin: the one before it
+// on its communicator was over.
 //
 // An aborted operation ends on the GPU as if it had run. So whoever waits for one asks the session
 // afterwards (abortable::completed), which throws, and nothing can be enqueued any more.
@@ -30,14 +31,17 @@
 #include <parallel/comm/nccl/notice_board.hpp>
 #include <parallel/comm/request.hpp>
 #include <parallel/core/clock.hpp>
+#include <parallel/core/failures.hpp>
+#include <parallel/core/patience.hpp>
+#include <parallel/core/shared_deadline.hpp>
 #include <parallel/device/cuda/stream.hpp>
 
 namespace parallel::nccl {
 
 struct communicator_options {
   /// Longest time for which one operation may wait for another rank, or a communicator to be made.
-  std::chrono::milliseconds deadline = std::chrono::minutes(10);
-  /// How often the watchdog looks.
+  shared_deadline deadline = std::chrono::minutes(10);
+  /// How often the watchdog looks; at least every patience::pause.
   std::chrono::milliseconds look_every = std::chrono::milliseconds(50);
 };
 
@@ -50,7 +54,8 @@ class session final : public parallel::detail::abortable,
     operation what;
     std::uint64_t number = 0;  // of the communicator's calls
     std::shared_ptr<parallel::detail::kept> owners;
-    steady_time since = {};
+    std::chrono::milliseconds deadline = {};
+    std::optional<patience> limit = {};  // begins when it is the first of its communicator
   };
   /// One communicator; of one rank: without NCCL's.
   struct member {
@@ -80,10 +85,15 @@ class session final : public parallel::detail::abortable,
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] int rank() const { return rank_; }
 
-  /// Throws `aborted` when the communicators have been ended.
+  /// Throws when the communicators have been ended: `aborted`, or on the rank that has found why
+  /// `timed_out` or `error`.
   void throw_if_aborted() {
     std::scoped_lock const lock(mutex_);
-    if (reason_) throw aborted(*reason_);
+    throw_if_ended();
+  }
+  [[nodiscard]] std::optional<std::string> abort_reason() {
+    std::scoped_lock const lock(mutex_);
+    return reason_;
   }
 
   /// call(), a call or a group of calls of NCCL for the communicators `of`, has succeeded when this
@@ -93,7 +103,7 @@ class session final : public parallel::detail::abortable,
            call_site where = call_site::current()) {
     {
       std::scoped_lock const lock(mutex_);
-      if (reason_) throw aborted(*reason_);
+      throw_if_ended();
       check(call(), name, of.empty() ? nullptr : of.front(), where);
     }
     for (ncclComm_t const comm : of) settle(comm, name, where);
@@ -110,13 +120,14 @@ class session final : public parallel::detail::abortable,
     ncclComm_t made = nullptr;
     {
       std::scoped_lock const lock(mutex_);
-      if (reason_) throw aborted(*reason_);
+      throw_if_ended();
       check(make(&made, &config), call, nullptr, where);
     }
     if (parent != nullptr) settle(parent, call, where);
-    auto const wait_until = steady_time::clock::now() + options_.deadline;
+    patience limit(options_.deadline.get());
     while (made == nullptr) {  // NCCL writes it before it is ready
-      require(steady_time::clock::now() < wait_until, call, " at ", where, ": not all ranks came");
+      throw_if_aborted();
+      if (limit.over()) fail<timed_out>(call, " at ", where, ": not all ranks came");
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
     auto out = keep(made, std::move(name));  // from now on it is ended whatever happens
@@ -132,16 +143,15 @@ class session final : public parallel::detail::abortable,
   /// `one`, a call of `of`, is watched until it has run.
   void expect(member& of, pending one) {
     std::scoped_lock const lock(mutex_);
-    one.since = steady_time::clock::now();
+    one.deadline = options_.deadline.get();
     of.waiting.push_back(std::move(one));
   }
 
-  void abort(std::string const& reason) override {
-    {
-      std::scoped_lock const lock(mutex_);
-      end_all(reason);
-    }
-    if (board_) board_->post(reason);
+  /// Since this rank failed by `problem`.
+  void abort(std::string const& problem) override {
+    std::unique_lock lock(mutex_);
+    end_all(concat("rank ", rank_, " failed: ", problem));
+    tell(lock, problem);
   }
 
   void give_up(int rank, std::string const& reason) override {
@@ -153,10 +163,17 @@ class session final : public parallel::detail::abortable,
   void completed() override {
     std::scoped_lock const lock(mutex_);
     forget_completed();
-    if (reason_) throw aborted(*reason_);
+    throw_if_ended();
   }
 
  private:
+  void throw_if_ended() const {
+    if (!reason_) return;
+    if (is_late_) throw timed_out(*reason_);
+    if (found_here_) throw error(*reason_);
+    throw aborted(*reason_);
+  }
+
   [[nodiscard]] std::shared_ptr<member> keep(ncclComm_t comm, std::string name) {
     std::shared_ptr<member> out(new member{comm, std::move(name)},
                                 [self = shared_from_this()](member* m) { self->end(m); });
@@ -167,19 +184,20 @@ class session final : public parallel::detail::abortable,
 
   /// Waits until the communicator is no longer in progress.
   void settle(ncclComm_t comm, std::string_view name, call_site where) {
-    auto const until = steady_time::clock::now() + options_.deadline;
+    auto const deadline = options_.deadline.get();
+    patience limit(deadline);
     for (;;) {
       {
         std::scoped_lock const lock(mutex_);
-        if (reason_) throw aborted(*reason_);
+        throw_if_ended();
         ncclResult_t state = ncclSuccess;
         check(ncclCommGetAsyncError(comm, &state), "ncclCommGetAsyncError", comm, where);
         check(state, name, comm, where);
         if (state == ncclSuccess) return;
       }
-      require(steady_time::clock::now() < until, name, " at ", where,
-              ": other ranks have not come within ",
-              static_cast<double>(options_.deadline.count()) / 1000, " s");
+      if (limit.over())
+        fail<timed_out>(name, " at ", where, ": other ranks have not come within ",
+                        static_cast<double>(deadline.count()) / 1000, " s");
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   }
@@ -188,21 +206,45 @@ class session final : public parallel::detail::abortable,
     static_cast<void>(cudaSetDevice(device_));
     std::unique_lock lock(mutex_);
     while (!ending_) {
-      changed_.wait_for(lock, options_.look_every);
+      changed_.wait_for(lock, std::min(options_.look_every, patience::pause));
       if (reason_) continue;
-      try {
-        forget_completed();
-      } catch (error const& problem) {
-        fail_all(problem.what());
-        continue;
-      }
-      if (board_)
-        if (auto const told = board_->read()) {
+      if (board_) {
+        lock.unlock();  // it has locks of its own
+        auto const told = board_->read();
+        lock.lock();
+        if (told) {
+          is_told_ = true;
           end_all(*told);
           continue;
         }
-      if (auto const problem = look(); !problem.empty()) fail_all(problem);
+      }
+      auto const problem = problem_now();
+      if (problem.empty() || reason_) continue;
+      found_here_ = true;
+      end_all(concat("rank ", rank_, " failed: ", problem));
+      tell(lock, problem);
+      lock.lock();
     }
+  }
+
+  /// Tells the other ranks, unless they know already; lets go of the lock.
+  void tell(std::unique_lock<std::mutex>& lock, std::string const& problem) {
+    bool const told = std::exchange(is_told_, true);
+    lock.unlock();
+    if (told || !board_) return;
+    try {
+      board_->post(rank_, problem);
+    } catch (...) {  // NOLINT(bugprone-empty-catch): their deadlines will tell them
+    }
+  }
+
+  [[nodiscard]] std::string problem_now() {
+    try {
+      forget_completed();
+    } catch (error const& problem) {
+      return problem.what();
+    }
+    return look();
   }
 
   /// What is wrong with a communicator; empty: nothing.
@@ -219,11 +261,14 @@ class session final : public parallel::detail::abortable,
                       one->waiting.empty() ? "" : std::to_string(rank_),
                       one->waiting.empty() ? "" : " waited for " + text_of(*one));
       }
-      if (!one->waiting.empty() && now - one->waiting.front().since > options_.deadline)
-        return concat("rank ", rank_, " has waited ",
-                      static_cast<double>(options_.deadline.count()) / 1000, " s for ",
-                      text_of(*one),
-                      "; another rank has not come to it, or the network does not carry it");
+      if (one->waiting.empty()) continue;
+      auto& first = one->waiting.front();
+      if (!first.limit) first.limit.emplace(first.deadline, now);
+      if (!first.limit->over(now)) continue;
+      is_late_ = true;
+      return concat("rank ", rank_, " has waited ",
+                    static_cast<double>(first.deadline.count()) / 1000, " s for ", text_of(*one),
+                    "; another rank has not come to it, or the network does not carry it");
     }
     return {};
   }
@@ -233,12 +278,6 @@ class session final : public parallel::detail::abortable,
     auto const& first = of.waiting.front();
     return concat("call ", first.number, ", ",
                   describe(signature_of(first.what, first.number, of.name)));
-  }
-
-  void fail_all(std::string const& problem) {
-    auto const reason = concat("rank ", rank_, " failed: ", problem);
-    end_all(reason);
-    if (board_) board_->post(reason);
   }
 
   /// Communicators end as one group.
@@ -254,12 +293,7 @@ class session final : public parallel::detail::abortable,
 
   void forget_completed() {
     for (member* const one : members_)
-      while (!one->waiting.empty() && one->waiting.front().done.ready()) {
-        one->waiting.pop_front();
-        if (!one->waiting.empty())
-          one->waiting.front().since =
-              std::max(one->waiting.front().since, steady_time::clock::now());
-      }
+      while (!one->waiting.empty() && one->waiting.front().done.ready()) one->waiting.pop_front();
   }
 
   /// Of a member that nobody uses any more: what it was given runs, then it is finalised, unless an
@@ -276,7 +310,7 @@ class session final : public parallel::detail::abortable,
     lock.lock();
     std::erase(members_, m);
     if (m->comm == nullptr) return;
-    auto const until = steady_time::clock::now() + options_.deadline;
+    auto const until = steady_time::clock::now() + options_.deadline.get();
     ncclResult_t state = ncclCommFinalize(m->comm);
     while (state == ncclInProgress && steady_time::clock::now() < until) {
       lock.unlock();
@@ -295,6 +329,9 @@ class session final : public parallel::detail::abortable,
   std::condition_variable changed_;
   bool ending_ = false;
   std::optional<std::string> reason_;
+  bool found_here_ = false;  // by this rank's watchdog
+  bool is_late_ = false;     // since it has waited to the deadline
+  bool is_told_ = false;     // the other ranks know
   std::vector<member*> members_;
   std::thread watchdog_;
 };

@@ -13,6 +13,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -126,6 +127,8 @@ class communicator : public collectives<communicator, host::stream> {
 
   /// Wakes all ranks of the world with an `aborted` error that names this rank and the reason.
   void abort(std::string const& reason) { world_->abort_by(world_rank(rank_), reason); }
+  /// See `tells_aborts`.
+  [[nodiscard]] std::optional<std::string> abort_reason() { return world_->abort_reason(); }
 
   /// Enqueues `op`.
   request submit(host::stream& s, operation const& op) {

@@ -1,0 +1,21 @@
+#include <parallel/comm/nccl/connect.hpp>
+
+#include <mpt/console/say.hpp>
+
+#include "exchanges.hpp"
+
+std::optional<apps::gpu_communicator> apps::connect_gpus(
+    parallel::any_communicator& control, parallel::cuda::device const& device,
+    parallel::shared_deadline const& deadline) {
+  if (control.size() == 1) return std::nullopt;
+  auto made = parallel::nccl::connect(control, device, {.deadline = deadline});
+  if (control.rank() == 0) {
+    if (made)
+      mpt::console::say("ranks exchange by NCCL {}\n", parallel::nccl::version());
+    else
+      mpt::console::say(
+          "note: ranks share GPUs, so they exchange without NCCL, which needs a GPU for each\n");
+  }
+  if (!made) return std::nullopt;
+  return gpu_communicator(*std::move(made));
+}

@@ -1,0 +1,23 @@
+// What a training step's exchanges go by in a build without NCCL: what connects the ranks for all
+// else. Its twin is nccl/exchanges.hpp; CMake chooses.
+#pragma once
+
+#include <mpt/console/say.hpp>
+#include <parallel/comm/any_communicator.hpp>
+#include <parallel/core/shared_deadline.hpp>
+#include <parallel/device/transfer.hpp>
+
+namespace apps {
+
+/// Calls f(communicator) with what exchanges memory of the device in steps. Collective.
+template <class Device, class F>
+decltype(auto) with_exchanges(parallel::any_communicator& control, Device const& /*device*/,
+                              parallel::shared_deadline const& /*deadline*/, F&& f) {
+  if (!parallel::host_reaches<Device> && control.size() > 1 && control.rank() == 0)
+    mpt::console::say(
+        "note: ranks exchange without NCCL, which this program was built without; for several GPUs "
+        "install libnccl-dev and build again\n");
+  return f(control);
+}
+
+}  // namespace apps

@@ -1,0 +1,13 @@
+// What whole training runs in float name of operations in bf16, which the lists of the fake runtime
+// leave out.
+#include <parallel/ops/cuda/elementwise.cuh>
+#include <parallel/ops/cuda/reduce.cuh>
+#include <parallel/ops/cuda/run.cuh>
+
+namespace parallel::cuda {
+
+template void run_operation(stream&, ops::fill_arguments<bf16> const&);
+template void run_operation(stream&, ops::normalise_arguments<bf16> const&);
+template void run_operation(stream&, ops::squared_norm_arguments<bf16> const&);
+
+}  // namespace parallel::cuda

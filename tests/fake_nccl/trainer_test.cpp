@@ -1,0 +1,276 @@
+// The product's trainer over NCCL's classes: ranks are threads that agree by memory, and exchange
+// by the fake NCCL, a fake GPU each.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/checked.hpp>
+#include <parallel/comm/nccl/connect.hpp>
+#include <parallel/conformance/values.hpp>
+
+#include "fake_cuda/ranks.hpp"
+#include "fake_nccl/fake_nccl.hpp"
+#include "mpt/eval/icl_support.hpp"
+#include "mpt/train/tiny_run.hpp"
+
+namespace fake_nccl_trainer_test {
+namespace {
+
+using namespace tiny_run;
+using parallel::any_communicator;
+using parallel::concat;
+
+/// Called on every rank before each batch.
+using batch_hook = std::function<void(any_communicator& control, int batch)>;
+
+struct outcome {
+  mpt::run_summary summary;
+  std::vector<std::string> told;  // each rank
+};
+
+/// Trains there; what fails on a rank aborts its control communicator, as programs do.
+outcome train_on_gpus(train_config const& config, int ranks, std::uint64_t seed = 1,
+                      fake_nccl::options const& library = {}, batch_hook const& before = {}) {
+  fake_cuda::restart({.devices = ranks, .peers = false, .seed = seed});
+  fake_nccl::restart(library);
+  auto const plan = mpt::plan_run<float>(config, ranks);
+  auto const examples = mpt::read_run_examples(config);
+  outcome out;
+  out.told.resize(static_cast<std::size_t>(ranks));
+  parallel::shared_deadline const deadline = std::chrono::minutes(1);
+  parallel::threads::run(
+      ranks,
+      [&](parallel::threads::communicator& comm) {
+        any_communicator control(parallel::checked(std::move(comm)));
+        auto& told = out.told[static_cast<std::size_t>(control.rank())];
+        told = parallel::conformance::message_of([&] {
+          parallel::cuda::device device({.device = control.rank(), .graphs = config.cuda_graphs});
+          try {
+            parallel::nccl::any_communicator exchanges(
+                parallel::nccl::connect(control, device, {.deadline = deadline}).value());
+            mpt::run_hooks hooks{.deadline = deadline};
+            if (before)
+              hooks.stop_asked = [&before, &control, batch = 0]() mutable {
+                before(control, batch++);
+                return false;
+              };
+            auto const summary =
+                mpt::run_training<float>(config, control, exchanges, device, plan, examples, hooks);
+            if (control.rank() == 0) out.summary = summary;
+          } catch (std::exception const& problem) {
+            control.abort(problem.what());
+            throw;
+          }
+        });
+      },
+      {.deadline = deadline});
+  CHECK(fake_nccl::alive() == 0);
+  return out;
+}
+
+void check_calm(outcome const& got) {
+  for (auto const& told : got.told) CHECK(told == "nothing was thrown");
+  CHECK(fake_cuda::happened().failures.empty());
+  CHECK(fake_nccl::happened().failures.empty());
+}
+
+std::vector<float> floats_of(std::vector<std::byte> const& bytes) {
+  std::vector<float> out(bytes.size() / sizeof(float));
+  std::memcpy(out.data(), bytes.data(), out.size() * sizeof(float));
+  return out;
+}
+
+/// The greatest difference of the checkpoints' tensors, as a share of each one's greatest number.
+double difference(fs::path const& a, fs::path const& b) {
+  auto const one = content_of(a), other = content_of(b);
+  REQUIRE(one.size() == other.size());
+  double worst = 0;
+  for (auto const& [name, bytes] : one) {
+    auto const mine = floats_of(bytes), theirs = floats_of(other.at(name));
+    REQUIRE(mine.size() == theirs.size());
+    double greatest = 0, apart = 0;
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      greatest = std::max(greatest, std::abs(static_cast<double>(theirs[i])));
+      auto const d = std::abs(static_cast<double>(mine[i]) - static_cast<double>(theirs[i]));
+      apart = d <= apart ? apart : d;  // NaN is taken over
+    }
+    double const share = apart == 0 ? 0 : apart / greatest;
+    worst = share <= worst ? worst : share;
+  }
+  return worst;
+}
+
+/// Loss and evaluation of each batch in a metrics file.
+std::map<std::string, double> losses(fs::path const& file) {
+  std::map<std::string, double> out;
+  for (auto const& record : records(file))
+    for (auto const& [name, value] : record.items())
+      if (name.starts_with("loss/") || name.starts_with("metrics/"))
+        out[std::to_string(record.at("time/batch").get<int>()) + " " + name] = value;
+  return out;
+}
+
+/// Without biases: those of keys have no gradient but what rounding makes, of which AdamW makes
+/// whole steps.
+train_config configuration(place const& here, double batches) {
+  auto config = divisible(here, batches);
+  config.model.n_layers = 2;
+  config.model.no_bias = true;
+  config.global_train_batch_size = 4;
+  return config;
+}
+
+std::vector<grid> const layouts{
+    {.data = 2},
+    {.zero_stage = 3, .data = 4},
+    {.zero_stage = 1, .data = 2, .parallelism = {.tensor = 2, .sequence_parallel = true}},
+    {.zero_stage = 2, .data = 2, .parallelism = {.pipeline = 2, .schedule = "zb-h1"}},
+    {.zero_stage = 3, .data = 2, .parallelism = {.context = 2}},
+};
+
+void check_runs(std::vector<grid> const& all, double batches) {
+  place const here;
+  std::uint64_t seed = 0;
+  for (auto const& how : all) {
+    CAPTURE(seed);
+    auto config = on(configuration(here, batches), how);
+    config.eval_loaders = {here.held_out()};
+    config.evaluation.eval_interval = {2, time_unit::batch};
+    config.checkpoint.save_folder = here.folder / concat("host", ++seed);
+    config.logging.metrics_file = here.folder / concat("host", seed, ".jsonl");
+    auto const expected = train<float>(config, how.ranks());
+    auto const host = losses(config.logging.metrics_file);
+    config.checkpoint.save_folder = here.folder / concat("gpus", seed);
+    config.logging.metrics_file = here.folder / concat("gpus", seed, ".jsonl");
+    config.cuda_graphs = seed % 2 == 0;
+    auto const got = train_on_gpus(config, how.ranks(), seed);
+    check_calm(got);
+    CHECK(fake_nccl::happened().operations > 0);
+    CHECK(got.summary.batches == batches);
+    auto const gpus = losses(config.logging.metrics_file);
+    REQUIRE(gpus.size() == host.size());
+    for (auto const& [name, loss] : host)
+      CHECK_MESSAGE(std::abs(gpus.at(name) - loss) <= 1e-5 * std::abs(loss), name);
+    CHECK(difference(got.summary.checkpoint, expected.checkpoint) < 1e-3);
+  }
+}
+
+TEST_CASE("runs have the host's losses and weights") {
+  check_runs({layouts[1], layouts[2], layouts[3]}, 2);
+}
+
+TEST_CASE("[full] longer runs have the host's losses and weights, in every kind of layout") {
+  check_runs(layouts, 6);
+}
+
+TEST_CASE("texts that are written between steps are the host's") {
+  place const here;
+  grid const how{.zero_stage = 1, .data = 2, .parallelism = {.tensor = 2}};
+  auto config = on(configuration(here, 1), how);
+  config.model.vocab_size = 421;  // 420 tokens; not divisible by two
+  config.model.max_seq_len = 64;
+  config.tokenizer.name = icl_test::folder() / "tokenizer_a";
+  config.callbacks.generate = mpt::generate_config{.prompts = {"a lantern", "the bell and"},
+                                                   .interval = {1, time_unit::batch},
+                                                   .max_new_tokens = 5,
+                                                   .temperature = 0};
+  auto const texts = [&](char const* name, auto const& run) {
+    config.logging.metrics_file = here.folder / name;
+    run();
+    std::vector<std::string> out;
+    for (auto const& record : records(config.logging.metrics_file))
+      for (auto const& [key, value] : record.items())
+        if (key.starts_with("generations/")) out.push_back(value.dump());
+    return out;
+  };
+  auto const host =
+      texts("host.jsonl", [&] { static_cast<void>(train<float>(config, how.ranks())); });
+  auto const gpus = texts("gpus.jsonl", [&] { check_calm(train_on_gpus(config, how.ranks(), 2)); });
+  CHECK(host.size() == 2);
+  CHECK(gpus == host);
+}
+
+TEST_CASE("stopped and resumed equals not stopped, bit for bit, at whatever pace streams run") {
+  place const here;
+  grid const how{.zero_stage = 2, .data = 2};
+  auto config = on(configuration(here, 4), how);
+  config.checkpoint.save_folder = here.folder / "calm";
+  auto const calm = train_on_gpus(config, how.ranks(), 3);
+  check_calm(calm);
+  config.checkpoint.save_folder = here.folder / "stopped";
+  config.checkpoint.autoresume = true;
+  fs::create_directories(config.checkpoint.save_folder);
+  fs::copy_file(here.folder / "calm" / "products.txt",
+                fs::path(config.checkpoint.save_folder) / "products.txt");
+  outcome part;
+  for (double const end : {2.0, 4.0}) {
+    config.max_duration.count = end;
+    part = train_on_gpus(config, how.ranks(), static_cast<std::uint64_t>(end));
+    check_calm(part);
+  }
+  CHECK(part.summary.loss == calm.summary.loss);
+  CHECK(tensors_of(part.summary.checkpoint) == tensors_of(calm.summary.checkpoint));
+}
+
+TEST_CASE("a rank that fails beside the step is named by all that wait in it") {
+  place const here;
+  auto const how = layouts[3];
+  auto const config = on(configuration(here, 5), how);
+  auto const got = train_on_gpus(config, how.ranks(), 1, {}, [](auto& control, int batch) {
+    parallel::require(control.rank() != 1 || batch != 1, "the disk is full");
+  });
+  for (std::size_t rank = 0; rank < got.told.size(); ++rank)
+    CHECK(got.told[rank] == (rank == 1 ? "the disk is full" : "rank 1 failed: the disk is full"));
+}
+
+TEST_CASE("an error of NCCL ends the run on all ranks, with its words") {
+  place const here;
+  auto const config = on(configuration(here, 50), layouts[0]);
+  auto const got =
+      train_on_gpus(config, 2, 1, {.fault = fake_nccl::fault::asynchronous_error},
+                    [](auto&, int) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
+  for (auto const& told : got.told) CHECK(told.find("a link went down") != std::string::npos);
+}
+
+TEST_CASE("a rank that does not come to a step is waited for as deadlines.step says") {
+  place const here;
+  auto config = on(configuration(here, 5), layouts[0]);
+  config.deadlines.step = 0.5;
+  auto const got = train_on_gpus(config, 2, 1, {}, [](auto& control, int batch) {
+    while (control.rank() == 1 && batch == 1 && !control.abort_reason())
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  });
+  for (auto const& told : got.told)
+    CHECK(told.starts_with("rank 0 failed: rank 0 has waited 0.5 s for call "));
+}
+
+TEST_CASE("runs see what the library does wrong") {
+  place const here;
+  grid const how{.zero_stage = 3, .data = 2};
+  auto const config = on(configuration(here, 2), how);
+  auto const loss_with = [&](fake_nccl::options const& library) {
+    auto const got = train_on_gpus(config, how.ranks(), 1, library);
+    bool const calm = std::ranges::all_of(
+        got.told, [](auto const& told) { return told == "nothing was thrown"; });
+    return calm ? got.summary.loss : -1;
+  };
+  auto const right = loss_with({});
+  CHECK(right > 0);
+  using enum fake_nccl::fault;
+  auto const patience = std::chrono::seconds(2);
+  CHECK(loss_with({.patience = patience, .fault = wrong_count}) != right);
+  CHECK(loss_with({.patience = patience, .fault = crossed_streams}) != right);
+}
+
+}  // namespace
+}  // namespace fake_nccl_trainer_test

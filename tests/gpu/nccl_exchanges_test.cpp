@@ -1,0 +1,35 @@
+// Ranks that are threads of one process exchange their GPUs' memory by NCCL, to the bit.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+
+#include <parallel/comm/any_communicator.hpp>
+#include <parallel/comm/nccl/connect.hpp>
+#include <parallel/comm/threads/run.hpp>
+
+#include "support/device_exchanges.hpp"
+#include "support/gpu.hpp"
+
+namespace gpu_nccl_exchanges_test {
+
+TEST_CASE("every exchange by NCCL between the GPUs of this machine") {
+  if (!test::has_gpu()) return;
+  int const gpus = parallel::cuda::device::count();
+  if (gpus == 1) {
+    MESSAGE("there is one GPU here");
+    return;
+  }
+  CHECK_NOTHROW(parallel::threads::run(gpus, [](parallel::threads::communicator& comm) {
+    parallel::any_communicator control(std::move(comm));
+    parallel::cuda::device const device({.device = control.rank()});
+    auto made = parallel::nccl::connect(control, device);
+    parallel::require(made.has_value(), "GPUs that differ have the same identity");
+    for (std::size_t const count : {std::size_t{0}, std::size_t{1}, std::size_t{1000003}}) {
+      test::check_device_exchanges<std::uint64_t>(*made, device, count);
+      test::check_device_exchanges<float>(*made, device, count);
+      test::check_device_exchanges<parallel::bf16>(*made, device, count);
+    }
+  }));
+}
+
+}  // namespace gpu_nccl_exchanges_test
