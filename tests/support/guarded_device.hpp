@@ -104,7 +104,7 @@ class stream : public parallel::host::stream {
     work(static_cast<parallel::host::stream&>(*this));
     enqueue([of = memory_] { of->close(); });
   }
-  [[nodiscard]] memory const& of() const { return *memory_; }
+  [[nodiscard]] guarded::memory const& of() const { return *memory_; }
 
  private:
   shared_memory memory_;

@@ -98,7 +98,10 @@ class corruption_check {
       out.step = of_.step(compute, exchanges, memory, batches, first_sequences, where,
                           learning_rate_factor);
     }
-    if (agreed_) return said_.clear(), out;
+    if (agreed_) {
+      said_.clear();
+      return out;
+    }
     for (int next = 0; next < std::min(ranks, 3); ++next) again((rank_ + next) % ranks, true);
     out.faults = judge(std::exchange(said_, {}));
     return out;
