@@ -22,6 +22,7 @@
 
 #include <parallel/comm/comm_stream.hpp>
 #include <parallel/device/annotate.hpp>
+#include <parallel/device/reserve_scratch.hpp>
 #include <parallel/ops/declared.hpp>
 #include <parallel/train/attempt.hpp>
 #include <parallel/train/canonical_order.hpp>
@@ -203,6 +204,23 @@ class stepper {
     return train::plan_activations(model_, placed_.stages(), batches.size(), batches, mode);
   }
 
+  /// Everything that the passes of such a step, and its update, need on this rank besides units.
+  [[nodiscard]] pass_memory_plan plan_passes(std::span<microbatch const> batches,
+                                             pass mode = pass::training) {
+    auto out = train::plan_passes(model_, placed_.stages(), batches.size(), batches, mode,
+                                  planned_streams(device_));
+    out.scratch.cover({.compute = results_.norm.scratch_bytes(placed_.units())});
+    return out;
+  }
+
+  /// Gives operations on `compute` and on its own streams their scratch, where they take it from
+  /// the device: it is there from now on. A step that finds less asks for its own before it begins.
+  /// Throws `out_of_memory`.
+  void reserve_scratch(stream& compute, operation_scratch const& bytes) {
+    parallel::reserve_scratch(compute, bytes.compute);
+    if (weights_) parallel::reserve_scratch(*weights_, bytes.weights);
+  }
+
   /// `sums` of all ranks; in the canonical order they have the same bits whatever ranks held the
   /// microbatches. Collective; blocks.
   [[nodiscard]] statistics<loss> over_ranks(exchange_stream& exchanges,
@@ -292,9 +310,12 @@ class stepper {
     std::set<std::pair<index, index>> sizes;
     for (auto const& batch : batches.batches) sizes.insert(extent_of(model_, batch));
     auto& bytes = bytes_[{batches.mode, count, sizes}];
-    if (!bytes)
+    if (!bytes) {
       bytes = bytes_of_step(model_, stages.plan_of(count, batches.mode), stages, batches.batches,
-                            batches.mode);
+                            batches.mode, planned_streams(device_));
+      bytes->operations.cover({.compute = results_.norm.scratch_bytes(placed_.units())});
+    }
+    reserve_scratch(compute, bytes->operations);
     arena::scope const everything(memory);
     stepper_program<stepper> of(*this, compute, exchanges, what, model_, plan, *bytes, memory,
                                 batches, results_.cleared_sums(batches.batches.size(), device_),
@@ -316,19 +337,10 @@ class stepper {
 
   /// Clips the gradients by what is no common factor. The host waits for the number of tokens.
   void clip_parts([[maybe_unused]] stream& compute, [[maybe_unused]] exchange_stream& exchanges) {
-    if constexpr (!std::is_integral_v<gradient_type>) {
-      auto const [kind, threshold] = options_.clip;
-      if (kind != clipping_kind::value && kind != clipping_kind::adaptive) return;
-      compute.synchronize();
-      auto const counted = results_.result(norm_threshold()).sums.tokens;
-      auto const tokens = static_cast<double>(std::max<std::int64_t>(1, counted));
-      if (kind == clipping_kind::adaptive)
-        clip_rows(placed_.units(), placed_.tensors(), device_, groups_.world(), compute, exchanges,
-                  threshold, tokens, options_.order);
-      else
-        for (auto const& entry : placed_.units())
-          clip_values(entry.memory, compute, threshold, tokens);
-    }
+    if constexpr (!std::is_integral_v<gradient_type>)
+      train::clip_parts(options_.clip, options_.order, placed_.units(), placed_.tensors(), device_,
+                        groups_.world(), compute, exchanges,
+                        [this] { return results_.result(norm_threshold()).sums.tokens; });
   }
 
   [[nodiscard]] step_info<gradient_type> info_of(step_update<element> const& what) {
