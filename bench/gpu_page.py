@@ -96,7 +96,9 @@ def memory_rows(units):
         return f"{count / 2 ** 30:.3f}"
     return [[key, gib(of["planned_bytes"]), gib(of["allocated_bytes"]),
              "to the byte" if of["planned_bytes"] == of["allocated_bytes"] else "**not as planned**",
-             gib(of["scratch_bytes"]), gib(of["device_bytes"])]
+             gib(of["scratch_bytes"]),
+             gib(of["planned_scratch_bytes"]) if "planned_scratch_bytes" in of else "",
+             gib(of["device_bytes"])]
             for key, unit in of_stage(units, "memory").items()
             for of in [unit["result"]] if "planned_bytes" in of]
 
@@ -151,9 +153,10 @@ def speed_text(units):
 
 def memory_text(units):
     rows = memory_rows(units)
-    return "GiB. Scratch is that of operations, which the plan does not have; taken is all that the " \
+    return "GiB. Scratch is that of operations, beside what is planned for it; taken is all that the " \
            "driver says is gone.\n\n" + \
-        table(["step", "planned", "allocated", "", "scratch", "taken"], rows) if rows else ""
+        table(["step", "planned", "allocated", "", "scratch", "planned scratch", "taken"], rows) \
+        if rows else ""
 
 
 def time_text(units):

@@ -98,7 +98,7 @@ class trained {
         exchanges_(parallel::comm_options<parallel::single>(device_)),
         net_(config_of(args)),
         step_(net_, device_, comm_, optimizer, options(args)),
-        memory_(device_.allocate<std::byte>(planned_activations())),
+        memory_(device_.allocate<std::byte>(planned_passes().activations)),
         batch_(device_) {
     seed_ = static_cast<std::uint64_t>(args.number("seed"));
     step_.initialise(seed_);
@@ -197,17 +197,18 @@ class trained {
             {"planned_bytes", planned_bytes()},
             {"allocated_bytes", device_.peak_bytes()},
             {"scratch_bytes", device_.peak_scratch_bytes()},
+            {"planned_scratch_bytes", planned_passes().scratch.total()},
             {"device_bytes", total - free},
             {"loss", loss_},
             {"gpu", device_.name()}};
   }
 
  private:
-  [[nodiscard]] std::size_t planned_activations() {
+  [[nodiscard]] parallel::train::pass_memory_plan planned_passes() {
     auto const one = mpt::sequences::shape_of(args_.number("microbatch"), args_.number("length"));
     std::vector<mpt::microbatch> const all(static_cast<std::size_t>(args_.number("accumulation")),
                                            one);
-    return step_.plan_activations(all);
+    return step_.plan_passes(all);
   }
 
   static parallel::cuda::stream_options cuda_options(gpu_arguments const& args) {
@@ -221,7 +222,7 @@ class trained {
     mpt::model<T> meant(net_.config());
     auto plan = parallel::train::plan_units<parallel::decoupled_adamw>(meant, optimizer, {},
                                                                        options(args_));
-    plan.activations = planned_activations();
+    plan.activations = planned_passes().activations;
     return plan.total() + 2 * sizeof(std::int32_t) * tokens();
   }
 

@@ -139,6 +139,15 @@ inline bool strikes(fault what) {
   return m.options.fault_at == 0 || m.options.fault_at == m.happened.occasions;
 }
 
+/// Whether this call of a function is the one that is to fail.
+inline bool fails_next(char const* function) {
+  auto& m = machine::get();
+  std::scoped_lock const lock(m.mutex);
+  if (m.fails_next != function) return false;
+  m.fails_next.clear();
+  return true;
+}
+
 /// What nearly every function of the runtime does at first: takes memory for the process.
 inline void use_current_device() {
   auto& m = machine::get();

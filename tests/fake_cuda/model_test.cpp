@@ -24,7 +24,9 @@ void check(mpt::model_config const& m, model_layout const& how, machine on) {
   auto const begin = [&](std::uint64_t seed) {
     fake_cuda::restart({.devices = on.gpus, .peers = on.peers, .seed = seed});
   };
-  fake_cuda::check_trained_model(m, how, on.graphs, begin, fake_cuda::ranks_on(on.gpus));
+  // without peer access exchanges have scratch too
+  fake_cuda::check_trained_model(m, how, on.graphs, begin, fake_cuda::ranks_on(on.gpus),
+                                 on.peers ? on.gpus : 0);
 }
 
 TEST_CASE("one rank, in both forms, with graphs and without") {

@@ -26,4 +26,12 @@ namespace fake_cuda {
   return parallel::cuda::device(how);
 }
 
+/// The most bytes that operations' scratch took at once of each GPU, of all of them.
+[[nodiscard]] inline std::size_t scratch_taken(int gpus) {
+  std::size_t sum = 0;
+  for (int gpu = 0; gpu < gpus; ++gpu)
+    sum += parallel::cuda::device({.device = gpu}).peak_scratch_bytes();
+  return sum;
+}
+
 }  // namespace fake_cuda

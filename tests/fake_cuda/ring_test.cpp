@@ -12,9 +12,11 @@
 namespace fake_ring_test {
 
 std::string run(test::layout const& how, test::ring_references& references, int gpus,
-                parallel::cuda::stream_options const& options) {
+                parallel::cuda::stream_options const& options, bool peers) {
   auto const got = test::run_on(
       how, [&] { return fake_cuda::current_gpu(options); }, fake_cuda::ranks_on(gpus));
+  CHECK(got.scratch > 0);
+  if (peers) CHECK(fake_cuda::scratch_taken(gpus) == got.scratch);  // else exchanges have some too
   return test::difference(got, references.of(how));
 }
 
@@ -25,9 +27,11 @@ void check(std::vector<test::layout> const& layouts) {
     ++seed;
     int const ranks = how.shape().ranks();
     int const gpus = seed % 3 == 0 ? 1 : ranks;
-    fake_cuda::restart({.devices = gpus, .peers = seed % 4 != 0, .seed = seed});
+    bool const peers = seed % 4 != 0;
+    fake_cuda::restart({.devices = gpus, .peers = peers, .seed = seed});
     CAPTURE(seed);
-    CHECK_MESSAGE(run(how, references, gpus, {.graphs = seed % 2 == 0}) == "", test::text(how));
+    CHECK_MESSAGE(run(how, references, gpus, {.graphs = seed % 2 == 0}, peers) == "",
+                  test::text(how));
     CHECK(fake_cuda::happened().failures.empty());
   }
 }

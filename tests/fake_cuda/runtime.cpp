@@ -37,14 +37,6 @@ void catch_segmentation_faults() {
   sigaction(SIGSEGV, &action, nullptr);
 }
 
-[[nodiscard]] bool fails_next(char const* function) {
-  auto& m = machine::get();
-  std::scoped_lock const lock(m.mutex);
-  if (m.fails_next != function) return false;
-  m.fails_next.clear();
-  return true;
-}
-
 [[nodiscard]] bool is_of_machine(int device) {
   return device >= 0 && device < machine::get().options.devices;
 }
@@ -112,6 +104,11 @@ cudaError_t copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind k
   bool const from_pageable = source.bytes == 0, to_pageable = target.bytes == 0;
   if ((from_pageable || to_pageable) && on->captured != nullptr)
     if (auto const status = not_while_capturing(function); status != cudaSuccess) return status;
+  if (from_pageable || to_pageable) {
+    auto& m = machine::get();
+    std::scoped_lock const lock(m.mutex);
+    m.happened.pageable_bytes += bytes;
+  }
   // pageable memory is read before the call returns, and written before it does
   auto kept = from_pageable ? std::make_shared<std::vector<std::byte>>(
                                   static_cast<std::byte const*>(from),
@@ -361,7 +358,11 @@ cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned) {
   use_current_device();
   if (auto const status = not_while_capturing("cudaHostAlloc"); status != cudaSuccess)
     return status;
-  *out = machine::get().store.take(memory::pinned, bytes);
+  auto& m = machine::get();
+  *out = m.store.take(memory::pinned, bytes);
+  std::scoped_lock const lock(m.mutex);
+  ++m.happened.pinned_pieces;
+  m.happened.pinned_bytes += bytes;
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) {

@@ -71,16 +71,21 @@ struct record {
   std::vector<std::string> failures = {};  // what failed a device, and calls that were refused
   std::set<int> contexts = {};             // devices of which the process has taken memory
   std::size_t kernels = 0;                 // that ran, in graphs too
+  std::size_t attentions = 0;            // passes of cuDNN that ran
   std::size_t graph_launches = 0;
   std::size_t instantiations = 0;
   std::size_t spinning_waits = 0;    // of the host, which held a core
   std::size_t accesses_enabled = 0;  // of a device to another's memory
-  std::size_t occasions = 0;         // of the machine's fault
+  std::size_t pinned_pieces = 0;     // of the host's memory, that were allocated
+  std::size_t pinned_bytes = 0;
+  std::size_t pageable_bytes = 0;  // that were copied from or to memory of the host
+  std::size_t occasions = 0;       // of the machine's fault
 };
 [[nodiscard]] record happened();
 
 /// The next call of this function fails, as it may: cudaMalloc and cudaMallocAsync for want of
-/// memory, cudaEventSynchronize and cudaStreamSynchronize with what work before did.
+/// memory, cudaEventSynchronize and cudaStreamSynchronize with what work before did; of cuDNN
+/// cudnnBackendExecute, and "cudnnBackendFinalize of a plan".
 void fail_next(std::string function);
 
 /// Streams, events, graphs and pieces of memory (of devices or pinned) that are alive.

@@ -32,9 +32,10 @@ inline parallel::train::pipeline_options overlapped(char const* schedule) {
 }
 
 /// Trains twice, each time after begin(seed), which starts the machine anew.
+/// `gpus`: whose operations' scratch must be what is planned, to the byte; 0: it is not looked at.
 template <class Begin, class Launch>
 void check_trained_model(mpt::model_config const& m, test::model_layout how, bool graphs,
-                         Begin const& begin, Launch const& launch) {
+                         Begin const& begin, Launch const& launch, int gpus = 0) {
   how.steps = graphs ? 3 : 2;  // the third runs the second's graphs
   auto const expected = test::run_model<double>(m, how);
   double greatest = 0;
@@ -48,6 +49,7 @@ void check_trained_model(mpt::model_config const& m, test::model_layout how, boo
         m, how, [&] { return current_gpu({.graphs = graphs}); }, launch);
     CHECK(happened().failures.empty());
     CHECK((happened().graph_launches > 0) == graphs);
+    if (gpus > 0) CHECK(scratch_taken(gpus) == got.scratch);
     if (seed == 1) {
       first = got;
       continue;

@@ -18,6 +18,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <parallel/comm/comm_stream.hpp>
 #include <parallel/comm/detail/moving.hpp>
@@ -123,10 +124,15 @@ class mover final : public parallel::data_mover {
     memory::opened const now(*memory_);
     parallel::detail::combine(type, how, outs, sources, count);
   }
+  std::byte* staging(std::size_t bytes) override {
+    if (bytes > staging_.size()) staging_.resize(bytes);
+    return staging_.data();
+  }
   void finish() override {}
 
  private:
   shared_memory memory_;
+  std::vector<std::byte> staging_;
 };
 
 struct owns_mover {

@@ -32,7 +32,8 @@ constexpr index model_sequences = 3;
 struct model_outcome {
   double loss = 0, squared_norm = 0, evaluated = 0;
   std::int64_t tokens = 0;
-  std::size_t peak = 0;  // bytes of activations
+  std::size_t peak = 0;     // bytes of activations
+  std::size_t scratch = 0;  // bytes of operations' scratch that are planned for a GPU, of all ranks
   double gradient_norm = 0;
   std::map<std::string, std::vector<double>> gradients, parameters;
 };
@@ -52,8 +53,10 @@ struct model_layout {
   bool sequence_parallel = true;
   parallel::train::clipping clip = {};
   int steps = 1;
-  /// Called on every rank before a step is enqueued and after.
-  std::function<void()> begins = [] {}, begun = [] {};
+  bool reserve_scratch = true;  // before the evaluation; else steps do
+  /// Called on every rank when all is made but the scratch, and before a step is enqueued and
+  /// after.
+  std::function<void()> made = [] {}, begins = [] {}, begun = [] {};
 };
 
 /// An evaluation and training steps of the whole batch, with elements T and ranks on devices
@@ -119,6 +122,11 @@ template <class T = double, class Make, class Launch>
         parallel::data::most_microbatches(sequences, how.replicate * how.shard, how.microbatch)));
     batches.resize(most);  // the last ones may be empty
     first.resize(most);
+    auto planned = stepper.plan_passes(std::span(std::as_const(batches)));
+    planned.cover(
+        stepper.plan_passes(std::span(std::as_const(batches)), parallel::pass::inference));
+    how.made();
+    if (how.reserve_scratch) stepper.reserve_scratch(compute, planned.scratch);
     parallel::train::statistics_sum<double> sums;
     stepper.add_evaluation(compute, memory, std::span(std::as_const(batches)), sums);
     auto const evaluated = stepper.over_ranks(reductions, sums);
@@ -133,6 +141,7 @@ template <class T = double, class Make, class Launch>
     }
     std::scoped_lock const guard(lock);
     out.peak = std::max(out.peak, memory.peak());
+    out.scratch += planned.scratch.total();
     out.evaluated = evaluated.loss;
     out.loss = result.sums.loss;
     out.tokens = result.sums.tokens;

@@ -45,6 +45,7 @@ struct outcome {
   std::vector<std::vector<parallel::train::tensor_squares<ring>>> tensors = {};
   bool frozen_is_lean = true;  // frozen segments have values and nothing else
   bool ranks_agree = true;     // what several ranks hold, or are told, is the same
+  std::size_t scratch = 0;     // bytes of operations' scratch that are planned for a GPU
 
   /// What a rank was told of a step: the same as every other rank.
   template <class Result>
@@ -369,7 +370,9 @@ void run_rank(Comm world, layout const& how, outcome& out, std::mutex& lock,
     out.add(static_cast<std::size_t>(step), result);
   }
   one.stepper().gather_values(one.compute());
+  auto const planned = one.stepper().plan_passes(one.data(0).batches());
   std::scoped_lock const guard(lock);
+  out.scratch += planned.scratch.total();
   collect(one.stepper(), out);
 }
 

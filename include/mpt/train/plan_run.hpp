@@ -37,39 +37,41 @@ namespace mpt {
 
 namespace detail {
 
-/// Plans activations for microbatches of `microbatch` sequences, on one pipeline rank.
+/// Plans the passes of microbatches of `microbatch` sequences, on one pipeline rank.
 template <class T>
-[[nodiscard]] std::size_t plan_activations(train_config const& config, model<T> const& net,
-                                           train::stages_of_rank& stages,
-                                           batch_split const& split) {
+[[nodiscard]] train::pass_memory_plan plan_passes(train_config const& config, model<T> const& net,
+                                                  train::stages_of_rank& stages,
+                                                  batch_split const& split) {
   index const context = config.parallelism.context;
   auto const count =
       static_cast<std::size_t>(stages.least_microbatches(static_cast<int>(split.accumulation)));
-  auto const bytes = [&](std::size_t microbatches, std::span<microbatch const> of, pass mode) {
-    return train::plan_activations(net, stages, microbatches, of, mode);
+  train::pass_memory_plan most;
+  auto const plan = [&](std::size_t microbatches, std::span<microbatch const> of, pass mode) {
+    auto const one = train::plan_passes(net, stages, microbatches, of, mode,
+                                        {.deterministic = config.deterministic});
+    most.cover(one);
+    return one.activations;
   };
-  std::size_t most = 0;
   for (auto const length : row_lengths(config)) {  // shorter ones too, for the same reason as below
     std::vector sizes{sequences::shape_of(split.microbatch, length / context)};
     for (auto const rest : split.rests)
       sizes.push_back(sequences::shape_of(rest, length / context));
-    most = std::max(most, bytes(count, sizes, pass::training));
+    plan(count, sizes, pass::training);
   }
   for (auto const& loader : config.eval_loaders) {
     std::vector<microbatch> all;  // the last may have any size, and a smaller one may need more,
     for (index n = 1; n <= config.evaluation.device_eval_batch_size; ++n)   // because its logits
       all.push_back(sequences::shape_of(n, loader.max_seq_len / context));  // make fewer chunks
     if (config.parallelism.pipeline > 1)
-      most = std::max(
-          most, bytes(static_cast<std::size_t>(config.parallelism.pipeline), all, pass::inference));
+      plan(static_cast<std::size_t>(config.parallelism.pipeline), all, pass::inference);
     else
-      for (auto const& one : all) most = std::max(most, bytes(1, {&one, 1}, pass::inference));
+      for (auto const& one : all) plan(1, {&one, 1}, pass::inference);
   }
   for (auto const& room : decoder_rooms(config))
-    most = std::max(most, decoder_bytes(net, room, stages.ranges(), [&](microbatch const& one) {
-                      return bytes(static_cast<std::size_t>(config.parallelism.pipeline), {&one, 1},
-                                   pass::inference);
-                    }));
+    most.cover({decoder_bytes(net, room, stages.ranges(), [&](microbatch const& one) {
+      return plan(static_cast<std::size_t>(config.parallelism.pipeline), {&one, 1},
+                  pass::inference);
+    })});
   return most;
 }
 
@@ -127,18 +129,23 @@ run_plan plan_run(train_config const& config, int ranks, std::size_t available,
   };
   auto const hold = [&] {
     for (std::size_t p = 0; p < stages.size(); ++p) {
-      auto const activations = plan.by_stage[p].activations;
+      auto const before = plan.by_stage[p];
       plan.by_stage[p] =
           train::plan_units(net, groups, stages[p], train::place_in(plan.layout, level_of(config)),
                             stepper_options_of(config, plan), static_cast<std::size_t>(leaves));
-      plan.by_stage[p].activations = activations;
+      plan.by_stage[p].activations = before.activations;
+      plan.by_stage[p].scratch = before.scratch;
     }
     add_up();
   };
   auto const choose = [&](index microbatch) {
     plan.split = split_batch(config, data_ranks(plan.layout), microbatch);
-    for (std::size_t p = 0; p < stages.size(); ++p)
-      plan.by_stage[p].activations = detail::plan_activations(config, net, stages[p], plan.split);
+    for (std::size_t p = 0; p < stages.size(); ++p) {
+      auto const passes = detail::plan_passes(config, net, stages[p], plan.split);
+      plan.by_stage[p].activations = passes.activations;
+      if (host)
+        plan.by_stage[p].scratch = passes.scratch;  // an update needs less than its products
+    }
     add_up();
   };
   plan.reshard_after_forward = config.reshard_after_forward.value_or(true);

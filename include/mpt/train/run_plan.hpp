@@ -39,6 +39,10 @@ struct run_plan {
   train::memory_plan microbatch;
   train::memory_plan keeping;
 
+  [[nodiscard]] train::memory_plan const& of(int pipeline_rank) const {
+    return by_stage.at(static_cast<std::size_t>(pipeline_rank));
+  }
+
   /// Floating-point operations a token that recomputation adds.
   [[nodiscard]] double recomputed_per_token(index sequence_length) const {
     return static_cast<double>(microbatch.operations - keeping.operations) /
@@ -87,8 +91,9 @@ inline void require_fits(run_plan const& plan) {
           " are available to each: parameters ", text(plan.memory.values), ", gradients ",
           text(plan.memory.gradients + plan.memory.trees), ", master weights ",
           text(plan.memory.master), ", optimizer ", text(plan.memory.optimizer), ", unit buffers ",
-          text(plan.memory.buffers), ", activations ", text(plan.memory.activations),
-          " at a microbatch of ", plan.split.microbatch,
+          text(plan.memory.buffers), ", operations' scratch ", text(plan.memory.scratch.total()),
+          ", activations ", text(plan.memory.activations), " at a microbatch of ",
+          plan.split.microbatch,
           "; use a smaller model, microbatch or sequence, zero_stage=3, "
           "fsdp_config.activation_checkpointing=true, a higher tensor or pipeline degree, or more "
           "machines");
@@ -221,6 +226,8 @@ inline void require_fits(run_plan const& plan) {
   if (plan.memory.offloaded > 0) out.row("  in the host's memory", size(plan.memory.offloaded));
   if (plan.memory.buffers > 0) out.row("  unit buffers", size(plan.memory.buffers));
   out.row("  activations", size(plan.memory.activations));
+  if (plan.memory.scratch.total() > 0)
+    out.row("  operations' scratch", size(plan.memory.scratch.total()));
   if (plan.by_stage.size() > 1) {
     std::string all;
     for (auto const& stage : plan.by_stage) all += (all.empty() ? "" : ", ") + size(stage.total());

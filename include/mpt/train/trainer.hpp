@@ -67,14 +67,14 @@ class trainer {
         net_(config.model, mesh_.of_model(), config.recompute),
         step_(net_, device, mesh_.ranks(), groups_of(config, net_),
               stepper_options_of(config, plan_)),
-        memory_(device.template allocate<std::byte>(
-            plan_.by_stage[static_cast<std::size_t>(pipeline_rank())].activations)),
+        memory_(device.template allocate<std::byte>(plan_.of(pipeline_rank()).activations)),
         batches_(config, examples.train, mesh_.data_rank(), mesh_.data_ranks()),
         batch_data_(device),
         clock_(clock_of(config, batches_.batches_per_epoch())),
         callbacks_(make_callbacks(config, clock_)),
         control_([this](std::string const& text) { say(text); }),
         tasks_(examples.tasks) {
+    step_.reserve_scratch(compute_, plan_.of(pipeline_rank()).scratch);
     check_schedule(config.scheduler, clock_);
     if (config.corruption_check.interval.count > 0)
       checks_.emplace(config, examples.train, mesh_, device, step_, plan_.split.microbatch,

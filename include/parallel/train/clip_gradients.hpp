@@ -209,4 +209,19 @@ void clip_rows(Units const& units, tensor_list const& tensors, Device const& dev
   compute.synchronize();  // the factors end here
 }
 
+/// Clips the owned reduced gradients as `how` says where that is no common factor. Then the host
+/// waits for `compute`, after which tokens() is the number of those that gradients are summed over.
+template <class Units, class Device, class Comm, class Stream, class Exchange, class Tokens>
+void clip_parts(clipping const& how, zero::reduction_order order, Units const& units,
+                tensor_list const& tensors, Device const& device, Comm& world, Stream& compute,
+                Exchange& exchanges, Tokens const& tokens) {
+  auto const [kind, threshold] = how;
+  if (kind != clipping_kind::value && kind != clipping_kind::adaptive) return;
+  compute.synchronize();
+  auto const counted = static_cast<double>(std::max<std::int64_t>(1, tokens()));
+  if (kind == clipping_kind::adaptive)
+    return clip_rows(units, tensors, device, world, compute, exchanges, threshold, counted, order);
+  for (auto const& entry : units) clip_values(entry.memory, compute, threshold, counted);
+}
+
 }  // namespace parallel::train

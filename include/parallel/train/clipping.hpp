@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace parallel::train {
 
@@ -21,6 +22,11 @@ enum class clipping_kind : std::uint8_t { none, norm, value, adaptive };
 struct clipping {
   clipping_kind kind = clipping_kind::none;
   double threshold = 0.0;
+
+  /// Of the norm of the whole gradient; an infinite one clips nothing.
+  [[nodiscard]] double norm_threshold() const {
+    return kind == clipping_kind::norm ? threshold : std::numeric_limits<double>::infinity();
+  }
   friend bool operator==(clipping const&, clipping const&) = default;
 };
 

@@ -10,6 +10,7 @@
 #include <parallel/core/exact_sum.hpp>
 #include <parallel/core/reduction.hpp>
 #include <parallel/device/buffer.hpp>
+#include <parallel/ops/meta.hpp>
 #include <parallel/ops/reduce.hpp>
 #include <parallel/train/statistics_sum.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
@@ -49,6 +50,14 @@ class gradient_norm {
         }
       ops::squared_norm(compute, rounded_.data(), mine);
     }
+  }
+
+  /// Bytes of scratch that a GPU needs to add these.
+  template <class Units>
+  [[nodiscard]] std::size_t scratch_bytes(Units const& units) {
+    meta::stream planned;
+    for (auto const& entry : units) add(entry.memory, planned);
+    return planned.take_scratch();
   }
 
   /// Of this rank, rounded; zero when it is exact.

@@ -17,6 +17,7 @@
 #include <parallel/train/step_plans.hpp>
 #include <parallel/train/stepper_options.hpp>
 #include <parallel/train/tensor_list.hpp>
+#include <parallel/zero/share_filled.hpp>
 #include <parallel/zero/unit_set.hpp>
 
 namespace parallel::train {
@@ -63,7 +64,8 @@ class placed_units {
     bool const later =
         how.gather_before_use && std::ranges::any_of(plans_.units(), &planned_unit::gathered);
     bool const in_step = groups.pipeline.size() > 1;  // ranks agree there on what they evaluate
-    if (units_.value_buffer_bytes() > 0 || later || in_step) gathers_.emplace(comm_options<Comm>(device));
+    if (units_.value_buffer_bytes() > 0 || later || in_step)
+      gathers_.emplace(comm_options<Comm>(device));
   }
 
   [[nodiscard]] stages_of_rank& stages() { return plans_.stages(); }
@@ -81,6 +83,19 @@ class placed_units {
   /// Unit by unit and part by part, as a plan says.
   [[nodiscard]] unit_set& set() { return units_; }
 
+  /// Gathers the values of all units that are held whole. Blocks.
+  template <class Axes>
+  void gather(Axes& axes) {
+    wait_for([&](auto const& unit, auto& requests) { unit.gather(axes, *gathers_, requests); });
+  }
+  /// Makes whole what all ranks have filled; `states`: the optimizer's too. Blocks.
+  template <class Axes>
+  void share_filled(Axes& axes, exchange_stream& exchanges, bool states) {
+    wait_for([&](auto& unit, auto& requests) {
+      zero::share_filled(unit, axes, exchanges, states, requests);
+    });
+  }
+
   /// Enqueues the sum of a unit's reduced gradients over the stages that use it too.
   template <class Requests>
   void reduce_tied(entry const& unit, exchange_stream& exchanges, Requests& requests) {
@@ -89,6 +104,13 @@ class placed_units {
   }
 
  private:
+  template <class Enqueue>
+  void wait_for(Enqueue const& enqueue) {
+    std::vector<typename Comm::request_type> requests;
+    for (auto& entry : units()) enqueue(entry.memory, requests);
+    for (auto& request : requests) request.wait();
+  }
+
   step_plans plans_;
   tensor_list tensors_;
   unit_set units_;

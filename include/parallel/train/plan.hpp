@@ -38,10 +38,12 @@ struct memory_plan {
   std::size_t saved_states = 0;
   std::size_t buffers = 0;       // of values, gradients and updates: where units take turns
   std::size_t activations = 0;   // the arena
+  operation_scratch scratch;     // of a GPU's streams; none on a device that needs none
   std::uint64_t operations = 0;  // floating-point operations of one microbatch, both passes
 
   [[nodiscard]] std::size_t total() const {
-    return values + gradients + trees + master + optimizer + buffers + activations;
+    return values + gradients + trees + master + optimizer + buffers + activations +
+           scratch.total();
   }
 };
 
@@ -87,15 +89,38 @@ template <class Model>
   return bytes.slot + bytes.scratch;
 }
 
-/// Bytes of activations of a step, or with pass::inference an evaluation, of `count` microbatches
-/// on a rank with these stages, when each is like one of `batches` (whose views may be null).
+/// What the passes of a step need besides units.
+struct pass_memory_plan {
+  std::size_t activations = 0;
+  operation_scratch scratch;  // on a GPU
+
+  /// Makes this enough for `other` too.
+  void cover(pass_memory_plan const& other) {
+    activations = std::max(activations, other.activations);
+    scratch.cover(other.scratch);
+  }
+};
+
+/// Bytes that a step, or with pass::inference an evaluation, of `count` microbatches needs on a
+/// rank with these stages, when each is like one of `batches` (whose views may be null). `streams`:
+/// what it runs on.
+template <class Model>
+[[nodiscard]] pass_memory_plan plan_passes(Model const& model, stages_of_rank& stages,
+                                           std::size_t count,
+                                           std::span<typename Model::microbatch const> batches,
+                                           pass mode, meta::stream_options const& streams = {}) {
+  auto const& plan = stages.plan_of(static_cast<int>(count), mode);
+  auto const bytes = bytes_of_step(model, plan, stages, batches, mode, streams);
+  return {bytes.total(plan), bytes.operations};
+}
+
+/// The activations of plan_passes.
 template <class Model>
 [[nodiscard]] std::size_t plan_activations(Model const& model, stages_of_rank& stages,
                                            std::size_t count,
                                            std::span<typename Model::microbatch const> batches,
                                            pass mode) {
-  auto const& plan = stages.plan_of(static_cast<int>(count), mode);
-  return bytes_of_step(model, plan, stages, batches, mode).total(plan);
+  return plan_passes(model, stages, count, batches, mode).activations;
 }
 
 /// Everything a rank at `place` with these stages holds of a stepper with these options besides

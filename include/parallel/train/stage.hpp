@@ -211,9 +211,8 @@ class stage {
   /// All passes of a computation, one after the other.
   template <class Stream>
   void run(pipeline::action_kind computes, context<Stream> const& c, memory& shared,
-           microbatch const& batch, edges const& at, activations& kept, sums_type& sums,
-           bool overlap_weights = false) const {
-    for (auto const& one : passes_of(range_, computes, c.mode, overlap_weights))
+           microbatch const& batch, edges const& at, activations& kept, sums_type& sums) const {
+    for (auto const& one : passes_of(range_, computes, c.mode, false))
       run(one, c, shared, batch, at, kept, sums);
   }
 

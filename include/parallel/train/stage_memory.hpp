@@ -1,5 +1,5 @@
-// stage_memory: the bytes of activations that a rank's plan needs, found by running each of its
-// stages once on the meta device, and the arenas cut from one by it.
+// stage_memory: the bytes of activations that a rank's plan needs, and those of its operations'
+// scratch on a GPU, found by running each of its stages once on the meta device.
 #pragma once
 
 #include <algorithm>
@@ -19,11 +19,25 @@
 
 namespace parallel::train {
 
+/// Bytes of scratch that operations need on a GPU, where each stream has its own.
+struct operation_scratch {
+  std::size_t compute = 0;
+  std::size_t weights = 0;  // of weight gradients that run beside other passes
+
+  [[nodiscard]] std::size_t total() const { return compute + weights; }
+  /// Makes this enough for `other` too.
+  void cover(operation_scratch const& other) {
+    compute = std::max(compute, other.compute);
+    weights = std::max(weights, other.weights);
+  }
+};
+
 /// Bytes of one microbatch at one stage.
 struct stage_bytes {
   std::size_t slot = 0;     // what its forward pass keeps
   std::size_t scratch = 0;  // what its passes need on their way
   std::size_t other = 0;    // scratch of weight gradients that run beside other passes
+  operation_scratch operations = {};
 };
 
 /// What a step's plan allocates on one rank.
@@ -32,8 +46,9 @@ struct step_bytes {
   std::size_t boundary = 0;         // an activation and its gradient
   std::size_t scratch = 0;          // the most of all stages
   std::size_t other = 0;            // the most of all stages
+  operation_scratch operations = {};
 
-  /// Of the whole plan.
+  /// Of the whole plan, without operations' scratch, which is the streams'.
   [[nodiscard]] std::size_t total(pipeline::plan const& plan) const {
     std::size_t sum = scratch + other;
     for (std::size_t k = 0; k < stages.size(); ++k)
@@ -66,8 +81,14 @@ template <class Model>
   statistics<loss_type<element>> sums;
   matrix_view<element> const edge(nullptr, {model.rows(batch), model.width()});
   auto const c = context_of(model, compute, slot, mode, {}, batch);
+  operation_scratch operations;
   auto const run = [&](pipeline::action_kind computes) {
-    of.run(computes, c, shared, batch, {edge, edge}, kept, sums, halves == backward_halves::beside);
+    for (auto const& one : passes_of(range, computes, mode, halves == backward_halves::beside)) {
+      of.run(one, c, shared, batch, {edge, edge}, kept, sums);
+      bool const aside = one.beside && one.kind == pass_kind::backward_weight;
+      auto& most = aside ? operations.weights : operations.compute;
+      most = std::max(most, compute.take_scratch());
+    }
   };
   run(forward);
   if (mode == pass::training && halves == backward_halves::apart) {
@@ -76,14 +97,15 @@ template <class Model>
   } else if (mode == pass::training) {
     run(backward);
   }
-  return {slot.peak(), scratch.peak(), other.peak()};
+  return {slot.peak(), scratch.peak(), other.peak(), operations};
 }
 
 template <class Model>
 [[nodiscard]] stage_bytes bytes_of_stage(Model const& model, stage_range range,
                                          backward_halves halves,
-                                         typename Model::microbatch const& batch, pass mode) {
-  meta::stream compute;
+                                         typename Model::microbatch const& batch, pass mode,
+                                         meta::stream_options const& streams = {}) {
+  meta::stream compute(streams);
   return bytes_of_stage(model, range, halves, batch, mode, compute);
 }
 
@@ -95,12 +117,13 @@ template <class Model>
 }
 
 /// What the plan needs for these microbatches: the most that any of them needs, which need not be
-/// the largest. `stages`: whose plan it is. Those without rows need nothing.
+/// the largest. `stages`: whose plan it is; `streams`: those that it will run on. Those without
+/// rows need nothing.
 template <class Model>
 [[nodiscard]] step_bytes bytes_of_step(Model const& model, pipeline::plan const& plan,
                                        stages_of_rank const& stages,
                                        std::span<typename Model::microbatch const> batches,
-                                       pass mode) {
+                                       pass mode, meta::stream_options const& streams = {}) {
   using enum backward_halves;
   auto const& ranges = stages.ranges();
   step_bytes out;
@@ -113,7 +136,8 @@ template <class Model>
         if (halves == apart &&
             !has(plan, plan.chunks[k].stage, pipeline::action_kind::backward_input))
           continue;
-        auto const bytes = bytes_of_stage(model, ranges[k], halves, batch, mode);
+        auto const bytes = bytes_of_stage(model, ranges[k], halves, batch, mode, streams);
+        out.operations.cover(bytes.operations);
         out.stages[k].slot = std::max(out.stages[k].slot, bytes.slot);
         out.scratch = std::max(out.scratch, bytes.scratch);
         out.other = std::max(out.other, bytes.other);

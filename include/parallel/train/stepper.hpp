@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,6 +21,7 @@
 
 #include <parallel/comm/comm_stream.hpp>
 #include <parallel/device/annotate.hpp>
+#include <parallel/device/reserve_scratch.hpp>
 #include <parallel/train/attempt.hpp>
 #include <parallel/train/canonical_order.hpp>
 #include <parallel/train/clip_gradients.hpp>
@@ -37,7 +37,6 @@
 #include <parallel/train/step_agreement.hpp>
 #include <parallel/train/stepper_options.hpp>
 #include <parallel/train/stepper_program.hpp>
-#include <parallel/zero/share_filled.hpp>
 
 namespace parallel::train {
 
@@ -88,12 +87,8 @@ class stepper {
   void share_filled(exchange_stream& exchanges, bool states) {
     require_finished("share_filled");
     auto const each = [&](auto const& f) { f(exchanges); };
-    train::attempt(groups_.world(), each, [&] {
-      requests_type requests;
-      for (auto const& entry : placed_.units())
-        zero::share_filled(entry.memory, groups_.axes(), exchanges, states, requests);
-      for (auto& request : requests) request.wait();
-    });
+    train::attempt(groups_.world(), each,
+                   [&] { placed_.share_filled(groups_.axes(), exchanges, states); });
     mark_initialised();
   }
   /// Says that whoever calls it has filled the parameters.
@@ -151,7 +146,7 @@ class stepper {
     return attempt(compute, &exchanges, [&] {
       auto over = *std::exchange(under_way_, {});
       compute.synchronize();
-      auto result = results_.result(norm_threshold());
+      auto result = results_.result(options_.clip.norm_threshold());
       result.tensors = std::move(over.tensors);
       result.updated = updated_;
       return result;
@@ -164,12 +159,7 @@ class stepper {
   void gather_values(stream& compute) {
     require_finished("gather_values");
     if (!std::exchange(stale_, false) || !placed_.gathers()) return;
-    attempt(compute, nullptr, [&] {
-      requests_type requests;
-      for (auto const& entry : placed_.units())
-        entry.memory.gather(groups_.axes(), *placed_.gathers(), requests);
-      for (auto& request : requests) request.wait();
-    });
+    attempt(compute, nullptr, [&] { placed_.gather(groups_.axes()); });
   }
 
   /// Adds a forward pass of this rank's microbatches to `sums`; over_ranks sums them over ranks
@@ -202,6 +192,23 @@ class stepper {
   [[nodiscard]] std::size_t plan_activations(std::span<microbatch const> batches,
                                              pass mode = pass::training) {
     return train::plan_activations(model_, placed_.stages(), batches.size(), batches, mode);
+  }
+
+  /// Everything that the passes of such a step, and its update, need on this rank besides units.
+  [[nodiscard]] pass_memory_plan plan_passes(std::span<microbatch const> batches,
+                                             pass mode = pass::training) {
+    auto out = train::plan_passes(model_, placed_.stages(), batches.size(), batches, mode,
+                                  planned_streams(device_));
+    out.scratch.cover({.compute = results_.norm.scratch_bytes(placed_.units())});
+    return out;
+  }
+
+  /// Gives operations on `compute` and on its own streams their scratch, where they take it from
+  /// the device: it is there from now on. A step that finds less asks for its own before it begins.
+  /// Throws `out_of_memory`.
+  void reserve_scratch(stream& compute, operation_scratch const& bytes) {
+    parallel::reserve_scratch(compute, bytes.compute);
+    if (weights_) parallel::reserve_scratch(*weights_, bytes.weights);
   }
 
   /// `sums` of all ranks; in the canonical order they have the same bits whatever ranks held the
@@ -303,9 +310,12 @@ class stepper {
     std::set<std::pair<index, index>> sizes;
     for (auto const& batch : batches.batches) sizes.insert(extent_of(model_, batch));
     auto& bytes = bytes_[{batches.mode, count, sizes}];
-    if (!bytes)
+    if (!bytes) {
       bytes = bytes_of_step(model_, stages.plan_of(count, batches.mode), stages, batches.batches,
-                            batches.mode);
+                            batches.mode, planned_streams(device_));
+      bytes->operations.cover({.compute = results_.norm.scratch_bytes(placed_.units())});
+    }
+    reserve_scratch(compute, bytes->operations);
     arena::scope const everything(memory);
     stepper_program<stepper> of(*this, compute, exchanges, what, model_, plan, *bytes, memory,
                                 batches, results_.cleared_sums(batches.batches.size(), device_),
@@ -319,27 +329,13 @@ class stepper {
     return options_.order == zero::reduction_order::canonical_tree;
   }
 
-  /// An infinite threshold clips nothing.
-  [[nodiscard]] double norm_threshold() const {
-    return options_.clip.kind == clipping_kind::norm ? options_.clip.threshold
-                                                     : std::numeric_limits<double>::infinity();
-  }
-
   /// Clips the gradients by what is no common factor. The host waits for the number of tokens.
   void clip_parts([[maybe_unused]] stream& compute, [[maybe_unused]] exchange_stream& exchanges) {
-    if constexpr (!std::is_integral_v<gradient_type>) {
-      auto const [kind, threshold] = options_.clip;
-      if (kind != clipping_kind::value && kind != clipping_kind::adaptive) return;
-      compute.synchronize();
-      auto const counted = results_.result(norm_threshold()).sums.tokens;
-      auto const tokens = static_cast<double>(std::max<std::int64_t>(1, counted));
-      if (kind == clipping_kind::adaptive)
-        clip_rows(placed_.units(), placed_.tensors(), device_, groups_.world(), compute, exchanges,
-                  threshold, tokens, options_.order);
-      else
-        for (auto const& entry : placed_.units())
-          clip_values(entry.memory, compute, threshold, tokens);
-    }
+    if constexpr (!std::is_integral_v<gradient_type>)
+      train::clip_parts(options_.clip, options_.order, placed_.units(), placed_.tensors(), device_,
+                        groups_.world(), compute, exchanges, [this] {
+                          return results_.result(options_.clip.norm_threshold()).sums.tokens;
+                        });
   }
 
   [[nodiscard]] step_info<gradient_type> info_of(step_update<element> const& what) {

@@ -74,7 +74,7 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
         if (check != nullptr) own.updated_ = check->agree(on, *exchanges) && own.updated_;
         if (!own.updated_) return;
         own.clip_parts(on, *exchanges);
-        return own.results_.enqueue_scale(on, own.norm_threshold());
+        return own.results_.enqueue_scale(on, own.options_.clip.norm_threshold());
       case begin_update: return own.updated_ ? own.begin_update(unit(a), on, what) : void();
       case action_kind::update:
         if (!own.updated_) return;

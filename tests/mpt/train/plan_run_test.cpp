@@ -350,10 +350,13 @@ TEST_CASE("copies for saves get what training leaves, and never make the microba
     CHECK(behind(0));  // unknown
     CHECK(behind(memory.total() + saved));
     CHECK_FALSE(behind(memory.total() + saved - 1));
-    // a device's own memory, and the host's
-    CHECK(behind(memory.total(), memory.offloaded + saved));
-    CHECK_FALSE(behind(memory.total(), memory.offloaded + saved - 1));
-    CHECK(behind(memory.total(), 0));
+    // a device's own memory, of which operations take scratch, and the host's
+    auto const of_device = mpt::plan_run<bf16>(config, 1, 0, 0).memory;
+    CHECK(of_device.scratch.compute == std::size_t{32} << 20);  // that of products
+    CHECK(of_device.total() == memory.total() + of_device.scratch.compute);
+    CHECK(behind(of_device.total(), memory.offloaded + saved));
+    CHECK_FALSE(behind(of_device.total(), memory.offloaded + saved - 1));
+    CHECK(behind(of_device.total(), 0));
   }
 }
 
@@ -376,6 +379,17 @@ TEST_CASE("a dry run's table tells the layout, and the memory of every pipeline 
     CAPTURE(part);
     CHECK(test::contains(text, part));
   }
+  CHECK_FALSE(test::contains(text, "operations' scratch"));  // the host's have their own
+
+  config.parallelism.overlap_weight_gradients = true;
+  auto on_gpus = mpt::plan_run<float>(config, 8, 0, 0);
+  CHECK(on_gpus.memory.scratch.compute == std::size_t{32} << 20);  // a product's
+  CHECK(on_gpus.memory.scratch.weights == std::size_t{32} << 20);  // on a stream of their own
+  CHECK(test::contains(mpt::describe_plan(config, on_gpus, 8, 3), "  operations' scratch "));
+  on_gpus.available = on_gpus.memory.total() - 1;
+  CHECK(test::contains(test::message_of([&] { require_fits(on_gpus); }),
+                       "operations' scratch " + mpt::console::bytes(0x1p26) + ", activations "));
+  config.parallelism.overlap_weight_gradients = false;
   auto const uneven = mpt::describe_plan(config, mpt::plan_run<float>(config, 20, 20), 20, 3);
   CHECK(test::contains(uneven,
                        "12 sequences of 12 = 5 data ranks × 1 microbatches of 3; 2 have 3 "

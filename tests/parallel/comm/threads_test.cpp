@@ -403,6 +403,7 @@ struct stuck_mover final : parallel::data_mover {
   }
   void combine(parallel::dtype, parallel::reduction, std::span<void* const>,
                std::span<void const* const>, std::size_t) override {}
+  std::byte* staging(std::size_t) override { return nullptr; }
   void finish() override {
     while (!go_on) std::this_thread::sleep_for(1ms);
   }

@@ -4,7 +4,9 @@
 // process: reading another's memory is reading the same GPU's, which several ranks may share (NCCL
 // refuses that), or another GPU's. Kernels reach that where the GPUs can access each other (peer
 // access, which is enabled when it is first needed); elsewhere what they combine is copied in
-// pieces through scratch memory, which CUDA can between any two GPUs.
+// pieces through scratch memory, which CUDA can between any two GPUs; that memory is taken at the
+// beginning, where the process sees a GPU that is out of reach. Ranks that are processes exchange
+// through pinned memory of the host (comm/detail/through_host.hpp), which is kept.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,6 +14,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -31,7 +34,9 @@ void combine_on(stream& s, reduction how, std::span<void* const> outs,
 
 class data_mover final : public parallel::data_mover {
  public:
-  explicit data_mover(stream_options on) : stream_(on) {}
+  explicit data_mover(stream_options on) : stream_(on) {
+    if (!reaches_every_gpu()) stream_.reserve_scratch(staging_bytes);
+  }
 
   void copy(void* to, void const* from, std::size_t bytes) override {
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_.get()), "cudaMemcpyAsync");
@@ -48,12 +53,28 @@ class data_mover final : public parallel::data_mover {
     combine_in_pieces(type, how, outs, sources, count);
   }
 
+  /// Pinned, so that copies go on beside the host's work.
+  [[nodiscard]] std::byte* staging(std::size_t bytes) override {
+    if (bytes > pinned_bytes_) {
+      device_scope const scope(stream_.device());
+      stream_.synchronize();
+      pinned_.reset();
+      pinned_bytes_ = 0;
+      void* memory = nullptr;
+      check(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable),
+            "cudaHostAlloc of what exchanges are staged in");
+      pinned_.reset(memory);
+      pinned_bytes_ = bytes;
+    }
+    return static_cast<std::byte*>(pinned_.get());
+  }
+
   void finish() override { stream_.synchronize(); }
 
   [[nodiscard]] cuda::stream& stream() { return stream_; }
 
  private:
-  static constexpr std::size_t piece_bytes = std::size_t{1} << 20;  // of one rank's
+  static constexpr std::size_t staging_bytes = std::size_t{2} << 20;  // of all ranks' pieces
 
   void enqueue(dtype type, reduction how, std::span<void* const> outs,
                std::span<void const* const> sources, std::size_t count) {
@@ -66,9 +87,9 @@ class data_mover final : public parallel::data_mover {
                          std::span<void const* const> sources, std::size_t count) {
     std::size_t const from_width = size_of(type), to_width = size_of(result_type(type, how));
     std::size_t const width = std::max(from_width, to_width);
-    std::size_t const most = std::min(count, piece_bytes / width);
-    std::size_t const stride = (most * width + 255) / 256 * 256;
-    std::byte* const own = stream_.scratch((sources.size() + 1) * stride);
+    std::size_t const stride = staging_bytes / (sources.size() + 1) / 256 * 256;
+    std::size_t const most = stride / width;
+    std::byte* const own = stream_.scratch(staging_bytes);
     for (std::size_t first = 0; first < count; first += most) {
       std::size_t const n = std::min(most, count - first);
       std::vector<void const*> from;
@@ -107,10 +128,20 @@ class data_mover final : public parallel::data_mover {
     if (is_new) known->second = enable_access(of.device);
     return known->second;
   }
-  [[nodiscard]] bool enable_access(int peer) const {
+  [[nodiscard]] bool can_access(int peer) const {
     int possible = 0;
     check(cudaDeviceCanAccessPeer(&possible, stream_.device(), peer), "cudaDeviceCanAccessPeer");
-    if (possible == 0) return false;
+    return possible != 0;
+  }
+  [[nodiscard]] bool reaches_every_gpu() const {
+    int count = 0;
+    check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+    for (int gpu = 0; gpu < count; ++gpu)
+      if (gpu != stream_.device() && !can_access(gpu)) return false;
+    return true;
+  }
+  [[nodiscard]] bool enable_access(int peer) const {
+    if (!can_access(peer)) return false;
     device_scope const scope(stream_.device());
     auto const status = cudaDeviceEnablePeerAccess(peer, 0);
     if (status == cudaErrorPeerAccessAlreadyEnabled)
@@ -120,6 +151,12 @@ class data_mover final : public parallel::data_mover {
     return true;
   }
 
+  struct free_pinned {
+    void operator()(void* memory) const { static_cast<void>(cudaFreeHost(memory)); }
+  };
+
+  std::unique_ptr<void, free_pinned> pinned_;  // freed after the stream has ended
+  std::size_t pinned_bytes_ = 0;
   cuda::stream stream_;
   std::map<int, bool> peers_;  // whether this GPU reaches their memory
 };

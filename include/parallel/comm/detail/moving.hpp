@@ -32,6 +32,8 @@ class moving {
     else
       detail::combine(type, how, outs, sources, count);
   }
+  /// With a mover: see data_mover::staging.
+  [[nodiscard]] std::byte* staging(std::size_t bytes) const { return by_->staging(bytes); }
   void finish() const {
     if (by_ != nullptr) by_->finish();
   }

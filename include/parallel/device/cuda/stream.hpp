@@ -117,14 +117,22 @@ class stream {
       require(!capturing(), "an operation inside a graph asks for ", bytes,
               " bytes of scratch memory, more than the ", scratch_bytes_,
               " that there are; use cuda_graphs=false, and please report it");
-      if (scratch_ != nullptr) check(cudaFreeAsync(scratch_, get()), "cudaFreeAsync");
-      scratch_ = nullptr;
-      scratch_bytes_ = 0;
-      check(cudaMallocAsync(&scratch_, bytes, get()), "cudaMallocAsync of an operation's scratch");
-      scratch_bytes_ = bytes;
+      std::size_t free = 0, total = 0;
+      check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+      auto const before = std::exchange(scratch_bytes_, 0);
+      if (scratch_ != nullptr)
+        check(cudaFreeAsync(std::exchange(scratch_, nullptr), get()), "cudaFreeAsync");
+      if (!take_scratch(bytes)) {
+        static_cast<void>(take_scratch(before));  // what it had stays there
+        fail<out_of_memory>("out of memory: GPU ", device_, " could not provide ", bytes,
+                            " bytes of scratch for operations; beside the ", before,
+                            " that there were ", free, " of ", total, " are free");
+      }
     }
     return static_cast<std::byte*>(scratch_);
   }
+  /// See parallel::reserve_scratch.
+  void reserve_scratch(std::size_t bytes) { static_cast<void>(scratch(bytes)); }
   /// What it has grown to.
   [[nodiscard]] std::size_t scratch_bytes() const { return scratch_bytes_; }
 
@@ -181,6 +189,20 @@ class stream {
   [[nodiscard]] bool deterministic() const { return deterministic_; }
 
  private:
+  /// False, and nothing, when there is no memory.
+  [[nodiscard]] bool take_scratch(std::size_t bytes) {
+    if (bytes == 0) return true;
+    auto const status = cudaMallocAsync(&scratch_, bytes, get());
+    if (status == cudaErrorMemoryAllocation) {
+      static_cast<void>(cudaGetLastError());
+      scratch_ = nullptr;
+      return false;
+    }
+    check(status, "cudaMallocAsync of operations' scratch");
+    scratch_bytes_ = bytes;
+    return true;
+  }
+
   struct destroy {
     void operator()(cudaStream_t stream) const { static_cast<void>(cudaStreamDestroy(stream)); }
   };

@@ -5,10 +5,12 @@
 // adds to the counters.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/meta/touched.hpp>
@@ -16,10 +18,18 @@
 
 namespace parallel::meta {
 
-/// Counts the floating-point operations that operations on it would have executed.
+struct stream_options {
+  /// Of the streams that are planned: every operation gives the same bits in every run.
+  bool deterministic = false;
+};
+
+/// Counts the floating-point operations that operations on it would have executed, and the scratch
+/// memory that they would have taken on a GPU.
 class stream {
  public:
   using event_type = reached;
+
+  explicit stream(stream_options options = {}) : options_(options) {}
 
   template <class Task>
   void enqueue(Task&&) {}
@@ -34,6 +44,12 @@ class stream {
     by_name_[operation] += floating_point_operations;
   }
   [[nodiscard]] std::uint64_t operations() const { return operations_; }
+
+  /// Called by an operation: bytes of scratch that it needs on a GPU.
+  void need_scratch(std::size_t bytes) { scratch_ = std::max(scratch_, bytes); }
+  /// The most that one operation needed since this was asked last.
+  [[nodiscard]] std::size_t take_scratch() { return std::exchange(scratch_, 0); }
+  [[nodiscard]] stream_options const& options() const { return options_; }
 
   /// Called by an operation with the views it reads and writes; with `updates(view)` for one that
   /// it adds to. An operation that does not is not looked at.
@@ -62,7 +78,9 @@ class stream {
   }
 
  private:
+  stream_options options_;
   witness* witness_ = nullptr;
+  std::size_t scratch_ = 0;
   std::uint64_t operations_ = 0;
   std::map<std::string_view, std::uint64_t> by_name_;
   std::map<std::string_view, std::uint64_t> exchanges_;

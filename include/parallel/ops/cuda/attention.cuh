@@ -11,6 +11,7 @@
 #include <parallel/ops/cuda/attention_path.hpp>
 #include <parallel/ops/cuda/fused_attention.hpp>
 #include <parallel/ops/cuda/run.cuh>
+#include <parallel/ops/cuda/scratch.hpp>
 #include <parallel/ops/extend_attention.hpp>
 
 namespace parallel::cuda {
@@ -63,9 +64,9 @@ void enqueue(stream& s, ops::attention_backward_arguments<T> a) {
       return;
   }
   detail::attention_backward_pass<T>(detail::attention_launcher{s}, "attention_backward",
-                                     s.scratch(detail::attention_backward_scratch<T>(a.q)), a.dq,
-                                     a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out, a.lse.data(),
-                                     a.options, false);
+                                     s.scratch(detail::attention_row_bytes<T>(a.q)), a.dq, a.dk,
+                                     a.dv, a.dout, a.q, a.k, a.v, a.out, a.lse.data(), a.options,
+                                     false);
 }
 
 template <class T>
@@ -79,9 +80,9 @@ template <class T>
 void enqueue(stream& s, ops::extend_attention_backward_arguments<T> a) {
   a.options.alibi_slopes = s.constants(a.options.alibi_slopes);
   detail::attention_backward_pass<T>(detail::attention_launcher{s}, "extend_attention_backward",
-                                     s.scratch(detail::attention_backward_scratch<T>(a.q)), a.dq,
-                                     a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out, a.lse.data(),
-                                     a.options, true);
+                                     s.scratch(detail::attention_row_bytes<T>(a.q)), a.dq, a.dk,
+                                     a.dv, a.dout, a.q, a.k, a.v, a.out, a.lse.data(), a.options,
+                                     true);
 }
 
 }  // namespace parallel::cuda

@@ -64,12 +64,7 @@ void attention_pass(Launch const& launch, char const* operation, ops::heads_view
   });
 }
 
-/// Bytes of scratch that attention_backward_pass needs.
-template <class T>
-[[nodiscard]] std::size_t attention_backward_scratch(ops::heads_view<T const> const& q) {
-  return sizeof(accumulate_t<T>) * static_cast<std::size_t>(q.batch * q.heads * q.sequence);
-}
-
+/// `scratch`: attention_row_bytes(q) (scratch.hpp).
 template <class T, class O, class Launch>
 void attention_backward_pass(Launch const& launch, char const* operation, std::byte* scratch,
                              ops::heads_view<O> dq, ops::heads_view<O> dk, ops::heads_view<O> dv,

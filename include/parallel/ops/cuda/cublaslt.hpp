@@ -69,7 +69,8 @@ class cublaslt {
   /// From now on, a shape without an entry in the table is timed when it comes (on), or takes the
   /// library's first guess (off, as in the beginning). Timing tries up to 16 algorithms, some
   /// milliseconds a shape, blocks the caller, and asks the device for up to twice its cache and a
-  /// copy of C meanwhile. None of that can be captured: a shape that is first met while a graph is
+  /// copy of C meanwhile; a shape for which that is not there takes the first guess. None of that
+  /// can be captured: a shape that is first met while a graph is
   /// being captured takes the first guess, and is timed when it comes outside of one.
   void tune(bool on) { tune_ = on; }
 
@@ -145,7 +146,12 @@ class cublaslt {
   /// Takes the fastest algorithm into the plan and the table.
   void measure(matmul_shape const& shape, known& product, operands const& given) {
     std::vector<device_memory> memory;
-    auto const rotation = copies(shape, given, memory);
+    std::vector<operands> rotation;
+    try {
+      rotation = copies(shape, given, memory);
+    } catch (out_of_memory const&) {
+      return;
+    }
     auto const guesses = product.plan.guesses(library_.get());
     std::size_t turn = 0;
     int const best = fastest(stream_, static_cast<int>(guesses.size()), [&](int way) {

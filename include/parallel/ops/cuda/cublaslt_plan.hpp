@@ -29,8 +29,7 @@ inline void check(cublasStatus_t status, char const* call, call_site where = cal
 /// matrices do.
 class cublaslt_plan {
  public:
-  /// What NVIDIA recommends for Hopper.
-  static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+  static constexpr std::size_t workspace_bytes = product_workspace_bytes;
 
   explicit cublaslt_plan(matmul_shape const& shape)
       : shape_(shape), beta_(shape.accumulate ? 1.0F : 0.0F) {

@@ -8,6 +8,7 @@
 
 #include <cub/device/device_radix_sort.cuh>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include <parallel/ops/cuda/kernels/embedding.hpp>
 #include <parallel/ops/cuda/kernels/embedding_backward.hpp>
 #include <parallel/ops/cuda/run.cuh>
+#include <parallel/ops/cuda/scratch.hpp>
 #include <parallel/ops/embedding.hpp>
 
 namespace parallel::cuda {
@@ -35,11 +37,10 @@ void enqueue(stream& s, ops::embedding_backward_arguments<T> const& a) {
   index const count = a.dy.extent(0), columns = a.dy.extent(1), table_rows = a.dtable.extent(0);
   if (count == 0 || columns == 0 || table_rows == 0) return;
 
-  // rows, tokens, the same sorted, open sums, and the sort's own memory, each aligned
-  auto const aligned = [](std::size_t bytes) { return (bytes + 255) / 256 * 256; };
-  std::size_t const list = aligned(static_cast<std::size_t>(count) * sizeof(std::uint32_t));
+  // rows, tokens, the same sorted, open sums, and the sort's own memory
+  detail::embedding_backward_scratch<T> const planned(count, columns);
+  std::size_t const list = planned.list, open = planned.open;
   index const pieces = sorted_tokens::pieces(count);
-  std::size_t const open = aligned(static_cast<std::size_t>(2 * pieces * columns) * sizeof(A));
   auto const sort = [&](void* memory, std::size_t& bytes, std::uint32_t* lists) {
     std::size_t const step = list / sizeof(std::uint32_t);
     check(cub::DeviceRadixSort::SortPairs(
@@ -51,7 +52,7 @@ void enqueue(stream& s, ops::embedding_backward_arguments<T> const& a) {
   device_scope const scope(s.device());
   std::size_t sort_bytes = 0;
   sort(nullptr, sort_bytes, nullptr);
-  std::byte* const memory = s.scratch(4 * list + open + sort_bytes);
+  std::byte* const memory = s.scratch(4 * list + open + std::max(sort_bytes, planned.sort));
   auto const at = [&](std::size_t k) {
     return reinterpret_cast<std::uint32_t*>(memory + k * list);
   };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -13,6 +14,10 @@
 #include <parallel/ops/matmul.hpp>
 
 namespace parallel::cuda {
+
+/// Of the scratch memory of a stream, for every product by a library: what NVIDIA recommends for
+/// Hopper.
+inline constexpr std::size_t product_workspace_bytes = std::size_t{32} << 20;
 
 /// C [m, n] = op(A) [m, k] op(B) [k, n], plus C or another matrix where it accumulates, row-major
 /// and contiguous: all that the choice of an algorithm depends on, and nothing else.

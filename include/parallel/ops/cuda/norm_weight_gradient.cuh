@@ -4,6 +4,7 @@
 
 #include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/kernels/norm_weight_gradient.hpp>
+#include <parallel/ops/cuda/scratch.hpp>
 
 namespace parallel::cuda::detail {
 
@@ -14,7 +15,7 @@ void norm_weight_gradient(stream& s, char const* operation, A* dweight, A* dbias
                           A const* rstd) {
   auto const parts = kernels::weight_gradient_division::of(x);
   if (parts.chunks == 0 || (dweight == nullptr && dbias == nullptr)) return;
-  auto* const sums = reinterpret_cast<A*>(s.scratch(parts.sums(x.columns) * sizeof(A)));
+  auto* const sums = reinterpret_cast<A*>(s.scratch(norm_weight_gradient_scratch<T>(x, true)));
   auto const chunks = static_cast<unsigned>(parts.chunks);
   constexpr unsigned threads = 256;
   launch<threads>(s, operation, parts.tiles * parts.chunks,

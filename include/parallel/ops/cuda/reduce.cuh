@@ -7,6 +7,7 @@
 #include <parallel/ops/cuda/kernels/exact_squared_norm.hpp>
 #include <parallel/ops/cuda/kernels/reduce.hpp>
 #include <parallel/ops/cuda/run.cuh>
+#include <parallel/ops/cuda/scratch.hpp>
 #include <parallel/ops/reduce.hpp>
 
 namespace parallel::cuda {
@@ -18,7 +19,7 @@ void add_sum(stream& s, char const* operation, ops::sum_t<T>* out, std::span<T c
   using S = ops::sum_t<T>;
   std::size_t const pieces = kernels::pieces_of(x.size());
   if (pieces == 0) return;
-  auto* const partial = reinterpret_cast<S*>(s.scratch(pieces * sizeof(S)));
+  auto* const partial = reinterpret_cast<S*>(s.scratch(sum_scratch<T>(x.size())));
   constexpr std::size_t shared = warp_size * sizeof(S);
   launch<256>(s, operation, pieces, kernels::sum_of_pieces<T, Map>{partial, x.data(), x.size()},
               shared);
@@ -48,11 +49,9 @@ void enqueue(stream& s, ops::all_finite_arguments<T> const& a) {
 template <class T>
 void enqueue(stream& s, ops::exact_squared_norm_arguments<T> const& a) {
   constexpr unsigned threads = 128;
-  constexpr std::size_t most = 396;  // as many as the shared memory of a large device holds
-  std::size_t const blocks = std::min(kernels::pieces_of(a.x.size()), most);
+  std::size_t const blocks = detail::exact_squared_norm_blocks(a.x.size());
   if (blocks == 0) return;
-  auto* const partial = reinterpret_cast<std::int64_t*>(
-      s.scratch(blocks * kernels::exact_words * sizeof(std::int64_t)));
+  auto* const partial = reinterpret_cast<std::int64_t*>(s.scratch(scratch_bytes(a)));
   detail::launch<threads>(s, "exact_squared_norm", blocks,
                           kernels::exact_squares_of_blocks<T>{partial, a.x.data(), a.x.size()},
                           threads * kernels::exact_words * sizeof(std::int64_t));

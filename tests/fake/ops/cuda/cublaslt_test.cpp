@@ -52,6 +52,19 @@ TEST_CASE("a product takes the library's first guess, once tuned the fastest, an
   CHECK(products.tuning().entries().at(shape).guess == fastest);
 }
 
+TEST_CASE("a product for whose timing there is no memory takes the library's first guess") {
+  begin();
+  stream s;
+  auto& products = s.library<cublaslt>();
+  multiply(s);  // takes scratch
+  products.tune(true);
+  fake::machine().memory = fake::machine().used();
+  multiply(s);
+  CHECK(fake::machine().direct == numbers{guessed, guessed});
+  CHECK(products.tuning().entries().empty());
+  CHECK(fake::machine().used() == fake::machine().memory);
+}
+
 TEST_CASE("what others have timed decides, also inside a graph") {
   begin();
   stream s({.graphs = true});

@@ -64,6 +64,33 @@ TEST_CASE("every collective reaches guarded memory through the host's") {
   });
 }
 
+TEST_CASE("ranks cut an operation at multiples of their number, so that as many bytes are sent") {
+  auto const memory = std::make_shared<guarded::memory>(std::size_t{1} << 20);
+  guarded::mover mover(memory);
+  host::stream with_mover({.mover = &mover});
+  constexpr std::size_t place = parallel::detail::staging_bytes / 4 / sizeof(float);
+  auto const chunks = [&](operation_kind kind, std::size_t count, int ranks, dtype type) {
+    std::vector<std::size_t> out;
+    operation const op{.kind = kind, .type = type, .count = count};
+    parallel::detail::staged_operation const staged(parallel::detail::moving(with_mover), op,
+                                                    static_cast<std::size_t>(ranks));
+    for (std::size_t k = 0; k < staged.chunks(); ++k) out.push_back(staged.of(k).count);
+    return out;
+  };
+  using enum operation_kind;
+  using sizes = std::vector<std::size_t>;
+  CHECK(chunks(send, 0, 2, dtype::f32) == sizes{0});
+  CHECK(chunks(send, place, 2, dtype::f32) == sizes{place});
+  CHECK(chunks(recv, 2 * place + 1, 2, dtype::f32) == sizes{place, place, 1});
+  CHECK(chunks(all_reduce, place + 5, 3, dtype::f32) == sizes{place - 1, 6});
+  CHECK(chunks(all_gather, place, 4, dtype::bf16) == sizes{place / 2, place / 2});
+  CHECK(chunks(reduce_scatter, 7, 3, dtype::f64) == sizes{7});
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(chunks(all_to_all, 1, 1 << 20, dtype::f64)),
+      "an exchange between 1048576 ranks does not fit the 16777216 bytes that it is staged in",
+      parallel::error);
+}
+
 TEST_CASE("without a mover the operation runs on its own memory") {
   host::stream const plain;
   int value = 7;

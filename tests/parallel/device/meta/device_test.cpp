@@ -28,5 +28,14 @@ TEST_CASE("the meta stream runs nothing and adds up operations") {
   CHECK(stream.operations() == 42);
 }
 
+TEST_CASE("the meta stream keeps the greatest scratch that was needed, until it is asked") {
+  parallel::meta::stream stream({.deterministic = true});
+  CHECK(stream.options().deterministic);
+  stream.need_scratch(7);
+  stream.need_scratch(3);
+  CHECK(stream.take_scratch() == 7);
+  CHECK(stream.take_scratch() == 0);
+}
+
 }  // namespace
 }  // namespace meta_device_test

@@ -2,7 +2,8 @@
 // stream it belongs to.
 //
 // The first call of a shape compiles its plan, which takes about a second; later ones only enqueue.
-// A plan that cannot be run the first time gives way to cuDNN's next proposal.
+// A plan that cannot be run the first time, or for whose scratch there is no memory, gives way to
+// cuDNN's next proposal.
 // Scratch forward: what the plan asks for. Backward: that, one float for each query and head, and
 // the gradient of queries in floats (not on deterministic streams, whose plans ask for batch *
 // heads * S * S * 2 bytes instead).
@@ -21,6 +22,7 @@
 #include <parallel/ops/cuda/cudnn/plan.hpp>
 #include <parallel/ops/cuda/first_that_runs.hpp>
 #include <parallel/ops/cuda/fused_attention.hpp>
+#include <parallel/ops/cuda/scratch.hpp>
 
 namespace parallel::cuda::cudnn {
 
@@ -83,7 +85,7 @@ class attention_plans final : public fused_attention {
     device_scope const scope(s.device());
     auto const problem = detail::problem_of(out, q, k, v, options);
     return with_plan(forward_, problem, attention_forward_graph, [&](plan const& chosen) {
-      std::size_t const rows = row_bytes(q);
+      std::size_t const rows = cuda::detail::attention_row_bytes(q);
       pieces space(s, {chosen.workspace(), lse == nullptr ? rows : 0});
       void* const workspace = space.next();
       void* const kept = space.next();
@@ -111,7 +113,7 @@ class attention_plans final : public fused_attention {
     problem.dv = detail::strides_of(dv);
     problem.dout = detail::strides_of(dout);
     return with_plan(backward_, problem, attention_backward_graph, [&](plan const& chosen) {
-      std::size_t const rows = row_bytes(q);
+      std::size_t const rows = cuda::detail::attention_row_bytes(q);
       std::size_t const sums = rows * static_cast<std::size_t>(q.head_dim);
       pieces space(s, {chosen.workspace(), rows, problem.deterministic ? 0 : sums});
       void* const workspace = space.next();
@@ -157,7 +159,7 @@ class attention_plans final : public fused_attention {
       std::size_t all = 0;
       for (std::size_t const each : bytes) {
         offsets_.push_back(all);
-        all += (each + 255) / 256 * 256;
+        all += scratch_piece(each);
       }
       begin_ = s.scratch(all);
     }
@@ -175,10 +177,6 @@ class attention_plans final : public fused_attention {
     return const_cast<T*>(data);
   }
 
-  [[nodiscard]] static std::size_t row_bytes(ops::heads_view<bf16 const> const& q) {
-    return sizeof(float) * static_cast<std::size_t>(q.batch * q.heads * q.sequence);
-  }
-
   /// enqueue(plan) with the plan of a problem, found when it is first asked for; false when cuDNN
   /// has none that runs. Throws `error` when a plan fails that has run before: then it is not the
   /// plan.
@@ -190,7 +188,13 @@ class attention_plans final : public fused_attention {
       at = all.emplace(problem, plans_of(handle_.get(), graph_of(problem))).first;
     auto& plans = at->second;
     return plans([&](plan const& each) {
-      cudnnStatus_t const status = enqueue(each);
+      cudnnStatus_t status{};
+      try {
+        status = enqueue(each);
+      } catch (out_of_memory const&) {  // for its scratch; one that has run asks for no more
+        if (plans.proven()) throw;
+        return false;
+      }
       if (plans.proven()) check(status, "cudnnBackendExecute");
       if (status != CUDNN_STATUS_SUCCESS) static_cast<void>(cudaGetLastError());  // not the next's
       return status == CUDNN_STATUS_SUCCESS;

@@ -2,24 +2,25 @@
 // by operation in double, against the reference.
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <utility>
 #include <vector>
 
-#include <parallel/ops/cuda/cudnn/attention_graph.hpp>
 #include <parallel/ops/attention.hpp>
+#include <parallel/ops/cuda/cudnn/attention_graph.hpp>
 #include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/attention_problem.hpp"
+#include "support/graph_meaning.hpp"
 
 namespace cudnn_attention_meaning_test {
 
 using namespace parallel::cuda::cudnn;
 using parallel::index;
 namespace uid = attention_uid;
+
+namespace meaning = test::graph_meaning;
 
 /// Stands in for `graph`: computes each operation at once. Memory holds doubles, of whatever type
 /// the graph takes it to be.
@@ -30,13 +31,12 @@ class computed {
     sizes extents{};
     sizes strides{};
 
-    /// Dimensions in which there are fewer elements repeat each for its neighbours.
-    [[nodiscard]] double& at(sizes const& i, sizes const& of) const {
-      std::int64_t offset = 0;
-      for (std::size_t d = 0; d < 4; ++d) offset += i[d] / (of[d] / extents[d]) * strides[d];
-      return data[offset];
+    [[nodiscard]] double get(sizes const& i, sizes const& of) const {
+      return data[meaning::offset(i, of, extents, strides)];
     }
-    [[nodiscard]] double& at(sizes const& i) const { return at(i, extents); }
+    void set(sizes const& i, double value) const {
+      data[meaning::offset(i, extents, extents, strides)] = value;
+    }
   };
 
   explicit computed(std::map<std::int64_t, double*> given) : memory_(std::move(given)) {}
@@ -53,10 +53,9 @@ class computed {
     return {kept.data(), extents, dense(extents)};
   }
 
-  void apply(cudnnPointwiseMode_t mode, tensor x, tensor y) { apply(mode, x, x, y); }
+  void apply(cudnnPointwiseMode_t mode, tensor x, tensor y) { meaning::apply(mode, x, x, y); }
   void apply(cudnnPointwiseMode_t mode, tensor a, tensor b, tensor y) {
-    each(y.extents,
-         [&](sizes const& i) { y.at(i) = value(mode, a.at(i, y.extents), b.at(i, y.extents)); });
+    meaning::apply(mode, a, b, y);
   }
   tensor map(cudnnPointwiseMode_t mode, tensor x) { return map(mode, x, x); }
   tensor map(cudnnPointwiseMode_t mode, tensor a, tensor b, arithmetic = floats) {
@@ -66,36 +65,20 @@ class computed {
   }
   tensor select(tensor kept, tensor otherwise, tensor mask) {
     tensor const y = between(kept.extents);
-    each(y.extents, [&](sizes const& i) {
-      y.at(i) = mask.at(i) != 0.0 ? kept.at(i) : otherwise.at(i, y.extents);
-    });
+    meaning::select(kept, otherwise, mask, y);
     return y;
   }
   tensor positions(tensor x, std::int64_t axis, cudnnDataType_t) {
     tensor const y = between(x.extents);
-    each(y.extents,
-         [&](sizes const& i) { y.at(i) = static_cast<double>(i[static_cast<std::size_t>(axis)]); });
+    meaning::positions(axis, y);
     return y;
   }
   tensor multiply(tensor a, tensor b, tensor c) {
-    each(c.extents, [&](sizes const& i) {
-      double sum = 0;
-      for (std::int64_t k = 0; k < a.extents[3]; ++k)
-        sum += a.at({i[0], i[1], i[2], k}) *
-               b.at({i[0], i[1] / (a.extents[1] / b.extents[1]), k, i[3]});
-      c.at(i) = sum;
-    });
+    meaning::multiply<double>(a, b, c);
     return c;
   }
   tensor reduce(cudnnReduceTensorOp_t how, tensor x, tensor y) {
-    bool const greatest = how == CUDNN_REDUCE_TENSOR_MAX;
-    each(y.extents, [&](sizes const& i) {
-      y.at(i) = greatest ? -std::numeric_limits<double>::infinity() : 0.0;
-    });
-    each(x.extents, [&](sizes const& i) {
-      double& to = y.at(i, x.extents);
-      to = greatest ? std::max(to, x.at(i)) : to + x.at(i);
-    });
+    meaning::reduce<double>(how, x, y);
     return y;
   }
   tensor transpose(tensor x, cudnnDataType_t) {
@@ -105,31 +88,6 @@ class computed {
   }
 
  private:
-  template <class F>
-  static void each(sizes const& extents, F const& f) {
-    sizes i{};
-    for (i[0] = 0; i[0] < extents[0]; ++i[0])
-      for (i[1] = 0; i[1] < extents[1]; ++i[1])
-        for (i[2] = 0; i[2] < extents[2]; ++i[2])
-          for (i[3] = 0; i[3] < extents[3]; ++i[3]) f(i);
-  }
-
-  static double value(cudnnPointwiseMode_t mode, double a, double b) {
-    switch (mode) {
-      case CUDNN_POINTWISE_ADD: return a + b;
-      case CUDNN_POINTWISE_SUB: return a - b;
-      case CUDNN_POINTWISE_MUL: return a * b;
-      case CUDNN_POINTWISE_DIV: return a / b;
-      case CUDNN_POINTWISE_EXP: return std::exp(a);
-      case CUDNN_POINTWISE_LOG: return std::log(a);
-      case CUDNN_POINTWISE_IDENTITY: return a;
-      case CUDNN_POINTWISE_CMP_GE: return a >= b ? 1.0 : 0.0;
-      case CUDNN_POINTWISE_CMP_GT: return a > b ? 1.0 : 0.0;
-      default: break;
-    }
-    parallel::fail("an operation that the test does not know: ", static_cast<int>(mode));
-  }
-
   std::map<std::int64_t, double*> memory_;
   std::vector<std::vector<double>> kept_;
 };

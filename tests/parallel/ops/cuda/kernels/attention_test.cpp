@@ -9,6 +9,7 @@
 
 #include <parallel/ops/attention.hpp>
 #include <parallel/ops/cuda/attention_passes.hpp>
+#include <parallel/ops/cuda/scratch.hpp>
 #include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/attention_by_parts.hpp"
@@ -58,7 +59,7 @@ void run_operation(block_stream& s, ops::extend_attention_arguments<T> const& a)
 
 template <class T, class Arguments>
 void backward(block_stream& s, Arguments const& a, bool adds) {
-  std::vector<std::byte> scratch(cuda::detail::attention_backward_scratch<T>(a.q), std::byte{0xff});
+  std::vector<std::byte> scratch(cuda::detail::attention_row_bytes<T>(a.q), std::byte{0xff});
   cuda::detail::attention_backward_pass<T>(s.launcher(), a.name, scratch.data(), a.dq, a.dk, a.dv,
                                            a.dout, a.q, a.k, a.v, a.out, a.lse.data(), a.options,
                                            adds);

@@ -1,0 +1,231 @@
+// Attention in bf16 by cuDNN's graphs, which the fake cuDNN computes: alone, against fp64, and in
+// trainings of MPT, which come as close to fp64 as the host's in bf16 do.
+//
+// The graphs round the weights of keys and the gradients of scores to bf16 before they multiply by
+// them, which the host's attention does not. With u = 2^-9 each rounding adds u²/3 of a term's
+// square to the variance of a sum: no more than rounding the other factor of each term, a value, a
+// query or a gradient of a result, has put there on the host as well. So of a training's gradients
+// the root mean square distance from fp64 grows by less than √2; what is wrong passes 2 by far.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <parallel/ops/cuda/fused_attention.hpp>
+#include <parallel/ops/meta.hpp>
+#include <parallel/ops/reference.hpp>
+
+#include "fake_cuda/ranks.hpp"
+#include "fake_cuda/trained_model.hpp"
+#include "parallel/ops/attention_problem.hpp"
+
+namespace fake_fused_attention_test {
+
+using parallel::bf16;
+using parallel::index;
+using parallel::cuda::device;
+using parallel::cuda::stream;
+namespace ops = parallel::ops;
+using attention_test::sizes;
+using attention_test::variant;
+
+/// A problem of bf16 in the memory of a fake GPU; run() brings its results back.
+struct on_gpu {
+  attention_test::problem<bf16> here;
+  device gpu = fake_cuda::current_gpu();
+  parallel::buffer<bf16> inputs, gradients, dout, out;
+  parallel::buffer<float> log_sums;
+  parallel::buffer<std::int32_t> documents;
+
+  on_gpu(sizes size, variant what) : here(size, what) {
+    copy(inputs, here.inputs);
+    copy(gradients, here.gradients);
+    copy(dout, here.dout);
+    copy(out, here.out);
+    copy(log_sums, here.log_sums);
+    copy(documents, here.documents);
+  }
+
+  template <class Stream>
+  void enqueue(Stream& s) {
+    bf16 const* const in = inputs.data();
+    auto options = here.options();
+    options.document_begins = documents.span();
+    parallel::tensor_view<float, 3> const lse(log_sums.data(),
+                                              {here.n.batch, here.n.heads, here.n.queries});
+    ops::attention(s, here.result(out.data()), lse, here.part(in, 0), here.part(in, 1),
+                   here.part(in, 2), options);
+    bf16* const d = gradients.data();
+    bf16 const* const from = dout.data();
+    bf16 const* const made = out.data();
+    ops::attention_backward(s, here.part(d, 0), here.part(d, 1), here.part(d, 2), here.result(from),
+                            here.part(in, 0), here.part(in, 1), here.part(in, 2), here.result(made),
+                            lse, options);
+  }
+  void run(stream& s) {
+    enqueue(s);
+    s.synchronize();
+    gpu.download(std::span(here.out), std::span<bf16 const>(out.span()));
+    gpu.download(std::span(here.gradients), std::span<bf16 const>(gradients.span()));
+    gpu.download(std::span(here.log_sums), std::span<float const>(log_sums.span()));
+  }
+
+  /// The same numbers in fp64.
+  [[nodiscard]] attention_test::problem<double> exact(variant what) const {
+    attention_test::problem<double> made(here.n, what);
+    std::ranges::transform(here.inputs, made.inputs.begin(),
+                           [](bf16 x) { return static_cast<double>(static_cast<float>(x)); });
+    std::ranges::transform(here.dout, made.dout.begin(),
+                           [](bf16 x) { return static_cast<double>(static_cast<float>(x)); });
+    parallel::reference::stream r;
+    made.forward(r);
+    made.backward(r);
+    return made;
+  }
+
+ private:
+  template <class T>
+  void copy(parallel::buffer<T>& to, std::vector<T> const& from) {
+    to = gpu.allocate<T>(from.size());
+    gpu.upload(to.span(), std::span<T const>(from));
+  }
+};
+
+/// A result is a sum of values by weights that add up to 1: it is off by u for the weights'
+/// rounding and by u for its own. Logarithms are of floats. A gradient is a sum of at most 12
+/// terms, which are off by u for what is rounded, by u for `out` in the row's own part, and itself
+/// by u: for terms of the size of the greatest gradient no more than 3 * 12 u.
+void check_close(on_gpu const& got, attention_test::problem<double> const& exact) {
+  using attention_test::greatest;
+  using attention_test::worst_difference;
+  CHECK(worst_difference(got.here.out, exact.out) <= 0x1p-8 * greatest(exact.inputs));
+  CHECK(worst_difference(got.here.log_sums, exact.log_sums) <= 0x1p-18 * greatest(exact.log_sums));
+  CHECK(worst_difference(got.here.gradients, exact.gradients) <=
+        36 * 0x1p-9 * greatest(exact.gradients));
+}
+
+TEST_CASE("fused attention and its gradient, of every form the graphs have, with planned scratch") {
+  for (sizes const& size :
+       {sizes{2, 12, 12, 4, 4, 8}, sizes{1, 9, 9, 6, 2, 16}, sizes{2, 5, 5, 3, 1, 8}})
+    for (variant const& what : {variant{}, variant{.alibi = true}, variant{.window = 2},
+                                variant{.alibi = true, .window = 3, .document = 4}})
+      for (bool const deterministic : {false, true}) {
+        CAPTURE(what.alibi);
+        CAPTURE(what.window);
+        CAPTURE(what.document);
+        CAPTURE(deterministic);
+        fake_cuda::restart({.seed = 7});
+        on_gpu one(size, what);
+        stream s({.deterministic = deterministic});
+        one.run(s);
+        CHECK(fake_cuda::happened().failures.empty());
+        CHECK(fake_cuda::happened().attentions == 2);
+        CHECK(s.library<parallel::cuda::attention_kernels>().plain.empty());
+        parallel::meta::stream planned({.deterministic = deterministic});
+        one.enqueue(planned);
+        CHECK(s.scratch_bytes() == planned.take_scratch());
+        check_close(one, one.exact(what));
+      }
+}
+
+TEST_CASE("what cuDNN proposes and cannot build or run gives way to its next proposal") {
+  sizes const size{1, 12, 12, 2, 2, 64};  // sums of 8 products of bf16 are exact in any order
+  std::vector<std::vector<float>> found;
+  for (char const* const failing : {"", "cudnnBackendFinalize of a plan", "cudnnBackendExecute"}) {
+    CAPTURE(failing);
+    fake_cuda::restart();
+    on_gpu one(size, {});
+    stream s;
+    fake_cuda::fail_next(failing);
+    one.run(s);
+    CHECK(fake_cuda::happened().attentions == 2);
+    CHECK(s.library<parallel::cuda::attention_kernels>().plain.empty());
+    check_close(one, one.exact({}));
+    found.push_back(one.here.log_sums);
+  }
+  CHECK(found[1] == found[2]);
+  CHECK(found[0] != found[1]);  // the second engine adds in another order
+}
+
+TEST_CASE("where there is no memory for the fused kernels' scratch the plain ones take over") {
+  sizes const size{1, 12, 12, 2, 2, 64};
+  std::size_t const rows = 2 * 12 * sizeof(float);  // the plain ones'
+  fake_cuda::restart({.memory = std::size_t{1} << 20});
+  on_gpu one(size, {});
+  auto const rest = one.gpu.allocate<std::byte>(one.gpu.available_bytes() - 1024);
+  stream s;
+  s.reserve_scratch(rows);
+  one.run(s);
+  CHECK(fake_cuda::happened().failures.empty());
+  CHECK(fake_cuda::happened().attentions == 1);  // the forward pass needs none
+  CHECK(s.library<parallel::cuda::attention_kernels>().plain ==
+        std::set<std::string_view>{"cuDNN has no kernel that runs it"});
+  CHECK(s.scratch_bytes() == rows);
+  check_close(one, one.exact({}));
+}
+
+mpt::model_config model(bool with_alibi) {
+  mpt::model_config m;
+  m.d_model = 32;
+  m.n_heads = 4;
+  m.n_layers = 2;
+  m.vocab_size = 18;
+  m.max_seq_len = 12;
+  m.expansion_ratio = 2;
+  m = test::model_form(m, with_alibi);
+  return m;
+}
+
+/// Of a tensor's gradient from the exact one, over the root mean square of that.
+double distance(std::vector<double> const& a, std::vector<double> const& exact) {
+  double error = 0, size = 0;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    error += (a.at(i) - exact[i]) * (a.at(i) - exact[i]);
+    size += exact[i] * exact[i];
+  }
+  return std::sqrt(error / size);
+}
+
+void check_training(bool with_alibi, test::model_layout const& how,
+                    parallel::cuda::stream_options const& streams, int gpus) {
+  auto const m = model(with_alibi);
+  auto const exact = test::run_model<double>(m, how);
+  auto const of_host = test::run_model<bf16>(m, how);
+  std::vector<test::model_outcome> all;
+  for (std::uint64_t const seed : {1, 2}) {
+    CAPTURE(seed);
+    fake_cuda::restart({.devices = gpus, .seed = seed});
+    auto options = streams;
+    all.push_back(test::run_model<bf16>(
+        m, how, [&] { return fake_cuda::current_gpu(options); }, fake_cuda::ranks_on(gpus)));
+    auto const happened = fake_cuda::happened();
+    CHECK(happened.failures.empty());
+    CHECK(happened.attentions > 0);
+    CHECK(fake_cuda::scratch_taken(gpus) == all.back().scratch);
+  }
+  auto const& got = all.front();
+  CHECK(got.gradients == all.back().gradients);
+  CHECK(got.parameters == all.back().parameters);
+  CHECK(got.tokens == exact.tokens);
+  CHECK(std::abs(got.loss - exact.loss) <=
+        std::abs(of_host.loss - exact.loss) + 0x1p-9 * exact.loss);
+  for (auto const& [name, gradient] : exact.gradients) {
+    CAPTURE(name);
+    double const one = distance(of_host.gradients.at(name), gradient);
+    CHECK(one > 0x1p-12);  // bf16 it is
+    CHECK(distance(got.gradients.at(name), gradient) <= 2 * one);
+  }
+}
+
+TEST_CASE("MPT trains through them, as close to fp64 as the host's bf16") {
+  check_training(false, {}, {}, 1);
+  check_training(true, {}, {.deterministic = true}, 1);
+  check_training(
+      true,
+      {.replicate = 2, .level = parallel::zero::level::parameters, .shard = 2, .microbatch = 1},
+      {.graphs = true}, 2);
+}
+
+}  // namespace fake_fused_attention_test

@@ -1,0 +1,120 @@
+// What the operations of cuDNN's graphs mean, element by element, over any tensors of four
+// dimensions: with `extents`, get(i, of), which is element i of a shape `of` whose neighbours share
+// elements where the tensor has fewer, and set(i, value).
+#pragma once
+
+#include <cudnn_graph.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <parallel/core/error.hpp>
+
+namespace test::graph_meaning {
+
+using sizes = std::array<std::int64_t, 4>;
+
+template <class F>
+void for_each(sizes const& extents, F const& f) {
+  sizes i{};
+  for (i[0] = 0; i[0] < extents[0]; ++i[0])
+    for (i[1] = 0; i[1] < extents[1]; ++i[1])
+      for (i[2] = 0; i[2] < extents[2]; ++i[2])
+        for (i[3] = 0; i[3] < extents[3]; ++i[3]) f(i);
+}
+
+/// Where element i of a shape `of` lies in a tensor.
+[[nodiscard]] inline std::int64_t offset(sizes const& i, sizes const& of, sizes const& extents,
+                                         sizes const& strides) {
+  std::int64_t out = 0;
+  for (std::size_t d = 0; d < 4; ++d) out += i[d] / (of[d] / extents[d]) * strides[d];
+  return out;
+}
+
+[[nodiscard]] inline double value(cudnnPointwiseMode_t mode, double a, double b) {
+  switch (mode) {
+    case CUDNN_POINTWISE_ADD: return a + b;
+    case CUDNN_POINTWISE_SUB: return a - b;
+    case CUDNN_POINTWISE_MUL: return a * b;
+    case CUDNN_POINTWISE_DIV: return a / b;
+    case CUDNN_POINTWISE_EXP: return std::exp(a);
+    case CUDNN_POINTWISE_LOG: return std::log(a);
+    case CUDNN_POINTWISE_IDENTITY: return a;
+    case CUDNN_POINTWISE_CMP_GE: return a >= b ? 1.0 : 0.0;
+    case CUDNN_POINTWISE_CMP_GT: return a > b ? 1.0 : 0.0;
+    default: break;
+  }
+  parallel::fail("an operation that the tests do not know: ", static_cast<int>(mode));
+}
+
+template <class Tensor>
+void apply(cudnnPointwiseMode_t mode, Tensor const& a, Tensor const& b, Tensor const& y) {
+  for_each(y.extents, [&](sizes const& i) {
+    y.set(i, value(mode, a.get(i, y.extents), b.get(i, y.extents)));
+  });
+}
+
+template <class Tensor>
+void select(Tensor const& kept, Tensor const& otherwise, Tensor const& mask, Tensor const& y) {
+  for_each(y.extents, [&](sizes const& i) {
+    y.set(i, (mask.get(i, y.extents) != 0.0 ? kept : otherwise).get(i, y.extents));
+  });
+}
+
+template <class Tensor>
+void positions(std::int64_t axis, Tensor const& y) {
+  for_each(y.extents, [&](sizes const& i) {
+    y.set(i, static_cast<double>(i[static_cast<std::size_t>(axis)]));
+  });
+}
+
+/// Sums in Sum; `order`: 0 from the first product to the last, 1 backwards, 2 even ones and odd
+/// ones.
+template <class Sum, class Tensor>
+void multiply(Tensor const& a, Tensor const& b, Tensor const& c, int order = 0) {
+  std::int64_t const depth = a.extents[3];
+  sizes const of_a = {c.extents[0], c.extents[1], c.extents[2], depth};
+  sizes const of_b = {c.extents[0], c.extents[1], depth, c.extents[3]};
+  for_each(c.extents, [&](sizes const& i) {
+    Sum sums[2] = {};
+    for (std::int64_t at = 0; at < depth; ++at) {
+      std::int64_t const k = order == 1 ? depth - 1 - at : at;
+      sums[order == 2 ? k % 2 : 0] +=
+          static_cast<Sum>(a.get({i[0], i[1], i[2], k}, of_a) * b.get({i[0], i[1], k, i[3]}, of_b));
+    }
+    c.set(i, static_cast<double>(sums[0] + sums[1]));
+  });
+}
+
+/// Over the dimensions in which y has fewer elements.
+template <class Sum, class Tensor>
+void reduce(cudnnReduceTensorOp_t how, Tensor const& x, Tensor const& y) {
+  bool const greatest = how == CUDNN_REDUCE_TENSOR_MAX;
+  sizes const dense = {y.extents[1] * y.extents[2] * y.extents[3], y.extents[2] * y.extents[3],
+                       y.extents[3], 1};
+  std::vector<Sum> sums(static_cast<std::size_t>(dense[0] * y.extents[0]),
+                        greatest ? -std::numeric_limits<Sum>::infinity() : Sum(0));
+  for_each(x.extents, [&](sizes const& i) {
+    auto& to = sums[static_cast<std::size_t>(offset(i, x.extents, y.extents, dense))];
+    auto const each = static_cast<Sum>(x.get(i, x.extents));
+    to = greatest ? std::max(to, each) : to + each;
+  });
+  for_each(y.extents, [&](sizes const& i) {
+    y.set(i, static_cast<double>(
+                 sums[static_cast<std::size_t>(offset(i, y.extents, y.extents, dense))]));
+  });
+}
+
+/// The last two dimensions exchanged.
+template <class Tensor>
+void transpose(Tensor const& x, Tensor const& y) {
+  for_each(y.extents, [&](sizes const& i) {
+    y.set(i, x.get({i[0], i[1], i[3], i[2]}, x.extents));
+  });
+}
+
+}  // namespace test::graph_meaning
