@@ -44,7 +44,8 @@ said_of() { # file: the first that says a cause
 
 # Any moment of a run whose launcher is the process: from its start on, or in the middle of a save.
 strike() { # launcher
-  local deadline
+  local deadline=$((SECONDS + 60))
+  until (($(pgrep -c -P "$1" pretrain || true) == ranks || SECONDS > deadline)) || ! kill -0 "$1" 2> /dev/null; do sleep 0.02; done
   if ((RANDOM % 3 == 0)); then
     deadline=$((SECONDS + 5))
     until compgen -G 'wild/*.tmp-*' > /dev/null || ((SECONDS > deadline)) || ! kill -0 "$1" 2> /dev/null; do sleep 0.002; done

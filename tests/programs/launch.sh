@@ -98,7 +98,7 @@ echo "two nodes ${in_host[0]:+in namespaces of their own}: same digits; other ar
 # three nodes and a spare: one that is killed is replaced by the spare; when the first is killed too, another
 # leads, and two go on; the save folder is taken over, and the end is that of a run on so many ranks
 crew() { # number
-  exec timeout 100 "$programs/launch" -n 1 --nodes 3 --spares 1 --least 2 --node "$1" --rendezvous crew --interface lo \
+  exec timeout 200 "$programs/launch" -n 1 --nodes 3 --spares 1 --least 2 --node "$1" --rendezvous crew --interface lo \
     --restarts 9 --gone 1 pretrain small.yaml save_folder=crew-out max_duration=400ba save_interval=20ba \
     dist_timeout=20 > "crew$1" 2>&1
 }
