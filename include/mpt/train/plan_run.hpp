@@ -68,10 +68,13 @@ template <class T>
       for (auto const& one : all) plan(1, {&one, 1}, pass::inference);
   }
   for (auto const& room : decoder_rooms(config))
-    most.cover({decoder_bytes(net, room, stages.ranges(), [&](microbatch const& one) {
-      return plan(static_cast<std::size_t>(config.parallelism.pipeline), {&one, 1},
-                  pass::inference);
-    })});
+    most.cover({.activations = decoder_bytes(net, room, stages.ranges(),
+                                             [&](microbatch const& one) {
+                                               return plan(static_cast<std::size_t>(
+                                                               config.parallelism.pipeline),
+                                                           {&one, 1}, pass::inference);
+                                             }),
+                .scratch = {}});
   return most;
 }
 

@@ -85,12 +85,12 @@ class placed_units {
 
   /// Gathers the values of all units that are held whole. Blocks.
   template <class Axes>
-  void gather(Axes& axes) {
+  void gather(Axes const& axes) {
     wait_for([&](auto const& unit, auto& requests) { unit.gather(axes, *gathers_, requests); });
   }
   /// Makes whole what all ranks have filled; `states`: the optimizer's too. Blocks.
   template <class Axes>
-  void share_filled(Axes& axes, exchange_stream& exchanges, bool states) {
+  void share_filled(Axes const& axes, exchange_stream& exchanges, bool states) {
     wait_for([&](auto& unit, auto& requests) {
       zero::share_filled(unit, axes, exchanges, states, requests);
     });
@@ -107,7 +107,7 @@ class placed_units {
   template <class Enqueue>
   void wait_for(Enqueue const& enqueue) {
     std::vector<typename Comm::request_type> requests;
-    for (auto& entry : units()) enqueue(entry.memory, requests);
+    for (auto& unit : units()) enqueue(unit.memory, requests);
     for (auto& request : requests) request.wait();
   }
 
