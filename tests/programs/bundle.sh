@@ -7,7 +7,8 @@ source "$(dirname "$0")/common.sh"
 cat said
 mkdir -p elsewhere
 tar -C elsewhere -xzf packed.tar.gz
-bundle=elsewhere/packed
+bundle=$PWD/elsewhere/packed
+libraries=LD_LIBRARY_PATH=$bundle/lib
 train save_folder=calm max_duration=5ba save_interval=5ba
 name=$(basename "$(readlink calm/latest)")
 same() {
@@ -19,13 +20,13 @@ run=(pretrain small.yaml max_duration=5ba save_interval=5ba)
 
 # every library is the bundle's own, but for the C library's
 for program in "$bundle"/bin/*; do
-  env -i ldd "$program" | grep '=>' | grep -vE "$bundle|/elsewhere/packed/|=> .*/(lib(c|m|mvec|pthread|dl|rt|resolv|util))\.so" &&
+  env -i "$libraries" /usr/bin/ldd "$program" | grep '=>' | grep -vE "$bundle|/elsewhere/packed/|=> .*/(lib(c|m|mvec|pthread|dl|rt|resolv|util))\.so" &&
     fail "$(basename "$program") takes libraries of the machine"
 done
-env -i "$bundle/bin/${run[0]}" "${run[@]:1}" save_folder=moved > log 2>&1 || { cat log >&2; fail "the moved pretrain"; }
+env -i "$libraries" "$bundle/bin/${run[0]}" "${run[@]:1}" save_folder=moved > log 2>&1 || { cat log >&2; fail "the moved pretrain"; }
 same moved
 sed '/^ranks:/d' small.yaml > unranked.yaml
-env -i "$bundle/bin/launch" -n 2 pretrain unranked.yaml max_duration=5ba save_interval=5ba save_folder=launched > log 2>&1 ||
+env -i "$libraries" "$bundle/bin/launch" -n 2 pretrain unranked.yaml max_duration=5ba save_interval=5ba save_folder=launched > log 2>&1 ||
   { cat log >&2; fail "the moved launch"; }
 same launched
 echo "moved, without an environment: the same bytes"
@@ -41,9 +42,7 @@ cp -r "$bundle" $root/bundle
 cp -r small.yaml tokenizer data $root/work/
 if unshare --mount true 2> /dev/null && [[ $EUID == 0 ]]; then
   unshare --mount bash -c "mount -t proc proc $root/proc && mount --bind /dev $root/dev &&
-    cd $root/work && exec chroot $PWD/$root /bundle/bin/pretrain --help" > log 2>&1 || { cat log >&2; fail "pretrain on an empty root"; }
-  unshare --mount bash -c "mount -t proc proc $root/proc && mount --bind /dev $root/dev &&
-    exec env -i /usr/sbin/chroot $root /bundle/bin/pretrain /work/small.yaml tokenizer.name=/work/tokenizer \
+    exec env -i LD_LIBRARY_PATH=/bundle/lib /usr/sbin/chroot $root /bundle/bin/pretrain /work/small.yaml tokenizer.name=/work/tokenizer \
       train_loader.dataset.local=/work/data max_duration=5ba save_interval=5ba save_folder=/work/out" > log 2>&1 ||
     { cat log >&2; fail "training on an empty root"; }
   same $root/work/out
