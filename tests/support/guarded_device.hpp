@@ -202,7 +202,8 @@ void run_operation(stream& s, Arguments const& a) {
       auto const tell = [&](parallel::meta::touched const& operand) {
         if (operand.writes) after(on, a.name, operand);
       };
-      std::apply([&](auto const&... views) { (tell(touch_of(views)), ...); }, a.operands());
+      std::apply([&](auto const&... views) { (tell(parallel::meta::touch_of(views)), ...); },
+                 a.operands());
     }
   });
 }
