@@ -116,8 +116,11 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& ex
     fail(message);
   };
   if constexpr (requires { requires Exchange::waits_for_any_event; }) {  // its tasks may block
-    exchanges.enqueue(
-        [exchange = world.open_exchange(&exchanges), told, compare] { compare(exchange(told)); });
+    if constexpr (requires { world.open_exchange(&exchanges); })
+      exchanges.enqueue(
+          [exchange = world.open_exchange(&exchanges), told, compare] { compare(exchange(told)); });
+    else  // a stream of the host, of ranks that exchange on GPUs' streams
+      compare(world.open_exchange()(told));
   } else if constexpr (!task_stream<Exchange>) {  // nor does it run tasks: the calling thread meets
     compare(world.open_exchange()(told));
   } else {
