@@ -7,6 +7,7 @@
 
 #include <mpt/config/callbacks.hpp>
 #include <mpt/config/optimizer.hpp>
+#include <mpt/config/read_system.hpp>
 #include <mpt/config/yaml.hpp>
 #include <parallel/core/file.hpp>
 #include <support/checkout.hpp>
@@ -131,7 +132,7 @@ std::vector<std::string> examples(std::string const& text) {
 TEST_CASE("the examples of docs/training.md say what they seem to, with nothing ignored") {
   auto const found =
       examples(parallel::read_text_file(test::checkout() / "docs" / "training.md", 1 << 20));
-  REQUIRE(found.size() == 3);
+  REQUIRE(found.size() == 4);
   mpt::config_report report;
   auto const first = mpt::parse_yaml(found[0], "training.md");
   auto const c = mpt::read_callbacks(mpt::config_reader(first, "", report).section("callbacks"));
@@ -151,6 +152,12 @@ TEST_CASE("the examples of docs/training.md say what they seem to, with nothing 
   auto const second = mpt::parse_yaml(found[2], "training.md");
   CHECK(mpt::read_loggers(mpt::config_reader(second, "", report).section("loggers")) ==
         "runs/tensorboard");
+  auto const checks = mpt::parse_yaml(found[3], "training.md");
+  mpt::config_reader whole(checks, "", report);
+  mpt::train_config run;
+  mpt::detail::read_corruption_check(whole, run);
+  CHECK(mpt::to_string(run.corruption_check.interval) == "100ba");
+  CHECK(run.corruption_check.on_transient == mpt::transient_policy::repeat);
   CHECK(report.ignored.empty());
 }
 

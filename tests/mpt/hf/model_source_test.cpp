@@ -141,7 +141,8 @@ TEST_CASE("weights that are no numbers are not read") {
     CHECK(test::contains(
         test::message_of([&] { (void)mpt::import_hugging_face(source, folder / "run", {}); }),
         "NaN or infinite"));
-    CHECK(fs::is_empty(folder / "run"));
+    for (auto const& left : fs::directory_iterator(folder / "run"))  // who wrote there last
+      CHECK(left.path().filename().native().starts_with(".lock-"));
   }
 }
 
