@@ -63,7 +63,7 @@ verdict first passed "2 of 2"
 for text in "| 1 × NVIDIA Imagined, 81559 MiB, compute capability 9.0 |" "| 123.4 |" "| ops/operations | ok |" \
   "| 125m | b | 500,000 | 45.0 % | 5" "| 125m | b | 500,000 | 45.0 % | 400,000 (×1.25) |" \
   "125m/b: transformers did not run: there is no such model" \
-  "| 125m/b, offload | 4.000 | 4.000 | to the byte | 0.031 | 8.000 |" \
+  "| 125m/b, offload | 4.000 | 4.000 | to the byte | 0.031 | 0.031 | 8.000 |" \
   "| products, forward | 7.00 | 8." "| attention, forward | 2.00 | 4.3" "| everything else | 1.00 |" \
   "| trainer/pretrain, 1 GPU | 1 | 500,000 | 100 % | 10.000 | 0.333 |"; do
   has "$text"

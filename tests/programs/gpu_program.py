@@ -88,7 +88,8 @@ speed = 500000.0 if name == "gpu_step" else 400000.0
 figures = {"tokens_per_second": speed, "mfu": 0.45, "mfu_causal": 0.4, "peak_bytes": 2 ** 33,
            "microbatch": int(given.get("--microbatch", 1)), "loss": None if how == "wrong" else 9.5,
            "planned_bytes": 2 ** 32, "allocated_bytes": 2 ** 32 + (how == "wrong"),
-           "scratch_bytes": 2 ** 25, "device_bytes": 2 ** 33}
+           "scratch_bytes": 2 ** 25,
+           "planned_scratch_bytes": 2 ** 25, "device_bytes": 2 ** 33}
 if "--text" in given:
     assert pathlib.Path(given["--text"]).stat().st_size > 0
     steps = int(given.get("--steps", 300))
