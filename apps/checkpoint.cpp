@@ -18,6 +18,7 @@
 #include <parallel/checkpoint/reshard.hpp>
 
 #include "support/app.hpp"
+#include "support/launch.hpp"
 #include "support/launcher.hpp"
 
 namespace {

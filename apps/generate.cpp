@@ -29,6 +29,7 @@
 #include "support/engine.hpp"
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
+#include "support/process.hpp"
 #include "support/report_file.hpp"
 
 namespace {

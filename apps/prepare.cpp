@@ -21,6 +21,7 @@
 
 #include "support/app.hpp"
 #include "support/chat_templates.hpp"
+#include "support/launch.hpp"
 #include "support/launcher.hpp"
 #include "support/parquet.hpp"
 

@@ -9,6 +9,7 @@
 #include <mpt/tokenizer/train_tokenizer.hpp>
 
 #include "support/app.hpp"
+#include "support/launch.hpp"
 #include "support/launcher.hpp"
 
 namespace {

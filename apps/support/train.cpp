@@ -33,6 +33,7 @@
 #include "support/chat_templates.hpp"
 #include "support/claimed_folder.hpp"
 #include "support/engine.hpp"
+#include "support/exit_code.hpp"
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
 #include "support/parquet.hpp"
