@@ -22,7 +22,10 @@ add_library(parallellm_dev INTERFACE)
 target_compile_options(parallellm_dev INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror
   # GCC 12 sees ghosts in std::string (its bug 105329); no garbage is collected before it pays.
-  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict;--param=ggc-min-heapsize=600000>)
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict;--param=ggc-min-heapsize=600000>
+  # What one branch of an `if constexpr` captures is unused where the other is compiled; -Wconversion
+  # is what it is with g++.
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-unused-lambda-capture;-Wno-sign-conversion>)
 if(PARALLELLM_SANITIZE)
   target_compile_options(parallellm_dev INTERFACE -fsanitize=${PARALLELLM_SANITIZE}
     -fno-omit-frame-pointer -g1)

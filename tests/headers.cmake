@@ -108,11 +108,10 @@ if(PARALLELLM_CLANG)
 endif()
 
 # What compilers say of a forgotten reduction is short and says what to do.
-set(compilers ${CMAKE_CXX_COMPILER})
-if(PARALLELLM_CLANG)
-  list(APPEND compilers ${PARALLELLM_CLANG})
-  list(REMOVE_DUPLICATES compilers)
-endif()
+find_program(PARALLELLM_GXX g++)
+mark_as_advanced(PARALLELLM_GXX)
+set(compilers ${PARALLELLM_GXX} ${PARALLELLM_CLANG})
+list(FILTER compilers EXCLUDE REGEX NOTFOUND)
 foreach(compiler IN LISTS compilers)
   get_filename_component(name ${compiler} NAME)
   add_test(NAME messages/${name}
