@@ -65,7 +65,7 @@ struct schedule {
 class rank_builder {
  public:
   constexpr rank_builder(schedule& of, int rank)
-      : of_(of), rank_(rank), done_(static_cast<std::size_t>(of.stages_per_rank) * kinds) {}
+      : of_(of), rank_(rank), done_(static_cast<std::size_t>(of.stages_per_rank) * kinds, 0) {}
 
   /// The next `times` microbatches of a chunk; those past the last are left out.
   constexpr void add(action_kind kind, int chunk = 0, int times = 1) {

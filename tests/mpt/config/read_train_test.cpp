@@ -113,7 +113,7 @@ TEST_CASE("a blank run name comes from the environment, else from the file's nam
       mpt::read_train_config(document, {.run_name = "", .default_run_name = "mpt-125m"}).run_name ==
       "mpt-125m");
   CHECK(mpt::process_environment("a/mpt 125m.v1.yaml").default_run_name == "mpt-125m.v1");
-  CHECK_THROWS_WITH_AS(mpt::read_train_config(document, {.run_name = "../x"}),
+  CHECK_THROWS_WITH_AS(static_cast<void>(mpt::read_train_config(document, {.run_name = "../x"})),
                        "$RUN_NAME: '../x' cannot name a run; use letters, digits, '-', '_' and '.'",
                        parallel::error);
 }
@@ -277,7 +277,8 @@ TEST_CASE("the keys that have an effect are these") {
       "callbacks.speed_monitor "
       "callbacks.speed_monitor.gpu_flops_available callbacks.speed_monitor.window_size "
       "console_log_interval corruption_check corruption_check.interval "
-      "corruption_check.on_transient cuda_graphs dataset deadlines deadlines.first_step deadlines.load "
+      "corruption_check.on_transient cuda_graphs dataset deadlines deadlines.first_step "
+      "deadlines.load "
       "deadlines.save deadlines.setup deadlines.step deterministic device "
       "device_eval_batch_size "
       "device_memory device_train_microbatch_size dist_timeout "

@@ -93,7 +93,7 @@ TEST_CASE("a save is what there was when it began; it is there when every rank h
   };
   auto const expected = config_for("expected"), later = config_for("later"),
              got = config_for("got");
-  std::latch gate(1), first_is_done(1);
+  std::latch gate(1);
   with_steppers(config, 2, [&](auto& step, auto& comm, auto& exchanges) {
     auto const state = state_of(config, 2);
     (void)pc::save(step, comm, exchanges, expected.checkpoint.save_folder, state);
