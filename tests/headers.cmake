@@ -73,7 +73,7 @@ add_test(NAME headers/full
 set_tests_properties(headers headers/full PROPERTIES TIMEOUT 1800 RESOURCE_LOCK build)
 set_tests_properties(headers/full PROPERTIES LABELS full)
 
-find_program(PARALLELLM_CLANG NAMES clang++ clang++-16)
+find_program(PARALLELLM_CLANG clang++)
 mark_as_advanced(PARALLELLM_CLANG)
 if(PARALLELLM_CLANG)
   set(unit ${CMAKE_CURRENT_BINARY_DIR}/headers/all.cpp)

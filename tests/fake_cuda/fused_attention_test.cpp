@@ -211,8 +211,9 @@ void check_training(bool with_alibi, test::model_layout const& how,
   CHECK(got.tokens == exact.tokens);
   CHECK(std::abs(got.loss - exact.loss) <=
         std::abs(of_host.loss - exact.loss) + 0x1p-9 * exact.loss);
-  for (auto const& [name, gradient] : exact.gradients) {
-    CAPTURE(name);
+  for (auto const& at : exact.gradients) {
+    auto const& [name, gradient] = at;
+    CAPTURE(at.first);
     double const one = distance(of_host.gradients.at(name), gradient);
     CHECK(one > 0x1p-12);  // bf16 it is
     CHECK(distance(got.gradients.at(name), gradient) <= 2 * one);

@@ -65,7 +65,8 @@ void check_trained_model(mpt::model_config const& m, test::model_layout how, boo
   CHECK(std::abs(first.loss - expected.loss) <= share * expected.loss);
   CHECK(std::abs(first.evaluated - expected.evaluated) <= share * expected.evaluated);
   REQUIRE(first.gradients.size() == expected.gradients.size());
-  for (auto const& [name, values] : expected.gradients) {
+  for (auto const& at : expected.gradients) {
+    auto const& [name, values] = at;
     auto const& mine = first.gradients.at(name);
     REQUIRE(mine.size() == values.size());
     double worst = 0;
@@ -73,7 +74,7 @@ void check_trained_model(mpt::model_config const& m, test::model_layout how, boo
       double const apart = std::abs(mine[i] - values[i]);
       worst = apart <= worst ? worst : apart;  // NaN is taken over
     }
-    CHECK_MESSAGE(worst <= share * greatest, name);
+    CHECK_MESSAGE(worst <= share * greatest, at.first);
   }
 }
 

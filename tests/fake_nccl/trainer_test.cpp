@@ -159,8 +159,9 @@ void check_runs(std::vector<grid> const& all, double batches) {
     CHECK(got.summary.batches == batches);
     auto const gpus = losses(config.logging.metrics_file);
     REQUIRE(gpus.size() == host.size());
-    for (auto const& [name, loss] : host)
-      CHECK_MESSAGE(std::abs(gpus.at(name) - loss) <= 1e-5 * std::abs(loss), name);
+    for (auto const& at : host)
+      CHECK_MESSAGE(std::abs(gpus.at(at.first) - at.second) <= 1e-5 * std::abs(at.second),
+                    at.first);
     CHECK(difference(got.summary.checkpoint, expected.checkpoint) < 1e-3);
   }
 }

@@ -587,9 +587,10 @@ TEST_CASE("docs/errors.md holds the messages of these malformed inputs") {
                                      folder_group(),     torch_group()};
   std::size_t rows = 0;
   for (auto const& one : groups)
-    for (auto const& [given, message] : one.rows) {
+    for (auto const& at : one.rows) {
+      auto const& [given, message] = at;
       ++rows;
-      CAPTURE(given);
+      CAPTURE(at.given);
       CHECK(message != "no error");
       CHECK(message.size() < 400);  // about three lines
     }

@@ -32,10 +32,11 @@ inline constexpr std::array<std::pair<index, index>, 6> row_shapes{
 template <class T, class Device>
 void check_norms(both_sides<Device>& both) {
   using A = accumulate_t<T>;
-  for (auto const& [rows, columns] : row_shapes)
+  for (auto const& at : row_shapes)
     for (bool const centred : {true, false}) {
-      CAPTURE(rows);
-      CAPTURE(columns);
+      auto const [rows, columns] = at;
+      CAPTURE(at.first);
+      CAPTURE(at.second);
       CAPTURE(centred);
       auto x = both.template random<T>(rows * columns, 2.0);
       auto dy = both.template random<T>(rows * columns), y = both.template poisoned<T>(dy.size()),
@@ -89,9 +90,10 @@ void check_norms(both_sides<Device>& both) {
 
 template <class T, class Device>
 void check_biases(both_sides<Device>& both) {
-  for (auto const& [rows, columns] : row_shapes) {
-    CAPTURE(rows);
-    CAPTURE(columns);
+  for (auto const& at : row_shapes) {
+    auto const& [rows, columns] = at;
+    CAPTURE(at.first);
+    CAPTURE(at.second);
     auto y = both.template random<T>(rows * columns);
     auto sum = both.template random<T>(rows * columns),
          more = both.template random<T>(rows * columns);
@@ -126,10 +128,11 @@ void check_tables(both_sides<Device>& both) {
     else
       check_near(of, absolute, relative);
   };
-  for (auto const& [tokens, rows, width] :
+  for (auto const& at :
        {std::array<index, 3>{0, 7, 5}, {1, 3, 8}, {600, 11, 65}, {2048, 500, 768}}) {
-    CAPTURE(tokens);
-    CAPTURE(width);
+    auto const& [tokens, rows, width] = at;
+    CAPTURE(at[0]);
+    CAPTURE(at[2]);
     auto table = both.template random<T>(rows * width),
          dy = both.template random<T>(tokens * width),
          y = both.template poisoned<T>(tokens * width);
@@ -211,19 +214,20 @@ void check_positions_of_heads(both_sides<Device>& both) {
 
 template <class C, class T, class Device>
 void check_products(both_sides<Device>& both) {
-  for (auto const& [m, n, k] : {std::array<index, 3>{1, 1, 1},
-                                {0, 8, 8},
-                                {17, 33, 65},
-                                {128, 256, 192},
-                                {130, 96, 513},
-                                {8, 50, 0}})
+  for (auto const& at : {std::array<index, 3>{1, 1, 1},
+                         {0, 8, 8},
+                         {17, 33, 65},
+                         {128, 256, 192},
+                         {130, 96, 513},
+                         {8, 50, 0}})
     for (int variant = 0; variant < 12; ++variant) {  // the last four add another matrix
+      auto const [m, n, k] = at;
       ops::matmul_options const options{.transpose_a = (variant & 1) != 0,
                                         .transpose_b = (variant & 2) != 0,
                                         .accumulate = variant / 4 == 1};
-      CAPTURE(m);
-      CAPTURE(n);
-      CAPTURE(k);
+      CAPTURE(at[0]);
+      CAPTURE(at[1]);
+      CAPTURE(at[2]);
       CAPTURE(variant);
       auto a = both.template random<T>(m * k), b = both.template random<T>(k * n);
       auto c =
@@ -252,11 +256,12 @@ void check_products(both_sides<Device>& both) {
 /// aligned.
 template <class T, class Device>
 void check_affine(both_sides<Device>& both) {
-  for (auto const& [m, n, k, first] :
+  for (auto const& at :
        {std::array<index, 4>{1, 1, 1, 0}, {17, 33, 65, 0}, {128, 256, 192, 0}, {64, 48, 32, 1}}) {
-    CAPTURE(m);
-    CAPTURE(n);
-    CAPTURE(k);
+    auto const& [m, n, k, first] = at;
+    CAPTURE(at[0]);
+    CAPTURE(at[1]);
+    CAPTURE(at[2]);
     auto x = both.template random<T>(m * k), weight = both.template random<T>(n * k);
     auto bias = both.template random<T>(first + n), more = both.template random<T>(m * n);
     auto y = both.template poisoned<T>(m * n), sum = both.template poisoned<T>(m * n);
@@ -280,10 +285,11 @@ void check_affine(both_sides<Device>& both) {
 template <class T, class L, class Device>
 void check_cross_entropies(both_sides<Device>& both) {
   using A = accumulate_t<T>;
-  for (auto const& [rows, vocabulary] :
+  for (auto const& at :
        {std::pair<index, index>{1, 8}, {70, 66}, {33, 1002}, {5, 50368}, {3, 60006}}) {
-    CAPTURE(rows);
-    CAPTURE(vocabulary);
+    auto const& [rows, vocabulary] = at;
+    CAPTURE(at.first);
+    CAPTURE(at.second);
     auto logits = both.template random<L>(rows * vocabulary, 3.0);
     auto labels = both.of([&, rows = rows, vocabulary = vocabulary] {
       auto ids =

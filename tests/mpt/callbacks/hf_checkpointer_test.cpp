@@ -20,8 +20,9 @@ void check_equal(fs::path const& folder, fs::path const& checkpoint) {
   auto const content = content_of(checkpoint);
   mpt::model_source const source(folder);
   source.require_tensors(hf::shapes_of(source.config()));
-  for (auto const& [name, extents] : hf::shapes_of(source.config())) {
-    CAPTURE(name);
+  for (auto const& at : hf::shapes_of(source.config())) {
+    auto const& [name, extents] = at;
+    CAPTURE(at.name);
     auto const size = parallel::checkpoint::checked_volume(extents, 4, name);
     std::vector<float> values(static_cast<std::size_t>(size));
     source.read(name, 0, std::span(values));

@@ -99,8 +99,8 @@ TEST_CASE("what cannot be is one clear message") {
        "f.yaml:2:50: train_loader.dataset.max_leftover_bins_to_keep: must not be negative, found "
        "-1"},
   };
-  for (auto const& [dataset, message] : cases)
-    CHECK(test::message_of([&] { static_cast<void>(read(dataset)); }) == message);
+  for (auto const& at : cases)
+    CHECK(test::message_of([&] { static_cast<void>(read(at.first)); }) == at.second);
 }
 
 }  // namespace finetuning_test

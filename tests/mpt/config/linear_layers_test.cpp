@@ -40,8 +40,9 @@ TEST_CASE("names and shapes are those of the model, in each of its forms") {
       (mpt::is_adapter(name) ? adapters : others) += size;
       shapes[name] = extents;
     }
-    for (auto const& [name, out, in] : layers) {
-      CAPTURE(name);
+    for (auto const& at : layers) {
+      auto const& [name, out, in] = at;
+      CAPTURE(at.name);
       CHECK(shapes.at(name + ".weight") == std::vector<parallel::index>{out, in});
       CHECK(shapes.at(name + ".lora_A.weight") == std::vector<parallel::index>{2, in});
       CHECK(shapes.at(name + ".lora_B.weight") == std::vector<parallel::index>{out, 2});

@@ -108,8 +108,8 @@ TEST_CASE("what cannot be is one clear message") {
        "f.yaml:1:36: model.load_in_8bit: 'true' is not yet supported; use false"},
       {"d_model: 3, " + mpt, "f.yaml:1:22: model.d_model: unknown key"},
   };
-  for (auto const& [keys, message] : cases)
-    CHECK(test::message_of([&] { static_cast<void>(here.read(keys)); }) == message);
+  for (auto const& at : cases)
+    CHECK(test::message_of([&] { static_cast<void>(here.read(at.first)); }) == at.second);
 }
 
 }  // namespace read_hf_model_test

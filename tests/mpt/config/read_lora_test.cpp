@@ -78,8 +78,8 @@ TEST_CASE("what is not there, or not understood, is refused by name") {
        "f.yaml:1:18: model.peft_config.target_modules: expected a list of layers' names, or "
        "all-linear, found 'Wqkv'"},
   };
-  for (auto const& [text, message] : cases)
-    CHECK(test::message_of([&] { static_cast<void>(read(text)); }) == message);
+  for (auto const& at : cases)
+    CHECK(test::message_of([&] { static_cast<void>(read(at.text)); }) == at.message);
 }
 
 TEST_CASE("PEFT's own file is read, and what is written is read as the same") {

@@ -82,8 +82,9 @@ TEST_CASE("multipliers equal Composer's to the last bit") {
                                     .max_duration = mpt::parse_time(duration)};
     auto const schedule = read(text);
     mpt::check_schedule(schedule, clock);
-    for (auto const& [batch, expected] : points) {
-      CAPTURE(batch);
+    for (auto const& at : points) {
+      auto const& [batch, expected] = at;
+      CAPTURE(at.first);
       CHECK(mpt::learning_rate_multiplier(schedule, batch, clock) == expected);
       CHECK(mpt::learning_rate(schedule, {}, batch, clock) == 1e-3 * expected);
     }

@@ -82,15 +82,15 @@ TEST_CASE("things are due at the same batches as under Composer") {
                               {"0.3dur", "2ep", {6, 12, 18, 20}},
                               {"0.4dur", "1050tok", {5, 9, 11}},
                               {"0ba", "9ba", {}}};
-  for (auto const& [interval, duration, due] : rows) {
+  for (auto const& at : rows) {
     mpt::training_clock const clock{.samples_per_batch = 4,
                                     .tokens_per_batch = 100,
                                     .batches_per_epoch = 10,
-                                    .max_duration = mpt::parse_time(duration)};
+                                    .max_duration = mpt::parse_time(at.duration)};
     std::vector<std::int64_t> found;
     for (std::int64_t batch = 0; batch <= mpt::total_batches(clock); ++batch)
-      if (mpt::is_due(mpt::parse_time(interval), batch, clock)) found.push_back(batch);
-    CHECK_MESSAGE(found == due, interval, " of ", duration);
+      if (mpt::is_due(mpt::parse_time(at.interval), batch, clock)) found.push_back(batch);
+    CHECK_MESSAGE(found == at.due, at.interval, " of ", at.duration);
   }
 }
 

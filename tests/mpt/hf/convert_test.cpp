@@ -70,8 +70,9 @@ TEST_CASE("a folder of LLM Foundry becomes a checkpoint, and that a folder with 
     CHECK(shapes.size() == golden.tensors.size());
     hf::hf_import(folder / "out").require_tensors(shapes);  // plain names, and no others
     bool const fused = name == "c_fused";
-    for (auto const& [parameter, extents] : shapes) {
-      CAPTURE(parameter);
+    for (auto const& at : shapes) {
+      auto const& [parameter, extents] = at;
+      CAPTURE(at.name);
       auto const expected = golden.values(fused ? hf::fused_name(parameter) : parameter);
       CHECK(values(exported, parameter, std::ssize(expected)) == expected);
     }

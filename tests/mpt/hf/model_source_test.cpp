@@ -53,8 +53,9 @@ void write(fs::path const& folder, mpt::model_config const& described,
 void check(mpt::model_source const& source) {
   CHECK(source.config() == config());
   CHECK(source.dtype() == "float32");
-  for (auto const& [name, extents] : mpt::hf::shapes_of(config())) {
-    CAPTURE(name);
+  for (auto const& at : mpt::hf::shapes_of(config())) {
+    auto const& [name, extents] = at;
+    CAPTURE(at.name);
     CHECK(source.shape_of(name) == extents);
     std::vector<float> two(2);
     source.read(name, 1, std::span(two));

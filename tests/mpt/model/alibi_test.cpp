@@ -16,8 +16,9 @@ TEST_CASE("ALiBi slopes equal the reference implementation's for 1 to 64 heads")
   auto const golden = nlohmann::json::parse(file);
   double const bias_max = golden.at("alibi_bias_max");
   CHECK(golden.at("slopes").size() == 64);
-  for (auto const& [heads, expected] : golden.at("slopes").items()) {
-    CAPTURE(heads);
+  for (auto const& at : golden.at("slopes").items()) {
+    auto const& [heads, expected] = at;
+    CAPTURE(at.key());
     auto const slopes = mpt::alibi_slopes(std::stoi(heads), bias_max);
     REQUIRE(slopes.size() == expected.size());
     for (std::size_t i = 0; i < slopes.size(); ++i)

@@ -49,16 +49,17 @@ TEST_CASE("every scheme has LLM Foundry's distributions, tensor by tensor") {
   std::ifstream in(test::golden_folder() / "init.json");
   auto const golden = nlohmann::json::parse(in);
   std::set<mpt::init_scheme> schemes;
-  for (auto const& [label, entry] : golden.at("cases").items()) {
-    CAPTURE(label);
+  for (auto const& at : golden.at("cases").items()) {
+    auto const& [label, entry] = at;
+    CAPTURE(at.key());
     mpt::model<float> net(mpt::from_hf_json(entry.at("config"), label).model);
     schemes.insert(net.config().init.name);
     std::size_t compared = 0;
     net.visit_units([&](std::string const&, auto& layer, auto const&, auto const&) {
       layer.visit_parameters([&](auto const& p) {
-        if (!entry.at("tensors").contains(p.name)) return;  // of one block only
+        if (!at.value().at("tensors").contains(p.name)) return;  // of one block only
         CAPTURE(p.name);
-        auto const& t = entry.at("tensors").at(p.name);
+        auto const& t = at.value().at("tensors").at(p.name);
         drawn const theirs{t.at("rms"), t.at("least"), t.at("largest"), t.at("values")};
         std::visit([&](auto const& ours) { check(ours, theirs); }, p.initial);
         ++compared;

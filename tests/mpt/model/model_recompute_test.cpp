@@ -74,11 +74,13 @@ void check(mpt::model_config const& config, model_layout how, bool saves = true)
     CHECK(found.evaluated == keeping.evaluated);
     CHECK(found.squared_norm == keeping.squared_norm);
     REQUIRE(found.gradients.size() == keeping.gradients.size());
-    for (auto const& [name, gradient] : keeping.gradients) {
+    for (auto const& at : keeping.gradients) {
+      auto const& [name, gradient] = at;
       auto const& other = found.gradients.at(name);
       REQUIRE(other.size() == gradient.size());
       CHECK_MESSAGE(
-          std::memcmp(other.data(), gradient.data(), gradient.size() * sizeof(double)) == 0, name);
+          std::memcmp(other.data(), at.second.data(), at.second.size() * sizeof(double)) == 0,
+          at.first);
     }
     if (saves) CHECK(found.peak < keeping.peak);
   }

@@ -142,11 +142,12 @@ TEST_CASE("what makes its activations again has the same bits") {
         auto const found = run_model(config, how);
         CHECK(found.loss == keeping.loss);
         CHECK(found.evaluated == keeping.evaluated);
-        for (auto const& [name, gradient] : keeping.gradients) {
+        for (auto const& at : keeping.gradients) {
+          auto const& [name, gradient] = at;
           auto const& other = found.gradients.at(name);
           CHECK_MESSAGE(
               std::memcmp(other.data(), gradient.data(), gradient.size() * sizeof(double)) == 0,
-              name);
+              at.first);
         }
         // of one block alone, the room that its second forward pass takes may be more than it
         // spares

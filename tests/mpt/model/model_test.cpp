@@ -219,8 +219,9 @@ outcome check_layouts(mpt::model_config const& config, std::vector<int> const& t
     CHECK(std::abs(found.loss - expected.loss) <= 1e-13 * expected.loss);
     CHECK(std::abs(found.squared_norm - expected.squared_norm) <= 1e-12 * expected.squared_norm);
     REQUIRE(found.gradients.size() == expected.gradients.size());
-    for (auto const& [name, gradient] : expected.gradients) {
-      CAPTURE(name);
+    for (auto const& at : expected.gradients) {
+      auto const& [name, gradient] = at;
+      CAPTURE(at.first);
       auto const& other = found.gradients.at(name);
       double worst = 0;
       for (std::size_t i = 0; i < gradient.size(); ++i)
@@ -257,8 +258,9 @@ TEST_CASE("shared keys, rotary positions, windows, packed texts: all layouts giv
 TEST_CASE("adapters alone are trained: all layouts give one rank's gradients of both factors") {
   auto const one = check_layouts(with_adapters(small()), {2, 3});
   CHECK(one.gradients.contains("transformer.blocks.1.ffn.gate_proj.lora_A.weight"));
-  for (auto const& [name, gradient] : one.gradients) {
-    CAPTURE(name);
+  for (auto const& at : one.gradients) {
+    auto const& [name, gradient] = at;
+    CAPTURE(at.first);
     CHECK(mpt::is_adapter(name));
     CHECK(std::ranges::any_of(gradient, [](double g) { return g != 0; }));
   }

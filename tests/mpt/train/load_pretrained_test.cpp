@@ -52,8 +52,9 @@ fs::path begin_and_save(train_config config, grid const& how, fs::path const& fr
 void check_equal(fs::path const& checkpoint, fs::path const& model) {
   auto const content = content_of(checkpoint);
   mpt::model_source const source(model);
-  for (auto const& [name, extents] : hf::shapes_of(source.config())) {
-    CAPTURE(name);
+  for (auto const& at : hf::shapes_of(source.config())) {
+    auto const& [name, extents] = at;
+    CAPTURE(at.name);
     std::vector<float> expected(static_cast<std::size_t>(pc::checked_volume(extents, 4, name)));
     source.read(name, 0, std::span(expected));
     auto const& bytes = content.at(name);
@@ -89,8 +90,9 @@ TEST_CASE("new adapters are the same in every layout, beside the folder's weight
   check_equal(first, here.folder / "model");
   auto const one = content_of(first);
   int adapters = 0;
-  for (auto const& [name, bytes] : one) {
-    CAPTURE(name);
+  for (auto const& at : one) {
+    auto const& [name, bytes] = at;
+    CAPTURE(at.first);
     bool const zero = std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
     if (name.ends_with(mpt::lora_a_suffix)) CHECK(!zero);
     if (name.ends_with(mpt::lora_b_suffix)) CHECK(zero);

@@ -63,8 +63,9 @@ TEST_CASE("where there are adapters, they alone are trained") {
   mpt::optimizer_config config;
   config.disable_grad = {{"blocks\\.0", "f.yaml"}};
   int trained = 0;
-  for (auto const& [name, key] : sorted(config, {}, model)) {
-    CAPTURE(name);
+  for (auto const& at : sorted(config, {}, model)) {
+    auto const& [name, key] = at;
+    CAPTURE(at.first);
     bool const adapter = name.find("lora_") != std::string::npos;
     CHECK((key == 0) == (adapter && name.find("blocks.0") == std::string::npos));
     trained += key == 0;
@@ -76,8 +77,9 @@ TEST_CASE("Muon trains the matrices of blocks, AdamW the rest") {
   mpt::optimizer_config config;
   config.muon.emplace();
   config.disable_grad = {{"blocks\\.1\\.attn.Wqkv", "f.yaml"}};
-  for (auto const& [name, key] : sorted(config)) {
-    CAPTURE(name);
+  for (auto const& at : sorted(config)) {
+    auto const& [name, key] = at;
+    CAPTURE(at.first);
     bool const matrix = name.find("blocks") != std::string::npos && name.ends_with("weight") &&
                         name.find("norm") == std::string::npos;
     CHECK(key == (name.find("1.attn.Wqkv") != std::string::npos ? -1 : matrix ? 1 : 0));

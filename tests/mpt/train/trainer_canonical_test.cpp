@@ -154,8 +154,9 @@ TEST_CASE("Muon over tensor ranks trains as on one, also with keys that several 
     }
     if (expected.empty()) expected = got;
     REQUIRE(got.contains("transformer.blocks.1.attn.Wqkv.weight#momentum_buffer"));
-    for (auto const& [name, values] : expected) {
-      CAPTURE(name);
+    for (auto const& at : expected) {
+      auto const& [name, values] = at;
+      CAPTURE(at.first);
       double most = 0, apart = 0;
       for (std::size_t i = 0; i < values.size(); ++i) {
         most = std::max(most, std::abs(values[i]));

@@ -169,8 +169,9 @@ void for_each_run(F&& f) {
     CAPTURE(form);
     golden_training const golden(form);
     REQUIRE(golden.runs().size() == 3);
-    for (auto const& [run, config] : golden.runs()) {
-      CAPTURE(run);
+    for (auto const& at : golden.runs()) {
+      auto const& [run, config] = at;
+      CAPTURE(at.first);
       f(golden, run);
     }
   }

@@ -102,8 +102,9 @@ TEST_CASE("a profile has a row for every operation, and a trace of the same task
   }
   CHECK(traced.size() == rows.size());
   std::map<std::string, double> shares;
-  for (auto const& [name, r] : rows) {
-    CAPTURE(name);
+  for (auto const& at : rows) {
+    auto const& [name, r] = at;
+    CAPTURE(at.first);
     REQUIRE(traced.contains(name));
     CHECK(r.calls == doctest::Approx(traced[name].calls).epsilon(1e-3));
     CHECK(std::abs(r.ms - traced[name].ms) < 0.001);
@@ -230,8 +231,9 @@ TEST_CASE("Lion steps by its group's learning rate in every element, and frozen 
       double const rate = record.at("lr-DecoupledLionW/group0").get<double>();
       CHECK(record.at("lr-DecoupledLionW/group1").get<double>() == doctest::Approx(8 * rate));
       REQUIRE(before.size() > 20);
-      for (auto const& [tensor, values] : before) {
-        CAPTURE(tensor);
+      for (auto const& at : before) {
+        auto const& [tensor, values] = at;
+        CAPTURE(at.first);
         bool const frozen = tensor.find("blocks.1.attn") != std::string::npos ||
                             tensor == "transformer.norm_f.weight";
         double const step = frozen                                        ? 0
@@ -293,11 +295,12 @@ TEST_CASE("value clipping bounds every element, adaptive clipping every row, in 
       auto const other = measured(here, config, grids[g]);
       REQUIRE(other.size() == 3);
       for (std::size_t r = 0; r < 3; ++r)
-        for (auto const& [key, value] : one[r].items()) {
+        for (auto const& at : one[r].items()) {
+          auto const& [key, value] = at;
           if (!key.starts_with("loss/") && !key.starts_with("l2_norm/grad/")) continue;
           // the loss does not depend on the keys' bias: what there is of it is rounding
           if (key.ends_with("Wqkv.bias")) continue;
-          CAPTURE(key);
+          CAPTURE(at.key());
           CHECK(other[r].at(key).get<double>() ==
                 doctest::Approx(value.get<double>()).epsilon(5e-4));
         }

@@ -260,13 +260,14 @@ void check_layouts(place const& here, train_config config, std::vector<grid> con
     auto const all = run(all_grids[g], std::to_string(g) + ".jsonl");
     REQUIRE(all.size() == one.size());
     for (std::size_t r = 0; r < all.size(); ++r)
-      for (auto const& [key, value] : one[r].items()) {
+      for (auto const& at : one[r].items()) {
+        auto const& [key, value] = at;
         if (key.find("loss/") != 0 && key.find("metrics/") != 0 && key.find("l2_norm/") != 0 &&
             key.find("lr-") != 0)
           continue;
         // the loss does not depend on the keys' bias: what Adam makes of its rounding is noise
         if (key.ends_with("Wqkv.bias") || key.ends_with("k_ln.bias")) continue;
-        CAPTURE(key);
+        CAPTURE(at.key());
         REQUIRE(all[r].contains(key));
         CHECK(all[r].at(key).get<double>() == doctest::Approx(value.get<double>()).epsilon(5e-4));
       }

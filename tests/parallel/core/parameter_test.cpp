@@ -161,9 +161,9 @@ TEST_CASE("every range of every slice lies in the tensor where the definition sa
     parameter<float, 3> cube("c", {7, 2, 2});
     cube.keep_rows(rows);
     check_places(cube, places(rows, 4, 0, 4), 4);
-    for (auto const& [first, count] :
-         std::vector<std::pair<index, index>>{{0, 4}, {0, 3}, {2, 2}}) {
-      CAPTURE(first);
+    for (auto const& at : std::vector<std::pair<index, index>>{{0, 4}, {0, 3}, {2, 2}}) {
+      auto const& [first, count] = at;
+      CAPTURE(at.first);
       parameter<float, 2> matrix("m", {7, 4});
       matrix.keep_rows(rows).keep_columns(first, count);
       check_places(matrix, places(rows, 4, first, count), 4);

@@ -24,8 +24,9 @@ constexpr index places[][3] = {{0, 5, 35}, {3, 5, 9},         {7, 33, 400},    {
 
 TEST_CASE_TEMPLATE("squares are summed by row, the same with any number of threads", T, float, bf16,
                    double) {
-  for (auto const& [first, width, size] : places) {
-    CAPTURE(width);
+  for (auto const& at : places) {
+    CAPTURE(at[1]);
+    auto const& [first, width, size] = at;
     auto const x = random<T>(size, 3);
     auto const rows = static_cast<std::size_t>((first + size) / width + 1);
     std::vector<double> expected(rows, 1.0), plain = expected, one = expected, two = expected;
@@ -46,8 +47,9 @@ TEST_CASE_TEMPLATE("squares are summed by row, the same with any number of threa
 }
 
 TEST_CASE_TEMPLATE("rows are scaled by their factors", T, float, bf16, double) {
-  for (auto const& [first, width, size] : places) {
-    CAPTURE(width);
+  for (auto const& at : places) {
+    CAPTURE(at[1]);
+    auto const& [first, width, size] = at;
     auto const x = random<T>(size, 4);
     auto const factors = random<accumulate_t<T>>((first + size) / width + 1, 5);
     auto expected = x, plain = x, host = x;

@@ -164,12 +164,13 @@ double distance(std::vector<A> const& a, std::vector<B> const& b) {
 TEST_CASE("Muon in fp64 equals PyTorch's to rounding") {
   golden const given;
   auto const problem = given.given<double>();
-  for (auto [name, rule] : cases) {
+  for (auto at : cases) {
+    auto& [name, rule] = at;
     rule.precision = muon_precision::master;
     auto const got = run<double, muon>(problem, 1, zero::level::none, rule);
     for (auto const& tensor : problem.tensors)
       for (std::size_t const step : {1, 5}) {
-        CAPTURE(name);
+        CAPTURE(at.name);
         CAPTURE(tensor.name);
         auto const key = concat(name, "/", tensor.name, "/fp64/", step);
         auto const expected = test::golden_tensor<double>(given.file, key);
@@ -189,15 +190,16 @@ TEST_CASE("Muon in fp64 equals PyTorch's to rounding") {
 TEST_CASE("Muon in bf16 is much nearer to PyTorch's than PyTorch's is to exact steps") {
   golden const given;
   auto const problem = given.given<float>();
-  for (auto const& [name, rule] : cases) {
+  for (auto const& at : cases) {
+    auto const& [name, rule] = at;
     auto const got = run<float, muon>(problem, 1, zero::level::none, rule);
     for (auto const& tensor : problem.tensors)
       for (std::size_t const step : {1, 5}) {
-        CAPTURE(name);
+        CAPTURE(at.name);
         CAPTURE(tensor.name);
         CAPTURE(step);
         auto const key = [&](char const* precision) {
-          return concat(name, "/", tensor.name, "/", precision, "/", step);
+          return concat(at.name, "/", tensor.name, "/", precision, "/", step);
         };
         auto const theirs = test::golden_tensor<float>(given.file, key("bf16"));
         auto const exact = test::golden_tensor<double>(given.file, key("fp64"));

@@ -40,9 +40,10 @@ TEST_CASE("makespans and peaks of activations are the published ones") {
       {zb_v(8, 32), 199, std::vector<int>(8, 16)},
       {dual_pipe_v(8, 32), 199, std::vector<int>(8, 17)},
   };
-  for (auto const& [of, makespan, peak] : table) {
-    CAPTURE(std::string(of.name));
-    CAPTURE(of.ranks);
+  for (auto const& at : table) {
+    auto const& [of, makespan, peak] = at;
+    CAPTURE(std::string(at.of.name));
+    CAPTURE(at.of.ranks);
     auto const time = simulate(of);
     REQUIRE(time.good());
     CHECK(time.makespan == makespan);

@@ -224,14 +224,15 @@ void check_close(std::vector<double> const& found, std::vector<double> const& ex
 
 TEST_CASE("2 to 6 ranks compute what one computes, whose keys some of them share") {
   auto const plain = [](communicator own) { return own; };
-  for (auto const& [all, ranks] : {std::pair{shared_by_some, 2},
-                                   {shared_by_some, 4},
-                                   {shared_by_some, 6},
-                                   {uneven, 2},
-                                   {uneven, 3},
-                                   {uneven, 5}}) {
-    CAPTURE(all.heads);
-    CAPTURE(ranks);
+  for (auto const& at : {std::pair{shared_by_some, 2},
+                         {shared_by_some, 4},
+                         {shared_by_some, 6},
+                         {uneven, 2},
+                         {uneven, 3},
+                         {uneven, 5}}) {
+    auto const& [all, ranks] = at;
+    CAPTURE(at.first.heads);
+    CAPTURE(at.second);
     auto const one = run(all, 1, plain);
     auto const found = run(all, ranks, plain);
     check_close(found.y, one.y);
@@ -246,9 +247,10 @@ TEST_CASE("2 to 6 ranks compute what one computes, whose keys some of them share
 TEST_CASE(
     "bytes sent are four times (t-1)/t of the widest q and k; the meta device plans them and "
     "memory") {
-  for (auto const& [all, ranks] :
+  for (auto const& at :
        {std::pair{shared_by_some, 2}, {shared_by_some, 4}, {shared_by_some, 6}, {uneven, 3}}) {
-    CAPTURE(ranks);
+    auto const& [all, ranks] = at;
+    CAPTURE(at.second);
     auto const recorder = std::make_shared<parallel::flight_recorder>();
     std::size_t peak = 0;
     static_cast<void>(run(

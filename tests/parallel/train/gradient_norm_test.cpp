@@ -88,15 +88,15 @@ TEST_CASE("every element counts once, and all ranks are told the same") {
   }
   auto const exactly = norm_on(1, 1, false, true);
   REQUIRE(exactly.size() == 1);
-  for (auto const& [shards, replicas, silent] :
-       std::vector<std::tuple<int, int, bool>>{{1, 1, false},
-                                               {2, 1, false},
-                                               {3, 1, true},
-                                               {1, 3, false},
-                                               {2, 2, true},
-                                               {4, 1, false}}) {
-    CAPTURE(shards);
-    CAPTURE(replicas);
+  for (auto const& at : std::vector<std::tuple<int, int, bool>>{{1, 1, false},
+                                                                {2, 1, false},
+                                                                {3, 1, true},
+                                                                {1, 3, false},
+                                                                {2, 2, true},
+                                                                {4, 1, false}}) {
+    auto const& [shards, replicas, silent] = at;
+    CAPTURE(std::get<0>(at));
+    CAPTURE(std::get<1>(at));
     auto const rounded = norm_on(shards, replicas, silent, false);
     REQUIRE(rounded.size() == 1);
     CHECK(*rounded.begin() == doctest::Approx(expected).epsilon(1e-9));

@@ -43,8 +43,9 @@ TEST_CASE("frozen parts and groups: every layout equals one rank bit for bit") {
     REQUIRE(expected.ranks_agree);
     REQUIRE(expected.frozen_is_lean);
     REQUIRE(expected.gradients.size() < expected.parameters.size());
-    for (auto const& [name, values] : expected.parameters) {
-      CAPTURE(name);
+    for (auto const& at : expected.parameters) {
+      auto const& [name, values] = at;
+      CAPTURE(at.first);
       CHECK((values == initial(name, values.size())) == !expected.gradients.contains(name));
     }
     for (int const ranks : {1, 2, 3, 5, 8})
@@ -74,8 +75,9 @@ TEST_CASE("freezing a parameter changes no gradient of the others") {
 
 TEST_CASE("each group is updated by its own optimizer") {
   outcome const out = run({.ranks = 2, .second_group = {"bias"}, .num_steps = 1});
-  for (auto const& [name, values] : out.parameters) {
-    CAPTURE(name);
+  for (auto const& at : out.parameters) {
+    auto const& [name, values] = at;
+    CAPTURE(at.first);
     ring const rate = name.ends_with("bias") ? 11 : 5;
     auto expected = initial(name, values.size());
     auto const& gradient = out.gradients.at(name);

@@ -94,8 +94,9 @@ TEST_CASE("one rank accounts for each unit, and all know every tensor of the mod
   for (bool const tied : {true, false})
     for (int const ranks : {1, 2, 4}) {
       auto const all = place(tied, ranks, "gpipe");
-      for (auto const& [name, speakers] : all.speakers) {
-        CAPTURE(name);
+      for (auto const& at : all.speakers) {
+        auto const& [name, speakers] = at;
+        CAPTURE(at.first);
         CHECK(speakers == 1);
       }
       CHECK(all.speakers.size() == (tied ? 6 : 7));

@@ -92,10 +92,12 @@ TEST_CASE("bytes sent per step and axis are those of the formulas, in every leve
   std::string table = "layout: sent along, counted, formula (bytes of a rank in 2 steps)\n";
   int layouts = 0;
   for (auto const level : test::all_levels)
-    for (auto const& [ranks, replicas] : {std::pair{1, 1}, {2, 1}, {3, 1}, {2, 2}, {1, 3}})
+    for (auto const& ranks_of : {std::pair{1, 1}, {2, 1}, {3, 1}, {2, 2}, {1, 3}})
       for (bool const frozen : {false, true})
-        for (auto const& [reshard, every_microbatch] :
+        for (auto const& at :
              {std::pair{true, true}, {false, true}, {true, false}, {false, false}}) {
+          auto const& [ranks, replicas] = ranks_of;
+          auto const& [reshard, every_microbatch] = at;
           if (!reshard && level != zero::level::parameters) continue;
           if (!every_microbatch && level < zero::level::gradients) continue;
           layout const how{
@@ -110,11 +112,11 @@ TEST_CASE("bytes sent per step and axis are those of the formulas, in every leve
               .gather_before_use = frozen,  // the last step's by whoever reads values then
               .reduce_every_microbatch = every_microbatch};
           CAPTURE(static_cast<int>(level));
-          CAPTURE(ranks);
-          CAPTURE(replicas);
+          CAPTURE(ranks_of.first);
+          CAPTURE(ranks_of.second);
           CAPTURE(frozen);
-          CAPTURE(reshard);
-          CAPTURE(every_microbatch);
+          CAPTURE(at.first);
+          CAPTURE(at.second);
           auto const expected = formulas(how);
           auto const sent = count(how);
           for (auto const& of_rank : sent) CHECK(of_rank == expected);

@@ -210,11 +210,12 @@ std::map<std::string, std::pair<int, int>> survivors_of(Mutate mutate) {
 template <class Mutate>
 void check_refused(std::string const& what, std::set<std::string> const& harmless, Mutate mutate) {
   int count = 0;
-  for (auto const& [kind, of] : survivors_of(mutate)) {
+  for (auto const& at : survivors_of(mutate)) {
+    auto const& [kind, of] = at;
     count += of.first;
     if (harmless.contains(kind)) continue;
-    CAPTURE(kind);
-    CAPTURE(of.first);
+    CAPTURE(at.first);
+    CAPTURE(at.second.first);
     CHECK(of.second == 0);
   }
   MESSAGE(count << " mutants: " << what);

@@ -254,12 +254,13 @@ TEST_CASE("gradients of microbatches are summed out of buffers, uses of tied uni
   constexpr int microbatches = 3;
   for (auto const kind : {zero::level::gradients, zero::level::parameters})
     for (bool const frozen : {false, true})
-      for (auto const& [shards, replicas] : {std::array{2, 1}, {3, 1}, {2, 2}, {1, 3}}) {
+      for (auto const& at : {std::array{2, 1}, {3, 1}, {2, 2}, {1, 3}}) {
+        auto const& [shards, replicas] = at;
         int const ranks = shards * replicas;
         CAPTURE(static_cast<int>(kind));
         CAPTURE(frozen);
-        CAPTURE(shards);
-        CAPTURE(replicas);
+        CAPTURE(at[0]);
+        CAPTURE(at[1]);
         // the last rank has one microbatch less than the others
         auto const is_empty = [&](int rank, int m) {
           return rank == ranks - 1 && m == microbatches - 1;

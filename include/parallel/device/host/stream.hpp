@@ -208,11 +208,15 @@ class stream {
     if (cores.empty()) return;
     bind(cores);
     auto const threads = static_cast<index>(options_.threads);
-    if (threads <= 1 || std::ssize(cores) < threads) return;
+    if (threads <= 1) return;
+    bool const one_each = std::ssize(cores) >= threads;
     auto const worker = std::this_thread::get_id();
     detail::parallel_static(options_.threads, threads, [&](index thread) {
       bool const is_helper = std::this_thread::get_id() != worker;  // none without OpenMP
-      if (thread == 0 || is_helper) bind(cores.subspan(static_cast<std::size_t>(thread), 1));
+      if (one_each && (thread == 0 || is_helper))
+        bind(cores.subspan(static_cast<std::size_t>(thread), 1));
+      else if (is_helper)  // LLVM's OpenMP lends it bound as a stream that has ended left it
+        bind(cores);
     });
   }
 

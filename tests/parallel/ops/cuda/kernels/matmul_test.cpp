@@ -52,9 +52,10 @@ TEST_CASE_TEMPLATE("the product equals the reference for all transposes, in ever
   struct extents {
     index m, n, k;
   };
-  for (auto const [m, n, k] : {extents{1, 1, 1}, extents{3, 1, 0}, extents{0, 5, 2},
-                               extents{1, 67, 17}, extents{130, 5, 16}, extents{65, 70, 33}})
+  for (auto const all : {extents{1, 1, 1}, extents{3, 1, 0}, extents{0, 5, 2}, extents{1, 67, 17},
+                         extents{130, 5, 16}, extents{65, 70, 33}})
     for (int bits = 0; bits < 8; ++bits) {
+      auto const [m, n, k] = all;
       ops::matmul_options const options{.transpose_a = (bits & 1) != 0,
                                         .transpose_b = (bits & 2) != 0,
                                         .accumulate = (bits & 4) != 0};
@@ -80,9 +81,9 @@ TEST_CASE_TEMPLATE("the product equals the reference for all transposes, in ever
                         options.transpose_b,
                         options.accumulate ? c.data() : nullptr};
       auto const tiles = static_cast<unsigned>(kernel::tiles(m, n));
-      CAPTURE(m);
-      CAPTURE(n);
-      CAPTURE(k);
+      CAPTURE(all.m);
+      CAPTURE(all.n);
+      CAPTURE(all.k);
       CAPTURE(bits);
       testing::run_in_every_order(tiles, kernel::block_threads, kernel::shared_bytes, body,
                                   [&](auto) {

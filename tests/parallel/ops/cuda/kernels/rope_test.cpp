@@ -24,8 +24,9 @@ TEST_CASE_TEMPLATE("heads are turned as in the reference, and what lies between 
   for (auto const [batch, sequence, heads, head_dim, stride] :
        {shape{0, 3, 2, 8, 16}, shape{2, 3, 1, 2, 2}, shape{1, 4, 3, 6, 20}, shape{2, 3, 5, 16, 96},
         shape{2, 3, 5, 16, 81}, shape{1, 2, 3, 24, 72}})
-    for (auto const& [direction, growth_sign] :
+    for (auto const& [turn, growth] :
          {std::pair{1.0, 0.0}, std::pair{-1.0, 0.0}, std::pair{1.0, -1.0}, std::pair{-1.0, 1.0}}) {
+      double const direction = turn, growth_sign = growth;
       index const batch_stride = sequence * stride + (direction > 0 ? 16 : 17);
       auto const before = ops_support::random<T>(batch * batch_stride + heads * head_dim, 1);
       auto const frequencies = ops::rope_frequencies(10000.0, head_dim);
