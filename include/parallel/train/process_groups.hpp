@@ -35,7 +35,7 @@ template <class Comm>
 class process_groups {
  public:
   /// For steps of that ZeRO level. Owns `world`. Throws when the layout does not fit its size.
-  process_groups(Comm world, training_layout shape, zero::level level)
+  process_groups(Comm&& world, training_layout shape, zero::level level)
       : mesh_(std::move(world), shape),
         level_(level),
         pipeline(mesh_.template along<axis::pipeline>()),
@@ -49,7 +49,8 @@ class process_groups {
   }
 
   /// All ranks have other data and the whole model: replicas, or shards of a ZeRO stage.
-  process_groups(Comm world, zero::level level)
+  /// References: a parameter may be moved into before the next argument is made, or after.
+  process_groups(Comm&& world, zero::level level)
       : process_groups(std::move(world), data_layout(level, world.size()), level) {}
 
   process_groups(process_groups const&) = delete;
