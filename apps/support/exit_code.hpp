@@ -20,7 +20,7 @@ enum class exit_code {
   timed_out = 4,
   out_of_memory = 5,
   storage = 6,
-  not_finite = 7,
+  diverged = 7,
   corrupted = 8,
   go_on = 75
 };
@@ -45,8 +45,9 @@ inline constexpr std::array exit_codes{
                       "take a smaller microbatch, more recomputation or more ranks"},
     exit_code_meaning{exit_code::storage, "a disk is full, read-only or failing",
                       "make room, or choose another folder; start again"},
-    exit_code_meaning{exit_code::not_finite, "the loss or the gradient became NaN or infinite",
-                      "lower the learning rate, or see on_not_finite"},
+    exit_code_meaning{exit_code::diverged,
+                      "the loss or the gradient became NaN or infinite, or is a spike",
+                      "lower the learning rate, or see on_not_finite and spike_check"},
     exit_code_meaning{exit_code::corrupted,
                       "a rank computed, or held, other bits than it should (corruption_check)",
                       "take the machine that is named out; start again: it goes on from the last "
@@ -79,8 +80,8 @@ struct reported final : std::exception {
     return exit_code::out_of_memory;
   } catch (parallel::storage_error const&) {
     return exit_code::storage;
-  } catch (parallel::not_finite const&) {
-    return exit_code::not_finite;
+  } catch (parallel::diverged const&) {
+    return exit_code::diverged;
   } catch (parallel::corrupted const&) {
     return exit_code::corrupted;
   } catch (...) {

@@ -191,6 +191,7 @@ group config_group() {
   add("precision", "precision: fp8");
   add("autoresume", "autoresume: true");
   add("run_name", "run_name: ../elsewhere");
+  add("spike_check", "spike_check: {window: 2}");
   add("grad_accum", "global_train_batchsize: 8");
   return out;
 }

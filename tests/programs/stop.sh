@@ -78,7 +78,7 @@ for policy in skip roll_back; do
   status=0
   "$programs/pretrain" small.yaml max_duration=30ba optimizer.lr=1e38 save_folder=$policy save_interval=2ba \
     on_not_finite=$policy log_to_console=true > log 2>&1 || status=$?
-  ends 7 'was not finite in 10 batches in a row; lower the learning rate'
+  ends 7 'is not finite, and 10 batches in a row would be skipped; lower the learning rate'
   manifest=$(readlink -f $policy/latest)/manifest.json
   python3 - "$manifest" << 'PYTHON' || fail "$policy: the manifest does not tell the skipped batches"
 import json, sys

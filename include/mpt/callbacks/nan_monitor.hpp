@@ -15,7 +15,7 @@ struct nan_monitor {
 
   void batch_end(run_control&, batch_result const& r) const {
     if (std::isfinite(r.loss) && std::isfinite(r.gradient_norm)) return;
-    throw parallel::not_finite(
+    throw parallel::diverged(
         parallel::concat("batch ", r.batch, ": the ", std::isfinite(r.loss) ? "gradient" : "loss",
                          " is not finite; lower the learning rate, resume from an "
                          "earlier checkpoint, or set on_not_finite to skip or "

@@ -107,13 +107,29 @@ inline constexpr std::array<std::pair<std::string_view, parallel::zero::reduce_d
     reduce_dtype_names{{{"fp32", parallel::zero::reduce_dtype::full},
                         {"bf16", parallel::zero::reduce_dtype::bf16}}};
 
-inline constexpr std::array<std::pair<std::string_view, not_finite_policy>, 3> not_finite_names{
-    {{"stop", not_finite_policy::stop},
-     {"skip", not_finite_policy::skip},
-     {"roll_back", not_finite_policy::roll_back}}};
+inline constexpr std::array<std::pair<std::string_view, bad_batch_policy>, 3> bad_batch_names{
+    {{"stop", bad_batch_policy::stop},
+     {"skip", bad_batch_policy::skip},
+     {"roll_back", bad_batch_policy::roll_back}}};
 
 inline constexpr std::array<std::pair<std::string_view, transient_policy>, 2> transient_names{
     {{"repeat", transient_policy::repeat}, {"stop", transient_policy::stop}}};
+
+/// `spike_check`; without one no batch is a spike.
+inline void read_spike_check(config_reader& parent, train_config& config) {
+  bool const given = parent.has("spike_check");
+  auto reader = parent.section("spike_check");
+  spike_check_config check;
+  check.on_spike = read_name(reader, "on_spike", "skip", bad_batch_names, "a way to go on");
+  check.deviations = reader.get("deviations", check.deviations);
+  reader.check("deviations", check.deviations > 0 && check.deviations <= 1e6,
+               "expected a number above 0 and up to 1e6, found ", check.deviations);
+  check.window = reader.get("window", check.window);
+  reader.check("window", check.window >= 4 && check.window <= 10000,
+               "must be from 4 to 10000 updates, found ", check.window);
+  reader.finish();
+  if (given) config.spike_check = check;
+}
 
 inline void read_corruption_check(config_reader& parent, train_config& config) {
   auto reader = parent.section("corruption_check");
@@ -151,7 +167,8 @@ inline void read_system(config_reader& reader, train_config& config) {
                "expected seconds above 0 and up to 1e6, found ", config.dist_timeout);
   read_deadlines(reader, config);
   config.on_not_finite =
-      read_name(reader, "on_not_finite", "stop", not_finite_names, "a way to go on");
+      read_name(reader, "on_not_finite", "stop", bad_batch_names, "a way to go on");
+  read_spike_check(reader, config);
   read_corruption_check(reader, config);
   config.reduction_order =
       read_name(reader, "reduction_order", "by_rank", reduction_order_names, "an order of sums");

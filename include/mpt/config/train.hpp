@@ -84,11 +84,18 @@ struct run_deadlines {
   double load = 600;
 };
 
-/// What becomes of a batch whose loss or gradient is not finite.
-enum class not_finite_policy : std::uint8_t {
+/// What becomes of a batch that must not update: its loss or gradient is not finite, or a spike.
+enum class bad_batch_policy : std::uint8_t {
   stop,      ///< ends the run
   skip,      ///< goes on as if the batch had not been there
   roll_back  ///< goes on after it with parameters and states of the last checkpoint
+};
+
+/// Which batches are spikes; see spike_limits.
+struct spike_check_config {
+  bad_batch_policy on_spike = bad_batch_policy::skip;
+  double deviations = 6;      ///< standard deviations above the mean that are no spike yet
+  std::int64_t window = 128;  ///< updates that mean and deviation are of
 };
 
 /// What becomes of a batch in which a rank was wrong once.
@@ -129,7 +136,8 @@ struct train_config {
   callbacks_config callbacks;
   double dist_timeout = 600;  ///< of every phase that has no deadline of its own
   run_deadlines deadlines;
-  not_finite_policy on_not_finite = not_finite_policy::stop;
+  bad_batch_policy on_not_finite = bad_batch_policy::stop;
+  std::optional<spike_check_config> spike_check;  ///< none: no batch is a spike
   corruption_check_config corruption_check;
 
   int zero_stage = 0;  ///< 0 to 3

@@ -248,7 +248,8 @@ inline void check_canonical_order(std::vector<std::string>& problems, train_conf
           .reduce_every_microbatch = config.reduce_every_microbatch.value_or(true),
           .gather_before_use = true,
           .clip = config.clip,
-          .keep_finite = config.on_not_finite != not_finite_policy::stop,
+          .keep_finite =
+              config.on_not_finite != bad_batch_policy::stop || config.spike_check.has_value(),
           .order = config.reduction_order,
           .reduce_dtype = config.reduce_dtype,
           .optimizer_memory = optimizer_memory_of(config),

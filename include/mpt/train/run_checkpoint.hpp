@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -19,7 +20,6 @@
 #include <mpt/vocabulary.hpp>
 #include <parallel/checkpoint/stepper.hpp>
 #include <parallel/comm/any_communicator.hpp>
-#include <parallel/core/failures.hpp>
 
 namespace mpt {
 
@@ -36,6 +36,7 @@ struct run_state {
   std::optional<double> best_loss = {};                 // of evaluations at checkpoints so far
   bool best = false;                                    // this checkpoint's is that
   nlohmann::json skipped = nlohmann::json::array();     // see skipped_batches
+  nlohmann::json spikes = nullptr;                      // see spike_limits
 };
 
 /// A checkpoint to begin from.
@@ -80,16 +81,15 @@ struct found_checkpoint {
   return found_checkpoint{*newest.folder, c.load_weights_only, newest.note, true};
 }
 
-/// Where a run goes back to whose batch `batch` was not finite: its checkpoint `folder`, or the one
-/// before, where that is damaged. Throws when there is none.
-[[nodiscard]] inline found_checkpoint to_roll_back_to(std::filesystem::path const& folder,
-                                                      std::int64_t batch) {
-  if (folder.empty())
-    parallel::fail<parallel::not_finite>(
-        "batch ", batch,
-        ": the loss or the gradient is not finite, and there is no checkpoint yet "
-        "to roll back to; save earlier, or set on_not_finite to skip");
-  return {folder, false, {}, true};
+/// What there is to say of a run that has begun from `found` at `batch`.
+[[nodiscard]] inline std::vector<std::string> notes_on(found_checkpoint const& found,
+                                                       std::int64_t batch) {
+  std::vector<std::string> notes;
+  if (!found.note.empty()) notes.push_back("note: " + found.note);
+  auto const folder = found.folder.string();
+  notes.push_back(found.weights_only ? parallel::concat("weights of ", folder)
+                                     : parallel::concat("resumed ", folder, " at batch ", batch));
+  return notes;
 }
 
 /// Collective: what rank 0 found, on every rank, when all have read it and compared its checksums.
@@ -213,6 +213,7 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
           {"tokens", state.tokens},
           {"callbacks", state.callbacks},
           {"skipped", state.skipped},
+          {"spikes", state.spikes},
           {"order", detail::order_of(config, state.samples_in_set)},
           {"canonical_leaf", detail::canonical_leaf(config)},
           {"weights_only", config.checkpoint.save_weights_only},
@@ -281,7 +282,8 @@ run_state load_run(Stepper& step, Exchange& exchanges, train_config const& confi
           .tokens = number("tokens"),
           .callbacks = state.own.value("callbacks", nlohmann::json::object()),
           .best_loss = best_loss,
-          .skipped = state.own.value("skipped", nlohmann::json::array())};
+          .skipped = state.own.value("skipped", nlohmann::json::array()),
+          .spikes = state.own.value("spikes", nlohmann::json(nullptr))};
 }
 
 }  // namespace mpt

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <mpt/config/train.hpp>
 #include <mpt/data/token_streams.hpp>
@@ -105,5 +106,15 @@ class evaluation_set {
   std::shared_ptr<example_set const> examples_;
   std::optional<data::token_streams> streams_;
 };
+
+/// All of a run's; see evaluation_set. `examples`: empty where all are text.
+[[nodiscard]] inline std::vector<evaluation_set> evaluation_sets_of(train_config const& config,
+                                                                    run_examples const& examples) {
+  std::vector<evaluation_set> out;
+  auto const& given = examples.evaluation;
+  for (std::size_t i = 0; i < config.eval_loaders.size(); ++i)
+    out.emplace_back(config, i, i < given.size() ? given[i] : nullptr);
+  return out;
+}
 
 }  // namespace mpt

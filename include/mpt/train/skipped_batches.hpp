@@ -1,5 +1,5 @@
 // skipped_batches: whose data have left no trace in the parameters, since their loss or gradient
-// was not finite (on_not_finite). They stand in every later checkpoint.
+// was not finite (on_not_finite) or a spike (spike_check). They stand in every later checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ class skipped_batches {
   /// So many in a row say that going on is of no use.
   static constexpr std::int64_t most_in_a_row = 10;
 
-  /// Adds the batches from `first` to `last`, counted from 1, of which the last was not finite.
-  /// Returns the sentence about it. Throws when that has happened too often in a row.
-  std::string add(std::int64_t first, std::int64_t last) {
+  /// Adds the batches from `first` to `last`, counted from 1, of which the last was refused; `why`
+  /// is a clause. Returns the sentence about it. Throws when that has happened too often in a row.
+  std::string add(std::int64_t first, std::int64_t last, std::string const& why) {
     in_a_row_ = last == last_ + 1 ? in_a_row_ + 1 : 1;
     last_ = last;
     if (!ranges_.empty() && ranges_.back().second >= first - 1)
@@ -28,11 +28,11 @@ class skipped_batches {
     else
       ranges_.emplace_back(first, last);
     if (in_a_row_ >= most_in_a_row)
-      parallel::fail<parallel::not_finite>(
-          "batch ", last, ": the loss or the gradient was not finite in ", in_a_row_,
-          " batches in a row; lower the learning rate, or resume from an earlier checkpoint");
-    auto const what =
-        parallel::concat("batch ", last, ": the loss or the gradient is not finite; ");
+      parallel::fail<parallel::diverged>(
+          "batch ", last, ": ", why, ", and ", in_a_row_,
+          " batches in a row would be skipped; lower the learning rate, or resume from an earlier "
+          "checkpoint");
+    auto const what = parallel::concat("batch ", last, ": ", why, "; ");
     if (first == last) return what + "it is skipped";
     return parallel::concat(what, "back to batch ", first - 1, ", those from ", first,
                             " are skipped");
@@ -53,7 +53,7 @@ class skipped_batches {
 
  private:
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges_;
-  std::int64_t last_ = -1;  // the last that was not finite
+  std::int64_t last_ = -1;  // the last that was refused
   std::int64_t in_a_row_ = 0;
 };
 

@@ -16,6 +16,7 @@
 #include <mpt/callbacks/run_callbacks.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/model/model.hpp>
+#include <mpt/train/batch_guard.hpp>
 #include <mpt/train/best_evaluation.hpp>
 #include <mpt/train/checked_batches.hpp>
 #include <mpt/train/evaluate_set.hpp>
@@ -33,7 +34,6 @@
 #include <mpt/train/run_phases.hpp>
 #include <mpt/train/run_summary.hpp>
 #include <mpt/train/run_training.hpp>
-#include <mpt/train/skipped_batches.hpp>
 #include <mpt/train/task_evaluation.hpp>
 #include <parallel/checkpoint/stepper_saver.hpp>
 #include <parallel/comm/any_communicator.hpp>
@@ -73,7 +73,9 @@ class trainer {
         clock_(clock_of(config, batches_.batches_per_epoch())),
         callbacks_(make_callbacks(config, clock_)),
         control_([this](std::string const& text) { say(text); }),
-        tasks_(examples.tasks) {
+        evaluation_sets_(evaluation_sets_of(config, examples)),
+        tasks_(examples.tasks),
+        guard_(config) {
     step_.reserve_scratch(compute_, plan_.of(pipeline_rank()).scratch);
     check_schedule(config.scheduler, clock_);
     if (config.corruption_check.interval.count > 0)
@@ -83,9 +85,6 @@ class trainer {
     if (config.callbacks.generate) samples_.emplace(config, mesh_.data_rank() == 0);
     require(config.icl.tasks.empty() || tasks_ != nullptr,
             "a run with icl_tasks needs them read; give those that read_run_examples reads");
-    for (std::size_t i = 0; i < config.eval_loaders.size(); ++i)
-      evaluation_sets_.emplace_back(
-          config, i, i < examples.evaluation.size() ? examples.evaluation[i] : nullptr);
   }
 
   /// Trains to max_duration, from the beginning or from where a checkpoint left off.
@@ -121,10 +120,10 @@ class trainer {
       phases_.enter(&run_deadlines::save);
       if (saves_) saves_->advance();
       phases_.enter(&run_deadlines::step);
-      if (result.updated)
+      if (result.updated())
         tell(result, last);
       else
-        go_on_without();
+        go_on_without(result);
       if (result.stop_asked && batch_ < last) {
         summary_.stop_asked = true;
         control_.stop(fmt::format("batch {}: asked to stop", batch_));
@@ -159,12 +158,8 @@ class trainer {
   [[nodiscard]] double trained_seconds() const { return seconds_since(begin_); }
 
   [[nodiscard]] speed_window::instant now() const {
-    return {std::chrono::steady_clock::now(),
-            tokens_,
-            batches_.waited_seconds(),
-            places_,
-            trained_tokens_,
-            batch_};
+    auto const time = std::chrono::steady_clock::now();
+    return {time, tokens_, batches_.waited_seconds(), places_, trained_tokens_, batch_};
   }
 
   /// Starts and ends the profile between batches, or `ended` after the last.
@@ -198,8 +193,7 @@ class trainer {
     }
   }
 
-  /// Initial values, or those of a checkpoint. Rank 0 decides which one, for all.
-  /// Returns what there is to say about it.
+  /// Initial values, or those of the checkpoint that rank 0 decides on. Returns what to say of it.
   std::vector<std::string> start(bool is_initialised) {
     found_checkpoint found;
     if (comm_.rank() == 0) found = checkpoint_to_load(config_).value_or(found_checkpoint{});
@@ -208,21 +202,16 @@ class trainer {
       if (!is_initialised) step_.initialise(config_.seed);
       return {};
     }
-    std::vector<std::string> notes;
-    if (!found.note.empty()) notes.push_back("note: " + found.note);
     auto const state = load_run(step_, exchanges_, config_, found, batches_.samples());
     if (!found.weights_only) {
       batch_ = state.batches;
       tokens_ = state.tokens;
       best_.restore(state.best_loss);
-      skipped_.restore(state.skipped);
+      guard_.restore(state);
       callbacks_.restore(state.callbacks);
       summary_.checkpoint = found.folder.string();
     }
-    notes.push_back(found.weights_only
-                        ? fmt::format("weights of {}", found.folder.string())
-                        : fmt::format("resumed {} at batch {}", found.folder.string(), batch_));
-    return notes;
+    return notes_on(found, batch_);
   }
 
   using step_result = train::step_result<double>;
@@ -234,6 +223,7 @@ class trainer {
     callbacks_.batch_begin(control_, batch_ + 1);
     step_.measure_tensors(control_.measuring());
     step_.ask_to_stop(hooks_.stop_asked && hooks_.stop_asked());
+    step_.limit(guard_.limits());
     factor_ = learning_rate_multiplier(config_.scheduler, batch_, clock_);
     auto result = run_step(batch_, factor_, checks_ && checks_->due(batch_ + 1, clock_));
     ++batch_;
@@ -257,18 +247,31 @@ class trainer {
                       std::span<index const>(first), where, factor);
   }
 
-  /// Of the batch just trained nothing stays, as on_not_finite says. On every rank.
-  void go_on_without() {
+  /// Of the batch just trained nothing stays, as the guard says. On every rank.
+  void go_on_without(step_result const& result) {
     auto first = batch_;
-    if (config_.on_not_finite == not_finite_policy::roll_back) {
+    auto const r = result_of(result, batch_, clock_);
+    if (completing_saves([&] { return guard_.rolls_back(result.outcome, r); })) {
       phases_.enter(&run_deadlines::save);
       if (saves_) saves_->complete();
       phases_.enter(&run_deadlines::load);
-      auto const sound = agree_on_sound(comm_, host_, to_roll_back_to(last_saved(), batch_));
-      first = load_run(step_, exchanges_, config_, sound, batches_.samples()).batches + 1;
+      auto const to = agree_on_sound(comm_, host_, guard_.to_roll_back_to(last_saved(), batch_));
+      auto const state = load_run(step_, exchanges_, config_, to, batches_.samples());
+      guard_.roll_back(state);
+      first = state.batches + 1;
       phases_.enter(&run_deadlines::step);
     }
-    say(skipped_.add(first, batch_));
+    say(completing_saves([&] { return guard_.skip(first, batch_); }));
+  }
+
+  /// call(); where it throws, on every rank, the save under way is completed first.
+  decltype(auto) completing_saves(auto const& call) {
+    try {
+      return call();
+    } catch (parallel::error const&) {
+      if (saves_) saves_->complete();
+      throw;
+    }
   }
 
   /// The folder of the last checkpoint, written or resumed from; "": there is none.
@@ -282,12 +285,8 @@ class trainer {
   void tell(step_result const& result, std::int64_t last) {
     auto const r = result_of(result, batch_, clock_);
     summary_.loss = r.loss;
-    try {
-      callbacks_.batch_end(control_, r);
-    } catch (parallel::error const&) {  // on every rank
-      if (saves_) saves_->complete();
-      throw;
-    }
+    completing_saves([&] { callbacks_.batch_end(control_, r); });
+    guard_.updated(r);
     if (samples_ && samples_->due(batch_, clock_)) {
       decoder_type reads(place_of_decoder(), samples_->room());
       samples_->write(reads.texts(), control_, batch_);
@@ -333,15 +332,16 @@ class trainer {
   void save(std::int64_t last) {
     if (is_due(config_.checkpoint.save_interval, batch_, clock_) || control_.stopped()) {
       bool const best = best_.take(batch_);
-      saves_->save(saved_state(config_, {.batches = batch_,
-                                         .epoch = batch_ / clock_.batches_per_epoch,
-                                         .batch_in_epoch = batch_ % clock_.batches_per_epoch,
-                                         .samples_in_set = batches_.samples(),
-                                         .tokens = tokens_,
-                                         .callbacks = callbacks_.state(),
-                                         .best_loss = best_.loss(),
-                                         .best = best,
-                                         .skipped = skipped_.state()}));
+      run_state state{.batches = batch_,
+                      .epoch = batch_ / clock_.batches_per_epoch,
+                      .batch_in_epoch = batch_ % clock_.batches_per_epoch,
+                      .samples_in_set = batches_.samples(),
+                      .tokens = tokens_,
+                      .callbacks = callbacks_.state(),
+                      .best_loss = best_.loss(),
+                      .best = best};
+      guard_.save(state);
+      saves_->save(saved_state(config_, state));
     }
     if (batch_ == last || control_.stopped()) saves_->complete();
   }
@@ -374,10 +374,10 @@ class trainer {
   std::optional<hf_checkpointer> exports_;
   std::optional<generate_callback> samples_;
   std::shared_ptr<task_set const> tasks_;
+  batch_guard guard_;
   std::optional<speed_window> speed_;
   std::chrono::steady_clock::time_point begin_;
   best_evaluation best_;  // by the first set
-  skipped_batches skipped_;
   std::int64_t batch_ = 0;
   double factor_ = 1;  // of the learning rates, in the last batch
   std::int64_t first_batch_ = 0;

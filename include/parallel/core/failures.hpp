@@ -28,8 +28,8 @@ class storage_error : public error {
   using error::error;
 };
 
-/// Numbers of a training run have become NaN or infinite.
-class not_finite : public error {
+/// The loss or the gradient of a training run is NaN, infinite, or far above those before.
+class diverged : public error {
  public:
   using error::error;
 };

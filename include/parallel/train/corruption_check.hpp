@@ -84,8 +84,10 @@ class corruption_check {
                                  double learning_rate_factor, WorkOf const& work_of) {
     result_type out;
     out.faults = compare_copies(compute, exchanges);
-    out.step.updated = out.faults.empty();
-    if (!out.step.updated) return out;
+    if (!out.faults.empty()) {
+      out.step.outcome = step_outcome::corrupted;
+      return out;
+    }
     int const ranks = of_.groups_.data_ranks();
     auto const again = [&](int data_rank, bool tell) {
       auto given = recompute(compute, exchanges, memory, work_of(data_rank), where, data_rank);

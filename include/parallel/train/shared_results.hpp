@@ -2,9 +2,11 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include <parallel/core/exact_sum.hpp>
@@ -14,6 +16,7 @@
 #include <parallel/train/gradient_norm.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/statistics_sum.hpp>
+#include <parallel/train/step_limits.hpp>
 #include <parallel/train/tensor_squares.hpp>
 
 namespace parallel::train {
@@ -27,7 +30,10 @@ struct step_result {
   double gradient_scale = 1;                       // the optimizer's one factor: clip / tokens
   std::vector<tensor_squares<Loss>> tensors = {};  // when measured
   bool stop_asked = false;                         // by some rank
-  bool updated = true;                             // else parameters and states are what they were
+  step_outcome outcome = step_outcome::updated;
+
+  /// Else parameters and states are what they were.
+  [[nodiscard]] bool updated() const { return outcome == step_outcome::updated; }
 };
 
 /// Of steps with elements T.
@@ -89,15 +95,20 @@ class shared_results {
     if constexpr (!std::is_integral_v<gradient_type>)
       ops::gradient_scale(compute, scale_.data(), totals_.data(), threshold);
   }
-  /// Whether the exchanged loss and norm are numbers; blocks until they are known.
+  /// What follows from the exchanged loss and norm, alike on every rank; blocks until they are
+  /// known. Integers always update.
   template <class Stream>
-  [[nodiscard]] bool are_finite(Stream& compute) const {
+  [[nodiscard]] step_outcome judge([[maybe_unused]] Stream& compute,
+                                   [[maybe_unused]] step_limits const& most) const {
     if constexpr (std::is_integral_v<loss>) {
-      return true;
+      return step_outcome::updated;
     } else {
       compute.synchronize();
       auto const& totals = *totals_.data();
-      return std::isfinite(totals.values[0]) && std::isfinite(totals.squared_norm());
+      auto const sums = totals.statistics_of_tokens();
+      auto const tokens = static_cast<double>(std::max<std::int64_t>(1, sums.tokens));
+      constexpr double unclipped = std::numeric_limits<double>::infinity();
+      return train::judge(sums.loss / tokens, ops::size_of_gradient(totals, unclipped).norm, most);
     }
   }
 

@@ -41,6 +41,7 @@ struct step_terms {
   std::size_t microbatches = 0;
   double learning_rate_factor = 0;  // of training
   bool measuring = false;           // every tensor
+  std::uint32_t limits = 0;         // step_limits::fingerprint of training
   joint_work work = joint_work::passes;
 
   friend bool operator==(step_terms const&, step_terms const&) = default;
@@ -54,7 +55,8 @@ struct step_terms {
       concat(" of ", one.microbatches, one.microbatches == 1 ? " microbatch" : " microbatches");
   if (one.mode == pass::inference) return "an evaluation" + batches;
   return concat("step ", one.step, batches, " with learning rate factor ", one.learning_rate_factor,
-                one.measuring ? ", measuring tensors" : "");
+                one.measuring ? ", measuring tensors" : "",
+                one.limits != 0 ? concat(", limits with fingerprint ", one.limits) : "");
 }
 
 /// The sentence that says how ranks differ in what they begin; empty: they may. `in_step`: all
@@ -101,6 +103,7 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& ex
                            "start of a step");
   told.tag = static_cast<std::int32_t>(mine.mode);
   told.file_hash = std::bit_cast<std::uint64_t>(mine.learning_rate_factor);
+  told.peer = static_cast<std::int32_t>(mine.limits);
   told.reserved = static_cast<std::uint8_t>((mine.measuring ? 1 : 0) | (int(mine.work) << 1));
   auto const compare = [shape, in_step, &world](std::vector<signature> const& said) {
     std::vector<step_terms> all;
@@ -109,7 +112,8 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& ex
     for (signature const& one : said)
       all.push_back({static_cast<pass>(one.tag), static_cast<std::uint32_t>(one.sequence),
                      static_cast<std::size_t>(one.count), std::bit_cast<double>(one.file_hash),
-                     (one.reserved & 1) != 0, static_cast<joint_work>(one.reserved >> 1)});
+                     (one.reserved & 1) != 0, static_cast<std::uint32_t>(one.peer),
+                     static_cast<joint_work>(one.reserved >> 1)});
     auto const message = disagreement(all, shape, in_step, names);
     if (message.empty()) return;
     world.abort(message);

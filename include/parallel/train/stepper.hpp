@@ -128,7 +128,7 @@ class stepper {
       begin(exchanges, of, learning_rate_factor);
       results_.norm.clear();
       results_.ask_to_stop(asks_to_stop_);
-      updated_ = true;
+      outcome_ = step_outcome::updated;
       std::optional<square_meter<element>> meter;
       if (measuring_) meter.emplace(placed_.tensors(), device_);
       auto requests = run(compute, &exchanges, memory, of,
@@ -148,7 +148,7 @@ class stepper {
       compute.synchronize();
       auto result = results_.result(options_.clip.norm_threshold());
       result.tensors = std::move(over.tensors);
-      result.updated = updated_;
+      result.outcome = outcome_;
       return result;
     });
   }
@@ -162,9 +162,8 @@ class stepper {
     attempt(compute, nullptr, [&] { placed_.gather(groups_.axes()); });
   }
 
-  /// Adds a forward pass of this rank's microbatches to `sums`; over_ranks sums them over ranks
-  /// when all are done. Blocks until they have run. Where values are sharded, or along a pipeline,
-  /// every rank gives as many.
+  /// Adds a forward pass of this rank's microbatches to `sums`, for over_ranks when all are done.
+  /// Blocks. Where values are sharded, or along a pipeline, every rank gives as many.
   void add_evaluation(stream& compute, arena& memory, std::span<microbatch const> batches,
                       statistics_sum<loss>& sums) {
     gather_values(compute);
@@ -234,6 +233,10 @@ class stepper {
   /// Whether the following steps measure every tensor (step_result::tensors): on all ranks alike.
   void measure_tensors(bool wanted) { measuring_ = wanted; }
 
+  /// What loss and gradient of the following steps may be at most, lest these update nothing: on
+  /// all ranks alike. Where there are limits the host waits, as for stepper_options::keep_finite.
+  void limit(step_limits const& most) { limits_ = most; }
+
   /// Calls f with each stream of its own that computes.
   template <class F>
   void for_each_compute_stream(F&& f) {
@@ -296,7 +299,8 @@ class stepper {
     bool const in_step =
         set.gradients_sharded() || set.parameters_sharded() || groups_.pipeline.size() > 1;
     agree(groups_.world(), groups_.shape(), in_step, exchanges,
-          {of.mode, of.where.step, of.batches.size(), learning_rate_factor, measuring_});
+          {of.mode, of.where.step, of.batches.size(), learning_rate_factor, measuring_,
+           limits_.fingerprint()});
   }
 
   /// Enqueues this rank's part of a step, or of an evaluation; returns what is exchanged.
@@ -368,10 +372,10 @@ class stepper {
   process_groups<Comm>& groups_;
   std::vector<Optimizer> optimizers_;  // by group
   stepper_options options_;
-  bool measuring_ = false;
-  bool asks_to_stop_ = false;
-  bool updated_ = true;  // by the step that was begun last
-  bool stale_ = false;   // the last step left it to the next to gather what it updated
+  bool measuring_ = false, asks_to_stop_ = false;
+  step_limits limits_;
+  step_outcome outcome_ = step_outcome::updated;  // of the step that was begun last
+  bool stale_ = false;  // the last step left it to the next to gather what it updated
   model_check check_;
   std::optional<stream> weights_;  // of weight gradients that run beside
   pipeline::p2p_streams<Comm> links_;

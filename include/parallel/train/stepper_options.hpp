@@ -31,7 +31,7 @@ struct stepper_options {
   bool one_queue = false;
   /// Of real gradients; exact rings are not clipped.
   clipping clip = {};
-  /// A step whose loss or gradient is not finite updates nothing (step_result::updated). The host
+  /// A step whose loss or gradient is not finite updates nothing (step_result::outcome). The host
   /// waits for the sums in every step, also where it need not otherwise.
   bool keep_finite = false;
   /// What the canonical one cannot take: see canonical_order.hpp.

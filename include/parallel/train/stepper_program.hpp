@@ -70,14 +70,16 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
       case join_uses: return unit(a).memory.join_uses(on);
       case measure: return own.results_.norm.add(unit(a).memory, on);
       case clip:
-        own.updated_ = !own.options_.keep_finite || own.results_.are_finite(on);
-        if (check != nullptr) own.updated_ = check->agree(on, *exchanges) && own.updated_;
-        if (!own.updated_) return;
+        if (own.options_.keep_finite || own.limits_.any())
+          own.outcome_ = own.results_.judge(on, own.limits_);
+        if (check != nullptr && !check->agree(on, *exchanges))
+          own.outcome_ = step_outcome::corrupted;
+        if (!updates()) return;
         own.clip_parts(on, *exchanges);
         return own.results_.enqueue_scale(on, own.options_.clip.norm_threshold());
-      case begin_update: return own.updated_ ? own.begin_update(unit(a), on, what) : void();
+      case begin_update: return updates() ? own.begin_update(unit(a), on, what) : void();
       case action_kind::update:
-        if (!own.updated_) return;
+        if (!updates()) return;
         if (!own.plans().units()[static_cast<std::size_t>(a.unit)].exchanges_update)
           own.begin_update(unit(a), on, what);
         return own.update(unit(a), on, what);
@@ -97,12 +99,13 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
         return own.placed_.set().reduce_scatter(unit(a), use, a.buffer, a.first, axes, on);
       case reduce: return own.placed_.set().reduce(unit(a), use, a.last, axes, on, requests);
       case reduce_tied: return own.placed_.reduce_tied(unit(a), on, requests);
-      case exchange_update:
-        return own.updated_ ? own.exchange_update(unit(a), on, requests) : void();
+      case exchange_update: return updates() ? own.exchange_update(unit(a), on, requests) : void();
       case reduce_scalars: return own.results_.exchange(own.groups_.world(), main, on);
       default: return unit(a).memory.gather(axes, on, requests);
     }
   }
+
+  [[nodiscard]] bool updates() const { return own.outcome_ == step_outcome::updated; }
 
   [[nodiscard]] typename Stepper::unit_entry& unit(action const& a) const {
     return own.placed_.units()[static_cast<std::size_t>(a.unit)];

@@ -148,10 +148,10 @@ TEST_CASE("nan_monitor ends a run whose loss or gradient is not finite") {
   CHECK_THROWS_WITH_AS(mpt::nan_monitor{}.batch_end(run, {.batch = 3, .loss = std::nan("")}),
                        "batch 3: the loss is not finite; lower the learning rate, resume from an "
                        "earlier checkpoint, or set on_not_finite to skip or roll_back",
-                       parallel::not_finite);
+                       parallel::diverged);
   CHECK_THROWS_AS(
       mpt::nan_monitor{}.batch_end(run, {.batch = 3, .loss = 1, .gradient_norm = INFINITY}),
-      parallel::not_finite);
+      parallel::diverged);
 }
 
 TEST_CASE("optimizer_monitor logs norms of every tensor and of all, every few batches") {

@@ -103,6 +103,7 @@ TEST_CASE("our own keys are read") {
       "preflight: true, print_plan: true, "
       "dist_timeout: 60, deadlines: {step: 20, save: 100}, on_not_finite: roll_back, "
       "corruption_check: {interval: 100ba, on_transient: stop}, "
+      "spike_check: {on_spike: roll_back, deviations: 4.5, window: 64}, "
       "progress_bar: yes, loggers: {tensorboard: {log_dir: t}}, console_log_interval: 10ba}");
   CHECK(config.zero_stage == 1);
   CHECK(config.ranks == 4);
@@ -118,10 +119,21 @@ TEST_CASE("our own keys are read") {
   CHECK(config.deadlines.step == 20);
   CHECK(config.deadlines.save == 100);
   CHECK(config.deadlines.load == 60);
-  CHECK(config.on_not_finite == mpt::not_finite_policy::roll_back);
+  CHECK(config.on_not_finite == mpt::bad_batch_policy::roll_back);
   CHECK(mpt::to_string(config.corruption_check.interval) == "100ba");
   CHECK(config.corruption_check.on_transient == mpt::transient_policy::stop);
   CHECK(read("zero_stage: 1").corruption_check.interval.count == 0);
+  REQUIRE(config.spike_check.has_value());
+  CHECK(config.spike_check->on_spike == mpt::bad_batch_policy::roll_back);
+  CHECK(config.spike_check->deviations == 4.5);
+  CHECK(config.spike_check->window == 64);
+  CHECK_FALSE(read("zero_stage: 1").spike_check.has_value());
+  CHECK_FALSE(read("spike_check:").spike_check.has_value());
+  auto const usual = read("spike_check: {}").spike_check;
+  REQUIRE(usual.has_value());
+  CHECK(usual->on_spike == mpt::bad_batch_policy::skip);
+  CHECK(usual->deviations == 6);
+  CHECK(usual->window == 128);
   CHECK(config.logging.progress_bar);
   CHECK(config.logging.tensorboard == "t");
   CHECK(read("loggers: {tensorboard: {}}").logging.tensorboard == "tensorboard_logs");
@@ -141,6 +153,18 @@ TEST_CASE("a system that cannot be is one clear message") {
       {"on_not_finite: ignore",
        "f.yaml:1:16: on_not_finite: 'ignore' is not a way to go on; there are stop, skip, "
        "roll_back"},
+      {"spike_check: {on_spike: stay}",
+       "f.yaml:1:25: spike_check.on_spike: 'stay' is not a way to go on; there are stop, skip, "
+       "roll_back"},
+      {"spike_check: {deviations: 0}",
+       "f.yaml:1:27: spike_check.deviations: expected a number above 0 and up to 1e6, found 0"},
+      {"spike_check: {deviations: .nan}",
+       "f.yaml:1:27: spike_check.deviations: expected a finite number, found '.nan'"},
+      {"spike_check: {window: 3}",
+       "f.yaml:1:23: spike_check.window: must be from 4 to 10000 updates, found 3"},
+      {"spike_check: {windows: 64}",
+       "f.yaml:1:15: spike_check.windows: unknown key; did you mean 'spike_check.window'?"},
+      {"spike_check: skip", "f.yaml:1:14: spike_check: expected a mapping, found 'skip'"},
       {"corruption_check: {interval: -1ba}",
        "f.yaml:1:30: corruption_check.interval: '-1ba' is a negative time"},
       {"corruption_check: {on_transient: skip}",

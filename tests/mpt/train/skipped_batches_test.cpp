@@ -6,15 +6,14 @@ namespace skipped_batches_test {
 
 TEST_CASE("neighbours make one range, and a checkpoint brings all back") {
   mpt::skipped_batches skipped;
-  CHECK(skipped.add(4, 4) == "batch 4: the loss or the gradient is not finite; it is skipped");
-  skipped.add(5, 5);
-  CHECK(skipped.add(9, 12) ==
-        "batch 12: the loss or the gradient is not finite; back to batch 8, those from 9 are "
-        "skipped");
+  CHECK(skipped.add(4, 4, "it is cold") == "batch 4: it is cold; it is skipped");
+  skipped.add(5, 5, "it is cold");
+  CHECK(skipped.add(9, 12, "it is warm") ==
+        "batch 12: it is warm; back to batch 8, those from 9 are skipped");
   CHECK(skipped.state().dump() == "[[4,5],[9,12]]");
   mpt::skipped_batches again;
   again.restore(skipped.state());
-  again.add(9, 13);  // rolled back to 8 once more
+  again.add(9, 13, "");  // rolled back to 8 once more
   CHECK(again.state().dump() == "[[4,5],[9,13]]");
   CHECK_THROWS_WITH(again.restore({{"first", 3}}),
                     "the checkpoint's list of skipped batches is damaged; use another checkpoint");
@@ -22,8 +21,11 @@ TEST_CASE("neighbours make one range, and a checkpoint brings all back") {
 
 TEST_CASE("ten in a row are too many, ten with others between are not") {
   mpt::skipped_batches skipped;
-  for (int batch = 2; batch <= 40; batch += 2) skipped.add(batch, batch);
-  for (int batch = 41; batch < 50 - 1; ++batch) skipped.add(batch, batch);
-  CHECK_THROWS_AS(skipped.add(49, 49), parallel::not_finite);
+  for (int batch = 2; batch <= 40; batch += 2) skipped.add(batch, batch, "");
+  for (int batch = 41; batch < 50 - 1; ++batch) skipped.add(batch, batch, "");
+  CHECK_THROWS_WITH_AS(skipped.add(49, 49, "it is cold"),
+                       "batch 49: it is cold, and 10 batches in a row would be skipped; lower the "
+                       "learning rate, or resume from an earlier checkpoint",
+                       parallel::diverged);
 }
 }  // namespace skipped_batches_test

@@ -23,7 +23,7 @@ TEST_CASE("what the disk is the cause of is a storage_error, and an error as all
 
 TEST_CASE("fail throws what it is told to, fit for a terminal") {
   CHECK_THROWS_WITH_AS(fail<timed_out>("rank ", 2, " waited\x01"), "rank 2 waited?", timed_out);
-  CHECK_THROWS_AS(fail<not_finite>("x"), error);
+  CHECK_THROWS_AS(fail<diverged>("x"), error);
   CHECK_THROWS_AS(fail<out_of_memory>("x"), error);
   CHECK_THROWS_AS(fail<corrupted>("x"), error);
 }

@@ -26,6 +26,8 @@ using namespace test;
 using parallel::index;
 using parallel::train::fingerprint_fault;
 using parallel::train::fingerprint_kind;
+using parallel::train::step_limits;
+using parallel::train::step_outcome;
 namespace axis = parallel::axis;
 
 /// The rank that stands where `rank` does, but with other data.
@@ -93,7 +95,7 @@ outcome run_checked(layout const& how) {
       auto const done = one.step(step);
       std::scoped_lock const guard(lock);
       CHECK(done.faults.empty());
-      CHECK(done.step.updated);
+      CHECK(done.step.updated());
       out.add(static_cast<std::size_t>(step), done.step);
     }
     one.stepper().gather_values(one.one().compute());
@@ -194,14 +196,14 @@ found run_with(layout const& how, strike const& what, std::uint64_t bit) {
     auto const done = one.step(1);
     fault->strikes = {};
     if (!done.faults.empty() && done.may_go_on()) {
-      CHECK(one.step(1).step.updated);
+      CHECK(one.step(1).step.updated());
       one.stepper().gather_values(one.one().compute());
       std::scoped_lock const guard(lock);
       collect(one.stepper(), after);
     }
     if (!mine) return;
     out.faults = done.faults;
-    out.updated = done.step.updated;
+    out.updated = done.step.updated();
     out.may_go_on = done.may_go_on();
     for (auto const& fault_here : done.faults)
       out.named.insert(one.stepper().plans().name_of_unit(fault_here.of.unit));
@@ -347,7 +349,7 @@ TEST_CASE("a bit that flips in a parameter or state is found where another rank 
         if (one.rank() != at) return;
         faults = done.faults;
         if (faults.empty()) return;
-        CHECK_FALSE(done.step.updated);
+        CHECK_FALSE(done.step.updated());
         CHECK_FALSE(done.may_go_on());
       });
       CAPTURE(at);
@@ -384,10 +386,10 @@ TEST_CASE("memory that is read wrongly once is no fault that stays") {
       if (mine) fault->misreads = [&] { return all++ == struck; };
       auto const done = one.step(0);
       fault->misreads = {};
-      CHECK(done.faults.empty() == done.step.updated);
+      CHECK(done.faults.empty() == done.step.updated());
       CHECK(done.may_go_on());
       if (mine) faults = done.faults;
-      CHECK(one.step(0).step.updated);
+      CHECK(one.step(0).step.updated());
     });
     REQUIRE(all > struck);
     CHECK(faults.size() == 1);
@@ -413,7 +415,7 @@ TEST_CASE("nothing is summed over ranks of what is computed again") {
         checked_rank one(parallel::any_communicator(counted.split(0)), how);
         for (int step = 0; step < 2; ++step) {
           if (checked)
-            CHECK(one.step(step).step.updated);
+            CHECK(one.step(step).step.updated());
           else
             static_cast<void>(one.one().step(step));
         }
@@ -433,7 +435,7 @@ TEST_CASE("nothing is summed over ranks of what is computed again") {
 /// Three steps of AdamW by three ranks, of which rank 2 may have no sequence: the values of rank 0.
 /// `wrong`: what rank 1 adds to a gradient in the last step.
 std::vector<float> weights_of(bool checked, zero::level level, zero::reduction_order order,
-                              float last_factor, float wrong) {
+                              float last_factor, float wrong, bool limited = false) {
   std::vector<float> out;
   parallel::threads::run(3, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
@@ -451,6 +453,8 @@ std::vector<float> weights_of(bool checked, zero::level level, zero::reduction_o
         return given_microbatch<float>{data_rank == 2 ? last_factor : float(data_rank + 2), 1};
       };
       bool const spoilt = wrong != 0 && number == 2;
+      bool const above = limited && number == 1;
+      step.limit(above ? step_limits{.loss = 0.1} : step_limits{});
       float const third = 3 + (spoilt && comm.rank() == 1 ? wrong : 0);
       model.set_gradient(1, {float(number), 0.1F, third, -0.3F, 4.0F});
       std::vector<given_microbatch<float>> const batches{batch_of(comm.rank()),
@@ -466,7 +470,9 @@ std::vector<float> weights_of(bool checked, zero::level level, zero::reduction_o
                                    where, 1.0, [&](int data_rank) {
                                      return decltype(check)::work{batch_of(data_rank), data_rank};
                                    });
-      CHECK(done.step.updated == !spoilt);
+      CHECK(done.step.outcome == (spoilt  ? step_outcome::corrupted
+                                  : above ? step_outcome::above_limit
+                                          : step_outcome::updated));
       CHECK(ranks_in(done.faults, true) == (spoilt ? std::set{1} : std::set<int>{}));
       CHECK(ranks_in(done.faults, false).empty());
     }
@@ -487,6 +493,9 @@ TEST_CASE("floats, by rank and by tree, and ranks without a sequence") {
         CAPTURE(static_cast<int>(order));
         auto const plain = weights_of(false, level, order, last, 0);
         CHECK(weights_of(true, level, order, last, 0) == plain);
+        auto const without = weights_of(false, level, order, last, 0, true);
+        CHECK(without != plain);
+        CHECK(weights_of(true, level, order, last, 0, true) == without);
         CHECK(weights_of(true, level, order, last, 1) != plain);
       }
 }

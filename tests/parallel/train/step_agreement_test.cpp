@@ -44,7 +44,7 @@ TEST_CASE("what may differ and what may not") {
       "calls of the stepper in the same order");
   for (auto const& change : std::vector<std::function<void(step_terms&)>>{
            [](auto& t) { t.step = 4; }, [](auto& t) { t.learning_rate_factor = 1; },
-           [](auto& t) { t.measuring = true; }}) {
+           [](auto& t) { t.measuring = true; }, [](auto& t) { t.limits = 7; }}) {
     other = nine;
     change(other);
     CHECK(said({nine, nine, nine, other}, false) != "");

@@ -1,10 +1,11 @@
-// A step whose numbers are not finite leaves no trace, where that is asked for; and a wish to stop
-// reaches every rank with the same step.
+// A step whose numbers are not finite, or above its limits, leaves no trace, where that is asked
+// for; and a wish to stop reaches every rank with the same step.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <tuple>
+#include <string>
 #include <vector>
 
 #include <parallel/comm/threads/run.hpp>
@@ -17,15 +18,36 @@
 namespace stepper_finite_test {
 
 using parallel::index;
+using parallel::train::step_limits;
+using parallel::train::step_outcome;
 namespace zero = parallel::zero;
+using enum zero::reduction_order;
 
 constexpr int ranks = 3;
+constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+constexpr auto levels = {zero::level::none, zero::level::optimizer, zero::level::gradients,
+                         zero::level::parameters};
 
-/// What rank 0 holds after steps of these numbers; a step in `bad` has a NaN on rank 1.
-std::vector<float> weights_after(std::vector<int> const& steps, std::vector<int> const& bad,
-                                 zero::level level, zero::reduction_order order) {
-  std::vector<float> out;
+/// A step's number, what rank 1's gradient has there in place of it, and what is allowed.
+struct given_step {
+  int number = 0;
+  float of_rank_1 = 0;
+  step_limits limits = {};
+  step_outcome expected = step_outcome::updated;
+};
+
+struct outcome {
+  std::vector<float> weights;  // that rank 0 holds in the end
+  double loss = 0;             // of the last step, a token's mean
+  double norm = 0;
+  double scale = 0;
+};
+
+/// Makes these steps on three ranks. Rank 1's tokens are two, the others' one.
+outcome after(std::vector<given_step> const& steps, zero::level level, zero::reduction_order order,
+              bool keep_finite = true, parallel::train::clipping clip = {}) {
+  outcome out;
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     parallel::host::stream compute, exchanges;
@@ -33,43 +55,119 @@ std::vector<float> weights_after(std::vector<int> const& steps, std::vector<int>
     test::given_gradients<float> model(
         {{"a", {4, 3}, std::vector<float>(12, 2.0F), std::vector<float>(12, 0.5F)},
          {"b", {5}, std::vector<float>(5, -1.0F), std::vector<float>(5, 0.25F)}});
-    parallel::train::stepper step(model, device, comm, parallel::decoupled_adamw{},
-                                  {.level = level, .keep_finite = true, .order = order});
+    parallel::train::stepper step(
+        model, device, comm, parallel::decoupled_adamw{},
+        {.level = level, .clip = clip, .keep_finite = keep_finite, .order = order});
     model.set_weights(step);
-    for (int const number : steps) {
-      bool const spoilt = std::ranges::find(bad, number) != bad.end();
-      float const value = spoilt && comm.rank() == 1 ? nan : static_cast<float>(number);
+    for (auto const& given : steps) {
+      float const value = comm.rank() == 1 ? given.of_rank_1 : static_cast<float>(given.number);
       model.set_gradient(1, {value, 1, 2, 3, 4});
-      std::vector<test::given_microbatch<float>> const batches{{1, 1}};
+      std::vector<test::given_microbatch<float>> const batches{{1, comm.rank() == 1 ? 2 : 1}};
       std::vector<index> const first{comm.rank()};
-      step.ask_to_stop(comm.rank() == 2 && number == 2);
+      step.ask_to_stop(comm.rank() == 2 && given.number == 2);
+      step.limit(given.limits);
       auto const result =
           step.step(compute, exchanges, memory, std::span(batches), std::span(first),
-                    {.step = static_cast<std::uint32_t>(number)}, 1.0);
-      CHECK(result.updated == !spoilt);
-      CHECK(std::isfinite(result.gradient_norm) == !spoilt);
-      CHECK(result.stop_asked == (number == 2));
+                    {.step = static_cast<std::uint32_t>(given.number)}, 1.0);
+      CHECK(result.outcome == given.expected);
+      CHECK(result.updated() == (given.expected == step_outcome::updated));
+      CHECK(std::isfinite(result.gradient_norm) == std::isfinite(given.of_rank_1));
+      CHECK(result.stop_asked == (given.number == 2));
+      if (comm.rank() == 0) {
+        out.loss = result.sums.loss / static_cast<double>(result.sums.tokens);
+        out.norm = result.gradient_norm;
+        out.scale = result.gradient_scale;
+      }
     }
     step.gather_values(compute);
     if (comm.rank() == 0)
       model.for_each_held(step, [&](std::size_t, index, std::span<float> values) {
-        out.insert(out.end(), values.begin(), values.end());
+        out.weights.insert(out.weights.end(), values.begin(), values.end());
       });
   });
   return out;
 }
 
+/// A step as a rank without faults makes it.
+given_step plain(int number) { return {number, static_cast<float>(number)}; }
+
 TEST_CASE("after a step that is not finite everything is as if it had not been") {
-  using enum zero::reduction_order;
-  for (auto const level :
-       {zero::level::none, zero::level::optimizer, zero::level::gradients, zero::level::parameters})
+  given_step const one{1, nan, {}, step_outcome::not_finite};
+  given_step const two{2, nan, {1e30, 1e30}, step_outcome::not_finite};
+  for (auto const level : levels)
     for (auto const order : {by_rank, canonical_tree}) {
       CAPTURE(static_cast<int>(level));
       CAPTURE(static_cast<int>(order));
-      auto const without = weights_after({0, 3, 4}, {}, level, order);
-      CHECK(weights_after({0, 1, 2, 3, 4}, {1, 2}, level, order) == without);
-      CHECK(weights_after({0, 1, 2, 3, 4}, {}, level, order) != without);
+      auto const without = after({plain(0), plain(3), plain(4)}, level, order).weights;
+      CHECK(after({plain(0), one, two, plain(3), plain(4)}, level, order).weights == without);
+      CHECK(after({plain(0), plain(1), plain(2), plain(3), plain(4)}, level, order).weights !=
+            without);
     }
+}
+
+TEST_CASE("after a step above a limit everything is as if it had not been; at its limit it is") {
+  auto const below = [](double number) { return std::nextafter(number, 0.0); };
+  using enum step_outcome;
+  for (auto const level : levels)
+    for (auto const order : {by_rank, canonical_tree})
+      for (bool const keep_finite : {false, true}) {
+        CAPTURE(static_cast<int>(level));
+        CAPTURE(static_cast<int>(order));
+        CAPTURE(keep_finite);
+        auto const all = [&](std::vector<given_step> const& steps,
+                             parallel::train::clipping clip = {}) {
+          return after(steps, level, order, keep_finite, clip);
+        };
+        auto const without = all({plain(0), plain(3), plain(4)}).weights;
+        auto const with = all({plain(0), plain(1), plain(3), plain(4)}).weights;
+        REQUIRE(with != without);
+        auto const spike = all({plain(0), plain(1)});
+        // by hand: three losses of 1 over four tokens; a has 3 x 0.5 in 12 elements, b thrice
+        // (1, 1, 2, 3, 4), all over the four tokens
+        CHECK(spike.loss == 0.75);
+        CHECK(spike.norm == doctest::Approx(std::sqrt(12 * 2.25 + 9 * 31) / 4).epsilon(1e-14));
+        auto const limited = [&](double loss, double norm, step_outcome expected) {
+          return all({plain(0), {1, 1, {loss, norm}, expected}, plain(3), plain(4)}).weights;
+        };
+        CHECK(limited(0.75, spike.norm, updated) == with);
+        CHECK(limited(below(0.75), spike.norm, above_limit) == without);
+        CHECK(limited(0.75, below(spike.norm), above_limit) == without);
+        CHECK(limited(below(0.75), infinity, above_limit) == without);
+        CHECK(limited(infinity, below(spike.norm), above_limit) == without);
+        // the norm is that before clipping
+        auto const clipped = all({{1, 1, {infinity, spike.norm}, updated}},
+                                 {parallel::train::clipping_kind::norm, spike.norm / 8});
+        CHECK(clipped.norm == spike.norm);
+        CHECK(clipped.scale == doctest::Approx(1.0 / 32).epsilon(1e-5));
+      }
+}
+
+TEST_CASE("ranks with different limits are told so") {
+  for (bool const keep_finite : {false, true}) {
+    std::string message;
+    try {
+      parallel::threads::run(2, [&](parallel::threads::communicator& comm) {
+        parallel::host::device device;
+        parallel::host::stream compute, exchanges;
+        parallel::arena memory(device.allocate<std::byte>(4096));
+        test::given_gradients<float> model({{"a", {2}, {1, 1}, {1, 1}}});
+        parallel::train::stepper step(model, device, comm, parallel::decoupled_adamw{},
+                                      {.keep_finite = keep_finite});
+        model.set_weights(step);
+        if (comm.rank() == 1) step.limit({.loss = 2});
+        std::vector<test::given_microbatch<float>> const batches{{1, 1}};
+        std::vector<index> const first{comm.rank()};
+        static_cast<void>(
+            step.step(compute, exchanges, memory, std::span(batches), std::span(first), {}, 1.0));
+      });
+    } catch (parallel::error const& thrown) {
+      message = thrown.what();
+    }
+    CAPTURE(message);
+    CHECK(message.find("ranks begin different steps: rank 0 begins step 0 of 1 microbatch with "
+                       "learning rate factor 1; rank 1 begins step 0 of 1 microbatch with "
+                       "learning rate factor 1, limits with fingerprint ") != std::string::npos);
+  }
 }
 
 }  // namespace stepper_finite_test

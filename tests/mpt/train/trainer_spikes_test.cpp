@@ -1,0 +1,180 @@
+// Runs with a batch that is a spike among others that are alike: it updates nothing, in any layout,
+// and a run that is resumed anywhere finds the same.
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/checkpoint/checkpoints.hpp>
+#include <parallel/checkpoint/reader.hpp>
+#include <parallel/core/failures.hpp>
+
+#include "tiny_run.hpp"
+
+namespace trainer_spikes_test {
+namespace {
+
+using namespace tiny_run;
+using policy = mpt::bad_batch_policy;
+
+constexpr std::int64_t spike = 15;  // the first batch of random tokens, from 1
+
+/// Batches of the same six sequences, but for `spikes` of tokens that follow from nothing.
+struct spiked : place {
+  explicit spiked(std::int64_t spikes = 1, std::int32_t batches = 27) {
+    std::vector<std::vector<std::int32_t>> rows;
+    std::uint32_t random = 1;
+    for (std::int32_t batch = 1; batch <= batches; ++batch)
+      for (std::int32_t i = 0; i < 6; ++i) {
+        auto& row = rows.emplace_back();
+        for (std::int32_t at = 0; at < length; ++at) {
+          random = random * 1664525U + 1013904223U;
+          bool const bad = batch >= spike && batch < spike + spikes;
+          row.push_back(bad ? static_cast<std::int32_t>(random >> 16) % vocabulary
+                            : (i * 5 + at * (1 + i % 2)) % vocabulary);
+        }
+      }
+    test::write_token_set(folder / "spiked", rows);
+  }
+
+  /// Saved every four batches in `name`.
+  [[nodiscard]] train_config run(std::string const& name, double batches, policy on_spike) const {
+    auto config = this->config(batches);
+    config.train_loader.streams = {{.local = folder / "spiked"}};
+    config.train_loader.shuffle = false;
+    config.model.n_layers = 4;
+    config.model.vocab_size = 24;
+    config.spike_check = {on_spike, 6, 8};
+    config.checkpoint.save_folder = folder / name;
+    config.checkpoint.save_interval = {4, time_unit::batch};
+    config.checkpoint.autoresume = true;
+    config.logging.metrics_file = folder / (name + ".jsonl");
+    return config;
+  }
+};
+
+/// What a run's checkpoint says of it.
+nlohmann::json state_of(fs::path const& checkpoint) {
+  return parallel::checkpoint::checkpoint_reader(checkpoint).state();
+}
+
+fs::path saved_at(train_config const& config, int batch) {
+  for (auto const& entry : fs::directory_iterator(config.checkpoint.save_folder))
+    if (entry.path().filename().string().ends_with(parallel::concat("-ba", batch)))
+      return entry.path();
+  return {};
+}
+
+/// Trains to each of these batches in turn, by another program each.
+mpt::run_summary train_to(train_config config, std::vector<double> const& ends, int ranks) {
+  mpt::run_summary out;
+  for (double const end : ends) {
+    config.max_duration.count = end;
+    out = train<float>(config, ranks);
+  }
+  return out;
+}
+
+TEST_CASE("a spike is skipped in any layout, also by a run that is resumed before or after it") {
+  spiked const here;
+  int number = 0;
+  for (auto const& how :
+       {grid{}, grid{.zero_stage = 3, .data = 2, .parallelism = {.tensor = 2, .pipeline = 2}}}) {
+    CAPTURE(number);
+    auto const name = parallel::concat("run", number++);
+    auto const config = on(here.run(name, 20, policy::skip), how);
+    auto const calm = train<float>(config, how.ranks());
+    auto const state = state_of(calm.checkpoint);
+    CHECK(calm.batches == 20);
+    CHECK(state.at("skipped").dump() == "[[15,15]]");
+    CHECK(state.at("spikes").at("losses").size() == 8);
+    auto const told = records(config.logging.metrics_file);
+    REQUIRE(told.size() == 19);  // nobody is told of the spike
+
+    auto const resumed_config = on(here.run(name + "resumed", 20, policy::skip), how);
+    auto const resumed = train_to(resumed_config, {14, 15, 20}, how.ranks());
+    CHECK(tensors_of(resumed.checkpoint) == tensors_of(calm.checkpoint));
+    CHECK(state_of(resumed.checkpoint).at("spikes") == state.at("spikes"));
+    CHECK(state_of(resumed.checkpoint).at("skipped") == state.at("skipped"));
+
+    auto free = on(here.run(name + "free", 20, policy::skip), how);
+    free.spike_check.reset();
+    auto const spoilt = train<float>(free, how.ranks());
+    CHECK(tensors_of(spoilt.checkpoint) != tensors_of(calm.checkpoint));
+    CHECK(state_of(spoilt.checkpoint).at("skipped").empty());
+    CHECK(state_of(spoilt.checkpoint).at("spikes").is_null());
+  }
+}
+
+TEST_CASE("ranks that check each other skip the same") {
+  spiked const here;
+  auto config = on(here.run("plain", 18, policy::skip), {.zero_stage = 2, .data = 2});
+  auto const plain = train<float>(config, 2);
+  config.checkpoint.save_folder = here.folder / "checked";
+  config.corruption_check.interval = {1, time_unit::batch};
+  auto const checked = train<float>(config, 2);
+  CHECK(state_of(checked.checkpoint).at("skipped").dump() == "[[15,15]]");
+  CHECK(tensors_of(checked.checkpoint) == tensors_of(plain.checkpoint));
+}
+
+TEST_CASE("a run goes back before a spike to its last checkpoint, and to the numbers of then") {
+  spiked const here;
+  auto const config = here.run("run", 20, policy::roll_back);
+  auto const whole = train<float>(config, 2);
+  CHECK(state_of(whole.checkpoint).at("skipped").dump() == "[[13,15]]");
+
+  auto const parts = here.run("parts", 20, policy::roll_back);
+  auto const at_spike = train_to(parts, {15}, 2).checkpoint;
+  auto const before = saved_at(parts, 12);
+  CHECK(at_spike != before);
+  CHECK(state_of(at_spike).at("batches") == 15);
+  CHECK(content_of(at_spike) == content_of(before));
+  CHECK(state_of(at_spike).at("spikes") == state_of(before).at("spikes"));
+  CHECK(tensors_of(train_to(parts, {20}, 2).checkpoint) == tensors_of(whole.checkpoint));
+}
+
+TEST_CASE("a run that is to stop at a spike says so before anything is updated") {
+  spiked const here;
+  auto config = here.run("run", 20, policy::stop);
+  std::string message;
+  try {
+    static_cast<void>(train<float>(config, 2));
+  } catch (parallel::diverged const& found) {
+    message = found.what();
+  }
+  CAPTURE(message);
+  CHECK(message.starts_with("batch 15: the "));
+  CHECK(test::contains(message, " is a spike, above the mean "));
+  CHECK(test::contains(message, " of the last 8 updates by more than 6 standard deviations of "));
+  CHECK(message.ends_with(
+      "; nothing was updated: lower the learning rate, resume from an earlier checkpoint, or set "
+      "spike_check.on_spike to skip or roll_back"));
+  auto const last = parallel::checkpoint::latest(config.checkpoint.save_folder);
+  REQUIRE(last.folder.has_value());
+  CHECK(state_of(*last.folder).at("batches") == 12);
+  // it goes on from there as a run that skips does from the beginning
+  config.spike_check->on_spike = policy::skip;
+  auto const on = train<float>(config, 2);
+  auto const other = train<float>(here.run("other", 20, policy::skip), 2);
+  CHECK(tensors_of(on.checkpoint) == tensors_of(other.checkpoint));
+}
+
+TEST_CASE("ten spikes in a row end the run") {
+  spiked const here(12);
+  auto const config = here.run("run", 26, policy::skip);
+  std::string message;
+  try {
+    static_cast<void>(train<float>(config));
+  } catch (parallel::diverged const& found) {
+    message = found.what();
+  }
+  CAPTURE(message);
+  CHECK(message.starts_with("batch 24: the "));
+  CHECK(test::contains(message, "and 10 batches in a row would be skipped"));
+}
+
+}  // namespace
+}  // namespace trainer_spikes_test
