@@ -27,6 +27,7 @@
 #include "launching/rank_processes.hpp"
 #include "support/app.hpp"
 #include "support/cores.hpp"
+#include "support/exit_code.hpp"
 #include "support/launch_environment.hpp"
 #include "support/run_key.hpp"
 
@@ -205,6 +206,24 @@ void start_ranks(apps::rank_processes& ranks, arguments const& what, fs::path co
   }
 }
 
+/// Whether what failed may end otherwise when it is started again: not what diverged, which goes on
+/// with the same numbers, and not what was refused as soon as it began, twice in a row.
+class another_start {
+ public:
+  void begin() { begun_ = std::chrono::steady_clock::now(); }
+
+  [[nodiscard]] bool may_help(int code) {
+    bool const at_once = code == static_cast<int>(apps::exit_code::refused) &&
+                         std::chrono::steady_clock::now() - begun_ < std::chrono::minutes(1);
+    bool const again = std::exchange(refused_at_once_, at_once) && at_once;
+    return code != static_cast<int>(apps::exit_code::diverged) && !again;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begun_;
+  bool refused_at_once_ = false;
+};
+
 /// The code to end with.
 int run(arguments what) {
   parallel::require(what.node < what.nodes + what.spares, "--node ", what.node,
@@ -239,13 +258,16 @@ int run(arguments what) {
                              std::chrono::seconds(what.gone));
   bool asked_to_stop = false;
   int last_nodes = what.nodes;
+  another_start other;
   for (int generation = 0;;) {
     auto const place = meeting.meet(generation);
     generation = place.generation + 1;
+    other.begin();
     if (place.position < 0) {
       if (!wait_as_spare(what, meeting)) return 0;
       auto const failure = meeting.failure_elsewhere();
-      if (failure && place.generation == what.restarts) return failure->code;
+      if (failure && (place.generation == what.restarts || !other.may_help(failure->code)))
+        return failure->code;
       continue;
     }
     if (place.nodes != std::exchange(last_nodes, place.nodes))
@@ -262,6 +284,10 @@ int run(arguments what) {
     if (!failure) failure = wait_for_nodes(ranks, what, meeting);
     if (!failure) break;
     if (asked_to_stop || place.generation >= what.restarts) return failure->code;
+    if (!other.may_help(failure->code)) {
+      say("launch: not started again: code {} would be the end of that, too\n", failure->code);
+      return failure->code;
+    }
     say("launch: starting again, {} of {} times\n", generation, what.restarts);
   }
   if (makes_key && meeting.leads()) static_cast<void>(::unlink(what.key.c_str()));

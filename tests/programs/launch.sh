@@ -46,6 +46,17 @@ saw 'error: no program no-such-program is beside launch or in PATH'
 launch -n 2 convert calm out && fail "two processes did the same work"
 saw 'launch started 2 processes, and each would do all of the work'
 
+# what would end the same is not started again
+for code in 1 7; do
+  launch -n 2 --restarts 9 bash -c "echo start >> starts; exit $code" && fail "code $code is lost"
+  saw "launch: not started again: code $code would be the end of that, too"
+  mv starts "starts-$code"
+done
+(($(wc -l < starts-7) <= 2 && $(wc -l < starts-1) >= 2 && $(wc -l < starts-1) <= 4)) ||
+  fail "started too often: $(wc -l starts-*)"
+launch -n 2 --restarts 2 bash -c 'echo start >> starts; exit 4' && fail "code 4 is lost"
+(($(wc -l < starts) >= 3)) || fail "a late rank's run was not started again"
+
 # signals reach the ranks; when launch itself is killed, so are they
 code=0
 "$programs/launch" -n 2 bash -c 'trap "echo got it; exit 3" TERM; sleep 50 & wait' > log 2>&1 &
