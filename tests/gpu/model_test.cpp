@@ -44,7 +44,8 @@ void check(mpt::model_config const& m, model_layout const& how, double share) {
   for (auto const& [name, values] : expected.gradients)
     for (double const value : values) greatest = std::max(greatest, std::abs(value));
   REQUIRE(got.gradients.size() == expected.gradients.size());
-  for (auto const& [name, values] : expected.gradients) {
+  for (auto const& at : expected.gradients) {
+    auto const& [name, values] = at;
     double worst = 0;
     auto const& mine = got.gradients.at(name);
     REQUIRE(mine.size() == values.size());
@@ -52,7 +53,7 @@ void check(mpt::model_config const& m, model_layout const& how, double share) {
       double const apart = std::abs(mine[i] - values[i]);
       worst = apart <= worst ? worst : apart;  // NaN is taken over
     }
-    CHECK_MESSAGE(worst <= share * greatest, name);
+    CHECK_MESSAGE(worst <= share * greatest, at.first);
   }
 }
 
