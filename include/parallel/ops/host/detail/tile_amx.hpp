@@ -115,12 +115,12 @@ template <tile_store Store>
     for (index row = 0; row < t.rows; row += 32) {
       bool const wide = column + 32 <= t.columns;
       bool const tall = row + 32 <= t.rows;
-      auto const [first, end] = t.needed(row, column + (wide ? 31 : 15));
-      if (first >= end && (Store == tile_store::add || t.unused())) continue;
-      index const begin = first / 16 * 16;
-      auto const run = [&, begin = begin, end = end](auto kernel) {
-        kernel(end - begin, t.a + row * t.a_row + begin, t.a_row, t.b + begin * t.b_depth + column,
-               t.b_depth, t.c + row * t.c_row + column, t.c_row);
+      auto const needed = t.needed(row, column + (wide ? 31 : 15));
+      if (needed.begin >= needed.end && (Store == tile_store::add || t.unused())) continue;
+      index const begin = needed.begin / 16 * 16;
+      auto const run = [&](auto kernel) {
+        kernel(needed.end - begin, t.a + row * t.a_row + begin, t.a_row,
+               t.b + begin * t.b_depth + column, t.b_depth, t.c + row * t.c_row + column, t.c_row);
       };
       if (tall)
         run(wide ? micro_amx<2, 2, Store> : micro_amx<2, 1, Store>);

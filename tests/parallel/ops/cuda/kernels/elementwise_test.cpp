@@ -147,24 +147,22 @@ TEST_CASE_TEMPLATE("rows that lie apart are copied and what lies between them is
   struct shape {
     index rows, columns, y_stride, x_stride;
   };
-  for (auto const [rows, columns, y_stride, x_stride] :
+  for (auto const& of :
        {shape{0, 8, 8, 8}, shape{3, 0, 8, 8}, shape{1, 1, 1, 1}, shape{5, 24, 24, 48},
         shape{5, 24, 32, 24}, shape{7, 5, 9, 6}, shape{3, 24, 25, 24}, shape{3, 1200, 1216, 1200},
         shape{2, 1201, 1203, 1202}})
     for (auto const offset : offsets) {
-      auto const x = numbers<T>(static_cast<std::size_t>(rows * x_stride), 6);
-      auto const y = numbers<T>(static_cast<std::size_t>(rows * y_stride), 7);
+      auto const x = numbers<T>(static_cast<std::size_t>(of.rows * of.x_stride), 6);
+      auto const y = numbers<T>(static_cast<std::size_t>(of.rows * of.y_stride), 7);
       auto expected = y;
       reference::stream here;
-      ops::copy(here, ops::rows_view<T>(expected.data(), rows, columns, y_stride),
-                ops::rows_view<T const>(x.data(), rows, columns, x_stride));
+      ops::copy(here, ops::rows_view<T>(expected.data(), of.rows, of.columns, of.y_stride),
+                ops::rows_view<T const>(x.data(), of.rows, of.columns, of.x_stride));
       guarded<T> from(x, offset);
-      expect(
-          y, expected,
-          [&, rows = rows, columns = columns, to_stride = y_stride, from_stride = x_stride](T* to) {
-            return cuda::kernels::copy_rows<T>{{to, rows, columns, to_stride},
-                                               {from.data(), rows, columns, from_stride}};
-          });
+      expect(y, expected, [&](T* to) {
+        return cuda::kernels::copy_rows<T>{{to, of.rows, of.columns, of.y_stride},
+                                           {from.data(), of.rows, of.columns, of.x_stride}};
+      });
     }
 }
 
