@@ -4,7 +4,9 @@ find_program(PARALLELLM_CCACHE ccache)
 mark_as_advanced(PARALLELLM_CCACHE)
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   if(PARALLELLM_CCACHE)
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${PARALLELLM_CCACHE})
+    # It keeps what is compiled with precompiled headers, whatever macros and times these knew.
+    set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros
+      ${PARALLELLM_CCACHE})
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${PARALLELLM_CCACHE})
   endif()
   # What every file costs is written down; the test compile_cost holds it to a limit.
