@@ -66,7 +66,7 @@ inline void check_same_start(std::vector<std::string> const& start,
     throw refusal(
         fmt::format("rank {} was started otherwise than rank 0: {} in the place of {}; start all "
                     "ranks with one "
-                    "program, configuration and overrides",
+                    "program, configuration, overrides and data",
                     rank, at(other), at(first)));
   }
 }

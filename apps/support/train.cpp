@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include <mpt/config/read_train.hpp>
 #include <mpt/console/say.hpp>
 #include <mpt/train/available_to_each.hpp>
+#include <mpt/train/data_fingerprint.hpp>
 #include <mpt/train/example_set.hpp>
 #include <mpt/train/fitting_settings.hpp>
 #include <mpt/train/metrics.hpp>
@@ -347,6 +349,12 @@ int train_program(int argc, char** argv, std::string const& what) {
           });
       return;
     }
+    std::vector<std::string> start;
+    if (started) {
+      start = apps::start_of(file, overrides);
+      if (reads)
+        std::ranges::move(mpt::data_fingerprint(config, examples), std::back_inserter(start));
+    }
     apps::stop_signals const signals;
     parallel::shared_deadline const deadline =
         std::chrono::duration<double>(config.deadlines.setup);
@@ -355,8 +363,7 @@ int train_program(int argc, char** argv, std::string const& what) {
     std::atomic<bool> stopped = false;
     apps::launch(
         {.ranks = ranks, .deadline = deadline, .flight_folder = config.checkpoint.save_folder},
-        [&, start = started ? apps::start_of(file, overrides) : std::vector<std::string>()](
-            parallel::any_communicator& comm, apps::place const& where) {
+        [&](parallel::any_communicator& comm, apps::place const& where) {
           if (started) apps::check_same_start(start, comm);
           apps::with_training_device(
               {.kind = config.device,

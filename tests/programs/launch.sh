@@ -144,6 +144,23 @@ cluster torchrun "RANK=@ WORLD_SIZE=2 LOCAL_RANK=@ LOCAL_WORLD_SIZE=2"
 cluster srun "SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=@ SLURM_LOCALID=0 SLURM_NODEID=@ SLURM_STEP_TASKS_PER_NODE=1(x2)"
 echo "ranks that torchrun or srun starts: same digits"
 
+# a machine whose copy of the data is another one is named before anything is trained
+mkdir elsewhere
+cp -r small.yaml tokenizer elsewhere
+"$programs/prepare" --tokenizer tokenizer --concat_tokens 32 --eos_text '<|endoftext|>' \
+  --out_root elsewhere/data "${text[@]:1}" > /dev/null 2>&1
+for rank in 0 1; do
+  (
+    ((rank == 0)) || cd elsewhere
+    export RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 PARALLELLM_INTERFACE=lo
+    timeout 100 "$programs/pretrain" small.yaml "save_folder=$work/other" > "$work/other$rank" 2>&1
+  ) & ids[rank]=$!
+done
+for rank in 0 1; do wait "${ids[rank]}" && fail "ranks with other data trained"; done
+grep -q 'rank 1 was started otherwise than rank 0: the data of train_loader, data/, ' other0 ||
+  { cat other0 other1 >&2; fail "other data are not named"; }
+echo "other data on one machine: refused, and the set is named"
+
 # a cut link: who waits says so at the deadline, and all go on when it is mended
 if [[ -n ${in_host[0]} ]]; then
   {

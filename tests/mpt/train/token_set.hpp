@@ -14,8 +14,9 @@ namespace test {
 
 /// One sample a row, as "ndarray:int32".
 inline void write_token_set(std::filesystem::path const& folder,
-                            std::vector<std::vector<std::int32_t>> const& rows) {
-  mpt::data::mds_writer writer(folder, {{{"tokens", "ndarray:int32"}}, "", {}, 1 << 20});
+                            std::vector<std::vector<std::int32_t>> const& rows,
+                            std::string const& compression = "") {
+  mpt::data::mds_writer writer(folder, {{{"tokens", "ndarray:int32"}}, compression, {}, 1 << 20});
   auto const encoding = mpt::data::mds_encoding::parse("ndarray:int32");
   for (auto const& row : rows) {
     std::string bytes;
