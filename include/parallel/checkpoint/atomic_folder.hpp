@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <parallel/checkpoint/hash.hpp>
@@ -41,25 +42,22 @@ enum class if_exists { refuse, replace };
   return {};
 }
 
-/// Removes `folder`, or what else has that name: first renames it to a free name for what `name` is
-/// being removed of, so that half of it is never seen, and nobody gives it another name meanwhile.
-inline void remove_by_rename(std::filesystem::path const& folder, std::filesystem::path const& name,
-                             step_hook const& on_step = {}) {
-  auto trash = name;
-  for (std::uint64_t token = 0;; ++token) {  // the first free name
-    trash = name;
+/// The first free name for what is removed of `name`.
+[[nodiscard]] inline std::filesystem::path trash_name(std::filesystem::path const& name) {
+  for (std::uint64_t token = 0;; ++token) {
+    auto trash = name;
     trash += ".trash-" + checksum_text(token);
-    if (!files::exists(trash)) break;
+    if (!files::exists(trash)) return trash;
   }
-  files::step(on_step, "rename to trash");
-  files::rename(folder, trash);
-  files::step(on_step, "remove trash");
-  files::remove_tree(trash);
 }
 
 /// Removes `folder`: first renames it, so that half of it is never seen under its name.
 inline void remove_folder(std::filesystem::path const& folder, step_hook const& on_step = {}) {
-  remove_by_rename(folder, folder, on_step);
+  auto const trash = trash_name(folder);
+  files::step(on_step, "rename to trash");
+  files::rename(folder, trash);
+  files::step(on_step, "remove trash");
+  files::remove_tree(trash);
 }
 
 /// Removes the leftovers in `parent` of what `is_ours(name)` holds for. What is being written there
@@ -78,10 +76,16 @@ void remove_leftovers(std::filesystem::path const& parent, Predicate is_ours) {
   for (auto const& path : found) {
     auto const name = path.filename().native();
     auto const original = name_of_leftover(name);
-    if (name.substr(original.size()).starts_with(".trash-"))
+    if (name.substr(original.size()).starts_with(".trash-")) {
       files::remove_tree(path);
-    else if (files::exists(path))  // its writer may have given it its name just now
-      remove_by_rename(path, parent / original);
+      continue;
+    }
+    // Renamed before it is removed: so its writer gives it its name whole, or not at all.
+    auto const trash = trash_name(parent / original);
+    std::filesystem::rename(path, trash, problem);
+    if (problem == std::errc::no_such_file_or_directory) continue;  // it has its name
+    if (problem) files::failure(path, "cannot rename this leftover", problem.value());
+    files::remove_tree(trash);
   }
 }
 
