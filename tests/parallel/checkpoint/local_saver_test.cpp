@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <latch>
 #include <map>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <parallel/checkpoint/local_saver.hpp>
@@ -34,11 +36,14 @@ struct cluster {
   names by_rank{"a", "a", "b", "b"};
   test::temporary_folder folder;
   parallel::step_hook on_step = {};
+  std::function<void(int rank, std::string_view step)> on_node = {};  // else on_step, too
 
   [[nodiscard]] fs::path shared() const { return folder / "shared"; }
   [[nodiscard]] pc::save_options options() const { return {.on_step = on_step}; }
   [[nodiscard]] pc::local_folder local(int rank) const {
-    return {folder / by_rank[static_cast<std::size_t>(rank)], pc::node_map(by_rank), on_step};
+    parallel::step_hook hook = on_step;
+    if (on_node) hook = [this, rank](std::string_view step) { on_node(rank, step); };
+    return {folder / by_rank[static_cast<std::size_t>(rank)], pc::node_map(by_rank), hook};
   }
 
   /// Calls f(rank, its saver of the shared folder, its local one) on every rank.
@@ -150,18 +155,27 @@ TEST_CASE("the next save takes the place of the one before") {
 
 TEST_CASE("a save is left out while one is under way, here or into the shared folder") {
   cluster all;
-  std::latch gate(1);
+  std::latch writes(1), copies(1);
   all.on_step = [&](std::string_view step) {
-    if (step == "write slice") gate.wait();
+    if (step == "write slice") writes.wait();
+  };
+  all.on_node = [&](int rank, std::string_view step) {
+    if (rank == 3 && step == "create copied file") copies.wait();
   };
   all.run(true, [&](auto& one, auto& shared_saver, auto& saver) {
     CHECK(saver.save(after(1)));
-    CHECK_FALSE(saver.save(after(2)));
-    for (int batch = 0; batch < 3; ++batch) saver.advance();
-    CHECK(saver.pending());
-    CHECK_FALSE(fs::exists(all.shared() / "local.json"));
-    one.world().barrier(one.exchanges()).wait();
-    if (one.rank() == 0) gate.count_down();
+    for (auto* const gate : {&writes, &copies}) {  // nobody waits while a thread is held there
+      CHECK_FALSE(saver.save(after(2)));
+      for (int batch = 0; batch < 20; ++batch) {
+        saver.advance();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      CHECK(saver.pending());
+      CHECK(listed(all.local(one.rank()).folder) != names{"ep0-ba1"});
+      CHECK_FALSE(fs::exists(all.shared() / "local.json"));
+      one.world().barrier(one.exchanges()).wait();
+      if (one.rank() == 0) gate->count_down();
+    }
     saver.complete();
     shared_saver.save(after(3));
     CHECK_FALSE(saver.save(after(4)));
@@ -177,26 +191,31 @@ TEST_CASE("a save is left out while one is under way, here or into the shared fo
   CHECK(pc::list_folders(all.shared()).size() == 1);
 }
 
-TEST_CASE("no node's folder goes before all nodes have the next one, and it is said") {
+TEST_CASE("what counts is said when all nodes have it, and what it replaces goes when it is said") {
   cluster all;
-  std::atomic<int> named = 0, pointed = 0;
-  std::atomic<bool> too_early = false;
-  all.on_step = [&](std::string_view step) {
-    if (step == "rename folder") ++named;
-    if (step == "create file" && named % 3 != 0) ++pointed;
-    if (step == "rename pointer" && named % 3 != 0) too_early = true;
-    if (step == "rename to trash" && pc::read_local_pointer(all.shared())->id.batch != 2)
-      too_early = true;
-  };
   all.by_rank = {"a", "b", "c", "c"};
+  std::atomic<int> named = 0, pointed = 0, removed = 0;
+  all.on_node = [&](int rank, std::string_view step) {
+    if (step == "rename folder") {
+      if (rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      ++named;
+    }
+    if (step == "rename to trash") {
+      CHECK(pc::read_local_pointer(all.shared())->id.batch == 2);
+      ++removed;
+    }
+  };
+  all.on_step = [&](std::string_view step) {
+    if (step == "rename pointer") CHECK(named == 3 * ++pointed);
+  };
   all.run(true, [&](auto&, auto&, auto& saver) {
     for (index const batch : {1, 2}) {
       (void)saver.save(after(batch));
       saver.complete();
     }
   });
-  CHECK(named == 6);
-  CHECK_FALSE(too_early);
+  CHECK(pointed == 2);
+  CHECK(removed == 3);
 }
 
 TEST_CASE("stopped at any step, one of the last two checkpoints is whole, on the nodes left too") {
