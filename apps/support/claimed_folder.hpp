@@ -1,6 +1,7 @@
-// The folder that a run saves into, for this run alone.
+// The folders that a run saves into, for this run alone.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -13,56 +14,73 @@
 #include <mpt/train/metrics.hpp>
 #include <mpt/train/run_training.hpp>
 #include <parallel/checkpoint/folder_claim.hpp>
+#include <parallel/checkpoint/node_map.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/texts.hpp>
+#include <parallel/core/reduction.hpp>
 #include <parallel/device/host/stream.hpp>
 
 #include "support/launch.hpp"
 
 namespace apps {
 
-/// Checks that what the run writes can be written, and claims its folder of checkpoints, if it has
-/// one, for this run alone, which `hooks` then hold it to. Collective. While rank 0 waits to see
+/// What a rank has claimed, for as long as it lives.
+struct folder_claims {
+  std::unique_ptr<parallel::checkpoint::folder_claim> shared;  // rank 0's: save_folder
+  std::unique_ptr<parallel::checkpoint::folder_claim> local;   // of each node's first rank
+};
+
+/// Checks that what the run writes can be written, and claims its folders of checkpoints, if it has
+/// such, for this run alone, which `hooks` then hold it to. Collective. While a rank waits to see
 /// whether the last one that wrote there still lives, the others hear of it in time.
-[[nodiscard]] inline std::unique_ptr<parallel::checkpoint::folder_claim> claim_save_folder(
-    mpt::train_config const& config, parallel::any_communicator& comm, mpt::run_hooks& hooks) {
+[[nodiscard]] inline folder_claims claim_save_folders(mpt::train_config const& config,
+                                                      parallel::any_communicator& comm,
+                                                      mpt::run_hooks& hooks) {
   using parallel::checkpoint::folder_claim;
-  auto const& folder = config.checkpoint.save_folder;
-  std::future<std::unique_ptr<folder_claim>> claimed;
-  if (comm.rank() == 0)
-    claimed = std::async(std::launch::async, [&]() -> std::unique_ptr<folder_claim> {
-      static_cast<void>(mpt::metrics_file(config.logging.metrics_file));
-      if (folder.empty()) return nullptr;
+  auto const& saves = config.checkpoint;
+  parallel::host::stream exchanges;
+  hooks.nodes.emplace(parallel::gather_texts(comm, exchanges, node_name()));
+  auto claimed = std::async(std::launch::async, [&, rank = comm.rank()] {
+    auto const claim = [](std::string const& folder) {
       return std::make_unique<folder_claim>(
           folder, parallel::checkpoint::claim_options{.series = series_of_starts()});
-    });
-  parallel::host::stream exchanges;
-  std::unique_ptr<folder_claim> claim;
-  std::string problem;
-  for (bool waiting = true; waiting;) {
-    if (comm.rank() == 0 && claimed.wait_for(std::chrono::seconds(1)) == std::future_status::ready)
-      try {
-        waiting = false;
-        claim = claimed.get();
-        if (claim) hooks.owner = claim->id();
-      } catch (parallel::error const& refused) {
-        problem = refused.what();
-      }
-    std::array<std::uint64_t, 3> said{
-        waiting ? 1U : 0U, static_cast<std::uint64_t>(hooks.owner.generation), hooks.owner.token};
-    comm.broadcast(exchanges, std::span<std::uint64_t>(said), 0).wait();
-    waiting = said[0] != 0;
-    hooks.owner = {static_cast<parallel::index>(said[1]), said[2]};
+    };
+    folder_claims out;
+    if (rank == 0) {
+      static_cast<void>(mpt::metrics_file(config.logging.metrics_file));
+      if (!saves.save_folder.empty()) out.shared = claim(saves.save_folder);
+    }
+    auto const here = mpt::local_folder_of(saves, *hooks.nodes, rank);
+    if (here && hooks.nodes->is_first(rank)) out.local = claim(here->folder.string());
+    return out;
+  });
+  for (std::int64_t waiting = 1; waiting != 0;) {
+    waiting = claimed.wait_for(std::chrono::seconds(1)) == std::future_status::ready ? 0 : 1;
+    comm.all_reduce(exchanges, std::span(&waiting, 1), parallel::reduction::max).wait();
   }
-  problem = parallel::broadcast_text(comm, exchanges, problem);
-  if (!problem.empty()) throw refusal(problem);
-  if (!claim) return claim;
-  hooks.on_save = claim->guard(hooks.on_save);
-  hooks.stop_asked = [&own = *claim, asked = hooks.stop_asked] {
+  folder_claims claims;
+  std::string problem;
+  try {
+    claims = claimed.get();
+  } catch (parallel::error const& refused) {
+    problem = refused.what();
+  }
+  auto const problems = parallel::gather_texts(comm, exchanges, problem);
+  auto const first = std::ranges::find_if(problems, [](auto const& text) { return !text.empty(); });
+  if (first != problems.end()) throw refusal(*first);
+  if (claims.shared) hooks.owner = claims.shared->id();
+  std::array<std::uint64_t, 2> owner{static_cast<std::uint64_t>(hooks.owner.generation),
+                                     hooks.owner.token};
+  comm.broadcast(exchanges, std::span<std::uint64_t>(owner), 0).wait();
+  hooks.owner = {static_cast<parallel::index>(owner[0]), owner[1]};
+  if (claims.local) hooks.on_local_save = claims.local->guard(hooks.on_save);
+  if (!claims.shared) return claims;
+  hooks.on_save = claims.shared->guard(hooks.on_save);
+  hooks.stop_asked = [&own = *claims.shared, asked = hooks.stop_asked] {
     own.require_recent();
     return asked();
   };
-  return claim;
+  return claims;
 }
 
 }  // namespace apps

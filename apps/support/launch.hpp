@@ -74,6 +74,10 @@ void launch(launch_options const& options,
 /// are started, the others of the machine refuse too.
 [[nodiscard]] bool is_primary_here();
 
+/// What this process's node is called: its machine, and its number where `launch` or torchrun gives
+/// one, so that several that are started on one machine are several.
+[[nodiscard]] std::string node_name();
+
 /// How many of `ranks` share this machine's memory and cores.
 [[nodiscard]] int ranks_on_this_machine(int ranks);
 

@@ -78,6 +78,9 @@ void write_summary(mpt::train_config const& config, mpt::run_summary const& s,
       {"saves", s.saves.saves},
       {"save_seconds", s.saves.seconds},
       {"save_blocked_seconds", s.saves.held_up_seconds},
+      {"local_saves", s.local_saves.saves},
+      {"local_save_seconds", s.local_saves.seconds},
+      {"local_save_blocked_seconds", s.local_saves.held_up_seconds},
       {"proposed_save_interval_seconds", mpt::proposed_save_interval(s.saves, ranks)},
       {"checkpoint", s.checkpoint}};
   auto const file = std::filesystem::path(config.checkpoint.save_folder) / "summary.json";
@@ -248,7 +251,7 @@ void train(mpt::train_config const& config, mpt::run_examples const& examples,
                       plan.automatic ? " (automatic)" : "",
                       mpt::console::bytes(static_cast<double>(plan.memory.total())));
   if (config.preflight) check_before<T>(comm, device);
-  auto const claim = apps::claim_save_folder(config, comm, hooks);
+  auto const claims = apps::claim_save_folders(config, comm, hooks);
   where.keep_calls();
   auto const summary =
       apps::with_exchanges(comm, device, hooks.deadline.value(), [&](auto& exchanges) {

@@ -11,6 +11,7 @@
 #include <mpt/data/mds_writer.hpp>
 #include <mpt/data/prepare_journal.hpp>
 #include <mpt/tokenizer/train_tokenizer.hpp>
+#include <parallel/checkpoint/local_pointer.hpp>
 #include <parallel/checkpoint/manifest.hpp>
 #include <parallel/checkpoint/safetensors_header.hpp>
 #include <parallel/ops/cuda/matmul_tuning.hpp>
@@ -189,6 +190,7 @@ void write_manifest(fs::path const& root) {
   value.slices.tensors["wte"].slices = {{0, 5, "rank-0.safetensors", 0, 16, 1, 2, 3},
                                         {2, 6, "rank-0.safetensors", 16, 8, 2, 1, 3}};
   out.add("columns", pc::format_manifest(value, "corpus"));
+  out.add("local_pointer", pc::format_local_pointer({{1, 30}, 2, 0xabc}));
 }
 
 void write_mds(fs::path const& root) {

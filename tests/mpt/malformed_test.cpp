@@ -21,6 +21,7 @@
 #include <mpt/finetune/read_examples.hpp>
 #include <mpt/hf/model_source.hpp>
 #include <mpt/tokenizer/small_tokenizer.hpp>
+#include <parallel/checkpoint/local_pointer.hpp>
 #include <parallel/checkpoint/tensor_folder.hpp>
 #include <support/torch_zip.hpp>
 #include "../../apps/support/exit_code.hpp"
@@ -190,6 +191,7 @@ group config_group() {
   add("mirrors", "mirrors: mosaicml/mpt-7b");
   add("precision", "precision: fp8");
   add("autoresume", "autoresume: true");
+  add("local_save_folder", "local_save_folder: /scratch");
   add("run_name", "run_name: ../elsewhere");
   add("spike_check", "spike_check: {window: 2}");
   add("grad_accum", "global_train_batchsize: 8");
@@ -316,6 +318,12 @@ group folder_group() {
       pc::element_type::f32, {4}, {{0, 2, "rank-0.safetensors", 0, 8, 0}}};
   sealed(manifest);
   add("a slice that nobody saved", read);
+
+  auto const point = [&] { static_cast<void>(pc::read_local_pointer(folder.path())); };
+  put_file(folder / "local.json", "");
+  add("an empty `local.json`", point);
+  put_file(folder / "local.json", R"({"checkpoint": "latest"})");
+  add("a `local.json` that names no checkpoint", point);
   return out;
 }
 

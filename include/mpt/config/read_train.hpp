@@ -61,23 +61,22 @@ inline void check_run_name(std::string const& name, std::string_view where) {
 }
 
 [[nodiscard]] inline std::string with_run_name(std::string path, std::string const& run_name) {
-  constexpr std::string_view placeholder = "{run_name}";
-  for (auto at = path.find(placeholder); at != std::string::npos;
-       at = path.find(placeholder, at + run_name.size()))
-    path.replace(at, placeholder.size(), run_name);
-  return path;
+  return filled(std::move(path), "{run_name}", run_name);
 }
 
-/// A path on this machine with {run_name} filled in; "" when blank.
+/// A path on this machine with {run_name} filled in; "" when blank. `later`: what else may stand in
+/// braces, and is filled in by others.
 [[nodiscard]] inline std::string read_path(config_reader& reader, std::string_view key,
-                                           std::string const& run_name) {
+                                           std::string const& run_name,
+                                           std::string_view later = {}) {
   auto const path = reader.get<std::string>(key, "");
   reader.check(key, !is_remote(path), "'", printable(path),
                "' is not yet supported; use a path on this machine");
-  auto filled = with_run_name(path, run_name);
-  reader.check(key, filled.find('{') == std::string::npos, "'", printable(path),
-               "': only {run_name} can stand in braces");
-  return filled;
+  auto with_name = with_run_name(path, run_name);
+  auto const rest = later.empty() ? with_name : filled(with_name, later, "");
+  reader.check(key, rest.find('{') == std::string::npos, "'", printable(path), "': only {run_name}",
+               later.empty() ? "" : " and ", later, " can stand in braces");
+  return with_name;
 }
 
 [[nodiscard]] inline std::int64_t positive(config_reader& reader, std::string_view key,
@@ -123,6 +122,21 @@ inline void check_run_name(std::string const& name, std::string_view where) {
   checkpoint.save_folder = read_path(reader, "save_folder", run_name);
   checkpoint.save_interval = reader.get("save_interval", checkpoint.save_interval);
   reader.check("save_interval", checkpoint.save_interval.count > 0, "must be above 0");
+  checkpoint.local_save_folder = read_path(reader, "local_save_folder", run_name, node_rank_mark);
+  reader.check(
+      "local_save_folder", checkpoint.local_save_folder.empty() || !checkpoint.save_folder.empty(),
+      "needs save_folder, which all nodes share: it says what lies on their own disks, and "
+      "a run goes on from there");
+  reader.check("local_save_folder",
+               checkpoint.local_save_folder.empty() ||
+                   checkpoint.local_save_folder != checkpoint.save_folder,
+               "is save_folder too; give a folder on each node's own disk");
+  checkpoint.local_save_interval =
+      reader.get("local_save_interval", checkpoint.local_save_interval);
+  reader.check("local_save_interval", checkpoint.local_save_interval.count > 0, "must be above 0");
+  reader.check("local_save_interval",
+               !reader.has("local_save_interval") || !checkpoint.local_save_folder.empty(),
+               "needs local_save_folder, a folder on each node's own disk");
   checkpoint.save_num_checkpoints_to_keep =
       reader.get("save_num_checkpoints_to_keep", checkpoint.save_num_checkpoints_to_keep);
   reader.check(
@@ -153,6 +167,9 @@ inline void check_run_name(std::string const& name, std::string_view where) {
   checkpoint.save_weights_only = reader.get("save_weights_only", checkpoint.save_weights_only);
   reader.check("save_weights_only", !checkpoint.save_weights_only || !checkpoint.autoresume,
                "cannot go with autoresume: a run cannot go on from weights without the optimizer");
+  reader.check("save_weights_only",
+               !checkpoint.save_weights_only || checkpoint.local_save_folder.empty(),
+               "cannot go with local_save_folder, which is there to go on from");
   reader.not_yet("only_hf_checkpoint", "use false; convert makes a Hugging Face folder", {"false"});
   reader.not_yet("save_ignore_keys", "leave it blank");
   reader.not_yet("load_ignore_keys", "leave it blank");

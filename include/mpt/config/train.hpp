@@ -2,7 +2,8 @@
 //
 // Field names and defaults are LLM Foundry's; our own keys are `mirrors`, `parallelism`,
 // `zero_stage`, `reduction_order`, `reduce_dtype`, `device`, `ranks`, `threads`, `device_memory`,
-// `bucket_bytes`, `dry_run`, `preflight`, `print_plan`, `profile` and `metrics_file`. What depends
+// `bucket_bytes`, `local_save_folder`, `local_save_interval`, `dry_run`, `preflight`, `print_plan`,
+// `profile` and `metrics_file`. What depends
 // on the number of ranks (the split of a batch) or on the data (epochs in batches) is worked out by
 // the functions below, when it is known.
 #pragma once
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <mpt/config/callbacks.hpp>
@@ -38,10 +40,24 @@ struct tokenizer_config {
   std::optional<std::int64_t> model_max_length;
 };
 
+/// What stands in local_save_folder for the number of a rank's node, where nodes are only told
+/// apart by it.
+inline constexpr std::string_view node_rank_mark = "{node_rank}";
+
+/// `text` with `value` wherever `mark` stands.
+[[nodiscard]] inline std::string filled(std::string text, std::string_view mark,
+                                        std::string_view value) {
+  for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark, at + value.size()))
+    text.replace(at, mark.size(), value);
+  return text;
+}
+
 /// Where and how often checkpoints are written and read.
 struct checkpoint_config {
   std::string save_folder;  ///< "" for none; {run_name} is filled in
   time_value save_interval{1000, time_unit::batch};
+  std::string local_save_folder;  ///< on each node's own disk, with node_rank_mark; "" for none
+  time_value local_save_interval{100, time_unit::batch};
   std::int64_t save_num_checkpoints_to_keep = -1;  ///< -1: all
   std::int64_t keep_every = 0;  ///< those of every so many batches stay besides; 0: none
   bool save_overwrite = false;

@@ -62,7 +62,9 @@ struct found_checkpoint {
     auto const newest = checkpoint::latest(c.save_folder);
     if (newest.folder && c.autoresume)
       return found_checkpoint{*newest.folder, false, newest.note, true};
-    require(!newest.folder || c.save_overwrite, c.save_folder,
+    bool const on_nodes = parallel::files::exists(std::filesystem::path(c.save_folder) /
+                                                  checkpoint::local_pointer_name);
+    require(c.autoresume || c.save_overwrite || (!newest.folder && !on_nodes), c.save_folder,
             ": holds checkpoints of an earlier run; continue it with autoresume=true, replace them "
             "with save_overwrite=true, or choose another save_folder");
   }

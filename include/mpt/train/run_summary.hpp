@@ -31,10 +31,11 @@ struct run_summary {
   double mfu_causal = 0;
   double seconds = 0;  // of this part of the run; 0: nothing was left to train
   double peak_memory_bytes = 0;
-  double data_wait_share = 0;  // of the seconds: waiting for data
-  std::string checkpoint;      // the last one written, or resumed from
-  bool stop_asked = false;     // run_hooks::stop_asked ended it before its time
-  parallel::checkpoint::save_costs saves;
+  double data_wait_share = 0;                    // of the seconds: waiting for data
+  std::string checkpoint;                        // the last one written, or resumed from
+  bool stop_asked = false;                       // run_hooks::stop_asked ended it before its time
+  parallel::checkpoint::save_costs saves;        // into save_folder
+  parallel::checkpoint::save_costs local_saves;  // onto the nodes' own disks
   double goodput = 0;  // share of the time since the trainer was made in which it trained
 };
 

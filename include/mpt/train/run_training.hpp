@@ -6,13 +6,15 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <mpt/config/train.hpp>
 #include <mpt/train/example_set.hpp>
 #include <mpt/train/run_plan.hpp>
 #include <mpt/train/run_summary.hpp>
-#include <parallel/checkpoint/save.hpp>
+#include <parallel/checkpoint/node_map.hpp>
+#include <parallel/checkpoint/save_target.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/core/shared_deadline.hpp>
 
@@ -22,12 +24,25 @@ namespace mpt {
 struct run_hooks {
   parallel::step_hook on_save = {};           ///< see checkpoint::stepper_saver
   parallel::checkpoint::claim_id owner = {};  ///< of the folder, see checkpoint::folder_claim
+  parallel::step_hook on_local_save = {};     ///< that of checkpoint::local_folder
+  /// Which ranks share a disk of their own; none: all do.
+  std::optional<parallel::checkpoint::node_map> nodes = {};
   /// Asked before each batch, on every rank; where one says true, the run saves after it and ends.
   std::function<bool()> stop_asked = {};
   /// That of `control` and `exchanges`, which the run sets for each of its phases; none: it stays
   /// as it is.
   std::optional<parallel::shared_deadline> deadline = {};
 };
+
+/// Where the node of `rank` keeps checkpoints, if the run has such.
+[[nodiscard]] inline std::optional<parallel::checkpoint::local_folder> local_folder_of(
+    checkpoint_config const& config, parallel::checkpoint::node_map const& nodes, int rank,
+    parallel::step_hook on_step = {}) {
+  if (config.local_save_folder.empty()) return std::nullopt;
+  auto const node = std::to_string(nodes.node_of(rank));
+  return parallel::checkpoint::local_folder{filled(config.local_save_folder, node_rank_mark, node),
+                                            nodes, std::move(on_step)};
+}
 
 /// Trains with elements T on `device` as planned, to max_duration, from the beginning or from where
 /// a checkpoint left off. Ranks agree, save and say by `control` what lies in the host's memory; a

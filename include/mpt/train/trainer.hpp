@@ -32,10 +32,10 @@
 #include <mpt/train/run_decoder.hpp>
 #include <mpt/train/run_mesh.hpp>
 #include <mpt/train/run_phases.hpp>
+#include <mpt/train/run_saves.hpp>
 #include <mpt/train/run_summary.hpp>
 #include <mpt/train/run_training.hpp>
 #include <mpt/train/task_evaluation.hpp>
-#include <parallel/checkpoint/stepper_saver.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
@@ -98,11 +98,8 @@ class trainer {
     auto notes = start(is_initialised);
     auto const last = total_batches(clock_);
     if (saving() && batch_ < last) {
-      auto const& saves = config_.checkpoint;
-      auto const how = save_options_of(saves, hooks_.on_save, hooks_.owner);
-      saves_.emplace(step_, comm_, host_, saves.save_folder, plan_.saves_behind, how);
-      auto const bytes = checkpoint::bytes_to_save(step_, how.what);
-      notes.push_back(note_on_saves(plan_.saves_behind, bytes));
+      saves_.emplace(step_, comm_, host_, config_.checkpoint, hooks_, plan_.saves_behind);
+      for (auto const& note : saves_->notes()) notes.push_back(note);
     }
     if (comm_.rank() == 0)
       report_.emplace(config_, comm_.size(), peak, batch_ > 0 ? batch_ + 1 : 0);
@@ -195,12 +192,13 @@ class trainer {
 
   /// Initial values, or those of the checkpoint that rank 0 decides on. Returns what to say of it.
   std::vector<std::string> start(bool is_initialised) {
+    std::vector notes{take_local_checkpoint(comm_, host_, config_.checkpoint, hooks_)};
     found_checkpoint found;
     if (comm_.rank() == 0) found = checkpoint_to_load(config_).value_or(found_checkpoint{});
     found = agree_on_sound(comm_, host_, std::move(found));
     if (found.folder.empty()) {
       if (!is_initialised) step_.initialise(config_.seed);
-      return {};
+      return notes;
     }
     auto const state = load_run(step_, exchanges_, config_, found, batches_.samples());
     if (!found.weights_only) {
@@ -211,7 +209,8 @@ class trainer {
       callbacks_.restore(state.callbacks);
       summary_.checkpoint = found.folder.string();
     }
-    return notes_on(found, batch_);
+    for (auto const& note : notes_on(found, batch_)) notes.push_back(note);
+    return notes;
   }
 
   using step_result = train::step_result<double>;
@@ -276,8 +275,7 @@ class trainer {
 
   /// The folder of the last checkpoint, written or resumed from; "": there is none.
   std::string const& last_saved() {
-    if (saves_) summary_.saves = saves_->costs();
-    if (summary_.saves.saves > 0) summary_.checkpoint = saves_->last().string();
+    if (saves_) saves_->tell(summary_);
     return summary_.checkpoint;
   }
 
@@ -301,7 +299,7 @@ class trainer {
                         .accuracy = r.accuracy,
                         .gradient_norm = r.gradient_norm,
                         .learning_rates = learning_rates(config_.optimizer, factor_),
-                        .saving_seconds = saves_ ? saves_->costs().held_up_seconds : 0.0,
+                        .saving_seconds = saves_ ? saves_->held_up_seconds() : 0.0,
                         .seconds = trained_seconds(),
                         .device = readings_of(device_)};
     record.add_speed(*speed_, config_.global_train_batch_size);
@@ -330,8 +328,10 @@ class trainer {
 
   /// Saves after this batch, if that is due; the run does not end before it is done.
   void save(std::int64_t last) {
-    if (is_due(config_.checkpoint.save_interval, batch_, clock_) || control_.stopped()) {
-      bool const best = best_.take(batch_);
+    bool const shared =
+        is_due(config_.checkpoint.save_interval, batch_, clock_) || control_.stopped();
+    if (shared || saves_->local_due(batch_, clock_)) {
+      bool const best = shared && best_.take(batch_);
       run_state state{.batches = batch_,
                       .epoch = batch_ / clock_.batches_per_epoch,
                       .batch_in_epoch = batch_ % clock_.batches_per_epoch,
@@ -341,7 +341,7 @@ class trainer {
                       .best_loss = best_.loss(),
                       .best = best};
       guard_.save(state);
-      saves_->save(saved_state(config_, state));
+      saves_->save(saved_state(config_, state), shared);
     }
     if (batch_ == last || control_.stopped()) saves_->complete();
   }
@@ -370,7 +370,7 @@ class trainer {
   run_control control_;
   std::vector<evaluation_set> evaluation_sets_;
   std::optional<reporter> report_;
-  std::optional<checkpoint::stepper_saver<stepper_type, any_communicator, host::stream>> saves_;
+  std::optional<run_saves<stepper_type>> saves_;
   std::optional<hf_checkpointer> exports_;
   std::optional<generate_callback> samples_;
   std::shared_ptr<task_set const> tasks_;

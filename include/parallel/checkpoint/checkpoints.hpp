@@ -134,21 +134,30 @@ inline std::vector<std::filesystem::path> prune(std::filesystem::path const& roo
   return removed;
 }
 
+/// Removes the folders named like checkpoints of which `goes(id)` holds, oldest first. Returns
+/// them.
+template <class Predicate>
+std::vector<std::filesystem::path> remove_folders(std::filesystem::path const& root, Predicate goes,
+                                                  step_hook const& on_step = {}) {
+  auto const all = list_folders(root);
+  std::vector<std::filesystem::path> removed;
+  for (auto entry = all.rbegin(); entry != all.rend(); ++entry) {
+    if (!goes(entry->id)) continue;
+    remove_folder(entry->folder, on_step);
+    removed.push_back(entry->folder);
+  }
+  if (!removed.empty()) files::sync_folder(root);
+  return removed;
+}
+
 /// Removes all folders named like checkpoints of later batches than `last`, oldest first. For a run
 /// that starts afresh, or goes back, over another one's checkpoints: called after its first commit,
 /// it leaves none that `prune` or `latest` could take for newer ones. Returns the folders removed.
 inline std::vector<std::filesystem::path> remove_after(std::filesystem::path const& root,
                                                        checkpoint_id last,
                                                        step_hook const& on_step = {}) {
-  auto const all = list_folders(root);
-  std::vector<std::filesystem::path> removed;
-  for (auto entry = all.rbegin(); entry != all.rend(); ++entry) {
-    if (entry->id <= last) continue;
-    remove_folder(entry->folder, on_step);
-    removed.push_back(entry->folder);
-  }
-  if (!removed.empty()) files::sync_folder(root);
-  return removed;
+  return remove_folders(
+      root, [&](checkpoint_id id) { return id > last; }, on_step);
 }
 
 }  // namespace parallel::checkpoint

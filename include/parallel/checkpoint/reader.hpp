@@ -212,7 +212,7 @@ class checkpoint_reader {
         done(first, bytes);
         first += piece;
       }
-      if (whole) compare(*file, name, slice, sum);
+      if (whole) require_checksum(file->name(), name, slice, sum.value());
     }
   }
 
@@ -256,15 +256,7 @@ class checkpoint_reader {
       sum.add(piece);
       at += piece.size();
     }
-    compare(file, name, slice, sum);
-  }
-
-  static void compare(input_file const& file, std::string const& name, slice_record const& slice,
-                      running_checksum const& sum) {
-    require(sum.value() == slice.checksum, file.name(), ": elements ", slice.begin, " to ",
-            slice.end, " of tensor \"", name, "\" (", slice.bytes, " bytes at ", slice.offset,
-            ") are damaged: their checksum is ", checksum_text(sum.value()), ", the manifest says ",
-            checksum_text(slice.checksum), "; use another checkpoint");
+    require_checksum(file.name(), name, slice, sum.value());
   }
 
   std::filesystem::path folder_;

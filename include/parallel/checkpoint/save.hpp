@@ -67,12 +67,11 @@ struct commit_options {
   step_hook on_step = {};
 };
 
-/// Rank 0, last: checks that the ranks' slices tile every tensor and that their files are here,
-/// writes the manifest, gives the checkpoint its name, and points `latest` at it. `state`: a JSON
-/// object, the program's own. Throws and leaves the previous checkpoints as they were otherwise.
-inline void commit(save_target const& target, std::vector<std::string> const& records,
-                   std::string_view state, commit_options const& options = {}) {
-  auto const temporary = target.temporary();
+/// What the ranks' records and the program's `state`, a JSON object, are together. Throws unless
+/// the ranks' slices tile every tensor.
+[[nodiscard]] inline manifest manifest_of(save_target const& target,
+                                          std::vector<std::string> const& records,
+                                          std::string_view state) {
   auto const where = concat(target.folder().native(), " (being saved)");
   manifest content;
   content.writer = {target.generation, target.token};
@@ -83,6 +82,16 @@ inline void commit(save_target const& target, std::vector<std::string> const& re
     add_slices(content.slices, parse_json(records[i], place), place);
   }
   check_tiling(content.slices, where);
+  return content;
+}
+
+/// Rank 0, last: checks that the ranks' slices tile every tensor and that their files are here,
+/// writes the manifest, gives the checkpoint its name, and points `latest` at it. `state`: a JSON
+/// object, the program's own. Throws and leaves the previous checkpoints as they were otherwise.
+inline void commit(save_target const& target, std::vector<std::string> const& records,
+                   std::string_view state, commit_options const& options = {}) {
+  auto const temporary = target.temporary();
+  auto const content = manifest_of(target, records, state);
   for (auto const& [name, bytes] : content.slices.files) {
     std::error_code problem;
     auto const found = std::filesystem::file_size(temporary / name, problem);
@@ -92,7 +101,8 @@ inline void commit(save_target const& target, std::vector<std::string> const& re
                     : concat("sees ", found, " bytes"),
             "; all ranks must save into the same shared folder");
   }
-  write_text_file(temporary / manifest_name, format_manifest(content, where), options.on_step);
+  write_text_file(temporary / manifest_name, format_manifest(content, temporary.native()),
+                  options.on_step);
   publish_folder(temporary, target.folder(), options.existing, options.on_step);
   point_link(target, "latest", options.on_step);
 }

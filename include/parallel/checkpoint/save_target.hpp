@@ -70,9 +70,13 @@ struct save_target {
   [[nodiscard]] std::filesystem::path temporary() const { return temporary_name(folder(), token); }
 };
 
+/// The file of a folder of checkpoints that names one on the nodes' own disks (local_pointer.hpp).
+inline constexpr std::string_view local_pointer_name = "local.json";
+
 /// Whether a folder of checkpoints has something of this name that is replaced by a rename.
 [[nodiscard]] inline bool is_name_in_root(std::string_view name) {
-  return checkpoint_id::parse(name).has_value() || name == "latest" || name == "best";
+  return checkpoint_id::parse(name).has_value() || name == "latest" || name == "best" ||
+         name == local_pointer_name;
 }
 
 }  // namespace parallel::checkpoint

@@ -57,6 +57,16 @@ struct slice_set {
   std::map<std::string, std::uint64_t> files;  // name -> bytes
 };
 
+/// Throws unless the bytes of a slice of `tensor`, which were read from `file`, have the checksum
+/// that its record says.
+inline void require_checksum(std::string_view file, std::string_view tensor,
+                             slice_record const& slice, std::uint64_t found) {
+  require(found == slice.checksum, file, ": elements ", slice.begin, " to ", slice.end,
+          " of tensor \"", tensor, "\" (", slice.bytes, " bytes at ", slice.offset,
+          ") are damaged: their checksum is ", checksum_text(found), ", the manifest says ",
+          checksum_text(slice.checksum), "; use another checkpoint");
+}
+
 /// Whether a tensor may have this name: 1 to 1024 bytes without control characters or '@', which
 /// separates names from ranges inside the files.
 [[nodiscard]] inline bool is_tensor_name(std::string_view name) {

@@ -151,6 +151,21 @@ void begin_save(Comm& world, Exchange& exchanges, save_target const& target,
   world.barrier(exchanges).wait();
 }
 
+/// Writes the slices of this rank, when the folder is there. Returns the records that a checkpoint
+/// is made of, when they are on disk.
+template <class Stepper>
+[[nodiscard]] std::string write_slices(Stepper& step, save_target const& target, index rank,
+                                       save_options const& options = {}) {
+  rank_writer writer(target, rank, {.on_step = options.on_step});
+  auto const write = [&](std::string const& name, std::span<index const> extents, index begin,
+                         auto elements, index run) {
+    read_on_host(step.device(), elements,
+                 [&](auto here) { writer.add(name, extents, begin, here, run); });
+  };
+  for_each_saved_slice(step, write, options.what);
+  return writer.finish();
+}
+
 /// Rank 0, when all ranks' files are on disk: makes one checkpoint of them, and removes those that
 /// are not kept. `records`: what the ranks' writers finished with, by rank. No exchange: any thread
 /// of rank 0 may do it.
@@ -172,14 +187,8 @@ std::filesystem::path save(Stepper& step, Comm& world, Exchange& exchanges,
   step.agree_to_save(exchanges);
   auto const target = target_of(root, state, options.owner);
   begin_save(world, exchanges, target, options.on_step);
-  rank_writer writer(target, world.rank(), {.on_step = options.on_step});
-  auto const write = [&](std::string const& name, std::span<index const> extents, index begin,
-                         auto elements, index run) {
-    read_on_host(step.device(), elements,
-                 [&](auto here) { writer.add(name, extents, begin, here, run); });
-  };
-  for_each_saved_slice(step, write, options.what);
-  auto const records = texts_at_root(world, exchanges, writer.finish());
+  auto const records =
+      texts_at_root(world, exchanges, write_slices(step, target, world.rank(), options));
   if (world.rank() == 0) publish_save(target, records, state, options);
   world.barrier(exchanges).wait();
   return target.folder();

@@ -9,7 +9,6 @@
 // either way.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -18,13 +17,25 @@
 #include <utility>
 
 #include <parallel/checkpoint/background_save.hpp>
-#include <parallel/checkpoint/save_interval.hpp>
+#include <parallel/checkpoint/save_timer.hpp>
 #include <parallel/checkpoint/stepper.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/core/reduction.hpp>
 #include <parallel/device/host/stream.hpp>
 
 namespace parallel::checkpoint {
+
+/// Copies the slices of this rank, and begins to write them.
+template <class Stepper>
+void start_writing(Stepper& step, background_save& writer, save_target const& target, index rank,
+                   content what) {
+  auto const copy = [&](std::string const& name, std::span<index const> extents, index begin,
+                        auto elements, index run) {
+    writer.add(step.device(), name, extents, begin, elements, run);
+  };
+  for_each_saved_slice(step, copy, what);
+  writer.start(target, rank);
+}
 
 template <class Stepper, class Comm, class Exchange>
 class stepper_saver {
@@ -47,8 +58,8 @@ class stepper_saver {
   /// checkpoint appears when `advance` or `complete` says so. Completes the save before it.
   void save(run_state const& state) {
     complete();
-    timed const now(*this);
-    begun_ = clock::now();
+    save_timer::hold const now(timer_);
+    timer_.begin();
     target_ = target_of(root_, state, options_.owner);
     if (!writer_) {
       static_cast<void>(checkpoint::save(step_, world_, exchanges_, root_, state, options_));
@@ -57,12 +68,8 @@ class stepper_saver {
     state_ = state;
     step_.agree_to_save(exchanges_);
     begin_save(world_, exchanges_, target_, options_.on_step);
-    auto const copy = [&](std::string const& name, std::span<index const> extents, index begin,
-                          auto elements, index run) {
-      writer_->add(step_.device(), name, extents, begin, elements, run);
-    };
-    for_each_saved_slice(step_, copy, options_.what);
-    writer_->start(target_, world_.rank());
+    start_writing(step_, *writer_, target_, world_.rank(), options_.what);
+    writing_ = true;
   }
 
   /// Collective, after each batch: when the files of every rank are on disk, they become a
@@ -70,7 +77,7 @@ class stepper_saver {
   /// files failed with, or on rank 0 making a checkpoint of all.
   void advance() {
     if (!pending()) return;
-    timed const now(*this);
+    save_timer::hold const now(timer_);
     bool const mine = publishing_ ? published() : writer_->written();
     std::int64_t done = mine ? 1 : 0;  // of every rank: the least
     world_.all_reduce(exchanges_, std::span<std::int64_t>(&done, 1), reduction::min).wait();
@@ -84,7 +91,7 @@ class stepper_saver {
   /// Collective: waits until the save under way, if there is one, is a checkpoint.
   void complete() {
     if (!pending()) return;
-    timed const now(*this);
+    save_timer::hold const now(timer_);
     if (!publishing_) publish();
     if (published_) published_->wait();
     world_.barrier(exchanges_).wait();
@@ -92,36 +99,27 @@ class stepper_saver {
   }
 
   /// Whether there is a save under way.
-  [[nodiscard]] bool pending() const { return writer_ && (publishing_ || writer_->pending()); }
+  [[nodiscard]] bool pending() const { return writing_ || publishing_; }
 
   /// Folder of the last checkpoint that was completed; empty: none was.
   [[nodiscard]] std::filesystem::path const& last() const { return last_; }
 
   /// What saving has cost so far.
-  [[nodiscard]] save_costs costs() const {
-    auto const seconds = [](clock::duration time) {
-      return std::chrono::duration<double>(time).count();
-    };
-    return {saves_, seconds(held_up_), seconds(until_there_)};
-  }
+  [[nodiscard]] save_costs costs() const { return timer_.costs(); }
+
+  /// What it copies slices into and writes them by, for other saves while none is under way here;
+  /// none: there is no memory for copies.
+  [[nodiscard]] background_save* writer() { return writer_ ? &*writer_ : nullptr; }
+
+  /// Where it saves, and how.
+  [[nodiscard]] std::filesystem::path const& root() const { return root_; }
+  [[nodiscard]] save_options const& options() const { return options_; }
 
  private:
-  using clock = std::chrono::steady_clock;
-
-  struct timed {
-    explicit timed(stepper_saver& of) : of_(of) {}
-    ~timed() { of_.held_up_ += clock::now() - begin_; }
-    timed(timed const&) = delete;
-    timed& operator=(timed const&) = delete;
-
-   private:
-    stepper_saver& of_;
-    clock::time_point begin_ = clock::now();
-  };
-
   // All ranks' files are on disk.
   void publish() {
     auto records = texts_at_root(world_, exchanges_, writer_->finish());
+    writing_ = false;
     publishing_ = true;
     if (world_.rank() != 0) return;
     if (!publisher_) publisher_.emplace();
@@ -142,8 +140,7 @@ class stepper_saver {
     publishing_ = false;
     published_.reset();
     last_ = target_.folder();
-    until_there_ += clock::now() - begun_;
-    ++saves_;
+    timer_.end();
   }
 
   Stepper& step_;
@@ -154,10 +151,9 @@ class stepper_saver {
   save_target target_;  // of the save under way
   run_state state_;
   std::filesystem::path last_;
-  index saves_ = 0;
-  clock::duration held_up_{}, until_there_{};
-  clock::time_point begun_;
+  save_timer timer_;
   std::optional<background_save> writer_;
+  bool writing_ = false;
   bool publishing_ = false;  // all files are on disk, the checkpoint is not yet agreed on
   std::optional<host::event> published_;
   std::optional<host::stream> publisher_;  // of rank 0; last: it ends before what it uses goes

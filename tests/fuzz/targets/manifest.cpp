@@ -1,6 +1,8 @@
 // A checkpoint's manifest: as it stands, and with its checksum made good, without which mutations
-// would get no further than that. One that names no files is opened as a model, too.
+// would get no further than that. One that names no files is opened as a model, too. And the file
+// beside checkpoints that names one elsewhere.
 #include <mpt/hf/model_source.hpp>
+#include <parallel/checkpoint/local_pointer.hpp>
 #include <parallel/checkpoint/manifest.hpp>
 
 #include "../support.hpp"
@@ -10,6 +12,11 @@ void fuzz::manifest(std::string_view input) {
   namespace pc = parallel::checkpoint;
   static scratch const folder;
   refused([&] { static_cast<void>(pc::parse_manifest(input, "manifest.json")); });
+  refused([&] {
+    auto const read = pc::parse_local_pointer(input, "local.json");
+    ensure(pc::parse_local_pointer(pc::format_local_pointer(read), "printed") == read,
+           "a pointer survives being printed and parsed");
+  });
   constexpr auto tail = pc::detail::checksum_head.size() + 16 + pc::detail::checksum_tail.size();
   auto const body = input.substr(0, input.rfind(pc::detail::checksum_head));
   auto const text =

@@ -8,6 +8,7 @@
 #include <mpt/config/callbacks.hpp>
 #include <mpt/config/optimizer.hpp>
 #include <mpt/config/read_system.hpp>
+#include <mpt/config/read_train.hpp>
 #include <mpt/config/yaml.hpp>
 #include <parallel/core/file.hpp>
 #include <support/checkout.hpp>
@@ -132,7 +133,7 @@ std::vector<std::string> examples(std::string const& text) {
 TEST_CASE("the examples of docs/training.md say what they seem to, with nothing ignored") {
   auto const found =
       examples(parallel::read_text_file(test::checkout() / "docs" / "training.md", 1 << 20));
-  REQUIRE(found.size() == 5);
+  REQUIRE(found.size() == 6);
   mpt::config_report report;
   auto const first = mpt::parse_yaml(found[0], "training.md");
   auto const c = mpt::read_callbacks(mpt::config_reader(first, "", report).section("callbacks"));
@@ -152,14 +153,20 @@ TEST_CASE("the examples of docs/training.md say what they seem to, with nothing 
   auto const second = mpt::parse_yaml(found[2], "training.md");
   CHECK(mpt::read_loggers(mpt::config_reader(second, "", report).section("loggers")) ==
         "runs/tensorboard");
+  auto const saves = mpt::parse_yaml(found[3], "training.md");
+  mpt::config_reader whole_saves(saves, "", report);
+  auto const checkpoint = mpt::detail::read_checkpoint(whole_saves, "first");
+  CHECK(checkpoint.local_save_folder == "/local/scratch/first");
+  CHECK(mpt::to_string(checkpoint.local_save_interval) == "50ba");
+  CHECK(mpt::to_string(checkpoint.save_interval) == "1000ba");
   mpt::train_config run;
-  auto const spikes = mpt::parse_yaml(found[3], "training.md");
+  auto const spikes = mpt::parse_yaml(found[4], "training.md");
   mpt::config_reader whole_spikes(spikes, "", report);
   mpt::detail::read_spike_check(whole_spikes, run);
   CHECK(run.spike_check->on_spike == mpt::bad_batch_policy::skip);
   CHECK(run.spike_check->deviations == 6);
   CHECK(run.spike_check->window == 128);
-  auto const checks = mpt::parse_yaml(found[4], "training.md");
+  auto const checks = mpt::parse_yaml(found[5], "training.md");
   mpt::config_reader whole(checks, "", report);
   mpt::detail::read_corruption_check(whole, run);
   CHECK(mpt::to_string(run.corruption_check.interval) == "100ba");

@@ -93,8 +93,11 @@ TEST_CASE("values take their place") {
       read({"run_name=first", "save_folder=./{run_name}/checkpoints", "autoresume=true",
             "metrics_file=./{run_name}.jsonl", "device_train_microbatch_size=4", "precision=fp32",
             "eval_interval=10ba", "save_interval=0.5dur", "max_duration=2e9tok", "seed=5",
+            "local_save_folder=/scratch/{run_name}/{node_rank}", "local_save_interval=5ba",
             "algorithms.gradient_clipping={clipping_type: norm, clipping_threshold: 1.0}"});
   CHECK(config.checkpoint.save_folder == "./first/checkpoints");
+  CHECK(config.checkpoint.local_save_folder == "/scratch/first/{node_rank}");
+  CHECK(mpt::to_string(config.checkpoint.local_save_interval) == "5ba");
   CHECK(config.checkpoint.autoresume);
   CHECK(config.logging.metrics_file == "./first.jsonl");
   CHECK(config.device_train_microbatch_size == 4);
@@ -159,6 +162,25 @@ TEST_CASE("malformed configurations give one exact message each") {
       {{"autoresume=true", "save_folder=./x", "save_overwrite=true"},
        "command line: autoresume: cannot go with save_overwrite: one goes on from the newest "
        "checkpoint, the other starts over"},
+      {{"local_save_folder=/scratch/x"},
+       "command line: local_save_folder: needs save_folder, which all nodes share: it says what "
+       "lies on their own disks, and a run goes on from there"},
+      {{"save_folder=./x", "local_save_folder=./x"},
+       "command line: local_save_folder: is save_folder too; give a folder on each node's own "
+       "disk"},
+      {{"save_folder=./x", "local_save_folder=./{rank}"},
+       "command line: local_save_folder: './{rank}': only {run_name} and {node_rank} can stand in "
+       "braces"},
+      {{"save_folder=./{node_rank}"},
+       "command line: save_folder: './{node_rank}': only {run_name} can stand in braces"},
+      {{"local_save_interval=5ba"},
+       "command line: local_save_interval: needs local_save_folder, a folder on each node's own "
+       "disk"},
+      {{"save_folder=./x", "local_save_folder=./y", "local_save_interval=0ba"},
+       "command line: local_save_interval: must be above 0"},
+      {{"save_folder=./x", "local_save_folder=./y", "save_weights_only=true"},
+       "command line: save_weights_only: cannot go with local_save_folder, which is there to go on "
+       "from"},
       {{"keep_every=-1"},
        "command line: keep_every: expected a number of batches, or 0 for none, found -1"},
       {{"save_interval=100ba", "keep_every=250"},
@@ -288,7 +310,7 @@ TEST_CASE("the keys that have an effect are these") {
       "fsdp_config.data_parallel_shard_degree fsdp_config.mixed_precision "
       "fsdp_config.reshard_after_forward fsdp_config.sharding_strategy global_train_batch_size "
       "icl_seq_len icl_subset_num_batches icl_tasks icl_tasks_str keep_every "
-      "load_path load_weights_only "
+      "load_path load_weights_only local_save_folder local_save_interval "
       "log_to_console loggers loggers.tensorboard loggers.tensorboard.log_dir max_duration "
       "max_seq_len metrics_file mirrors model model.activation_checkpointing_target "
       "model.attention_bias "

@@ -91,6 +91,7 @@ struct place {
 struct saving {
   bool behind = true;  // behind training
   std::function<void(int rank, std::string_view step)> on_step = {};
+  std::vector<std::string> nodes = {};  // their names, by rank; empty: all ranks are on one
 };
 
 /// Ranks are threads, on devices that `make` makes; at the end of each, ended(device, its plan).
@@ -111,8 +112,9 @@ mpt::run_summary train_on(train_config const& config, int ranks, Make const& mak
     parallel::step_hook on_save;
     if (how.on_step)
       on_save = [&how, rank = any.rank()](std::string_view step) { how.on_step(rank, step); };
-    auto const summary =
-        mpt::run_training<T>(config, any, device, plan, examples, {.on_save = on_save});
+    mpt::run_hooks hooks{.on_save = on_save};
+    if (!how.nodes.empty()) hooks.nodes.emplace(how.nodes);
+    auto const summary = mpt::run_training<T>(config, any, device, plan, examples, hooks);
     ended(device, plan.by_stage[stage]);
     if (is_primary) out = summary;
   });

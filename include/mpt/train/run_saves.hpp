@@ -1,0 +1,118 @@
+// run_saves: the checkpoints of a run, into the folder that all nodes share and, more often, onto
+// their own disks; and how it comes to go on from the newest of both.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mpt/config/train.hpp>
+#include <mpt/train/run_checkpoint.hpp>
+#include <mpt/train/run_summary.hpp>
+#include <mpt/train/run_training.hpp>
+#include <parallel/checkpoint/local_saver.hpp>
+#include <parallel/checkpoint/promote_local.hpp>
+#include <parallel/checkpoint/stepper_saver.hpp>
+
+namespace mpt {
+
+/// Collective, before a run looks for the checkpoint to go on from: puts the one on the nodes' own
+/// disks into save_folder, if it is newer than those there and the run is to go on. Returns what
+/// there is to say of it, on rank 0; or "".
+template <class Exchange>
+[[nodiscard]] std::string take_local_checkpoint(parallel::any_communicator& comm,
+                                                Exchange& exchanges,
+                                                checkpoint_config const& config,
+                                                run_hooks const& hooks) {
+  if (!config.autoresume) return {};
+  auto const nodes = hooks.nodes.value_or(checkpoint::node_map(comm.size()));
+  std::string note;
+  if (auto const here = local_folder_of(config, nodes, comm.rank(), hooks.on_local_save))
+    note = checkpoint::promote_local(comm, exchanges, config.save_folder, hooks.owner, *here,
+                                     hooks.on_save);
+  else if (comm.rank() == 0)
+    note = checkpoint::note_on_local_checkpoint(config.save_folder);
+  return note.empty() ? note : "note: " + note;
+}
+
+/// `Stepper`: what is saved.
+template <class Stepper>
+class run_saves {
+ public:
+  /// Collective. All but `hooks` must outlive it. `behind`: training goes on while a save is
+  /// written.
+  run_saves(Stepper& step, parallel::any_communicator& comm, host::stream& exchanges,
+            checkpoint_config const& config, run_hooks const& hooks, bool behind)
+      : config_(config),
+        behind_(behind),
+        shared_(step, comm, exchanges, config.save_folder, behind,
+                save_options_of(config, hooks.on_save, hooks.owner)),
+        bytes_(checkpoint::bytes_to_save(step, shared_.options().what)) {
+    auto const nodes = hooks.nodes.value_or(checkpoint::node_map(comm.size()));
+    if (auto here = local_folder_of(config, nodes, comm.rank(), hooks.on_local_save)) {
+      one_node_ = nodes.nodes() == 1;
+      local_.emplace(shared_, step, comm, exchanges, std::move(*here));
+    }
+  }
+
+  /// What there is to say before the first save.
+  [[nodiscard]] std::vector<std::string> notes() const {
+    std::vector<std::string> out{note_on_saves(behind_, bytes_)};
+    if (local_ && one_node_)
+      out.emplace_back(
+          "note: local_save_folder: all ranks are on one node, so no other has a copy of what is "
+          "saved there");
+    return out;
+  }
+
+  /// Whether a save onto the nodes' disks is due after this batch.
+  [[nodiscard]] bool local_due(std::int64_t batch, training_clock const& clock) const {
+    return local_ && is_due(config_.local_save_interval, batch, clock);
+  }
+
+  /// Collective, between batches: saves into save_folder, when what is under way is complete; or
+  /// onto the nodes' disks, unless something is under way.
+  void save(checkpoint::run_state const& state, bool into_save_folder) {
+    if (!into_save_folder) return static_cast<void>(local_->save(state));
+    if (local_) local_->complete();
+    shared_.save(state);
+  }
+
+  /// Collective, after each batch: as stepper_saver's.
+  void advance() {
+    shared_.advance();
+    if (local_) local_->advance();
+  }
+  void complete() {
+    shared_.complete();
+    if (local_) local_->complete();
+  }
+
+  /// For how long saving has held training up so far.
+  [[nodiscard]] double held_up_seconds() const {
+    return shared_.costs().held_up_seconds + (local_ ? local_->costs().held_up_seconds : 0.0);
+  }
+
+  /// Says what was saved, and what it has cost.
+  void tell(run_summary& summary) const {
+    summary.saves = shared_.costs();
+    if (local_) summary.local_saves = local_->costs();
+    if (summary.saves.saves > 0) summary.checkpoint = shared_.last().string();
+  }
+
+ private:
+  using shared_saver = checkpoint::stepper_saver<Stepper, parallel::any_communicator, host::stream>;
+
+  checkpoint_config const& config_;
+  bool behind_;
+  bool one_node_ = false;
+  shared_saver shared_;
+  std::size_t bytes_;
+  std::optional<checkpoint::local_saver<Stepper, parallel::any_communicator, host::stream>> local_;
+};
+
+}  // namespace mpt

@@ -1,0 +1,205 @@
+// promote_local: how a run goes on from a checkpoint on its nodes' own disks: before anything is
+// loaded, the nodes that are there put its files together in the shared folder, where it is a
+// checkpoint as any other from then on, for any number of ranks in any layout.
+//
+// The files are shared out among all ranks of the nodes that have one of them (copy_shares). Each
+// is compared with its checksums while it is copied; one that is damaged is copied from the other
+// node that has it. So what a run needs of a node that is gone, or has lost its disk, comes from
+// its neighbour.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <parallel/checkpoint/checked_copy.hpp>
+#include <parallel/checkpoint/copy_shares.hpp>
+#include <parallel/checkpoint/local_pointer.hpp>
+#include <parallel/checkpoint/node_map.hpp>
+#include <parallel/checkpoint/save.hpp>
+#include <parallel/comm/texts.hpp>
+#include <parallel/core/reduction.hpp>
+
+namespace parallel::checkpoint {
+
+namespace detail {
+
+/// Collective: the text of the manifest that `pointer` means, from the first node whose `folder`
+/// has it; "" where none has.
+template <class Comm, class Exchange>
+[[nodiscard]] std::string local_manifest(Comm& world, Exchange& exchanges,
+                                         std::filesystem::path const& folder, bool looks,
+                                         local_pointer const& pointer) {
+  std::string text;
+  if (looks) {
+    try {
+      text = read_manifest_text(folder);
+    } catch (error const&) {  // NOLINT(bugprone-empty-catch): another node may have it
+    }
+    if (checksum(text) != pointer.manifest) text.clear();
+  }
+  std::int64_t const none = world.size();
+  std::int64_t first = text.empty() ? none : world.rank();
+  world.all_reduce(exchanges, std::span<std::int64_t>(&first, 1), reduction::min).wait();
+  if (first == none) return {};
+  return broadcast_text(world, exchanges, std::move(text), static_cast<int>(first));
+}
+
+/// Collective: by node, which of `files` it has in its `folder` in full size.
+template <class Comm, class Exchange>
+[[nodiscard]] std::vector<std::vector<bool>> files_on_nodes(
+    Comm& world, Exchange& exchanges, std::filesystem::path const& folder, node_map const& nodes,
+    std::map<std::string, std::uint64_t> const& files) {
+  std::string mine;
+  for (auto const& [file, bytes] : files) {
+    std::error_code missing;
+    bool const whole = std::filesystem::file_size(folder / file, missing) == bytes;
+    mine += whole && !missing ? '1' : '0';
+  }
+  auto const by_rank =
+      gather_texts(world, exchanges, nodes.is_first(world.rank()) ? mine : std::string());
+  std::vector<std::vector<bool>> out;
+  for (int node = 0; node < nodes.nodes(); ++node) {
+    auto& has = out.emplace_back();
+    for (char const one : by_rank[static_cast<std::size_t>(nodes.ranks_of(node).front())])
+      has.push_back(one == '1');
+  }
+  return out;
+}
+
+/// "a, b and 3 more".
+[[nodiscard]] inline std::string first_few(std::vector<std::string> const& names) {
+  std::string out;
+  constexpr std::size_t few = 3;
+  for (std::size_t i = 0; i < std::min(few, names.size()); ++i)
+    out += concat(i == 0 ? "" : ", ", names[i]);
+  return names.size() > few ? concat(out, " and ", names.size() - few, " more") : out;
+}
+
+/// What became of copying.
+struct copied_files {
+  std::vector<std::string> lost;  // no node has them, or whole
+  std::string damage;             // what is wrong with copies that were not used; or empty
+};
+
+/// Collective: copies the files of `content` from the nodes' `folder` to `to`, which is there. It
+/// stops where some are lost.
+template <class Comm, class Exchange>
+[[nodiscard]] copied_files copy_from_nodes(Comm& world, Exchange& exchanges,
+                                           std::filesystem::path const& folder,
+                                           std::filesystem::path const& to, node_map const& nodes,
+                                           slice_set const& content, step_hook const& on_step) {
+  std::vector<std::string> names;
+  std::vector<std::uint64_t> bytes;
+  std::vector<std::size_t> left;
+  for (auto const& [file, size] : content.files) {
+    left.push_back(names.size());
+    names.push_back(file);
+    bytes.push_back(size);
+  }
+  copy_shares shares(nodes, files_on_nodes(world, exchanges, folder, nodes, content.files), bytes);
+  auto const slices = slices_by_file(content);
+  copied_files out;
+  while (!left.empty()) {
+    auto const copiers = shares.share_out(left);
+    for (std::size_t i = 0; i < left.size(); ++i)
+      if (!copiers[i]) out.lost.push_back(names[left[i]]);
+    if (!out.lost.empty()) return out;
+    std::string whole, damage;  // of `left`, what this rank has copied, or could not
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      auto const file = left[i];
+      bool is_whole = copiers[i] == world.rank();
+      if (is_whole) {
+        files::step(on_step, "create copied file");
+        try {
+          copy_checked(folder / names[file], to / names[file], bytes[file], slices.at(names[file]));
+        } catch (error const& problem) {
+          is_whole = false;
+          damage += concat(damage.empty() ? "" : "; ", problem.what());
+        }
+      }
+      whole += is_whole ? '1' : '0';
+    }
+    auto const all_whole = gather_texts(world, exchanges, whole);
+    for (auto const& text : gather_texts(world, exchanges, damage))
+      if (!text.empty()) out.damage += concat("; ", text);
+    std::vector<std::size_t> again;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if (all_whole[static_cast<std::size_t>(*copiers[i])][i] == '1') continue;
+      shares.is_damaged(*copiers[i], left[i]);
+      again.push_back(left[i]);
+    }
+    left = std::move(again);
+  }
+  return out;
+}
+
+}  // namespace detail
+
+/// Collective over `world`: puts the local checkpoint that the folder `root` names into `root`, if
+/// it is newer than the latest there and the nodes that are here have all of it together. `owner`:
+/// the claim of `root` under which it is put there; `on_step` is called before each action on its
+/// disk. Returns what there is to say of it, the same on every rank; "" when nothing was to be
+/// done. A checkpoint that is not whole any more is left out, and said so. Cost: its bytes are
+/// read, hashed and written once, by all ranks together.
+template <class Comm, class Exchange>
+[[nodiscard]] std::string promote_local(Comm& world, Exchange& exchanges,
+                                        std::filesystem::path const& root, claim_id owner,
+                                        local_folder const& here, step_hook const& on_step = {}) {
+  std::string said, problem;
+  std::optional<checkpoint_id> newest;  // in `root`
+  if (world.rank() == 0) {
+    try {
+      if (auto const folder = latest(root).folder)
+        newest = checkpoint_id::parse(folder->filename().native());
+      if (auto const newer = newer_local_checkpoint(root)) said = format_local_pointer(*newer);
+    } catch (error const& unreadable) {
+      problem = unreadable.what();
+    }
+  }
+  problem = broadcast_text(world, exchanges, std::move(problem));
+  said = broadcast_text(world, exchanges, std::move(said));
+  if (said.empty()) return problem;
+  auto const pointer = parse_local_pointer(said, (root / local_pointer_name).native());
+  auto const name = concat("the local checkpoint ", pointer.id.text());
+  auto const folder = here.folder / pointer.id.text();
+  auto const text =
+      detail::local_manifest(world, exchanges, folder, here.nodes.is_first(world.rank()), pointer);
+  if (text.empty()) return concat(name, " is lost: no node that is here has its manifest");
+  auto const content = parse_manifest(text, (folder / manifest_name).native());
+
+  save_target const target{
+      root, pointer.id,
+      owner.generation > 0 ? owner.token : static_cast<std::uint64_t>(pointer.id.batch),
+      owner.generation};
+  if (world.rank() == 0) prepare_save(target, on_step);
+  world.barrier(exchanges).wait();
+  auto const copied = detail::copy_from_nodes(world, exchanges, folder, target.temporary(),
+                                              here.nodes, content.slices, on_step);
+  if (world.rank() == 0) {
+    if (!copied.lost.empty()) {
+      abandon_save(target);
+    } else {
+      commit(target, {concat("{\n", format_slices(content.slices, name), "}\n")},
+             content.state.dump(), {.on_step = on_step});
+      if (newest > pointer.id)  // another run's, over which this one's began anew
+        remove_after(root, pointer.id, on_step);
+    }
+  }
+  world.barrier(exchanges).wait();
+  if (copied.lost.empty())
+    return concat("took ", name, " from ", here.nodes.nodes(),
+                  here.nodes.nodes() == 1 ? " node" : " nodes", copied.damage);
+  return concat(name, " is lost: no node that is here has ", detail::first_few(copied.lost),
+                " whole", copied.damage);
+}
+
+}  // namespace parallel::checkpoint

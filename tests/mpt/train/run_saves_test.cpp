@@ -1,0 +1,121 @@
+// Runs that save onto their nodes' own disks too, and go on from there: the same bits.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/train/run_saves.hpp>
+#include <parallel/checkpoint/checkpoints.hpp>
+
+#include "tiny_run.hpp"
+
+namespace run_saves_test {
+namespace {
+
+using namespace tiny_run;
+using test::contains;
+namespace pc = parallel::checkpoint;
+
+std::vector<std::string> const two_nodes{"a", "a", "b", "b"};
+
+/// Saves into save_folder after four batches and onto two nodes' disks after each.
+train_config saving_locally(place const& here, std::string const& name) {
+  auto config = here.config(8);
+  config.zero_stage = 1;
+  config.checkpoint.save_folder = here.folder / name;
+  config.checkpoint.local_save_folder = here.folder / (name + "-{node_rank}");
+  config.checkpoint.save_interval = {4, time_unit::batch};
+  config.checkpoint.local_save_interval = {1, time_unit::batch};
+  config.checkpoint.autoresume = true;
+  return config;
+}
+
+/// A run that fails when it is about to save into save_folder for the `times`th time.
+void fail_at_shared_save(train_config const& config, int times = 1) {
+  auto const message = test::message_of([&] {
+    (void)train<float>(config, 4,
+                       {false,
+                        [&](int, std::string_view step) {
+                          if (step == "create root" && --times == 0) parallel::fail("stopped");
+                        },
+                        two_nodes});
+  });
+  CHECK(message == "stopped");
+}
+
+TEST_CASE("saves onto the nodes' disks change nothing of a run, nor of what it saves besides") {
+  place const here;
+  auto plain = saving_locally(here, "plain");
+  plain.checkpoint.local_save_folder.clear();
+  auto const expected = train<float>(plain, 4);
+  for (bool const behind : {true, false}) {
+    auto const config = saving_locally(here, behind ? "behind" : "stopping");
+    auto const got = train<float>(config, 4, {behind, {}, two_nodes});
+    CHECK(got.saves.saves == 2);
+    CHECK(got.local_saves.saves <= 6);
+    CHECK(got.local_saves.saves >= (behind ? 1 : 6));
+    CHECK(expected.local_saves.saves == 0);
+    CHECK(got.loss == expected.loss);
+    CHECK(tensors_of(got.checkpoint) == tensors_of(expected.checkpoint));
+    for (std::string const node : {"-0", "-1"})
+      CHECK(pc::list_folders(config.checkpoint.save_folder + node).size() == 1);
+  }
+}
+
+TEST_CASE("a run goes on from its nodes' disks, one of which is lost, to the same bits") {
+  place const here;
+  auto undisturbed = saving_locally(here, "undisturbed");
+  undisturbed.checkpoint.local_save_folder.clear();
+  auto const expected = tensors_of(train<float>(undisturbed, 4).checkpoint);
+  for (std::string const lost : {"-0", "-1", "none"}) {
+    auto config = saving_locally(here, "lost" + lost);
+    config.logging.metrics_file = here.folder / ("metrics" + lost);
+    fail_at_shared_save(config);
+    CHECK_FALSE(pc::latest(config.checkpoint.save_folder).folder);
+    fs::remove_all(config.checkpoint.save_folder + lost);
+    fs::remove(config.logging.metrics_file);
+    auto const got = train<float>(config, 4, {.nodes = two_nodes});
+    CHECK(got.batches == 8);
+    CHECK(records(config.logging.metrics_file).front().at("time/batch") == 4);
+    CHECK(tensors_of(got.checkpoint) == expected);
+  }
+}
+
+TEST_CASE("another number of ranks on fewer nodes goes on from there, in the canonical order") {
+  auto const trained = [](train_config const& config, int ranks) {  // of trees some need few
+    return train_on<float>(
+        config, ranks, [] { return parallel::host::device(); }, [](auto const&, auto const&) {});
+  };
+  place const here;
+  auto undisturbed = saving_locally(here, "undisturbed");
+  undisturbed.reduction_order = parallel::zero::reduction_order::canonical_tree;
+  undisturbed.checkpoint.local_save_folder.clear();
+  auto const expected = content_of(trained(undisturbed, 4).checkpoint);
+  auto config = saving_locally(here, "run");
+  config.reduction_order = undisturbed.reduction_order;
+  fail_at_shared_save(config, 2);  // the first lies in save_folder
+  CHECK(pc::latest(config.checkpoint.save_folder).folder->filename() == "ep1-ba4");
+  fs::remove_all(config.checkpoint.save_folder + "-1");
+  config.zero_stage = 3;
+  auto const got = trained(config, 3);  // one node of three ranks
+  CHECK(fs::exists(config.checkpoint.save_folder + "/ep2-ba7"));
+  CHECK(content_of(got.checkpoint) == expected);
+}
+
+TEST_CASE("what is left on nodes' disks is neither started over nor passed over without a word") {
+  place const here;
+  auto config = saving_locally(here, "run");
+  fail_at_shared_save(config);
+  config.checkpoint.autoresume = false;
+  CHECK(contains(test::message_of([&] { (void)train<float>(config, 4, {.nodes = two_nodes}); }),
+                 ": holds checkpoints of an earlier run; continue it with autoresume=true"));
+  CHECK(contains(pc::note_on_local_checkpoint(config.checkpoint.save_folder),
+                 "a newer checkpoint, ep1-ba3, is on the nodes' own disks"));
+  config.checkpoint.save_overwrite = true;
+  CHECK(train<float>(config, 4, {.nodes = two_nodes}).batches == 8);
+  CHECK(pc::note_on_local_checkpoint(config.checkpoint.save_folder).empty());
+}
+
+}  // namespace
+}  // namespace run_saves_test

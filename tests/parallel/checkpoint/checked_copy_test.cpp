@@ -1,0 +1,90 @@
+#include <filesystem>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <parallel/checkpoint/checked_copy.hpp>
+#include <parallel/support/checkpoints.hpp>
+#include <parallel/support/files.hpp>
+
+namespace checked_copy_test {
+namespace pc = parallel::checkpoint;
+namespace fs = std::filesystem;
+
+struct one_file {
+  one_file() {
+    test::save_checkpoint(folder.path(), 4, 2);
+    content = pc::read_manifest(folder / "ep0-ba4");
+  }
+  [[nodiscard]] std::string copy() const {
+    return test::message_of([&] {
+      pc::copy_checked(from, to, content.slices.files.at(name),
+                       pc::slices_by_file(content.slices).at(name));
+    });
+  }
+  test::temporary_folder folder;
+  std::string name = "rank-00001-F32-000.safetensors";
+  fs::path from = folder / "ep0-ba4" / name;
+  fs::path to = folder / "copy";
+  pc::manifest content;
+};
+
+TEST_CASE("slices stand by their file, in the order of the file; a file without has none") {
+  one_file one;
+  one.content.slices.files["empty"] = 8;
+  auto const all = pc::slices_by_file(one.content.slices);
+  CHECK(all.size() == 4);
+  CHECK(all.at("empty").empty());
+  auto const& slices = all.at(one.name);
+  REQUIRE(slices.size() == 2);
+  CHECK(slices[0].tensor == "w");
+  CHECK(slices[1].tensor == "w#exp_avg");
+  CHECK(slices[0].slice->offset < slices[1].slice->offset);
+}
+
+TEST_CASE("a sound file is copied byte by byte") {
+  one_file const one;
+  CHECK(one.copy().empty());
+  CHECK(test::read_all(one.to) == test::read_all(one.from));
+}
+
+TEST_CASE("damage of any slice is told by tensor and file, and leaves no copy") {
+  one_file const one;
+  auto const sound = test::read_all(one.from);
+  auto const all = pc::slices_by_file(one.content.slices);
+  for (auto const& [tensor, slice] : all.at(one.name))
+    for (auto const at : {slice->offset, slice->offset + slice->bytes - 1}) {
+      auto damaged = sound;
+      damaged[at] ^= 1;
+      test::write_all(one.from, damaged);
+      auto const message = one.copy();
+      CHECK(test::contains(message, one.from.native() + ": elements "));
+      CHECK(test::contains(message, parallel::concat("of tensor \"", tensor, "\"")));
+      CHECK_FALSE(fs::exists(one.to));
+    }
+}
+
+TEST_CASE("a file of another size, none, and one that stands there already") {
+  one_file const one;
+  fs::resize_file(one.from, fs::file_size(one.from) - 1);
+  CHECK(test::contains(one.copy(), "it is cut short or damaged"));
+  fs::remove(one.from);
+  CHECK(test::contains(one.copy(), "cannot open"));
+  CHECK_FALSE(fs::exists(one.to));
+  test::save_checkpoint(one.folder.path(), 4, 2);
+  test::write_all(one.to, "mine");
+  CHECK(test::contains(one.copy(), "cannot create"));
+  CHECK(test::read_all(one.to) == "mine");
+}
+
+TEST_CASE("a record of slices that cannot be is refused") {
+  one_file one;
+  auto& slices = one.content.slices.tensors.at("w#exp_avg").slices;
+  slices.back().offset -= 4;
+  CHECK(test::contains(one.copy(), "overlap others or the end of the file"));
+  slices.back().offset += std::uint64_t{1} << 40;
+  CHECK(test::contains(one.copy(), "overlap others or the end of the file"));
+  CHECK_FALSE(fs::exists(one.to));
+}
+
+}  // namespace checked_copy_test

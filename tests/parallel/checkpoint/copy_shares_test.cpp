@@ -1,0 +1,42 @@
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/checkpoint/copy_shares.hpp>
+
+namespace copy_shares_test {
+using parallel::checkpoint::copy_shares;
+using parallel::checkpoint::node_map;
+using ranks = std::vector<std::optional<int>>;
+
+node_map const& two_nodes_of_two() {
+  static node_map const nodes(std::vector<std::string>{"a", "a", "b", "b"});
+  return nodes;
+}
+
+TEST_CASE("files are shared out by bytes among the nodes that have them, then among their ranks") {
+  // files 0 to 3 on both, 4 on the second alone
+  copy_shares const shares(two_nodes_of_two(),
+                           {{true, true, true, true, false}, {true, true, true, true, true}},
+                           {100, 30, 30, 30, 7});
+  std::vector<std::size_t> const all{0, 1, 2, 3, 4};
+  CHECK(shares.share_out(all) == ranks{0, 2, 3, 2, 3});
+  std::vector<std::size_t> const some{4, 1};
+  CHECK(shares.share_out(some) == ranks{2, 0});
+}
+
+TEST_CASE("what is damaged is taken from another node, until none has it") {
+  copy_shares shares(two_nodes_of_two(), {{true, true}, {true, false}}, {5, 5});
+  std::vector<std::size_t> const all{0, 1};
+  CHECK(shares.share_out(all) == ranks{0, 1});
+  shares.is_damaged(1, 0);  // any rank of the node says so
+  CHECK(shares.share_out(all) == ranks{2, 0});
+  shares.is_damaged(2, 0);
+  CHECK(shares.share_out(all) == ranks{std::nullopt, 0});
+  shares.is_damaged(0, 1);
+  CHECK(shares.share_out(all) == ranks{std::nullopt, std::nullopt});
+}
+
+}  // namespace copy_shares_test

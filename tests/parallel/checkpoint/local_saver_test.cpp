@@ -1,0 +1,258 @@
+// Checkpoints on the nodes' own disks: of each file two, each of them whole whoever is stopped
+// when.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <latch>
+#include <map>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <parallel/checkpoint/local_saver.hpp>
+#include <parallel/checkpoint/promote_local.hpp>
+
+#include "parallel/support/files.hpp"
+#include "support/ring_run.hpp"
+
+namespace local_saver_test {
+namespace {
+
+namespace fs = std::filesystem;
+namespace pc = parallel::checkpoint;
+using parallel::index;
+using rank_type = test::ring_rank<>;
+using names = std::vector<std::string>;
+
+/// Four ranks on nodes of such names.
+struct cluster {
+  test::layout how{
+      .ranks = 2, .level = test::zero::level::parameters, .microbatch = 3, .replicas = 2};
+  names by_rank{"a", "a", "b", "b"};
+  test::temporary_folder folder;
+  parallel::step_hook on_step = {};
+  std::function<void(int rank, std::string_view step)> on_node = {};  // else on_step, too
+
+  [[nodiscard]] fs::path shared() const { return folder / "shared"; }
+  [[nodiscard]] pc::save_options options() const { return {.on_step = on_step}; }
+  [[nodiscard]] pc::local_folder local(int rank) const {
+    parallel::step_hook hook = on_step;
+    if (on_node) hook = [this, rank](std::string_view step) { on_node(rank, step); };
+    return {folder / by_rank[static_cast<std::size_t>(rank)], pc::node_map(by_rank), hook};
+  }
+
+  /// Calls f(rank, its saver of the shared folder, its local one) on every rank.
+  template <class F>
+  void run(bool behind, F const& f) const {
+    parallel::threads::run(
+        static_cast<int>(by_rank.size()), [&](parallel::threads::communicator& comm) {
+          rank_type one(parallel::any_communicator(std::move(comm)), how);
+          pc::stepper_saver shared_saver(one.stepper(), one.world(), one.exchanges(), shared(),
+                                         behind, options());
+          pc::local_saver saver(shared_saver, one.stepper(), one.world(), one.exchanges(),
+                                local(one.rank()));
+          f(one, shared_saver, saver);
+        });
+  }
+};
+
+pc::run_state after(index batches) { return {.batches = batches}; }
+
+/// The content of all files of a checkpoint but its manifest.
+std::map<std::string, std::string> files_of(fs::path const& folder) {
+  std::map<std::string, std::string> out;
+  for (auto const& entry : fs::directory_iterator(folder))
+    if (entry.path().filename() != pc::manifest_name)
+      out[entry.path().filename()] = test::read_all(entry.path());
+  return out;
+}
+
+names listed(fs::path const& folder) {
+  names out;
+  for (auto const& entry : fs::directory_iterator(folder)) out.push_back(entry.path().filename());
+  std::ranges::sort(out);
+  return out;
+}
+
+/// What the pointer in the shared folder names, when ranks have put it there; "" when it is lost.
+std::string promoted(cluster const& all) {
+  parallel::threads::run(
+      static_cast<int>(all.by_rank.size()), [&](parallel::threads::communicator& comm) {
+        parallel::host::stream exchanges;
+        (void)pc::promote_local(comm, exchanges, all.shared(), {}, all.local(comm.rank()));
+      });
+  auto const found = pc::latest(all.shared()).folder;
+  if (!found) return {};
+  pc::checkpoint_reader(*found).verify();
+  return found->filename();
+}
+
+TEST_CASE("every node has the files of its ranks and of the node before, as a shared save has") {
+  for (auto const& by_rank : {names{"a", "a", "b", "b"}, names{"a", "b", "c", "c"},
+                              names{"a", "b", "a", "c"}, names{"a", "a", "a", "a"}})
+    for (bool const behind : {true, false}) {
+      cluster all;
+      all.by_rank = by_rank;
+      all.run(behind, [&](auto& one, auto& shared_saver, auto& saver) {
+        (void)one.step(0);
+        CHECK_FALSE(saver.pending());
+        saver.advance();  // nothing to do
+        CHECK(saver.save(after(1)));
+        CHECK(saver.pending() == behind);
+        if (behind) one.stepper().initialise(99);  // "training" changes everything
+        while (saver.pending()) saver.advance();
+        CHECK(saver.costs().saves == 1);
+        CHECK(shared_saver.costs().saves == 0);
+      });
+      all.run(true, [&](auto& one, auto& shared_saver, auto&) {
+        (void)one.step(0);
+        shared_saver.save(after(1));
+        shared_saver.complete();
+      });
+      auto const expected = files_of(all.shared() / "ep0-ba1");
+      pc::node_map const nodes(by_rank);
+      for (int rank = 0; rank < nodes.ranks(); ++rank) {
+        auto const node = nodes.node_of(rank);
+        auto const before = (node + nodes.nodes() - 1) % nodes.nodes();
+        auto const folder = all.local(rank).folder;
+        CHECK(listed(folder) == names{"ep0-ba1"});
+        auto const found = files_of(folder / "ep0-ba1");
+        for (int of = 0; of < nodes.ranks(); ++of) {
+          auto const mark = parallel::concat("rank-0000", of);
+          bool const has = nodes.node_of(of) == node || nodes.node_of(of) == before;
+          for (auto const& file : expected) {
+            if (!file.first.starts_with(mark)) continue;
+            REQUIRE(found.contains(file.first) == has);
+            if (has) CHECK(found.at(file.first) == file.second);
+          }
+        }
+        CHECK(test::read_all(folder / "ep0-ba1/manifest.json") ==
+              test::read_all(all.shared() / "ep0-ba1/manifest.json"));
+      }
+      CHECK(pc::read_local_pointer(all.shared())->id == pc::checkpoint_id{0, 1});
+    }
+}
+
+TEST_CASE("the next save takes the place of the one before") {
+  cluster const all;
+  all.run(true, [&](auto& one, auto&, auto& saver) {
+    for (index const batch : {1, 2, 3}) {
+      one.stepper().initialise(static_cast<std::uint64_t>(batch));
+      CHECK(saver.save(after(batch)));
+      saver.complete();
+    }
+    CHECK(saver.costs().saves == 3);
+  });
+  CHECK(listed(all.folder / "a") == names{"ep0-ba3"});
+  CHECK(listed(all.folder / "b") == names{"ep0-ba3"});
+  CHECK(promoted(all) == "ep0-ba3");
+}
+
+TEST_CASE("a save is left out while one is under way, here or into the shared folder") {
+  cluster all;
+  std::latch writes(1), copies(1);
+  all.on_step = [&](std::string_view step) {
+    if (step == "write slice") writes.wait();
+  };
+  all.on_node = [&](int rank, std::string_view step) {
+    if (rank == 3 && step == "create copied file") copies.wait();
+  };
+  all.run(true, [&](auto& one, auto& shared_saver, auto& saver) {
+    CHECK(saver.save(after(1)));
+    for (auto* const gate : {&writes, &copies}) {  // nobody waits while a thread is held there
+      CHECK_FALSE(saver.save(after(2)));
+      for (int batch = 0; batch < 20; ++batch) {
+        saver.advance();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      CHECK(saver.pending());
+      CHECK(listed(all.local(one.rank()).folder) != names{"ep0-ba1"});
+      CHECK_FALSE(fs::exists(all.shared() / "local.json"));
+      one.world().barrier(one.exchanges()).wait();
+      if (one.rank() == 0) gate->count_down();
+    }
+    saver.complete();
+    shared_saver.save(after(3));
+    CHECK_FALSE(saver.save(after(4)));
+    CHECK_FALSE(saver.pending());
+    saver.advance();
+    shared_saver.complete();
+    CHECK(saver.save(after(5)));
+    CHECK_FALSE(shared_saver.pending());  // it knows that this is not its own
+    shared_saver.advance();
+    saver.complete();
+  });
+  CHECK(pc::read_local_pointer(all.shared())->id == pc::checkpoint_id{0, 5});
+  CHECK(pc::list_folders(all.shared()).size() == 1);
+}
+
+TEST_CASE("what counts is said when all nodes have it, and what it replaces goes when it is said") {
+  cluster all;
+  all.by_rank = {"a", "b", "c", "c"};
+  std::atomic<int> named = 0, pointed = 0, removed = 0;
+  all.on_node = [&](int rank, std::string_view step) {
+    if (step == "rename folder") {
+      if (rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      ++named;
+    }
+    if (step == "rename to trash") {
+      CHECK(pc::read_local_pointer(all.shared())->id.batch == 2);
+      ++removed;
+    }
+  };
+  all.on_step = [&](std::string_view step) {
+    if (step == "rename pointer") CHECK(named == 3 * ++pointed);
+  };
+  all.run(true, [&](auto&, auto&, auto& saver) {
+    for (index const batch : {1, 2}) {
+      (void)saver.save(after(batch));
+      saver.complete();
+    }
+  });
+  CHECK(pointed == 2);
+  CHECK(removed == 3);
+}
+
+TEST_CASE("stopped at any step, one of the last two checkpoints is whole, on the nodes left too") {
+  int first = 0, second = 0;
+  int k = 0;
+  for (bool failed = true; failed; ++k) {
+    CAPTURE(k);
+    cluster all;
+    all.by_rank = {"a", "b", "b", "c"};
+    std::atomic<bool> counts = false;
+    std::atomic<int> done = 0;
+    all.on_step = [&](std::string_view step) {  // all stop, so that nothing is written after
+      bool const changes_nothing = step == "write slice" || step.starts_with("flush");
+      if (counts && !changes_nothing && done++ >= k) parallel::fail("stopped");
+    };
+    auto const message = test::message_of([&] {
+      all.run(k % 2 == 0, [&](auto& one, auto&, auto& saver) {
+        (void)saver.save(after(1));
+        saver.complete();
+        one.world().barrier(one.exchanges()).wait();
+        counts = true;
+        one.world().barrier(one.exchanges()).wait();
+        (void)saver.save(after(2));
+        while (saver.pending()) saver.advance();
+      });
+    });
+    failed = !message.empty() || done > k;
+    if (!message.empty()) CHECK(test::contains(message, "stopped"));
+    all.on_step = {};
+    fs::remove_all(all.folder / std::string(1, static_cast<char>('a' + k % 3)));
+    auto const found = promoted(all);
+    CHECK((found == "ep0-ba1" || found == "ep0-ba2"));
+    ++(found == "ep0-ba1" ? first : second);
+  }
+  CHECK(first > 15);
+  CHECK(second > 3);
+}
+
+}  // namespace
+}  // namespace local_saver_test

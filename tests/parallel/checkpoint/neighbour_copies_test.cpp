@@ -1,0 +1,132 @@
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/checkpoint/neighbour_copies.hpp>
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/support/files.hpp>
+
+namespace neighbour_copies_test {
+namespace pc = parallel::checkpoint;
+namespace fs = std::filesystem;
+using parallel::threads::communicator;
+using names = std::vector<std::string>;
+
+/// What rank `rank` writes in its `save`th save.
+std::map<std::string, std::string> files_of(int rank, int save) {
+  std::map<std::string, std::string> out;
+  for (int i = 0; i < (rank + save) % 3; ++i) {  // some ranks have none
+    auto& text = out[parallel::concat("rank-", rank, "-", i)];
+    for (int at = 0; at < 1 + 20 * i + 5 * rank; ++at)
+      text += static_cast<char>('a' + (rank * 7 + save * 3 + at) % 26);
+  }
+  return out;
+}
+
+/// Each rank writes its files into its node's folder, and copies them in pieces of so many bytes.
+void check_copies(names const& by_rank, std::size_t piece) {
+  test::temporary_folder const folder;
+  pc::node_map const nodes(by_rank);
+  for (auto const& name : by_rank) fs::create_directories(folder / name);
+  parallel::threads::run(nodes.ranks(), [&](communicator& world) {
+    int const rank = world.rank();
+    auto const here = folder / by_rank[static_cast<std::size_t>(rank)];
+    parallel::host::stream exchanges;
+    pc::neighbour_copies copies(world.split(0, "copies"), nodes, piece);
+    CHECK_FALSE(copies.done());
+    for (int save = 0; save < 3; ++save) {
+      auto const place = here / std::to_string(save);
+      if (nodes.is_first(rank)) fs::create_directory(place);
+      world.barrier(exchanges).wait();
+      pc::file_sizes sizes;
+      for (auto const& [name, text] : files_of(rank, save)) {
+        test::write_all(place / name, text);
+        sizes[name] = text.size();
+      }
+      copies.start(place, sizes);
+      CHECK(copies.pending());
+      std::int64_t sum = 1;  // what ranks say to each other meanwhile is not disturbed
+      for (int i = 0; i < 5; ++i) {
+        world.all_reduce(exchanges, std::span(&sum, 1), parallel::reduction::sum).wait();
+        CHECK(sum == world.size());
+        sum = 1;
+      }
+      copies.finish();
+      CHECK_FALSE(copies.pending());
+      world.barrier(exchanges).wait();
+      for (int const from : nodes.senders_to(rank))
+        for (auto const& [name, text] : files_of(from, save))
+          CHECK(test::read_all(place / name) == text);
+      CHECK(fs::exists(place));
+    }
+  });
+  // every file is on two nodes, and no more
+  std::map<std::string, int> found;
+  for (auto const& entry : fs::recursive_directory_iterator(folder.path()))
+    if (entry.is_regular_file())
+      ++found[entry.path().parent_path().filename() / entry.path().filename()];
+  CHECK_FALSE(found.empty());
+  for (auto const& file : found) CHECK(file.second == 2);
+}
+
+TEST_CASE("every rank's files come to the next node, in pieces of any size") {
+  for (auto const& by_rank : {names{"a", "b"}, names{"a", "a", "b", "b"}, names{"a", "b", "c"},
+                              names{"a", "a", "a", "b", "c", "c"}, names{"a", "b", "b", "b"}})
+    for (std::size_t const piece : {1U, 7U, 1000U}) check_copies(by_rank, piece);
+}
+
+TEST_CASE("what cannot be read or written ends the run on all ranks with its name") {
+  for (bool const reads : {true, false}) {
+    CAPTURE(reads);
+    test::temporary_folder const folder;
+    auto const message = test::message_of([&] {
+      parallel::threads::run(2, [&](communicator& world) {
+        auto const here = folder / std::to_string(world.rank());
+        fs::create_directory(here);
+        parallel::host::stream exchanges;
+        pc::neighbour_copies copies(world.split(0), pc::node_map(names{"a", "b"}), 4);
+        auto const name = std::to_string(world.rank());
+        if (!reads || world.rank() == 0) test::write_all(here / name, "something");
+        if (!reads && world.rank() == 0) test::write_all(here / "1", "in the way");
+        world.barrier(exchanges).wait();
+        copies.start(here, {{name, 9}});
+        while (!copies.done()) world.barrier(exchanges).wait();
+        copies.finish();
+        world.barrier(exchanges).wait();
+      });
+    });
+    CHECK(test::contains(message, reads ? "1/1: cannot open" : "0/1: cannot create"));
+  }
+}
+
+TEST_CASE("its hook is asked before what it writes, and who is alone has no neighbour") {
+  test::temporary_folder const folder;
+  std::map<int, std::string> steps;
+  parallel::threads::run(2, [&](communicator& world) {
+    auto const here = folder / std::to_string(world.rank());
+    fs::create_directory(here);
+    auto& said = [&]() -> std::string& {
+      static std::mutex lock;
+      std::scoped_lock const held(lock);
+      return steps[world.rank()];
+    }();
+    if (world.rank() == 0) test::write_all(here / "x", "1");
+    pc::neighbour_copies copies(world.split(0), pc::node_map(names{"a", "b"}));
+    copies.start(here, world.rank() == 0 ? pc::file_sizes{{"x", 1}} : pc::file_sizes{},
+                 [&](std::string_view step) { said += std::string(step) + ";"; });
+    copies.finish();
+    CHECK(test::contains(
+        test::message_of([&] { pc::neighbour_copies(world.split(0), pc::node_map(2)); }),
+        "a single node has no neighbour"));
+  });
+  CHECK(steps[0].empty());
+  CHECK(steps[1] == "create copied file;flush copied file;");
+}
+
+}  // namespace neighbour_copies_test
