@@ -15,8 +15,4 @@ extern template void run_operation(stream&, ops::add_bias_arguments<bf16> const&
 template void run_operation(stream&, ops::affine_arguments<float> const&);
 template void run_operation(stream&, ops::affine_arguments<bf16> const&);
 
-template void tune_products<stream>(stream&, bool);
-template matmul_tuning const& tuned_products<stream>(stream&);
-template void use_products<stream>(stream&, matmul_tuning);
-
 }  // namespace parallel::cuda

@@ -15,6 +15,7 @@
 #include <parallel/ops/affine.hpp>
 #include <parallel/ops/cuda/attention.hpp>
 #include <parallel/ops/cuda/matmul.hpp>
+#include <parallel/ops/cuda/tuning.hpp>
 #include <parallel/ops/operation.hpp>
 
 namespace parallel::cuda {

@@ -4,9 +4,7 @@
 // A `cublaslt` belongs to a stream (stream::library) and keeps a plan for every shape it has met.
 // Which algorithm a plan takes decides the bits of results: that of its table where this has one,
 // else the library's first guess, which is the same for the same library and device. So ranks with
-// equal tables compute equal bits. To tune: `tune(true)`, run a step whose results do not count,
-// `tune(false)`; exchange `tuning()`, merge the tables in the order of ranks, `use` the result on
-// every rank, and keep its text with the run.
+// equal tables compute equal bits; tuning.hpp says how they get them.
 //
 // Products run one after another on their stream. Each stream has its own cublaslt and workspace;
 // weight gradients may have one of their own (train::pipeline_options::overlap_weight_gradients).
@@ -237,19 +235,6 @@ void enqueue(stream& s, ops::affine_arguments<T> const& a) {
     return;
   ops::matmul(s, a.y, a.x, a.weight, {.transpose_b = true});
   ops::add_bias(s, a.y, a.bias, a.addend);
-}
-
-template <class Stream>
-void tune_products(Stream& s, bool on) {
-  s.template library<cublaslt>().tune(on);
-}
-template <class Stream>
-matmul_tuning const& tuned_products(Stream& s) {
-  return s.template library<cublaslt>().tuning();
-}
-template <class Stream>
-void use_products(Stream& s, matmul_tuning table) {
-  s.template library<cublaslt>().use(std::move(table));
 }
 
 }  // namespace parallel::cuda
