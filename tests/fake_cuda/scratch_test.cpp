@@ -73,6 +73,10 @@ TEST_CASE("every operation takes the scratch that the meta device counts") {
           ops::affine(s, matrix(numbers, 6, 5), matrix(more, 6, 7), matrix(more, 5, 7),
                       vector(more, 5));
         }) == product);
+  CHECK(scratch_of([&](auto& s) {
+          ops::affine_backward_weight(s, matrix(numbers, 5, 7), vector(more, 5), matrix(more, 6, 5),
+                                      matrix(more, 6, 7), true);
+        }) == product);
   CHECK(scratch_of([&](auto& s) { ops::squared_norm(s, sums.data(), numbers.span()); }) ==
         4 * sizeof(double));  // pieces of 16384
   CHECK(scratch_of([&](auto& s) {

@@ -277,6 +277,23 @@ void check_affine(both_sides<Device>& both) {
       else  // sums of k addends of about 1, and the first rounding of two
         check_near(*of, 4.0 * static_cast<double>(k + 4) * unit<accumulate_t<T>> +
                             4.0 * std::sqrt(static_cast<double>(k)) * unit<T>);
+    for (bool const accumulate : {false, true}) {
+      using A = accumulate_t<T>;
+      auto gradient = both.template random<A>(n * k);
+      auto shift = both.template random<A>(first + n);
+      both.run([&, m = m, n = n, k = k, first = first](auto& s) {
+        ops::affine_backward_weight(s, as_matrix(s, gradient, n, k),
+                                    as_vector(s, shift).slice(first, first + n),
+                                    as_matrix(s, more, m, n), as_matrix(s, x, m, k), accumulate);
+      });
+      if constexpr (std::is_integral_v<T>) {
+        check_equal(gradient);
+        check_equal(shift);
+      } else {
+        check_near(gradient, 8.0 * static_cast<double>(m + 4) * unit<A>);
+        check_near(shift, 8.0 * static_cast<double>(m + 4) * unit<A>);
+      }
+    }
   }
 }
 

@@ -29,7 +29,7 @@ void run_operation(stream& s, Arguments const& a);
 
 namespace parallel::ops {
 
-/// cuBLASLt adds them where it writes a product.
+/// cuBLASLt adds them where it writes a product, and sums gradients up where it reads them.
 template <std::derived_from<cuda::stream> Stream, class T>
 requires(std::is_same_v<T, float> ||
          std::is_same_v<T, bf16>) inline constexpr bool adds_bias_in_products<Stream, T> = true;

@@ -17,6 +17,9 @@ namespace parallel::cuda {
 /// The words of a library's own description of an algorithm, and the place it had in the library's
 /// guess of what is fast (0: the first).
 struct matmul_algorithm {
+  /// In place of a guess: what the product does beside is faster by itself, after it.
+  static constexpr int apart = -1;
+
   std::array<std::uint64_t, 8> words{};
   int guess = 0;
 
@@ -40,10 +43,11 @@ struct matmul_tuning_format {
   static constexpr std::string_view task = "product";
 
   static void write(std::string& out, matmul_shape const& s, matmul_algorithm const& algorithm) {
-    out += concat(s.m, " ", s.n, " ", s.k, " ", s.transpose_a ? 'T' : 'N',
-                  s.transpose_b ? 'T' : 'N', s.accumulate ? "+=" : "=", s.bias ? "b " : " ",
-                  name_of(s.input), " ", name_of(s.output), " ", s.alignment_a, " ", s.alignment_b,
-                  " ", s.alignment_c, " ", algorithm.guess);
+    out +=
+        concat(s.m, " ", s.n, " ", s.k, " ", s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N',
+               s.accumulate ? "+=" : "=", epilogues[static_cast<std::size_t>(s.epilogue)], " ",
+               name_of(s.input), " ", name_of(s.output), " ", s.alignment_a, " ", s.alignment_b,
+               " ", s.alignment_c, " ", algorithm.guess);
     for (auto const word : algorithm.words) {
       out += ' ';
       for (int shift = 60; shift >= 0; shift -= 4) out += "0123456789abcdef"[word >> shift & 15U];
@@ -55,14 +59,18 @@ struct matmul_tuning_format {
     matmul_shape shape{
         .m = in.number("m", 1, most), .n = in.number("n", 1, most), .k = in.number("k", 1, most)};
     auto const form = in.word();
-    auto const added = form.substr(std::min<std::size_t>(form.size(), 2));
-    in.expect(form.find_first_not_of("NT") == 2 &&
-                  (added == "=" || added == "+=" || added == "=b" || added == "+=b"),
-              "'", form, "' is not N or T for A, the same for B, = or +=, and b for a bias");
+    auto const last = form.find('=') + 1;  // 0: there is none
+    auto const added = form.substr(0, last).substr(std::min<std::size_t>(last, 2));
+    auto const* const beside = std::ranges::find(epilogues, form.substr(last));
+    in.expect(form.find_first_not_of("NT") == 2 && (added == "=" || added == "+=") &&
+                  beside != epilogues.end(),
+              "'", form,
+              "' is not N or T for A, the same for B, = or +=, and b for a bias or g for "
+              "its gradient");
     shape.transpose_a = form[0] == 'T';
     shape.transpose_b = form[1] == 'T';
     shape.accumulate = form[2] == '+';
-    shape.bias = form.back() == 'b';
+    shape.epilogue = static_cast<matmul_epilogue>(beside - epilogues.begin());
     auto const input = in.word();
     auto const output = in.word();
     bool known = false;
@@ -78,10 +86,15 @@ struct matmul_tuning_format {
       in.expect(std::has_single_bit(*alignment), "an alignment is ", *alignment,
                 ", expected a power of two");
     }
-    matmul_algorithm algorithm{.guess = static_cast<int>(in.number("the guess", 0, 1000))};
+    int const least =
+        shape.epilogue == matmul_epilogue::bias_gradient ? matmul_algorithm::apart : 0;
+    matmul_algorithm algorithm{.guess = static_cast<int>(in.number("the guess", least, 1000))};
     for (auto& word : algorithm.words) word = in.hexadecimal();
     return {shape, algorithm};
   }
+
+ private:
+  static constexpr std::array<std::string_view, 3> epilogues = {"", "b", "g"};
 };
 
 }  // namespace detail

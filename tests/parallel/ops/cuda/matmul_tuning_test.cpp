@@ -51,7 +51,7 @@ TEST_CASE("every shape that can be tuned is kept apart from all others") {
   matmul_tuning table("all");
   int count = 0;
   for (auto const& [input, output] : cuda::detail::tuned_types)
-    for (int bits = 0; bits < 16; ++bits)
+    for (int bits = 0; bits < 24; ++bits)
       for (unsigned const a : {1U, 16U})
         for (unsigned const b : {2U, 8U})
           for (parallel::index const m : {1, 2})
@@ -61,13 +61,13 @@ TEST_CASE("every shape that can be tuned is kept apart from all others") {
                        .transpose_a = (bits & 1) != 0,
                        .transpose_b = (bits & 2) != 0,
                        .accumulate = (bits & 4) != 0,
-                       .bias = (bits & 8) != 0,
+                       .epilogue = static_cast<cuda::matmul_epilogue>(bits / 8),
                        .input = input,
                        .output = output,
                        .alignment_a = a,
                        .alignment_b = b},
                       {.guess = count++});
-  CHECK(table.entries().size() == 384);
+  CHECK(table.entries().size() == 576);
   CHECK(matmul_tuning::parse(to_text(table), "x") == table);
 }
 
@@ -120,6 +120,8 @@ TEST_CASE("malformed text is refused with the place and what was expected") {
   struct mistake {
     std::string from, to, message;
   };
+  std::string const no_form =
+      "' is not N or T for A, the same for B, = or +=, and b for a bias or g for its gradient";
   for (auto const& [from, to, message] : std::vector<mistake>{
            {"matmul_tuning", "matmul", "t.txt, line 1: not a table of matmul_tuning"},
            {"tuning 1", "tuning 2",
@@ -137,12 +139,9 @@ TEST_CASE("malformed text is refused with the place and what was expected") {
             "1099511627776"},
            {"3 NT", "3x NT",
             "t.txt, line 2: k is '3x', expected an integer from 1 to 1099511627776"},
-           {"NT=", "N=",
-            "t.txt, line 2: 'N=' is not N or T for A, the same for B, = or +=, and b for a bias"},
-           {"NT=", "NTT=",
-            "t.txt, line 2: 'NTT=' is not N or T for A, the same for B, = or +=, and b for a bias"},
-           {"NT=", "NT-",
-            "t.txt, line 2: 'NT-' is not N or T for A, the same for B, = or +=, and b for a bias"},
+           {"NT=", "N=", "t.txt, line 2: 'N=" + no_form},
+           {"NT=", "NTT=", "t.txt, line 2: 'NTT=" + no_form},
+           {"NT=", "NT-", "t.txt, line 2: 'NT-" + no_form},
            {"f32 f32", "f32 bf16",
             "t.txt, line 2: 'f32 bf16' are not the element types of a product"},
            {"16 16 16 0", "16 32 16 0",
