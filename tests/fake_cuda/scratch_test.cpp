@@ -97,6 +97,11 @@ TEST_CASE("every operation takes the scratch that the meta device counts") {
   CHECK(scratch_of([&](auto& s) {
           ops::rms_norm_backward_weight(s, vector(more, columns), x, x, vector(more, rows));
         }) == 3 * 2 * columns * sizeof(float));
+  auto const sums_of_runs = matrix(more, ops::norm_gradient_runs(rows), columns);
+  CHECK(scratch_of([&](auto& s) {
+          ops::norm_gradients(s, matrix(numbers, rows, columns), sums_of_runs, {}, x, x,
+                              vector(more, columns), vector(more, rows), vector(more, rows));
+        }) == 0);
   CHECK(scratch_of([&](auto& s) { ops::add_bias_backward(s, vector(more, columns), x); }) ==
         3 * 2 * columns * sizeof(float));
   CHECK(scratch_of([&](auto& s) {  // three pieces of at most 32 tokens
