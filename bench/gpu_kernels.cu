@@ -13,6 +13,7 @@
 #include <parallel/ops/cuda/kernels/embedding.hpp>
 #include <parallel/ops/cuda/kernels/embedding_backward.hpp>
 #include <parallel/ops/cuda/kernels/layer_norm.hpp>
+#include <parallel/ops/cuda/kernels/norm_gradients.hpp>
 #include <parallel/ops/cuda/kernels/norm_weight_gradient.hpp>
 
 using namespace parallel;
@@ -41,6 +42,14 @@ __global__ void __launch_bounds__(512)
 __global__ void __launch_bounds__(64) layer_norm(kernels::layer_norm<bf16> body) { run(body); }
 __global__ void __launch_bounds__(64)
     layer_norm_backward_input(kernels::layer_norm_backward_input<bf16> body) {
+  run(body);
+}
+__global__ void __launch_bounds__(64)
+    norm_gradients(kernels::norm_gradients<bf16, true, false, true> body) {
+  run(body);
+}
+__global__ void __launch_bounds__(64)
+    norm_gradients_with_bias(kernels::norm_gradients<bf16, true, true, true> body) {
   run(body);
 }
 __global__ void __launch_bounds__(256)

@@ -18,7 +18,7 @@ GROUPS = (
     ("attention, forward", r"attention, forward", r"attention$"),
     ("attention, backward", r"attention, backward", r"attention_backward$"),
     ("AdamW, and the norm of gradients", r"AdamW", r"adamw|squared_norm|all_finite|gradient_scale"),
-    ("norms", r"norms", r"(layer|rms)_norm"),
+    ("norms", r"norms", r"(layer|rms)_norm|norm_gradients"),
     ("GELU", r"GELU", r"activation"),
     ("cross entropy", r"cross entropy", r".*cross_entropy|vocabulary_statistics"),
     ("embeddings", r"embeddings", r"embedding|add_positions"),

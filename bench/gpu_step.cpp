@@ -135,12 +135,12 @@ class trained {
     return seconds;
   }
 
-  /// Tries the algorithms of every product, by a step. Not on a deterministic device: what is the
-  /// fastest would decide the last bits, and may be another in every run.
+  /// Tries the algorithms of every product and attention, by a step. Not on a deterministic device:
+  /// what is the fastest would decide the last bits, and may be another in every run.
   void tune() {
     if (args_.number("tuned") == 0 || args_.number("deterministic") != 0) return;
     auto const tune = [](bool on) {
-      return [on](parallel::cuda::stream& s) { parallel::cuda::tune_products(s, on); };
+      return [on](parallel::cuda::stream& s) { parallel::cuda::tune_kernels(s, on); };
     };
     tune(true)(compute_);
     step_.for_each_compute_stream(tune(true));

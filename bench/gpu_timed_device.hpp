@@ -109,6 +109,13 @@ void run_operation(timed_stream& s, ops::affine_arguments<T> const& a) {
   s.pass_on(name, static_cast<double>(a.flops()),
             [&](cuda::stream& inner) { run_operation(inner, a); });
 }
+template <class T>
+void run_operation(timed_stream& s, ops::affine_backward_weight_arguments<T> const& a) {
+  auto const name = parallel::concat("matmul ", a.dweight.extent(0), " x ", a.dweight.extent(1),
+                                     " x ", a.dy.extent(0), " dW bias", a.accumulate ? " +=" : "");
+  s.pass_on(name, static_cast<double>(a.flops()),
+            [&](cuda::stream& inner) { run_operation(inner, a); });
+}
 
 }  // namespace bench
 

@@ -9,14 +9,15 @@ namespace parallel::cuda {
 
 #include "instances/matmul.inc"
 
-// what affine takes where the library does not add the bias is compiled with the other kernels
+// what affine takes beside the library's products is compiled with the other kernels
+extern template void run_operation(stream&, ops::add_arguments<float> const&);
 extern template void run_operation(stream&, ops::add_bias_arguments<float> const&);
 extern template void run_operation(stream&, ops::add_bias_arguments<bf16> const&);
+extern template void run_operation(stream&, ops::add_bias_backward_arguments<float> const&);
+extern template void run_operation(stream&, ops::add_bias_backward_arguments<bf16> const&);
 template void run_operation(stream&, ops::affine_arguments<float> const&);
 template void run_operation(stream&, ops::affine_arguments<bf16> const&);
-
-template void tune_products<stream>(stream&, bool);
-template matmul_tuning const& tuned_products<stream>(stream&);
-template void use_products<stream>(stream&, matmul_tuning);
+template void run_operation(stream&, ops::affine_backward_weight_arguments<float> const&);
+template void run_operation(stream&, ops::affine_backward_weight_arguments<bf16> const&);
 
 }  // namespace parallel::cuda

@@ -1,7 +1,7 @@
 // A cuBLASLt that is only fake, on the fake CUDA runtime: it multiplies by the layouts, transposes,
 // factors and epilogues that it was given, one sum in float after the other. It offers three
 // algorithms for every product, which add in different orders: who takes another finds other bits.
-// Its workspace is overwritten. What the library never asks for is refused.
+// Its workspace is overwritten, at both ends. What the library never asks for is refused.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -87,7 +87,15 @@ struct product {
     return how.compute == CUBLAS_COMPUTE_32F && how.scale == CUDA_R_32F && k == k_of_b &&
            d.rows == m && d.columns == n && c.rows == m && c.columns == n && a.type == b.type &&
            c.type == d.type && packed(a) && packed(b) && packed(c) && packed(d) &&
-           (how.epilogue == CUBLASLT_EPILOGUE_DEFAULT || how.epilogue == CUBLASLT_EPILOGUE_BIAS);
+           (how.epilogue == CUBLASLT_EPILOGUE_DEFAULT || how.bias != nullptr) &&
+           (how.epilogue == CUBLASLT_EPILOGUE_DEFAULT || how.epilogue == CUBLASLT_EPILOGUE_BIAS ||
+            how.epilogue == CUBLASLT_EPILOGUE_BGRADB);
+  }
+  /// A bias, or its gradient: of D's type, a number for each row of D, or of the gradient of B for
+  /// each column.
+  [[nodiscard]] layout of_bias() const {
+    auto const count = how.epilogue == CUBLASLT_EPILOGUE_BGRADB ? d.columns : d.rows;
+    return {d.type, count, 1, count};
   }
 
   void run(void* to, void const* from_a, void const* from_b, void const* from_c, float alpha,
@@ -97,17 +105,25 @@ struct product {
       return (how.transpose_a == CUBLAS_OP_N ? load(a, from_a, i, at) : load(a, from_a, at, i)) *
              (how.transpose_b == CUBLAS_OP_N ? load(b, from_b, at, j) : load(b, from_b, j, at));
     };
-    for (std::int64_t j = 0; j < d.columns; ++j)
+    auto const sum = [&](auto const& term_at) {
+      float sums[2] = {};
+      for (std::int64_t at = 0; at < k; ++at)
+        sums[algorithm == 2 ? at % 2 : 0] += term_at(algorithm == 1 ? k - 1 - at : at);
+      return sums[0] + sums[1];
+    };
+    for (std::int64_t j = 0; j < d.columns; ++j) {
+      if (how.epilogue == CUBLASLT_EPILOGUE_BGRADB)  // replaces what is there, whatever beta says
+        store(of_bias(), how.bias, j, 0, sum([&](std::int64_t at) {
+                return how.transpose_b == CUBLAS_OP_N ? load(b, from_b, at, j)
+                                                      : load(b, from_b, j, at);
+              }));
       for (std::int64_t i = 0; i < d.rows; ++i) {
-        float sums[2] = {};
-        for (std::int64_t at = 0; at < k; ++at)
-          sums[algorithm == 2 ? at % 2 : 0] += term(i, j, algorithm == 1 ? k - 1 - at : at);
-        float value = alpha * (sums[0] + sums[1]);
+        float value = alpha * sum([&](std::int64_t at) { return term(i, j, at); });
         if (beta != 0) value += beta * load(c, from_c, i, j);
-        if (how.epilogue == CUBLASLT_EPILOGUE_BIAS)
-          value += load({d.type, d.rows, 1, d.rows}, how.bias, i, 0);
+        if (how.epilogue == CUBLASLT_EPILOGUE_BIAS) value += load(of_bias(), how.bias, i, 0);
         store(d, to, i, j, value);
       }
+    }
   }
 };
 
@@ -220,8 +236,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t how, void c
         fake_cuda::require_access(device, b, what.b.bytes(), "B");
         fake_cuda::require_access(device, d, what.d.bytes(), "D");
         if (addend != 0) fake_cuda::require_access(device, c, what.c.bytes(), "C");
-        fake_cuda::require_access(device, workspace, workspace_of_algorithm, "the workspace");
-        std::memset(workspace, 0x5a, 256);  // what lay there is gone
+        fake_cuda::require_access(device, workspace, workspace_bytes, "the workspace");
+        for (std::size_t const at : {std::size_t{0}, workspace_bytes - 256})
+          std::memset(static_cast<std::byte*>(workspace) + at, 0x5a,
+                      256);  // what lay there is gone
+        if (what.how.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
+          fake_cuda::require_access(device, what.how.bias, what.of_bias().bytes(), "the bias");
         what.run(d, a, b, c, factor, addend, which);
       });
   return status == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;

@@ -1,8 +1,9 @@
 // A cuDNN that is only fake, on the fake CUDA runtime: it takes graphs of the operations that the
 // library's attention is made of, as descriptors, and computes what they say: each operation in the
 // types that its tensors have, sums in float. It offers three engines for every graph, which add in
-// different orders: who takes another finds other bits. Deterministic gradients ask for a
-// workspace, which is overwritten. What does not fit together, or is not finalized, is refused.
+// different orders: who takes another finds other bits; machine_options say what else they are.
+// Deterministic gradients ask for a workspace, which is overwritten. What does not fit together, or
+// is not finalized, is refused.
 #include <cudnn_graph.h>
 
 #include <cstddef>
@@ -140,7 +141,14 @@ struct descriptor {
 };
 using handle = std::shared_ptr<descriptor>;
 
+/// What the machine's options say of an engine, and how many there are.
+[[nodiscard]] fake_cuda::engine const& engine_of(int number) {
+  return fake_cuda::machine::get().options.engines[static_cast<std::size_t>(number)];
+}
 constexpr int engines = 3;
+[[nodiscard]] std::size_t workspace_of(descriptor const& plan) {
+  return plan.of->workspace + engine_of(plan.engine).workspace;
+}
 
 [[nodiscard]] std::string& last_reason() {
   static thread_local std::string text;
@@ -374,22 +382,24 @@ cudnnStatus_t execute(cudnnHandle_t on, descriptor const& plan, descriptor const
              "an address is not aligned as was said");
   }
   expect(used == given.size(), "an address is of no tensor of the graph");
-  if (fake_cuda::fails_next("cudnnBackendExecute")) return CUDNN_STATUS_EXECUTION_FAILED;
+  if (fake_cuda::fails_next("cudnnBackendExecute") || !engine_of(plan.engine).runs)
+    return CUDNN_STATUS_EXECUTION_FAILED;
   auto const status = fake_cuda::enqueue(
       on->stream, "cudnnBackendExecute",
-      [g = plan.of, engine = plan.engine, given, numbers, workspace,
+      [g = plan.of, engine = plan.engine, given, numbers, workspace, bytes = workspace_of(plan),
        device = fake_cuda::device_of(on->stream)]() mutable {
         for (auto const& [uid, one] : g->tensors)
           if (one.in_memory())
             fake_cuda::require_access(device, given.at(uid), one.bytes(),
                                       "tensor " + std::to_string(uid));
-        if (g->workspace > 0) {
-          fake_cuda::require_access(device, workspace, g->workspace, "the workspace");
-          std::memset(workspace, 0x5a, g->workspace);
+        if (bytes > 0) {
+          fake_cuda::require_access(device, workspace, bytes, "the workspace");
+          std::memset(workspace, 0x5a, bytes);
         }
-        for (auto& [uid, bytes] : numbers) given[uid] = bytes.data();
+        for (auto& [uid, number] : numbers) given[uid] = number.data();
         compute(*g, engine, given);
         auto& m = fake_cuda::machine::get();
+        m.pretended_microseconds += engine_of(engine).microseconds;
         std::scoped_lock const lock(m.mutex);
         ++m.happened.attentions;
       });
@@ -469,7 +479,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const raw,
     auto const& from = *of(raw);
     expect(from.finalized, "a descriptor that is not finalized is read");
     if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
-      auto const bytes = static_cast<std::int64_t>(from.of->workspace);
+      auto const bytes = static_cast<std::int64_t>(workspace_of(from));
       std::memcpy(values, &bytes, sizeof bytes);
       return *count = 1, CUDNN_STATUS_SUCCESS;
     }

@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -164,6 +165,125 @@ TEST_CASE("where there is no memory for the fused kernels' scratch the plain one
         std::set<std::string_view>{"cuDNN has no kernel that runs it"});
   CHECK(s.scratch_bytes() == rows);
   check_close(one, one.exact({}));
+}
+
+/// Engine numbers that a stream has come to take, forward first.
+std::vector<int> plans_of(stream& s) {
+  std::vector<int> out;
+  auto const tables = tuned_kernels(s);
+  for (auto const& [problem, plan] : tables.attention.entries()) out.push_back(plan);
+  return out;
+}
+
+constexpr sizes tuned_size{1, 12, 12, 2, 2, 64};  // engines find other bits
+
+TEST_CASE("tuning takes the fastest plan of those that run in the scratch there is") {
+  using fake_cuda::engine;
+  struct machine {
+    std::array<engine, 3> engines;
+    int taken;
+  };
+  engine const fast{}, slow{.microseconds = 1'000'000}, slower{.microseconds = 2'000'000};
+  engine const broken{.runs = false}, greedy{.workspace = std::size_t{1} << 30};
+  for (machine const& one : {machine{{slow, fast, slower}, 1}, machine{{slower, slow, fast}, 2},
+                             machine{{fast, slow, slow}, 0}, machine{{slow, broken, fast}, 2},
+                             machine{{broken, slower, fast}, 2}, machine{{slow, greedy, slower}, 0},
+                             machine{{slow, broken, broken}, 0}}) {
+    CAPTURE(one.taken);
+    fake_cuda::restart({.engines = one.engines});
+    on_gpu here(tuned_size, {});
+    stream s;
+    s.reserve_scratch(std::size_t{1} << 20);
+    tune_kernels(s, true);
+    here.run(s);
+    CHECK(plans_of(s) == std::vector(2, one.taken));
+    CHECK(s.scratch_bytes() == std::size_t{1} << 20);
+    tune_kernels(s, false);
+    auto const before = fake_cuda::happened().attentions;
+    here.run(s);
+    CHECK(fake_cuda::happened().attentions == before + 2);  // is not timed again
+    CHECK(s.library<parallel::cuda::attention_kernels>().plain.empty());
+    check_close(here, here.exact({}));
+  }
+}
+
+TEST_CASE("inside a graph nothing is timed") {
+  fake_cuda::restart({.engines = {fake_cuda::engine{.microseconds = 1'000'000}}});
+  on_gpu here(tuned_size, {});
+  stream s({.graphs = true});
+  s.reserve_scratch(std::size_t{1} << 20);
+  tune_kernels(s, true);
+  parallel::as_graph(s, {}, [] {});
+  parallel::as_graph(s, {}, [&] { here.enqueue(s); });
+  CHECK(plans_of(s).empty());
+  here.run(s);
+  CHECK(plans_of(s).size() == 2);
+  CHECK(fake_cuda::happened().failures.empty());
+}
+
+TEST_CASE("what was kept decides from the first call on, whatever is the fastest now") {
+  std::vector<float> sums[3];
+  for (int plan = 0; plan < 3; ++plan) {
+    CAPTURE(plan);
+    std::array<fake_cuda::engine, 3> engines;
+    engines[static_cast<std::size_t>((plan + 1) % 3)].microseconds = 1'000'000;
+    engines[static_cast<std::size_t>((plan + 2) % 3)].microseconds = 1'000'000;
+    fake_cuda::restart({.engines = engines});
+    std::string kept;
+    {
+      on_gpu here(tuned_size, {});
+      stream s;
+      tune_kernels(s, true);
+      here.run(s);
+      tune_kernels(s, false);
+      here.run(s);
+      CHECK(plans_of(s) == std::vector(2, plan));
+      sums[plan] = here.here.log_sums;
+      kept = to_text(tuned_kernels(s));
+      use_kernels(s, parallel::cuda::kernel_tuning::parse(kept, "itself"));
+      here.run(s);
+      CHECK(here.here.log_sums == sums[plan]);
+    }
+    fake_cuda::restart();
+    on_gpu here(tuned_size, {});
+    stream s;
+    here.run(s);  // the first guess, which `use_kernels` forgets
+    use_kernels(s, parallel::cuda::kernel_tuning::parse(kept, "a run's"));
+    tune_kernels(s, true);  // nothing is left to time
+    auto const before = fake_cuda::happened().attentions;
+    here.run(s);
+    CHECK(fake_cuda::happened().attentions == before + 2);
+    CHECK(here.here.log_sums == sums[plan]);
+  }
+  CHECK(sums[0] != sums[1]);
+  CHECK(sums[1] != sums[2]);
+}
+
+TEST_CASE("a plan that was kept and does not run, or is of another library, is refused") {
+  fake_cuda::restart({.engines = {fake_cuda::engine{}, fake_cuda::engine{.runs = false}}});
+  on_gpu here(tuned_size, {});
+  stream first;
+  tune_kernels(first, true);
+  here.run(first);
+  for (int const plan : {1, 7}) {
+    auto tables = tuned_kernels(first);
+    auto const problem = tables.attention.entries().begin()->first;
+    tables.attention.set(problem, plan);
+    stream s;
+    use_kernels(s, tables);
+    CHECK_THROWS_WITH_AS(here.run(s),
+                         doctest::Contains(parallel::concat("cuDNN does not run its plan ", plan,
+                                                            " of attention over 12 positions by 2 "
+                                                            "heads; tune again")
+                                               .c_str()),
+                         parallel::error);
+  }
+  auto tables = tuned_kernels(first);
+  tables.attention = parallel::cuda::attention_tuning("cuDNN 1 on something");
+  stream s;
+  CHECK_THROWS_WITH_AS(use_kernels(s, tables),
+                       doctest::Contains("attention tuning: made for 'cuDNN 1 on something', but "),
+                       parallel::error);
 }
 
 mpt::model_config model(bool with_alibi) {

@@ -78,6 +78,8 @@ class machine {
   std::size_t handles = 0;  // streams, events and graphs that are alive
   std::size_t most_pooled[memory::most_devices] = {};
   std::uint64_t streams_made = 0;
+  /// That work took, say its events, beside the time it took.
+  std::atomic<std::int64_t> pretended_microseconds = 0;
   std::atomic<char const*> failure[memory::most_devices] = {};  // why; lives forever
   std::string fails_next;                                       // a function
 

@@ -19,6 +19,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -43,6 +44,13 @@ enum class fault {
   crossed_streams,  // now and then work goes to another stream of the device
 };
 
+/// One of cuDNN's three engines for every graph.
+struct engine {
+  int microseconds = 0;       // that it takes, as events tell, beside computing
+  std::size_t workspace = 0;  // that it asks for beside what the graph needs
+  bool runs = true;           // else it can be built, and fails whenever it is run
+};
+
 struct machine_options {
   int devices = 1;
   /// Whether devices can be given access to each other's memory.
@@ -53,6 +61,8 @@ struct machine_options {
   std::size_t memory = std::size_t{16} << 30;
   /// Bytes of shared memory that a block may ask for.
   std::size_t shared_memory = std::size_t{227} << 10;
+  /// In the order in which cuDNN proposes them.
+  std::array<engine, 3> engines = {};
   /// Draws every stream's pace, and the order of a kernel's threads and of a graph's nodes; 0:
   /// every stream is eager, and the order is the plain one.
   std::uint64_t seed = 0;
@@ -71,7 +81,7 @@ struct record {
   std::vector<std::string> failures = {};  // what failed a device, and calls that were refused
   std::set<int> contexts = {};             // devices of which the process has taken memory
   std::size_t kernels = 0;                 // that ran, in graphs too
-  std::size_t attentions = 0;            // passes of cuDNN that ran
+  std::size_t attentions = 0;              // passes of cuDNN that ran
   std::size_t graph_launches = 0;
   std::size_t instantiations = 0;
   std::size_t spinning_waits = 0;    // of the host, which held a core

@@ -73,6 +73,10 @@ TEST_CASE("every operation takes the scratch that the meta device counts") {
           ops::affine(s, matrix(numbers, 6, 5), matrix(more, 6, 7), matrix(more, 5, 7),
                       vector(more, 5));
         }) == product);
+  CHECK(scratch_of([&](auto& s) {
+          ops::affine_backward_weight(s, matrix(numbers, 5, 7), vector(more, 5), matrix(more, 6, 5),
+                                      matrix(more, 6, 7), true);
+        }) == product);
   CHECK(scratch_of([&](auto& s) { ops::squared_norm(s, sums.data(), numbers.span()); }) ==
         4 * sizeof(double));  // pieces of 16384
   CHECK(scratch_of([&](auto& s) {
@@ -93,6 +97,11 @@ TEST_CASE("every operation takes the scratch that the meta device counts") {
   CHECK(scratch_of([&](auto& s) {
           ops::rms_norm_backward_weight(s, vector(more, columns), x, x, vector(more, rows));
         }) == 3 * 2 * columns * sizeof(float));
+  auto const sums_of_runs = matrix(more, ops::norm_gradient_runs(rows), columns);
+  CHECK(scratch_of([&](auto& s) {
+          ops::norm_gradients(s, matrix(numbers, rows, columns), sums_of_runs, {}, x, x,
+                              vector(more, columns), vector(more, rows), vector(more, rows));
+        }) == 0);
   CHECK(scratch_of([&](auto& s) { ops::add_bias_backward(s, vector(more, columns), x); }) ==
         3 * 2 * columns * sizeof(float));
   CHECK(scratch_of([&](auto& s) {  // three pieces of at most 32 tokens

@@ -225,7 +225,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t on) {
   if (is_captured(on)) return cudaSuccess;
   if (auto const status = status_of(on->device); status != cudaSuccess) return status;
   auto const when = std::make_shared<std::chrono::steady_clock::time_point>();
-  event->number = on->work->push([when] { *when = std::chrono::steady_clock::now(); });
+  event->number = on->work->push([when] {
+    *when = std::chrono::steady_clock::now() +
+            std::chrono::microseconds(machine::get().pretended_microseconds.load());
+  });
   if (strikes(fault::early_records)) event->number -= std::min<std::uint64_t>(event->number, 2);
   event->of = on->work;
   event->when = when;

@@ -211,8 +211,8 @@ TEST_CASE("stopped and resumed equals not stopped, bit for bit, at whatever pace
   config.checkpoint.save_folder = here.folder / "stopped";
   config.checkpoint.autoresume = true;
   fs::create_directories(config.checkpoint.save_folder);
-  fs::copy_file(here.folder / "calm" / "products.txt",
-                fs::path(config.checkpoint.save_folder) / "products.txt");
+  fs::copy_file(here.folder / "calm" / "kernels.txt",
+                fs::path(config.checkpoint.save_folder) / "kernels.txt");
   outcome part;
   for (double const end : {2.0, 4.0}) {
     config.max_duration.count = end;

@@ -14,7 +14,7 @@
 #include <parallel/checkpoint/local_pointer.hpp>
 #include <parallel/checkpoint/manifest.hpp>
 #include <parallel/checkpoint/safetensors_header.hpp>
-#include <parallel/ops/cuda/matmul_tuning.hpp>
+#include <parallel/ops/cuda/tuning.hpp>
 
 #include "../support/torch_zip.hpp"
 
@@ -296,12 +296,16 @@ void write_documents(fs::path const& root) {
   out.add("sniffed_zstd", kind(7, mpt::data::detail::zstd_compress(rows, 3)));
 }
 
-void write_matmul_tuning(fs::path const& root) {
-  corpus const out(root, "matmul_tuning");
-  parallel::cuda::matmul_tuning table("a library on a device");
-  out.add("empty", to_text(table));
+void write_kernel_tuning(fs::path const& root) {
+  corpus const out(root, "kernel_tuning");
+  parallel::cuda::kernel_tuning tables{
+      parallel::cuda::matmul_tuning("a library on a device"),
+      parallel::cuda::attention_tuning("another library on a device")};
+  out.add("empty", to_text(tables));
+  auto& table = tables.products;
   table.set({.m = 7, .n = 5, .k = 3, .transpose_b = true}, {.words = {1, ~0ULL}});
-  out.add("one", to_text(table));
+  out.add("one", to_text(tables));
+  tables.attention.set({.batch = 2, .sequence = 8, .heads = 4, .key_heads = 2, .head_dim = 64}, 2);
   table.set({.m = 2304,
              .n = 768,
              .k = 32768,
@@ -310,7 +314,7 @@ void write_matmul_tuning(fs::path const& root) {
              .input = parallel::dtype::bf16,
              .alignment_c = 4},
             {.words = {2}, .guess = 15});
-  out.add("two", to_text(table));
+  out.add("two", to_text(tables));
 }
 
 void write_torch(fs::path const& root) {
@@ -446,7 +450,7 @@ int main(int argc, char** argv) {
   write_manifest(root);
   write_mds(root);
   write_documents(root);
-  write_matmul_tuning(root);
+  write_kernel_tuning(root);
   write_torch(root);
   write_finetuning(root);
   write_chats(root);

@@ -26,7 +26,7 @@ void mds_index(std::string_view input);
 void mds_shard(std::string_view input);
 void journal(std::string_view input);
 void documents(std::string_view input);
-void matmul_tuning(std::string_view input);
+void kernel_tuning(std::string_view input);
 void pickle(std::string_view input);
 void torch_file(std::string_view input);
 void finetuning_rows(std::string_view input);
@@ -47,7 +47,7 @@ inline constexpr target targets[] = {
     {"mds_shard", mds_shard},
     {"journal", journal},
     {"documents", documents},
-    {"matmul_tuning", matmul_tuning},
+    {"kernel_tuning", kernel_tuning},
     {"pickle", pickle},
     {"torch_file", torch_file},
     {"finetuning_rows", finetuning_rows},

@@ -67,13 +67,13 @@ TEST_CASE_TEMPLATE("products by the algorithms that tuning takes", T, float, bf1
   if (!test::has_gpu()) return;
   parallel::cuda::device device;
   test::for_each_alignment(device, test::fresh_seed(), [](auto& both) {
-    both.run_on_device([](auto& s) { parallel::cuda::tune_products(s, true); });
+    both.run_on_device([](auto& s) { parallel::cuda::tune_kernels(s, true); });
     test::check_exact_products<T>(both, 32768);
     test::check_products<T, T>(both);
     test::check_affine<T>(both);
     if constexpr (sizeof(T) == 2) test::check_products<float, T>(both);
     both.run_on_device(
-        [](auto& s) { CHECK(parallel::cuda::tuned_products(s).entries().size() > 8); });
+        [](auto& s) { CHECK(parallel::cuda::tuned_kernels(s).products.entries().size() > 8); });
   });
 }
 

@@ -60,10 +60,10 @@ TEST_CASE("stopped and resumed equals not stopped, bit for bit") {
     auto const calm = train(config, ranks);
     config.checkpoint.save_folder = here.folder / (name + "stopped");
     config.checkpoint.autoresume = true;
-    // what products are computed by is a part of the run: the calm one's
+    // what products and attention are computed by is a part of the run: the calm one's
     fs::create_directories(config.checkpoint.save_folder);
-    fs::copy_file(here.folder / (name + "calm") / "products.txt",
-                  fs::path(config.checkpoint.save_folder) / "products.txt");
+    fs::copy_file(here.folder / (name + "calm") / "kernels.txt",
+                  fs::path(config.checkpoint.save_folder) / "kernels.txt");
     mpt::run_summary part;
     for (double const end : {5.0, 11.0}) {
       config.max_duration.count = end;

@@ -47,6 +47,11 @@ class counted_attention final : public parallel::cuda::fused_attention {
                               parallel::ops::attention_options const& options) override {
     return count(inner_->backward(s, dq, dk, dv, dout, q, k, v, out, lse, options));
   }
+  void tune(bool on) override { inner_->tune(on); }
+  [[nodiscard]] parallel::cuda::attention_tuning const& tuning() const override {
+    return inner_->tuning();
+  }
+  void use(parallel::cuda::attention_tuning table) override { inner_->use(std::move(table)); }
 
  private:
   bool count(bool done) {

@@ -5,6 +5,7 @@
 #include <cublasLt.h>
 
 #include <cstring>
+#include <map>
 
 #include "support/fake_cuda.hpp"
 
@@ -14,9 +15,14 @@ namespace fake {
 inline constexpr int product_times[] = {5, 4, 2};
 inline constexpr int fastest_product = 2;
 
+/// Milliseconds that a gradient of a bias takes more.
+inline float bias_gradient_time = 0;
+
 /// What the library was last told of what it adds to a product.
 inline cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
 inline void const* bias = nullptr;
+/// What each description of a product was told of it.
+inline std::map<void const*, cublasLtEpilogue_t> epilogues;
 
 }  // namespace fake
 
@@ -37,14 +43,18 @@ inline cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t, 
                                                         std::int64_t) {
   return CUBLAS_STATUS_SUCCESS;
 }
-inline cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t, std::size_t,
+inline cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t of, std::size_t,
                                                       cublasComputeType_t, cudaDataType_t) {
+  fake::epilogues[of] = CUBLASLT_EPILOGUE_DEFAULT;
   return CUBLAS_STATUS_SUCCESS;
 }
-inline cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t,
+inline cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t of,
                                                      cublasLtMatmulDescAttributes_t which,
                                                      void const* value, std::size_t bytes) {
-  if (which == CUBLASLT_MATMUL_DESC_EPILOGUE) std::memcpy(&fake::epilogue, value, bytes);
+  if (which == CUBLASLT_MATMUL_DESC_EPILOGUE) {
+    std::memcpy(&fake::epilogue, value, bytes);
+    fake::epilogues[of] = fake::epilogue;
+  }
   if (which == CUBLASLT_MATMUL_DESC_BIAS_POINTER) std::memcpy(&fake::bias, value, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -77,7 +87,7 @@ inline cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulHeuristicResult_t*) {
   return algorithm->data[0] < 3 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
-inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, void const*,
+inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t of, void const*,
                                      void const*, cublasLtMatrixLayout_t, void const*,
                                      cublasLtMatrixLayout_t, void const*, void const*,
                                      cublasLtMatrixLayout_t, void*, cublasLtMatrixLayout_t,
@@ -86,6 +96,8 @@ inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, voi
   auto const which = static_cast<int>(algorithm->data[0]);
   fake::enqueue(on, which);
   fake::machine().time += static_cast<float>(fake::product_times[which] - 1);
+  if (fake::epilogues[of] == CUBLASLT_EPILOGUE_BGRADB)
+    fake::machine().time += fake::bias_gradient_time;
   return CUBLAS_STATUS_SUCCESS;
 }
 

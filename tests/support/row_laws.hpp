@@ -14,6 +14,7 @@
 #include <parallel/ops/embedding.hpp>
 #include <parallel/ops/layer_norm.hpp>
 #include <parallel/ops/matmul.hpp>
+#include <parallel/ops/norm_gradients.hpp>
 #include <parallel/ops/reference.hpp>
 #include <parallel/ops/rms_norm.hpp>
 #include <parallel/ops/rope.hpp>
@@ -82,6 +83,20 @@ void check_norms(both_sides<Device>& both) {
       });
       check_near(dx, 200.0 * unit<A>);
       check_near(sum, 200.0 * unit<A>);
+      index const runs = ops::norm_gradient_runs(rows);
+      auto weight_sums = both.template poisoned<A>(runs * columns);
+      auto bias_sums = both.template poisoned<A>(centred ? runs * columns : 0);
+      both.run([&, rows = rows, columns = columns](auto& s) {
+        auto const whole = [&](auto& of) { return as_matrix(s, of, rows, columns); };
+        auto const center = as_vector(s, given_mean);
+        ops::norm_gradients(s, whole(sum), as_matrix(s, weight_sums, runs, columns),
+                            as_matrix(s, bias_sums, centred ? runs : 0, columns), whole(dy),
+                            whole(x), as_vector(s, weight), centred ? center : center.slice(0, 0),
+                            as_vector(s, given_rstd), whole(more));
+      });
+      check_near(sum, 200.0 * unit<A>);
+      check_near(weight_sums, 40.0 * 36 * unit<A>);
+      check_near(bias_sums, 40.0 * 36 * unit<A>);
       double const sums = 40.0 * static_cast<double>(4 + rows) * unit<A>;
       check_near(dweight, sums);
       if (centred) check_near(dbias, sums);
@@ -277,6 +292,23 @@ void check_affine(both_sides<Device>& both) {
       else  // sums of k addends of about 1, and the first rounding of two
         check_near(*of, 4.0 * static_cast<double>(k + 4) * unit<accumulate_t<T>> +
                             4.0 * std::sqrt(static_cast<double>(k)) * unit<T>);
+    for (bool const accumulate : {false, true}) {
+      using A = accumulate_t<T>;
+      auto gradient = both.template random<A>(n * k);
+      auto shift = both.template random<A>(first + n);
+      both.run([&, m = m, n = n, k = k, first = first](auto& s) {
+        ops::affine_backward_weight(s, as_matrix(s, gradient, n, k),
+                                    as_vector(s, shift).slice(first, first + n),
+                                    as_matrix(s, more, m, n), as_matrix(s, x, m, k), accumulate);
+      });
+      if constexpr (std::is_integral_v<T>) {
+        check_equal(gradient);
+        check_equal(shift);
+      } else {
+        check_near(gradient, 8.0 * static_cast<double>(m + 4) * unit<A>);
+        check_near(shift, 8.0 * static_cast<double>(m + 4) * unit<A>);
+      }
+    }
   }
 }
 

@@ -20,7 +20,7 @@
 #include <mpt/train/best_evaluation.hpp>
 #include <mpt/train/checked_batches.hpp>
 #include <mpt/train/evaluate_set.hpp>
-#include <mpt/train/gemm_autotune.hpp>
+#include <mpt/train/kernel_autotune.hpp>
 #include <mpt/train/matmul_rate.hpp>
 #include <mpt/train/placed_sequences.hpp>
 #include <mpt/train/plain_attention_note.hpp>
@@ -93,7 +93,7 @@ class trainer {
         peak_of_devices<T>(device_, compute_, config_.callbacks.gpu_flops_available, comm_, host_);
     auto const peak = utilisation_of(config_, plan_, flops);
     phases_.enter(&run_deadlines::first_step);
-    bool const is_initialised = agree_on_products();
+    bool const is_initialised = agree_on_kernels();
     phases_.enter(&run_deadlines::load);
     auto notes = start(is_initialised);
     auto const last = total_batches(clock_);
@@ -172,15 +172,15 @@ class trainer {
     if (report_ && !text.empty()) report_->note(text);
   }
 
-  /// Tries products by a step that leaves nothing behind. Returns whether parameters have their
+  /// Tries kernels by a step that leaves nothing behind. Returns whether parameters have their
   /// initial values then.
-  [[nodiscard]] bool agree_on_products() {
-    if constexpr (has_tuned_products<typename Device::stream_type>) {
+  [[nodiscard]] bool agree_on_kernels() {
+    if constexpr (has_tuned_kernels<typename Device::stream_type>) {
       std::filesystem::path file = config_.checkpoint.save_folder;
-      if (saving()) file /= "products.txt";
+      if (saving()) file /= "kernels.txt";
       std::vector streams{&compute_};
       step_.for_each_compute_stream([&](auto& stream) { streams.push_back(&stream); });
-      return mpt::agree_on_products(streams, comm_, host_, file, [&] {
+      return mpt::agree_on_kernels(streams, comm_, host_, file, [&] {
         step_.initialise(config_.seed);
         static_cast<void>(run_step(0, 0.0));
         step_.clear_states(compute_);

@@ -8,6 +8,8 @@
 #pragma once
 
 #include <concepts>
+#include <span>
+#include <type_traits>
 
 #include <parallel/core/parameter.hpp>
 #include <parallel/core/placed.hpp>
@@ -119,6 +121,27 @@ template <class L, class Stream, class Dy, class T>
     if constexpr (whole_value<decltype(dx)>)
       if (!onto.empty()) ops::add(c.stream, dx.span(), onto.span());
     return dx;
+  }
+}
+
+/// Writes the gradient of L's input, plus `onto` where it is given (one, or none), to `dx`. A layer
+/// whose last operation can write there has backward_input_into(c, dx, dy, kept), and
+/// backward_input_into(c, dx, dy, kept, onto); what others give is copied.
+template <class L, class Stream, class T, class Dy, class... Onto>
+void backward_input_into(L const& l, context<Stream>& c, matrix_view<T> dx, Dy dy,
+                         typename L::saved& kept, Onto... onto) {
+  if constexpr (requires { l.backward_input_into(c, dx, dy, kept, onto...); }) {
+    l.backward_input_into(c, dx, dy, kept, onto...);
+  } else {
+    auto const copy = [&](auto const& made) {
+      if constexpr (whole_value<std::decay_t<decltype(made)>>)  // else `backward_input` says why
+                                                                // not
+        ops::copy(c.stream, dx.span(), std::span<T const>(made.span()));
+    };
+    if constexpr (sizeof...(Onto) == 0)
+      copy(backward_input_of(l, c, dy, kept));
+    else
+      copy(backward_input_onto(l, c, dy, kept, onto...));
   }
 }
 

@@ -78,6 +78,12 @@ struct dropout {
                                                     matrix_view<element const> onto) const {
     return backward_input_onto(inner, c, masked(c, dy), kept, onto);
   }
+  /// See concepts.hpp.
+  template <class Stream, class... Onto>
+  void backward_input_into(context<Stream>& c, matrix_view<element> dx,
+                           matrix_view<element const> dy, saved& kept, Onto... onto) const {
+    parallel::backward_input_into(inner, c, dx, masked(c, dy), kept, onto...);
+  }
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {

@@ -88,10 +88,20 @@ struct linear {
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {
-    if (weight.has_gradient())
+    backward_weight(c, kept, bias);
+  }
+  /// The same with a bias that is another's, as in `apply`.
+  template <class Stream>
+  void backward_weight(context<Stream>& c, saved const& kept, parameter<T, 1> const& shift) const {
+    bool const accumulate = !c.overwrite_gradients;
+    if (weight.has_gradient() && shift.has_gradient())
+      ops::affine_backward_weight(c.stream, weight.gradient(), shift.gradient(), kept.dy, kept.x,
+                                  accumulate);
+    else if (weight.has_gradient())
       ops::matmul(c.stream, weight.gradient(), kept.dy, kept.x,
-                  {.transpose_a = true, .accumulate = !c.overwrite_gradients});
-    if (bias.has_gradient()) ops::add_bias_backward(c.stream, bias.gradient(), kept.dy);
+                  {.transpose_a = true, .accumulate = accumulate});
+    else if (shift.has_gradient())
+      ops::add_bias_backward(c.stream, shift.gradient(), kept.dy);
     adapter.backward_weight(c, kept.adapter);
   }
 

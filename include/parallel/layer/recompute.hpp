@@ -48,6 +48,10 @@ struct recompute {
   [[nodiscard]] matrix_view<element> backward_input(context<Stream>& c,
                                                     matrix_view<element const> dy, saved& kept,
                                                     matrix_view<element const> onto = {}) const;
+  /// See concepts.hpp.
+  template <class Stream>
+  void backward_input_into(context<Stream>& c, matrix_view<element> dx,
+                           matrix_view<element const> dy, saved& kept) const;
 
   /// As of linear.
   void input_again(saved& kept, matrix_view<element const> x) const requires
@@ -96,6 +100,14 @@ auto recompute<Inner>::backward_input(context<Stream>& c, matrix_view<element co
     -> matrix_view<element> {
   if (drops(c)) static_cast<void>(inner.forward(c, kept.x, kept.inner));
   return backward_input_onto(inner, c, dy, kept.inner, onto);
+}
+
+template <class Inner>
+template <class Stream>
+void recompute<Inner>::backward_input_into(context<Stream>& c, matrix_view<element> dx,
+                                           matrix_view<element const> dy, saved& kept) const {
+  if (drops(c)) static_cast<void>(inner.forward(c, kept.x, kept.inner));
+  parallel::backward_input_into(inner, c, dx, dy, kept.inner);
 }
 
 template <class Inner>

@@ -37,12 +37,26 @@ struct sequential {
 
   template <class Stream, class Dy = matrix_view<element const>>
   [[nodiscard]] auto backward_input(context<Stream>& c, Dy dy, saved& kept) const {
-    return backward_from<sizeof...(Rest)>(c, dy, kept);
+    return backward_from<sizeof...(Rest)>(c, dy, kept,
+                                          [&](auto const& first, auto d, auto& of_first) {
+                                            return backward_input_of(first, c, d, of_first);
+                                          });
   }
   template <class Stream, class Dy = matrix_view<element const>>
   [[nodiscard]] auto backward_input(context<Stream>& c, Dy dy, saved& kept,
                                     matrix_view<element const> onto) const {
-    return backward_from<sizeof...(Rest)>(c, dy, kept, onto);
+    return backward_from<sizeof...(Rest)>(c, dy, kept,
+                                          [&](auto const& first, auto d, auto& of_first) {
+                                            return backward_input_onto(first, c, d, of_first, onto);
+                                          });
+  }
+  /// See concepts.hpp.
+  template <class Stream, class Dy, class... Onto>
+  void backward_input_into(context<Stream>& c, matrix_view<element> dx, Dy dy, saved& kept,
+                           Onto... onto) const {
+    backward_from<sizeof...(Rest)>(c, dy, kept, [&](auto const& first, auto d, auto& of_first) {
+      parallel::backward_input_into(first, c, dx, d, of_first, onto...);
+    });
   }
 
   /// Last layer first: its gradients are the first that a reduction can take.
@@ -86,8 +100,9 @@ struct sequential {
       return forward_onto(layer, c, x, std::get<I>(kept), onto...);
   }
 
-  template <std::size_t I, class Stream, class Dy, class... Onto>
-  [[nodiscard]] auto backward_from(context<Stream>& c, Dy dy, saved& kept, Onto... onto) const {
+  /// finish(layer, dy, kept): the first layer's.
+  template <std::size_t I, class Stream, class Dy, class Finish>
+  auto backward_from(context<Stream>& c, Dy dy, saved& kept, Finish const& finish) const {
     auto const& layer = std::get<I>(layers);
     if constexpr (drops<I>())
       if (std::get<I>(kept).dropped)
@@ -95,11 +110,9 @@ struct sequential {
                                             made_again(layer, c, std::get<I>(kept)));
     if constexpr (I > 0)
       return backward_from<I - 1>(c, backward_input_of(layer, c, dy, std::get<I>(kept)), kept,
-                                  onto...);
-    else if constexpr (sizeof...(Onto) == 0)
-      return backward_input_of(layer, c, dy, std::get<I>(kept));
+                                  finish);
     else
-      return backward_input_onto(layer, c, dy, std::get<I>(kept), onto...);
+      return finish(layer, dy, std::get<I>(kept));
   }
 };
 
@@ -138,6 +151,12 @@ struct residual {
                   "the branch's gradient is some of the columns; begin it with "
                   "tensor::column_linear");
     if constexpr (whole_value<decltype(dx)>) return dx;
+  }
+  /// See concepts.hpp.
+  template <class Stream>
+  void backward_input_into(context<Stream>& c, matrix_view<element> dx,
+                           matrix_view<element const> dy, saved& kept) const {
+    parallel::backward_input_into(inner, c, dx, dy, kept, dy);
   }
 
   template <class Stream>

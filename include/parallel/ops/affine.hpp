@@ -1,8 +1,10 @@
-// affine: y = x Wᵀ + b, plus another matrix where asked: a linear layer with a bias.
+// affine: y = x Wᵀ + b, plus another matrix where asked: a linear layer with a bias; and the
+// gradients of its weight and bias.
 //
-// A device whose products add biases for nothing says so (adds_bias_in_products) and is given it
-// whole; on any other it is matmul and then add_bias, which reads and writes y once more. T as for
-// matmul, W stored [out, in]. Cost: 2 m out in operations.
+// A device whose products add biases for nothing, and sum up gradients beside, says so
+// (adds_bias_in_products) and is given each whole; on any other it is matmul and then add_bias,
+// which reads and writes y once more, or add_bias_backward, which reads dy once more. T as for
+// matmul, W stored [out, in]. Cost: 2 m out in operations each.
 #pragma once
 
 #include <type_traits>
@@ -15,7 +17,8 @@
 
 namespace parallel::ops {
 
-/// Whether streams of this kind have run_operation(s, affine_arguments<T>).
+/// Whether streams of this kind have run_operation(s, affine_arguments<T>) and
+/// run_operation(s, affine_backward_weight_arguments<T>).
 template <class Stream, class T>
 inline constexpr bool adds_bias_in_products = false;
 
@@ -70,5 +73,59 @@ struct affine_fn {
 /// `addend` [m, out] where there is one. Rounded once, or where bias and addend are added
 /// afterwards twice. y may not overlap any other.
 inline constexpr affine_fn affine{};
+
+template <class T>
+struct affine_backward_weight_arguments {
+  static constexpr char const* name = "affine_backward_weight";
+  matrix_view<accumulate_t<T>> dweight;
+  vector_view<accumulate_t<T>> dbias;
+  matrix_view<T const> dy;
+  matrix_view<T const> x;
+  bool accumulate;  // whether dweight is added to; dbias always is
+
+  [[nodiscard]] auto operands() const {
+    return std::tuple(accumulate ? meta::touch_of(updates(dweight)) : meta::touch_of(dweight),
+                      updates(dbias), dy, x);
+  }
+  [[nodiscard]] std::uint64_t flops() const {
+    return 2 * static_cast<std::uint64_t>(dweight.size() * dy.extent(0)) +
+           static_cast<std::uint64_t>(dy.size());
+  }
+  [[nodiscard]] index parts() const { return dweight.extent(0); }
+  void compute(index n) const {
+    matmul_options const product{.transpose_a = true, .accumulate = accumulate};
+    detail::matmul_rows<accumulate_t<T>>(n, n + 1, dweight, dy, x, product, dweight);
+    add_bias_backward_arguments<T>{dbias, dy}.compute(n);
+  }
+};
+
+struct affine_backward_weight_fn {
+  template <class Stream, class A, class T>
+  void operator()(Stream& s, matrix_view<A> dweight, vector_view<A> dbias, matrix_view<T> dy,
+                  matrix_view<T> x, bool accumulate) const {
+    using element = std::remove_const_t<T>;
+    if constexpr (adds_bias_in_products<Stream, element>) {
+      auto constexpr name = "affine_backward_weight";
+      detail::same(name, "the number of rows of dy", dy.extent(0), "that of x", x.extent(0));
+      detail::same(name, "the number of columns of dy", dy.extent(1),
+                   "the number of rows of dweight", dweight.extent(0));
+      detail::same(name, "the number of columns of x", x.extent(1), "that of dweight",
+                   dweight.extent(1));
+      detail::same(name, "the number of columns of dy", dy.extent(1), "the size of dbias",
+                   dbias.extent(0));
+      run_operation(s, affine_backward_weight_arguments<element>{
+                           dweight, dbias, matrix_view<element const>(dy),
+                           matrix_view<element const>(x), accumulate});
+    } else {
+      matmul(s, dweight, dy, x, {.transpose_a = true, .accumulate = accumulate});
+      add_bias_backward(s, dbias, dy);
+    }
+  }
+};
+/// affine_backward_weight(s, dweight, dbias, dy, x, accumulate): dweight [out, in] = dy [m, out]ᵀ
+/// x [m, in], added to what is there where `accumulate` is set, and dbias [out] += the sums of dy's
+/// columns; both gradients of accumulate_t<T>. The order of summation is a function of the shape
+/// alone, or of what was tuned.
+inline constexpr affine_backward_weight_fn affine_backward_weight{};
 
 }  // namespace parallel::ops

@@ -15,6 +15,8 @@
 #include <parallel/ops/affine.hpp>
 #include <parallel/ops/cuda/attention.hpp>
 #include <parallel/ops/cuda/matmul.hpp>
+#include <parallel/ops/cuda/tuning.hpp>
+#include <parallel/ops/norm_gradients.hpp>
 #include <parallel/ops/operation.hpp>
 
 namespace parallel::cuda {
@@ -28,10 +30,14 @@ void run_operation(stream& s, Arguments const& a);
 
 namespace parallel::ops {
 
-/// cuBLASLt adds them where it writes a product.
+/// cuBLASLt adds them where it writes a product, and sums gradients up where it reads them.
 template <std::derived_from<cuda::stream> Stream, class T>
 requires(std::is_same_v<T, float> ||
          std::is_same_v<T, bf16>) inline constexpr bool adds_bias_in_products<Stream, T> = true;
+
+/// Norms' gradients cost what is read and written.
+template <std::derived_from<cuda::stream> Stream>
+inline constexpr bool sums_norm_gradients<Stream> = true;
 
 }  // namespace parallel::ops
 

@@ -14,6 +14,7 @@
 #include <parallel/ops/host/layer_norm.hpp>
 #include <parallel/ops/host/lion.hpp>
 #include <parallel/ops/host/matmul.hpp>
+#include <parallel/ops/host/norm_gradients.hpp>
 #include <parallel/ops/host/reduce.hpp>
 #include <parallel/ops/host/rms_norm.hpp>
 #include <parallel/ops/host/rope.hpp>

@@ -82,9 +82,8 @@ struct head {
     if (of.rank() == 0) sums.tokens += loss_tokens;
     if (!backward) return;
     auto const d_own = of.leave(c, addend<T>{dy});
-    auto const gradient = norm_f.backward_input(c, d_own, kept);
+    norm_f.backward_input_into(c, dx, d_own, kept);
     norm_f.backward_weight(c, kept);
-    ops::copy(c.stream, dx.span(), std::span<T const>(gradient.span()));
   }
 
   /// Logits of all rows of x, scaled and capped: [rows, V] in the accumulation type, of a divided

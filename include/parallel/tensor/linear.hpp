@@ -133,6 +133,7 @@ struct row_linear {
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {
+    if (of.alone()) return inner.backward_weight(c, kept.inner, bias);
     inner.backward_weight(c, kept.inner);
     if (bias.has_gradient()) ops::add_bias_backward(c.stream, bias.gradient(), kept.dy);
   }

@@ -187,8 +187,11 @@ struct query_key_norm {
                 std::span<row_range const> held, typename norm<T>::saved& kept) const {
     auto const shared = of_shared_heads::addends;
     matrix_view<T const> const rows = heads_to_rows<T>(c, ranks, dy, held, shared);
+    by.keep_backward(c, rows, kept);
     arena::scope const temporaries(c.memory);
-    rows_to_heads(c, ranks, dy, by.backward_input(c, rows, kept), held, shared);
+    auto const dx = c.template allocate<T, 2>(rows.extents());
+    by.apply_backward(c, dx, kept);
+    rows_to_heads(c, ranks, dy, dx, held, shared);
   }
 };
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <parallel/device/as_graph.hpp>
+#include <parallel/layer/concepts.hpp>
 #include <parallel/train/declarations.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/parts.hpp>
@@ -81,19 +82,20 @@ struct stage_edges {
 };
 
 /// Memory that all passes of a rank share. `other` is a second place for what they need on their
-/// way, of backward passes whose weights' gradients run beside.
+/// way, of backward passes whose weights' gradients run beside; null: there are none.
 template <class Model>
 class pass_memory {
  public:
   using element = typename Model::element;
 
   explicit pass_memory(arena& scratch, arena* other = nullptr)
-      : scratch_(scratch), places_{&scratch, other} {}
+      : scratch_(scratch), places_{&scratch, other == nullptr ? &scratch : other} {}
 
   [[nodiscard]] arena& scratch() { return scratch_; }
 
-  /// A backward pass begins in which blocks take turns in both places. What they are handed lies in
-  /// two places too: `first`, and another here.
+  /// A backward pass begins in which what blocks are handed lies in two places by turns, `first`
+  /// and another here, so that a gradient is written where it stays while the weights' gradients
+  /// read the one before. Blocks whose weights' gradients run beside take turns in both places too.
   template <class Stream>
   void begin_turns(context<Stream>& c, matrix_view<element> first) {
     for (std::size_t i = 0; i < 2; ++i) begins_[i] = places_[i]->mark();
@@ -166,22 +168,28 @@ class stage {
         return model_.head_loss(inner, batch, input_of(p, at, kept), kept.gradient, sums);
       }
       case backward: {
-        arena::scope const temporaries(shared.scratch());
-        auto const dx = as_one(inner, backward_pass, p, kept, [&] {
-          auto const made = at_block(p).backward_input(inner, kept.gradient, kept_of(kept, p));
-          at_block(p).backward_weight(inner, kept_of(kept, p));
-          return made;
-        });
-        return hand(c, p, dx, kept.gradient, at, kept);
+        if (p == range_.end - 1) shared.begin_turns(c, kept.gradient);
+        auto const dx = leaves(p) ? at.input_gradient : shared.handed(1 - turn_of(p));
+        {
+          arena::scope const temporaries(shared.scratch());
+          as_one(inner, backward_pass, p, kept, [&] {
+            matrix_view<element const> const dy = shared.handed(turn_of(p));
+            backward_input_into(at_block(p), inner, dx, dy, kept_of(kept, p));
+            at_block(p).backward_weight(inner, kept_of(kept, p));
+          });
+        }
+        kept.handed = dx;
+        if (leaves(p)) shared.end_turns();
+        return;
       }
       case backward_input:
         if (what.beside) return input_beside(c, shared, p, kept);
-        kept.handed = as_one(c, input_pass, p, kept, [&] {
-          auto const& dy = p == range_.end - 1 ? kept.gradient : kept.handed;
-          return at_block(p).backward_input(c, dy, kept_of(kept, p));
+        kept.handed = as_one(c, input_pass, p, kept, [&]() -> matrix_view<element const> {
+          auto const dy = p == range_.end - 1 ? kept.gradient : kept.handed;
+          if (!leaves(p)) return at_block(p).backward_input(c, dy, kept_of(kept, p));
+          backward_input_into(at_block(p), c, at.input_gradient, dy, kept_of(kept, p));
+          return at.input_gradient;
         });
-        if (p == range_.begin && !range_.entry)
-          ops::copy(c.stream, at.input_gradient.span(), kept.handed.span());
         return;
       case backward_weight: {
         if (what.beside) {
@@ -202,7 +210,7 @@ class stage {
         return;
       }
       case join:
-        if (p == range_.begin && !range_.entry) shared.end_turns();
+        if (leaves(p)) shared.end_turns();
         return;
       case hand_on: return hand(c, p, shared.made, shared.handed(1 - turn_of(p)), at, kept);
     }
@@ -272,10 +280,12 @@ class stage {
   template <class Stream>
   void hand(context<Stream>& c, part p, matrix_view<element const> dx, matrix_view<element> next,
             edges const& at, activations& kept) const {
-    bool const leaves = p == range_.begin && !range_.entry;
-    ops::copy(c.stream, (leaves ? at.input_gradient : next).span(), dx.span());
+    ops::copy(c.stream, (leaves(p) ? at.input_gradient : next).span(), dx.span());
     kept.handed = next;
   }
+
+  /// Whether the gradient of the part's input is the stage before's.
+  [[nodiscard]] bool leaves(part p) const { return p == range_.begin && !range_.entry; }
 
   /// Blocks take turns in two places, so a block waits for the weights of the one before it only
   /// when its own input gradient is there.

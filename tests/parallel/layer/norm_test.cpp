@@ -1,14 +1,15 @@
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/norm.hpp>
-#include <parallel/ops/rms_norm.hpp>
 #include <parallel/ops/layer_norm.hpp>
 #include <parallel/ops/reference.hpp>
+#include <parallel/ops/rms_norm.hpp>
 
 namespace norm_layer_test {
 namespace {
@@ -30,6 +31,69 @@ TEST_CASE("a norm's gradients are those of its forward pass, by both rules") {
   bare.bias = {};
   CHECK(parallel::check_layer(bare, 4, 9).compared == 4 * 9 + 9);
   CHECK(parallel::check_layer(rms_norm(9), 4, 9).compared == 4 * 9 + 9);
+}
+
+/// The reference, but for what it says of norms' gradients.
+struct summing_stream : parallel::reference::stream {
+  int summed = 0;
+};
+template <class Arguments>
+void run_operation(summing_stream& s, Arguments const& a) {
+  s.summed += std::string_view(Arguments::name) == "norm_gradients" ? 1 : 0;
+  parallel::ops::compute(a);
+}
+
+}  // namespace
+}  // namespace norm_layer_test
+
+template <>
+inline constexpr bool parallel::ops::sums_norm_gradients<norm_layer_test::summing_stream> = true;
+
+namespace norm_layer_test {
+namespace {
+
+/// dx, and what 33 rows add to the gradients of weight and bias, if they are not frozen.
+template <class Stream>
+std::vector<double> gradients_on(Stream& s, norm<double> layer, bool frozen) {
+  auto const filled = [](std::size_t count, double begin) {
+    std::vector<double> out(count);
+    for (std::size_t i = 0; i < count; ++i) out[i] = std::sin(begin + static_cast<double>(i * i));
+    return out;
+  };
+  auto weight = filled(9, 1), bias = filled(9, 2), x = filled(297, 3), dy = filled(297, 4);
+  auto d_weight = filled(9, 5), d_bias = filled(9, 6);
+  layer.weight.data = weight.data();
+  layer.weight.gradient_data = d_weight.data();
+  layer.bias.data = bias.data();
+  layer.bias.gradient_data = d_bias.data();
+  layer.weight.trainable = layer.bias.trainable = !frozen;
+  std::vector<std::byte> space(1 << 16);
+  parallel::arena memory({nullptr, space.data(), space.size()});
+  parallel::context<Stream> c{s, memory};
+  decltype(layer)::saved kept;
+  static_cast<void>(layer.forward(c, {x.data(), {33, 9}}, kept));
+  auto const dx = layer.backward_input(c, {dy.data(), {33, 9}}, kept);
+  layer.backward_weight(c, kept);
+  std::vector<double> out(dx.data(), dx.data() + dx.size());
+  out.insert(out.end(), d_weight.begin(), d_weight.end());
+  out.insert(out.end(), d_bias.begin(), d_bias.end());
+  return out;
+}
+
+TEST_CASE("sums beside the gradient of the input give the gradients of the weights") {
+  auto bare = layer_norm(9);
+  bare.bias = {};
+  for (auto const& layer : {layer_norm(9), bare, rms_norm(9)})
+    for (bool const frozen : {false, true}) {
+      CAPTURE(frozen);
+      parallel::reference::stream apart;
+      summing_stream beside;
+      auto const expected = gradients_on(apart, layer, frozen);
+      auto const got = gradients_on(beside, layer, frozen);
+      CHECK(beside.summed == (frozen ? 0 : 1));
+      REQUIRE(got.size() == expected.size());
+      for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - expected[i]) < 1e-13);
+    }
 }
 
 TEST_CASE("a norm's gradients hold where eps matters") {

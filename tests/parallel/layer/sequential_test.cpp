@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -8,17 +9,19 @@
 #include <parallel/device/meta/device.hpp>
 #include <parallel/layer/activation.hpp>
 #include <parallel/layer/check.hpp>
+#include <parallel/layer/dropout.hpp>
 #include <parallel/layer/linear.hpp>
 #include <parallel/layer/norm.hpp>
+#include <parallel/layer/recompute.hpp>
 #include <parallel/layer/sequential.hpp>
-#include <parallel/ops/meta.hpp>
-#include <parallel/ops/layer_norm.hpp>
 #include <parallel/ops/activation.hpp>
-#include <parallel/ops/matmul.hpp>
 #include <parallel/ops/bias.hpp>
-#include <parallel/ops/rms_norm.hpp>
 #include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/layer_norm.hpp>
+#include <parallel/ops/matmul.hpp>
+#include <parallel/ops/meta.hpp>
 #include <parallel/ops/reference.hpp>
+#include <parallel/ops/rms_norm.hpp>
 
 namespace sequential_test {
 namespace {
@@ -76,12 +79,23 @@ struct twice {
 constexpr parallel::index rows = 5;
 constexpr parallel::index width = 4;
 
+struct counting_stream : parallel::reference::stream {
+  int copies = 0;
+};
+template <class Arguments>
+void run_operation(counting_stream& s, Arguments const& a) {
+  s.copies += std::string_view(Arguments::name) == "copy" ? 1 : 0;
+  parallel::ops::compute(a);
+}
+
 /// y and dx of random numbers.
 struct outcome {
   std::vector<double> y, dx;
+  int copies = 0;  // in the backward pass
 };
+/// `into`: dx is written where it is asked for.
 template <class Layer>
-outcome run(Layer layer) {
+outcome run(Layer layer, bool into = false) {
   std::vector<std::vector<double>> values;
   layer.visit_parameters([&](auto& p) {
     auto& v = values.emplace_back(static_cast<std::size_t>(p.size()));
@@ -90,15 +104,21 @@ outcome run(Layer layer) {
   });
   std::vector<std::byte> space(1 << 16);
   parallel::arena memory({nullptr, space.data(), space.size()});
-  parallel::reference::stream stream;
-  parallel::context<parallel::reference::stream> c{.stream = stream, .memory = memory};
-  std::vector<double> x(rows * width), dy(rows * width);
+  counting_stream stream;
+  parallel::context<counting_stream> c{.stream = stream, .memory = memory};
+  std::vector<double> x(rows * width), dy(rows * width), given(rows * width, -1);
   parallel::initial_values(std::span<double>(x), "x", parallel::normal_init{1.0F}, 1, 0);
   parallel::initial_values(std::span<double>(dy), "dy", parallel::normal_init{1.0F}, 1, 0);
   typename Layer::saved kept;
   auto const y = layer.forward(c, {x.data(), {rows, width}}, kept);
-  auto const dx = layer.backward_input(c, {dy.data(), {rows, width}}, kept);
-  return {{y.data(), y.data() + y.size()}, {dx.data(), dx.data() + dx.size()}};
+  stream.copies = 0;
+  parallel::matrix_view<double const> const gradient(dy.data(), {rows, width});
+  parallel::matrix_view<double> dx(given.data(), {rows, width});
+  if (into)
+    backward_input_into(layer, c, dx, gradient, kept);
+  else
+    dx = layer.backward_input(c, gradient, kept);
+  return {{y.data(), y.data() + y.size()}, {dx.data(), dx.data() + dx.size()}, stream.copies};
 }
 
 /// That residual(layer) is x + layer(x), but for the rounding of sums in another order.
@@ -155,6 +175,30 @@ TEST_CASE("between a norm and a product a residual connection takes no pass of i
   CHECK(additions(residual(sequential(make_norm("norm", width), dense("mix", width, width)))) == 0);
   CHECK(additions(residual(activation<double>{})) == 2);
   CHECK(additions(residual(sequential(activation<double>{}, dense("mix", width, width)))) == 1);
+}
+
+/// Copies in a backward pass whose result is asked for somewhere, where it is the same.
+template <class Layer>
+int copies(Layer const& layer) {
+  auto const asked = run(layer, true);
+  CHECK(asked.dx == run(layer).dx);
+  return asked.copies;
+}
+
+TEST_CASE("a gradient is written where it is asked for, without a copy behind a norm") {
+  using parallel::dropout;
+  using parallel::recompute;
+  auto const mix = dense("mix", width, width);
+  auto const branch = [&](char const* name) {
+    return recompute(
+        residual(dropout(sequential(make_norm(name, width), recompute(mix)), 0.5F, 7)));
+  };
+  CHECK(copies(branch("norm")) == 0);
+  CHECK(copies(recompute(sequential(branch("norm_1"), branch("norm_2")))) == 0);
+  CHECK(copies(make_norm("norm", width)) == 0);
+  CHECK(copies(mix) == 1);
+  CHECK(copies(residual(mix)) == 1);
+  CHECK(copies(sequential(twice{}, mix)) == 2);  // one of its own
 }
 
 TEST_CASE("sequences and residuals nest: a transformer's feed-forward block") {

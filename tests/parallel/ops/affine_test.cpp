@@ -20,7 +20,8 @@ struct adding_stream : parallel::reference::stream {};
 template <class Arguments>
 void run_operation(adding_stream&, Arguments const& a) {
   static_assert(std::is_same_v<Arguments, ops::affine_arguments<bf16>> ||
-                std::is_same_v<Arguments, ops::affine_arguments<double>>);
+                std::is_same_v<Arguments, ops::affine_arguments<double>> ||
+                std::is_same_v<Arguments, ops::affine_backward_weight_arguments<double>>);
   ops::compute(a);
 }
 
@@ -55,12 +56,39 @@ TEST_CASE("in one product it is rounded once, with what comes after twice") {
   CHECK(y[0] == bf16(258.0F));
 }
 
+TEST_CASE("the weight's gradient replaces what is there or adds to it, the bias' always adds") {
+  std::vector<double> const dy{1, 2, 3, 4}, x{1, 2, 3, 4, 5, 6};
+  auto const run = [&](auto& s) {
+    std::vector<double> weight{100, 100, 100, 100, 100, 100}, bias{10, 20};
+    ops::affine_backward_weight(s, matrix(weight, 2), vector(bias), matrix(dy, 2), matrix(x, 2),
+                                false);
+    CHECK(weight == std::vector<double>{13, 17, 21, 18, 24, 30});
+    CHECK(bias == std::vector<double>{14, 26});
+    ops::affine_backward_weight(s, matrix(weight, 2), vector(bias), matrix(dy, 2), matrix(x, 2),
+                                true);
+    CHECK(weight == std::vector<double>{26, 34, 42, 36, 48, 60});
+    CHECK(bias == std::vector<double>{18, 32});
+    std::vector<double> const nothing;
+    ops::affine_backward_weight(s, matrix(weight, 2), vector(bias),
+                                parallel::matrix_view<double const>(nothing.data(), {0, 2}),
+                                parallel::matrix_view<double const>(nothing.data(), {0, 3}), true);
+    CHECK(bias == std::vector<double>{18, 32});
+  };
+  on_reference(run);
+  adding_stream adding;
+  run(adding);
+}
+
 TEST_CASE("shapes that do not fit are told before anything runs") {
   std::vector<double> x(6), weight(6), bias(3), y(4);
   adding_stream adding;
   CHECK_THROWS_WITH_AS(
       ops::affine(adding, matrix(y, 2), matrix(x, 2), matrix(weight, 2), vector(bias)),
       doctest::Contains("the size of bias"), parallel::error);
+  std::vector<double> gradient(6);
+  CHECK_THROWS_WITH_AS(ops::affine_backward_weight(adding, matrix(gradient, 2), vector(bias),
+                                                   matrix(y, 2), matrix(x, 2), false),
+                       doctest::Contains("the size of dbias"), parallel::error);
   on_reference([&](auto& s) {
     CHECK_THROWS_WITH_AS(
         ops::affine(s, matrix(y, 2), matrix(x, 2), matrix(weight, 2), vector(bias)),

@@ -1,12 +1,11 @@
 // matmul on cuda::stream by cuBLASLt: float, bf16, and bf16 into float; what is added, C or another
-// matrix, costs no pass of its own. For plain C++ compilers; links with cublasLt.
+// matrix, costs no pass of its own, and neither do a bias and its gradient. For plain C++
+// compilers; links with cublasLt.
 //
 // A `cublaslt` belongs to a stream (stream::library) and keeps a plan for every shape it has met.
 // Which algorithm a plan takes decides the bits of results: that of its table where this has one,
 // else the library's first guess, which is the same for the same library and device. So ranks with
-// equal tables compute equal bits. To tune: `tune(true)`, run a step whose results do not count,
-// `tune(false)`; exchange `tuning()`, merge the tables in the order of ranks, `use` the result on
-// every rank, and keep its text with the run.
+// equal tables compute equal bits; tuning.hpp says how they get them.
 //
 // Products run one after another on their stream. Each stream has its own cublaslt and workspace;
 // weight gradients may have one of their own (train::pipeline_options::overlap_weight_gradients).
@@ -19,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -33,6 +33,7 @@
 #include <parallel/ops/cuda/matmul.hpp>
 #include <parallel/ops/cuda/matmul_shape.hpp>
 #include <parallel/ops/cuda/matmul_tuning.hpp>
+#include <parallel/ops/elementwise.hpp>
 
 namespace parallel::cuda {
 
@@ -44,15 +45,15 @@ class cublaslt {
   cublaslt& operator=(cublaslt const&) = delete;
 
   /// Enqueues the product of a shape whose m, n and k are not zero; `addend` is what it
-  /// accumulates to, where it does, and `bias`, aligned to 16 bytes, where it has one. False, and
-  /// nothing done, when the library has no algorithm for it. The first of a shape takes some 100
-  /// microseconds more.
+  /// accumulates to, where it does, and `bias`, aligned to 16 bytes, where its bias is or the
+  /// gradient of one goes. False, and nothing done, when the library has no algorithm for it. The
+  /// first of a shape takes some 100 microseconds more.
   [[nodiscard]] bool multiply(matmul_shape const& shape, void* c, void const* a, void const* b,
                               void const* addend, void const* bias = nullptr) {
     device_scope const scope(stream_.device());
     known& product = plans_.try_emplace(shape, shape).first->second;
     operands const given{c, a, b, shape.accumulate ? addend : nullptr};
-    if (shape.bias) product.plan.add(bias);
+    if (shape.epilogue != matmul_epilogue::none) product.plan.place_bias(bias);
     if (!product.decided) {
       auto const guesses = product.plan.guesses(library_.get(), 1);
       if (!guesses.empty()) product.algorithm = guesses.front();
@@ -64,6 +65,21 @@ class cublaslt {
     check(stream_.run("matmul", [&] { return run(product.plan, *product.algorithm, given); }),
           "cublasLtMatmul");
     return true;
+  }
+
+  /// fused(), which multiplies a `shape` that does something beside and says whether it could; or
+  /// apart(), which does the same one after the other, where the library has no algorithm for that,
+  /// or tuning found it to be faster.
+  template <class Fused, class Apart>
+  void multiply_or(matmul_shape const& shape, Fused const& fused, Apart const& apart) {
+    bool const was_known = table_.entries().contains(shape);
+    if (!fused()) return apart();
+    if (was_known || !table_.entries().contains(shape)) return;  // nothing was timed just now
+    int const best =
+        fastest(stream_, 2, [&](int way) { return way == 0 ? fused() : (apart(), true); });
+    if (best != 1) return;
+    plans_.at(shape).algorithm.reset();
+    table_.set(shape, {.guess = matmul_algorithm::apart});
   }
 
   /// From now on, a shape without an entry in the table is timed when it comes (on), or takes the
@@ -87,8 +103,9 @@ class cublaslt {
     std::map<matmul_shape, known> plans;
     for (auto const& [shape, algorithm] : table.entries()) {
       known& product = plans.try_emplace(shape, shape).first->second;
-      product.algorithm = algorithm;
       product.decided = true;
+      if (algorithm.guess == matmul_algorithm::apart) continue;
+      product.algorithm = algorithm;
       require(product.plan.takes(library_.get(), *product.algorithm),
               "matmul tuning: cuBLASLt refuses the algorithm of the product with m ", shape.m,
               ", n ", shape.n, ", k ", shape.k, "; tune again");
@@ -140,7 +157,7 @@ class cublaslt {
   [[nodiscard]] cublasStatus_t run(cublaslt_plan& plan, matmul_algorithm const& algorithm,
                                    operands const& x) {
     return plan.run(library_.get(), algorithm, x.c, x.a, x.b, x.addend,
-                    stream_.scratch(cublaslt_plan::workspace_bytes), stream_.get());
+                    stream_.scratch(product_workspace_bytes), stream_.get());
   }
 
   /// Takes the fastest algorithm into the plan and the table.
@@ -230,7 +247,7 @@ void enqueue(stream& s, ops::affine_arguments<T> const& a) {
   if (a.y.empty()) return;
   auto shape = shape_of(a.y, a.x, a.weight, {.transpose_b = true, .accumulate = !a.addend.empty()},
                         a.addend);
-  shape.bias = true;
+  shape.epilogue = matmul_epilogue::bias;
   if (shape.k > 0 && alignment_of(a.bias.data()) == 16 &&
       s.library<cublaslt>().multiply(shape, a.y.data(), a.x.data(), a.weight.data(),
                                      a.addend.data(), a.bias.data()))
@@ -239,17 +256,30 @@ void enqueue(stream& s, ops::affine_arguments<T> const& a) {
   ops::add_bias(s, a.y, a.bias, a.addend);
 }
 
-template <class Stream>
-void tune_products(Stream& s, bool on) {
-  s.template library<cublaslt>().tune(on);
-}
-template <class Stream>
-matmul_tuning const& tuned_products(Stream& s) {
-  return s.template library<cublaslt>().tuning();
-}
-template <class Stream>
-void use_products(Stream& s, matmul_tuning table) {
-  s.template library<cublaslt>().use(std::move(table));
+/// The library overwrites where the bias' gradient goes, so it goes to the end of the product's
+/// scratch and is added from there. Where the library has no algorithm, or one that is slower than
+/// reading dy once more, the gradient is a pass of its own.
+template <class T>
+void enqueue(stream& s, ops::affine_backward_weight_arguments<T> const& a) {
+  ops::matmul_options const product{.transpose_a = true, .accumulate = a.accumulate};
+  auto const apart = [&] {
+    ops::matmul(s, a.dweight, a.dy, a.x, product);
+    ops::add_bias_backward(s, a.dbias, a.dy);
+  };
+  auto shape = shape_of(a.dweight, a.dy, a.x, product);
+  shape.epilogue = matmul_epilogue::bias_gradient;
+  if (a.dweight.empty() || shape.k == 0) return apart();
+  auto& products = s.library<cublaslt>();
+  auto const fused = [&] {
+    auto* const sums = s.scratch(product_workspace_bytes) + workspace_of(shape);
+    if (!products.multiply(shape, a.dweight.data(), a.dy.data(), a.x.data(),
+                           a.accumulate ? a.dweight.data() : nullptr, sums))
+      return false;
+    ops::add(s, a.dbias.span(),
+             std::span(reinterpret_cast<accumulate_t<T> const*>(sums), a.dbias.size()));
+    return true;
+  };
+  products.multiply_or(shape, fused, apart);
 }
 
 }  // namespace parallel::cuda

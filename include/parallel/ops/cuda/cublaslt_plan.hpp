@@ -29,8 +29,6 @@ inline void check(cublasStatus_t status, char const* call, call_site where = cal
 /// matrices do.
 class cublaslt_plan {
  public:
-  static constexpr std::size_t workspace_bytes = product_workspace_bytes;
-
   explicit cublaslt_plan(matmul_shape const& shape)
       : shape_(shape), beta_(shape.accumulate ? 1.0F : 0.0F) {
     auto const product = column_major(shape);
@@ -41,10 +39,13 @@ class cublaslt_plan {
           "cublasLtMatmulDescInit");
     transpose(CUBLASLT_MATMUL_DESC_TRANSA, product.first.transpose);
     transpose(CUBLASLT_MATMUL_DESC_TRANSB, product.second.transpose);
-    if (!shape.bias) return;
-    // columns of a row-major result are rows to the library, for each of which it adds a number
-    describe_operation(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    add(&some_place);
+    if (shape.epilogue == matmul_epilogue::none) return;
+    // columns of a row-major result are rows to the library, for each of which it adds a number;
+    // op(A) is its second operand, whose columns it sums
+    describe_operation(CUBLASLT_MATMUL_DESC_EPILOGUE, shape.epilogue == matmul_epilogue::bias
+                                                          ? CUBLASLT_EPILOGUE_BIAS
+                                                          : CUBLASLT_EPILOGUE_BGRADB);
+    place_bias(&some_place);
   }
 
   cublaslt_plan(cublaslt_plan const&) = delete;
@@ -61,7 +62,7 @@ class cublaslt_plan {
       check(cublasLtMatmulPreferenceSetAttribute(&preference, which, &value, sizeof value),
             "cublasLtMatmulPreferenceSetAttribute");
     };
-    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_of(shape_)});
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,  // beside NONE, which has no bit
            static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, std::uint32_t{shape_.alignment_b});
@@ -90,14 +91,15 @@ class cublaslt_plan {
     cublasLtMatmulHeuristicResult_t result{};
     return cublasLtMatmulAlgoCheck(library, &operation_, &first_, &second_, &result_, &result_,
                                    &words, &result) == CUBLAS_STATUS_SUCCESS &&
-           result.workspaceSize <= workspace_bytes;
+           result.workspaceSize <= workspace_of(shape_);
   }
 
-  /// From now on the bias is here, aligned to 16 bytes, of the element type of C.
-  void add(void const* bias) { describe_operation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+  /// From now on the bias is here, or its gradient is written here: aligned to 16 bytes, of the
+  /// element type of C.
+  void place_bias(void const* bias) { describe_operation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
 
   /// Enqueues C = op(A) op(B), plus `addend` (C or another matrix) where the shape accumulates and
-  /// only there, with `workspace_bytes` of `workspace`.
+  /// only there, with workspace_of(shape) bytes of `workspace`.
   [[nodiscard]] cublasStatus_t run(cublasLtHandle_t library, matmul_algorithm const& algorithm,
                                    void* c, void const* a, void const* b, void const* addend,
                                    void* workspace, cudaStream_t stream) {
@@ -105,7 +107,7 @@ class cublaslt_plan {
     float const alpha = 1.0F;
     return cublasLtMatmul(library, &operation_, &alpha, b, &first_, a, &second_, &beta_,
                           addend == nullptr ? c : addend, &result_, c, &result_, &words, workspace,
-                          workspace_bytes, stream);
+                          workspace_of(shape_), stream);
   }
 
  private:

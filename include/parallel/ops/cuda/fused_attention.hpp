@@ -6,11 +6,13 @@
 #include <memory>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/device/cuda/stream.hpp>
 #include <parallel/ops/attention.hpp>
 #include <parallel/ops/cuda/attention_path.hpp>
+#include <parallel/ops/cuda/attention_tuning.hpp>
 
 namespace parallel::cuda {
 
@@ -38,6 +40,17 @@ class fused_attention {
                                       ops::heads_view<bf16 const> v,
                                       ops::heads_view<bf16 const> out, float const* lse,
                                       ops::attention_options const& options) = 0;
+
+  /// From now on a call without an entry in the table is timed by each of the first few kernels
+  /// that there are for it (on), or takes the library's first (off, as in the beginning). Timing
+  /// takes as many times a kernel's own and some seconds to compile, and blocks the caller; it
+  /// takes no more scratch than there is. Inside a graph nothing is timed.
+  virtual void tune(bool on) = 0;
+  /// What was timed here, and what `use` brought.
+  [[nodiscard]] virtual attention_tuning const& tuning() const = 0;
+  /// From now on `table` decides. Throws `error`, and changes nothing, when it was made for another
+  /// library or device. A call whose entry does not run fails.
+  virtual void use(attention_tuning table) = 0;
 };
 
 /// What this program is linked with, for streams of the device of `s`; null: nothing.
@@ -52,6 +65,18 @@ struct attention_kernels {
     return fused == nullptr ? attention_backend{} : fused->backend();
   }
 
+  /// As of fused_attention; without one there is nothing to choose.
+  void tune(bool on) {
+    if (fused != nullptr) fused->tune(on);
+  }
+  [[nodiscard]] attention_tuning tuning() const {
+    return fused == nullptr ? attention_tuning(no_library) : fused->tuning();
+  }
+  void use(attention_tuning table) {
+    if (fused != nullptr) return fused->use(std::move(table));
+    attention_tuning(no_library).merge(table);  // says for what it is
+  }
+
   /// Whether a call on `path` is done by `run`, which enqueues it on `fused`, or says false; if
   /// not, it is for the plain kernels, and why is remembered.
   template <class Run>
@@ -63,6 +88,9 @@ struct attention_kernels {
 
   std::unique_ptr<fused_attention> fused;
   std::set<std::string_view> plain;  // why calls were left to the plain kernels
+
+ private:
+  static constexpr char const* no_library = "no library of fused attention";
 };
 
 }  // namespace parallel::cuda

@@ -4,11 +4,8 @@
 // plain kernel (matmul.cuh). Whoever includes only this file links with the instantiations of both.
 #pragma once
 
-#include <type_traits>
-
 #include <parallel/core/tensor.hpp>
 #include <parallel/device/cuda/stream.hpp>
-#include <parallel/ops/cuda/matmul_tuning.hpp>
 #include <parallel/ops/matmul.hpp>
 
 namespace parallel::cuda {
@@ -17,14 +14,5 @@ namespace parallel::cuda {
 /// others are held against.
 template <class C, class T>
 void plain_matmul(stream& s, ops::matmul_arguments<C, T> const& a);
-
-/// The tuning of a stream's products; see cublaslt.hpp. Stream is cuda::stream: templates, so that
-/// programs can ask whether a device's streams have a tuning.
-template <class Stream>
-void tune_products(Stream& s, bool on);
-template <class Stream>
-[[nodiscard]] matmul_tuning const& tuned_products(Stream& s);
-template <class Stream>
-void use_products(Stream& s, matmul_tuning table);
 
 }  // namespace parallel::cuda

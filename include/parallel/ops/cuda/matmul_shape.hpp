@@ -19,6 +19,13 @@ namespace parallel::cuda {
 /// Hopper.
 inline constexpr std::size_t product_workspace_bytes = std::size_t{32} << 20;
 
+/// What a product does beside.
+enum class matmul_epilogue : std::uint8_t {
+  none,
+  bias,          // a number for each column of C is added
+  bias_gradient  // the sums of the rows of op(A) are written: of C = dyᵀ x the gradient of a bias
+};
+
 /// C [m, n] = op(A) [m, k] op(B) [k, n], plus C or another matrix where it accumulates, row-major
 /// and contiguous: all that the choice of an algorithm depends on, and nothing else.
 struct matmul_shape {
@@ -28,7 +35,7 @@ struct matmul_shape {
   bool transpose_a = false;
   bool transpose_b = false;
   bool accumulate = false;
-  bool bias = false;          // a number for each column is added, too
+  matmul_epilogue epilogue = matmul_epilogue::none;
   dtype input = dtype::f32;   // of A and B
   dtype output = dtype::f32;  // of C
   unsigned alignment_a = 16;  // see alignment_of
@@ -61,6 +68,14 @@ template <class C, class T>
           .alignment_a = alignment_of(a.data()),
           .alignment_b = alignment_of(b.data()),
           .alignment_c = std::min(alignment_of(c.data()), alignment_of(addend.data()))};
+}
+
+/// Bytes of scratch that the library is given for a product of the shape; what is left of
+/// product_workspace_bytes is room for the gradient of a bias.
+[[nodiscard]] constexpr std::size_t workspace_of(matmul_shape const& s) {
+  if (s.epilogue != matmul_epilogue::bias_gradient) return product_workspace_bytes;
+  std::size_t const sums = static_cast<std::size_t>(s.m) * size_of(s.output);
+  return product_workspace_bytes - (sums + 255) / 256 * 256;
 }
 
 /// A matrix as it is stored, column by column; `leading` elements lie from a column to the next.

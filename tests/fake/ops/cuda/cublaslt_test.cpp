@@ -116,7 +116,7 @@ TEST_CASE("a product with a bias is one of its own, and each is told where its b
   CHECK(fake::epilogue == CUBLASLT_EPILOGUE_DEFAULT);
   CHECK(fake::bias == nullptr);
   matmul_shape biased = shape;
-  biased.bias = true;
+  biased.epilogue = parallel::cuda::matmul_epilogue::bias;
   alignas(16) float first[4] = {}, second[4] = {};
   float a[4] = {}, b[4] = {}, c[4] = {};
   for (float const* const bias : {first, second, first}) {
@@ -124,6 +124,57 @@ TEST_CASE("a product with a bias is one of its own, and each is told where its b
     CHECK(fake::epilogue == CUBLASLT_EPILOGUE_BIAS);
     CHECK(fake::bias == bias);
   }
+}
+
+/// Multiplies, and takes the gradient of a bias with it or by a pass of its own, which takes a
+/// millisecond; returns whether the pass came last.
+bool take_gradient(stream& s) {
+  constexpr int pass = 100;
+  matmul_shape of = shape;
+  of.epilogue = parallel::cuda::matmul_epilogue::bias_gradient;
+  alignas(16) float sums[4] = {};
+  float a[4] = {}, b[4] = {}, c[4] = {};
+  auto& products = s.library<cublaslt>();
+  products.multiply_or(
+      of,
+      [&] {
+        bool const done = products.multiply(of, c, a, b, nullptr, sums);
+        if (done) CHECK(fake::bias == sums);
+        return done;
+      },
+      [&] {
+        multiply(s);
+        fake::enqueue(s.get(), pass);
+      });
+  return fake::machine().direct.back() == pass;
+}
+
+TEST_CASE("a bias' gradient is the product's where that is faster than a pass of its own") {
+  for (bool const slow : {false, true}) {
+    CAPTURE(slow);
+    begin();
+    fake::bias_gradient_time = slow ? 9 : 0;
+    stream s;
+    auto& products = s.library<cublaslt>();
+    CHECK(!take_gradient(s));  // untuned
+    CHECK(fake::epilogue == CUBLASLT_EPILOGUE_BGRADB);
+    products.tune(true);
+    static_cast<void>(take_gradient(s));
+    auto const timed = fake::machine().direct.size();
+    products.tune(false);
+    CHECK(take_gradient(s) == slow);
+    CHECK(fake::machine().direct.size() == timed + (slow ? 2 : 1));
+    auto const table =
+        parallel::cuda::matmul_tuning::parse(to_text(products.tuning()), "what was kept");
+    CHECK(table == products.tuning());
+    stream resumed;
+    resumed.library<cublaslt>().use(table);
+    resumed.library<cublaslt>().tune(true);
+    auto const before = fake::machine().direct.size();
+    CHECK(take_gradient(resumed) == slow);
+    CHECK(fake::machine().direct.size() == before + (slow ? 2 : 1));  // nothing is timed again
+  }
+  fake::bias_gradient_time = 0;
 }
 
 }  // namespace cublaslt_test

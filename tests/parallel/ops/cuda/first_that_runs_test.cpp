@@ -65,6 +65,36 @@ TEST_CASE("a way that has run and then fails is not replaced") {
   CHECK(of.tried == std::vector{0, 1, 1, 1});
 }
 
+TEST_CASE("after one has run, the best of it and of those that come next is kept") {
+  for (int const best : {-1, 0, 1, 2}) {
+    CAPTURE(best);
+    attempts of(5);
+    CHECK(of.run(1));
+    std::vector<int> offered;
+    of.ways.choose(3, [&](int count, auto const& way_at) {
+      for (int i = 0; i < count; ++i) offered.push_back(way_at(i));
+      return best;
+    });
+    CHECK(offered == std::vector{1, 2, 3});
+    CHECK(of.given == std::vector{0, 1, 2, 3});  // no more than needed
+    CHECK(of.ways.way() == (best < 0 ? 1 : 1 + best));
+    CHECK(of.run(0));
+    CHECK(of.tried.back() == of.ways.way());
+  }
+  attempts last(2);
+  CHECK(last.run(1));
+  last.ways.choose(3, [&](int count, auto const&) { return count - 1; });
+  CHECK(last.ways.way() == 1);
+}
+
+TEST_CASE("an error while the best is looked for leaves what has run") {
+  attempts of(3);
+  CHECK(of.run(0));
+  CHECK_THROWS_AS(of.ways.choose(3, [](int, auto const&) -> int { parallel::fail("lost"); }),
+                  parallel::error);
+  CHECK(of.ways.way() == 0);
+}
+
 TEST_CASE("an error while a way is tried leaves the others") {
   attempts of(3);
   CHECK_THROWS_AS(static_cast<void>(of.ways([](int) -> bool { parallel::fail("out of memory"); })),

@@ -12,8 +12,6 @@ using namespace parallel;
 using cuda::matmul_algorithm;
 using cuda::matmul_shape;
 using cuda::matmul_tuning;
-using cuda::parse_matmul_tuning;
-using cuda::to_text;
 
 constexpr matmul_shape weight_gradient{.m = 2304,
                                        .n = 768,
@@ -44,16 +42,16 @@ char const* const example_text =
 
 TEST_CASE("a table survives being written and read, and equal tables are equal text") {
   CHECK(to_text(example()) == example_text);
-  CHECK(parse_matmul_tuning(example_text, "x") == example());
+  CHECK(matmul_tuning::parse(example_text, "x") == example());
   matmul_tuning const empty("y");
-  CHECK(parse_matmul_tuning(to_text(empty), "x") == empty);
+  CHECK(matmul_tuning::parse(to_text(empty), "x") == empty);
 }
 
 TEST_CASE("every shape that can be tuned is kept apart from all others") {
   matmul_tuning table("all");
   int count = 0;
   for (auto const& [input, output] : cuda::detail::tuned_types)
-    for (int bits = 0; bits < 16; ++bits)
+    for (int bits = 0; bits < 24; ++bits)
       for (unsigned const a : {1U, 16U})
         for (unsigned const b : {2U, 8U})
           for (parallel::index const m : {1, 2})
@@ -63,14 +61,14 @@ TEST_CASE("every shape that can be tuned is kept apart from all others") {
                        .transpose_a = (bits & 1) != 0,
                        .transpose_b = (bits & 2) != 0,
                        .accumulate = (bits & 4) != 0,
-                       .bias = (bits & 8) != 0,
+                       .epilogue = static_cast<cuda::matmul_epilogue>(bits / 8),
                        .input = input,
                        .output = output,
                        .alignment_a = a,
                        .alignment_b = b},
                       {.guess = count++});
-  CHECK(table.entries().size() == 384);
-  CHECK(parse_matmul_tuning(to_text(table), "x") == table);
+  CHECK(table.entries().size() == 576);
+  CHECK(matmul_tuning::parse(to_text(table), "x") == table);
 }
 
 TEST_CASE("merging keeps the entries there are, so merging in the order of ranks gives one table") {
@@ -84,7 +82,7 @@ TEST_CASE("merging keeps the entries there are, so merging in the order of ranks
   CHECK(merged.entries().at(weight_gradient) == other);
   CHECK(merged.entries().size() == 2);
   CHECK_THROWS_WITH_AS(merged.merge(matmul_tuning("two")),
-                       "matmul tuning: made for 'two', which cannot be merged with one made for "
+                       "matmul_tuning: made for 'two', which cannot be merged with one made for "
                        "'one'",
                        error);
 }
@@ -98,7 +96,7 @@ TEST_CASE("text that is cut off anywhere is refused") {
   std::string const whole = example_text;
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CAPTURE(size);
-    CHECK_THROWS_AS(static_cast<void>(parse_matmul_tuning(whole.substr(0, size), "x")), error);
+    CHECK_THROWS_AS(static_cast<void>(matmul_tuning::parse(whole.substr(0, size), "x")), error);
   }
 }
 
@@ -111,7 +109,7 @@ TEST_CASE("text with any byte changed is refused, or another table") {
       if (changed == whole) continue;
       bool same = false;
       try {
-        same = parse_matmul_tuning(changed, "x") == example();
+        same = matmul_tuning::parse(changed, "x") == example();
       } catch (error const&) {
       }
       CHECK_FALSE(same);
@@ -122,8 +120,10 @@ TEST_CASE("malformed text is refused with the place and what was expected") {
   struct mistake {
     std::string from, to, message;
   };
+  std::string const no_form =
+      "' is not N or T for A, the same for B, = or +=, and b for a bias or g for its gradient";
   for (auto const& [from, to, message] : std::vector<mistake>{
-           {"matmul_tuning", "matmul", "t.txt, line 1: not a table of matmul tuning"},
+           {"matmul_tuning", "matmul", "t.txt, line 1: not a table of matmul_tuning"},
            {"tuning 1", "tuning 2",
             "t.txt, line 1: not of version 1, the only one this program reads"},
            {"1 2 lib", "1 x lib",
@@ -139,12 +139,9 @@ TEST_CASE("malformed text is refused with the place and what was expected") {
             "1099511627776"},
            {"3 NT", "3x NT",
             "t.txt, line 2: k is '3x', expected an integer from 1 to 1099511627776"},
-           {"NT=", "N=",
-            "t.txt, line 2: 'N=' is not N or T for A, the same for B, = or +=, and b for a bias"},
-           {"NT=", "NTT=",
-            "t.txt, line 2: 'NTT=' is not N or T for A, the same for B, = or +=, and b for a bias"},
-           {"NT=", "NT-",
-            "t.txt, line 2: 'NT-' is not N or T for A, the same for B, = or +=, and b for a bias"},
+           {"NT=", "N=", "t.txt, line 2: 'N=" + no_form},
+           {"NT=", "NTT=", "t.txt, line 2: 'NTT=" + no_form},
+           {"NT=", "NT-", "t.txt, line 2: 'NT-" + no_form},
            {"f32 f32", "f32 bf16",
             "t.txt, line 2: 'f32 bf16' are not the element types of a product"},
            {"16 16 16 0", "16 32 16 0",
@@ -165,7 +162,7 @@ TEST_CASE("malformed text is refused with the place and what was expected") {
     auto const at = text.find(from);
     REQUIRE(at != std::string::npos);
     text.replace(at, from.size(), to);
-    CHECK_THROWS_WITH_AS(static_cast<void>(parse_matmul_tuning(text, "t.txt")), message.c_str(),
+    CHECK_THROWS_WITH_AS(static_cast<void>(matmul_tuning::parse(text, "t.txt")), message.c_str(),
                          error);
   }
 }

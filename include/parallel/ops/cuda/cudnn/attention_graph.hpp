@@ -14,35 +14,10 @@
 // ones.
 #pragma once
 
-#include <compare>
-
+#include <parallel/ops/cuda/attention_tuning.hpp>
 #include <parallel/ops/cuda/cudnn/graph.hpp>
 
 namespace parallel::cuda::cudnn {
-
-/// Strides of a tensor [batch, heads, sequence, head_dim] with dense heads: from one sequence, and
-/// from one position, to the next.
-struct attention_strides {
-  std::int64_t batch = 0;
-  std::int64_t row = 0;
-  auto operator<=>(attention_strides const&) const = default;
-};
-
-/// Everything on which a graph depends.
-struct attention_problem {
-  std::int64_t batch = 0;
-  std::int64_t sequence = 0;  // queries and keys
-  std::int64_t heads = 0;
-  std::int64_t key_heads = 0;
-  std::int64_t head_dim = 0;
-  bool alibi = false;
-  bool documents = false;
-  std::int64_t window = -1;    // keys before its own that a query sees; negative: all
-  bool deterministic = false;  // the backward pass
-  attention_strides q, k, v, out;
-  attention_strides dq, dk, dv, dout;  // of the backward pass
-  auto operator<=>(attention_problem const&) const = default;
-};
 
 /// Numbers of the tensors in memory.
 namespace attention_uid {

@@ -3,7 +3,9 @@
 //
 // The first call of a shape compiles its plan, which takes about a second; later ones only enqueue.
 // A plan that cannot be run the first time, or for whose scratch there is no memory, gives way to
-// cuDNN's next proposal.
+// cuDNN's next proposal. With `tune` the first three that can be built are compiled and timed, of
+// which those count that run in the scratch that there is then; the fastest is kept. Its number in
+// cuDNN's list is what the table says: equal tables give equal plans.
 // Scratch forward: what the plan asks for. Backward: that, one float for each query and head, and
 // the gradient of queries in floats (not on deterministic streams, whose plans ask for batch *
 // heads * S * S * 2 bytes instead).
@@ -15,11 +17,15 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <parallel/ops/cuda/cudnn/attention_graph.hpp>
 #include <parallel/ops/cuda/cudnn/plan.hpp>
+#include <parallel/ops/cuda/fastest.hpp>
 #include <parallel/ops/cuda/first_that_runs.hpp>
 #include <parallel/ops/cuda/fused_attention.hpp>
 #include <parallel/ops/cuda/scratch.hpp>
@@ -61,7 +67,7 @@ template <class T>
 
 class attention_plans final : public fused_attention {
  public:
-  explicit attention_plans(stream& s) {
+  explicit attention_plans(stream& s) : stream_(s), table_(made_for(s)) {
     device_scope const scope(s.device());
     cudnnHandle_t made = nullptr;
     check(cudnnCreate(&made), "cudnnCreate");
@@ -84,9 +90,9 @@ class attention_plans final : public fused_attention {
                              ops::attention_options const& options) override {
     device_scope const scope(s.device());
     auto const problem = detail::problem_of(out, q, k, v, options);
-    return with_plan(forward_, problem, attention_forward_graph, [&](plan const& chosen) {
-      std::size_t const rows = cuda::detail::attention_row_bytes(q);
-      pieces space(s, {chosen.workspace(), lse == nullptr ? rows : 0});
+    std::size_t const rows = lse == nullptr ? cuda::detail::attention_row_bytes(q) : 0;
+    return with_plan(s, problem, scratch_piece(rows), [&](plan const& chosen) {
+      pieces space(s, {chosen.workspace(), rows});
       void* const workspace = space.next();
       void* const kept = space.next();
       namespace uid = attention_uid;
@@ -107,15 +113,18 @@ class attention_plans final : public fused_attention {
                               float const* lse, ops::attention_options const& options) override {
     device_scope const scope(s.device());
     auto problem = detail::problem_of(out, q, k, v, options);
+    problem.backward = true;
     problem.deterministic = s.deterministic();
     problem.dq = detail::strides_of(dq);
     problem.dk = detail::strides_of(dk);
     problem.dv = detail::strides_of(dv);
     problem.dout = detail::strides_of(dout);
-    return with_plan(backward_, problem, attention_backward_graph, [&](plan const& chosen) {
-      std::size_t const rows = cuda::detail::attention_row_bytes(q);
-      std::size_t const sums = rows * static_cast<std::size_t>(q.head_dim);
-      pieces space(s, {chosen.workspace(), rows, problem.deterministic ? 0 : sums});
+    std::size_t const rows = cuda::detail::attention_row_bytes(q);
+    std::size_t const sums =
+        problem.deterministic ? 0 : rows * static_cast<std::size_t>(q.head_dim);
+    std::size_t const beside = scratch_piece(rows) + scratch_piece(sums);
+    return with_plan(s, problem, beside, [&](plan const& chosen) {
+      pieces space(s, {chosen.workspace(), rows, sums});
       void* const workspace = space.next();
       void* const own = space.next();
       void* const dq_sum = space.next();
@@ -137,8 +146,29 @@ class attention_plans final : public fused_attention {
     });
   }
 
+  void tune(bool on) override { tune_ = on; }
+  [[nodiscard]] attention_tuning const& tuning() const override { return table_; }
+  void use(attention_tuning table) override {
+    require(table.made_for() == table_.made_for(), "attention tuning: made for '", table.made_for(),
+            "', but this is '", table_.made_for(), "'; tune again");
+    stream_.synchronize();  // plans may be running
+    table_ = std::move(table);
+    std::erase_if(plans_, [&](auto const& known) {  // what was compiled and is kept stays
+      auto const entry = table_.entries().find(known.first);
+      return entry == table_.entries().end() || !known.second.proven() ||
+             known.second.way().number() != entry->second;
+    });
+  }
+
  private:
-  using plan_map = std::map<attention_problem, first_that_runs<plans_of>>;
+  static constexpr int most_timed = 3;
+
+  [[nodiscard]] static std::string made_for(stream& s) {
+    cudaDeviceProp device{};
+    cuda::check(cudaGetDeviceProperties(&device, s.device()), "cudaGetDeviceProperties");
+    return concat("cuDNN ", cudnnGetVersion(), " on ", std::string_view(device.name), " with ",
+                  device.multiProcessorCount, " multiprocessors");
+  }
 
   /// What plans read from the host's memory.
   struct numbers {
@@ -178,27 +208,49 @@ class attention_plans final : public fused_attention {
   }
 
   /// enqueue(plan) with the plan of a problem, found when it is first asked for; false when cuDNN
-  /// has none that runs. Throws `error` when a plan fails that has run before: then it is not the
-  /// plan.
-  template <class Build, class Enqueue>
-  bool with_plan(plan_map& all, attention_problem const& problem, Build const& graph_of,
+  /// has none that runs. `beside`: bytes of scratch that it takes beside the plan's. Throws `error`
+  /// when a plan fails that has run before, which is not the plan, or the one that the table says.
+  template <class Enqueue>
+  bool with_plan(stream& s, attention_problem const& problem, std::size_t beside,
                  Enqueue const& enqueue) {
-    auto at = all.find(problem);
-    if (at == all.end())
-      at = all.emplace(problem, plans_of(handle_.get(), graph_of(problem))).first;
+    auto const entry = table_.entries().find(problem);
+    bool const known = entry != table_.entries().end();
+    auto at = plans_.find(problem);
+    if (at == plans_.end()) {
+      auto const graph_of = problem.backward ? attention_backward_graph : attention_forward_graph;
+      at = plans_
+               .emplace(problem,
+                        plans_of(handle_.get(), graph_of(problem), known ? entry->second : 0))
+               .first;
+    }
     auto& plans = at->second;
-    return plans([&](plan const& each) {
+    auto const works = [&](plan const& each) {
       cudnnStatus_t status{};
       try {
         status = enqueue(each);
-      } catch (out_of_memory const&) {  // for its scratch; one that has run asks for no more
-        if (plans.proven()) throw;
+      } catch (out_of_memory const&) {  // for its scratch
         return false;
       }
-      if (plans.proven()) check(status, "cudnnBackendExecute");
       if (status != CUDNN_STATUS_SUCCESS) static_cast<void>(cudaGetLastError());  // not the next's
       return status == CUDNN_STATUS_SUCCESS;
+    };
+    bool const runs = plans([&](plan const& each) {
+      if (!plans.proven()) return works(each);
+      check(enqueue(each), "cudnnBackendExecute");
+      return true;
     });
+    require(!known || (runs && plans.way().number() == entry->second),
+            "attention tuning: cuDNN does not run its plan ", entry->second, " of attention over ",
+            problem.sequence, " positions by ", problem.heads, " heads; tune again");
+    if (!runs || known || !tune_ || s.capturing()) return runs;
+    plans.choose(most_timed, [&](int count, auto const& plan_at) {
+      return fastest(s, count, [&](int i) {
+        plan const& each = plan_at(i);
+        return scratch_piece(each.workspace()) + beside <= s.scratch_bytes() && works(each);
+      });
+    });
+    table_.set(problem, plans.way().number());
+    return true;
   }
 
   cudnnStatus_t run(plan const& chosen, numbers const& given, ops::attention_options const& options,
@@ -221,8 +273,11 @@ class attention_plans final : public fused_attention {
   };
 
   std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, destroy> handle_;
+  stream& stream_;
   attention_backend backend_;
-  plan_map forward_, backward_;
+  attention_tuning table_;
+  std::map<attention_problem, first_that_runs<plans_of>> plans_;
+  bool tune_ = false;
 };
 
 }  // namespace parallel::cuda::cudnn

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -49,16 +50,17 @@ struct binding {
 /// A graph compiled for the device of a handle. Compiling takes about a second, running enqueues.
 class plan {
  public:
-  /// Null when it cannot be built after all.
+  /// Null when it cannot be built after all. `number`: of the candidate in cuDNN's list.
   [[nodiscard]] static std::unique_ptr<plan const> build(cudnnHandle_t handle,
-                                                         descriptor const& candidate) {
+                                                         descriptor const& candidate, int number) {
     descriptor made(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     made.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle)
         .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate);
     if (!made.try_finalize()) return nullptr;
-    return std::unique_ptr<plan const>(new plan(std::move(made)));
+    return std::unique_ptr<plan const>(new plan(std::move(made), number));
   }
 
+  [[nodiscard]] int number() const { return number_; }
   /// Bytes of the device's memory that `run` needs.
   [[nodiscard]] std::size_t workspace() const { return workspace_; }
 
@@ -81,28 +83,35 @@ class plan {
   }
 
  private:
-  explicit plan(descriptor made)
+  plan(descriptor made, int number)
       : plan_(std::move(made)),
+        number_(number),
         workspace_(static_cast<std::size_t>(
             plan_.read<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE))) {}
 
   descriptor plan_;
+  int number_;
   std::size_t workspace_;
 };
 
-/// The plans of a graph, one by one, the most promising first: a source of first_that_runs.
+/// The plans of a graph, one by one, the most promising first, or from that of the candidate
+/// `first` on: a source of first_that_runs.
 class plans_of {
  public:
-  plans_of(cudnnHandle_t handle, graph g)
+  plans_of(cudnnHandle_t handle, graph g, int first = 0)
       : handle_(handle),
         graph_(std::move(g)),
         operations_(graph_.operations(handle)),
-        candidates_(candidates(operations_)) {}
+        candidates_(candidates(operations_)),
+        next_(first) {}
 
   /// The next that can be built; null after the last.
   [[nodiscard]] std::unique_ptr<plan const> operator()() {
-    while (next_ < candidates_.size())
-      if (auto built = plan::build(handle_, candidates_[next_++])) return built;
+    while (next_ < std::ssize(candidates_)) {
+      int const number = next_++;
+      auto built = plan::build(handle_, candidates_[static_cast<std::size_t>(number)], number);
+      if (built) return built;
+    }
     return nullptr;
   }
 
@@ -111,7 +120,7 @@ class plans_of {
   graph graph_;  // what candidates are made of
   descriptor operations_;
   std::vector<descriptor> candidates_;
-  std::size_t next_ = 0;
+  int next_;
 };
 
 }  // namespace parallel::cuda::cudnn

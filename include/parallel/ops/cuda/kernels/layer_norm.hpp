@@ -17,8 +17,8 @@ namespace parallel::cuda::kernels {
 
 /// Whether the rows of all views, and weight and bias, are aligned groups, none of them cut short.
 template <class T, class... View>
-[[nodiscard]] PARALLELLM_DEVICE bool whole_rows(T const* weight, T const* bias,
-                                                View const&... views) {
+[[nodiscard]] PARALLELLM_HOST_DEVICE bool whole_rows(T const* weight, T const* bias,
+                                                     View const&... views) {
   constexpr unsigned N = pack_size<T>;
   return groupable<N>(weight, bias) &&
          (groupable_rows<N>(views.data, views.columns, views.row_stride) && ...);

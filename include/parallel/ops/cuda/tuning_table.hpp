@@ -1,0 +1,159 @@
+// tuning_table: what was found by timing, as a value: which choice was the fastest for which task.
+//
+// Choices differ in the order of their sums, and which is the fastest is found by timing; so ranks
+// that each took their own would not compute the same bits. Ranks agree by exchanging tables and
+// merging them in the order of ranks, and a run keeps the result beside its checkpoints. Text that
+// is read from there is not trusted. Needs no CUDA.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <parallel/core/error.hpp>
+#include <parallel/core/tensor.hpp>
+
+namespace parallel::cuda {
+
+/// Takes the text of tables apart, line by line and word by word; messages name the line.
+class tuning_reader {
+ public:
+  tuning_reader(std::string_view text, std::string_view source) : rest_(text), source_(source) {}
+
+  template <class... Parts>
+  void expect(bool condition, Parts const&... parts) const {
+    require(condition, source_, ", line ", line_number_, ": ", parts...);
+  }
+
+  [[nodiscard]] bool at_end() const { return rest_.empty(); }
+
+  void next_line() {
+    ++line_number_;
+    auto const end = rest_.find('\n');
+    expect(end != std::string_view::npos, "cut off");
+    line_ = rest_.substr(0, end);
+    rest_.remove_prefix(end + 1);
+  }
+
+  /// The line up to the next space.
+  [[nodiscard]] std::string_view word() {
+    auto const out = line_.substr(0, line_.find(' '));
+    line_.remove_prefix(std::min(line_.size(), out.size() + 1));
+    return out;
+  }
+  [[nodiscard]] std::string_view rest_of_line() { return std::exchange(line_, {}); }
+
+  [[nodiscard]] index number(char const* what, index least, index most) {
+    auto const text = word();
+    auto const value = parse<index>(text, 10);
+    expect(value && *value >= least && *value <= most, what, " is '", text,
+           "', expected an integer from ", least, " to ", most);
+    return *value;
+  }
+
+  /// 16 digits to the base of 16.
+  [[nodiscard]] std::uint64_t hexadecimal() {
+    auto const text = word();
+    auto const value = parse<std::uint64_t>(text, 16);
+    expect(value && text.size() == 16, "'", text, "' is not 16 hexadecimal digits");
+    return *value;
+  }
+
+ private:
+  template <class Number>
+  [[nodiscard]] static std::optional<Number> parse(std::string_view text, int base) {
+    Number value{};
+    auto const [end, status] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+    if (status != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+    return value;
+  }
+
+  std::string_view rest_;
+  std::string_view source_;
+  std::string_view line_;
+  int line_number_ = 0;
+};
+
+/// `Format` says what is chosen for what (choice, key), what the table is called in its text (name)
+/// and an entry's task in messages (task), and how an entry is written (write(text, key, choice))
+/// and read (read(reader), which gives both).
+template <class Format>
+class tuning_table {
+ public:
+  using key = typename Format::key;
+  using choice = typename Format::choice;
+
+  /// An empty table for a library and device, described in one line: choices mean something to no
+  /// other.
+  explicit tuning_table(std::string made_for) : made_for_(std::move(made_for)) {
+    require(!made_for_.empty() && made_for_.find('\n') == std::string::npos, Format::name,
+            ": the library and device must be described in one line");
+  }
+
+  [[nodiscard]] std::string const& made_for() const { return made_for_; }
+  [[nodiscard]] std::map<key, choice> const& entries() const { return entries_; }
+
+  void set(key const& of, choice const& best) { entries_.insert_or_assign(of, best); }
+
+  /// Takes the other's choices where there are none here. Throws `error` unless both were made for
+  /// the same library and device.
+  void merge(tuning_table const& other) {
+    require(made_for_ == other.made_for_, Format::name, ": made for '", other.made_for_,
+            "', which cannot be merged with one made for '", made_for_, "'");
+    entries_.insert(other.entries_.begin(), other.entries_.end());
+  }
+
+  /// The table that `to_text` made this of. `source` (a file, a rank) opens every message. Throws
+  /// `error` naming the line when it is anything else.
+  [[nodiscard]] static tuning_table parse(std::string_view text, std::string_view source) {
+    tuning_reader in(text, source);
+    auto table = read(in);
+    in.expect(in.at_end(), "more entries than the ", table.entries_.size(),
+              " that the first line tells of");
+    return table;
+  }
+  /// The same of text that goes on after the table.
+  [[nodiscard]] static tuning_table read(tuning_reader& in) {
+    in.next_line();
+    in.expect(in.word() == Format::name, "not a table of ", Format::name);
+    in.expect(in.word() == "1", "not of version 1, the only one this program reads");
+    auto const count = in.number("the number of entries", 0, 1'000'000);
+    auto const made_for = in.rest_of_line();
+    in.expect(!made_for.empty(), "does not say for which library and device it was made");
+    tuning_table table{std::string(made_for)};
+    for (index i = 0; i < count; ++i) {
+      in.next_line();
+      auto const [of, best] = Format::read(in);
+      in.expect(in.rest_of_line().empty(), "more than an entry has");
+      in.expect(!table.entries_.contains(of), "a second entry for the same ", Format::task);
+      table.set(of, best);
+    }
+    return table;
+  }
+
+  /// The table as lines of printable ASCII (if made_for is), the same for equal tables: a head with
+  /// the number of entries and made_for, then an entry a line.
+  [[nodiscard]] friend std::string to_text(tuning_table const& table) {
+    std::string out =
+        concat(Format::name, " 1 ", table.entries_.size(), " ", table.made_for_, "\n");
+    for (auto const& [of, best] : table.entries_) {
+      Format::write(out, of, best);
+      out += '\n';
+    }
+    return out;
+  }
+
+  friend bool operator==(tuning_table const&, tuning_table const&) = default;
+
+ private:
+  std::string made_for_;
+  std::map<key, choice> entries_;
+};
+
+}  // namespace parallel::cuda

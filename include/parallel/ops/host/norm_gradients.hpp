@@ -1,0 +1,14 @@
+// norm_gradients on the host, whose layers take the two gradients apart: as the reference.
+#pragma once
+
+#include <parallel/device/host/stream.hpp>
+#include <parallel/ops/norm_gradients.hpp>
+
+namespace parallel::host {
+
+template <class T>
+void run_operation(stream& s, ops::norm_gradients_arguments<T> const& a) {
+  s.enqueue({a.name}, [=] { ops::compute(a); });
+}
+
+}  // namespace parallel::host

@@ -1,0 +1,115 @@
+// norm_gradients: the gradient of the input of layer_norm or rms_norm and, from the same reading of
+// x and dy, what the gradients of its weight and bias are sums of: a row of sums for each run of
+// rows, which are added by add_bias_backward later, when the weights' gradients are wanted.
+//
+// For devices on which memory is the cost (sums_norm_gradients): apart, layer_norm_backward_input
+// and layer_norm_backward_weight read x and dy once each. T is float, bf16 or double; sums are
+// accumulate_t<T>. Cost: one pass over memory.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <tuple>
+
+#include <parallel/ops/layer_norm.hpp>
+#include <parallel/ops/rms_norm.hpp>
+
+namespace parallel::ops {
+
+/// Whether layers take the gradients of norms on streams of this kind by norm_gradients.
+template <class Stream>
+inline constexpr bool sums_norm_gradients = false;
+
+/// Runs of so many rows, each a row of sums: of 16 rows or more, and enough to keep a GPU busy.
+[[nodiscard]] constexpr index norm_gradient_runs(index rows) {
+  return std::min<index>((rows + 15) / 16, 768);
+}
+
+template <class T>
+struct norm_gradients_arguments {
+  static constexpr char const* name = "norm_gradients";
+  rows_view<T> dx;
+  matrix_view<accumulate_t<T>> weight_sums;
+  matrix_view<accumulate_t<T>> bias_sums;  // or empty
+  rows_view<T const> dy;
+  rows_view<T const> x;
+  vector_view<T const> weight;
+  vector_view<accumulate_t<T> const> mean;  // empty: of rms_norm
+  vector_view<accumulate_t<T> const> rstd;
+  rows_view<T const> addend;
+
+  [[nodiscard]] auto operands() const {
+    return std::tuple(dx, weight_sums, bias_sums, dy, x, weight, mean, rstd, addend);
+  }
+  [[nodiscard]] std::uint64_t flops() const {
+    unsigned const each = (mean.empty() ? 11U : 16U) + (bias_sums.empty() ? 0U : 1U);
+    return (addend.rows > 0 ? each + 1 : each) * static_cast<std::uint64_t>(x.rows * x.columns);
+  }
+  /// The first row of a run.
+  [[nodiscard]] index begin_of(index run) const { return x.rows * run / weight_sums.extent(0); }
+
+  [[nodiscard]] index parts() const { return weight_sums.extent(0); }
+  void compute(index run) const {
+    using A = accumulate_t<T>;
+    index const begin = begin_of(run), end = begin_of(run + 1);
+    for (index n = 0; n < x.columns; ++n) {  // first: dx may be dy
+      double product = 0.0, total = 0.0;
+      for (index m = begin; m < end; ++m) {
+        A const center = mean.empty() ? A(0) : mean(m);
+        product += double(A(dy.row(m)[n])) * double((A(x.row(m)[n]) - center) * rstd(m));
+        total += double(dy.row(m)[n]);
+      }
+      weight_sums(run, n) = static_cast<A>(product);
+      if (!bias_sums.empty()) bias_sums(run, n) = static_cast<A>(total);
+    }
+    for (index m = begin; m < end; ++m)
+      if (mean.empty())
+        rms_norm_backward_input_arguments<T>{dx, dy, x, weight, rstd, addend}.compute(m);
+      else
+        layer_norm_backward_input_arguments<T>{dx, dy, x, weight, mean, rstd, addend}.compute(m);
+  }
+};
+
+struct norm_gradients_fn {
+  template <class Stream, class Dx, class T = typename Dx::value_type>
+  void operator()(Stream& s, Dx dx, matrix_view<accumulate_t<T>> weight_sums,
+                  matrix_view<accumulate_t<T>> bias_sums,
+                  rows_view<std::type_identity_t<T> const> dy,
+                  rows_view<std::type_identity_t<T> const> x,
+                  vector_view<std::type_identity_t<T> const> weight,
+                  vector_view<accumulate_t<T> const> mean, vector_view<accumulate_t<T> const> rstd,
+                  rows_view<std::type_identity_t<T> const> addend = {}) const {
+    rows_view<T> const out(dx);
+    auto constexpr name = "norm_gradients";
+    detail::same(name, "the number of rows of dx", out.rows, "that of dy", dy.rows);
+    detail::same(name, "the number of rows of dx", out.rows, "that of x", x.rows);
+    detail::same(name, "the number of columns of dx", out.columns, "that of dy", dy.columns);
+    detail::same(name, "the number of columns of dx", out.columns, "that of x", x.columns);
+    detail::same(name, "the size of weight", weight.extent(0), "that of a row", x.columns);
+    detail::same(name, "the size of rstd", rstd.extent(0), "the number of rows", x.rows);
+    if (!mean.empty())
+      detail::same(name, "the size of mean", mean.extent(0), "the number of rows", x.rows);
+    auto const check_sums = [&](auto const& sums) {
+      detail::same(name, "the number of rows of sums", sums.extent(0), "that of runs",
+                   norm_gradient_runs(x.rows));
+      detail::same(name, "the number of columns of sums", sums.extent(1), "that of x", x.columns);
+    };
+    check_sums(weight_sums);
+    if (!bias_sums.empty()) check_sums(bias_sums);
+    require(bias_sums.empty() || !mean.empty(),
+            "ops::norm_gradients: there are bias_sums but no mean, and rms_norm has no bias");
+    shape<2> const given{addend.rows, addend.columns};  // nvcc garbles braces inside a cast
+    shape<2> const wanted{out.rows, out.columns};
+    static_cast<void>(detail::adds(name, given, wanted));
+    run_operation(s, norm_gradients_arguments<T>{out, weight_sums, bias_sums, dy, x, weight, mean,
+                                                 rstd, addend});
+  }
+};
+/// norm_gradients(s, dx, weight_sums, bias_sums, dy, x, weight, mean, rstd, addend): dx as of
+/// layer_norm_backward_input, or of rms_norm_backward_input where mean is empty; and for run r of
+/// norm_gradient_runs(M) about equal ones, weight_sums[r,:] = sum over its rows of dy x^ and
+/// bias_sums[r,:] = that of dy, where there are bias_sums. dx may be dy, and overlaps nothing else.
+/// The order of sums is a function of the shape alone.
+inline constexpr norm_gradients_fn norm_gradients{};
+
+}  // namespace parallel::ops
