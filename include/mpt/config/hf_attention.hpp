@@ -54,7 +54,7 @@ inline void add_rope(nlohmann::json& json, rope_config const& rope) {
   nlohmann::json json = {
       {"attn_type", attn.kv_n_heads ? "grouped_query_attention" : "multihead_attention"},
       {"attn_impl", "torch"},
-      {"attn_pdrop", attn.attn_pdrop},
+      {"attn_pdrop", shortest(attn.attn_pdrop)},
       {"clip_qkv", json_or_null(attn.clip_qkv)},
       {"qk_ln", attn.qk_ln},
       {"softmax_scale", json_or_null(attn.softmax_scale)},

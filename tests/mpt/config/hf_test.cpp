@@ -20,6 +20,13 @@ inline std::string problem(nlohmann::json const& json) {
   return {};
 }
 
+TEST_CASE(
+    "whole numbers are written as integers, which transformers' MptAttentionConfig takes alone") {
+  auto const attention = to_hf_json(mpt::named_size("125m"), "float32").at("attn_config");
+  CHECK(attention.at("attn_pdrop").is_number_integer());
+  CHECK(attention.at("alibi_bias_max").is_number_integer());
+}
+
 TEST_CASE("what is written is read back, whatever the form") {
   auto model = mpt::named_size("125m");
   auto fancy = model;
