@@ -276,7 +276,8 @@ void enqueue(stream& s, ops::affine_backward_weight_arguments<T> const& a) {
                            a.accumulate ? a.dweight.data() : nullptr, sums))
       return false;
     ops::add(s, a.dbias.span(),
-             std::span(reinterpret_cast<accumulate_t<T> const*>(sums), a.dbias.size()));
+             std::span(reinterpret_cast<accumulate_t<T> const*>(sums),
+                       static_cast<std::size_t>(a.dbias.size())));
     return true;
   };
   products.multiply_or(shape, fused, apart);
