@@ -23,7 +23,9 @@
 namespace apps {
 
 /// What this process was started with, a line each: what ranks that train together have in common.
+/// `data`: lines of what it reads.
 [[nodiscard]] inline std::vector<std::string> start_of(std::filesystem::path const& file,
+                                                       std::vector<std::string> const& data,
                                                        std::vector<std::string> const& overrides) {
   auto const sum_of = [](std::filesystem::path const& path) {
     parallel::checkpoint::running_checksum sum;
@@ -38,6 +40,7 @@ namespace apps {
                                std::filesystem::is_regular_file(file, gone)
                                    ? file.string() + " " + sum_of(file)
                                    : "the configuration"};  // a pipe is read once
+  out.insert(out.end(), data.begin(), data.end());
   for (auto const& word : overrides) out.push_back("'" + word + "'");
   return out;
 }

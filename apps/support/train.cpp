@@ -6,7 +6,6 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -354,9 +353,9 @@ int train_program(int argc, char** argv, std::string const& what) {
     }
     std::vector<std::string> start;
     if (started) {
-      start = apps::start_of(file, overrides);
-      if (reads)
-        std::ranges::move(mpt::data_fingerprint(config, examples), std::back_inserter(start));
+      auto const data =
+          reads ? mpt::data_fingerprint(config, examples) : std::vector<std::string>();
+      start = apps::start_of(file, data, overrides);
     }
     apps::stop_signals const signals;
     parallel::shared_deadline const deadline =
