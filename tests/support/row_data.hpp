@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <type_traits>
 #include <vector>
 
 #include <parallel/core/dtype.hpp>
@@ -24,6 +25,12 @@ std::vector<T> normal_numbers(std::size_t count, std::uint64_t seed, float size 
   for (std::size_t i = 0; i < count; ++i) out[i] = T(center + size * random.normal(i));
   return out;
 }
+
+/// How near the kernels of norms come to the reference loops.
+template <class T>
+inline constexpr double norm_tolerance = std::is_same_v<T, double> ? 1e-13
+                                         : std::is_same_v<T, bf16> ? 8e-3
+                                                                   : 4e-6;
 
 /// What an output holds before it is written.
 template <class T>

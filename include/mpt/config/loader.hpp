@@ -54,6 +54,11 @@ struct loader_config {
   friend bool operator==(loader_config const&, loader_config const&) = default;
 };
 
+/// What messages call a loader of evaluation.
+[[nodiscard]] inline std::string eval_loader_name(loader_config const& loader) {
+  return loader.label.empty() ? "eval_loader" : "eval_loader " + loader.label;
+}
+
 /// Whether text is an address such as s3://bucket/folder rather than a path.
 [[nodiscard]] inline bool is_remote(std::string_view path) {
   auto const colon = path.find("://");

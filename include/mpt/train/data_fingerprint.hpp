@@ -20,40 +20,28 @@ namespace mpt {
 
 namespace detail {
 
-class data_checksum {
- public:
-  template <class Number>
-  data_checksum& add(std::span<Number const> numbers) {
-    sum_.add(std::as_bytes(numbers));
-    return *this;
-  }
-  [[nodiscard]] std::string text() const {
-    return parallel::checkpoint::checksum_text(sum_.value());
-  }
-
- private:
-  parallel::checkpoint::running_checksum sum_;
-};
-
 /// Of its shards' sizes and of its first, middle and last sample.
 [[nodiscard]] inline std::string checksum_of(data::token_dataset const& set) {
-  data_checksum sum;
-  sum.add(set.shard_samples());
-  if (set.size() == 0) return sum.text();
+  parallel::checkpoint::running_checksum sum;
+  sum.add(std::as_bytes(set.shard_samples()));
   std::vector<std::int32_t> ids(set.sequence_length());
-  for (auto const at : std::set{std::uint64_t{0}, set.size() / 2, set.size() - 1}) {
-    set.sample(at, ids);
-    sum.add(std::span<std::int32_t const>(ids));
-  }
-  return sum.text();
+  if (set.size() > 0)
+    for (auto const at : std::set{std::uint64_t{0}, set.size() / 2, set.size() - 1}) {
+      set.sample(at, ids);
+      sum.add(std::as_bytes(std::span(ids)));
+    }
+  return parallel::checkpoint::checksum_text(sum.value());
 }
 
 [[nodiscard]] inline std::string checksum_of(example_set const& set) {
-  data_checksum sum;
-  sum.add(std::span<std::uint32_t const>(set.lengths()));
-  for (auto const& one : set.examples)
-    sum.add(std::span<std::int32_t const>(one.ids)).add(std::span<std::int32_t const>(one.labels));
-  return sum.text();
+  parallel::checkpoint::running_checksum sum;
+  auto const lengths = set.lengths();
+  sum.add(std::as_bytes(std::span(lengths)));
+  for (auto const& one : set.examples) {
+    sum.add(std::as_bytes(std::span(one.ids)));
+    sum.add(std::as_bytes(std::span(one.labels)));
+  }
+  return parallel::checkpoint::checksum_text(sum.value());
 }
 
 }  // namespace detail
@@ -82,7 +70,7 @@ class data_checksum {
   add("train_loader", config.train_loader, examples.train.get());
   for (std::size_t i = 0; i < config.eval_loaders.size(); ++i) {
     auto const& loader = config.eval_loaders[i];
-    add(loader.label.empty() ? "eval_loader" : "eval_loader " + loader.label, loader,
+    add(eval_loader_name(loader), loader,
         i < examples.evaluation.size() ? examples.evaluation[i].get() : nullptr);
   }
   return out;

@@ -135,8 +135,7 @@ namespace detail {
   };
   add("train_loader", examples.train);
   for (std::size_t i = 0; i < examples.evaluation.size(); ++i) {
-    auto const& label = config.eval_loaders[i].label;
-    add(label.empty() ? "eval_loader" : "eval_loader " + label, examples.evaluation[i]);
+    add(eval_loader_name(config.eval_loaders[i]), examples.evaluation[i]);
   }
   return out;
 }
@@ -155,8 +154,7 @@ namespace detail {
   };
   out.train = read(config.train_loader, "train_loader");
   for (auto const& loader : config.eval_loaders)
-    out.evaluation.push_back(
-        read(loader, loader.label.empty() ? "eval_loader" : "eval_loader " + loader.label));
+    out.evaluation.push_back(read(loader, eval_loader_name(loader)));
   if (!config.icl.tasks.empty())
     out.tasks = std::make_shared<task_set const>(read_task_set(config));
   return out;

@@ -20,6 +20,17 @@
 
 namespace mpt {
 
+namespace detail {
+
+/// Where this rank's node keeps checkpoints, if the run has such.
+[[nodiscard]] inline std::optional<checkpoint::local_folder> local_folder_here(
+    checkpoint_config const& config, run_hooks const& hooks, parallel::any_communicator& comm) {
+  auto const nodes = hooks.nodes.value_or(checkpoint::node_map(comm.size()));
+  return local_folder_of(config, nodes, comm.rank(), hooks.on_local_save);
+}
+
+}  // namespace detail
+
 /// Collective, before a run looks for the checkpoint to go on from: puts the one on the nodes' own
 /// disks into save_folder, if it is newer than those there and the run is to go on. Returns what
 /// there is to say of it, on rank 0; or "".
@@ -29,9 +40,8 @@ template <class Exchange>
                                                 checkpoint_config const& config,
                                                 run_hooks const& hooks) {
   if (!config.autoresume) return {};
-  auto const nodes = hooks.nodes.value_or(checkpoint::node_map(comm.size()));
   std::string note;
-  if (auto const here = local_folder_of(config, nodes, comm.rank(), hooks.on_local_save))
+  if (auto const here = detail::local_folder_here(config, hooks, comm))
     note = checkpoint::promote_local(comm, exchanges, config.save_folder, hooks.owner, *here,
                                      hooks.on_save);
   else if (comm.rank() == 0)
@@ -52,9 +62,8 @@ class run_saves {
         shared_(step, comm, exchanges, config.save_folder, behind,
                 save_options_of(config, hooks.on_save, hooks.owner)),
         bytes_(checkpoint::bytes_to_save(step, shared_.options().what)) {
-    auto const nodes = hooks.nodes.value_or(checkpoint::node_map(comm.size()));
-    if (auto here = local_folder_of(config, nodes, comm.rank(), hooks.on_local_save)) {
-      one_node_ = nodes.nodes() == 1;
+    if (auto here = detail::local_folder_here(config, hooks, comm)) {
+      one_node_ = here->nodes.nodes() == 1;
       local_.emplace(shared_, step, comm, exchanges, std::move(*here));
     }
   }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <tuple>
 
+#include <parallel/ops/detail/norm_rows.hpp>
 #include <parallel/ops/layer_norm.hpp>
 #include <parallel/ops/rms_norm.hpp>
 
@@ -81,12 +82,7 @@ struct norm_gradients_fn {
                   rows_view<std::type_identity_t<T> const> addend = {}) const {
     rows_view<T> const out(dx);
     auto constexpr name = "norm_gradients";
-    detail::same(name, "the number of rows of dx", out.rows, "that of dy", dy.rows);
-    detail::same(name, "the number of rows of dx", out.rows, "that of x", x.rows);
-    detail::same(name, "the number of columns of dx", out.columns, "that of dy", dy.columns);
-    detail::same(name, "the number of columns of dx", out.columns, "that of x", x.columns);
-    detail::same(name, "the size of weight", weight.extent(0), "that of a row", x.columns);
-    detail::same(name, "the size of rstd", rstd.extent(0), "the number of rows", x.rows);
+    detail::check_norm_rows<T>(name, out, dy, x, weight, rstd, addend);
     if (!mean.empty())
       detail::same(name, "the size of mean", mean.extent(0), "the number of rows", x.rows);
     auto const check_sums = [&](auto const& sums) {
@@ -98,9 +94,6 @@ struct norm_gradients_fn {
     if (!bias_sums.empty()) check_sums(bias_sums);
     require(bias_sums.empty() || !mean.empty(),
             "ops::norm_gradients: there are bias_sums but no mean, and rms_norm has no bias");
-    shape<2> const given{addend.rows, addend.columns};  // nvcc garbles braces inside a cast
-    shape<2> const wanted{out.rows, out.columns};
-    static_cast<void>(detail::adds(name, given, wanted));
     run_operation(s, norm_gradients_arguments<T>{out, weight_sums, bias_sums, dy, x, weight, mean,
                                                  rstd, addend});
   }

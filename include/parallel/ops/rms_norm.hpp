@@ -10,6 +10,7 @@
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/ops/detail/check.hpp>
+#include <parallel/ops/detail/norm_rows.hpp>
 #include <parallel/ops/operation.hpp>
 #include <parallel/ops/rows_view.hpp>
 
@@ -103,15 +104,7 @@ struct rms_norm_backward_input_fn {
                   rows_view<std::type_identity_t<T> const> addend = {}) const {
     rows_view<T> const out(dx);
     auto constexpr name = "rms_norm_backward_input";
-    detail::same(name, "the number of rows of dx", out.rows, "that of dy", dy.rows);
-    detail::same(name, "the number of rows of dx", out.rows, "that of x", x.rows);
-    detail::same(name, "the number of columns of dx", out.columns, "that of dy", dy.columns);
-    detail::same(name, "the number of columns of dx", out.columns, "that of x", x.columns);
-    detail::same(name, "the size of weight", weight.extent(0), "that of a row", x.columns);
-    detail::same(name, "the size of rstd", rstd.extent(0), "the number of rows", x.rows);
-    shape<2> const given{addend.rows, addend.columns};  // nvcc garbles braces inside a cast
-    shape<2> const wanted{out.rows, out.columns};
-    static_cast<void>(detail::adds(name, given, wanted));
+    detail::check_norm_rows<T>(name, out, dy, x, weight, rstd, addend);
     run_operation(s, rms_norm_backward_input_arguments<T>{out, dy, x, weight, rstd, addend});
   }
 };

@@ -17,11 +17,6 @@ namespace cuda_layer_norm_test {
 using namespace parallel;
 using parallel::index;
 
-template <class T>
-constexpr double close = std::is_same_v<T, double> ? 1e-13
-                         : std::is_same_v<T, bf16> ? 8e-3
-                                                   : 4e-6;
-
 TEST_CASE_TEMPLATE("layer_norm equals the reference for every shape and in place", T, float, bf16,
                    double) {
   using A = accumulate_t<T>;
@@ -51,7 +46,7 @@ TEST_CASE_TEMPLATE("layer_norm equals the reference for every shape and in place
       auto const blocks = static_cast<unsigned>(s.rows);
       for (unsigned const threads : {32U, 64U})
         testing::run_in_every_order(blocks, threads, 64 * sizeof(A), body, [&](auto) {
-          testing::check_close(y.data, expected.data, close<T>);
+          testing::check_close(y.data, expected.data, testing::norm_tolerance<T>);
           testing::check_close(means, mean, 1e-5);
           testing::check_close(rstds, rstd, 1e-5);
           std::ranges::fill(y.data, T(-77.0F));
@@ -66,7 +61,8 @@ TEST_CASE_TEMPLATE("layer_norm equals the reference for every shape and in place
       for (index m = 0; m < s.rows; ++m)
         for (index n = 0; n < s.columns; ++n)
           CHECK(static_cast<double>(in_place.view().row(m)[n]) ==
-                doctest::Approx(static_cast<double>(expected.view().row(m)[n])).epsilon(close<T>));
+                doctest::Approx(static_cast<double>(expected.view().row(m)[n]))
+                    .epsilon(testing::norm_tolerance<T>));
     }
 }
 
@@ -109,7 +105,7 @@ TEST_CASE_TEMPLATE("the gradient of layer_norm's input equals the reference, in 
         dx.view(), dy.view(), x.view(), weight.data(), mean.data(), rstd.data(), {}};
     auto const blocks = static_cast<unsigned>(s.rows);
     testing::run_in_every_order(blocks, 32, 64 * sizeof(A), body, [&](auto) {
-      testing::check_close(dx.data, expected.data, close<T>);
+      testing::check_close(dx.data, expected.data, testing::norm_tolerance<T>);
       std::ranges::fill(dx.data, T(-77.0F));
     });
     auto in_place = dy;
@@ -121,7 +117,8 @@ TEST_CASE_TEMPLATE("the gradient of layer_norm's input equals the reference, in 
       for (index n = 0; n < s.columns; ++n)
         CHECK(std::abs(static_cast<double>(in_place.view().row(m)[n]) -
                        static_cast<double>(expected.view().row(m)[n])) <
-              close<T> * (1.0 + std::abs(static_cast<double>(expected.view().row(m)[n]))));
+              testing::norm_tolerance<T> *
+                  (1.0 + std::abs(static_cast<double>(expected.view().row(m)[n]))));
   }
 }
 
@@ -147,7 +144,7 @@ TEST_CASE_TEMPLATE("what is added to the gradient of layer_norm's input is round
     cuda::kernels::layer_norm_backward_input<T> const body{
         dx.view(), dy.view(), x.view(), weight.data(), mean.data(), rstd.data(), more.view()};
     testing::run_in_every_order(static_cast<unsigned>(s.rows), 32, 64 * sizeof(A), body, [&](auto) {
-      testing::check_close(dx.data, expected.data, close<T>);
+      testing::check_close(dx.data, expected.data, testing::norm_tolerance<T>);
       std::ranges::fill(dx.data, T(-77.0F));
     });
   }

@@ -18,11 +18,6 @@ namespace cuda_norm_gradients_test {
 using namespace parallel;
 using parallel::index;
 
-template <class T>
-constexpr double close = std::is_same_v<T, double> ? 1e-13
-                         : std::is_same_v<T, bf16> ? 8e-3
-                                                   : 4e-6;
-
 /// Of a shape: random numbers, and what the reference makes of them.
 template <class T, bool Centred, bool Biased>
 struct problem {
@@ -92,9 +87,9 @@ void check() {
       auto const body = p.template body<Whole>(dx, weight, bias);
       for (unsigned const threads : {32U, 64U})
         testing::run_in_every_order(blocks, threads, 128 * sizeof(A), body, [&](auto) {
-          testing::check_close(dx.data, p.expected.data, close<T>);
-          testing::check_close(weight, p.weight_sums, std::max(close<A>, 1e-5));
-          testing::check_close(bias, p.bias_sums, std::max(close<A>, 1e-5));
+          testing::check_close(dx.data, p.expected.data, testing::norm_tolerance<T>);
+          testing::check_close(weight, p.weight_sums, std::max(testing::norm_tolerance<A>, 1e-5));
+          testing::check_close(bias, p.bias_sums, std::max(testing::norm_tolerance<A>, 1e-5));
           std::ranges::fill(dx.data, T(-77.0F));
           std::ranges::fill(weight, A(-77));
           std::ranges::fill(bias, A(-77));
@@ -109,9 +104,9 @@ void check() {
         for (index n = 0; n < s.columns; ++n) {
           auto const wanted = static_cast<double>(p.expected.view().row(m)[n]);
           CHECK(std::abs(static_cast<double>(in_place.view().row(m)[n]) - wanted) <
-                close<T> * (1.0 + std::abs(wanted)));
+                testing::norm_tolerance<T> * (1.0 + std::abs(wanted)));
         }
-      testing::check_close(weight, p.weight_sums, std::max(close<A>, 1e-5));
+      testing::check_close(weight, p.weight_sums, std::max(testing::norm_tolerance<A>, 1e-5));
     }
 }
 

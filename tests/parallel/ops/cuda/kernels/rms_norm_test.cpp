@@ -17,11 +17,6 @@ namespace cuda_rms_norm_test {
 
 using namespace parallel;
 
-template <class T>
-constexpr double close = std::is_same_v<T, double> ? 1e-13
-                         : std::is_same_v<T, bf16> ? 8e-3
-                                                   : 4e-6;
-
 TEST_CASE_TEMPLATE("rms_norm equals the reference for every shape and in place", T, float, bf16,
                    double) {
   using A = accumulate_t<T>;
@@ -44,7 +39,7 @@ TEST_CASE_TEMPLATE("rms_norm equals the reference for every shape and in place",
       auto const blocks = static_cast<unsigned>(s.rows);
       for (unsigned const threads : {32U, 64U})
         testing::run_in_every_order(blocks, threads, 32 * sizeof(A), body, [&](auto) {
-          testing::check_close(y.data, expected.data, close<T>);
+          testing::check_close(y.data, expected.data, testing::norm_tolerance<T>);
           testing::check_close(rstds, rstd, 1e-5);
           std::ranges::fill(y.data, T(-77.0F));
         });
@@ -58,7 +53,8 @@ TEST_CASE_TEMPLATE("rms_norm equals the reference for every shape and in place",
       for (parallel::index m = 0; m < s.rows; ++m)
         for (parallel::index n = 0; n < s.columns; ++n)
           CHECK(static_cast<double>(in_place.view().row(m)[n]) ==
-                doctest::Approx(static_cast<double>(expected.view().row(m)[n])).epsilon(close<T>));
+                doctest::Approx(static_cast<double>(expected.view().row(m)[n]))
+                    .epsilon(testing::norm_tolerance<T>));
     }
 }
 
@@ -83,7 +79,7 @@ TEST_CASE_TEMPLATE("the gradient of rms_norm's input equals the reference, in pl
                                                    weight.data(), rstd.data(), {}};
     auto const blocks = static_cast<unsigned>(s.rows);
     testing::run_in_every_order(blocks, 32, 32 * sizeof(A), body, [&](auto) {
-      testing::check_close(dx.data, expected.data, close<T>);
+      testing::check_close(dx.data, expected.data, testing::norm_tolerance<T>);
       std::ranges::fill(dx.data, T(-77.0F));
     });
     auto in_place = dy;
@@ -95,7 +91,8 @@ TEST_CASE_TEMPLATE("the gradient of rms_norm's input equals the reference, in pl
       for (parallel::index n = 0; n < s.columns; ++n)
         CHECK(std::abs(static_cast<double>(in_place.view().row(m)[n]) -
                        static_cast<double>(expected.view().row(m)[n])) <
-              close<T> * (1.0 + std::abs(static_cast<double>(expected.view().row(m)[n]))));
+              testing::norm_tolerance<T> *
+                  (1.0 + std::abs(static_cast<double>(expected.view().row(m)[n]))));
   }
 }
 
@@ -120,7 +117,7 @@ TEST_CASE_TEMPLATE("what is added to the gradient of rms_norm's input is rounded
     cuda::kernels::rms_norm_backward_input<T> const body{dx.view(),     dy.view(),   x.view(),
                                                          weight.data(), rstd.data(), more.view()};
     testing::run_in_every_order(static_cast<unsigned>(s.rows), 32, 32 * sizeof(A), body, [&](auto) {
-      testing::check_close(dx.data, expected.data, close<T>);
+      testing::check_close(dx.data, expected.data, testing::norm_tolerance<T>);
       std::ranges::fill(dx.data, T(-77.0F));
     });
   }
