@@ -376,7 +376,7 @@ void run(arguments args) {
   check(args);
   bool const from_yaml = !fs::is_directory(args.model);
   auto const what = from_yaml ? of_yaml(args) : of_options(args);
-  auto const engine = apps::make_engine();
+  auto const engine = apps::own_product();  // figures do not depend on batches and ranks
   auto const started = apps::processes_started();
   apps::launch({.ranks = what.ranks ? what.ranks : started,
                 .deadline = std::chrono::duration<double>(what.deadline)},

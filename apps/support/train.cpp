@@ -317,7 +317,8 @@ int train_program(int argc, char** argv, std::string const& what) {
         mpt::console::say("{}\n", line);
       for (auto const& note : config.report.notes) mpt::console::say("note: {}\n", note);
     }
-    auto const engine = apps::make_engine();
+    auto const engine =
+        mpt::is_canonical(config) ? apps::own_product() : apps::make_engine();
     // without a number of ranks, as many as mpirun started or the layout needs
     auto const started = apps::processes_started();
     std::optional<int> ranks = started;

@@ -283,6 +283,27 @@ TEST_CASE("our own product has the same bits for every number of threads") {
   CHECK(multiply(three, e, a, b, c, {.transpose_b = true}) == expected);
 }
 
+TEST_CASE_TEMPLATE("a row of our own product has the same bits among any five rows or more", T, float,
+                   bf16) {
+  extents const all{330, 130, 800};
+  auto const a = normals<T>(all.m * all.k, 4);
+  auto const b = normals<T>(all.k * all.n, 5);
+  for (bool const transpose_b : {false, true}) {
+    parallel::host::stream s({.threads = 2});
+    std::vector<float> const none(static_cast<std::size_t>(all.m * all.n));
+    auto const expected = multiply(s, all, a, b, none, {.transpose_b = transpose_b});
+    for (index const rows : {5, 16, 33, 210}) {
+      CAPTURE(rows);
+      index const first = rows / 2;
+      extents const few{rows, all.n, all.k};
+      std::vector<T> const part(a.begin() + first * all.k, a.begin() + (first + rows) * all.k);
+      std::vector<float> const empty(static_cast<std::size_t>(rows * all.n));
+      auto const got = multiply(s, few, part, b, empty, {.transpose_b = transpose_b});
+      CHECK(std::equal(got.begin(), got.end(), expected.begin() + first * all.n));
+    }
+  }
+}
+
 TEST_CASE("our own product is exact on every instruction set of this processor") {
   extents const e{33, 70, 260};
   auto const a = integers<bf16>(e.m * e.k, 1);

@@ -78,14 +78,15 @@ inline constexpr index tile_rows = 8;
 
 enum class tile_store : unsigned char { assign, add };
 
-template <int L, int Registers, tile_store Store>
-[[gnu::always_inline]] inline void micro_tile(index depth, float const* a, index a_row,
+/// `Rows` rows by `Registers` registers of columns.
+template <int L, int Rows, int Registers, tile_store Store>
+[[gnu::always_inline]] inline void micro_rows(index depth, float const* a, index a_row,
                                               index a_depth, float const* b, index b_depth,
                                               float* c, index c_row) {
   using floats = simd::pack<float, L>;
-  constexpr auto rows = std::make_integer_sequence<int, tile_rows>{};
+  constexpr auto rows = std::make_integer_sequence<int, Rows>{};
   constexpr auto registers = std::make_integer_sequence<int, Registers>{};
-  floats sum[tile_rows][Registers];
+  floats sum[Rows][Registers];
   simd::unrolled(
       rows, [&](auto r) __attribute__((always_inline)) {
         simd::unrolled(
@@ -120,6 +121,19 @@ template <int L, int Registers, tile_store Store>
                 simd::store(to, sum[r][v]);
             });
       });
+}
+
+/// Sixteen registers hold no more than four rows of sums beside what is multiplied.
+template <int L>
+inline constexpr int rows_in_registers = L == 16 ? tile_rows : 4;
+
+template <int L, int Registers, tile_store Store>
+[[gnu::always_inline]] inline void micro_tile(index depth, float const* a, index a_row,
+                                              index a_depth, float const* b, index b_depth,
+                                              float* c, index c_row) {
+  for (int row = 0; row < tile_rows; row += rows_in_registers<L>)
+    micro_rows<L, rows_in_registers<L>, Registers, Store>(depth, a + row * a_row, a_row, a_depth, b,
+                                                          b_depth, c + row * c_row, c_row);
 }
 
 /// Sixteen pairs of bf16, or sums of their products.
