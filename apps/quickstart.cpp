@@ -2,6 +2,7 @@
 //
 // Runs the other programs one after the other, each as a user would, shows their command lines, and
 // ends with a table of what happened and where it lies. Run again, every step continues or is done.
+// Its first half trains and needs no program of the second: `./run pretrain` builds those between.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,7 @@ struct arguments {
   fs::path out = "runs/first";
   fs::path config;
   std::string prompt = "The most important thing";
+  bool only_train = false, trained = false;
   strings overrides;
   std::vector<fs::path> files;
 };
@@ -45,6 +47,14 @@ class quickstart {
 
   void run() {
     auto const begin = std::chrono::steady_clock::now();
+    if (!args_.trained) train();
+    if (args_.only_train) return;
+    use();
+    table(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+
+ private:
+  void train() {
     auto const out = args_.out;
     strings const text = names(args_.files);
     step("tokenizer", "train_tokenizer",
@@ -61,16 +71,18 @@ class quickstart {
                  "save_folder=" + (out / "checkpoints").string(),
                  "metrics_file=" + (out / "metrics.jsonl").string()} +
              args_.overrides);
+  }
+
+  void use() {
+    auto const out = args_.out;
     step("evaluate", "evaluate",
          {out / "checkpoints", "--data", out / "data" / "val", "--json", out / "evaluation.json"});
     step("export", "convert", {out / "checkpoints", out / "huggingface", "--replace"});
     step("generate", "generate",
          {out / "huggingface", "--prompt", args_.prompt, "--max_new_tokens", "60", "--temperature",
           "0.7", "--top_k", "50", "--seed", "17"});
-    table(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
 
- private:
   static strings names(std::vector<fs::path> const& files) {
     strings out;
     for (auto const& file : files) out.push_back(file.string());
@@ -149,8 +161,10 @@ class quickstart {
     table.row("unigram loss",
               fmt::format("{:.4f} nats on the same tokens: what a model without context reaches",
                           evaluation.at("unigram_cross_entropy").get<double>()));
-    table.row("wall clock", fmt::format("{} in all, {} of it training", console::duration(seconds),
-                                        console::duration(summary.at("seconds").get<double>())));
+    auto const training = console::duration(summary.at("seconds").get<double>()) + " training";
+    table.row("wall clock",
+              args_.trained ? training
+                            : fmt::format("{} in all, {}", console::duration(seconds), training));
     table.rule();
     table.row("checkpoints", (out / "checkpoints").string());
     table.row("Hugging Face", (out / "huggingface").string() + " (MptForCausalLM)");
@@ -172,6 +186,8 @@ int main(int argc, char** argv) {
   app.add_option("--prompt", args.prompt, "what the model continues")->capture_default_str();
   app.add_option("--set", args.overrides, "key=value of the training YAML; may be repeated")
       ->allow_extra_args(false);
+  auto* const only_train = app.add_flag("--only_train", args.only_train, "end when it is trained");
+  app.add_flag("--trained", args.trained, "begin where --only_train ended")->excludes(only_train);
   app.add_option("files", args.files, "text files")->required()->check(CLI::ExistingFile);
   return apps::run(app, argc, argv, [&] { quickstart(args).run(); });
 }
