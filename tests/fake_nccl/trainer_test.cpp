@@ -155,7 +155,11 @@ void check_runs(std::vector<grid> const& all, double batches) {
     config.cuda_graphs = seed % 2 == 0;
     auto const got = train_on_gpus(config, how.ranks(), seed);
     check_calm(got);
-    CHECK(fake_nccl::happened().operations > 0);
+    auto const library = fake_nccl::happened();
+    CHECK(library.operations > 0);
+    CHECK(library.registered > 0);
+    for (char const* const what : {"ncclReduceScatter of f32", "ncclAllGather of f32"})
+      if (how.zero_stage > 1) CHECK_MESSAGE(library.exchanged.at(what).registered > 10'000, what);
     CHECK(got.summary.batches == batches);
     auto const gpus = losses(config.logging.metrics_file);
     REQUIRE(gpus.size() == host.size());

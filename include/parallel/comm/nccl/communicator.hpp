@@ -30,6 +30,7 @@
 #include <parallel/comm/nccl/comm_stream.hpp>
 #include <parallel/comm/nccl/error.hpp>
 #include <parallel/comm/nccl/session.hpp>
+#include <parallel/comm/registered_memory.hpp>
 
 namespace parallel::nccl {
 
@@ -130,6 +131,13 @@ class communicator : public collectives<communicator, cuda::stream> {
         channels_[{peer, sends}] = {std::move(made), 0};
       }
     }
+  }
+
+  /// See `registers_memory`. Waits, before it ends a registration, for the operations enqueued by
+  /// then on this communicator. Of one rank, or where NCCL_LOCAL_REGISTER=0 says so: nothing.
+  [[nodiscard]] registered_memory register_memory(buffer<std::byte> const& memory) {
+    if (size() == 1 || memory.empty()) return {};
+    return session_->register_memory(member_, memory);
   }
 
  private:
@@ -262,6 +270,6 @@ class communicator : public collectives<communicator, cuda::stream> {
 using any_communicator = basic_any_communicator<cuda::stream>;
 
 static_assert(has_collectives<communicator, float> && has_submit<communicator> &&
-              has_split<communicator>);
+              has_split<communicator> && registers_memory<communicator>);
 
 }  // namespace parallel::nccl

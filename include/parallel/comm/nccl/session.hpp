@@ -29,11 +29,13 @@
 #include <parallel/comm/aborted.hpp>
 #include <parallel/comm/nccl/error.hpp>
 #include <parallel/comm/nccl/notice_board.hpp>
+#include <parallel/comm/registered_memory.hpp>
 #include <parallel/comm/request.hpp>
 #include <parallel/core/clock.hpp>
 #include <parallel/core/failures.hpp>
 #include <parallel/core/patience.hpp>
 #include <parallel/core/shared_deadline.hpp>
+#include <parallel/device/buffer.hpp>
 #include <parallel/device/cuda/stream.hpp>
 
 namespace parallel::nccl {
@@ -145,6 +147,22 @@ class session final : public parallel::detail::abortable,
     std::scoped_lock const lock(mutex_);
     one.deadline = options_.deadline.get();
     of.waiting.push_back(std::move(one));
+  }
+
+  /// Registers `memory` with `of`, which is not ended before the registration is. An abort ends
+  /// that too.
+  [[nodiscard]] registered_memory register_memory(std::shared_ptr<member> const& of,
+                                                  buffer<std::byte> const& memory,
+                                                  call_site where = call_site::current()) {
+    void* handle = nullptr;
+    cuda::device_scope const scope(device_);
+    run(
+        {of->comm}, "ncclCommRegister",
+        [&] { return ncclCommRegister(of->comm, memory.data(), memory.size(), &handle); }, where);
+    if (handle == nullptr) return {};
+    return {handle, [self = shared_from_this(), of, owner = memory.owner()](void* registered) {
+              self->deregister(*of, registered);
+            }};
   }
 
   /// Since this rank failed by `problem`.
@@ -303,11 +321,7 @@ class session final : public parallel::detail::abortable,
     std::unique_lock lock(mutex_);
     if (std::uncaught_exceptions() > 0)
       end_all(concat("an exception left rank ", rank_, " and its communicators"));
-    std::vector<cuda::event> left;  // of their own: the watchdog takes away what has run
-    for (auto const& one : m->waiting) left.push_back(one.done);
-    lock.unlock();
-    for (auto const& one : left) static_cast<void>(cudaEventSynchronize(one.get()));
-    lock.lock();
+    drain(*m, lock);
     std::erase(members_, m);
     if (m->comm == nullptr) return;
     auto const until = steady_time::clock::now() + options_.deadline.get();
@@ -319,6 +333,23 @@ class session final : public parallel::detail::abortable,
       if (ncclCommGetAsyncError(m->comm, &state) != ncclSuccess) break;
     }
     static_cast<void>(state == ncclSuccess ? ncclCommDestroy(m->comm) : ncclCommAbort(m->comm));
+  }
+
+  /// Waits, without the lock, for what has been enqueued on `m`.
+  static void drain(member const& m, std::unique_lock<std::mutex>& lock) {
+    std::vector<cuda::event> left;  // of their own: the watchdog takes away what has run
+    for (auto const& one : m.waiting) left.push_back(one.done);
+    lock.unlock();
+    for (auto const& one : left) static_cast<void>(cudaEventSynchronize(one.get()));
+    lock.lock();
+  }
+
+  /// An aborted communicator has no registrations any more.
+  void deregister(member const& of, void* registered) {
+    static_cast<void>(cudaSetDevice(device_));
+    std::unique_lock lock(mutex_);
+    drain(of, lock);
+    if (of.comm != nullptr) static_cast<void>(ncclCommDeregister(of.comm, registered));
   }
 
   int const rank_;
