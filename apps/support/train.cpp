@@ -252,8 +252,8 @@ void train(mpt::train_config const& config, mpt::run_examples const& examples,
   if (config.preflight) check_before<T>(comm, device);
   auto const claims = apps::claim_save_folders(config, comm, hooks);
   where.keep_calls();
-  auto const summary =
-      apps::with_exchanges(comm, device, hooks.deadline.value(), [&](auto& exchanges) {
+  auto const summary = apps::with_exchanges(
+      comm, device, hooks.deadline.value(), where.recorder, [&](auto& exchanges) {
         return mpt::run_training<T>(config, comm, exchanges, device, plan, examples, hooks);
       });
   if (summary.stop_asked) stopped = true;
@@ -317,8 +317,7 @@ int train_program(int argc, char** argv, std::string const& what) {
         mpt::console::say("{}\n", line);
       for (auto const& note : config.report.notes) mpt::console::say("note: {}\n", note);
     }
-    auto const engine =
-        mpt::is_canonical(config) ? apps::own_product() : apps::make_engine();
+    auto const engine = mpt::is_canonical(config) ? apps::own_product() : apps::make_engine();
     // without a number of ranks, as many as mpirun started or the layout needs
     auto const started = apps::processes_started();
     std::optional<int> ranks = started;
