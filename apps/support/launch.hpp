@@ -4,11 +4,13 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <parallel/comm/any_communicator.hpp>
+#include <parallel/comm/flight_recorder.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/shared_deadline.hpp>
 
@@ -22,6 +24,8 @@ struct place {
   /// Collective: from now on this rank's calls stand in the flight folder, which is this run's
   /// alone, and where ranks are processes each is watched by another (parallel::heartbeat).
   std::function<void()> keep_calls = [] {};
+  /// Of this rank's calls, for communicators that are made later; null: there is none.
+  std::shared_ptr<parallel::flight_recorder> recorder = {};
 };
 
 struct launch_options {

@@ -67,7 +67,7 @@ void run_rank(apps::launch_options const& options, apps::process const& self,
       parallel::host::stream exchanges;
       auto const all = parallel::gather_texts(any, exchanges, identity_of(cores));
       program(any, {cores_among_equals(cores, all, any.rank()), self.local_rank,
-                    [&] { keep_calls(options, self.rank, self.ranks, *recorder); }});
+                    [&] { keep_calls(options, self.rank, self.ranks, *recorder); }, recorder});
       recorder->ring().remove_file();
     } catch (refusal const&) {
       throw;

@@ -145,10 +145,12 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
         recorder));
     watched_neighbour watched(environment, any);
     try {
-      program(any, {own_cores(any), from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0), [&] {
+      program(any, {own_cores(any), from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0),
+                    [&] {
                       apps::keep_calls(options, environment.rank(), ranks, *recorder);
                       watched.begin(options, recorder);
-                    }});
+                    },
+                    recorder});
       watched.stop();
       recorder->ring().remove_file();
       limit.emplace(options.deadline.get(), limited("the end"));

@@ -48,12 +48,11 @@ inline void launch_threads(
         ranks,
         [&](parallel::threads::communicator& comm) {
           int const rank = comm.rank();
-          parallel::any_communicator any(parallel::recorded(
-              parallel::checked(std::move(comm)), recorders[static_cast<std::size_t>(rank)]));
-          program(any, {cores_of_rank(cores, rank, ranks), rank, [&, rank] {
-                          keep_calls(options, rank, ranks,
-                                     *recorders[static_cast<std::size_t>(rank)]);
-                        }});
+          auto const& recorder = recorders[static_cast<std::size_t>(rank)];
+          parallel::any_communicator any(
+              parallel::recorded(parallel::checked(std::move(comm)), recorder));
+          program(any, {cores_of_rank(cores, rank, ranks), rank,
+                        [&, rank] { keep_calls(options, rank, ranks, *recorder); }, recorder});
         },
         {.deadline = options.deadline, .when_stuck = [&](std::string const& sentence) {
            print_error(sentence.c_str());

@@ -9,6 +9,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -207,16 +209,22 @@ void check_machines(mpt::train_config const& config, parallel::any_communicator&
           "fsdp_config.data_parallel_shard_degree");
 }
 
-/// Says how network and devices do; a network that changes what is sent is refused. Collective.
-template <class T, class Device>
-void check_before(parallel::any_communicator& comm, Device& device) {
-  auto const found = mpt::preflight<T>(device, comm, apps::machine_name());
-  if (comm.rank() == 0)
-    for (auto const& line : mpt::describe(found)) mpt::console::say("{}\n", line);
-  apps::on_every_rank([&] {
-    parallel::require(found.wrong == 0, "preflight: ", found.wrong,
-                      " numbers arrived otherwise than they were sent; mend the network first");
-  });
+/// Says how network and devices do, also over what steps exchange by, where that is another
+/// communicator; a network that changes what is sent is refused. Collective.
+template <class T, class Device, class Exchanges>
+void check_before(parallel::any_communicator& comm, Exchanges& exchanges, Device& device) {
+  auto const check = [&](auto& over, std::string_view how) {
+    auto const found = mpt::preflight<T>(device, comm, over, apps::machine_name());
+    if (comm.rank() == 0)
+      for (auto const& line : mpt::describe(found)) mpt::console::say("{}{}\n", how, line);
+    apps::on_every_rank([&] {
+      parallel::require(found.wrong == 0, "preflight: ", how, found.wrong,
+                        " numbers arrived otherwise than they were sent; mend the network first");
+    });
+  };
+  check(comm, "");
+  if constexpr (!std::is_same_v<Exchanges, parallel::any_communicator>)
+    check(exchanges, "over NCCL: ");
 }
 
 template <class T, class Device>
@@ -249,11 +257,12 @@ void train(mpt::train_config const& config, mpt::run_examples const& examples,
                       describe_layout(config, plan.layout), device_name, plan.split.microbatch,
                       plan.automatic ? " (automatic)" : "",
                       mpt::console::bytes(static_cast<double>(plan.memory.total())));
-  if (config.preflight) check_before<T>(comm, device);
-  auto const claims = apps::claim_save_folders(config, comm, hooks);
-  where.keep_calls();
-  auto const summary =
-      apps::with_exchanges(comm, device, hooks.deadline.value(), [&](auto& exchanges) {
+  apps::folder_claims claims;
+  auto const summary = apps::with_exchanges(
+      comm, device, hooks.deadline.value(), where.recorder, [&](auto& exchanges) {
+        if (config.preflight) check_before<T>(comm, exchanges, device);
+        claims = apps::claim_save_folders(config, comm, hooks);
+        where.keep_calls();
         return mpt::run_training<T>(config, comm, exchanges, device, plan, examples, hooks);
       });
   if (summary.stop_asked) stopped = true;
@@ -317,8 +326,7 @@ int train_program(int argc, char** argv, std::string const& what) {
         mpt::console::say("{}\n", line);
       for (auto const& note : config.report.notes) mpt::console::say("note: {}\n", note);
     }
-    auto const engine =
-        mpt::is_canonical(config) ? apps::own_product() : apps::make_engine();
+    auto const engine = mpt::is_canonical(config) ? apps::own_product() : apps::make_engine();
     // without a number of ranks, as many as mpirun started or the layout needs
     auto const started = apps::processes_started();
     std::optional<int> ranks = started;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -39,7 +40,8 @@ struct primitive {
   ncclDataType_t type = ncclUint8;
   ncclRedOp_t how = ncclSum;
   int peer = -1;
-  int device = 0;  // of the rank whose part it is
+  int device = 0;                                       // of the rank whose part it is
+  bool from_registered = false, to_registered = false;  // memory of the rank whose part it is
 
   [[nodiscard]] bool is_message() const { return what == kind::send || what == kind::recv; }
   [[nodiscard]] std::string text() const {
@@ -105,10 +107,10 @@ struct ncclComm {
   int in_progress = 0;
   bool is_complete = false;  // all ranks have joined
   std::uint64_t collectives = 0, splits = 0;
-  std::uint64_t launched = 0, finished = 0;      // its kernels
-  int inside = 0;                                // of them, on the device
-  std::vector<std::shared_ptr<launch>> waiting;  // in a group that has not begun
-  std::set<void*> registered;
+  std::uint64_t launched = 0, finished = 0;                // its kernels
+  int inside = 0;                                          // of them, on the device
+  std::vector<std::shared_ptr<launch>> waiting;            // in a group that has not begun
+  std::map<void*, std::span<std::byte const>> registered;  // by handle
   cudaStream_t crossed = nullptr;  // of its own, which nobody waits for: a fault
 };
 
@@ -140,6 +142,7 @@ class library {
   std::map<ncclComm*, std::unique_ptr<ncclComm>> comms;  // for ever: use after the end is found
   std::map<std::string, std::shared_ptr<clique>> ids;
   std::size_t next_id = 0, next_clique = 0;
+  std::uintptr_t next_registration = 0;
   std::size_t alive = 0;
   int aborts_in_a_row = 0;
   std::string last_error;
@@ -204,6 +207,10 @@ void exchange(library& l, clique const& of, std::vector<std::optional<primitive>
                                       " disagree: ", first.text(), " and ", part->text()));
   for (auto const& part : parts) {  // it may have been freed since its rank came
     if (part->count == 0) continue;
+    if (part->from_registered != first.from_registered ||
+        part->to_registered != first.to_registered)
+      throw std::runtime_error(concat("ranks of communicator ", of.number, " disagree: ",
+                                      first.text(), " is of registered memory on some alone"));
     fake_cuda::require_access(part->device, part->in, 1, names[static_cast<int>(part->what)]);
     fake_cuda::require_access(part->device, part->out, 1, names[static_cast<int>(part->what)]);
   }
@@ -250,9 +257,43 @@ void exchange(library& l, clique const& of, std::vector<std::optional<primitive>
   }
 }
 
+/// Whether the bytes are memory that is registered with the communicator.
+bool is_registered(ncclComm const& comm, void const* memory, std::size_t bytes) {
+  auto const* const from = static_cast<std::byte const*>(memory);
+  return std::ranges::any_of(comm.registered, [&](auto const& one) {
+    auto const& range = one.second;
+    return from >= range.data() && from + bytes <= range.data() + range.size();
+  });
+}
+
+/// Counts what a part reads and writes, and notes whether it is registered.
+void count(library& l, ncclComm const& comm, primitive& p, std::size_t read, std::size_t written) {
+  auto& sum = l.happened.exchanged[concat(names[static_cast<int>(p.what)], " of ",
+                                          parallel::name_of(dtype_of(p.type)))];
+  auto const add = [&](void const* memory, std::size_t bytes) {
+    if (memory == nullptr) return false;
+    bool const registered = is_registered(comm, memory, bytes);
+    sum.bytes += bytes;
+    if (registered) sum.registered += bytes;
+    return registered;
+  };
+  p.from_registered = add(p.in, read);
+  p.to_registered = add(p.out, written);
+}
+
+/// Notes memory that was freed while it was registered, when registrations end.
+void look_at_registered(library& l, ncclComm const& comm, std::span<std::byte const> range) {
+  try {
+    fake_cuda::require_access(comm.device, range.data(), range.size(), "registered memory");
+  } catch (std::exception const& problem) {
+    static_cast<void>(
+        l.refuse(concat("memory was freed while it was registered: ", problem.what())));
+  }
+}
+
 /// Throws unless the rank's device reaches what it reads and writes, which may overlap as NCCL
 /// allows.
-void look_at(ncclComm const& comm, primitive const& p) {
+void look_at(ncclComm const& comm, primitive& p) {
   std::size_t const bytes = p.count * width_of(p.type);
   auto const n = static_cast<std::size_t>(comm.of->size);
   bool const gathers = p.what == kind::all_gather, scatters = p.what == kind::reduce_scatter;
@@ -260,6 +301,7 @@ void look_at(ncclComm const& comm, primitive const& p) {
   char const* const name = names[static_cast<int>(p.what)];
   if (p.in != nullptr) fake_cuda::require_access(comm.device, p.in, read, name);
   if (p.out != nullptr) fake_cuda::require_access(comm.device, p.out, written, name);
+  count(library::get(), comm, p, read, written);
   if (p.in == nullptr || p.out == nullptr || bytes == 0) return;
   auto const* const in = static_cast<std::byte const*>(p.in);
   auto const* const out = static_cast<std::byte const*>(p.out);
@@ -312,7 +354,7 @@ void run(std::shared_ptr<launch> const& what, std::vector<std::uint64_t> const& 
   slot const held(l, comm.device);
   device.started = std::max(device.started, ticket + 1);
   l.moved();
-  for (auto const& p : what->parts) look_at(comm, p);
+  for (auto& p : what->parts) look_at(comm, p);
   auto& all = *comm.of;
   std::size_t collective = 0;
   for (auto const& p : what->parts) {
@@ -653,6 +695,9 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (auto const status = usable(l, comm, "ncclCommDestroy"); status != ncclSuccess) return status;
   if (!comm->finalised || comm->finished < comm->launched)
     return l.refuse("ncclCommDestroy: the communicator was not finalised, which may hang");
+  if (!comm->registered.empty())
+    return l.refuse(concat("ncclCommDestroy: ", comm->registered.size(),
+                           " pieces of memory are still registered"));
   comm->destroyed = true;
   --l.alive;
   lock.unlock();
@@ -671,12 +716,48 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   ++l.happened.aborted;
   comm->aborted = true;
   comm->waiting.clear();
+  for (auto const& [handle, range] : comm->registered) look_at_registered(l, *comm, range);
+  comm->registered.clear();
   --l.alive;
   l.moved();
   // what it reads and writes may be freed afterwards
   l.changed.wait_for(lock, std::chrono::seconds(5), [&] { return comm->inside == 0; });
   lock.unlock();
   if (comm->crossed != nullptr) cudaStreamDestroy(comm->crossed);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommRegister(ncclComm_t comm, void* memory, std::size_t bytes, void** handle) {
+  auto& l = library::get();
+  std::scoped_lock const lock(l.mutex);
+  if (auto const status = usable(l, comm, "ncclCommRegister"); status != ncclSuccess) return status;
+  if (comm->in_progress > 0)
+    return l.refuse("ncclCommRegister: the communicator is still in progress");
+  try {
+    if (fake_cuda::device_of(memory) != comm->device)
+      throw std::runtime_error("the memory is not of the communicator's device");
+    fake_cuda::require_access(comm->device, memory, bytes, "it");
+  } catch (std::runtime_error const& problem) {
+    return l.refuse(concat("ncclCommRegister: ", problem.what()), ncclInvalidArgument);
+  }
+  *handle = reinterpret_cast<void*>(++l.next_registration);
+  comm->registered[*handle] = {static_cast<std::byte const*>(memory), bytes};
+  ++l.happened.registered;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
+  auto& l = library::get();
+  std::scoped_lock const lock(l.mutex);
+  if (auto const status = usable(l, comm, "ncclCommDeregister"); status != ncclSuccess)
+    return status;
+  auto const found = comm->registered.find(handle);
+  if (found == comm->registered.end())
+    return l.refuse("ncclCommDeregister: nothing of the communicator is registered so");
+  if (comm->finished < comm->launched || !comm->waiting.empty())
+    static_cast<void>(l.refuse("ncclCommDeregister: operations of the communicator are under way"));
+  look_at_registered(l, *comm, found->second);
+  comm->registered.erase(found);
   return ncclSuccess;
 }
 

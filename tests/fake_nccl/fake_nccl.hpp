@@ -9,6 +9,10 @@
 //   still in progress: an event that is recorded too early is reached too early.
 // - Kind, count, type, reduction and root must agree, memory must be alive on the rank's device and
 //   overlap only as NCCL allows, messages must meet inside their group or on other communicators.
+// - What is registered must be one living piece of memory of the communicator's device, and stay
+//   alive until it is deregistered, once, before the communicator is destroyed and when none of its
+//   operations is under way. An abort ends registrations. An exchange that reads and writes
+//   registered memory on one rank does so on all.
 // - Using a communicator that was aborted or destroyed is a failure; so is destroying one that has
 //   not been finalised, or aborting several one after the other, outside of a group.
 #pragma once
@@ -16,6 +20,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -57,7 +62,14 @@ struct record {
   std::size_t communicators = 0;  // made, on any rank
   std::size_t aborted = 0;
   std::size_t groups_of_aborts = 0;
-  std::size_t registered = 0;        // pieces of memory that are
+  std::size_t registered = 0;  // pieces of memory, on any rank, that were
+  /// Bytes that ranks read or wrote, and those that lay in registered memory, by function and type
+  /// of elements: "ncclAllGather of f32".
+  struct traffic {
+    std::size_t bytes = 0;
+    std::size_t registered = 0;
+  };
+  std::map<std::string, traffic> exchanged = {};
   std::set<std::string> names = {};  // of the functions that were called
 };
 [[nodiscard]] record happened();

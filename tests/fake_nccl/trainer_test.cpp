@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <parallel/comm/checked.hpp>
+#include <parallel/comm/flight_report.hpp>
 #include <parallel/comm/nccl/connect.hpp>
 #include <parallel/conformance/values.hpp>
 
@@ -36,6 +37,7 @@ using batch_hook = std::function<void(any_communicator& control, int batch)>;
 struct outcome {
   mpt::run_summary summary;
   std::vector<std::string> told;  // each rank
+  std::vector<parallel::flight_log> calls;
 };
 
 /// Trains there; what fails on a rank aborts its control communicator, as programs do.
@@ -47,17 +49,21 @@ outcome train_on_gpus(train_config const& config, int ranks, std::uint64_t seed 
   auto const examples = mpt::read_run_examples(config);
   outcome out;
   out.told.resize(static_cast<std::size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) out.calls.push_back({.rank = rank, .ranks = ranks});
   parallel::shared_deadline const deadline = std::chrono::minutes(1);
   parallel::threads::run(
       ranks,
       [&](parallel::threads::communicator& comm) {
         any_communicator control(parallel::checked(std::move(comm)));
         auto& told = out.told[static_cast<std::size_t>(control.rank())];
+        auto const recorder = std::make_shared<parallel::flight_recorder>(1 << 16);
         told = parallel::conformance::message_of([&] {
           parallel::cuda::device device({.device = control.rank(), .graphs = config.cuda_graphs});
           try {
             parallel::nccl::any_communicator exchanges(
-                parallel::nccl::connect(control, device, {.deadline = deadline}).value());
+                parallel::nccl::connect(control, device,
+                                        {.deadline = deadline, .recorder = recorder})
+                    .value());
             mpt::run_hooks hooks{.deadline = deadline};
             if (before)
               hooks.stop_asked = [&before, &control, batch = 0]() mutable {
@@ -72,6 +78,7 @@ outcome train_on_gpus(train_config const& config, int ranks, std::uint64_t seed 
             throw;
           }
         });
+        out.calls[static_cast<std::size_t>(control.rank())].calls = recorder->calls();
       },
       {.deadline = deadline});
   CHECK(fake_nccl::alive() == 0);
@@ -82,6 +89,10 @@ void check_calm(outcome const& got) {
   for (auto const& told : got.told) CHECK(told == "nothing was thrown");
   CHECK(fake_cuda::happened().failures.empty());
   CHECK(fake_nccl::happened().failures.empty());
+  auto const found = parallel::findings(got.calls);
+  CHECK(found.divergence == "");
+  CHECK(found.waits.empty());
+  for (auto const& log : got.calls) CHECK(log.calls.size() > 10);
 }
 
 std::vector<float> floats_of(std::vector<std::byte> const& bytes) {
@@ -155,7 +166,11 @@ void check_runs(std::vector<grid> const& all, double batches) {
     config.cuda_graphs = seed % 2 == 0;
     auto const got = train_on_gpus(config, how.ranks(), seed);
     check_calm(got);
-    CHECK(fake_nccl::happened().operations > 0);
+    auto const library = fake_nccl::happened();
+    CHECK(library.operations > 0);
+    CHECK(library.registered > 0);
+    for (char const* const what : {"ncclReduceScatter of f32", "ncclAllGather of f32"})
+      if (how.zero_stage > 1) CHECK_MESSAGE(library.exchanged.at(what).registered > 10'000, what);
     CHECK(got.summary.batches == batches);
     auto const gpus = losses(config.logging.metrics_file);
     REQUIRE(gpus.size() == host.size());
@@ -250,9 +265,17 @@ TEST_CASE("a rank that does not come to a step is waited for as deadlines.step s
   auto const got = train_on_gpus(config, 2, 1, {}, [](auto& control, int batch) {
     while (control.rank() == 1 && batch == 1 && !control.abort_reason())
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (control.rank() == 1 && batch == 1)  // until NCCL's communicators have ended here too
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
   });
   for (auto const& told : got.told)
     CHECK(told.starts_with("rank 0 failed: rank 0 has waited 0.5 s for call "));
+  auto const found = parallel::findings(got.calls);
+  REQUIRE(!found.waits.empty());
+  CHECK(found.waits.front().waiting == std::vector{0});
+  CHECK(found.waits.front().absent == std::vector{1});
+  CHECK(found.waits.front().call.what.axis_name().starts_with("NCCL"));
+  CHECK(found.late == std::vector{1});
 }
 
 TEST_CASE("runs see what the library does wrong") {

@@ -1,3 +1,7 @@
+#include <memory>
+#include <optional>
+#include <utility>
+
 #include <parallel/comm/nccl/connect.hpp>
 
 #include <mpt/console/say.hpp>
@@ -6,9 +10,11 @@
 
 std::optional<apps::gpu_communicator> apps::connect_gpus(
     parallel::any_communicator& control, parallel::cuda::device const& device,
-    parallel::shared_deadline const& deadline) {
+    parallel::shared_deadline const& deadline,
+    std::shared_ptr<parallel::flight_recorder> recorder) {
   if (control.size() == 1) return std::nullopt;
-  auto made = parallel::nccl::connect(control, device, {.deadline = deadline});
+  auto made = parallel::nccl::connect(control, device,
+                                      {.deadline = deadline, .recorder = std::move(recorder)});
   if (control.rank() == 0) {
     if (made)
       mpt::console::say("ranks exchange by NCCL {}\n", parallel::nccl::version());

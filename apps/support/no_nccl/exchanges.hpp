@@ -2,8 +2,11 @@
 // else. Its twin is nccl/exchanges.hpp; CMake chooses.
 #pragma once
 
+#include <memory>
+
 #include <mpt/console/say.hpp>
 #include <parallel/comm/any_communicator.hpp>
+#include <parallel/comm/flight_recorder.hpp>
 #include <parallel/core/shared_deadline.hpp>
 #include <parallel/device/transfer.hpp>
 
@@ -12,7 +15,9 @@ namespace apps {
 /// Calls f(communicator) with what exchanges memory of the device in steps. Collective.
 template <class Device, class F>
 decltype(auto) with_exchanges(parallel::any_communicator& control, Device const& /*device*/,
-                              parallel::shared_deadline const& /*deadline*/, F&& f) {
+                              parallel::shared_deadline const& /*deadline*/,
+                              std::shared_ptr<parallel::flight_recorder> const& /*recorder*/,
+                              F&& f) {
   if (!parallel::host_reaches<Device> && control.size() > 1 && control.rank() == 0)
     mpt::console::say(
         "note: ranks exchange without NCCL, which this program was built without; for several GPUs "

@@ -16,17 +16,19 @@
 
 namespace mpt {
 
-/// Times products of T on every device at once, and exchanges of all ranks, about a second in all.
-/// `machine` is what this rank's is called. Collective.
-template <class T, class Device>
+/// Times products of T on every device at once, and exchanges of its memory by all ranks over
+/// `exchanges`, about a second in all. `comm` connects the same ranks, or is the same; `machine` is
+/// what this rank's is called. Collective.
+template <class T, class Device, parallel::communicator Exchanges>
 [[nodiscard]] parallel::network_measurements preflight(Device& device,
                                                        parallel::any_communicator& comm,
+                                                       Exchanges& exchanges,
                                                        std::string const& machine) {
   typename Device::stream_type stream(device.compute_options());
-  parallel::host::stream exchanges;
-  comm.barrier(exchanges).wait();
+  parallel::host::stream of_host;
+  comm.barrier(of_host).wait();
   double const work = measure_matmul_rate<T>(device, stream, 0.2);
-  return parallel::check_network(device, comm, machine, work);
+  return parallel::check_network(device, comm, exchanges, machine, work);
 }
 
 /// What to tell a person: rates first, then a line for each thing that is not as it should be.

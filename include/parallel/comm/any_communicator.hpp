@@ -15,6 +15,7 @@
 #include <parallel/comm/collectives.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/neighbours.hpp>
+#include <parallel/comm/registered_memory.hpp>
 
 namespace parallel {
 
@@ -58,6 +59,11 @@ class basic_any_communicator : public collectives<basic_any_communicator<Stream>
   /// See parallel::connect_neighbours.
   void connect_neighbours() { inner_->connect_neighbours(); }
 
+  /// See `registers_memory`; of a communicator that registers none: nothing.
+  [[nodiscard]] registered_memory register_memory(buffer<std::byte> const& memory) {
+    return inner_->register_memory(memory);
+  }
+
  private:
   struct interface {
     virtual ~interface() = default;
@@ -71,6 +77,7 @@ class basic_any_communicator : public collectives<basic_any_communicator<Stream>
     [[nodiscard]] virtual std::string_view name() const = 0;
     virtual basic_any_communicator split(int color, std::string name) = 0;
     virtual void connect_neighbours() = 0;
+    virtual registered_memory register_memory(buffer<std::byte> const& memory) = 0;
   };
 
   template <class C>
@@ -93,6 +100,9 @@ class basic_any_communicator : public collectives<basic_any_communicator<Stream>
       return basic_any_communicator(inner.split(color, std::move(name)));
     }
     void connect_neighbours() override { parallel::connect_neighbours(inner); }
+    registered_memory register_memory(buffer<std::byte> const& memory) override {
+      return parallel::register_memory(inner, memory);
+    }
     C inner;
   };
 

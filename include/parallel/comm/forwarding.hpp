@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <parallel/comm/collectives.hpp>
+#include <parallel/comm/registered_memory.hpp>
 
 namespace parallel {
 
@@ -26,6 +27,10 @@ class forwarding : public collectives<Derived, Stream> {
       return get(inner_).abort_reason();
     else
       return std::nullopt;
+  }
+  /// See `registers_memory`; of a communicator that registers none: nothing.
+  [[nodiscard]] registered_memory register_memory(buffer<std::byte> const& memory) {
+    return parallel::register_memory(get(inner_), memory);
   }
 
  protected:

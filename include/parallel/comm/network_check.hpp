@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -48,12 +49,16 @@ template <class Device>
 
 }  // namespace detail
 
-/// Times all_gathers of `bytes` on `device` inside the machines and between them. `machine` is what
-/// this rank's is called, `work` how much it computes in a second. Collective.
-template <device Device, communicator Comm>
-[[nodiscard]] network_measurements check_network(Device& device, Comm& comm,
+/// Times all_gathers of `bytes` on `device` over `exchanges`, inside the machines and between them.
+/// `comm`: of the same ranks, in the same order, for what lies in the host's memory. `machine` is
+/// what this rank's is called, `work` how much it computes in a second. Collective.
+template <device Device, communicator Comm, communicator Exchanges>
+[[nodiscard]] network_measurements check_network(Device& device, Comm& comm, Exchanges& exchanges,
                                                  std::string const& machine, double work,
                                                  std::size_t bytes = std::size_t{8} << 20) {
+  require(exchanges.rank() == comm.rank() && exchanges.size() == comm.size(),
+          "check_network: rank ", comm.rank(), " of ", comm.size(), " is rank ", exchanges.rank(),
+          " of ", exchanges.size(), " where exchanges are timed");
   constexpr double seconds = 0.1;  // of each number
   network_measurements out;
   typename Comm::stream_type s;
@@ -70,15 +75,20 @@ template <device Device, communicator Comm>
     return std::ranges::find(out.machines, out.machines[rank]) - out.machines.begin();
   };
   auto const rate_in = [&](std::ptrdiff_t color, char const* name) {
-    auto part = comm.split(static_cast<int>(color), name);
+    auto part = exchanges.split(static_cast<int>(color), name);
     auto rate = std::numeric_limits<double>::infinity();
-    if (part.size() > 1) {
-      timed_collectives<std::int32_t, Device, Comm> timed(device, part, bytes);
+    auto const time = [&](auto&&... over) {
+      if (part.size() == 1) return;
+      timed_collectives<std::int32_t, Device, Exchanges, Comm> timed(device, over..., bytes);
       collective_call const call{.kind = operation_kind::all_gather, .bytes = bytes};
       auto const said = timed.time(call, seconds);
       rate = bus_factor(call.kind, part.size()) * static_cast<double>(bytes) / said->seconds;
       if (part.rank() == 0) out.wrong += said->wrong;
-    }
+    };
+    if constexpr (std::same_as<Comm, Exchanges>)
+      time(part);
+    else
+      time(part, comm.split(static_cast<int>(color), name));
     comm.all_reduce(s, std::span<double>(&rate, 1), reduction::min).wait();
     return rate == std::numeric_limits<double>::infinity() ? 0 : rate;
   };
@@ -91,6 +101,14 @@ template <device Device, communicator Comm>
   comm.all_reduce(s, std::span<std::uint64_t>(&out.wrong, 1), reduction::sum).wait();
   if (comm.rank() == 0) out.link = fastest_link();
   return out;
+}
+
+/// Over `comm` itself.
+template <device Device, communicator Comm>
+[[nodiscard]] network_measurements check_network(Device& device, Comm& comm,
+                                                 std::string const& machine, double work,
+                                                 std::size_t bytes = std::size_t{8} << 20) {
+  return check_network(device, comm, comm, machine, work, bytes);
 }
 
 }  // namespace parallel

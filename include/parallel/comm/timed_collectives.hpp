@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -54,13 +55,20 @@ struct collective_timing {
 }
 
 /// Times calls of up to `most_bytes` on elements T, whose whole numbers every sum has exactly.
-/// Takes twice that of the device's memory. All ranks make the same calls.
-template <class T, device Device, communicator Comm>
+/// Takes twice that of the device's memory. All ranks make the same calls. Over `Control` they
+/// agree on what they have found, which may be the communicator that is timed; where that is
+/// another, of the same ranks, what is wrong with the timed one is counted whatever it does to
+/// numbers.
+template <class T, device Device, communicator Comm, communicator Control = Comm>
 class timed_collectives {
  public:
-  timed_collectives(Device& device, Comm& comm, std::size_t most_bytes)
+  timed_collectives(Device& device, Comm& comm,
+                    std::size_t most_bytes) requires std::same_as<Comm, Control>
+      : timed_collectives(device, comm, comm, most_bytes) {}
+  timed_collectives(Device& device, Comm& comm, Control& control, std::size_t most_bytes)
       : device_(device),
         comm_(comm),
+        control_(control),
         stream_(comm_options<Comm>(device)),
         back_(comm_options<Comm>(device)),
         in_(device.template allocate<T>(rounded(most_bytes))),
@@ -246,7 +254,12 @@ class timed_collectives {
   [[nodiscard]] double total(double x) { return agreed(x, reduction::sum); }
   [[nodiscard]] double agreed(double x, reduction how) {
     agreed_.span()[0] = x;
-    comm_.all_reduce(stream_, agreed_.span(), how).wait();
+    if constexpr (std::same_as<Comm, Control>) {
+      control_.all_reduce(stream_, agreed_.span(), how).wait();
+    } else {
+      comm_stream<Device, Control> agreeing(comm_options<Control>(device_));
+      control_.all_reduce(agreeing, agreed_.span(), how).wait();
+    }
     return agreed_.span()[0];
   }
 
@@ -254,6 +267,7 @@ class timed_collectives {
 
   Device& device_;
   Comm& comm_;
+  Control& control_;
   exchange_stream stream_, back_;
   buffer<T> in_, out_;
   buffer<double> agreed_;

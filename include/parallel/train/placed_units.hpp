@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <parallel/comm/comm_stream.hpp>
+#include <parallel/comm/registered_memory.hpp>
 #include <parallel/train/declarations.hpp>
 #include <parallel/train/hold_units.hpp>
 #include <parallel/train/model.hpp>
@@ -17,6 +18,7 @@
 #include <parallel/train/step_plans.hpp>
 #include <parallel/train/stepper_options.hpp>
 #include <parallel/train/tensor_list.hpp>
+#include <parallel/zero/register_units.hpp>
 #include <parallel/zero/share_filled.hpp>
 #include <parallel/zero/unit_set.hpp>
 
@@ -66,6 +68,7 @@ class placed_units {
     bool const in_step = groups.pipeline.size() > 1;  // ranks agree there on what they evaluate
     if (units_.value_buffer_bytes() > 0 || later || in_step)
       gathers_.emplace(comm_options<Comm>(device));
+    registered_ = zero::register_units(units_, groups.axes());
   }
 
   [[nodiscard]] stages_of_rank& stages() { return plans_.stages(); }
@@ -116,6 +119,7 @@ class placed_units {
   unit_set units_;
   std::vector<std::pair<entry*, Comm>> ties_;
   std::optional<exchange_stream> gathers_;
+  std::vector<registered_memory> registered_;
 };
 
 }  // namespace parallel::train

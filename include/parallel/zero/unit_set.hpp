@@ -76,6 +76,14 @@ class unit_set {
         if (unit.parts[use] == part) f(unit.memory, use);
   }
 
+  /// The buffers into which values are gathered, out of which gradients are reduced, and in which
+  /// these are rounded.
+  [[nodiscard]] std::vector<buffer<T>> const& value_buffers() const { return values_; }
+  [[nodiscard]] std::vector<buffer<gradient_type>> const& gradient_buffers() const {
+    return gradients_;
+  }
+  [[nodiscard]] buffer<bf16> const& staging() const { return staging_; }
+
   /// Bytes of all buffers.
   [[nodiscard]] std::size_t value_buffer_bytes() const { return bytes_of(values_); }
   [[nodiscard]] std::size_t gradient_buffer_bytes() const { return bytes_of(gradients_); }

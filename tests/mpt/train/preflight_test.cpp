@@ -18,7 +18,7 @@ TEST_CASE("every rank's device and the network are measured") {
   threads::run(2, [](threads::communicator& comm) {
     any_communicator any(std::move(comm));
     host::device device;
-    auto const said = mpt::preflight<float>(device, any, "here");
+    auto const said = mpt::preflight<float>(device, any, any, "here");
     CHECK(said.machines == std::vector<std::string>{"here", "here"});
     CHECK(said.wrong == 0);
     CHECK(said.inside > 0);

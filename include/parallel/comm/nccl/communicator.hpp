@@ -6,7 +6,9 @@
 // a communicator of two ranks for each direction (connect_neighbours), and other messages are one
 // call with what is received (call_group). Sums of floats are in NCCL's order; what it lacks
 // (tree_sum, wide_sum, the extremes of floats with their NaN) is gathered and combined by our own
-// kernel, in the order of ranks. docs/nccl.md has NCCL's rules and where they are kept.
+// kernel, in the order of ranks. Calls are noted in a flight recorder, if there is one: a call
+// "runs" when the stream has come to it and the one before it on its communicator is over, as far
+// as the watchdog has looked. docs/nccl.md has NCCL's rules and where they are kept.
 #pragma once
 
 #include <nccl.h>
@@ -30,6 +32,7 @@
 #include <parallel/comm/nccl/comm_stream.hpp>
 #include <parallel/comm/nccl/error.hpp>
 #include <parallel/comm/nccl/session.hpp>
+#include <parallel/comm/registered_memory.hpp>
 
 namespace parallel::nccl {
 
@@ -59,6 +62,7 @@ class communicator : public collectives<communicator, cuda::stream> {
     };
     member_ = size > 1 ? session_->make({}, "ncclCommInitRankConfig", nullptr, call)
                        : session_->alone({});
+    join_recorded_group();
   }
 
   [[nodiscard]] int rank() const { return rank_; }
@@ -76,14 +80,20 @@ class communicator : public collectives<communicator, cuda::stream> {
   request_type submit(cuda::stream& s, operation const& op) {
     session_->throw_if_aborted();
     cuda::device_scope const scope(session_->device());
-    if (is_message(op.kind)) return submit_message(s, op);
+    auto notes = note(op);
     bool const captured = s.capturing();
-    if (size() == 1) {
-      for_each_part(op, [&](operation const& part) { detail::alone({nullptr, 0, 1, s}, part); });
-    } else {
-      enqueue(s, op);
-    }
-    return noted(s, *member_, calls_++, op, captured);
+    std::optional<cuda::event> begins;
+    if (!notes.empty() && !captured) begins = s.record();
+    notes.now(call_state::running);  // the host may stand still in it
+    auto const at = is_message(op.kind) ? enqueue_message(s, op) : enqueue(s, op);
+    notes.now(call_state::waiting);
+    auto owners = std::make_shared<parallel::detail::kept>();
+    std::weak_ptr<parallel::detail::kept> const weak = owners;
+    auto done = s.record();
+    if (!captured)
+      session_->expect(
+          *at.over, {done, op, at.number, std::move(owners), std::move(notes), std::move(begins)});
+    return {std::move(done), weak, {session_, world_rank(rank_)}, op};
   }
 
   /// Rendezvous of all ranks by an all_gather, on the calling thread; see `has_submit`.
@@ -105,6 +115,7 @@ class communicator : public collectives<communicator, cuda::stream> {
     for (auto const& one : all) colors.push_back(one.peer);
     out.member_ = split_off(colors, out.name_);
     if (!out.member_) out.member_ = session_->alone(out.name_);
+    out.join_recorded_group();
     return out;
   }
 
@@ -132,9 +143,16 @@ class communicator : public collectives<communicator, cuda::stream> {
     }
   }
 
+  /// See `registers_memory`. Waits, before it ends a registration, for the operations enqueued by
+  /// then on this communicator. Of one rank, or where NCCL_LOCAL_REGISTER=0 says so: nothing.
+  [[nodiscard]] registered_memory register_memory(buffer<std::byte> const& memory) {
+    if (size() == 1 || memory.empty()) return {};
+    return session_->register_memory(member_, memory);
+  }
+
  private:
   struct channel {
-    std::shared_ptr<session::member> over;
+    std::shared_ptr<member> over;
     std::uint64_t calls = 0;
   };
 
@@ -143,27 +161,45 @@ class communicator : public collectives<communicator, cuda::stream> {
 
   /// The communicator of this rank's color; null: it would be alone, or has none (-1). Nobody calls
   /// NCCL when that is so for all. Ranks keep their order.
-  [[nodiscard]] std::shared_ptr<session::member> split_off(std::vector<int> const& colors,
-                                                           std::string const& name) {
+  [[nodiscard]] std::shared_ptr<member> split_off(std::vector<int> const& colors,
+                                                  std::string const& name) {
     std::map<int, int> sizes;
     bool together = false;
     for (int const color : colors)
       if (color >= 0 && ++sizes[color] > 1) together = true;
     if (!together) return nullptr;
     int const color = colors[static_cast<std::size_t>(rank_)];
+    auto const notes = note({.kind = operation_kind::split, .peer = color});
+    notes.now(call_state::running);
     bool const alone = color < 0 || sizes[color] == 1;
+    std::shared_ptr<member> out;
     auto const call = [&](ncclComm_t* made, ncclConfig_t* config) {
       return ncclCommSplit(member_->comm, alone ? NCCL_SPLIT_NOCOLOR : color, rank_, made, config);
     };
-    if (!alone) return session_->make(name, "ncclCommSplit", member_->comm, call);
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    ncclComm_t none = nullptr;
-    session_->run({member_->comm}, "ncclCommSplit", [&] { return call(&none, &config); });
-    return nullptr;
+    if (alone) {
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      config.blocking = 0;
+      ncclComm_t none = nullptr;
+      session_->run({member_->comm}, "ncclCommSplit", [&] { return call(&none, &config); });
+    } else {
+      out = session_->make(name, "ncclCommSplit", member_->comm, call);
+    }
+    notes.now(call_state::done);
+    return out;
   }
 
-  void enqueue(cuda::stream& s, operation const& op) {
+  /// On which communicator an operation runs, and its number among the calls of that.
+  struct place_of_call {
+    std::shared_ptr<member> over;
+    std::uint64_t number = 0;
+  };
+
+  [[nodiscard]] place_of_call enqueue(cuda::stream& s, operation const& op) {
+    place_of_call const out{member_, calls_++};
+    if (size() == 1) {
+      for_each_part(op, [&](operation const& part) { detail::alone({nullptr, 0, 1, s}, part); });
+      return out;
+    }
     std::size_t bytes = 0;
     for_each_part(op, [&](operation const& part) { bytes += detail::scratch_of(part, size()); });
     detail::place at{member_->comm, rank_, size(), s, bytes > 0 ? s.scratch(bytes) : nullptr};
@@ -186,9 +222,10 @@ class communicator : public collectives<communicator, cuda::stream> {
       return cudaSuccess;
     }));
     each([&](operation const& part) { detail::finish(at, part); });
+    return out;
   }
 
-  request_type submit_message(cuda::stream& s, operation const& op) {
+  [[nodiscard]] place_of_call enqueue_message(cuda::stream& s, operation const& op) {
     bool const sends = op.kind == operation_kind::send;
     auto const found = channels_.find({op.peer, sends});
     require(found != channels_.end(), name_of(op.kind), " at ", op.where, ": there is no channel ",
@@ -204,7 +241,22 @@ class communicator : public collectives<communicator, cuda::stream> {
       });
       return cudaSuccess;
     }));
-    return noted(s, *over.over, over.calls++, op, s.capturing());
+    return {over.over, over.calls++};
+  }
+
+  /// What the recorder is told of a call, if there is one; ranks that are alone make none.
+  [[nodiscard]] noted_calls note(operation op) const {
+    if (recorded_.name.empty()) return {};
+    return {session_->recorder(), *this, recorded_.name, recorded_.group, op};
+  }
+
+  /// Called otherwise than what connects the ranks beside NCCL.
+  void join_recorded_group() {
+    if (size() == 1 || !session_->recorder()) return;
+    recorded_.name = name_.empty() ? "NCCL" : "NCCL " + name_;
+    recorded_.group =
+        group_number(recorded_.name, size(), [this](int rank) { return world_rank(rank); });
+    session_->recorder()->joined(recorded_.group);
   }
 
   template <class Calls>
@@ -219,15 +271,6 @@ class communicator : public collectives<communicator, cuda::stream> {
           return inside != ncclSuccess && inside != ncclInProgress ? inside : end;
         },
         where);
-  }
-
-  request_type noted(cuda::stream& s, session::member& of, std::uint64_t number,
-                     operation const& op, bool captured) {
-    auto owners = std::make_shared<parallel::detail::kept>();
-    std::weak_ptr<parallel::detail::kept> const weak = owners;
-    auto done = s.record();
-    if (!captured) session_->expect(of, {done, op, number, std::move(owners)});
-    return {std::move(done), weak, {session_, world_rank(rank_)}, op};
   }
 
   [[nodiscard]] std::vector<signature> meet(signature const& mine) {
@@ -253,15 +296,19 @@ class communicator : public collectives<communicator, cuda::stream> {
   std::string name_;
   std::vector<int> ranks_;  // of the group, as the world counts
   int rank_ = 0;            // in the group
-  std::shared_ptr<session::member> member_;
+  std::shared_ptr<member> member_;
   std::uint64_t calls_ = 0;
   std::map<std::pair<int, bool>, channel> channels_;  // by peer, whether it sends
+  struct {
+    std::string name;  // empty: it is not recorded
+    std::uint64_t group = 0;
+  } recorded_;
 };
 
 /// Some communicator of ranks with a GPU each.
 using any_communicator = basic_any_communicator<cuda::stream>;
 
 static_assert(has_collectives<communicator, float> && has_submit<communicator> &&
-              has_split<communicator>);
+              has_split<communicator> && registers_memory<communicator>);
 
 }  // namespace parallel::nccl

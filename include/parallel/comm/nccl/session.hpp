@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -27,13 +26,17 @@
 #include <vector>
 
 #include <parallel/comm/aborted.hpp>
+#include <parallel/comm/flight_recorder.hpp>
 #include <parallel/comm/nccl/error.hpp>
+#include <parallel/comm/nccl/member.hpp>
 #include <parallel/comm/nccl/notice_board.hpp>
+#include <parallel/comm/registered_memory.hpp>
 #include <parallel/comm/request.hpp>
 #include <parallel/core/clock.hpp>
 #include <parallel/core/failures.hpp>
 #include <parallel/core/patience.hpp>
 #include <parallel/core/shared_deadline.hpp>
+#include <parallel/device/buffer.hpp>
 #include <parallel/device/cuda/stream.hpp>
 
 namespace parallel::nccl {
@@ -43,27 +46,13 @@ struct communicator_options {
   shared_deadline deadline = std::chrono::minutes(10);
   /// How often the watchdog looks; at least every patience::pause.
   std::chrono::milliseconds look_every = std::chrono::milliseconds(50);
+  /// This rank's, where its calls are noted; null: nowhere.
+  std::shared_ptr<flight_recorder> recorder = {};
 };
 
 class session final : public parallel::detail::abortable,
                       public std::enable_shared_from_this<session> {
  public:
-  /// An operation that has been enqueued.
-  struct pending {
-    cuda::event done;
-    operation what;
-    std::uint64_t number = 0;  // of the communicator's calls
-    std::shared_ptr<parallel::detail::kept> owners;
-    std::chrono::milliseconds deadline = {};
-    std::optional<patience> limit = {};  // begins when it is the first of its communicator
-  };
-  /// One communicator; of one rank: without NCCL's.
-  struct member {
-    ncclComm_t comm = nullptr;
-    std::string name;
-    std::deque<pending> waiting = {};
-  };
-
   /// Of the current device, for the rank that the world calls `rank`. `board`: null: others learn
   /// of an abort by their deadlines.
   session(int rank, communicator_options options, std::shared_ptr<notice_board> board)
@@ -84,6 +73,9 @@ class session final : public parallel::detail::abortable,
 
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] std::shared_ptr<flight_recorder> const& recorder() const {
+    return options_.recorder;
+  }
 
   /// Throws when the communicators have been ended: `aborted`, or on the rank that has found why
   /// `timed_out` or `error`.
@@ -145,6 +137,22 @@ class session final : public parallel::detail::abortable,
     std::scoped_lock const lock(mutex_);
     one.deadline = options_.deadline.get();
     of.waiting.push_back(std::move(one));
+  }
+
+  /// Registers `memory` with `of`, which is not ended before the registration is. An abort ends
+  /// that too.
+  [[nodiscard]] registered_memory register_memory(std::shared_ptr<member> const& of,
+                                                  buffer<std::byte> const& memory,
+                                                  call_site where = call_site::current()) {
+    void* handle = nullptr;
+    cuda::device_scope const scope(device_);
+    run(
+        {of->comm}, "ncclCommRegister",
+        [&] { return ncclCommRegister(of->comm, memory.data(), memory.size(), &handle); }, where);
+    if (handle == nullptr) return {};
+    return {handle, [self = shared_from_this(), of, owner = memory.owner()](void* registered) {
+              self->deregister(*of, registered);
+            }};
   }
 
   /// Since this rank failed by `problem`.
@@ -259,7 +267,7 @@ class session final : public parallel::detail::abortable,
                       words == nullptr ? "" : "; ", words == nullptr ? "" : words,
                       one->waiting.empty() ? "" : ", while rank ",
                       one->waiting.empty() ? "" : std::to_string(rank_),
-                      one->waiting.empty() ? "" : " waited for " + text_of(*one));
+                      one->waiting.empty() ? "" : " waited for " + one->text_of_first());
       }
       if (one->waiting.empty()) continue;
       auto& first = one->waiting.front();
@@ -267,22 +275,20 @@ class session final : public parallel::detail::abortable,
       if (!first.limit->over(now)) continue;
       is_late_ = true;
       return concat("rank ", rank_, " has waited ",
-                    static_cast<double>(first.deadline.count()) / 1000, " s for ", text_of(*one),
+                    static_cast<double>(first.deadline.count()) / 1000, " s for ",
+                    one->text_of_first(),
                     "; another rank has not come to it, or the network does not carry it");
     }
     return {};
   }
 
-  /// "call 7, all_reduce(sum) of 5 f32 over tensor at step.cpp:31".
-  [[nodiscard]] static std::string text_of(member const& of) {
-    auto const& first = of.waiting.front();
-    return concat("call ", first.number, ", ",
-                  describe(signature_of(first.what, first.number, of.name)));
-  }
-
   /// Communicators end as one group.
   void end_all(std::string const& reason) {
     if (reason_) return;
+    try {  // what ends from now on has not run
+      forget_completed();
+    } catch (error const&) {  // NOLINT(bugprone-empty-catch): of the GPU, which others tell
+    }
     reason_ = reason;
     static_cast<void>(ncclGroupStart());
     for (member* const one : members_)
@@ -292,8 +298,7 @@ class session final : public parallel::detail::abortable,
   }
 
   void forget_completed() {
-    for (member* const one : members_)
-      while (!one->waiting.empty() && one->waiting.front().done.ready()) one->waiting.pop_front();
+    for (member* const one : members_) one->forget_completed(!reason_);
   }
 
   /// Of a member that nobody uses any more: what it was given runs, then it is finalised, unless an
@@ -303,11 +308,9 @@ class session final : public parallel::detail::abortable,
     std::unique_lock lock(mutex_);
     if (std::uncaught_exceptions() > 0)
       end_all(concat("an exception left rank ", rank_, " and its communicators"));
-    std::vector<cuda::event> left;  // of their own: the watchdog takes away what has run
-    for (auto const& one : m->waiting) left.push_back(one.done);
-    lock.unlock();
-    for (auto const& one : left) static_cast<void>(cudaEventSynchronize(one.get()));
-    lock.lock();
+    drain(*m, lock);
+    for (auto const& one : m->waiting)
+      if (!reason_) one.notes.now(call_state::done);
     std::erase(members_, m);
     if (m->comm == nullptr) return;
     auto const until = steady_time::clock::now() + options_.deadline.get();
@@ -319,6 +322,23 @@ class session final : public parallel::detail::abortable,
       if (ncclCommGetAsyncError(m->comm, &state) != ncclSuccess) break;
     }
     static_cast<void>(state == ncclSuccess ? ncclCommDestroy(m->comm) : ncclCommAbort(m->comm));
+  }
+
+  /// Waits, without the lock, for what has been enqueued on `m`.
+  static void drain(member const& m, std::unique_lock<std::mutex>& lock) {
+    std::vector<cuda::event> left;  // of their own: the watchdog takes away what has run
+    for (auto const& one : m.waiting) left.push_back(one.done);
+    lock.unlock();
+    for (auto const& one : left) static_cast<void>(cudaEventSynchronize(one.get()));
+    lock.lock();
+  }
+
+  /// An aborted communicator has no registrations any more.
+  void deregister(member const& of, void* registered) {
+    static_cast<void>(cudaSetDevice(device_));
+    std::unique_lock lock(mutex_);
+    drain(of, lock);
+    if (of.comm != nullptr) static_cast<void>(ncclCommDeregister(of.comm, registered));
   }
 
   int const rank_;

@@ -1,0 +1,251 @@
+// What ranks did over NCCL stands in their flight recorders, beside what they did over what
+// connects them: who diverged first, and who waits for whom.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/call_group.hpp>
+#include <parallel/comm/checked.hpp>
+#include <parallel/comm/flight_report.hpp>
+#include <parallel/comm/nccl/connect.hpp>
+#include <parallel/comm/recorded.hpp>
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/conformance/values.hpp>
+
+#include "fake_cuda/ranks.hpp"
+#include "fake_nccl/fake_nccl.hpp"
+#include "parallel/support/files.hpp"
+
+namespace fake_nccl_flight_test {
+
+using parallel::any_communicator;
+using parallel::call_state;
+using parallel::flight_log;
+using parallel::reduction;
+using parallel::conformance::message_of;
+
+struct numbers {
+  explicit numbers(parallel::cuda::device& device)
+      : x(device.allocate_zeroed<float>(8)),
+        s(parallel::comm_options<parallel::nccl::communicator>(device)) {}
+  parallel::buffer<float> x;
+  parallel::cuda::stream s;
+};
+
+struct rank {
+  any_communicator& control;
+  parallel::cuda::device& device;
+  parallel::nccl::communicator& comm;
+  parallel::flight_recorder& recorder;
+};
+using rank_program = std::function<void(rank& of)>;
+
+/// What the recorders' files say after ranks, each with a file, ran `program`.
+std::vector<flight_log> logs_of(int ranks, rank_program const& program,
+                                std::chrono::milliseconds deadline = std::chrono::seconds(20)) {
+  fake_cuda::restart({.devices = ranks, .peers = false});
+  fake_nccl::restart();
+  test::temporary_folder const folder;
+  std::vector<std::string> told(static_cast<std::size_t>(ranks));
+  parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
+    int const number = comm.rank();
+    auto const recorder = std::make_shared<parallel::flight_recorder>(
+        parallel::flight_ring(parallel::flight_file(folder.path(), number), number, ranks));
+    any_communicator control(parallel::recorded(parallel::checked(std::move(comm)), recorder));
+    told[static_cast<std::size_t>(number)] = message_of([&] {
+      parallel::cuda::device device({.device = number});
+      auto made = parallel::nccl::connect(
+          control, device,
+          {.deadline = deadline, .look_every = std::chrono::milliseconds(5), .recorder = recorder});
+      try {
+        rank of{control, device, *made, *recorder};
+        program(of);
+      } catch (std::exception const& problem) {
+        control.abort(problem.what());
+        throw;
+      }
+    });
+  });
+  CHECK(fake_nccl::alive() == 0);
+  return parallel::read_flights(folder.path());
+}
+
+/// The lines of the calls over NCCL, without numbers, times and places.
+std::vector<std::string> calls_of(flight_log const& log) {
+  std::vector<std::string> out;
+  for (auto const& call : log.calls) {
+    if (!call.what.axis_name().starts_with("NCCL")) continue;
+    auto text = parallel::describe(call.what);
+    constexpr char const* names[] = {"waiting", "running", "done"};
+    out.push_back(parallel::concat(names[static_cast<std::size_t>(call.now)], ": ",
+                                   text.substr(0, text.find(" at "))));
+  }
+  return out;
+}
+
+bool contains(std::string const& text, std::string const& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("calls that ran are done, with axis, operation and count; parts of groups are calls") {
+  auto const logs = logs_of(2, [](rank& of) {
+    numbers n(of.device);
+    auto part = of.comm.split(0, "shard");
+    part.all_reduce(n.s, n.x.span(), reduction::sum).wait();
+    parallel::call_group both(part);
+    both.all_reduce(n.s, n.x.span().first(3), reduction::max).wait();
+    both.broadcast(n.s, n.x.span().subspan(3, 2), 1).wait();
+    both.end(n.s).wait();
+    of.comm.barrier(n.s).wait();
+  });
+  REQUIRE(logs.size() == 2);
+  for (auto const& log : logs) {
+    auto calls = calls_of(log);
+    REQUIRE(calls.size() == 6);
+    CHECK(calls[0] == "done: all_gather of 256 u8 over NCCL");  // of the split
+    calls.erase(calls.begin());
+    CHECK(calls == std::vector<std::string>{
+                       "done: split into color 0",
+                       "done: all_reduce(sum) of 8 f32 over NCCL shard",
+                       "done: all_reduce(max) of 3 f32 over NCCL shard",
+                       "done: broadcast of 2 f32 from root 1 over NCCL shard",
+                       "done: barrier over NCCL",
+                   });
+  }
+  auto const text = parallel::report(logs);
+  CHECK(contains(text, "no rank waited for another, and all did the same"));
+  CHECK(contains(text, "barrier over NCCL at flight_test.cpp:"));
+}
+
+TEST_CASE("messages name their peer as the world counts") {
+  auto const logs = logs_of(4, [](rank& of) {
+    numbers n(of.device);
+    auto part = of.comm.split(of.comm.rank() / 2, "pipeline");
+    parallel::connect_neighbours(part);
+    if (part.rank() == 0)
+      part.send(n.s, n.x.span(), 1).wait();
+    else
+      part.recv(n.s, n.x.span(), 0).wait();
+  });
+  REQUIRE(logs.size() == 4);
+  for (auto const& log : logs) REQUIRE(!calls_of(log).empty());
+  CHECK(calls_of(logs[2]).back() == "done: send of 8 f32 to rank 3, tag 0 over NCCL pipeline");
+  CHECK(calls_of(logs[3]).back() == "done: recv of 8 f32 from rank 2, tag 0 over NCCL pipeline");
+}
+
+TEST_CASE("ranks that make different calls: the first divergence is named") {
+  auto const logs = logs_of(
+      3,
+      [](rank& of) {
+        numbers n(of.device);
+        parallel::host::stream of_host;
+        auto part = of.comm.split(0, "shard");
+        part.all_reduce(n.s, n.x.span(), reduction::sum).wait();
+        of.control.barrier(of_host).wait();  // agrees
+        auto const count = static_cast<std::size_t>(of.comm.rank() == 1 ? 7 : 8);
+        part.all_reduce(n.s, n.x.span().first(count), reduction::sum).wait();
+        of.comm.barrier(n.s).wait();
+      },
+      std::chrono::milliseconds(300));
+  auto const text = parallel::report(logs);
+  auto const at = text.find("first divergence: ");
+  REQUIRE(at != std::string::npos);
+  auto const said = text.substr(at, text.find('\n', at) - at);
+  CHECK(contains(said, "all_reduce(sum) of 8 f32 over NCCL shard at flight_test.cpp:"));
+  CHECK(contains(said, "all_reduce(sum) of 7 f32 over NCCL shard at flight_test.cpp:"));
+  CHECK(contains(said, "rank 1"));
+}
+
+TEST_CASE("another operation, or another order of axes, is a divergence too") {
+  auto const other = logs_of(
+      2,
+      [](rank& of) {
+        numbers n(of.device);
+        if (of.comm.rank() == 0)
+          of.comm.broadcast(n.s, n.x.span(), 0).wait();
+        else
+          of.comm.all_reduce(n.s, n.x.span(), reduction::sum).wait();
+      },
+      std::chrono::milliseconds(300));
+  auto const found = parallel::findings(other);
+  CHECK(contains(found.divergence, "broadcast of 8 f32 from root 0 over NCCL"));
+  CHECK(contains(found.divergence, "all_reduce(sum) of 8 f32 over NCCL"));
+}
+
+TEST_CASE("a rank that does not come is waited for, by name, and what was aborted did not run") {
+  auto const logs = logs_of(
+      2,
+      [](rank& of) {
+        numbers n(of.device);
+        auto part = of.comm.split(0, "tensor");
+        part.all_reduce(n.s, n.x.span(), reduction::sum).wait();
+        while (of.control.rank() == 1 && !of.comm.abort_reason())
+          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        auto first = part.all_reduce(n.s, n.x.span().first(5), reduction::sum);
+        auto second = part.all_reduce(n.s, n.x.span().first(6), reduction::sum);
+        first.wait();
+        second.wait();
+      },
+      std::chrono::milliseconds(300));
+  REQUIRE(logs.size() == 2);
+  auto const calls = calls_of(logs[0]);
+  REQUIRE(calls.size() > 3);
+  CHECK(calls[calls.size() - 3] == "done: all_reduce(sum) of 8 f32 over NCCL tensor");
+  CHECK(calls[calls.size() - 2] == "running: all_reduce(sum) of 5 f32 over NCCL tensor");
+  CHECK(calls[calls.size() - 1] == "waiting: all_reduce(sum) of 6 f32 over NCCL tensor");
+  auto const text = parallel::report(logs);
+  CHECK(contains(text, "rank 0 waits for rank 1 since"));
+  CHECK(contains(text, "in all_reduce(sum) of 5 f32 over NCCL tensor at flight_test.cpp:"));
+  CHECK(contains(text, "late: rank 1 was in no call"));
+}
+
+TEST_CASE("a rank that has made no call along an axis is missed there too") {
+  auto const logs = logs_of(
+      2,
+      [](rank& of) {
+        numbers n(of.device);
+        auto part = of.comm.split(0, "tensor");
+        while (of.control.rank() == 1 && !of.comm.abort_reason())
+          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        part.all_reduce(n.s, n.x.span(), reduction::sum).wait();
+      },
+      std::chrono::milliseconds(300));
+  CHECK(contains(parallel::report(logs), "rank 0 waits for rank 1 since"));
+}
+
+TEST_CASE("what the stream has not come to does not run yet") {
+  static_cast<void>(logs_of(2, [](rank& of) {
+    numbers n(of.device);
+    parallel::host::stream of_host;
+    of.comm.all_reduce(n.s, n.x.span(), reduction::sum).wait();
+    auto const go = std::make_shared<std::atomic<bool>>(false);
+    fake_cuda::enqueue(n.s.get(), "compute", [go] {
+      while (!*go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+    auto request = of.comm.all_reduce(n.s, n.x.span().first(5), reduction::sum);
+    auto const state = [&] { return of.recorder.calls().back().now; };
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    CHECK(state() == call_state::waiting);
+    of.control.barrier(of_host).wait();
+    if (of.control.rank() == 0) *go = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (of.control.rank() == 0) {
+      auto const calls = of.recorder.calls();
+      CHECK(calls[calls.size() - 2].now == call_state::running);
+    }
+    of.control.barrier(of_host).wait();
+    *go = true;
+    request.wait();
+  }));
+}
+
+}  // namespace fake_nccl_flight_test

@@ -1,0 +1,270 @@
+// What is exchanged in every step is registered with NCCL, once, for as long as it is there.
+#include <doctest/doctest.h>
+#include <nccl.h>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/registered_memory.hpp>
+#include <parallel/conformance/values.hpp>
+
+#include "fake_cuda/ranks.hpp"
+#include "fake_cuda/trained_model.hpp"
+#include "fake_nccl/ranks.hpp"
+
+namespace fake_nccl_registration_test {
+
+using parallel::reduction;
+using parallel::conformance::message_of;
+using parallel::nccl::communicator;
+using traffic = fake_nccl::record::traffic;
+
+void restart(int ranks) {
+  fake_cuda::restart({.devices = ranks, .peers = false});
+  fake_nccl::restart({.patience = std::chrono::seconds(2)});
+}
+
+struct numbers {
+  parallel::cuda::device device = fake_cuda::current_gpu();
+  parallel::buffer<float> x = device.allocate_zeroed<float>(8);
+  parallel::cuda::stream s{parallel::comm_options<communicator>(device)};
+};
+
+/// Of a run of two steps and an evaluation of a small model.
+fake_nccl::record trained(test::model_layout how) {
+  how.steps = 2;
+  restart(how.context * how.tensor * how.replicate * how.pipeline * how.shard);
+  static_cast<void>(test::run_model<float>(
+      fake_cuda::small_model(true), how, [] { return fake_cuda::current_gpu(); },
+      fake_nccl::ranks()));
+  CHECK(fake_cuda::happened().failures.empty());
+  CHECK(fake_nccl::alive() == 0);
+  auto const got = fake_nccl::happened();
+  for (auto const& failure : got.failures) CHECK(failure == "");
+  return got;
+}
+
+traffic of(fake_nccl::record const& all, char const* what) {
+  auto const found = all.exchanged.find(what);
+  return found == all.exchanged.end() ? traffic() : found->second;
+}
+
+TEST_CASE("gradients and parameters of every step lie in registered memory, at every ZeRO level") {
+  using enum parallel::zero::level;
+  for (auto const level : {optimizer, gradients, parameters})
+    for (int const replicas : {1, 2}) {
+      CAPTURE(level);
+      CAPTURE(replicas);
+      auto const got =
+          trained({.replicate = replicas, .level = level, .shard = 2, .microbatch = 1});
+      auto const scattered = of(got, "ncclReduceScatter of f32");
+      auto const gathered = of(got, "ncclAllGather of f32");
+      auto const summed = of(got, "ncclAllReduce of f32");
+      CHECK(scattered.bytes > 10'000);
+      CHECK(scattered.registered == scattered.bytes);
+      CHECK(gathered.bytes > 10'000);
+      CHECK(gathered.registered == gathered.bytes);
+      CHECK((summed.registered > 10'000) == (replicas > 1));
+      CHECK(summed.bytes - summed.registered < 500);  // a few numbers that ranks agree on
+    }
+}
+
+TEST_CASE("without ZeRO the gradients are registered, and what is small is not") {
+  auto const got = trained({.replicate = 2, .microbatch = 1});
+  auto const summed = of(got, "ncclAllReduce of f32");
+  CHECK(summed.registered > 10'000);
+  CHECK(summed.bytes - summed.registered < 500);
+}
+
+TEST_CASE("one buffer of each kind is registered with each axis that carries it") {
+  restart(2);
+  fake_nccl::ranks()(2, [](communicator& comm) {
+    numbers n;
+    auto part = comm.split(0, "shard");
+    auto const with_whole = register_memory(comm, n.x), with_part = register_memory(part, n.x);
+    for (auto* const one : {&comm, &part})
+      one->all_reduce(n.s, n.x.span().first(4), reduction::sum).wait();
+  });
+  auto const got = fake_nccl::happened();
+  CHECK(got.registered == 4);
+  CHECK(of(got, "ncclAllReduce of f32").bytes == std::size_t{2 * 2 * 2 * 16});
+  CHECK(of(got, "ncclAllReduce of f32").registered == std::size_t{2 * 2 * 2 * 16});
+  CHECK(got.failures.empty());
+}
+
+TEST_CASE("an erased communicator registers too, and one rank alone does not") {
+  restart(2);
+  fake_nccl::ranks()(2, [](communicator& comm) {
+    numbers n;
+    parallel::nccl::any_communicator any(comm);
+    CHECK(register_memory(any, n.x) != nullptr);
+    CHECK(register_memory(any, parallel::buffer<float>()) == nullptr);
+    auto alone = any.split(any.rank(), "tensor");
+    CHECK(register_memory(alone, n.x) == nullptr);
+  });
+  CHECK(fake_nccl::happened().failures.empty());
+}
+
+TEST_CASE("registered memory and its communicator live until the registration ends") {
+  restart(2);
+  fake_nccl::ranks()(2, [](communicator& comm) {
+    parallel::registered_memory kept;
+    std::weak_ptr<void> memory;
+    {
+      numbers n;
+      auto part = comm.split(0, "shard");
+      kept = register_memory(part, n.x);
+      memory = n.x.owner();
+      static_cast<void>(part.all_reduce(n.s, n.x.span(), reduction::sum));  // is not waited for
+    }
+    CHECK(!memory.expired());
+    kept.reset();
+    CHECK(memory.expired());
+  });
+  CHECK(fake_nccl::happened().failures.empty());
+  CHECK(fake_nccl::alive() == 0);
+}
+
+TEST_CASE("a registration ends when what was enqueued has run") {
+  restart(2);
+  fake_nccl::ranks()(2, [](communicator& comm) {
+    numbers n;
+    auto kept = register_memory(comm, n.x);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50 * comm.rank()));
+    auto request = comm.all_reduce(n.s, n.x.span(), reduction::sum);
+    kept.reset();
+    request.wait();
+  });
+  CHECK(fake_nccl::happened().failures.empty());
+}
+
+TEST_CASE("an abort ends registrations; what is left of them does nothing more") {
+  restart(2);
+  static_cast<void>(message_of([] {
+    fake_nccl::ranks()(2, [](communicator& comm) {
+      numbers n;
+      auto const kept = register_memory(comm, n.x);
+      if (comm.rank() == 0) comm.abort("the disk is full");
+      comm.all_reduce(n.s, n.x.span(), reduction::sum).wait();
+    });
+  }));
+  auto const got = fake_nccl::happened();
+  CHECK(got.aborted == 2);
+  CHECK(got.failures.empty());
+  CHECK(!got.names.contains("ncclCommDeregister"));
+  CHECK(fake_cuda::alive() == 0);
+}
+
+TEST_CASE("memory that NCCL refuses is told in its words") {
+  restart(2);
+  auto const told = message_of([] {
+    fake_nccl::ranks()(2, [](communicator& comm) {
+      float of_host[8] = {};
+      static_cast<void>(register_memory(comm, parallel::buffer<float>(nullptr, of_host, 8)));
+    });
+  });
+  CHECK(told.find("ncclCommRegister failed: invalid argument; ncclCommRegister: the memory is not "
+                  "of the communicator's device") != std::string::npos);
+}
+
+/// What the library says first of ranks that do `wrong` with a communicator of their own.
+std::string seen(std::function<void(ncclComm_t, numbers&)> const& wrong) {
+  restart(2);
+  auto const id = parallel::nccl::make_unique_id();
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < 2; ++rank)
+      threads.emplace_back([&, rank] {
+        cudaSetDevice(rank);
+        ncclComm_t comm = nullptr;
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        config.blocking = 0;
+        ncclCommInitRankConfig(&comm, 2, id, rank, &config);
+        auto const settle = [&] {
+          for (ncclResult_t state = ncclInProgress; state == ncclInProgress;)
+            ncclCommGetAsyncError(comm, &state);
+        };
+        settle();
+        numbers n;
+        wrong(comm, n);
+        settle();
+        n.s.synchronize();
+        ncclCommFinalize(comm);
+        settle();
+        if (ncclCommDestroy(comm) != ncclSuccess) {
+          ncclGroupStart();
+          ncclCommAbort(comm);
+          ncclGroupEnd();
+        }
+      });
+  }
+  auto const failures = fake_nccl::happened().failures;
+  return failures.empty() ? "" : failures.front();
+}
+
+void* registered(ncclComm_t comm, void* memory, std::size_t bytes) {
+  void* handle = nullptr;
+  ncclCommRegister(comm, memory, bytes, &handle);
+  return handle;
+}
+
+TEST_CASE("the library sees what is done wrong") {
+  auto const contains = [](std::string const& text, char const* part) {
+    return text.find(part) != std::string::npos;
+  };
+  CHECK(seen([](ncclComm_t comm, numbers& n) {
+          ncclCommDeregister(comm, registered(comm, n.x.data(), 32));
+        }) == "");
+  CHECK(contains(seen([](ncclComm_t comm, numbers& n) {
+                   float* const freed = n.x.data();
+                   n.x = {};
+                   registered(comm, freed, 32);
+                 }),
+                 "the memory is not of the communicator's device"));
+  CHECK(contains(seen([](ncclComm_t comm, numbers& n) { registered(comm, n.x.data(), 36); }),
+                 "ncclCommRegister: 36 bytes go beyond the end of memory of GPU"));
+  CHECK(contains(seen([](ncclComm_t comm, numbers&) {
+                   float of_host[8] = {};
+                   registered(comm, of_host, sizeof of_host);
+                 }),
+                 "the memory is not of the communicator's device"));
+  CHECK(contains(seen([](ncclComm_t comm, numbers& n) {
+                   auto* const handle = registered(comm, n.x.data(), 32);
+                   ncclCommDeregister(comm, handle);
+                   ncclCommDeregister(comm, handle);
+                 }),
+                 "nothing of the communicator is registered so"));
+  CHECK(contains(seen([](ncclComm_t comm, numbers& n) { registered(comm, n.x.data(), 32); }),
+                 "ncclCommDestroy: 1 pieces of memory are still registered"));
+  CHECK(contains(seen([](ncclComm_t comm, numbers& n) {
+                   auto* const handle = registered(comm, n.x.data(), 32);
+                   n.x = {};
+                   ncclCommDeregister(comm, handle);
+                 }),
+                 "memory was freed while it was registered"));
+  CHECK(contains(seen([](ncclComm_t comm, numbers& n) {
+                   int device = 0;
+                   cudaGetDevice(&device);
+                   void* const handle = device == 0 ? registered(comm, n.x.data(), 32) : nullptr;
+                   ncclAllReduce(n.x.data(), n.x.data(), 8, ncclFloat32, ncclSum, comm, n.s.get());
+                   for (ncclResult_t state = ncclInProgress; state == ncclInProgress;)
+                     ncclCommGetAsyncError(comm, &state);
+                   cudaStreamSynchronize(n.s.get());
+                   if (handle != nullptr) ncclCommDeregister(comm, handle);
+                 }),
+                 "is of registered memory on some alone"));
+  CHECK(contains(seen([](ncclComm_t comm, numbers& n) {
+                   auto* const handle = registered(comm, n.x.data(), 32);
+                   ncclAllReduce(n.x.data(), n.x.data(), 8, ncclFloat32, ncclSum, comm, n.s.get());
+                   ncclCommDeregister(comm, handle);
+                 }),
+                 "operations of the communicator are under way"));
+}
+
+}  // namespace fake_nccl_registration_test

@@ -1,0 +1,89 @@
+// Memory is registered with communicators that register some, through whatever stands before them.
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/comm/any_communicator.hpp>
+#include <parallel/comm/checked.hpp>
+#include <parallel/comm/recorded.hpp>
+#include <parallel/comm/registered_memory.hpp>
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/device/host/device.hpp>
+
+namespace registered_memory_test {
+
+using namespace parallel;
+
+using spans = std::vector<std::pair<void const*, std::size_t>>;
+
+/// Notes what is registered.
+class noting : public forwarding<noting, threads::communicator, host::stream> {
+ public:
+  noting(threads::communicator inner, std::shared_ptr<spans> live)
+      : forwarding(std::move(inner)), live_(std::move(live)) {}
+
+  request submit(host::stream& s, operation const& op) { return inner_.submit(s, op); }
+  [[nodiscard]] signature_exchange open_exchange(host::stream const* on = nullptr) {
+    return inner_.open_exchange(on);
+  }
+  [[nodiscard]] noting split(int color, std::string name = {}) {
+    return {inner_.split(color, std::move(name)), live_};
+  }
+  [[nodiscard]] registered_memory register_memory(buffer<std::byte> const& memory) {
+    live_->emplace_back(memory.data(), memory.size());
+    return {memory.data(), [live = live_, owner = memory.owner()](void*) { live->pop_back(); }};
+  }
+
+ private:
+  std::shared_ptr<spans> live_;
+};
+
+static_assert(registers_memory<noting> && registers_memory<any_communicator>);
+static_assert(!registers_memory<threads::communicator>);
+
+TEST_CASE("all bytes are registered, until the last copy goes") {
+  threads::run(1, [](threads::communicator& comm) {
+    auto const live = std::make_shared<spans>();
+    noting with(std::move(comm), live);
+    auto x = host::device().allocate<double>(6);
+    std::weak_ptr<void> const memory = x.owner();
+    auto first = register_memory(with, x);
+    auto const* const data = x.data();
+    auto second = std::exchange(first, {});
+    CHECK(*live == spans{{data, 48}});
+    x = {};
+    CHECK(!memory.expired());
+    second.reset();
+    CHECK(live->empty());
+    CHECK(memory.expired());
+    CHECK(register_memory(with, buffer<float>()) == nullptr);
+  });
+}
+
+TEST_CASE("decorators and erasure pass it on, in parts too") {
+  threads::run(1, [](threads::communicator& comm) {
+    auto const live = std::make_shared<spans>();
+    any_communicator any(
+        recorded(checked(noting(std::move(comm), live)), std::make_shared<flight_recorder>()));
+    auto const x = host::device().allocate<float>(4);
+    auto part = any.split(0, "shard");
+    auto const kept = register_memory(any, x), kept_too = register_memory(part, x);
+    CHECK(*live == spans{{x.data(), 16}, {x.data(), 16}});
+  });
+}
+
+TEST_CASE("a communicator that registers nothing ignores it") {
+  threads::run(1, [](threads::communicator& comm) {
+    auto const x = host::device().allocate<float>(4);
+    CHECK(register_memory(comm, x) == nullptr);
+    any_communicator any(std::move(comm));
+    CHECK(register_memory(any, x) == nullptr);
+  });
+}
+
+}  // namespace registered_memory_test
