@@ -124,7 +124,7 @@ void run_on(arguments const& args, any_communicator& comm, Device& device,
   });
   auto const most = args.most == 0 ? allowed : args.most;
   if (comm.rank() == 0)
-    fmt::print("# {}: {}\n#\n", apps::ranks_of_mpirun() ? "MPI" : "threads", name);
+    fmt::print("# {}: {}\n#\n", apps::processes_started() ? "processes" : "threads", name);
   timed_collectives<T, Device, any_communicator> timed(device, comm, most);
   std::uint64_t wrong = 0;
   for (auto const kind : kinds)
