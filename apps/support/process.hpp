@@ -44,4 +44,10 @@ inline void print_error(char const* text) noexcept {
   static_cast<void>(std::fputc('\n', stderr));
 }
 
+/// What belongs to an error and is said before it.
+inline void print_note(std::string const& text) noexcept {
+  static_cast<void>(std::fflush(stdout));
+  static_cast<void>(std::fprintf(stderr, "note: %s\n", text.c_str()));
+}
+
 }  // namespace apps

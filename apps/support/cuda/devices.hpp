@@ -9,6 +9,7 @@
 #include <parallel/ops/host.hpp>
 
 #include "support/device_request.hpp"
+#include "support/process.hpp"
 
 /// Of the CUDA runtime that is only fake, which tests link with: no other has it.
 extern "C" [[gnu::weak]] int const parallellm_fake_cuda_runtime;
@@ -35,7 +36,17 @@ decltype(auto) with_device(device_request const& request, F&& f) {
   int const ordinal = request.local_rank % found;
   parallel::cuda::device device(
       {.device = ordinal, .deterministic = request.deterministic, .graphs = request.graphs});
-  return f(device, fmt::format("GPU {}, {}", ordinal, device.name()));
+  auto faults = device.watch_faults();
+  try {
+    return f(device, fmt::format("GPU {}, {}", ordinal, device.name()));
+  } catch (...) {
+    if (auto const text = faults.take(); !text.empty())
+      print_note(
+          fmt::format("GPU {} itself reports since this program began: {} (the kernel's log, "
+                      "dmesg, has more)",
+                      ordinal, text));
+    throw;
+  }
 }
 
 }  // namespace apps

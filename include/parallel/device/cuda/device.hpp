@@ -18,7 +18,9 @@
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/device/buffer.hpp>
+#include <parallel/device/cuda/gpu_faults.hpp>
 #include <parallel/device/cuda/gpu_meter.hpp>
+#include <parallel/device/cuda/nvml.hpp>
 #include <parallel/device/cuda/pinned_pool.hpp>
 #include <parallel/device/cuda/stream.hpp>
 #include <parallel/device/usage.hpp>
@@ -49,7 +51,7 @@ class device {
     pinned_ = std::make_shared<pinned_pool>(ordinal);
     char address[32] = {};
     check(cudaDeviceGetPCIBusId(address, sizeof address, ordinal), "cudaDeviceGetPCIBusId");
-    meter_ = std::make_shared<gpu_meter>(address);
+    nvml_ = std::make_shared<nvml_device>(address);
   }
 
   /// How many GPUs this machine has; 0 without a driver.
@@ -160,11 +162,14 @@ class device {
 
   /// Name and value of what the GPU tells of itself, for the metrics of a run; see gpu_meter.
   [[nodiscard]] std::vector<gpu_meter::reading> readings() const {
-    auto out = meter_->read();
+    auto out = gpu_meter(nvml_).read();
     out.emplace_back("memory/peak_device_gb",
                      static_cast<double>(peak_bytes() + peak_scratch_bytes()) / 1e9);
     return out;
   }
+
+  /// Notes what goes wrong with the GPU itself from now on.
+  [[nodiscard]] gpu_faults watch_faults() const { return gpu_faults(nvml_); }
 
   /// Options for this device's streams.
   [[nodiscard]] stream_options const& compute_options() const { return compute_; }
@@ -197,7 +202,7 @@ class device {
   stream_options compute_;
   int ordinal_;
   cudaDeviceProp properties_{};
-  std::shared_ptr<gpu_meter> meter_;
+  std::shared_ptr<nvml_device> nvml_;
   std::shared_ptr<pinned_pool> pinned_;
   std::shared_ptr<memory_usage> usage_ = std::make_shared<memory_usage>();
 };

@@ -1,0 +1,88 @@
+// cuda::nvml_device: a GPU as NVML knows it, when NVML's library is there.
+//
+// NVML comes with the driver, not with the toolkit; so it is looked for when it is first asked, and
+// a machine without it has a device that answers nothing. Cost: some tens of milliseconds and a few
+// open files the first time.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace parallel::cuda {
+
+class nvml_device {
+ public:
+  /// NVML's nvmlReturn_t, as far as it matters here.
+  static constexpr int success = 0, lost = 15, missing = -1;
+
+  /// The GPU at a PCI address ("0000:3b:00.0"), by the library of this name.
+  explicit nvml_device(std::string pci_address, std::string library = "libnvidia-ml.so.1")
+      : address_(std::move(pci_address)), name_(std::move(library)) {}
+
+  nvml_device(nvml_device const&) = delete;
+  nvml_device& operator=(nvml_device const&) = delete;
+
+  /// Lets NVML close what it opened: a closed library leaves its files open.
+  ~nvml_device() {
+    if (started_) static_cast<void>(call("nvmlShutdown"));
+  }
+
+  [[nodiscard]] std::string const& address() const { return address_; }
+
+  /// Whether NVML is there and knows the GPU.
+  [[nodiscard]] bool works() {
+    std::call_once(opened_, [this] { open(); });
+    return device_ != nullptr;
+  }
+
+  /// Calls a function of the library; `missing` where it has none of this name.
+  template <class... Arguments>
+  [[nodiscard]] int call(char const* name, Arguments... arguments) const {
+    if (!library_) return missing;
+    auto const f = reinterpret_cast<int (*)(Arguments...)>(::dlsym(library_.get(), name));
+    return f == nullptr ? missing : f(arguments...);
+  }
+
+  /// Asks for something of the GPU; false when the function is missing or says no.
+  template <class... Arguments>
+  [[nodiscard]] bool ask(char const* name, Arguments... arguments) const {
+    return call(name, device_, arguments...) == success;
+  }
+
+ private:
+  struct close_library {
+    void operator()(void* handle) const { static_cast<void>(::dlclose(handle)); }
+  };
+
+  void open() {
+    library_.reset(::dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL));
+    if (!library_ || call("nvmlInit_v2") != success) return;
+    started_ = true;
+    if (call("nvmlDeviceGetHandleByPciBusId_v2", address_.c_str(), &device_) != success)
+      device_ = nullptr;
+  }
+
+  std::string address_;
+  std::string name_;
+  std::once_flag opened_;
+  std::unique_ptr<void, close_library> library_;
+  bool started_ = false;
+  void* device_ = nullptr;
+};
+
+/// Memory errors since the driver started that ECC has found and not corrected; none: the GPU does
+/// not tell.
+[[nodiscard]] inline std::optional<unsigned long long> uncorrected_errors(nvml_device const& of) {
+  constexpr int uncorrected = 1, since_driver = 0;
+  unsigned long long count = 0;
+  if (!of.ask("nvmlDeviceGetTotalEccErrors", uncorrected, since_driver, &count))
+    return std::nullopt;
+  return count;
+}
+
+}  // namespace parallel::cuda
