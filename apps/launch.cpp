@@ -206,20 +206,31 @@ void start_ranks(apps::rank_processes& ranks, arguments const& what, fs::path co
   }
 }
 
-/// Whether what failed may end otherwise when it is started again: not what diverged, which goes on
-/// with the same numbers, and not what was refused as soon as it began, twice in a row.
+/// Whether what failed is started again: so often at most, and where it may end otherwise. That is
+/// not what diverged, which goes on with the same numbers, and not what was refused as soon as it
+/// began, twice in a row.
 class another_start {
  public:
-  void begin() { begun_ = std::chrono::steady_clock::now(); }
+  explicit another_start(int most) : most_(most) {}
 
+  void begin(int generation) {
+    generation_ = generation;
+    begun_ = std::chrono::steady_clock::now();
+  }
+
+  /// Says so where it would be of no use.
   [[nodiscard]] bool may_help(int code) {
+    if (generation_ >= most_) return false;
     bool const at_once = code == static_cast<int>(apps::exit_code::refused) &&
                          std::chrono::steady_clock::now() - begun_ < std::chrono::minutes(1);
     bool const again = std::exchange(refused_at_once_, at_once) && at_once;
-    return code != static_cast<int>(apps::exit_code::diverged) && !again;
+    bool const of_use = code != static_cast<int>(apps::exit_code::diverged) && !again;
+    if (!of_use) say("launch: not started again: code {} would be the end of that, too\n", code);
+    return of_use;
   }
 
  private:
+  int most_, generation_ = 0;
   std::chrono::steady_clock::time_point begun_;
   bool refused_at_once_ = false;
 };
@@ -258,16 +269,15 @@ int run(arguments what) {
                              std::chrono::seconds(what.gone));
   bool asked_to_stop = false;
   int last_nodes = what.nodes;
-  another_start other;
+  another_start other(what.restarts);
   for (int generation = 0;;) {
     auto const place = meeting.meet(generation);
     generation = place.generation + 1;
-    other.begin();
+    other.begin(place.generation);
     if (place.position < 0) {
       if (!wait_as_spare(what, meeting)) return 0;
       auto const failure = meeting.failure_elsewhere();
-      if (failure && (place.generation == what.restarts || !other.may_help(failure->code)))
-        return failure->code;
+      if (failure && !other.may_help(failure->code)) return failure->code;
       continue;
     }
     if (place.nodes != std::exchange(last_nodes, place.nodes))
@@ -283,11 +293,7 @@ int run(arguments what) {
     auto failure = run_ranks(ranks, what, meeting, asked_to_stop);
     if (!failure) failure = wait_for_nodes(ranks, what, meeting);
     if (!failure) break;
-    if (asked_to_stop || place.generation >= what.restarts) return failure->code;
-    if (!other.may_help(failure->code)) {
-      say("launch: not started again: code {} would be the end of that, too\n", failure->code);
-      return failure->code;
-    }
+    if (asked_to_stop || !other.may_help(failure->code)) return failure->code;
     say("launch: starting again, {} of {} times\n", generation, what.restarts);
   }
   if (makes_key && meeting.leads()) static_cast<void>(::unlink(what.key.c_str()));
