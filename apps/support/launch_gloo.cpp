@@ -26,6 +26,7 @@
 #include "support/process.hpp"
 #include "support/processes.hpp"
 #include "support/run_key.hpp"
+#include "support/watched_neighbour.hpp"
 
 namespace {
 
@@ -62,16 +63,23 @@ void run_rank(apps::launch_options const& options, apps::process const& self,
                                     },
                                 .deadline = options.deadline})),
                            recorder));
+    watched_neighbour watched(any);
     try {
       auto const cores = available_cores();
       parallel::host::stream exchanges;
       auto const all = parallel::gather_texts(any, exchanges, identity_of(cores));
       program(any, {cores_among_equals(cores, all, any.rank()), self.local_rank,
-                    [&] { keep_calls(options, self.rank, self.ranks, *recorder); }, recorder});
+                    [&] {
+                      keep_calls(options, self.rank, self.ranks, *recorder);
+                      watched.begin(options, recorder);
+                    },
+                    recorder});
+      watched.stop();
       recorder->ring().remove_file();
     } catch (refusal const&) {
       throw;
     } catch (std::exception const& problem) {
+      watched.stop();
       any.abort(problem.what());
       throw;
     }

@@ -1,13 +1,10 @@
 #include <parallel/comm/checked.hpp>
-#include <parallel/comm/heartbeat.hpp>
 #include <parallel/comm/mpi/communicator.hpp>
 #include <parallel/comm/mpi/environment.hpp>
 #include <parallel/comm/recorded.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstddef>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -28,6 +25,7 @@
 #include "support/launch.hpp"
 #include "support/process.hpp"
 #include "support/processes.hpp"
+#include "support/watched_neighbour.hpp"
 
 namespace {
 
@@ -77,54 +75,6 @@ class time_limit {
   std::thread thread_;
 };
 
-/// Ends all ranks when the next one's process stands still, by a thread of its own.
-class watched_neighbour {
- public:
-  watched_neighbour(parallel::mpi::environment& environment, parallel::any_communicator& comm)
-      : environment_(environment), comm_(comm) {}
-
-  /// Collective: begins to watch. Does nothing where the run keeps no file of the calls.
-  void begin(apps::launch_options const& options,
-             std::shared_ptr<parallel::flight_recorder> const& recorder) {
-    int const rank = environment_.rank();
-    int const ranks = environment_.size();
-    parallel::host::stream exchanges;
-    auto const machines = parallel::gather_texts(comm_, exchanges, apps::machine_name());
-    if (recorder->ring().path().empty()) return;
-    auto const before = static_cast<std::size_t>((rank + ranks - 1) % ranks);
-    heartbeat_.emplace(
-        recorder, parallel::flight_file(options.flight_folder, (rank + 1) % ranks),
-        [this](std::string const& sentence) { end(sentence); },
-        parallel::heartbeat_options{.between_machines = machines[before] !=
-                                                        machines[static_cast<std::size_t>(rank)]});
-  }
-
-  /// Returns unless all ranks are being ended already.
-  void stop() {
-    while (ending_) std::this_thread::sleep_for(std::chrono::seconds(1));
-    heartbeat_.reset();
-  }
-
- private:
-  void end(std::string const& sentence) {
-    ending_ = true;
-    mpt::console::say("error: rank {}: {}\n", environment_.rank(), sentence);
-    // threads of their own: a call of MPI that waits for the late rank, as that which splits a
-    // communicator does, holds MPI's lock for ever
-    std::thread([this, sentence] { comm_.abort(sentence); }).detach();
-    std::this_thread::sleep_for(std::chrono::seconds(1));  // the others say where they were
-    constexpr auto code = static_cast<int>(apps::exit_code::timed_out);
-    std::thread([this] { environment_.end_all_ranks(code); }).detach();
-    std::this_thread::sleep_for(std::chrono::seconds(2));
-    std::_Exit(code);  // which mpirun takes for the failure of all
-  }
-
-  parallel::mpi::environment& environment_;
-  parallel::any_communicator& comm_;
-  std::atomic<bool> ending_ = false;
-  std::optional<parallel::heartbeat> heartbeat_;
-};
-
 /// Returns what all ranks have refused, when MPI has ended as it always does; any other failure
 /// ends them all.
 std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
@@ -143,7 +93,7 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
     parallel::any_communicator any(parallel::recorded(
         parallel::checked(parallel::mpi::communicator(environment, {.deadline = options.deadline})),
         recorder));
-    watched_neighbour watched(environment, any);
+    apps::watched_neighbour watched(any, [&](int code) { environment.end_all_ranks(code); });
     try {
       program(any, {own_cores(any), from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0),
                     [&] {

@@ -21,6 +21,7 @@
 #include "fake_cuda/ranks.hpp"
 #include "fake_cuda/trained_model.hpp"
 #include "parallel/ops/attention_problem.hpp"
+#include "support/model_comparison.hpp"
 
 namespace fake_fused_attention_test {
 
@@ -298,16 +299,6 @@ mpt::model_config model(bool with_alibi) {
   return m;
 }
 
-/// Of a tensor's gradient from the exact one, over the root mean square of that.
-double distance(std::vector<double> const& a, std::vector<double> const& exact) {
-  double error = 0, size = 0;
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    error += (a.at(i) - exact[i]) * (a.at(i) - exact[i]);
-    size += exact[i] * exact[i];
-  }
-  return std::sqrt(error / size);
-}
-
 void check_training(bool with_alibi, test::model_layout const& how,
                     parallel::cuda::stream_options const& streams, int gpus) {
   auto const m = model(with_alibi);
@@ -334,9 +325,9 @@ void check_training(bool with_alibi, test::model_layout const& how,
   for (auto const& at : exact.gradients) {
     auto const& [name, gradient] = at;
     CAPTURE(at.first);
-    double const one = distance(of_host.gradients.at(name), gradient);
+    double const one = test::distance(of_host.gradients.at(name), gradient);
     CHECK(one > 0x1p-12);  // bf16 it is
-    CHECK(distance(got.gradients.at(name), gradient) <= 2 * one);
+    CHECK(test::distance(got.gradients.at(name), gradient) <= 2 * one);
   }
 }
 

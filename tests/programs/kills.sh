@@ -17,7 +17,7 @@ ranks=3
 sed -i '/^ranks:/d' small.yaml
 program=(pretrain small.yaml max_duration=150ba save_interval=7ba save_folder=wild)
 mpi=("$mpiexec" --oversubscribe -n "$ranks" "$programs/${program[0]}" "${program[@]:1}" deadlines.setup=15)
-# gloo's ranks have no heartbeat: who stands still is missed at the deadline
+# who stands still is named by the rank that watches it, or before that is so missed at the deadline
 gloo=("$programs/launch" -n "$ranks" --restarts 1000000 "${program[@]}" dist_timeout=10)
 trap 'kill -KILL $(jobs -p) 2> /dev/null || true' EXIT
 

@@ -33,6 +33,14 @@ for file in "calm/$name"/*.safetensors; do
 done
 echo "a killed rank: started again, and the same bytes at the end"
 
+# a rank that stands still is waited for 10 s, in which the rest of this goes on
+"$programs/launch" -n 2 --restarts 1 pretrain small.yaml save_folder=still eval_interval=0ba \
+  > still.log 2>&1 & still=$!
+(
+  until [[ -e still/ep0-ba4 ]]; do sleep 0.01; done
+  kill -STOP "$(victim still)"
+) &
+
 # without restarts its code is the launch's, its own words are shown, and nobody is left
 code=0
 launch -n 3 bash -c '[[ $RANK != 1 ]] || { echo rank one says this; exit 7; }; (exec -a left_over sleep 50) & wait' ||
@@ -178,3 +186,11 @@ if [[ -n ${in_host[0]} ]]; then
   done
   echo "a link that was cut: an error after 3 s that names who is missing, and the same bytes at the end"
 fi
+
+wait $still || { cat still.log >&2; fail "a run of which a rank stood still was not started again"; }
+grep -qE 'rank 1 \(process [0-9]+ on .*\) stands still: it has not run for 10 s; its last call: ' still.log ||
+  { cat still.log >&2; fail "a rank that stands still is not named"; }
+for file in "calm/$name"/*.safetensors; do
+  cmp "$file" "still/$name/$(basename "$file")" || fail "$(basename "$file") differs after a rank stood still"
+done
+echo "a rank that stood still: named after 10 s, started again, and the same bytes at the end"

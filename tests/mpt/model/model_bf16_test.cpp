@@ -15,6 +15,7 @@
 #include <cmath>
 #include <string>
 
+#include "support/model_comparison.hpp"
 #include "support/model_run.hpp"
 
 namespace model_bf16_test {
@@ -40,23 +41,6 @@ mpt::model_config config() {
   return m;
 }
 
-/// Of a tensor's gradient from the exact one, over the root mean square of that.
-double distance(std::vector<double> const& a, std::vector<double> const& exact) {
-  double error = 0, size = 0;
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    error += (a.at(i) - exact[i]) * (a.at(i) - exact[i]);
-    size += exact[i] * exact[i];
-  }
-  return std::sqrt(error / size);
-}
-
-double largest(model_outcome const& of) {
-  double out = 0;
-  for (auto const& [name, gradient] : of.gradients)
-    for (double const g : gradient) out = std::max(out, std::abs(g));
-  return out;
-}
-
 struct references {
   model_outcome exact = run_model(config(), {});
   model_outcome one = run_model<bf16>(config(), {});
@@ -75,7 +59,7 @@ TEST_CASE("orders of sums in float move the last bits of gradients alone") {
     for (auto const& [name, gradient] : r.one.gradients)
       for (std::size_t i = 0; i < gradient.size(); ++i)
         worst = std::max(worst, std::abs(got.gradients.at(name).at(i) - gradient[i]));
-    CHECK(worst <= 0x1p-20 * largest(r.one));
+    CHECK(worst <= 0x1p-20 * test::largest(r.one));
     CHECK(std::abs(got.loss - r.one.loss) <= 0x1p-20 * r.one.loss);
   }
 }
@@ -97,8 +81,8 @@ TEST_CASE("divided heads, hidden units and positions stay within twice one rank'
     for (auto const& at : r.exact.gradients) {
       auto const& [name, exact] = at;
       CAPTURE(at.first);
-      double const one = distance(r.one.gradients.at(name), exact);
-      double const found = distance(got.gradients.at(name), exact);
+      double const one = test::distance(r.one.gradients.at(name), exact);
+      double const found = test::distance(got.gradients.at(name), exact);
       CHECK(one > 0x1p-12);  // bf16 it is
       CHECK(found <= 2 * one);
     }

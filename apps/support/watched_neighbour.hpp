@@ -1,0 +1,81 @@
+// Where ranks are processes, each is watched by another: a process that stands still ends the run
+// within seconds, and is named.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <mpt/console/say.hpp>
+#include <parallel/comm/any_communicator.hpp>
+#include <parallel/comm/flight_recorder.hpp>
+#include <parallel/comm/heartbeat.hpp>
+#include <parallel/comm/texts.hpp>
+#include <parallel/device/host/stream.hpp>
+
+#include "support/exit_code.hpp"
+#include "support/launch.hpp"
+#include "support/processes.hpp"
+
+namespace apps {
+
+class watched_neighbour {
+ public:
+  /// `end_all` ends the processes of all ranks with a code, where there is a call for it, and need
+  /// not return; else this process ends alone, and its launcher ends the others.
+  explicit watched_neighbour(parallel::any_communicator& comm,
+                             std::function<void(int)> end_all = {})
+      : comm_(comm), end_all_(std::move(end_all)) {}
+
+  /// Collective: begins to watch. Does nothing where the run keeps no file of the calls.
+  void begin(launch_options const& options,
+             std::shared_ptr<parallel::flight_recorder> const& recorder) {
+    int const rank = comm_.rank();
+    int const ranks = comm_.size();
+    parallel::host::stream exchanges;
+    auto const machines = parallel::gather_texts(comm_, exchanges, machine_name());
+    if (ranks == 1 || recorder->ring().path().empty()) return;
+    auto const before = static_cast<std::size_t>((rank + ranks - 1) % ranks);
+    heartbeat_.emplace(
+        recorder, parallel::flight_file(options.flight_folder, (rank + 1) % ranks),
+        [this](std::string const& sentence) { end(sentence); },
+        parallel::heartbeat_options{.between_machines = machines[before] !=
+                                                        machines[static_cast<std::size_t>(rank)]});
+  }
+
+  /// Returns unless all ranks are being ended already.
+  void stop() {
+    while (ending_) std::this_thread::sleep_for(std::chrono::seconds(1));
+    heartbeat_.reset();
+  }
+
+ private:
+  void end(std::string const& sentence) {
+    ending_ = true;
+    mpt::console::say("error: rank {}: {}\n", comm_.rank(), sentence);
+    // threads of their own: a call of MPI that waits for the late rank, as that which splits a
+    // communicator does, holds MPI's lock for ever
+    std::thread([this, sentence] { comm_.abort(sentence); }).detach();
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // the others say where they were
+    constexpr auto code = static_cast<int>(exit_code::timed_out);
+    if (end_all_) {
+      std::thread([this] { end_all_(code); }).detach();
+      std::this_thread::sleep_for(std::chrono::seconds(2));
+    }
+    std::_Exit(code);  // which a launcher takes for the failure of all
+  }
+
+  parallel::any_communicator& comm_;
+  std::function<void(int)> end_all_;
+  std::atomic<bool> ending_ = false;
+  std::optional<parallel::heartbeat> heartbeat_;
+};
+
+}  // namespace apps
