@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "launching/interface.hpp"
@@ -93,7 +94,10 @@ void run_rank(apps::launch_options const& options, apps::process const& self,
                           ? write_last_calls(options, self.rank, *recorder)
                           : "";
     if (!file.empty()) mpt::console::say("the last calls of rank {} are in {}\n", self.rank, file);
-    throw reported(code_of_current_exception());
+    auto const code = code_of_current_exception();
+    // whoever knows the cause ends first, so that its code and words are the launcher's
+    if (code == exit_code::another_rank) std::this_thread::sleep_for(std::chrono::seconds(2));
+    throw reported(code);
   }
 }
 
