@@ -2,6 +2,7 @@
 // the laws of communicators, and no thread of the host waits for anything but results.
 #include <doctest/doctest.h>
 
+#include <barrier>
 #include <type_traits>
 #include <vector>
 
@@ -63,6 +64,7 @@ TEST_CASE("ranks that disagree are told what differs") {
 
 TEST_CASE("computation waits for exchanges and exchanges for computation, the host for neither") {
   queued::device const device(2, 5);
+  std::barrier enqueued(3);  // the engine, which is one, goes on when all have looked
   queued::run(3, [&](queued::communicator comm) {
     queued::stream compute(device.compute_options()), exchanges(device.comm_options());
     auto const memory = device.allocate<std::uint64_t>(100);
@@ -77,6 +79,7 @@ TEST_CASE("computation waits for exchanges and exchanges for computation, the ho
       ops::scale(compute, memory.span(), std::uint64_t{2});
     }
     CHECK(!pending.front().ready());
+    enqueued.arrive_and_wait();
     device.engine().go_on();
     compute.synchronize();
     for (auto const value : memory.span()) CHECK(value == 6U * 6 * 6 * 6 * 6);
