@@ -21,21 +21,22 @@ template <class T, class Device, class Exchange, class Comm>
 [[nodiscard]] std::vector<registered_memory> register_units(
     unit_set<T, Device, Exchange> const& units, shard_groups<Comm> const& axes) {
   std::vector<registered_memory> out;
-  auto const with = [&out](Comm* comm, auto const& memory) {
+  auto const add = [&out](Comm* comm, auto const& memory) {
     if (comm == nullptr || comm->size() == 1) return;
     if (auto one = register_memory(*comm, memory)) out.push_back(std::move(one));
   };
-  for (auto const& values : units.value_buffers()) with(axes.gathers, values);
-  for (auto const& gradients : units.gradient_buffers()) with(axes.shards, gradients);
-  for (auto* const comm : {axes.shards, axes.replicas}) with(comm, units.staging());
+  auto const with = [&add](auto const& memory, auto*... comms) { (add(comms, memory), ...); };
+  for (auto const& values : units.value_buffers()) with(values, axes.gathers);
+  for (auto const& gradients : units.gradient_buffers()) with(gradients, axes.shards);
+  with(units.staging(), axes.shards, axes.replicas);
   for (auto const& unit : units.units())
     for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
       auto const& held = unit.memory.segments()[s];
-      with(axes.gathers, held.values);
+      with(held.values, axes.gathers);
       auto* const neighbours = axes.addends(unit.memory.layout().segments()[s].key.replication);
       auto* const shards = unit.memory.gradients_sharded() ? nullptr : axes.shards;
       for (auto const& gradients : held.gradients)
-        for (auto* const comm : {shards, axes.replicas, neighbours}) with(comm, gradients);
+        with(gradients, shards, axes.replicas, neighbours);
     }
   return out;
 }
