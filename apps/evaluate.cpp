@@ -5,6 +5,7 @@
 //   evaluate MODEL --icl_tasks TASKS.yaml            one model on tasks
 //   evaluate EVAL.yaml key.sub=value …               what LLM Foundry's evaluation YAML says
 //   mpirun -n N evaluate …                           rows divided among N ranks (or --ranks N)
+//   evaluate MODEL --tensor N …                      a model that N ranks hold together
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -20,10 +21,10 @@
 #include <mpt/eval/evaluate.hpp>
 #include <mpt/eval/icl_report.hpp>
 #include <mpt/hf/model_source.hpp>
+#include <mpt/model/replicas.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/train/training_data.hpp>
 #include <nlohmann/json.hpp>
-#include <parallel/comm/texts.hpp>
 #include <parallel/train/weights.hpp>
 
 #include "devices.hpp"
@@ -32,6 +33,7 @@
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
 #include "support/report_file.hpp"
+#include "support/with_replicas.hpp"
 
 namespace {
 
@@ -41,7 +43,7 @@ struct arguments {
   fs::path model, adapter, data, tasks, gauntlet, json, markdown, rows;
   std::vector<std::string> overrides;
   std::string tokenizer, precision = "fp32", device = "auto";
-  std::optional<int> ranks;
+  std::optional<int> ranks, tensor;
   std::int64_t sequence_length = 0;  // 0: the model's longest
   std::int64_t batch_size = 8;
   std::optional<std::int32_t> eos_token_id, bos_token_id;
@@ -128,6 +130,7 @@ struct evaluation {
   std::optional<mpt::icl::gauntlet_config> gauntlet = {};
   std::optional<std::int64_t> subset_batches = {};
   std::optional<int> ranks;
+  int tensor = 1;
   double deadline = 600;
   int threads = 0;
   bool bf16 = false;
@@ -151,11 +154,11 @@ mpt::tokenizer tokenizer_of(std::string const& named, mpt::model_source const& s
 }
 
 /// All tasks on a model that is there. Collective.
-template <class T, class Device>
-std::vector<mpt::icl::task_result> run_tasks(evaluation const& what, mpt::model<T> const& net,
+template <class T, class Device, class Comm>
+std::vector<mpt::icl::task_result> run_tasks(evaluation const& what, mpt::model<T, Comm> const& net,
                                              Device& device, typename Device::stream_type& stream,
                                              mpt::tokenizer const& words,
-                                             parallel::any_communicator& comm) {
+                                             mpt::replicas<Device, Comm>& ranks) {
   namespace icl = mpt::icl;
   std::int64_t longest = 2;
   std::size_t all = 0;
@@ -164,15 +167,15 @@ std::vector<mpt::icl::task_result> run_tasks(evaluation const& what, mpt::model<
     for (auto const& [category, part] : task.parts)
       all += task.config.shots.size() * icl::rows_to_run(task.config, part, what.subset_batches);
   }
-  mpt::model_decoder<T, Device> decoder(net, device, stream, {.tokens = longest});
+  mpt::model_decoder<T, Device, Comm> decoder(net, device, stream, {.tokens = longest},
+                                              ranks.of_model());
   icl::task_model model(decoder);
-  parallel::host::stream exchanges;
   icl::row_sharing const sharing{
-      .rank = comm.rank(), .ranks = comm.size(), .gather = [&](std::string const& text) {
-        return parallel::gather_texts(comm, exchanges, text);
+      .rank = ranks.index(), .ranks = ranks.count(), .gather = [&](std::string const& text) {
+        return ranks.gather(text);
       }};
   std::optional<mpt::console::progress> bar;
-  if (comm.rank() == 0 && apps::is_primary()) bar.emplace("tasks");
+  if (ranks.all().rank() == 0 && apps::is_primary()) bar.emplace("tasks");
   std::size_t before = 0;
   std::vector<icl::task_result> out;
   for (auto const& task : what.tasks)
@@ -180,7 +183,7 @@ std::vector<mpt::icl::task_result> run_tasks(evaluation const& what, mpt::model<
       std::size_t rows = 0;
       out.push_back(
           icl::run_task(task, shots, words, model, sharing, what.subset_batches, [&](std::size_t) {
-            rows += static_cast<std::size_t>(comm.size());
+            rows += static_cast<std::size_t>(ranks.count());
             if (!bar) return;
             bar->update(
                 std::min(1.0, static_cast<double>(before + rows) / static_cast<double>(all)),
@@ -199,8 +202,8 @@ struct outcome {
 
 template <class T>
 outcome evaluate(arguments const& args, evaluation const& what, std::size_t which,
-                 apps::engine const& engine, parallel::any_communicator& comm,
-                 apps::place const& place) {
+                 apps::engine const& engine, parallel::shared_deadline const& deadline,
+                 parallel::any_communicator& comm, apps::place const& place) {
   namespace console = mpt::console;
   auto const& asked = what.models.at(which);
   mpt::model_source const source(asked.path, asked.adapter);
@@ -220,36 +223,41 @@ outcome evaluate(arguments const& args, evaluation const& what, std::size_t whic
         fs::is_directory(args.data) ? of_set(args, config, length) : of_text(args, source, length);
   std::optional<mpt::tokenizer> words;
   if (!what.tasks.empty()) words = tokenizer_of(asked.tokenizer, source);
-  return apps::with_device(
-      {.kind = args.device,
-       .local_rank = place.local_rank,
-       .cores = place.cores,
-       .threads = what.threads,
-       .products = &engine},
-      [&]<class Device>(Device& device, auto const&) {
-        typename Device::stream_type stream(device.compute_options());
-        mpt::model<T> net(config);
-        parallel::train::weights<T> const weights(net, device);
-        source.load(weights, device);
-        outcome out{.text = std::nullopt, .report = {asked.name, {}, std::nullopt}};
-        if (data) {
-          std::optional<console::progress> bar;
-          if (comm.rank() == 0 && apps::is_primary()) bar.emplace("evaluate");
-          out.text = mpt::evaluate(
-              net, device, stream, every(data->next, comm.rank(), comm.size()),
-              [&](std::int64_t tokens) {
-                auto const seen = tokens * comm.size();
-                if (bar)
-                  bar->update(std::min(1.0, static_cast<double>(seen) / data->tokens),
-                              fmt::format("{} tokens", console::grouped(seen)));
-              },
-              &comm);
-        }
-        if (words) out.report.tasks = run_tasks(what, net, device, stream, *words, comm);
-        if (what.gauntlet)
-          out.report.gauntlet = mpt::icl::score_gauntlet(*what.gauntlet, out.report.tasks);
-        return out;
-      });
+  auto const work = [&]<class Device, class Comm>(Device& device,
+                                                  mpt::replicas<Device, Comm>& ranks) {
+    typename Device::stream_type stream(device.compute_options());
+    auto net = apps::on_every_rank([&] { return mpt::model<T, Comm>(config, ranks.groups()); });
+    parallel::train::weights<T> const weights(net, device);
+    source.load(weights, device);
+    outcome out{.text = std::nullopt, .report = {asked.name, {}, std::nullopt}};
+    if (data) {
+      std::optional<console::progress> bar;
+      if (comm.rank() == 0 && apps::is_primary()) bar.emplace("evaluate");
+      out.text = mpt::evaluate(
+          net, device, stream, every(data->next, ranks.index(), ranks.count()),
+          [&](std::int64_t tokens) {
+            auto const seen = tokens * ranks.count();
+            if (bar)
+              bar->update(std::min(1.0, static_cast<double>(seen) / data->tokens),
+                          fmt::format("{} tokens", console::grouped(seen)));
+          },
+          &comm);
+    }
+    if (words) out.report.tasks = run_tasks(what, net, device, stream, *words, ranks);
+    if (what.gauntlet)
+      out.report.gauntlet = mpt::icl::score_gauntlet(*what.gauntlet, out.report.tasks);
+    return out;
+  };
+  return apps::with_device({.kind = args.device,
+                            .local_rank = place.local_rank,
+                            .cores = place.cores,
+                            .threads = what.threads,
+                            .products = &engine},
+                           [&](auto& device, auto const&) {
+                             return apps::with_replicas(
+                                 comm, device, what.tensor, deadline, place,
+                                 [&](auto& ranks) { return work(device, ranks); });
+                           });
 }
 
 /// Prints, and writes the files that were asked for.
@@ -327,6 +335,7 @@ evaluation of_yaml(arguments& args) {
           .gauntlet = std::move(config.gauntlet),
           .subset_batches = config.subset_batches,
           .ranks = config.ranks ? std::optional(static_cast<int>(*config.ranks)) : args.ranks,
+          .tensor = args.tensor.value_or(config.tensor),
           .deadline = config.dist_timeout,
           .threads = static_cast<int>(config.threads.value_or(0)),
           .bf16 = config.precision == mpt::precision_kind::amp_bf16};
@@ -344,6 +353,7 @@ evaluation of_options(arguments const& args) {
                              .tokenizer = args.tokenizer,
                              .stated = std::nullopt}},
                  .ranks = args.ranks,
+                 .tensor = args.tensor.value_or(1),
                  .bf16 = args.precision == "bf16"};
   mpt::config_report found;
   if (!args.tasks.empty()) {
@@ -377,17 +387,20 @@ void run(arguments args) {
   bool const from_yaml = !fs::is_directory(args.model);
   auto const what = from_yaml ? of_yaml(args) : of_options(args);
   auto const engine = apps::own_product();  // figures do not depend on batches and ranks
-  auto const started = apps::processes_started();
-  apps::launch({.ranks = what.ranks ? what.ranks : started,
-                .deadline = std::chrono::duration<double>(what.deadline)},
-               [&](parallel::any_communicator& comm, apps::place const& place) {
-                 std::vector<outcome> outcomes;
-                 for (std::size_t i = 0; i < what.models.size(); ++i)
-                   outcomes.push_back(
-                       what.bf16 ? evaluate<parallel::bf16>(args, what, i, engine, comm, place)
-                                 : evaluate<float>(args, what, i, engine, comm, place));
-                 if (comm.rank() == 0) report(args, what, outcomes, from_yaml);
-               });
+  auto ranks = what.ranks ? what.ranks : apps::processes_started();
+  if (!ranks) ranks = what.tensor;
+  parallel::require(*ranks % what.tensor == 0, *ranks, " ranks cannot hold models of ", what.tensor,
+                    " ranks each; use a multiple of ", what.tensor);
+  parallel::shared_deadline const deadline = std::chrono::duration<double>(what.deadline);
+  apps::launch({.ranks = ranks, .deadline = deadline}, [&](parallel::any_communicator& comm,
+                                                           apps::place const& place) {
+    std::vector<outcome> outcomes;
+    for (std::size_t i = 0; i < what.models.size(); ++i)
+      outcomes.push_back(
+          what.bf16 ? evaluate<parallel::bf16>(args, what, i, engine, deadline, comm, place)
+                    : evaluate<float>(args, what, i, engine, deadline, comm, place));
+    if (comm.rank() == 0) report(args, what, outcomes, from_yaml);
+  });
 }
 
 }  // namespace
@@ -426,6 +439,9 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--ranks", args.ranks, "threads that share the rows; under mpirun leave it out")
+      ->check(apps::whole_number(1, 4096));
+  app.add_option("--tensor", args.tensor,
+                 "ranks that each hold a slice of the model, and read the same rows")
       ->check(apps::whole_number(1, 4096));
   app.add_option("--json", args.json,
                  "also write the numbers as JSON to this file (-: print, alone)");

@@ -15,6 +15,7 @@
 #include <mpt/generate/prompts.hpp>
 #include <mpt/generate/stop_strings.hpp>
 #include <mpt/hf/model_source.hpp>
+#include <mpt/model/replicas.hpp>
 #include <mpt/tokenizer/around_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <nlohmann/json.hpp>
@@ -31,6 +32,7 @@
 #include "support/launcher.hpp"
 #include "support/process.hpp"
 #include "support/report_file.hpp"
+#include "support/with_replicas.hpp"
 
 namespace {
 
@@ -63,10 +65,10 @@ using texts = std::vector<std::string>;
 /// Continues texts side by side; of one alone shows what becomes certain.
 using continue_texts = std::function<std::vector<continuation>(texts const&, show const&)>;
 
-template <class T, class Device>
-std::vector<continuation> continue_all(arguments const& args, mpt::model<T> const& net,
+template <class T, class Comm, class Device>
+std::vector<continuation> continue_all(arguments const& args, mpt::model<T, Comm> const& net,
                                        Device& device, typename Device::stream_type& stream,
-                                       parallel::any_communicator& ranks,
+                                       parallel::any_communicator* ranks,
                                        mpt::tokenizer const& words, mpt::around_text const& around,
                                        texts const& prompts, show const& shown) {
   parallel::index const longest = net.config().max_seq_len;
@@ -97,11 +99,11 @@ std::vector<continuation> continue_all(arguments const& args, mpt::model<T> cons
     return ended;
   };
   auto begin = std::chrono::steady_clock::now();
-  mpt::model_decoder<T, Device> decoder(
+  mpt::model_decoder<T, Device, Comm> decoder(
       net, device, stream,
       {.tokens = std::min(longest, static_cast<parallel::index>(most) + options.max_new_tokens),
        .texts = prompts.size()},
-      &ranks);
+      ranks);
   auto const written = mpt::generate(decoder, std::span(ids), options);
   auto const generating = (seconds_since(begin) - decoding) / static_cast<double>(prompts.size());
   for (std::size_t i = 0; i < prompts.size(); ++i) {
@@ -324,33 +326,36 @@ void generate(arguments args) {
     args.stops.emplace_back(mpt::chat_end);  // where it is no token of its own
   }
   auto const engine = apps::make_engine();
-  auto const work = [&]<class Device>(Device& device, parallel::any_communicator& ranks) {
+  auto const work = [&]<class Device, class Comm>(Device& device,
+                                                  mpt::replicas<Device, Comm>& ranks) {
     typename Device::stream_type stream(device.compute_options());
-    parallel::host::stream first, second;
-    mpt::model_groups groups;
-    if (ranks.size() > 1) groups.tensor.group = {ranks, first, second};
-    auto net = apps::on_every_rank([&] { return mpt::model<T>(source.config(), groups); });
+    auto net =
+        apps::on_every_rank([&] { return mpt::model<T, Comm>(source.config(), ranks.groups()); });
     parallel::train::weights<T> const weights(net, device);
     source.load(weights, device);
-    shared_work shared(ranks, [&](texts const& some, show const& shown) {
-      return continue_all(args, net, device, stream, ranks, words, around, some, shown);
+    shared_work shared(ranks.all(), [&](texts const& some, show const& shown) {
+      return continue_all(args, net, device, stream, ranks.of_model(), words, around, some, shown);
     });
-    if (ranks.rank() > 0) return shared.follow();
+    if (ranks.all().rank() > 0) return shared.follow();
     if (args.chat)
       of_chat(args, render, std::ref(shared));
     else
       of_prompts(args, prompts, longest, std::ref(shared));
     shared.end();
   };
+  parallel::shared_deadline const deadline =
+      std::chrono::seconds(args.chat ? 7 * 86400 : 600);  // who talks may think
   apps::launch(
-      {.ranks = args.tensor ? args.tensor : apps::processes_started(),
-       .deadline = std::chrono::seconds(args.chat ? 7 * 86400 : 600)},  // who talks may think
+      {.ranks = args.tensor ? args.tensor : apps::processes_started(), .deadline = deadline},
       [&](parallel::any_communicator& ranks, apps::place const& place) {
         apps::with_device({.kind = args.device,
                            .local_rank = place.local_rank,
                            .cores = place.cores,
                            .products = &engine},
-                          [&](auto& device, auto const&) { work(device, ranks); });
+                          [&](auto& device, auto const&) {
+                            apps::with_replicas(ranks, device, ranks.size(), deadline, place,
+                                                [&](auto& one) { work(device, one); });
+                          });
       });
 }
 

@@ -200,6 +200,7 @@ void rank_processes::end_soon() {
   if (signal == last_sent_) return;
   last_sent_ = signal;
   send(signal);
+  if (signal == SIGTERM) send(SIGCONT);  // one that was stopped hears of it too
 }
 
 std::string end_of(std::filesystem::path const& file, int lines) {

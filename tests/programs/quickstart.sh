@@ -48,12 +48,23 @@ models: [{model_name: run, model: {name: hf_causal_lm, pretrained_model_name_or_
 YAML
 tasks eval.yaml models.0.model.pretrained_model_name_or_path=hf --rows yaml.jsonl
 cmp run.jsonl yaml.jsonl || fail "the YAML's form gives other rows"
+tasks hf --icl_tasks tasks.yaml --data few --ranks 4 --tensor 2 --rows held.jsonl --json held.json
+python3 - << 'PYTHON' || fail "models that two ranks hold together give others"
+import json
+rows = lambda name: [json.loads(line)["losses"] for line in open(name)]
+whole, held = rows("run.jsonl"), rows("held.jsonl")
+assert [len(row) for row in whole] == [len(row) for row in held]
+assert all(abs(a - b) < 1e-5 for one, other in zip(whole, held) for a, b in zip(one, other))
+whole, held = json.load(open("hf.json")), json.load(open("held.json"))
+assert whole["tokens"] == held["tokens"]
+assert abs(whole["cross_entropy"] - held["cross_entropy"]) < 1e-6
+PYTHON
 "$programs/evaluate" hf --icl_tasks tasks.yaml --data none 2> /dev/null && fail "a set that is not there was accepted"
 printf 'the\nfor\n' > prompts.txt
 "$programs/generate" hf --prompts prompts.txt --max_new_tokens 12 --json many.json > many.txt 2> /dev/null
 [[ $(head -n 1 many.txt) == "$(head -n 1 <<< "$first")" ]] || fail "a file of prompts is continued otherwise"
 [[ $(number many.json prompt | wc -l) -eq 2 ]] || fail "not every prompt was continued"
-echo "tasks score alike from a checkpoint, a folder and a YAML, on one rank and on three"
+echo "tasks score alike from a checkpoint, a folder and a YAML, on one rank, on three, and on two that hold a model together"
 
 quickstart() { # folder; may be killed
   exec setsid "$programs/quickstart" --out "$1" --config "$source_root/apps/configs/small.yaml" \

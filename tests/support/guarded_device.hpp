@@ -31,7 +31,7 @@ namespace guarded {
 
 using parallel::buffer;
 
-/// Memory of which pieces are given out and never taken back before all of it is gone.
+/// Memory of which pieces are given out, each another's until none is held any more.
 class memory {
  public:
   explicit memory(std::size_t bytes) : size_(bytes) {
@@ -42,12 +42,16 @@ class memory {
   memory(memory const&) = delete;
   memory& operator=(memory const&) = delete;
 
-  [[nodiscard]] void* take(std::size_t bytes) {
-    std::scoped_lock const lock(mutex_);
-    parallel::require(used_ + bytes <= size_, "the guarded memory is too small");
-    void* const out = static_cast<std::byte*>(base_) + used_;
-    used_ += (bytes + 63) / 64 * 64;
-    return out;
+  /// Zeroed. With the last one held all of it is taken back: what is open and closed is then
+  /// little.
+  [[nodiscard]] static std::shared_ptr<void> take(std::shared_ptr<memory> const& of,
+                                                  std::size_t bytes) {
+    std::scoped_lock const lock(of->mutex_);
+    parallel::require(of->used_ + bytes <= of->size_, "the guarded memory is too small");
+    void* const out = static_cast<std::byte*>(of->base_) + of->used_;
+    of->used_ += (bytes + 63) / 64 * 64;
+    ++of->held_;
+    return {out, [of](void*) { of->give_back(); }};
   }
 
   void open() {
@@ -77,10 +81,18 @@ class memory {
   };
 
  private:
+  void give_back() {
+    std::scoped_lock const lock(mutex_);
+    if (--held_ > 0) return;
+    ::madvise(base_, used_, MADV_DONTNEED);
+    used_ = 0;
+  }
+
   std::size_t size_;
   void* base_ = nullptr;
   std::mutex mutex_;
   std::size_t used_ = 0;
+  int held_ = 0;
   int users_ = 0;
 };
 
@@ -162,11 +174,13 @@ class device {
 
   template <class T>
   [[nodiscard]] buffer<T> allocate(std::size_t count) const {
-    return {memory_, static_cast<T*>(memory_->take(count * sizeof(T))), count};
+    auto piece = memory::take(memory_, count * sizeof(T));
+    auto* const data = static_cast<T*>(piece.get());
+    return {std::move(piece), data, count};
   }
   template <class T>
   [[nodiscard]] buffer<T> allocate_zeroed(std::size_t count) const {
-    return allocate<T>(count);  // as it is mapped
+    return allocate<T>(count);
   }
   template <class T>
   [[nodiscard]] buffer<T> allocate_shared(std::size_t count) const {

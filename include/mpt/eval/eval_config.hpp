@@ -40,6 +40,7 @@ struct eval_config {
   precision_kind precision = precision_kind::amp_bf16;
   double dist_timeout = 600;
   std::optional<std::int64_t> ranks, threads;
+  int tensor = 1;  ///< ranks that hold a model together
   std::string device = "auto";
   config_report report;
 };
@@ -126,7 +127,8 @@ namespace detail {
   for (std::string_view const key : {"eval_loader", "eval_loaders"})
     reader.not_yet(key, "evaluate MODEL --data SET gives cross entropy and perplexity");
   reader.without_effect("eval_subset_num_batches", "belongs to eval_loader");
-  reader.without_effect("fsdp_config", "each rank holds the whole model and takes some rows");
+  reader.without_effect("fsdp_config",
+                        "each rank holds the whole model, or with parallelism.tensor a slice");
   for (std::string_view const key : {"seed", "run_name", "metadata", "python_log_level",
                                      "log_config", "console_log_interval", "code_paths"})
     reader.without_effect(key, "nothing here depends on it");
@@ -136,6 +138,11 @@ namespace detail {
   out.dist_timeout = reader.get("dist_timeout", out.dist_timeout);
   out.ranks = mpt::detail::read_ranks(reader, "ranks");
   out.threads = mpt::detail::read_ranks(reader, "threads");
+  out.tensor = mpt::detail::read_tensor_degree(reader.section("tp_config"));
+  auto layout = reader.section("parallelism");
+  out.tensor =
+      mpt::detail::check_degree(layout, "tensor", layout.get<std::int64_t>("tensor", out.tensor));
+  layout.finish();
   out.device = reader.one_of("device", out.device, {"auto", "cpu", "cuda"});
   reader.finish();
   return out;

@@ -61,9 +61,10 @@ class unigram_counter {
 };
 
 /// Evaluates on everything `next` gives; `seen(tokens)` is called after every batch. With `ranks`
-/// it is collective: each evaluates what it is given, and all get the means over all of it.
-template <class T, class Device>
-[[nodiscard]] evaluation_result evaluate(model<T> const& net, Device const& device,
+/// it is collective: each evaluates what it is given, those that hold slices of one model the same,
+/// and all get the means over all of it.
+template <class T, class Comm, class Device>
+[[nodiscard]] evaluation_result evaluate(model<T, Comm> const& net, Device const& device,
                                          typename Device::stream_type& stream,
                                          std::function<std::optional<sequences>()> const& next,
                                          std::function<void(std::int64_t)> const& seen = {},
@@ -98,7 +99,7 @@ template <class T, class Device>
     add(std::span(&sums.loss, 1));
     add(std::span(&sums.tokens, 1));
     add(std::span(&sums.correct, 1));
-    add(unigrams.counts());
+    add(unigrams.counts());  // alike by all that hold one model: shares stay
   }
   require(sums.tokens > 0, "there is nothing to evaluate: the data has no token with a label");
   auto const tokens = static_cast<double>(sums.tokens);

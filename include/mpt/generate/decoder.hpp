@@ -189,13 +189,13 @@ class decoder {
 
 /// Bytes that a decoder takes of its arena, and its passes, which take `pass_bytes(microbatch)`,
 /// behind it.
-template <class T, class PassBytes>
-[[nodiscard]] std::size_t decoder_bytes(model<T> const& net, decoder_room room,
+template <class T, class Comm, class PassBytes>
+[[nodiscard]] std::size_t decoder_bytes(model<T, Comm> const& net, decoder_room room,
                                         std::vector<train::stage_range> stages,
                                         PassBytes const& pass_bytes) {
   arena measure;
   parallel::meta::device device;
-  decoder<T, parallel::meta::device> of(net, device, measure, room, std::move(stages), {});
+  decoder<T, parallel::meta::device, Comm> of(net, device, measure, room, std::move(stages), {});
   std::size_t most = 0;
   of.for_each_largest([&](microbatch const& batch) { most = std::max(most, pass_bytes(batch)); });
   return measure.peak() + most;

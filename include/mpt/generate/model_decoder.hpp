@@ -11,17 +11,17 @@
 
 namespace mpt {
 
-template <class T, class Device>
-class model_decoder : private arena, public decoder<T, Device> {
+template <class T, class Device, class Comm = any_communicator>
+class model_decoder : private arena, public decoder<T, Device, Comm> {
  public:
   using stream_type = typename Device::stream_type;
 
   /// All arguments must outlive it. `tensor`: the ranks that hold slices of the model, which read
   /// the same texts together; null: this one holds all. Memory: decoder_bytes.
-  model_decoder(model<T> const& net, Device& device, stream_type& stream, decoder_room room,
+  model_decoder(model<T, Comm> const& net, Device& device, stream_type& stream, decoder_room room,
                 any_communicator* tensor = nullptr)
       : arena(device.template allocate<std::byte>(bytes_of(net, room))),
-        decoder<T, Device>(
+        decoder<T, Device, Comm>(
             net, device, *this, room, {train::whole_model(net)},
             {[this, &net, &stream](microbatch const& batch) {
                train::statistics<double> none;
@@ -38,7 +38,7 @@ class model_decoder : private arena, public decoder<T, Device> {
   model_decoder& operator=(model_decoder const&) = delete;
 
  private:
-  [[nodiscard]] static std::size_t bytes_of(model<T> const& net, decoder_room room) {
+  [[nodiscard]] static std::size_t bytes_of(model<T, Comm> const& net, decoder_room room) {
     return decoder_bytes(net, room, {train::whole_model(net)}, [&](microbatch const& batch) {
       return train::plan_evaluation(net, batch);
     });

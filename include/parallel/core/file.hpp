@@ -20,6 +20,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <parallel/core/error.hpp>
 #include <parallel/core/failures.hpp>
@@ -89,10 +90,17 @@ inline void make_folder(std::filesystem::path const& folder) {
   if (::mkdir(folder.c_str(), 0777) != 0) failure(folder, "cannot create this folder");
 }
 
+/// Creates it, and the folders it is in, where they are missing. Their names are flushed, so that a
+/// loss of power does not take with them what is flushed in them later.
 inline void make_folders(std::filesystem::path const& folder) {
   std::error_code problem;
+  std::vector<std::filesystem::path> missing;
+  for (auto at = std::filesystem::absolute(folder); !std::filesystem::exists(at, problem);
+       at = at.parent_path())
+    missing.push_back(at);
   std::filesystem::create_directories(folder, problem);
   if (problem) failure(folder, "cannot create this folder", problem.value());
+  for (auto const& made : missing) sync_folder(made.parent_path());
 }
 
 inline void remove_tree(std::filesystem::path const& path) {

@@ -6,90 +6,31 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <functional>
 #include <latch>
-#include <map>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
-#include <parallel/checkpoint/local_saver.hpp>
-#include <parallel/checkpoint/promote_local.hpp>
-
-#include "parallel/support/files.hpp"
-#include "support/ring_run.hpp"
+#include "parallel/support/local_cluster.hpp"
 
 namespace local_saver_test {
 namespace {
 
 namespace fs = std::filesystem;
 namespace pc = parallel::checkpoint;
+using cluster = test::local_cluster;
 using parallel::index;
-using rank_type = test::ring_rank<>;
+using test::after;
+using test::files_of;
+using test::promoted;
 using names = std::vector<std::string>;
-
-/// Four ranks on nodes of such names.
-struct cluster {
-  test::layout how{
-      .ranks = 2, .level = test::zero::level::parameters, .microbatch = 3, .replicas = 2};
-  names by_rank{"a", "a", "b", "b"};
-  test::temporary_folder folder;
-  parallel::step_hook on_step = {};
-  std::function<void(int rank, std::string_view step)> on_node = {};  // else on_step, too
-
-  [[nodiscard]] fs::path shared() const { return folder / "shared"; }
-  [[nodiscard]] pc::save_options options() const { return {.on_step = on_step}; }
-  [[nodiscard]] pc::local_folder local(int rank) const {
-    parallel::step_hook hook = on_step;
-    if (on_node) hook = [this, rank](std::string_view step) { on_node(rank, step); };
-    return {folder / by_rank[static_cast<std::size_t>(rank)], pc::node_map(by_rank), hook};
-  }
-
-  /// Calls f(rank, its saver of the shared folder, its local one) on every rank.
-  template <class F>
-  void run(bool behind, F const& f) const {
-    parallel::threads::run(
-        static_cast<int>(by_rank.size()), [&](parallel::threads::communicator& comm) {
-          rank_type one(parallel::any_communicator(std::move(comm)), how);
-          pc::stepper_saver shared_saver(one.stepper(), one.world(), one.exchanges(), shared(),
-                                         behind, options());
-          pc::local_saver saver(shared_saver, one.stepper(), one.world(), one.exchanges(),
-                                local(one.rank()));
-          f(one, shared_saver, saver);
-        });
-  }
-};
-
-pc::run_state after(index batches) { return {.batches = batches}; }
-
-/// The content of all files of a checkpoint but its manifest.
-std::map<std::string, std::string> files_of(fs::path const& folder) {
-  std::map<std::string, std::string> out;
-  for (auto const& entry : fs::directory_iterator(folder))
-    if (entry.path().filename() != pc::manifest_name)
-      out[entry.path().filename()] = test::read_all(entry.path());
-  return out;
-}
 
 names listed(fs::path const& folder) {
   names out;
   for (auto const& entry : fs::directory_iterator(folder)) out.push_back(entry.path().filename());
   std::ranges::sort(out);
   return out;
-}
-
-/// What the pointer in the shared folder names, when ranks have put it there; "" when it is lost.
-std::string promoted(cluster const& all) {
-  parallel::threads::run(
-      static_cast<int>(all.by_rank.size()), [&](parallel::threads::communicator& comm) {
-        parallel::host::stream exchanges;
-        (void)pc::promote_local(comm, exchanges, all.shared(), {}, all.local(comm.rank()));
-      });
-  auto const found = pc::latest(all.shared()).folder;
-  if (!found) return {};
-  pc::checkpoint_reader(*found).verify();
-  return found->filename();
 }
 
 TEST_CASE("every node has the files of its ranks and of the node before, as a shared save has") {

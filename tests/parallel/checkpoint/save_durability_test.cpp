@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <set>
 #include <string>
@@ -26,9 +28,11 @@
 #include <parallel/checkpoint/checkpoints.hpp>
 #include <parallel/support/checkpoints.hpp>
 #include <parallel/support/files.hpp>
+#include <parallel/support/local_cluster.hpp>
 
 namespace save_durability_test {
 namespace fs = std::filesystem;
+using parallel::index;
 
 /// The file or folder behind a descriptor.
 std::string path_of(int file) { return fs::read_symlink(parallel::concat("/proc/self/fd/", file)); }
@@ -48,12 +52,22 @@ struct loss {
   bool keeps_data = false;
 };
 
-/// A folder of which all changes are known.
+/// A folder of which all changes are known, of whatever thread. `after_each` may not change it.
 class watched_folder {
  public:
   explicit watched_folder(fs::path root, std::function<void()> after_each)
       : root_(std::move(root)), after_each_(std::move(after_each)) {
     top_.is_folder = true;
+  }
+
+  /// Makes a change by change(), and then notes it; one at a time.
+  template <class Change, class Note>
+  auto make_and_note(std::string const& path, Change const& change, Note const& note) {
+    if (!path.starts_with(root_.native())) return change();
+    std::scoped_lock const one_at_a_time(mutex_);
+    auto const result = change();
+    if (result >= 0) note(*this);
+    return result;
   }
 
   void write(std::string const& path, std::string_view bytes, std::size_t offset) {
@@ -142,12 +156,21 @@ class watched_folder {
 
   fs::path root_;
   std::function<void()> after_each_;
+  std::mutex mutex_;
   node top_;
 };
 
-/// Where this thread's calls are written down; null: nowhere.
+/// Where this thread's flushes are written down; null: nowhere.
 thread_local std::vector<std::string>* flushed = nullptr;
-thread_local watched_folder* watched = nullptr;
+/// Where all threads' changes are; null: nowhere.
+std::atomic<watched_folder*> watched = nullptr;
+
+/// Makes a change, which is below zero when it was refused.
+template <class Change, class Note>
+auto noted(std::string const& path, Change const& change, Note const& note) {
+  auto* const by = watched.load();
+  return by == nullptr ? change() : by->make_and_note(path, change, note);
+}
 
 std::string lines(std::vector<std::string> const& all) {
   std::string out;
@@ -165,60 +188,64 @@ std::string name_at(int folder, char const* name) {
 extern "C" {
 int fsync(int file) {
   using namespace save_durability_test;
-  int const result = static_cast<int>(::syscall(SYS_fsync, file));
-  if (result == 0 && flushed != nullptr) flushed->push_back("flushed " + path_of(file));
-  if (result == 0 && watched != nullptr) watched->flush(path_of(file));
+  auto const path = watched.load() != nullptr || flushed != nullptr ? path_of(file) : "";
+  int const result = noted(
+      path, [&] { return static_cast<int>(::syscall(SYS_fsync, file)); },
+      [&](watched_folder& all) { all.flush(path); });
+  if (result == 0 && flushed != nullptr) flushed->push_back("flushed " + path);
   return result;
 }
 ssize_t pwrite(int file, void const* bytes, std::size_t count, off_t offset) {
   using namespace save_durability_test;
-  auto const result = ::syscall(SYS_pwrite64, file, bytes, count, offset);
-  if (result > 0 && watched != nullptr)
-    watched->write(path_of(file),
-                   {static_cast<char const*>(bytes), static_cast<std::size_t>(result)},
-                   static_cast<std::size_t>(offset));
-  return result;
+  auto const path = watched.load() != nullptr ? path_of(file) : "";
+  ssize_t result = 0;
+  return noted(
+      path, [&] { return result = ::syscall(SYS_pwrite64, file, bytes, count, offset); },
+      [&](watched_folder& all) {
+        all.write(path, {static_cast<char const*>(bytes), static_cast<std::size_t>(result)},
+                  static_cast<std::size_t>(offset));
+      });
 }
 int rename(char const* from, char const* to) noexcept {
-  int const result = static_cast<int>(::syscall(SYS_rename, from, to));
-  if (result == 0 && save_durability_test::watched != nullptr)
-    save_durability_test::watched->rename(from, to, false);
-  return result;
+  using namespace save_durability_test;
+  return noted(
+      from, [&] { return static_cast<int>(::syscall(SYS_rename, from, to)); },
+      [&](watched_folder& all) { all.rename(from, to, false); });
 }
 int renameat2(int from_folder, char const* from, int to_folder, char const* to,
               unsigned flags) noexcept {
-  int const result =
-      static_cast<int>(::syscall(SYS_renameat2, from_folder, from, to_folder, to, flags));
-  if (result == 0 && save_durability_test::watched != nullptr)
-    save_durability_test::watched->rename(from, to, flags == RENAME_EXCHANGE);
-  return result;
+  using namespace save_durability_test;
+  return noted(
+      from,
+      [&] {
+        return static_cast<int>(::syscall(SYS_renameat2, from_folder, from, to_folder, to, flags));
+      },
+      [&](watched_folder& all) { all.rename(from, to, flags == RENAME_EXCHANGE); });
 }
 int mkdir(char const* path, mode_t mode) noexcept {
-  int const result = static_cast<int>(::syscall(SYS_mkdir, path, mode));
-  if (result == 0 && save_durability_test::watched != nullptr)
-    save_durability_test::watched->make(path, {});
-  return result;
+  using namespace save_durability_test;
+  return noted(
+      path, [&] { return static_cast<int>(::syscall(SYS_mkdir, path, mode)); },
+      [&](watched_folder& all) { all.make(path, {}); });
 }
 int symlink(char const* target, char const* path) noexcept {
-  int const result = static_cast<int>(::syscall(SYS_symlink, target, path));
-  if (result == 0 && save_durability_test::watched != nullptr)
-    save_durability_test::watched->make(path, target);
-  return result;
+  using namespace save_durability_test;
+  return noted(
+      path, [&] { return static_cast<int>(::syscall(SYS_symlink, target, path)); },
+      [&](watched_folder& all) { all.make(path, target); });
 }
 int unlink(char const* path) noexcept {
-  int const result = static_cast<int>(::syscall(SYS_unlink, path));
-  if (result == 0 && save_durability_test::watched != nullptr)
-    save_durability_test::watched->remove(path);
-  return result;
+  using namespace save_durability_test;
+  return noted(
+      path, [&] { return static_cast<int>(::syscall(SYS_unlink, path)); },
+      [&](watched_folder& all) { all.remove(path); });
 }
 int unlinkat(int folder, char const* name, int flags) noexcept {
-  auto const path = save_durability_test::watched == nullptr
-                        ? std::string()
-                        : save_durability_test::name_at(folder, name);
-  int const result = static_cast<int>(::syscall(SYS_unlinkat, folder, name, flags));
-  if (result == 0 && save_durability_test::watched != nullptr)
-    save_durability_test::watched->remove(path);
-  return result;
+  using namespace save_durability_test;
+  auto const path = watched.load() != nullptr ? name_at(folder, name) : "";
+  return noted(
+      path, [&] { return static_cast<int>(::syscall(SYS_unlinkat, folder, name, flags)); },
+      [&](watched_folder& all) { all.remove(path); });
 }
 }
 
@@ -245,14 +272,13 @@ TEST_CASE("files are flushed after their last write, folders before and after th
 
 TEST_CASE("whenever power is lost, and whatever was not flushed, no checkpoint is read wrongly") {
   test::temporary_folder const folder, after;
-  auto const root = fs::canonical(folder.path());
+  fs::path const run = "run", top = fs::canonical(folder.path()), root = top / run / "saves";
   parallel::index saved = -1;   // the last one whose save has returned
   parallel::index latest = -1;  // the last one begun
   int moments = 0, states = 0;
   std::mt19937 random(7);  // NOLINT(cert-msc51-cpp): the same states in every run
   watched_folder* all = nullptr;
   auto const look = [&] {
-    auto* const during = std::exchange(watched, nullptr);
     ++moments;
     auto const all_of = [](bool kept) { return [kept] { return kept; }; };
     auto const any = [&] { return random() % 2 == 0; };
@@ -261,7 +287,8 @@ TEST_CASE("whenever power is lost, and whatever was not flushed, no checkpoint i
       auto const place = after / "left";
       fs::create_directory(place);
       all->write_what_is_left(place, lost);
-      auto const found = parallel::checkpoint::latest(place);
+      auto const left = place / run / "saves";
+      auto const found = parallel::checkpoint::latest(left);
       if (!found.folder) {
         CHECK_MESSAGE(saved < 0, "nothing is left of ", saved, ": ", found.note);
       } else {
@@ -272,16 +299,15 @@ TEST_CASE("whenever power is lost, and whatever was not flushed, no checkpoint i
         CHECK(id->batch <= latest);
         CHECK(test::holds_checkpoint(*found.folder, id->batch));
       }
-      for (auto const& entry : parallel::checkpoint::list_checkpoints(place))
+      for (auto const& entry : parallel::checkpoint::list_checkpoints(left))
         if (entry.valid()) CHECK(test::holds_checkpoint(entry.folder, entry.id.batch));
       fs::remove_all(place);
       ++states;
     }
-    watched = during;
   };
-  watched_folder of_root(root, look);
-  all = &of_root;
-  watched = &of_root;
+  watched_folder of_top(top, look);
+  all = &of_top;
+  watched = &of_top;
   for (parallel::index const number : {1, 2, 2}) {  // the last one takes the place of another
     latest = number;
     test::save_checkpoint(root, number, 2);
@@ -293,6 +319,68 @@ TEST_CASE("whenever power is lost, and whatever was not flushed, no checkpoint i
   MESSAGE(moments, " moments, ", states, " states of the disk");
   CHECK(moments > 50);
   CHECK(parallel::checkpoint::list_checkpoints(root).size() == 1);
+}
+
+TEST_CASE("nor are those on the nodes' own disks, when all lose power and one its disk") {
+  test::local_cluster all;
+  all.by_rank = {"a", "b", "b", "c"};
+  all.folder = fs::canonical(all.folder);
+  auto const begin = [](auto& one, index batch) {
+    one.stepper().initialise(static_cast<std::uint64_t>(batch));
+  };
+  std::vector<std::map<std::string, std::string>> content{{}};  // by batch
+  for (index batch = 1; batch <= 3; ++batch) {
+    test::local_cluster there;
+    there.by_rank = all.by_rank;
+    there.run(false, [&](auto& one, auto& saver, auto&) {
+      begin(one, batch);
+      saver.save(test::after(batch));
+    });
+    content.push_back(test::files_of(there.shared() / parallel::concat("ep0-ba", batch)));
+  }
+  std::atomic<index> saved = 0;   // the last one whose save has returned
+  std::atomic<index> latest = 0;  // the last one begun
+  int moments = 0, states = 0;
+  std::mt19937 random(8);  // NOLINT(cert-msc51-cpp): the same choices in every run
+  watched_folder* by = nullptr;
+  auto const look = [&] {
+    ++moments;
+    if (random() % 8 != 0) return;  // it takes a while
+    ++states;
+    bool const names = random() % 2 == 0, any = random() % 2 == 0;
+    test::local_cluster left;
+    left.by_rank = all.by_rank;
+    index const at_least = saved;
+    by->write_what_is_left(left.folder,
+                           {[&] { return any ? random() % 2 == 0 : names; }, random() % 3 == 0});
+    fs::remove_all(left.local(static_cast<int>(random() % 4)).folder);  // a disk that is lost
+    auto const found = test::promoted(left);
+    auto const id = parallel::checkpoint::checkpoint_id::parse(found);
+    if (!id) {
+      CHECK_MESSAGE(at_least == 0, "nothing is left of ", at_least);
+      return;
+    }
+    CHECK(id->batch >= at_least);
+    CHECK(id->batch <= latest);
+    CHECK(test::files_of(left.shared() / found) == content.at(static_cast<std::size_t>(id->batch)));
+  };
+  watched_folder of_all(all.folder, look);
+  by = &of_all;
+  watched = by;
+  all.run(true, [&](auto& one, auto&, auto& saver) {
+    for (index const batch : {1, 2, 3}) {
+      begin(one, batch);
+      latest = batch;
+      CHECK(saver.save(test::after(batch)));
+      saver.complete();
+      one.world().barrier(one.exchanges()).wait();
+      saved = batch;
+    }
+  });
+  watched = nullptr;
+  MESSAGE(moments, " moments, ", states, " states of the disks");
+  CHECK(states > 30);
+  CHECK(test::promoted(all) == "ep0-ba3");
 }
 
 }  // namespace save_durability_test

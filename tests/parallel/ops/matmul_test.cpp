@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <thread>
 #include <vector>
@@ -102,30 +103,32 @@ template <class T, class C>
 void check_exactly() {
   parallel::host::onednn_engine const onednn;
   parallel::host::cblas_engine const cblas;
-  for (auto const& device : host_streams(onednn, cblas)) {
-    CAPTURE(device.name);
-    parallel::host::stream s(device.options);
-    parallel::reference::stream r;
-    for (auto const& e : all_extents())
-      for (auto const& options : all_options()) {
-        CAPTURE(e.m);
-        CAPTURE(e.n);
-        CAPTURE(e.k);
-        CAPTURE(options.transpose_a);
-        CAPTURE(options.transpose_b);
-        CAPTURE(options.accumulate);
-        auto const a = integers<T>(e.m * e.k, 1);
-        auto const b = integers<T>(e.k * e.n, 2);
-        auto const c = integers<C>(e.m * e.n, 3);
-        auto const expected = multiply(r, e, a, b, c, options);
-        CHECK(multiply(s, e, a, b, c, options) == expected);
-        if (!options.accumulate) continue;
-        auto apart = options;
-        apart.accumulate = false;
-        auto const poison = integers<C>(e.m * e.n, 4);
-        CHECK(multiply(s, e, a, b, poison, apart, &c) == expected);
-        CHECK(multiply(r, e, a, b, poison, apart, &c) == expected);
+  std::deque<parallel::host::stream> streams;
+  auto const devices = host_streams(onednn, cblas);
+  for (auto const& device : devices) streams.emplace_back(device.options);
+  parallel::reference::stream r;
+  for (auto const& e : all_extents()) {
+    auto const a = integers<T>(e.m * e.k, 1);
+    auto const b = integers<T>(e.k * e.n, 2);
+    auto const c = integers<C>(e.m * e.n, 3);
+    auto const poison = integers<C>(e.m * e.n, 4);
+    for (auto const& options : all_options()) {
+      CAPTURE(e.m);
+      CAPTURE(e.n);
+      CAPTURE(e.k);
+      CAPTURE(options.transpose_a);
+      CAPTURE(options.transpose_b);
+      CAPTURE(options.accumulate);
+      auto const expected = multiply(r, e, a, b, c, options);
+      auto apart = options;
+      apart.accumulate = false;
+      if (options.accumulate) CHECK(multiply(r, e, a, b, poison, apart, &c) == expected);
+      for (std::size_t i = 0; i < devices.size(); ++i) {
+        CAPTURE(devices[i].name);
+        CHECK(multiply(streams[i], e, a, b, c, options) == expected);
+        if (options.accumulate) CHECK(multiply(streams[i], e, a, b, poison, apart, &c) == expected);
       }
+    }
   }
 }
 
@@ -283,8 +286,8 @@ TEST_CASE("our own product has the same bits for every number of threads") {
   CHECK(multiply(three, e, a, b, c, {.transpose_b = true}) == expected);
 }
 
-TEST_CASE_TEMPLATE("a row of our own product has the same bits among any five rows or more", T, float,
-                   bf16) {
+TEST_CASE_TEMPLATE("a row of our own product has the same bits among any five rows or more", T,
+                   float, bf16) {
   extents const all{330, 130, 800};
   auto const a = normals<T>(all.m * all.k, 4);
   auto const b = normals<T>(all.k * all.n, 5);

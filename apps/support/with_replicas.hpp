@@ -1,0 +1,26 @@
+// with_replicas: the ranks that `launch` started, for a program that runs a model without training
+// it: on several GPUs those that hold slices of one exchange by NCCL.
+#pragma once
+
+#include <mpt/model/replicas.hpp>
+#include <parallel/comm/any_communicator.hpp>
+#include <parallel/core/shared_deadline.hpp>
+
+#include "exchanges.hpp"
+#include "support/launch.hpp"
+
+namespace apps {
+
+/// Calls f(mpt::replicas) for replicas of `tensor` ranks. Collective.
+template <class Device, class F>
+decltype(auto) with_replicas(parallel::any_communicator& ranks, Device const& device, int tensor,
+                             parallel::shared_deadline const& deadline, place const& where, F&& f) {
+  auto const by = [&]<class Comm>(Comm& exchanges) {
+    mpt::replicas<Device, Comm> replicas(ranks, exchanges, device, tensor);
+    return f(replicas);
+  };
+  if (tensor == 1) return by(ranks);
+  return with_exchanges(ranks, device, deadline, where.recorder, by);
+}
+
+}  // namespace apps
