@@ -1,4 +1,4 @@
-// What a training step's exchanges go by in a build with NCCL: NCCL where each rank has a GPU of
+// What exchanges of devices' memory go by in a build with NCCL: NCCL where each rank has a GPU of
 // its own, else what connects the ranks for all else. Its twin is no_nccl/exchanges.hpp; CMake
 // chooses.
 #pragma once
@@ -23,7 +23,7 @@ using gpu_communicator = parallel::basic_any_communicator<parallel::cuda::stream
     parallel::any_communicator& control, parallel::cuda::device const& device,
     parallel::shared_deadline const& deadline, std::shared_ptr<parallel::flight_recorder> recorder);
 
-/// Calls f(communicator) with what exchanges memory of `device` in steps. Collective.
+/// Calls f(communicator) with what exchanges memory of `device`. Collective.
 template <class Device, class F>
 decltype(auto) with_exchanges(parallel::any_communicator& control, Device const& device,
                               parallel::shared_deadline const& deadline,

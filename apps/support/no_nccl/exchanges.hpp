@@ -1,4 +1,4 @@
-// What a training step's exchanges go by in a build without NCCL: what connects the ranks for all
+// What exchanges of devices' memory go by in a build without NCCL: what connects the ranks for all
 // else. Its twin is nccl/exchanges.hpp; CMake chooses.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace apps {
 
-/// Calls f(communicator) with what exchanges memory of the device in steps. Collective.
+/// Calls f(communicator) with what exchanges memory of the device. Collective.
 template <class Device, class F>
 decltype(auto) with_exchanges(parallel::any_communicator& control, Device const& /*device*/,
                               parallel::shared_deadline const& /*deadline*/,
