@@ -15,8 +15,9 @@ struct engine {
 };
 
 /// The stream's own: no sum of it depends on the number of threads, and (from five rows on) none on
-/// how many rows a product has. Libraries do not promise either: by oneDNN 2.6 on a processor without
-/// AVX-512, evaluations in other batches and training on other ranks differed in the last bits.
+/// how many rows a product has. Libraries do not promise either: by oneDNN 2.6 on a processor
+/// without AVX-512, evaluations in other batches and training on other ranks differed in the last
+/// bits.
 [[nodiscard]] inline engine own_product() {
   return {nullptr, parallel::host::has_matrix_unit() ? "matrix unit" : "SIMD"};
 }

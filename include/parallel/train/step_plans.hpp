@@ -54,10 +54,7 @@ class step_plans {
   /// the same units.
   step_plans(stepper_options const& options, zero::unit_place place, int rank, int ranks,
              std::size_t blocks)
-      : options_(options),
-        place_(place),
-        rank_(rank),
-        units_(static_cast<std::size_t>(ranks)) {
+      : options_(options), place_(place), rank_(rank), units_(static_cast<std::size_t>(ranks)) {
     for (int r = 0; r < ranks; ++r) stages_.emplace_back(options.pipeline, r, ranks, blocks);
   }
 

@@ -34,7 +34,8 @@ struct reading {
 TEST_CASE("several models, tasks from a file and a gauntlet are read") {
   reading with;
   auto const config =
-      with.read(with.head + "precision: fp32\nranks: 4\nparallelism: {tensor: 2}\nicl_subset_num_batches: 3\n" +
+      with.read(with.head +
+                "precision: fp32\nranks: 4\nparallelism: {tensor: 2}\nicl_subset_num_batches: 3\n" +
                 "icl_tasks_str: tasks.yaml\nmodels:\n- model_name: a\n  model: "
                 "{name: mpt_causal_lm, d_model: 32, n_heads: 4}\n  load_path: " +
                 with.model() + "\n  tokenizer: {name: words}\n" +

@@ -10,10 +10,10 @@
 #include <parallel/layer/dropout.hpp>
 #include <parallel/layer/norm.hpp>
 #include <parallel/ops/activation.hpp>
-#include <parallel/ops/rms_norm.hpp>
-#include <parallel/ops/layer_norm.hpp>
 #include <parallel/ops/dropout.hpp>
+#include <parallel/ops/layer_norm.hpp>
 #include <parallel/ops/reference.hpp>
+#include <parallel/ops/rms_norm.hpp>
 
 namespace dropout_layer_test {
 namespace {

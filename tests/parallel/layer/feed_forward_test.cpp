@@ -7,8 +7,8 @@
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/feed_forward.hpp>
 #include <parallel/ops/activation.hpp>
-#include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/bias.hpp>
+#include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
 #include <parallel/ops/reference.hpp>
 

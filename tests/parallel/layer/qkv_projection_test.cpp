@@ -8,9 +8,9 @@
 
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/qkv_projection.hpp>
+#include <parallel/ops/bias.hpp>
 #include <parallel/ops/clip.hpp>
 #include <parallel/ops/elementwise.hpp>
-#include <parallel/ops/bias.hpp>
 #include <parallel/ops/matmul.hpp>
 #include <parallel/ops/reference.hpp>
 

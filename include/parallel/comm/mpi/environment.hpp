@@ -48,7 +48,8 @@ class environment {
       MPI_Finalize();
       fail("mpi::environment: this MPI library provides thread level ", provided,
            ", but communication runs on worker threads and needs MPI_THREAD_SERIALIZED (",
-           static_cast<int>(MPI_THREAD_SERIALIZED), "); use an MPI library built with thread support");
+           static_cast<int>(MPI_THREAD_SERIALIZED),
+           "); use an MPI library built with thread support");
     }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
