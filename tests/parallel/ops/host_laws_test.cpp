@@ -36,7 +36,7 @@ TEST_CASE_TEMPLATE("products of whole numbers are exact", T, float, bf16) {
   test::check_exact_products<T>(both, 1100);
 }
 
-TEST_CASE("[full] attention over a long sequence") {
+TEST_CASE("attention over a long sequence") {
   guarded::device device(std::size_t{1} << 30);
   test::both_sides<guarded::device> both(device, 5, 0);
   test::check_attention<bf16>(both, {test::fused_attention_forms().back()});
