@@ -2,6 +2,7 @@
 #include "fake_nccl/fake_nccl.hpp"
 
 #include <nccl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -19,6 +20,7 @@
 #include <parallel/core/error.hpp>
 
 #include "fake_cuda/runtime.hpp"
+#include "fake_nccl/board.hpp"
 
 extern "C" int const parallellm_fake_nccl_library = 1;
 
@@ -66,9 +68,18 @@ parallel::dtype dtype_of(ncclDataType_t type) {
   return types[static_cast<int>(type)];
 }
 
+/// A clique whose ranks, processes, are known when all ranks of the communicator that is split have
+/// posted their color and key.
+struct pending_split {
+  std::string posts;  // the name of a rank's post without the rank
+  int ranks = 0, rank = 0, color = 0;
+};
+
 /// Where the ranks of one communicator meet.
 struct clique {
   int size = 0;
+  std::string name;  // of its posts, where ranks are processes
+  std::optional<pending_split> pending;
   std::size_t number = 0;  // of the cliques, for messages
   int joined = 0;
   bool aborted = false;
@@ -111,7 +122,8 @@ struct ncclComm {
   int inside = 0;                                          // of them, on the device
   std::vector<std::shared_ptr<launch>> waiting;            // in a group that has not begun
   std::map<void*, std::span<std::byte const>> registered;  // by handle
-  cudaStream_t crossed = nullptr;  // of its own, which nobody waits for: a fault
+  cudaStream_t crossed = nullptr;               // of its own, which nobody waits for: a fault
+  std::map<int, std::uint64_t> sent, received;  // messages to and from processes
 };
 
 namespace {
@@ -146,6 +158,7 @@ class library {
   std::size_t alive = 0;
   int aborts_in_a_row = 0;
   std::string last_error;
+  std::unique_ptr<fake_nccl::board> board;  // where ranks are processes
   struct of_device {
     int running = 0;
     std::uint64_t enqueued = 0, started = 0;
@@ -181,7 +194,7 @@ class library {
     if (over()) return;
     here.push_back(text);
     while (!over() && !comm.aborted && !comm.of->aborted) {
-      changed.wait_for(lock, std::chrono::milliseconds(20));
+      changed.wait_for(lock, std::chrono::milliseconds(board ? 1 : 20));
       if (over() || fake_cuda::has_failed(comm.device)) break;
       if (clock_type::now() - progress > options.patience) {
         std::string all = "ranks stand still:";
@@ -198,22 +211,33 @@ class library {
   }
 };
 
-/// Runs under the library's lock when all ranks have come.
-void exchange(library& l, clique const& of, std::vector<std::optional<primitive>> const& parts) {
+using all_parts = std::vector<std::optional<primitive>>;
+
+/// Throws unless all ranks have come with the same.
+void require_agreement(clique const& of, all_parts const& parts) {
   primitive const& first = *parts[0];
-  for (auto const& part : parts)
+  for (auto const& part : parts) {
     if (!agree(first, *part))
       throw std::runtime_error(concat("ranks of communicator ", of.number,
                                       " disagree: ", first.text(), " and ", part->text()));
-  for (auto const& part : parts) {  // it may have been freed since its rank came
-    if (part->count == 0) continue;
-    if (part->from_registered != first.from_registered ||
-        part->to_registered != first.to_registered)
+    if (part->count > 0 && (part->from_registered != first.from_registered ||
+                            part->to_registered != first.to_registered))
       throw std::runtime_error(concat("ranks of communicator ", of.number, " disagree: ",
                                       first.text(), " is of registered memory on some alone"));
-    fake_cuda::require_access(part->device, part->in, 1, names[static_cast<int>(part->what)]);
-    fake_cuda::require_access(part->device, part->out, 1, names[static_cast<int>(part->what)]);
   }
+}
+
+/// Throws unless what the part reads and writes is there: it may have been freed since its rank
+/// came.
+void require_alive(primitive const& part) {
+  if (part.count == 0) return;
+  fake_cuda::require_access(part.device, part.in, 1, names[static_cast<int>(part.what)]);
+  fake_cuda::require_access(part.device, part.out, 1, names[static_cast<int>(part.what)]);
+}
+
+/// Runs under the library's lock when all ranks have come, and agree.
+void exchange_parts(library& l, all_parts const& parts) {
+  primitive const& first = *parts[0];
   auto const n = parts.size();
   std::size_t const width = width_of(first.type);
   std::size_t const bytes = first.count * width;
@@ -322,6 +346,113 @@ struct slot {
   }
 };
 
+/// What a rank that is a process posts of its part, and what it posts it with.
+std::string posted(primitive const& p, std::size_t bytes) {
+  std::string out(sizeof p, '\0');
+  std::memcpy(out.data(), &p, sizeof p);
+  if (bytes > 0) out.append(static_cast<char const*>(p.in), bytes);
+  return out;
+}
+primitive part_of(std::string& post) {
+  primitive p{kind::send};
+  std::memcpy(&p, post.data(), sizeof p);
+  p.in = post.data() + sizeof p;
+  return p;
+}
+
+/// A rank's part of a collective of processes: all have all inputs, and each keeps its output.
+void exchange_between_processes(library& l, std::unique_lock<std::mutex>& lock, ncclComm& comm,
+                                primitive const& mine, std::uint64_t which) {
+  auto const& of = *comm.of;
+  auto const n = static_cast<std::size_t>(of.size);
+  auto const name = [&](std::uint64_t number, int rank) {
+    return concat(of.name, ".collective", number, ".rank", rank);
+  };
+  std::size_t const bytes = mine.count * width_of(mine.type);
+  std::size_t const read = mine.what == kind::reduce_scatter ? n * bytes : bytes;
+  std::size_t const written = mine.what == kind::all_gather ? n * bytes : bytes;
+  l.board->post(name(which, comm.rank), posted(mine, read));
+  int next = 0;
+  l.wait(lock, comm, concat("waits for other processes in collective ", which, ", ", mine.text()),
+         [&] {
+           while (next < of.size && l.board->has(name(which, next))) ++next;
+           return next == of.size;
+         });
+  std::vector<std::string> posts, unused(n);
+  all_parts parts;
+  for (int rank = 0; rank < of.size; ++rank) {
+    auto& post = posts.emplace_back(l.board->read(name(which, rank)));
+    post.shrink_to_fit();
+  }
+  for (std::size_t rank = 0; rank < n; ++rank) {
+    auto& part = parts.emplace_back(part_of(posts[rank]));
+    if (rank == static_cast<std::size_t>(comm.rank)) {
+      part->out = mine.out;
+    } else {
+      unused[rank].resize(written);
+      part->out = unused[rank].data();
+    }
+  }
+  require_agreement(of, parts);
+  auto there = mine;
+  there.device = comm.device;
+  require_alive(there);
+  exchange_parts(l, parts);
+  // who has come to this one has read those before
+  if (which > 0) l.board->remove(name(which - 1, comm.rank));
+  ++l.happened.operations;
+}
+
+/// What a launch does where ranks are processes.
+void run_between_processes(library& l, std::unique_lock<std::mutex>& lock, launch const& what,
+                           std::vector<std::uint64_t> const& numbers) {
+  auto& comm = *what.comm;
+  auto const failed = [&](std::string const& why) {
+    l.happened.failures.push_back(why);
+    comm.of->aborted = true;
+    l.moved();
+    throw std::runtime_error(why);
+  };
+  auto const message = [&](int from, int to, std::uint64_t number) {
+    return concat(comm.of->name, ".message", number, ".from", from, ".to", to);
+  };
+  std::size_t collective = 0;
+  std::vector<std::pair<std::string, std::string>> sent;  // and what they are
+  for (auto const& p : what.parts) {
+    if (p.is_message()) continue;
+    try {
+      exchange_between_processes(l, lock, comm, p, numbers[collective++]);
+    } catch (std::exception const& problem) {
+      if (comm.aborted || comm.of->aborted) throw;
+      failed(problem.what());
+    }
+  }
+  for (auto const& p : what.parts)
+    if (p.what == kind::send) {
+      auto const& [name, text] =
+          sent.emplace_back(message(comm.rank, p.peer, comm.sent[p.peer]++), p.text());
+      l.board->post(name, posted(p, p.count * width_of(p.type)));
+    }
+  for (auto const& p : what.parts) {
+    if (p.what != kind::recv) continue;
+    auto const name = message(p.peer, comm.rank, comm.received[p.peer]++);
+    l.wait(lock, comm, "waits for its sender, " + p.text(), [&] { return l.board->has(name); });
+    auto post = l.board->read(name);
+    auto const came = part_of(post);
+    if (came.count != p.count || came.type != p.type)
+      failed(concat("sender and receiver of communicator ", comm.of->number,
+                    " disagree: ", came.text(), " and ", p.text()));
+    if (p.count > 0) std::memmove(p.out, came.in, p.count * width_of(p.type));
+    l.board->remove(name);
+    ++l.happened.operations;
+    l.moved();
+  }
+  for (auto const& [name, text] : sent) {
+    auto const& untaken = name;
+    l.wait(lock, comm, "waits for its receiver, " + text, [&] { return !l.board->has(untaken); });
+  }
+}
+
 /// The kernel of one launch, on its stream's thread. `number`: its place among those of its
 /// communicator; `ticket`: among those of its device.
 void run(std::shared_ptr<launch> const& what, std::vector<std::uint64_t> const& numbers,
@@ -356,6 +487,7 @@ void run(std::shared_ptr<launch> const& what, std::vector<std::uint64_t> const& 
   l.moved();
   for (auto& p : what->parts) look_at(comm, p);
   auto& all = *comm.of;
+  if (l.board) return run_between_processes(l, lock, *what, numbers);
   std::size_t collective = 0;
   for (auto const& p : what->parts) {
     if (p.is_message()) continue;
@@ -366,7 +498,9 @@ void run(std::shared_ptr<launch> const& what, std::vector<std::uint64_t> const& 
     meeting.parts[static_cast<std::size_t>(comm.rank)]->device = comm.device;
     if (++meeting.arrived == static_cast<std::size_t>(all.size)) {
       try {
-        exchange(l, all, meeting.parts);
+        require_agreement(all, meeting.parts);
+        for (auto const& part : meeting.parts) require_alive(*part);
+        exchange_parts(l, meeting.parts);
       } catch (std::exception const& problem) {
         l.happened.failures.push_back(problem.what());
         all.aborted = true;
@@ -540,6 +674,44 @@ std::shared_ptr<clique> join(library& l, std::shared_ptr<clique> of, int size, i
   return of;
 }
 
+ncclResult_t split_between_processes(library& l, ncclComm& comm, int color, int key,
+                                     ncclComm_t* made, bool blocking) {
+  auto const posts = concat(comm.of->name, ".split", comm.splits++, ".rank");
+  l.board->post(concat(posts, comm.rank), concat(color, ' ', key));
+  comm.in_progress = l.options.in_progress;
+  *made = nullptr;
+  if (color == NCCL_SPLIT_NOCOLOR) return ncclInProgress;
+  auto const of = join(l, nullptr, 0, 0, made, blocking);
+  of->name = concat(posts, ".color", color);
+  of->pending = pending_split{posts, comm.of->size, comm.rank, color};
+  return ncclInProgress;
+}
+
+/// Whether all processes of a communicator have come; a split one's ranks are known then.
+bool all_have_come(library& l, ncclComm& comm) {
+  auto& of = *comm.of;
+  if (!of.pending) {
+    int came = 0;
+    while (came < of.size && l.board->has(concat(of.name, ".joined", came))) ++came;
+    return came == of.size;
+  }
+  auto const& round = *of.pending;
+  for (int rank = 0; rank < round.ranks; ++rank)
+    if (!l.board->has(concat(round.posts, rank))) return false;
+  std::vector<std::pair<int, int>> members;  // key, rank
+  for (int rank = 0; rank < round.ranks; ++rank) {
+    auto const text = l.board->read(concat(round.posts, rank));
+    auto const space = text.find(' ');
+    if (std::stoi(text.substr(0, space)) == round.color)
+      members.emplace_back(std::stoi(text.substr(space)), rank);
+  }
+  std::ranges::sort(members);
+  of.size = static_cast<int>(members.size());
+  comm.rank = static_cast<int>(
+      std::ranges::find(members, round.rank, &std::pair<int, int>::second) - members.begin());
+  return true;
+}
+
 }  // namespace
 
 namespace fake_nccl {
@@ -550,6 +722,9 @@ void restart(options const& how) {
   if (l.alive > 0)
     throw std::logic_error(concat("fake NCCL: ", l.alive, " communicators are alive"));
   l.options = how;
+  l.board = how.between_processes.empty()
+                ? nullptr
+                : std::make_unique<fake_nccl::board>(how.between_processes);
   l.happened = {};
   l.devices.clear();
   l.waits.clear();
@@ -600,7 +775,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   auto& l = library::get();
   std::scoped_lock const lock(l.mutex);
   std::memset(id->internal, 0, sizeof id->internal);
-  auto const text = concat("fake ", ++l.next_id);
+  auto const text = concat("fake-", ::getpid(), "-", ++l.next_id);
   text.copy(id->internal, sizeof id->internal - 1);
   return ncclSuccess;
 }
@@ -620,6 +795,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId i
         return l.refuse(concat("Duplicate GPU detected : rank ", rank, " and rank ", one->rank,
                                " both on CUDA device ", device));
   of = join(l, of, nranks, rank, comm, config->blocking != 0);
+  of->name = id.internal;
+  if (l.board) l.board->post(concat(of->name, ".joined", rank), {});
   return config->blocking != 0 ? ncclSuccess : ncclInProgress;
 }
 
@@ -628,6 +805,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
   auto& l = library::get();
   std::scoped_lock const lock(l.mutex);
   if (auto const status = usable(l, comm, "ncclCommSplit"); status != ncclSuccess) return status;
+  if (l.board) return split_between_processes(l, *comm, color, key, made, config->blocking != 0);
   auto& round = comm->of->splits[comm->splits++];
   round.of.resize(static_cast<std::size_t>(comm->of->size), {NCCL_SPLIT_NOCOLOR, 0});
   ++round.arrived;
@@ -652,6 +830,10 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
     return *state = ncclRemoteError, ncclSuccess;
   }
   auto& of = *comm->of;
+  if (l.board && !comm->is_complete) {
+    if (!all_have_come(l, *comm)) return *state = ncclInProgress, ncclSuccess;
+    comm->is_complete = true;
+  }
   for (auto const& [known, parent] : l.comms)  // a part is complete when all of the whole have come
     for (auto& [number, round] : parent->of->splits)
       for (auto const& [color, part] : round.made)

@@ -15,11 +15,15 @@
 //   registered memory on one rank does so on all.
 // - Using a communicator that was aborted or destroyed is a failure; so is destroying one that has
 //   not been finalised, or aborting several one after the other, outside of a group.
+// - Ranks are threads of one process, or processes that meet in a folder (board.hpp), one rank
+// each: there
+//   every rank computes its own part of an exchange from all ranks' inputs, in the same order.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
@@ -51,6 +55,8 @@ struct options {
   /// How long nothing may happen before ranks are said to stand still.
   std::chrono::milliseconds patience = std::chrono::seconds(20);
   fake_nccl::fault fault = fault::none;
+  /// Ranks are processes, which meet in this folder; empty: threads of this one.
+  std::filesystem::path between_processes = {};
 };
 
 /// Nothing has happened yet. Throws std::logic_error while communicators are alive.

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -20,6 +18,7 @@
 #include <parallel/conformance/values.hpp>
 
 #include "fake_cuda/ranks.hpp"
+#include "fake_nccl/compared_runs.hpp"
 #include "fake_nccl/fake_nccl.hpp"
 #include "mpt/eval/icl_support.hpp"
 #include "mpt/train/tiny_run.hpp"
@@ -28,6 +27,9 @@ namespace fake_nccl_trainer_test {
 namespace {
 
 using namespace tiny_run;
+using fake_nccl::configuration;
+using fake_nccl::difference;
+using fake_nccl::losses;
 using parallel::any_communicator;
 using parallel::concat;
 
@@ -93,52 +95,6 @@ void check_calm(outcome const& got) {
   CHECK(found.divergence == "");
   CHECK(found.waits.empty());
   for (auto const& log : got.calls) CHECK(log.calls.size() > 10);
-}
-
-std::vector<float> floats_of(std::vector<std::byte> const& bytes) {
-  std::vector<float> out(bytes.size() / sizeof(float));
-  std::memcpy(out.data(), bytes.data(), out.size() * sizeof(float));
-  return out;
-}
-
-/// The greatest difference of the checkpoints' tensors, as a share of each one's greatest number.
-double difference(fs::path const& a, fs::path const& b) {
-  auto const one = content_of(a), other = content_of(b);
-  REQUIRE(one.size() == other.size());
-  double worst = 0;
-  for (auto const& [name, bytes] : one) {
-    auto const mine = floats_of(bytes), theirs = floats_of(other.at(name));
-    REQUIRE(mine.size() == theirs.size());
-    double greatest = 0, apart = 0;
-    for (std::size_t i = 0; i < mine.size(); ++i) {
-      greatest = std::max(greatest, std::abs(static_cast<double>(theirs[i])));
-      auto const d = std::abs(static_cast<double>(mine[i]) - static_cast<double>(theirs[i]));
-      apart = d <= apart ? apart : d;  // NaN is taken over
-    }
-    double const share = apart == 0 ? 0 : apart / greatest;
-    worst = share <= worst ? worst : share;
-  }
-  return worst;
-}
-
-/// Loss and evaluation of each batch in a metrics file.
-std::map<std::string, double> losses(fs::path const& file) {
-  std::map<std::string, double> out;
-  for (auto const& record : records(file))
-    for (auto const& [name, value] : record.items())
-      if (name.starts_with("loss/") || name.starts_with("metrics/"))
-        out[std::to_string(record.at("time/batch").get<int>()) + " " + name] = value;
-  return out;
-}
-
-/// Without biases: those of keys have no gradient but what rounding makes, of which AdamW makes
-/// whole steps.
-train_config configuration(place const& here, double batches) {
-  auto config = divisible(here, batches);
-  config.model.n_layers = 2;
-  config.model.no_bias = true;
-  config.global_train_batch_size = 4;
-  return config;
 }
 
 std::vector<grid> const layouts{

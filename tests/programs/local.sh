@@ -62,6 +62,28 @@ grep -q 'took the local checkpoint ep[0-9]*-ba[0-9]* from 2 nodes' again-0.log |
 same again
 echo "a killed rank and a lost disk under launch --restarts: the same bytes"
 
+# the same over MPI: machines with host names of their own, and at one path each its own disk
+mpiexec=${3:-}
+machine='machine=$((OMPI_COMM_WORLD_RANK / 2)); hostname "machine$machine"; mount --bind "disk$machine" scratch; exec "$@"'
+if [[ -n $mpiexec ]] && unshare --uts --mount true 2> /dev/null; then
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  rm -rf disk0 disk1
+  mkdir disk0 disk1 scratch
+  machines() { # log
+    timeout 200 "$mpiexec" --oversubscribe -n 4 unshare --uts --mount bash -c "$machine" _ "$programs/pretrain" small.yaml \
+      save_folder=mpi local_save_folder=scratch/run local_save_interval=5ba dist_timeout=20 "${long[@]}" log_to_console=true > "$1" 2>&1
+  }
+  machines mpi-0.log & nodes=($!)
+  reached mpi 20
+  kill -KILL "$(pgrep -n -f "^$programs/pretrain .*save_folder=mpi")"
+  wait "${nodes[0]}" && shown "the run ended well without a rank"
+  rm -rf disk1/*
+  machines mpi-1.log || shown "it does not go on over MPI"
+  grep -q 'took the local checkpoint ep[0-9]*-ba[0-9]* from 2 nodes' mpi-1.log || shown "it does not go on from the machines' disks"
+  same mpi
+  echo "the same over MPI, on two machines by their host names"
+fi
+
 # two runs cannot have one disk's folder
 "$programs/pretrain" small.yaml save_folder=first local_save_folder=one "${long[@]}" max_duration=100000ba ranks=1 > first.log 2>&1 &
 until compgen -G 'one/.lock-*' > /dev/null; do sleep 0.02; done

@@ -5,6 +5,7 @@
 #include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/device/cuda/device.hpp>
+#include <parallel/device/cuda/fault_watch.hpp>
 #include <parallel/ops/cuda.hpp>
 #include <parallel/ops/host.hpp>
 
@@ -36,15 +37,16 @@ decltype(auto) with_device(device_request const& request, F&& f) {
   int const ordinal = request.local_rank % found;
   parallel::cuda::device device(
       {.device = ordinal, .deterministic = request.deterministic, .graphs = request.graphs});
-  auto faults = device.watch_faults();
+  parallel::cuda::fault_watch faults(device.watch_faults(), [ordinal](std::string const& text) {
+    print_note(
+        fmt::format("GPU {} itself reports since this program began: {} (the kernel's log, "
+                    "dmesg, has more)",
+                    ordinal, text));
+  });
   try {
     return f(device, fmt::format("GPU {}, {}", ordinal, device.name()));
   } catch (...) {
-    if (auto const text = faults.take(); !text.empty())
-      print_note(
-          fmt::format("GPU {} itself reports since this program began: {} (the kernel's log, "
-                      "dmesg, has more)",
-                      ordinal, text));
+    faults.look();
     throw;
   }
 }

@@ -5,42 +5,23 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include <parallel/checkpoint/file_contents.hpp>
 #include <parallel/checkpoint/manifest.hpp>
 
 namespace parallel::checkpoint {
 
-/// A slice of this tensor.
-struct named_slice {
-  std::string_view tensor;
-  slice_record const* slice;
-};
-
-/// The slices of each file, as they lie there; valid while `set` is.
-[[nodiscard]] inline std::map<std::string, std::vector<named_slice>> slices_by_file(
-    slice_set const& set) {
-  std::map<std::string, std::vector<named_slice>> out;
-  for (auto const& [file, bytes] : set.files) out[file];
-  for (auto const& [name, tensor] : set.tensors)
-    for (auto const& slice : tensor.slices)
-      if (slice.bytes > 0) out[slice.file].push_back({name, &slice});
-  for (auto& [file, slices] : out)
-    std::ranges::sort(slices, {}, [](named_slice const& one) { return one.slice->offset; });
-  return out;
-}
-
-/// Copies `from`, which has `bytes` bytes and in them `slices` (slices_by_file), to `to`, which is
-/// not there yet, and flushes it. Throws when a slice is damaged or the file cannot be read or
-/// written, and leaves nothing then. Cost: reads and hashes every byte once, past what the system
+/// Copies `from`, which holds `contents`, to `to`, which is not there yet, and flushes it. Throws
+/// when its header or a slice is damaged or the file cannot be read or written, and leaves nothing
+/// then. Cost: reads and hashes every byte once, past what the system
 /// remembers of the file, and holds 1 MiB.
 inline void copy_checked(std::filesystem::path const& from, std::filesystem::path const& to,
-                         std::uint64_t bytes, std::span<named_slice const> slices) {
+                         file_contents const& contents) {
   constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 20;
+  auto const bytes = contents.bytes;
   input_file const in(from);
   require_bytes(from, in.size(), bytes);
   in.forget_cached();
@@ -58,12 +39,13 @@ inline void copy_checked(std::filesystem::path const& from, std::filesystem::pat
       }
       return sum.value();
     };
-    std::uint64_t at = 0;
-    for (auto const& [tensor, slice] : slices) {
+    std::uint64_t at = std::min(contents.header_bytes, bytes);
+    require_header(in.name(), contents, copy(0, at, "the header"));
+    for (auto const& [tensor, slice] : contents.slices) {
       require(
           at <= slice->offset && slice->offset <= bytes && slice->bytes <= bytes - slice->offset,
           in.name(), ": elements of tensor \"", tensor, "\" overlap others or the end of the file");
-      copy(at, slice->offset, "the header");
+      copy(at, slice->offset, "what is between slices");
       at = slice->offset + slice->bytes;
       require_checksum(in.name(), tensor, *slice, copy(slice->offset, at, tensor));
     }

@@ -106,7 +106,7 @@ template <class Comm, class Exchange>
     bytes.push_back(size);
   }
   copy_shares shares(nodes, files_on_nodes(world, exchanges, folder, nodes, content.files), bytes);
-  auto const slices = slices_by_file(content);
+  auto const contents = contents_by_file(content);
   copied_files out;
   while (!left.empty()) {
     auto const copiers = shares.share_out(left);
@@ -120,7 +120,7 @@ template <class Comm, class Exchange>
       if (is_whole) {
         files::step(on_step, "create copied file");
         try {
-          copy_checked(folder / names[file], to / names[file], bytes[file], slices.at(names[file]));
+          copy_checked(folder / names[file], to / names[file], contents.at(names[file]));
         } catch (error const& problem) {
           is_whole = false;
           damage += concat(damage.empty() ? "" : "; ", problem.what());

@@ -167,7 +167,9 @@ class rank_writer {
     file.out.write(0, std::as_bytes(std::span(header)));
     files::step(options_.on_step, "flush rank file");
     file.out.sync();
-    records_.files.emplace(path.filename().native(), options_.header_bytes + file.data_bytes);
+    auto const name = path.filename().native();
+    records_.files.emplace(name, options_.header_bytes + file.data_bytes);
+    records_.headers.emplace(name, checksum(header));
   }
 
   std::filesystem::path folder_;

@@ -13,11 +13,11 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <parallel/checkpoint/file_contents.hpp>
 #include <parallel/checkpoint/manifest.hpp>
 #include <parallel/checkpoint/safetensors.hpp>
 
@@ -85,27 +85,30 @@ class checkpoint_reader {
     read(tensor, {begin, run, count / run, row}, out);
   }
 
-  /// Reads every slice and compares its checksum: a sentence for each that is damaged or cannot be
-  /// read. With several ranks, rank `share` of `shares` reads its part, about as many bytes as the
-  /// others and few files. Cost: reads all of it, each file from its beginning to its end, past
-  /// what the system remembers of it, so that it is the disk that is asked.
+  /// Reads every header and slice and compares its checksum: a sentence for each that is damaged,
+  /// and for each file that cannot be read. With several ranks, rank `share` of `shares` reads its
+  /// part, about as many bytes as the others and few files. Cost: reads all of it, each file from
+  /// its beginning to its end, past what the system remembers of it, so that it is the disk that
+  /// is asked.
   [[nodiscard]] std::vector<std::string> damage(index share = 0, index shares = 1) const {
     require(0 <= share && share < shares, folder_.native(), ": damage: share ", share, " of ",
             shares);
     std::vector<std::string> found;
-    std::optional<input_file> file;
     std::vector<std::byte> buffer(static_cast<std::size_t>(chunk_bytes));
-    for (auto const& [name, slice] : part(share, shares)) {
+    auto const note = [&](auto const& checks) {
       try {
-        if (!file || file->name() != folder_ / slice->file) {
-          file.emplace(open(slice->file));
-          file->forget_cached();
-        }
-        check(*file, *name, *slice, buffer);
+        checks();
       } catch (error const& problem) {
         found.emplace_back(problem.what());
       }
-    }
+    };
+    for (auto const& one : parts(share, shares))
+      note([&] {
+        auto const file = open(one.first);
+        file.forget_cached();
+        if (one.second.from_start) note([&] { check_header(file, one.second.of, buffer); });
+        for (auto const& part : one.second.of.slices) note([&] { check(file, part, buffer); });
+      });
     return found;
   }
 
@@ -222,41 +225,56 @@ class checkpoint_reader {
     return file;
   }
 
-  using named_slice = std::pair<std::string const*, slice_record const*>;
+  // What one of the ranks that read a checkpoint together reads of a file: these slices of it, and,
+  // `from_start`, its header.
+  struct file_part {
+    file_contents of;
+    bool from_start = false;
+  };
 
-  // The slices that begin in one of `shares` equal parts of all bytes, as they lie in the files.
-  [[nodiscard]] std::vector<named_slice> part(index share, index shares) const {
-    std::vector<named_slice> all;
+  // Of each file what begins in one of `shares` equal parts of all bytes.
+  [[nodiscard]] std::map<std::string, file_part> parts(index share, index shares) const {
+    auto const all = contents_by_file(manifest_.slices);
     std::uint64_t total = 0;
-    for (auto const& [name, tensor] : tensors())
-      for (auto const& slice : tensor.slices)
-        if (slice.bytes > 0) {
-          all.emplace_back(&name, &slice);
-          total += slice.bytes;
-        }
-    std::ranges::sort(all, {}, [](named_slice const& one) {
-      return std::tie(one.second->file, one.second->offset);
-    });
+    for (auto const& [name, contents] : all) total += contents.bytes;
     auto const each = total / static_cast<std::uint64_t>(shares) + 1;
-    std::uint64_t at = 0;
-    std::erase_if(all, [&](named_slice const& one) {
-      auto const begin = std::exchange(at, at + one.second->bytes);
-      return static_cast<index>(begin / each) != share;
-    });
-    return all;
+    auto const is_ours = [&](std::uint64_t at) { return static_cast<index>(at / each) == share; };
+    std::map<std::string, file_part> out;
+    std::uint64_t file_at = 0;
+    for (auto const& [name, contents] : all) {
+      file_part part{contents, is_ours(file_at)};
+      std::erase_if(part.of.slices,
+                    [&](auto const& one) { return !is_ours(file_at + one.slice->offset); });
+      if (part.from_start || !part.of.slices.empty()) out.emplace(name, std::move(part));
+      file_at += contents.bytes;
+    }
+    return out;
   }
 
-  // Reads all bytes of a slice for its checksum.
-  static void check(input_file const& file, std::string const& name, slice_record const& slice,
-                    std::span<std::byte> buffer) {
+  // That of a part of a file, which is read whole.
+  [[nodiscard]] static std::uint64_t checksum_of(input_file const& file, std::uint64_t begin,
+                                                 std::uint64_t bytes, std::string_view what,
+                                                 std::span<std::byte> buffer) {
     running_checksum sum;
-    for (std::uint64_t at = 0; at < slice.bytes;) {
-      auto const piece = buffer.first(std::min<std::size_t>(slice.bytes - at, buffer.size()));
-      file.read(slice.offset + at, piece, name);
+    for (std::uint64_t at = 0; at < bytes;) {
+      auto const piece = buffer.first(std::min<std::size_t>(bytes - at, buffer.size()));
+      file.read(begin + at, piece, what);
       sum.add(piece);
       at += piece.size();
     }
-    require_checksum(file.name(), name, slice, sum.value());
+    return sum.value();
+  }
+
+  static void check_header(input_file const& file, file_contents const& contents,
+                           std::span<std::byte> buffer) {
+    require_header(file.name(), contents,
+                   checksum_of(file, 0, contents.header_bytes, "the header", buffer));
+  }
+
+  static void check(input_file const& file, named_slice const& one, std::span<std::byte> buffer) {
+    auto const& slice = *one.slice;
+    require_checksum(file.name(), one.tensor, slice,
+                     checksum_of(file, slice.offset, slice.bytes, one.tensor, buffer));
   }
 
   std::filesystem::path folder_;

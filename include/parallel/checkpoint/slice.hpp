@@ -54,7 +54,8 @@ struct sliced_tensor {
 /// A set of named slices, and the sizes of the files that hold them.
 struct slice_set {
   std::map<std::string, sliced_tensor> tensors;
-  std::map<std::string, std::uint64_t> files;  // name -> bytes
+  std::map<std::string, std::uint64_t> files;    // name -> bytes
+  std::map<std::string, std::uint64_t> headers;  // name -> XXH3 of what is before its first slice
 };
 
 /// Throws unless the bytes of a slice of `tensor`, which were read from `file`, have the checksum
@@ -114,6 +115,8 @@ inline void add_slices(slice_set& set, nlohmann::json const& json, std::string_v
     require(is_plain_name(name), where, ": file \"", name, "\" is not a plain file name");
     auto const bytes = static_cast<std::uint64_t>(natural_member(file, "bytes", where));
     require(set.files.emplace(name, bytes).second, where, ": file ", name, " is named twice");
+    if (file.contains("header"))  // those of earlier programs have none
+      set.headers[name] = detail::parse_checksum(string_member(file, "header", where), where);
   }
   for (auto const& tensor : array_member(json, "tensors", where)) {
     auto const& name = string_member(tensor, "name", where);
@@ -139,7 +142,10 @@ inline void add_slices(slice_set& set, nlohmann::json const& json, std::string_v
   std::string out = " \"files\": [";
   char const* separator = "\n  ";
   for (auto const& [name, bytes] : set.files) {
-    out += separator + ordered_json({{"name", name}, {"bytes", bytes}}).dump();
+    ordered_json json({{"name", name}, {"bytes", bytes}});
+    if (auto const sum = set.headers.find(name); sum != set.headers.end())
+      json["header"] = checksum_text(sum->second);
+    out += separator + json.dump();
     separator = ",\n  ";
   }
   out += "],\n \"tensors\": [";

@@ -17,10 +17,8 @@ struct one_file {
     content = pc::read_manifest(folder / "ep0-ba4");
   }
   [[nodiscard]] std::string copy() const {
-    return test::message_of([&] {
-      pc::copy_checked(from, to, content.slices.files.at(name),
-                       pc::slices_by_file(content.slices).at(name));
-    });
+    return test::message_of(
+        [&] { pc::copy_checked(from, to, pc::contents_by_file(content.slices).at(name)); });
   }
   test::temporary_folder folder;
   std::string name = "rank-00001-F32-000.safetensors";
@@ -28,19 +26,6 @@ struct one_file {
   fs::path to = folder / "copy";
   pc::manifest content;
 };
-
-TEST_CASE("slices stand by their file, in the order of the file; a file without has none") {
-  one_file one;
-  one.content.slices.files["empty"] = 8;
-  auto const all = pc::slices_by_file(one.content.slices);
-  CHECK(all.size() == 4);
-  CHECK(all.at("empty").empty());
-  auto const& slices = all.at(one.name);
-  REQUIRE(slices.size() == 2);
-  CHECK(slices[0].tensor == "w");
-  CHECK(slices[1].tensor == "w#exp_avg");
-  CHECK(slices[0].slice->offset < slices[1].slice->offset);
-}
 
 TEST_CASE("a sound file is copied byte by byte") {
   one_file const one;
@@ -51,8 +36,8 @@ TEST_CASE("a sound file is copied byte by byte") {
 TEST_CASE("damage of any slice is told by tensor and file, and leaves no copy") {
   one_file const one;
   auto const sound = test::read_all(one.from);
-  auto const all = pc::slices_by_file(one.content.slices);
-  for (auto const& [tensor, slice] : all.at(one.name))
+  auto const all = pc::contents_by_file(one.content.slices);
+  for (auto const& [tensor, slice] : all.at(one.name).slices)
     for (auto const at : {slice->offset, slice->offset + slice->bytes - 1}) {
       auto damaged = sound;
       damaged[at] ^= 1;
@@ -62,6 +47,18 @@ TEST_CASE("damage of any slice is told by tensor and file, and leaves no copy") 
       CHECK(test::contains(message, parallel::concat("of tensor \"", tensor, "\"")));
       CHECK_FALSE(fs::exists(one.to));
     }
+}
+
+TEST_CASE("damage of the header is told, where its checksum is recorded") {
+  one_file one;
+  auto damaged = test::read_all(one.from);
+  damaged[100] ^= 1;
+  test::write_all(one.from, damaged);
+  CHECK(test::contains(one.copy(),
+                       one.from.native() + ": its header (the first 65536 bytes) is damaged"));
+  CHECK_FALSE(fs::exists(one.to));
+  one.content.slices.headers.clear();  // a checkpoint of an earlier version of this program
+  CHECK(one.copy().empty());
 }
 
 TEST_CASE("a file of another size, none, and one that stands there already") {

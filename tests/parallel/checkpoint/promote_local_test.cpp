@@ -34,12 +34,12 @@ std::string promote(test::disks const& disks, names const& by_rank, pc::claim_id
   return said.front();
 }
 
-/// A node's copy of a file of checkpoint ep0-ba7 changes in a slice.
-void damage(test::disks const& disks, std::string const& node, int rank) {
+/// A node's copy of a file of checkpoint ep0-ba7 changes in a slice, or in its header.
+void damage(test::disks const& disks, std::string const& node, int rank, bool in_header = false) {
   auto const file =
       disks.of(node) / "ep0-ba7" / parallel::concat("rank-0000", rank, "-F32-000.safetensors");
   auto content = test::read_all(file);
-  content.back() ^= 1;
+  (in_header ? content[20] : content.back()) ^= 1;
   test::write_all(file, content);
 }
 
@@ -135,10 +135,11 @@ TEST_CASE("a file that is damaged is taken from the other node that has it, and 
   auto const two = test::node_names(2, 2);
   test::disks const disks;
   disks.save(two, 7);
-  for (int const rank : {0, 1, 2, 3}) damage(disks, "a", rank);
+  for (int const rank : {0, 1, 2, 3}) damage(disks, "a", rank, rank % 2 == 0);
   auto const note = promote(disks, two);
   CHECK(contains(note, "took the local checkpoint ep0-ba7 from 2 nodes; "));
   CHECK(contains(note, (disks.of("a") / "ep0-ba7/rank-0000").native()));
+  CHECK(contains(note, "its header (the first 65536 bytes) is damaged"));
   CHECK_FALSE(contains(note, (disks.of("b") / "ep0-ba7").native()));
   CHECK(test::holds_checkpoint(disks.shared() / "ep0-ba7", 7));
 }

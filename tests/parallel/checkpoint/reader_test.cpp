@@ -187,9 +187,10 @@ TEST_CASE("a file is opened once a slice that is read, and once to be verified")
   CHECK(opens([&] { reader.read_block("w", 1, 1, std::span(all).first(60)); }) == 3);
   CHECK(opens([&] { reader.read_block("w", 75, 6, std::span(all).first(288)); }) == 2);
   CHECK(opens([&] { reader.verify(); }) == 4);
-  int together = 0;  // a file of which two ranks have a part is opened by both
+  int together =
+      0;  // a file is opened by the rank that reads its header and by that which reads its slices
   for (index share = 0; share < 64; ++share) together += opens([&] { reader.verify(share, 64); });
-  CHECK(together == 6);
+  CHECK(together == 8);
 }
 
 TEST_CASE("all that is damaged is told, each slice by one of the ranks") {
@@ -212,7 +213,19 @@ TEST_CASE("all that is damaged is told, each slice by one of the ranks") {
     for (index share = 0; share < ranks; ++share) told += reader.damage(share, ranks).size();
     CHECK(told == 2);
   }
-  std::filesystem::remove(root / "rank-00001-F32-000.safetensors");
+  auto const path = root / "rank-00001-F32-000.safetensors";
+  auto content = test::read_all(path);
+  content[9] ^= 4;  // others read its header
+  test::write_all(path, content);
+  for (index const ranks : {1, 2, 3, 7}) {
+    std::string told;
+    for (index share = 0; share < ranks; ++share)
+      for (auto const& one : reader.damage(share, ranks)) told += one + '\n';
+    CHECK(std::ranges::count(told, '\n') == 3);
+    CHECK(test::contains(told, path.native() + ": its header (the first 65536 bytes) is damaged"));
+  }
+  std::filesystem::remove(path);
+  CHECK(reader.damage().size() == 3);
   CHECK(test::contains(reader.damage().at(1), "rank-00001-F32-000.safetensors: cannot open"));
 }
 

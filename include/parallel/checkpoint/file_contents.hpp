@@ -1,0 +1,59 @@
+// file_contents: what a file of a checkpoint holds, in the order in which it lies there.
+//
+// Slices are recorded by tensor, as they are read; who checks or copies a checkpoint goes file by
+// file, from the first byte to the last.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <parallel/checkpoint/slice.hpp>
+
+namespace parallel::checkpoint {
+
+/// A slice of this tensor.
+struct named_slice {
+  std::string_view tensor;
+  slice_record const* slice;
+};
+
+/// What a file holds; valid while the set is that it is of.
+struct file_contents {
+  std::uint64_t bytes = 0;              // of the whole file
+  std::uint64_t header_bytes = 0;       // before the first slice
+  std::optional<std::uint64_t> header;  // their checksum, if it is recorded
+  std::vector<named_slice> slices;      // those that have bytes
+};
+
+/// By name, what each file of `set` holds.
+[[nodiscard]] inline std::map<std::string, file_contents> contents_by_file(slice_set const& set) {
+  std::map<std::string, file_contents> out;
+  for (auto const& [name, bytes] : set.files) out[name].bytes = bytes;
+  for (auto const& [name, sum] : set.headers) out[name].header = sum;
+  for (auto const& [name, tensor] : set.tensors)
+    for (auto const& slice : tensor.slices)
+      if (slice.bytes > 0) out[slice.file].slices.push_back({name, &slice});
+  for (auto& [name, contents] : out) {
+    auto& slices = contents.slices;
+    std::ranges::sort(slices, {}, [](auto const& one) { return one.slice->offset; });
+    contents.header_bytes = slices.empty() ? contents.bytes : slices.front().slice->offset;
+  }
+  return out;
+}
+
+/// Throws unless the bytes before the first slice, which were read from `file`, have the checksum
+/// that is recorded, if one is.
+inline void require_header(std::string_view file, file_contents const& contents,
+                           std::uint64_t found) {
+  require(!contents.header || found == *contents.header, file, ": its header (the first ",
+          contents.header_bytes, " bytes) is damaged: its checksum is ", checksum_text(found),
+          ", the manifest says ", checksum_text(contents.header.value_or(0)),
+          "; use another checkpoint");
+}
+
+}  // namespace parallel::checkpoint

@@ -1,0 +1,41 @@
+// Where ranks of the fake NCCL meet that are processes: files in a folder that all of them see,
+// which appear whole.
+#pragma once
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace fake_nccl {
+
+class board {
+ public:
+  explicit board(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  void post(std::string const& name, std::string const& text) const {
+    auto const part = folder_ / (name + ".part" + std::to_string(::getpid()));
+    if (std::ofstream out(part, std::ios::binary); !(out << text) || !out.flush())
+      throw std::runtime_error("fake NCCL: cannot write " + part.string());
+    std::filesystem::rename(part, folder_ / name);
+  }
+  [[nodiscard]] bool has(std::string const& name) const {
+    return ::access((folder_ / name).c_str(), F_OK) == 0;
+  }
+  /// Of what is there.
+  [[nodiscard]] std::string read(std::string const& name) const {
+    std::ifstream in(folder_ / name, std::ios::binary);
+    if (!in) throw std::runtime_error("fake NCCL: cannot read " + (folder_ / name).string());
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void remove(std::string const& name) const { std::filesystem::remove(folder_ / name); }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace fake_nccl

@@ -1,0 +1,240 @@
+// The product's trainer over NCCL's classes where every rank is a process, as `launch` and mpirun
+// start them: they agree by gloo, and exchange by the fake NCCL, a fake GPU each. A rank is this
+// program again, of which it runs the one case that is skipped otherwise.
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/checked.hpp>
+#include <parallel/comm/gloo/communicator.hpp>
+#include <parallel/comm/nccl/connect.hpp>
+#include <parallel/conformance/values.hpp>
+
+#include "fake_cuda/ranks.hpp"
+#include "fake_nccl/compared_runs.hpp"
+#include "fake_nccl/fake_nccl.hpp"
+
+namespace fake_nccl_processes_test {
+namespace {
+
+using namespace tiny_run;
+using fake_nccl::configuration;
+using parallel::any_communicator;
+using parallel::concat;
+
+std::vector<grid> const layouts{
+    {.zero_stage = 3, .data = 2, .parallelism = {.tensor = 2, .sequence_parallel = true}},
+    {.zero_stage = 1, .data = 2, .parallelism = {.pipeline = 2, .schedule = "zb-h1"}},
+    {.zero_stage = 2, .data = 2, .parallelism = {.context = 2}},
+    {.data = 8},
+    {.zero_stage = 2, .data = 2, .parallelism = {.tensor = 2, .pipeline = 2, .schedule = "gpipe"}},
+};
+
+/// What a rank is told by its environment.
+struct rank_task {
+  int rank = 0, layout = 0, batches = 2, seconds = 60;  // which ranks wait for each other
+  fs::path folder = {};                                 // of its run
+};
+
+constexpr char const* const variables[] = {"FAKE_RANK", "FAKE_LAYOUT", "FAKE_BATCHES",
+                                           "FAKE_SECONDS", "FAKE_FOLDER"};
+
+train_config config_of(place const& here, rank_task const& task) {
+  auto const& how = layouts[static_cast<std::size_t>(task.layout)];
+  auto config = on(configuration(here, task.batches), how);
+  config.global_train_batch_size = 8;
+  config.eval_loaders = {here.held_out()};
+  config.evaluation.eval_interval = {2, time_unit::batch};
+  config.checkpoint.save_folder = task.folder / "saved";
+  config.logging.metrics_file = task.folder / "metrics.jsonl";
+  config.cuda_graphs = task.layout % 2 == 0;
+  config.deadlines.first_step = config.deadlines.step = task.seconds;
+  return config;
+}
+
+/// Trains as one rank; returns what was thrown.
+std::string train_as(rank_task const& task) {
+  place const here;
+  auto const config = config_of(here, task);
+  int const ranks = layouts[static_cast<std::size_t>(task.layout)].ranks();
+  fake_cuda::restart({.devices = ranks,
+                      .peers = false,
+                      .seed = static_cast<std::uint64_t>(10 * task.layout + task.rank)});
+  fake_nccl::restart(
+      {.patience = std::chrono::minutes(1), .between_processes = task.folder / "nccl"});
+  parallel::shared_deadline const deadline = std::chrono::seconds(task.seconds);
+  auto const told = parallel::conformance::message_of([&] {
+    any_communicator control(
+        parallel::checked(parallel::gloo::communicator({.rank = task.rank,
+                                                        .ranks = ranks,
+                                                        .rendezvous = task.folder / "gloo",
+                                                        .deadline = deadline})));
+    try {
+      parallel::cuda::device device({.device = task.rank, .graphs = config.cuda_graphs});
+      parallel::nccl::any_communicator exchanges(
+          parallel::nccl::connect(control, device, {.deadline = deadline}).value());
+      auto const plan = mpt::plan_run<float>(config, ranks);
+      auto const examples = mpt::read_run_examples(config);
+      mpt::run_hooks hooks{.deadline = deadline};
+      hooks.stop_asked = [&task] {
+        if (fs::exists(task.folder / "pause")) {
+          test::write_all(task.folder / concat("paused", task.rank), "");
+          while (fs::exists(task.folder / "pause"))
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        }
+        return false;
+      };
+      mpt::run_training<float>(config, control, exchanges, device, plan, examples, hooks);
+    } catch (std::exception const& problem) {
+      control.abort(problem.what());
+      throw;
+    }
+  });
+  auto out = told;
+  for (auto const& one : fake_cuda::happened().failures) out += concat("; fake CUDA: ", one);
+  for (auto const& one : fake_nccl::happened().failures) out += concat("; fake NCCL: ", one);
+  if (fake_nccl::happened().operations < 10) out += "; NCCL was hardly used";
+  if (fake_nccl::alive() > 0) out += "; communicators are alive";
+  return out;
+}
+
+TEST_CASE("a rank that another process starts" * doctest::skip()) {
+  auto const of = [](int i) {
+    char const* const text = std::getenv(variables[i]);
+    REQUIRE(text != nullptr);
+    return std::string(text);
+  };
+  rank_task const task{std::stoi(of(0)), std::stoi(of(1)), std::stoi(of(2)), std::stoi(of(3)),
+                       of(4)};
+  test::write_all(task.folder / concat("told", task.rank), train_as(task));
+}
+
+/// The processes of a run.
+class processes {
+ public:
+  explicit processes(rank_task task) : task_(std::move(task)) {
+    for (char const* const name : {"gloo", "nccl"}) fs::create_directories(task_.folder / name);
+    int const ranks = layouts[static_cast<std::size_t>(task_.layout)].ranks();
+    for (int rank = 0; rank < ranks; ++rank) started_.push_back(start(rank));
+  }
+  processes(processes const&) = delete;
+  processes& operator=(processes const&) = delete;
+  ~processes() {
+    fs::remove(task_.folder / "pause");
+    static_cast<void>(told());
+  }
+
+  /// Waits until a rank has left this file; fails when it ends instead.
+  void wait_for(int rank, std::string const& name) {
+    auto& pid = started_.at(static_cast<std::size_t>(rank));
+    while (!fs::exists(task_.folder / concat(name, rank))) {
+      if (::waitpid(pid, nullptr, WNOHANG) != 0) {
+        pid = 0;
+        FAIL("rank ", rank, " has ended");
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+  void kill(int rank) const { ::kill(started_.at(static_cast<std::size_t>(rank)), SIGKILL); }
+
+  /// What the ranks have told, when all have ended; "": one that did not come to it.
+  [[nodiscard]] std::vector<std::string> told() {
+    for (auto& pid : started_)
+      if (auto const one = std::exchange(pid, 0); one != 0) ::waitpid(one, nullptr, 0);
+    std::vector<std::string> out;
+    for (std::size_t rank = 0; rank < started_.size(); ++rank) {
+      auto const file = task_.folder / concat("told", rank);
+      out.push_back(fs::exists(file) ? test::read_all(file) : "");
+    }
+    return out;
+  }
+
+ private:
+  [[nodiscard]] pid_t start(int rank) const {
+    std::vector<std::string> environment;
+    for (char** one = environ; *one != nullptr; ++one) environment.emplace_back(*one);
+    std::string const values[] = {std::to_string(rank), std::to_string(task_.layout),
+                                  std::to_string(task_.batches), std::to_string(task_.seconds),
+                                  task_.folder.string()};
+    for (std::size_t i = 0; i < std::size(values); ++i)
+      environment.push_back(concat(variables[i], '=', values[i]));
+    std::vector<char*> pointers;
+    for (auto& one : environment) pointers.push_back(one.data());
+    pointers.push_back(nullptr);
+    std::string words[] = {"rank", "--no-skip", "--test-case=a rank that another process starts",
+                           "--minimal"};
+    char* const arguments[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(),
+                               nullptr};
+    auto const pid = ::fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+      ::execve("/proc/self/exe", arguments, pointers.data());
+      ::_exit(127);
+    }
+    return pid;
+  }
+
+  rank_task task_;
+  std::vector<pid_t> started_;
+};
+
+void check_layout(int layout, int batches) {
+  CAPTURE(layout);
+  place const here;
+  rank_task task{.layout = layout, .batches = batches, .folder = here.folder / "processes"};
+  for (auto const& told : processes(task).told()) CHECK(told == "nothing was thrown");
+  auto host = task;
+  host.folder = here.folder / "host";
+  fs::create_directories(host.folder);
+  auto const expected =
+      train<float>(config_of(here, host), layouts[static_cast<std::size_t>(layout)].ranks());
+  auto const by_processes = fake_nccl::losses(task.folder / "metrics.jsonl");
+  auto const by_host = fake_nccl::losses(host.folder / "metrics.jsonl");
+  REQUIRE(by_processes.size() == by_host.size());
+  CHECK(by_host.size() > 2);
+  for (auto const& at : by_host)
+    CHECK_MESSAGE(std::abs(by_processes.at(at.first) - at.second) <= 1e-5 * std::abs(at.second),
+                  at.first);
+  auto const saved = task.folder / "saved" / fs::path(expected.checkpoint).filename();
+  CHECK(fake_nccl::difference(saved, expected.checkpoint) < 1e-3);
+}
+
+TEST_CASE("ranks that are processes have the host's losses and weights") {
+  for (int const layout : {0, 1}) check_layout(layout, 2);
+}
+
+TEST_CASE("[full] ranks that are processes have the host's losses and weights, in more layouts") {
+  for (int const layout : {2, 3, 4}) check_layout(layout, 4);
+}
+
+TEST_CASE("a process that is killed is waited for to the deadline, which ends the others") {
+  place const here;
+  rank_task const task{.layout = 1, .batches = 30, .seconds = 5, .folder = here.folder / "killed"};
+  fs::create_directories(task.folder);
+  test::write_all(task.folder / "pause", "");
+  processes ranks(task);
+  for (int rank = 0; rank < 4; ++rank) ranks.wait_for(rank, "paused");
+  ranks.kill(2);
+  fs::remove(task.folder / "pause");
+  auto const told = ranks.told();
+  for (std::size_t const rank : {0, 1, 3}) {  // NCCL does not know who is missing
+    CAPTURE(told[rank]);
+    CHECK(told[rank].find(" has waited 5 s for call ") != std::string::npos);
+    CHECK(told[rank].ends_with("has not come to it, or the network does not carry it"));
+  }
+  CHECK(told[2].empty());
+}
+
+}  // namespace
+}  // namespace fake_nccl_processes_test
