@@ -98,7 +98,7 @@ apps::node_report report_of(arguments const& what) {
                         .spares = what.spares,
                         .least = what.least,
                         .multiple = what.multiple,
-                        .host = apps::machine_name(),
+                        .host = parallel::machine_name(),
                         .program = what.command.front(),
                         .arguments = {what.command.begin() + 1, what.command.end()}};
   if (what.nodes + what.spares == 1) return out;  // nobody compares
@@ -133,7 +133,7 @@ std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, argumen
            !ranks.all_ended() && std::chrono::steady_clock::now() < until;)
         look();
       auto const& end = *ranks.failure();
-      failure = {what.node, end.code(), fmt::format("{} on {}", end.text(), apps::machine_name())};
+      failure = {what.node, end.code(), end.text(parallel::machine_name())};
       meeting.tell_failure(*failure);
       auto const last = end.is_shown ? std::string() : apps::end_of(end.log);
       say("error: {}; {} {}{}\n", failure->message,

@@ -70,11 +70,14 @@ int rank_end::code() const {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-std::string rank_end::text() const {
-  if (WIFSIGNALED(status))
-    return fmt::format("rank {} was killed by signal {} ({})", rank, WTERMSIG(status),
-                       ::strsignal(WTERMSIG(status)));
-  return fmt::format("rank {} ended with code {}", rank, WEXITSTATUS(status));
+std::string rank_end::text(std::string const& machine) const {
+  if (!WIFSIGNALED(status))
+    return fmt::format("rank {} ended with code {} on {}", rank, WEXITSTATUS(status), machine);
+  auto const text = fmt::format("rank {} was killed by signal {} ({}) on {}", rank,
+                                WTERMSIG(status), ::strsignal(WTERMSIG(status)), machine);
+  if (why.empty()) return text;
+  return fmt::format(
+      "{}: {}; take a smaller microbatch, more recomputation or fewer ranks a machine", text, why);
 }
 
 rank_processes::rank_processes() {
@@ -180,7 +183,9 @@ void rank_processes::reap() {
     if (place == running_.end()) continue;
     ::kill(-id, SIGKILL);  // what it has started
     show();
-    rank_end const end{place->rank, status, place->log, place->is_shown};
+    rank_end end{place->rank, status, place->log, place->is_shown};
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+      end.why = parallel::host::count_memory_kills().since(kills_before_);
     if (!end.is_well() && !ending_since_ && (!failure_ || says_more(end, *failure_)))
       failure_ = end;
     running_.erase(place);

@@ -16,6 +16,7 @@
 
 #include <parallel/core/clock.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/device/host/memory_kills.hpp>
 
 namespace apps {
 
@@ -34,12 +35,14 @@ struct rank_end {
   int status = 0;  // as waitpid gives it
   std::filesystem::path log;
   bool is_shown = false;  // what it printed has been seen
+  std::string why = {};   // the system killed it, if it did
 
   [[nodiscard]] bool is_well() const { return status == 0; }
   /// What a shell calls it: the program's own number, or 128 and the signal's.
   [[nodiscard]] int code() const;
-  /// "rank 3 was killed by signal 9 (Killed)".
-  [[nodiscard]] std::string text() const;
+  /// "rank 3 was killed by signal 9 (Killed) on node7", and why, if the system did it for want of
+  /// memory.
+  [[nodiscard]] std::string text(std::string const& machine) const;
 };
 
 /// Make it before any thread: while it lives, SIGCHLD, SIGTERM, SIGINT and SIGHUP are held back,
@@ -85,6 +88,7 @@ class rank_processes {
   void show();
   void reap();
 
+  parallel::host::memory_kills const kills_before_ = parallel::host::count_memory_kills();
   parallel::descriptor signals_;
   std::vector<running> running_;
   std::vector<stream> streams_;

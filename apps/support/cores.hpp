@@ -2,12 +2,12 @@
 #pragma once
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <vector>
+
+#include <parallel/core/machine_name.hpp>
 
 namespace apps {
 
@@ -43,15 +43,9 @@ namespace apps {
   return cores_of_rank(own, static_cast<int>(before), static_cast<int>(together));
 }
 
-[[nodiscard]] inline std::string machine_name() {
-  std::array<char, 256> name{};
-  static_cast<void>(::gethostname(name.data(), name.size() - 1));
-  return name.data();
-}
-
 /// This machine's name and these cores of it, as text.
 [[nodiscard]] inline std::string identity_of(std::vector<int> const& cores) {
-  std::string text = machine_name();
+  std::string text = parallel::machine_name();
   for (int const core : cores) text += ' ' + std::to_string(core);
   return text;
 }

@@ -43,7 +43,7 @@ bool apps::is_primary() { return own_process().value_or(process()).rank == 0; }
 bool apps::is_primary_here() { return own_process().value_or(process()).local_rank == 0; }
 std::string apps::node_name() {
   char const* const number = by_launch::started() ? std::getenv("GROUP_RANK") : nullptr;
-  return number == nullptr ? machine_name() : machine_name() + "/" + number;
+  return number == nullptr ? parallel::machine_name() : parallel::machine_name() + "/" + number;
 }
 int apps::ranks_on_this_machine(int ranks) {
   auto const self = own_process();

@@ -134,7 +134,7 @@ void apps::by_launch::run(launch_options const& options, process const& self,
                         .nodes = self.ranks,
                         .ranks = 1,
                         .least = self.ranks,
-                        .host = machine_name()},
+                        .host = parallel::machine_name()},
                        std::chrono::duration_cast<std::chrono::seconds>(options.deadline.get()));
   auto const interface = from_environment_or(
       launch_environment::interface, self.local_ranks == self.ranks ? "lo" : usual_interface());

@@ -214,7 +214,7 @@ void check_machines(mpt::train_config const& config, parallel::any_communicator&
 template <class T, class Device, class Exchanges>
 void check_before(parallel::any_communicator& comm, Exchanges& exchanges, Device& device) {
   auto const check = [&](auto& over, std::string_view how) {
-    auto const found = mpt::preflight<T>(device, comm, over, apps::machine_name());
+    auto const found = mpt::preflight<T>(device, comm, over, parallel::machine_name());
     if (comm.rank() == 0)
       for (auto const& line : mpt::describe(found)) mpt::console::say("{}{}\n", how, line);
     apps::on_every_rank([&] {
@@ -263,6 +263,10 @@ void train(mpt::train_config const& config, mpt::run_examples const& examples,
         if (config.preflight) check_before<T>(comm, exchanges, device);
         claims = apps::claim_save_folders(config, comm, hooks);
         where.keep_calls();
+        if (where.recorder)
+          hooks.waited = [recorder = where.recorder] {
+            return std::chrono::duration<double>(recorder->time_in_calls()).count();
+          };
         return mpt::run_training<T>(config, comm, exchanges, device, plan, examples, hooks);
       });
   if (summary.stop_asked) stopped = true;

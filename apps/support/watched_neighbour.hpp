@@ -40,7 +40,7 @@ class watched_neighbour {
     int const rank = comm_.rank();
     int const ranks = comm_.size();
     parallel::host::stream exchanges;
-    auto const machines = parallel::gather_texts(comm_, exchanges, machine_name());
+    auto const machines = parallel::gather_texts(comm_, exchanges, parallel::machine_name());
     if (ranks == 1 || recorder->ring().path().empty()) return;
     auto const before = static_cast<std::size_t>((rank + ranks - 1) % ranks);
     heartbeat_.emplace(

@@ -20,6 +20,7 @@
 
 #include <mpt/log/crc32c.hpp>
 #include <parallel/core/error.hpp>
+#include <parallel/core/machine_name.hpp>
 
 namespace mpt {
 
@@ -81,8 +82,7 @@ class event_file {
   /// files of the folder hold from that step on.
   explicit event_file(std::filesystem::path const& folder, std::int64_t first_step = 0) {
     std::filesystem::create_directories(folder);
-    char host[256] = "host";
-    if (::gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+    auto const host = parallel::machine_name();
     for (int number = 0;; ++number) {
       path_ = folder / fmt::format("events.out.tfevents.{:010}.{}.{}.{}",
                                    static_cast<std::int64_t>(now()), host, ::getpid(), number);

@@ -32,6 +32,8 @@ struct run_hooks {
   /// That of `control` and `exchanges`, which the run sets for each of its phases; none: it stays
   /// as it is.
   std::optional<parallel::shared_deadline> deadline = {};
+  /// Seconds that this rank's exchanges have taken so far; none: slow ranks are not looked for.
+  std::function<double()> waited = {};
 };
 
 /// Where the node of `rank` keeps checkpoints, if the run has such.

@@ -35,6 +35,7 @@
 #include <mpt/train/run_saves.hpp>
 #include <mpt/train/run_summary.hpp>
 #include <mpt/train/run_training.hpp>
+#include <mpt/train/slow_rank.hpp>
 #include <mpt/train/task_evaluation.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/device/host/device.hpp>
@@ -42,8 +43,6 @@
 #include <parallel/train/stepper.hpp>
 
 namespace mpt {
-
-using parallel::any_communicator;
 
 /// Trains T on a Device, whose operations must be declared where it is instantiated, over a Comm.
 template <class T, class Device, class Comm>
@@ -111,7 +110,8 @@ class trainer {
     first_tokens_ = tokens_;
     speed_.emplace(static_cast<std::size_t>(config_.callbacks.speed_window), now());
     while (batch_ < last && !control_.stopped()) {
-      auto const result = train_batch();
+      auto const result = slow_.batch([this] { return train_batch(); });
+      say(slow_.look(comm_, host_));
       if (batch_ == first_batch_ + 1) say(plain_attention_note(compute_));
       auto const pause = std::chrono::steady_clock::now();
       phases_.enter(&run_deadlines::save);
@@ -142,7 +142,7 @@ class trainer {
     summary_.trained_tokens = trained_tokens_;
     if (batch_ > first_batch_)  // else nothing was left to train
       set_speed(summary_, peak,
-                {seconds_since(made_), trained_seconds(), batches_.waited_seconds()},
+                {seconds_since(made_), seconds_since(begin_), batches_.waited_seconds()},
                 tokens_ - first_tokens_, places_);
     summary_.peak_memory_bytes = peak_memory_bytes();
     return summary_;
@@ -152,7 +152,6 @@ class trainer {
   [[nodiscard]] int pipeline_rank() { return mesh_.ranks().pipeline.rank(); }
   [[nodiscard]] auto stages() { return stages_of(config_, pipeline_rank()); }
   [[nodiscard]] bool saving() const { return !config_.checkpoint.save_folder.empty(); }
-  [[nodiscard]] double trained_seconds() const { return seconds_since(begin_); }
 
   [[nodiscard]] speed_window::instant now() const {
     auto const time = std::chrono::steady_clock::now();
@@ -300,7 +299,7 @@ class trainer {
                         .gradient_norm = r.gradient_norm,
                         .learning_rates = learning_rates(config_.optimizer, factor_),
                         .saving_seconds = saves_ ? saves_->held_up_seconds() : 0.0,
-                        .seconds = trained_seconds(),
+                        .seconds = seconds_since(begin_),
                         .device = readings_of(device_)};
     record.add_speed(*speed_, config_.global_train_batch_size);
     report_->batch(record, clock_, control_);
@@ -375,6 +374,7 @@ class trainer {
   std::optional<generate_callback> samples_;
   std::shared_ptr<task_set const> tasks_;
   batch_guard guard_;
+  slow_rank_watch slow_{hooks_.waited, pipeline_rank()};
   std::optional<speed_window> speed_;
   std::chrono::steady_clock::time_point begin_;
   best_evaluation best_;  // by the first set

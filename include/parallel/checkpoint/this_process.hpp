@@ -17,19 +17,18 @@
 #include <system_error>
 
 #include <parallel/core/error.hpp>
+#include <parallel/core/machine_name.hpp>
 
 namespace parallel::checkpoint {
 
 /// "process 12 on host since 2026-11-24 13:00:00 UTC".
 [[nodiscard]] inline std::string name_of_this_process() {
-  std::array<char, 256> machine{};
-  static_cast<void>(::gethostname(machine.data(), machine.size() - 1));
   auto const seconds = std::time(nullptr);
   std::tm parts{};
   std::array<char, 32> time{};
   static_cast<void>(::gmtime_r(&seconds, &parts));
   static_cast<void>(std::strftime(time.data(), time.size(), "%Y-%m-%d %H:%M:%S UTC", &parts));
-  return concat("process ", ::getpid(), " on ", machine.data(), " since ", time.data());
+  return concat("process ", ::getpid(), " on ", machine_name(), " since ", time.data());
 }
 
 namespace detail {

@@ -94,8 +94,18 @@ class flight_recorder {
     std::scoped_lock const lock(mutex_);
     auto& entry = ring_.at(number);
     if (entry.number != number) return;  // forgotten
-    entry.since = clock_now();
+    auto const time = clock_now();
+    if (what == state::done && entry.now == state::running)
+      in_calls_ += std::chrono::nanoseconds(time - entry.since);
+    entry.since = time;
     entry.now = what;
+  }
+
+  /// How long calls took together, from when they began to when they were done: mostly waiting for
+  /// other ranks. Calls that run beside each other count each; those that are under way do not yet.
+  [[nodiscard]] std::chrono::nanoseconds time_in_calls() const {
+    std::scoped_lock const lock(mutex_);
+    return in_calls_;
   }
 
   /// The calls remembered, oldest first.
@@ -148,6 +158,7 @@ class flight_recorder {
   }
 
   mutable std::mutex mutex_;
+  std::chrono::nanoseconds in_calls_ = {};
   flight_ring ring_;
   std::uint64_t next_ = 0;
   std::set<std::uint64_t> groups_;                                     // that this rank is one of

@@ -61,6 +61,7 @@ struct group_files {
   std::vector<char const*> limits;
   char const* used;
   std::vector<char const*> cache;  // lines of memory.stat
+  char const* events;              // has the line "oom_kill number"
 };
 
 /// What the limits of one group leave; all there is where it has none.
@@ -79,14 +80,44 @@ struct group_files {
   return limit - std::min(limit, taken);
 }
 
-/// What all groups from the topmost down to `path` leave.
-[[nodiscard]] inline std::size_t left_in_groups(std::string_view path, group_files const& files) {
-  std::size_t least = left_in_group(files.mount, files);
-  for (std::size_t end = 0; end < path.size();) {
-    end = std::min(path.find('/', end + 1), path.size());
-    least = std::min(least, left_in_group(files.mount + std::string(path.substr(0, end)), files));
+/// Where control groups of version 1 count memory, and of version 2.
+[[nodiscard]] inline group_files first_version(std::string const& root) {
+  return {.mount = root + "/sys/fs/cgroup/memory",
+          .limits = {"memory.limit_in_bytes"},
+          .used = "memory.usage_in_bytes",
+          .cache = {"total_inactive_file", "total_active_file"},
+          .events = "memory.oom_control"};
+}
+[[nodiscard]] inline group_files second_version(std::string const& root) {
+  return {.mount = root + "/sys/fs/cgroup",
+          .limits = {"memory.max", "memory.high"},
+          .used = "memory.current",
+          .cache = {"inactive_file", "active_file"},
+          .events = "memory.events"};
+}
+
+/// Calls f(folder, files) for every group that counts this process's memory, from the topmost that
+/// can be seen down to its own. `root`: where proc and sys are.
+template <class F>
+void for_each_memory_group(std::string const& root, F&& f) {
+  std::string const groups = text_of(root + "/proc/self/cgroup");
+  for (std::string_view rest = groups; !rest.empty();) {  // lines "number:controllers:path"
+    std::string_view const line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    auto const begin = line.find(':');
+    auto const end = line.find(':', begin + 1);
+    if (begin == std::string_view::npos || end == std::string_view::npos) continue;
+    auto const controllers = "," + std::string(line.substr(begin + 1, end - begin - 1)) + ",";
+    bool const is_second = controllers == ",,";
+    if (!is_second && controllers.find(",memory,") == std::string::npos) continue;
+    auto const files = is_second ? second_version(root) : first_version(root);
+    auto const path = line.substr(end + 1);
+    f(files.mount, files);
+    for (std::size_t at = 0; at < path.size();) {
+      at = std::min(path.find('/', at + 1), path.size());
+      f(files.mount + std::string(path.substr(0, at)), files);
+    }
   }
-  return least;
 }
 
 }  // namespace detail
@@ -99,27 +130,9 @@ struct group_files {
   auto const machine = detail::number_of("MemAvailable:", detail::text_of(root + "/proc/meminfo"));
   if (!machine) return 0;
   std::size_t least = *machine * 1024;
-  detail::group_files const second{.mount = root + "/sys/fs/cgroup",
-                                   .limits = {"memory.max", "memory.high"},
-                                   .used = "memory.current",
-                                   .cache = {"inactive_file", "active_file"}};
-  detail::group_files const first{.mount = root + "/sys/fs/cgroup/memory",
-                                  .limits = {"memory.limit_in_bytes"},
-                                  .used = "memory.usage_in_bytes",
-                                  .cache = {"total_inactive_file", "total_active_file"}};
-  std::string const groups = detail::text_of(root + "/proc/self/cgroup");
-  for (std::string_view rest = groups; !rest.empty();) {  // lines "number:controllers:path"
-    std::string_view const line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    auto const begin = line.find(':');
-    auto const end = line.find(':', begin + 1);
-    if (begin == std::string_view::npos || end == std::string_view::npos) continue;
-    auto const controllers = "," + std::string(line.substr(begin + 1, end - begin - 1)) + ",";
-    bool const is_second = controllers == ",,";
-    if (!is_second && controllers.find(",memory,") == std::string::npos) continue;
-    least =
-        std::min(least, detail::left_in_groups(line.substr(end + 1), is_second ? second : first));
-  }
+  detail::for_each_memory_group(root, [&](std::string const& folder, auto const& files) {
+    least = std::min(least, detail::left_in_group(folder, files));
+  });
   return std::max<std::size_t>(least, 4096);
 }
 

@@ -1,0 +1,117 @@
+// slow_rank: which rank holds the others up. Ranks that do the same work wait for each other in
+// exchanges; one that is slow (a hot processor, a neighbour on its machine) comes last to each, so
+// that it hardly waits itself while the others wait for it.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <parallel/comm/any_communicator.hpp>
+#include <parallel/comm/texts.hpp>
+#include <parallel/core/machine_name.hpp>
+#include <parallel/device/host/stream.hpp>
+
+namespace mpt {
+
+/// A rank and the time that its like has waited for it.
+struct slow_rank {
+  std::size_t rank;
+  double lost;  // seconds: what half of those with the same work waited at least, less its own wait
+  friend bool operator==(slow_rank const&, slow_rank const&) = default;
+};
+
+/// Of ranks that waited so many seconds in exchanges, and of which those with one number in `work`
+/// do the same, the one that holds its like up most; none: it is for less than a fifth of
+/// `seconds`.
+[[nodiscard]] inline std::optional<slow_rank> find_slow_rank(std::span<double const> waited,
+                                                             std::span<int const> work,
+                                                             double seconds) {
+  std::optional<slow_rank> out;
+  for (std::size_t rank = 0; rank < waited.size(); ++rank) {
+    std::vector<double> others;
+    for (std::size_t other = 0; other < waited.size(); ++other)
+      if (other != rank && work[other] == work[rank]) others.push_back(waited[other]);
+    if (others.empty()) continue;
+    auto const middle = others.begin() + static_cast<std::ptrdiff_t>((others.size() - 1) / 2);
+    std::ranges::nth_element(others, middle);
+    double const lost = *middle - waited[rank];
+    if (lost > seconds / 5 && (!out || lost > out->lost)) out = {rank, lost};
+  }
+  return out;
+}
+
+/// Looks for it every 50 batches.
+class slow_rank_watch {
+ public:
+  static constexpr int batches = 50;
+
+  /// `waited`: seconds that this rank's exchanges have taken so far (of its flight recorder); none,
+  /// on every rank: nobody looks. `work`: as for find_slow_rank.
+  slow_rank_watch(std::function<double()> waited, int work)
+      : waited_(std::move(waited)), work_(work) {}
+
+  /// Calls train(), which trains a batch.
+  template <class F>
+  auto batch(F&& train) {
+    auto const begin = std::chrono::steady_clock::now();
+    double const before = waited_ ? waited_() : 0;
+    auto out = train();
+    if (waited_) in_exchanges_ += waited_() - before;
+    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    ++count_;
+    return out;
+  }
+
+  /// Collective, after each batch: what there is to say, the same on every rank; mostly "". Cost:
+  /// every 50th time ranks exchange a line of text.
+  [[nodiscard]] std::string look(parallel::any_communicator& comm, parallel::host::stream& s) {
+    if (!waited_ || count_ < batches || comm.size() == 1) return {};
+    auto const mine =
+        fmt::format("{} {} {} {}", in_exchanges_, work_, seconds_, parallel::machine_name());
+    std::vector<double> waited;
+    std::vector<int> work;
+    std::vector<std::string> machines;
+    double seconds = 0;
+    for (auto const& text : parallel::gather_texts(comm, s, mine)) {
+      auto rest = std::string_view(text);
+      auto const word = [&] {
+        auto const end = rest.find(' ');
+        return std::string(std::exchange(rest, rest.substr(end + 1)).substr(0, end));
+      };
+      waited.push_back(std::stod(word()));
+      work.push_back(std::stoi(word()));
+      seconds = std::max(seconds, std::stod(word()));
+      machines.emplace_back(rest);
+    }
+    count_ = 0;
+    in_exchanges_ = seconds_ = 0;
+    auto const slow = find_slow_rank(waited, work, seconds);
+    auto const last = std::exchange(last_, slow ? std::optional(slow->rank) : std::nullopt);
+    if (!slow || last_ == last || seconds < least_seconds) return {};
+    return fmt::format(
+        "rank {} on {} is slow: the last {} batches took {:.3g} s, of which it waited {:.3g} s for "
+        "others, and half of those with the same work {:.3g} s or more for it",
+        slow->rank, machines[slow->rank], batches, seconds, waited[slow->rank],
+        waited[slow->rank] + slow->lost);
+  }
+
+ private:
+  static constexpr double least_seconds = 2;  // chance makes ranks wait too
+
+  std::function<double()> waited_;
+  int work_;
+  int count_ = 0;
+  double in_exchanges_ = 0, seconds_ = 0;
+  std::optional<std::size_t> last_;  // told already
+};
+
+}  // namespace mpt

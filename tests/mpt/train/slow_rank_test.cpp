@@ -1,0 +1,80 @@
+// Which rank holds the others up, by what ranks wait in exchanges.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <mpt/train/slow_rank.hpp>
+#include <parallel/comm/flight_recorder.hpp>
+#include <parallel/comm/recorded.hpp>
+#include <parallel/comm/threads/run.hpp>
+
+namespace slow_rank_test {
+namespace {
+
+using mpt::find_slow_rank;
+using seconds = std::vector<double>;
+using works = std::vector<int>;
+
+TEST_CASE("slow is who hardly waits while half of its like wait for a fifth of the time") {
+  CHECK(find_slow_rank(seconds{4, 1, 5, 4}, works{0, 0, 0, 0}, 10) == mpt::slow_rank{1, 3});
+  CHECK_FALSE(find_slow_rank(seconds{4, 1, 5, 4}, works{0, 0, 0, 0}, 15));
+  CHECK_FALSE(find_slow_rank(seconds{1, 1, 9, 1}, works{0, 0, 0, 0}, 10));  // one waits, not half
+  CHECK(find_slow_rank(seconds{5, 1}, works{0, 0}, 10) == mpt::slow_rank{1, 4});
+  CHECK(find_slow_rank(seconds{5, 1, 6, 0}, works{0, 0, 0, 0}, 10)->rank == 3);
+}
+
+TEST_CASE("other work is no reason to be called slow") {
+  CHECK_FALSE(find_slow_rank(seconds{9, 9, 1, 1}, works{0, 0, 1, 1}, 10));  // a longer stage
+  CHECK(find_slow_rank(seconds{9, 5, 1, 1}, works{0, 0, 1, 1}, 10) == mpt::slow_rank{1, 4});
+  CHECK_FALSE(find_slow_rank(seconds{9, 1}, works{0, 1}, 10));  // nobody to compare with
+  CHECK_FALSE(find_slow_rank(seconds{1}, works{0}, 10));
+}
+
+TEST_CASE("a rank that computes for longer is named once, on every rank") {
+  constexpr int ranks = 3;
+  std::vector<std::vector<std::string>> said(ranks);
+  parallel::threads::run(ranks, [&](parallel::threads::communicator& world) {
+    int const rank = world.rank();
+    auto const recorder = std::make_shared<parallel::flight_recorder>();
+    parallel::any_communicator comm(parallel::recorded(std::move(world), recorder));
+    parallel::host::stream s;
+    mpt::slow_rank_watch watch(
+        [&] { return std::chrono::duration<double>(recorder->time_in_calls()).count(); }, 0);
+    for (int batch = 0; batch < 2 * mpt::slow_rank_watch::batches; ++batch) {
+      watch.batch([&] {
+        if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(42));
+        comm.barrier(s).wait();
+        return 0;
+      });
+      if (auto text = watch.look(comm, s); !text.empty())
+        said[static_cast<std::size_t>(rank)].push_back(std::move(text));
+    }
+  });
+  for (auto const& texts : said) {
+    REQUIRE(texts.size() == 1);
+    CHECK(texts == said.front());
+    CHECK(texts[0].starts_with("rank 1 on "));
+    CHECK(texts[0].find(" is slow: the last 50 batches took ") != std::string::npos);
+  }
+}
+
+TEST_CASE("without times nobody looks, and nothing is exchanged") {
+  parallel::threads::run(2, [](parallel::threads::communicator& world) {
+    auto const recorder = std::make_shared<parallel::flight_recorder>();
+    parallel::any_communicator comm(parallel::recorded(std::move(world), recorder));
+    parallel::host::stream s;
+    mpt::slow_rank_watch watch({}, 0);
+    for (int batch = 0; batch < 60; ++batch) {
+      CHECK(watch.batch([&] { return batch; }) == batch);
+      CHECK(watch.look(comm, s).empty());
+    }
+    CHECK(recorder->calls().empty());
+  });
+}
+
+}  // namespace
+}  // namespace slow_rank_test
