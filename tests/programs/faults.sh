@@ -7,7 +7,7 @@ source "$(dirname "$0")/common.sh"
 ranks=3
 sed -i '/^ranks:/d' small.yaml
 export TMPDIR=$PWD
-run=("$programs/launch" -n $ranks pretrain small.yaml max_duration=120ba save_interval=5ba dist_timeout=30)
+run=("$programs/launch" -n $ranks pretrain small.yaml max_duration=120ba save_interval=5ba dist_timeout=30 log_to_console=true)
 cleanup() {
   mapfile -t left < <(jobs -p)
   ((${#left[@]} == 0)) || kill -KILL "${left[@]}" 2> /dev/null || true

@@ -92,17 +92,18 @@ class flight_recorder {
 
   void now(std::uint64_t number, state what) {
     std::scoped_lock const lock(mutex_);
+    auto const time = clock_now();
+    if (what == state::running && running_++ == 0) busy_since_ = time;
+    if (what == state::done && running_ > 0 && --running_ == 0)
+      in_calls_ += std::chrono::nanoseconds(time - busy_since_);
     auto& entry = ring_.at(number);
     if (entry.number != number) return;  // forgotten
-    auto const time = clock_now();
-    if (what == state::done && entry.now == state::running)
-      in_calls_ += std::chrono::nanoseconds(time - entry.since);
     entry.since = time;
     entry.now = what;
   }
 
-  /// How long calls took together, from when they began to when they were done: mostly waiting for
-  /// other ranks. Calls that run beside each other count each; those that are under way do not yet.
+  /// How long calls ran, one or several at a time: mostly for waiting for other ranks. What is
+  /// under way does not count yet.
   [[nodiscard]] std::chrono::nanoseconds time_in_calls() const {
     std::scoped_lock const lock(mutex_);
     return in_calls_;
@@ -159,6 +160,8 @@ class flight_recorder {
 
   mutable std::mutex mutex_;
   std::chrono::nanoseconds in_calls_ = {};
+  std::uint64_t running_ = 0;    // calls
+  std::int64_t busy_since_ = 0;  // when the first of them began
   flight_ring ring_;
   std::uint64_t next_ = 0;
   std::set<std::uint64_t> groups_;                                     // that this rank is one of

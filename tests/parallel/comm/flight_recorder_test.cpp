@@ -1,6 +1,8 @@
 // What a communicator notes of a call, and of the parts of a group.
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -54,6 +56,32 @@ TEST_CASE("the parts of a group are calls, and change together; nobody is told b
     CHECK(nobody.empty());
     nobody.now(call_state::done);
   });
+}
+
+TEST_CASE("the time in calls is that in which at least one runs, those that are forgotten too") {
+  using namespace std::chrono_literals;
+  using enum parallel::call_state;
+  parallel::flight_recorder recorder(1);
+  parallel::signature const what;
+  auto const first = recorder.enqueued(what, 8).number;
+  auto const second = recorder.enqueued(what, 8).number;  // takes the first one's place
+  std::this_thread::sleep_for(20ms);
+  CHECK(recorder.time_in_calls() == 0ns);  // nothing has run
+  auto const begin = std::chrono::steady_clock::now();
+  recorder.now(first, running);
+  std::this_thread::sleep_for(20ms);
+  recorder.now(second, running);
+  std::this_thread::sleep_for(20ms);
+  recorder.now(first, done);
+  CHECK(recorder.time_in_calls() == 0ns);
+  std::this_thread::sleep_for(20ms);
+  recorder.now(second, done);
+  auto const most = std::chrono::steady_clock::now() - begin;
+  CHECK(recorder.time_in_calls() > 50ms);
+  CHECK(recorder.time_in_calls() < most + 10ms);
+  auto const before = recorder.time_in_calls();
+  recorder.now(second, done);  // as of a call that was aborted
+  CHECK(recorder.time_in_calls() == before);
 }
 
 }  // namespace flight_recorder_test
