@@ -85,7 +85,7 @@ if ((EUID == 0)) && mkdir "$group" 2> /dev/null; then
     bash -c 'echo $$ > "$0/cgroup.procs"; echo -1000 > /proc/self/oom_score_adj; exec timeout 30 tail /dev/zero' "$group" > /dev/null 2>&1 &
     neighbour=$!
   }
-  mend() { kill -KILL "$neighbour" 2> /dev/null; pkill -KILL -P "$neighbour" tail || true; }
+  mend() { pkill -KILL -P "$neighbour" || true; }
   fault 'no memory is left in the control group' memory 'rank 1 was killed by signal 9 [^;]*: its control group may use no more memory' take_memory
   within=()
 fi
@@ -93,7 +93,12 @@ if ((EUID == 0)) && mkdir -p disk && mount -t tmpfs -o size=8m none disk 2> /dev
   fill() { head -c 20M /dev/zero > disk/filler 2> /dev/null || true; }
   mend() { rm -f disk/filler; }
   fault 'the disk is full' disk/full 'No space left on device' fill
-  mend() { mount -o remount,rw disk; }
-  readonly_disk() { until mount -o remount,ro disk 2> /dev/null; do sleep 0.01; done; }
-  fault 'the disk becomes read-only' disk/read 'Read-only file system' readonly_disk
+  umount disk
+fi
+if ((EUID == 0)) && truncate -s 64M image && mkfs.ext4 -q image && mount -o loop,errors=remount-ro image disk 2> /dev/null; then
+  # as after an error of the disk's
+  sysfs=/sys/fs/ext4/$(basename "$(findmnt -no SOURCE disk)")
+  mend() { umount disk; e2fsck -fp image > /dev/null 2>&1 || true; mount -o loop image disk; }
+  broken_disk() { echo 1 > "$sysfs/trigger_fs_error"; }
+  [[ ! -w $sysfs/trigger_fs_error ]] || fault 'the disk becomes read-only' disk/read 'Read-only file system' broken_disk
 fi
