@@ -43,6 +43,13 @@ class run_batches {
   [[nodiscard]] sequences at(index batch) {
     return std::visit([&](auto& s) { return s.at(batch); }, source_);
   }
+  /// The same, read from the disk by one of the ranks of `mesh` (run_mesh) that have this share.
+  /// Collective over these.
+  template <class Mesh>
+  [[nodiscard]] sequences at(index batch, Mesh& mesh) {
+    if (std::holds_alternative<example_batches>(source_)) return at(batch);  // in memory
+    return mesh.read_once([&] { return std::optional(at(batch)); }).value();
+  }
   /// Ids of the last global batch that `at` gave, without padding.
   [[nodiscard]] std::int64_t tokens() const {
     auto const* const examples = std::get_if<example_batches>(&source_);
@@ -84,6 +91,20 @@ class evaluation_set {
                  std::shared_ptr<example_set const> examples)
       : config_(&config), loader_(&config.eval_loaders[at]), examples_(std::move(examples)) {
     if (examples_ == nullptr) streams_ = open_streams(*loader_, config.model.vocab_size);
+  }
+
+  /// The same, read from the disk by one of the ranks of `mesh` (run_mesh), which must outlive it,
+  /// that have one share. Collective over these, and so is each call.
+  template <class Mesh>
+  [[nodiscard]] std::function<std::optional<sequences>()> batches(Mesh& mesh) const {
+    if (examples_ != nullptr) return batches(mesh.data_rank(), mesh.data_ranks());  // in memory
+    using reader = std::function<std::optional<sequences>()>;
+    return [this, &mesh, own = reader()]() mutable {
+      return mesh.read_once([&] {
+        if (!own) own = batches(mesh.data_rank(), mesh.data_ranks());
+        return own();
+      });
+    };
   }
 
   /// From the first batch to the last: each call of what is returned gives the next batch, which

@@ -14,6 +14,7 @@
 #include <mpt/model/groups.hpp>
 #include <mpt/train/layout.hpp>
 #include <mpt/train/sequences.hpp>
+#include <mpt/train/shared_reading.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/comm/comm_stream.hpp>
 #include <parallel/device/host/stream.hpp>
@@ -34,7 +35,12 @@ class run_mesh {
       : config_(config.parallelism),
         control_(control),
         ranks_(exchanges.split(0), run_layout(config, control.size()), level_of(config)),
-        device_(device) {}
+        device_(device) {
+    namespace axis = parallel::axis;
+    if (config_.ranks_of_model() > 1)
+      control_of_part_ = control_.split(
+          layout().template position<axis::replicate, axis::shard>(control_.rank()), "part");
+  }
 
   /// Over one communicator for both.
   run_mesh(train_config const& config, any_communicator& world,
@@ -78,6 +84,14 @@ class run_mesh {
   [[nodiscard]] int data_rank() { return ranks_.data_rank(); }
   [[nodiscard]] int data_ranks() const { return ranks_.data_ranks(); }
 
+  /// What read() gives on the first of the ranks that have one part of the data, on all of them.
+  /// Collective over these.
+  template <class Read>
+  [[nodiscard]] std::optional<sequences> read_once(Read&& read) {
+    if (!control_of_part_) return read();
+    return read_on_first(*control_of_part_, control_stream_, read);
+  }
+
   /// The rows here of whole sequences.
   [[nodiscard]] sequences rows_of(sequences whole) {
     if (ranks_.context.size() == 1) return whole;
@@ -91,6 +105,7 @@ class run_mesh {
   any_communicator& control_;
   parallel::host::stream control_stream_;
   std::optional<any_communicator> control_of_model_;
+  std::optional<any_communicator> control_of_part_;  // none: this rank is alone
   train::process_groups<Comm> ranks_;
   Device const& device_;
   std::deque<stream_type> streams_;

@@ -45,6 +45,16 @@ class sequences {
         labels_(std::move(rows.labels)),
         document_begins_(std::move(rows.document_begins)) {}
 
+  /// Whole sequences as rows.
+  [[nodiscard]] finetune::rows rows() const {
+    require(length_ == whole_, "parts of sequences are no rows");
+    return {.count = static_cast<std::size_t>(count()),
+            .length = static_cast<std::size_t>(length_),
+            .ids = ids_,
+            .labels = labels_,
+            .document_begins = document_begins_};
+  }
+
   [[nodiscard]] index count() const {
     return length_ == 0 ? 0 : static_cast<index>(ids_.size()) / length_;
   }

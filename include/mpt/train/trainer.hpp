@@ -234,7 +234,7 @@ class trainer {
 
   /// One update with a batch's data; `checked`: in which ranks check each other.
   step_result run_step(std::int64_t batch, double factor, bool checked = false) {
-    batch_data_.place(mesh_.rows_of(batches_.at(batch)));
+    batch_data_.place(mesh_.rows_of(batches_.at(batch, mesh_)));
     auto const [parts, first] = batch_data_.microbatches(
         plan_.split.microbatch, batches_.share().begin,
         step_.least_microbatches(static_cast<std::size_t>(plan_.split.accumulation)));

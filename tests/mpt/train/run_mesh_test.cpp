@@ -2,8 +2,11 @@
 // is read.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstdint>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
@@ -67,6 +70,35 @@ TEST_CASE("8 ranks: tensor x context x 2 data ranks, whose groups shift and whos
   CHECK(readers.count(1) == 4);
   CHECK(read ==
         std::set<std::pair<int, std::vector<std::int32_t>>>{{0, {0, 1, 6, 7}}, {1, {2, 3, 4, 5}}});
+}
+
+TEST_CASE("ranks that have one part of the data read it once") {
+  auto config = configuration();
+  config.parallelism.pipeline = 2;
+  std::atomic<int> reads = 0, ends = 0;
+  std::mutex lock;
+  std::map<int, std::multiset<std::int32_t>> ids_by_part;
+  parallel::threads::run(16, [&](parallel::threads::communicator& comm) {
+    parallel::host::device device;
+    parallel::any_communicator world(std::move(comm));
+    mpt::run_mesh mesh(config, world, device);
+    int const part = mesh.data_rank();
+    auto const read = mesh.read_once([&] {
+      ++reads;
+      return std::optional(mpt::sequences(std::vector<std::int32_t>(8, part), 8));
+    });
+    CHECK_FALSE(mesh.read_once([&]() -> std::optional<mpt::sequences> {
+      ++ends;
+      return std::nullopt;
+    }));
+    std::scoped_lock const guard(lock);
+    ids_by_part[part].insert(read.value().view({0, 1}).ids.span()[3]);
+  });
+  CHECK(reads == 2);
+  CHECK(ends == 2);
+  using ids = std::multiset<std::int32_t>;
+  CHECK(ids_by_part ==
+        std::map<int, ids>{{0, {0, 0, 0, 0, 0, 0, 0, 0}}, {1, {1, 1, 1, 1, 1, 1, 1, 1}}});
 }
 
 TEST_CASE("one rank has no groups and reads everything") {
