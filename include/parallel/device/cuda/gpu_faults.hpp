@@ -63,7 +63,7 @@ class gpu_faults {
     auto const add = [&out](auto const&... words) {
       out += concat(out.empty() ? "" : ", ", words...);
     };
-    struct event {  // nvmlEventData_t
+    struct reported {  // nvmlEventData_t
       void* device;
       unsigned long long type, data;
       unsigned gpu_instance, compute_instance;
