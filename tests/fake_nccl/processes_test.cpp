@@ -218,17 +218,34 @@ TEST_CASE("[full] ranks that are processes have the host's losses and weights, i
   for (int const layout : {2, 3, 4}) check_layout(layout, 4);
 }
 
-TEST_CASE("a process that is killed is waited for to the deadline, which ends the others") {
+/// What the ranks tell of a run of which rank 2 is killed before the first batch.
+std::vector<std::string> told_of_a_kill(int layout) {
   place const here;
-  rank_task const task{.layout = 1, .batches = 30, .seconds = 5, .folder = here.folder / "killed"};
+  rank_task const task{
+      .layout = layout, .batches = 30, .seconds = 5, .folder = here.folder / "run"};
   fs::create_directories(task.folder);
   test::write_all(task.folder / "pause", "");
   processes ranks(task);
-  for (int rank = 0; rank < 4; ++rank) ranks.wait_for(rank, "paused");
+  int const count = layouts[static_cast<std::size_t>(layout)].ranks();
+  for (int rank = 0; rank < count; ++rank) ranks.wait_for(rank, "paused");
   ranks.kill(2);
   fs::remove(task.folder / "pause");
-  auto const told = ranks.told();
-  for (std::size_t const rank : {0, 1, 3}) {  // NCCL does not know who is missing
+  return ranks.told();
+}
+
+TEST_CASE("a process that is killed is named by gloo, where ranks agree on what they read") {
+  auto const told = told_of_a_kill(1);
+  for (std::size_t const rank : {0, 1, 3}) {
+    CAPTURE(told[rank]);
+    CHECK(told[rank].find("rank 2 is gone: its connection to rank ") != std::string::npos);
+  }
+  CHECK(told[2].empty());
+}
+
+TEST_CASE("[full] in NCCL, which does not know who is missing, it is waited for to the deadline") {
+  auto const told = told_of_a_kill(3);
+  for (std::size_t rank = 0; rank < told.size(); ++rank) {
+    if (rank == 2) continue;
     CAPTURE(told[rank]);
     CHECK(told[rank].find(" has waited 5 s for call ") != std::string::npos);
     CHECK(told[rank].ends_with("has not come to it, or the network does not carry it"));
