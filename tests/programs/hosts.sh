@@ -60,10 +60,10 @@ openssl rand -hex 32 > key
 openssl rand -hex 32 > other
 chmod 600 key other
 for ((i = 0; i < hosts; ++i)); do
-  host "$i" keys --key $([[ $i == 2 ]] && echo other || echo key) --gone 1 pretrain small.yaml save_folder=keys deadlines.setup=5 & ids[i]=$!
+  host "$i" keys --key $([[ $i == 2 ]] && echo other || echo key) --gone 1 pretrain small.yaml save_folder=keys-out deadlines.setup=5 & ids[i]=$!
 done
 for ((i = 0; i < hosts; ++i)); do wait "${ids[i]}" && shown "host $i trained beside one with another key"; done
-[[ ! -e keys/latest && ! -e save/latest ]] || shown "something was trained"
+[[ ! -e keys-out/latest ]] || shown "something was trained"
 echo "another key: $(grep -hE '^error' host2 | head -n 1)"
 
 cp -r "$programs" programs
