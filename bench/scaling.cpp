@@ -16,6 +16,7 @@
 #include <mpt/model/model.hpp>
 #include <mpt/train/sequences.hpp>
 #include <parallel/comm/texts.hpp>
+#include <parallel/core/machine_name.hpp>
 #include <parallel/ops/meta.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
 #include <parallel/train/plan.hpp>
@@ -109,7 +110,7 @@ template <class T, class Device>
 void run_on(arguments const& args, any_communicator& comm, Device& device,
             std::string const& name) {
   host::stream s;
-  auto const machines = gather_texts(comm, s, apps::machine_name());
+  auto const machines = gather_texts(comm, s, parallel::machine_name());
   std::vector<int> counts;
   for (int n = 1; n < comm.size(); n *= 2) counts.push_back(n);
   counts.push_back(comm.size());
