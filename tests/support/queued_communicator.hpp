@@ -25,6 +25,7 @@
 #include <parallel/comm/agreement.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/collectives.hpp>
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/detail/combine.hpp>
 #include <parallel/comm/detail/part.hpp>
@@ -248,11 +249,13 @@ class communicator : public parallel::collectives<communicator, stream> {
                signature const& mine) { return of->call_roll(which, place, count, mine); };
   }
 
-  [[nodiscard]] communicator split(int color, std::string name = {}) {
-    std::uint64_t const number = exchanges_;
-    auto const part = parallel::detail::part_of(open_exchange(), color, rank_);
+  [[nodiscard]] communicator split(parallel::coloring const& by, std::string name = {}) {
+    auto const number = exchanges_++;
+    auto const colors =
+        parallel::detail::colors_of(by, rank_, size(), [&] { return open_exchange(); });
+    auto const part = parallel::detail::part_of(colors, rank_);
     communicator out(world_, part.rank);
-    out.group_ = world_->group_of(group_, number, color);
+    out.group_ = world_->group_of(group_, number, part.color);
     out.name_ = std::move(name);
     out.ranks_.clear();
     for (int const member : part.members) out.ranks_.push_back(world_rank(member));

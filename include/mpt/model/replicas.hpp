@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <mpt/model/groups.hpp>
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/comm_stream.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/core/error.hpp>
@@ -29,8 +30,9 @@ class replicas {
     require(tensor > 0 && control.size() % tensor == 0, control.size(),
             " ranks cannot hold models of ", tensor, " ranks each; use a multiple of ", tensor);
     if (tensor == 1) return;
-    control_of_model_ = control.split(index(), "model");
-    of_model_ = exchanges.split(index());
+    parallel::coloring const by([tensor](int rank) { return rank / tensor; });
+    control_of_model_ = control.split(by, "model");
+    of_model_ = exchanges.split(by);
     for (int i = 0; i < 2; ++i) streams_.emplace_back(parallel::comm_options<Comm>(device));
   }
   replicas(replicas const&) = delete;

@@ -76,7 +76,7 @@ class checked_batches {
   [[nodiscard]] typename check_type::work work_of(int rank, std::int64_t batch) {
     auto const known = readers_.try_emplace(rank, config_, examples_, rank, mesh_.data_ranks());
     auto& reader = known.first->second;
-    read_.place(mesh_.rows_of(reader.at(batch)));
+    read_.place(mesh_.rows_of(reader.at(batch, mesh_)));
     auto const all = read_.microbatches(microbatch_, reader.share().begin, 1);
     return {all.first.front(), all.second.front()};
   }

@@ -16,6 +16,7 @@
 #include <mpt/train/sequences.hpp>
 #include <mpt/train/shared_reading.hpp>
 #include <mpt/vocabulary.hpp>
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/comm_stream.hpp>
 #include <parallel/device/host/stream.hpp>
 #include <parallel/train/process_groups.hpp>
@@ -34,12 +35,16 @@ class run_mesh {
            Device const& device)
       : config_(config.parallelism),
         control_(control),
-        ranks_(exchanges.split(0), run_layout(config, control.size()), level_of(config)),
+        ranks_(exchanges.split(parallel::coloring::together()), run_layout(config, control.size()),
+               level_of(config)),
         device_(device) {
     namespace axis = parallel::axis;
     if (config_.ranks_of_model() > 1)
-      control_of_part_ = control_.split(
-          layout().template position<axis::replicate, axis::shard>(control_.rank()), "part");
+      control_of_part_ =
+          control_.split(parallel::coloring([shape = layout()](int rank) {
+                           return shape.template position<axis::replicate, axis::shard>(rank);
+                         }),
+                         "part");
   }
 
   /// Over one communicator for both.
@@ -60,7 +65,9 @@ class run_mesh {
     namespace axis = parallel::axis;
     if (!control_of_model_)
       control_of_model_ = control_.split(
-          layout().template position<axis::replicate, axis::shard, axis::context>(control_.rank()),
+          parallel::coloring([shape = layout()](int rank) {
+            return shape.template position<axis::replicate, axis::shard, axis::context>(rank);
+          }),
           "model");
     return *control_of_model_;
   }

@@ -21,6 +21,7 @@
 #include <parallel/checkpoint/neighbour_copies.hpp>
 #include <parallel/checkpoint/node_map.hpp>
 #include <parallel/checkpoint/stepper_saver.hpp>
+#include <parallel/comm/coloring.hpp>
 
 namespace parallel::checkpoint {
 
@@ -37,7 +38,8 @@ class local_saver {
         world_(world),
         exchanges_(exchanges),
         where_(std::move(where)) {
-    if (where_.nodes.nodes() > 1) copies_.emplace(world.split(0, "copies"), where_.nodes);
+    if (where_.nodes.nodes() > 1)
+      copies_.emplace(world.split(coloring::together(), "copies"), where_.nodes);
   }
 
   /// Collective, between batches: saves what is there now, behind training where there is memory

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include <parallel/comm/collectives.hpp>
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/neighbours.hpp>
 #include <parallel/comm/registered_memory.hpp>
@@ -52,8 +53,8 @@ class basic_any_communicator : public collectives<basic_any_communicator<Stream>
   }
 
   /// See `has_split`.
-  [[nodiscard]] basic_any_communicator split(int color, std::string name = {}) {
-    return inner_->split(color, std::move(name));
+  [[nodiscard]] basic_any_communicator split(coloring const& by, std::string name = {}) {
+    return inner_->split(by, std::move(name));
   }
 
   /// See parallel::connect_neighbours.
@@ -75,7 +76,7 @@ class basic_any_communicator : public collectives<basic_any_communicator<Stream>
     virtual request_type submit(Stream& s, operation const& op) = 0;
     virtual signature_exchange open_exchange(Stream const* on) = 0;
     [[nodiscard]] virtual std::string_view name() const = 0;
-    virtual basic_any_communicator split(int color, std::string name) = 0;
+    virtual basic_any_communicator split(coloring const& by, std::string name) = 0;
     virtual void connect_neighbours() = 0;
     virtual registered_memory register_memory(buffer<std::byte> const& memory) = 0;
   };
@@ -96,8 +97,8 @@ class basic_any_communicator : public collectives<basic_any_communicator<Stream>
     request_type submit(Stream& s, operation const& op) override { return inner.submit(s, op); }
     signature_exchange open_exchange(Stream const* on) override { return inner.open_exchange(on); }
     [[nodiscard]] std::string_view name() const override { return inner.name(); }
-    basic_any_communicator split(int color, std::string name) override {
-      return basic_any_communicator(inner.split(color, std::move(name)));
+    basic_any_communicator split(coloring const& by, std::string name) override {
+      return basic_any_communicator(inner.split(by, std::move(name)));
     }
     void connect_neighbours() override { parallel::connect_neighbours(inner); }
     registered_memory register_memory(buffer<std::byte> const& memory) override {

@@ -18,6 +18,7 @@
 
 #include <parallel/comm/agreement.hpp>
 #include <parallel/comm/collectives.hpp>
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/forwarding.hpp>
 #include <parallel/comm/signature.hpp>
@@ -79,8 +80,8 @@ class checked
   }
 
   /// See `has_split`.
-  [[nodiscard]] checked split(int color, std::string name = {}) requires has_split<Inner> {
-    return checked(inner_->split(color, std::move(name)), options_);
+  [[nodiscard]] checked split(coloring const& by, std::string name = {}) requires has_split<Inner> {
+    return checked(inner_->split(by, std::move(name)), options_);
   }
 
  private:

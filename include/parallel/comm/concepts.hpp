@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/operation.hpp>
 #include <parallel/comm/request.hpp>
 #include <parallel/comm/signature_exchange.hpp>
@@ -115,13 +116,13 @@ concept groups_messages = communicator<C> && requires {
   requires C::groups_messages;
 };
 
-/// `split(color, name)`: the communicator of the ranks that give the same color (>= 0), in their
-/// order.
-/// Collective and blocking: every rank comes, with nothing of its own still waiting for another.
+/// `split(coloring, name)`: the communicator of the ranks of the same color, in their order.
+/// Collective: every rank comes, with nothing of its own still waiting for another. It blocks until
+/// they are there, unless every rank knows the colors of all and the backend need not meet.
 /// Calls of the parts and of the whole never mix. This is what a mesh's axes are made of.
 template <class C>
 concept has_split = communicator<C> && requires(C c) {
-  { c.split(0, std::string()) } -> std::same_as<C>;
+  { c.split(coloring(0), std::string()) } -> std::same_as<C>;
 };
 
 }  // namespace parallel

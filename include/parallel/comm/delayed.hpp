@@ -13,6 +13,7 @@
 #include <utility>
 
 #include <parallel/comm/collectives.hpp>
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/forwarding.hpp>
 
@@ -53,8 +54,8 @@ class delayed : public forwarding<delayed<Inner>, Inner, typename Inner::stream_
   }
 
   /// See `has_split`.
-  [[nodiscard]] delayed split(int color, std::string name = {}) requires has_split<Inner> {
-    return delayed(inner_.split(color, std::move(name)), {random_(), options_.longest});
+  [[nodiscard]] delayed split(coloring const& by, std::string name = {}) requires has_split<Inner> {
+    return delayed(inner_.split(by, std::move(name)), {random_(), options_.longest});
   }
 
  private:

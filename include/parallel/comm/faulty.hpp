@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <parallel/comm/collectives.hpp>
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/detail/combine.hpp>
 #include <parallel/comm/detail/visit.hpp>
@@ -79,8 +80,8 @@ class faulty : public forwarding<faulty<Inner>, Inner, typename Inner::stream_ty
   }
 
   /// See `has_split`.
-  [[nodiscard]] faulty split(int color, std::string name = {}) requires has_split<Inner> {
-    return faulty(inner_.split(color, std::move(name)), fault_, calls_);
+  [[nodiscard]] faulty split(coloring const& by, std::string name = {}) requires has_split<Inner> {
+    return faulty(inner_.split(by, std::move(name)), fault_, calls_);
   }
 
  private:

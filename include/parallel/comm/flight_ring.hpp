@@ -30,6 +30,7 @@
 #include <parallel/comm/signature.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/core/machine_name.hpp>
 
 namespace parallel {
 
@@ -110,7 +111,7 @@ class flight_ring {
     mapped_ = {static_cast<std::byte*>(memory), bytes};
     header_ = new (memory)
         flight_header{.rank = rank, .ranks = ranks, .capacity = capacity, .process = ::getpid()};
-    static_cast<void>(::gethostname(header_->machine.data(), header_->machine.size() - 1));
+    static_cast<void>(machine_name().copy(header_->machine.data(), header_->machine.size() - 1));
     auto* const calls = new (mapped_.data() + sizeof(flight_header)) flight_call[capacity];
     calls_ = {calls, capacity};
   }

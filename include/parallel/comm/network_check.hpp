@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/network_link.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/comm/timed_collectives.hpp>
@@ -63,19 +64,19 @@ template <device Device, communicator Comm, communicator Exchanges>
   network_measurements out;
   typename Comm::stream_type s;
   out.machines = gather_texts(comm, s, machine);
-  auto const ranks = out.machines.size(), me = static_cast<std::size_t>(comm.rank());
-  out.work.resize(ranks);
+  out.work.resize(out.machines.size());
   comm.all_gather(s, std::span<double>(out.work), std::span<double const>(&work, 1)).wait();
 
-  auto const number_of = [&](std::size_t rank) {  // among those of its machine
-    return std::count(out.machines.begin(),
-                      out.machines.begin() + static_cast<std::ptrdiff_t>(rank), out.machines[rank]);
+  auto const number_of = [machines = out.machines](int rank) {  // among those of its machine
+    auto const self = machines.begin() + rank;
+    return static_cast<int>(std::count(machines.begin(), self, *self));
   };
-  auto const first_of = [&](std::size_t rank) {
-    return std::ranges::find(out.machines, out.machines[rank]) - out.machines.begin();
+  auto const first_of = [machines = out.machines](int rank) {
+    auto const self = machines.begin() + rank;
+    return static_cast<int>(std::find(machines.begin(), self, *self) - machines.begin());
   };
-  auto const rate_in = [&](std::ptrdiff_t color, char const* name) {
-    auto part = exchanges.split(static_cast<int>(color), name);
+  auto const rate_in = [&](coloring const& by, char const* name) {
+    auto part = exchanges.split(by, name);
     auto rate = std::numeric_limits<double>::infinity();
     auto const time = [&](auto&&... over) {
       if (part.size() == 1) return;
@@ -88,12 +89,12 @@ template <device Device, communicator Comm, communicator Exchanges>
     if constexpr (std::same_as<Comm, Exchanges>)
       time(part);
     else
-      time(part, comm.split(static_cast<int>(color), name));
+      time(part, comm.split(by, name));
     comm.all_reduce(s, std::span<double>(&rate, 1), reduction::min).wait();
     return rate == std::numeric_limits<double>::infinity() ? 0 : rate;
   };
-  out.inside = rate_in(first_of(me), "machine");
-  out.between = rate_in(number_of(me), "network");
+  out.inside = rate_in(coloring(first_of), "machine");
+  out.between = rate_in(coloring(number_of), "network");
   if constexpr (Device::host_reaches_memory) {
     out.copying = detail::copying_rate(device, bytes);
     comm.all_reduce(s, std::span<double>(&out.copying, 1), reduction::min).wait();

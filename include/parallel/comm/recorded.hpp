@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/flight_recorder.hpp>
 #include <parallel/comm/forwarding.hpp>
@@ -53,11 +54,12 @@ class recorded : public forwarding<recorded<Inner>, Inner, typename Inner::strea
   }
 
   /// See `has_split`. A call like any other, that runs at once.
-  [[nodiscard]] recorded split(int color, std::string name = {}) requires has_split<Inner> {
-    operation op{.kind = operation_kind::split, .peer = color};
+  [[nodiscard]] recorded split(coloring const& by,
+                               std::string name = {}) requires has_split<Inner> {
+    operation op{.kind = operation_kind::split, .peer = by.of(this->rank())};
     noted_calls const notes(recorder_, *this, this->name(), group_, op);
     notes.now(call_state::running);
-    recorded part(inner_.split(color, std::move(name)), recorder_);
+    recorded part(inner_.split(by, std::move(name)), recorder_);
     notes.now(call_state::done);
     return part;
   }

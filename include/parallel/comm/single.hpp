@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <parallel/comm/collectives.hpp>
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/detail/moving.hpp>
 
@@ -39,7 +40,7 @@ class single : public collectives<single, host::stream> {
   }
 
   /// See `has_split`: a rank alone is its own part.
-  [[nodiscard]] single split(int, std::string name = {}) {
+  [[nodiscard]] single split(coloring const&, std::string name = {}) {
     single out;
     out.name_ = std::move(name);
     return out;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <parallel/comm/collectives.hpp>
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/forwarding.hpp>
 
@@ -39,8 +40,9 @@ class tree_ordered : public forwarding<tree_ordered<Inner>, Inner, typename Inne
   }
 
   /// See `has_split`.
-  [[nodiscard]] tree_ordered split(int color, std::string name = {}) requires has_split<Inner> {
-    return tree_ordered(inner_.split(color, std::move(name)));
+  [[nodiscard]] tree_ordered split(coloring const& by,
+                                   std::string name = {}) requires has_split<Inner> {
+    return tree_ordered(inner_.split(by, std::move(name)));
   }
 
  private:

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <parallel/comm/call_group.hpp>
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/conformance/values.hpp>
 #include <parallel/core/dtype.hpp>
@@ -207,11 +208,16 @@ void check_parts(C& comm) {
   C alone = part.split(part.rank());
   require(alone.size() == 1 && alone.rank() == 0, "a part of one rank");
   C same_again = part.split(7);
-  typename C::stream_type s, other, third;
-  std::vector<std::uint64_t> x(701, 1), y(33, 1), z(5, 1);
+  C known = comm.split(coloring([](int rank) { return rank % 2; }), "known");
+  require(known.rank() == part.rank() && known.size() == part.size() && known.name() == "known",
+          "a part whose colors all ranks know");
+  typename C::stream_type s, other, third, fourth;
+  std::vector<std::uint64_t> x(701, 1), y(33, 1), z(5, 1), k(17, 1);
   auto a = comm.all_reduce(s, std::span(x), reduction::sum);
   auto b = part.all_reduce(other, std::span(y), reduction::sum);
   auto c = same_again.all_reduce(third, std::span(z), reduction::sum);
+  auto d = known.all_reduce(fourth, std::span(k), reduction::sum);
+  d.wait();
   c.wait();
   b.wait();
   a.wait();
@@ -219,7 +225,7 @@ void check_parts(C& comm) {
     return std::all_of(numbers.begin(), numbers.end(),
                        [&](auto n) { return n == static_cast<std::uint64_t>(value); });
   };
-  require(are(x, comm.size()) && are(y, part.size()) && are(z, part.size()),
+  require(are(x, comm.size()) && are(y, part.size()) && are(z, part.size()) && are(k, part.size()),
           "sums over a whole and its parts");
 }
 

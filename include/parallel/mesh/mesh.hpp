@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/mesh/layout.hpp>
 
@@ -32,13 +33,16 @@ class mesh {
   }
 
   /// A communicator of the ranks that differ from this one only along `Axes`: one axis, or the
-  /// product of several, whose last in the layout runs fastest. Collective over the whole mesh and
-  /// blocking: every rank calls it for the same axes in the same order, at the start.
+  /// product of several, whose last in the layout runs fastest. Collective over the whole mesh:
+  /// every rank calls it for the same axes in the same order, at the start. Who belongs to a group
+  /// follows from the coordinates: nobody is asked.
   template <class... Axes>
   [[nodiscard]] Comm along() {
     std::string name;
     ((name += concat(name.empty() ? "" : " x ", Axes::name)), ...);
-    return world_.split(shape_.template group<Axes...>(world_.rank()), std::move(name));
+    return world_.split(
+        coloring([shape = shape_](int rank) { return shape.template group<Axes...>(rank); }),
+        std::move(name));
   }
 
  private:

@@ -14,8 +14,6 @@
 // finds faults that do not repeat.
 #pragma once
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -27,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/core/machine_name.hpp>
 #include <parallel/train/fault_text.hpp>
 #include <parallel/train/fingerprint.hpp>
 #include <parallel/train/fingerprinter.hpp>
@@ -129,7 +128,7 @@ class corruption_check {
                                      std::span<fingerprint_fault const> faults) {
     using name = std::array<char, 64>;
     auto const machines = from_all<name>(exchanges, [](std::span<name> mine) {
-      static_cast<void>(::gethostname(mine[0].data(), mine[0].size() - 1));
+      static_cast<void>(machine_name().copy(mine[0].data(), mine[0].size() - 1));
     });
     auto& world = of_.groups_.world();
     return text_of(

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/neighbours.hpp>
 #include <parallel/mesh/mesh.hpp>
 #include <parallel/zero/level.hpp>
@@ -53,6 +54,10 @@ class process_groups {
   process_groups(Comm&& world, zero::level level)
       : process_groups(std::move(world), data_layout(level, world.size()), level) {}
 
+  /// The same over a communicator of their own, of the ranks of `whole`.
+  process_groups(Comm& whole, zero::level level)
+      : process_groups(whole.split(coloring::together()), level) {}
+
   process_groups(process_groups const&) = delete;
   process_groups& operator=(process_groups const&) = delete;
 
@@ -87,7 +92,8 @@ class process_groups {
     require(ranks >= 1 && tensor.size() % ranks == 0, "layout: ", ranks,
             " neighbours cannot share parameters along a tensor axis of ", tensor.size());
     if (ranks > 1 && !replication_.contains(ranks))
-      replication_.emplace(ranks, tensor.split(tensor.rank() / ranks, "tensor"));
+      replication_.emplace(
+          ranks, tensor.split(coloring([ranks](int rank) { return rank / ranks; }), "tensor"));
   }
 
  private:

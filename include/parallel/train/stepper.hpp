@@ -69,8 +69,8 @@ class stepper {
   /// A stepper over the ranks of `comm`, which have other data and the whole model.
   stepper(Model& model, Device& device, Comm& comm, optimizer_groups<Optimizer> optimizers,
           stepper_options options)
-      : stepper(model, device, std::make_unique<process_groups<Comm>>(comm.split(0), options.level),
-                nullptr, std::move(optimizers), options) {}
+      : stepper(model, device, std::make_unique<process_groups<Comm>>(comm, options.level), nullptr,
+                std::move(optimizers), options) {}
 
   /// A stepper with one optimizer for all parameters.
   template <class Ranks>

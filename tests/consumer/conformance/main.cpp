@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/conformance/communicator.hpp>
 #include <parallel/conformance/device.hpp>
@@ -38,8 +39,8 @@ class own_communicator : public parallel::collectives<own_communicator> {
     return inner_.submit(s, op);
   }
 
-  own_communicator split(int color, std::string name = {}) {
-    return {inner_.split(color, std::move(name)), wrong_};
+  own_communicator split(parallel::coloring const& by, std::string name = {}) {
+    return {inner_.split(by, std::move(name)), wrong_};
   }
 
  private:

@@ -18,6 +18,7 @@
 
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/checked.hpp>
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/gloo/communicator.hpp>
 #include <parallel/core/hash.hpp>
 
@@ -86,6 +87,25 @@ TEST_CASE("gloo gives the bits of the serial reference, in many pieces and in on
     any_communicator erased{checked{any_communicator{gloo::communicator{options}}}};
     check_all(erased);
   }));
+}
+
+TEST_CASE("gloo makes a part of known colors without the ranks that are not in it") {
+  CHECK_NOTHROW(
+      run(3,
+          [](gloo::communicator_options options) {
+            gloo::communicator whole(options);
+            parallel::host::stream s;
+            int const me = whole.rank();
+            std::vector<int> word{me};
+            if (me == 2)
+              whole.recv(s, std::span(word), 0).wait();  // said when the others' part works
+            auto part = whole.split(parallel::coloring([](int rank) { return rank / 2; }));
+            std::vector<int> sum{me + 1};
+            part.all_reduce(s, std::span(sum), parallel::reduction::sum).wait();
+            CHECK(sum[0] == 3);  // 1 + 2, or 3 alone
+            if (me == 0) whole.send(s, std::span<int const>(word), 2).wait();
+          },
+          {.deadline = 20s}));
 }
 
 TEST_CASE("gloo counts the bytes of its messages, and sums by the tree") {

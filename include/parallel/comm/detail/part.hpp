@@ -2,26 +2,54 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/signature_exchange.hpp>
 #include <parallel/core/error.hpp>
 
 namespace parallel::detail {
 
+/// Each rank's color, exchanged between all ranks, which must all come. Blocks. Throws when they
+/// are not what `by` knows.
+[[nodiscard]] inline std::vector<int> exchanged_colors(signature_exchange const& exchange,
+                                                       coloring const& by, int rank) {
+  int const mine = by.of(rank);
+  require(mine >= 0, "split: the color must not be negative, but is ", mine);
+  std::vector<int> out;
+  for (auto const& theirs : exchange({.kind = operation_kind::split, .peer = mine})) {
+    auto const other = static_cast<int>(out.size());
+    require(!by.is_known() || theirs.peer == by.of(other), "split: rank ", other, " has color ",
+            theirs.peer, ", which rank ", rank, " takes for ", by.of(other));
+    out.push_back(theirs.peer);
+  }
+  return out;
+}
+
+/// Each rank's color. Where `by` does not know them it is as above, by what open_exchange() gives.
+template <class Open>
+[[nodiscard]] std::vector<int> colors_of(coloring const& by, int rank, int ranks,
+                                         Open open_exchange) {
+  if (!by.is_known()) return exchanged_colors(open_exchange(), by, rank);
+  std::vector<int> out;
+  for (int r = 0; r < ranks; ++r) {
+    out.push_back(by.of(r));
+    require(out.back() >= 0, "split: the color must not be negative, but is ", out.back(),
+            " for rank ", r);
+  }
+  return out;
+}
+
 struct part {
   std::vector<int> members;  // ranks of the whole, ascending
   int rank = 0;              // of this rank among them
+  int color = 0;
 };
 
-/// Exchanges colors between all ranks, which must all come. Blocks.
-[[nodiscard]] inline part part_of(signature_exchange const& exchange, int color, int rank) {
-  require(color >= 0, "split: the color must not be negative, but is ", color);
-  auto const all = exchange({.kind = operation_kind::split, .peer = color});
-  part out;
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    if (all[r].peer != color) continue;
+[[nodiscard]] inline part part_of(std::vector<int> const& colors, int rank) {
+  part out{.color = colors[static_cast<std::size_t>(rank)]};
+  for (std::size_t r = 0; r < colors.size(); ++r) {
+    if (colors[r] != out.color) continue;
     if (static_cast<int>(r) == rank) out.rank = static_cast<int>(out.members.size());
     out.members.push_back(static_cast<int>(r));
   }

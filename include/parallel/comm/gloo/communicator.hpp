@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <parallel/comm/collectives.hpp>
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/detail/direct.hpp>
 #include <parallel/comm/detail/part.hpp>
@@ -123,10 +124,13 @@ class communicator : public collectives<communicator, host::stream> {
     };
   }
 
-  /// See `has_split`.
-  [[nodiscard]] communicator split(int color, std::string name = {}) {
-    auto const id = detail::mix(group_->id, 4, exchanges_, color);
-    auto const part = parallel::detail::part_of(open_exchange(), color, rank());
+  /// See `has_split`; nobody waits where the colors of all are known.
+  [[nodiscard]] communicator split(coloring const& by, std::string name = {}) {
+    auto const number = exchanges_++;
+    auto const colors =
+        parallel::detail::colors_of(by, rank(), size(), [&] { return open_exchange(); });
+    auto const part = parallel::detail::part_of(colors, rank());
+    auto const id = detail::mix(group_->id, 4, number, part.color);
     auto ranks =
         std::make_shared<detail::group>(detail::group{.id = id, .names = {}, .rank = part.rank});
     for (int const member : part.members) ranks->names.push_back(world_rank(member));

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <parallel/comm/collectives.hpp>
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/detail/direct.hpp>
 #include <parallel/comm/detail/part.hpp>
@@ -96,10 +97,11 @@ class communicator : public collectives<communicator, host::stream> {
     };
   }
 
-  /// See `has_split`.
-  [[nodiscard]] communicator split(int color, std::string name = {}) {
-    auto const part = parallel::detail::part_of(open_exchange(), color, rank());
-    return {std::make_shared<detail::link>(link_, color, part.members), std::move(name)};
+  /// See `has_split`. All ranks meet in any case: MPI's own split knows no deadline.
+  [[nodiscard]] communicator split(coloring const& by, std::string name = {}) {
+    auto const colors = parallel::detail::exchanged_colors(open_exchange(), by, rank());
+    auto const part = parallel::detail::part_of(colors, rank());
+    return {std::make_shared<detail::link>(link_, part.color, part.members), std::move(name)};
   }
 
  private:

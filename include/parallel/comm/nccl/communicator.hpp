@@ -26,6 +26,7 @@
 
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/collectives.hpp>
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/detail/part.hpp>
 #include <parallel/comm/nccl/calls.hpp>
@@ -103,16 +104,14 @@ class communicator : public collectives<communicator, cuda::stream> {
   }
 
   /// See `has_split`. A part of one rank has no communicator of NCCL.
-  [[nodiscard]] communicator split(int color, std::string name = {}) {
-    auto const all = meet({.kind = operation_kind::split, .peer = color});
-    require(all[static_cast<std::size_t>(rank_)].peer == color,
+  [[nodiscard]] communicator split(coloring const& by, std::string name = {}) {
+    auto const colors =
+        parallel::detail::colors_of(by, rank_, size(), [&] { return open_exchange(); });
+    require(colors[static_cast<std::size_t>(rank_)] == by.of(rank_),
             "nccl: what ranks have gathered is not what they gave; NCCL or its network is broken");
-    auto const part =
-        parallel::detail::part_of([&](signature const&) { return all; }, color, rank_);
+    auto const part = parallel::detail::part_of(colors, rank_);
     communicator out(session_, part.rank, std::move(name));
     for (int const of : part.members) out.ranks_.push_back(world_rank(of));
-    std::vector<int> colors;
-    for (auto const& one : all) colors.push_back(one.peer);
     out.member_ = split_off(colors, out.name_);
     if (!out.member_) out.member_ = session_->alone(out.name_);
     out.join_recorded_group();

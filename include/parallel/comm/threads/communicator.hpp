@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <parallel/comm/collectives.hpp>
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/detail/moving.hpp>
 #include <parallel/comm/detail/part.hpp>
@@ -179,12 +180,14 @@ class communicator : public collectives<communicator, host::stream> {
     };
   }
 
-  /// See `has_split`.
-  [[nodiscard]] communicator split(int color, std::string name = {}) {
-    std::uint64_t const number = exchanges_;
-    auto const part = parallel::detail::part_of(open_exchange(), color, rank_);
+  /// See `has_split`; nobody waits where the colors of all are known.
+  [[nodiscard]] communicator split(coloring const& by, std::string name = {}) {
+    auto const number = exchanges_++;
+    auto const colors =
+        parallel::detail::colors_of(by, rank_, size(), [&] { return open_exchange(); });
+    auto const part = parallel::detail::part_of(colors, rank_);
     communicator out(world_);
-    out.group_ = world_->group_of(group_, number, color);
+    out.group_ = world_->group_of(group_, number, part.color);
     out.rank_ = part.rank;
     out.name_ = std::move(name);
     for (int const member : part.members) out.ranks_.push_back(world_rank(member));

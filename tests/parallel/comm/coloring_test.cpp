@@ -1,0 +1,77 @@
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include <parallel/comm/checked.hpp>
+#include <parallel/comm/coloring.hpp>
+#include <parallel/comm/detail/part.hpp>
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/core/error.hpp>
+#include <parallel/mesh/mesh.hpp>
+
+namespace coloring_test {
+
+namespace detail = parallel::detail;
+using parallel::coloring;
+using parallel::signature;
+
+/// What all ranks say, this one's word among it.
+parallel::signature_exchange exchange_of(std::vector<int> const& colors) {
+  return [colors](signature const&) {
+    std::vector<signature> out;
+    for (int const color : colors)
+      out.push_back({.kind = parallel::operation_kind::split, .peer = color});
+    return out;
+  };
+}
+
+TEST_CASE("colors are exchanged only where they are not known") {
+  bool asked = false;
+  auto const open = [&] {
+    asked = true;
+    return exchange_of({2, 0, 2, 1});
+  };
+  CHECK(detail::colors_of(2, 0, 4, open) == std::vector{2, 0, 2, 1});
+  CHECK(asked);
+  asked = false;
+  auto const known = coloring([](int rank) { return rank / 2; });
+  CHECK(detail::colors_of(known, 0, 5, open) == std::vector{0, 0, 1, 1, 2});
+  CHECK(detail::colors_of(coloring::together(), 2, 3, open) == std::vector{0, 0, 0});
+  CHECK(!asked);
+}
+
+TEST_CASE("a part has the ranks of this one's color, in their order") {
+  auto const part = detail::part_of({3, 1, 3, 3, 1}, 3);
+  CHECK(part.members == std::vector{0, 2, 3});
+  CHECK(part.rank == 2);
+  CHECK(part.color == 3);
+}
+
+TEST_CASE("what is no color, or another one than is known, is refused") {
+  auto const open = [] { return exchange_of({0, 1, 1}); };
+  CHECK_THROWS_WITH_AS(static_cast<void>(detail::colors_of(-1, 0, 3, open)),
+                       "split: the color must not be negative, but is -1", parallel::error);
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(detail::colors_of(coloring([](int rank) { return 1 - rank; }), 0, 3, open)),
+      "split: the color must not be negative, but is -1 for rank 2", parallel::error);
+  auto const halves = coloring([](int rank) { return rank / 2; });
+  CHECK_THROWS_WITH_AS(static_cast<void>(detail::exchanged_colors(open(), halves, 0)),
+                       "split: rank 1 has color 1, which rank 0 takes for 0", parallel::error);
+}
+
+TEST_CASE("parts along the axes of a mesh are made though some ranks never come") {
+  namespace axis = parallel::axis;
+  parallel::threads::run(8, [](parallel::threads::communicator& world) {
+    auto const shape = parallel::training_layout{}.with<axis::pipeline>(4).with<axis::tensor>(2);
+    int const me = world.rank();
+    if (me >= 4) return;
+    parallel::mesh mesh(parallel::checked(std::move(world)), shape);
+    auto tensor = mesh.along<axis::tensor>();
+    parallel::host::stream s;
+    std::vector<int> sum{me};
+    tensor.all_reduce(s, std::span(sum), parallel::reduction::sum).wait();
+    CHECK(sum[0] == 2 * (me / 2 * 2) + 1);
+  });
+}
+
+}  // namespace coloring_test
