@@ -57,6 +57,29 @@ TEST_CASE("fused kernels of attention do the work that they are for, and right")
   }
 }
 
+TEST_CASE("fused kernels of attention do one part of the keys after another, and right") {
+  if (!test::has_gpu()) return;
+  auto const seed = test::fresh_seed();
+  MESSAGE("seed ", seed);
+  for (bool const deterministic : {false, true}) {
+    CAPTURE(deterministic);
+    parallel::cuda::device device({.deterministic = deterministic});
+    test::both_sides<parallel::cuda::device> both(device, seed, 0);
+    test::counted_attention::counts const* counts = nullptr;
+    both.run_on_device([&](auto& s) { counts = test::counted_attention::begin(s); });
+    auto forms = test::fused_attention_forms();
+    std::erase_if(forms,
+                  [](auto& f) { return f.documents || f.window >= 0 || f.sequence % 2 != 0; });
+    test::check_extended_attention<bf16>(both, forms, true);
+    if (counts == nullptr) {
+      MESSAGE("this program is linked with no fused kernels: plain ones did the work");
+      continue;
+    }
+    CHECK(counts->given_up == 0);
+    CHECK(counts->done == 2 * 3 * static_cast<int>(forms.size()));  // three pairs of halves
+  }
+}
+
 TEST_CASE("deterministic attention") {
   if (!test::has_gpu()) return;
   parallel::cuda::device device({.deterministic = true});

@@ -163,11 +163,13 @@ void check_attention(both_sides<Device>& both,
   }
 }
 
-/// The keys in two parts, the later one first.
+/// The keys in two parts, the later one first: for all queries, or for each half of them.
 template <class T, class Device>
-void check_extended_attention(both_sides<Device>& both) {
+void check_extended_attention(both_sides<Device>& both,
+                              std::vector<attention_form> const& forms = attention_forms(),
+                              bool halves = false) {
   using A = accumulate_t<T>;
-  for (auto const& form : attention_forms()) {
+  for (auto const& form : forms) {
     if (form.sequence < 2) continue;
     CAPTURE(form.sequence);
     CAPTURE(form.dim);
@@ -175,21 +177,35 @@ void check_extended_attention(both_sides<Device>& both) {
     auto in = both.template random<T>(of.packed());
     auto out = both.template poisoned<A>(of.result());
     auto lse = both.of(std::vector<A>(static_cast<std::size_t>(of.statistics()), A(-INFINITY)));
-    index const middle = form.sequence / 3;
-    auto const for_each_part = [&](auto& s, auto const& f) {
-      for (auto const& [begin, end] : {std::pair{middle, form.sequence}, {index{0}, middle}}) {
-        auto options = of.options(s);
-        options.place = {.whole = form.sequence, .first_query = 0, .first_key = begin};
-        f(begin, end, options);
+    index const whole = form.sequence, middle = halves ? whole / 2 : whole / 3;
+    struct part {
+      index begin, end;
+      template <class View>
+      [[nodiscard]] View of(View const& view) const {
+        return view.slice(begin, end);
       }
+    };
+    std::vector<part> const runs =
+        halves ? std::vector{part{0, middle}, part{middle, whole}} : std::vector{part{0, whole}};
+    auto const for_each_pair = [&](auto& s, auto* statistics, auto const& f) {
+      for (part const q : runs)
+        for (part const k : {part{middle, whole}, part{0, middle}}) {
+          if (k.begin >= q.end) continue;
+          auto options = of.options(s);
+          options.place = {.whole = whole, .first_query = q.begin, .first_key = k.begin};
+          index const before = form.batch * form.heads * q.begin;  // of each run by itself
+          f(q, k,
+            parallel::tensor_view(statistics + before,
+                                  parallel::shape<3>{form.batch, form.heads, q.end - q.begin}),
+            options);
+        }
     };
     both.run([&](auto& s) {
       using element = std::remove_reference_t<decltype(*in.on(s))>;
       element const* const x = in.on(s);
-      for_each_part(s, [&](index begin, index end, ops::attention_options const& options) {
-        ops::extend_attention(s, of.whole(out.on(s)), of.by_head(lse.on(s)), of.part(x, 0),
-                              of.part(x, 1).slice(begin, end), of.part(x, 2).slice(begin, end),
-                              options);
+      for_each_pair(s, lse.on(s), [&](part q, part k, auto sums, auto const& options) {
+        ops::extend_attention(s, q.of(of.whole(out.on(s))), sums, q.of(of.part(x, 0)),
+                              k.of(of.part(x, 1)), k.of(of.part(x, 2)), options);
       });
     });
     check_close(out, attention_share<T>);
@@ -208,12 +224,11 @@ void check_extended_attention(both_sides<Device>& both) {
       element const* const x = in.on(s);
       element const* const y = rounded.on(s);
       element const* const dy = dout.on(s);
-      for_each_part(s, [&](index begin, index end, ops::attention_options const& options) {
-        ops::extend_attention_backward(
-            s, of.part(d.on(s), 0), of.part(d.on(s), 1).slice(begin, end),
-            of.part(d.on(s), 2).slice(begin, end), of.whole(dy), of.part(x, 0),
-            of.part(x, 1).slice(begin, end), of.part(x, 2).slice(begin, end), of.whole(y),
-            of.by_head(sums.on(s)), options);
+      for_each_pair(s, sums.on(s), [&](part q, part k, auto lse_here, auto const& options) {
+        ops::extend_attention_backward(s, q.of(of.part(d.on(s), 0)), k.of(of.part(d.on(s), 1)),
+                                       k.of(of.part(d.on(s), 2)), q.of(of.whole(dy)),
+                                       q.of(of.part(x, 0)), k.of(of.part(x, 1)),
+                                       k.of(of.part(x, 2)), q.of(of.whole(y)), lse_here, options);
       });
     });
     check_close(d, attention_share<T>);

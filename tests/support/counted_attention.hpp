@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <parallel/ops/cuda/fused_attention.hpp>
@@ -46,6 +47,21 @@ class counted_attention final : public parallel::cuda::fused_attention {
                               heads<bf16 const> v, heads<bf16 const> out, float const* lse,
                               parallel::ops::attention_options const& options) override {
     return count(inner_->backward(s, dq, dk, dv, dout, q, k, v, out, lse, options));
+  }
+  [[nodiscard]] std::optional<part_result> forward_part(
+      stream& s, heads<bf16 const> q, heads<bf16 const> k, heads<bf16 const> v,
+      parallel::ops::attention_options const& options) override {
+    auto const made = inner_->forward_part(s, q, k, v, options);
+    count(made.has_value());
+    return made;
+  }
+  [[nodiscard]] std::optional<part_gradients> backward_part(
+      stream& s, heads<bf16 const> dout, heads<bf16 const> q, heads<bf16 const> k,
+      heads<bf16 const> v, heads<bf16 const> out, float const* lse,
+      parallel::ops::attention_options const& options) override {
+    auto const made = inner_->backward_part(s, dout, q, k, v, out, lse, options);
+    count(made.has_value());
+    return made;
   }
   void tune(bool on) override { inner_->tune(on); }
   [[nodiscard]] parallel::cuda::attention_tuning const& tuning() const override {

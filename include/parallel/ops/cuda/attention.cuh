@@ -5,11 +5,13 @@
 // numbers of the host, kept by stream::constants; beginnings of documents are memory of the device.
 // head_dim is at most 256. Scratch of the plain kernels: one number a query and head in the
 // backward pass, which gives equal bits in every run; the fused one does on deterministic streams.
+// Part by part (extend_attention), a fused kernel's result is rounded to bf16 before it is merged.
 #pragma once
 
 #include <parallel/ops/cuda/attention_passes.hpp>
 #include <parallel/ops/cuda/attention_path.hpp>
 #include <parallel/ops/cuda/fused_attention.hpp>
+#include <parallel/ops/cuda/kernels/attention_parts.hpp>
 #include <parallel/ops/cuda/run.cuh>
 #include <parallel/ops/cuda/scratch.hpp>
 #include <parallel/ops/extend_attention.hpp>
@@ -28,6 +30,16 @@ struct attention_launcher {
   }
   [[nodiscard]] std::size_t shared_limit() const { return detail::shared_limit(s); }
 };
+
+/// Enqueues a body that has a warp for each row of `view`.
+template <class T, class Body>
+void launch_rows_of_heads(stream& s, char const* operation, ops::heads_view<T> const& view,
+                          Body const& body) {
+  constexpr std::size_t rows_of_block = kernels::tile_threads / warp_size;
+  auto const rows = static_cast<std::size_t>(view.batch * view.heads * view.sequence);
+  attention_launcher{s}(
+      operation, std::min<std::size_t>((rows + rows_of_block - 1) / rows_of_block, 65536), body, 0);
+}
 }  // namespace detail
 
 template <class T>
@@ -72,6 +84,21 @@ void enqueue(stream& s, ops::attention_backward_arguments<T> a) {
 template <class T>
 void enqueue(stream& s, ops::extend_attention_arguments<T> a) {
   a.options.alibi_slopes = s.constants(a.options.alibi_slopes);
+  if constexpr (std::is_same_v<T, bf16>) {
+    auto& kernels = s.library<attention_kernels>();
+    auto const path = extend_attention_path(kernels.backend(), a.q, a.k, a.v, a.options);
+    if (kernels.take(path, [&] {
+          auto const part = s.run("extend_attention", [&] {
+            return kernels.fused->forward_part(s, a.q, a.k, a.v, a.options);
+          });
+          if (part)
+            detail::launch_rows_of_heads(
+                s, "extend_attention", a.out,
+                kernels::merge_attention_part<T>{a.out, a.lse.data(), part->out, part->lse});
+          return part.has_value();
+        }))
+      return;
+  }
   detail::attention_pass<T>(detail::attention_launcher{s}, "extend_attention", a.out, a.lse.data(),
                             a.q, a.k, a.v, a.options, true);
 }
@@ -79,6 +106,27 @@ void enqueue(stream& s, ops::extend_attention_arguments<T> a) {
 template <class T>
 void enqueue(stream& s, ops::extend_attention_backward_arguments<T> a) {
   a.options.alibi_slopes = s.constants(a.options.alibi_slopes);
+  if constexpr (std::is_same_v<T, bf16>) {
+    auto& kernels = s.library<attention_kernels>();
+    constexpr auto name = "extend_attention_backward";
+    auto const path = extend_attention_backward_path(kernels.backend(), a.dout, a.q, a.k, a.v,
+                                                     a.out, a.lse.data(), a.options);
+    auto const add = [&](ops::heads_view<float> sum, ops::heads_view<bf16 const> addend) {
+      detail::launch_rows_of_heads(s, name, sum, kernels::add_attention_part<T>{sum, addend});
+    };
+    if (kernels.take(path, [&] {
+          auto const part = s.run(name, [&] {
+            return kernels.fused->backward_part(s, a.dout, a.q, a.k, a.v, a.out, a.lse.data(),
+                                                a.options);
+          });
+          if (!part) return false;
+          add(a.dq, part->dq);
+          add(a.dk, part->dk);
+          add(a.dv, part->dv);
+          return true;
+        }))
+      return;
+  }
   detail::attention_backward_pass<T>(detail::attention_launcher{s}, "extend_attention_backward",
                                      s.scratch(detail::attention_row_bytes<T>(a.q)), a.dq, a.dk,
                                      a.dv, a.dout, a.q, a.k, a.v, a.out, a.lse.data(), a.options,

@@ -1,9 +1,9 @@
 // Which kernels run an attention on CUDA: a vendor's fused ones, or our own plain ones. A pure
 // function of what is asked and of what there is; runs on any host.
 //
-// The fused kernels are several times faster, for what they know: bf16, whole sequences or the same
-// part of queries and keys, ALiBi, windows, shared key heads, documents packed into whole
-// sequences. Everything else is for the plain kernels (attention_passes.hpp).
+// The fused kernels are several times faster, for what they know: bf16, whole sequences, the same
+// part of queries and keys or an earlier part of keys, ALiBi, windows, shared key heads, documents
+// packed into whole sequences. Everything else is for the plain kernels (attention_passes.hpp).
 #pragma once
 
 #include <algorithm>
@@ -29,6 +29,11 @@ struct attention_path {
   /// What the plain kernels are for, if not fused.
   std::string_view reason = {};
 };
+
+/// How far query 0 stands behind key 0: 0 where both are the same part of a sequence.
+[[nodiscard]] inline index distance(ops::attention_options const& options) {
+  return options.place.first_query - options.place.first_key;
+}
 
 namespace detail {
 
@@ -68,8 +73,11 @@ template <class T>
   if (options.dropout.active()) return plain("dropout has random numbers of our own");
   if (options.softcap > 0.0) return plain("scores are capped");
   if (q.sequence != k.sequence) return plain("queries and keys are not equally many");
-  if (place.whole != 0 && place.first_query != place.first_key)
-    return plain("queries and keys stand at different positions");
+  if (index const apart = distance(options); place.whole != 0 && apart != 0) {
+    if (apart < k.sequence) return plain("not all keys stand before the queries");
+    if (options.window >= 0 && apart + q.sequence - 1 > options.window)
+      return plain("a window begins in another part of the keys");
+  }
   if (!options.document_begins.empty()) {
     if (there.capability < 90)
       return plain("the device is too old for documents: below compute capability 9.0");
@@ -107,6 +115,26 @@ template <class T>
     accumulate_t<T> const* lse, ops::attention_options const& options) {
   return detail::common_attention_path<T>(there, options, q, k, {dq, dk, dv, dout, q, k, v, out},
                                           lse);
+}
+
+/// The path of `extend_attention`, whose results lie in scratch before they are merged.
+template <class T>
+[[nodiscard]] attention_path extend_attention_path(attention_backend const& there,
+                                                   ops::heads_view<T const> const& q,
+                                                   ops::heads_view<T const> const& k,
+                                                   ops::heads_view<T const> const& v,
+                                                   ops::attention_options const& options) {
+  return detail::common_attention_path<T>(there, options, q, k, {q, k, v}, nullptr);
+}
+
+/// The path of `extend_attention_backward`, likewise.
+template <class T>
+[[nodiscard]] attention_path extend_attention_backward_path(
+    attention_backend const& there, ops::heads_view<T const> const& dout,
+    ops::heads_view<T const> const& q, ops::heads_view<T const> const& k,
+    ops::heads_view<T const> const& v, ops::heads_view<T const> const& out,
+    accumulate_t<T> const* lse, ops::attention_options const& options) {
+  return detail::common_attention_path<T>(there, options, q, k, {dout, q, k, v, out}, lse);
 }
 
 }  // namespace parallel::cuda

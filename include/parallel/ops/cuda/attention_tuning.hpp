@@ -29,6 +29,7 @@ struct attention_problem {
   std::int64_t key_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t window = -1;  // keys before its own that a query sees; negative: all
+  bool apart = false;        // queries stand behind all keys, and see each
   bool alibi = false;
   bool documents = false;
   bool backward = false;
@@ -73,6 +74,7 @@ struct attention_tuning_format {
     visit("the key heads", of.key_heads);
     visit("head_dim", of.head_dim);
     visit("the window", of.window);
+    visit("apart", of.apart);
     visit("alibi", of.alibi);
     visit("documents", of.documents);
     visit("backward", of.backward);

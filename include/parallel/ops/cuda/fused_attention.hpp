@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -40,6 +41,24 @@ class fused_attention {
                                       ops::heads_view<bf16 const> v,
                                       ops::heads_view<bf16 const> out, float const* lse,
                                       ops::attention_options const& options) = 0;
+
+  /// A call on one part of the keys: like `forward` and `backward`, but what it gives lies in the
+  /// stream's scratch, rows one after another, until its next operation but these. The backward
+  /// pass gets `out` and `lse` of all parts.
+  struct part_result {
+    ops::heads_view<bf16 const> out;
+    float const* lse = nullptr;
+  };
+  struct part_gradients {
+    ops::heads_view<bf16 const> dq, dk, dv;
+  };
+  [[nodiscard]] virtual std::optional<part_result> forward_part(
+      stream& s, ops::heads_view<bf16 const> q, ops::heads_view<bf16 const> k,
+      ops::heads_view<bf16 const> v, ops::attention_options const& options) = 0;
+  [[nodiscard]] virtual std::optional<part_gradients> backward_part(
+      stream& s, ops::heads_view<bf16 const> dout, ops::heads_view<bf16 const> q,
+      ops::heads_view<bf16 const> k, ops::heads_view<bf16 const> v, ops::heads_view<bf16 const> out,
+      float const* lse, ops::attention_options const& options) = 0;
 
   /// From now on a call without an entry in the table is timed by each of the first few kernels
   /// that there are for it (on), or takes the library's first (off, as in the beginning). Timing

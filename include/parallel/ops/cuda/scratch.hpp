@@ -75,6 +75,26 @@ template <class T>
   return sizeof(accumulate_t<T>) * static_cast<std::size_t>(q.batch * q.heads * q.sequence);
 }
 
+/// A view's elements, one after another.
+template <class T>
+[[nodiscard]] std::size_t heads_bytes(ops::heads_view<T> const& view) {
+  return sizeof(T) * static_cast<std::size_t>(view.size());
+}
+
+/// That of a fused backward pass. Its plan asks for S x S bf16 numbers for each head and sequence
+/// if it is to be deterministic, commonly for nothing otherwise.
+template <class T>
+[[nodiscard]] std::size_t fused_backward_scratch(ops::heads_view<T const> const& q,
+                                                 ops::heads_view<T const> const& k,
+                                                 bool deterministic) {
+  std::size_t const rows = attention_row_bytes<T>(q);
+  auto const width = static_cast<std::size_t>(q.head_dim);
+  auto const keys = static_cast<std::size_t>(k.sequence);
+  return scratch_piece(rows) +
+         (deterministic ? scratch_piece(rows / sizeof(accumulate_t<T>) * keys * sizeof(bf16))
+                        : scratch_piece(rows * width));
+}
+
 /// At most what CUB's sort of so many pairs of 32-bit numbers takes: both lists once more, for each
 /// tile of at least 1024 pairs 256 counters, for each 2^28 pairs and 8 bits 256 sums; in pieces.
 [[nodiscard]] constexpr std::size_t sort_scratch(std::size_t count) {
@@ -165,27 +185,35 @@ template <class T>
   return fused ? scratch_piece(detail::attention_row_bytes<T>(a.q)) : 0;
 }
 
-/// That of the greedier kernels, plain or fused. The plan of a fused one asks for S x S bf16
-/// numbers for each head and sequence if it is to be deterministic, commonly for nothing otherwise.
+/// That of the greedier kernels, plain or fused.
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::attention_backward_arguments<T> const& a,
                                         scratch_conditions const& on = {}) {
-  std::size_t const rows = detail::attention_row_bytes<T>(a.q);
-  if (!attention_backward_path(on.fused, a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out,
-                               a.lse.data(), a.options)
-           .fused)
-    return rows;
-  auto const width = static_cast<std::size_t>(a.q.head_dim);
-  auto const keys = static_cast<std::size_t>(a.k.sequence);
-  return scratch_piece(rows) +
-         (on.deterministic ? scratch_piece(rows / sizeof(accumulate_t<T>) * keys * sizeof(bf16))
-                           : scratch_piece(rows * width));
+  return attention_backward_path(on.fused, a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out,
+                                 a.lse.data(), a.options)
+                 .fused
+             ? detail::fused_backward_scratch<T>(a.q, a.k, on.deterministic)
+             : detail::attention_row_bytes<T>(a.q);
+}
+
+/// The part's result and lse, where a fused kernel makes them.
+template <class T>
+[[nodiscard]] std::size_t scratch_bytes(ops::extend_attention_arguments<T> const& a,
+                                        scratch_conditions const& on = {}) {
+  if (!extend_attention_path(on.fused, a.q, a.k, a.v, a.options).fused) return 0;
+  return scratch_piece(detail::heads_bytes(a.q)) +
+         scratch_piece(detail::attention_row_bytes<T>(a.q));
 }
 
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::extend_attention_backward_arguments<T> const& a,
-                                        scratch_conditions const& /*on*/ = {}) {
-  return detail::attention_row_bytes<T>(a.q);
+                                        scratch_conditions const& on = {}) {
+  if (!extend_attention_backward_path(on.fused, a.dout, a.q, a.k, a.v, a.out, a.lse.data(),
+                                      a.options)
+           .fused)
+    return detail::attention_row_bytes<T>(a.q);
+  return detail::fused_backward_scratch<T>(a.q, a.k, on.deterministic) +
+         scratch_piece(detail::heads_bytes(a.q)) + 2 * scratch_piece(detail::heads_bytes(a.k));
 }
 
 }  // namespace parallel::cuda

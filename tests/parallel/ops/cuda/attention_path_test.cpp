@@ -70,6 +70,9 @@ TEST_CASE("what MPT trains with goes to the fused kernels") {
   CHECK(some.reason().empty());
   some.options.place = {.whole = 512, .first_query = 128, .first_key = 128};
   CHECK(some.reason().empty());
+  some.options.window = -1;
+  some.options.place.first_key = 0;
+  CHECK(some.reason().empty());
   CHECK(call<bf16>(1, 2, 1, 1, 8).reason().empty());
   CHECK(call<bf16>(1, 100, 8, 1, 256).reason().empty());
   CHECK(call<bf16>().reason({.library = 91600, .capability = 80}).empty());
@@ -100,8 +103,15 @@ TEST_CASE("what the fused kernels do not know goes to the plain ones") {
     *view = view->slice(100, 128);
   CHECK(decoding.reason() == "queries and keys are not equally many");
   call<bf16> ring;
+  for (index const first_key : {1, 127, 129, 256}) {
+    ring.options.place = {.whole = 512, .first_query = 128, .first_key = first_key};
+    CHECK(ring.reason() == "not all keys stand before the queries");
+  }
   ring.options.place = {.whole = 512, .first_query = 256, .first_key = 128};
-  CHECK(ring.reason() == "queries and keys stand at different positions");
+  ring.options.window = 255;  // of the last query to the first key
+  CHECK(ring.reason().empty());
+  ring.options.window = 254;
+  CHECK(ring.reason() == "a window begins in another part of the keys");
 }
 
 TEST_CASE("documents packed into whole sequences go to the fused kernels, into parts do not") {

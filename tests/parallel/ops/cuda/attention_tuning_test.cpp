@@ -42,9 +42,9 @@ attention_tuning example() {
 
 char const* const example_text =
     "attention_tuning 1 2 library 1.2, some device\n"
-    "16 2048 12 4 64 -1 1 0 0 0 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
+    "16 2048 12 4 64 -1 0 1 0 0 0 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
     "0 0 0 0 0 0 0 0 2\n"
-    "16 2048 12 4 64 255 1 1 1 1 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
+    "16 2048 12 4 64 255 0 1 1 1 1 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
     "1 2 3 4 5 6 7 8 0\n";
 
 TEST_CASE("a table survives being written and read") {
@@ -55,17 +55,18 @@ TEST_CASE("a table survives being written and read") {
 TEST_CASE("problems that differ in anything are kept apart") {
   attention_tuning table("all");
   int count = 0;
-  for (int bits = 0; bits < 16; ++bits) {
+  for (int bits = 0; bits < 32; ++bits) {
     auto of = forward;
     of.alibi = (bits & 1) != 0;
     of.documents = (bits & 2) != 0;
     of.backward = (bits & 4) != 0;
     of.deterministic = (bits & 8) != 0;
+    of.apart = (bits & 16) != 0;
     table.set(of, count++);
     of.dout.row = 3;
     table.set(of, count++);
   }
-  CHECK(table.entries().size() == 32);
+  CHECK(table.entries().size() == 64);
   CHECK(attention_tuning::parse(to_text(table), "x") == table);
 }
 
@@ -98,7 +99,7 @@ TEST_CASE("malformed text is refused with the place and what was expected") {
   refused("attention_tuning", "matmul_tuning", "t.txt, line 1: not a table of attention_tuning");
   refused("16 2048 12", "16 x 12",
           "t.txt, line 2: the sequence is 'x', expected an integer from -1 to 1099511627776");
-  refused("-1 1 0 0 0", "-1 1 2 0 0",
+  refused("-1 0 1 0 0 0", "-1 0 1 2 0 0",
           "t.txt, line 2: documents is '2', expected an integer from 0 to 1");
   refused("0 0 0 0 0 0 0 0 2", "0 0 0 0 0 0 0 0 1001",
           "t.txt, line 2: the plan is '1001', expected an integer from 0 to 1000");

@@ -8,6 +8,10 @@
 // to be deterministic, from a matrix of S x S bf16 numbers for each head, which the plan asks for
 // as its workspace and which takes time.
 //
+// Where the queries are a part of a sequence that stands behind all keys, nothing is masked, and
+// ALiBi takes how far from a number, so that one plan does for every pair of parts. Of the backward
+// pass lse and out are those over all parts.
+//
 // Packed documents are one more mask, before the causal one, where cuDNN expects that of padding: a
 // row reads where its document begins. Blocks of pairs of other documents are computed all the
 // same. Known for devices of compute capability 9.0 and, but for the deterministic gradient, newer
@@ -28,6 +32,7 @@ inline constexpr std::int64_t dq_sum = 15;  // [B, H, S, D] floats of scratch, i
 inline constexpr std::int64_t own = 16;     // [B, H, S] floats of scratch: dout_i·out_i
 inline constexpr std::int64_t begins = 17;  // [B, S] int32: where a row's document begins
 inline constexpr std::int64_t other = 18;   // number: the score of another document's key
+inline constexpr std::int64_t apart = 19;   // number, int32: how far query 0 is behind key 0
 }  // namespace attention_uid
 
 namespace detail {
@@ -58,14 +63,17 @@ struct attention_builder {
   /// What `seen` takes from: of the row's document, future and distant keys too.
   tensor all_scores(tensor q, tensor k) { return in_documents(biased_scores(q, k)); }
 
-  /// scale q·k - slope (row - column)
+  /// scale q·k - slope (apart + row - column)
   tensor biased_scores(tensor q, tensor k) {
     auto const products = g.multiply(q, k, g.between(scores));
     auto const scaled = g.map(CUDNN_POINTWISE_MUL, products, scale);
     if (!problem.alibi) return scaled;
     auto const row = g.positions(scaled, 2, CUDNN_DATA_INT32);
     auto const column = g.positions(scaled, 3, CUDNN_DATA_INT32);
-    auto const apart = g.map(CUDNN_POINTWISE_SUB, column, row, integers);
+    auto apart = g.map(CUDNN_POINTWISE_SUB, column, row, integers);
+    if (problem.apart)
+      apart = g.map(CUDNN_POINTWISE_SUB, apart, g.number(attention_uid::apart, CUDNN_DATA_INT32),
+                    integers);
     auto const slopes = g.memory(attention_uid::slopes, CUDNN_DATA_FLOAT, {1, problem.heads, 1, 1},
                                  {problem.heads, 1, 1, 1});
     return g.map(CUDNN_POINTWISE_ADD, scaled, g.map(CUDNN_POINTWISE_MUL, apart, slopes));
@@ -84,8 +92,10 @@ struct attention_builder {
                     g.map(CUDNN_POINTWISE_CMP_GE, column, begins, logic));
   }
 
-  /// x where row >= column and, with a window, column + window >= row; -infinity elsewhere.
+  /// x where row >= column and, with a window, column + window >= row; -infinity elsewhere. All of
+  /// x where rows stand behind columns.
   tensor seen(tensor x) {
+    if (problem.apart) return x;
     auto const row = g.positions(x, 2, CUDNN_DATA_FLOAT);
     auto const column = g.positions(x, 3, CUDNN_DATA_FLOAT);
     x = g.select(x, masked, g.map(CUDNN_POINTWISE_CMP_GE, row, column, logic));
@@ -100,8 +110,8 @@ struct attention_builder {
 
 }  // namespace detail
 
-/// out and lse from q, k, v, (slopes,) (begins, other,) scale, masked (and window + 1), added to an
-/// empty graph.
+/// out and lse from q, k, v, (slopes,) (begins, other,) scale, masked (and window + 1, and apart),
+/// added to an empty graph.
 template <class Graph>
 void build_attention_forward(Graph& g, attention_problem const& problem) {
   detail::attention_builder<Graph> all{g, problem};

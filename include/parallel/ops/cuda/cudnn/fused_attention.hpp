@@ -8,15 +8,17 @@
 // cuDNN's list is what the table says: equal tables give equal plans.
 // Scratch forward: what the plan asks for. Backward: that, one float for each query and head, and
 // the gradient of queries in floats (not on deterministic streams, whose plans ask for batch *
-// heads * S * S * 2 bytes instead).
+// heads * S * S * 2 bytes instead). Of one part of the keys: what is found beside it.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <initializer_list>
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -55,7 +57,8 @@ template <class T>
   problem.head_dim = q.head_dim;
   problem.alibi = !options.alibi_slopes.empty();
   problem.documents = !options.document_begins.empty();
-  problem.window = options.window >= q.sequence - 1 ? -1 : options.window;
+  problem.apart = distance(options) != 0;
+  problem.window = problem.apart || options.window >= q.sequence - 1 ? -1 : options.window;
   problem.q = strides_of(q);
   problem.k = strides_of(k);
   problem.v = strides_of(v);
@@ -88,22 +91,12 @@ class attention_plans final : public fused_attention {
                              ops::heads_view<bf16 const> q, ops::heads_view<bf16 const> k,
                              ops::heads_view<bf16 const> v,
                              ops::attention_options const& options) override {
-    device_scope const scope(s.device());
-    auto const problem = detail::problem_of(out, q, k, v, options);
-    std::size_t const rows = lse == nullptr ? cuda::detail::attention_row_bytes(q) : 0;
-    return with_plan(s, problem, scratch_piece(rows), [&](plan const& chosen) {
-      pieces space(s, {chosen.workspace(), rows});
-      void* const workspace = space.next();
-      void* const kept = space.next();
-      namespace uid = attention_uid;
-      numbers const given(options, problem);
-      return run(chosen, given, options, workspace,
-                 {{uid::q, address(q.data)},
-                  {uid::k, address(k.data)},
-                  {uid::v, address(v.data)},
-                  {uid::out, out.data},
-                  {uid::lse, lse == nullptr ? kept : lse}});
-    });
+    return attend(s, out, lse, q, k, v, options).has_value();
+  }
+  [[nodiscard]] std::optional<part_result> forward_part(
+      stream& s, ops::heads_view<bf16 const> q, ops::heads_view<bf16 const> k,
+      ops::heads_view<bf16 const> v, ops::attention_options const& options) override {
+    return attend(s, in_scratch(q), nullptr, q, k, v, options);
   }
 
   [[nodiscard]] bool backward(stream& s, ops::heads_view<bf16> dq, ops::heads_view<bf16> dk,
@@ -111,39 +104,14 @@ class attention_plans final : public fused_attention {
                               ops::heads_view<bf16 const> q, ops::heads_view<bf16 const> k,
                               ops::heads_view<bf16 const> v, ops::heads_view<bf16 const> out,
                               float const* lse, ops::attention_options const& options) override {
-    device_scope const scope(s.device());
-    auto problem = detail::problem_of(out, q, k, v, options);
-    problem.backward = true;
-    problem.deterministic = s.deterministic();
-    problem.dq = detail::strides_of(dq);
-    problem.dk = detail::strides_of(dk);
-    problem.dv = detail::strides_of(dv);
-    problem.dout = detail::strides_of(dout);
-    std::size_t const rows = cuda::detail::attention_row_bytes(q);
-    std::size_t const sums =
-        problem.deterministic ? 0 : rows * static_cast<std::size_t>(q.head_dim);
-    std::size_t const beside = scratch_piece(rows) + scratch_piece(sums);
-    return with_plan(s, problem, beside, [&](plan const& chosen) {
-      pieces space(s, {chosen.workspace(), rows, sums});
-      void* const workspace = space.next();
-      void* const own = space.next();
-      void* const dq_sum = space.next();
-      namespace uid = attention_uid;
-      numbers const given(options, problem);
-      std::vector<binding> tensors = {{uid::q, address(q.data)},
-                                      {uid::k, address(k.data)},
-                                      {uid::v, address(v.data)},
-                                      {uid::out, address(out.data)},
-                                      {uid::dout, address(dout.data)},
-                                      {uid::lse, address(lse)},
-                                      {uid::own, own},
-                                      {uid::one, address(&given.one)},
-                                      {uid::dq, dq.data},
-                                      {uid::dk, dk.data},
-                                      {uid::dv, dv.data}};
-      if (!problem.deterministic) tensors.push_back({uid::dq_sum, dq_sum});
-      return run(chosen, given, options, workspace, std::move(tensors));
-    });
+    return differentiate(s, {dq, dk, dv}, dout, q, k, v, out, lse, options).has_value();
+  }
+  [[nodiscard]] std::optional<part_gradients> backward_part(
+      stream& s, ops::heads_view<bf16 const> dout, ops::heads_view<bf16 const> q,
+      ops::heads_view<bf16 const> k, ops::heads_view<bf16 const> v, ops::heads_view<bf16 const> out,
+      float const* lse, ops::attention_options const& options) override {
+    return differentiate(s, {in_scratch(q), in_scratch(k), in_scratch(v)}, dout, q, k, v, out, lse,
+                         options);
   }
 
   void tune(bool on) override { tune_ = on; }
@@ -163,6 +131,96 @@ class attention_plans final : public fused_attention {
  private:
   static constexpr int most_timed = 3;
 
+  /// A view like another, for which there is memory yet to be found: in scratch, rows one after
+  /// another.
+  [[nodiscard]] static ops::heads_view<bf16> in_scratch(ops::heads_view<bf16 const> const& like) {
+    index const row = like.heads * like.head_dim;
+    return {nullptr, like.batch, like.sequence, like.heads, like.head_dim, like.sequence * row,
+            row};
+  }
+  [[nodiscard]] static std::size_t missing_bytes(ops::heads_view<bf16> const& view) {
+    return view.data == nullptr ? cuda::detail::heads_bytes(view) : 0;
+  }
+
+  /// `out` and lse, which scratch provides where they have no memory; nothing when there is no
+  /// plan.
+  std::optional<part_result> attend(stream& s, ops::heads_view<bf16> out, float* lse,
+                                    ops::heads_view<bf16 const> q, ops::heads_view<bf16 const> k,
+                                    ops::heads_view<bf16 const> v,
+                                    ops::attention_options const& options) {
+    device_scope const scope(s.device());
+    auto const problem = detail::problem_of(out, q, k, v, options);
+    std::size_t const values = missing_bytes(out);
+    std::size_t const rows = lse == nullptr ? cuda::detail::attention_row_bytes(q) : 0;
+    part_result made;
+    std::size_t const beside = scratch_piece(values) + scratch_piece(rows);
+    bool const runs = with_plan(s, problem, beside, [&](plan const& chosen) {
+      pieces space(s, {chosen.workspace(), values, rows});
+      void* const workspace = space.next();
+      auto to = space.complete(out);
+      auto* const kept = static_cast<float*>(space.next());
+      made = {to, lse == nullptr ? kept : lse};
+      namespace uid = attention_uid;
+      numbers const given(options, problem);
+      return run(chosen, problem, given, options, workspace,
+                 {{uid::q, address(q.data)},
+                  {uid::k, address(k.data)},
+                  {uid::v, address(v.data)},
+                  {uid::out, to.data},
+                  {uid::lse, address(made.lse)}});
+    });
+    return runs ? std::optional(made) : std::nullopt;
+  }
+
+  struct gradients {
+    ops::heads_view<bf16> dq, dk, dv;
+  };
+  /// `to`, likewise.
+  std::optional<part_gradients> differentiate(
+      stream& s, gradients const& to, ops::heads_view<bf16 const> dout,
+      ops::heads_view<bf16 const> q, ops::heads_view<bf16 const> k, ops::heads_view<bf16 const> v,
+      ops::heads_view<bf16 const> out, float const* lse, ops::attention_options const& options) {
+    device_scope const scope(s.device());
+    auto problem = detail::problem_of(out, q, k, v, options);
+    problem.backward = true;
+    problem.deterministic = s.deterministic();
+    problem.dq = detail::strides_of(to.dq);
+    problem.dk = detail::strides_of(to.dk);
+    problem.dv = detail::strides_of(to.dv);
+    problem.dout = detail::strides_of(dout);
+    std::size_t const rows = cuda::detail::attention_row_bytes(q);
+    std::size_t const sums =
+        problem.deterministic ? 0 : rows * static_cast<std::size_t>(q.head_dim);
+    std::size_t const queries = missing_bytes(to.dq), keys = missing_bytes(to.dk);
+    std::size_t const beside = scratch_piece(rows) + scratch_piece(sums) + scratch_piece(queries) +
+                               2 * scratch_piece(keys);
+    part_gradients made;
+    bool const runs = with_plan(s, problem, beside, [&](plan const& chosen) {
+      pieces space(s, {chosen.workspace(), rows, sums, queries, keys, keys});
+      void* const workspace = space.next();
+      void* const own = space.next();
+      void* const dq_sum = space.next();
+      auto const dq = space.complete(to.dq), dk = space.complete(to.dk), dv = space.complete(to.dv);
+      made = {dq, dk, dv};
+      namespace uid = attention_uid;
+      numbers const given(options, problem);
+      std::vector<binding> tensors = {{uid::q, address(q.data)},
+                                      {uid::k, address(k.data)},
+                                      {uid::v, address(v.data)},
+                                      {uid::out, address(out.data)},
+                                      {uid::dout, address(dout.data)},
+                                      {uid::lse, address(lse)},
+                                      {uid::own, own},
+                                      {uid::one, address(&given.one)},
+                                      {uid::dq, dq.data},
+                                      {uid::dk, dk.data},
+                                      {uid::dv, dv.data}};
+      if (!problem.deterministic) tensors.push_back({uid::dq_sum, dq_sum});
+      return run(chosen, problem, given, options, workspace, std::move(tensors));
+    });
+    return runs ? std::optional(made) : std::nullopt;
+  }
+
   [[nodiscard]] static std::string made_for(stream& s) {
     cudaDeviceProp device{};
     cuda::check(cudaGetDeviceProperties(&device, s.device()), "cudaGetDeviceProperties");
@@ -174,9 +232,11 @@ class attention_plans final : public fused_attention {
   struct numbers {
     numbers(ops::attention_options const& options, attention_problem const& problem)
         : scale(static_cast<float>(options.scale)),
-          window(static_cast<float>(problem.window + 1)) {}
+          window(static_cast<float>(problem.window + 1)),
+          apart(static_cast<std::int32_t>(distance(options))) {}
     float scale;
     float window;  // column + window > row
+    std::int32_t apart;
     float masked = -std::numeric_limits<float>::infinity();
     float other = -1e9F;  // see in_documents
     float one = 1.0F;
@@ -194,6 +254,12 @@ class attention_plans final : public fused_attention {
       begin_ = s.scratch(all);
     }
     [[nodiscard]] void* next() { return begin_ + offsets_[taken_++]; }
+    /// The view with the next piece for its memory, if it has none.
+    [[nodiscard]] ops::heads_view<bf16> complete(ops::heads_view<bf16> view) {
+      auto* const memory = static_cast<bf16*>(next());
+      if (view.data == nullptr) view.data = memory;
+      return view;
+    }
 
    private:
     std::byte* begin_ = nullptr;
@@ -253,14 +319,17 @@ class attention_plans final : public fused_attention {
     return true;
   }
 
-  cudnnStatus_t run(plan const& chosen, numbers const& given, ops::attention_options const& options,
-                    void* workspace, std::vector<binding> tensors) {
+  cudnnStatus_t run(plan const& chosen, attention_problem const& problem, numbers const& given,
+                    ops::attention_options const& options, void* workspace,
+                    std::vector<binding> tensors) {
     namespace uid = attention_uid;
     tensors.push_back({uid::scale, address(&given.scale)});
-    tensors.push_back({uid::masked, address(&given.masked)});
-    if (given.window > 0.0F) tensors.push_back({uid::window, address(&given.window)});
-    if (!options.alibi_slopes.empty())
+    if (!problem.apart) tensors.push_back({uid::masked, address(&given.masked)});
+    if (problem.window >= 0) tensors.push_back({uid::window, address(&given.window)});
+    if (problem.alibi) {
       tensors.push_back({uid::slopes, address(options.alibi_slopes.data())});
+      if (problem.apart) tensors.push_back({uid::apart, address(&given.apart)});
+    }
     if (!options.document_begins.empty()) {
       tensors.push_back({uid::begins, address(options.document_begins.data())});
       tensors.push_back({uid::other, address(&given.other)});

@@ -8,16 +8,22 @@
 #include <vector>
 
 #include <parallel/ops/attention.hpp>
+#include <parallel/ops/cuda/attention_path.hpp>
 #include <parallel/ops/cuda/cudnn/attention_graph.hpp>
+#include <parallel/ops/cuda/kernels/attention_parts.hpp>
 #include <parallel/ops/reference.hpp>
 
+#include "parallel/ops/attention_by_parts.hpp"
 #include "parallel/ops/attention_problem.hpp"
 #include "support/graph_meaning.hpp"
+#include "support/host_block.hpp"
 
 namespace cudnn_attention_meaning_test {
 
 using namespace parallel::cuda::cudnn;
 using parallel::index;
+using parallel::cuda::attention_problem;
+using parallel::cuda::attention_strides;
 namespace uid = attention_uid;
 
 namespace meaning = test::graph_meaning;
@@ -92,6 +98,106 @@ class computed {
   std::vector<std::vector<double>> kept_;
 };
 
+/// Computes parts of attention by their graphs at once, and merges them by the kernels.
+struct graph_stream {
+  void synchronize() {}
+};
+
+template <class Body>
+void run_rows(Body const& body) {
+  parallel::testing::host_block::run_grid(3, 64, 0, parallel::testing::thread_order::ascending,
+                                          body);
+}
+
+/// What the graphs of a pair of parts depend on, and what they read in either pass.
+struct pair_of_parts {
+  template <class Arguments>
+  explicit pair_of_parts(Arguments const& a)
+      : problem{.batch = a.q.batch,
+                .sequence = a.q.sequence,
+                .heads = a.q.heads,
+                .key_heads = a.k.heads,
+                .head_dim = a.q.head_dim,
+                .apart = parallel::cuda::distance(a.options) != 0,
+                .alibi = !a.options.alibi_slopes.empty(),
+                .q = {a.q.batch_stride, a.q.row_stride},
+                .k = {a.k.batch_stride, a.k.row_stride},
+                .v = {a.v.batch_stride, a.v.row_stride}},
+        slopes(a.options.alibi_slopes.begin(), a.options.alibi_slopes.end()),
+        scale(a.options.scale),
+        apart(static_cast<double>(parallel::cuda::distance(a.options))),
+        given{{uid::q, const_cast<double*>(a.q.data)},
+              {uid::k, const_cast<double*>(a.k.data)},
+              {uid::v, const_cast<double*>(a.v.data)},
+              {uid::slopes, slopes.data()},
+              {uid::scale, &scale},
+              {uid::masked, &masked},
+              {uid::apart, &apart}} {}
+
+  attention_problem problem;
+  std::vector<double> slopes;
+  double scale, apart, masked = -std::numeric_limits<double>::infinity();
+  std::map<std::int64_t, double*> given;
+};
+
+/// A view of memory of its own, rows one after another.
+struct dense_rows {
+  explicit dense_rows(parallel::ops::heads_view<double const> const& like)
+      : kept(static_cast<std::size_t>(like.size())),
+        view{kept.data(),
+             like.batch,
+             like.sequence,
+             like.heads,
+             like.head_dim,
+             like.sequence * like.heads * like.head_dim,
+             like.heads * like.head_dim} {}
+  [[nodiscard]] attention_strides strides() const { return {view.batch_stride, view.row_stride}; }
+
+  std::vector<double> kept;
+  parallel::ops::heads_view<double> view;
+};
+
+void run_operation(graph_stream&, parallel::ops::extend_attention_arguments<double> const& a) {
+  if (parallel::cuda::distance(a.options) < 0) return;  // keys of the future
+  pair_of_parts pair(a);
+  dense_rows out(a.q);
+  std::vector<double> lse(a.lse.size());
+  pair.problem.out = out.strides();
+  pair.given.insert({{uid::out, out.kept.data()}, {uid::lse, lse.data()}});
+  computed g(pair.given);
+  build_attention_forward(g, pair.problem);
+  run_rows(parallel::cuda::kernels::merge_attention_part<double>{a.out, a.lse.data(), out.view,
+                                                                 lse.data()});
+}
+
+void run_operation(graph_stream&,
+                   parallel::ops::extend_attention_backward_arguments<double> const& a) {
+  if (parallel::cuda::distance(a.options) < 0) return;
+  pair_of_parts pair(a);
+  dense_rows dq(a.q), dk(a.k), dv(a.v), sums(a.q);
+  std::vector<double> own(a.lse.size());
+  double one = 1.0;
+  pair.problem.out = {a.out.batch_stride, a.out.row_stride};
+  pair.problem.dout = {a.dout.batch_stride, a.dout.row_stride};
+  pair.problem.dq = dq.strides();
+  pair.problem.dk = pair.problem.dv = dk.strides();
+  pair.given.insert({{uid::out, const_cast<double*>(a.out.data)},
+                     {uid::dout, const_cast<double*>(a.dout.data)},
+                     {uid::lse, const_cast<double*>(a.lse.data())},
+                     {uid::dq, dq.kept.data()},
+                     {uid::dk, dk.kept.data()},
+                     {uid::dv, dv.kept.data()},
+                     {uid::dq_sum, sums.kept.data()},
+                     {uid::own, own.data()},
+                     {uid::one, &one}});
+  computed g(pair.given);
+  build_attention_backward(g, pair.problem);
+  using add = parallel::cuda::kernels::add_attention_part<double>;
+  run_rows(add{a.dq, dq.view});
+  run_rows(add{a.dk, dk.view});
+  run_rows(add{a.dv, dv.view});
+}
+
 TEST_CASE("the graphs for cuDNN mean causal attention and its gradient") {
   for (auto const& size :
        {attention_test::sizes{2, 7, 7, 4, 4, 8}, attention_test::sizes{1, 9, 9, 6, 2, 5},
@@ -102,7 +208,6 @@ TEST_CASE("the graphs for cuDNN mean causal attention and its gradient") {
              {std::pair{index{0}, false}, {0, true}, {1, false}, {4, false}, {4, true}}) {
           CAPTURE(alibi);
           CAPTURE(window);
-          CAPTURE(document);
           attention_test::problem<double> expected(
               size, {.alibi = alibi, .window = window, .document = document});
           auto got = expected;
@@ -160,6 +265,25 @@ TEST_CASE("the graphs for cuDNN mean causal attention and its gradient") {
           build_attention_backward(g, said);
           CHECK(attention_test::worst_difference(got.gradients, expected.gradients) < 1e-13);
         }
+}
+
+TEST_CASE("the graphs for parts of a sequence, merged, mean attention to all of it") {
+  namespace parts = extend_attention_test;
+  for (parts::sizes const& size : {parts::sizes{2, 12, 4, 4, 8}, parts::sizes{1, 6, 6, 2, 5}})
+    for (bool const alibi : {false, true})
+      for (std::vector<index> const& cuts :
+           {std::vector{size.length / 2}, {size.length / 3, size.length / 3 * 2}}) {
+        CAPTURE(alibi);
+        CAPTURE(cuts.size());
+        parts::problem<double> p(size, {.alibi = alibi});
+        parallel::reference::stream r;
+        auto const expected = parts::whole(p, r);
+        graph_stream s;
+        auto const got = parts::by_parts(p, s, cuts, 3);
+        CHECK(parts::apart(got.out, expected.out) < 1e-13);
+        CHECK(parts::apart(got.lse, expected.lse) < 1e-13);
+        CHECK(parts::apart(got.gradients, expected.gradients) < 1e-13);
+      }
 }
 
 }  // namespace cudnn_attention_meaning_test

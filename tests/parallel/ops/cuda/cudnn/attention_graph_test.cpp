@@ -18,6 +18,8 @@ namespace cudnn_attention_graph_test {
 
 using namespace parallel::cuda::cudnn;
 using parallel::bf16;
+using parallel::cuda::attention_problem;
+using parallel::cuda::attention_strides;
 using parallel::index;
 
 /// An H200, as its CUDA driver describes it; or a device like it of another compute capability.
@@ -80,6 +82,7 @@ void check_accepted(attention_problem problem, int capability = 90) {
   CAPTURE(problem.heads);
   CAPTURE(problem.key_heads);
   CAPTURE(problem.head_dim);
+  CAPTURE(problem.apart);
   CAPTURE(problem.alibi);
   CAPTURE(problem.documents);
   CAPTURE(problem.window);
@@ -103,6 +106,19 @@ TEST_CASE("cuDNN accepts causal attention, ALiBi, documents, windows and shared 
             problem.window = window;
             check_accepted(problem);
           }
+}
+
+TEST_CASE("cuDNN accepts attention to keys that stand before the queries") {
+  if (!looks_for_engines()) return;
+  for (int const capability : {80, 90, 100})
+    for (std::int64_t const head_dim : {64, 128})
+      for (std::int64_t const key_heads : {16, 4, 1})
+        for (bool const alibi : {false, true}) {
+          auto problem = packed(2, 4096, 16, key_heads, head_dim);
+          problem.apart = true;
+          problem.alibi = alibi;
+          check_accepted(problem, capability);
+        }
 }
 
 TEST_CASE("cuDNN accepts every problem that goes to the fused kernels") {
