@@ -203,7 +203,10 @@ TEST_CASE("fused attention and its gradient, of every form the graphs have, with
 
 TEST_CASE("fused attention to one part of the keys after another, as in a ring") {
   for (sizes const& size : {sizes{2, 12, 12, 4, 4, 8}, sizes{1, 12, 12, 6, 2, 16}})
-    for (variant const& what : {variant{}, variant{.alibi = true}, variant{.window = 11}})
+    for (variant const& what :
+         {variant{}, variant{.alibi = true}, variant{.window = 11},
+          variant{.alibi = true, .window = 5}, variant{.window = 2}, variant{.document = 5},
+          variant{.alibi = true, .window = 3, .document = 7}})
       for (bool const deterministic : {false, true})
         for (index const parts : {1, 2, 3}) {
           CAPTURE(what.alibi);
@@ -222,19 +225,6 @@ TEST_CASE("fused attention to one part of the keys after another, as in a ring")
           CHECK(s.scratch_bytes() == planned.take_scratch());
           check_close(one, one.exact(what), parts);
         }
-}
-
-TEST_CASE("parts that the fused kernels do not know are merged with theirs by the plain ones") {
-  variant const what{.alibi = true, .window = 5};
-  fake_cuda::restart({.seed = 7});
-  on_gpu one({1, 12, 12, 2, 2, 8}, what);
-  stream s;
-  one.run_by_parts(s, 3);
-  CHECK(fake_cuda::happened().failures.empty());
-  CHECK(fake_cuda::happened().attentions == 6);  // each part with itself, forward and backward
-  CHECK(s.library<parallel::cuda::attention_kernels>().plain ==
-        std::set<std::string_view>{"a window begins in another part of the keys"});
-  check_close(one, one.exact(what), 3);
 }
 
 TEST_CASE("what cuDNN proposes and cannot build or run gives way to its next proposal") {
@@ -406,8 +396,7 @@ mpt::model_config model(bool with_alibi) {
 
 void check_training(bool with_alibi, test::model_layout const& how,
                     parallel::cuda::stream_options const& streams, int gpus) {
-  auto m = model(with_alibi);
-  if (how.context > 1) m.attn.attn_uses_sequence_id = false;  // parts of documents are not for them
+  auto const m = model(with_alibi);
   auto const exact = test::run_model<double>(m, how);
   auto const of_host = test::run_model<bf16>(m, how);
   std::vector<test::model_outcome> all;

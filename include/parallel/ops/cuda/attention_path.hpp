@@ -2,8 +2,8 @@
 // function of what is asked and of what there is; runs on any host.
 //
 // The fused kernels are several times faster, for what they know: bf16, whole sequences, the same
-// part of queries and keys or an earlier part of keys, ALiBi, windows, shared key heads, documents
-// packed into whole sequences. Everything else is for the plain kernels (attention_passes.hpp).
+// part of queries and keys or an earlier part of keys, ALiBi, windows, shared key heads, packed
+// documents. Everything else is for the plain kernels (attention_passes.hpp).
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,8 @@ struct attention_path {
 
 /// How far query 0 stands behind key 0: 0 where both are the same part of a sequence.
 [[nodiscard]] inline index distance(ops::attention_options const& options) {
-  return options.place.first_query - options.place.first_key;
+  auto const& place = options.place;
+  return place.whole == 0 ? 0 : place.first_query - place.first_key;
 }
 
 namespace detail {
@@ -65,7 +66,6 @@ template <class T>
                                                    std::initializer_list<heads_place> views,
                                                    accumulate_t<T> const* lse) {
   auto const plain = [](std::string_view reason) { return attention_path{false, reason}; };
-  auto const& place = options.place;
   if (there.library == 0) return plain("no library of fused kernels is linked");
   if (there.library < 91600) return plain("cuDNN is older than 9.16");
   if (there.capability < 80) return plain("the device is older than compute capability 8.0");
@@ -73,17 +73,10 @@ template <class T>
   if (options.dropout.active()) return plain("dropout has random numbers of our own");
   if (options.softcap > 0.0) return plain("scores are capped");
   if (q.sequence != k.sequence) return plain("queries and keys are not equally many");
-  if (index const apart = distance(options); place.whole != 0 && apart != 0) {
-    if (apart < k.sequence) return plain("not all keys stand before the queries");
-    if (options.window >= 0 && apart + q.sequence - 1 > options.window)
-      return plain("a window begins in another part of the keys");
-  }
-  if (!options.document_begins.empty()) {
-    if (there.capability < 90)
-      return plain("the device is too old for documents: below compute capability 9.0");
-    if (place.whole != 0 && place.whole != q.sequence)
-      return plain("queries and keys are parts of sequences of documents");
-  }
+  if (index const apart = distance(options); apart != 0 && apart < k.sequence)
+    return plain("not all keys stand before the queries");
+  if (!options.document_begins.empty() && there.capability < 90)
+    return plain("the device is too old for documents: below compute capability 9.0");
   if (q.sequence < 2) return plain("there is one position only");
   if (q.head_dim % 8 != 0) return plain("head_dim is not a multiple of 8");
   if (q.head_dim > (there.capability == 90 ? 256 : 128)) return plain("head_dim is too large");

@@ -29,9 +29,10 @@ struct attention_problem {
   std::int64_t key_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t window = -1;  // keys before its own that a query sees; negative: all
-  bool apart = false;        // queries stand behind all keys, and see each
+  bool apart = false;        // queries stand behind all keys
   bool alibi = false;
   bool documents = false;
+  std::int64_t whole = 0;  // positions of a sequence of documents of which this is a part, or 0
   bool backward = false;
   bool deterministic = false;  // of the backward pass
   attention_strides q, k, v, out;
@@ -77,6 +78,7 @@ struct attention_tuning_format {
     visit("apart", of.apart);
     visit("alibi", of.alibi);
     visit("documents", of.documents);
+    visit("the whole", of.whole);
     visit("backward", of.backward);
     visit("deterministic", of.deterministic);
     for (auto* const view : {&of.q, &of.k, &of.v, &of.out, &of.dq, &of.dk, &of.dv, &of.dout}) {

@@ -25,6 +25,7 @@ constexpr attention_problem forward{.batch = 16,
 attention_problem backward() {
   auto out = forward;
   out.window = 255;
+  out.whole = 4096;
   out.documents = out.backward = out.deterministic = true;
   out.dq = {1, 2};
   out.dk = {3, 4};
@@ -42,9 +43,9 @@ attention_tuning example() {
 
 char const* const example_text =
     "attention_tuning 1 2 library 1.2, some device\n"
-    "16 2048 12 4 64 -1 0 1 0 0 0 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
+    "16 2048 12 4 64 -1 0 1 0 0 0 0 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
     "0 0 0 0 0 0 0 0 2\n"
-    "16 2048 12 4 64 255 0 1 1 1 1 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
+    "16 2048 12 4 64 255 0 1 1 4096 1 1 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
     "1 2 3 4 5 6 7 8 0\n";
 
 TEST_CASE("a table survives being written and read") {

@@ -8,14 +8,15 @@
 // to be deterministic, from a matrix of S x S bf16 numbers for each head, which the plan asks for
 // as its workspace and which takes time.
 //
-// Where the queries are a part of a sequence that stands behind all keys, nothing is masked, and
-// ALiBi takes how far from a number, so that one plan does for every pair of parts. Of the backward
-// pass lse and out are those over all parts.
+// Where the queries are a part of a sequence that stands behind all keys, the future is not masked,
+// and ALiBi and windows take how far from a number, so that one plan does for every pair of parts.
+// Of a row that sees none of the keys the lse is as good as -infinity. The backward pass reads the
+// lse and out over all parts.
 //
 // Packed documents are one more mask, before the causal one, where cuDNN expects that of padding: a
-// row reads where its document begins. Blocks of pairs of other documents are computed all the
-// same. Known for devices of compute capability 9.0 and, but for the deterministic gradient, newer
-// ones.
+// row reads where its document begins, in the whole sequence if it is of a part. Blocks of pairs of
+// other documents are computed all the same. Known for devices of compute capability 9.0 and, but
+// for the deterministic gradient, newer ones.
 #pragma once
 
 #include <parallel/ops/cuda/attention_tuning.hpp>
@@ -30,9 +31,10 @@ inline constexpr std::int64_t q = 1, k = 2, v = 3, out = 4, lse = 5, slopes = 6,
 inline constexpr std::int64_t scale = 11, masked = 12, window = 13, one = 14;  // numbers
 inline constexpr std::int64_t dq_sum = 15;  // [B, H, S, D] floats of scratch, if not deterministic
 inline constexpr std::int64_t own = 16;     // [B, H, S] floats of scratch: dout_i·out_i
-inline constexpr std::int64_t begins = 17;  // [B, S] int32: where a row's document begins
+inline constexpr std::int64_t begins = 17;  // [B, S or whole] int32: where a row's document begins
 inline constexpr std::int64_t other = 18;   // number: the score of another document's key
 inline constexpr std::int64_t apart = 19;   // number, int32: how far query 0 is behind key 0
+inline constexpr std::int64_t first_key = 20;  // number, int32: its position in the whole sequence
 }  // namespace attention_uid
 
 namespace detail {
@@ -84,34 +86,43 @@ struct attention_builder {
   /// kernel takes may have none of a row's document, and then the row's greatest score is this.
   tensor in_documents(tensor x) {
     if (!problem.documents) return x;
-    auto const column = g.positions(x, 3, CUDNN_DATA_INT32);
+    auto column = g.positions(x, 3, CUDNN_DATA_INT32);
+    if (problem.whole > 0)
+      column = g.map(CUDNN_POINTWISE_ADD, column,
+                     g.number(attention_uid::first_key, CUDNN_DATA_INT32), integers);
+    auto const stride = problem.whole > 0 ? problem.whole : problem.sequence;
     auto const begins =
         g.memory(attention_uid::begins, CUDNN_DATA_INT32, {problem.batch, 1, problem.sequence, 1},
-                 {problem.sequence, problem.sequence, 1, 1}, sizeof(std::int32_t));
+                 {stride, stride, 1, 1}, sizeof(std::int32_t));
     return g.select(x, g.number(attention_uid::other, CUDNN_DATA_FLOAT),
                     g.map(CUDNN_POINTWISE_CMP_GE, column, begins, logic));
   }
 
-  /// x where row >= column and, with a window, column + window >= row; -infinity elsewhere. All of
-  /// x where rows stand behind columns.
-  tensor seen(tensor x) {
-    if (problem.apart) return x;
+  /// x where row >= column and, with a window, column + window >= row; -infinity elsewhere. Where
+  /// rows stand behind columns the window's alone: another number there, as for documents.
+  tensor seen(tensor x) { return in_window(problem.apart ? x : causal(x)); }
+
+  tensor causal(tensor x) {
     auto const row = g.positions(x, 2, CUDNN_DATA_FLOAT);
     auto const column = g.positions(x, 3, CUDNN_DATA_FLOAT);
-    x = g.select(x, masked, g.map(CUDNN_POINTWISE_CMP_GE, row, column, logic));
+    return g.select(x, masked, g.map(CUDNN_POINTWISE_CMP_GE, row, column, logic));
+  }
+
+  tensor in_window(tensor x) {
     if (problem.window < 0) return x;
     auto const late_row = g.positions(x, 2, CUDNN_DATA_FLOAT);
     auto const late_column = g.positions(x, 3, CUDNN_DATA_FLOAT);
     auto const reach =
         g.map(CUDNN_POINTWISE_ADD, late_column, g.number(attention_uid::window, CUDNN_DATA_FLOAT));
-    return g.select(x, masked, g.map(CUDNN_POINTWISE_CMP_GT, reach, late_row, logic));
+    auto const hidden = problem.apart ? g.number(attention_uid::other, CUDNN_DATA_FLOAT) : masked;
+    return g.select(x, hidden, g.map(CUDNN_POINTWISE_CMP_GT, reach, late_row, logic));
   }
 };
 
 }  // namespace detail
 
-/// out and lse from q, k, v, (slopes,) (begins, other,) scale, masked (and window + 1, and apart),
-/// added to an empty graph.
+/// out and lse from q, k, v, (slopes,) (begins, other,) scale, masked (and window + 1 - apart, and
+/// apart), added to an empty graph.
 template <class Graph>
 void build_attention_forward(Graph& g, attention_problem const& problem) {
   detail::attention_builder<Graph> all{g, problem};

@@ -57,8 +57,10 @@ template <class T>
   problem.head_dim = q.head_dim;
   problem.alibi = !options.alibi_slopes.empty();
   problem.documents = !options.document_begins.empty();
+  if (problem.documents && options.place.whole != q.sequence) problem.whole = options.place.whole;
   problem.apart = distance(options) != 0;
-  problem.window = problem.apart || options.window >= q.sequence - 1 ? -1 : options.window;
+  index const farthest = distance(options) + q.sequence - 1;  // key that a query may see
+  problem.window = options.window >= farthest ? -1 : options.window;
   problem.q = strides_of(q);
   problem.k = strides_of(k);
   problem.v = strides_of(v);
@@ -232,11 +234,12 @@ class attention_plans final : public fused_attention {
   struct numbers {
     numbers(ops::attention_options const& options, attention_problem const& problem)
         : scale(static_cast<float>(options.scale)),
-          window(static_cast<float>(problem.window + 1)),
-          apart(static_cast<std::int32_t>(distance(options))) {}
+          window(static_cast<float>(problem.window + 1 - distance(options))),
+          apart(static_cast<std::int32_t>(distance(options))),
+          first_key(static_cast<std::int32_t>(options.place.first_key)) {}
     float scale;
-    float window;  // column + window > row
-    std::int32_t apart;
+    float window;  // column + window > row, as the graph counts them
+    std::int32_t apart, first_key;
     float masked = -std::numeric_limits<float>::infinity();
     float other = -1e9F;  // see in_documents
     float one = 1.0F;
@@ -330,10 +333,13 @@ class attention_plans final : public fused_attention {
       tensors.push_back({uid::slopes, address(options.alibi_slopes.data())});
       if (problem.apart) tensors.push_back({uid::apart, address(&given.apart)});
     }
-    if (!options.document_begins.empty()) {
-      tensors.push_back({uid::begins, address(options.document_begins.data())});
-      tensors.push_back({uid::other, address(&given.other)});
+    if (problem.documents) {
+      index const first_row = problem.whole > 0 ? options.place.first_query : 0;
+      tensors.push_back({uid::begins, address(options.document_begins.data() + first_row)});
+      if (problem.whole > 0) tensors.push_back({uid::first_key, address(&given.first_key)});
     }
+    if (problem.documents || (problem.apart && problem.window >= 0))
+      tensors.push_back({uid::other, address(&given.other)});
     return chosen.run(handle_.get(), tensors, workspace);
   }
 

@@ -118,25 +118,36 @@ struct pair_of_parts {
                 .heads = a.q.heads,
                 .key_heads = a.k.heads,
                 .head_dim = a.q.head_dim,
+                .window = a.options.window,
                 .apart = parallel::cuda::distance(a.options) != 0,
                 .alibi = !a.options.alibi_slopes.empty(),
+                .documents = !a.options.document_begins.empty(),
+                .whole = a.options.place.whole,
                 .q = {a.q.batch_stride, a.q.row_stride},
                 .k = {a.k.batch_stride, a.k.row_stride},
                 .v = {a.v.batch_stride, a.v.row_stride}},
         slopes(a.options.alibi_slopes.begin(), a.options.alibi_slopes.end()),
+        begins(a.options.document_begins.begin(), a.options.document_begins.end()),
         scale(a.options.scale),
         apart(static_cast<double>(parallel::cuda::distance(a.options))),
+        first_key(static_cast<double>(a.options.place.first_key)),
+        reach(static_cast<double>(a.options.window) + 1 - apart),
         given{{uid::q, const_cast<double*>(a.q.data)},
               {uid::k, const_cast<double*>(a.k.data)},
               {uid::v, const_cast<double*>(a.v.data)},
               {uid::slopes, slopes.data()},
               {uid::scale, &scale},
               {uid::masked, &masked},
+              {uid::window, &reach},
+              {uid::other, &other},
+              {uid::begins, begins.empty() ? nullptr : begins.data() + a.options.place.first_query},
+              {uid::first_key, &first_key},
               {uid::apart, &apart}} {}
 
   attention_problem problem;
-  std::vector<double> slopes;
-  double scale, apart, masked = -std::numeric_limits<double>::infinity();
+  std::vector<double> slopes, begins;
+  double scale, apart, first_key, reach, masked = -std::numeric_limits<double>::infinity(),
+                                         other = -1e9;
   std::map<std::int64_t, double*> given;
 };
 
@@ -270,12 +281,16 @@ TEST_CASE("the graphs for cuDNN mean causal attention and its gradient") {
 TEST_CASE("the graphs for parts of a sequence, merged, mean attention to all of it") {
   namespace parts = extend_attention_test;
   for (parts::sizes const& size : {parts::sizes{2, 12, 4, 4, 8}, parts::sizes{1, 6, 6, 2, 5}})
-    for (bool const alibi : {false, true})
+    for (auto const& what :
+         {parts::variant{}, parts::variant{.alibi = true}, parts::variant{.window = 3},
+          parts::variant{.alibi = true, .window = 1}, parts::variant{.document = 5},
+          parts::variant{.alibi = true, .window = 2, .document = 9}})
       for (std::vector<index> const& cuts :
            {std::vector{size.length / 2}, {size.length / 3, size.length / 3 * 2}}) {
-        CAPTURE(alibi);
+        CAPTURE(what.alibi);
+        CAPTURE(what.window);
         CAPTURE(cuts.size());
-        parts::problem<double> p(size, {.alibi = alibi});
+        parts::problem<double> p(size, what);
         parallel::reference::stream r;
         auto const expected = parts::whole(p, r);
         graph_stream s;

@@ -18,9 +18,9 @@ namespace cudnn_attention_graph_test {
 
 using namespace parallel::cuda::cudnn;
 using parallel::bf16;
+using parallel::index;
 using parallel::cuda::attention_problem;
 using parallel::cuda::attention_strides;
-using parallel::index;
 
 /// An H200, as its CUDA driver describes it; or a device like it of another compute capability.
 std::string described(int capability) {
@@ -113,12 +113,19 @@ TEST_CASE("cuDNN accepts attention to keys that stand before the queries") {
   for (int const capability : {80, 90, 100})
     for (std::int64_t const head_dim : {64, 128})
       for (std::int64_t const key_heads : {16, 4, 1})
-        for (bool const alibi : {false, true}) {
-          auto problem = packed(2, 4096, 16, key_heads, head_dim);
-          problem.apart = true;
-          problem.alibi = alibi;
-          check_accepted(problem, capability);
-        }
+        for (bool const alibi : {false, true})
+          for (std::int64_t const window : {-1, 5000}) {
+            auto problem = packed(2, 4096, 16, key_heads, head_dim);
+            problem.apart = true;
+            problem.alibi = alibi;
+            problem.window = window;
+            check_accepted(problem, capability);
+            problem.documents = true;
+            problem.whole = 16384;
+            if (capability >= 90) check_accepted(problem, capability);
+            problem.apart = false;  // a part with itself
+            if (capability >= 90) check_accepted(problem, capability);
+          }
 }
 
 TEST_CASE("cuDNN accepts every problem that goes to the fused kernels") {
