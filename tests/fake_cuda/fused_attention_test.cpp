@@ -102,6 +102,7 @@ struct on_gpu {
         for (index k = q + 1; k-- > 0;) {
           auto options = here.options();
           options.place = {.whole = whole, .first_query = q * count, .first_key = k * count};
+          options.document_begins = documents.span();
           parallel::tensor_view<float, 3> const lse(to.lse.data() + q * lse_of_part,
                                                     {here.n.batch, here.n.heads, count});
           call(q, k, lse, options);
