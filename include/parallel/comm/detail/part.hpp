@@ -41,8 +41,8 @@ template <class Open>
 }
 
 struct part {
-  std::vector<int> members;  // ranks of the whole, ascending
-  int rank = 0;              // of this rank among them
+  std::vector<int> members = {};  // ranks of the whole, ascending
+  int rank = 0;                   // of this rank among them
   int color = 0;
 };
 
