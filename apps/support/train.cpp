@@ -20,7 +20,6 @@
 #include <mpt/train/data_fingerprint.hpp>
 #include <mpt/train/example_set.hpp>
 #include <mpt/train/fitting_settings.hpp>
-#include <mpt/train/library_memory.hpp>
 #include <mpt/train/metrics.hpp>
 #include <mpt/train/preflight.hpp>
 #include <mpt/train/run_data.hpp>
@@ -122,18 +121,6 @@ std::optional<std::size_t> host_memory_of_each(Device const& /*device*/,
   return memory_of_each(parallel::host::device(), comm);
 }
 
-/// What is kept of a GPU's memory for its libraries.
-template <class Device>
-std::size_t library_memory(mpt::train_config const& config, int ranks) {
-  if (parallel::host_reaches<Device>) return 0;
-  return mpt::library_memory(mpt::run_layout(config, ranks), mpt::level_of(config));
-}
-
-/// What is left of memory that is there; not 0, which would say that it is not known.
-std::size_t without(std::size_t memory, std::size_t kept) {
-  return memory > kept ? memory - kept : 1;
-}
-
 /// What this device does of what was asked for: only one with memory of its own offloads, and only
 /// a GPU has graphs.
 template <class Device>
@@ -159,8 +146,7 @@ template <class Device>
 std::size_t planned_memory(mpt::train_config const& config, Device const& device, int ranks) {
   if (config.device_memory) return *config.device_memory;
   if (!runs_here<Device>(ranks)) return 0;
-  return without(device.available_bytes() / static_cast<std::size_t>(ranks_sharing(device, ranks)),
-                 library_memory<Device>(config, ranks));
+  return device.available_bytes() / static_cast<std::size_t>(ranks_sharing(device, ranks));
 }
 
 mpt::run_plan plan_of(mpt::train_config const& config, int ranks, std::size_t available) {
@@ -247,12 +233,10 @@ void train(mpt::train_config const& config, mpt::run_examples const& examples,
            apps::place const& where, mpt::run_hooks hooks, std::atomic<bool>& stopped) {
   check_machines(config, comm);
   auto const here = memory_of_each(device, comm);
+  auto const available = config.device_memory.value_or(here);
   auto const of_host = host_memory_of_each(device, comm);
   auto const plan = apps::on_every_rank([&] {
-    auto const kept = config.device_memory ? 0 : library_memory<Device>(config, comm.size());
-    auto const available = config.device_memory.value_or(kept > 0 ? without(here, kept) : here);
     auto planned = mpt::plan_run<T>(config, comm.size(), available, of_host);
-    planned.libraries = kept;
     if (!config.print_plan) require_fits(planned);
     return planned;
   });

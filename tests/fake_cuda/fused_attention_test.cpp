@@ -79,8 +79,9 @@ struct on_gpu {
     gpu.download(std::span(here.log_sums), std::span<float const>(log_sums.span()));
   }
 
-  /// The same by so many equal parts of queries and of keys, later ones first. Sums are of floats
-  /// until the end, as in the ring.
+  /// The same by so many equal parts of queries and of keys, for every other part of the queries
+  /// with the earliest keys first, of which some see nothing. Sums are of floats until the end, as
+  /// in the ring.
   struct sums {
     parallel::buffer<float> out, lse, gradients;
   };
@@ -99,7 +100,8 @@ struct on_gpu {
     auto const cut = [&](auto view, index i) { return view.slice(i * count, (i + 1) * count); };
     auto const each_pair = [&](auto const& call) {
       for (index q = parts; q-- > 0;)
-        for (index k = q + 1; k-- > 0;) {
+        for (index at = 0; at <= q; ++at) {
+          index const k = q % 2 == 0 ? at : q - at;
           auto options = here.options();
           options.place = {.whole = whole, .first_query = q * count, .first_key = k * count};
           options.document_begins = documents.span();
@@ -395,9 +397,10 @@ mpt::model_config model(bool with_alibi) {
   return m;
 }
 
-void check_training(bool with_alibi, test::model_layout const& how,
-                    parallel::cuda::stream_options const& streams, int gpus) {
-  auto const m = model(with_alibi);
+/// How many calls of fused attention a training took.
+std::int64_t check_training(mpt::model_config const& m, test::model_layout const& how,
+                            parallel::cuda::stream_options const& streams, int gpus) {
+  std::int64_t calls = 0;
   auto const exact = test::run_model<double>(m, how);
   auto const of_host = test::run_model<bf16>(m, how);
   std::vector<test::model_outcome> all;
@@ -409,7 +412,8 @@ void check_training(bool with_alibi, test::model_layout const& how,
         m, how, [&] { return fake_cuda::current_gpu(options); }, fake_cuda::ranks_on(gpus)));
     auto const happened = fake_cuda::happened();
     CHECK(happened.failures.empty());
-    CHECK(happened.attentions > 0);
+    calls = happened.attentions;
+    CHECK(calls > 0);
     CHECK(fake_cuda::scratch_taken(gpus) == all.back().scratch);
   }
   auto const& got = all.front();
@@ -426,14 +430,19 @@ void check_training(bool with_alibi, test::model_layout const& how,
     CHECK(test::distance(got.gradients.at(name), gradient) <=
           (how.context > 1 ? 2 * std::sqrt(2.0) : 2.0) * one);
   }
+  return calls;
 }
 
 TEST_CASE("MPT trains through them, as close to fp64 as the host's bf16") {
-  check_training(false, {}, {}, 1);
-  check_training(true, {}, {.deterministic = true}, 1);
-  for (bool const with_alibi : {false, true}) check_training(with_alibi, {.context = 2}, {}, 2);
+  auto const whole = check_training(model(false), {}, {}, 1);
+  CHECK(check_training(model(true), {}, {.deterministic = true}, 1) == whole);
+  for (bool const with_alibi : {false, true})  // ten pairs of four chunks, of which six stand apart
+    CHECK(check_training(model(with_alibi), {.context = 2}, {}, 2) == 10 * whole);
+  auto m = model(true);
+  m.attn.sliding_window_size = 4;  // begins in the part before, or in the one before that
+  CHECK(check_training(m, {.context = 2}, {}, 2) > 4 * whole);
   check_training(
-      true,
+      model(true),
       {.replicate = 2, .level = parallel::zero::level::parameters, .shard = 2, .microbatch = 1},
       {.graphs = true}, 2);
 }

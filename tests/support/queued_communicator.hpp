@@ -250,7 +250,7 @@ class communicator : public parallel::collectives<communicator, stream> {
   }
 
   [[nodiscard]] communicator split(parallel::coloring const& by, std::string name = {}) {
-    auto const number = exchanges_++;
+    auto const number = parallel::detail::split_number(by, splits_, exchanges_);
     auto const colors =
         parallel::detail::colors_of(by, rank_, size(), [&] { return open_exchange(); });
     auto const part = parallel::detail::part_of(colors, rank_);
@@ -270,6 +270,7 @@ class communicator : public parallel::collectives<communicator, stream> {
   int rank_ = 0;            // in the group
   std::map<world::key, std::uint64_t> calls_;
   std::uint64_t exchanges_ = 0;
+  std::uint64_t splits_ = 0;  // of known colors
 };
 
 using any_communicator = parallel::basic_any_communicator<stream>;

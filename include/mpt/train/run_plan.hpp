@@ -29,7 +29,6 @@ struct run_plan {
   std::vector<train::memory_plan> by_stage;
   train::memory_plan memory;  // of the rank that needs most
   std::size_t available = 0;  // what each rank may use; 0: unknown
-  std::size_t libraries = 0;  // what was kept of it for a GPU's libraries (library_memory.hpp)
   bool automatic = false;     // the microbatch was chosen here
   // As in stepper_options; what the configuration leaves open was chosen here
   bool reshard_after_forward = true;
@@ -89,9 +88,7 @@ inline void require_fits(run_plan const& plan) {
   auto const text = [](std::size_t bytes) { return console::bytes(static_cast<double>(bytes)); };
   require(plan.available == 0 || plan.memory.total() <= plan.available, "this run needs ",
           text(plan.memory.total()), " per rank, but only ", text(plan.available),
-          " are available to each",
-          plan.libraries == 0 ? "" : concat(", beside ", text(plan.libraries), " for libraries"),
-          ": parameters ", text(plan.memory.values), ", gradients ",
+          " are available to each: parameters ", text(plan.memory.values), ", gradients ",
           text(plan.memory.gradients + plan.memory.trees), ", master weights ",
           text(plan.memory.master), ", optimizer ", text(plan.memory.optimizer), ", unit buffers ",
           text(plan.memory.buffers), ", operations' scratch ", text(plan.memory.scratch.total()),
@@ -237,7 +234,6 @@ inline void require_fits(run_plan const& plan) {
     out.row("by pipeline rank", all);
   }
   if (plan.available > 0) out.row("available per rank", size(plan.available));
-  if (plan.libraries > 0) out.row("kept for libraries", size(plan.libraries));
   if (!config.checkpoint.save_folder.empty()) {
     std::size_t most = 0;
     for (auto const& stage : plan.by_stage) most = std::max(most, bytes_to_save(config, stage));

@@ -1,4 +1,4 @@
-// checked: every call is agreed upon by all ranks.
+// checked: every call is agreed upon by all ranks, but splits by colors that they know anyway.
 //
 // In each collective the ranks exchange signatures (operation, element type, count, reduction,
 // root, place in the order of calls, call site): before it, or, where the communicator can, while

@@ -6,7 +6,7 @@
 namespace parallel {
 
 /// Ranks of `comm` are going to send to the next and to the one before, the first coming after the
-/// last. Collective and blocking, as `split`; does nothing where messages need no preparation. A
+/// last. Collective and blocking; does nothing where messages need no preparation. A
 /// communicator of NCCL makes a channel for each of them here, since its operations run one after
 /// the other.
 template <communicator C>

@@ -111,7 +111,8 @@ struct extend_attention_backward_fn {
 };
 /// extend_attention_backward(s, dq, dk, dv, dout, q, k, v, out, lse, options): adds to dq, dk and
 /// dv (of accumulate_t<T>) what the pairs of these queries and keys contribute, given the result
-/// over all keys, rounded to T, and its lse. Deterministic.
+/// over all keys, rounded to T, and its lse. Deterministic, or where that is slow, if the stream
+/// is.
 inline constexpr extend_attention_backward_fn extend_attention_backward{};
 
 }  // namespace parallel::ops

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <vector>
 
 #include <parallel/comm/checked.hpp>
@@ -47,16 +48,23 @@ TEST_CASE("a part has the ranks of this one's color, in their order") {
   CHECK(part.color == 3);
 }
 
-TEST_CASE("what is no color, or another one than is known, is refused") {
+TEST_CASE("splits of known colors and exchanges count apart") {
+  auto const known = coloring::together();
+  std::uint64_t splits = 0;
+  CHECK(detail::split_number(known, splits, 7) == 1);
+  CHECK(detail::split_number(0, splits, 7) == 14);
+  CHECK(detail::split_number(known, splits, 8) == 3);
+  CHECK(detail::split_number(0, splits, 8) == 16);
+  CHECK(splits == 2);
+}
+
+TEST_CASE("what is no color is refused") {
   auto const open = [] { return exchange_of({0, 1, 1}); };
   CHECK_THROWS_WITH_AS(static_cast<void>(detail::colors_of(-1, 0, 3, open)),
                        "split: the color must not be negative, but is -1", parallel::error);
   CHECK_THROWS_WITH_AS(
       static_cast<void>(detail::colors_of(coloring([](int rank) { return 1 - rank; }), 0, 3, open)),
       "split: the color must not be negative, but is -1 for rank 2", parallel::error);
-  auto const halves = coloring([](int rank) { return rank / 2; });
-  CHECK_THROWS_WITH_AS(static_cast<void>(detail::exchanged_colors(open(), halves, 0)),
-                       "split: rank 1 has color 1, which rank 0 takes for 0", parallel::error);
 }
 
 TEST_CASE("parts along the axes of a mesh are made though some ranks never come") {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include <parallel/comm/coloring.hpp>
@@ -10,19 +11,14 @@
 
 namespace parallel::detail {
 
-/// Each rank's color, exchanged between all ranks, which must all come. Blocks. Throws when they
-/// are not what `by` knows.
+/// Each rank's color, exchanged between all ranks, which must all come. Blocks.
 [[nodiscard]] inline std::vector<int> exchanged_colors(signature_exchange const& exchange,
                                                        coloring const& by, int rank) {
   int const mine = by.of(rank);
   require(mine >= 0, "split: the color must not be negative, but is ", mine);
   std::vector<int> out;
-  for (auto const& theirs : exchange({.kind = operation_kind::split, .peer = mine})) {
-    auto const other = static_cast<int>(out.size());
-    require(!by.is_known() || theirs.peer == by.of(other), "split: rank ", other, " has color ",
-            theirs.peer, ", which rank ", rank, " takes for ", by.of(other));
+  for (auto const& theirs : exchange({.kind = operation_kind::split, .peer = mine}))
     out.push_back(theirs.peer);
-  }
   return out;
 }
 
@@ -38,6 +34,13 @@ template <class Open>
             " for rank ", r);
   }
   return out;
+}
+
+/// Which of a communicator's splits this is, the same number on all ranks, given how many splits of
+/// known colors and how many exchanges it has had: the former exchange nothing, and count apart.
+[[nodiscard]] inline std::uint64_t split_number(coloring const& by, std::uint64_t& splits,
+                                                std::uint64_t exchanges) {
+  return by.is_known() ? 2 * splits++ + 1 : 2 * exchanges;
 }
 
 struct part {

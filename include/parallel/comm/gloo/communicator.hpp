@@ -126,7 +126,7 @@ class communicator : public collectives<communicator, host::stream> {
 
   /// See `has_split`; nobody waits where the colors of all are known.
   [[nodiscard]] communicator split(coloring const& by, std::string name = {}) {
-    auto const number = exchanges_++;
+    auto const number = parallel::detail::split_number(by, splits_, exchanges_);
     auto const colors =
         parallel::detail::colors_of(by, rank(), size(), [&] { return open_exchange(); });
     auto const part = parallel::detail::part_of(colors, rank());
@@ -147,6 +147,7 @@ class communicator : public collectives<communicator, host::stream> {
   std::string name_;  // of the axis
   std::uint64_t calls_ = 0;
   std::uint64_t exchanges_ = 0;
+  std::uint64_t splits_ = 0;  // of known colors
   std::map<std::tuple<operation_kind, int, int>, std::uint64_t> messages_;
 };
 

@@ -182,7 +182,7 @@ class communicator : public collectives<communicator, host::stream> {
 
   /// See `has_split`; nobody waits where the colors of all are known.
   [[nodiscard]] communicator split(coloring const& by, std::string name = {}) {
-    auto const number = exchanges_++;
+    auto const number = parallel::detail::split_number(by, splits_, exchanges_);
     auto const colors =
         parallel::detail::colors_of(by, rank_, size(), [&] { return open_exchange(); });
     auto const part = parallel::detail::part_of(colors, rank_);
@@ -205,6 +205,7 @@ class communicator : public collectives<communicator, host::stream> {
   int rank_ = 0;            // in the group
   std::uint64_t calls_ = 0;
   std::uint64_t exchanges_ = 0;
+  std::uint64_t splits_ = 0;                                   // of known colors
   std::map<detail::rendezvous_name, std::uint64_t> messages_;  // sent and received so far, by route
 };
 

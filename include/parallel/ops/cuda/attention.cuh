@@ -109,8 +109,8 @@ void enqueue(stream& s, ops::extend_attention_backward_arguments<T> a) {
   if constexpr (std::is_same_v<T, bf16>) {
     auto& kernels = s.library<attention_kernels>();
     constexpr auto name = "extend_attention_backward";
-    auto const path = extend_attention_backward_path(kernels.backend(), a.dout, a.q, a.k, a.v,
-                                                     a.out, a.lse.data(), a.options);
+    auto const path = extend_attention_backward_path(kernels.backend(), s.deterministic(), a.dout,
+                                                     a.q, a.k, a.v, a.out, a.lse.data(), a.options);
     auto const add = [&](ops::heads_view<float> sum, ops::heads_view<bf16 const> addend) {
       detail::launch_rows_of_heads(s, name, sum, kernels::add_attention_part<T>{sum, addend});
     };

@@ -57,14 +57,13 @@ struct heads_place {
   bool packable;              // every row begins at a multiple of 16 bytes
 };
 
-/// What both passes ask. `views`: all that are read and written.
+/// What both passes ask. `views`: all that are read and written. `merged`: into what queries saw
+/// of other keys, so that those may stand before all queries, and some rows see none of them.
 template <class T>
-[[nodiscard]] attention_path common_attention_path(attention_backend const& there,
-                                                   ops::attention_options const& options,
-                                                   ops::heads_view<T const> const& q,
-                                                   ops::heads_view<T const> const& k,
-                                                   std::initializer_list<heads_place> views,
-                                                   accumulate_t<T> const* lse) {
+[[nodiscard]] attention_path common_attention_path(
+    attention_backend const& there, ops::attention_options const& options,
+    ops::heads_view<T const> const& q, ops::heads_view<T const> const& k,
+    std::initializer_list<heads_place> views, accumulate_t<T> const* lse, bool merged = false) {
   auto const plain = [](std::string_view reason) { return attention_path{false, reason}; };
   if (there.library == 0) return plain("no library of fused kernels is linked");
   if (there.library < 91600) return plain("cuDNN is older than 9.16");
@@ -73,8 +72,9 @@ template <class T>
   if (options.dropout.active()) return plain("dropout has random numbers of our own");
   if (options.softcap > 0.0) return plain("scores are capped");
   if (q.sequence != k.sequence) return plain("queries and keys are not equally many");
-  if (index const apart = distance(options); apart != 0 && apart < k.sequence)
-    return plain("not all keys stand before the queries");
+  if (index const apart = distance(options); apart != 0 && (!merged || apart < k.sequence))
+    return plain(merged ? "not all keys stand before the queries"
+                        : "queries and keys stand at different positions");
   if (!options.document_begins.empty() && there.capability < 90)
     return plain("the device is too old for documents: below compute capability 9.0");
   if (q.sequence < 2) return plain("there is one position only");
@@ -117,17 +117,22 @@ template <class T>
                                                    ops::heads_view<T const> const& k,
                                                    ops::heads_view<T const> const& v,
                                                    ops::attention_options const& options) {
-  return detail::common_attention_path<T>(there, options, q, k, {q, k, v}, nullptr);
+  return detail::common_attention_path<T>(there, options, q, k, {q, k, v}, nullptr, true);
 }
 
-/// The path of `extend_attention_backward`, likewise.
+/// The path of `extend_attention_backward`, likewise. A deterministic one takes S x S bf16 numbers
+/// for each head, and a ring is for long sequences: above 1 GiB of them the plain kernels take
+/// less.
 template <class T>
 [[nodiscard]] attention_path extend_attention_backward_path(
-    attention_backend const& there, ops::heads_view<T const> const& dout,
+    attention_backend const& there, bool deterministic, ops::heads_view<T const> const& dout,
     ops::heads_view<T const> const& q, ops::heads_view<T const> const& k,
     ops::heads_view<T const> const& v, ops::heads_view<T const> const& out,
     accumulate_t<T> const* lse, ops::attention_options const& options) {
-  return detail::common_attention_path<T>(there, options, q, k, {dout, q, k, v, out}, lse);
+  constexpr index most_pairs = index{1} << 29;
+  if (deterministic && q.batch * q.heads * q.sequence > most_pairs / std::max<index>(1, k.sequence))
+    return {false, "a deterministic gradient would take more than 1 GiB of scratch"};
+  return detail::common_attention_path<T>(there, options, q, k, {dout, q, k, v, out}, lse, true);
 }
 
 }  // namespace parallel::cuda

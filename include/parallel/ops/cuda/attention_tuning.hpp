@@ -48,6 +48,7 @@ struct attention_tuning_format {
   using key = attention_problem;
   using choice = int;
   static constexpr std::string_view name = "attention_tuning";
+  static constexpr int version = 2;
   static constexpr std::string_view task = "attention";
 
   static void write(std::string& out, attention_problem const& of, int plan) {

@@ -40,6 +40,7 @@ struct matmul_tuning_format {
   using key = matmul_shape;
   using choice = matmul_algorithm;
   static constexpr std::string_view name = "matmul_tuning";
+  static constexpr int version = 1;
   static constexpr std::string_view task = "product";
 
   static void write(std::string& out, matmul_shape const& s, matmul_algorithm const& algorithm) {

@@ -208,8 +208,8 @@ template <class T>
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::extend_attention_backward_arguments<T> const& a,
                                         scratch_conditions const& on = {}) {
-  if (!extend_attention_backward_path(on.fused, a.dout, a.q, a.k, a.v, a.out, a.lse.data(),
-                                      a.options)
+  if (!extend_attention_backward_path(on.fused, on.deterministic, a.dout, a.q, a.k, a.v, a.out,
+                                      a.lse.data(), a.options)
            .fused)
     return detail::attention_row_bytes<T>(a.q);
   return detail::fused_backward_scratch<T>(a.q, a.k, on.deterministic) +

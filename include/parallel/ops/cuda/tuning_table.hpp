@@ -80,9 +80,9 @@ class tuning_reader {
   int line_number_ = 0;
 };
 
-/// `Format` says what is chosen for what (choice, key), what the table is called in its text (name)
-/// and an entry's task in messages (task), and how an entry is written (write(text, key, choice))
-/// and read (read(reader), which gives both).
+/// `Format` says what is chosen for what (choice, key), what the table is called in its text (name,
+/// and version, which changes with what an entry has) and an entry's task in messages (task), and
+/// how an entry is written (write(text, key, choice)) and read (read(reader), which gives both).
 template <class Format>
 class tuning_table {
  public:
@@ -122,7 +122,8 @@ class tuning_table {
   [[nodiscard]] static tuning_table read(tuning_reader& in) {
     in.next_line();
     in.expect(in.word() == Format::name, "not a table of ", Format::name);
-    in.expect(in.word() == "1", "not of version 1, the only one this program reads");
+    in.expect(in.word() == concat(Format::version), "not of version ", Format::version,
+              ", the only one this program reads; without it kernels are timed anew");
     auto const count = in.number("the number of entries", 0, 1'000'000);
     auto const made_for = in.rest_of_line();
     in.expect(!made_for.empty(), "does not say for which library and device it was made");
@@ -140,8 +141,8 @@ class tuning_table {
   /// The table as lines of printable ASCII (if made_for is), the same for equal tables: a head with
   /// the number of entries and made_for, then an entry a line.
   [[nodiscard]] friend std::string to_text(tuning_table const& table) {
-    std::string out =
-        concat(Format::name, " 1 ", table.entries_.size(), " ", table.made_for_, "\n");
+    std::string out = concat(Format::name, " ", Format::version, " ", table.entries_.size(), " ",
+                             table.made_for_, "\n");
     for (auto const& [of, best] : table.entries_) {
       Format::write(out, of, best);
       out += '\n';

@@ -56,6 +56,16 @@ struct call {
     return std::string(both.reason);
   }
 
+  /// Likewise of extend_attention and its gradient.
+  [[nodiscard]] std::string reason_of_part(bool deterministic = false) const {
+    auto const forward = cuda::extend_attention_path<T>(h200, q, k, v, options);
+    auto const backward = cuda::extend_attention_backward_path<T>(h200, deterministic, dout, q, k,
+                                                                  v, out, lse, options);
+    CHECK(forward.fused == forward.reason.empty());
+    if (!deterministic) CHECK(backward.reason == forward.reason);
+    return std::string(backward.reason);
+  }
+
   ops::heads_view<T> q, k, v, out, dq, dk, dv, dout;
   accumulate_t<T>* lse = reinterpret_cast<accumulate_t<T>*>(std::uintptr_t{0x2100000});
   ops::attention_options options;
@@ -69,9 +79,6 @@ TEST_CASE("what MPT trains with goes to the fused kernels") {
   some.options.window = 40;
   CHECK(some.reason().empty());
   some.options.place = {.whole = 512, .first_query = 128, .first_key = 128};
-  CHECK(some.reason().empty());
-  some.options.window = -1;
-  some.options.place.first_key = 0;
   CHECK(some.reason().empty());
   CHECK(call<bf16>(1, 2, 1, 1, 8).reason().empty());
   CHECK(call<bf16>(1, 100, 8, 1, 256).reason().empty());
@@ -102,13 +109,34 @@ TEST_CASE("what the fused kernels do not know goes to the plain ones") {
   for (auto* view : {&decoding.q, &decoding.dq, &decoding.out, &decoding.dout})
     *view = view->slice(100, 128);
   CHECK(decoding.reason() == "queries and keys are not equally many");
+}
+
+TEST_CASE("parts of a sequence that stand apart go to the fused kernels to be merged alone") {
   call<bf16> ring;
-  for (index const first_key : {1, 127, 129, 256}) {
-    ring.options.place = {.whole = 512, .first_query = 128, .first_key = first_key};
-    CHECK(ring.reason() == "not all keys stand before the queries");
-  }
-  ring.options.place = {.whole = 512, .first_query = 256, .first_key = 128};
-  CHECK(ring.reason().empty());
+  std::vector<std::int32_t> const begins(2 * 512, 0);
+  for (index const window : {-1, 3})
+    for (bool const documents : {false, true}) {
+      ring.options.window = window;
+      ring.options.document_begins = std::span(begins).first(documents ? begins.size() : 0);
+      for (index const first_key : {0, 128}) {
+        ring.options.place = {.whole = 512, .first_query = 256, .first_key = first_key};
+        CHECK(ring.reason_of_part().empty());
+        CHECK(ring.reason() == "queries and keys stand at different positions");
+      }
+      ring.options.place.first_key = 256;
+      CHECK(ring.reason_of_part().empty());
+      CHECK(ring.reason().empty());
+      for (index const first_key : {129, 255, 257, 384}) {
+        ring.options.place.first_key = first_key;
+        CHECK(ring.reason_of_part() == "not all keys stand before the queries");
+      }
+    }
+  call<bf16> longer(1, 8192, 8, 8);  // 8 x 8192 x 8192 numbers of two bytes are 1 GiB
+  CHECK(longer.reason_of_part(true).empty());
+  call<bf16> too_long(1, 8192, 9, 9);
+  CHECK(too_long.reason_of_part(true) ==
+        "a deterministic gradient would take more than 1 GiB of scratch");
+  CHECK(too_long.reason_of_part().empty());
 }
 
 TEST_CASE("packed documents go to the fused kernels, in parts of sequences too") {

@@ -42,7 +42,7 @@ attention_tuning example() {
 }
 
 char const* const example_text =
-    "attention_tuning 1 2 library 1.2, some device\n"
+    "attention_tuning 2 2 library 1.2, some device\n"
     "16 2048 12 4 64 -1 0 1 0 0 0 0 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
     "0 0 0 0 0 0 0 0 2\n"
     "16 2048 12 4 64 255 0 1 1 4096 1 1 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
@@ -97,6 +97,10 @@ TEST_CASE("malformed text is refused with the place and what was expected") {
     text.replace(at, std::string(from).size(), to);
     CHECK_THROWS_WITH_AS(static_cast<void>(attention_tuning::parse(text, "t.txt")), message, error);
   };
+  refused(
+      "attention_tuning 2", "attention_tuning 1",
+      "t.txt, line 1: not of version 2, the only one this program reads; without it kernels are "
+      "timed anew");
   refused("attention_tuning", "matmul_tuning", "t.txt, line 1: not a table of attention_tuning");
   refused("16 2048 12", "16 x 12",
           "t.txt, line 2: the sequence is 'x', expected an integer from -1 to 1099511627776");

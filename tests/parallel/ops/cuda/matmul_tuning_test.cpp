@@ -125,7 +125,9 @@ TEST_CASE("malformed text is refused with the place and what was expected") {
   for (auto const& [from, to, message] : std::vector<mistake>{
            {"matmul_tuning", "matmul", "t.txt, line 1: not a table of matmul_tuning"},
            {"tuning 1", "tuning 2",
-            "t.txt, line 1: not of version 1, the only one this program reads"},
+            "t.txt, line 1: not of version 1, the only one this program reads; without it kernels "
+            "are "
+            "timed anew"},
            {"1 2 lib", "1 x lib",
             "t.txt, line 1: the number of entries is 'x', expected an integer from 0 to 1000000"},
            {" library 1.2, some device", "",

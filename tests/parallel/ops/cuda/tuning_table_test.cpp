@@ -18,6 +18,7 @@ struct sorts {
   using key = index;
   using choice = int;
   static constexpr std::string_view name = "sort_tuning";
+  static constexpr int version = 1;
   static constexpr std::string_view task = "sort";
   static void write(std::string& out, index count, int way) {
     out += parallel::concat(count, " ", way);

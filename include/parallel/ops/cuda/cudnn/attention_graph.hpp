@@ -62,9 +62,6 @@ struct attention_builder {
                     {strides.batch, problem.head_dim, 1, strides.row});
   }
 
-  /// What `seen` takes from: of the row's document, future and distant keys too.
-  tensor all_scores(tensor q, tensor k) { return in_documents(biased_scores(q, k)); }
-
   /// scale q·k - slope (apart + row - column)
   tensor biased_scores(tensor q, tensor k) {
     auto const products = g.multiply(q, k, g.between(scores));
@@ -121,8 +118,9 @@ struct attention_builder {
 
 }  // namespace detail
 
-/// out and lse from q, k, v, (slopes,) (begins, other,) scale, masked (and window + 1 - apart, and
-/// apart), added to an empty graph.
+/// out and lse from q, k, v and scale, added to an empty graph. With ALiBi slopes, with documents
+/// begins and other; with a window window + 1, less apart. Of parts that stand apart: with ALiBi
+/// apart, with a window other; of no others: masked. Of a part of documents: first_key.
 template <class Graph>
 void build_attention_forward(Graph& g, attention_problem const& problem) {
   detail::attention_builder<Graph> all{g, problem};
@@ -132,7 +130,7 @@ void build_attention_forward(Graph& g, attention_problem const& problem) {
   auto const out = all.heads(attention_uid::out, problem.heads, problem.out);
   auto const lse = g.memory(attention_uid::lse, CUDNN_DATA_FLOAT, all.rows, dense(all.rows));
 
-  auto const x = all.seen(all.all_scores(q, k));
+  auto const x = all.seen(all.in_documents(all.biased_scores(q, k)));
   auto const greatest = g.reduce(CUDNN_REDUCE_TENSOR_MAX, x, g.between(all.rows));
   auto const powers = g.map(CUDNN_POINTWISE_EXP, g.map(CUDNN_POINTWISE_SUB, x, greatest));
   auto const total = g.reduce(CUDNN_REDUCE_TENSOR_ADD, powers, g.between(all.rows));
@@ -174,7 +172,8 @@ void build_attention_backward(Graph& g, attention_problem const& problem) {
     }
   };
 
-  auto const x = all.seen(g.map(CUDNN_POINTWISE_SUB, all.all_scores(q, k), lse));
+  auto const x =
+      all.seen(all.in_documents(g.map(CUDNN_POINTWISE_SUB, all.biased_scores(q, k), lse)));
   auto const weights = g.map(CUDNN_POINTWISE_EXP, x);
   multiply_shared(g.transpose(weights, CUDNN_DATA_BFLOAT16), dout, attention_uid::dv, problem.dv);
 

@@ -28,7 +28,8 @@ PARALLELLM_DEVICE void for_each_row_of_heads(Block const& block, ops::heads_view
 }  // namespace detail
 
 /// out and lse over some keys become those over the part's as well. Where lse is -infinity, out is
-/// not read.
+/// not read. Of a row that sees none of the part's keys fused attention gives an lse about -1e9,
+/// which no sum of scores comes near, and a result that means nothing.
 template <class T>
 struct merge_attention_part {
   using A = accumulate_t<T>;
@@ -39,12 +40,12 @@ struct merge_attention_part {
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& block) const {
-    constexpr A none = -std::numeric_limits<A>::infinity();
+    constexpr A none = -std::numeric_limits<A>::infinity(), sees_nothing = A(-5e8);
     detail::for_each_row_of_heads(block, out, [&](index b, index i, index h, unsigned lane) {
       index const at = (b * out.heads + h) * out.sequence + i;
       // by the lane that will write it, for all
       A const before = combine_warp(block, lane == 0 ? lse[at] : none, larger{});
-      A const added = part_lse[at];
+      A const added = part_lse[at] < sees_nothing ? none : part_lse[at];
       A const greatest = larger{}(before, added);
       if (greatest == none) return;
       A const total = greatest + std::log(std::exp(before - greatest) + std::exp(added - greatest));
