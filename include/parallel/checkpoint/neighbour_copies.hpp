@@ -1,8 +1,8 @@
 // neighbour_copies: the files that a rank has written to its node's own disk, copied to the disk of
 // the neighbour, which outlives the node.
 //
-//   neighbour_copies copies(world.split(coloring::together(), "copies"), nodes);     once, collective
-//   copies.start(folder, files)                                   collective
+//   neighbour_copies copies(comm, nodes)   once, collective; comm is for nothing else
+//   copies.start(folder, files)            collective
 //   ... until copies.done() on every rank ...
 //   copies.finish()
 //
