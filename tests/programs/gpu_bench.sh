@@ -53,9 +53,10 @@ chmod +x "$scratch/bin/nvidia-smi"
 for name in gpu_tests gpu_step gpu_rates peer; do
   cp "$checkout/tests/programs/gpu_program.py" "$scratch/programs/$name"
 done
-mkdir -p "$scratch"/packages/{cu13,cudnn}/{include,lib} "$scratch/headers"
+mkdir -p "$scratch"/packages/{cu13,cudnn,nccl}/{include,lib} "$scratch/headers"
 touch "$scratch"/packages/cu13/{include/cublasLt.h,lib/libcublasLt.so.13} \
-  "$scratch"/packages/cudnn/{include/cudnn_graph.h,lib/libcudnn.so.9}
+  "$scratch"/packages/cudnn/{include/cudnn_graph.h,lib/libcudnn.so.9} \
+  "$scratch"/packages/nccl/{include/nccl.h,lib/libnccl.so.2}
 
 # what the toolkit lacks is PyTorch's, what it has is not
 python3 -B - "$scratch" <<'END' || fail "libraries of PyTorch, or a second run"
@@ -67,10 +68,14 @@ gpu.system_headers = lambda: [scratch / "headers"]
 packages = scratch / "packages"
 cudnn = [f"-DParallelLM__cudnn_INCLUDE={packages}/cudnn/include",
          f"-DParallelLM__cudnn_LIBRARY={packages}/cudnn/lib/libcudnn.so.9"]
+nccl = [f"-DParallelLM__libnccl_INCLUDE={packages}/nccl/include",
+        f"-DParallelLM__libnccl_LIBRARY={packages}/nccl/lib/libnccl.so.2"]
 products = [f"-DCMAKE_CXX_FLAGS=-idirafter {packages}/cu13/include",
             f"-DCUDA_cublasLt_LIBRARY={packages}/cu13/lib/libcublasLt.so.13"]
-assert gpu.borrowed() == cudnn + products, gpu.borrowed()
+assert gpu.borrowed() == cudnn + nccl + products, gpu.borrowed()
 (scratch / "headers/cublasLt.h").touch()
+assert gpu.borrowed() == cudnn + nccl, gpu.borrowed()
+(scratch / "headers/nccl.h").touch()
 assert gpu.borrowed() == cudnn, gpu.borrowed()
 (scratch / "headers/cudnn_graph.h").touch()
 assert gpu.borrowed() == [], gpu.borrowed()

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <parallel/comm/collectives.hpp>
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 
 namespace test {
@@ -74,8 +75,8 @@ class delayed : public parallel::collectives<delayed<Inner>, typename Inner::str
   }
 
   /// Collectives of the whole and its parts are counted together.
-  [[nodiscard]] delayed split(int color, std::string name = {}) {
-    return delayed(inner_.split(color, std::move(name)), log_, hold_, calls_);
+  [[nodiscard]] delayed split(parallel::coloring const& by, std::string name = {}) {
+    return delayed(inner_.split(by, std::move(name)), log_, hold_, calls_);
   }
 
   parallel::request submit(parallel::host::stream& s, parallel::operation const& op) {

@@ -10,6 +10,7 @@
 
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/checked.hpp>
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/recorded.hpp>
 #include <parallel/comm/registered_memory.hpp>
 #include <parallel/comm/threads/run.hpp>
@@ -31,8 +32,8 @@ class noting : public forwarding<noting, threads::communicator, host::stream> {
   [[nodiscard]] signature_exchange open_exchange(host::stream const* on = nullptr) {
     return inner_.open_exchange(on);
   }
-  [[nodiscard]] noting split(int color, std::string name = {}) {
-    return {inner_.split(color, std::move(name)), live_};
+  [[nodiscard]] noting split(coloring const& by, std::string name = {}) {
+    return {inner_.split(by, std::move(name)), live_};
   }
   [[nodiscard]] registered_memory register_memory(buffer<std::byte> const& memory) {
     live_->emplace_back(memory.data(), memory.size());

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/comm/coloring.hpp>
 #include <parallel/train/attempt.hpp>
 
 #include "support/ring_run.hpp"
@@ -92,8 +93,8 @@ class unlucky : public parallel::collectives<unlucky> {
   [[nodiscard]] parallel::signature_exchange open_exchange(stream const* on = nullptr) {
     return inner_.open_exchange(on);
   }
-  [[nodiscard]] unlucky split(int color, std::string name = {}) {
-    return {inner_.split(color, std::move(name)), what_};
+  [[nodiscard]] unlucky split(parallel::coloring const& by, std::string name = {}) {
+    return {inner_.split(by, std::move(name)), what_};
   }
 
  private:

@@ -1,7 +1,8 @@
 // nccl::launched: which of a launcher's processes this one is, from the environment.
 //
 // torchrun sets WORLD_SIZE, RANK, LOCAL_RANK, MASTER_ADDR and MASTER_PORT; Open MPI's mpirun
-// OMPI_COMM_WORLD_*; srun SLURM_NTASKS, SLURM_PROCID and SLURM_LOCALID. Nothing here calls NCCL.
+// OMPI_COMM_WORLD_*; srun SLURM_NTASKS, SLURM_PROCID, SLURM_LOCALID and, in a step alone,
+// SLURM_STEP_ID. Nothing here calls NCCL.
 #pragma once
 
 #include <charconv>
@@ -33,14 +34,16 @@ struct launched {
     char const* ranks;
     char const* rank;
     char const* local_rank;
+    char const* is_task;  // what only processes have that it started
   };
   constexpr launcher known[] = {
-      {"torchrun", "WORLD_SIZE", "RANK", "LOCAL_RANK"},
-      {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"},
-      {"srun", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID"}};
+      {"torchrun", "WORLD_SIZE", "RANK", "LOCAL_RANK", "RANK"},
+      {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+       "OMPI_COMM_WORLD_RANK"},
+      {"srun", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_ID"}};
   for (auto const& one : known) {
-    // a batch script has SLURM_NTASKS, and is no task; WORLD_SIZE alone is a program's own
-    if (look(one.ranks) == nullptr || look(one.rank) == nullptr) continue;
+    // a batch script has a number among SLURM_NTASKS too; WORLD_SIZE alone is a program's own
+    if (look(one.ranks) == nullptr || look(one.is_task) == nullptr) continue;
     auto const number = [&](char const* name, int least, int beyond) {
       char const* const text = look(name);
       require(text != nullptr, one.name, " started this process with ", one.ranks, " but without ",

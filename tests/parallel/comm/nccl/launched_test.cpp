@@ -23,8 +23,10 @@ std::string refused(variables const& all) {
 
 TEST_CASE("who is started alone is none of several") {
   CHECK(!of({}));
-  CHECK(!of({{"WORLD_SIZE", "4"}}));                           // a program's own variable
-  CHECK(!of({{"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "7"}}));  // a batch script
+  CHECK(!of({{"WORLD_SIZE", "4"}}));  // a program's own variable
+  // a batch script
+  CHECK(!of({{"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "7"}}));
+  CHECK(!of({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}}));
 }
 
 TEST_CASE("torchrun, mpirun and srun say who this is") {
@@ -47,7 +49,10 @@ TEST_CASE("torchrun, mpirun and srun say who this is") {
   CHECK(mpi->by == "mpirun");
   CHECK(mpi->rank == 1);
   CHECK(mpi->address.empty());
-  auto const slurm = of({{"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "5"}, {"SLURM_LOCALID", "1"}});
+  auto const slurm = of({{"SLURM_STEP_ID", "0"},
+                         {"SLURM_NTASKS", "8"},
+                         {"SLURM_PROCID", "5"},
+                         {"SLURM_LOCALID", "1"}});
   REQUIRE(slurm);
   CHECK(slurm->by == "srun");
   CHECK(slurm->rank == 5);
