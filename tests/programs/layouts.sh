@@ -51,6 +51,11 @@ near hybrid.jsonl "two copies of two shards are far from two ranks"
 grid=(parallelism.tensor=2 parallelism.pipeline=2)
 train "${grid[@]}" ranks=4 autoresume=false zero_stage=0 metrics_file=grid.jsonl
 near grid.jsonl "tensor 2 x pipeline 2 is far from two ranks"
+# its step as text and as a picture, instead of a run
+train "${grid[@]}" ranks=4 autoresume=false zero_stage=0 print_plan=true save_folder=planned
+grep -q '^pipeline rank 1 of 2, [0-9]* microbatches: [0-9]* actions' log || fail "the plan does not tell pipeline rank 1's actions"
+grep -q ' forward part 0, microbatch 0' log || fail "the plan has no forward pass"
+[[ $(ls planned) == plan.svg && $(head -c 4 planned/plan.svg) == '<svg' ]] || fail "the plan's picture is not alone in its folder"
 train "${grid[@]}" ranks=8 autoresume=false zero_stage=3 parallelism.sequence_parallel=true \
   metrics_file=grid3.jsonl
 near grid3.jsonl "ZeRO 3 x tensor 2 x pipeline 2 is far from two ranks"

@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,10 +24,22 @@ using parallel::statistics;
 template <class T>
 using loss_type = std::conditional_t<std::is_integral_v<T>, accumulate_t<T>, double>;
 
+namespace detail {
+/// A function that visits units: of any layer.
+template <class T>
+struct unit_visitor {
+  template <class Layer>
+  void operator()(std::string const& name, Layer& layer, std::vector<part> const& parts,
+                  std::vector<parameter_base<T>*> const& uses) const;
+};
+}  // namespace detail
+
 /// What a model must offer to be trained. (`share`, `documents`, see stage.hpp, and
-/// `blocks_are_local`, see stage::as_one, it may offer.) `head_loss` adds to the statistics, and
-/// when `dx` is not empty writes the gradient of the summed loss there and adds to the exit's
-/// weight gradients. `enter_backward` reads no values of parameters: they need not be there.
+/// `blocks_are_local`, see stage::as_one, it may offer.) `visit_units` calls a function with each
+/// unit's name, layer, parts that use it and parameters that those share. `head_loss` adds to the
+/// statistics, and when `dx` is not empty writes the gradient of the summed loss there and adds to
+/// the exit's weight gradients. `enter_backward` reads no values of parameters: they need not be
+/// there.
 ///
 /// A model whose blocks show each other something beside their results has a type
 /// `shared_activations` of it. make_shared_activations(c, batch, begin, end) makes what blocks
@@ -43,6 +56,7 @@ concept model = requires(M& m, M const& cm, context<Stream>& c, typename M::micr
   { cm.rows(batch) } -> std::convertible_to<index>;
   { cm.sequence(batch) } -> std::convertible_to<index>;
   { cm.width() } -> std::convertible_to<index>;
+  m.visit_units(detail::unit_visitor<typename M::element>{});
   { cm.embed(c, batch) } -> std::same_as<matrix_view<typename M::element>>;
   cm.head_loss(c, batch, x, dx, sums);
   cm.enter_backward(c, batch, x);
