@@ -132,6 +132,8 @@ verdict big "**failed**" "125m, length 32768: error: the loss of a step at lengt
 verdict trainer "**failed**" "pretrain, 1 GPU: error: the losses of 30 steps are [9.0, 9.0"
 verdict speed passed "2 of 2"
 has "| 125m/b | 4.000 | 4.000 | **not as planned** |"
+INJECT=gpu_step:--tuned:greedy all --again memory && fail "takes more scratch than was planned"
+verdict memory "**failed**" "125m/b: operations took 36700160 bytes of scratch, 33554432 were planned (and 5 more)"
 INJECT=pretrain:run.yaml:mute all trainer && fail "takes no losses"
 all || fail "does not mend what was wrong"
 

@@ -2,7 +2,7 @@
 """Looks like a program that bench/gpu runs, by its own name: for tests of that driver alone.
 
 In the environment, INJECT="NAME:WORD:HOW ..." makes program NAME go wrong where an argument has WORD: fail,
-crash, hang (with a child that leaves its group), mute (no word), wrong (a result that is not right).
+crash, hang (with a child that leaves its group), mute (no word), wrong (a result that is not right), greedy (scratch beyond the plan).
 """
 import json
 import os
@@ -88,7 +88,7 @@ speed = 500000.0 if name == "gpu_step" else 400000.0
 figures = {"tokens_per_second": speed, "mfu": 0.45, "mfu_causal": 0.4, "peak_bytes": 2 ** 33,
            "microbatch": int(given.get("--microbatch", 1)), "loss": None if how == "wrong" else 9.5,
            "planned_bytes": 2 ** 32, "allocated_bytes": 2 ** 32 + (how == "wrong"),
-           "scratch_bytes": 2 ** 25,
+           "scratch_bytes": 2 ** 25 + (3 << 20) * (how == "greedy"),
            "planned_scratch_bytes": 2 ** 25, "device_bytes": 2 ** 33}
 if "--text" in given:
     assert pathlib.Path(given["--text"]).stat().st_size > 0
