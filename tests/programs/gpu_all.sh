@@ -1,7 +1,7 @@
 #!/bin/bash
 # `bench/gpu all` from end to end: programs that only look like GPU programs, and what there is of the
-# tests on the fake CUDA runtime. Every stage fails, hangs and crashes once: its verdict says why, the
-# others have theirs, and the next run does what has not passed.
+# tests on the fake CUDA runtime. Every stage goes wrong once, by a program that fails, crashes or hangs:
+# its verdict says why, the others have theirs, and the next run does what has not passed.
 # usage: gpu_all.sh CHECKOUT SCRATCH [TESTS_ON_THE_FAKE_RUNTIME]
 set -euo pipefail
 
