@@ -10,6 +10,7 @@
 #include <parallel/ops/host.hpp>
 #include <parallel/pipeline/execute.hpp>
 #include <parallel/pipeline/schedules.hpp>
+#include <parallel/pipeline/verify.hpp>
 
 namespace example {
 
@@ -103,7 +104,10 @@ int main() {
   float one = 0, three = 0;
   for (int step = 0; step < steps; ++step) one = step_alone(alone);
   parallel::threads::run(layers, [&](parallel::threads::communicator& comm) {
-    auto const plan = pipeline::lower(pipeline::one_f_one_b(layers, samples), comm.rank());
+    auto const schedule = pipeline::one_f_one_b(layers, samples);
+    auto const plans = pipeline::lower(schedule);
+    pipeline::require_sound(schedule, plans);  // on all ranks alike, before anything runs
+    auto const& plan = plans[static_cast<std::size_t>(comm.rank())];
     one_layer own{plan, spread[static_cast<std::size_t>(comm.rank())]};
     pipeline::p2p_streams links(comm);
     for (int step = 0; step < steps; ++step) {

@@ -73,7 +73,9 @@ numbers and drawings of this page are made by `tests/parallel/pipeline/schedules
 ```cpp
 auto const of = pipeline::make_schedule("zb-h1", ranks, microbatches);  // or says what it can take
 auto const blocks = pipeline::assign_blocks(of, num_blocks);            // [begin, end) by stage
-auto const own = pipeline::lower(of, comm.rank());
+auto const plans = pipeline::lower(of);                                 // of all ranks
+pipeline::require_sound(of, plans);                                     // before anything runs
+auto const& own = plans[comm.rank()];
 pipeline::p2p_streams over(comm);                                    // once
 auto const messages = pipeline::execute(own, over, program);   // each step; returns at once
 program.compute().synchronize();
