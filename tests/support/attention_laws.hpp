@@ -163,6 +163,16 @@ void check_attention(both_sides<Device>& both,
   }
 }
 
+/// Positions [begin, end) of every sequence.
+struct positions {
+  index begin, end;
+
+  template <class View>
+  [[nodiscard]] View of(View const& view) const {
+    return view.slice(begin, end);
+  }
+};
+
 /// The keys in two parts, the later one first: for all queries, or for each half of them.
 template <class T, class Device>
 void check_extended_attention(both_sides<Device>& both,
@@ -178,13 +188,7 @@ void check_extended_attention(both_sides<Device>& both,
     auto out = both.template poisoned<A>(of.result());
     auto lse = both.of(std::vector<A>(static_cast<std::size_t>(of.statistics()), A(-INFINITY)));
     index const whole = form.sequence, middle = halves ? whole / 2 : whole / 3;
-    struct part {
-      index begin, end;
-      template <class View>
-      [[nodiscard]] View of(View const& view) const {
-        return view.slice(begin, end);
-      }
-    };
+    using part = positions;
     std::vector<part> const runs =
         halves ? std::vector{part{0, middle}, part{middle, whole}} : std::vector{part{0, whole}};
     auto const for_each_pair = [&](auto& s, auto* statistics, auto const& f) {
