@@ -207,7 +207,7 @@ TEST_CASE("a rank that fails beside the step is named by all that wait in it") {
 
 TEST_CASE("an error of NCCL ends the run on all ranks, with its words") {
   place const here;
-  auto const config = on(configuration(here, 50), layouts[0]);
+  auto const config = on(configuration(here, 40), layouts[0]);
   auto const got =
       train_on_gpus(config, 2, 1, {.fault = fake_nccl::fault::asynchronous_error},
                     [](auto&, int) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
