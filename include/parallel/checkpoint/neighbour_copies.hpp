@@ -69,12 +69,18 @@ class neighbour_copies {
   [[nodiscard]] bool pending() const { return out_.done.has_value(); }
 
   /// Whether the neighbour has what it was given, and what this rank was given is on disk; does not
-  /// block. Throws what copying failed with.
+  /// block. Throws what copying failed with, at once: whoever waits for this rank waits in vain.
   [[nodiscard]] bool done() const {
     if (!pending()) return false;
-    bool const all = out_.done->ready() &&
-                     std::ranges::all_of(in_, [](channel const& in) { return in.done->ready(); });
-    if (all) wait();
+    bool all = true;
+    auto const look = [&](host::event const& over) {
+      if (over.ready())
+        over.wait();
+      else
+        all = false;
+    };
+    for (auto const& in : in_) look(*in.done);  // whoever cannot write says why
+    look(*out_.done);
     return all;
   }
 

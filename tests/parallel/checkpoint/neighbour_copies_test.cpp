@@ -1,9 +1,11 @@
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -103,6 +105,31 @@ TEST_CASE("what cannot be read or written ends the run on all ranks with its nam
     });
     CHECK(test::contains(message, reads ? "1/1: cannot open" : "0/1: cannot create"));
   }
+}
+
+TEST_CASE("where no rank can write, all say so, and none waits for another's piece") {
+  test::temporary_folder const folder;
+  auto const message = test::message_of([&] {
+    auto const program = [&](communicator& world) {
+      auto const here = folder / std::to_string(world.rank());
+      fs::create_directory(here);
+      parallel::host::stream exchanges;
+      pc::neighbour_copies copies(world.split(0), pc::node_map(names{"a", "b", "c"}), 4);
+      auto const name = std::to_string(world.rank());
+      test::write_all(here / name, "something");
+      world.barrier(exchanges).wait();
+      copies.start(here, {{name, 9}}, [](std::string_view step) {
+        if (step == "create copied file") parallel::fail("the disk is full");
+      });
+      auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      while (!copies.done()) {
+        world.barrier(exchanges).wait();
+        if (std::chrono::steady_clock::now() > limit) parallel::fail("nobody says so");
+      }
+    };
+    parallel::threads::run(3, program, {.deadline = std::chrono::seconds(60)});
+  });
+  CHECK(test::contains(message, "the disk is full"));
 }
 
 TEST_CASE("its hook is asked before what it writes, and who is alone has no neighbour") {
