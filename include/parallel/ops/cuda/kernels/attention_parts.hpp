@@ -33,6 +33,8 @@ PARALLELLM_DEVICE void for_each_row_of_heads(Block const& block, ops::heads_view
 template <class T>
 struct merge_attention_part {
   using A = accumulate_t<T>;
+  static constexpr A none = -std::numeric_limits<A>::infinity();
+  static constexpr A sees_nothing = A(-5e8);
   ops::heads_view<A> out;
   A* lse;                         // [B, H, Sq]
   ops::heads_view<T const> part;  // like out
@@ -40,7 +42,6 @@ struct merge_attention_part {
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& block) const {
-    constexpr A none = -std::numeric_limits<A>::infinity(), sees_nothing = A(-5e8);
     detail::for_each_row_of_heads(block, out, [&](index b, index i, index h, unsigned lane) {
       index const at = (b * out.heads + h) * out.sequence + i;
       // by the lane that will write it, for all
