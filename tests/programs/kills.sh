@@ -114,7 +114,7 @@ over_gloo() {
       # it had ended before it was met, and its end is looked at below
       kill -0 "$launcher" 2> /dev/null || break
       if [[ $event == STOP ]]; then
-        grep -qaE "waited (10 s )?for ranks? [0-9, ]*$victim|rank $victim (closed its connection|\(process ${processes[$victim]} on .*\) stands still)" of_this || { cat of_this >&2; fail "another rank is named than $victim"; }
+        grep -qaE "waited (10 s )?for ranks? [0-9, ]*$victim|rank $victim (closed its connection|has not come|\(process ${processes[$victim]} on .*\) stands still)" of_this || { cat of_this >&2; fail "another rank is named than $victim"; }
       fi
       note gloo $event "$(grep -aoE 'rank [0-9]+ (ended with code|was killed by signal) [0-9]+' of_this | head -1 | sed -E 's/rank [0-9]+ ended with code //; s/rank [0-9]+ was killed by signal /signal_/')" \
         "$begin" "$spoken" "$(said_of of_this)"
