@@ -98,7 +98,8 @@ over_mpi() {
 over_gloo() {
   while ((done < wanted && SECONDS < limit || ends == 0)); do
     rm -rf launch-logs
-    "${gloo[@]}" > log 2>&1 & launcher=$!
+    : > log # here, for the lines of the last launch must not be counted
+    "${gloo[@]}" >> log 2>&1 & launcher=$!
     while ((done < wanted && SECONDS < limit)) && kill -0 "$launcher" 2> /dev/null; do
       lines=$(wc -l < log)
       starts=$(grep -ac 'launch: starting again' log || true)
