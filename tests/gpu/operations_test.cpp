@@ -34,31 +34,10 @@ TEST_CASE_TEMPLATE("attention", T, float, bf16) {
   test::check_attention_operations<T>(device, test::fresh_seed());
 }
 
-// in both ways to add the gradients of queries
-TEST_CASE("fused kernels of attention do the work that they are for, and right") {
-  if (!test::has_gpu()) return;
-  auto const seed = test::fresh_seed();
-  MESSAGE("seed ", seed);
-  for (bool const deterministic : {false, true}) {
-    CAPTURE(deterministic);
-    parallel::cuda::device device({.deterministic = deterministic});
-    test::both_sides<parallel::cuda::device> both(device, seed, 0);
-    test::counted_attention::counts const* counts = nullptr;
-    both.run_on_device([&](auto& s) { counts = test::counted_attention::begin(s); });
-    auto forms = test::fused_attention_forms();
-    if (device.properties().major < 9) std::erase_if(forms, [](auto& f) { return f.documents; });
-    test::check_attention<bf16>(both, forms);
-    if (counts == nullptr) {
-      MESSAGE("this program is linked with no fused kernels: plain ones did the work");
-      continue;
-    }
-    CHECK(counts->given_up == 0);
-    CHECK(counts->done == 2 * static_cast<int>(forms.size()));  // forward and backward
-  }
-}
-
-TEST_CASE("fused kernels of attention do one part of the keys after another, and right") {
-  if (!test::has_gpu()) return;
+/// check(both sides, forms) has fused kernels do so many calls for each form that is not left out,
+/// and none gives up; in both ways to add the gradients of queries.
+template <class Left, class Check>
+void check_fused(Left const& left_out, int calls_of_form, Check const& check) {
   auto const seed = test::fresh_seed();
   MESSAGE("seed ", seed);
   for (bool const deterministic : {false, true}) {
@@ -69,15 +48,28 @@ TEST_CASE("fused kernels of attention do one part of the keys after another, and
     both.run_on_device([&](auto& s) { counts = test::counted_attention::begin(s); });
     auto forms = test::fused_attention_forms();
     bool const is_old = device.properties().major < 9;
-    std::erase_if(forms, [&](auto& f) { return (f.documents && is_old) || f.sequence % 2 != 0; });
-    test::check_extended_attention<bf16>(both, forms, true);
+    std::erase_if(forms, [&](auto& f) { return (f.documents && is_old) || left_out(f); });
+    check(both, forms);
     if (counts == nullptr) {
       MESSAGE("this program is linked with no fused kernels: plain ones did the work");
       continue;
     }
     CHECK(counts->given_up == 0);
-    CHECK(counts->done == 2 * 3 * static_cast<int>(forms.size()));  // three pairs of halves
+    CHECK(counts->done == calls_of_form * static_cast<int>(forms.size()));
   }
+}
+
+TEST_CASE("fused kernels of attention do the work that they are for, and right") {
+  if (!test::has_gpu()) return;
+  check_fused([](auto&) { return false; }, 2,  // forward and backward
+              [](auto& both, auto& forms) { test::check_attention<bf16>(both, forms); });
+}
+
+TEST_CASE("fused kernels of attention do one part of the keys after another, and right") {
+  if (!test::has_gpu()) return;
+  check_fused(
+      [](auto& form) { return form.sequence % 2 != 0; }, 2 * 3,  // three pairs of halves
+      [](auto& both, auto& forms) { test::check_extended_attention<bf16>(both, forms, true); });
 }
 
 TEST_CASE("deterministic attention") {

@@ -12,6 +12,7 @@
 #include <parallel/ops/cuda/attention_path.hpp>
 #include <parallel/ops/cuda/fused_attention.hpp>
 #include <parallel/ops/cuda/kernels/attention_parts.hpp>
+#include <parallel/ops/cuda/kernels/rows_of_heads.hpp>
 #include <parallel/ops/cuda/run.cuh>
 #include <parallel/ops/cuda/scratch.hpp>
 #include <parallel/ops/extend_attention.hpp>
@@ -35,10 +36,8 @@ struct attention_launcher {
 template <class T, class Body>
 void launch_rows_of_heads(stream& s, char const* operation, ops::heads_view<T> const& view,
                           Body const& body) {
-  constexpr std::size_t rows_of_block = kernels::tile_threads / warp_size;
-  auto const rows = static_cast<std::size_t>(view.batch * view.heads * view.sequence);
-  attention_launcher{s}(
-      operation, std::min<std::size_t>((rows + rows_of_block - 1) / rows_of_block, 65536), body, 0);
+  attention_launcher{s}(operation, kernels::blocks_for_rows_of_heads(view, kernels::tile_threads),
+                        body, 0);
 }
 }  // namespace detail
 

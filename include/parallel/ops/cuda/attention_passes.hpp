@@ -76,9 +76,7 @@ void attention_backward_pass(Launch const& launch, char const* operation, std::b
   auto const terms = kernels::terms_of<A>(options, q, k);
   auto* const own = reinterpret_cast<A*>(scratch);
   with_attention_width(operation, q.head_dim, [&](auto width) {
-    constexpr std::size_t rows_of_block = kernels::tile_threads / warp_size;
-    auto const rows = static_cast<std::size_t>(q.batch * q.heads * q.sequence);
-    launch(operation, std::min<std::size_t>((rows + rows_of_block - 1) / rows_of_block, 65536),
+    launch(operation, kernels::blocks_for_rows_of_heads(q, kernels::tile_threads),
            kernels::attention_own<T>{own, dout, out}, 0);
     constexpr unsigned most = kernels::tile_rows<A, width()>;
     launch_largest_tiles<most>(launch, operation, [&](auto each) {

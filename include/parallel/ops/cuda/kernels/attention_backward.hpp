@@ -15,6 +15,7 @@
 
 #include <parallel/ops/cuda/kernels/attention_terms.hpp>
 #include <parallel/ops/cuda/kernels/attention_tile.hpp>
+#include <parallel/ops/cuda/kernels/rows_of_heads.hpp>
 
 namespace parallel::cuda::kernels {
 
@@ -29,14 +30,7 @@ struct attention_own {
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& block) const {
-    index const warps = block.threads() / warp_size;
-    index const count = out.batch * out.heads * out.sequence;
-    unsigned const lane = block.thread() % warp_size;
-    for (index row = block.block() * warps + block.thread() / warp_size; row < count;
-         row += block.blocks() * warps) {
-      index const h = row % out.heads;  // neighbours in memory are heads of a position
-      index const i = row / out.heads % out.sequence;
-      index const b = row / (out.heads * out.sequence);
+    for_each_row_of_heads(block, out, [&](index b, index i, index h, unsigned lane) {
       T const* const x = dout.row(b, i, h);
       T const* const y = out.row(b, i, h);
       A sum = A(0);
@@ -44,7 +38,7 @@ struct attention_own {
         sum += static_cast<A>(x[d]) * static_cast<A>(y[d]);
       sum = combine_warp(block, sum, plus{});
       if (lane == 0) own[(b * out.heads + h) * out.sequence + i] = sum;
-    }
+    });
   }
 };
 

@@ -7,25 +7,10 @@
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/device/cuda/block.hpp>
+#include <parallel/ops/cuda/kernels/rows_of_heads.hpp>
 #include <parallel/ops/heads_view.hpp>
 
 namespace parallel::cuda::kernels {
-
-namespace detail {
-
-/// Calls f(sequence, position, head, lane) for the rows of a view, a warp for each.
-template <class T, class Block, class F>
-PARALLELLM_DEVICE void for_each_row_of_heads(Block const& block, ops::heads_view<T> const& view,
-                                             F const& f) {
-  index const warps = block.threads() / warp_size;
-  index const count = view.batch * view.heads * view.sequence;
-  for (index row = block.block() * warps + block.thread() / warp_size; row < count;
-       row += block.blocks() * warps)
-    f(row / (view.heads * view.sequence), row / view.heads % view.sequence, row % view.heads,
-      block.thread() % warp_size);
-}
-
-}  // namespace detail
 
 /// out and lse over some keys become those over the part's as well. Where lse is -infinity, out is
 /// not read. Of a row that sees none of the part's keys fused attention gives an lse about -1e9,
@@ -42,7 +27,7 @@ struct merge_attention_part {
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& block) const {
-    detail::for_each_row_of_heads(block, out, [&](index b, index i, index h, unsigned lane) {
+    for_each_row_of_heads(block, out, [&](index b, index i, index h, unsigned lane) {
       index const at = (b * out.heads + h) * out.sequence + i;
       // by the lane that will write it, for all
       A const before = combine_warp(block, lane == 0 ? lse[at] : none, larger{});
@@ -70,7 +55,7 @@ struct add_attention_part {
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& block) const {
-    detail::for_each_row_of_heads(block, sum, [&](index b, index i, index h, unsigned lane) {
+    for_each_row_of_heads(block, sum, [&](index b, index i, index h, unsigned lane) {
       A* const y = sum.row(b, i, h);
       T const* const x = addend.row(b, i, h);
       for (index d = lane; d < sum.head_dim; d += warp_size) y[d] += static_cast<A>(x[d]);
