@@ -23,6 +23,7 @@
 #include <mpt/hf/model_source.hpp>
 #include <mpt/model/replicas.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
+#include <mpt/train/plain_attention_note.hpp>
 #include <mpt/train/training_data.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/train/weights.hpp>
@@ -243,6 +244,9 @@ outcome evaluate(arguments const& args, evaluation const& what, std::size_t whic
           },
           &comm);
     }
+    // of whole sequences: tasks go on from others' keys, which fused kernels do not
+    if (auto const note = mpt::plain_attention_note(stream); comm.rank() == 0 && !note.empty())
+      console::say("{}\n", note);
     if (words) out.report.tasks = run_tasks(what, net, device, stream, *words, ranks);
     if (what.gauntlet)
       out.report.gauntlet = mpt::icl::score_gauntlet(*what.gauntlet, out.report.tasks);

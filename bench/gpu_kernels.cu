@@ -7,14 +7,20 @@
 #include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/kernels/activation.hpp>
 #include <parallel/ops/cuda/kernels/adamw.hpp>
+#include <parallel/ops/cuda/kernels/attention_parts.hpp>
 #include <parallel/ops/cuda/kernels/bias.hpp>
 #include <parallel/ops/cuda/kernels/cross_entropy.hpp>
 #include <parallel/ops/cuda/kernels/elementwise.hpp>
 #include <parallel/ops/cuda/kernels/embedding.hpp>
 #include <parallel/ops/cuda/kernels/embedding_backward.hpp>
 #include <parallel/ops/cuda/kernels/layer_norm.hpp>
+#include <parallel/ops/cuda/kernels/lion.hpp>
 #include <parallel/ops/cuda/kernels/norm_gradients.hpp>
 #include <parallel/ops/cuda/kernels/norm_weight_gradient.hpp>
+#include <parallel/ops/cuda/kernels/reduce.hpp>
+#include <parallel/ops/cuda/kernels/rms_norm.hpp>
+#include <parallel/ops/cuda/kernels/rope.hpp>
+#include <parallel/ops/cuda/kernels/sliced_cross_entropy.hpp>
 
 using namespace parallel;
 using namespace parallel::cuda;
@@ -64,5 +70,31 @@ __global__ void __launch_bounds__(256) embedding_backward(kernels::sum_pieces<bf
   run(body);
 }
 __global__ void __launch_bounds__(256) combine(kernels::combine<bf16> body) { run(body); }
+__global__ void __launch_bounds__(64) rms_norm(kernels::rms_norm<bf16> body) { run(body); }
+__global__ void __launch_bounds__(64)
+    rms_norm_backward_input(kernels::rms_norm_backward_input<bf16> body) {
+  run(body);
+}
+__global__ void __launch_bounds__(256) rope(kernels::rope<bf16> body) { run(body); }
+__global__ void __launch_bounds__(256)
+    vocabulary_statistics(kernels::vocabulary_statistics<float, bf16> body) {
+  run(body);
+}
+__global__ void __launch_bounds__(256)
+    sliced_cross_entropy(kernels::sliced_cross_entropy<bf16, float, bf16> body) {
+  run(body);
+}
+__global__ void __launch_bounds__(256)
+    squared_norm(kernels::sum_of_pieces<float, kernels::squared> body) {
+  run(body);
+}
+__global__ void __launch_bounds__(256) lion(kernels::lion<bf16> body) { run(body); }
+__global__ void __launch_bounds__(256)
+    merge_attention_part(kernels::merge_attention_part<bf16> body) {
+  run(body);
+}
+__global__ void __launch_bounds__(256) add_attention_part(kernels::add_attention_part<bf16> body) {
+  run(body);
+}
 
 }  // extern "C"

@@ -2,7 +2,8 @@
 # GPU: device code is compiled for sm_90 with --Ofast-compile, which proves it compiles and is not
 # for use.
 #   1. a main that g++ compiled against declarations, linked with the instantiated operations;
-#   2. every public header of include/parallel, included by one .cu.
+#   2. every public header of include/parallel, included by one .cu;
+#   3. where cuDNN and tests are, the test of what cuDNN accepts.
 # Left out of 2: comm/mpi, comm/gloo, Kokkos's and the onednn, cblas and cudnn headers, which need those libraries; and
 # the host kernels (ops/host, and parallel.hpp, which includes them), where nvcc 13 loses the "..." of
 # __builtin_shufflevector(a, b, (Lane + 1)...).
@@ -28,3 +29,6 @@ target_compile_options(cuda_check PRIVATE
   "$<$<COMPILE_LANGUAGE:CUDA>:${parallellm_nvcc_options};--Ofast-compile=max>"
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow;-Werror>")
 target_link_libraries(cuda_check PRIVATE ParallelLM::checkpoint ParallelLM::kernels)
+if(TARGET test_cudnn)
+  add_dependencies(cuda_check test_cudnn)
+endif()

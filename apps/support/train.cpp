@@ -176,7 +176,7 @@ void print_plan(mpt::train_config const& config, mpt::run_examples const& exampl
     fmt::print("whether it fits is not known: say what a rank may use, as in device_memory=80GB\n");
     return;
   }
-  if (plan.memory.total() <= available) {
+  if (fits(plan)) {
     fmt::print("fits: {} of {} per rank\n", bytes(plan.memory.total()), bytes(available));
     return;
   }
@@ -185,7 +185,7 @@ void print_plan(mpt::train_config const& config, mpt::run_examples const& exampl
         try {
           auto const other = changed(some);
           auto const of = static_cast<int>(other.ranks.value_or(ranks));
-          return plan_of(other, of, available).memory.total() <= available;
+          return fits(plan_of(other, of, available));
         } catch (parallel::error const&) {  // a layout that cannot be
           return false;
         }

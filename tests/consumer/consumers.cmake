@@ -15,7 +15,7 @@ set(launcher "")
 if(PARALLELLM_CCACHE)
   set(launcher ${PARALLELLM_CCACHE})
 endif()
-set(options -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DCMAKE_BUILD_TYPE=Debug
+set(options -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0
   -DCMAKE_CXX_COMPILER_LAUNCHER=${launcher})
 
 function(parallellm_consumer name)
@@ -30,6 +30,7 @@ endfunction()
 parallellm_consumer(parallel -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(two_units -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(conformance -DCMAKE_PREFIX_PATH=${prefix})
+parallellm_consumer(trainer -DCMAKE_PREFIX_PATH=${prefix} -DEXAMPLES=${PROJECT_SOURCE_DIR}/docs/examples)
 parallellm_consumer(mpt -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(subdirectory -DPARALLELLM_SOURCE=${PROJECT_SOURCE_DIR})
 

@@ -2,8 +2,13 @@
 // streams run.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <span>
+#include <vector>
+
+#include <parallel/device/as_graph.hpp>
 
 #include "fake_cuda/ranks.hpp"
 #include "fake_nccl/ranks.hpp"
@@ -32,6 +37,40 @@ void check(int ranks, std::uint64_t seed) {
 
 TEST_CASE("every exchange is that of a serial loop") {
   for (int const ranks : {1, 2, 3, 4}) check(ranks, static_cast<std::uint64_t>(ranks));
+}
+
+TEST_CASE("a captured exchange runs with its graph, behind what was captured before it") {
+  constexpr std::uint64_t rounds = 4;
+  for (int const ranks : {1, 2, 3}) {
+    CAPTURE(ranks);
+    auto const n = static_cast<std::uint64_t>(ranks);
+    fake_cuda::restart({.devices = ranks, .peers = false, .seed = n});
+    fake_nccl::restart();
+    CHECK_NOTHROW(fake_nccl::ranks()(ranks, [&](auto& comm) {
+      auto const device = fake_cuda::current_gpu();
+      auto const x = device.template allocate_zeroed<std::uint64_t>(131);
+      auto const all = device.template allocate_zeroed<std::uint64_t>(131 * n);
+      auto options = parallel::comm_options<parallel::nccl::communicator>(device);
+      options.graphs = true;
+      parallel::cuda::stream on{options};
+      for (std::uint64_t i = 0; i < rounds; ++i)  // captured from the second on
+        parallel::as_graph(on, {.part = 1}, [&] {
+          parallel::ops::fill(on, x.span(), i + 1 + static_cast<std::uint64_t>(comm.rank()));
+          comm.all_reduce(on, x.span(), parallel::reduction::sum).wait_on(on);
+          comm.all_gather(on, all.span(), std::span<std::uint64_t const>(x.span())).wait_on(on);
+        });
+      on.synchronize();
+      std::vector<std::uint64_t> got(131 * n);
+      device.download(std::span(got), std::span<std::uint64_t const>(all.span()));
+      std::uint64_t const sum = n * rounds + n * (n - 1) / 2;
+      parallel::require(std::ranges::count(got, sum) == std::ssize(got), "not the sum ", sum);
+    }));
+    CHECK(fake_cuda::happened().graph_launches == (rounds - 1) * n);
+    CHECK(fake_nccl::happened().operations == (n > 1 ? 2 * rounds : 0));
+    CHECK(fake_nccl::happened().failures.empty());
+    CHECK(fake_cuda::happened().failures.empty());
+    CHECK(fake_nccl::alive() == 0);
+  }
 }
 
 TEST_CASE("a communicator that goes waits for its operations while the watchdog forgets them") {

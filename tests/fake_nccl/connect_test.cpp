@@ -112,6 +112,8 @@ TEST_CASE("the deadline is the one that all share, as it is when a call is made"
                         [&](auto& control, auto& device, auto& comm) {
                           numbers n(device);
                           comm.barrier(n.s).wait();
+                          parallel::host::stream here;
+                          control.barrier(here).wait();  // no rank is in the call before any more
                           deadline.set(std::chrono::milliseconds(300));
                           if (control.rank() == 1) {  // does not come
                             while (!comm.abort_reason())

@@ -43,11 +43,12 @@ struct outcome {
 };
 
 /// Trains there; what fails on a rank aborts its control communicator, as programs do.
+template <class T = float>
 outcome train_on_gpus(train_config const& config, int ranks, std::uint64_t seed = 1,
                       fake_nccl::options const& library = {}, batch_hook const& before = {}) {
   fake_cuda::restart({.devices = ranks, .peers = false, .seed = seed});
   fake_nccl::restart(library);
-  auto const plan = mpt::plan_run<float>(config, ranks);
+  auto const plan = mpt::plan_run<T>(config, ranks);
   auto const examples = mpt::read_run_examples(config);
   outcome out;
   out.told.resize(static_cast<std::size_t>(ranks));
@@ -73,7 +74,7 @@ outcome train_on_gpus(train_config const& config, int ranks, std::uint64_t seed 
                 return false;
               };
             auto const summary =
-                mpt::run_training<float>(config, control, exchanges, device, plan, examples, hooks);
+                mpt::run_training<T>(config, control, exchanges, device, plan, examples, hooks);
             if (control.rank() == 0) out.summary = summary;
           } catch (std::exception const& problem) {
             control.abort(problem.what());
@@ -143,6 +144,39 @@ TEST_CASE("runs have the host's losses and weights") {
 
 TEST_CASE("[full] longer runs have the host's losses and weights, in every kind of layout") {
   check_runs(layouts, 6);
+}
+
+TEST_CASE(
+    "in bf16, as GPUs train, runs have the host's losses to its rounding: gradients in bf16, "
+    "offloaded states") {
+  place const here;
+  grid const how{.zero_stage = 3, .data = 2};
+  auto config = on(configuration(here, 4), how);
+  config.precision = mpt::precision_kind::amp_bf16;
+  config.cuda_graphs = true;
+  for (bool const half : {false, true}) {
+    CAPTURE(half);
+    config.reduce_dtype =
+        half ? parallel::zero::reduce_dtype::bf16 : parallel::zero::reduce_dtype::full;
+    auto const losses_of = [&](char const* name, auto const& run) {
+      config.checkpoint.save_folder = here.folder / concat(name, half);
+      config.logging.metrics_file = here.folder / concat(name, half, ".jsonl");
+      run();
+      return losses(config.logging.metrics_file);
+    };
+    auto const host =
+        losses_of("host", [&] { static_cast<void>(train<parallel::bf16>(config, how.ranks())); });
+    config.offload_optimizer = half;
+    auto const gpus = losses_of(
+        "gpus", [&] { check_calm(train_on_gpus<parallel::bf16>(config, how.ranks(), 1 + half)); });
+    config.offload_optimizer = false;
+    REQUIRE(gpus.size() == host.size());
+    REQUIRE(host.size() >= 4);
+    for (auto const& [at, loss] : host) CHECK(std::abs(gpus.at(at) - loss) <= std::abs(loss) / 256);
+    auto const library = fake_nccl::happened();
+    CHECK(library.exchanged.at("ncclAllGather of bf16").registered > 10'000);
+    CHECK(library.exchanged.contains("ncclReduceScatter of f32") == !half);
+  }
 }
 
 TEST_CASE("texts that are written between steps are the host's") {

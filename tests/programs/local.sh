@@ -7,7 +7,7 @@ export TMPDIR=$PWD # what a killed launch leaves
 trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
 sed -i '/^ranks:/d' small.yaml
 
-long=(max_duration=200ba save_interval=1000ba device_train_microbatch_size=3 reduction_order=canonical)
+long=(max_duration=80ba save_interval=1000ba device_train_microbatch_size=3 reduction_order=canonical)
 disks='local_save_folder=disk{node_rank}/run'
 train save_folder=calm ranks=4 "${long[@]}"
 

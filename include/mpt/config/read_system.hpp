@@ -36,8 +36,8 @@ namespace mpt::detail {
   return reader.required<bool>(key);
 }
 
-/// `fsdp_config`; without one ranks are plainly data parallel. Empties `config.recompute`
-/// unless activation_checkpointing is on. `config.precision` and `config.reduce_dtype` must be read
+/// `fsdp_config`; without one ranks are plainly data parallel. `config.recompute` keeps what it
+/// holds where activation_checkpointing is on. `config.precision` and `config.reduce_dtype` must be read
 /// before.
 inline void read_fsdp(config_reader& parent, train_config& config) {
   bool const given = parent.has("fsdp_config");
@@ -71,7 +71,11 @@ inline void read_fsdp(config_reader& parent, train_config& config) {
     notes.emplace_back(
         "fsdp_config.mixed_precision FULL: parameters are bf16 with fp32 master weights; use "
         "precision fp32 for fp32 parameters");
-  if (!reader.get("activation_checkpointing", false)) config.recompute.clear();
+  auto const again = read_planned(reader, "activation_checkpointing");
+  if (!again)
+    config.recompute.reset();
+  else if (!*again)
+    config.recompute = block_recomputation();
   for (std::string_view const key :
        {"activation_checkpointing_reentrant", "activation_cpu_offload", "auto_wrap",
         "backward_prefetch", "backward_prefetch_limit", "forward_prefetch",

@@ -131,7 +131,8 @@ struct train_config {
   model_config model;
   std::string pretrained;  ///< the Hugging Face folder whose weights a run begins with, or ""
   std::string adapter;     ///< PEFT's folder whose adapters it begins with, or ""
-  block_recomputation recompute;  ///< fsdp_config.activation_checkpointing
+  /// fsdp_config.activation_checkpointing; not given: plan_run decides on what is cheap
+  std::optional<block_recomputation> recompute;
   tokenizer_config tokenizer;
   optimizer_config optimizer;
   parallel::train::clipping clip;  ///< algorithms.gradient_clipping

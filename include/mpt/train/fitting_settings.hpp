@@ -29,7 +29,7 @@ using settings = std::vector<std::string>;
   };
   auto const stage = [](int level) { return fmt::format("zero_stage={}", level); };
   std::string const recompute = "fsdp_config.activation_checkpointing=true";
-  bool const recomputes = !config.recompute.empty();
+  bool const recomputes = config.recompute && !config.recompute->empty();
   bool const shards = ranks > config.parallelism.ranks_of_model();
 
   std::vector<settings> out;

@@ -1,8 +1,8 @@
 // plan_run: a run is planned by running its steps on the meta device.
 //
 // The automatic microbatch is the largest that fits the memory that is there, halving from the
-// rank's whole batch; memory that is left spares exchanges. Nothing is ever tried by running out of
-// memory.
+// rank's whole batch; what is cheap is made again where more sequences fit for it; memory that is
+// left spares exchanges. Nothing is ever tried by running out of memory.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <mpt/config/train.hpp>
@@ -25,6 +26,7 @@
 #include <mpt/train/step_plans.hpp>
 #include <parallel/ops/meta.hpp>
 #include <parallel/train/plan.hpp>
+#include <parallel/train/spare_exchanges.hpp>
 #include <parallel/train/step_plans.hpp>
 
 namespace mpt {
@@ -78,27 +80,6 @@ template <class T>
   return most;
 }
 
-/// Decides what the configuration leaves open: fewer exchanges where they need no more than
-/// `memory`, or no more memory than before; first where a byte of it spares most. hold() plans
-/// units anew.
-template <class Hold>
-void spare_exchanges(run_plan& plan, train_config const& config, bool several_microbatches,
-                     std::size_t memory, Hold const& hold) {
-  if (train::place_in(plan.layout, level_of(config)).shards == 1) return;
-  auto const spare = [&](bool& often, std::optional<bool> told) {
-    if (told || !often) return;
-    auto const before = plan.memory.total();
-    often = false;
-    hold();
-    if (plan.memory.total() <= std::max(before, memory)) return;
-    often = true;
-    hold();
-  };
-  if (config.zero_stage >= 3) spare(plan.reshard_after_forward, config.reshard_after_forward);
-  if (config.zero_stage >= 2 && several_microbatches && !is_canonical(config))
-    spare(plan.reduce_every_microbatch, config.reduce_every_microbatch);
-}
-
 }  // namespace detail
 
 /// Floating-point operations, by name, of the stages here in a batch. `Model`: mpt::model.
@@ -113,14 +94,19 @@ template <class Model>
   return out;
 }
 
+namespace detail {
+
+/// plan_run of a run that recomputes so much.
 template <class T>
-run_plan plan_run(train_config const& config, int ranks, std::size_t available,
-                  std::optional<std::size_t> host) {
+[[nodiscard]] run_plan plan_recomputing(train_config const& config, int ranks,
+                                        std::size_t available, std::optional<std::size_t> host,
+                                        block_recomputation recompute) {
   run_plan plan;
   plan.layout = run_layout(config, ranks);
+  plan.recompute = std::move(recompute);
   plan.available = available;
   plan.automatic = !config.device_train_microbatch_size.has_value();
-  model<T> net(config.model, planned_groups(config), config.recompute);
+  model<T> net(config.model, planned_groups(config), plan.recompute);
   auto const groups = groups_of(config, net);
   std::vector<train::stages_of_rank> stages;
   std::int64_t const leaves =
@@ -141,10 +127,24 @@ run_plan plan_run(train_config const& config, int ranks, std::size_t available,
     }
     add_up();
   };
+  auto const spare_exchanges = [&](std::size_t memory, bool several_microbatches) {
+    if (train::place_in(plan.layout, level_of(config)).shards == 1) return;
+    auto const hold_as = [&](train::stepper_options const& how) {
+      plan.reshard_after_forward = how.reshard_after_forward;
+      plan.reduce_every_microbatch = how.reduce_every_microbatch;
+      hold();
+      return plan.memory.total();
+    };
+    auto options = stepper_options_of(config, plan);
+    train::spare_exchanges(options, memory, hold_as,
+                           {!config.reshard_after_forward,
+                            several_microbatches && !config.reduce_every_microbatch});
+    hold_as(options);
+  };
   auto const choose = [&](index microbatch) {
     plan.split = split_batch(config, data_ranks(plan.layout), microbatch);
     for (std::size_t p = 0; p < stages.size(); ++p) {
-      auto const passes = detail::plan_passes(config, net, stages[p], plan.split);
+      auto const passes = plan_passes(config, net, stages[p], plan.split);
       plan.by_stage[p].activations = passes.activations;
       if (host)
         plan.by_stage[p].scratch = passes.scratch;  // an update needs less than its products
@@ -154,15 +154,13 @@ run_plan plan_run(train_config const& config, int ranks, std::size_t available,
   plan.reshard_after_forward = config.reshard_after_forward.value_or(true);
   plan.reduce_every_microbatch = config.reduce_every_microbatch.value_or(true);
   hold();
-  detail::spare_exchanges(plan, config, true, 0, hold);
+  spare_exchanges(0, true);
   choose(config.global_train_batch_size);
-  while (plan.automatic && plan.split.microbatch > 1 && plan.available > 0 &&
-         plan.memory.total() > plan.available)
+  while (plan.automatic && plan.split.microbatch > 1 && !fits(plan))
     choose(plan.split.microbatch / 2);
   auto const microbatches =
       stages.front().least_microbatches(static_cast<int>(plan.split.accumulation));
-  detail::spare_exchanges(plan, config, microbatches > 1,
-                          plan.available == 0 ? std::size_t(-1) : plan.available, hold);
+  spare_exchanges(plan.available == 0 ? std::size_t(-1) : plan.available, microbatches > 1);
   for (auto const& stage : plan.by_stage) {  // decided last: copies never make the microbatch less
     std::size_t const room = host.value_or(available);
     std::size_t const used = host ? stage.offloaded : stage.total();
@@ -177,15 +175,41 @@ run_plan plan_run(train_config const& config, int ranks, std::size_t available,
       std::ranges::max_element(plan.by_stage, {}, &train::memory_plan::operations)->operations;
   auto const whole = sequences::shape_of(plan.split.microbatch, config.train_loader.max_seq_len);
   plan.microbatch = plan.keeping =
-      train::plan_microbatch(model<T>(config.model, {}, config.recompute), whole);
-  if (!config.recompute.empty())
+      train::plan_microbatch(model<T>(config.model, {}, plan.recompute), whole);
+  if (!plan.recompute.empty())
     plan.keeping = train::plan_microbatch(model<T>(config.model), whole);
   return plan;
 }
 
+/// Whether a microbatch of twice as many rows would pay for making again what is cheap. That moves
+/// 24 d bytes a row and block through memory in bf16 (two norms, and an activation function of
+/// width 4 d); gradients of 12 d^2 parameters a block move 96 d^2 bytes a microbatch, of n rows:
+/// half as often saves 48 d^2 / n bytes a row, which is more below n = 2 d.
+[[nodiscard]] inline bool cheap_pays(train_config const& config, run_plan const& plan) {
+  auto const rows =
+      plan.split.microbatch * config.train_loader.max_seq_len / config.parallelism.context;
+  return plan.automatic && plan.split.microbatch < plan.split.device_batch &&
+         rows < 2 * config.model.d_model;
+}
+
+}  // namespace detail
+
+template <class T>
+run_plan plan_run(train_config const& config, int ranks, std::size_t available,
+                  std::optional<std::size_t> host) {
+  auto const plan_with = [&](block_recomputation recompute) {
+    return detail::plan_recomputing<T>(config, ranks, available, host, std::move(recompute));
+  };
+  auto plan = plan_with(config.recompute.value_or(block_recomputation()));
+  if (config.recompute || (fits(plan) && !detail::cheap_pays(config, plan))) return plan;
+  auto again = plan_with(with_cheap({}, static_cast<std::size_t>(config.model.n_layers)));
+  bool const better = !fits(plan) || again.split.microbatch > plan.split.microbatch;
+  return fits(again) && better ? again : plan;
+}
+
 template <class T>
 std::vector<train::step_plan> step_plans_of(train_config const& config, run_plan const& plan) {
-  model<T> net(config.model, planned_groups(config), config.recompute);
+  model<T> net(config.model, planned_groups(config), plan.recompute);
   auto const groups = groups_of(config, net);
   train::step_plans made(stepper_options_of(config, plan),
                          train::place_in(plan.layout, level_of(config)), 0,

@@ -30,7 +30,8 @@ struct run_plan {
   train::memory_plan memory;  // of the rank that needs most
   std::size_t available = 0;  // what each rank may use; 0: unknown
   bool automatic = false;     // the microbatch was chosen here
-  // As in stepper_options; what the configuration leaves open was chosen here
+  // What the configuration leaves open was chosen here: what is recomputed, and stepper_options'
+  block_recomputation recompute;
   bool reshard_after_forward = true;
   bool reduce_every_microbatch = true;
   // There is memory for a copy of what a rank saves, beside what training needs
@@ -83,10 +84,15 @@ template <class T>
 [[nodiscard]] run_plan plan_run(train_config const& config, int ranks, std::size_t available = 0,
                                 std::optional<std::size_t> host = std::nullopt);
 
+/// Whether every rank has the memory that is needed, as far as it is known.
+[[nodiscard]] inline bool fits(run_plan const& plan) {
+  return plan.available == 0 || plan.memory.total() <= plan.available;
+}
+
 /// Refuses a plan that does not fit, saying what to change.
 inline void require_fits(run_plan const& plan) {
   auto const text = [](std::size_t bytes) { return console::bytes(static_cast<double>(bytes)); };
-  require(plan.available == 0 || plan.memory.total() <= plan.available, "this run needs ",
+  require(fits(plan), "this run needs ",
           text(plan.memory.total()), " per rank, but only ", text(plan.available),
           " are available to each: parameters ", text(plan.memory.values), ", gradients ",
           text(plan.memory.gradients + plan.memory.trees), ", master weights ",
@@ -194,17 +200,18 @@ inline void require_fits(run_plan const& plan) {
                         (config.global_train_batch_size + plan.split.device_batch - 1) /
                             plan.split.device_batch,
                         readers));
-  if (!config.recompute.empty()) {
+  if (!plan.recompute.empty()) {
     auto const again = std::ranges::count_if(
-        config.recompute, [](recomputation const& r) { return r != recomputation{}; });
+        plan.recompute, [](recomputation const& r) { return r != recomputation{}; });
     auto const operations = [](train::memory_plan const& of) {
       return static_cast<double>(of.operations);
     };
     out.row(
         "recomputation",
-        fmt::format("in {} of {} blocks: activations of a microbatch {} instead of {}, {:.0f} % "
+        fmt::format("{}in {} of {} blocks: activations of a microbatch {} instead of {}, {:.0f} % "
                     "more operations",
-                    again, m.n_layers, size(plan.microbatch.activations),
+                    config.recompute ? "" : "norms and activation functions (automatic), ", again,
+                    m.n_layers, size(plan.microbatch.activations),
                     size(plan.keeping.activations),
                     100 * (operations(plan.microbatch) / operations(plan.keeping) - 1)));
   }

@@ -63,7 +63,7 @@ class trainer {
         compute_(with_trace(device.compute_options(), profiled_ ? &profiler_.compute() : nullptr)),
         exchanges_(with_trace(parallel::comm_options<Comm>(device),
                               profiled_ ? &profiler_.exchanges() : nullptr)),
-        net_(config.model, mesh_.of_model(), config.recompute),
+        net_(config.model, mesh_.of_model(), plan_.recompute),
         step_(net_, device, mesh_.ranks(), groups_of(config, net_),
               stepper_options_of(config, plan_)),
         memory_(device.template allocate<std::byte>(plan_.of(pipeline_rank()).activations)),

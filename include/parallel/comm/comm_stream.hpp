@@ -25,7 +25,7 @@ struct comm_stream_of {
 };
 
 /// The streams of a pair.
-template <device Device, communicator Comm>
+template <class Device, communicator Comm>
 using comm_stream = typename comm_stream_of<Device, typename Comm::stream_type>::type;
 
 /// What they are made of.

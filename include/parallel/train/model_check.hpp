@@ -1,5 +1,5 @@
 // model_check: whether a model does what it declares, found by running its passes once on the meta
-// device with marked memory before the first step: every parameter has addresses of its own, and
+// device with marked memory before the first step or evaluation: every parameter has addresses of its own, and
 // operations tell which they read and write.
 //
 // Refused, with the parameter, unit and part by name: a parameter that no unit holds; one that
@@ -289,8 +289,8 @@ class model_check {
 
   /// The first microbatch with rows is the one that is tried.
   template <class Model>
-  void before_step(Model& model, std::span<typename Model::microbatch const> batches,
-                   int tensor_ranks) {
+  void before_passes(Model& model, std::span<typename Model::microbatch const> batches,
+                     int tensor_ranks) {
     require_initialised();
     if (checked_) return;
     auto const any =

@@ -24,7 +24,7 @@
 
 namespace parallel::train {
 
-template <class Model, device Device, communicator Comm>
+template <class Model, class Device, class Comm>
 class placed_units {
  public:
   using element = typename Model::element;

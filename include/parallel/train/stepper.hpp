@@ -41,8 +41,12 @@
 namespace parallel::train {
 
 /// Reductions run on `exchanges`, what is gathered before use on a stream of the stepper's own.
-template <class Model, device Device, communicator Comm, class Optimizer>
+template <class Model, class Device, class Comm, class Optimizer>
 class stepper {
+  static_assert(device<Device>,
+                "the device lacks what parallel::device (parallel/device/concepts.hpp) asks for");
+  static_assert(has_split<Comm>,
+                "the communicator lacks what has_split (parallel/comm/concepts.hpp) asks for");
  public:
   using model_type = Model;
   using device_type = Device;
@@ -59,6 +63,9 @@ class stepper {
       model<Model, stream>,
       "the model lacks what train::model asks for (parallel/train/model.hpp), by name and "
       "types of arguments; inputs are views of const elements");
+  static_assert(zero::updates_units<Optimizer, stream, element>,
+                "the optimizer lacks what parallel::optimizer (parallel/optim/concepts.hpp) asks "
+                "for: state_names(), and update() of ranges of the model's elements");
 
   /// Allocates this rank's units on `device` and binds `model` to them; all three and `groups` must
   /// outlive the stepper and stay where they are. Collective over the mesh.
@@ -123,7 +130,7 @@ class stepper {
                   position where, double learning_rate_factor) {
     require_finished("begin_step");
     attempt(compute, &exchanges, [&] {
-      check_.before_step(model_, batches, groups_.tensor.size());
+      check_.before_passes(model_, batches, groups_.tensor.size());
       step_batches<Model> const of{batches, first_sequences, where, pass::training};
       begin(exchanges, of, learning_rate_factor);
       results_.norm.clear();
@@ -168,7 +175,7 @@ class stepper {
                       statistics_sum<loss>& sums) {
     gather_values(compute);
     attempt(compute, nullptr, [&] {
-      check_.require_initialised();
+      check_.before_passes(model_, batches, groups_.tensor.size());
       step_batches<Model> const of{batches, {}, {}, pass::inference};
       auto& gathers = placed_.gathers();
       if (gathers) begin(*gathers, of, 0);
@@ -180,8 +187,7 @@ class stepper {
     });
   }
 
-  /// How many microbatches a step has when the rank with most sequences has `wanted`: as many as
-  /// the pipeline's schedule takes.
+  /// As many microbatches as `wanted`, or more where the pipeline's schedule takes no fewer.
   [[nodiscard]] std::size_t least_microbatches(std::size_t wanted) const {
     return static_cast<std::size_t>(placed_.stages().least_microbatches(static_cast<int>(wanted)));
   }
@@ -203,8 +209,7 @@ class stepper {
   }
 
   /// Gives operations on `compute` and on its own streams their scratch, where they take it from
-  /// the device: it is there from now on. A step that finds less asks for its own before it begins.
-  /// Throws `out_of_memory`.
+  /// the device, from now on; a step that finds less asks before it begins. Throws `out_of_memory`.
   void reserve_scratch(stream& compute, operation_scratch const& bytes) {
     parallel::reserve_scratch(compute, bytes.compute);
     if (weights_) parallel::reserve_scratch(*weights_, bytes.weights);
@@ -243,8 +248,8 @@ class stepper {
     if (weights_) f(*weights_);
   }
 
-  /// Of its steps, and what they know of this rank's units.
-  [[nodiscard]] step_plans const& plans() const { return placed_.plans(); }
+  /// Of its steps, to be shown (show_step.hpp), and what they know of this rank's units.
+  [[nodiscard]] step_plans& plans() { return placed_.plans(); }
   [[nodiscard]] Device const& device() const { return device_; }
   [[nodiscard]] std::deque<unit_entry>& units() { return placed_.units(); }
   [[nodiscard]] std::deque<unit_entry> const& units() const { return placed_.units(); }
@@ -278,8 +283,7 @@ class stepper {
     requests_type messages;
     std::vector<tensor_squares<loss>> tensors;
   };
-  /// work(), enqueued on `compute`, `exchanges` (null: there is none) and the stepper's own
-  /// streams.
+  /// work(), enqueued on `compute`, `exchanges` (null: none) and the stepper's own streams.
   template <class Work>
   decltype(auto) attempt(stream& compute, exchange_stream* exchanges, Work&& work) {
     auto const each = [&](auto const& f) {
@@ -388,13 +392,9 @@ class stepper {
       bytes_;
 };
 
-template <class M, device D, communicator C, class O>
-stepper(M&, D&, process_groups<C>&, optimizer_groups<O>, stepper_options) -> stepper<M, D, C, O>;
-template <class M, device D, communicator C, class O>
+template <class M, class D, class C, class O>
 stepper(M&, D&, process_groups<C>&, O, stepper_options) -> stepper<M, D, C, O>;
-template <class M, device D, communicator C, class O>
-stepper(M&, D&, C&, optimizer_groups<O>, stepper_options) -> stepper<M, D, C, O>;
-template <class M, device D, communicator C, class O>
+template <class M, class D, class C, class O>
 stepper(M&, D&, C&, O, stepper_options) -> stepper<M, D, C, O>;
 
 }  // namespace parallel::train

@@ -26,7 +26,7 @@ TEST_CASE("what a run has is not tried again") {
   config.recompute = mpt::block_recomputation(2);
   CHECK(mpt::less_memory(config, 8, 8).empty());
   CHECK(mpt::less_memory(config, 8, 32) == std::vector<mpt::settings>{{"ranks=16"}, {"ranks=32"}});
-  config.recompute.clear();
+  config.recompute.reset();
   config.zero_stage = 0;  // one rank shards nothing
   CHECK(mpt::less_memory(config, 1, 1) ==
         std::vector<mpt::settings>{{"zero_stage=0", "fsdp_config.activation_checkpointing=true"}});

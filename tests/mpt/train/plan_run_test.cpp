@@ -53,14 +53,14 @@ mpt::train_config configuration(bool hub_form) {
 
 /// One step and one evaluation on every rank, under the plan of exactly this run.
 template <class T>
-void check(mpt::train_config const& config, int ranks) {
-  auto const plan = mpt::plan_run<T>(config, ranks);
+void check(mpt::train_config const& config, int ranks, std::size_t available = 0) {
+  auto const plan = mpt::plan_run<T>(config, ranks, available);
   auto const batch_of = [](index count) {
     return sequences(std::vector<std::int32_t>(static_cast<std::size_t>(count * 12), 3), 12);
   };
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
-    mpt::model<T> net(config.model, {}, config.recompute);
+    mpt::model<T> net(config.model, {}, plan.recompute);
     train::process_groups groups(comm.split(0), mpt::run_layout(config, ranks),
                                  mpt::level_of(config));
     train::stepper step(net, device, groups, groups_of(config, net),
@@ -119,8 +119,8 @@ TEST_CASE("recomputation takes the memory that was planned, and less; the plan s
       config.model.n_layers = 4;
       config.device_train_microbatch_size = 3;
       auto const keeping = mpt::plan_run<float>(config, 1);
-      config.recompute.resize(4);
-      for (std::size_t const i : {1U, 2U, 3U}) config.recompute[i].*part = true;
+      config.recompute.emplace(4);
+      for (std::size_t const i : {1U, 2U, 3U}) config.recompute->at(i).*part = true;
       auto const plan = mpt::plan_run<float>(config, 1);
       CHECK(plan.memory.activations < keeping.memory.activations);
       CHECK(plan.keeping.activations == keeping.memory.activations);
@@ -214,9 +214,52 @@ TEST_CASE("an automatic microbatch is the whole batch of a rank when it fits") {
   CHECK(told.split.accumulation == 2);
 }
 
+TEST_CASE("what is cheap is made again where more sequences fit for it, or any at all") {
+  auto config = configuration(true);  // rows of 12, and a width of 24
+  config.model.n_layers = 8;
+  config.global_train_batch_size = 8;
+  auto const cheap = mpt::with_cheap({}, 8);
+  auto const bytes = [&](index microbatch, mpt::block_recomputation const& again) {
+    auto told = config;
+    told.device_train_microbatch_size = microbatch;
+    told.recompute = again;
+    return mpt::plan_run<bf16>(told, 1).memory.total();
+  };
+  auto const keeping = bytes(2, {}), again = bytes(2, cheap);
+  REQUIRE(bytes(1, {}) < again);
+  REQUIRE(again < keeping);
+  REQUIRE(keeping < bytes(4, cheap));
+  auto const check_choice = [&](std::size_t available, index microbatch, bool chosen) {
+    CAPTURE(available);
+    auto const plan = mpt::plan_run<bf16>(config, 1, available);
+    CHECK(plan.split.microbatch == microbatch);
+    CHECK(plan.recompute == (chosen ? cheap : mpt::block_recomputation()));
+    CHECK((describe_plan(config, plan, 1, 3).find("norms and activation functions (automatic), in "
+                                                  "8 of 8 blocks") != std::string::npos) == chosen);
+    CHECK(fits(plan) == (available == 0 || bytes(microbatch, plan.recompute) <= available));
+  };
+  check_choice(again, 2, true);
+  check<bf16>(config, 1, again);
+  check_choice(again - 1, 1, false);
+  check_choice(keeping, 2, false);
+  check_choice(bytes(1, cheap), 1, true);  // the one that fits
+  check_choice(bytes(1, cheap) - 1, 1, false);
+  check_choice(0, 8, false);
+  auto const open = config;
+  config.recompute.emplace();  // told: nothing
+  check_choice(again, 1, false);
+  config = open;
+  config.device_train_microbatch_size = 2;  // told, and fits for it
+  check_choice(again, 2, true);
+  config = open;
+  config.train_loader.max_seq_len = config.model.max_seq_len = 48;  // from 2 x 24 rows on it does not pay
+  check_choice(bytes(2, cheap), 1, false);
+}
+
 TEST_CASE("memory that is left spares exchanges, values before gradients, and no microbatch") {
   auto config = configuration(true);
   config.model.n_layers = 12;
+  config.recompute.emplace();
   config.zero_stage = 3;
   config.parallelism.pipeline = 2;
   auto const forced = [&](bool reshard, bool every) {

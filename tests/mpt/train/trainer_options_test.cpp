@@ -114,6 +114,19 @@ TEST_CASE("a profile has a row for every operation, and a trace of the same task
   CHECK(std::abs(shares.at("exchanges") - 100) < 2);
 }
 
+TEST_CASE("what a plan recomputes is recomputed: other memory, as planned, and the same bits") {
+  place const here;
+  auto config = here.config(3);
+  auto const weights_with = [&](char const* name, mpt::block_recomputation const& again) {
+    config.recompute = again;
+    config.checkpoint.save_folder = here.folder / name;
+    return tensors_of(train<float>(config, 2).checkpoint);
+  };
+  auto const kept = weights_with("kept", {});
+  CHECK(weights_with("cheap", mpt::with_cheap({}, 2)) == kept);
+  CHECK(weights_with("all", mpt::recompute_all(2)) == kept);
+}
+
 TEST_CASE("a run too short for a whole profile gives what it has, or says why there is nothing") {
   place const here;
   auto config = here.config(3);

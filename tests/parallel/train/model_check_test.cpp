@@ -185,6 +185,7 @@ struct model {
 };
 
 struct run_options {
+  bool evaluates = false;  // instead of training
   int data = 1;
   int tensor = 1;
   bool sequence = false;  // rows between regions are shared out
@@ -217,6 +218,8 @@ std::string refusal(mistakes const& wrong, run_options const& how = {}) {
       auto const storage =
           device.template allocate<std::byte>(step.plan_activations(std::span(&batch, 1)));
       parallel::arena memory(storage);
+      train::statistics_sum<double> sums;
+      if (how.evaluates) return step.add_evaluation(compute, memory, std::span(&batch, 1), sums);
       static_cast<void>(step.step(compute, exchanges, memory, std::span(&batch, 1),
                                   std::span(&first, 1), {}, 1.0));
     });
@@ -251,6 +254,18 @@ TEST_CASE("a unit or a parameter that is not shown is told by the part that uses
     CHECK(test::contains(refusal({.slice_only = true}, how),
                          "the exit (part 2) computes with a parameter of 16 elements that no unit "
                          "holds"));
+  }
+}
+
+TEST_CASE("an evaluation before the first step is looked at too") {
+  for (auto how : layouts) {
+    how.evaluates = true;
+    CHECK(refusal({}, how).empty());
+    CHECK(test::contains(refusal({.parameter_missing = true}, how),
+                         "the exit (part 2) computes with a parameter of 64 elements that no unit "
+                         "holds"));
+    how.initialised = false;
+    CHECK(test::contains(refusal({}, how), "the model's parameters have no values yet"));
   }
 }
 

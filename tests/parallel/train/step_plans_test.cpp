@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <parallel/comm/threads/run.hpp>
+#include <parallel/train/show_step.hpp>
 
 #include "support/ring_run.hpp"
 
@@ -15,11 +16,13 @@ TEST_CASE("what runs has been proved with the plans of all ranks before") {
   parallel::threads::run(2, [&](parallel::threads::communicator& comm) {
     test::ring_rank<> one(parallel::any_communicator(std::move(comm)), how);
     auto const count = static_cast<int>(one.data(0).batches().size());
-    auto const& plans = one.stepper().plans();
+    auto& plans = one.stepper().plans();
     CHECK(!plans.is_proved(count, parallel::pass::training));
     (void)one.step(0);
     CHECK(plans.is_proved(count, parallel::pass::training));
     CHECK(!plans.is_proved(count, parallel::pass::inference));
+    auto const shown = parallel::train::text_of(plans.all(count, parallel::pass::training)[1]);
+    CHECK(shown.starts_with("pipeline rank 1 of 2, "));
   });
 }
 
