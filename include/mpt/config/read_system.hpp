@@ -37,8 +37,8 @@ namespace mpt::detail {
 }
 
 /// `fsdp_config`; without one ranks are plainly data parallel. `config.recompute` keeps what it
-/// holds where activation_checkpointing is on. `config.precision` and `config.reduce_dtype` must be read
-/// before.
+/// holds where activation_checkpointing is on. `config.precision` and `config.reduce_dtype` must be
+/// read before.
 inline void read_fsdp(config_reader& parent, train_config& config) {
   bool const given = parent.has("fsdp_config");
   auto reader = parent.section("fsdp_config");

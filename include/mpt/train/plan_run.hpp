@@ -136,9 +136,9 @@ template <class T>
       return plan.memory.total();
     };
     auto options = stepper_options_of(config, plan);
-    train::spare_exchanges(options, memory, hold_as,
-                           {!config.reshard_after_forward,
-                            several_microbatches && !config.reduce_every_microbatch});
+    train::spare_exchanges(
+        options, memory, hold_as,
+        {!config.reshard_after_forward, several_microbatches && !config.reduce_every_microbatch});
     hold_as(options);
   };
   auto const choose = [&](index microbatch) {
@@ -176,8 +176,7 @@ template <class T>
   auto const whole = sequences::shape_of(plan.split.microbatch, config.train_loader.max_seq_len);
   plan.microbatch = plan.keeping =
       train::plan_microbatch(model<T>(config.model, {}, plan.recompute), whole);
-  if (!plan.recompute.empty())
-    plan.keeping = train::plan_microbatch(model<T>(config.model), whole);
+  if (!plan.recompute.empty()) plan.keeping = train::plan_microbatch(model<T>(config.model), whole);
   return plan;
 }
 

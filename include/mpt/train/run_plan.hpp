@@ -92,10 +92,9 @@ template <class T>
 /// Refuses a plan that does not fit, saying what to change.
 inline void require_fits(run_plan const& plan) {
   auto const text = [](std::size_t bytes) { return console::bytes(static_cast<double>(bytes)); };
-  require(fits(plan), "this run needs ",
-          text(plan.memory.total()), " per rank, but only ", text(plan.available),
-          " are available to each: parameters ", text(plan.memory.values), ", gradients ",
-          text(plan.memory.gradients + plan.memory.trees), ", master weights ",
+  require(fits(plan), "this run needs ", text(plan.memory.total()), " per rank, but only ",
+          text(plan.available), " are available to each: parameters ", text(plan.memory.values),
+          ", gradients ", text(plan.memory.gradients + plan.memory.trees), ", master weights ",
           text(plan.memory.master), ", optimizer ", text(plan.memory.optimizer), ", unit buffers ",
           text(plan.memory.buffers), ", operations' scratch ", text(plan.memory.scratch.total()),
           ", activations ", text(plan.memory.activations), " at a microbatch of ",
@@ -211,8 +210,7 @@ inline void require_fits(run_plan const& plan) {
         fmt::format("{}in {} of {} blocks: activations of a microbatch {} instead of {}, {:.0f} % "
                     "more operations",
                     config.recompute ? "" : "norms and activation functions (automatic), ", again,
-                    m.n_layers, size(plan.microbatch.activations),
-                    size(plan.keeping.activations),
+                    m.n_layers, size(plan.microbatch.activations), size(plan.keeping.activations),
                     100 * (operations(plan.microbatch) / operations(plan.keeping) - 1)));
   }
   out.row("steps", grouped(batches));

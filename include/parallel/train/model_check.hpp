@@ -1,6 +1,6 @@
 // model_check: whether a model does what it declares, found by running its passes once on the meta
-// device with marked memory before the first step or evaluation: every parameter has addresses of its own, and
-// operations tell which they read and write.
+// device with marked memory before the first step or evaluation: every parameter has addresses of
+// its own, and operations tell which they read and write.
 //
 // Refused, with the parameter, unit and part by name: a parameter that no unit holds; one that
 // another part computes with than visit_units says (it would be reduced too early, or not be there

@@ -47,6 +47,7 @@ class stepper {
                 "the device lacks what parallel::device (parallel/device/concepts.hpp) asks for");
   static_assert(has_split<Comm>,
                 "the communicator lacks what has_split (parallel/comm/concepts.hpp) asks for");
+
  public:
   using model_type = Model;
   using device_type = Device;
@@ -59,10 +60,9 @@ class stepper {
   using microbatch = typename Model::microbatch;
   using unit_entry = typename placed_units<Model, Device, Comm>::entry;
 
-  static_assert(
-      model<Model, stream>,
-      "the model lacks what train::model asks for (parallel/train/model.hpp), by name and "
-      "types of arguments; inputs are views of const elements");
+  static_assert(model<Model, stream>,
+                "the model lacks what train::model asks for (parallel/train/model.hpp), by name "
+                "and types of arguments; inputs are views of const elements");
   static_assert(zero::updates_units<Optimizer, stream, element>,
                 "the optimizer lacks what parallel::optimizer (parallel/optim/concepts.hpp) asks "
                 "for: state_names(), and update() of ranges of the model's elements");

@@ -84,8 +84,8 @@ template <class T, class Optimizer>
 
 /// What updates units of T: a rule over ranges of elements, or over whole tensors.
 template <class O, class Stream, class T>
-concept updates_units = tensor_optimizer<O> ||
-    optimizer<O, Stream, T, typename partitioned_unit<T>::summed_gradient>;
+concept updates_units =
+    tensor_optimizer<O> || optimizer<O, Stream, T, typename partitioned_unit<T>::summed_gradient>;
 
 /// What optimizers update of a unit: the ranges of these segments.
 template <class T>

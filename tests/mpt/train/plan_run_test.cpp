@@ -234,8 +234,9 @@ TEST_CASE("what is cheap is made again where more sequences fit for it, or any a
     auto const plan = mpt::plan_run<bf16>(config, 1, available);
     CHECK(plan.split.microbatch == microbatch);
     CHECK(plan.recompute == (chosen ? cheap : mpt::block_recomputation()));
-    CHECK((describe_plan(config, plan, 1, 3).find("norms and activation functions (automatic), in "
-                                                  "8 of 8 blocks") != std::string::npos) == chosen);
+    CHECK((describe_plan(config, plan, 1, 3)
+               .find("norms and activation functions (automatic), in "
+                     "8 of 8 blocks") != std::string::npos) == chosen);
     CHECK(fits(plan) == (available == 0 || bytes(microbatch, plan.recompute) <= available));
   };
   check_choice(again, 2, true);
@@ -252,7 +253,8 @@ TEST_CASE("what is cheap is made again where more sequences fit for it, or any a
   config.device_train_microbatch_size = 2;  // told, and fits for it
   check_choice(again, 2, true);
   config = open;
-  config.train_loader.max_seq_len = config.model.max_seq_len = 48;  // from 2 x 24 rows on it does not pay
+  config.train_loader.max_seq_len = config.model.max_seq_len =
+      48;  // from 2 x 24 rows on it does not pay
   check_choice(bytes(2, cheap), 1, false);
 }
 
