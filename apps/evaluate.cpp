@@ -74,8 +74,8 @@ batches of_set(arguments const& args, mpt::model_config const& config, std::int6
   return {[source] { return source->next(); }, tokens};
 }
 
-/// Documents of a text file, tokenised, ended by end-of-text, joined and cut; the last piece is
-/// shorter.
+/// Documents of a file of JSON lines, or a plain text as one, tokenised, ended by end-of-text,
+/// joined and cut; the last piece is shorter.
 batches of_text(arguments const& args, mpt::model_source const& model, std::int64_t length) {
   auto const where = args.tokenizer.empty() ? model.tokenizer() : args.tokenizer;
   parallel::require(!where.empty(), "text needs a tokenizer, and ", args.model.string(),
@@ -88,7 +88,8 @@ batches of_text(arguments const& args, mpt::model_source const& model, std::int6
                     ": has no end-of-text token, and the model's attention needs to know where "
                     "texts end; evaluate on an MDS set");
   std::vector<std::int32_t> ids;
-  mpt::data::document_reader reader(args.data);
+  mpt::data::document_reader reader(args.data,
+                                    {.plain_text_bytes = mpt::data::document_options::whole_file});
   mpt::word_cache cache(std::size_t{1} << 16);
   for (std::string row; reader.next(row);) {
     tokenizer.encode(reader.format() == mpt::data::text_format::json_lines

@@ -155,6 +155,17 @@ TEST_CASE("plain text is cut at blank lines and loses no byte") {
   }
 }
 
+TEST_CASE("a plain text is one document where that is asked for") {
+  using namespace document_reader_test;
+  data_test::scratch_folder const folder;
+  std::string text;
+  while (text.size() < 400'000) text += "A line of many.\n\n";
+  data_test::put_file(folder / "long.txt", text);
+  CHECK(read(folder / "long.txt").documents.size() > 10);
+  auto const whole = read(folder / "long.txt", {.plain_text_bytes = document_options::whole_file});
+  CHECK(whole.documents == std::vector{text});
+}
+
 TEST_CASE("text without blank lines, or without lines, is cut between characters") {
   using namespace document_reader_test;
   data_test::scratch_folder const folder;
