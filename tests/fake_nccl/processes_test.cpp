@@ -248,7 +248,8 @@ TEST_CASE("[full] in NCCL, which does not know who is missing, it is waited for 
     if (rank == 2) continue;
     CAPTURE(told[rank]);
     CHECK(told[rank].find(" has waited 5 s for call ") != std::string::npos);
-    CHECK(told[rank].ends_with("has not come to it, or the network does not carry it"));
+    CHECK(told[rank].find("has not come to it, or the network does not carry it") !=
+          std::string::npos);
   }
   CHECK(told[2].empty());
 }
