@@ -313,7 +313,7 @@ inline void read_the_rest(config_reader& reader) {
   config.logging.metrics_file = detail::read_path(reader, "metrics_file", config.run_name);
   config.recompute = std::move(recompute);
   detail::read_system(reader, config);
-  if (has_targets && config.recompute.value_or(block_recomputation()).empty())
+  if (has_targets && !recomputes(config))
     config.report.notes.emplace_back(
         "model.activation_checkpointing_target: has no effect without "
         "fsdp_config.activation_checkpointing: true");

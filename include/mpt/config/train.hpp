@@ -186,6 +186,11 @@ struct train_config {
   return config.reduction_order == parallel::zero::reduction_order::canonical_tree;
 }
 
+/// Whether the configuration itself asks for recomputation.
+[[nodiscard]] inline bool recomputes(train_config const& config) {
+  return config.recompute && !config.recompute->empty();
+}
+
 /// How data ranks work through their parts of a global batch.
 struct batch_split {
   std::int64_t device_batch = 0;         ///< sequences of the rank with most, and step

@@ -7,9 +7,8 @@
 //
 // Plain text has no documents, so it is cut where a blank line follows at least
 // `plain_text_bytes` (default 16 KiB); text without blank lines is cut after four times that, at a
-// line end or else between UTF-8 characters. The pieces joined are the file, byte for byte.
-//
-// (With document_options::whole_file it is one document.)
+// line end or else between UTF-8 characters. The pieces joined are the file, byte for byte. With
+// document_options::whole_file it is one document.
 //
 // Memory: the longest document and a 256 KiB window, never the file.
 #pragma once
@@ -29,7 +28,7 @@ namespace mpt::data {
 enum class text_format { json_lines, plain };
 
 struct document_options {
-  static constexpr std::uint64_t whole_file = std::uint64_t{1} << 60;
+  static constexpr std::uint64_t whole_file = std::uint64_t{1} << 60;  ///< more than any file
   std::uint64_t plain_text_bytes = std::uint64_t{1} << 14;  ///< least size of a piece of plain text
   std::uint64_t max_line_bytes = std::uint64_t{1} << 28;    ///< longer JSON lines are an error
 };

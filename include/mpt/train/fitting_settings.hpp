@@ -29,14 +29,13 @@ using settings = std::vector<std::string>;
   };
   auto const stage = [](int level) { return fmt::format("zero_stage={}", level); };
   std::string const recompute = "fsdp_config.activation_checkpointing=true";
-  bool const recomputes = config.recompute && !config.recompute->empty();
   bool const shards = ranks > config.parallelism.ranks_of_model();
 
   std::vector<settings> out;
   if (!smaller.empty()) out.push_back(smaller);
   for (int level = config.zero_stage + 1; shards && level <= 3; ++level)
     out.push_back(with({stage(level)}));
-  if (!recomputes) {
+  if (!recomputes(config)) {
     out.push_back(with({stage(config.zero_stage), recompute}));
     if (shards && config.zero_stage < 3) out.push_back(with({stage(3), recompute}));
   }
@@ -44,7 +43,7 @@ using settings = std::vector<std::string>;
     settings wider{fmt::format("ranks={}", more)};
     if (config.zero_stage < 3) wider.push_back(stage(3));
     out.push_back(with(wider));
-    if (recomputes) continue;
+    if (recomputes(config)) continue;
     wider.push_back(recompute);
     out.push_back(with(wider));
   }
