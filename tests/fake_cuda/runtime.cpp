@@ -104,10 +104,11 @@ cudaError_t copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind k
   bool const from_pageable = source.bytes == 0, to_pageable = target.bytes == 0;
   if ((from_pageable || to_pageable) && on->captured != nullptr)
     if (auto const status = not_while_capturing(function); status != cudaSuccess) return status;
-  if (from_pageable || to_pageable) {
+  {
     auto& m = machine::get();
     std::scoped_lock const lock(m.mutex);
-    m.happened.pageable_bytes += bytes;
+    if (from_pageable || to_pageable) m.happened.pageable_bytes += bytes;
+    if (to_device && !from_device) m.happened.uploaded_bytes += bytes;
   }
   // pageable memory is read before the call returns, and written before it does
   auto kept = from_pageable ? std::make_shared<std::vector<std::byte>>(

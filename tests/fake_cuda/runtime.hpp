@@ -89,6 +89,7 @@ struct record {
   std::size_t pinned_pieces = 0;     // of the host's memory, that were allocated
   std::size_t pinned_bytes = 0;
   std::size_t pageable_bytes = 0;  // that were copied from or to memory of the host
+  std::size_t uploaded_bytes = 0;  // that were copied from the host's memory to a device's
   std::size_t occasions = 0;       // of the machine's fault
 };
 [[nodiscard]] record happened();

@@ -172,11 +172,25 @@ TEST_CASE(
     config.offload_optimizer = false;
     REQUIRE(gpus.size() == host.size());
     REQUIRE(host.size() >= 4);
-    for (auto const& [at, loss] : host) CHECK(std::abs(gpus.at(at) - loss) <= std::abs(loss) / 256);
+    for (auto const& at : host)
+      if (!at.first.ends_with("Perplexity"))  // e to the power of another, the cross entropy
+        CHECK_MESSAGE(std::abs(gpus.at(at.first) - at.second) <= std::abs(at.second) / 256,
+                      at.first);
     auto const library = fake_nccl::happened();
     CHECK(library.exchanged.at("ncclAllGather of bf16").registered > 10'000);
     CHECK(library.exchanged.contains("ncclReduceScatter of f32") == !half);
   }
+}
+
+TEST_CASE("a run that begins makes its initial values once, kernels tried before or not") {
+  place const here;
+  auto const config = on(configuration(here, 1), {.zero_stage = 3, .data = 2});
+  check_calm(train_on_gpus<parallel::bf16>(config, 2));
+  auto const once =
+      6 * static_cast<std::size_t>(mpt::parameter_count(config.model));  // both precisions
+  auto const uploaded = fake_cuda::happened().uploaded_bytes;
+  CHECK(uploaded >= once);
+  CHECK(uploaded < once + once / 2);
 }
 
 TEST_CASE("texts that are written between steps are the host's") {

@@ -41,15 +41,12 @@ enum class pass_kind : std::uint8_t {
   backward_input,
   backward_weight,
   /// Where weights' gradients run beside other passes: those of the part are there from now on.
-  join,
-  /// The gradient of the part's input goes to where the part before it looks for it.
-  hand_on
+  join
 };
 
 [[nodiscard]] constexpr std::string_view name_of(pass_kind kind) {
   constexpr std::string_view names[] = {"forward",        "forward_backward", "backward",
-                                        "backward_input", "backward_weight",  "join",
-                                        "hand_on"};
+                                        "backward_input", "backward_weight",  "join"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -96,7 +93,6 @@ struct part_pass {
     } else {
       out.push_back({backward_input, p, true});
       if (p + 1 < range.end) out.push_back({join, p + 1, true});
-      out.push_back({hand_on, p, true});
       out.push_back({backward_weight, p, true});
     }
   }

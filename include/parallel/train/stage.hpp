@@ -93,37 +93,41 @@ class pass_memory {
 
   [[nodiscard]] arena& scratch() { return scratch_; }
 
-  /// A backward pass begins in which what blocks are handed lies in two places by turns, `first`
-  /// and another here, so that a gradient is written where it stays while the weights' gradients
-  /// read the one before. Blocks whose weights' gradients run beside take turns in both places too.
+  /// A backward pass begins in which the gradients that blocks hand on take turns in two places,
+  /// `first` and another here, so that one is written while the weights' gradients read the one
+  /// before; in three where weights' gradients run beside the next block, which take turns in both
+  /// scratch places too.
   template <class Stream>
-  void begin_turns(context<Stream>& c, matrix_view<element> first) {
+  void begin_turns(context<Stream>& c, matrix_view<element> first, bool beside) {
     for (std::size_t i = 0; i < 2; ++i) begins_[i] = places_[i]->mark();
-    turning_ = true;
-    handed_ = {first, c.on(scratch_).template allocate<element, 2>(first.extents())};
+    turns_ = beside ? 3 : 2;
+    handed_[0] = first;
+    for (std::size_t i = 1; i < turns_; ++i)
+      handed_[i] = c.on(scratch_).template allocate<element, 2>(first.extents());
     for (std::size_t i = 0; i < 2; ++i) free_[i] = places_[i]->mark();
   }
-  /// The place whose turn it is, empty.
-  [[nodiscard]] arena& empty_place(std::size_t turn) {
-    places_[turn]->release(free_[turn]);
-    return *places_[turn];
+  /// The scratch of a block before which so many have run in this pass, empty.
+  [[nodiscard]] arena& empty_place(std::size_t before) {
+    places_[before % 2]->release(free_[before % 2]);
+    return place(before);
   }
-  [[nodiscard]] arena& place(std::size_t turn) { return *places_[turn]; }
-  [[nodiscard]] matrix_view<element> handed(std::size_t turn) const { return handed_[turn]; }
+  [[nodiscard]] arena& place(std::size_t before) { return *places_[before % 2]; }
+  /// The gradient that such a block is handed.
+  [[nodiscard]] matrix_view<element> handed(std::size_t before) const {
+    return handed_[before % turns_];
+  }
   void end_turns() {
-    if (!std::exchange(turning_, false)) return;
+    if (std::exchange(turns_, 0) == 0) return;
     for (std::size_t i = 0; i < 2; ++i) places_[i]->release(begins_[i]);
   }
 
-  matrix_view<element const> made = {};  // the gradient of the last block's input
-
  private:
   arena& scratch_;
-  bool turning_ = false;
+  std::size_t turns_ = 0;
   std::array<arena*, 2> places_;
   std::array<std::size_t, 2> begins_ = {};
   std::array<std::size_t, 2> free_ = {};
-  std::array<matrix_view<element>, 2> handed_ = {};
+  std::array<matrix_view<element>, 3> handed_ = {};
 };
 
 /// Passes of the parts of one stage.
@@ -168,12 +172,12 @@ class stage {
         return model_.head_loss(inner, batch, input_of(p, at, kept), kept.gradient, sums);
       }
       case backward: {
-        if (p == range_.end - 1) shared.begin_turns(c, kept.gradient);
-        auto const dx = leaves(p) ? at.input_gradient : shared.handed(1 - turn_of(p));
+        if (p == range_.end - 1) shared.begin_turns(c, kept.gradient, false);
+        auto const dx = leaves(p) ? at.input_gradient : shared.handed(before(p) + 1);
         {
           arena::scope const temporaries(shared.scratch());
           as_one(inner, backward_pass, p, kept, [&] {
-            matrix_view<element const> const dy = shared.handed(turn_of(p));
+            matrix_view<element const> const dy = shared.handed(before(p));
             backward_input_into(at_block(p), inner, dx, dy, kept_of(kept, p));
             at_block(p).backward_weight(inner, kept_of(kept, p));
           });
@@ -183,7 +187,7 @@ class stage {
         return;
       }
       case backward_input:
-        if (what.beside) return input_beside(c, shared, p, kept);
+        if (what.beside) return input_beside(c, shared, p, at, kept);
         kept.handed = as_one(c, input_pass, p, kept, [&]() -> matrix_view<element const> {
           auto const dy = p == range_.end - 1 ? kept.gradient : kept.handed;
           if (!leaves(p)) return at_block(p).backward_input(c, dy, kept_of(kept, p));
@@ -193,7 +197,7 @@ class stage {
         return;
       case backward_weight: {
         if (what.beside) {
-          auto beside = c.on(shared.place(turn_of(p)));
+          auto beside = c.on(shared.place(before(p)));
           as_one(beside, weight_pass, p, kept,
                  [&] { at_block(p).backward_weight(beside, kept_of(kept, p)); });
           return;
@@ -212,7 +216,6 @@ class stage {
       case join:
         if (leaves(p)) shared.end_turns();
         return;
-      case hand_on: return hand(c, p, shared.made, shared.handed(1 - turn_of(p)), at, kept);
     }
   }
 
@@ -275,30 +278,24 @@ class stage {
     keep(declared(at_block(p).forward(inner, kept.output, unused), p, batch));
   }
 
-  /// The gradient of a block's input, for the block before it, which looks for it in `next`, or for
-  /// the stage before.
-  template <class Stream>
-  void hand(context<Stream>& c, part p, matrix_view<element const> dx, matrix_view<element> next,
-            edges const& at, activations& kept) const {
-    ops::copy(c.stream, (leaves(p) ? at.input_gradient : next).span(), dx.span());
-    kept.handed = next;
-  }
-
   /// Whether the gradient of the part's input is the stage before's.
   [[nodiscard]] bool leaves(part p) const { return p == range_.begin && !range_.entry; }
 
-  /// Blocks take turns in two places, so a block waits for the weights of the one before it only
-  /// when its own input gradient is there.
-  [[nodiscard]] std::size_t turn_of(part p) const {
-    return static_cast<std::size_t>((range_.end - 1 - p) % 2);
+  /// Blocks that run before this one in a backward pass.
+  [[nodiscard]] std::size_t before(part p) const {
+    return static_cast<std::size_t>(range_.end - 1 - p);
   }
   template <class Stream>
-  void input_beside(context<Stream>& c, memory& shared, part p, activations& kept) const {
-    if (p == range_.end - 1) shared.begin_turns(c, kept.gradient);
-    auto here = c.on(shared.empty_place(turn_of(p)));
-    shared.made = as_one(here, input_pass, p, kept, [&] {
-      return at_block(p).backward_input(here, shared.handed(turn_of(p)), kept_of(kept, p));
+  void input_beside(context<Stream>& c, memory& shared, part p, edges const& at,
+                    activations& kept) const {
+    if (p == range_.end - 1) shared.begin_turns(c, kept.gradient, true);
+    auto here = c.on(shared.empty_place(before(p)));
+    auto const dx = leaves(p) ? at.input_gradient : shared.handed(before(p) + 1);
+    as_one(here, input_pass, p, kept, [&] {
+      matrix_view<element const> const dy = shared.handed(before(p));
+      backward_input_into(at_block(p), here, dx, dy, kept_of(kept, p));
     });
+    kept.handed = dx;
   }
 
   /// One pass of a block, which is one graph on devices that have them, if the model says that its

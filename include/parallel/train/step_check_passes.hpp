@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstddef>
-#include <limits>
 #include <vector>
 
 #include <parallel/train/step_order.hpp>
@@ -46,8 +45,6 @@ class step_check_passes {
       order_.expect(order_.trains() && state.forward > range.back(), step_flaw::out_of_order);
       if (a.does == backward_input || a.does == backward) {
         order_.expect(a.of == state.input && blocks, step_flaw::out_of_order);
-        order_.expect(!a.beside || a.of == range.end - 1 || state.handed == a.of + 1,
-                      step_flaw::out_of_order);
         --state.input;
         state.input_made = order_.now();
       }
@@ -55,15 +52,9 @@ class step_check_passes {
         order_.expect(a.of == state.weight && state.input < std::max(a.of, range.begin),
                       step_flaw::out_of_order);
         order_.expect(order_.over(state.input_made), step_flaw::race);
-        order_.expect(!a.beside || state.handed == a.of, step_flaw::out_of_order);
         order_.expect(state.weight_made == none, step_flaw::race);
         if (a.on == lane::weights) state.weight_made = order_.now();
         state.weight = a.of == range.begin && range.entry ? embed : a.of - 1;
-      }
-      if (a.does == hand_on) {
-        order_.expect(state.input_made != none && a.of == state.input + 1 && state.handed != a.of,
-                      step_flaw::out_of_order);
-        state.handed = a.of;
       }
     }
     if (a.on == lane::compute) {
@@ -114,7 +105,7 @@ class step_check_passes {
 
  private:
   static constexpr int none = step_order::none;
-  static constexpr int scratch_places = 2;
+  static constexpr std::size_t scratch_places = 2, handed_places = 3;  // as pass_memory has them
 
   struct chunk_memory {
     checked_memories input, input_gradient, kept, output, output_gradient;
@@ -124,7 +115,6 @@ class step_check_passes {
     int last = none;              // the last pass that made something of it
     int input_made = none;        // the last that made an input's gradient
     int weight_made = none;       // a weights' gradient on a stream of its own, until it is joined
-    part handed = std::numeric_limits<part>::max();  // the last part whose gradient was handed on
   };
 
   task_state& microbatch_task(action const& a) {
@@ -139,18 +129,18 @@ class step_check_passes {
       for (auto& place : scratch_) order_.write(place, none);
       return;
     }
-    auto const turn = static_cast<std::size_t>((range.end - 1 - a.of) % scratch_places);
+    auto const before = static_cast<std::size_t>(range.end - 1 - a.of);  // blocks of this pass
+    auto& scratch = scratch_[before % scratch_places];
+    auto& gradient = handed_[before % handed_places];
+    order_.read(gradient);
+    order_.expect(before == 0 || gradient.holds == static_cast<int>(a.of + 1), step_flaw::stale);
     if (a.does == pass_kind::backward_input) {
-      order_.read(handed_[turn]);
-      order_.write(scratch_[turn], static_cast<int>(a.of));
-    } else if (a.does == pass_kind::hand_on) {
-      order_.read(scratch_[turn]);
+      order_.write(scratch, static_cast<int>(a.of));
       if (a.of > range.begin || range.entry)
-        order_.write(handed_[1 - turn], static_cast<int>(a.of));
+        order_.write(handed_[(before + 1) % handed_places], static_cast<int>(a.of));
     } else {
-      order_.read(scratch_[turn]);
-      order_.read(handed_[turn]);
-      order_.expect(scratch_[turn].holds == static_cast<int>(a.of), step_flaw::stale);
+      order_.read(scratch);
+      order_.expect(scratch.holds == static_cast<int>(a.of), step_flaw::stale);
     }
   }
 
@@ -161,7 +151,7 @@ class step_check_passes {
     int const m = a.at.microbatch;
     bool const goes_forward = a.does == forward || a.does == forward_backward;
     bool const below = !range.entry;  // another stage is before this one
-    if (below && a.of == range.begin && a.does != hand_on) order_.read(own.input, a.at.boundary, m);
+    if (below && a.of == range.begin) order_.read(own.input, a.at.boundary, m);
     if (goes_forward && a.of == range.front())
       order_.write(own.kept, a.at.slot, m);
     else
@@ -169,9 +159,8 @@ class step_check_passes {
     if (goes_forward && a.of == range.back() && !range.exit) order_.write(own.output, a.at.slot, m);
     if (goes_forward) return;
     if (a.of == range.end - 1 && !range.exit) order_.read(own.output_gradient, a.at.slot, m);
-    bool const leaves =
-        a.does == hand_on || ((a.does == backward || a.does == backward_input) && !a.beside);
-    if (below && a.of == range.begin && leaves) order_.write(own.input_gradient, a.at.boundary, m);
+    if (below && a.of == range.begin && a.does != backward_weight)
+      order_.write(own.input_gradient, a.at.boundary, m);
   }
 
   /// The input arrives in a boundary buffer, where nothing of the microbatch before is in use.
@@ -186,7 +175,7 @@ class step_check_passes {
   std::vector<chunk_memory> chunks_;
   std::vector<task_state> tasks_;  // by chunk, then microbatch
   std::array<checked_memory, scratch_places> scratch_ = {};
-  std::array<checked_memory, scratch_places> handed_ = {};
+  std::array<checked_memory, handed_places> handed_ = {};
 };
 
 }  // namespace parallel::train::detail

@@ -41,11 +41,9 @@ TEST_CASE("a backward pass goes back, in one or in halves; the entry has no inpu
 TEST_CASE("weights' gradients beside are joined when the next input gradient is there") {
   CHECK(passes_of({0, 2, true, false}, action_kind::backward, pass::training, true) ==
         list{{backward_input, 1, true},
-             {hand_on, 1, true},
              {backward_weight, 1, true},
              {backward_input, 0, true},
              {join, 1, true},
-             {hand_on, 0, true},
              {backward_weight, 0, true},
              {join, 0, true},
              {backward_weight, embed}});
