@@ -32,6 +32,8 @@ using fake_nccl::difference;
 using fake_nccl::losses;
 using parallel::any_communicator;
 using parallel::concat;
+using parallel::train::clipping_kind;
+using parallel::zero::reduction_order;
 
 /// Called on every rank before each batch.
 using batch_hook = std::function<void(any_communicator& control, int batch)>;
@@ -61,7 +63,9 @@ outcome train_on_gpus(train_config const& config, int ranks, std::uint64_t seed 
         auto& told = out.told[static_cast<std::size_t>(control.rank())];
         auto const recorder = std::make_shared<parallel::flight_recorder>(1 << 16);
         told = parallel::conformance::message_of([&] {
-          parallel::cuda::device device({.device = control.rank(), .graphs = config.cuda_graphs});
+          parallel::cuda::device device({.device = control.rank(),
+                                         .deterministic = config.deterministic,
+                                         .graphs = config.cuda_graphs});
           try {
             parallel::nccl::any_communicator exchanges(
                 parallel::nccl::connect(control, device,
@@ -106,35 +110,41 @@ std::vector<grid> const layouts{
     {.zero_stage = 3, .data = 2, .parallelism = {.context = 2}},
 };
 
+/// Trains on the host and there: the same losses and weights, to rounding.
+void check_run(place const& here, train_config config, int ranks, std::uint64_t seed) {
+  config.eval_loaders = {here.held_out()};
+  config.evaluation.eval_interval = {2, time_unit::batch};
+  auto const losses_of = [&](char const* name, auto const& run) {
+    config.checkpoint.save_folder = here.folder / concat(name, seed);
+    config.logging.metrics_file = here.folder / concat(name, seed, ".jsonl");
+    run();
+    return losses(config.logging.metrics_file);
+  };
+  fs::path expected;
+  auto const host = losses_of("host", [&] { expected = train<float>(config, ranks).checkpoint; });
+  config.cuda_graphs = seed % 2 == 0;
+  outcome got;
+  auto const gpus = losses_of("gpus", [&] { got = train_on_gpus(config, ranks, seed); });
+  check_calm(got);
+  auto const library = fake_nccl::happened();
+  CHECK(library.operations > 0);
+  CHECK(library.registered > 0);
+  if (config.zero_stage > 1 && config.reduction_order == reduction_order::by_rank)
+    for (char const* const what : {"ncclReduceScatter of f32", "ncclAllGather of f32"})
+      CHECK_MESSAGE(library.exchanged.at(what).registered > 10'000, what);
+  CHECK(got.summary.batches == config.max_duration.count);
+  REQUIRE(gpus.size() == host.size());
+  for (auto const& at : host)
+    CHECK_MESSAGE(std::abs(gpus.at(at.first) - at.second) <= 1e-5 * std::abs(at.second), at.first);
+  CHECK(difference(got.summary.checkpoint, expected) < 1e-3);
+}
+
 void check_runs(std::vector<grid> const& all, double batches) {
   place const here;
   std::uint64_t seed = 0;
   for (auto const& how : all) {
     CAPTURE(seed);
-    auto config = on(configuration(here, batches), how);
-    config.eval_loaders = {here.held_out()};
-    config.evaluation.eval_interval = {2, time_unit::batch};
-    config.checkpoint.save_folder = here.folder / concat("host", ++seed);
-    config.logging.metrics_file = here.folder / concat("host", seed, ".jsonl");
-    auto const expected = train<float>(config, how.ranks());
-    auto const host = losses(config.logging.metrics_file);
-    config.checkpoint.save_folder = here.folder / concat("gpus", seed);
-    config.logging.metrics_file = here.folder / concat("gpus", seed, ".jsonl");
-    config.cuda_graphs = seed % 2 == 0;
-    auto const got = train_on_gpus(config, how.ranks(), seed);
-    check_calm(got);
-    auto const library = fake_nccl::happened();
-    CHECK(library.operations > 0);
-    CHECK(library.registered > 0);
-    for (char const* const what : {"ncclReduceScatter of f32", "ncclAllGather of f32"})
-      if (how.zero_stage > 1) CHECK_MESSAGE(library.exchanged.at(what).registered > 10'000, what);
-    CHECK(got.summary.batches == batches);
-    auto const gpus = losses(config.logging.metrics_file);
-    REQUIRE(gpus.size() == host.size());
-    for (auto const& at : host)
-      CHECK_MESSAGE(std::abs(gpus.at(at.first) - at.second) <= 1e-5 * std::abs(at.second),
-                    at.first);
-    CHECK(difference(got.summary.checkpoint, expected.checkpoint) < 1e-3);
+    check_run(here, on(configuration(here, batches), how), how.ranks(), ++seed);
   }
 }
 
@@ -144,6 +154,60 @@ TEST_CASE("runs have the host's losses and weights") {
 
 TEST_CASE("[full] longer runs have the host's losses and weights, in every kind of layout") {
   check_runs(layouts, 6);
+}
+
+TEST_CASE("runs whose steps are made otherwise have the host's losses and weights, too") {
+  struct option {
+    std::string name;
+    grid how;
+    std::function<void(train_config&)> set;
+  };
+  grid const two{.zero_stage = 2, .data = 2};
+  option const options[] = {
+      {"adaptive clipping", two,
+       [](auto& c) {
+         c.clip = {clipping_kind::adaptive, 2e-2};
+       }},
+      {"value clipping", two,
+       [](auto& c) {
+         c.clip = {clipping_kind::value, 2e-3};
+       }},
+      {"the canonical order", two,
+       [](auto& c) {
+         c.reduction_order = reduction_order::canonical_tree;
+         c.clip = {clipping_kind::adaptive, 2e-2};
+       }},
+      {"Muon",
+       {.zero_stage = 3, .data = 2},
+       [](auto& c) {
+         c.optimizer.name = "muon";
+         c.optimizer.muon.emplace();
+       }},
+      {"weights' gradients beside",
+       {.zero_stage = 3, .data = 2, .parallelism = {.tensor = 2}},
+       [](auto& c) { c.parallelism.overlap_weight_gradients = true; }},
+      {"a context ring", layouts[4], [](auto&) {}},
+      {"a reduction for every microbatch",
+       {.zero_stage = 2, .data = 2},
+       [](auto& c) {
+         c.global_train_batch_size = 8;
+         c.reduce_every_microbatch = true;
+       }},
+      {"batches made twice, to find what corrupts them",
+       {.data = 2},
+       [](auto& c) {
+         c.deterministic = true;
+         c.corruption_check.interval = {1, time_unit::batch};
+       }},
+  };
+  std::uint64_t seed = 10;
+  for (auto const& each : options) {
+    CAPTURE(each.name);
+    place const here;
+    auto config = on(configuration(here, 2), each.how);
+    each.set(config);
+    check_run(here, config, each.how.ranks(), ++seed);
+  }
 }
 
 TEST_CASE(
