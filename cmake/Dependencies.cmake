@@ -1,4 +1,5 @@
-# Finds everything at once, and names everything that is missing in one message.
+# Finds everything at once, and names everything that is missing in one message. Where nothing is built, as for an
+# installation of the headers, nothing is needed: consumers are told what the components that they name need.
 
 set(parallellm_missing "")
 macro(parallellm_need package target debian)
@@ -52,8 +53,12 @@ endif()
 if(parallellm_missing)
   list(REMOVE_DUPLICATES parallellm_missing)
   list(JOIN parallellm_missing " " parallellm_missing)
-  message(FATAL_ERROR "ParallelLM needs packages that are not installed. On Debian or Ubuntu:\n"
-    "  apt-get install ${parallellm_missing}")
+  if(PARALLELLM_APPS OR PARALLELLM_TESTS OR PARALLELLM_BENCH OR PARALLELLM_FUZZ)
+    message(FATAL_ERROR "ParallelLM needs packages that are not installed. On Debian or Ubuntu:\n"
+      "  apt-get install ${parallellm_missing}")
+  endif()
+  message(STATUS "ParallelLM: the components checkpoint and mpt need packages that are not installed: "
+    "apt-get install ${parallellm_missing}")
 endif()
 
 # Switched on when found.

@@ -17,6 +17,9 @@ get_property(components GLOBAL PROPERTY parallellm_components)
 
 install(DIRECTORY include/parallel include/mpt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN *.cuh)
+install(FILES docs/guide.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)
+install(DIRECTORY docs/examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development
+  FILES_MATCHING PATTERN *.cpp)
 foreach(component IN LISTS components)
   install(TARGETS ParallelLM_${component} EXPORT ParallelLM_${component}
     COMPONENT development)

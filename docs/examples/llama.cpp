@@ -198,6 +198,8 @@ outcome run(parallel::training_layout shape, parallel::zero::level level,
     namespace checkpoint = parallel::checkpoint;
     auto const found = checkpoint::resume(step, world, exchanges, folder);
     if (!found) step.initialise(1);
+    if (found && world.rank() == 0 && !found->note.empty())  // a damaged one was passed over, say
+      std::puts(found->note.c_str());
 
     train::learning_rate_schedule const rate{.warmup = 4, .end = steps, .to = 0.1};
     for (index i = found ? found->batches : 0; i < until; ++i) {

@@ -13,16 +13,17 @@ using parallel::matrix_view;
 using parallel::vector_view;
 
 // [guide: own_operation]
-/// y[i, j] = x[i, j] * gain[j].
+/// y[i, j] = x[i, j] * gain[j], in float where T is bf16, and rounded once.
 template <class Stream, class T>
 void scale_columns(Stream& s, matrix_view<T> y, matrix_view<T const> x, vector_view<T const> gain) {
   parallel::ops::own(
       s,
       [=] {
+        using A = accumulate_t<T>;
         for (index i = 0; i < y.extent(0); ++i)
-          for (index j = 0; j < y.extent(1); ++j) y(i, j) = x(i, j) * gain(j);
+          for (index j = 0; j < y.extent(1); ++j) y(i, j) = static_cast<T>(A(x(i, j)) * A(gain(j)));
       },
-      y, x, gain);  // what it writes and reads
+      y, x, gain);  // all that it writes and reads
 }
 
 /// d_gain[j] += sum over i of dy[i, j] * x[i, j].
@@ -32,8 +33,9 @@ void scale_columns_backward(Stream& s, vector_view<accumulate_t<T>> d_gain, matr
   parallel::ops::own(
       s,
       [=] {
+        using A = accumulate_t<T>;
         for (index i = 0; i < x.extent(0); ++i)
-          for (index j = 0; j < x.extent(1); ++j) d_gain(j) += dy(i, j) * x(i, j);
+          for (index j = 0; j < x.extent(1); ++j) d_gain(j) += A(dy(i, j)) * A(x(i, j));
       },
       parallel::ops::updates(d_gain), dy, x);
 }

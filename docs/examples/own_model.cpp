@@ -16,14 +16,13 @@ namespace example {
 
 using parallel::index;
 
+// [guide: model]
 constexpr index vocabulary = 17, features = 16, sequences = 9, length = 4;
 
 struct batch_view {
   parallel::vector_view<std::int32_t const> ids, labels;  // [sequences * length]
-  index sequences = 0;
 };
 
-// [guide: model]
 struct next_token_model {
   using element = float;
   using microbatch = batch_view;
@@ -76,6 +75,7 @@ struct next_token_model {
     parallel::ops::cross_entropy(c.stream, dlogits, losses, correct,
                                  parallel::matrix_view<float const>(logits), b.labels);
     parallel::ops::sum(c.stream, &sums.loss, std::span<float const>(losses.span()));
+    parallel::ops::sum(c.stream, &sums.correct, std::span<std::uint8_t const>(correct.span()));
     sums.tokens += b.labels.size();
     if (!training) return;
     auto const gradient = exit.backward_input(c, dlogits, kept);
@@ -106,7 +106,7 @@ std::vector<double> train(int ranks) {
         labels.push_back(static_cast<std::int32_t>((3 * token + 1) % vocabulary));
       }
     auto const rows = static_cast<index>(ids.size());
-    batch_view const batch{{ids.data(), {rows}}, {labels.data(), {rows}}, mine.size()};
+    batch_view const batch{{ids.data(), {rows}}, {labels.data(), {rows}}};
 
     auto const plan = parallel::train::plan_microbatch(model, batch);  // on the meta device
     auto const storage = device.allocate<std::byte>(plan.activations);

@@ -54,6 +54,15 @@ inline outcome run_broken(layout const& how, mutant const& what) {
   });
 }
 
+/// Whether a broken call shows: by other results, or by a step that is refused.
+[[nodiscard]] inline bool is_noticed(layout const& how, mutant const& what, outcome const& sound) {
+  try {
+    return run_broken(how, what) != sound;
+  } catch (parallel::error const&) {
+    return true;
+  }
+}
+
 /// Every call in every way: on all ranks, and on each of them, or with many ranks on one of them
 /// after another.
 inline std::vector<mutant> all_mutants(calls_by_rank const& calls, int many = 4) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <parallel/checkpoint/checkpoints.hpp>
 #include <parallel/checkpoint/reader.hpp>
@@ -59,6 +60,7 @@ template <class Comm, class Exchange>
 struct sound_checkpoint {
   checkpoint_reader reader;
   std::string note;  // which were damaged and passed over, for the user; or empty
+  std::vector<std::filesystem::path> damaged = {};  // those
 };
 
 /// The newest checkpoint beside `folder` of an earlier batch that has a valid manifest; "" when
@@ -77,17 +79,20 @@ struct sound_checkpoint {
 template <class Comm, class Exchange>
 [[nodiscard]] sound_checkpoint find_sound(Comm& world, Exchange& exchanges,
                                           std::filesystem::path folder, bool goes_back) {
-  std::string damaged;
+  std::string damage;
+  std::vector<std::filesystem::path> damaged;
   while (true) {
     auto checked = check_together(world, exchanges, folder);
     if (checked.damage.empty())
       return {std::move(checked.reader).value(),
-              damaged.empty() ? damaged : concat(damaged, "; went back to ", folder.native())};
-    damaged += concat(damaged.empty() ? "" : "; ", checked.damage);
+              damage.empty() ? damage : concat(damage, "; went back to ", folder.native()),
+              std::move(damaged)};
+    damage += concat(damage.empty() ? "" : "; ", checked.damage);
+    damaged.push_back(folder);
     std::filesystem::path next;
     if (goes_back && world.rank() == 0) next = one_before(folder);
     next = broadcast_text(world, exchanges, next.native());
-    require(!next.empty(), damaged,
+    require(!next.empty(), damage,
             goes_back ? concat("; no earlier checkpoint in ", files::parent_of(folder).native(),
                                " is sound; remove what is there to begin anew")
                       : std::string());

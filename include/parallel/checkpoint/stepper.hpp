@@ -209,9 +209,9 @@ void load_from(Stepper& step, Exchange& exchanges, Source const& source, std::st
     detail::for_each_block(
         segment, mine,
         [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
-          require(source.at(p.name).extents == p.tensor_extents(), where, ": ", p.name,
-                  " has another shape than this model's; use the configuration it was trained "
-                  "with");
+          require(source.at(p.name).extents == p.tensor_extents(), where, ": ", p.name, " is ",
+                  shape_text(source.at(p.name).extents), ", the model's is ",
+                  shape_text(p.tensor_extents()), "; use the configuration it was trained with");
           auto const read = [&](std::string const& name, auto owned) {
             write_from_host(step.device(), owned.subspan(first + offset, count),
                             [&](auto here) { source.read_block(name, global, run, here); });
@@ -257,7 +257,8 @@ struct resumed_run : run_state {
 
 /// Collective: loads the latest checkpoint of `root` that no rank finds damaged; rank 0 chooses for
 /// all. Nothing when none was ever saved there: the caller initialises. Throws when none of those
-/// that are there is sound.
+/// that are there is sound. Damaged ones that it passes over get "-damaged" behind their names, so
+/// that they neither count as kept (save_options::keep) nor are removed.
 template <class Stepper, class Comm, class Exchange>
 std::optional<resumed_run> resume(Stepper& step, Comm& world, Exchange& exchanges,
                                   std::filesystem::path const& root,
@@ -272,6 +273,11 @@ std::optional<resumed_run> resume(Stepper& step, Comm& world, Exchange& exchange
   if (folder.empty()) return std::nullopt;
   auto const sound = find_sound(world, exchanges, folder, true);
   if (!sound.note.empty()) note += concat(note.empty() ? "" : "; ", sound.note);
+  if (world.rank() == 0)
+    for (auto const& damaged : sound.damaged) {
+      std::error_code stays;  // on a disk that cannot be written, say
+      std::filesystem::rename(damaged, damaged.native() + "-damaged", stays);
+    }
   return resumed_run{load(step, exchanges, sound.reader, what), note};
 }
 

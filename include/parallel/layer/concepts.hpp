@@ -48,7 +48,8 @@ template <class L, class X>
   static_assert(!reduced_value<X> || sliced_value<X>,
                 "a layer of a sequence cannot be called: its forward takes a context, what the "
                 "layer before it gives as a view of const elements, and its own saved; "
-                "tensor::row_linear takes what tensor::column_linear gives");
+                "tensor::row_linear takes what tensor::column_linear gives, tensor::reduce what "
+                "tensor::sliced(layer) gives");
   return {};
 }
 
@@ -56,7 +57,7 @@ template <class L, class Dy>
 [[nodiscard]] matrix_view<typename L::element> refuse_gradient() {
   static_assert(reduced_value<Dy>,
                 "a gradient that is a partial sum goes into a layer that takes whole values; put "
-                "tensor::gather behind it");
+                "tensor::gather between this layer and the sliced one");
   static_assert(!sliced_value<Dy>,
                 "the gradient of some of the columns (this rank's heads or hidden units) goes into "
                 "a layer that takes all of them; tensor::column_linear sums over the ranks, a "
@@ -104,7 +105,7 @@ template <class L, class Stream, class X, class T>
     return l.forward(c, x, kept, onto);
   } else {
     auto y = forward_of(l, c, x, kept);
-    if constexpr (whole_value<decltype(y)>)
+    if constexpr (std::is_same_v<decltype(y), matrix_view<T>>)  // else `residual` says why not
       if (!onto.empty()) ops::add(c.stream, y.span(), onto.span());
     return y;
   }
@@ -118,7 +119,7 @@ template <class L, class Stream, class Dy, class T>
     return l.backward_input(c, dy, kept, onto);
   } else {
     auto dx = backward_input_of(l, c, dy, kept);
-    if constexpr (whole_value<decltype(dx)>)
+    if constexpr (std::is_same_v<decltype(dx), matrix_view<T>>)
       if (!onto.empty()) ops::add(c.stream, dx.span(), onto.span());
     return dx;
   }

@@ -137,7 +137,10 @@ struct residual {
                   "the branch ends in a partial sum; put tensor::reduce behind it");
     static_assert(!sliced_value<decltype(y)>,
                   "the branch ends in some of the columns; end it with tensor::row_linear");
-    if constexpr (whole_value<decltype(y)>) return y;  // else nothing more need be said
+    static_assert(!std::is_same_v<decltype(y), matrix_view<element const>>,
+                  "the branch ends in a view of const elements; its last layer gives what it has "
+                  "allocated, of mutable ones");
+    if constexpr (std::is_same_v<decltype(y), matrix_view<element>>) return y;
   }
 
   template <class Stream>
@@ -150,7 +153,11 @@ struct residual {
     static_assert(!sliced_value<decltype(dx)>,
                   "the branch's gradient is some of the columns; begin it with "
                   "tensor::column_linear");
-    if constexpr (whole_value<decltype(dx)>) return dx;
+    static_assert(
+        !std::is_same_v<decltype(dx), matrix_view<element const>>,
+        "the branch's gradient is a view of const elements; its first layer gives what it "
+        "has allocated, of mutable ones");
+    if constexpr (std::is_same_v<decltype(dx), matrix_view<element>>) return dx;
   }
   /// See concepts.hpp.
   template <class Stream>

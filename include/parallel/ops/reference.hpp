@@ -4,6 +4,7 @@
 // bring (`compute`), which follow the equations; every other device is tested against them.
 #pragma once
 
+#include <tuple>
 #include <utility>
 
 #include <parallel/device/reached.hpp>
@@ -37,6 +38,8 @@ class stream {
 /// Any operation.
 template <ops::operation_arguments Arguments>
 void run_operation(stream&, Arguments const& a) {
+  if constexpr (requires { a.operands(); })
+    std::apply([](auto const&... operands) { meta::require_bound(operands...); }, a.operands());
   ops::compute(a);
 }
 

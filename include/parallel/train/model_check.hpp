@@ -4,12 +4,13 @@
 //
 // Refused, with the parameter, unit and part by name: a parameter that no unit holds; one that
 // another part computes with than visit_units says (it would be reduced too early, or not be there
-// under ZeRO-3); a gradient that is added to where the layer declares that it replaces it; along
-// the tensor axis a result or gradient that comes from slices and is not summed, and a gradient
-// that differs between ranks which hold the same parameter and is not declared to.
+// under ZeRO-3); a gradient that is added to where the layer declares that it replaces it, that is
+// overwritten where it must be added to, or that is never written; along the tensor axis a result
+// or gradient that comes from slices and is not summed, a gradient that differs between ranks which
+// hold the same parameter and is not declared to, and a loss that several ranks count.
 // Operations of one's own are looked at when they are called by ops::own (parallel/ops/own.hpp), or
 // have a form on the meta device that calls stream.touch(...).
-// Cost: one microbatch on the meta device, once.
+// Cost: two microbatches on the meta device, once.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -77,8 +79,8 @@ class known_memory {
   std::map<std::uintptr_t, std::pair<std::uintptr_t, Known>> ranges_;  // by begin: end
 };
 
-/// The passes of one microbatch over marked parameters. When it ends, parameters are bound as
-/// before it began.
+/// The passes of one microbatch over marked parameters, as the first of a step and as a later one,
+/// on rank `tensor_rank` of the tensor axis. When it ends, parameters are bound as before it began.
 template <class Model>
 class marked_passes final : public meta::witness {
  public:
@@ -86,7 +88,8 @@ class marked_passes final : public meta::witness {
   using gradient_type = accumulate_t<element>;
   using parameter_type = parameter_base<element>;
 
-  marked_passes(Model& model, int tensor_ranks) : model_(model), tensor_ranks_(tensor_ranks) {
+  marked_passes(Model& model, int tensor_rank, int tensor_ranks)
+      : model_(model), tensor_rank_(tensor_rank), tensor_ranks_(tensor_ranks) {
     model.visit_units([&](std::string const& unit, auto& layer, std::vector<part> const& parts,
                           std::vector<parameter_type*> const& uses) {
       layer.visit_parameters([&](parameter_type& p) { mark(p, p, unit, parts.front()); });
@@ -106,51 +109,28 @@ class marked_passes final : public meta::witness {
 
   /// Throws what the header says.
   void run(typename Model::microbatch const& batch) {
-    auto memory = arena::of_addresses(std::uintptr_t{1} << 56);
-    auto c = context_of(model_, stream_, memory, pass::training, {}, batch);
-    c.overwrite_gradients = true;
-    c.scratch = &memory;
-    auto const blocks = static_cast<part>(model_.num_blocks());
-    stage_activations<Model> kept;
-    kept.blocks.assign(model_.num_blocks(), {});
-    auto const saved = [&](part p) -> auto& { return kept.blocks[static_cast<std::size_t>(p)]; };
-    auto const at = [&](part p) -> auto& { return model_.at(static_cast<std::size_t>(p)); };
-    if constexpr (has_shared_activations<Model>) {
-      kept.shared = model_.make_shared_activations(c, batch, 0, blocks);
-      for (part p = 0; p < blocks; ++p) model_.attach(kept.shared, p, saved(p));
-    }
-    statistics<loss_type<element>> sums;
-    here_ = embed;
-    matrix_view<element const> x = model_.embed(c, batch);
-    require_summed(x, "result", "put tensor::reduce behind the layer");
-    for (here_ = 0; here_ < blocks; ++here_) {
-      x = at(here_).forward(c, x, saved(here_));
-      require_summed(x, "result", "put tensor::reduce behind the layer");
-    }
-    c.scratch = nullptr;
-    auto const dx = c.template allocate<element, 2>({model_.rows(batch), model_.width()});
-    model_.head_loss(c, batch, x, dx, sums);
-    matrix_view<element const> gradient = dx;
-    require_summed(gradient, "input gradient", "put tensor::gather before the layer");
-    while (here_-- > 0) {
-      gradient = at(here_).backward_input(c, gradient, saved(here_));
-      require_summed(gradient, "input gradient", "put tensor::gather before the layer");
-      at(here_).backward_weight(c, saved(here_));
-    }
-    leaving_ = true;
-    model_.enter_backward(c, batch, gradient);
+    for (bool const first : {true, false}) run(batch, first);
+    gradients_.for_each(0, ~std::uintptr_t{0}, [&](use const& u) {
+      require(
+          !u.declared->trainable || !read_.contains(u.parameter) || written_.contains(u.parameter),
+          name_of(u), " is trained, but the backward pass of ",
+          name_of_part(u.of, model_.num_blocks()),
+          " never writes its gradient; add to gradient() there (in ops::own: updates(view)), or ",
+          "freeze the parameter");
+    });
   }
 
   void operation(std::span<meta::touched const> arguments) override {
     variation<element> in;
     for (auto const& a : arguments) {
       if (a.elements == 0) continue;
-      require(a.begin >= first_page || !a.numbers, name_of_part(here_, model_.num_blocks()),
+      require(a.is_bound() || !a.numbers, name_of_part(here_, model_.num_blocks()),
               " computes with a parameter of ", a.elements, " elements that no unit holds; show it",
               " in its layer's visit_parameters and the layer in the model's visit_units, which ",
               "show for this part ", shown_here());
       values_.for_each(a.begin, a.end, [&](use const& u) {
         require_here(u);
+        read_.insert(u.parameter);
         require(!leaving_, name_of(u), " is read by the entry's backward pass, where values need ",
                 "not be there; keep what it needs of them in the forward pass");
         if (!u.parameter->whole_extents.empty()) in.of_slice = u.parameter;
@@ -159,6 +139,7 @@ class marked_passes final : public meta::witness {
     }
     for (auto const& a : arguments) {
       if (!a.writes || a.elements == 0) continue;
+      if (a.begin < sums_.second && a.end > sums_.first) loss_ = in;
       bool gradient = false;
       gradients_.for_each(a.begin, a.end, [&](use const& u) {
         gradient = true;
@@ -179,6 +160,60 @@ class marked_passes final : public meta::witness {
   }
 
  private:
+  void run(typename Model::microbatch const& batch, bool first) {
+    auto memory = arena::of_addresses(std::uintptr_t{1} << 56);
+    auto c = context_of(model_, stream_, memory, pass::training, {}, batch);
+    c.overwrite_gradients = first_ = first;
+    c.scratch = &memory;
+    auto const blocks = static_cast<part>(model_.num_blocks());
+    stage_activations<Model> kept;
+    kept.blocks.assign(model_.num_blocks(), {});
+    auto const saved = [&](part p) -> auto& { return kept.blocks[static_cast<std::size_t>(p)]; };
+    auto const at = [&](part p) -> auto& { return model_.at(static_cast<std::size_t>(p)); };
+    if constexpr (has_shared_activations<Model>) {
+      kept.shared = model_.make_shared_activations(c, batch, 0, blocks);
+      for (part p = 0; p < blocks; ++p) model_.attach(kept.shared, p, saved(p));
+    }
+    here_ = embed;
+    leaving_ = false;
+    matrix_view<element const> x = model_.embed(c, batch);
+    require_summed(x, "result", "put tensor::reduce behind the layer");
+    for (here_ = 0; here_ < blocks; ++here_) {
+      x = at(here_).forward(c, x, saved(here_));
+      require_summed(x, "result", "put tensor::reduce behind the layer");
+    }
+    c.scratch = nullptr;
+    auto const dx = c.template allocate<element, 2>({model_.rows(batch), model_.width()});
+    count_loss(c, batch, x, dx);
+    matrix_view<element const> gradient = dx;
+    require_summed(gradient, "input gradient", "put tensor::gather before the layer");
+    while (here_-- > 0) {
+      gradient = at(here_).backward_input(c, gradient, saved(here_));
+      require_summed(gradient, "input gradient", "put tensor::gather before the layer");
+      at(here_).backward_weight(c, saved(here_));
+    }
+    leaving_ = true;
+    model_.enter_backward(c, batch, gradient);
+  }
+
+  /// The exit: ranks that see the same rows must not all add their loss.
+  template <class Context>
+  void count_loss(Context& c, typename Model::microbatch const& batch, matrix_view<element const> x,
+                  matrix_view<element> dx) {
+    statistics<loss_type<element>> sums;
+    auto const begin = reinterpret_cast<std::uintptr_t>(&sums);
+    sums_ = {begin, begin + sizeof sums};
+    loss_.reset();
+    model_.head_loss(c, batch, x, dx, sums);
+    sums_ = {};
+    bool const divided = loss_ ? loss_->rows : variation_of(meta::touch_of(x)).rows;
+    require(tensor_rank_ == 0 || divided || (!loss_ && sums.tokens == 0),
+            name_of_part(here_, model_.num_blocks()),
+            ": head_loss adds its loss and tokens on all ", tensor_ranks_,
+            " tensor ranks, which see the same rows, so each counts ", tensor_ranks_,
+            " times; add to sums where the region's rank() is 0 alone");
+  }
+
   /// A parameter where one part uses it; `declared` has its name and copies.
   struct use {
     parameter_type const* parameter;
@@ -238,10 +273,14 @@ class marked_passes final : public meta::witness {
   void require_gradient(use const& u, bool added, variation<element> const& in) {
     require_here(u);
     require(
-        !added || !u.parameter->replaces_gradient || replaced_.contains(u.parameter), name_of(u),
-        " declares replaces_gradient, but its layer adds to the gradient where ",
+        !first_ || !added || !u.parameter->replaces_gradient || written_.contains(u.parameter),
+        name_of(u), " declares replaces_gradient, but its layer adds to the gradient where ",
         "context::overwrite_gradients is set; overwrite it there, or leave the declaration out");
-    replaced_.insert(u.parameter);
+    require(
+        first_ || added, name_of(u), ": its layer overwrites the gradient, which a microbatch ",
+        "after a step's first must add to; read what is there too (in ops::own: updates(view)), ",
+        "unless context::overwrite_gradients is set");
+    written_.insert(u.parameter);
     auto const& replication = u.declared->replication;
     require(tensor_ranks_ == 1 || replication.ranks == 1 || replication.partial || !in.any(),
             name_of(u), " is the same on ", replication.ranks,
@@ -261,25 +300,31 @@ class marked_passes final : public meta::witness {
             "\" and is not summed over the ", tensor_ranks_, " tensor ranks; ", remedy);
   }
 
-  /// Below it no system gives memory: it is an unbound parameter, or a slice of one.
-  static constexpr std::uintptr_t first_page = 4096;
-
   Model& model_;
-  int tensor_ranks_;
+  int tensor_rank_, tensor_ranks_;
   meta::stream stream_;
   part here_ = embed;                              // who computes now
   bool leaving_ = false;                           // by its backward pass, at the entry
+  bool first_ = true;                              // the microbatch is the first of a step
   std::uintptr_t next_ = std::uintptr_t{1} << 57;  // behind all that is real, and the arena
   std::vector<binding> before_;
   known_memory<use> values_, gradients_;
   known_memory<variation<element>> memory_;
-  std::set<parameter_type const*> replaced_;
+  std::set<parameter_type const*> read_;
+  std::set<parameter_type const*> written_;              // whose gradients were
+  std::pair<std::uintptr_t, std::uintptr_t> sums_ = {};  // of the loss; while it is added
+  std::optional<variation<element>> loss_;               // what was added to it
 };
 
 /// Of one stepper: that its parameters have values, and once that its model does what it declares.
 class model_check {
  public:
-  void mark_initialised() { initialised_ = true; }
+  /// `seed`: whose values they are; none: a checkpoint's, say.
+  void mark_initialised(std::optional<std::uint64_t> seed = {}) {
+    initialised_ = true;
+    seed_ = seed;
+  }
+  [[nodiscard]] std::optional<std::uint64_t> seed() const { return seed_; }
 
   void require_initialised() const {
     require(initialised_, "the model's parameters have no values yet; call ",
@@ -290,19 +335,29 @@ class model_check {
   /// The first microbatch with rows is the one that is tried.
   template <class Model>
   void before_passes(Model& model, std::span<typename Model::microbatch const> batches,
-                     int tensor_ranks) {
+                     int tensor_rank, int tensor_ranks) {
     require_initialised();
     if (checked_) return;
     auto const any =
         std::ranges::find_if(batches, [&](auto const& batch) { return model.rows(batch) > 0; });
     if (any == batches.end()) return;
-    marked_passes<Model>(model, tensor_ranks).run(*any);
+    marked_passes<Model>(model, tensor_rank, tensor_ranks).run(*any);
     checked_ = true;
+  }
+
+  /// After a step: that its model counts what its loss is a sum over.
+  void after_step(std::int64_t tokens) {
+    require(counted_ || tokens > 0,
+            "the first step has counted no tokens: its batch has none that ",
+            "are trained on, or head_loss does not add to sums.tokens those of its losses");
+    counted_ = true;
   }
 
  private:
   bool initialised_ = false;
+  std::optional<std::uint64_t> seed_;
   bool checked_ = false;
+  bool counted_ = false;
 };
 
 }  // namespace parallel::train

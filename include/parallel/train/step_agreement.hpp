@@ -6,11 +6,15 @@
 // differ. Cost: one exchange of a signature (256 bytes a rank) each step.
 #pragma once
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,6 +47,7 @@ struct step_terms {
   bool measuring = false;           // every tensor
   std::uint32_t limits = 0;         // step_limits::fingerprint of training
   joint_work work = joint_work::passes;
+  std::optional<std::uint64_t> seed = {};  // of the values that parameters began with
 
   friend bool operator==(step_terms const&, step_terms const&) = default;
 };
@@ -75,22 +80,32 @@ struct step_terms {
         counts && expected.try_emplace(group, one.microbatches).first->second == one.microbatches;
     step_terms same = by_rank.front();
     same.microbatches = one.microbatches;
+    same.seed = one.seed;
     rest = rest && same == one;
   }
-  if (counts && rest) return {};
+  bool const seeds = counts && rest && std::ranges::any_of(by_rank, [&](step_terms const& one) {
+                       return one.seed != by_rank.front().seed;
+                     });
+  if (counts && rest && !seeds) return {};
   std::vector<std::pair<step_terms, std::vector<int>>> parties;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    step_terms one = by_rank[rank];
+    if (!seeds) one.seed.reset();
     std::size_t at = 0;
-    while (at < parties.size() && parties[at].first != by_rank[rank]) ++at;
-    if (at == parties.size()) parties.push_back({by_rank[rank], {}});
+    while (at < parties.size() && parties[at].first != one) ++at;
+    if (at == parties.size()) parties.push_back({one, {}});
     parties[at].second.push_back(names.empty() ? static_cast<int>(rank) : names[rank]);
   }
   std::string out = "ranks begin different steps: ";
   for (auto const& [terms, ranks] : parties)
     out += concat(name_ranks(ranks), ranks.size() == 1 ? " begins " : " begin ", describe(terms),
+                  !seeds       ? ""
+                  : terms.seed ? concat(", with the initial values of seed ", *terms.seed)
+                               : ", with values that are no seed's",
                   "; ");
-  return out + (rest ? "give as many microbatches on every rank, those without sequences last"
-                     : "all ranks must make the same calls of the stepper in the same order");
+  return out + (seeds  ? "initialise by one seed on all ranks"
+                : rest ? "give as many microbatches on every rank, those without sequences last"
+                       : "all ranks must make the same calls of the stepper in the same order");
 }
 
 /// Enqueues the question on `exchanges`. When ranks differ, it fails with the sentence on all.
@@ -98,22 +113,31 @@ struct step_terms {
 template <class Comm, class Exchange>
 void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& exchanges,
            step_terms const& mine) {
+  require(std::isfinite(mine.learning_rate_factor), "a step's learning rate factor is ",
+          mine.learning_rate_factor, "; it must be a finite number");
   if (world.size() == 1) return;
   auto told = signature_of({.count = mine.microbatches, .where = call_site::current()}, mine.step,
                            "start of a step");
   told.tag = static_cast<std::int32_t>(mine.mode);
   told.file_hash = std::bit_cast<std::uint64_t>(mine.learning_rate_factor);
   told.peer = static_cast<std::int32_t>(mine.limits);
-  told.reserved = static_cast<std::uint8_t>((mine.measuring ? 1 : 0) | (int(mine.work) << 1));
+  told.reserved = static_cast<std::uint8_t>((mine.measuring ? 1 : 0) | (mine.seed ? 2 : 0) |
+                                            (int(mine.work) << 2));
+  std::uint64_t const seed = mine.seed.value_or(0);
+  std::memcpy(told.file.data(), &seed, sizeof seed);  // the caller's place says nothing here
   auto const compare = [shape, in_step, &world](std::vector<signature> const& said) {
     std::vector<step_terms> all;
     std::vector<int> names;
     for (int rank = 0; rank < world.size(); ++rank) names.push_back(world.world_rank(rank));
-    for (signature const& one : said)
+    for (signature const& one : said) {
+      std::uint64_t seed = 0;
+      std::memcpy(&seed, one.file.data(), sizeof seed);
       all.push_back({static_cast<pass>(one.tag), static_cast<std::uint32_t>(one.sequence),
                      static_cast<std::size_t>(one.count), std::bit_cast<double>(one.file_hash),
                      (one.reserved & 1) != 0, static_cast<std::uint32_t>(one.peer),
-                     static_cast<joint_work>(one.reserved >> 1)});
+                     static_cast<joint_work>(one.reserved >> 2),
+                     (one.reserved & 2) != 0 ? std::optional(seed) : std::nullopt});
+    }
     auto const message = disagreement(all, shape, in_step, names);
     if (message.empty()) return;
     world.abort(message);

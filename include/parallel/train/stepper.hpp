@@ -87,7 +87,7 @@ class stepper {
   /// Parameters become what their initial distributions give for `seed`. Blocks.
   void initialise(std::uint64_t seed) {
     for (auto& entry : placed_.units()) entry.memory.initialise(seed, device_);
-    mark_initialised();
+    mark_initialised(seed);
   }
   /// Makes whole what all ranks have filled of the units, each its part (unit_place::filled), as
   /// from a checkpoint; `states`: the optimizer's too. Collective over the mesh. Blocks.
@@ -98,9 +98,9 @@ class stepper {
                    [&] { placed_.share_filled(groups_.axes(), exchanges, states); });
     mark_initialised();
   }
-  /// Says that whoever calls it has filled the parameters.
-  void mark_initialised() {
-    check_.mark_initialised();
+  /// Says that whoever calls it has filled the parameters; by a seed, which ranks compare.
+  void mark_initialised(std::optional<std::uint64_t> seed = {}) {
+    check_.mark_initialised(seed);
     stale_ = false;
   }
 
@@ -130,7 +130,7 @@ class stepper {
                   position where, double learning_rate_factor) {
     require_finished("begin_step");
     attempt(compute, &exchanges, [&] {
-      check_.before_passes(model_, batches, groups_.tensor.size());
+      check_.before_passes(model_, batches, groups_.tensor.rank(), groups_.tensor.size());
       step_batches<Model> const of{batches, first_sequences, where, pass::training};
       begin(exchanges, of, learning_rate_factor);
       results_.norm.clear();
@@ -156,6 +156,7 @@ class stepper {
       auto result = results_.result(options_.clip.norm_threshold());
       result.tensors = std::move(over.tensors);
       result.outcome = outcome_;
+      check_.after_step(result.sums.tokens);
       return result;
     });
   }
@@ -175,7 +176,7 @@ class stepper {
                       statistics_sum<loss>& sums) {
     gather_values(compute);
     attempt(compute, nullptr, [&] {
-      check_.before_passes(model_, batches, groups_.tensor.size());
+      check_.before_passes(model_, batches, groups_.tensor.rank(), groups_.tensor.size());
       step_batches<Model> const of{batches, {}, {}, pass::inference};
       auto& gathers = placed_.gathers();
       if (gathers) begin(*gathers, of, 0);
@@ -278,7 +279,6 @@ class stepper {
     if (options_.pipeline.overlap_weight_gradients) weights_.emplace(device.compute_options());
   }
 
-  /// Of a step that has begun.
   struct begun {
     requests_type messages;
     std::vector<tensor_squares<loss>> tensors;
@@ -304,7 +304,7 @@ class stepper {
         set.gradients_sharded() || set.parameters_sharded() || groups_.pipeline.size() > 1;
     agree(groups_.world(), groups_.shape(), in_step, exchanges,
           {of.mode, of.where.step, of.batches.size(), learning_rate_factor, measuring_,
-           limits_.fingerprint()});
+           limits_.fingerprint(), joint_work::passes, check_.seed()});
   }
 
   /// Enqueues this rank's part of a step, or of an evaluation; returns what is exchanged.

@@ -203,14 +203,25 @@ TEST_CASE("a run goes on from the checkpoint before the damaged one") {
       pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = batches});
   });
   damage(folder / "run/ep0-ba2");
-  for (auto const& how : {layouts[0], layouts[2]})
+  for (auto const& how : {layouts[0], layouts[2]}) {
+    fs::remove_all(folder / "copy");
+    fs::copy(folder / "run", folder / "copy",
+             fs::copy_options::recursive | fs::copy_options::copy_symlinks);
     on_ranks(of(how), [&](auto& one) {
-      auto const found = pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run");
+      auto const found = pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "copy");
       REQUIRE(found.has_value());
       CHECK(found->batches == 1);
       CHECK(test::contains(found->note, "are damaged"));
-      CHECK(test::contains(found->note, "went back to " + (folder / "run/ep0-ba1").native()));
+      CHECK(test::contains(found->note, "went back to " + (folder / "copy/ep0-ba1").native()));
+      pc::save(one.stepper(), one.world(), one.exchanges(), folder / "copy", {.batches = 3},
+               {.keep = 2});
     });
+    // the damaged one does not count as kept
+    CHECK(fs::exists(folder / "copy/ep0-ba1"));
+    CHECK(fs::exists(folder / "copy/ep0-ba2-damaged"));
+    CHECK(!fs::exists(folder / "copy/ep0-ba2"));
+    CHECK(fs::exists(folder / "copy/ep0-ba3"));
+  }
 }
 
 TEST_CASE("a folder of damaged checkpoints is no fresh start") {
@@ -243,8 +254,8 @@ TEST_CASE("another model's checkpoint is refused by the name of what differs") {
     });
   };
   CHECK(test::contains(load_from(of({}), "wider"),
-                       "up.weight has another shape than this model's; use the configuration it "
-                       "was trained with"));
+                       "up.weight is [20, 4], the model's is [12, 4]; use the configuration it was "
+                       "trained with"));
   untied.model.tied = false;
   save_as(of({}), "tied");
   CHECK(test::contains(load_from(untied, "tied"), "has no tensor \"head\""));

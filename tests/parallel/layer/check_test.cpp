@@ -3,6 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <parallel/layer/check.hpp>
+#include <parallel/layer/linear.hpp>
+#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/own.hpp>
 
 namespace check_test {
 namespace {
@@ -138,6 +141,54 @@ TEST_CASE("check_layer finds passes that overwrite what they may only read") {
 TEST_CASE("check_layer finds elements that are never written, and wrong shapes") {
   CHECK(says(fault::reads_unwritten_memory, "nan"));
   CHECK(says(fault::wrong_shape, "backward_input returned [2, 2] for an input of [2, 3]"));
+}
+
+/// y = x + offset, which visit_parameters does not show.
+struct forgetful {
+  using element = double;
+  struct saved {};
+  parallel::parameter<double, 1> offset{"offset", {4}};
+
+  template <class Stream>
+  matrix_view<double> forward(context<Stream>& c, matrix_view<double const> x, saved&) const {
+    auto const y = c.template allocate<double, 2>(x.extents());
+    parallel::ops::own(
+        c.stream,
+        [=, this] {
+          for (parallel::index i = 0; i < x.extent(0); ++i)
+            for (parallel::index j = 0; j < x.extent(1); ++j) y(i, j) = x(i, j) + offset.value()(j);
+        },
+        y, x, offset.value());
+    return y;
+  }
+  template <class Stream>
+  matrix_view<double> backward_input(context<Stream>& c, matrix_view<double const> dy,
+                                     saved&) const {
+    auto const dx = c.template allocate<double, 2>(dy.extents());
+    parallel::ops::copy(c.stream, dx.span(), dy.span());
+    return dx;
+  }
+  template <class Stream>
+  void backward_weight(context<Stream>&, saved const&) const {}
+  void visit_parameters(auto&&) {}
+};
+
+struct half_shown : parallel::linear<double> {
+  void visit_parameters(auto&& visit) { visit(weight); }
+};
+
+TEST_CASE("a parameter that visit_parameters does not show is told, not followed to nowhere") {
+  CHECK_THROWS_WITH(
+      parallel::check_layer(forgetful{}, 3, 4),
+      "an operation computes with 4 elements that are bound to nothing, as those of a "
+      "parameter are that its layer's visit_parameters does not show");
+  parallel::linear<double> half;
+  half.weight = {"weight", {4, 4}};
+  half.bias = {"bias", {4}};
+  CHECK_THROWS_WITH(
+      parallel::check_layer(half_shown{half}, 3, 4),
+      "an operation computes with 4 elements that are bound to nothing, as those of a "
+      "parameter are that its layer's visit_parameters does not show");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // parameter, unit or part by name; a model without mistakes trains.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -62,10 +63,14 @@ struct mistakes {
   std::string name_of_exit = "exit.weight";
   std::string name_of_unit = "exit";
   bool too_many_parts = false;
-  bool copies_forgotten = false;   // of norms
-  bool partial_forgotten = false;  // of norms, with rows shared out
-  bool values_in_entry = false;    // its backward pass reads the table
-  bool whole_entry = false;        // gives all rows, where a rank has its share
+  bool copies_forgotten = false;    // of norms
+  bool partial_forgotten = false;   // of norms, with rows shared out
+  bool values_in_entry = false;     // its backward pass reads the table
+  bool whole_entry = false;         // gives all rows, where a rank has its share
+  bool overwrites = false;          // the exit does, also where it must add
+  bool gradient_forgotten = false;  // of the exit's bias
+  bool all_count = false;           // every tensor rank adds the loss of the same rows
+  bool no_count = false;            // nobody counts tokens
 };
 
 /// A column of `Block`s on slices of `ranks`.
@@ -171,13 +176,17 @@ struct model {
     parallel::ops::cross_entropy(c.stream, logits, losses, correct,
                                  matrix_view<float const>(logits),
                                  b.labels.slice(first, first + x.extent(0)));
-    parallel::ops::sum(c.stream, &sums.loss, std::span<float const>(losses.span()));
-    sums.tokens += x.extent(0);
+    if (ranks.divides_rows() || ranks.rank() == 0 || wrong.all_count) {
+      parallel::ops::sum(c.stream, &sums.loss, std::span<float const>(losses.span()));
+      if (!wrong.no_count) sums.tokens += x.extent(0);
+    }
     if (dx.extent(0) == 0) return;
     auto const gradient = exit.backward_input(c, logits, kept);
-    if (wrong.accumulates)
+    if (wrong.accumulates || wrong.overwrites || wrong.gradient_forgotten)
       parallel::ops::matmul(c.stream, exit.weight.gradient(), matrix_view<float const>(logits), x,
-                            {.transpose_a = true, .accumulate = true});
+                            {.transpose_a = true,
+                             .accumulate = !wrong.overwrites &&
+                                           !(wrong.gradient_forgotten && c.overwrite_gradients)});
     else
       exit.backward_weight(c, kept);
     parallel::ops::copy(c.stream, dx.span(), std::span<float const>(gradient.span()));
@@ -191,6 +200,8 @@ struct run_options {
   bool sequence = false;  // rows between regions are shared out
   zero::level level = zero::level::none;
   bool initialised = true;
+  bool seed_by_rank = false;
+  double factor = 1.0;
 };
 
 /// One step of a model with mistakes; returns what it was refused with, or nothing.
@@ -207,7 +218,8 @@ std::string refusal(mistakes const& wrong, run_options const& how = {}) {
       model<Block> net({.group = {groups.tensor, within}, .sequence = how.sequence}, wrong);
       train::stepper step(net, device, groups, parallel::decoupled_adamw{},
                           {.level = how.level, .bucket_bytes = 1});
-      if (how.initialised) step.initialise(1);
+      if (how.initialised)
+        step.initialise(how.seed_by_rank ? static_cast<std::uint64_t>(world.rank()) : 1);
       std::vector<std::int32_t> ids(rows), labels(rows);
       for (std::size_t i = 0; i < ids.size(); ++i) {
         ids[i] = static_cast<std::int32_t>(i % vocabulary);
@@ -221,7 +233,7 @@ std::string refusal(mistakes const& wrong, run_options const& how = {}) {
       train::statistics_sum<double> sums;
       if (how.evaluates) return step.add_evaluation(compute, memory, std::span(&batch, 1), sums);
       static_cast<void>(step.step(compute, exchanges, memory, std::span(&batch, 1),
-                                  std::span(&first, 1), {}, 1.0));
+                                  std::span(&first, 1), {}, how.factor));
     });
   });
 }
@@ -289,6 +301,42 @@ TEST_CASE("a layer that adds to a gradient it says it replaces is refused") {
   CHECK(test::contains(refusal({.accumulates = true}),
                        "unit \"exit\": parameter \"exit.weight\" declares replaces_gradient, but "
                        "its layer adds to the gradient where context::overwrite_gradients is set"));
+}
+
+TEST_CASE(
+    "a layer that overwrites a gradient which it must add to is refused, and one that makes none") {
+  CHECK(test::contains(refusal({.overwrites = true}),
+                       "unit \"exit\": parameter \"exit.weight\": its layer overwrites the "
+                       "gradient, which a microbatch after a step's first must add to"));
+  CHECK(
+      test::contains(refusal({.gradient_forgotten = true}),
+                     "unit \"exit\": parameter \"exit.bias\" is trained, but the backward pass "
+                     "of the exit (part 2) never writes its gradient; add to gradient() there (in "
+                     "ops::own: updates(view)), or freeze the parameter"));
+}
+
+TEST_CASE("a loss that every tensor rank counts is refused, and one that nobody counts") {
+  CHECK(test::contains(refusal({.all_count = true}, {.tensor = 2}),
+                       "the exit (part 2): head_loss adds its loss and tokens on all 2 tensor "
+                       "ranks, which see the same rows, so each counts 2 times; add to sums where "
+                       "the region's rank() is 0 alone"));
+  CHECK(refusal({.all_count = true}, {.tensor = 2, .sequence = true}).empty());  // of other rows
+  for (auto const& how : layouts)
+    CHECK(test::contains(refusal({.no_count = true}, how), "the first step has counted no tokens"));
+}
+
+TEST_CASE("ranks that begin with other values are told") {
+  CHECK(
+      test::contains(refusal({}, {.data = 2, .seed_by_rank = true}),
+                     "ranks begin different steps: rank 0 begins step 0 of 1 microbatch with "
+                     "learning rate factor 1, with the initial values of seed 0; rank 1 begins "
+                     "step 0 of 1 microbatch with learning rate factor 1, with the initial values "
+                     "of seed 1; initialise by one seed on all ranks"));
+}
+
+TEST_CASE("a factor that is no number is refused, and not as a difference") {
+  CHECK(test::contains(refusal({}, {.data = 2, .factor = std::nan("")}),
+                       "a step's learning rate factor is nan; it must be a finite number"));
 }
 
 TEST_CASE("two parameters or units of one name are refused, as is none") {

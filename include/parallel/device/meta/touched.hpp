@@ -8,6 +8,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include <parallel/core/error.hpp>
+
 namespace parallel::meta {
 
 /// Bytes [begin, end) of one argument; begin 0: a view of elements that is bound to nothing.
@@ -18,6 +20,10 @@ struct touched {
   bool reads = false;
   bool writes = false;
   bool numbers = true;  // rather than token ids, labels or flags
+
+  /// Whether there is memory behind it. Below the first page no system gives any: there it is of a
+  /// parameter that is bound to nothing, or a slice of one.
+  [[nodiscard]] bool is_bound() const { return elements == 0 || begin >= 4096; }
 };
 
 /// An argument that is read and written: what an operation adds to.
@@ -88,6 +94,16 @@ template <class View>
   auto out = touch_of(argument.view);
   out.reads = true;
   return out;
+}
+
+/// Before host code computes with these views: throws where one is bound to nothing.
+template <class... Views>
+void require_bound(Views const&... views) {
+  for (touched const& one : {touched{}, touch_of(views)...})
+    require(one.is_bound(), "an operation computes with ", one.elements,
+            " elements that are bound ",
+            "to nothing, as those of a parameter are that its layer's visit_parameters does not ",
+            "show");
 }
 
 }  // namespace parallel::meta
