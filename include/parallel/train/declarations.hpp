@@ -38,9 +38,9 @@ template <class T>
 
 }  // namespace detail
 
-/// Throws when a parameter has no name or another's, when a unit has no part, one that is not the
-/// model's or too many, or when one of `tensor_ranks` neighbours holds all of a parameter and does
-/// not say that the others do.
+/// Throws when a parameter has no name or another's, when a tied one has two, when a unit has no
+/// part, one that is not the model's or too many, or when one of `tensor_ranks` neighbours holds
+/// all of a parameter and does not say that the others do.
 template <class Model>
 void check_declarations(Model& model, int tensor_ranks) {
   using parameter_type = parameter_base<typename Model::element>;
@@ -59,6 +59,10 @@ void check_declarations(Model& model, int tensor_ranks) {
               "\": visit_units names part ", p, ", the model has ", embed, " (entry) to ", blocks,
               " (exit)");
     layer.visit_parameters([&](parameter_type const& p) {
+      for (auto const* const use : uses)  // another pipeline stage begins with the use's own
+        require(use->name == p.name, "unit \"", unit, "\": parameter \"", p.name,
+                "\" is tied to one named \"", use->name,
+                "\"; give both one name, from which their initial values follow");
       require(!p.name.empty(), "unit \"", unit, "\": a parameter of ", p.size(),
               " elements has no name; give each one of its own: its initial values and its place "
               "in checkpoints follow from it");

@@ -89,9 +89,6 @@ class unit {
             ": only a unit of one parameter can be tied");
     auto const& own = *segments_[0].parameters[0].parameter;
     require(own.extents == alias.extents, "unit ", name_, ": tied parameters differ in shape");
-    require(own.name == alias.name, "unit ", name_, ": parameter \"", own.name,
-            "\" is tied to one named \"", alias.name,
-            "\"; give both one name, from which their initial values follow");
     alias.trainable = own.trainable;
     uses_.push_back(&alias);
   }

@@ -70,6 +70,7 @@ struct mistakes {
   bool overwrites = false;          // the exit does, also where it must add
   bool gradient_forgotten = false;  // of the exit's bias
   bool all_count = false;           // every tensor rank adds the loss of the same rows
+  std::string tied_name = "";       // of what the table is tied to; empty: nothing
   bool no_count = false;            // nobody counts tokens
 };
 
@@ -86,6 +87,7 @@ struct model {
   std::deque<Block> column;
   linear exit;
   parallel::parameter<float, 2> unshown{"unshown", {4, features}};
+  parallel::parameter<float, 2> alias{wrong.tied_name, {vocabulary, features}};
 
   model(region of, mistakes what) : wrong(std::move(what)), ranks(of) {
     parallel::initializer const start = parallel::normal_init{0.2F};
@@ -137,7 +139,10 @@ struct model {
   void visit_units(auto&& visit) {
     using uses = std::vector<parallel::parameter_base<float>*>;
     using parts = std::vector<train::part>;
-    visit(std::string("tokens"), tokens, parts{train::embed}, uses{});
+    if (wrong.tied_name.empty())
+      visit(std::string("tokens"), tokens, parts{train::embed}, uses{});
+    else
+      visit(std::string("tokens"), tokens, parts{train::embed, blocks}, uses{&alias});
     visit(std::string("block.0"), column[0], parts{0}, uses{});
     if (!wrong.unit_missing)
       visit(std::string("block.1"), column[1], parts{wrong.part_of_second}, uses{});
@@ -347,6 +352,12 @@ TEST_CASE("two parameters or units of one name are refused, as is none") {
                        "unit \"exit\": a parameter of 64 elements has no name"));
   CHECK(test::contains(refusal({.name_of_unit = "tokens"}),
                        "visit_units shows two units named \"tokens\""));
+}
+
+TEST_CASE("tied parameters of two names are refused") {
+  CHECK(test::contains(refusal({.tied_name = "output"}),
+                       "unit \"tokens\": parameter \"tokens\" is tied to one named \"output\"; "
+                       "give both one name"));
 }
 
 TEST_CASE("a step before there are values is refused") {
