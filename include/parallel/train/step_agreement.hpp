@@ -130,13 +130,13 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& ex
     std::vector<int> names;
     for (int rank = 0; rank < world.size(); ++rank) names.push_back(world.world_rank(rank));
     for (signature const& one : said) {
-      std::uint64_t seed = 0;
-      std::memcpy(&seed, one.file.data(), sizeof seed);
+      std::uint64_t its_seed = 0;
+      std::memcpy(&its_seed, one.file.data(), sizeof its_seed);
       all.push_back({static_cast<pass>(one.tag), static_cast<std::uint32_t>(one.sequence),
                      static_cast<std::size_t>(one.count), std::bit_cast<double>(one.file_hash),
                      (one.reserved & 1) != 0, static_cast<std::uint32_t>(one.peer),
                      static_cast<joint_work>(one.reserved >> 2),
-                     (one.reserved & 2) != 0 ? std::optional(seed) : std::nullopt});
+                     (one.reserved & 2) != 0 ? std::optional(its_seed) : std::nullopt});
     }
     auto const message = disagreement(all, shape, in_step, names);
     if (message.empty()) return;
