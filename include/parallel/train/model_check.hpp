@@ -7,7 +7,8 @@
 // under ZeRO-3); a gradient that is added to where the layer declares that it replaces it, that is
 // overwritten where it must be added to, or that is never written; along the tensor axis a result
 // or gradient that comes from slices and is not summed, a gradient that differs between ranks which
-// hold the same parameter and is not declared to, and a loss that several ranks count.
+// hold the same parameter and is not declared to, rows that are gathered though the model divides
+// none, and a loss that several ranks count.
 // Operations of one's own are looked at when they are called by ops::own (parallel/ops/own.hpp), or
 // have a form on the meta device that calls stream.touch(...).
 // Cost: two microbatches on the meta device, once.
@@ -153,6 +154,12 @@ class marked_passes final : public meta::witness {
                 meta::touched in) override {
     auto known = variation_of(in);
     if (axis == axis::tensor::name) {
+      require(kind != meta::exchange_kind::all_gather || tensor_rank_ == 0 || known.of_slice ||
+                  first_row_ > 0,
+              name_of_part(here_, model_.num_blocks()),
+              " gathers rows of the tensor ranks, as a region does with .sequence = true, but by "
+              "the model's share(batch) all of them begin with the same one; give it rows(batch) "
+              "by region.rows_outside and share(batch) with .first_row = region.first_row_outside");
       if (kind != meta::exchange_kind::other) known = {};
       known.rows = known.rows || kind == meta::exchange_kind::reduce_scatter;
     }
@@ -164,6 +171,7 @@ class marked_passes final : public meta::witness {
     auto memory = arena::of_addresses(std::uintptr_t{1} << 56);
     auto c = context_of(model_, stream_, memory, pass::training, {}, batch);
     c.overwrite_gradients = first_ = first;
+    first_row_ = c.share.first_row;
     c.scratch = &memory;
     auto const blocks = static_cast<part>(model_.num_blocks());
     stage_activations<Model> kept;
@@ -306,6 +314,7 @@ class marked_passes final : public meta::witness {
   part here_ = embed;                              // who computes now
   bool leaving_ = false;                           // by its backward pass, at the entry
   bool first_ = true;                              // the microbatch is the first of a step
+  index first_row_ = 0;                            // of the rows of a microbatch that are here
   std::uintptr_t next_ = std::uintptr_t{1} << 57;  // behind all that is real, and the arena
   std::vector<binding> before_;
   known_memory<use> values_, gradients_;

@@ -71,6 +71,7 @@ struct mistakes {
   bool gradient_forgotten = false;  // of the exit's bias
   bool all_count = false;           // every tensor rank adds the loss of the same rows
   std::string tied_name = "";       // of what the table is tied to; empty: nothing
+  bool share_forgotten = false;     // of rows
   bool no_count = false;            // nobody counts tokens
 };
 
@@ -124,6 +125,9 @@ struct model {
   Block const& at(std::size_t i) const { return column[i]; }
   index rows(batch_view const& b) const { return ranks.rows_outside(b.ids.size()); }
   index sequence(batch_view const& b) const { return b.ids.size(); }
+  parallel::row_share share(batch_view const& b) const {
+    return {.first_row = wrong.share_forgotten ? 0 : ranks.first_row_outside(b.ids.size())};
+  }
   index width() const { return features; }
 
   /// The exit as its unit sees it.
@@ -328,6 +332,14 @@ TEST_CASE("a loss that every tensor rank counts is refused, and one that nobody 
   CHECK(refusal({.all_count = true}, {.tensor = 2, .sequence = true}).empty());  // of other rows
   for (auto const& how : layouts)
     CHECK(test::contains(refusal({.no_count = true}, how), "the first step has counted no tokens"));
+}
+
+TEST_CASE("rows that are gathered must be divided by the model, too") {
+  CHECK(test::contains(refusal({.share_forgotten = true}, {.tensor = 2, .sequence = true}),
+                       "block 0 (part 0) gathers rows of the tensor ranks, as a region does with "
+                       ".sequence = true, but by the model's share(batch) all of them begin with "
+                       "the same one"));
+  CHECK(refusal({.share_forgotten = true}, {.tensor = 2}).empty());
 }
 
 TEST_CASE("ranks that begin with other values are told") {
