@@ -325,7 +325,7 @@ TEST_CASE("gradients of microbatches are summed out of buffers, uses of tied uni
               bool right = true;
               entry.memory.layout().segments()[s].for_each_piece(
                   m.owned.begin, m.owned.end,
-                  [&](auto const& p, index first, index last, index at) {
+                  [&](auto const& p, index first, index last, index begin) {
                     for (index i = first; i < last; ++i) {
                       ring expected = 0;
                       for (int rank = 0; rank < ranks; ++rank)
@@ -334,7 +334,8 @@ TEST_CASE("gradients of microbatches are summed out of buffers, uses of tied uni
                           expected += gradient_of(p.name, rank, k, i);
                           if (p.name == "table") expected += gradient_of("head", rank, k, i);
                         }
-                      auto const place = static_cast<std::size_t>(at - m.owned.begin + i - first);
+                      auto const place =
+                          static_cast<std::size_t>(begin - m.owned.begin + i - first);
                       right = right && sums[place] == expected;
                     }
                   });
