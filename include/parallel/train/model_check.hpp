@@ -125,8 +125,8 @@ class marked_passes final : public meta::witness {
     variation<element> in;
     for (auto const& a : arguments) {
       if (a.elements == 0) continue;
-      require(a.is_bound() || !a.numbers, name_of_part(here_, model_.num_blocks()),
-              " computes with a parameter of ", a.elements, " elements that no unit holds; show it",
+      require(a.is_bound() || !a.numbers, this_part(), " computes with a parameter of ", a.elements,
+              " elements that no unit holds; show it",
               " in its layer's visit_parameters and the layer in the model's visit_units, which ",
               "show for this part ", shown_here());
       values_.for_each(a.begin, a.end, [&](use const& u) {
@@ -156,7 +156,7 @@ class marked_passes final : public meta::witness {
     if (axis == axis::tensor::name) {
       require(kind != meta::exchange_kind::all_gather || tensor_rank_ == 0 || known.of_slice ||
                   first_row_ > 0,
-              name_of_part(here_, model_.num_blocks()),
+              this_part(),
               " gathers rows of the tensor ranks, as a region does with .sequence = true, but by "
               "the model's share(batch) all of them begin with the same one; give it rows(batch) "
               "by region.rows_outside and share(batch) with .first_row = region.first_row_outside");
@@ -215,8 +215,7 @@ class marked_passes final : public meta::witness {
     model_.head_loss(c, batch, x, dx, sums);
     sums_ = {};
     bool const divided = loss_ ? loss_->rows : variation_of(meta::touch_of(x)).rows;
-    require(tensor_rank_ == 0 || divided || (!loss_ && sums.tokens == 0),
-            name_of_part(here_, model_.num_blocks()),
+    require(tensor_rank_ == 0 || divided || (!loss_ && sums.tokens == 0), this_part(),
             ": head_loss adds its loss and tokens on all ", tensor_ranks_,
             " tensor ranks, which see the same rows, so each counts ", tensor_ranks_,
             " times; add to sums where the region's rank() is 0 alone");
@@ -257,6 +256,8 @@ class marked_passes final : public meta::witness {
     return out;
   }
 
+  [[nodiscard]] std::string this_part() const { return name_of_part(here_, model_.num_blocks()); }
+
   [[nodiscard]] std::string shown_here() {
     std::string out;
     model_.visit_units(
@@ -273,8 +274,8 @@ class marked_passes final : public meta::witness {
   }
 
   void require_here(use const& u) const {
-    require(u.of == here_, name_of(u), " is used by ", name_of_part(here_, model_.num_blocks()),
-            ", but visit_units says by ", name_of_part(u.of, model_.num_blocks()),
+    require(u.of == here_, name_of(u), " is used by ", this_part(), ", but visit_units says by ",
+            name_of_part(u.of, model_.num_blocks()),
             "; give the unit the part that computes with it, or the parameter a unit of its own");
   }
 
@@ -302,7 +303,7 @@ class marked_passes final : public meta::witness {
   void require_summed(matrix_view<element const> x, char const* what, char const* remedy) const {
     if (tensor_ranks_ == 1) return;
     auto const known = variation_of(meta::touch_of(x));
-    require(known.of_slice == nullptr, name_of_part(here_, model_.num_blocks()), ": its ", what,
+    require(known.of_slice == nullptr, this_part(), ": its ", what,
             " comes of this rank's slice of parameter \"",
             known.of_slice == nullptr ? std::string() : known.of_slice->name,
             "\" and is not summed over the ", tensor_ranks_, " tensor ranks; ", remedy);
