@@ -50,4 +50,5 @@ train save_folder=calm log_to_console=true
 grep -q "$damaged: elements .* are damaged.*; went back to calm/ep0-ba36" log ||
   { cat log >&2; fail "it is not said that the newest checkpoint is damaged"; }
 checkpoint diff calm wild || { cat said >&2; fail "another end after going back"; }
+[[ -e calm/$name-damaged ]] || fail "the damaged checkpoint is not set aside"
 echo "a damaged checkpoint cost four batches"

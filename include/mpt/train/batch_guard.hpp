@@ -59,7 +59,7 @@ class batch_guard {
       parallel::fail<parallel::diverged>("batch ", batch, ": ", why_,
                                          ", and there is no checkpoint yet to roll back to; save "
                                          "earlier, or skip such batches");
-    return {folder, false, {}, true};
+    return {folder, false, {}, parallel::checkpoint::if_damaged::set_aside};
   }
 
   /// The batches from `first` to `last`, of which that was asked last, leave no trace. Returns the

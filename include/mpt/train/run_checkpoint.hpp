@@ -43,9 +43,9 @@ struct run_state {
 struct found_checkpoint {
   std::filesystem::path folder;
   bool weights_only = false;
-  std::string note;        // what was not as expected
-  bool goes_back = false;  // the latest of a folder: the one before it will do, where it is damaged
-  std::optional<checkpoint::checkpoint_reader> reader = {};  // of one of ours that is sound
+  std::string note;                                            // what was not as expected
+  checkpoint::if_damaged then = checkpoint::if_damaged::stop;  // where it is damaged
+  std::optional<checkpoint::checkpoint_reader> reader = {};    // of one of ours that is sound
 };
 
 /// Whether `folder` is itself a checkpoint rather than a folder of them.
@@ -61,7 +61,8 @@ struct found_checkpoint {
   if (!c.save_folder.empty()) {
     auto const newest = checkpoint::latest(c.save_folder);
     if (newest.folder && c.autoresume)
-      return found_checkpoint{*newest.folder, false, newest.note, true};
+      return found_checkpoint{*newest.folder, false, newest.note,
+                              checkpoint::if_damaged::set_aside};
     bool const on_nodes = parallel::files::exists(std::filesystem::path(c.save_folder) /
                                                   checkpoint::local_pointer_name);
     require(c.autoresume || c.save_overwrite || (!newest.folder && !on_nodes), c.save_folder,
@@ -80,7 +81,8 @@ struct found_checkpoint {
   require(newest.folder.has_value(), "load_path ", c.load_path,
           ": there is no checkpoint here; name a folder like ep0-ba100, one that holds such, or a "
           "Hugging Face folder");
-  return found_checkpoint{*newest.folder, c.load_weights_only, newest.note, true};
+  return found_checkpoint{*newest.folder, c.load_weights_only, newest.note,
+                          checkpoint::if_damaged::go_back};
 }
 
 /// What there is to say of a run that has begun from `found` at `batch`.
@@ -100,15 +102,15 @@ struct found_checkpoint {
 template <class Exchange>
 [[nodiscard]] found_checkpoint agree_on_sound(parallel::any_communicator& comm, Exchange& exchanges,
                                               found_checkpoint found) {
-  std::array<std::int64_t, 3> facts{found.weights_only, found.goes_back,
+  std::array<std::int64_t, 3> facts{found.weights_only, static_cast<std::int64_t>(found.then),
                                     !found.folder.empty() && is_checkpoint(found.folder)};
   comm.broadcast(exchanges, std::span<std::int64_t>(facts), 0).wait();
   found.folder = broadcast_text(comm, exchanges, found.folder.string());
   found.note = broadcast_text(comm, exchanges, found.note);
   found.weights_only = facts[0] != 0;
-  found.goes_back = facts[1] != 0;
+  found.then = static_cast<checkpoint::if_damaged>(facts[1]);
   if (facts[2] == 0) return found;
-  auto sound = checkpoint::find_sound(comm, exchanges, found.folder, found.goes_back);
+  auto sound = checkpoint::find_sound(comm, exchanges, found.folder, found.then);
   found.folder = sound.reader.folder();
   found.reader = std::move(sound.reader);
   if (!sound.note.empty()) found.note += (found.note.empty() ? "" : "; ") + sound.note;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -60,7 +61,14 @@ template <class Comm, class Exchange>
 struct sound_checkpoint {
   checkpoint_reader reader;
   std::string note;  // which were damaged and passed over, for the user; or empty
-  std::vector<std::filesystem::path> damaged = {};  // those
+};
+
+/// What to do about a damaged checkpoint. Set aside, it has "-damaged" behind its name, so that it
+/// neither counts as kept (prune) nor is removed.
+enum class if_damaged : std::uint8_t {
+  stop,      // it alone will do
+  go_back,   // take the one before it: they are another run's
+  set_aside  // that too, and rename it
 };
 
 /// The newest checkpoint beside `folder` of an earlier batch that has a valid manifest; "" when
@@ -73,20 +81,33 @@ struct sound_checkpoint {
   return {};
 }
 
+namespace detail {
+
+// Where a disk cannot be written, say, they keep their names.
+inline void set_aside(std::vector<std::filesystem::path> const& damaged) {
+  std::error_code stays;
+  for (auto const& folder : damaged)
+    std::filesystem::rename(folder, folder.native() + "-damaged", stays);
+}
+
+}  // namespace detail
+
 /// Collective over `world`: `folder`, which is the same on every rank, if no rank finds damage in
-/// it; with `goes_back` else the newest sound one before it, which rank 0 chooses. Throws on every
-/// rank, in the same words, when there is none.
+/// it; else, unless they are to stop, the newest sound one before it, which rank 0 chooses. Throws
+/// on every rank, in the same words, when there is none, and leaves all names as they were.
 template <class Comm, class Exchange>
 [[nodiscard]] sound_checkpoint find_sound(Comm& world, Exchange& exchanges,
-                                          std::filesystem::path folder, bool goes_back) {
+                                          std::filesystem::path folder, if_damaged then) {
+  bool const goes_back = then != if_damaged::stop;
   std::string damage;
   std::vector<std::filesystem::path> damaged;
   while (true) {
     auto checked = check_together(world, exchanges, folder);
-    if (checked.damage.empty())
+    if (checked.damage.empty()) {
+      if (then == if_damaged::set_aside && world.rank() == 0) detail::set_aside(damaged);
       return {std::move(checked.reader).value(),
-              damage.empty() ? damage : concat(damage, "; went back to ", folder.native()),
-              std::move(damaged)};
+              damage.empty() ? damage : concat(damage, "; went back to ", folder.native())};
+    }
     damage += concat(damage.empty() ? "" : "; ", checked.damage);
     damaged.push_back(folder);
     std::filesystem::path next;

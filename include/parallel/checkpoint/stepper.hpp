@@ -257,8 +257,7 @@ struct resumed_run : run_state {
 
 /// Collective: loads the latest checkpoint of `root` that no rank finds damaged; rank 0 chooses for
 /// all. Nothing when none was ever saved there: the caller initialises. Throws when none of those
-/// that are there is sound. Damaged ones that it passes over get "-damaged" behind their names, so
-/// that they neither count as kept (save_options::keep) nor are removed.
+/// that are there is sound. Damaged ones that it passes over are set aside (if_damaged).
 template <class Stepper, class Comm, class Exchange>
 std::optional<resumed_run> resume(Stepper& step, Comm& world, Exchange& exchanges,
                                   std::filesystem::path const& root,
@@ -271,13 +270,8 @@ std::optional<resumed_run> resume(Stepper& step, Comm& world, Exchange& exchange
   require(!folder.empty() || note.empty(), root.string(), ": ", note,
           "; remove what is there to begin anew");
   if (folder.empty()) return std::nullopt;
-  auto const sound = find_sound(world, exchanges, folder, true);
+  auto const sound = find_sound(world, exchanges, folder, if_damaged::set_aside);
   if (!sound.note.empty()) note += concat(note.empty() ? "" : "; ", sound.note);
-  if (world.rank() == 0)
-    for (auto const& damaged : sound.damaged) {
-      std::error_code stays;  // on a disk that cannot be written, say
-      std::filesystem::rename(damaged, damaged.native() + "-damaged", stays);
-    }
   return resumed_run{load(step, exchanges, sound.reader, what), note};
 }
 

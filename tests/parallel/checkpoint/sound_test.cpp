@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -30,13 +31,13 @@ struct outcome {
 };
 
 /// What `ranks` ranks find, which is the same on all.
-outcome found(fs::path const& folder, bool goes_back, int ranks) {
+outcome found(fs::path const& folder, pc::if_damaged then, int ranks) {
   std::vector<outcome> all(static_cast<std::size_t>(ranks));
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     parallel::host::stream exchanges;
     auto& mine = all[static_cast<std::size_t>(comm.rank())];
     mine.error = test::message_of([&] {
-      auto const sound = pc::find_sound(comm, exchanges, folder, goes_back);
+      auto const sound = pc::find_sound(comm, exchanges, folder, then);
       mine.folder = sound.reader.folder();
       mine.note = sound.note;
     });
@@ -49,8 +50,9 @@ TEST_CASE("a sound checkpoint is taken without a word") {
   test::temporary_folder const folder;
   test::save_checkpoint(folder.path(), 4, 3);
   for (int const ranks : {1, 2, 5})
-    for (bool const goes_back : {false, true})
-      CHECK(found(folder / "ep0-ba4", goes_back, ranks) == outcome{folder / "ep0-ba4", "", ""});
+    for (auto const then :
+         {pc::if_damaged::stop, pc::if_damaged::go_back, pc::if_damaged::set_aside})
+      CHECK(found(folder / "ep0-ba4", then, ranks) == outcome{folder / "ep0-ba4", "", ""});
 }
 
 TEST_CASE("where ranks find damage, all go back to the newest sound one before it") {
@@ -60,7 +62,7 @@ TEST_CASE("where ranks find damage, all go back to the newest sound one before i
   damage(folder / "ep0-ba3", "rank-00002-F32-000.safetensors");
   test::write_all(folder / "ep0-ba2/manifest.json", "{}");
   for (int const ranks : {1, 2, 5}) {
-    auto const got = found(folder / "ep0-ba4", true, ranks);
+    auto const got = found(folder / "ep0-ba4", pc::if_damaged::go_back, ranks);
     CHECK(got.folder == folder / "ep0-ba1");
     CHECK(got.error.empty());
     CHECK(test::contains(got.note, "ep0-ba4/rank-00001-F32-000.safetensors: elements "));
@@ -70,16 +72,40 @@ TEST_CASE("where ranks find damage, all go back to the newest sound one before i
   }
 }
 
+TEST_CASE("damaged ones are set aside for a run that goes on in their folder, where it can go on") {
+  test::temporary_folder const folder;
+  for (index const batch : {1, 2, 3}) test::save_checkpoint(folder.path(), batch, 3);
+  damage(folder / "ep0-ba2");
+  damage(folder / "ep0-ba3");
+  auto const names = [&] {
+    std::vector<std::string> out;
+    for (auto const& entry : fs::directory_iterator(folder.path()))
+      if (entry.is_directory() && !entry.is_symlink()) out.push_back(entry.path().filename());
+    std::sort(out.begin(), out.end());
+    return out;
+  };
+  std::vector<std::string> const before{"ep0-ba1", "ep0-ba2", "ep0-ba3"};
+  static_cast<void>(found(folder / "ep0-ba3", pc::if_damaged::stop, 2));
+  CHECK(names() == before);
+  CHECK(found(folder / "ep0-ba3", pc::if_damaged::go_back, 2).folder == folder / "ep0-ba1");
+  CHECK(names() == before);
+  CHECK(found(folder / "ep0-ba3", pc::if_damaged::set_aside, 2).folder == folder / "ep0-ba1");
+  CHECK(names() == std::vector<std::string>{"ep0-ba1", "ep0-ba2-damaged", "ep0-ba3-damaged"});
+  damage(folder / "ep0-ba1");
+  CHECK_FALSE(found(folder / "ep0-ba1", pc::if_damaged::set_aside, 2).error.empty());
+  CHECK(names().front() == "ep0-ba1");
+}
+
 TEST_CASE("all ranks refuse in the same words when nothing else will do") {
   test::temporary_folder const folder;
   for (index const batch : {1, 2}) test::save_checkpoint(folder.path(), batch, 3);
   damage(folder / "ep0-ba1");
   damage(folder / "ep0-ba2");
   for (int const ranks : {1, 4}) {
-    auto const named = found(folder / "ep0-ba2", false, ranks);
+    auto const named = found(folder / "ep0-ba2", pc::if_damaged::stop, ranks);
     CHECK(test::contains(named.error, "are damaged"));
     CHECK_FALSE(test::contains(named.error, "ep0-ba1"));
-    auto const latest = found(folder / "ep0-ba2", true, ranks);
+    auto const latest = found(folder / "ep0-ba2", pc::if_damaged::set_aside, ranks);
     CHECK(test::contains(latest.error, "ep0-ba2/rank-00001"));
     CHECK(test::contains(latest.error, "ep0-ba1/rank-00001"));
     CHECK(test::contains(latest.error, "no earlier checkpoint in " + folder.path().native()));
@@ -90,7 +116,7 @@ TEST_CASE("a file that is missing is damage, and a rank that misses it is named"
   test::temporary_folder const folder;
   test::save_checkpoint(folder.path(), 4, 3);
   fs::remove(folder / "ep0-ba4/rank-00002-F32-000.safetensors");
-  auto const got = found(folder / "ep0-ba4", false, 2);
+  auto const got = found(folder / "ep0-ba4", pc::if_damaged::stop, 2);
   CHECK(test::contains(got.error, "rank 1: "));
   CHECK(test::contains(got.error, "rank-00002-F32-000.safetensors: cannot open"));
 }
