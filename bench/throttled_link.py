@@ -82,7 +82,7 @@ class Program:
 
 
 class Ours(Program):
-    """`pretrain` on MPI ranks. Its metrics file has a line a step."""
+    """`pretrain` on ranks over gloo or MPI. Its metrics file has a line a step."""
 
     def __init__(self, args, network, folder, precision, zero):
         folder.mkdir()
@@ -116,6 +116,21 @@ class Ours(Program):
             config["bucket_bytes"] = int(args.bucket_mib * 2**20)
         file = folder / "run.yaml"
         file.write_text(json.dumps(config))
+        start = self.by_mpi if args.over == "mpi" else self.by_gloo
+        super().__init__(network, "pretrain", start(network, folder, file))
+        self.wait_for(2, START)
+        self.signal(signal.SIGSTOP)
+
+    def by_gloo(self, network, folder, file):
+        launch = self.program.parent / "launch"
+        lines = [f"ip netns exec {network.name(rank)} {launch} -n 1 --nodes {network.ranks} "
+                 f"--node {rank} --interface {DEVICE} --rendezvous {folder}/meeting "
+                 f"--logs {folder}/logs{rank} {self.program} {file} &"
+                 for rank in range(network.ranks)]
+        return ["sh", "-c", "\n".join([*lines, "wait"])]
+
+    def by_mpi(self, network, folder, file):
+        ranks = network.ranks
         hosts = ",".join(f"{network.address(rank)}:1" for rank in range(ranks))
         parameters = {"plm": "rsh", "plm_rsh_agent": network.agent(folder),
                       "plm_rsh_no_tree_spawn": 1, "pml": "ob1", "btl": "tcp,self",
@@ -123,12 +138,8 @@ class Ours(Program):
                       "oob_tcp_if_include": f"{SUBNET}.0/24",
                       "orte_tmpdir_base": folder}
         mca = [str(x) for item in parameters.items() for x in ("--mca", *item)]
-        super().__init__(network, "pretrain",
-                         ["ip", "netns", "exec", network.hub, "mpirun", "--allow-run-as-root", "-n",
-                          str(ranks), "--host", hosts, "--bind-to", "none", *mca,
-                          str(self.program), str(file)])
-        self.wait_for(2, START)
-        self.signal(signal.SIGSTOP)
+        return ["ip", "netns", "exec", network.hub, "mpirun", "--allow-run-as-root", "-n",
+                str(ranks), "--host", hosts, "--bind-to", "none", *mca, str(self.program), str(file)]
 
     def steps(self):
         """Seconds since training began, after each step."""
@@ -300,6 +311,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pretrain", default="build/apps/pretrain")
     parser.add_argument("--python", default="", help="with torch; none: ours alone")
+    parser.add_argument("--over", choices=["gloo", "mpi"], default="mpi", help="of ours")
     parser.add_argument("--mode", choices=["compile", "sdpa"], default="compile")
     parser.add_argument("--ranks", default="2,4")
     parser.add_argument("--precisions", default="bf16,fp32")

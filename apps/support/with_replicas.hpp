@@ -13,7 +13,7 @@ namespace apps {
 
 /// Calls f(mpt::replicas) for replicas of `tensor` ranks. Collective.
 template <class Device, class F>
-decltype(auto) with_replicas(parallel::any_communicator& ranks, Device const& device, int tensor,
+decltype(auto) with_replicas(parallel::any_communicator& ranks, Device& device, int tensor,
                              parallel::shared_deadline const& deadline, place const& where, F&& f) {
   auto const by = [&]<class Comm>(Comm& exchanges) {
     mpt::replicas<Device, Comm> replicas(ranks, exchanges, device, tensor);

@@ -181,6 +181,8 @@ int device_of(void const* memory) {
 }
 int device_of(cudaStream_t stream) { return resolve(stream)->device; }
 
+void unmap(void* memory) { give_back(memory, device_of(memory), "unmap"); }
+
 bool has_failed(int device) { return status_of(device) != cudaSuccess; }
 
 void require_access(int device, void const* memory, std::size_t bytes, std::string_view what) {

@@ -111,6 +111,9 @@ cudaError_t enqueue(cudaStream_t on, char const* name, std::function<void()> wor
 [[nodiscard]] int device_of(void const* memory);
 [[nodiscard]] int device_of(cudaStream_t stream);
 
+/// Frees a device's memory while work on it may be under way, as unmapping does.
+void unmap(void* memory);
+
 /// Throws std::runtime_error that begins with `what` unless `device` reaches the `bytes` from
 /// `memory` on: they are one living piece of its own, of pinned memory, or of a device to which it
 /// was given access.

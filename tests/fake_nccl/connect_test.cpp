@@ -74,7 +74,7 @@ TEST_CASE("ranks that share a GPU are not connected, on no rank, and NCCL is not
   fake_nccl::restart();
   parallel::threads::run(3, [](parallel::threads::communicator& comm) {
     any_communicator control(std::move(comm));
-    parallel::cuda::device const device({.device = control.rank() % 2});
+    parallel::cuda::device device({.device = control.rank() % 2});
     CHECK(!parallel::nccl::connect(control, device));
   });
   CHECK(fake_nccl::happened().names.empty());

@@ -17,6 +17,16 @@ namespace fake_nccl {
 
 using all_parts = std::vector<std::optional<primitive>>;
 
+/// Throws unless what other ranks reach of windows lies in the same place of the same on each.
+inline void require_symmetry(clique const& of, primitive const& a, primitive const& b) {
+  bool const reached[] = {a.what == kind::all_reduce || a.what == kind::reduce_scatter,
+                          a.what == kind::all_reduce || a.what == kind::all_gather};
+  if (a.count > 0 && ((reached[0] && a.from_window != b.from_window) ||
+                      (reached[1] && a.to_window != b.to_window)))
+    throw std::runtime_error(concat("ranks of communicator ", of.number, " disagree: ", a.text(),
+                                    " is elsewhere in windows, or in others"));
+}
+
 /// Throws unless all ranks have come with the same.
 inline void require_agreement(clique const& of, all_parts const& parts) {
   primitive const& first = *parts[0];
@@ -28,6 +38,7 @@ inline void require_agreement(clique const& of, all_parts const& parts) {
                             part->to_registered != first.to_registered))
       throw std::runtime_error(concat("ranks of communicator ", of.number, " disagree: ",
                                       first.text(), " is of registered memory on some alone"));
+    require_symmetry(of, first, *part);
   }
 }
 
@@ -85,13 +96,14 @@ inline void exchange_parts(library& l, all_parts const& parts) {
   }
 }
 
-/// Whether the bytes are memory that is registered with the communicator.
-inline bool is_registered(ncclComm const& comm, void const* memory, std::size_t bytes) {
+/// The registration in which the bytes lie; null: they are not registered with the communicator.
+inline registration const* registered(ncclComm const& comm, void const* memory, std::size_t bytes) {
   auto const* const from = static_cast<std::byte const*>(memory);
-  return std::ranges::any_of(comm.registered, [&](auto const& one) {
-    auto const& range = one.second;
+  auto const found = std::ranges::find_if(comm.registered, [&](auto const& one) {
+    auto const& range = one.second.range;
     return from >= range.data() && from + bytes <= range.data() + range.size();
   });
+  return found == comm.registered.end() ? nullptr : &found->second;
 }
 
 /// Counts what a part reads and writes, and notes whether it is registered.
@@ -99,15 +111,20 @@ inline void count(library& l, ncclComm const& comm, primitive& p, std::size_t re
                   std::size_t written) {
   auto& sum = l.happened.exchanged[concat(names[static_cast<int>(p.what)], " of ",
                                           parallel::name_of(dtype_of(p.type)))];
-  auto const add = [&](void const* memory, std::size_t bytes) {
+  auto const add = [&](void const* memory, std::size_t bytes, window_place& place) {
     if (memory == nullptr) return false;
-    bool const registered = is_registered(comm, memory, bytes);
+    auto const* const found = registered(comm, memory, bytes);
     sum.bytes += bytes;
-    if (registered) sum.registered += bytes;
-    return registered;
+    if (found == nullptr) return false;
+    sum.registered += bytes;
+    if (found->window == 0) return true;
+    sum.in_windows += bytes;
+    auto const* const from = static_cast<std::byte const*>(memory);
+    place = {found->window, static_cast<std::size_t>(from - found->range.data())};
+    return true;
   };
-  p.from_registered = add(p.in, read);
-  p.to_registered = add(p.out, written);
+  p.from_registered = add(p.in, read, p.from_window);
+  p.to_registered = add(p.out, written, p.to_window);
 }
 
 /// Notes memory that was freed while it was registered, when registrations end.

@@ -21,6 +21,7 @@
 #include "fake_nccl/exchange.hpp"
 #include "fake_nccl/library.hpp"
 #include "fake_nccl/processes.hpp"
+#include "fake_nccl/windows.hpp"
 
 extern "C" int const parallellm_fake_nccl_library = 1;
 
@@ -174,18 +175,6 @@ cudaError_t begin(library& l, std::shared_ptr<launch> const& what) {
   return fake_cuda::enqueue(what->on, "nccl", std::move(work));
 }
 
-ncclResult_t usable(library& l, ncclComm* comm, char const* call) {
-  l.happened.names.insert(call);
-  auto const found = l.comms.find(comm);
-  if (found == l.comms.end())
-    return l.refuse(concat(call, ": no communicator"), ncclInvalidArgument);
-  if (comm->aborted || comm->destroyed)
-    return l.refuse(
-        concat(call, ": the communicator was ", comm->aborted ? "aborted" : "destroyed"),
-        ncclInvalidUsage);
-  return ncclSuccess;
-}
-
 ncclResult_t end_group() {
   auto& l = library::get();
   auto& g = group();
@@ -216,7 +205,7 @@ ncclResult_t add(ncclComm_t comm, cudaStream_t on, primitive const& p) {
     std::scoped_lock const lock(l.mutex);
     auto const status = usable(l, comm, names[static_cast<int>(p.what)]);
     if (status != ncclSuccess) return g.problem = status;
-    if (comm->in_progress > 0)
+    if (comm->in_progress > 0 || comm->asked)
       return g.problem = l.refuse("a call of a communicator that is still in progress");
     if (comm->finalised) return g.problem = l.refuse("a call of a communicator that is finalised");
     if (fake_cuda::device_of(on) != comm->device)
@@ -255,6 +244,7 @@ void restart(options const& how) {
   l.waits.clear();
   l.ids.clear();
   l.last_error.clear();
+  l.given.clear();
   l.progress = clock_type::now();
 }
 
@@ -382,6 +372,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
     comm->is_complete = true;
   }
   if (comm->in_progress > 0 && --comm->in_progress > 0) return *state = ncclInProgress, ncclSuccess;
+  if (comm->asked) *state = complete_window(l, *comm);
+  if (*state != ncclSuccess) return ncclSuccess;
   for (auto const& one : std::exchange(comm->waiting, {}))
     if (begin(l, one) != cudaSuccess) return *state = ncclUnhandledCudaError, ncclSuccess;
   if (comm->finalised && comm->finished < comm->launched) *state = ncclInProgress;
@@ -423,7 +415,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   ++l.happened.aborted;
   comm->aborted = true;
   comm->waiting.clear();
-  for (auto const& [handle, range] : comm->registered) look_at_registered(l, *comm, range);
+  comm->asked.reset();
+  for (auto const& [handle, one] : comm->registered) look_at_registered(l, *comm, one.range);
   comm->registered.clear();
   --l.alive;
   l.moved();
@@ -431,40 +424,6 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   l.changed.wait_for(lock, std::chrono::seconds(5), [&] { return comm->inside == 0; });
   lock.unlock();
   if (comm->crossed != nullptr) cudaStreamDestroy(comm->crossed);
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommRegister(ncclComm_t comm, void* memory, std::size_t bytes, void** handle) {
-  auto& l = library::get();
-  std::scoped_lock const lock(l.mutex);
-  if (auto const status = usable(l, comm, "ncclCommRegister"); status != ncclSuccess) return status;
-  if (comm->in_progress > 0)
-    return l.refuse("ncclCommRegister: the communicator is still in progress");
-  try {
-    if (fake_cuda::device_of(memory) != comm->device)
-      throw std::runtime_error("the memory is not of the communicator's device");
-    fake_cuda::require_access(comm->device, memory, bytes, "it");
-  } catch (std::runtime_error const& problem) {
-    return l.refuse(concat("ncclCommRegister: ", problem.what()), ncclInvalidArgument);
-  }
-  *handle = reinterpret_cast<void*>(++l.next_registration);
-  comm->registered[*handle] = {static_cast<std::byte const*>(memory), bytes};
-  ++l.happened.registered;
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
-  auto& l = library::get();
-  std::scoped_lock const lock(l.mutex);
-  if (auto const status = usable(l, comm, "ncclCommDeregister"); status != ncclSuccess)
-    return status;
-  auto const found = comm->registered.find(handle);
-  if (found == comm->registered.end())
-    return l.refuse("ncclCommDeregister: nothing of the communicator is registered so");
-  if (comm->finished < comm->launched || !comm->waiting.empty())
-    static_cast<void>(l.refuse("ncclCommDeregister: operations of the communicator are under way"));
-  look_at_registered(l, *comm, found->second);
-  comm->registered.erase(found);
   return ncclSuccess;
 }
 

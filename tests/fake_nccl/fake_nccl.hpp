@@ -13,6 +13,11 @@
 //   alive until it is deregistered, once, before the communicator is destroyed and when none of its
 //   operations is under way. An abort ends registrations. An exchange that reads and writes
 //   registered memory on one rank does so on all.
+// - A window is of memory that ncclMemAlloc gave, begins at a multiple of 4096 bytes of it, is in
+// no
+//   other window, has as many bytes on every rank, and is there when all ranks have come. What
+//   ranks reach of each other's windows lies in the same place of the same window on all.
+// - ncclMemFree waits for nothing.
 // - Using a communicator that was aborted or destroyed is a failure; so is destroying one that has
 //   not been finalised, or aborting several one after the other, outside of a group.
 // - Ranks are threads of one process, or processes that meet in a folder (board.hpp), one rank
@@ -50,6 +55,8 @@ struct options {
   /// Operations of a device start in the order in which its host enqueued them
   /// (NCCL_LAUNCH_ORDER_IMPLICIT=1).
   bool implicit_order = false;
+  /// Whether the machine has windows (NCCL_WIN_ENABLE).
+  bool windows = true;
   /// How often a non-blocking call is still in progress.
   int in_progress = 3;
   /// How long nothing may happen before ranks are said to stand still.
@@ -68,12 +75,14 @@ struct record {
   std::size_t communicators = 0;  // made, on any rank
   std::size_t aborted = 0;
   std::size_t groups_of_aborts = 0;
-  std::size_t registered = 0;  // pieces of memory, on any rank, that were
+  std::size_t registered = 0;  // pieces of memory, on any rank, that were, as windows or not
+  std::size_t given = 0;       // by ncclMemAlloc
   /// Bytes that ranks read or wrote, and those that lay in registered memory, by function and type
   /// of elements: "ncclAllGather of f32".
   struct traffic {
     std::size_t bytes = 0;
     std::size_t registered = 0;
+    std::size_t in_windows = 0;  // of those
   };
   std::map<std::string, traffic> exchanged = {};
   std::set<std::string> names = {};  // of the functions that were called

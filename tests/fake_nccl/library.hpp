@@ -35,6 +35,13 @@ enum class kind { all_reduce, reduce_scatter, all_gather, broadcast, send, recv 
 inline constexpr char const* names[] = {"ncclAllReduce", "ncclReduceScatter", "ncclAllGather",
                                         "ncclBroadcast", "ncclSend",          "ncclRecv"};
 
+/// Where memory lies in one of its communicator's windows, which are counted from 1; 0: in none.
+struct window_place {
+  std::size_t window = 0;
+  std::size_t offset = 0;
+  friend bool operator==(window_place const&, window_place const&) = default;
+};
+
 struct primitive {
   kind what;
   void const* in = nullptr;
@@ -45,6 +52,7 @@ struct primitive {
   int peer = -1;
   int device = 0;                                       // of the rank whose part it is
   bool from_registered = false, to_registered = false;  // memory of the rank whose part it is
+  window_place from_window = {}, to_window = {};
 
   [[nodiscard]] bool is_message() const { return what == kind::send || what == kind::recv; }
   [[nodiscard]] std::string text() const {
@@ -103,6 +111,19 @@ struct clique {
     std::map<int, std::shared_ptr<clique>> made;
   };
   std::map<std::uint64_t, split_round> splits;
+  std::map<std::size_t, std::vector<std::size_t>> windows;  // bytes of each rank that has come
+};
+
+/// Memory that a communicator was told of.
+struct registration {
+  std::span<std::byte const> range;
+  std::size_t window = 0;
+};
+
+/// A window that not all ranks are known to have come for.
+struct asked_window {
+  ncclWindow_t* out;
+  registration what;
 };
 
 struct launch;
@@ -122,7 +143,9 @@ struct ncclComm {
   std::uint64_t launched = 0, finished = 0;                 // its kernels
   int inside = 0;                                           // of them, on the device
   std::vector<std::shared_ptr<fake_nccl::launch>> waiting;  // in a group that has not begun
-  std::map<void*, std::span<std::byte const>> registered;   // by handle
+  std::map<void*, fake_nccl::registration> registered;      // by handle
+  std::size_t windows = 0;
+  std::optional<fake_nccl::asked_window> asked;
   cudaStream_t crossed = nullptr;               // of its own, which nobody waits for: a fault
   std::map<int, std::uint64_t> sent, received;  // messages to and from processes
 };
@@ -156,6 +179,7 @@ class library {
   std::map<std::string, std::shared_ptr<clique>> ids;
   std::size_t next_id = 0, next_clique = 0;
   std::uintptr_t next_registration = 0;
+  std::map<void const*, std::size_t> given;  // by ncclMemAlloc, and bytes
   std::size_t alive = 0;
   int aborts_in_a_row = 0;
   std::string last_error;
@@ -233,6 +257,19 @@ inline std::shared_ptr<clique> join(library& l, std::shared_ptr<clique> of, int 
   ++l.happened.communicators;
   l.moved();
   return of;
+}
+
+/// With the lock.
+inline ncclResult_t usable(library& l, ncclComm* comm, char const* call) {
+  l.happened.names.insert(call);
+  auto const found = l.comms.find(comm);
+  if (found == l.comms.end())
+    return l.refuse(concat(call, ": no communicator"), ncclInvalidArgument);
+  if (comm->aborted || comm->destroyed)
+    return l.refuse(
+        concat(call, ": the communicator was ", comm->aborted ? "aborted" : "destroyed"),
+        ncclInvalidUsage);
+  return ncclSuccess;
 }
 
 }  // namespace fake_nccl

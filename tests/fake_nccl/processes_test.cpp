@@ -83,7 +83,8 @@ std::string train_as(rank_task const& task) {
     try {
       parallel::cuda::device device({.device = task.rank, .graphs = config.cuda_graphs});
       parallel::nccl::any_communicator exchanges(
-          parallel::nccl::connect(control, device, {.deadline = deadline}).value());
+          parallel::nccl::connect(control, device, {.deadline = deadline, .least_window_bytes = 0})
+              .value());
       auto const plan = mpt::plan_run<float>(config, ranks);
       auto const examples = mpt::read_run_examples(config);
       mpt::run_hooks hooks{.deadline = deadline};

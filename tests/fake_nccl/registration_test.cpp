@@ -5,14 +5,18 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include <parallel/comm/nccl/memory.hpp>
 #include <parallel/comm/registered_memory.hpp>
 #include <parallel/conformance/values.hpp>
+#include <parallel/device/exchanged_memory.hpp>
 
 #include "fake_cuda/ranks.hpp"
 #include "fake_cuda/trained_model.hpp"
@@ -36,13 +40,35 @@ struct numbers {
   parallel::cuda::stream s{parallel::comm_options<communicator>(device)};
 };
 
+/// Ranks whose devices take what is exchanged from NCCL's memory, however little.
+struct in_windows {
+  static parallel::memory_source& source() {
+    static thread_local parallel::memory_source of_rank;
+    return of_rank;
+  }
+  static parallel::cuda::device device() {
+    auto out = fake_cuda::current_gpu();
+    out.take_exchanged_from(source());
+    return out;
+  }
+  void operator()(int number, auto const& program) const {
+    fake_nccl::ranks({.least_window_bytes = 0})(number, [&](communicator& comm) {
+      source() = comm.exchanged_memory();
+      program(comm);
+    });
+  }
+};
+
 /// Of a run of two steps and an evaluation of a small model.
-fake_nccl::record trained(test::model_layout how) {
+fake_nccl::record trained(test::model_layout how, bool windows = false) {
   how.steps = 2;
   restart(how.context * how.tensor * how.replicate * how.pipeline * how.shard);
-  static_cast<void>(test::run_model<float>(
-      fake_cuda::small_model(true), how, [] { return fake_cuda::current_gpu(); },
-      fake_nccl::ranks()));
+  auto const model = fake_cuda::small_model(true);
+  auto const losses =
+      windows ? test::run_model<float>(model, how, in_windows::device, in_windows())
+              : test::run_model<float>(
+                    model, how, [] { return fake_cuda::current_gpu(); }, fake_nccl::ranks());
+  static_cast<void>(losses);
   CHECK(fake_cuda::happened().failures.empty());
   CHECK(fake_nccl::alive() == 0);
   auto const got = fake_nccl::happened();
@@ -73,6 +99,34 @@ TEST_CASE("gradients and parameters of every step lie in registered memory, at e
       CHECK((summed.registered > 10'000) == (replicas > 1));
       CHECK(summed.bytes - summed.registered < 500);  // a few numbers that ranks agree on
     }
+}
+
+TEST_CASE("what a step exchanges lies in windows, at the same place on every rank") {
+  using enum parallel::zero::level;
+  for (auto const level : {none, optimizer, gradients, parameters})
+    for (int const replicas : {1, 2}) {
+      int const shards = level == none ? 1 : 2;
+      if (shards * replicas == 1) continue;
+      CAPTURE(level);
+      CAPTURE(replicas);
+      auto const got =
+          trained({.replicate = replicas, .level = level, .shard = shards, .microbatch = 1}, true);
+      for (auto const* what :
+           {"ncclReduceScatter of f32", "ncclAllGather of f32", "ncclAllReduce of f32"}) {
+        CAPTURE(what);
+        CHECK(of(got, what).in_windows == of(got, what).registered);
+      }
+      CHECK(of(got, level == none ? "ncclAllReduce of f32" : "ncclAllGather of f32").in_windows >
+            10'000);
+    }
+}
+
+TEST_CASE("tensor, context and pipeline ranks hold windows too") {
+  using enum parallel::zero::level;
+  for (auto const& how : {test::model_layout{.tensor = 2, .level = parameters, .shard = 2},
+                          test::model_layout{.context = 2, .level = optimizer, .shard = 2},
+                          test::model_layout{.pipeline = 2, .level = gradients, .shard = 2}})
+    CHECK(of(trained(how, true), "ncclAllGather of f32").in_windows > 5'000);
 }
 
 TEST_CASE("without ZeRO the gradients are registered, and what is small is not") {
@@ -131,6 +185,84 @@ TEST_CASE("registered memory and its communicator live until the registration en
   CHECK(fake_nccl::alive() == 0);
 }
 
+TEST_CASE("a machine without windows registers NCCL's memory as any other") {
+  for (bool const windows : {false, true}) {
+    fake_cuda::restart({.devices = 2, .peers = false});
+    fake_nccl::restart({.windows = windows, .patience = std::chrono::seconds(2)});
+    in_windows()(2, [](communicator& comm) {
+      auto const device = in_windows::device();
+      auto const x = device.allocate_exchanged<float>(8, 8);
+      auto const kept = register_memory(comm, x);
+      parallel::cuda::stream s(parallel::comm_options<communicator>(device));
+      comm.all_reduce(s, x.span(), reduction::sum).wait();
+    });
+    auto const got = fake_nccl::happened();
+    CHECK(got.failures.empty());
+    CHECK(of(got, "ncclAllReduce of f32").registered == 128);
+    CHECK(of(got, "ncclAllReduce of f32").in_windows == (windows ? 128 : 0));
+    CHECK(got.names.contains("ncclCommRegister") == !windows);
+  }
+}
+
+TEST_CASE(
+    "NCCL gives memory for what is exchanged in large pieces alone; it is counted as others") {
+  restart(2);
+  fake_nccl::ranks({.least_window_bytes = 400})(2, [](communicator& comm) {
+    auto device = fake_cuda::current_gpu();
+    auto const copy = device;
+    device.take_exchanged_from(comm.exchanged_memory());
+    auto const small = copy.allocate_exchanged<float>(99, 99);
+    parallel::cuda::stream s(parallel::comm_options<communicator>(device));
+    CHECK(fake_nccl::happened().given == 0);
+    comm.barrier(s).wait();
+    auto const part = copy.allocate_exchanged<float>(10, 100);
+    auto const none = copy.allocate_exchanged<float>(0, 100);
+    float last = 1;
+    device.download(std::span(&last, 1), std::span<float const>(part.span()).last(1));
+    CHECK(last == 0);
+    CHECK(device.bytes() == (99 + 10) * sizeof(float));
+    comm.barrier(s).wait();
+    CHECK(fake_nccl::happened().given == 4);
+  });
+  CHECK(fake_nccl::happened().failures.empty());
+  CHECK(fake_cuda::alive() == 0);
+}
+
+TEST_CASE("a piece is NCCL's memory until it is freed") {
+  restart(1);
+  fake_cuda::current_gpu();
+  auto const memory = std::make_shared<parallel::nccl::memory>();
+  auto piece = memory->allocate(8);
+  void const* const at = piece.get();
+  CHECK(memory->gave(at));
+  CHECK_FALSE(memory->gave(static_cast<std::byte const*>(at) + 1));
+  piece.reset();
+  CHECK_FALSE(memory->gave(at));
+  fake_cuda::fail_next("cudaMalloc");
+  CHECK(memory->allocate(8) == nullptr);
+}
+
+TEST_CASE("NCCL's memory outlives its communicator, and what was enqueued on it") {
+  restart(2);
+  in_windows()(2, [](communicator& comm) {
+    auto const device = in_windows::device();
+    auto x = device.allocate_exchanged<float>(8, 8);
+    parallel::cuda::stream s(parallel::comm_options<communicator>(device));
+    {
+      auto part = comm.split(0, "shard");
+      static_cast<void>(part.all_reduce(s, x.span(), reduction::sum));
+    }
+    CHECK(fake_cuda::enqueue(s.get(), "late", [device = comm.rank(), at = x.data()] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            fake_cuda::require_access(device, at, sizeof *at, "late work");
+          }) == cudaSuccess);
+    x = {};
+  });
+  CHECK(fake_nccl::happened().failures.empty());
+  CHECK(fake_cuda::happened().failures.empty());
+  CHECK(fake_cuda::alive() == 0);
+}
+
 TEST_CASE("a registration ends when what was enqueued has run") {
   restart(2);
   fake_nccl::ranks()(2, [](communicator& comm) {
@@ -173,6 +305,11 @@ TEST_CASE("memory that NCCL refuses is told in its words") {
                   "of the communicator's device") != std::string::npos);
 }
 
+void settle(ncclComm_t comm) {
+  for (ncclResult_t state = ncclInProgress; state == ncclInProgress;)
+    ncclCommGetAsyncError(comm, &state);
+}
+
 /// What the library says first of ranks that do `wrong` with a communicator of their own.
 std::string seen(std::function<void(ncclComm_t, numbers&)> const& wrong) {
   restart(2);
@@ -186,17 +323,13 @@ std::string seen(std::function<void(ncclComm_t, numbers&)> const& wrong) {
         ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
         config.blocking = 0;
         ncclCommInitRankConfig(&comm, 2, id, rank, &config);
-        auto const settle = [&] {
-          for (ncclResult_t state = ncclInProgress; state == ncclInProgress;)
-            ncclCommGetAsyncError(comm, &state);
-        };
-        settle();
+        settle(comm);
         numbers n;
         wrong(comm, n);
-        settle();
+        settle(comm);
         n.s.synchronize();
         ncclCommFinalize(comm);
-        settle();
+        settle(comm);
         if (ncclCommDestroy(comm) != ncclSuccess) {
           ncclGroupStart();
           ncclCommAbort(comm);
@@ -214,10 +347,11 @@ void* registered(ncclComm_t comm, void* memory, std::size_t bytes) {
   return handle;
 }
 
+bool contains(std::string const& text, char const* part) {
+  return text.find(part) != std::string::npos;
+}
+
 TEST_CASE("the library sees what is done wrong") {
-  auto const contains = [](std::string const& text, char const* part) {
-    return text.find(part) != std::string::npos;
-  };
   CHECK(seen([](ncclComm_t comm, numbers& n) {
           ncclCommDeregister(comm, registered(comm, n.x.data(), 32));
         }) == "");
@@ -253,8 +387,7 @@ TEST_CASE("the library sees what is done wrong") {
                    cudaGetDevice(&device);
                    void* const handle = device == 0 ? registered(comm, n.x.data(), 32) : nullptr;
                    ncclAllReduce(n.x.data(), n.x.data(), 8, ncclFloat32, ncclSum, comm, n.s.get());
-                   for (ncclResult_t state = ncclInProgress; state == ncclInProgress;)
-                     ncclCommGetAsyncError(comm, &state);
+                   settle(comm);
                    cudaStreamSynchronize(n.s.get());
                    if (handle != nullptr) ncclCommDeregister(comm, handle);
                  }),
@@ -265,6 +398,74 @@ TEST_CASE("the library sees what is done wrong") {
                    ncclCommDeregister(comm, handle);
                  }),
                  "operations of the communicator are under way"));
+}
+
+struct window {
+  ncclComm_t comm;
+  ncclWindow_t made = nullptr;
+  window(ncclComm_t of, void* memory, std::size_t bytes) : comm(of) {
+    ncclCommWindowRegister(comm, memory, bytes, &made, NCCL_WIN_COLL_SYMMETRIC);
+    settle(comm);
+  }
+  void end() const { ncclCommWindowDeregister(comm, made); }
+};
+
+float* given(std::size_t count) {
+  void* memory = nullptr;
+  ncclMemAlloc(&memory, count * sizeof(float));
+  return static_cast<float*>(memory);
+}
+
+TEST_CASE("the library sees what is done wrong with windows") {
+  CHECK(contains(seen([](ncclComm_t comm, numbers& n) { window(comm, n.x.data(), 32); }),
+                 "the memory is not one piece that ncclMemAlloc gave"));
+  CHECK(contains(seen([](ncclComm_t comm, numbers&) {
+                   auto* const x = given(9);
+                   window(comm, x + 1, 32);
+                   ncclMemFree(x);
+                 }),
+                 "does not begin at a multiple of 4096 bytes"));
+  CHECK(contains(seen([](ncclComm_t comm, numbers&) {
+                   auto* const x = given(8);
+                   window const one(comm, x, 32);
+                   window(comm, x, 16);
+                   one.end();
+                   ncclMemFree(x);
+                 }),
+                 "the memory is in another window"));
+  CHECK(contains(seen([](ncclComm_t comm, numbers&) {
+                   int device = 0;
+                   cudaGetDevice(&device);
+                   auto* const x = given(8);
+                   window(comm, x, device == 0 ? 32 : 16).end();
+                   ncclMemFree(x);
+                 }),
+                 "disagree: window 1 has"));
+  CHECK(contains(seen([](ncclComm_t comm, numbers& n) {
+                   int device = 0;
+                   cudaGetDevice(&device);
+                   auto* const x = given(8);
+                   window const one(comm, x, 32);
+                   auto* const at = x + 4 * device;
+                   ncclAllReduce(at, at, 4, ncclFloat32, ncclSum, comm, n.s.get());
+                   settle(comm);
+                   cudaStreamSynchronize(n.s.get());
+                   one.end();
+                   ncclMemFree(x);
+                 }),
+                 "is elsewhere in windows"));
+  CHECK(contains(seen([](ncclComm_t comm, numbers& n) {
+                   auto* const x = given(8);
+                   window const one(comm, x, 32);
+                   ncclAllReduce(x, x, 8, ncclFloat32, ncclSum, comm, n.s.get());
+                   one.end();
+                   settle(comm);
+                   cudaStreamSynchronize(n.s.get());
+                   ncclMemFree(x);
+                 }),
+                 "operations of the communicator are under way"));
+  CHECK(contains(seen([](ncclComm_t, numbers& n) { ncclMemFree(n.x.data()); }),
+                 "ncclMemAlloc did not give it"));
 }
 
 }  // namespace fake_nccl_registration_test

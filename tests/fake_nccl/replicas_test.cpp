@@ -17,7 +17,7 @@ void check(int number, int tensor, bool by_nccl) {
   for (int which = 0; which < 3; ++which)
     fake_cuda::ranks_on(number)(number, [&](parallel::threads::communicator& comm) {
       parallel::any_communicator control(std::move(comm));
-      auto const device = fake_cuda::current_gpu();
+      auto device = fake_cuda::current_gpu();
       auto const form = test::small_form(which);
       if (!by_nccl) return test::check_replica(form, control, control, device, tensor);
       parallel::nccl::any_communicator gpus(parallel::nccl::connect(control, device).value());

@@ -69,8 +69,9 @@ outcome train_on_gpus(train_config const& config, int ranks, std::uint64_t seed 
                                          .graphs = config.cuda_graphs});
           try {
             parallel::nccl::any_communicator exchanges(
-                parallel::nccl::connect(control, device,
-                                        {.deadline = deadline, .recorder = recorder})
+                parallel::nccl::connect(
+                    control, device,
+                    {.deadline = deadline, .recorder = recorder, .least_window_bytes = 0})
                     .value());
             mpt::run_hooks hooks{.deadline = deadline};
             if (before)
@@ -97,6 +98,9 @@ void check_calm(outcome const& got) {
   for (auto const& told : got.told) CHECK(told == "nothing was thrown");
   CHECK(fake_cuda::happened().failures.empty());
   CHECK(fake_nccl::happened().failures.empty());
+  std::size_t in_windows = 0;
+  for (auto const& [what, bytes] : fake_nccl::happened().exchanged) in_windows += bytes.in_windows;
+  CHECK(in_windows > 0);
   auto const found = parallel::findings(got.calls);
   CHECK(found.divergence == "");
   CHECK(found.waits.empty());

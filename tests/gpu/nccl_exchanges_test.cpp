@@ -1,4 +1,5 @@
-// Ranks that are threads of one process exchange their GPUs' memory by NCCL, to the bit.
+// Ranks that are threads of one process exchange their GPUs' memory by NCCL, to the bit, in windows
+// too.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -21,14 +22,15 @@ TEST_CASE("every exchange by NCCL between the GPUs of this machine") {
   }
   CHECK_NOTHROW(parallel::threads::run(gpus, [](parallel::threads::communicator& comm) {
     parallel::any_communicator control(std::move(comm));
-    parallel::cuda::device const device({.device = control.rank()});
+    parallel::cuda::device device({.device = control.rank()});
     auto made = parallel::nccl::connect(control, device);
     parallel::require(made.has_value(), "GPUs that differ have the same identity");
-    for (std::size_t const count : {std::size_t{0}, std::size_t{1}, std::size_t{1000003}}) {
-      test::check_device_exchanges<std::uint64_t>(*made, device, count);
-      test::check_device_exchanges<float>(*made, device, count);
-      test::check_device_exchanges<parallel::bf16>(*made, device, count);
-    }
+    for (bool const registered : {false, true})
+      for (std::size_t const count : {std::size_t{0}, std::size_t{1}, std::size_t{4000003}}) {
+        test::check_device_exchanges<std::uint64_t>(*made, device, count, registered);
+        test::check_device_exchanges<float>(*made, device, count, registered);
+        test::check_device_exchanges<parallel::bf16>(*made, device, count, registered);
+      }
   }));
 }
 

@@ -8,16 +8,20 @@
 
 #include <parallel/comm/comm_stream.hpp>
 #include <parallel/comm/neighbours.hpp>
+#include <parallel/comm/registered_memory.hpp>
 #include <parallel/conformance/values.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/reduction.hpp>
 #include <parallel/device/buffer.hpp>
+#include <parallel/device/exchanged_memory.hpp>
 
 namespace test {
 
 /// `count` elements a rank in a collective, each result compared; throws `error` at a wrong one.
+/// `registered`: in exchanged memory that is registered.
 template <class T, class Comm, class Device>
-void check_device_exchanges(Comm& comm, Device const& device, std::size_t count) {
+void check_device_exchanges(Comm& comm, Device const& device, std::size_t count,
+                            bool registered = false) {
   using namespace parallel;
   using conformance::values;
   auto const options = comm_options<Comm>(device);
@@ -25,8 +29,11 @@ void check_device_exchanges(Comm& comm, Device const& device, std::size_t count)
   int const me = comm.rank();
   int const size = comm.size();
   auto const ranks = static_cast<std::size_t>(size);
+  std::vector<registered_memory> kept;
   auto const place = [&](std::vector<T> const& from) {
-    auto there = device.template allocate<T>(from.size());
+    auto there = registered ? allocate_exchanged<T>(device, from.size(), from.size())
+                            : device.template allocate<T>(from.size());
+    if (registered) kept.push_back(register_memory(comm, there));
     device.upload(there.span(), std::span<T const>(from));
     return there;
   };

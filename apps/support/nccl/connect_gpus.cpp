@@ -9,7 +9,7 @@
 #include "exchanges.hpp"
 
 std::optional<apps::gpu_communicator> apps::connect_gpus(
-    parallel::any_communicator& control, parallel::cuda::device const& device,
+    parallel::any_communicator& control, parallel::cuda::device& device,
     parallel::shared_deadline const& deadline,
     std::shared_ptr<parallel::flight_recorder> recorder) {
   if (control.size() == 1) return std::nullopt;

@@ -20,12 +20,12 @@ using gpu_communicator = parallel::basic_any_communicator<parallel::cuda::stream
 /// NCCL's communicator of the ranks of `control`, which must outlive it; none where ranks share a
 /// GPU. Its calls are noted in `recorder`, if there is one. Says on rank 0 which it is. Collective.
 [[nodiscard]] std::optional<gpu_communicator> connect_gpus(
-    parallel::any_communicator& control, parallel::cuda::device const& device,
+    parallel::any_communicator& control, parallel::cuda::device& device,
     parallel::shared_deadline const& deadline, std::shared_ptr<parallel::flight_recorder> recorder);
 
 /// Calls f(communicator) with what exchanges memory of `device`. Collective.
 template <class Device, class F>
-decltype(auto) with_exchanges(parallel::any_communicator& control, Device const& device,
+decltype(auto) with_exchanges(parallel::any_communicator& control, Device& device,
                               parallel::shared_deadline const& deadline,
                               std::shared_ptr<parallel::flight_recorder> const& recorder, F&& f) {
   if constexpr (std::is_same_v<Device, parallel::cuda::device>)

@@ -14,7 +14,7 @@ namespace apps {
 
 /// Calls f(communicator) with what exchanges memory of the device. Collective.
 template <class Device, class F>
-decltype(auto) with_exchanges(parallel::any_communicator& control, Device const& /*device*/,
+decltype(auto) with_exchanges(parallel::any_communicator& control, Device& /*device*/,
                               parallel::shared_deadline const& /*deadline*/,
                               std::shared_ptr<parallel::flight_recorder> const& /*recorder*/,
                               F&& f) {

@@ -19,8 +19,10 @@
 
 #include <parallel/comm/call_group.hpp>
 #include <parallel/comm/comm_stream.hpp>
+#include <parallel/comm/registered_memory.hpp>
 #include <parallel/core/clock.hpp>
 #include <parallel/core/error.hpp>
+#include <parallel/device/exchanged_memory.hpp>
 
 namespace parallel {
 
@@ -71,8 +73,8 @@ class timed_collectives {
         control_(control),
         stream_(comm_options<Comm>(device)),
         back_(comm_options<Comm>(device)),
-        in_(device.template allocate<T>(rounded(most_bytes))),
-        out_(device.template allocate<T>(rounded(most_bytes))),
+        in_(exchanged(rounded(most_bytes))),
+        out_(exchanged(rounded(most_bytes))),
         agreed_(device.template allocate_shared<double>(1)) {
     require(static_cast<double>(comm.size()) * largest <= exact_to(),
             "timed_collectives: sums over ", comm.size(),
@@ -114,6 +116,13 @@ class timed_collectives {
   /// Elements of a buffer that every shard of `bytes` or less fits.
   [[nodiscard]] std::size_t rounded(std::size_t bytes) const {
     return bytes / sizeof(T) + static_cast<std::size_t>(comm_.size());
+  }
+
+  /// Where a step's exchanges would lie.
+  [[nodiscard]] buffer<T> exchanged(std::size_t count) {
+    auto memory = allocate_exchanged<T>(device_, count, count);
+    registered_.push_back(register_memory(comm_, memory));
+    return memory;
   }
 
   [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(comm_.size()); }
@@ -269,6 +278,7 @@ class timed_collectives {
   Comm& comm_;
   Control& control_;
   exchange_stream stream_, back_;
+  std::vector<registered_memory> registered_;
   buffer<T> in_, out_;
   buffer<double> agreed_;
   std::vector<T> host_;

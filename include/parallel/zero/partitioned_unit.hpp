@@ -28,6 +28,7 @@
 #include <parallel/comm/call_group.hpp>
 #include <parallel/core/call_site.hpp>
 #include <parallel/device/buffer.hpp>
+#include <parallel/device/exchanged_memory.hpp>
 #include <parallel/mesh/placement.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/optim/concepts.hpp>
@@ -83,12 +84,12 @@ class partitioned_unit {
                    ? device.template allocate_shared<gradient_type>(owned)
                    : device.template allocate_zeroed<gradient_type>(owned);
       };
-      m.values = device.template allocate_zeroed<T>(parameters_sharded_ ? owned : whole);
+      m.values = allocate_exchanged<T>(device, parameters_sharded_ ? owned : whole, whole);
       if (segment.key.trainable) {
         std::size_t const uses = by_tree() ? unit_.uses() : 1;  // each has a tree of its own
         for (std::size_t use = 0; use < uses; ++use)
           m.gradients.push_back(
-              device.template allocate_zeroed<gradient_type>(gradients_sharded_ ? owned : whole));
+              allocate_exchanged<gradient_type>(device, gradients_sharded_ ? owned : whole, whole));
         if constexpr (std::is_same_v<T, gradient_type>)
           m.master = {m.values.owner(), owned_part(m.values, m).data(), owned};
         else

@@ -13,6 +13,7 @@
 #include <parallel/device/arena.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/concepts.hpp>
+#include <parallel/device/exchanged_memory.hpp>
 #include <parallel/zero/gradient_trees.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
 #include <parallel/zero/reduction_bucket.hpp>
@@ -40,11 +41,14 @@ class unit_set {
   void allocate_buffers(Device& device, std::vector<index> const& values,
                         std::vector<index> const& gradients) {
     device_ = &device;
-    for (index const size : values)
-      values_.push_back(device.template allocate_zeroed<T>(static_cast<std::size_t>(size)));
-    for (index const size : gradients)
-      gradients_.push_back(
-          device.template allocate_zeroed<gradient_type>(static_cast<std::size_t>(size)));
+    auto const fill = [&]<class V>(std::vector<buffer<V>>& buffers,
+                                   std::vector<index> const& sizes) {
+      for (index const size : sizes)
+        buffers.push_back(allocate_exchanged<V>(device, static_cast<std::size_t>(size),
+                                                static_cast<std::size_t>(size)));
+    };
+    fill(values_, values);
+    fill(gradients_, gradients);
   }
 
   /// Allocates the memory in which the units' optimizers work, one unit after another.
@@ -56,7 +60,8 @@ class unit_set {
 
   /// Makes the gradients of all units travel in bf16, rounded in so many elements at a time.
   void allocate_staging(Device& device, index elements) {
-    staging_ = device.template allocate<bf16>(static_cast<std::size_t>(elements));
+    auto const count = static_cast<std::size_t>(elements);
+    staging_ = allocate_exchanged<bf16>(device, count, count);
     if constexpr (std::is_same_v<gradient_type, float>)
       for (auto& unit : units_) unit.memory.sum_by(gradient_sums<gradient_type>(staging_.span()));
   }

@@ -142,6 +142,10 @@ class communicator : public collectives<communicator, cuda::stream> {
     }
   }
 
+  /// For a device to take exchanged memory from; then it is registered as windows. It may outlive
+  /// the communicator.
+  [[nodiscard]] memory_source exchanged_memory() const { return session_->exchanged_memory(); }
+
   /// See `registers_memory`. Waits, before it ends a registration, for the operations enqueued by
   /// then on this communicator. Of one rank, or where NCCL_LOCAL_REGISTER=0 says so: nothing.
   [[nodiscard]] registered_memory register_memory(buffer<std::byte> const& memory) {

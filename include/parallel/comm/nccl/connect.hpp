@@ -40,10 +40,11 @@ class control_board final : public notice_board {
 
 /// A communicator of the ranks of `control`, in their order, for the memory of their `device`s;
 /// none where two of them have the same GPU, which NCCL refuses. Collective over `control`, which
-/// must outlive it. Throws `error` when NCCL refuses, `timed_out` when not all ranks come before
+/// must outlive it. From then on the device takes what is exchanged from NCCL's memory. Throws
+/// `error` when NCCL refuses, `timed_out` when not all ranks come before
 /// the deadline.
 template <tells_aborts Control>
-[[nodiscard]] std::optional<communicator> connect(Control& control, cuda::device const& device,
+[[nodiscard]] std::optional<communicator> connect(Control& control, cuda::device& device,
                                                   communicator_options options = {}) {
   host::stream s;
   auto const gpus = gather_texts(control, s, device.identity());
@@ -53,8 +54,10 @@ template <tells_aborts Control>
   if (control.rank() == 0) id = make_unique_id();
   auto* const bytes = reinterpret_cast<std::uint8_t*>(&id);
   control.broadcast(s, std::span<std::uint8_t>(bytes, sizeof id), 0).wait();
-  return communicator(id, control.rank(), control.size(), options,
-                      std::make_shared<control_board<Control>>(control));
+  communicator out(id, control.rank(), control.size(), options,
+                   std::make_shared<control_board<Control>>(control));
+  device.take_exchanged_from(out.exchanged_memory());
+  return out;
 }
 
 }  // namespace parallel::nccl

@@ -37,7 +37,8 @@ struct pending {
 struct member {
   ncclComm_t comm = nullptr;
   std::string name;
-  std::deque<pending> waiting = {};  // run in this order
+  std::deque<pending> waiting = {};       // run in this order
+  std::deque<ncclWindow_t> windows = {};  // where NCCL writes them, a while after it was asked
 
   /// Takes away what is over, as far as the GPU tells. `notes`: that, and what has begun, is noted.
   /// Throws `error` when work before has failed.

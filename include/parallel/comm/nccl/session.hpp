@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -29,26 +30,19 @@
 #include <parallel/comm/flight_recorder.hpp>
 #include <parallel/comm/nccl/error.hpp>
 #include <parallel/comm/nccl/member.hpp>
+#include <parallel/comm/nccl/memory.hpp>
 #include <parallel/comm/nccl/notice_board.hpp>
+#include <parallel/comm/nccl/options.hpp>
 #include <parallel/comm/registered_memory.hpp>
 #include <parallel/comm/request.hpp>
 #include <parallel/core/clock.hpp>
 #include <parallel/core/failures.hpp>
 #include <parallel/core/patience.hpp>
-#include <parallel/core/shared_deadline.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/cuda/stream.hpp>
+#include <parallel/device/exchanged_memory.hpp>
 
 namespace parallel::nccl {
-
-struct communicator_options {
-  /// Longest time for which one operation may wait for another rank, or a communicator to be made.
-  shared_deadline deadline = std::chrono::minutes(10);
-  /// How often the watchdog looks; at least every patience::pause.
-  std::chrono::milliseconds look_every = std::chrono::milliseconds(50);
-  /// This rank's, where its calls are noted; null: nowhere.
-  std::shared_ptr<flight_recorder> recorder = {};
-};
 
 class session final : public parallel::detail::abortable,
                       public std::enable_shared_from_this<session> {
@@ -139,20 +133,27 @@ class session final : public parallel::detail::abortable,
     of.waiting.push_back(std::move(one));
   }
 
+  /// Where exchanged memory comes from.
+  [[nodiscard]] memory_source exchanged_memory() const {
+    return {[from = memory_](std::size_t bytes) { return from->allocate(bytes); },
+            options_.least_window_bytes};
+  }
+
   /// Registers `memory` with `of`, which is not ended before the registration is. An abort ends
-  /// that too.
+  /// that too. Waits for the other ranks where the memory is NCCL's, which is then a window.
   [[nodiscard]] registered_memory register_memory(std::shared_ptr<member> const& of,
                                                   buffer<std::byte> const& memory,
                                                   call_site where = call_site::current()) {
-    void* handle = nullptr;
     cuda::device_scope const scope(device_);
+    if (auto window = register_window(of, memory, where)) return window;
+    void* handle = nullptr;
     run(
         {of->comm}, "ncclCommRegister",
         [&] { return ncclCommRegister(of->comm, memory.data(), memory.size(), &handle); }, where);
     if (handle == nullptr) return {};
-    return {handle, [self = shared_from_this(), of, owner = memory.owner()](void* registered) {
-              self->deregister(*of, registered);
-            }};
+    return until(of, memory, handle, [](ncclComm_t comm, void* registered) {
+      return ncclCommDeregister(comm, registered);
+    });
   }
 
   /// Since this rank failed by `problem`.
@@ -175,6 +176,38 @@ class session final : public parallel::detail::abortable,
   }
 
  private:
+  /// Empty: it is not of ncclMemAlloc, or this NCCL, the driver or NCCL_WIN_ENABLE=0 has none.
+  [[nodiscard]] registered_memory register_window(std::shared_ptr<member> const& of,
+                                                  buffer<std::byte> const& memory,
+                                                  call_site where) {
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+    if (!memory_->gave(memory.data())) return {};
+    auto& window = of->windows.emplace_back(nullptr);
+    run(
+        {of->comm}, "ncclCommWindowRegister",
+        [&] {
+          return ncclCommWindowRegister(of->comm, memory.data(), memory.size(), &window,
+                                        NCCL_WIN_COLL_SYMMETRIC);
+        },
+        where);
+    if (window == nullptr) return {};
+    return until(of, memory, window, [](ncclComm_t comm, void* registered) {
+      return ncclCommWindowDeregister(comm, static_cast<ncclWindow_t>(registered));
+    });
+#else
+    return {};
+#endif
+  }
+
+  /// Keeps a registration, its memory and its communicator until end(communicator, handle).
+  template <class End>
+  [[nodiscard]] registered_memory until(std::shared_ptr<member> const& of,
+                                        buffer<std::byte> const& memory, void* handle, End end) {
+    return {handle, [self = shared_from_this(), of, owner = memory.owner(), end](void* registered) {
+              self->deregister(*of, registered, end);
+            }};
+  }
+
   void throw_if_ended() const {
     if (!reason_) return;
     if (is_late_) throw timed_out(*reason_);
@@ -334,17 +367,19 @@ class session final : public parallel::detail::abortable,
   }
 
   /// An aborted communicator has no registrations any more.
-  void deregister(member const& of, void* registered) {
+  template <class End>
+  void deregister(member const& of, void* registered, End const& end) {
     static_cast<void>(cudaSetDevice(device_));
     std::unique_lock lock(mutex_);
     drain(of, lock);
-    if (of.comm != nullptr) static_cast<void>(ncclCommDeregister(of.comm, registered));
+    if (of.comm != nullptr) static_cast<void>(end(of.comm, registered));
   }
 
   int const rank_;
   int device_ = 0;
   communicator_options const options_;
   std::shared_ptr<notice_board> const board_;
+  std::shared_ptr<memory> const memory_ = std::make_shared<memory>();
   std::mutex mutex_;  // of NCCL, and of what follows
   std::condition_variable changed_;
   bool ending_ = false;

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <parallel/core/dtype.hpp>
@@ -23,6 +24,7 @@
 #include <parallel/device/cuda/nvml.hpp>
 #include <parallel/device/cuda/pinned_pool.hpp>
 #include <parallel/device/cuda/stream.hpp>
+#include <parallel/device/exchanged_memory.hpp>
 #include <parallel/device/usage.hpp>
 
 namespace parallel::cuda {
@@ -67,28 +69,32 @@ class device {
   template <class T>
   [[nodiscard]] buffer<T> allocate(std::size_t count) const {
     static_assert(std::is_trivially_copyable_v<T>);
-    void* data = nullptr;
-    std::size_t const bytes = count * sizeof(T);
     device_scope const scope(ordinal_);
-    if (cudaMalloc(&data, std::max<std::size_t>(1, bytes)) != cudaSuccess) {
-      static_cast<void>(cudaGetLastError());
-      std::size_t free = 0, total = 0;
-      check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-      fail("out of memory: GPU ", ordinal_, " could not provide ", bytes, " bytes; ", free, " of ",
-           total, " are free");
-    }
-    return owned<T>(data, count, [](void* p) { static_cast<void>(cudaFree(p)); });
+    return counted<T>(count, [](std::size_t bytes) {
+      void* data = nullptr;
+      auto const status = cudaMalloc(&data, bytes);
+      return std::shared_ptr<void>(status == cudaSuccess ? data : nullptr,
+                                   [](void* p) { static_cast<void>(cudaFree(p)); });
+    });
   }
 
   /// Zeroed memory.
   template <class T>
   [[nodiscard]] buffer<T> allocate_zeroed(std::size_t count) const {
-    auto memory = allocate<T>(count);
-    device_scope const scope(ordinal_);
-    check(cudaMemset(memory.data(), 0, count * sizeof(T)), "cudaMemset");
-    check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
-    return memory;
+    return zeroed(allocate<T>(count));
   }
+
+  /// See parallel::allocate_exchanged.
+  template <class T>
+  [[nodiscard]] buffer<T> allocate_exchanged(std::size_t count, std::size_t whole) const {
+    auto const& [take, least] = *exchanged_;
+    if (!take || whole * sizeof(T) < least) return allocate_zeroed<T>(count);
+    device_scope const scope(ordinal_);
+    return zeroed(counted<T>(count, take));
+  }
+
+  /// From now on exchanged memory, of copies of this device too, comes from there.
+  void take_exchanged_from(memory_source source) { *exchanged_ = std::move(source); }
 
   /// Zeroed memory of the host that operations on this device reach too, over its bus: for few
   /// numbers, such as sums, or for much that is read once a step. Pinned, and kept by the device
@@ -178,16 +184,35 @@ class device {
   [[nodiscard]] cudaDeviceProp const& properties() const { return properties_; }
 
  private:
-  template <class T, class Free>
-  buffer<T> owned(void* data, std::size_t count, Free free) const {
+  /// What take(bytes) gives, counted, and freed with this GPU current.
+  template <class T, class Take>
+  buffer<T> counted(std::size_t count, Take const& take) const {
     std::size_t const bytes = count * sizeof(T);
+    std::shared_ptr<void> taken = take(std::max<std::size_t>(1, bytes));
+    void* const data = taken.get();
+    if (data == nullptr) {
+      static_cast<void>(cudaGetLastError());
+      std::size_t free = 0, total = 0;
+      check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+      fail("out of memory: GPU ", ordinal_, " could not provide ", bytes, " bytes; ", free, " of ",
+           total, " are free");
+    }
     usage_->add(bytes);
-    std::shared_ptr<void> owner(data, [usage = usage_, bytes, free, ordinal = ordinal_](void* p) {
-      static_cast<void>(cudaSetDevice(ordinal));
-      free(p);
-      usage->live -= bytes;
-    });
+    std::shared_ptr<void> owner(
+        data, [usage = usage_, bytes, ordinal = ordinal_, taken = std::move(taken)](void*) mutable {
+          static_cast<void>(cudaSetDevice(ordinal));
+          taken.reset();
+          usage->live -= bytes;
+        });
     return {std::move(owner), static_cast<T*>(data), count};
+  }
+
+  template <class T>
+  buffer<T> zeroed(buffer<T> memory) const {
+    device_scope const scope(ordinal_);
+    check(cudaMemset(memory.data(), 0, memory.size() * sizeof(T)), "cudaMemset");
+    check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+    return memory;
   }
 
   void transfer(void* to, void const* from, std::size_t to_count, std::size_t from_count,
@@ -204,6 +229,7 @@ class device {
   cudaDeviceProp properties_{};
   std::shared_ptr<nvml_device> nvml_;
   std::shared_ptr<pinned_pool> pinned_;
+  std::shared_ptr<memory_source> exchanged_ = std::make_shared<memory_source>();
   std::shared_ptr<memory_usage> usage_ = std::make_shared<memory_usage>();
 };
 

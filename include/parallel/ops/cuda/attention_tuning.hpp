@@ -35,8 +35,8 @@ struct attention_problem {
   std::int64_t whole = 0;  // positions of a sequence of documents of which this is a part, or 0
   bool backward = false;
   bool deterministic = false;  // of the backward pass
-  attention_strides q, k, v, out;
-  attention_strides dq, dk, dv, dout;  // of the backward pass
+  attention_strides q = {}, k = {}, v = {}, out = {};
+  attention_strides dq = {}, dk = {}, dv = {}, dout = {};  // of the backward pass
   auto operator<=>(attention_problem const&) const = default;
 };
 
