@@ -2,6 +2,7 @@
 // each computation of a stage consists of.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,12 @@ enum class pass_kind : std::uint8_t {
                                         "backward_input", "backward_weight",  "join"};
   return names[static_cast<std::size_t>(kind)];
 }
+
+/// Places in which passes take turns where weights' gradients run beside them: with what they need
+/// on their way, and with what a block hands on, which the gradients of the one before still read.
+struct turns {
+  static constexpr std::size_t scratch = 2, handed = 3;
+};
 
 /// Whether a pass reads the values of its part's parameters. The weights' gradients do not.
 [[nodiscard]] constexpr bool reads_values(pass_kind kind) {

@@ -99,35 +99,35 @@ class pass_memory {
   /// scratch places too.
   template <class Stream>
   void begin_turns(context<Stream>& c, matrix_view<element> first, bool beside) {
-    for (std::size_t i = 0; i < 2; ++i) begins_[i] = places_[i]->mark();
-    turns_ = beside ? 3 : 2;
+    for (std::size_t i = 0; i < turns::scratch; ++i) begins_[i] = places_[i]->mark();
+    turns_ = beside ? turns::handed : 2;
     handed_[0] = first;
     for (std::size_t i = 1; i < turns_; ++i)
       handed_[i] = c.on(scratch_).template allocate<element, 2>(first.extents());
-    for (std::size_t i = 0; i < 2; ++i) free_[i] = places_[i]->mark();
+    for (std::size_t i = 0; i < turns::scratch; ++i) free_[i] = places_[i]->mark();
   }
   /// The scratch of a block before which so many have run in this pass, empty.
   [[nodiscard]] arena& empty_place(std::size_t before) {
-    places_[before % 2]->release(free_[before % 2]);
+    place(before).release(free_[before % turns::scratch]);
     return place(before);
   }
-  [[nodiscard]] arena& place(std::size_t before) { return *places_[before % 2]; }
+  [[nodiscard]] arena& place(std::size_t before) { return *places_[before % turns::scratch]; }
   /// The gradient that such a block is handed.
   [[nodiscard]] matrix_view<element> handed(std::size_t before) const {
     return handed_[before % turns_];
   }
   void end_turns() {
     if (std::exchange(turns_, 0) == 0) return;
-    for (std::size_t i = 0; i < 2; ++i) places_[i]->release(begins_[i]);
+    for (std::size_t i = 0; i < turns::scratch; ++i) places_[i]->release(begins_[i]);
   }
 
  private:
   arena& scratch_;
   std::size_t turns_ = 0;
-  std::array<arena*, 2> places_;
-  std::array<std::size_t, 2> begins_ = {};
-  std::array<std::size_t, 2> free_ = {};
-  std::array<matrix_view<element>, 3> handed_ = {};
+  std::array<arena*, turns::scratch> places_;
+  std::array<std::size_t, turns::scratch> begins_ = {};
+  std::array<std::size_t, turns::scratch> free_ = {};
+  std::array<matrix_view<element>, turns::handed> handed_ = {};
 };
 
 /// Passes of the parts of one stage.

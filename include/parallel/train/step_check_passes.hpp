@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <vector>
 
+#include <parallel/train/parts.hpp>
 #include <parallel/train/step_order.hpp>
 
 namespace parallel::train::detail {
@@ -105,7 +106,6 @@ class step_check_passes {
 
  private:
   static constexpr int none = step_order::none;
-  static constexpr std::size_t scratch_places = 2, handed_places = 3;  // as pass_memory has them
 
   struct chunk_memory {
     checked_memories input, input_gradient, kept, output, output_gradient;
@@ -130,14 +130,14 @@ class step_check_passes {
       return;
     }
     auto const before = static_cast<std::size_t>(range.end - 1 - a.of);  // blocks of this pass
-    auto& scratch = scratch_[before % scratch_places];
-    auto& gradient = handed_[before % handed_places];
+    auto& scratch = scratch_[before % turns::scratch];
+    auto& gradient = handed_[before % turns::handed];
     order_.read(gradient);
     order_.expect(before == 0 || gradient.holds == static_cast<int>(a.of + 1), step_flaw::stale);
     if (a.does == pass_kind::backward_input) {
       order_.write(scratch, static_cast<int>(a.of));
       if (a.of > range.begin || range.entry)
-        order_.write(handed_[(before + 1) % handed_places], static_cast<int>(a.of));
+        order_.write(handed_[(before + 1) % turns::handed], static_cast<int>(a.of));
     } else {
       order_.read(scratch);
       order_.expect(scratch.holds == static_cast<int>(a.of), step_flaw::stale);
@@ -174,8 +174,8 @@ class step_check_passes {
   step_plan const& of_;
   std::vector<chunk_memory> chunks_;
   std::vector<task_state> tasks_;  // by chunk, then microbatch
-  std::array<checked_memory, scratch_places> scratch_ = {};
-  std::array<checked_memory, handed_places> handed_ = {};
+  std::array<checked_memory, turns::scratch> scratch_ = {};
+  std::array<checked_memory, turns::handed> handed_ = {};
 };
 
 }  // namespace parallel::train::detail
