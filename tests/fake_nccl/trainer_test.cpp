@@ -113,6 +113,8 @@ std::vector<grid> const layouts{
     {.zero_stage = 1, .data = 2, .parallelism = {.tensor = 2, .sequence_parallel = true}},
     {.zero_stage = 2, .data = 2, .parallelism = {.pipeline = 2, .schedule = "zb-h1"}},
     {.zero_stage = 3, .data = 2, .parallelism = {.context = 2}},
+    {.zero_stage = 3, .data = 2, .parallelism = {.tensor = 2, .pipeline = 2}},
+    {.zero_stage = 2, .data = 2, .parallelism = {.tensor = 2, .context = 2}},
 };
 
 /// What run() writes to a metrics file, in folders of its own.
@@ -162,6 +164,8 @@ void check_runs(std::vector<grid> const& all, double batches) {
 TEST_CASE("runs have the host's losses and weights") {
   check_runs({layouts[1], layouts[2], layouts[3]}, 2);
 }
+
+TEST_CASE("runs of eight ranks, too") { check_runs({layouts[5], layouts[6]}, 2); }
 
 TEST_CASE("[full] longer runs have the host's losses and weights, in every kind of layout") {
   check_runs(layouts, 6);
