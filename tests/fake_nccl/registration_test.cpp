@@ -228,6 +228,23 @@ TEST_CASE(
   CHECK(fake_cuda::alive() == 0);
 }
 
+TEST_CASE("who waits for another rank's window does not, when that has failed") {
+  restart(2);
+  std::string waited;
+  CHECK(message_of([&] {
+          in_windows()(2, [&](communicator& comm) {
+            auto const device = in_windows::device();
+            auto const x = device.allocate_exchanged<float>(8, 8);
+            parallel::require(comm.rank() == 0, "the disk is full");
+            waited = message_of([&] { static_cast<void>(register_memory(comm, x)); });
+          });
+        }) == "the disk is full");
+  CHECK(waited == "rank 1 failed: the disk is full");
+  CHECK(fake_nccl::happened().failures.empty());
+  CHECK(fake_nccl::alive() == 0);
+  CHECK(fake_cuda::alive() == 0);
+}
+
 TEST_CASE("a piece is NCCL's memory until it is freed") {
   restart(1);
   fake_cuda::current_gpu();

@@ -53,7 +53,8 @@ inline constexpr bool waits_by_itself =
 
 /// Gives out memory as `buffer`s, for elements that are trivially copyable: `allocate`,
 /// `allocate_zeroed`, and `allocate_shared` (zeroed), which the host and the operations on
-/// `stream_type` both reach. The meta device, which only counts, is one.
+/// `stream_type` both reach. The meta device, which only counts, is one. Those with wishes about
+/// memory that is exchanged have `allocate_exchanged` too (exchanged_memory.hpp).
 template <class D>
 concept memory_device = stream<typename D::stream_type> && requires(D d, std::size_t count) {
   { d.template allocate<float>(count) } -> std::same_as<buffer<float>>;
