@@ -247,7 +247,7 @@ TEST_CASE("who waits for another rank's window does not, when that has failed") 
 
 TEST_CASE("a piece is NCCL's memory until it is freed") {
   restart(1);
-  fake_cuda::current_gpu();
+  static_cast<void>(fake_cuda::current_gpu());
   auto const memory = std::make_shared<parallel::nccl::memory>();
   auto piece = memory->allocate(8);
   void const* const at = piece.get();
