@@ -176,11 +176,10 @@ class session final : public parallel::detail::abortable,
   }
 
  private:
-  /// Empty: it is not of ncclMemAlloc, or this NCCL, the driver or NCCL_WIN_ENABLE=0 has none.
+  /// Empty: the memory is not of ncclMemAlloc, or the driver or NCCL_WIN_ENABLE=0 has no windows.
   [[nodiscard]] registered_memory register_window(std::shared_ptr<member> const& of,
                                                   buffer<std::byte> const& memory,
                                                   call_site where) {
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
     if (!memory_->gave(memory.data())) return {};
     auto& window = of->windows.emplace_back(nullptr);
     run(
@@ -194,9 +193,6 @@ class session final : public parallel::detail::abortable,
     return until(of, memory, window, [](ncclComm_t comm, void* registered) {
       return ncclCommWindowDeregister(comm, static_cast<ncclWindow_t>(registered));
     });
-#else
-    return {};
-#endif
   }
 
   /// Keeps a registration, its memory and its communicator until end(communicator, handle).
