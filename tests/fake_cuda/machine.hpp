@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -80,7 +81,8 @@ class machine {
   std::uint64_t streams_made = 0;
   /// That work took, say its events, beside the time it took.
   std::atomic<std::int64_t> pretended_microseconds = 0;
-  std::atomic<char const*> failure[memory::most_devices] = {};  // why; lives forever
+  std::atomic<char const*> failure[memory::most_devices] = {};  // why
+  std::deque<std::string> reasons;                              // live forever
   std::string fails_next;                                       // a function
 
   static machine& get() {
@@ -124,7 +126,7 @@ inline void fail(int device, std::string const& why) {
   auto& m = machine::get();
   std::scoped_lock const lock(m.mutex);
   m.happened.failures.push_back(why);
-  if (m.failure[device] == nullptr) m.failure[device] = (new std::string(why))->c_str();
+  if (m.failure[device] == nullptr) m.failure[device] = m.reasons.emplace_back(why).c_str();
 }
 
 /// What every function of a device's work begins with.

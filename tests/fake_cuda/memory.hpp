@@ -112,7 +112,7 @@ class memory {
 
  private:
   // Of addresses, a device: all together what ThreadSanitizer has room for.
-  static constexpr std::size_t range = std::size_t{1} << 36;
+  static constexpr std::size_t range = std::size_t{1} << 35;
   static constexpr std::size_t page = 4096, alignment = 256;
   static constexpr std::size_t pattern = std::size_t{2} << 20;
   static constexpr int poison = 0xff;
