@@ -12,20 +12,18 @@
 
 #include "fake_cuda/ranks.hpp"
 #include "fake_nccl/ranks.hpp"
+#include "parallel/support/files.hpp"
 #include "support/device_exchanges.hpp"
 
 namespace fake_nccl_failures_test {
 
 using parallel::reduction;
 using parallel::conformance::message_of;
+using test::contains;
 
 void restart(int ranks, fake_nccl::options const& how = {}) {
   fake_cuda::restart({.devices = ranks, .peers = false});
   fake_nccl::restart(how);
-}
-
-bool contains(std::string const& text, std::string const& part) {
-  return text.find(part) != std::string::npos;
 }
 
 struct numbers {

@@ -32,6 +32,7 @@ using parallel::call_state;
 using parallel::flight_log;
 using parallel::reduction;
 using parallel::conformance::message_of;
+using test::contains;
 
 struct numbers {
   explicit numbers(parallel::cuda::device& device)
@@ -90,10 +91,6 @@ std::vector<std::string> calls_of(flight_log const& log) {
                                    text.substr(0, text.find(" at "))));
   }
   return out;
-}
-
-bool contains(std::string const& text, std::string const& part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST_CASE("calls that ran are done, with axis, operation and count; parts of groups are calls") {

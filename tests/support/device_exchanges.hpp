@@ -31,7 +31,7 @@ void check_device_exchanges(Comm& comm, Device const& device, std::size_t count,
   auto const ranks = static_cast<std::size_t>(size);
   std::vector<registered_memory> kept;
   auto const place = [&](std::vector<T> const& from) {
-    auto there = registered ? allocate_exchanged<T>(device, from.size(), from.size())
+    auto there = registered ? allocate_exchanged<T>(device, from.size())
                             : device.template allocate<T>(from.size());
     if (registered) kept.push_back(register_memory(comm, there));
     device.upload(there.span(), std::span<T const>(from));

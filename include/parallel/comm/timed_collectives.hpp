@@ -120,7 +120,7 @@ class timed_collectives {
 
   /// Where a step's exchanges would lie.
   [[nodiscard]] buffer<T> exchanged(std::size_t count) {
-    auto memory = allocate_exchanged<T>(device_, count, count);
+    auto memory = allocate_exchanged<T>(device_, count);
     registered_.push_back(register_memory(comm_, memory));
     return memory;
   }

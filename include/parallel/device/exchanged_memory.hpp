@@ -32,4 +32,10 @@ template <class T, class Device>
     return device.template allocate_zeroed<T>(count);
 }
 
+/// The same of what is exchanged as it is.
+template <class T, class Device>
+[[nodiscard]] buffer<T> allocate_exchanged(Device& device, std::size_t count) {
+  return allocate_exchanged<T>(device, count, count);
+}
+
 }  // namespace parallel

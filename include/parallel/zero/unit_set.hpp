@@ -41,14 +41,11 @@ class unit_set {
   void allocate_buffers(Device& device, std::vector<index> const& values,
                         std::vector<index> const& gradients) {
     device_ = &device;
-    auto const fill = [&]<class V>(std::vector<buffer<V>>& buffers,
-                                   std::vector<index> const& sizes) {
-      for (index const size : sizes)
-        buffers.push_back(allocate_exchanged<V>(device, static_cast<std::size_t>(size),
-                                                static_cast<std::size_t>(size)));
-    };
-    fill(values_, values);
-    fill(gradients_, gradients);
+    for (index const size : values)
+      values_.push_back(allocate_exchanged<T>(device, static_cast<std::size_t>(size)));
+    for (index const size : gradients)
+      gradients_.push_back(
+          allocate_exchanged<gradient_type>(device, static_cast<std::size_t>(size)));
   }
 
   /// Allocates the memory in which the units' optimizers work, one unit after another.
@@ -60,8 +57,7 @@ class unit_set {
 
   /// Makes the gradients of all units travel in bf16, rounded in so many elements at a time.
   void allocate_staging(Device& device, index elements) {
-    auto const count = static_cast<std::size_t>(elements);
-    staging_ = allocate_exchanged<bf16>(device, count, count);
+    staging_ = allocate_exchanged<bf16>(device, static_cast<std::size_t>(elements));
     if constexpr (std::is_same_v<gradient_type, float>)
       for (auto& unit : units_) unit.memory.sum_by(gradient_sums<gradient_type>(staging_.span()));
   }
