@@ -105,7 +105,8 @@ inline void exchange(std::vector<participant> const& ranks) {
       }
       return;
     case barrier:
-    case split: return;
+    case split:
+    case agreement: return;
   }
 }
 

@@ -298,17 +298,17 @@ class export_folder {
 
  private:
   [[nodiscard]] std::string index_of(std::filesystem::path const& folder) const {
-    nlohmann::ordered_json index;
+    nlohmann::ordered_json out;
     auto const width = parallel::checkpoint::size_of(element_type_of(options_.type));
     std::uint64_t total = 0;
     for (auto const& tensor : tensors_) total += detail::bytes_of(tensor, width);
-    index["metadata"]["total_size"] = total;
+    out["metadata"]["total_size"] = total;
     for (auto const& [begin, end, file] : shards_)
       for (auto const& tensor : tensors_.subspan(begin, end - begin))
-        index["weight_map"][options_.form.prefix + tensor.name] = file;
-    parallel::require(index["weight_map"].size() == tensors_.size(), folder.native(),
+        out["weight_map"][options_.form.prefix + tensor.name] = file;
+    parallel::require(out["weight_map"].size() == tensors_.size(), folder.native(),
                       ": two tensors have the same name");
-    return index.dump(2) + "\n";
+    return out.dump(2) + "\n";
   }
 
   std::filesystem::path target_;

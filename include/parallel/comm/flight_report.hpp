@@ -60,7 +60,7 @@ struct flight_log {
   for (std::uint64_t i = 0; i < slots.size(); ++i) {
     auto& one = slots[i];
     if (one.number == flight_call::none || one.number % slots.size() != i ||
-        one.now > call_state::done || one.what.kind > operation_kind::group ||
+        one.now > call_state::done || one.what.kind > operation_kind::agreement ||
         one.what.type > dtype::f64 || one.what.combine > reduction::wide_sum)
       continue;
     one.what.axis.back() = '\0';

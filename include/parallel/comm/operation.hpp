@@ -42,13 +42,15 @@ enum class operation_kind : std::uint8_t {
   /// The rendezvous of `split`; never submitted.
   split,
   /// Several collectives as one call: operation::parts.
-  group
+  group,
+  /// An exchange of signatures that is no call's own (`has_submit`); never submitted.
+  agreement
 };
 
 [[nodiscard]] constexpr std::string_view name_of(operation_kind kind) {
   constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
                                         "broadcast",  "barrier",        "send",       "recv",
-                                        "split",      "group"};
+                                        "split",      "group",          "agreement"};
   return names[static_cast<std::size_t>(kind)];
 }
 

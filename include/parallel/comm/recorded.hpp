@@ -49,8 +49,16 @@ class recorded : public forwarding<recorded<Inner>, Inner, typename Inner::strea
                            [notes, inner = std::move(inner)] { notes.now(call_state::done); });
   }
 
+  /// An agreement, a call from here on.
   [[nodiscard]] signature_exchange open_exchange(stream_type const* on = nullptr) {
-    return inner_.open_exchange(on);
+    operation op{.kind = operation_kind::agreement};
+    noted_calls const notes(recorder_, *this, this->name(), group_, op);
+    return [notes, inner = inner_.open_exchange(on)](signature const& mine) {
+      notes.now(call_state::running);
+      auto all = inner(mine);
+      notes.now(call_state::done);
+      return all;
+    };
   }
 
   /// See `has_split`. A call like any other, that runs at once.

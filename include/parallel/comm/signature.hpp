@@ -83,6 +83,7 @@ static_assert(sizeof(signature) == 256 && std::is_trivially_copyable_v<signature
 /// "all_reduce(sum) of 5 f32 over tensor at step.cpp:31".
 [[nodiscard]] inline std::string describe(signature const& what) {
   if (what.kind == operation_kind::split) return concat("split into color ", what.peer);
+  if (what.kind == operation_kind::agreement) return "agreement on what comes next";
   std::string out(name_of(what.kind));
   if (combines(what.kind)) out += concat('(', name_of(what.combine), ')');
   if (what.kind == operation_kind::group)

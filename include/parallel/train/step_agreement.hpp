@@ -116,8 +116,8 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& ex
   require(std::isfinite(mine.learning_rate_factor), "a step's learning rate factor is ",
           mine.learning_rate_factor, "; it must be a finite number");
   if (world.size() == 1) return;
-  auto told = signature_of({.count = mine.microbatches, .where = call_site::current()}, mine.step,
-                           "start of a step");
+  auto told =
+      signature_of({.kind = operation_kind::agreement, .count = mine.microbatches}, mine.step);
   told.tag = static_cast<std::int32_t>(mine.mode);
   told.file_hash = std::bit_cast<std::uint64_t>(mine.learning_rate_factor);
   told.peer = static_cast<std::int32_t>(mine.limits);

@@ -9,6 +9,7 @@
 
 #include <parallel/device/annotate.hpp>
 #include <parallel/train/run_step.hpp>
+#include <parallel/train/step_limits.hpp>
 #include <parallel/train/step_passes.hpp>
 #include <parallel/train/tensor_squares.hpp>
 

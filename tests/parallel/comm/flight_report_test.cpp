@@ -101,6 +101,20 @@ TEST_CASE(
   CHECK(test::contains(report(logs), "rank 1 left no file here\n"));
 }
 
+TEST_CASE("who does not come where the others agree on what comes next is named") {
+  auto const logs = logs_of(3, [](auto& all, host::stream& s) {
+    all.barrier(s).wait();
+    if (all.rank() != 1) static_cast<void>(all.open_exchange()({.count = 1}));
+  });
+  auto const found = findings(logs);
+  REQUIRE(found.waits.size() == 1);
+  CHECK(found.waits[0].call.what.kind == operation_kind::agreement);
+  CHECK(found.waits[0].waiting == ranks{0, 2});
+  CHECK(found.waits[0].absent == ranks{1});
+  CHECK(found.late == ranks{1});
+  CHECK(found.divergence.empty());
+}
+
 TEST_CASE("who waits for a message waits for its sender") {
   auto const logs = logs_of(2, [](auto& all, auto& s) {
     std::vector<float> x(4);

@@ -177,6 +177,40 @@ TEST_CASE("who waits for a gloo rank that has returned is told soon") {
   });
 }
 
+TEST_CASE("who comes to a message after it was given up is told why it was, or that nobody says") {
+  for (bool const says_why : {true, false}) {
+    CAPTURE(says_why);
+    auto const begin = std::chrono::steady_clock::now();
+    std::string heard;
+    run(2,
+        [&](auto const& options) {
+          gloo::communicator comm(options);
+          parallel::host::stream s;
+          std::vector<float> x(1000);
+          if (comm.rank() == 0) {
+            try {
+              auto const sent = comm.send(s, std::span<float const>(x), 1);
+              std::this_thread::sleep_for(50ms);
+              throw parallel::error("the disk is full");
+            } catch (parallel::error const& problem) {
+              std::this_thread::sleep_for(300ms);  // as who has other streams to end first
+              if (says_why) comm.abort(problem.what());
+            }
+            std::this_thread::sleep_for(2s);
+            return;
+          }
+          std::this_thread::sleep_for(200ms);
+          heard = message_of([&] { comm.recv(s, std::span(x), 0).wait(); });
+          CHECK(std::chrono::steady_clock::now() - begin < 2s);
+        },
+        {.deadline = 20s, .grace = 1s});
+    CAPTURE(heard);
+    CHECK(heard.starts_with(
+        says_why ? "rank 0 failed: the disk is full; rank 1 waited for rank 0 in recv"
+                 : "an exception left rank 0 before its send"));
+  }
+}
+
 TEST_CASE("a gloo rank that is killed is named soon") {
   meeting_place const place;
   gloo::communicator_options options{.ranks = 2, .rendezvous = place.folder};

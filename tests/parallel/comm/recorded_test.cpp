@@ -69,6 +69,20 @@ TEST_CASE("a rank that waits in a split says so, its first call included") {
   CHECK(recorder->text().ends_with(" s: split into color 3\n"));
 }
 
+TEST_CASE("what ranks agree on beside their calls is told too") {
+  threads::run(2, [](threads::communicator& comm) {
+    auto const recorder = std::make_shared<flight_recorder>();
+    recorded all(std::move(comm), recorder);
+    auto const exchange = all.open_exchange();
+    CHECK(recorder->text().starts_with("0 waiting for "));
+    CHECK(exchange({.count = 1}).size() == 2);
+    auto const told = recorder->text();
+    CAPTURE(told);
+    CHECK(told.starts_with("0 done since "));
+    CHECK(told.ends_with(" s: agreement on what comes next\n"));
+  });
+}
+
 TEST_CASE("threads count the bytes a ring sends, checked and erased too") {
   CHECK_NOTHROW(test::comm_traffic::check_traffic(single()));
   for (int const n : {1, 2, 3, 4, 5, 8})

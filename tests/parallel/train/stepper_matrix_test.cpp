@@ -31,7 +31,8 @@ std::pair<std::string, std::ptrdiff_t> refuse(layout const& how) {
   } catch (parallel::error const& refused) {
     auto const calls = recorder->calls();
     return {refused.what(), std::ranges::count_if(calls, [](auto const& call) {
-              return call.what.kind != parallel::operation_kind::split;
+              return call.what.kind != parallel::operation_kind::split &&
+                     call.what.kind != parallel::operation_kind::agreement;
             })};
   }
   return {};

@@ -215,7 +215,8 @@ void run_direct(Transport& t, operation const& op) {
     case operation_kind::broadcast: return broadcast_tree(t, op);
     case operation_kind::barrier: return disseminate(t);
     case operation_kind::split:
-    case operation_kind::group: return;
+    case operation_kind::group:
+    case operation_kind::agreement: return;
     case operation_kind::send: {
       auto batch = t.begin();
       send(batch, op, op.in, op.bytes(), op.peer);

@@ -35,7 +35,8 @@ struct operation_shards {
     case operation_kind::recv: return {0, 1};
     case operation_kind::barrier:
     case operation_kind::split:
-    case operation_kind::group: break;
+    case operation_kind::group:
+    case operation_kind::agreement: break;
   }
   return {};
 }

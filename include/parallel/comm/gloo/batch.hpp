@@ -92,7 +92,7 @@ class batch {
 
  private:
   struct transfer {
-    std::unique_ptr<world::buffer> message;  // none: the connection was closed before
+    std::unique_ptr<world::buffer> message;  // none: there is nobody at the other end any more
     direction what;
     int peer;  // as the world calls it
   };
@@ -104,6 +104,7 @@ class batch {
 
   void post(void* memory, std::size_t bytes, int peer, direction what) {
     int const name = group_->names[static_cast<std::size_t>(peer)];
+    if (world_->has_given_up(name)) return transfers_.push_back({nullptr, what, name});
     auto message = world_->make_buffer(memory, bytes);
     auto const slot = mix(slot_, bytes);
     try {

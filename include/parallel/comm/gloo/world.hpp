@@ -50,6 +50,8 @@ struct communicator_options {
   sealer seal = {};
   /// How long a rank waits for the others: at the rendezvous, and in one operation.
   shared_deadline deadline = std::chrono::seconds(600);
+  /// How long a rank that gives up its operations may take to say why.
+  std::chrono::milliseconds grace = std::chrono::seconds(60);
   /// Collectives travel in pieces of this size, many at a time; staging memory is 32 times that for
   /// each rank.
   std::size_t piece_bytes = std::size_t{256} << 10;
@@ -93,9 +95,9 @@ class world final : public parallel::detail::abortable {
     if (context_ != nullptr) {
       if (!why) tell_all(farewell, {});
       auto const limit = steady_time::clock::now() + std::chrono::seconds(2);
-      for (auto const& [peer, notice] : notices_)
-        while (!left_since(peer) && steady_time::clock::now() < limit)
-          if (arrived(*notice, direction::sent, peer, limit)) break;
+      for (auto const& one : notices_)
+        while (!left_since(one.peer) && steady_time::clock::now() < limit)
+          if (arrived(*one.message, direction::sent, one.peer, limit)) break;
     }
     ends_ = true;
     alarms_.ring_all();
@@ -131,19 +133,31 @@ class world final : public parallel::detail::abortable {
     alarms_.ring_all();
   }
 
-  /// Ends what this rank waits for; the others are told by an abort, or when this ends.
+  /// Ends what this rank waits for. The others hear of it at once, since a message that is taken
+  /// back blocks its connection as soon as the other end comes to it; why, an abort tells, or
+  /// nobody does within the grace.
   void give_up(int /*rank*/, std::string const& reason) override {
     {
       std::scoped_lock const lock(mutex_);
-      if (!given_up_) given_up_ = reason;
+      if (reason_ || given_up_) return;
+      given_up_ = reason;
     }
+    tell_all(surrender, reason);
     alarms_.ring_all();
   }
 
   /// Why this rank is not to wait any more.
   [[nodiscard]] std::optional<std::string> stopped() {
     std::scoped_lock const lock(mutex_);
+    if (!reason_ && abandonment_ && steady_time::clock::now() >= abandonment_->until)
+      reason_ = abandonment_->reason;
     return reason_ ? reason_ : given_up_;
+  }
+
+  /// Whether `peer` has said that it gives up its operations: it takes part in none any more.
+  [[nodiscard]] bool has_given_up(int peer) {
+    std::scoped_lock const lock(mutex_);
+    return abandonment_ && abandonment_->rank == peer;
   }
 
   struct departure {
@@ -178,13 +192,25 @@ class world final : public parallel::detail::abortable {
 
  private:
   static constexpr std::uint64_t notice_slot = 1, life_slot = 2, greeting_slot = 3;
-  static constexpr char failure = 'f', farewell = 'b';
+  static constexpr char failure = 'f', surrender = 'g', farewell = 'b';
 
   // What ranks tell each other out of turn.
   struct notice_text {
     std::int32_t from = 0;
     char kind = 0;
     std::array<char, 2043> text = {};
+  };
+  // One that is sent.
+  struct notice {
+    int peer;
+    std::shared_ptr<notice_text> content;
+    std::unique_ptr<buffer> message;
+  };
+  // The first rank that gives up its operations.
+  struct abandonment {
+    std::string reason;
+    int rank;
+    steady_time until;  // when it becomes the reason to stop
   };
 
   void connect() {
@@ -263,15 +289,16 @@ class world final : public parallel::detail::abortable {
 
   void tell_all(char kind, std::string const& text) {
     std::scoped_lock const lock(telling_);
-    spoken_.from = options_.rank;
-    spoken_.kind = kind;
-    text.copy(spoken_.text.data(), spoken_.text.size() - 1);
+    auto const content = std::make_shared<notice_text>();
+    content->from = options_.rank;
+    content->kind = kind;
+    text.copy(content->text.data(), content->text.size() - 1);
     for (int peer = 0; peer < options_.ranks; ++peer) {
       if (peer == options_.rank || left_since(peer)) continue;
-      auto notice = make_buffer(&spoken_, sizeof spoken_);
+      auto message = make_buffer(content.get(), sizeof *content);
       try {
-        notice->send(peer, notice_slot);
-        notices_.emplace_back(peer, std::move(notice));
+        message->send(peer, notice_slot);
+        notices_.push_back({peer, content, std::move(message)});
       } catch (std::exception const&) {
         note_left(peer);
       }
@@ -300,7 +327,10 @@ class world final : public parallel::detail::abortable {
         note_left(heard.from, true);
       } else {
         std::scoped_lock const lock(mutex_);
-        if (!reason_) reason_ = heard.text.data();
+        if (heard.kind == failure && !reason_) reason_ = heard.text.data();
+        if (heard.kind == surrender && !abandonment_)
+          abandonment_ = {heard.text.data(), heard.from,
+                          steady_time::clock::now() + options_.grace};
       }
       alarms_.ring_all();
     }
@@ -315,11 +345,11 @@ class world final : public parallel::detail::abortable {
   std::mutex mutex_;  // of what follows
   std::optional<std::string> reason_;
   std::optional<std::string> given_up_;
+  std::optional<abandonment> abandonment_;  // of another rank
   std::vector<std::optional<departure>> left_;
   std::vector<std::unique_ptr<buffer>> signs_of_life_;  // what no rank ever sends
   std::mutex telling_;                                  // of what follows
-  notice_text spoken_;
-  std::vector<std::pair<int, std::unique_ptr<buffer>>> notices_;
+  std::vector<notice> notices_;
   std::atomic<bool> ends_ = false;
   std::thread listener_;
 };

@@ -104,7 +104,8 @@ inline void work(parallel::detail::moving const& mover, operation const& op, ope
       return;
     case operation_kind::barrier:
     case operation_kind::send:
-    case operation_kind::split: return;
+    case operation_kind::split:
+    case operation_kind::agreement: return;
   }
 }
 
