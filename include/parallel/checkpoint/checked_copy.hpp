@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -14,18 +15,29 @@
 
 namespace parallel::checkpoint {
 
-/// Copies `from`, which holds `contents`, to `to`, which is not there yet, and flushes it. Throws
-/// when its header or a slice is damaged or the file cannot be read or written, and leaves nothing
-/// then. Cost: reads and hashes every byte once, past what the system
-/// remembers of the file, and holds 1 MiB.
+/// What is copied is damaged or cannot be read.
+class unusable_source : public error {
+ public:
+  using error::error;
+};
+
+namespace detail {
+
+/// `writing`: whether what is under way is of `to`.
 inline void copy_checked(std::filesystem::path const& from, std::filesystem::path const& to,
-                         file_contents const& contents) {
+                         file_contents const& contents, bool& writing) {
   constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 20;
   auto const bytes = contents.bytes;
   input_file const in(from);
   require_bytes(from, in.size(), bytes);
   in.forget_cached();
-  output_file const out(to, output_file::existing::refuse);
+  auto const write = [&](auto const& work) {
+    writing = true;
+    work();
+    writing = false;
+  };
+  std::optional<output_file> out;
+  write([&] { out.emplace(to, output_file::existing::refuse); });
   try {
     std::vector<std::byte> buffer(std::min(piece_bytes, bytes));
     auto const copy = [&](std::uint64_t begin, std::uint64_t end, std::string_view what) {
@@ -33,7 +45,7 @@ inline void copy_checked(std::filesystem::path const& from, std::filesystem::pat
       for (std::uint64_t at = begin; at < end;) {
         auto const piece = std::span(buffer).first(std::min<std::size_t>(end - at, buffer.size()));
         in.read(at, piece, what);
-        out.write(at, piece);
+        write([&] { out->write(at, piece); });
         sum.add(piece);
         at += piece.size();
       }
@@ -50,10 +62,27 @@ inline void copy_checked(std::filesystem::path const& from, std::filesystem::pat
       require_checksum(in.name(), tensor, *slice, copy(slice->offset, at, tensor));
     }
     copy(at, bytes, "the end of the file");
-    out.sync();
+    write([&] { out->sync(); });
   } catch (...) {
     files::remove_tree(to);
     throw;
+  }
+}
+
+}  // namespace detail
+
+/// Copies `from`, which holds `contents`, to `to`, which is not there yet, and flushes it. Throws
+/// unusable_source when its header or a slice is damaged or it cannot be read, another error when
+/// `to` cannot be written, and leaves nothing then. Cost: reads and hashes every byte once, past
+/// what the system remembers of the file, and holds 1 MiB.
+inline void copy_checked(std::filesystem::path const& from, std::filesystem::path const& to,
+                         file_contents const& contents) {
+  bool writing = false;
+  try {
+    detail::copy_checked(from, to, contents, writing);
+  } catch (error const& problem) {
+    if (writing) throw;
+    throw unusable_source(problem.what());
   }
 }
 

@@ -27,10 +27,16 @@ struct checkpoint_entry {
 };
 
 /// Why the folder is not a checkpoint; empty when it is one. Reads its manifest, not its tensors.
+/// Throws where that cannot be told, since the system does not let it be read (storage_error,
+/// access_error).
 [[nodiscard]] inline std::string problem_of(std::filesystem::path const& folder) {
   try {
     static_cast<void>(read_manifest(folder));
     return {};
+  } catch (storage_error const&) {
+    throw;
+  } catch (access_error const&) {
+    throw;
   } catch (error const& problem) {
     return problem.what();
   }
@@ -53,11 +59,18 @@ struct checkpoint_entry {
   return out;
 }
 
-/// The same, each with what is wrong with its manifest or its files' sizes.
+/// The same, each with what is wrong with its manifest or its files' sizes, or why they cannot be
+/// read.
 [[nodiscard]] inline std::vector<checkpoint_entry> list_checkpoints(
     std::filesystem::path const& root) {
   auto out = list_folders(root);
-  for (auto& entry : out) entry.problem = problem_of(entry.folder);
+  for (auto& entry : out) {
+    try {
+      entry.problem = problem_of(entry.folder);
+    } catch (error const& unreadable) {
+      entry.problem = unreadable.what();
+    }
+  }
   return out;
 }
 
@@ -77,7 +90,7 @@ struct latest_checkpoint {
 };
 
 /// The checkpoint that the link `latest` names; when the link is missing or what it names is not a
-/// checkpoint, the newest one that is, and a note that says so.
+/// checkpoint, the newest one that is, and a note that says so. Throws as problem_of does.
 [[nodiscard]] inline latest_checkpoint latest(std::filesystem::path const& root) {
   auto const link = root / "latest";
   std::error_code unreadable;
@@ -94,9 +107,11 @@ struct latest_checkpoint {
     out.note =
         concat(link.native(), ": names ", target.native(), ", which is not valid (", problem, ")");
   }
-  auto const all = list_checkpoints(root);
-  auto const newest =
-      std::find_if(all.begin(), all.end(), [](auto const& entry) { return entry.valid(); });
+  auto all = list_folders(root);
+  auto const newest = std::find_if(all.begin(), all.end(), [](auto& entry) {
+    entry.problem = problem_of(entry.folder);
+    return entry.valid();
+  });
   if (newest != all.end()) {
     out.folder = newest->folder;
     out.note += concat("; took the newest valid checkpoint, ", newest->id.text());

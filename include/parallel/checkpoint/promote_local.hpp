@@ -88,10 +88,11 @@ template <class Comm, class Exchange>
 struct copied_files {
   std::vector<std::string> lost;  // no node has them, or whole
   std::string damage;             // what is wrong with copies that were not used; or empty
+  std::string failure;            // why the first rank that could not write where they go stopped
 };
 
 /// Collective: copies the files of `content` from the nodes' `folder` to `to`, which is there. It
-/// stops where some are lost.
+/// stops where some are lost, or cannot be written.
 template <class Comm, class Exchange>
 [[nodiscard]] copied_files copy_from_nodes(Comm& world, Exchange& exchanges,
                                            std::filesystem::path const& folder,
@@ -113,17 +114,19 @@ template <class Comm, class Exchange>
     for (std::size_t i = 0; i < left.size(); ++i)
       if (!copiers[i]) out.lost.push_back(names[left[i]]);
     if (!out.lost.empty()) return out;
-    std::string whole, damage;  // of `left`, what this rank has copied, or could not
+    std::string whole, damage, failure;  // of `left`, what this rank has copied, or could not
     for (std::size_t i = 0; i < left.size(); ++i) {
       auto const file = left[i];
       bool is_whole = copiers[i] == world.rank();
-      if (is_whole) {
+      if (is_whole && failure.empty()) {
         files::step(on_step, "create copied file");
         try {
           copy_checked(folder / names[file], to / names[file], contents.at(names[file]));
-        } catch (error const& problem) {
+        } catch (unusable_source const& problem) {
           is_whole = false;
           damage += concat(damage.empty() ? "" : "; ", problem.what());
+        } catch (error const& problem) {
+          failure = problem.what();
         }
       }
       whole += is_whole ? '1' : '0';
@@ -131,6 +134,9 @@ template <class Comm, class Exchange>
     auto const all_whole = gather_texts(world, exchanges, whole);
     for (auto const& text : gather_texts(world, exchanges, damage))
       if (!text.empty()) out.damage += concat("; ", text);
+    for (auto const& text : gather_texts(world, exchanges, failure))
+      if (out.failure.empty()) out.failure = text;
+    if (!out.failure.empty()) return out;
     std::vector<std::size_t> again;
     for (std::size_t i = 0; i < left.size(); ++i) {
       if (all_whole[static_cast<std::size_t>(*copiers[i])][i] == '1') continue;
@@ -148,8 +154,9 @@ template <class Comm, class Exchange>
 /// it is newer than the latest there and the nodes that are here have all of it together. `owner`:
 /// the claim of `root` under which it is put there; `on_step` is called before each action on its
 /// disk. Returns what there is to say of it, the same on every rank; "" when nothing was to be
-/// done. A checkpoint that is not whole any more is left out, and said so. Cost: its bytes are
-/// read, hashed and written once, by all ranks together.
+/// done. A checkpoint that is not whole any more is left out, and said so; where `root` cannot be
+/// written, storage_error on every rank. Cost: its bytes are read, hashed and written once, by all
+/// ranks together.
 template <class Comm, class Exchange>
 [[nodiscard]] std::string promote_local(Comm& world, Exchange& exchanges,
                                         std::filesystem::path const& root, claim_id owner,
@@ -185,7 +192,7 @@ template <class Comm, class Exchange>
   auto const copied = detail::copy_from_nodes(world, exchanges, folder, target.temporary(),
                                               here.nodes, content.slices, on_step);
   if (world.rank() == 0) {
-    if (!copied.lost.empty()) {
+    if (!copied.lost.empty() || !copied.failure.empty()) {
       abandon_save(target);
     } else {
       commit(target, {concat("{\n", format_slices(content.slices, name), "}\n")},
@@ -195,6 +202,8 @@ template <class Comm, class Exchange>
     }
   }
   world.barrier(exchanges).wait();
+  if (!copied.failure.empty())
+    fail<storage_error>(name, " could not be copied into the shared folder: ", copied.failure);
   if (copied.lost.empty())
     return concat("took ", name, " from ", here.nodes.nodes(),
                   here.nodes.nodes() == 1 ? " node" : " nodes", copied.damage);

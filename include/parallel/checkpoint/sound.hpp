@@ -5,6 +5,8 @@
 // since the one before it, not the run.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -17,6 +19,7 @@
 #include <parallel/checkpoint/checkpoints.hpp>
 #include <parallel/checkpoint/reader.hpp>
 #include <parallel/comm/texts.hpp>
+#include <parallel/core/failures.hpp>
 #include <parallel/core/reduction.hpp>
 
 namespace parallel::checkpoint {
@@ -27,33 +30,82 @@ struct checked_checkpoint {
   std::string damage;                       // what the first rank that found some says; or empty
 };
 
+namespace detail {
+
+/// What ranks met while each did its part: damage, or that the system did not let them read.
+class joint_reading {
+ public:
+  /// work(), whose errors are kept.
+  template <class F>
+  void attempt(F work) {
+    try {
+      work();
+    } catch (storage_error const& problem) {
+      keep(problem, storage);
+    } catch (access_error const& problem) {
+      keep(problem, access);
+    } catch (error const& problem) {
+      keep(problem, damage);
+    }
+  }
+
+  [[nodiscard]] bool failed() const { return !mine_.empty(); }
+
+  /// Collective: what the first rank that found damage says, "" where none did. Throws on every
+  /// rank, in the same words, where one could not read.
+  template <class Comm, class Exchange>
+  [[nodiscard]] std::string damage_of_all(Comm& world, Exchange& exchanges) {
+    std::int64_t const none = world.size();
+    std::array<std::int64_t, kinds> first;
+    first.fill(none);
+    if (failed()) first[static_cast<std::size_t>(kind_)] = world.rank();
+    world.all_reduce(exchanges, std::span<std::int64_t>(first), reduction::min).wait();
+    for (std::size_t kind = 0; kind < kinds; ++kind) {
+      if (first[kind] == none) continue;
+      auto const text =
+          concat("rank ", first[kind], ": ",
+                 broadcast_text(world, exchanges, mine_, static_cast<int>(first[kind])));
+      constexpr auto* advice =
+          "; this may pass, so the checkpoint was neither left out nor renamed: start again, or "
+          "rename it yourself to go on from the one before";
+      if (kind == storage) fail<storage_error>(text, advice);
+      if (kind == access) fail<access_error>(text, advice);
+      return text;
+    }
+    return {};
+  }
+
+ private:
+  enum : std::size_t { storage, access, damage, kinds };
+
+  void keep(error const& problem, std::size_t kind) {
+    if (failed()) return;
+    mine_ = problem.what();
+    kind_ = kind;
+  }
+
+  std::string mine_;
+  std::size_t kind_ = damage;
+};
+
+}  // namespace detail
+
 /// Collective over `world`: opens the checkpoint `folder`, which is the same on every rank, and
-/// reads it, each rank its part. Cost: all together read every byte once; rank 0 alone reads the
-/// manifest, whose text travels to the others.
+/// reads it, each rank its part. Throws on every rank where the system does not let one of them
+/// read (storage_error, access_error): that is no damage. Cost: all together read every byte once;
+/// rank 0 alone reads the manifest, whose text travels to the others.
 template <class Comm, class Exchange>
 [[nodiscard]] checked_checkpoint check_together(Comm& world, Exchange& exchanges,
                                                 std::filesystem::path const& folder) {
   checked_checkpoint out;
-  std::string manifest, mine;
-  if (world.rank() == 0) {
-    try {
-      manifest = read_manifest_text(folder);
-    } catch (error const& problem) {
-      mine = problem.what();
-    }
-  }
+  std::string manifest;
+  detail::joint_reading reading;
+  if (world.rank() == 0) reading.attempt([&] { manifest = read_manifest_text(folder); });
   manifest = broadcast_text(world, exchanges, std::move(manifest));
-  try {
-    if (mine.empty()) out.reader.emplace(folder, manifest).verify(world.rank(), world.size());
-  } catch (error const& problem) {
-    mine = problem.what();
-  }
-  std::int64_t const none = world.size();
-  std::int64_t first = mine.empty() ? none : world.rank();
-  world.all_reduce(exchanges, std::span<std::int64_t>(&first, 1), reduction::min).wait();
-  if (first < none)
-    out.damage = concat("rank ", first, ": ",
-                        broadcast_text(world, exchanges, std::move(mine), static_cast<int>(first)));
+  if (!reading.failed())
+    reading.attempt(
+        [&] { out.reader.emplace(folder, manifest).verify(world.rank(), world.size()); });
+  out.damage = reading.damage_of_all(world, exchanges);
   return out;
 }
 
@@ -72,12 +124,12 @@ enum class if_damaged : std::uint8_t {
 };
 
 /// The newest checkpoint beside `folder` of an earlier batch that has a valid manifest; "" when
-/// there is none.
+/// there is none. Throws as problem_of does.
 [[nodiscard]] inline std::filesystem::path one_before(std::filesystem::path const& folder) {
   auto const id = checkpoint_id::parse(folder.filename().native());
   if (!id) return {};
-  for (auto const& entry : list_checkpoints(files::parent_of(folder)))
-    if (entry.id < *id && entry.valid()) return entry.folder;
+  for (auto const& entry : list_folders(files::parent_of(folder)))
+    if (entry.id < *id && problem_of(entry.folder).empty()) return entry.folder;
   return {};
 }
 
@@ -94,7 +146,8 @@ inline void set_aside(std::vector<std::filesystem::path> const& damaged) {
 
 /// Collective over `world`: `folder`, which is the same on every rank, if no rank finds damage in
 /// it; else, unless they are to stop, the newest sound one before it, which rank 0 chooses. Throws
-/// on every rank, in the same words, when there is none, and leaves all names as they were.
+/// on every rank, in the same words, when there is none or the system does not let one of them
+/// read, and leaves all names as they were.
 template <class Comm, class Exchange>
 [[nodiscard]] sound_checkpoint find_sound(Comm& world, Exchange& exchanges,
                                           std::filesystem::path folder, if_damaged then) {
@@ -111,7 +164,9 @@ template <class Comm, class Exchange>
     damage += concat(damage.empty() ? "" : "; ", checked.damage);
     damaged.push_back(folder);
     std::filesystem::path next;
-    if (goes_back && world.rank() == 0) next = one_before(folder);
+    detail::joint_reading looking;
+    if (goes_back && world.rank() == 0) looking.attempt([&] { next = one_before(folder); });
+    static_cast<void>(looking.damage_of_all(world, exchanges));
     next = broadcast_text(world, exchanges, next.native());
     require(!next.empty(), damage,
             goes_back ? concat("; no earlier checkpoint in ", files::parent_of(folder).native(),

@@ -28,6 +28,12 @@ class storage_error : public error {
   using error::error;
 };
 
+/// The system does not let this process have a file: a right is missing, or too many are open.
+class access_error : public error {
+ public:
+  using error::error;
+};
+
 /// The loss or the gradient of a training run is NaN, infinite, or far above those before.
 class diverged : public error {
  public:
@@ -43,6 +49,11 @@ class corrupted : public error {
 /// Whether the system's error `code` is of the storage, not of a name or a right.
 [[nodiscard]] constexpr bool is_of_storage(int code) {
   return code == ENOSPC || code == EDQUOT || code == EROFS || code == EIO || code == ESTALE;
+}
+
+/// Whether it is of what this process may do, not of the file.
+[[nodiscard]] constexpr bool is_of_access(int code) {
+  return code == EACCES || code == EPERM || code == EMFILE || code == ENFILE || code == ENOMEM;
 }
 
 }  // namespace parallel

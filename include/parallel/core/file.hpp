@@ -59,6 +59,7 @@ inline void step(step_hook const& hook, std::string_view name) {
   auto const text =
       concat(path.native(), ": ", action, ": ", std::generic_category().message(code));
   if (is_of_storage(code)) fail<storage_error>(text);
+  if (is_of_access(code)) fail<access_error>(text);
   fail(text);
 }
 

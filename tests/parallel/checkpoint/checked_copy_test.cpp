@@ -84,4 +84,22 @@ TEST_CASE("a record of slices that cannot be is refused") {
   CHECK_FALSE(fs::exists(one.to));
 }
 
+TEST_CASE("errors tell whether the source or the copy is their cause") {
+  one_file const one;
+  auto const contents = pc::contents_by_file(one.content.slices).at(one.name);
+  fs::resize_file(one.from, fs::file_size(one.from) - 1);
+  CHECK_THROWS_AS(pc::copy_checked(one.from, one.to, contents), pc::unusable_source);
+  fs::remove(one.from);
+  CHECK_THROWS_AS(pc::copy_checked(one.from, one.to, contents), pc::unusable_source);
+  test::save_checkpoint(one.folder.path(), 4, 2);
+  try {
+    pc::copy_checked(one.from, one.folder / "nowhere" / "copy", contents);
+    FAIL("copied into a folder that is not there");
+  } catch (pc::unusable_source const& problem) {
+    FAIL(problem.what());
+  } catch (parallel::error const& problem) {
+    CHECK(test::contains(problem.what(), "cannot create"));
+  }
+}
+
 }  // namespace checked_copy_test

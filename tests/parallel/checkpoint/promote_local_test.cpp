@@ -209,6 +209,30 @@ TEST_CASE("stopped at any step it leaves what was there, and the next one does i
   CHECK(k > 10);
 }
 
+TEST_CASE("where the shared folder cannot be written all ranks stop, and nothing is called lost") {
+  auto const all = test::node_names(2, 2);
+  test::disks const disks;
+  test::save_checkpoint(disks.shared(), 3, 2, {}, {1, 0xa});
+  disks.save(all, 7, {1, 0xa});
+  auto const message = test::message_of([&] {
+    (void)promote(disks, all, {2, 0xb}, [&](std::string_view step) {
+      if (step != "create copied file") return;
+      for (auto const& entry : fs::directory_iterator(disks.shared()))  // what is copied is there
+        if (!pc::name_of_leftover(entry.path().filename().native()).empty())
+          for (int rank = 0; rank < 4; ++rank)
+            test::write_all(
+                entry.path() / parallel::concat("rank-0000", rank, "-F32-000.safetensors"), "mine");
+    });
+  });
+  CAPTURE(message);
+  CHECK(contains(message,
+                 "the local checkpoint ep0-ba7 could not be copied into the shared folder: "));
+  CHECK(contains(message, "cannot create"));
+  CHECK(pc::latest(disks.shared()).folder->filename() == "ep0-ba3");
+  CHECK_FALSE(has_leftovers(disks.shared()));
+  CHECK(contains(promote(disks, all, {3, 0xc}), "took the local checkpoint ep0-ba7 from 2 nodes"));
+}
+
 TEST_CASE("who has lost the shared folder puts nothing there") {
   auto const all = test::node_names(2, 1);
   test::disks const disks;

@@ -1,3 +1,6 @@
+#include <fcntl.h>
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -119,6 +122,45 @@ TEST_CASE("a file that is missing is damage, and a rank that misses it is named"
   auto const got = found(folder / "ep0-ba4", pc::if_damaged::stop, 2);
   CHECK(test::contains(got.error, "rank 1: "));
   CHECK(test::contains(got.error, "rank-00002-F32-000.safetensors: cannot open"));
+}
+
+/// This process can open no file more while it lives.
+class no_more_files {
+ public:
+  no_more_files() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    parallel::descriptor const next(::open("/dev/null", O_RDONLY));
+    auto none = before_;
+    none.rlim_cur = static_cast<::rlim_t>(next.get());
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  no_more_files(no_more_files const&) = delete;
+  no_more_files& operator=(no_more_files const&) = delete;
+  ~no_more_files() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  ::rlimit before_ = {};
+};
+
+TEST_CASE("what a rank is not let to read is neither damaged nor left") {
+  test::temporary_folder const folder;
+  for (index const batch : {1, 2}) test::save_checkpoint(folder.path(), batch, 3);
+  auto const newest = folder / "ep0-ba2";
+  for (auto const then :
+       {pc::if_damaged::stop, pc::if_damaged::go_back, pc::if_damaged::set_aside}) {
+    outcome got;
+    {
+      no_more_files const limit;
+      got = found(newest, then, 3);
+    }
+    CAPTURE(got.error);
+    CHECK(test::contains(got.error, "rank 0: " + (newest / "manifest.json").native()));
+    CHECK(test::contains(got.error, "cannot open: Too many open files; this may pass"));
+    CHECK(fs::exists(newest));
+  }
+  no_more_files const limit;
+  CHECK_THROWS_AS(static_cast<void>(pc::problem_of(newest)), parallel::access_error);
+  CHECK_THROWS_AS(static_cast<void>(pc::latest(folder.path())), parallel::access_error);
 }
 
 }  // namespace sound_test

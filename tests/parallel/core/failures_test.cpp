@@ -8,6 +8,11 @@
 namespace failures_test {
 using namespace parallel;
 
+TEST_CASE("what a process may not have is an access_error") {
+  for (int const code : {EACCES, EMFILE})
+    CHECK_THROWS_AS(files::failure("folder/x", "cannot open", code), access_error);
+}
+
 TEST_CASE("what the disk is the cause of is a storage_error, and an error as all are") {
   CHECK_THROWS_AS(files::failure("folder/x", "cannot write", ENOSPC), storage_error);
   CHECK_THROWS_AS(files::failure("folder/x", "cannot write", EROFS), storage_error);
