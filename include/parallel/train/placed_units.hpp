@@ -65,8 +65,8 @@ class placed_units {
         });
     bool const later =
         how.gather_before_use && std::ranges::any_of(plans_.units(), &planned_unit::gathered);
-    bool const in_step = groups.pipeline.size() > 1;  // ranks agree there on what they evaluate
-    if (units_.value_buffer_bytes() > 0 || later || in_step)
+    evaluates_jointly_ = units_.value_buffer_bytes() > 0 || later || groups.pipeline.size() > 1;
+    if (evaluates_jointly_ || groups.tensor.size() > 1 || groups.context.size() > 1)
       gathers_.emplace(comm_options<Comm>(device));
     registered_ = zero::register_units(units_, groups.axes());
   }
@@ -77,8 +77,10 @@ class placed_units {
   [[nodiscard]] std::deque<entry> const& units() const { return units_.units(); }
   /// The trained tensors of the whole model.
   [[nodiscard]] tensor_list const& tensors() const { return tensors_; }
-  /// Where values are gathered before use; there is one too where an evaluation is an exchange.
+  /// Where values are gathered before use; there is one too where ranks evaluate together.
   [[nodiscard]] std::optional<exchange_stream>& gathers() { return gathers_; }
+  /// Whether all ranks evaluate together: where they gather, or along a pipeline.
+  [[nodiscard]] bool evaluates_jointly() const { return evaluates_jointly_; }
 
   /// What plans of steps know of them.
   [[nodiscard]] step_plans& plans() { return plans_; }
@@ -118,6 +120,7 @@ class placed_units {
   tensor_list tensors_;
   unit_set units_;
   std::vector<std::pair<entry*, Comm>> ties_;
+  bool evaluates_jointly_ = false;
   std::optional<exchange_stream> gathers_;
   std::vector<registered_memory> registered_;
 };

@@ -167,6 +167,18 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& ex
   }
 }
 
+/// The same of passes: on all ranks of `groups` (process_groups), or, of an evaluation that those
+/// with other data need not begin, on those that share a model. The latter blocks.
+template <class Groups, class Exchange>
+void agree_on_passes(Groups& groups, bool all, bool in_step, Exchange& exchanges,
+                     step_terms const& mine) {
+  if (all || groups.data_ranks() == 1)
+    return agree(groups.world(), groups.shape(), in_step, exchanges, mine);
+  agree(groups.tensor, groups.shape(), true, exchanges, mine);
+  agree(groups.context, groups.shape(), true, exchanges, mine);
+  exchanges.synchronize();
+}
+
 /// Between steps: whether all ranks begin this; where others begin something else, it throws the
 /// sentence on all. Collective; blocks.
 template <class Comm, class Exchange>

@@ -171,7 +171,7 @@ class stepper {
   }
 
   /// Adds a forward pass of this rank's microbatches to `sums`, for over_ranks when all are done.
-  /// Blocks. Where values are sharded, or along a pipeline, every rank gives as many.
+  /// Blocks. Ranks of one model give as many; all do where values are sharded, or in a pipeline.
   void add_evaluation(stream& compute, arena& memory, std::span<microbatch const> batches,
                       statistics_sum<loss>& sums) {
     gather_values(compute);
@@ -179,7 +179,7 @@ class stepper {
       check_.before_passes(model_, batches, groups_.tensor.rank(), groups_.tensor.size());
       step_batches<Model> const of{batches, {}, {}, pass::inference};
       auto& gathers = placed_.gathers();
-      if (gathers) begin(*gathers, of, 0);
+      if (gathers) begin(*gathers, of, 0, placed_.evaluates_jointly());
       requests_type messages;
       if (!batches.empty()) messages = run(compute, nullptr, memory, of, {});
       compute.synchronize();
@@ -296,15 +296,15 @@ class stepper {
     return train::attempt(groups_.world(), each, std::forward<Work>(work));
   }
 
-  /// Asks on `exchanges` whether all ranks begin the same.
-  void begin(exchange_stream& exchanges, step_batches<Model> const& of,
-             double learning_rate_factor) {
+  /// Asks on `exchanges` whether all ranks, or those that share a model, begin the same.
+  void begin(exchange_stream& exchanges, step_batches<Model> const& of, double learning_rate_factor,
+             bool all = true) {
     auto const& set = placed_.set();
     bool const in_step =
         set.gradients_sharded() || set.parameters_sharded() || groups_.pipeline.size() > 1;
-    agree(groups_.world(), groups_.shape(), in_step, exchanges,
-          {of.mode, of.where.step, of.batches.size(), learning_rate_factor, measuring_,
-           limits_.fingerprint(), joint_work::passes, check_.seed()});
+    agree_on_passes(groups_, all, in_step, exchanges,
+                    {of.mode, of.where.step, of.batches.size(), learning_rate_factor, measuring_,
+                     limits_.fingerprint(), joint_work::passes, check_.seed()});
   }
 
   /// Enqueues this rank's part of a step, or of an evaluation; returns what is exchanged.

@@ -51,14 +51,15 @@ TEST_CASE("what may differ and what may not") {
   }
 }
 
-/// Two ranks under ZeRO-3, and what each is told; act(rank, number).
+/// What each rank of a layout is told; act(rank, number).
 template <class Act>
 std::vector<std::string> told(test::layout const& how, Act const& act) {
-  std::vector<std::string> out(2);
+  int const ranks = how.shape().ranks();
+  std::vector<std::string> out(static_cast<std::size_t>(ranks));
   auto const program = [&](parallel::threads::communicator& comm) {
     int const me = comm.rank();
-    test::ring_rank<> one(parallel::any_communicator(std::move(comm)), how);
     try {
+      test::ring_rank<> one(parallel::any_communicator(std::move(comm)), how);
       act(one, me);
     } catch (parallel::error const& thrown) {
       out[static_cast<std::size_t>(me)] = thrown.what();
@@ -66,7 +67,7 @@ std::vector<std::string> told(test::layout const& how, Act const& act) {
     }
   };
   try {
-    parallel::threads::run(2, program, {.deadline = 20s});
+    parallel::threads::run(ranks, program, {.deadline = 20s});
   } catch (parallel::error const&) {  // every rank has said its own
   }
   return out;
@@ -132,22 +133,60 @@ TEST_CASE("a rank that leaves the loop early, and sums evaluations or saves, is 
     }
 }
 
-TEST_CASE("stages of a pipeline that evaluate another number of microbatches") {
-  test::layout const how{.level = zero::level::none, .microbatch = 3, .pipeline = 2};
-  for (auto const &message : told(how, [](auto&one, int rank) {
-         auto const of = one.data(0);
-         REQUIRE(of.batches().size() > 2);
-         auto const count = rank == 0 ? 2U : 1U;
-         parallel::arena memory(one.device().template allocate<std::byte>(
-             one.stepper().plan_activations(of.batches().first(2), pass::inference)));
-         parallel::train::statistics_sum<test::ring> sums;
-         one.stepper().add_evaluation(one.compute(), memory, of.batches().first(count), sums);
-       })) {
-    CAPTURE(message);
-    CHECK(message.find("rank 0 begins an evaluation of 2 microbatches; rank 1 begins an evaluation "
-                       "of 1 microbatch; give as many microbatches on every rank") !=
-          std::string::npos);
-  }
+/// Evaluates so many microbatches.
+template <class Rank>
+void evaluate(Rank& one, std::size_t count) {
+  auto const of = one.data(0);
+  REQUIRE(of.batches().size() >= 2);
+  parallel::arena memory(one.device().template allocate<std::byte>(
+      one.stepper().plan_activations(of.batches().first(2), pass::inference)));
+  parallel::train::statistics_sum<test::ring> sums;
+  one.stepper().add_evaluation(one.compute(), memory, of.batches().first(count), sums);
+}
+
+/// Of two heads, in sequences that two context ranks can share.
+test::layout small(int pipeline, int context, int tensor) {
+  test::layout out{.microbatch = 3,
+                   .pipeline = pipeline,
+                   .context = context,
+                   .tensor = tensor,
+                   .sizes = {.length = 8}};
+  out.model.attention.heads = out.model.attention.key_heads = 2;
+  return out;
+}
+
+TEST_CASE("ranks of one model that evaluate another number of microbatches") {
+  for (auto const& how : {small(2, 1, 1), small(1, 2, 1), small(1, 1, 2)})
+    for (auto const &message :
+         told(how, [](auto&one, int rank) { evaluate(one, rank == 0 ? 2 : 1); })) {
+      CAPTURE(message);
+      CHECK(message.find("rank 0 begins an evaluation of 2 microbatches; rank 1 begins an "
+                         "evaluation of 1 microbatch; give as many microbatches on every rank") !=
+            std::string::npos);
+    }
+}
+
+TEST_CASE("those with other data, and values of their own, may evaluate another number") {
+  using namespace parallel::axis;
+  for (auto const level : {zero::level::none, zero::level::optimizer})
+    for (int const context : {1, 2}) {
+      auto how = small(1, context, 2);
+      how.ranks = 2;
+      how.level = level;
+      auto const data_rank = [&](int rank) { return how.shape().position<replicate, shard>(rank); };
+      for (auto const &message : told(how, [&](auto&one, int rank) {
+             for (int call = 0; call <= data_rank(rank); ++call)
+               evaluate(one, data_rank(rank) == 0 ? 2 : 1);
+           }))
+        CHECK(message == "");
+      for (auto const &message : told(how, [&](auto&one, int rank) {
+             evaluate(one, how.shape().coordinate<tensor>(rank) == 0 ? 2 : 1);
+           })) {
+        CAPTURE(message);
+        CHECK(message.find("begins an evaluation of 1 microbatch; give as many") !=
+              std::string::npos);
+      }
+    }
 }
 
 TEST_CASE("a rank that returns early leaves nobody waiting") {
