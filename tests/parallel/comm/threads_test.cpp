@@ -355,6 +355,40 @@ TEST_CASE("a rank that gives up a collective that nobody else has come to may re
       "rank 0 has returned from its program, but rank 1 waits for it in all_reduce(sum) of 4 f32"));
 }
 
+TEST_CASE("a call that a failed stream leaves out is one that never comes") {
+  using namespace threads_test;
+  for (bool const agrees : {false, true})
+    for (bool const late : {false, true}) {  // whether the other rank waits when this one returns
+      CAPTURE(agrees);
+      CAPTURE(late);
+      std::string found;
+      auto const program = [&](threads::communicator& comm) {
+        host::stream s;
+        auto const call = [&] {
+          if (!agrees) return comm.barrier(s).wait();
+          s.enqueue([exchange = comm.open_exchange(&s)] { (void)exchange({.count = 1}); });
+          s.synchronize();
+        };
+        if (comm.rank() == 0) {
+          (void)message_of([&] {
+            s.enqueue([] {
+              std::this_thread::sleep_for(50ms);  // the call is queued by then
+              throw error("kept to itself");
+            });
+            call();
+          });
+          if (late) std::this_thread::sleep_for(200ms);
+          return;
+        }
+        if (!late) std::this_thread::sleep_for(200ms);
+        found = message_of(call);
+      };
+      threads::run(2, program, {.deadline = 20s});
+      CAPTURE(found);
+      CHECK(found.starts_with("rank 0 has returned from its program, but rank 1 waits for it in "));
+    }
+}
+
 TEST_CASE("the first cause is reported, not what another rank makes of hearing it") {
   using namespace threads_test;
   auto const program = [&](threads::communicator& comm) {

@@ -109,6 +109,29 @@ inline void work(parallel::detail::moving const& mover, operation const& op, ope
   }
 }
 
+/// A call of a rank between being made and coming to its rendezvous. Gone before that, as what a
+/// failed stream leaves out, it never comes.
+class queued_call {
+ public:
+  queued_call(std::shared_ptr<world> of, rendezvous_name name, int rank, std::thread::id worker)
+      : world_(std::move(of)), name_(name), rank_(rank) {
+    world_->queued(name_, rank_, worker);
+  }
+  queued_call(queued_call const&) = delete;
+  queued_call& operator=(queued_call const&) = delete;
+  ~queued_call() {
+    if (!came_) world_->dropped(name_, rank_);
+  }
+
+  void comes() { came_ = true; }
+
+ private:
+  std::shared_ptr<world> world_;
+  rendezvous_name name_;
+  int rank_;
+  bool came_ = false;
+};
+
 }  // namespace detail
 
 class communicator : public collectives<communicator, host::stream> {
@@ -152,9 +175,10 @@ class communicator : public collectives<communicator, host::stream> {
     }
     auto what = signature_of(op, name.number, name_);
     what.peer = peer;
-    world_->queued(name, me, s.worker());
     auto meet = [world = world_, me, rank = rank_, op, name, ranks, what,
-                 mover = parallel::detail::moving(s)] {
+                 mover = parallel::detail::moving(s),
+                 call = std::make_shared<detail::queued_call>(world_, name, me, s.worker())] {
+      call->comes();
       auto const here = world->enter(name, ranks, me, {what, op});
       std::exception_ptr failure;
       try {
@@ -175,8 +199,12 @@ class communicator : public collectives<communicator, host::stream> {
   [[nodiscard]] signature_exchange open_exchange(host::stream const* on = nullptr) {
     detail::rendezvous_name const name{
         .group = group_, .kind = detail::rendezvous_kind::exchange, .number = exchanges_++};
-    world_->queued(name, world_rank(rank_), on != nullptr ? on->worker() : std::thread::id());
-    return [world = world_, me = world_rank(rank_), name, ranks = ranks_](signature const& mine) {
+    int const me = world_rank(rank_);
+    auto const worker = on != nullptr ? on->worker() : std::thread::id();
+    return [world = world_, me, name, ranks = ranks_,
+            call = std::make_shared<detail::queued_call>(world_, name, me, worker)](
+               signature const& mine) {
+      call->comes();
       return world->exchange(name, ranks, me, mine);
     };
   }

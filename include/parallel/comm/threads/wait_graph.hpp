@@ -45,6 +45,9 @@ class wait_graph {
     return queued_.contains({name, rank});
   }
 
+  /// It never comes: its stream has failed.
+  void dropped(rendezvous_name const& name, int rank) { queued_.erase({name, rank}); }
+
   /// `rank` has come to `name`.
   void arrived(rendezvous_name const& name, int rank) { queued_.erase({name, rank}); }
 

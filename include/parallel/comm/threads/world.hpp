@@ -51,6 +51,10 @@ struct world_options {
   std::function<void(std::string const&)> when_stuck = {};
 };
 
+namespace detail {
+class queued_call;
+}
+
 class world final : public parallel::detail::abortable {
  public:
   /// A world of `size` ranks. Shared by their communicators.
@@ -119,6 +123,7 @@ class world final : public parallel::detail::abortable {
 
  private:
   friend class communicator;
+  friend class detail::queued_call;
   using rendezvous = detail::rendezvous;
   using rendezvous_name = detail::rendezvous_name;
 
@@ -156,6 +161,14 @@ class world final : public parallel::detail::abortable {
     std::scoped_lock const lock(mutex_);
     waits_.queued(name, rank, worker);
     stop_if_deadlocked(worker);
+  }
+
+  // What was queued is gone without having come.
+  void dropped(rendezvous_name const& name, int rank) {
+    std::scoped_lock const lock(mutex_);
+    waits_.dropped(name, rank);
+    auto const open = open_rendezvous_.find(name);
+    if (open != open_rendezvous_.end()) stop_if_one_returned(*open->second);
   }
 
   // Comes to a rendezvous of `ranks` and waits for all others. Throws when they disagree, at the
