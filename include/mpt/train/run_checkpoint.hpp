@@ -229,15 +229,35 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
   return out;
 }
 
-/// What becomes of earlier checkpoints. A run that began anew (save_overwrite) replaces the later
-/// ones of the run before it.
-[[nodiscard]] inline checkpoint::save_options save_options_of(checkpoint_config const& config,
-                                                              parallel::step_hook on_step = {},
-                                                              checkpoint::claim_id owner = {}) {
+namespace detail {
+
+/// The checkpoints in save_folder that a run replaces (save_overwrite) which began from the
+/// checkpoint `begun_from`, "" for none: all but that one and those before it, if it is one of
+/// them.
+[[nodiscard]] inline std::vector<checkpoint::checkpoint_id> replaced_by(
+    checkpoint_config const& config, std::filesystem::path const& begun_from) {
+  std::vector<checkpoint::checkpoint_id> out;
+  if (!config.save_overwrite) return out;
+  std::error_code elsewhere;
+  std::optional<checkpoint::checkpoint_id> last;
+  if (std::filesystem::equivalent(parallel::files::parent_of(begun_from), config.save_folder,
+                                  elsewhere))
+    last = checkpoint::checkpoint_id::parse(begun_from.filename().native());
+  for (auto const& entry : checkpoint::list_folders(config.save_folder))
+    if (!last || entry.id > *last) out.push_back(entry.id);
+  return out;
+}
+
+}  // namespace detail
+
+/// What becomes of earlier checkpoints. `begun_from`: the one that the run goes on from, or "".
+[[nodiscard]] inline checkpoint::save_options save_options_of(
+    checkpoint_config const& config, parallel::step_hook on_step = {},
+    checkpoint::claim_id owner = {}, std::filesystem::path const& begun_from = {}) {
   return {.what = config.save_weights_only ? checkpoint::content::weights
                                            : checkpoint::content::everything,
           .keep = std::max<index>(0, config.save_num_checkpoints_to_keep),
-          .removes_later = config.save_overwrite,
+          .replaces = detail::replaced_by(config, begun_from),
           .on_step = std::move(on_step),
           .keep_every = config.keep_every,
           .owner = owner};

@@ -53,14 +53,15 @@ template <class Exchange>
 template <class Stepper>
 class run_saves {
  public:
-  /// Collective. All but `hooks` must outlive it. `behind`: training goes on while a save is
-  /// written.
+  /// Collective. All but `hooks` must outlive it. `begun_from`: as in save_options_of. `behind`:
+  /// training goes on while a save is written.
   run_saves(Stepper& step, parallel::any_communicator& comm, host::stream& exchanges,
-            checkpoint_config const& config, run_hooks const& hooks, bool behind)
+            checkpoint_config const& config, run_hooks const& hooks, std::string const& begun_from,
+            bool behind)
       : config_(config),
         behind_(behind),
         shared_(step, comm, exchanges, config.save_folder, behind,
-                save_options_of(config, hooks.on_save, hooks.owner)),
+                save_options_of(config, hooks.on_save, hooks.owner, begun_from)),
         bytes_(checkpoint::bytes_to_save(step, shared_.options().what)) {
     if (auto here = detail::local_folder_here(config, hooks, comm)) {
       one_node_ = here->nodes.nodes() == 1;

@@ -97,7 +97,8 @@ class trainer {
     auto notes = start(is_initialised);
     auto const last = total_batches(clock_);
     if (saving() && batch_ < last) {
-      saves_.emplace(step_, comm_, host_, config_.checkpoint, hooks_, plan_.saves_behind);
+      saves_.emplace(step_, comm_, host_, config_.checkpoint, hooks_, summary_.checkpoint,
+                     plan_.saves_behind);
       for (auto const& note : saves_->notes()) notes.push_back(note);
     }
     if (comm_.rank() == 0)
@@ -378,9 +379,8 @@ class trainer {
   std::optional<speed_window> speed_;
   std::chrono::steady_clock::time_point begin_;
   best_evaluation best_;  // by the first set
-  std::int64_t batch_ = 0;
-  double factor_ = 1;  // of the learning rates, in the last batch
-  std::int64_t first_batch_ = 0;
+  std::int64_t batch_ = 0, first_batch_ = 0;
+  double factor_ = 1;                // of the learning rates, in the last batch
   std::int64_t tokens_ = 0;          // of the run so far, without padding
   std::int64_t first_tokens_ = 0;    // when this program began to train
   std::int64_t trained_tokens_ = 0;  // with a label, since this program began

@@ -12,6 +12,7 @@
 // the host reaches the device's memory.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -48,10 +49,11 @@ enum class content : std::uint8_t { everything, weights };
 /// What is saved, and what becomes of the other checkpoints of the folder.
 struct save_options {
   content what = content::everything;
-  index keep = 0;              // how many of the newest stay; 0: all
-  bool removes_later = false;  // those of later batches go: another run's, which began anew
-  step_hook on_step = {};      // called before each action on the disk
-  index keep_every = 0;        // those of every so many batches stay besides; 0: none
+  index keep = 0;  // how many of the newest stay; 0: all
+  /// Another run's, over which this one began anew: they go when the first of this one is there.
+  std::vector<checkpoint_id> replaces = {};
+  step_hook on_step = {};  // called before each action on the disk
+  index keep_every = 0;    // those of every so many batches stay besides; 0: none
   claim_id owner = {};  // whose checkpoints they are, the same on every rank; by default nobody's
 };
 
@@ -173,7 +175,13 @@ inline void publish_save(save_target const& target, std::vector<std::string> con
                          run_state const& state, save_options const& options) {
   commit(target, records, detail::text_of(state), {.on_step = options.on_step});
   if (state.best) point_link(target, "best", options.on_step);
-  if (options.removes_later) remove_after(target.root, target.id, options.on_step);
+  if (!options.replaces.empty())
+    remove_folders(
+        target.root,
+        [&](checkpoint_id id) {
+          return id != target.id && std::ranges::count(options.replaces, id);
+        },
+        options.on_step);
   if (options.keep > 0) prune(target.root, options.keep, options.on_step, options.keep_every);
 }
 

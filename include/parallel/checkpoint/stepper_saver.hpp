@@ -140,6 +140,7 @@ class stepper_saver {
     publishing_ = false;
     published_.reset();
     last_ = target_.folder();
+    options_.replaces.clear();  // they are gone, and later ones are of this run
     timer_.end();
   }
 

@@ -160,6 +160,42 @@ TEST_CASE("a save while one is under way completes that first") {
   CHECK(pc::list_checkpoints(here.folder / "run").size() == 2);
 }
 
+TEST_CASE("a run over another one's checkpoints replaces them by its first, and no later one") {
+  for (bool const behind : {true, false})
+    for (int const from : {0, 2}) {  // anew, or from one of them
+      CAPTURE(behind);
+      CAPTURE(from);
+      place const here;
+      auto config = here.config(8);
+      auto const root = here.folder / "run";
+      config.checkpoint.save_folder = root;
+      config.checkpoint.save_overwrite = true;
+      auto const there = [&] {
+        std::vector<std::int64_t> out;
+        for (auto const& entry : pc::list_checkpoints(root)) out.push_back(entry.id.batch);
+        return out;
+      };
+      with_steppers(config, 2, [&](auto& step, auto& comm, auto& exchanges) {
+        for (int const batch : {1, 2, 4, 6})
+          (void)pc::save(step, comm, exchanges, root, state_of(config, batch));
+        comm.barrier(exchanges).wait();
+        auto const begun = from == 0 ? fs::path() : root / pc::checkpoint_id{0, from}.text();
+        pc::stepper_saver saver(step, comm, exchanges, root, behind,
+                                mpt::save_options_of(config.checkpoint, {}, {}, begun));
+        comm.barrier(exchanges).wait();
+        for (int const batch : {3, 4, 5}) {
+          saver.save(state_of(config, batch));
+          saver.complete();
+          if (batch > 3 || comm.rank() == 1) continue;
+          CHECK(there() ==
+                (from == 0 ? std::vector<std::int64_t>{3} : std::vector<std::int64_t>{3, 2, 1}));
+        }
+      });
+      CHECK(there() == (from == 0 ? std::vector<std::int64_t>{5, 4, 3}
+                                  : std::vector<std::int64_t>{5, 4, 3, 2, 1}));
+    }
+}
+
 TEST_CASE("rank 0's thread makes the checkpoint and removes others; no rank's training waits") {
   place const here;
   auto config = here.config(8);
