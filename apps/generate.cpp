@@ -18,6 +18,7 @@
 #include <mpt/model/replicas.hpp>
 #include <mpt/tokenizer/around_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
+#include <mpt/tokenizer/utf8.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/device/host/stream.hpp>
@@ -295,6 +296,7 @@ std::vector<mpt::file_prompt> read_prompts(arguments const& args, mpt::tokenizer
   auto out = args.prompts.empty() ? std::vector<mpt::file_prompt>{{"--prompt", args.prompt}}
                                   : mpt::read_prompts(args.prompts);
   for (auto const& [place, text] : out) {
+    parallel::require(mpt::utf8::is_valid(text), place, ": is not UTF-8 text");
     auto const tokens = static_cast<std::int64_t>(encode_with(around, words, text).size());
     parallel::require(tokens > 0, place, ": the prompt has no tokens; give at least one word");
     parallel::require(tokens < longest, place, ": the prompt has ", tokens,

@@ -12,6 +12,7 @@
 #include <mpt/console/say.hpp>
 #include <parallel/checkpoint/folder_claim.hpp>
 #include <parallel/comm/recorded.hpp>
+#include <parallel/core/failures.hpp>
 #include <parallel/core/file.hpp>
 
 #include "support/launch.hpp"
@@ -22,6 +23,8 @@ namespace apps {
 /// the process; says why where it cannot.
 inline void keep_calls(launch_options const& options, int rank, int ranks,
                        parallel::flight_recorder& recorder) {
+  if (rank == 0 && !options.flight_folder.empty())
+    parallel::remove_flights_from(options.flight_folder, ranks > 1 ? ranks : 0);
   if (ranks > 1 && !options.flight_folder.empty()) try {
       recorder.move_to(
           parallel::flight_ring(parallel::flight_file(options.flight_folder, rank), rank, ranks));
@@ -36,11 +39,24 @@ inline void keep_calls(launch_options const& options, int rank, int ranks,
   return dynamic_cast<parallel::checkpoint::claim_lost const*>(&problem) == nullptr;
 }
 
-/// Writes the last calls of `rank` to FOLDER/flight-rank<N>.txt and returns that name; to standard
-/// error when there is no folder, or no way to write to it, and returns "". A rank that made no
-/// call has nothing to tell.
+/// Whether what failed, the current exception, is that a rank waited too long for another.
+[[nodiscard]] inline bool waited_too_long() {
+  try {
+    throw;
+  } catch (parallel::timed_out const&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+/// Writes the last calls of `rank` to FOLDER/flight-rank<N>.txt and returns that name. Where there
+/// is no folder, or no way to write to it, it returns "" and writes them to standard error if they
+/// tell of the failure: if `stuck`, or a rank waited too long. A rank that made no call has nothing
+/// to tell.
 inline std::string write_last_calls(launch_options const& options, int rank,
-                                    parallel::flight_recorder const& recorder) noexcept {
+                                    parallel::flight_recorder const& recorder,
+                                    bool stuck = false) noexcept {
   try {
     std::string const text = recorder.text();
     if (text.empty()) return "";
@@ -52,7 +68,7 @@ inline std::string write_last_calls(launch_options const& options, int rank,
       } catch (std::exception const& problem) {
         mpt::console::say("cannot write the last calls of rank {}: {}\n", rank, problem.what());
       }
-    mpt::console::say("the last calls of rank {}:\n{}", rank, text);
+    if (stuck || waited_too_long()) mpt::console::say("the last calls of rank {}:\n{}", rank, text);
   } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): the run's own error matters
   }
   return "";

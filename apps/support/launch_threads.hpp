@@ -34,10 +34,11 @@ inline void launch_threads(
   auto const forget_all = [&] {
     for (auto const& recorder : recorders) recorder->ring().remove_file();
   };
-  auto const write_all = [&] {
+  auto const write_all = [&](bool stuck = false) {
     std::string first;
     for (int rank = ranks > 1 ? 0 : 1; rank < ranks; ++rank) {
-      auto const file = write_last_calls(options, rank, *recorders[static_cast<std::size_t>(rank)]);
+      auto const& recorder = *recorders[static_cast<std::size_t>(rank)];
+      auto const file = write_last_calls(options, rank, recorder, stuck);
       if (first.empty()) first = file;
     }
     if (!first.empty())
@@ -56,7 +57,7 @@ inline void launch_threads(
         },
         {.deadline = options.deadline, .when_stuck = [&](std::string const& sentence) {
            print_error(sentence.c_str());
-           write_all();
+           write_all(true);
            // destructors would free what the stuck ranks use
            std::_Exit(static_cast<int>(code_of_current_exception()));
          }});

@@ -10,7 +10,9 @@
 // way, so that reading gives the model back.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,13 +41,36 @@ struct hf_model {
 inline constexpr std::string_view remote_model_type = "parallel_mpt";
 inline constexpr std::string_view remote_architecture = "ParallelMptForCausalLM";
 
+namespace detail {
+
+/// What transformers' PretrainedConfig adds to every nested configuration: no settings of
+/// attention.
+inline constexpr std::string_view pretrained_config_keys[] = {"_name_or_path",
+                                                              "architectures",
+                                                              "chunk_size_feed_forward",
+                                                              "dtype",
+                                                              "id2label",
+                                                              "is_encoder_decoder",
+                                                              "label2id",
+                                                              "model_type",
+                                                              "problem_type",
+                                                              "output_attentions",
+                                                              "output_hidden_states",
+                                                              "return_dict",
+                                                              "torch_dtype",
+                                                              "transformers_version"};
+
+}  // namespace detail
+
 /// What transformers' MptForCausalLM would compute differently; empty when it represents the model.
 [[nodiscard]] inline std::vector<std::string> transformers_gaps(model_config const& model) {
   std::vector<std::string> gaps;
   auto const unless = [&](bool same, std::string_view gap) {
     if (!same) gaps.emplace_back(gap);
   };
-  unless(model.attn.alibi, "positions are learned; it always uses ALiBi");
+  unless(!model.learned_pos_emb, "positions are learned; it always uses ALiBi");
+  unless(model.attn.alibi || model.attn.rope || model.learned_pos_emb,
+         "there are no positions; it always uses ALiBi");
   unless(model.attn.alibi_bias_max == 8, "attn_config.alibi_bias_max is not 8, which it assumes");
   unless(model.no_bias, "norms and FFN have biases; it has none");
   unless(!has_attention_bias(model), "attention has biases; it has none");
@@ -216,13 +241,12 @@ template <class Kind, std::size_t Size>
                     describe(*attention));
   if (from_transformers && attention->find("alibi") == nullptr)
     attention->set({"alibi", source}, truth);
-  // What PretrainedConfig adds to every nested configuration is no setting of attention.
   config_node kept;
   kept.type = config_node::kind::map;
   kept.place = source;
   for (std::size_t i = 0; i < attention->keys.size(); ++i)
-    if (attention->keys[i].name != "model_type" && attention->keys[i].name != "torch_dtype" &&
-        attention->keys[i].name != "dtype" && attention->keys[i].name != "transformers_version")
+    if (std::ranges::find(detail::pretrained_config_keys, attention->keys[i].name) ==
+        std::end(detail::pretrained_config_keys))
       kept.set(attention->keys[i], attention->items[i]);
   *attention = std::move(kept);
 

@@ -161,6 +161,10 @@ inline void check_run_name(std::string const& name, std::string_view where) {
   reader.check("autoresume", !checkpoint.autoresume || !checkpoint.save_overwrite,
                "cannot go with save_overwrite: one goes on from the newest checkpoint, the other "
                "starts over");
+  if (checkpoint.save_folder.empty())
+    for (std::string_view const key :
+         {"save_interval", "save_num_checkpoints_to_keep", "save_overwrite", "save_weights_only"})
+      reader.without_effect_here(key, "there is no save_folder");
   for (std::string_view const key : {"save_filename", "save_latest_filename"})
     reader.without_effect(key, "checkpoints are folders named by batch, and 'latest'");
   reader.without_effect("only_composer_checkpoint", "checkpoints have one form");
@@ -269,11 +273,23 @@ inline void read_the_rest(config_reader& reader) {
                                     {.max_seq_len = config.max_seq_len, .drop_last = true});
   config.eval_loaders =
       read_eval_loaders(reader, {.max_seq_len = config.max_seq_len, .drop_last = false});
-  reader.check(
-      "max_seq_len",
-      !config.model.learned_pos_emb || config.train_loader.max_seq_len <= config.model.max_seq_len,
-      "train_loader.dataset.max_seq_len ", config.train_loader.max_seq_len, " is longer than the ",
-      config.model.max_seq_len, " learned positions of model.max_seq_len");
+  if (config.train_loader.max_seq_len != config.max_seq_len)
+    reader.without_effect_here(
+        "max_seq_len",
+        parallel::concat("train_loader.dataset.max_seq_len is ", config.train_loader.max_seq_len));
+  auto const most = config.model.max_seq_len;
+  auto const check_length = [&](std::string const& name, loader_config const& loader) {
+    reader.check("max_seq_len", loader.max_seq_len <= most, name, ".dataset.max_seq_len ",
+                 loader.max_seq_len, " is longer than ",
+                 config.model.learned_pos_emb
+                     ? parallel::concat("the ", most, " learned positions of model.max_seq_len")
+                     : parallel::concat(
+                           "model.max_seq_len ", most, ", beyond which nothing reads the model; ",
+                           config.pretrained.empty() ? "raise model.max_seq_len"
+                                                     : "raise model.config_overrides.max_seq_len"));
+  };
+  check_length("train_loader", config.train_loader);
+  for (auto const& loader : config.eval_loaders) check_length(eval_loader_name(loader), loader);
   reader.check("train_loader",
                !config.model.attn.attn_uses_sequence_id || config.train_loader.finetuning ||
                    config.train_loader.eos_token_id || config.train_loader.bos_token_id,

@@ -109,6 +109,10 @@ class config_reader {
   /// Accepts a key that has no effect here, and says so in the report if it is written.
   void without_effect(std::string_view key, std::string_view reason) {
     note(key, key_role::without_effect);
+    without_effect_here(key, reason);
+  }
+  /// The same of a key that has been read, and has none beside what else is written.
+  void without_effect_here(std::string_view key, std::string_view reason) {
     if (find(key) != nullptr) report_->ignored.push_back({full_name(key), std::string(reason)});
   }
 

@@ -116,6 +116,14 @@ class text_row {
   std::string keys_;
 };
 
+/// Where rows of such keys belong that have no "text"; or "".
+[[nodiscard]] inline std::string_view advice_on(std::string const& keys) {
+  for (auto const* const key : {"\"response\"", "\"completion\"", "\"messages\""})
+    if (keys.find(key) != std::string::npos)
+      return "; prompts with responses are evaluated by finetune, as a set of its eval_loader";
+  return "";
+}
+
 }  // namespace detail
 
 /// The "text" of one JSON row; errors name `file` and `line`, and the keys the row has.
@@ -124,11 +132,13 @@ class text_row {
   detail::text_row handler;
   bool const parsed = nlohmann::json::sax_parse(row.begin(), row.end(), &handler);
   parallel::require(parsed, file, ":", line, ": ", handler.error);
-  parallel::require(handler.found, file, ":", line,
-                    handler.found_type.empty()
-                        ? ": the row has no \"text\"; its keys are " +
-                              (handler.keys().empty() ? "none" : handler.keys())
-                        : ": \"text\" is of type " + handler.found_type + ", expected a string");
+  auto const& keys = handler.keys();
+  parallel::require(
+      handler.found, file, ":", line,
+      handler.found_type.empty()
+          ? parallel::concat(": the row has no \"text\"; its keys are ",
+                             keys.empty() ? "none" : keys, detail::advice_on(keys))
+          : parallel::concat(": \"text\" is of type ", handler.found_type, ", expected a string"));
   return std::move(handler.text);
 }
 

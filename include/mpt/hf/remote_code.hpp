@@ -30,12 +30,12 @@ class ParallelMptConfig(PretrainedConfig):
     model_type = "parallel_mpt"
     attribute_map = {"hidden_size": "d_model", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers",
                      "max_position_embeddings": "max_seq_len"}
-    keys_to_ignore_at_inference = ["past_key_values"]
+    keys_to_ignore_at_inference = ["past_key_values", "cache"]
 
     def __init__(self, d_model=2048, n_heads=16, n_layers=24, expansion_ratio=4, max_seq_len=2048, vocab_size=50368,
                  learned_pos_emb=True, no_bias=False, attention_bias=None, norm_type="low_precision_layernorm",
                  norm_eps=1e-5, logit_scale=None, final_logit_softcapping=None, ffn_config=None, attn_config=None,
-                 block_overrides=None, tie_word_embeddings=True, **others):
+                 block_overrides=None, tie_word_embeddings=True, use_cache=True, **others):
         self.d_model, self.n_heads, self.n_layers = d_model, n_heads, n_layers
         self.expansion_ratio, self.max_seq_len, self.vocab_size = expansion_ratio, max_seq_len, vocab_size
         self.learned_pos_emb, self.no_bias, self.attention_bias = learned_pos_emb, no_bias, attention_bias
@@ -44,6 +44,7 @@ class ParallelMptConfig(PretrainedConfig):
         self.ffn_config, self.attn_config = ffn_config or {}, attn_config or {}
         self.block_overrides = block_overrides
         super().__init__(tie_word_embeddings=tie_word_embeddings, **others)
+        self.use_cache = use_cache
 
     def attention_of_layers(self):
         """attn_config of every layer, with what block_overrides changes and the defaults of the rest."""
@@ -271,7 +272,7 @@ class ParallelMptPreTrainedModel(PreTrainedModel):
     config_class = ParallelMptConfig
     base_model_prefix = "transformer"
     _no_split_modules = ["Block"]
-    _skip_keys_device_placement = ["past_key_values"]
+    _skip_keys_device_placement = ["past_key_values", "cache"]
 
 
 class Transformer(nn.Module):
@@ -307,11 +308,13 @@ class ParallelMptForCausalLM(ParallelMptPreTrainedModel, GenerationMixin):
         return getattr(self, "lm_head", None)
 
     def forward(self, input_ids, attention_mask=None, past_key_values=None, labels=None, sequence_id=None,
-                use_cache=None, return_dict=None, **ignored):
-        """`sequence_id` [batch, length]: which packed text each token belongs to; texts do not see each other."""
+                use_cache=None, return_dict=None, cache=None, **ignored):
+        """`sequence_id` [batch, length]: which packed text each token belongs to; texts do not see each other.
+        `cache` is the name that transformers gives past_key_values since its version 5."""
+        cache = past_key_values if cache is None else cache
         if use_cache if use_cache is not None else self.config.use_cache:
-            past_key_values = DynamicCache() if past_key_values is None else past_key_values
-        past = 0 if past_key_values is None else past_key_values.get_seq_length()
+            cache = DynamicCache() if cache is None else cache
+        past = 0 if cache is None else cache.get_seq_length()
         layers = self.transformer.blocks
         place = Place(self.config, layers[0].attn.attn, input_ids, attention_mask, sequence_id, past)
         x = self.transformer.wte(input_ids)
@@ -319,7 +322,7 @@ class ParallelMptForCausalLM(ParallelMptPreTrainedModel, GenerationMixin):
             x = x + self.transformer.wpe(place.positions)
         made = {}
         for block in layers:
-            x = block(x, place, made, past_key_values)
+            x = block(x, place, made, cache)
         x = self.transformer.norm_f(x)
         head = self.transformer.wte if self.config.tie_word_embeddings else self.lm_head
         logits = F.linear(x, head.weight)
@@ -333,7 +336,8 @@ class ParallelMptForCausalLM(ParallelMptPreTrainedModel, GenerationMixin):
             loss = F.cross_entropy(widened(logits[:, :-1]).flatten(0, 1), labels[:, 1:].flatten().to(logits.device))
         if return_dict is False:
             return (logits,) if loss is None else (loss, logits)
-        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=past_key_values)
+        name = "cache" if "cache" in CausalLMOutputWithPast.__dataclass_fields__ else "past_key_values"
+        return CausalLMOutputWithPast(loss=loss, logits=logits, **{name: cache})
 )python";
 
 }  // namespace mpt::hf

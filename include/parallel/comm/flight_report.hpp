@@ -4,7 +4,12 @@
 // Rings are read as they lie, also while they are written or after their process was killed.
 #pragma once
 
+#include <sys/types.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -20,6 +25,7 @@
 #include <parallel/comm/flight_ring.hpp>
 #include <parallel/comm/recorded.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/core/machine_name.hpp>
 
 namespace parallel {
 
@@ -189,12 +195,23 @@ inline void add_waits(std::vector<flight_wait>& out, group_calls const& group) {
   return out;
 }
 
-/// For people: each rank's last `most` calls, then what they say together. Times are before the
-/// last note of any rank.
+/// Whether the process of a rank still runs, if it is one of this machine.
+[[nodiscard]] inline bool still_runs(flight_log const& log) {
+  auto const process = static_cast<::pid_t>(log.process);
+  return !log.machine.empty() && machine_name().starts_with(log.machine) && process > 0 &&
+         (::kill(process, 0) == 0 || errno == EPERM);
+}
+
+/// For people: each rank's last `most` calls, then what they say together. Times are before now
+/// where a rank of this machine still runs, else before the last note of any rank.
 [[nodiscard]] inline std::string report(std::span<flight_log const> logs, std::size_t most = 3) {
   std::int64_t last = 0;
   for (auto const& log : logs)
     for (auto const& call : log.calls) last = std::max(last, call.since);
+  if (std::ranges::any_of(logs, still_runs))
+    last = std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+               .count();
   auto const seconds = [&](flight_call const& call) {
     auto const tenths = (last - call.since) / 100'000'000;
     return concat(tenths / 10, '.', tenths % 10, " s");

@@ -13,6 +13,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -23,6 +24,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -186,6 +188,23 @@ class flight_ring {
 [[nodiscard]] inline std::filesystem::path flight_file(std::filesystem::path const& folder,
                                                        int rank) {
   return folder / concat("flight-rank", rank, ".ring");
+}
+
+/// Removes the rings in a run's folder of ranks from `first` on: those of an earlier run, which had
+/// more ranks. Where that cannot be done they stay.
+inline void remove_flights_from(std::filesystem::path const& folder, int first) {
+  constexpr std::string_view begin = "flight-rank", end = ".ring";
+  std::error_code stays;
+  std::vector<std::filesystem::path> others;
+  for (auto const& entry : std::filesystem::directory_iterator(folder, stays)) {
+    auto const name = entry.path().filename().native();
+    if (!name.starts_with(begin) || !name.ends_with(end)) continue;
+    auto const* const last = name.data() + name.size() - end.size();
+    int rank = -1;
+    auto const [at, problem] = std::from_chars(name.data() + begin.size(), last, rank);
+    if (problem == std::errc() && at == last && rank >= first) others.push_back(entry.path());
+  }
+  for (auto const& other : others) std::filesystem::remove(other, stays);
 }
 
 }  // namespace parallel

@@ -29,6 +29,17 @@ struct step_streams {
 template <class Compute, class Exchange>
 step_streams(Compute&, Compute*, Exchange*, Exchange*) -> step_streams<Compute, Exchange>;
 
+/// Those of a rank that is alone: what it would exchange it does in its turn, on the stream of its
+/// computations where that can, since a handover to another thread costs more.
+template <class Stream>
+[[nodiscard]] step_streams<Stream, Stream> alone(step_streams<Stream, Stream> const& of) {
+  return {of.compute, of.weights, &of.compute, &of.compute};
+}
+template <class Compute, class Exchange>
+[[nodiscard]] step_streams<Compute, Exchange> alone(step_streams<Compute, Exchange> const& of) {
+  return of;
+}
+
 /// What a plan runs.
 ///
 /// - compute(action, stream): enqueues whatever is on a stream of computations, but for copies

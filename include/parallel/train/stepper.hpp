@@ -329,8 +329,8 @@ class stepper {
                                 batches, results_.cleared_sums(batches.batches.size(), device_),
                                 placed_.set().gradients_sharded() || by_tree());
     auto const get = [](auto& maybe) { return maybe ? &*maybe : nullptr; };
-    return run_step(plan, step_streams{compute, get(weights_), get(placed_.gathers()), exchanges},
-                    links_, of);
+    step_streams on{compute, get(weights_), get(placed_.gathers()), exchanges};
+    return run_step(plan, groups_.world().size() > 1 ? on : alone(on), links_, of);
   }
 
   [[nodiscard]] bool by_tree() const {

@@ -7,6 +7,7 @@
 
 #include <mpt/config/hf.hpp>
 #include <mpt/config/sizes.hpp>
+#include <parallel/support/files.hpp>
 #include <support/data.hpp>
 
 namespace hf_test {
@@ -95,6 +96,13 @@ TEST_CASE("a file is for transformers exactly when it computes the same") {
   auto untied = hub;
   untied.tie_word_embeddings = false;
   CHECK(mpt::transformers_gaps(untied).empty());
+  auto rotary = hub;
+  rotary.attn.alibi = false;
+  CHECK(mpt::transformers_gaps(rotary) ==
+        std::vector<std::string>{"there are no positions; it always uses ALiBi"});
+  rotary.attn.rope.emplace();
+  CHECK(mpt::transformers_gaps(rotary) ==
+        std::vector<std::string>{"positions are rotary; it always uses ALiBi alone"});
   auto modern = hub;
   modern.norm_type = mpt::norm_kind::rmsnorm;
   modern.ffn_type = mpt::ffn_kind::mptglu;
@@ -178,6 +186,20 @@ TEST_CASE("keys that belong to no model are passed over") {
   json["attn_config"]["model_type"] = "";
   json["attn_config"]["attn_impl"] = "triton";
   CHECK(problem(json) == "");
+  json["attn_config"].update({{"_name_or_path", ""},  // as transformers 5 saves it
+                              {"architectures", nullptr},
+                              {"chunk_size_feed_forward", 0},
+                              {"dtype", "float32"},
+                              {"id2label", {{"0", "LABEL_0"}, {"1", "LABEL_1"}}},
+                              {"is_encoder_decoder", false},
+                              {"label2id", {{"LABEL_0", 0}, {"LABEL_1", 1}}},
+                              {"output_attentions", false},
+                              {"output_hidden_states", false},
+                              {"problem_type", nullptr},
+                              {"return_dict", true}});
+  CHECK(problem(json) == "");
+  json["attn_config"]["alibis"] = true;
+  CHECK(test::contains(problem(json), "attn_config.alibis: unknown key"));
 }
 
 }  // namespace hf_test

@@ -143,6 +143,10 @@ TEST_CASE("malformed configurations give one exact message each") {
        "t.yaml:3:8, by ${variables.len} at t.yaml:5:14: max_seq_len: "
        "train_loader.dataset.max_seq_len 128 is longer than the 64 learned positions of "
        "model.max_seq_len"},
+      {{"model.max_seq_len=64", "model.learned_pos_emb=false", "model.attn_config.alibi=true"},
+       "t.yaml:3:8, by ${variables.len} at t.yaml:5:14: max_seq_len: "
+       "train_loader.dataset.max_seq_len 128 is longer than model.max_seq_len 64, beyond which "
+       "nothing reads the model; raise model.max_seq_len"},
       {{"variables.len=abc"},
        "command line, by ${variables.len} at t.yaml:5:14: max_seq_len: expected an integer, found "
        "'abc'"},

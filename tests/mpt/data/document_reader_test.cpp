@@ -60,6 +60,9 @@ TEST_CASE("a row without a text is an error with file, line and the keys it has"
   CHECK(row_error(R"({"content": "x", "url": 1, "meta": {"text": "inner"}})") ==
         "f.jsonl:7: the row has no \"text\"; its keys are \"content\", \"url\", \"meta\"");
   CHECK(row_error("{}") == "f.jsonl:7: the row has no \"text\"; its keys are none");
+  CHECK(row_error("{\"prompt\": \"a\", \"response\": \"b\"}") ==
+        "f.jsonl:7: the row has no \"text\"; its keys are \"prompt\", \"response\"; prompts with "
+        "responses are evaluated by finetune, as a set of its eval_loader");
   for (auto const& [value, type] :
        std::vector<std::pair<std::string, std::string>>{{"1", "number"},
                                                         {"-1", "number"},

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <chrono>
 #include <memory>
 #include <span>
@@ -158,6 +160,23 @@ TEST_CASE("where all are in one call, nobody is blamed, and that is said") {
   CHECK(findings(logs).waits.empty());
   CHECK(findings(logs).late.empty());
   CHECK(test::contains(report(logs), "all came to the calls that were under way"));
+}
+
+TEST_CASE("times are before now while a rank runs, else before the last note of any") {
+  using namespace std::chrono;
+  auto const now = duration_cast<nanoseconds>(system_clock::now().time_since_epoch());
+  flight_log log{.rank = 0, .ranks = 2, .process = ::getpid(), .machine = machine_name()};
+  log.calls.push_back({.number = 0,
+                       .since = (now - seconds(7)).count(),
+                       .what = {.kind = operation_kind::barrier},
+                       .now = call_state::running});
+  auto const told = [&] { return report(std::span(&log, 1)); };
+  CHECK(test::contains(told(), "0 running for 7."));
+  log.process = -1;
+  CHECK(test::contains(told(), "0 running for 0.0 s"));
+  log.process = ::getpid();
+  log.machine = "another";
+  CHECK(test::contains(told(), "0 running for 0.0 s"));
 }
 
 }  // namespace flight_report_test

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstddef>
 #include <filesystem>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -130,6 +131,20 @@ TEST_CASE("calls that are being written, and what is damaged, are not told") {
   CHECK(test::contains(refused(), "is cut short"));
   CHECK(test::contains(test::message_of([&] { flight_ring(folder / "no/file", 0, 1); }),
                        "cannot create"));
+}
+
+TEST_CASE("the rings of ranks that a run has not go, and nothing else") {
+  test::temporary_folder const folder;
+  for (auto const* const name : {"flight-rank0.ring", "flight-rank2.ring", "flight-rank10.ring",
+                                 "flight-rank3.txt", "flight-rankx.ring", "flight-rank4x.ring"})
+    test::write_all(folder / name, "x");
+  remove_flights_from(folder.path(), 2);
+  std::set<std::string> left;
+  for (auto const& entry : std::filesystem::directory_iterator(folder.path()))
+    left.insert(entry.path().filename());
+  CHECK(left == std::set<std::string>{"flight-rank0.ring", "flight-rank3.txt", "flight-rankx.ring",
+                                      "flight-rank4x.ring"});
+  remove_flights_from(folder / "nowhere", 0);
 }
 
 }  // namespace flight_ring_test
