@@ -22,6 +22,7 @@
 #include <mpt/eval/icl_report.hpp>
 #include <mpt/hf/model_source.hpp>
 #include <mpt/model/replicas.hpp>
+#include <mpt/tokenizer/around_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/train/plain_attention_note.hpp>
 #include <mpt/train/training_data.hpp>
@@ -74,14 +75,16 @@ batches of_set(arguments const& args, mpt::model_config const& config, std::int6
   return {[source] { return source->next(); }, tokens};
 }
 
-/// Documents of a file of JSON lines, or a plain text as one, tokenised, ended by end-of-text,
-/// joined and cut; the last piece is shorter.
+/// Documents of a file of JSON lines, or a plain text as one, tokenised as `prepare` does, ended by
+/// end-of-text, joined and cut; the last piece is shorter.
 batches of_text(arguments const& args, mpt::model_source const& model, std::int64_t length) {
   auto const where = args.tokenizer.empty() ? model.tokenizer() : args.tokenizer;
   parallel::require(!where.empty(), "text needs a tokenizer, and ", args.model.string(),
                     " brings none; name one with --tokenizer");
   auto const tokenizer = mpt::tokenizer::load(where);
+  auto const around = mpt::read_around_text(tokenizer);
   auto const end = tokenizer.eos_id();
+  bool const ends = end && (around.after.empty() || around.after.back() != *end);
   mpt::document_separator separator;
   if (end) separator = {mpt::document_separator::side::ends_document, *end};
   parallel::require(!model.config().attn.attn_uses_sequence_id || end, where,
@@ -92,11 +95,13 @@ batches of_text(arguments const& args, mpt::model_source const& model, std::int6
                                     {.plain_text_bytes = mpt::data::document_options::whole_file});
   mpt::word_cache cache(std::size_t{1} << 16);
   for (std::string row; reader.next(row);) {
+    ids.insert(ids.end(), around.before.begin(), around.before.end());
     tokenizer.encode(reader.format() == mpt::data::text_format::json_lines
                          ? mpt::data::text_of_row(row, reader.name(), reader.line())
                          : row,
                      ids, cache);
-    if (end) ids.push_back(*end);
+    ids.insert(ids.end(), around.after.begin(), around.after.end());
+    if (ends) ids.push_back(*end);
   }
   auto const tokens = static_cast<double>(ids.size());
   auto next = [ids = std::move(ids), length, separator, at = std::size_t{0},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,8 +17,13 @@ namespace apps {
 
 /// Makes a closed standard stream safe: no file that is opened later gets its number. Writing to a
 /// standard output that was closed fails, to a standard error it is lost. A limit on the size of
-/// files (ulimit -f) becomes an error of the write that meets it.
+/// files (ulimit -f) becomes an error of the write that meets it. As many files may be open as the
+/// system lets this process have.
 inline void settle_process() {
+  if (::rlimit files{}; ::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    static_cast<void>(::setrlimit(RLIMIT_NOFILE, &files));
+  }
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
   for (int const stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) != -1 || errno != EBADF) continue;

@@ -39,7 +39,11 @@ class generate_callback {
     words_ = tokenizer::load(where);
     require(words_->size() <= config.model.vocab_size, "tokenizer.name ", where, ": has ",
             words_->size(), " tokens, the model only ", config.model.vocab_size);
-    for (auto const& prompt : config_.prompts) prompts_.push_back(words_->encode(prompt));
+    for (auto const& prompt : config_.prompts) {
+      auto const place = concat("callbacks.generate_callback.prompts.", prompts_.size(), ": ");
+      prompts_.push_back(words_->encode(prompt));
+      check_prompt(prompts_.back().size(), config.model.max_seq_len, place);
+    }
   }
 
   [[nodiscard]] bool due(std::int64_t batch, training_clock const& clock) const {

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -274,6 +275,41 @@ template <class Kind, std::size_t Size>
                      gaps.front());
   }
   return result;
+}
+
+/// A setting in which two models differ, and its values in JSON; or "nothing".
+struct model_difference {
+  std::string name;
+  std::string first, second;
+};
+
+/// The first setting in which the weights of two models would mean something else; none: they are
+/// one model's. What only training or a program's choice of kernels depends on does not count.
+[[nodiscard]] inline std::optional<model_difference> difference_of(model_config const& first,
+                                                                   model_config const& second) {
+  auto const meaning = [](model_config const& model) {
+    auto json = to_hf_json(model, "float32");
+    for (char const* const key :
+         {"architectures", "auto_map", "model_type", "torch_dtype", "max_seq_len", "resid_pdrop",
+          "emb_pdrop", "embedding_fraction", "init_config", "use_cache"})
+      json.erase(key);
+    for (char const* const key : {"attn_impl", "attn_pdrop", "attn_uses_sequence_id"})
+      json["attn_config"].erase(key);
+    return json.flatten();
+  };
+  auto const one = meaning(first), other = meaning(second);
+  auto const value = [](nlohmann::json const& all, std::string const& key) {
+    return all.contains(key) ? all.at(key).dump() : std::string("nothing");
+  };
+  auto all = one;
+  all.update(other);
+  for (auto const& [key, unused] : all.items()) {
+    model_difference found{key.substr(1), value(one, key), value(other, key)};
+    if (found.first == found.second) continue;
+    std::ranges::replace(found.name, '/', '.');
+    return found;
+  }
+  return std::nullopt;
 }
 
 /// Reads the `config.json` of a folder or the file itself.

@@ -47,7 +47,6 @@ struct loader_config {
   std::optional<std::int64_t> shuffle_block_size;  ///< samples; none: the shuffle's own default
   std::int64_t max_seq_len = 0;                    ///< samples are cut to this many tokens
   std::string token_encoding_type = "int64";       ///< of samples stored as plain bytes
-  bool drop_last = true;                           ///< leave out the batch that is not full
   std::optional<std::int32_t> eos_token_id;        ///< ends each of the texts packed in a sample
   std::optional<std::int32_t> bos_token_id;        ///< or begins each of them
 
@@ -73,7 +72,7 @@ struct loader_config {
 /// What a loader takes from the rest of the configuration.
 struct loader_defaults {
   std::int64_t max_seq_len = 2048;
-  bool drop_last = true;
+  bool drop_last = true;  ///< whether the last batch is left out where it is not full: it always is
 };
 
 /// Reads where a set is, from `dataset` or one of its streams; `split` is the default.
@@ -132,7 +131,11 @@ struct loader_defaults {
   loader_config loader;
   bool const finetuning = reader.one_of("name", "text", {"text", "finetuning"}) == "finetuning";
   loader.label = reader.get<std::string>("label", "");
-  loader.drop_last = reader.get("drop_last", defaults.drop_last);
+  if (reader.get("drop_last", defaults.drop_last) != defaults.drop_last)
+    reader.without_effect_here("drop_last", defaults.drop_last
+                                                ? "training leaves out an epoch's last batch where "
+                                                  "it is not full"
+                                                : "evaluation takes all there is");
   for (std::string_view const key :
        {"num_workers", "pin_memory", "prefetch_factor", "persistent_workers", "timeout"})
     reader.without_effect(key, "batches are read ahead without worker processes");

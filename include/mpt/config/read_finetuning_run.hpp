@@ -67,8 +67,16 @@ inline void settle_finetuning(config_reader& reader, config_node const& document
     return loader.finetuning && loader.finetuning->packing;
   };
   bool packs = settle(config.train_loader);
+  bool const trains_by_example = packs || config.train_loader.finetuning;
   for (auto& loader : config.eval_loaders) packs = settle(loader) || packs;
-  if (packs && !says_documents(document)) config.model.attn.attn_uses_sequence_id = true;
+  if (packs && !says_documents(document)) {
+    reader.check(
+        "eval_loader", trains_by_example,
+        "packs examples (packing_ratio), which are not to see each other, but the texts of "
+        "train_loader do; leave packing_ratio out of eval_loader, or say by "
+        "model.attn_config.attn_uses_sequence_id how it is to be for both");
+    config.model.attn.attn_uses_sequence_id = true;
+  }
   if (packs && !config.model.attn.attn_uses_sequence_id)
     config.report.notes.emplace_back(
         "model.attn_config.attn_uses_sequence_id is false: examples packed into one row attend to "

@@ -1,6 +1,8 @@
 // The MDS sets a run reads, and how many samples of each an epoch holds.
 #pragma once
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -76,11 +78,19 @@ class token_streams {
                         order.block_size(), " samples spans ", shards, " compressed shards, ",
                         all >> 20, " MiB in memory, more than the ", max_bytes >> 20,
                         " MiB allowed; lower shuffle_block_size or decompress the set");
-      reader.grow_cache(needed, shards);
+      reader.grow_cache(needed, largest > 0 ? shards : std::min(shards, most_open_shards()));
     }
   }
 
  private:
+  /// Files that may stay open for one set: a share of what this process may open, which ranks that
+  /// are threads, and their streams, divide.
+  [[nodiscard]] static std::uint64_t most_open_shards() {
+    ::rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    return std::max<std::uint64_t>(8, limit.rlim_cur / 64);
+  }
+
   std::vector<std::shared_ptr<token_dataset const>> sets_;
   std::vector<std::uint64_t> chosen_;
 };

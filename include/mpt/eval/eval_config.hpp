@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <mpt/config/document.hpp>
+#include <mpt/config/hf.hpp>
 #include <mpt/config/read_model.hpp>
 #include <mpt/config/read_train.hpp>
 #include <mpt/eval/gauntlet_config.hpp>
@@ -61,10 +62,14 @@ namespace detail {
   } else {
     auto const folder = model.required<std::string>("pretrained_model_name_or_path");
     if (out.path.empty()) out.path = folder;
-    for (std::string_view const key :
-         {"init_device", "use_auth_token", "trust_remote_code", "attn_implementation",
-          "use_flash_attention_2", "config_overrides"})
+    for (std::string_view const key : {"init_device", "use_auth_token", "trust_remote_code",
+                                       "attn_implementation", "use_flash_attention_2"})
       model.without_effect(key, "the folder's own model is computed by one program");
+    if (config_node const* const changes = model.raw("config_overrides"))
+      model.check("config_overrides",
+                  changes->is_map() && changes->keys.size() == 1 &&
+                      changes->keys.front().name == "max_seq_len",
+                  "the folder's own model is scored; leave it out, or change config.json");
     model.not_yet("pretrained", "use true", {"true"});
     out.adapter = model.get<std::string>("pretrained_lora_id_or_path", "");
     model.check("pretrained_lora_id_or_path", out.adapter.empty() || is_adapter_folder(out.adapter),
@@ -170,6 +175,8 @@ inline void check_stated(model_config const& stated, model_config const& found,
   same("n_layers", stated.n_layers, found.n_layers);
   same("vocab_size", stated.vocab_size, found.vocab_size);
   same("attn_config.alibi", stated.attn.alibi, found.attn.alibi);
+  if (auto const other = difference_of(stated, found))
+    same(other->name, other->first, other->second);
 }
 
 }  // namespace mpt::icl

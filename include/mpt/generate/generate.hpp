@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,9 +27,9 @@ struct generation_options {
 };
 
 /// Throws unless a prompt of so many tokens can be continued.
-inline void check_prompt(std::size_t tokens, index longest) {
-  require(tokens > 0, "the prompt has no tokens; give at least one word");
-  require(static_cast<index>(tokens) < longest, "the prompt has ", tokens,
+inline void check_prompt(std::size_t tokens, index longest, std::string_view place = {}) {
+  require(tokens > 0, place, "the prompt has no tokens; give at least one word");
+  require(static_cast<index>(tokens) < longest, place, "the prompt has ", tokens,
           " tokens, but the model reads at most ", longest - 1, " before a new one");
 }
 

@@ -31,37 +31,12 @@ namespace mpt {
 
 namespace detail {
 
-/// A model's settings that decide what its weights mean.
-[[nodiscard]] inline nlohmann::json meaning_of(model_config const& model) {
-  auto json = to_hf_json(model, "float32");
-  for (char const* const key :
-       {"architectures", "auto_map", "model_type", "torch_dtype", "max_seq_len", "resid_pdrop",
-        "emb_pdrop", "embedding_fraction", "init_config", "use_cache"})
-    json.erase(key);
-  for (char const* const key : {"attn_impl", "attn_pdrop", "attn_uses_sequence_id"})
-    json["attn_config"].erase(key);
-  return json.flatten();
-}
-
-/// Refuses weights whose config.json describes another model than `model`.
-inline void require_same_model(model_source const& source, model_config const& model) {
-  auto const theirs = meaning_of(source.config());
-  auto const ours = meaning_of(model);
-  auto const value = [](nlohmann::json const& all, std::string const& key) {
-    return all.contains(key) ? all.at(key).dump() : std::string("nothing");
-  };
-  auto all = ours;
-  all.update(theirs);
-  for (auto const& [key, unused] : all.items()) {
-    auto const one = value(theirs, key);
-    auto const other = value(ours, key);
-    auto name = key.substr(1);
-    for (char& c : name) c = c == '/' ? '.' : c;
-    require(one == other, source.path().string(), ": its config.json says ", name, " = ", one,
-            ", this run's model ", other,
-            "; make them equal, or take the model from there by model.name=hf_causal_lm and "
-            "model.pretrained_model_name_or_path");
-  }
+/// Refuses weights of another model than `model`, theirs as `where` says of them.
+inline void require_same_model(model_config const& of_weights, std::string_view where,
+                               model_config const& model, std::string_view advice) {
+  if (auto const found = difference_of(of_weights, model))
+    parallel::fail(where, " says ", found->name, " = ", found->first, ", this run's model ",
+                   found->second, "; make them equal", advice);
 }
 
 /// As checkpoint::load_from reads it. Adapters that the source does not have are new.
@@ -128,7 +103,10 @@ void load_pretrained(Stepper& step, Exchange& exchanges, std::filesystem::path c
   auto const& model = config.model;
   model_source const source(folder, config.adapter);
   bool const overridden = folder == config.pretrained;  // it may differ from its config.json
-  if (!overridden) detail::require_same_model(source, model);
+  if (!overridden)
+    detail::require_same_model(source.config(), source.path().string() + ": its config.json", model,
+                               ", or take the model from there by model.name=hf_causal_lm and "
+                               "model.pretrained_model_name_or_path");
   detail::require_same_adapters(source, model);
   auto const shapes = hf::shapes_of(model);
   source.require_tensors(source.config().lora ? shapes : hf::without_adapters(shapes));

@@ -143,6 +143,15 @@ namespace detail {
                         {"optimizer", config.optimizer.name},
                         {"frozen", frozen_patterns(config)}};
   if (config.model.lora) out["peft_config"] = to_peft_json(*config.model.lora, "");
+  if (config.train_loader.streams.size() > 1)
+    for (auto const& [name, local, remote, split, weight] : config.train_loader.streams)
+      out["shares_of_streams"].push_back({{"name", name},
+                                          {"split", split},
+                                          {"proportion", json_or_null(weight.proportion)},
+                                          {"repeat", json_or_null(weight.repeat)},
+                                          {"choose", json_or_null(weight.choose)}});
+  if (auto const& eos = config.train_loader.eos_token_id) out["eos_token_id"] = *eos;
+  if (auto const& bos = config.train_loader.bos_token_id) out["bos_token_id"] = *bos;
   if (auto const& examples = config.train_loader.finetuning) {
     out["target_prompts"] = examples->target_prompts;
     out["target_responses"] = examples->target_responses;
@@ -158,11 +167,26 @@ namespace detail {
 
 inline void require_same_order(nlohmann::json const& saved, nlohmann::json const& now,
                                std::filesystem::path const& folder) {
-  for (auto const& [key, value] : now.items())
-    require(saved.contains(key) && saved.at(key) == value, folder.string(), ": was trained with ",
-            key, " = ", saved.contains(key) ? saved.at(key).dump() : "nothing", ", this run has ",
-            value.dump(),
+  auto const text_of = [](nlohmann::json const& all, std::string const& key) {
+    return all.contains(key) ? all.at(key).dump() : std::string("nothing");
+  };
+  auto all = now;
+  all.update(saved);
+  for (auto const& [key, unused] : all.items()) {
+    auto const before = text_of(saved, key), after = text_of(now, key);
+    require(before == after, folder.string(), ": was trained with ", key, " = ", before,
+            ", this run has ", after,
             "; make them equal to continue, or take only the weights with load_weights_only=true");
+  }
+}
+
+/// Refuses a checkpoint of another model than the run's.
+inline void require_same_model(nlohmann::json const& state, model_config const& model,
+                               std::filesystem::path const& folder) {
+  if (!state.contains("model")) return;
+  auto const where = folder.string() + ": its manifest";
+  require_same_model(from_hf_json(state.at("model"), where).model, where, model,
+                     " to go on from its weights");
 }
 
 /// The microbatch whose gradients are a leaf of the canonical order; 0 in the order of ranks.
@@ -280,6 +304,7 @@ run_state load_run(Stepper& step, Exchange& exchanges, train_config const& confi
   require(config.model.lora || !reader.state().contains("peft_config"), found.folder.string(),
           ": has adapters, but this run none; merge them first (convert --merge), or give "
           "model.peft_config");
+  detail::require_same_model(reader.state(), config.model, found.folder);
   if (!found.weights_only) {
     detail::require_same_order(reader.state().value("order", nlohmann::json::object()),
                                detail::order_of(config, samples_in_set), found.folder);

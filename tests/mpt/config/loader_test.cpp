@@ -30,7 +30,6 @@ TEST_CASE("a loader has streaming's defaults and takes the sequence length of th
   auto const loader = read("dataset: {local: ./c4}", report);
   CHECK(loader.shuffle_seed == 9176);
   CHECK(!loader.shuffle);
-  CHECK(loader.drop_last);
   CHECK(loader.max_seq_len == 128);
   CHECK(loader.streams == std::vector<mpt::stream_config>{{.local = "./c4"}});
   auto const full = read(
@@ -42,16 +41,16 @@ TEST_CASE("a loader has streaming's defaults and takes the sequence length of th
   CHECK(full.reach == mpt::shuffle_reach::shard);
   CHECK(full.shuffle_block_size == 4'000'000);
   CHECK(full.token_encoding_type == "uint16");
-  CHECK(!full.drop_last);
   CHECK(!full.eos_token_id);
   CHECK(read("dataset: {local: ./c4, eos_token_id: 0}", report).eos_token_id == 0);
   CHECK(read("dataset: {local: ./c4, bos_token_id: 50}", report).bos_token_id == 50);
-  CHECK(
-      mpt::describe_ignored(report) ==
-      "accepted and without effect here: train_loader.num_workers (batches are read ahead without "
-      "worker processes); train_loader.dataset.num_canonical_nodes (the order is our own and the "
-      "same for "
-      "any number of ranks)");
+  CHECK(mpt::describe_ignored(report) ==
+        "accepted and without effect here: train_loader.drop_last (training leaves out an epoch's "
+        "last "
+        "batch where it is not full); train_loader.num_workers (batches are read ahead without "
+        "worker processes); train_loader.dataset.num_canonical_nodes (the order is our own and the "
+        "same for "
+        "any number of ranks)");
 }
 
 TEST_CASE("streams have places and weights; a mounted remote is a place") {
@@ -161,7 +160,6 @@ TEST_CASE("evaluation sets are one, or a list with different labels") {
       "eval_loader: [{label: c4, dataset: {local: a}}, {label: books, dataset: {local: b}}]");
   REQUIRE(two.size() == 2);
   CHECK(two[1].label == "books");
-  CHECK(!two[1].drop_last);
   CHECK_THROWS_WITH_AS(
       read_all("eval_loader: [{label: c4, dataset: {local: a}}, {dataset: {local: b}}]"),
       "f.yaml:1:49: eval_loader.1.label: missing; each loader of a list needs one",

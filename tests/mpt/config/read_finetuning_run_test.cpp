@@ -114,6 +114,27 @@ TEST_CASE("packed examples see only themselves unless the YAML says otherwise") 
   CHECK(read({"model.attn_config.attn_uses_sequence_id=true"}).model.attn.attn_uses_sequence_id);
 }
 
+TEST_CASE("packed evaluation sets do not change how texts are trained on") {
+  overrides const packed{"eval_loader.name=finetuning", "eval_loader.dataset.hf_name=e.jsonl",
+                         "eval_loader.dataset.packing_ratio=2"};
+  CHECK(read(packed).model.attn.attn_uses_sequence_id);  // rows of one example are as before
+  auto of_text = packed;
+  of_text.insert(of_text.end(), {"train_loader.name=text", "train_loader.dataset.local=d",
+                                 "train_loader.dataset.eos_token_id=0"});
+  auto const text = [&](overrides const& more = {}) {
+    auto all = of_text;
+    all.insert(all.end(), more.begin(), more.end());
+    std::string yaml = small;
+    yaml.replace(yaml.find("hf_name: d.jsonl"), 16, "split: train");
+    return mpt::read_train_config(mpt::make_document(yaml, "f.yaml", all));
+  };
+  CHECK(test::contains(test::message_of([&] { (void)text(); }),
+                       "eval_loader: packs examples (packing_ratio), which are not to see each "
+                       "other, but the texts of train_loader do"));
+  CHECK(text({"model.attn_config.attn_uses_sequence_id=true"}).model.attn.attn_uses_sequence_id);
+  CHECK(!text({"model.attn_config.attn_uses_sequence_id=false"}).model.attn.attn_uses_sequence_id);
+}
+
 TEST_CASE("adapters are those of peft_config, or of a folder of PEFT's") {
   auto const made = read({"model.peft_config={r: 4, target_modules: [up_proj]}"});
   CHECK(made.model.lora == mpt::lora_config{.rank = 4, .targets = {"up_proj"}});

@@ -112,6 +112,9 @@ TEST_CASE("a model that is not what the file says is refused") {
         "m: the configuration says d_model 32, but the model has 64");
   said.d_model = 64;
   CHECK_NOTHROW(check_stated(said, found, "m"));
+  said.logit_scale = 0.5;
+  CHECK(data_test::message_of([&] { check_stated(said, found, "m"); }) ==
+        "m: the configuration says logit_scale 0.5, but the model has null");
 }
 
 TEST_CASE("LLM Foundry's own files are read") {

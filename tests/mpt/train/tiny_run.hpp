@@ -80,7 +80,6 @@ struct place {
     mpt::loader_config loader;
     loader.streams = {{.local = folder / "val"}};
     loader.max_seq_len = length;
-    loader.drop_last = false;
     return loader;
   }
 

@@ -299,6 +299,16 @@ TEST_CASE("what cannot be trained is one clear error") {
   config.max_duration.count = 6;
   config.seed = 5;
   CHECK(contains(message(config, 2), "was trained with seed = 17, this run has 5"));
+  config.seed = 17;
+  config.model.n_heads = 4;
+  CHECK(contains(message(config, 2),
+                 "its manifest says n_heads = 2, this run's model 4; make them equal to go on from "
+                 "its weights"));
+  config.checkpoint.autoresume = false;
+  config.checkpoint.load_path = here.folder / "run";
+  config.checkpoint.save_folder.clear();
+  config.checkpoint.load_weights_only = true;
+  CHECK(contains(message(config), "its manifest says n_heads = 2, this run's model 4"));
 
   auto large = here.config(3);
   large.global_train_batch_size = 21;

@@ -13,9 +13,11 @@ namespace parallel::cuda {
 template <class T>
 void combine_on(stream& s, reduction how, std::span<void* const> outs,
                 std::span<void const* const> sources, std::size_t count) {
-  auto const most = static_cast<std::size_t>(kernels::most_ranks);
-  require(outs.size() <= most && sources.size() <= most, "at most ", most,
-          " ranks can share a GPU, there are ", sources.size());
+  require(outs.size() <= kernels::most_outs, "at most ", kernels::most_outs,
+          " ranks can share a GPU, there are ", outs.size());
+  require(sources.size() <= kernels::most_sources, "the values of at most ", kernels::most_sources,
+          " ranks are combined, there are ", sources.size(),
+          "; use a reduction that NCCL has (reduce_dtype: fp32)");
   kernels::combine<T> body{};
   for (std::size_t i = 0; i < outs.size(); ++i) body.outs[i] = outs[i];
   for (std::size_t i = 0; i < sources.size(); ++i)

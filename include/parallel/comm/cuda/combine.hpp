@@ -13,14 +13,16 @@
 
 namespace parallel::cuda::kernels {
 
-/// Pointers to the memory of at most so many ranks; they travel as a kernel's argument.
-inline constexpr int most_ranks = 128;
-inline constexpr int levels_of_most = 8;  // of a tree over as many
+/// Pointers to the memory of at most so many ranks; they travel as a kernel's argument, which may
+/// have 32 764 bytes (CUDA C++ Programming Guide, "__global__ function parameters").
+inline constexpr int most_outs = 128;      // ranks that share a GPU
+inline constexpr int most_sources = 2048;  // those of a communicator over NCCL
+inline constexpr int levels_of_most = 12;  // of a tree over as many
 
 template <class T>
 struct combine {
-  void* outs[most_ranks];  // of T, or of accumulate_t<T> where it is a wide_sum
-  T const* sources[most_ranks];
+  void* outs[most_outs];  // of T, or of accumulate_t<T> where it is a wide_sum
+  T const* sources[most_sources];
   int num_outs;
   int num_sources;
   reduction how;

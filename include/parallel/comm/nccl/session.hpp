@@ -103,12 +103,13 @@ class session final : public parallel::detail::abortable,
                                              call_site where = call_site::current()) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    ncclComm_t made = nullptr;
-    {
+    auto& made = [&]() -> ncclComm_t& {
       std::scoped_lock const lock(mutex_);
       throw_if_ended();
-      check(make(&made, &config), call, nullptr, where);
-    }
+      auto& out = made_.emplace_back(nullptr);
+      check(make(&out, &config), call, nullptr, where);
+      return out;
+    }();
     if (parent != nullptr) settle(parent, call, where);
     patience limit(options_.deadline.get());
     while (made == nullptr) {  // NCCL writes it before it is ready
@@ -380,9 +381,10 @@ class session final : public parallel::detail::abortable,
   std::condition_variable changed_;
   bool ending_ = false;
   std::optional<std::string> reason_;
-  bool found_here_ = false;  // by this rank's watchdog
-  bool is_late_ = false;     // since it has waited to the deadline
-  bool is_told_ = false;     // the other ranks know
+  bool found_here_ = false;      // by this rank's watchdog
+  bool is_late_ = false;         // since it has waited to the deadline
+  bool is_told_ = false;         // the other ranks know
+  std::deque<ncclComm_t> made_;  // where NCCL writes them, or nothing, up to the end of an abort
   std::vector<member*> members_;
   std::thread watchdog_;
 };
