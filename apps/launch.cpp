@@ -175,6 +175,7 @@ std::optional<apps::node_failure> wait_for_nodes(apps::rank_processes& ranks, ar
 bool wait_as_spare(arguments const& what, apps::node_meeting& meeting) {
   say("launch: node {} is not needed now, and takes the place of one that is gone\n", what.node);
   while (!meeting.meets_again()) {
+    meeting.beat();  // it may lead those that run
     if (meeting.all_done()) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
@@ -275,7 +276,7 @@ int run(arguments what) {
     generation = place.generation + 1;
     other.begin(place.generation);
     if (place.position < 0) {
-      if (!wait_as_spare(what, meeting)) return 0;
+      if (!wait_as_spare(what, meeting)) break;
       auto const failure = meeting.failure_elsewhere();
       if (failure && !other.may_help(failure->code)) return failure->code;
       continue;

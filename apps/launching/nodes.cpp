@@ -194,8 +194,10 @@ node_place node_meeting::meet(int generation) {
   auto const before = ranks_;
   auto const next = fmt::format("{}-{}", run_, generation);
   bool const first = before.empty();
-  if (self_.node == 0 && first) static_cast<void>(::unlink((folder_ / "run").c_str()));
-  if ((self_.node == 0 && takes_the_lead(next)) || !follow(next)) {
+  // node 0 begins the run, unless it comes back to one that another leads
+  bool const may_lead = self_.node == 0 && !(first && another_leads());
+  if (may_lead && first) static_cast<void>(::unlink((folder_ / "run").c_str()));
+  if ((may_lead && takes_the_lead(next)) || !follow(next)) {
     leader_ = self_.node;
     lead(next, first);
     if (!before.empty()) parallel::files::remove_tree(before);  // nobody is there any more
@@ -209,6 +211,22 @@ node_place node_meeting::meet(int generation) {
           .generation = std::atoi(name_.c_str() + hyphen + 1),
           .position = mine == members_.end() ? -1 : static_cast<int>(mine - members_.begin()),
           .nodes = static_cast<int>(members_.size())};
+}
+
+/// Whether a run lives here that another node leads: what that says in `run` changes when this node
+/// has left its file, or with a beat. A run of node 0 is this node's own earlier one.
+bool node_meeting::another_leads() const {
+  auto const led = [&]() -> std::string {
+    auto const found = read(folder_ / "run");
+    if (!found || found->text.is_null() || found->text.at("leader") == self_.node) return {};
+    return found->text.dump();
+  };
+  auto const before = led();
+  if (before.empty()) return false;
+  for (auto const until = steady_clock::now() + 2 * a_beat; steady_clock::now() < until;
+       std::this_thread::sleep_for(pause))
+    if (auto const now = led(); now != before) return !now.empty();
+  return false;
 }
 
 /// Whether this node is the one that leads the start `name`.
@@ -235,10 +253,15 @@ void node_meeting::lead(std::string const& name, bool first) {
   auto const is_expected = [&](int node) {
     return std::find(expected.begin(), expected.end(), node) != expected.end();
   };
+  // while this node waits for others, they know that it leads
+  auto const often = std::max<steady_clock::duration>(
+      pause, std::min<steady_clock::duration>(a_beat, std::chrono::milliseconds(gone_) / 4));
+  int beats = 0;
   auto const answer = [&](char const* phase, std::string const& problem) {
-    auto const text = json{{"name", name},       {"drawn", drawn},       {"phase", phase},
-                           {"problem", problem}, {"leader", self_.node}, {"members", members_}}
-                          .dump();
+    auto const text =
+        json{{"name", name},         {"drawn", drawn},      {"phase", phase}, {"problem", problem},
+             {"leader", self_.node}, {"members", members_}, {"beat", beats}}
+            .dump();
     if (text != said_) write(folder_ / "run", said_ = text);
   };
   auto const refuse = [&](std::string const& problem) {
@@ -281,6 +304,7 @@ void node_meeting::lead(std::string const& name, bool first) {
       name_ = name;
       return;
     }
+    beats = static_cast<int>((time - begin) / often);
     answer("offered", {});
     if (wrong.empty()) last_right = time;
     if (time - last_right > wrong_seal_may_be_old)
@@ -310,7 +334,8 @@ bool node_meeting::follow(std::string const& next) {
   auto const mine = static_cast<std::size_t>(self_.node);
   auto const before = name_;
   std::string taken, offer, going;
-  int signs = 0;  // of life, from a run that goes on without this node
+  int signs = 0;     // of life, from a run that goes on without this node
+  int attempts = 0;  // to lead the next start, each after as long a silence
   for (;; std::this_thread::sleep_for(pause)) {
     auto const own = read(file_of(self_.node));
     parallel::require(!own || own->text.is_null() || own->text.at("drawn") == drawn_,
@@ -338,7 +363,11 @@ bool node_meeting::follow(std::string const& next) {
       if (name != before && std::exchange(offer, answer->text.dump()) != offer) last_offer = time;
     }
     // nobody leads: one of those that have met before
-    if (!before.empty() && time - last_offer > gone_ && takes_the_lead(next)) return false;
+    if (!before.empty() && time - last_offer > gone_) {
+      if (takes_the_lead(attempts == 0 ? next : fmt::format("{}.{}", next, attempts))) return false;
+      ++attempts;  // whoever has taken it before is given as long to say so
+      last_offer = time;
+    }
     auto const first = read(file_of(0));
     if (!first || !first->text.is_null() || !before.empty()) last_right = time;
     parallel::require(time - last_right < wrong_seal_may_be_old, "node 0: what it left in ",

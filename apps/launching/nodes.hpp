@@ -8,7 +8,8 @@
 //
 // When a run starts again, nodes that do not come are held to be gone after a while: spares take
 // their places, or the run has fewer nodes. Where node 0 does not come, the next one leads; of
-// several that would, one makes the file `lead-<name>`.
+// several that would, one makes the file `lead-<name>`, and where nothing is heard of that one
+// `lead-<name>.1`. A node 0 that comes back follows whoever leads by then.
 #pragma once
 
 #include <chrono>
@@ -107,6 +108,7 @@ class node_meeting {
   void write(std::filesystem::path const& file, std::string const& text) const;
   [[nodiscard]] std::optional<sealed_text> read(std::filesystem::path const& file) const;
   [[nodiscard]] std::string report_text(std::string const& taken) const;
+  [[nodiscard]] bool another_leads() const;
   [[nodiscard]] bool takes_the_lead(std::string const& name);
   void lead(std::string const& name, bool first);
   [[nodiscard]] bool follow(std::string const& next);

@@ -209,6 +209,63 @@ TEST_CASE("who comes late is a spare of a run that lives, and waits in vain for 
                        doctest::Contains("has given no sign of life for 8 s"), parallel::error);
 }
 
+TEST_CASE("a node 0 that comes back follows whoever leads by then") {
+  folder const place;
+  auto const key = run_key::read_or_make(place.path / "key");
+  auto const node = [&](int self) {
+    return node_meeting(place.path, key, report(self), std::chrono::seconds(20),
+                        std::chrono::seconds(1));
+  };
+  apps::node_place second, back;
+  auto other = node(1);
+  {
+    auto first = node(0);
+    std::thread meets([&] { second = other.meet(0); });
+    static_cast<void>(first.meet(0));
+    meets.join();
+  }  // its machine is gone
+  other.tell_failure({1, 137, "its peer is gone"});
+  auto const run = second.folder.filename().string();
+  std::thread meets([&] { second = other.meet(1); });
+  auto const led = place.path / ("lead-" + run.substr(0, run.rfind('-')) + "-1");
+  while (!std::filesystem::exists(led)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  auto again = node(0);
+  back = again.meet(0);
+  meets.join();
+  CHECK(back.folder == second.folder);
+  CHECK(back.generation == 1);
+  CHECK(back.position == 0);
+  CHECK(second.position == 1);
+  CHECK(other.leads());
+  CHECK_FALSE(again.leads());
+}
+
+TEST_CASE("where who would lead is gone, too, another does") {
+  folder const place;
+  auto const key = run_key::read_or_make(place.path / "key");
+  auto const node = [&](int self) {
+    auto what = report(self);
+    what.least = 1;
+    return node_meeting(place.path, key, what, std::chrono::seconds(20), std::chrono::seconds(1));
+  };
+  apps::node_place second;
+  auto other = node(1);
+  {
+    auto first = node(0);
+    std::thread meets([&] { second = other.meet(0); });
+    static_cast<void>(first.meet(0));
+    meets.join();
+  }
+  auto const run = second.folder.filename().string();
+  std::ofstream(place.path / ("lead-" + run.substr(0, run.rfind('-')) + "-1"));  // by node 0
+  second = other.meet(1);
+  CHECK(second.generation == 1);
+  CHECK(second.nodes == 1);
+  CHECK(second.position == 0);
+  CHECK(other.leads());
+}
+
 TEST_CASE("where too few nodes are left the run is refused, in numbers") {
   folder const place;
   auto const key = run_key::read_or_make(place.path / "key");
