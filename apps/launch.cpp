@@ -115,6 +115,7 @@ std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, argumen
                                             apps::node_meeting& meeting, bool& asked_to_stop) {
   constexpr auto often = std::chrono::milliseconds(200);
   std::optional<apps::node_failure> failure;
+  auto asked_others = std::chrono::steady_clock::now();
   auto const look = [&] {
     auto const signal = ranks.look(often);
     if (!signal) return;
@@ -142,7 +143,10 @@ std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, argumen
                          : "the end of",
           end.log.string(), last.empty() ? last : ":\n" + last);
     }
-    if (!failure) {
+    // a file of every node, on a disk that all share
+    auto const now = std::chrono::steady_clock::now();
+    if (!failure && now - asked_others > std::chrono::seconds(1)) {
+      asked_others = now;
       failure = meeting.failure_elsewhere();
       if (failure) say("error: node {}: {}\n", failure->node, failure->message);
     }
@@ -153,7 +157,7 @@ std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, argumen
 
 /// Waits until the ranks of the other nodes have ended too.
 std::optional<apps::node_failure> wait_for_nodes(apps::rank_processes& ranks, arguments const& what,
-                                                 apps::node_meeting& meeting) {
+                                                 apps::node_meeting& meeting, bool& asked_to_stop) {
   meeting.tell_done();
   auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(what.wait);
   while (!meeting.all_done()) {
@@ -166,7 +170,11 @@ std::optional<apps::node_failure> wait_for_nodes(apps::rank_processes& ranks, ar
                       "this node's ranks have ended well, but not all other nodes have said so of "
                       "theirs within ",
                       what.wait, " s");
-    if (ranks.look(std::chrono::milliseconds(100))) break;
+    if (auto const signal = ranks.look(std::chrono::milliseconds(100))) {
+      asked_to_stop = true;
+      return apps::node_failure{what.node, 128 + *signal,
+                                "stopped while it waited for the other nodes"};
+    }
   }
   return std::nullopt;
 }
@@ -292,7 +300,7 @@ int run(arguments what) {
       throw;
     }
     auto failure = run_ranks(ranks, what, meeting, asked_to_stop);
-    if (!failure) failure = wait_for_nodes(ranks, what, meeting);
+    if (!failure) failure = wait_for_nodes(ranks, what, meeting, asked_to_stop);
     if (!failure) break;
     if (asked_to_stop || !other.may_help(failure->code)) return failure->code;
     say("launch: starting again, {} of {} times\n", generation, what.restarts);

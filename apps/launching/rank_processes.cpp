@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,8 @@
 #include <sstream>
 #include <string_view>
 #include <system_error>
+#include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <parallel/core/error.hpp>
@@ -90,9 +93,15 @@ rank_processes::rank_processes() {
 
 rank_processes::~rank_processes() {
   send(SIGKILL);
-  while (!running_.empty()) reap();
+  while (!running_.empty()) {
+    reap();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   auto const set = held_back();
   ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  for (auto& one : streams_)  // a signal ends that now
+    do write_all(one.to, std::exchange(one.waiting, {}));
+    while (one.from.get() >= 0 && one.read_some());
 }
 
 void rank_processes::start(rank_command const& command) {
@@ -145,7 +154,10 @@ void rank_processes::start(rank_command const& command) {
 
 std::optional<int> rank_processes::look(std::chrono::milliseconds most) {
   std::vector<pollfd> events{{signals_.get(), POLLIN, 0}};
-  for (auto const& one : streams_) events.push_back({one.from.get(), POLLIN, 0});
+  for (auto const& one : streams_) {
+    if (one.takes_more()) events.push_back({one.from.get(), POLLIN, 0});
+    if (!one.waiting.empty()) events.push_back({one.to, POLLOUT, 0});
+  }
   static_cast<void>(::poll(events.data(), events.size(), static_cast<int>(most.count())));
   show();
   std::optional<int> received;
@@ -157,22 +169,45 @@ std::optional<int> rank_processes::look(std::chrono::milliseconds most) {
 }
 
 void rank_processes::show() {
-  std::array<char, 65536> text;
   for (auto& one : streams_) {
-    pollfd event{one.from.get(), POLLIN, 0};
-    while (::poll(&event, 1, 0) > 0) {
-      auto const got = ::read(one.from.get(), text.data(), text.size());
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) {
-        one.from = descriptor();
-        break;
-      }
-      std::string_view const some(text.data(), static_cast<std::size_t>(got));
-      write_all(one.log.get(), some);
-      write_all(one.to, some);
-    }
+    one.pass_on();
+    for (int pieces = 0; pieces < 16 && one.takes_more() && one.read_some(); ++pieces)
+      one.pass_on();
   }
-  std::erase_if(streams_, [](stream const& one) { return one.from.get() < 0; });
+  std::erase_if(streams_,
+                [](stream const& one) { return one.from.get() < 0 && one.waiting.empty(); });
+}
+
+bool rank_processes::stream::read_some() {
+  std::array<char, 65536> text;
+  for (pollfd event{from.get(), POLLIN, 0}; ::poll(&event, 1, 0) > 0;) {
+    auto const got = ::read(from.get(), text.data(), text.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      from = descriptor();
+      return false;
+    }
+    std::string_view const some(text.data(), static_cast<std::size_t>(got));
+    write_all(log.get(), some);
+    waiting += some;
+    return true;
+  }
+  return false;
+}
+
+void rank_processes::stream::pass_on() {
+  constexpr std::size_t piece = 4096;  // what a pipe that takes anything takes
+  std::size_t done = 0;
+  for (pollfd event{to, POLLOUT, 0}; done < waiting.size() && ::poll(&event, 1, 0) > 0;) {
+    auto const written = ::write(to, waiting.data() + done, std::min(piece, waiting.size() - done));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      done = waiting.size();  // lost, as where a terminal is closed; the log has it
+      break;
+    }
+    done += static_cast<std::size_t>(written);
+  }
+  waiting.erase(0, done);
 }
 
 void rank_processes::reap() {

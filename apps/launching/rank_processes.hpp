@@ -83,6 +83,16 @@ class rank_processes {
     parallel::descriptor from;
     int to;
     parallel::descriptor log;
+    std::string waiting = {};  // for whoever reads what is shown, and may stand still
+
+    static constexpr std::size_t most_waiting = std::size_t{1} << 20;
+    [[nodiscard]] bool takes_more() const {
+      return from.get() >= 0 && waiting.size() < most_waiting;
+    }
+    /// Reads a piece into the log, and to be shown. Returns whether there was one; never blocks.
+    [[nodiscard]] bool read_some();
+    /// Shows as much of what waits as is taken at once.
+    void pass_on();
   };
 
   void show();
