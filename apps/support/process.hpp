@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <system_error>
 
@@ -30,6 +31,16 @@ inline void settle_process() {
     // the lowest number that is free is this one
     static_cast<void>(::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY));
   }
+}
+
+/// Threads that wait for others of theirs let go of their core after some 10 µs, unless the user's
+/// environment says how long: where other programs want the cores too, they would keep the very
+/// threads from them that they wait for. libgomp reads that before a program begins, so the program
+/// is begun again; where that cannot be it goes on as it is.
+inline void settle_threads(char** arguments) {
+  constexpr auto* spins = "GOMP_SPINCOUNT";
+  if (std::getenv(spins) != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+  if (::setenv(spins, "10000", 1) == 0) static_cast<void>(::execv("/proc/self/exe", arguments));
 }
 
 /// Throws when what was printed did not all reach its reader: a full disk, a closed stream.

@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -39,10 +41,13 @@ class socket {
 
   /// Whether something has come before `until`.
   [[nodiscard]] bool wait(short what, steady_time until) const {
-    auto const left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(until - steady_time::clock::now());
     pollfd one{get(), what, 0};
-    return ::poll(&one, 1, static_cast<int>(std::max<long>(0, left.count()))) > 0;
+    for (;;) {
+      auto const left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(until - steady_time::clock::now());
+      int const ready = ::poll(&one, 1, static_cast<int>(std::max<long>(0, left.count())));
+      if (ready >= 0 || errno != EINTR) return ready > 0;
+    }
   }
   [[nodiscard]] bool send_all(std::string_view bytes, steady_time until) const {
     while (!bytes.empty()) {
@@ -88,6 +93,33 @@ using addresses = std::unique_ptr<addrinfo, decltype([](addrinfo* a) { ::freeadd
   return addresses(found);
 }
 
+[[nodiscard]] inline socket socket_for(addrinfo const& where) {
+  return socket(::socket(where.ai_family, where.ai_socktype | SOCK_CLOEXEC, where.ai_protocol));
+}
+
+/// A socket connected to the first of the addresses that takes it; none: errno says why.
+[[nodiscard]] inline std::optional<socket> connected(addresses const& found) {
+  for (auto const* at = found.get(); at != nullptr; at = at->ai_next)
+    if (auto out = socket_for(*at); ::connect(out.get(), at->ai_addr, at->ai_addrlen) == 0)
+      return out;
+  return std::nullopt;
+}
+
+/// A socket that listens to IPv6 and IPv4, or where there is no IPv6 to IPv4; none: errno says why.
+[[nodiscard]] inline std::optional<socket> listening(addresses const& found, int most) {
+  for (int const family : {AF_INET6, AF_INET})
+    for (auto const* at = found.get(); at != nullptr; at = at->ai_next) {
+      if (at->ai_family != family) continue;
+      auto out = socket_for(*at);
+      int const yes = 1, no = 0;
+      ::setsockopt(out.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+      if (family == AF_INET6) ::setsockopt(out.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+      if (::bind(out.get(), at->ai_addr, at->ai_addrlen) == 0 && ::listen(out.get(), most) == 0)
+        return out;
+    }
+  return std::nullopt;
+}
+
 }  // namespace detail
 
 struct tcp_place {
@@ -110,11 +142,9 @@ inline void share_over_tcp(tcp_place const& at, std::string& bytes) {
                       .ranks = static_cast<std::uint32_t>(at.ranks)};
   if (at.rank > 0) {
     for (;;) {
-      detail::socket const out(
-          ::socket(found->ai_family, found->ai_socktype | SOCK_CLOEXEC, found->ai_protocol));
-      if (::connect(out.get(), found->ai_addr, found->ai_addrlen) == 0) {
+      if (auto const out = connected(found)) {
         std::string_view const said(reinterpret_cast<char const*>(&mine), sizeof mine);
-        require(out.send_all(said, until) && out.receive_all(bytes.data(), bytes.size(), until),
+        require(out->send_all(said, until) && out->receive_all(bytes.data(), bytes.size(), until),
                 where, ": rank 0 does not take rank ", at.rank,
                 "; it is of another run, has another number of ranks, or came twice");
         return;
@@ -124,24 +154,19 @@ inline void share_over_tcp(tcp_place const& at, std::string& bytes) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   }
-  detail::socket const in(
-      ::socket(found->ai_family, found->ai_socktype | SOCK_CLOEXEC, found->ai_protocol));
-  int const yes = 1;
-  ::setsockopt(in.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  require(
-      ::bind(in.get(), found->ai_addr, found->ai_addrlen) == 0 && ::listen(in.get(), at.ranks) == 0,
-      where, ": rank 0 cannot listen: ", std::generic_category().message(errno),
-      "; use another port");
+  auto const in = listening(found, at.ranks);
+  require(in.has_value(), where, ": rank 0 cannot listen: ", std::generic_category().message(errno),
+          "; use another port");
   std::vector<char> came(static_cast<std::size_t>(at.ranks));
   for (int missing = at.ranks - 1; missing > 0;) {
-    if (!in.wait(POLLIN, until)) {
+    if (!in->wait(POLLIN, until)) {
       std::string names;
       for (int r = 1; r < at.ranks; ++r)
         if (came[static_cast<std::size_t>(r)] == 0) names += concat(names.empty() ? "" : ", ", r);
       fail(where, ": these ranks have not come within ",
            static_cast<double>(at.deadline.count()) / 1000, " s: ", names);
     }
-    detail::socket const one(::accept4(in.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    detail::socket const one(::accept4(in->get(), nullptr, nullptr, SOCK_CLOEXEC));
     greeting other;
     auto const soon = std::min(until, steady_time::clock::now() + std::chrono::seconds(5));
     if (!one.receive_all(reinterpret_cast<char*>(&other), sizeof other, soon)) continue;

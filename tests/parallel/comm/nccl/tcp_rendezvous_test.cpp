@@ -58,6 +58,26 @@ TEST_CASE("processes are given what rank 0 has, whoever comes first") {
   for (pid_t const one : others) CHECK(status_of(one) == 0);
 }
 
+TEST_CASE("they are also where the name of rank 0's machine is one of IPv6") {
+  parallel::nccl::detail::socket const one(::socket(AF_INET6, SOCK_STREAM, 0));
+  sockaddr_in6 here{};
+  here.sin6_family = AF_INET6;
+  here.sin6_addr = in6addr_loopback;
+  if (::bind(one.get(), reinterpret_cast<sockaddr*>(&here), sizeof here) != 0) {
+    MESSAGE("skipped: this machine has no IPv6");
+    return;
+  }
+  int const port = free_port();
+  auto first = place(port, 0, 3, 20000), second = place(port, 1, 3, 20000);
+  second.host = "::1";
+  auto const third = place(port, 2, 3, 20000);  // by IPv4
+  std::string const bytes = "of rank 0";
+  std::vector<pid_t> const all{process(second, bytes), process(third, bytes)};
+  std::string mine = bytes;
+  share_over_tcp(first, mine);
+  for (auto const id : all) CHECK(status_of(id) == 0);
+}
+
 TEST_CASE("ranks that do not come, are of another run or come twice") {
   int const port = free_port();
   auto const stranger = process(place(port, 1, 3, 2000, "job 2"), "id");

@@ -1,5 +1,6 @@
 // Sums of squares by row, and scaling by row, of a range that lies anywhere inside a matrix, as
-// kernels: a warp a row. Sums are taken in double, in an order that the row's place alone decides.
+// kernels: a warp a row, or a piece of a row that is scaled. Sums are taken in double, in an order
+// that the row's place alone decides.
 // Cost: memory bandwidth, where rows are wider than a warp.
 #pragma once
 
@@ -61,20 +62,47 @@ struct scale_rows {
   index size;
   ops::rows_place place;
 
+  /// Elements that a warp scales at a time: one factor may be that of a whole range.
+  static constexpr index piece = 4096;
+
+  /// Pieces of all rows that the range has elements in; some may have none.
+  [[nodiscard]] PARALLELLM_HOST_DEVICE index pieces() const {
+    return size == 0 ? 0 : (place.row_of(size - 1) - place.row_of(0) + 1) * pieces_of_row();
+  }
+
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
-    using A = accumulate_t<T>;
-    for_row_parts(b, size, place, [&](index r, index begin, index end) {
-      A const factor = factors[r];
-      row_groups<T> const part(x + begin, static_cast<unsigned>(end - begin));
-      for (unsigned p = b.thread() % warp_size; p < part.groups(); p += warp_size) {
-        auto values = part.load(p);
-        unrolled<pack_size<T>>([&](unsigned k) {
-          values.value[k] = static_cast<T>(static_cast<A>(values.value[k]) * factor);
-        });
-        part.store(p, values);
-      }
-    });
+    auto const warps = static_cast<index>(b.threads() / warp_size);  // of a block
+    for (index p =
+             static_cast<index>(b.block()) * warps + static_cast<index>(b.thread() / warp_size);
+         p < pieces(); p += static_cast<index>(b.blocks()) * warps) {
+      index const r = place.row_of(0) + p / pieces_of_row();
+      index const row =
+          r * place.width - place.first;  // where it begins; of the first maybe before
+      index const in_row = p % pieces_of_row() * piece;
+      index const begin = row + in_row > 0 ? row + in_row : 0;
+      index const whole = row + (in_row + piece < place.width ? in_row + piece : place.width);
+      scale(b, factors[r], begin, whole < size ? whole : size);
+    }
+  }
+
+ private:
+  [[nodiscard]] PARALLELLM_HOST_DEVICE index pieces_of_row() const {
+    return (place.width + piece - 1) / piece;
+  }
+
+  template <class Block>
+  PARALLELLM_DEVICE void scale(Block const& b, accumulate_t<T> factor, index begin,
+                               index end) const {
+    if (begin >= end) return;
+    row_groups<T> const part(x + begin, static_cast<unsigned>(end - begin));
+    for (unsigned p = b.thread() % warp_size; p < part.groups(); p += warp_size) {
+      auto values = part.load(p);
+      unrolled<pack_size<T>>([&](unsigned k) {
+        values.value[k] = static_cast<T>(static_cast<accumulate_t<T>>(values.value[k]) * factor);
+      });
+      part.store(p, values);
+    }
   }
 };
 
@@ -101,8 +129,8 @@ template <class T>
 
 template <class T>
 [[nodiscard]] auto kernel_of(one_kernel, ops::scale_rows_arguments<T> const& a) {
-  return grid{detail::blocks_for_rows(a.place, std::ssize(a.x)),
-              kernels::scale_rows<T>{a.x.data(), a.factors.data(), std::ssize(a.x), a.place}};
+  kernels::scale_rows<T> const body{a.x.data(), a.factors.data(), std::ssize(a.x), a.place};
+  return grid{cuda::blocks_for(static_cast<std::size_t>(body.pieces()) * warp_size), body};
 }
 
 }  // namespace parallel::cuda

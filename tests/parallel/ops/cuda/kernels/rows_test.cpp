@@ -16,8 +16,8 @@ using parallel::index;
 
 TEST_CASE_TEMPLATE("rows are summed and scaled wherever the range begins and ends", T, float, bf16,
                    double) {
-  for (index const size : {0, 1, 7, 64, 500})
-    for (index const width : {1, 5, 8, 96, 1000})
+  for (index const size : {0, 1, 7, 64, 500, 13000})
+    for (index const width : {1, 5, 8, 96, 1000, 5003, 90000})
       for (index const first : {0, 3, 16, 101}) {
         ops::rows_place const place{first, width};
         auto const rows = ops::detail::rows_needed(place, size);
@@ -36,6 +36,7 @@ TEST_CASE_TEMPLATE("rows are summed and scaled wherever the range begins and end
             },
             [&](auto const& got) { CHECK(ops_support::same_bits(got, scaled)); });
 
+        if (size > 500) continue;  // sums of so many are compared within other bounds
         std::vector<double> one;  // sums do not depend on the order of threads or the alignment
         for (std::size_t const offset : {0, 1}) {
           testing::guarded<T> from(x, offset);
