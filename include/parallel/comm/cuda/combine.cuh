@@ -10,15 +10,12 @@
 
 namespace parallel::cuda {
 
-template <class T>
-void combine_on(stream& s, reduction how, std::span<void* const> outs,
-                std::span<void const* const> sources, std::size_t count) {
-  require(outs.size() <= kernels::most_outs, "at most ", kernels::most_outs,
-          " ranks can share a GPU, there are ", outs.size());
-  require(sources.size() <= kernels::most_sources, "the values of at most ", kernels::most_sources,
-          " ranks are combined, there are ", sources.size(),
-          "; use a reduction that NCCL has (reduce_dtype: fp32)");
-  kernels::combine<T> body{};
+namespace detail {
+
+template <class T, int Most>
+void combine_at_most(stream& s, reduction how, std::span<void* const> outs,
+                     std::span<void const* const> sources, std::size_t count) {
+  kernels::combine<T, Most> body{};
   for (std::size_t i = 0; i < outs.size(); ++i) body.outs[i] = outs[i];
   for (std::size_t i = 0; i < sources.size(); ++i)
     body.sources[i] = static_cast<T const*>(sources[i]);
@@ -26,7 +23,23 @@ void combine_on(stream& s, reduction how, std::span<void* const> outs,
   body.num_sources = static_cast<int>(sources.size());
   body.how = how;
   body.count = count;
-  detail::launch(s, "the combination of the ranks' values", detail::blocks_for(count), body);
+  launch(s, "the combination of the ranks' values", blocks_for(count), body);
+}
+
+}  // namespace detail
+
+template <class T>
+void combine_on(stream& s, reduction how, std::span<void* const> outs,
+                std::span<void const* const> sources, std::size_t count) {
+  constexpr int most = 2048;
+  require(outs.size() <= kernels::most_ranks, "at most ", kernels::most_ranks,
+          " ranks can share a GPU, there are ", outs.size());
+  require(sources.size() <= most, "the values of at most ", most, " ranks are combined, there are ",
+          sources.size(), "; use a reduction that NCCL has (reduce_dtype: fp32)");
+  if (sources.size() <= kernels::most_ranks)
+    detail::combine_at_most<T, kernels::most_ranks>(s, how, outs, sources, count);
+  else
+    detail::combine_at_most<T, most>(s, how, outs, sources, count);
 }
 
 }  // namespace parallel::cuda

@@ -4,6 +4,7 @@
 // where the memory lies. Cost: sources and outs are read and written once.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 
 #include <parallel/comm/detail/combine.hpp>
@@ -13,16 +14,18 @@
 
 namespace parallel::cuda::kernels {
 
-/// Pointers to the memory of at most so many ranks; they travel as a kernel's argument, which may
-/// have 32 764 bytes (CUDA C++ Programming Guide, "__global__ function parameters").
-inline constexpr int most_outs = 128;      // ranks that share a GPU
-inline constexpr int most_sources = 2048;  // those of a communicator over NCCL
-inline constexpr int levels_of_most = 12;  // of a tree over as many
+/// Ranks that share a GPU at most.
+inline constexpr int most_ranks = 128;
 
-template <class T>
+/// Pointers to the memory of ranks travel as the kernel's argument, which may have 32 764 bytes
+/// (CUDA C++ Programming Guide, "__global__ function parameters"): of as many as share a GPU, or of
+/// those of a communicator over NCCL.
+template <class T, int MostSources = most_ranks>
 struct combine {
-  void* outs[most_outs];  // of T, or of accumulate_t<T> where it is a wide_sum
-  T const* sources[most_sources];
+  static constexpr int levels_of_most = std::bit_width(static_cast<unsigned>(MostSources));
+
+  void* outs[most_ranks];  // of T, or of accumulate_t<T> where it is a wide_sum
+  T const* sources[MostSources];
   int num_outs;
   int num_sources;
   reduction how;

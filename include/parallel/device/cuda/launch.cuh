@@ -29,7 +29,7 @@ template <unsigned Threads = 256, class Body>
 void launch(stream& s, char const* operation, std::size_t blocks, Body const& body,
             std::size_t shared_bytes = 0) {
   static_assert(Threads % warp_size == 0 && Threads <= 1024);
-  static_assert(sizeof(Body) <= 4096, "a kernel's arguments take at most 4 KiB");
+  static_assert(sizeof(Body) <= 32764, "a kernel's arguments take at most 32 764 bytes");
   if (blocks == 0) return;
   device_scope const scope(s.device());
   check(allow_shared<Threads, Body>(shared_bytes), operation);

@@ -18,7 +18,7 @@ using namespace parallel;
 TEST_CASE_TEMPLATE("any number of ranks is combined to the same bits as on the host", T, float,
                    bf16, double, std::int32_t, std::uint64_t) {
   constexpr std::size_t count = 67;
-  for (int const ranks : {1, 2, 3, 4, 5, 7, 8, 13})
+  for (int const ranks : {1, 2, 3, 4, 5, 7, 8, 13, 128, 300, 2048})
     for (auto const how : {reduction::sum, reduction::max, reduction::min, reduction::tree_sum}) {
       std::vector<std::vector<T>> in(static_cast<std::size_t>(ranks), std::vector<T>(count));
       for (std::size_t r = 0; r < in.size(); ++r)
@@ -27,7 +27,7 @@ TEST_CASE_TEMPLATE("any number of ranks is combined to the same bits as on the h
       if constexpr (!std::is_integral_v<T>) in.back()[5] = T(std::nanf(""));
       std::vector<T> expected(count), first(count), second(count);
       std::vector<void const*> sources;
-      cuda::kernels::combine<T> body{};
+      cuda::kernels::combine<T, 2048> body{};
       body.outs[0] = first.data();
       body.outs[1] = second.data();
       body.num_outs = 2;
