@@ -7,7 +7,10 @@
 // once. A shard that the index has checksums of is compared with them when it is first opened.
 #pragma once
 
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -36,6 +39,14 @@ struct mds_verification {
   std::uint64_t samples = 0;
   std::vector<std::string> unverified;  ///< hash algorithms in the index that are not known here
 };
+
+/// Shards of one set whose files may stay open: a share of what this process may open, which ranks
+/// that are threads, and their streams, divide.
+[[nodiscard]] inline std::size_t most_open_shards() {
+  ::rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  return std::max<std::size_t>(8, static_cast<std::size_t>(limit.rlim_cur) / 64);
+}
 
 class mds_reader {
  public:

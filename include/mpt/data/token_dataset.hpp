@@ -34,9 +34,10 @@ class token_dataset {
   /// Opens the set in `folder`. Throws when it has no such column or the column cannot hold ids.
   explicit token_dataset(std::filesystem::path folder, token_dataset_options options)
       : options_(std::move(options)),
-        reader_(
-            std::move(folder),
-            {.split = options_.split, .cache_bytes = options_.cache_bytes, .cache_shards = 64}) {
+        reader_(std::move(folder),
+                {.split = options_.split,
+                 .cache_bytes = options_.cache_bytes,
+                 .cache_shards = std::min<std::size_t>(64, most_open_shards())}) {
     parallel::require(options_.sequence_length > 0, "the sequence length must be positive");
     for (auto const& shard : reader_.shards()) {
       shard_samples_.push_back(shard.samples);

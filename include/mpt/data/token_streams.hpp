@@ -1,8 +1,6 @@
 // The MDS sets a run reads, and how many samples of each an epoch holds.
 #pragma once
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -83,14 +81,6 @@ class token_streams {
   }
 
  private:
-  /// Files that may stay open for one set: a share of what this process may open, which ranks that
-  /// are threads, and their streams, divide.
-  [[nodiscard]] static std::uint64_t most_open_shards() {
-    ::rlimit limit{};
-    ::getrlimit(RLIMIT_NOFILE, &limit);
-    return std::max<std::uint64_t>(8, limit.rlim_cur / 64);
-  }
-
   std::vector<std::shared_ptr<token_dataset const>> sets_;
   std::vector<std::uint64_t> chosen_;
 };

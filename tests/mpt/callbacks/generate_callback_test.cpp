@@ -107,6 +107,25 @@ TEST_CASE("the end of text ends a continuation, and ranks that do not read say n
   }
 }
 
+TEST_CASE("prompts that the model cannot read are refused before it trains") {
+  auto const data = test::data_folder();
+  if (data.empty()) {
+    MESSAGE("no sample data here: skipped");
+    return;
+  }
+  auto wrong = config(data / "tokenizers" / "gpt2");
+  auto const message = [&](std::string const& prompt) {
+    wrong.callbacks.generate->prompts[1] = prompt;
+    return test::message_of([&] { mpt::generate_callback(wrong, true); });
+  };
+  CHECK(message("") ==
+        "callbacks.generate_callback.prompts.1: the prompt has no tokens; give at least one word");
+  std::string longer;
+  for (int word = 0; word < 200; ++word) longer += " time";
+  CHECK(message(longer).starts_with(
+      "callbacks.generate_callback.prompts.1: the prompt has 200 tokens, but the model reads"));
+}
+
 TEST_CASE("a tokenizer that is not there is refused") {
   auto const open = [](std::filesystem::path const& where) {
     return test::message_of([&] { mpt::generate_callback const callback(config(where), true); });
