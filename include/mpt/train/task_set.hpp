@@ -1,13 +1,17 @@
 // task_set: the tasks of in-context learning that a run evaluates its model on, read and checked.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <vector>
 
 #include <mpt/config/train.hpp>
+#include <mpt/eval/icl_example.hpp>
 #include <mpt/eval/icl_rows.hpp>
+#include <mpt/eval/icl_run.hpp>
+#include <mpt/tokenizer/around_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <parallel/core/error.hpp>
 
@@ -20,8 +24,9 @@ struct task_set {
   std::optional<std::int64_t> subset_batches;
 };
 
-/// Of a configuration that has tasks. Throws when rows are wrong, the tokenizer is not there or has
-/// more tokens than the model, or rows may be longer than the model's learned positions.
+/// Of a configuration that has tasks. Throws when rows are wrong or cannot be asked within the
+/// tasks' length, the tokenizer is not there or has more tokens than the model, or rows may be
+/// longer than the model's learned positions. Cost: every row that is run is tokenised.
 [[nodiscard]] inline task_set read_task_set(train_config const& config) {
   using parallel::require;
   for (auto const& task : config.icl.tasks)
@@ -38,6 +43,14 @@ struct task_set {
                config.icl.subset_batches};
   require(out.words.size() <= config.model.vocab_size, "tokenizer.name ", where, ": has ",
           out.words.size(), " tokens, the model only ", config.model.vocab_size);
+  auto const around = read_around_text(out.words);
+  for (auto const& task : out.tasks)
+    for (auto const shots : task.config.shots)
+      for (auto const& [category, part] : task.parts) {
+        icl::example_maker maker(task.config, part, shots, out.words, around);
+        auto const rows = icl::rows_to_run(task.config, part, out.subset_batches);
+        for (std::size_t row = 0; row < rows; ++row) static_cast<void>(maker.make(row));
+      }
   return out;
 }
 

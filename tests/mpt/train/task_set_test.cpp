@@ -50,6 +50,9 @@ TEST_CASE("tasks that the model or the tokenizer cannot read are refused before 
         "set icl_seq_len");
   of.model.learned_pos_emb = false;
   CHECK(refusal(of).empty());
+  of.icl.tasks[0].shots = {0};
+  of.icl.tasks[0].max_seq_len = 2;
+  CHECK(refusal(of).find("choice.jsonl:1: what the model is to say has ") != std::string::npos);
   of.icl.tasks[0].file = icl_test::folder() / "language.jsonl";
   CHECK(refusal(of).find("language.jsonl:1: the row has no \"query\"") != std::string::npos);
 }
