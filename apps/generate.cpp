@@ -71,7 +71,8 @@ std::vector<continuation> continue_all(arguments const& args, mpt::model<T, Comm
                                        Device& device, typename Device::stream_type& stream,
                                        parallel::any_communicator* ranks,
                                        mpt::tokenizer const& words, mpt::around_text const& around,
-                                       texts const& prompts, show const& shown) {
+                                       std::uint64_t first, texts const& prompts,
+                                       show const& shown) {
   parallel::index const longest = net.config().max_seq_len;
   std::vector<continuation> out(prompts.size());
   std::vector<std::vector<std::int32_t>> ids;
@@ -89,6 +90,7 @@ std::vector<continuation> continue_all(arguments const& args, mpt::model<T, Comm
   auto const end_of_turn = args.chat ? words.id_of(mpt::chat_end) : std::nullopt;
   double decoding = 0;
   auto options = args.options;
+  options.first = first;
   options.last = [&](std::size_t i, std::int32_t id) {
     if (id == end_of_turn) return true;
     auto const from = std::chrono::steady_clock::now();
@@ -335,8 +337,11 @@ void generate(arguments args) {
         apps::on_every_rank([&] { return mpt::model<T, Comm>(source.config(), ranks.groups()); });
     parallel::train::weights<T> const weights(net, device);
     source.load(weights, device);
+    std::uint64_t begun = 0;  // texts so far, the same on every rank
     shared_work shared(ranks.all(), [&](texts const& some, show const& shown) {
-      return continue_all(args, net, device, stream, ranks.of_model(), words, around, some, shown);
+      auto const first = std::exchange(begun, begun + some.size());
+      return continue_all(args, net, device, stream, ranks.of_model(), words, around, first, some,
+                          shown);
     });
     if (ranks.all().rank() > 0) return shared.follow();
     if (args.chat)

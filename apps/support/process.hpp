@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <system_error>
 
@@ -40,7 +41,10 @@ inline void settle_process() {
 inline void settle_threads(char** arguments) {
   constexpr auto* spins = "GOMP_SPINCOUNT";
   if (std::getenv(spins) != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
-  if (::setenv(spins, "10000", 1) == 0) static_cast<void>(::execv("/proc/self/exe", arguments));
+  std::error_code unknown;
+  auto const program = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  if (!unknown && ::setenv(spins, "10000", 1) == 0)
+    static_cast<void>(::execv(program.c_str(), arguments));  // by its name, as tools list it
 }
 
 /// Throws when what was printed did not all reach its reader: a full disk, a closed stream.

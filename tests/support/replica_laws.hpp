@@ -49,8 +49,11 @@ void check_replica(mpt::model_config const& config, parallel::any_communicator& 
   drawn_model<> whole(config);
   auto const expected = mpt::evaluate(whole.net, whole.device, whole.stream, some_batches(0, 1));
   std::vector<std::vector<std::int32_t>> written;
-  for (auto const& prompt : prompts())
-    written.push_back(mpt::generate(whole.net, whole.device, whole.stream, prompt, generated));
+  auto each = generated;
+  for (auto const& prompt : prompts()) {
+    written.push_back(mpt::generate(whole.net, whole.device, whole.stream, prompt, each));
+    ++each.first;
+  }
 
   mpt::replicas<Device, Comm> ranks(control, exchanges, device, tensor);
   drawn_model<Device, Comm> model(config, ranks.groups(), device);

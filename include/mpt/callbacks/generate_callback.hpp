@@ -63,7 +63,8 @@ class generate_callback {
                            .sampling = {.temperature = config_.temperature,
                                         .top_k = config_.top_k,
                                         .top_p = config_.top_p,
-                                        .seed = seed_ + static_cast<std::uint64_t>(batch)}})
+                                        .seed = seed_ + static_cast<std::uint64_t>(batch)},
+                           .first = i})
                      .front();
       std::erase_if(ids, [&](std::int32_t id) { return id >= words_->size(); });  // padding rows
       auto const text = words_->decode(ids, special_tokens::skip);

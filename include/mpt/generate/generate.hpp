@@ -21,6 +21,8 @@ struct generation_options {
   std::int64_t max_new_tokens = 100;
   std::int32_t end_of_text = -1;  // stops here; -1: never
   sampling_options sampling = {};
+  /// The number of the first text among all that are made with this seed: each draws other numbers.
+  std::uint64_t first = 0;
   history_options history = {};
   /// Called with the number of a text and each of its new ids; true ends the text behind it.
   std::function<bool(std::size_t text, std::int32_t id)> last = {};
@@ -50,8 +52,10 @@ template <class Decoder>
   std::vector<text> texts;
   for (auto const& prompt : prompts) {
     check_prompt(prompt.size(), longest);
+    auto sampling = options.sampling;
+    sampling.seed += (options.first + texts.size()) * 0x9e3779b97f4a7c15ULL;  // Weyl's sequence
     texts.push_back(
-        {sampler(options.sampling), token_history(options.history, prompt),
+        {sampler(sampling), token_history(options.history, prompt),
          std::min<index>(options.max_new_tokens, longest - static_cast<index>(prompt.size()))});
   }
   std::vector<std::vector<std::int32_t>> out(prompts.size());

@@ -24,8 +24,11 @@ mpt::generation_options const& options = test::generated;
 
 std::vector<ids> one_by_one(drawn_model& model) {
   std::vector<ids> out;
-  for (auto const& prompt : prompts)
-    out.push_back(mpt::generate(model.net, model.device, model.stream, prompt, options));
+  auto each = options;
+  for (auto const& prompt : prompts) {
+    out.push_back(mpt::generate(model.net, model.device, model.stream, prompt, each));
+    ++each.first;
+  }
   return out;
 }
 
@@ -39,10 +42,23 @@ TEST_CASE("texts side by side, and read in pieces, are those of each alone") {
       host_decoder decoder(model.net, model.device, model.stream,
                            {.tokens = 16, .texts = 3, .rows = rows});
       CHECK(mpt::generate(decoder, std::span(prompts), options) == expected);
-      auto const again = mpt::generate(decoder, std::span(prompts).last(1), options);
+      auto last = options;
+      last.first = 2;
+      auto const again = mpt::generate(decoder, std::span(prompts).last(1), last);
       CHECK(again.front() == expected[2]);
     }
   }
+}
+
+TEST_CASE("the same prompt thrice is continued in three ways") {
+  drawn_model model(small_form(0));
+  std::vector<ids> const same(3, prompts[0]);
+  host_decoder decoder(model.net, model.device, model.stream, {.tokens = 16, .texts = 3});
+  auto const made = mpt::generate(decoder, std::span(same), options);
+  CHECK(made[0] == one_by_one(model)[0]);
+  CHECK(made[0] != made[1]);
+  CHECK(made[0] != made[2]);
+  CHECK(made[1] != made[2]);
 }
 
 TEST_CASE("the last logits of a long reading are those of its pieces") {
