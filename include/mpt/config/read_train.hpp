@@ -338,6 +338,12 @@ inline void read_the_rest(config_reader& reader) {
   detail::read_the_rest(reader);
   reader.finish();
 
+  auto const& warmup = config.scheduler.t_warmup;
+  if (warmup.unit == config.max_duration.unit && warmup.count > config.max_duration.count)
+    config.report.notes.push_back(parallel::concat(
+        "scheduler.t_warmup ", to_string(warmup), " is longer than max_duration ",
+        to_string(config.max_duration), ": the learning rate does not come to its value"));
+
   bool const in_epochs = config.max_duration.unit == time_unit::epoch ||
                          config.scheduler.t_max.unit == time_unit::epoch;
   if (!in_epochs) {

@@ -88,6 +88,18 @@ TEST_CASE("a short file has LLM Foundry's defaults") {
   CHECK(config.report.ignored.empty());
 }
 
+TEST_CASE("what is asked for and has no effect beside the rest is said") {
+  auto const config = read({"save_interval=2ba", "train_loader.dataset.max_seq_len=64",
+                            "max_duration=5ba", "scheduler.t_warmup=100ba"});
+  CHECK(mpt::describe_ignored(config.report) ==
+        "accepted and without effect here: max_seq_len (train_loader.dataset.max_seq_len is 64); "
+        "save_interval (there is no save_folder)");
+  REQUIRE(config.report.notes.size() == 1);
+  CHECK(config.report.notes[0] ==
+        "scheduler.t_warmup 100ba is longer than max_duration 5ba: the learning rate does not come "
+        "to its value");
+}
+
 TEST_CASE("values take their place") {
   auto const config =
       read({"run_name=first", "save_folder=./{run_name}/checkpoints", "autoresume=true",
