@@ -34,6 +34,7 @@
 #include "support/engine.hpp"
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
+#include "support/process.hpp"
 #include "support/report_file.hpp"
 #include "support/with_replicas.hpp"
 
@@ -457,6 +458,7 @@ int main(int argc, char** argv) {
                  "also write the numbers as JSON to this file (-: print, alone)");
   app.add_option("--markdown", args.markdown, "also write the tables of tasks to this file");
   app.add_option("--rows", args.rows, "also write what came of each row of tasks, as JSON lines");
+  apps::settle_threads(argv);
   return apps::run(
       app, argc, argv, [&] { run(args); }, apps::is_primary_here());
 }

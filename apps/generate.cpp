@@ -424,6 +424,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--json", args.json,
                  "also write prompts, texts and times as JSON to this file (-: print, alone)");
+  apps::settle_threads(argv);
   return apps::run(
       app, argc, argv,
       [&] {

@@ -172,6 +172,7 @@ std::optional<apps::node_failure> wait_for_nodes(apps::rank_processes& ranks, ar
                       what.wait, " s");
     if (auto const signal = ranks.look(std::chrono::milliseconds(100))) {
       asked_to_stop = true;
+      say("launch: {} while it waited for the other nodes\n", ::strsignal(*signal));
       return apps::node_failure{what.node, 128 + *signal,
                                 "stopped while it waited for the other nodes"};
     }
@@ -183,7 +184,6 @@ std::optional<apps::node_failure> wait_for_nodes(apps::rank_processes& ranks, ar
 bool wait_as_spare(arguments const& what, apps::node_meeting& meeting) {
   say("launch: node {} is not needed now, and takes the place of one that is gone\n", what.node);
   while (!meeting.meets_again()) {
-    meeting.beat();  // it may lead those that run
     if (meeting.all_done()) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
@@ -284,7 +284,7 @@ int run(arguments what) {
     generation = place.generation + 1;
     other.begin(place.generation);
     if (place.position < 0) {
-      if (!wait_as_spare(what, meeting)) break;
+      if (!wait_as_spare(what, meeting)) return 0;
       auto const failure = meeting.failure_elsewhere();
       if (failure && !other.may_help(failure->code)) return failure->code;
       continue;

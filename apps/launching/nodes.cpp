@@ -300,6 +300,8 @@ void node_meeting::lead(std::string const& name, bool first) {
       if (::mkdir((folder_ / name).c_str(), 0700) != 0)
         parallel::files::failure(folder_ / name, "cannot create this folder");
       members_.assign(there.begin(), there.begin() + run);
+      if (std::find(members_.begin(), members_.end(), self_.node) == members_.end())
+        members_.back() = self_.node;  // who leads runs, and so tells that the run lives
       answer("go", {});
       name_ = name;
       return;

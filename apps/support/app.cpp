@@ -26,7 +26,6 @@ void print_error_of_all(std::string const& text, bool is_primary) {
 namespace apps {
 
 int run(CLI::App& app, int argc, char** argv, std::function<void()> const& body, bool is_primary) {
-  settle_threads(argv);
   settle_process();
   try {
     app.parse(argc, argv);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -41,6 +42,7 @@ inline void settle_process() {
 inline void settle_threads(char** arguments) {
   constexpr auto* spins = "GOMP_SPINCOUNT";
   if (std::getenv(spins) != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+  if (::getauxval(AT_BASE) == 0) return;  // begun by the dynamic linker, which the file is then
   std::error_code unknown;
   auto const program = std::filesystem::read_symlink("/proc/self/exe", unknown);
   if (!unknown && ::setenv(spins, "10000", 1) == 0)

@@ -403,6 +403,7 @@ int train_program(int argc, char** argv, std::string const& what) {
                       "stopped by a signal, and nothing is saved: the run has no save_folder");
     throw apps::stopped_early();
   };
+  settle_threads(argv);
   return apps::run(app, argc, argv, body, apps::is_primary_here());
 }
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <optional>
@@ -284,17 +285,33 @@ struct model_difference {
 };
 
 /// The first setting in which the weights of two models would mean something else; none: they are
-/// one model's. What only training or a program's choice of kernels depends on does not count.
+/// one model's, however their settings are written. What only training or a program's choice of
+/// kernels depends on does not count, nor names that begin with `except`, unless that is "".
 [[nodiscard]] inline std::optional<model_difference> difference_of(model_config const& first,
-                                                                   model_config const& second) {
+                                                                   model_config const& second,
+                                                                   std::string_view except = {}) {
   auto const meaning = [](model_config const& model) {
     auto json = to_hf_json(model, "float32");
     for (char const* const key :
          {"architectures", "auto_map", "model_type", "torch_dtype", "max_seq_len", "resid_pdrop",
-          "emb_pdrop", "embedding_fraction", "init_config", "use_cache"})
+          "emb_pdrop", "embedding_fraction", "init_config", "use_cache", "expansion_ratio"})
       json.erase(key);
-    for (char const* const key : {"attn_impl", "attn_pdrop", "attn_uses_sequence_id"})
-      json["attn_config"].erase(key);
+    auto& attn = json["attn_config"];
+    for (char const* const key : {"attn_impl", "attn_pdrop", "attn_uses_sequence_id", "attn_type"})
+      attn.erase(key);
+    if (!model.attn.alibi) attn.erase("alibi_bias_max");
+    auto const norm = [](norm_kind kind) { return is_rms(kind) ? "rmsnorm" : "layernorm"; };
+    json["norm_type"] = norm(model.norm_type);
+    if (model.attn.qk_ln || model.attn.qk_gn)
+      attn["norm_type"] = norm(model.attn.norm_type);
+    else
+      attn.erase("norm_type");
+    json["ffn_config"]["ffn_hidden_size"] = ffn_hidden(model);
+    json["ffn_config"]["ffn_type"] = model.ffn_type == ffn_kind::mptglu ? "mptglu" : "mptmlp";
+    json["attention_bias"] = has_attention_bias(model);
+    attn["kv_n_heads"] = kv_heads(model);
+    auto const head_dim = static_cast<double>(model.d_model / model.n_heads);
+    attn["softmax_scale"] = model.attn.softmax_scale.value_or(1 / std::sqrt(head_dim));
     return json.flatten();
   };
   auto const one = meaning(first), other = meaning(second);
@@ -305,9 +322,9 @@ struct model_difference {
   all.update(other);
   for (auto const& [key, unused] : all.items()) {
     model_difference found{key.substr(1), value(one, key), value(other, key)};
-    if (found.first == found.second) continue;
     std::ranges::replace(found.name, '/', '.');
-    return found;
+    bool const counts = except.empty() || !found.name.starts_with(except);
+    if (counts && found.first != found.second) return found;
   }
   return std::nullopt;
 }

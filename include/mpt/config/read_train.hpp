@@ -273,7 +273,11 @@ inline void read_the_rest(config_reader& reader) {
                                     {.max_seq_len = config.max_seq_len, .drop_last = true});
   config.eval_loaders =
       read_eval_loaders(reader, {.max_seq_len = config.max_seq_len, .drop_last = false});
-  if (config.train_loader.max_seq_len != config.max_seq_len)
+  bool const is_default = std::ranges::any_of(config.eval_loaders, [&](auto const& loader) {
+    return loader.max_seq_len == config.max_seq_len;
+  });
+  if (config.train_loader.max_seq_len != config.max_seq_len && !is_default &&
+      !reader.has("icl_tasks"))
     reader.without_effect_here(
         "max_seq_len",
         parallel::concat("train_loader.dataset.max_seq_len is ", config.train_loader.max_seq_len));

@@ -48,6 +48,22 @@ struct eval_config {
 
 namespace detail {
 
+/// Whether `config_overrides` holds only what the results do not depend on.
+[[nodiscard]] inline bool changes_no_model(config_node const& changes) {
+  auto const all_of = [](config_node const& map, auto const& harmless) {
+    bool all = map.is_map();
+    for (std::size_t i = 0; all && i < map.keys.size(); ++i)
+      all = harmless(map.keys[i].name, map.items[i]);
+    return all;
+  };
+  return all_of(changes, [&](std::string const& key, config_node const& value) {
+    if (key != "attn_config") return key == "max_seq_len" || key == "init_device";
+    return all_of(value, [](std::string const& name, config_node const&) {
+      return name == "attn_impl" || name == "attn_pdrop";
+    });
+  });
+}
+
 [[nodiscard]] inline evaluated_model read_evaluated(config_reader& reader) {
   evaluated_model out;
   auto model = reader.section("model");
@@ -65,11 +81,12 @@ namespace detail {
     for (std::string_view const key : {"init_device", "use_auth_token", "trust_remote_code",
                                        "attn_implementation", "use_flash_attention_2"})
       model.without_effect(key, "the folder's own model is computed by one program");
-    if (config_node const* const changes = model.raw("config_overrides"))
-      model.check("config_overrides",
-                  changes->is_map() && changes->keys.size() == 1 &&
-                      changes->keys.front().name == "max_seq_len",
+    if (config_node const* const changes = model.raw("config_overrides")) {
+      model.check("config_overrides", detail::changes_no_model(*changes),
                   "the folder's own model is scored; leave it out, or change config.json");
+      model.without_effect_here("config_overrides",
+                                "the folder's own model is computed by one program");
+    }
     model.not_yet("pretrained", "use true", {"true"});
     out.adapter = model.get<std::string>("pretrained_lora_id_or_path", "");
     model.check("pretrained_lora_id_or_path", out.adapter.empty() || is_adapter_folder(out.adapter),

@@ -143,15 +143,17 @@ namespace detail {
                         {"optimizer", config.optimizer.name},
                         {"frozen", frozen_patterns(config)}};
   if (config.model.lora) out["peft_config"] = to_peft_json(*config.model.lora, "");
+  auto& shares = out["shares_of_streams"] = nullptr;
   if (config.train_loader.streams.size() > 1)
     for (auto const& [name, local, remote, split, weight] : config.train_loader.streams)
-      out["shares_of_streams"].push_back({{"name", name},
-                                          {"split", split},
-                                          {"proportion", json_or_null(weight.proportion)},
-                                          {"repeat", json_or_null(weight.repeat)},
-                                          {"choose", json_or_null(weight.choose)}});
-  if (auto const& eos = config.train_loader.eos_token_id) out["eos_token_id"] = *eos;
-  if (auto const& bos = config.train_loader.bos_token_id) out["bos_token_id"] = *bos;
+      shares.push_back({{"name", name},
+                        {"split", split},
+                        {"proportion", json_or_null(weight.proportion)},
+                        {"repeat", json_or_null(weight.repeat)},
+                        {"choose", json_or_null(weight.choose)}});
+  bool const sees_texts = config.model.attn.attn_uses_sequence_id;  // else they divide nothing
+  out["eos_token_id"] = sees_texts ? json_or_null(config.train_loader.eos_token_id) : nullptr;
+  out["bos_token_id"] = sees_texts ? json_or_null(config.train_loader.bos_token_id) : nullptr;
   if (auto const& examples = config.train_loader.finetuning) {
     out["target_prompts"] = examples->target_prompts;
     out["target_responses"] = examples->target_responses;
@@ -173,6 +175,8 @@ inline void require_same_order(nlohmann::json const& saved, nlohmann::json const
   auto all = now;
   all.update(saved);
   for (auto const& [key, unused] : all.items()) {
+    bool const newer = key == "shares_of_streams" || key == "eos_token_id" || key == "bos_token_id";
+    if (newer && !saved.contains(key)) continue;  // saved before it was kept
     auto const before = text_of(saved, key), after = text_of(now, key);
     require(before == after, folder.string(), ": was trained with ", key, " = ", before,
             ", this run has ", after,
@@ -180,13 +184,16 @@ inline void require_same_order(nlohmann::json const& saved, nlohmann::json const
   }
 }
 
+/// Settings that a run which begins with the weights alone may change, as for longer texts.
+inline constexpr std::string_view may_turn_otherwise = "attn_config.rope_";
+
 /// Refuses a checkpoint of another model than the run's.
 inline void require_same_model(nlohmann::json const& state, model_config const& model,
-                               std::filesystem::path const& folder) {
+                               std::filesystem::path const& folder, bool weights_only) {
   if (!state.contains("model")) return;
   auto const where = folder.string() + ": its manifest";
   require_same_model(from_hf_json(state.at("model"), where).model, where, model,
-                     " to go on from its weights");
+                     " to go on from its weights", weights_only ? may_turn_otherwise : "");
 }
 
 /// The microbatch whose gradients are a leaf of the canonical order; 0 in the order of ranks.
@@ -262,11 +269,14 @@ namespace detail {
     checkpoint_config const& config, std::filesystem::path const& begun_from) {
   std::vector<checkpoint::checkpoint_id> out;
   if (!config.save_overwrite) return out;
-  std::error_code elsewhere;
   std::optional<checkpoint::checkpoint_id> last;
-  if (std::filesystem::equivalent(parallel::files::parent_of(begun_from), config.save_folder,
-                                  elsewhere))
-    last = checkpoint::checkpoint_id::parse(begun_from.filename().native());
+  std::error_code nowhere;
+  auto const from =
+      std::filesystem::canonical(begun_from, nowhere);  // the link `latest` is followed
+  if (!nowhere && std::filesystem::equivalent(from.parent_path(), config.save_folder, nowhere)) {
+    last = checkpoint::checkpoint_id::parse(from.filename().native());
+    if (!last) return out;  // of another name: which came before it is not known
+  }
   for (auto const& entry : checkpoint::list_folders(config.save_folder))
     if (!last || entry.id > *last) out.push_back(entry.id);
   return out;
@@ -304,7 +314,7 @@ run_state load_run(Stepper& step, Exchange& exchanges, train_config const& confi
   require(config.model.lora || !reader.state().contains("peft_config"), found.folder.string(),
           ": has adapters, but this run none; merge them first (convert --merge), or give "
           "model.peft_config");
-  detail::require_same_model(reader.state(), config.model, found.folder);
+  detail::require_same_model(reader.state(), config.model, found.folder, found.weights_only);
   if (!found.weights_only) {
     detail::require_same_order(reader.state().value("order", nlohmann::json::object()),
                                detail::order_of(config, samples_in_set), found.folder);

@@ -32,6 +32,7 @@ struct run_summary {
   double seconds = 0;  // of this part of the run; 0: nothing was left to train
   double peak_memory_bytes = 0;
   double data_wait_share = 0;                    // of the seconds: waiting for data
+  std::string begun_from;                        // the folder that the run began from; or ""
   std::string checkpoint;                        // the last one written, or resumed from
   bool stop_asked = false;                       // run_hooks::stop_asked ended it before its time
   parallel::checkpoint::save_costs saves;        // into save_folder

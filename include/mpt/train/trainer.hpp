@@ -97,7 +97,7 @@ class trainer {
     auto notes = start(is_initialised);
     auto const last = total_batches(clock_);
     if (saving() && batch_ < last) {
-      saves_.emplace(step_, comm_, host_, config_.checkpoint, hooks_, summary_.checkpoint,
+      saves_.emplace(step_, comm_, host_, config_.checkpoint, hooks_, summary_.begun_from,
                      plan_.saves_behind);
       for (auto const& note : saves_->notes()) notes.push_back(note);
     }
@@ -201,13 +201,14 @@ class trainer {
       return notes;
     }
     auto const state = load_run(step_, exchanges_, config_, found, batches_.samples());
+    summary_.begun_from = found.folder.string();
     if (!found.weights_only) {
       batch_ = state.batches;
       tokens_ = state.tokens;
       best_.restore(state.best_loss);
       guard_.restore(state);
       callbacks_.restore(state.callbacks);
-      summary_.checkpoint = found.folder.string();
+      summary_.checkpoint = summary_.begun_from;
     }
     for (auto const& note : notes_on(found, batch_)) notes.push_back(note);
     return notes;
@@ -378,11 +379,10 @@ class trainer {
   slow_rank_watch slow_{hooks_.waited, pipeline_rank()};
   std::optional<speed_window> speed_;
   std::chrono::steady_clock::time_point begin_;
-  best_evaluation best_;  // by the first set
-  std::int64_t batch_ = 0, first_batch_ = 0;
+  best_evaluation best_;                                         // by the first set
+  std::int64_t batch_ = 0, first_batch_ = 0, first_tokens_ = 0;  // when this program began to train
   double factor_ = 1;                // of the learning rates, in the last batch
   std::int64_t tokens_ = 0;          // of the run so far, without padding
-  std::int64_t first_tokens_ = 0;    // when this program began to train
   std::int64_t trained_tokens_ = 0;  // with a label, since this program began
   std::int64_t places_ = 0;          // with padding, since this program began
   run_summary summary_;

@@ -196,13 +196,14 @@ inline void remove_flights_from(std::filesystem::path const& folder, int first) 
   constexpr std::string_view begin = "flight-rank", end = ".ring";
   std::error_code stays;
   std::vector<std::filesystem::path> others;
-  for (auto const& entry : std::filesystem::directory_iterator(folder, stays)) {
-    auto const name = entry.path().filename().native();
+  auto entry = std::filesystem::directory_iterator(folder, stays);
+  for (; !stays && entry != std::filesystem::directory_iterator(); entry.increment(stays)) {
+    auto const name = entry->path().filename().native();
     if (!name.starts_with(begin) || !name.ends_with(end)) continue;
     auto const* const last = name.data() + name.size() - end.size();
     int rank = -1;
     auto const [at, problem] = std::from_chars(name.data() + begin.size(), last, rank);
-    if (problem == std::errc() && at == last && rank >= first) others.push_back(entry.path());
+    if (problem == std::errc() && at == last && rank >= first) others.push_back(entry->path());
   }
   for (auto const& other : others) std::filesystem::remove(other, stays);
 }

@@ -1,4 +1,5 @@
 // Tests of config.json: round trips, the hub's file, transformers' file, and what is refused.
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -115,6 +116,35 @@ TEST_CASE("a file is for transformers exactly when it computes the same") {
   CHECK(mpt::transformers_gaps(other) ==
         std::vector<std::string>{"the FFN is not 4 times d_model wide",
                                  "q and k are normalised (qk_ln); it ignores that"});
+}
+
+TEST_CASE("models differ in what their weights mean, not in how their settings are written") {
+  mpt::model_config const plain;
+  auto same = plain;
+  same.norm_type = mpt::norm_kind::layernorm;
+  same.attn.norm_type = mpt::norm_kind::low_precision_rmsnorm;  // of no norm
+  same.ffn_hidden_size = mpt::ffn_hidden(plain);
+  same.attention_bias = !plain.no_bias;
+  same.attn.kv_n_heads = plain.n_heads;
+  same.attn.softmax_scale = 1 / std::sqrt(static_cast<double>(plain.d_model / plain.n_heads));
+  same.attn.alibi_bias_max = 16;  // without ALiBi
+  same.resid_pdrop = 0.5;
+  CHECK(!mpt::difference_of(plain, same));
+  auto other = plain;
+  other.n_heads *= 2;
+  auto const heads = mpt::difference_of(plain, other);
+  REQUIRE(heads.has_value());
+  CHECK(test::contains(heads->name + heads->first, "kv_n_heads16"));
+  auto turned = plain, further = plain;
+  turned.learned_pos_emb = further.learned_pos_emb = false;
+  turned.attn.rope.emplace();
+  further.attn.rope.emplace().theta = 500000;
+  auto const theta = mpt::difference_of(turned, further);
+  REQUIRE(theta.has_value());
+  CHECK(theta->name == "attn_config.rope_theta");
+  CHECK(theta->second == "500000");
+  CHECK(!mpt::difference_of(turned, further, "attn_config.rope_"));
+  CHECK(mpt::difference_of(plain, further, "attn_config.rope_"));
 }
 
 TEST_CASE("the hub's mpt-7b config is read") {

@@ -117,6 +117,17 @@ TEST_CASE("a model that is not what the file says is refused") {
         "m: the configuration says logit_scale 0.5, but the model has null");
 }
 
+TEST_CASE("overrides that change no result are taken, others refused") {
+  auto const harmless = [](std::string const& yaml) {
+    return detail::changes_no_model(mpt::parse_yaml(yaml, "e.yaml"));
+  };
+  CHECK(harmless("{}"));
+  CHECK(harmless("{max_seq_len: 128, attn_config: {attn_impl: torch}}"));
+  CHECK_FALSE(harmless("{attn_config: {attn_impl: torch, alibi: true}}"));
+  CHECK_FALSE(harmless("{n_heads: 4}"));
+  CHECK_FALSE(harmless("[n_heads]"));
+}
+
 TEST_CASE("LLM Foundry's own files are read") {
   auto const data = test::data_folder();
   if (data.empty() || !std::filesystem::exists(data / "eval/yamls")) {

@@ -161,10 +161,12 @@ TEST_CASE("a save while one is under way completes that first") {
 }
 
 TEST_CASE("a run over another one's checkpoints replaces them by its first, and no later one") {
+  // anew, or from one of them, as it may be written
   for (bool const behind : {true, false})
-    for (int const from : {0, 2}) {  // anew, or from one of them
+    for (std::string const name : {"", "ep0-ba2", "ep0-ba2/", "link"}) {
+      bool const from = !name.empty();
       CAPTURE(behind);
-      CAPTURE(from);
+      CAPTURE(name);
       place const here;
       auto config = here.config(8);
       auto const root = here.folder / "run";
@@ -179,7 +181,9 @@ TEST_CASE("a run over another one's checkpoints replaces them by its first, and 
         for (int const batch : {1, 2, 4, 6})
           (void)pc::save(step, comm, exchanges, root, state_of(config, batch));
         comm.barrier(exchanges).wait();
-        auto const begun = from == 0 ? fs::path() : root / pc::checkpoint_id{0, from}.text();
+        if (comm.rank() == 0) fs::create_directory_symlink("ep0-ba2", root / "link");
+        comm.barrier(exchanges).wait();
+        auto const begun = from ? root / name : fs::path();
         pc::stepper_saver saver(step, comm, exchanges, root, behind,
                                 mpt::save_options_of(config.checkpoint, {}, {}, begun));
         comm.barrier(exchanges).wait();
@@ -188,12 +192,39 @@ TEST_CASE("a run over another one's checkpoints replaces them by its first, and 
           saver.complete();
           if (batch > 3 || comm.rank() == 1) continue;
           CHECK(there() ==
-                (from == 0 ? std::vector<std::int64_t>{3} : std::vector<std::int64_t>{3, 2, 1}));
+                (!from ? std::vector<std::int64_t>{3} : std::vector<std::int64_t>{3, 2, 1}));
         }
       });
-      CHECK(there() == (from == 0 ? std::vector<std::int64_t>{5, 4, 3}
-                                  : std::vector<std::int64_t>{5, 4, 3, 2, 1}));
+      CHECK(there() == (!from ? std::vector<std::int64_t>{5, 4, 3}
+                              : std::vector<std::int64_t>{5, 4, 3, 2, 1}));
     }
+}
+
+TEST_CASE("a run that goes on has the streams and separators of before, where those were kept") {
+  auto config = place().config(8);
+  config.train_loader.streams.resize(2);
+  config.train_loader.streams[0].weight.proportion = 0.9;
+  config.train_loader.eos_token_id = 1;
+  config.model.attn.attn_uses_sequence_id = true;
+  auto const before = mpt::detail::order_of(config, 20);
+  auto const refusal = [&](nlohmann::json const& saved) {
+    return test::message_of([&] {
+      mpt::detail::require_same_order(saved, mpt::detail::order_of(config, 20), "ep0-ba1");
+    });
+  };
+  CHECK(refusal(before) == "");
+  auto older = before;  // saved before they were kept
+  for (char const* const key : {"shares_of_streams", "eos_token_id", "bos_token_id"})
+    older.erase(key);
+  CHECK(refusal(older) == "");
+  config.train_loader.eos_token_id = 2;
+  CHECK(test::contains(refusal(before), "was trained with eos_token_id = 1, this run has 2"));
+  config.train_loader.eos_token_id = 1;
+  config.train_loader.streams[0].weight.proportion = 0.1;
+  CHECK(test::contains(refusal(before), "was trained with shares_of_streams = "));
+  config.train_loader.streams.pop_back();
+  older["target_prompts"] = "none";  // of examples, now of text
+  CHECK(test::contains(refusal(older), "ep0-ba1: was trained with "));
 }
 
 TEST_CASE("rank 0's thread makes the checkpoint and removes others; no rank's training waits") {
