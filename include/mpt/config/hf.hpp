@@ -309,9 +309,9 @@ struct model_difference {
     json["ffn_config"]["ffn_hidden_size"] = ffn_hidden(model);
     json["ffn_config"]["ffn_type"] = model.ffn_type == ffn_kind::mptglu ? "mptglu" : "mptmlp";
     json["attention_bias"] = has_attention_bias(model);
-    attn["kv_n_heads"] = kv_heads(model);
-    auto const head_dim = static_cast<double>(model.d_model / model.n_heads);
-    attn["softmax_scale"] = model.attn.softmax_scale.value_or(1 / std::sqrt(head_dim));
+    if (kv_heads(model) == model.n_heads) attn["kv_n_heads"] = nullptr;
+    auto const usual = 1 / std::sqrt(static_cast<double>(model.d_model / model.n_heads));
+    if (model.attn.softmax_scale.value_or(usual) == usual) attn["softmax_scale"] = nullptr;
     return json.flatten();
   };
   auto const one = meaning(first), other = meaning(second);

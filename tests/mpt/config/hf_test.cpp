@@ -134,7 +134,11 @@ TEST_CASE("models differ in what their weights mean, not in how their settings a
   other.n_heads *= 2;
   auto const heads = mpt::difference_of(plain, other);
   REQUIRE(heads.has_value());
-  CHECK(test::contains(heads->name + heads->first, "kv_n_heads16"));
+  CHECK(heads->name == "n_heads");
+  auto fewer = plain, same_fewer = plain;
+  fewer.attn.kv_n_heads = same_fewer.attn.kv_n_heads = 4;
+  CHECK(!mpt::difference_of(fewer, same_fewer));
+  CHECK(mpt::difference_of(plain, fewer)->name == "attn_config.kv_n_heads");
   auto turned = plain, further = plain;
   turned.learned_pos_emb = further.learned_pos_emb = false;
   turned.attn.rope.emplace();
