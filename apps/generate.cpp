@@ -299,10 +299,7 @@ std::vector<mpt::file_prompt> read_prompts(arguments const& args, mpt::tokenizer
                                   : mpt::read_prompts(args.prompts);
   for (auto const& [place, text] : out) {
     parallel::require(mpt::utf8::is_valid(text), place, ": is not UTF-8 text");
-    auto const tokens = static_cast<std::int64_t>(encode_with(around, words, text).size());
-    parallel::require(tokens > 0, place, ": the prompt has no tokens; give at least one word");
-    parallel::require(tokens < longest, place, ": the prompt has ", tokens,
-                      " tokens, but the model reads at most ", longest - 1, " before a new one");
+    mpt::check_prompt(encode_with(around, words, text).size(), longest, place + ": ");
   }
   return out;
 }

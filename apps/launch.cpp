@@ -173,8 +173,7 @@ std::optional<apps::node_failure> wait_for_nodes(apps::rank_processes& ranks, ar
     if (auto const signal = ranks.look(std::chrono::milliseconds(100))) {
       asked_to_stop = true;
       say("launch: {} while it waited for the other nodes\n", ::strsignal(*signal));
-      return apps::node_failure{what.node, 128 + *signal,
-                                "stopped while it waited for the other nodes"};
+      return apps::node_failure{.node = what.node, .code = 128 + *signal, .message = {}};
     }
   }
   return std::nullopt;

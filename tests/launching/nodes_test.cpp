@@ -209,6 +209,21 @@ TEST_CASE("who comes late is a spare of a run that lives, and waits in vain for 
                        doctest::Contains("has given no sign of life for 8 s"), parallel::error);
 }
 
+/// Node 0 meets `other` and is gone then, as when its machine is. Where `other` is.
+inline apps::node_place meet_and_lose(node_meeting first, node_meeting& other) {
+  apps::node_place out;
+  std::thread meets([&] { out = other.meet(0); });
+  static_cast<void>(first.meet(0));
+  meets.join();
+  return out;
+}
+
+/// The file of who leads the start after that one, the first.
+inline std::filesystem::path lead_after(apps::node_place const& at) {
+  auto const run = at.folder.filename().string();
+  return at.folder.parent_path() / ("lead-" + run.substr(0, run.rfind('-')) + "-1");
+}
+
 TEST_CASE("a node 0 that comes back follows whoever leads by then") {
   folder const place;
   auto const key = run_key::read_or_make(place.path / "key");
@@ -216,22 +231,15 @@ TEST_CASE("a node 0 that comes back follows whoever leads by then") {
     return node_meeting(place.path, key, report(self), std::chrono::seconds(20),
                         std::chrono::seconds(1));
   };
-  apps::node_place second, back;
   auto other = node(1);
-  {
-    auto first = node(0);
-    std::thread meets([&] { second = other.meet(0); });
-    static_cast<void>(first.meet(0));
-    meets.join();
-  }  // its machine is gone
+  auto second = meet_and_lose(node(0), other);
   other.tell_failure({1, 137, "its peer is gone"});
-  auto const run = second.folder.filename().string();
+  auto const led = lead_after(second);
   std::thread meets([&] { second = other.meet(1); });
-  auto const led = place.path / ("lead-" + run.substr(0, run.rfind('-')) + "-1");
   while (!std::filesystem::exists(led)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   auto again = node(0);
-  back = again.meet(0);
+  auto const back = again.meet(0);
   meets.join();
   CHECK(back.folder == second.folder);
   CHECK(back.generation == 1);
@@ -249,16 +257,9 @@ TEST_CASE("where who would lead is gone, too, another does") {
     what.least = 1;
     return node_meeting(place.path, key, what, std::chrono::seconds(20), std::chrono::seconds(1));
   };
-  apps::node_place second;
   auto other = node(1);
-  {
-    auto first = node(0);
-    std::thread meets([&] { second = other.meet(0); });
-    static_cast<void>(first.meet(0));
-    meets.join();
-  }
-  auto const run = second.folder.filename().string();
-  std::ofstream(place.path / ("lead-" + run.substr(0, run.rfind('-')) + "-1"));  // by node 0
+  auto second = meet_and_lose(node(0), other);
+  std::ofstream{lead_after(second)};  // node 0 was to lead
   second = other.meet(1);
   CHECK(second.generation == 1);
   CHECK(second.nodes == 1);

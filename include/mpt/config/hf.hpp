@@ -278,18 +278,35 @@ template <class Kind, std::size_t Size>
   return result;
 }
 
-/// A setting in which two models differ, and its values in JSON; or "nothing".
-struct model_difference {
+/// A setting in which two sets of them differ, and its values in JSON; or "nothing".
+struct setting_difference {
   std::string name;
   std::string first, second;
 };
 
+/// The first setting, by name, in which two flat JSON objects differ, of those with counts(name).
+template <class Counts>
+[[nodiscard]] std::optional<setting_difference> first_difference(nlohmann::json const& first,
+                                                                 nlohmann::json const& second,
+                                                                 Counts counts) {
+  auto const value = [](nlohmann::json const& all, std::string const& name) {
+    return all.contains(name) ? all.at(name).dump() : std::string("nothing");
+  };
+  auto all = first;
+  all.update(second);
+  for (auto const& [name, unused] : all.items()) {
+    setting_difference found{name, value(first, name), value(second, name)};
+    if (found.first != found.second && counts(name)) return found;
+  }
+  return std::nullopt;
+}
+
 /// The first setting in which the weights of two models would mean something else; none: they are
 /// one model's, however their settings are written. What only training or a program's choice of
 /// kernels depends on does not count, nor names that begin with `except`, unless that is "".
-[[nodiscard]] inline std::optional<model_difference> difference_of(model_config const& first,
-                                                                   model_config const& second,
-                                                                   std::string_view except = {}) {
+[[nodiscard]] inline std::optional<setting_difference> difference_of(model_config const& first,
+                                                                     model_config const& second,
+                                                                     std::string_view except = {}) {
   auto const meaning = [](model_config const& model) {
     auto json = to_hf_json(model, "float32");
     for (char const* const key :
@@ -314,19 +331,16 @@ struct model_difference {
     if (model.attn.softmax_scale.value_or(usual) == usual) attn["softmax_scale"] = nullptr;
     return json.flatten();
   };
-  auto const one = meaning(first), other = meaning(second);
-  auto const value = [](nlohmann::json const& all, std::string const& key) {
-    return all.contains(key) ? all.at(key).dump() : std::string("nothing");
+  auto const written = [](std::string const& pointer) {  // "/attn_config/alibi" as in a YAML
+    auto name = pointer.substr(1);
+    std::ranges::replace(name, '/', '.');
+    return name;
   };
-  auto all = one;
-  all.update(other);
-  for (auto const& [key, unused] : all.items()) {
-    model_difference found{key.substr(1), value(one, key), value(other, key)};
-    std::ranges::replace(found.name, '/', '.');
-    bool const counts = except.empty() || !found.name.starts_with(except);
-    if (counts && found.first != found.second) return found;
-  }
-  return std::nullopt;
+  auto found = first_difference(meaning(first), meaning(second), [&](std::string const& pointer) {
+    return except.empty() || !written(pointer).starts_with(except);
+  });
+  if (found) found->name = written(found->name);
+  return found;
 }
 
 /// Reads the `config.json` of a folder or the file itself.

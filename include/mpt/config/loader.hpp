@@ -72,7 +72,7 @@ struct loader_config {
 /// What a loader takes from the rest of the configuration.
 struct loader_defaults {
   std::int64_t max_seq_len = 2048;
-  bool drop_last = true;  ///< whether the last batch is left out where it is not full: it always is
+  bool drop_last = true;  ///< what is done with a last batch that is not full, whatever is written
 };
 
 /// Reads where a set is, from `dataset` or one of its streams; `split` is the default.

@@ -169,19 +169,15 @@ namespace detail {
 
 inline void require_same_order(nlohmann::json const& saved, nlohmann::json const& now,
                                std::filesystem::path const& folder) {
-  auto const text_of = [](nlohmann::json const& all, std::string const& key) {
-    return all.contains(key) ? all.at(key).dump() : std::string("nothing");
-  };
-  auto all = now;
-  all.update(saved);
-  for (auto const& [key, unused] : all.items()) {
+  auto const counts = [&](std::string const& key) {
     bool const newer = key == "shares_of_streams" || key == "eos_token_id" || key == "bos_token_id";
-    if (newer && !saved.contains(key)) continue;  // saved before it was kept
-    auto const before = text_of(saved, key), after = text_of(now, key);
-    require(before == after, folder.string(), ": was trained with ", key, " = ", before,
-            ", this run has ", after,
-            "; make them equal to continue, or take only the weights with load_weights_only=true");
-  }
+    return !newer || saved.contains(key);  // else saved before it was kept
+  };
+  if (auto const found = first_difference(saved, now, counts))
+    parallel::fail(
+        folder.string(), ": was trained with ", found->name, " = ", found->first, ", this run has ",
+        found->second,
+        "; make them equal to continue, or take only the weights with load_weights_only=true");
 }
 
 /// Settings that a run which begins with the weights alone may change, as for longer texts.

@@ -380,7 +380,7 @@ class trainer {
   std::optional<speed_window> speed_;
   std::chrono::steady_clock::time_point begin_;
   best_evaluation best_;                                         // by the first set
-  std::int64_t batch_ = 0, first_batch_ = 0, first_tokens_ = 0;  // when this program began to train
+  std::int64_t batch_ = 0, first_batch_ = 0, first_tokens_ = 0;  // first: as this program began
   double factor_ = 1;                // of the learning rates, in the last batch
   std::int64_t tokens_ = 0;          // of the run so far, without padding
   std::int64_t trained_tokens_ = 0;  // with a label, since this program began

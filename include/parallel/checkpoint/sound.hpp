@@ -58,7 +58,7 @@ class joint_reading {
     std::int64_t const none = world.size();
     std::array<std::int64_t, kinds> first;
     first.fill(none);
-    if (failed()) first[static_cast<std::size_t>(kind_)] = world.rank();
+    if (failed()) first[kind_] = world.rank();
     world.all_reduce(exchanges, std::span<std::int64_t>(first), reduction::min).wait();
     for (std::size_t kind = 0; kind < kinds; ++kind) {
       if (first[kind] == none) continue;

@@ -53,6 +53,13 @@ class flight_recorder {
     std::uint64_t sent = 0;
   };
 
+  /// ns of the system's clock, by which calls are noted.
+  [[nodiscard]] static std::int64_t clock_now() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  }
+
   /// Remembers the last `capacity` calls (at least 1); totals are of all.
   explicit flight_recorder(std::size_t capacity = 1024) : flight_recorder(flight_ring(capacity)) {}
   /// Remembers as many calls as `ring` has room for, there.
@@ -150,12 +157,6 @@ class flight_recorder {
          ++number)
       if (auto const& one = ring_.at(number); one.number == number) out.push_back(one);
     return out;
-  }
-
-  [[nodiscard]] static std::int64_t clock_now() {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(
-               std::chrono::system_clock::now().time_since_epoch())
-        .count();
   }
 
   mutable std::mutex mutex_;

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -208,10 +207,7 @@ inline void add_waits(std::vector<flight_wait>& out, group_calls const& group) {
   std::int64_t last = 0;
   for (auto const& log : logs)
     for (auto const& call : log.calls) last = std::max(last, call.since);
-  if (std::ranges::any_of(logs, still_runs))
-    last = std::chrono::duration_cast<std::chrono::nanoseconds>(
-               std::chrono::system_clock::now().time_since_epoch())
-               .count();
+  if (std::ranges::any_of(logs, still_runs)) last = flight_recorder::clock_now();
   auto const seconds = [&](flight_call const& call) {
     auto const tenths = (last - call.since) / 100'000'000;
     return concat(tenths / 10, '.', tenths % 10, " s");
