@@ -59,7 +59,11 @@ __global__ void __launch_bounds__(64)
   run(body);
 }
 __global__ void __launch_bounds__(256)
-    norm_weight_gradient(kernels::weight_gradient_of_chunks<bf16> body) {
+    norm_weight_gradient(kernels::weight_gradient_of_chunks<bf16, true> body) {
+  run(body);
+}
+__global__ void __launch_bounds__(256)
+    bias_gradient(kernels::weight_gradient_of_chunks<bf16, false> body) {
   run(body);
 }
 __global__ void __launch_bounds__(256) adamw(kernels::adamw<bf16> body) { run(body); }

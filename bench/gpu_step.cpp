@@ -348,6 +348,8 @@ int main(int argc, char** argv) {
     auto const& precision = args.text("precision");
     parallel::require(precision == "bf16" || precision == "fp32", "--precision ", precision,
                       ": there are bf16 and fp32");
+    parallel::require(args.number("profile") == 0 || args.number("graphs") == 0,
+                      "--profile 1 times operations, which --graphs 1 hides in graphs; give one");
     if (precision == "bf16")
       run<bf16>(args);
     else

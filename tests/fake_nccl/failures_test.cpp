@@ -175,6 +175,7 @@ TEST_CASE("communicators in another order on another rank stand still where slot
     auto a = comm.split(0, "a"), b = comm.split(0, "b");
     parallel::cuda::stream other{parallel::comm_options<decltype(a)>(n.device)};
     auto const y = n.device.template allocate_zeroed<float>(8);
+    for (auto* const part : {&a, &b}) part->barrier(n.s).wait();  // they are connected
     bool const first = comm.rank() == 0;
     auto one = (first ? a : b).all_reduce(n.s, n.x.span(), reduction::sum);
     std::this_thread::sleep_for(std::chrono::milliseconds(30));

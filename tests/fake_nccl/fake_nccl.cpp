@@ -191,6 +191,7 @@ ncclResult_t end_group() {
       continue;
     }
     comm.waiting.push_back(one);
+    come_to(comm, *one);
     comm.in_progress = l.options.in_progress;
     result = ncclInProgress;
   }
@@ -374,6 +375,9 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   if (comm->in_progress > 0 && --comm->in_progress > 0) return *state = ncclInProgress, ncclSuccess;
   if (comm->asked) *state = complete_window(l, *comm);
   if (*state != ncclSuccess) return ncclSuccess;
+  if (!l.board && !std::ranges::all_of(comm->waiting,
+                                       [&](auto const& one) { return is_connected(*comm, *one); }))
+    return *state = ncclInProgress, ncclSuccess;
   for (auto const& one : std::exchange(comm->waiting, {}))
     if (begin(l, one) != cudaSuccess) return *state = ncclUnhandledCudaError, ncclSuccess;
   if (comm->finalised && comm->finished < comm->launched) *state = ncclInProgress;

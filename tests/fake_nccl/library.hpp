@@ -13,9 +13,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -112,6 +114,8 @@ struct clique {
   };
   std::map<std::uint64_t, split_round> splits;
   std::map<std::size_t, std::vector<std::size_t>> windows;  // bytes of each rank that has come
+  std::set<int> came;                                       // ranks that have called a collective
+  std::set<std::tuple<int, int, kind>> ends;  // of messages: sender, receiver, who has called
 };
 
 /// Memory that a communicator was told of.
@@ -270,6 +274,27 @@ inline ncclResult_t usable(library& l, ncclComm* comm, char const* call) {
         concat(call, ": the communicator was ", comm->aborted ? "aborted" : "destroyed"),
         ncclInvalidUsage);
   return ncclSuccess;
+}
+
+/// NCCL connects ranks at the first call that needs it, which is in progress until the ranks that
+/// it connects have come to theirs: their hosts wait for each other.
+inline void come_to(ncclComm const& comm, launch const& what) {
+  for (auto const& p : what.parts)
+    if (!p.is_message())
+      comm.of->came.insert(comm.rank);
+    else if (p.what == kind::send)
+      comm.of->ends.insert({comm.rank, p.peer, p.what});
+    else
+      comm.of->ends.insert({p.peer, comm.rank, p.what});
+}
+inline bool is_connected(ncclComm const& comm, launch const& what) {
+  auto& of = *comm.of;
+  return std::ranges::all_of(what.parts, [&](primitive const& p) {
+    if (!p.is_message()) return of.came.size() == static_cast<std::size_t>(of.size);
+    auto const [from, to] =
+        p.what == kind::send ? std::pair(comm.rank, p.peer) : std::pair(p.peer, comm.rank);
+    return of.ends.contains({from, to, kind::send}) && of.ends.contains({from, to, kind::recv});
+  });
 }
 
 }  // namespace fake_nccl

@@ -227,6 +227,7 @@ void check_positions_of_heads(both_sides<Device>& both) {
   check_near(queries, 0.0, 2.0 * unit<T> + 8.0 * unit<accumulate_t<T>>);
 }
 
+/// What is added to C in bf16 some devices round before it is added, too.
 template <class C, class T, class Device>
 void check_products(both_sides<Device>& both) {
   for (auto const& at : {std::array<index, 3>{1, 1, 1},
@@ -262,7 +263,10 @@ void check_products(both_sides<Device>& both) {
       } else {
         // k addends of about 1, in any order
         double const sums = 4.0 * static_cast<double>(k + 4) * unit<accumulate_t<T>>;
-        check_near(c, sums, 2.0 * unit<C>);
+        double const first = options.accumulate && sizeof(C) == 2
+                                 ? 4.0 * std::sqrt(static_cast<double>(k)) * unit<C>
+                                 : 0.0;
+        check_near(c, sums + first, 2.0 * unit<C>);
       }
     }
 }

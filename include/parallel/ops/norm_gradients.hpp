@@ -21,9 +21,10 @@ namespace parallel::ops {
 template <class Stream>
 inline constexpr bool sums_norm_gradients = false;
 
-/// Runs of so many rows, each a row of sums: of 16 rows or more, and enough to keep a GPU busy.
+/// Runs of so many rows, each a row of sums: of 16 rows or more, and at most 6 for each of the 132
+/// multiprocessors of an H100 or H200, which run at once, so that none has more to do than another.
 [[nodiscard]] constexpr index norm_gradient_runs(index rows) {
-  return std::min<index>((rows + 15) / 16, 768);
+  return std::min<index>((rows + 15) / 16, index{6} * 132);
 }
 
 template <class T>

@@ -82,13 +82,13 @@ TEST_CASE_TEMPLATE("both gradients are those that are taken apart, by both rules
       }
 }
 
-TEST_CASE("runs are of at least 16 rows, but for the last ones, and at most 768") {
+TEST_CASE("runs are of at least 16 rows, but for the last ones, and at most 792") {
   CHECK(ops::norm_gradient_runs(0) == 0);
   CHECK(ops::norm_gradient_runs(1) == 1);
   CHECK(ops::norm_gradient_runs(16) == 1);
   CHECK(ops::norm_gradient_runs(17) == 2);
   CHECK(ops::norm_gradient_runs(16 * 767) == 767);
-  CHECK(ops::norm_gradient_runs(1 << 20) == 768);
+  CHECK(ops::norm_gradient_runs(1 << 20) == 792);
 }
 
 TEST_CASE("what does not fit is told before anything runs") {

@@ -119,7 +119,9 @@ class communicator : public collectives<communicator, cuda::stream> {
   }
 
   /// See parallel::connect_neighbours. Makes a communicator of two ranks for each direction between
-  /// neighbours, in two rounds, or three where their number is odd.
+  /// neighbours, in two rounds, or three where their number is odd. Each carries a first message at
+  /// once: NCCL connects two ranks then, and their hosts wait for each other meanwhile, which must
+  /// not be where both send before they receive.
   void connect_neighbours() {
     int const n = size();
     if (n == 1 || !channels_.empty()) return;
@@ -138,6 +140,7 @@ class communicator : public collectives<communicator, cuda::stream> {
         int const peer = e == rank_ ? (e + 1) % n : e;
         bool const sends = (e == rank_) == forward;
         channels_[{peer, sends}] = {std::move(made), 0};
+        carry_first_message(peer, sends);
       }
     }
   }
@@ -245,6 +248,16 @@ class communicator : public collectives<communicator, cuda::stream> {
       return cudaSuccess;
     }));
     return {over.over, over.calls++};
+  }
+
+  void carry_first_message(int peer, bool sends) {
+    cuda::device_scope const scope(session_->device());
+    cuda::stream s({.device = session_->device()});
+    std::span<std::byte> const one(s.scratch(1), 1);
+    if (sends)
+      send(s, std::span<std::byte const>(one), peer, 0).wait();
+    else
+      recv(s, one, peer, 0).wait();
   }
 
   /// What the recorder is told of a call, if there is one; ranks that are alone make none.

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -69,14 +70,27 @@ class cublaslt {
 
   /// fused(), which multiplies a `shape` that does something beside and says whether it could; or
   /// apart(), which does the same one after the other, where the library has no algorithm for that,
-  /// or tuning found it to be faster.
+  /// or tuning found it to be faster. What they add to is `results`: they are timed on these, which
+  /// are what they were afterwards.
   template <class Fused, class Apart>
-  void multiply_or(matmul_shape const& shape, Fused const& fused, Apart const& apart) {
+  void multiply_or(matmul_shape const& shape, std::initializer_list<std::span<std::byte>> results,
+                   Fused const& fused, Apart const& apart) {
     bool const was_known = table_.entries().contains(shape);
     if (!fused()) return apart();
     if (was_known || !table_.entries().contains(shape)) return;  // nothing was timed just now
+    std::vector<device_memory> kept;
+    try {
+      for (auto const result : results) copy(result.data(), result.size(), kept);
+    } catch (out_of_memory const&) {
+      return;
+    }
     int const best =
         fastest(stream_, 2, [&](int way) { return way == 0 ? fused() : (apart(), true); });
+    std::size_t next = 0;
+    for (auto const result : results)
+      check(cudaMemcpyAsync(result.data(), kept[next++].get(), result.size(),
+                            cudaMemcpyDeviceToDevice, stream_.get()),
+            "cudaMemcpyAsync");
     if (best != 1) return;
     plans_.at(shape).algorithm.reset();
     table_.set(shape, {.guess = matmul_algorithm::apart});
@@ -180,6 +194,16 @@ class cublaslt {
     table_.set(shape, *product.algorithm);
   }
 
+  /// A copy, which `memory` keeps. Throws `out_of_memory`.
+  void* copy(void const* from, std::size_t size, std::vector<device_memory>& memory) {
+    void* to = nullptr;
+    check(cudaMallocAsync(&to, size, stream_.get()), "cudaMallocAsync of operands for tuning");
+    memory.push_back(device_memory(to, free_enqueued{stream_.get()}));
+    check(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream_.get()),
+          "cudaMemcpyAsync");
+    return to;
+  }
+
   /// Operands to time with in turn, so that a run does not find in the cache what the one before
   /// left there: copies, since times depend on the numbers multiplied. Large operands, which no
   /// cache holds, are taken as they are, but for a C that would be added to.
@@ -191,13 +215,8 @@ class cublaslt {
     std::size_t const bytes_a = bytes(shape.m, shape.k, shape.input);
     std::size_t const bytes_b = bytes(shape.k, shape.n, shape.input);
     std::size_t const bytes_c = bytes(shape.m, shape.n, shape.output);
-    auto const copy = [&](void const* from, std::size_t size) {
-      void* to = nullptr;
-      check(cudaMallocAsync(&to, size, stream_.get()), "cudaMallocAsync of operands for tuning");
-      memory.push_back(device_memory(to, free_enqueued{stream_.get()}));
-      check(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream_.get()),
-            "cudaMemcpyAsync");
-      return to;
+    auto const copied = [&](void const* from, std::size_t size) {
+      return copy(from, size, memory);
     };
     int cache = 0;
     check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, stream_.device()),
@@ -208,13 +227,14 @@ class cublaslt {
         16, 2 * static_cast<std::size_t>(cache) / (bytes_a + bytes_b + (apart ? 2 : 1) * bytes_c));
     std::vector<operands> out;
     for (std::size_t i = 0; i < sets; ++i) {
-      operands own{copy(given.c, bytes_c), copy(given.a, bytes_a), copy(given.b, bytes_b), nullptr};
-      own.addend = apart ? copy(given.addend, bytes_c) : in_place ? own.c : nullptr;
+      operands own{copied(given.c, bytes_c), copied(given.a, bytes_a), copied(given.b, bytes_b),
+                   nullptr};
+      own.addend = apart ? copied(given.addend, bytes_c) : in_place ? own.c : nullptr;
       out.push_back(own);
     }
     if (out.empty()) {
       out.push_back(given);
-      if (in_place) out.back().c = copy(given.c, bytes_c);
+      if (in_place) out.back().c = copied(given.c, bytes_c);
       if (in_place) out.back().addend = out.back().c;
     }
     return out;
@@ -280,7 +300,9 @@ void enqueue(stream& s, ops::affine_backward_weight_arguments<T> const& a) {
                        static_cast<std::size_t>(a.dbias.size())));
     return true;
   };
-  products.multiply_or(shape, fused, apart);
+  products.multiply_or(
+      shape, {std::as_writable_bytes(a.dweight.span()), std::as_writable_bytes(a.dbias.span())},
+      fused, apart);
 }
 
 }  // namespace parallel::cuda

@@ -2,6 +2,8 @@
 // nvcc.
 #pragma once
 
+#include <type_traits>
+
 #include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/kernels/norm_weight_gradient.hpp>
 #include <parallel/ops/cuda/scratch.hpp>
@@ -18,11 +20,17 @@ void norm_weight_gradient(stream& s, char const* operation, A* dweight, A* dbias
   auto* const sums = reinterpret_cast<A*>(s.scratch(norm_weight_gradient_scratch<T>(x, true)));
   auto const chunks = static_cast<unsigned>(parts.chunks);
   constexpr unsigned threads = 256;
-  launch<threads>(s, operation, parts.tiles * parts.chunks,
-                  kernels::weight_gradient_of_chunks<T>{sums, dy, x, mean, rstd, dweight != nullptr,
-                                                        dbias != nullptr,
-                                                        static_cast<unsigned>(parts.tiles), chunks},
-                  threads * pack_size<T> * sizeof(A));
+  auto const add_chunks = [&]<bool with_weight>(std::bool_constant<with_weight>) {
+    launch<threads>(
+        s, operation, parts.tiles * parts.chunks,
+        kernels::weight_gradient_of_chunks<T, with_weight>{
+            sums, dy, x, mean, rstd, dbias != nullptr, static_cast<unsigned>(parts.tiles), chunks},
+        threads * pack_size<T> * sizeof(A));
+  };
+  if (dweight != nullptr)
+    add_chunks(std::true_type{});
+  else
+    add_chunks(std::false_type{});
   auto const columns = static_cast<unsigned>(x.columns);
   launch<threads>(s, operation, (std::size_t{2} * columns + warp_size - 1) / warp_size,
                   kernels::weight_gradient_of_all<A>{dweight, dbias, sums, columns, chunks},

@@ -73,6 +73,9 @@ struct norm_gradients {
     auto const columns = static_cast<unsigned>(x.columns);
     A const center = Centred ? mean[m] : A(0);
     A const factor = rstd[m];
+    bool const adds = addend.rows > 0;
+    // on its way while the sums are taken
+    held const around(b, addend.data + (adds ? m * addend.row_stride : 0), adds ? columns : 0);
 
     A sum = 0;      // of slopes: what a shift of all x would change
     A product = 0;  // of slope * normal: what a scaling of all x would change
@@ -116,20 +119,17 @@ struct norm_gradients {
     stretch = stretch / static_cast<A>(columns);
 
     row_groups<T, each, Whole> const to(dx.data + m * dx.row_stride, columns);
-    bool const adds = addend.rows > 0;
-    row_groups<T const, each, Whole> const more(addend.data + (adds ? m * addend.row_stride : 0),
-                                                columns);
     for_each_group<Kept>(b, gains.row.groups(), [&](unsigned p, unsigned k) {
       auto values = of_x.at(p, k);
       auto const gradient = slopes.at(p, k);
       auto const gain = gains.at(p, k);
-      typename row_groups<T>::group_type around{};
-      if (adds) around = more.load(p);
+      typename row_groups<T>::group_type more{};
+      if (adds) more = around.at(p, k);
       unrolled<each>([&](unsigned i) {
         A const slope = A(gradient.value[i]) * A(gain.value[i]);
         A const normal = (A(values.value[i]) - center) * factor;
         A out = factor * (Centred ? slope - shift - normal * stretch : slope - normal * stretch);
-        if (adds) out += A(around.value[i]);
+        if (adds) out += A(more.value[i]);
         values.value[i] = static_cast<T>(out);
       });
       to.store(p, values);

@@ -34,8 +34,9 @@ struct weight_gradient_division {
 };
 
 /// tiles * chunks blocks; a warp takes every so manieth row of its chunk, a lane 16 bytes of
-/// columns. Shared memory: 32 packs of accumulate_t<T> per warp.
-template <class T>
+/// columns. WithWeight: the weight's sums too, for which x is read. Shared memory: 32 packs of
+/// accumulate_t<T> per warp.
+template <class T, bool WithWeight>
 struct weight_gradient_of_chunks {
   using A = accumulate_t<T>;
 
@@ -44,7 +45,6 @@ struct weight_gradient_of_chunks {
   ops::rows_view<T const> x;
   A const* mean;  // null: 0
   A const* rstd;
-  bool with_weight;
   bool with_bias;
   unsigned tiles;
   unsigned chunks;
@@ -52,7 +52,7 @@ struct weight_gradient_of_chunks {
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
     constexpr unsigned each = pack_size<T>;
-    constexpr unsigned ahead = 2;  // rows that are read before the first is needed
+    constexpr unsigned ahead = WithWeight ? 2 : 4;  // rows that are read before the first is needed
     auto const columns = static_cast<unsigned>(x.columns);
     unsigned const chunk = b.block() / tiles;
     unsigned const tile = b.block() % tiles;
@@ -62,22 +62,22 @@ struct weight_gradient_of_chunks {
     index const begin = x.rows * chunk / chunks;
     index const end = x.rows * (chunk + 1) / chunks;
 
-    A products[each] = {};
+    A products[WithWeight ? each : 1] = {};
     A plain[each] = {};
     if (p * each < columns)
       for (index first = begin + warp; first < end; first += ahead * warps) {
-        typename row_groups<T>::group_type slopes[ahead] = {}, values[ahead] = {};
+        typename row_groups<T>::group_type slopes[ahead] = {}, values[WithWeight ? ahead : 1] = {};
         unrolled<ahead>([&](unsigned k) {
           index const m = first + k * warps;
           if (m >= end) return;
           slopes[k] = row_groups<T const>(dy.data + m * dy.row_stride, columns).load(p);
-          if (with_weight)
+          if constexpr (WithWeight)
             values[k] = row_groups<T const>(x.data + m * x.row_stride, columns).load(p);
         });
         unrolled<ahead>([&](unsigned k) {
           index const m = first + k * warps;
           if (m >= end) return;
-          if (with_weight) {
+          if constexpr (WithWeight) {
             A const center = mean == nullptr ? A(0) : mean[m];
             A const factor = rstd[m];
             unrolled<each>([&](unsigned i) {
@@ -87,8 +87,10 @@ struct weight_gradient_of_chunks {
           unrolled<each>([&](unsigned i) { plain[i] += A(slopes[k].value[i]); });
         });
       }
-    if (with_weight) join_warps(b, products, sums + 2 * std::size_t{chunk} * columns, tile);
-    if (with_weight && with_bias) b.sync();  // the shared memory is free again
+    if constexpr (WithWeight) {
+      join_warps(b, products, sums + 2 * std::size_t{chunk} * columns, tile);
+      if (with_bias) b.sync();  // the shared memory is free again
+    }
     if (with_bias) join_warps(b, plain, sums + (2 * std::size_t{chunk} + 1) * columns, tile);
   }
 

@@ -75,12 +75,12 @@ TEST_CASE("in integers the gradient of a bias is exact") {
       testing::run_on_copies(
           dbias, static_cast<unsigned>((2 * columns + 31) / 32), 64, 64 * sizeof(T),
           [&](T* to) {
-            testing::host_block::run_grid(
-                static_cast<unsigned>(parts.tiles) * chunks, 64,
-                64 * cuda::pack_size<T> * sizeof(T), testing::thread_order::shuffled,
-                kernels::weight_gradient_of_chunks<T>{sums.data(), from, from, nullptr, nullptr,
-                                                      false, true,
-                                                      static_cast<unsigned>(parts.tiles), chunks});
+            testing::host_block::run_grid(static_cast<unsigned>(parts.tiles) * chunks, 64,
+                                          64 * cuda::pack_size<T> * sizeof(T),
+                                          testing::thread_order::shuffled,
+                                          kernels::weight_gradient_of_chunks<T, false>{
+                                              sums.data(), from, from, nullptr, nullptr, true,
+                                              static_cast<unsigned>(parts.tiles), chunks});
             return kernels::weight_gradient_of_all<T>{nullptr, to, sums.data(),
                                                       static_cast<unsigned>(columns), chunks};
           },

@@ -26,10 +26,16 @@ void both(unsigned threads, testing::thread_order order, A* dweight, A* dbias,
   auto const chunks = static_cast<unsigned>(parts.chunks);
   auto const tiles = static_cast<unsigned>(parts.tiles);
   std::vector<A> sums(parts.sums(x.columns), std::numeric_limits<A>::quiet_NaN());
-  testing::host_block::run_grid(
-      tiles * chunks, threads, threads * cuda::pack_size<T> * sizeof(A), order,
-      cuda::kernels::weight_gradient_of_chunks<T>{
-          sums.data(), dy, x, mean, rstd, dweight != nullptr, dbias != nullptr, tiles, chunks});
+  auto const add_chunks = [&]<bool with_weight>(std::bool_constant<with_weight>) {
+    testing::host_block::run_grid(
+        tiles * chunks, threads, threads * cuda::pack_size<T> * sizeof(A), order,
+        cuda::kernels::weight_gradient_of_chunks<T, with_weight>{sums.data(), dy, x, mean, rstd,
+                                                                 dbias != nullptr, tiles, chunks});
+  };
+  if (dweight != nullptr)
+    add_chunks(std::true_type{});
+  else
+    add_chunks(std::false_type{});
   auto const columns = static_cast<unsigned>(x.columns);
   testing::host_block::run_grid(
       (2 * columns + 31) / 32, threads, threads * sizeof(double), order,

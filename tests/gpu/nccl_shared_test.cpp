@@ -1,0 +1,110 @@
+// Ranks that are processes exchange by NCCL's own library though they share a GPU: NCCL takes it
+// for several machines' where NCCL_HOSTID says so. Collectives, messages, parts, an abort, to the
+// bit, over sockets of this machine. A rank is this program again, of which it runs the one case
+// that is skipped otherwise.
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <parallel/comm/nccl/communicator.hpp>
+#include <parallel/comm/nccl/file_rendezvous.hpp>
+
+#include "parallel/support/files.hpp"
+#include "support/device_exchanges.hpp"
+#include "support/gpu.hpp"
+
+namespace gpu_nccl_shared_test {
+namespace {
+
+namespace fs = std::filesystem;
+using parallel::concat;
+using parallel::nccl::communicator;
+
+/// What a rank waits for at most.
+constexpr std::chrono::seconds patience(30);
+
+communicator connect(int rank, int ranks, parallel::nccl::file_rendezvous& place) {
+  ncclUniqueId id = {};
+  if (rank == 0) {
+    id = parallel::nccl::make_unique_id();
+    place.give({id.internal, sizeof id.internal});
+  } else {
+    place.take(sizeof id.internal, patience).copy(id.internal, sizeof id.internal);
+  }
+  return {id, rank, ranks, {.deadline = patience}};
+}
+
+/// All that a rank uses of NCCL: the world, halves of it, the device's memory in windows, an end.
+void exchange(communicator& world, parallel::cuda::device& device) {
+  device.take_exchanged_from(world.exchanged_memory());
+  for (bool const registered : {false, true})
+    for (std::size_t const count : {std::size_t{0}, std::size_t{1}, std::size_t{400003}}) {
+      test::check_device_exchanges<std::uint64_t>(world, device, count, registered);
+      test::check_device_exchanges<float>(world, device, count, registered);
+      test::check_device_exchanges<parallel::bf16>(world, device, count, registered);
+    }
+  auto half = world.split(world.rank() % 2, "half");
+  test::check_device_exchanges<float>(half, device, 1031);
+}
+
+TEST_CASE("a rank of NCCL that another process starts" * doctest::skip()) {
+  auto const of = [](char const* name) {
+    char const* const text = std::getenv(name);
+    REQUIRE(text != nullptr);
+    return std::string(text);
+  };
+  int const rank = std::stoi(of("SHARED_RANK"));
+  fs::path const folder = of("SHARED_FOLDER");
+  std::string told = "done";
+  try {
+    parallel::cuda::device device;
+    parallel::nccl::file_rendezvous place(folder / "id", "shared");
+    auto world = connect(rank, std::stoi(of("SHARED_RANKS")), place);
+    exchange(world, device);
+  } catch (std::exception const& problem) {
+    told = problem.what();
+  }
+  test::write_all(folder / concat("told", rank), told);
+}
+
+pid_t start(int rank, int ranks, fs::path const& folder) {
+  auto const pid = ::fork();
+  REQUIRE(pid >= 0);
+  if (pid != 0) return pid;
+  auto const set = [](char const* name, std::string const& value) {
+    static_cast<void>(::setenv(name, value.c_str(), 1));
+  };
+  set("SHARED_RANK", std::to_string(rank));
+  set("SHARED_RANKS", std::to_string(ranks));
+  set("SHARED_FOLDER", folder);
+  set("NCCL_HOSTID", concat("host", rank));
+  set("NCCL_SOCKET_IFNAME", "lo");
+  set("NCCL_IB_DISABLE", "1");
+  ::execl("/proc/self/exe", "rank", "--no-skip", "--source-file=*nccl_shared_test*",
+          "--test-case=a rank of NCCL that another process starts", "--minimal", nullptr);
+  ::_exit(127);
+}
+
+TEST_CASE("every exchange by NCCL between processes that share a GPU") {
+  if (!test::has_gpu()) return;
+  for (int const ranks : {2, 4}) {
+    CAPTURE(ranks);
+    test::temporary_folder const folder;
+    std::vector<pid_t> started;
+    for (int rank = 0; rank < ranks; ++rank) started.push_back(start(rank, ranks, folder.path()));
+    for (auto const pid : started) CHECK(::waitpid(pid, nullptr, 0) == pid);
+    for (int rank = 0; rank < ranks; ++rank) {
+      auto const file = folder / concat("told", rank);
+      CHECK((fs::exists(file) ? test::read_all(file) : "nothing") == "done");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpu_nccl_shared_test
