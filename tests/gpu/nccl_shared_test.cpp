@@ -1,23 +1,28 @@
 // Ranks that are processes exchange by NCCL's own library though they share a GPU: NCCL takes it
-// for several machines' where NCCL_HOSTID says so. Collectives, messages, parts, an abort, to the
-// bit, over sockets of this machine. A rank is this program again, of which it runs the one case
-// that is skipped otherwise.
+// for several machines' where NCCL_HOSTID says so. Collectives, messages and parts to the bit, and
+// steps of an MPT, over sockets of this machine. A rank is this program again, of which it runs the
+// one case that is skipped otherwise.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <parallel/comm/nccl/communicator.hpp>
 #include <parallel/comm/nccl/file_rendezvous.hpp>
+#include <parallel/ops/cuda.hpp>
 
 #include "parallel/support/files.hpp"
 #include "support/device_exchanges.hpp"
 #include "support/gpu.hpp"
+#include "support/model_form.hpp"
+#include "support/model_run.hpp"
 
 namespace gpu_nccl_shared_test {
 namespace {
@@ -25,6 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 using parallel::concat;
 using parallel::nccl::communicator;
+using test::model_layout;
 
 /// What a rank waits for at most.
 constexpr std::chrono::seconds patience(30);
@@ -40,8 +46,9 @@ communicator connect(int rank, int ranks, parallel::nccl::file_rendezvous& place
   return {id, rank, ranks, {.deadline = patience}};
 }
 
-/// All that a rank uses of NCCL: the world, halves of it, the device's memory in windows, an end.
-void exchange(communicator& world, parallel::cuda::device& device) {
+/// All that a rank uses of NCCL: the world, halves of it, the device's memory in windows.
+void exchange(communicator world) {
+  parallel::cuda::device device;
   device.take_exchanged_from(world.exchanged_memory());
   for (bool const registered : {false, true})
     for (std::size_t const count : {std::size_t{0}, std::size_t{1}, std::size_t{400003}}) {
@@ -53,27 +60,63 @@ void exchange(communicator& world, parallel::cuda::device& device) {
   test::check_device_exchanges<float>(half, device, 1031);
 }
 
+std::vector<model_layout> const layouts{
+    {.replicate = 2},
+    {.level = parallel::zero::level::parameters, .shard = 2, .microbatch = 1},
+    {.tensor = 2},
+    {.context = 2},
+    {.pipeline = 2, .schedule = {.schedule = "zb-h1"}, .microbatch = 1},
+    {.pipeline = 2, .schedule = {.schedule = "zb-v", .stages_per_rank = 2}, .microbatch = 1},
+    {.replicate = 2, .level = parallel::zero::level::gradients, .shard = 2, .microbatch = 1},
+    {.tensor = 2, .pipeline = 2, .schedule = {.schedule = "1f1b"}, .microbatch = 1},
+    {.context = 2, .tensor = 2},
+};
+
+/// A step of an MPT in this layout is that of the host in fp64, but for rounding.
+void train(communicator world, model_layout const& how) {
+  mpt::model_config m;
+  m.d_model = 32;
+  m.n_heads = m.n_layers = m.expansion_ratio = 4;
+  m.vocab_size = 18;
+  m.max_seq_len = 16;
+  m = test::model_form(m, true);
+  auto const expected = test::run_model<double>(m, {.microbatch = how.microbatch});
+  auto const got = test::run_model<float>(
+      m, how, [] { return parallel::cuda::device(); },
+      [&](int, auto const& program) { program(std::move(world)); });
+  auto const near = [](char const* what, double here, double there) {
+    parallel::require(std::abs(here - there) <= 4e-5 * there, what, " is ", here, ", expected ",
+                      there);
+  };
+  near("the loss", got.loss, expected.loss);
+  near("the evaluated loss", got.evaluated, expected.evaluated);
+  near("the gradients' squared norm", got.squared_norm, expected.squared_norm);
+}
+
 TEST_CASE("a rank of NCCL that another process starts" * doctest::skip()) {
   auto const of = [](char const* name) {
     char const* const text = std::getenv(name);
     REQUIRE(text != nullptr);
     return std::string(text);
   };
-  int const rank = std::stoi(of("SHARED_RANK"));
+  int const rank = std::stoi(of("SHARED_RANK")), layout = std::stoi(of("SHARED_LAYOUT"));
   fs::path const folder = of("SHARED_FOLDER");
   std::string told = "done";
   try {
-    parallel::cuda::device device;
     parallel::nccl::file_rendezvous place(folder / "id", "shared");
     auto world = connect(rank, std::stoi(of("SHARED_RANKS")), place);
-    exchange(world, device);
+    if (layout < 0)
+      exchange(std::move(world));
+    else
+      train(std::move(world), layouts.at(static_cast<std::size_t>(layout)));
   } catch (std::exception const& problem) {
     told = problem.what();
   }
   test::write_all(folder / concat("told", rank), told);
 }
 
-pid_t start(int rank, int ranks, fs::path const& folder) {
+/// layout: -1 for the exchanges.
+pid_t start(int rank, int ranks, int layout, fs::path const& folder) {
   auto const pid = ::fork();
   REQUIRE(pid >= 0);
   if (pid != 0) return pid;
@@ -82,6 +125,7 @@ pid_t start(int rank, int ranks, fs::path const& folder) {
   };
   set("SHARED_RANK", std::to_string(rank));
   set("SHARED_RANKS", std::to_string(ranks));
+  set("SHARED_LAYOUT", std::to_string(layout));
   set("SHARED_FOLDER", folder);
   set("NCCL_HOSTID", concat("host", rank));
   set("NCCL_SOCKET_IFNAME", "lo");
@@ -91,18 +135,30 @@ pid_t start(int rank, int ranks, fs::path const& folder) {
   ::_exit(127);
 }
 
+void check(int ranks, int layout) {
+  CAPTURE(ranks);
+  CAPTURE(layout);
+  test::temporary_folder const folder;
+  std::vector<pid_t> started;
+  for (int rank = 0; rank < ranks; ++rank)
+    started.push_back(start(rank, ranks, layout, folder.path()));
+  for (auto const pid : started) CHECK(::waitpid(pid, nullptr, 0) == pid);
+  for (int rank = 0; rank < ranks; ++rank) {
+    auto const file = folder / concat("told", rank);
+    CHECK((fs::exists(file) ? test::read_all(file) : "nothing") == "done");
+  }
+}
+
 TEST_CASE("every exchange by NCCL between processes that share a GPU") {
   if (!test::has_gpu()) return;
-  for (int const ranks : {2, 4}) {
-    CAPTURE(ranks);
-    test::temporary_folder const folder;
-    std::vector<pid_t> started;
-    for (int rank = 0; rank < ranks; ++rank) started.push_back(start(rank, ranks, folder.path()));
-    for (auto const pid : started) CHECK(::waitpid(pid, nullptr, 0) == pid);
-    for (int rank = 0; rank < ranks; ++rank) {
-      auto const file = folder / concat("told", rank);
-      CHECK((fs::exists(file) ? test::read_all(file) : "nothing") == "done");
-    }
+  for (int const ranks : {2, 4}) check(ranks, -1);
+}
+
+TEST_CASE("a step of MPT by NCCL between processes that share a GPU, in every axis") {
+  if (!test::has_gpu()) return;
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    auto const& how = layouts[i];
+    check(how.context * how.tensor * how.replicate * how.pipeline * how.shard, static_cast<int>(i));
   }
 }
 
