@@ -76,7 +76,8 @@ std::vector<model_layout> const layouts{
 void train(communicator world, model_layout const& how) {
   mpt::model_config m;
   m.d_model = 32;
-  m.n_heads = m.n_layers = m.expansion_ratio = 4;
+  m.n_heads = m.n_layers = 4;
+  m.expansion_ratio = 4;
   m.vocab_size = 18;
   m.max_seq_len = 16;
   m = test::model_form(m, true);
