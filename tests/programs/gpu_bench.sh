@@ -228,6 +228,9 @@ assert "CMAKE_CUDA_ARCHITECTURES=90-real" in (scratch / "log").read_text()
 assert commit() == "abcdef012345"
 has_git = False
 assert commit() == "abcdef012345"
+text_of_none, gpu.text_of = gpu.text_of, lambda command, **options: "another00000"
+assert commit() == "abcdef012345"  # a git of another commit came along
+gpu.text_of = text_of_none
 assert gpu.program("gpu_step") == gpu.CARRY / "bin/gpu_step"
 shutil.rmtree(tree / "build-gpu")
 (tree / "bench/results").mkdir()
