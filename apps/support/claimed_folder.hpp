@@ -1,14 +1,19 @@
 // The folders that a run saves into, for this run alone.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <span>
 #include <string>
+#include <system_error>
 
 #include <mpt/config/train.hpp>
 #include <mpt/train/metrics.hpp>
@@ -30,6 +35,16 @@ struct folder_claims {
   std::unique_ptr<parallel::checkpoint::folder_claim> local;   // of each node's first rank
 };
 
+/// Fails unless files can be made in `folder`, which is made too. `key`: of the configuration.
+inline void require_writable(std::filesystem::path const& folder, char const* key) {
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  parallel::require(!problem && ::access(folder.c_str(), W_OK | X_OK) == 0, key, ": ",
+                    folder.string(), ": cannot write there: ",
+                    problem ? problem.message() : std::generic_category().message(errno),
+                    "; give a folder that can be written");
+}
+
 /// Checks that what the run writes can be written, and claims its folders of checkpoints, if it has
 /// such, for this run alone, which `hooks` then hold it to. Collective. While a rank waits to see
 /// whether the last one that wrote there still lives, the others hear of it in time.
@@ -48,6 +63,8 @@ struct folder_claims {
     folder_claims out;
     if (rank == 0) {
       static_cast<void>(mpt::metrics_file(config.logging.metrics_file));
+      if (auto const& exports = config.callbacks.hf_checkpointer)
+        require_writable(exports->save_folder, "callbacks.hf_checkpointer.save_folder");
       if (!saves.save_folder.empty()) out.shared = claim(saves.save_folder);
     }
     auto const here = mpt::local_folder_of(saves, *hooks.nodes, rank);

@@ -292,9 +292,13 @@ void train(mpt::train_config const& config, mpt::run_examples const& examples,
       summary.checkpoint.empty() ? "" : ", checkpoint " + summary.checkpoint);
   if (summary.stop_asked && !config.checkpoint.save_folder.empty())
     mpt::console::say(
-        "stopped by a signal after batch {}; the same command with autoresume=true goes on from "
-        "{}\n",
-        summary.batches, summary.checkpoint);
+        "stopped by a signal after batch {}; {}\n", summary.batches,
+        config.checkpoint.save_weights_only
+            ? summary.checkpoint +
+                  " holds weights alone (save_weights_only), from which none goes on"
+            : fmt::format("the same command with autoresume=true{} goes on from {}",
+                          config.checkpoint.save_overwrite ? " save_overwrite=false" : "",
+                          summary.checkpoint));
   constexpr double long_run = 600;  // seconds, from which on the interval of saves matters
   if (summary.seconds < long_run) return;
   fmt::print("goodput {:.1f} %: the share of the time in which it trained\n",

@@ -84,6 +84,7 @@ class machine {
   std::atomic<char const*> failure[memory::most_devices] = {};  // why
   std::deque<std::string> reasons;                              // live forever
   std::string fails_next;                                       // a function
+  std::set<std::pair<int, std::string>> loaded;                 // kernels, by device
 
   static machine& get() {
     static auto* const one = new machine;  // threads may outlive everything

@@ -148,6 +148,7 @@ void restart(machine_options const& options) {
   m.accesses.clear();
   m.streams_made = 0;
   m.fails_next.clear();
+  m.loaded.clear();
   for (int d = 0; d < memory::most_devices; ++d) {
     m.failure[d] = nullptr;
     m.most_pooled[d] = 0;
@@ -213,6 +214,13 @@ cudaError_t launch(cudaStream_t on, kernel_launch const& what,
       what.shared_bytes > machine::get().options.shared_memory)
     return refuse(cudaErrorInvalidConfiguration,
                   std::string(what.name) + ": no device runs blocks of this size");
+  if (machine::get().options.loads_lazily && !is_captured(on)) {
+    bool const is_new = [&] {
+      std::scoped_lock const lock(machine::get().mutex);
+      return machine::get().loaded.emplace(on->device, what.name).second;
+    }();
+    if (is_new) wait_for_device(on->device);
+  }
   return enqueue(on, what.name, [what, run = std::move(run), device = on->device] {
     auto& m = machine::get();
     for (std::size_t at = 0; at + sizeof(void*) <= what.arguments.size(); at += sizeof(void*)) {

@@ -66,6 +66,9 @@ struct machine_options {
   /// Draws every stream's pace, and the order of a kernel's threads and of a graph's nodes; 0:
   /// every stream is eager, and the order is the plain one.
   std::uint64_t seed = 0;
+  /// A kernel's first launch on a device waits for all that this was given, as CUDA's may, which
+  /// loads a kernel then.
+  bool loads_lazily = false;
   fake_cuda::fault fault = fault::none;
   /// The one occasion on which it does that wrong, counted from 1; 0: every one.
   std::size_t fault_at = 0;

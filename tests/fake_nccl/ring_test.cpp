@@ -15,9 +15,11 @@ namespace fake_nccl_ring_test {
 
 /// How the layout differs from one rank, or what failed.
 std::string outcome_of(test::layout const& how, test::ring_references& references,
-                       std::uint64_t seed, fake_nccl::options const& options = {}) {
+                       std::uint64_t seed, fake_nccl::options const& options = {},
+                       bool loads_lazily = false) {
   int const ranks = how.shape().ranks();
-  fake_cuda::restart({.devices = ranks, .peers = false, .seed = seed});
+  fake_cuda::restart(
+      {.devices = ranks, .peers = false, .seed = seed, .loads_lazily = loads_lazily});
   fake_nccl::restart(options);
   try {
     auto const got = test::run_on(
@@ -68,6 +70,15 @@ TEST_CASE("launches that start in order need plans of one queue") {
   for (auto const& how : pipelines(true))
     CHECK_MESSAGE(outcome_of(how, references, 1, in_order) == "", test::text(how));
   auto const others = outcome_of(pipelines(false).front(), references, 1, in_order);
+  CHECK(others.find("ranks stand still") != std::string::npos);
+}
+
+TEST_CASE("kernels that are loaded when they are first launched need plans of one queue") {
+  test::ring_references references;
+  fake_nccl::options const soon{.patience = std::chrono::seconds(2)};
+  for (auto const& how : pipelines(true))
+    CHECK_MESSAGE(outcome_of(how, references, 1, soon, true) == "", test::text(how));
+  auto const others = outcome_of(pipelines(false).front(), references, 1, soon, true);
   CHECK(others.find("ranks stand still") != std::string::npos);
 }
 

@@ -49,7 +49,7 @@ struct outcome {
 template <class T = float>
 outcome train_on_gpus(train_config const& config, int ranks, std::uint64_t seed = 1,
                       fake_nccl::options const& library = {}, batch_hook const& before = {}) {
-  fake_cuda::restart({.devices = ranks, .peers = false, .seed = seed});
+  fake_cuda::restart({.devices = ranks, .peers = false, .seed = seed, .loads_lazily = true});
   fake_nccl::restart(library);
   auto const plan = mpt::plan_run<T>(config, ranks);
   auto const examples = mpt::read_run_examples(config);

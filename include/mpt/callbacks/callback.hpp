@@ -149,8 +149,9 @@ class callback_list {
     return out;
   }
 
-  /// Restores those that are in `saved`, which comes from a file; others begin afresh.
-  void restore(nlohmann::json const& saved) {
+  /// Restores those that are in `saved`, which comes from a file; others begin afresh. Each may end
+  /// the run at once.
+  void restore(run_control& run, nlohmann::json const& saved) {
     for_each([&](auto& c) {
       using type = std::decay_t<decltype(c)>;
       if constexpr (remembers<type>) {
@@ -158,6 +159,7 @@ class callback_list {
         if (!saved.is_object() || !saved.contains(key)) return;
         try {
           c.restore(saved.at(key));
+          if constexpr (requires { c.resumed(run); }) c.resumed(run);
         } catch (nlohmann::json::exception const&) {
           parallel::fail("the checkpoint's state of callbacks.", key,
                          " is damaged; use another checkpoint");

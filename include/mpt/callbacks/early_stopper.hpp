@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <string>
 #include <string_view>
 
 #include <mpt/callbacks/callback.hpp>
@@ -33,15 +34,23 @@ class early_stopper {
   }
 
   [[nodiscard]] nlohmann::json state() const {
-    if (!seen_) return {{"seen", false}};
-    return {{"seen", true}, {"best", best_}, {"batch", best_batch_}, {"epoch", best_epoch_}};
+    nlohmann::json out = {{"seen", seen_}, {"of", settings()}, {"why", why_}};
+    if (seen_) out.update({{"best", best_}, {"batch", best_batch_}, {"epoch", best_epoch_}});
+    return out;
   }
+  /// Under the settings that it was saved with: a run that had stopped stops again. What was the
+  /// best by others says nothing.
   void restore(nlohmann::json const& saved) {
-    seen_ = saved.at("seen").get<bool>();
+    bool const is_ours = saved.value("of", settings()) == settings();
+    seen_ = saved.at("seen").get<bool>() && is_ours;
+    if (is_ours) why_ = saved.value("why", "");
     if (!seen_) return;
     best_ = saved.at("best").get<double>();
     best_batch_ = saved.at("batch").get<std::int64_t>();
     best_epoch_ = saved.at("epoch").get<std::int64_t>();
+  }
+  void resumed(run_control& run) const {
+    if (!why_.empty()) run.stop(why_);
   }
 
  private:
@@ -60,11 +69,20 @@ class early_stopper {
     }
     bool const in_epochs = config_.patience.unit == time_unit::epoch;
     auto const waited = in_epochs ? epoch - best_epoch_ : batch - best_batch_;
-    if (static_cast<double>(waited) > config_.patience.count)
-      run.stop(parallel::concat("early_stopper: ", config_.monitor, " of ",
-                                config_.dataloader_label, " has been no better than ", best_,
-                                " for ", waited, in_epochs ? " epochs" : " batches",
-                                "; training ends"));
+    if (static_cast<double>(waited) <= config_.patience.count) return;
+    why_ = parallel::concat("early_stopper: ", config_.monitor, " of ", config_.dataloader_label,
+                            " has been no better than ", best_, " for ", waited,
+                            in_epochs ? " epochs" : " batches", "; training ends");
+    run.stop(why_);
+  }
+
+  /// All that decides when it stops.
+  [[nodiscard]] nlohmann::json settings() const {
+    return {{"monitor", config_.monitor},
+            {"dataloader_label", config_.dataloader_label},
+            {"patience", to_string(config_.patience)},
+            {"min_delta", config_.min_delta},
+            {"greater_is_better", config_.greater_is_better}};
   }
 
   early_stopper_config config_;
@@ -72,6 +90,7 @@ class early_stopper {
   double best_ = 0;
   std::int64_t best_batch_ = 0;
   std::int64_t best_epoch_ = 0;
+  std::string why_;  // it stopped the run
 };
 
 }  // namespace mpt

@@ -16,12 +16,14 @@
 namespace mpt {
 
 /// Room for any of the prompts, one at a time, and what is written behind it: a token is at least a
-/// byte of a prompt, and a few may mark where it begins and ends.
+/// byte of a prompt, which normalisation (NFC) makes at most three times as long, and a few may
+/// mark where it begins and ends.
 [[nodiscard]] inline decoder_room room_of(generate_config const& config, index longest) {
   std::size_t bytes = 0;
   for (auto const& prompt : config.prompts) bytes = std::max(bytes, prompt.size());
   constexpr index marks = 8;
-  return {.tokens = std::min(longest, static_cast<index>(bytes) + config.max_new_tokens + marks)};
+  return {.tokens =
+              std::min(longest, 3 * static_cast<index>(bytes) + config.max_new_tokens + marks)};
 }
 
 class generate_callback {

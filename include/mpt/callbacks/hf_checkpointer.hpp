@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ class hf_checkpointer {
       options_ = export_options_of(config.model, settings_.precision, tokenizer_of(config));
     }
     if (settings_.overwrite) options_.existing = parallel::checkpoint::if_exists::replace;
+    leaves_existing_ = !settings_.overwrite && config.checkpoint.autoresume;
   }
 
   /// Whether this batch, or the one at which the run stops, ends with a folder.
@@ -61,8 +63,15 @@ class hf_checkpointer {
   std::string save_if_due(Stepper& step, Comm& world, Exchange& exchanges, std::int64_t batch,
                           training_clock const& clock, bool stopped) const {
     if (!due(batch, clock, stopped)) return {};
-    auto const folder = save(step, world, exchanges, batch, batch / clock.batches_per_epoch);
-    return "model written to " + folder.string();
+    auto const epoch = batch / clock.batches_per_epoch;
+    if (leaves_existing_) {  // a run that goes on comes to batches whose folders are there
+      auto const folder = folder_of(batch, epoch);
+      std::error_code nowhere;
+      std::int64_t is_there = world.rank() == 0 && std::filesystem::exists(folder, nowhere);
+      world.broadcast(exchanges, std::span(&is_there, 1), 0).wait();
+      if (is_there != 0) return folder.string() + " is there already, and stays (overwrite: false)";
+    }
+    return "model written to " + save(step, world, exchanges, batch, epoch).string();
   }
 
  private:
@@ -73,6 +82,7 @@ class hf_checkpointer {
   }
 
   hf_checkpointer_config settings_;
+  bool leaves_existing_ = false;
   std::vector<hf::named_shape> tensors_;
   hf::export_options options_;
 };

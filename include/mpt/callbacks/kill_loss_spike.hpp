@@ -41,9 +41,15 @@ class kill_loss_spike {
   }
 
   [[nodiscard]] nlohmann::json state() const {
-    return {{"window", window_}, {"grown", grown_}, {"outliers", outliers_}, {"losses", losses_}};
+    return {{"window", window_},
+            {"grown", grown_},
+            {"outliers", outliers_},
+            {"losses", losses_},
+            {"window_size", asked()}};
   }
+  /// With another window_size than it was saved with it begins afresh.
   void restore(nlohmann::json const& saved) {
+    if (saved.value("window_size", asked()) != asked()) return;
     window_ = std::clamp<std::int64_t>(saved.at("window").get<std::int64_t>(), 1, 1 << 30);
     grown_ = saved.at("grown").get<bool>();
     outliers_ = saved.at("outliers").get<std::int64_t>();
@@ -53,6 +59,9 @@ class kill_loss_spike {
 
  private:
   static constexpr std::int64_t first_window = 100;
+
+  /// The window that the configuration names; 0: none.
+  [[nodiscard]] std::int64_t asked() const { return config_.window_size.value_or(0); }
 
   [[nodiscard]] bool full() const { return std::ssize(losses_) == window_; }
 

@@ -141,11 +141,15 @@ namespace detail {
   generate.max_new_tokens = reader.get("max_new_tokens", generate.max_new_tokens);
   reader.check("max_new_tokens", generate.max_new_tokens >= 1, "must be at least 1, found ",
                generate.max_new_tokens);
-  if (reader.get("do_sample", false)) {
+  auto const samples = reader.optional<bool>("do_sample");
+  if (samples == true) {
     generate.temperature = 1;
     generate.top_k = 50;  // transformers' own defaults
   }
-  generate.temperature = reader.get("temperature", generate.temperature);
+  if (samples == false)
+    reader.without_effect("temperature", "do_sample is false, the likeliest token is taken");
+  else
+    generate.temperature = reader.get("temperature", generate.temperature);
   generate.top_k = reader.get("top_k", generate.top_k);
   generate.top_p = reader.get("top_p", generate.top_p);
   reader.check("temperature", generate.temperature >= 0, "must not be negative");
@@ -207,15 +211,15 @@ namespace detail {
   speed.without_effect("time_unit", "times are shown in fitting units");
   speed.finish();
 
-  if (reader.raw("early_stopper") != nullptr)
+  if (reader.is_named("early_stopper"))
     callbacks.early_stopper = detail::read_early_stopper(reader.section("early_stopper"));
-  if (reader.raw("kill_loss_spike") != nullptr)
+  if (reader.is_named("kill_loss_spike"))
     callbacks.kill_loss_spike = detail::read_loss_spike(reader.section("kill_loss_spike"));
-  if (reader.raw("generate_callback") != nullptr)
+  if (reader.is_named("generate_callback"))
     callbacks.generate = detail::read_generate(reader.section("generate_callback"));
-  if (reader.raw("hf_checkpointer") != nullptr)
+  if (reader.is_named("hf_checkpointer"))
     callbacks.hf_checkpointer = detail::read_hf_checkpointer(reader.section("hf_checkpointer"));
-  if (reader.raw("optimizer_monitor") != nullptr) {
+  if (reader.is_named("optimizer_monitor")) {
     auto monitor = reader.section("optimizer_monitor");
     callbacks.optimizer_monitor_interval = monitor.get<std::int64_t>("batch_log_interval", 10);
     monitor.check("batch_log_interval", callbacks.optimizer_monitor_interval >= 1,
@@ -224,7 +228,7 @@ namespace detail {
     monitor.without_effect("only_global", "all are logged");
     monitor.finish();
   }
-  if (reader.raw("layer_freezing") != nullptr) {
+  if (reader.is_named("layer_freezing")) {
     auto freezing = reader.section("layer_freezing");
     callbacks.frozen_layers = detail::read_texts(freezing, "layer_names");
     freezing.finish();
@@ -235,13 +239,13 @@ namespace detail {
   for (std::string_view const key :
        {"system_metrics_monitor", "memory_snapshot", "oom_observer", "env_logging",
         "eval_output_logging", "loss_perp_v_len", "mbmoe_tok_per_expert", "fdiff_metrics"})
-    reader.must_be_absent(key, "what there is to see goes to metrics_file and tensorboard");
+    reader.must_not_be_named(key, "what there is to see goes to metrics_file and tensorboard");
   reader.without_effect("scheduled_gc", "there is no garbage collector");
-  reader.must_be_absent("run_timeout", "dist_timeout ends a run that stands still");
+  reader.must_not_be_named("run_timeout", "dist_timeout ends a run that stands still");
   for (std::string_view const key :
        {"global_lr_scaling", "mono_checkpoint_saver", "load_checkpoint", "async_eval",
         "curriculum_learning", "dataset_swap"})
-    reader.must_be_absent(
+    reader.must_not_be_named(
         key,
         "of the callbacks that do something, early_stopper, kill_loss_spike, "
         "generate_callback, hf_checkpointer, optimizer_monitor and layer_freezing are there");
@@ -252,7 +256,7 @@ namespace detail {
 /// Reads `loggers`: the folder of TensorBoard's files, or nothing.
 [[nodiscard]] inline std::optional<std::string> read_loggers(config_reader reader) {
   std::optional<std::string> log_dir;
-  bool const wanted = reader.has("tensorboard");
+  bool const wanted = reader.is_named("tensorboard");
   auto tensorboard = reader.section("tensorboard");
   auto const folder = tensorboard.get<std::string>("log_dir", "tensorboard_logs");
   if (wanted) log_dir = folder;
@@ -262,7 +266,7 @@ namespace detail {
   for (std::string_view const key :
        {"wandb", "mlflow", "mosaicml", "inmemory_logger", "in_memory_logger", "comet_ml", "neptune",
         "file_logger", "slack_logger", "remote_uploader_downloader"})
-    reader.must_be_absent(key, "metrics go to the console, metrics_file and tensorboard");
+    reader.must_not_be_named(key, "metrics go to the console, metrics_file and tensorboard");
   reader.finish();
   return log_dir;
 }

@@ -97,7 +97,7 @@ struct loader_defaults {
 }
 
 /// Reads `dataset.streams`, a mapping from names to sets with weights.
-[[nodiscard]] inline std::vector<stream_config> read_streams(config_reader& data) {
+[[nodiscard]] inline std::vector<stream_config> read_streams(config_reader& data, bool finetuning) {
   config_node const* const node = data.raw("streams");
   std::vector<stream_config> out;
   if (node == nullptr || node->keys.empty()) return out;
@@ -109,6 +109,9 @@ struct loader_defaults {
   for (auto const& key : node->keys) {
     auto stream = streams.section(key.name);
     out.push_back(read_place(stream, key.name, split));
+    if (finetuning)
+      for (std::string_view const key : {"proportion", "repeat", "choose"})
+        stream.not_yet(key, "every example comes once an epoch: leave it out", {"1"});
     auto& weight = out.back().weight;
     weight.proportion = stream.optional<double>("proportion");
     weight.repeat = stream.optional<double>("repeat");
@@ -145,7 +148,7 @@ struct loader_defaults {
     loader.finetuning = detail::read_finetuning(dataset);
   else
     detail::refuse_finetuning(dataset);
-  loader.streams = read_streams(dataset);
+  loader.streams = read_streams(dataset, finetuning);
   bool const several = !loader.streams.empty();
   bool const elsewhere = finetuning && !loader.finetuning->name.empty();
   dataset.check(
@@ -158,6 +161,13 @@ struct loader_defaults {
   if (!several && !elsewhere) loader.streams.push_back(read_place(dataset, "", ""));
   if (elsewhere)
     for (std::string_view const key : {"local", "remote"}) static_cast<void>(dataset.raw(key));
+  if (finetuning) {
+    dataset.not_yet("epoch_size", "an epoch is every example once: leave it out");
+    for (std::string_view const key : {"shuffle_algo", "shuffle_block_size"})
+      dataset.without_effect(key, "examples are shuffled over the whole set");
+    for (std::string_view const key : {"eos_token_id", "bos_token_id"})
+      dataset.without_effect(key, "examples are told apart without separators");
+  }
   if (auto const size = dataset.optional<std::int64_t>("epoch_size")) {
     dataset.check("epoch_size", *size > 0, "must be above 0, found ", *size);
     loader.epoch_size = static_cast<std::uint64_t>(*size);
@@ -170,6 +180,8 @@ struct loader_defaults {
     dataset.fail("streams", problem.what());
   }
   loader.shuffle = dataset.get("shuffle", loader.shuffle);
+  if (loader.shuffle && !defaults.drop_last)
+    dataset.without_effect_here("shuffle", "evaluation takes what it takes in the order it has");
   auto const seed = dataset.get<std::int64_t>("shuffle_seed", finetuning ? 0 : 9176);
   dataset.check("shuffle_seed", seed >= 0, "must not be negative, found ", seed);
   loader.shuffle_seed = static_cast<std::uint64_t>(seed);

@@ -86,6 +86,18 @@ inline void settle_finetuning(config_reader& reader, config_node const& document
     reader.check(key, !reader.has(key) || reader.required<time_value>(key).unit != time_unit::token,
                  "rows of finetuning data have different numbers of tokens; give it in ep, ba or "
                  "sp");
+  auto const refuse_tokens = [&](std::string_view key, time_value const& time) {
+    reader.check(key, time.unit != time_unit::token,
+                 "rows of finetuning data have different numbers of tokens; give its interval in "
+                 "ep, ba or sp");
+  };
+  auto const& callbacks = config.callbacks;
+  if (callbacks.generate)
+    refuse_tokens("callbacks.generate_callback", callbacks.generate->interval);
+  if (callbacks.hf_checkpointer)
+    refuse_tokens("callbacks.hf_checkpointer", callbacks.hf_checkpointer->save_interval);
+  refuse_tokens("corruption_check", config.corruption_check.interval);
+  refuse_tokens("local_save_interval", config.checkpoint.local_save_interval);
   for (auto const& time : {config.scheduler.t_warmup, config.scheduler.t_max})
     reader.check("scheduler", time.unit != time_unit::token,
                  "rows of finetuning data have different numbers of tokens; give its times in ep, "

@@ -173,6 +173,17 @@ inline void read_system(config_reader& reader, train_config& config) {
   config.on_not_finite =
       read_name(reader, "on_not_finite", "stop", bad_batch_names, "a way to go on");
   read_spike_check(reader, config);
+  auto const& saves = config.checkpoint;
+  bool const goes_back =
+      config.on_not_finite == bad_batch_policy::roll_back ||
+      (config.spike_check && config.spike_check->on_spike == bad_batch_policy::roll_back);
+  reader.check("on_not_finite", !goes_back || !saves.save_weights_only,
+               "roll_back, here or in spike_check, needs checkpoints to go back to, which "
+               "save_weights_only leaves the optimizer out of");
+  reader.check("on_not_finite",
+               !goes_back || !saves.save_folder.empty() || !saves.load_path.empty(),
+               "roll_back, here or in spike_check, needs save_folder, where the checkpoint to go "
+               "back to is kept");
   read_corruption_check(reader, config);
   config.reduction_order =
       read_name(reader, "reduction_order", "by_rank", reduction_order_names, "an order of sums");

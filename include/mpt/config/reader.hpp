@@ -64,6 +64,13 @@ class config_reader {
     return value != nullptr && !value->is_null();
   }
 
+  /// As has, and true of a key that stands blank in a file, as those of what is on then may; blank
+  /// on the command line takes it away.
+  [[nodiscard]] bool is_named(std::string_view key) {
+    note(key, key_role::effective);
+    return stands(key);
+  }
+
   /// The value of a key that must be there.
   template <config_value T>
   [[nodiscard]] T required(std::string_view key) {
@@ -139,6 +146,12 @@ class config_reader {
     check(key, !has(key), "not yet supported; leave it out; ", instead);
   }
 
+  /// The same, blank or not.
+  void must_not_be_named(std::string_view key, std::string_view instead) {
+    note(key, key_role::restricted);
+    check(key, !stands(key), "not yet supported; leave it out; ", instead);
+  }
+
   /// Fails at a key unless the condition holds: "place: name: parts".
   template <class... Parts>
   void check(std::string_view key, bool condition, Parts const&... parts) const {
@@ -182,6 +195,10 @@ class config_reader {
   }
 
  private:
+  [[nodiscard]] bool stands(std::string_view key) const {
+    config_node const* const value = find(key);
+    return value != nullptr && (!value->is_null() || value->place != "command line");
+  }
   [[nodiscard]] config_node const* find(std::string_view key) const { return node_->find(key); }
 
   void note(std::string_view key, key_role role) {

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -81,7 +82,11 @@ class event_file {
   /// Makes a new file in `folder`, which is made too. `first_step`, if above 0, voids what earlier
   /// files of the folder hold from that step on.
   explicit event_file(std::filesystem::path const& folder, std::int64_t first_step = 0) {
-    std::filesystem::create_directories(folder);
+    std::error_code problem;
+    std::filesystem::create_directories(folder, problem);
+    parallel::require(!problem, "cannot make the folder ", folder.string(),
+                      " for event files: ", problem.message(),
+                      "; choose another loggers.tensorboard.log_dir");
     auto const host = parallel::machine_name();
     for (int number = 0;; ++number) {
       path_ = folder / fmt::format("events.out.tfevents.{:010}.{}.{}.{}",

@@ -97,12 +97,11 @@ class trainer {
     auto notes = start(is_initialised);
     auto const last = total_batches(clock_);
     if (saving() && batch_ < last) {
-      saves_.emplace(step_, comm_, host_, config_.checkpoint, hooks_, summary_.begun_from,
-                     plan_.saves_behind);
+      auto const from = batch_ > 0 ? summary_.begun_from : std::string();  // else weights alone
+      saves_.emplace(step_, comm_, host_, config_.checkpoint, hooks_, from, plan_.saves_behind);
       for (auto const& note : saves_->notes()) notes.push_back(note);
     }
-    if (comm_.rank() == 0)
-      report_.emplace(config_, comm_.size(), peak, batch_ > 0 ? batch_ + 1 : 0);
+    if (comm_.rank() == 0) report_.emplace(config_, comm_.size(), peak, batch_ + 1);
     for (auto const& note : notes) say(note);
     phases_.enter(&run_deadlines::first_step);
     if (config_.evaluation.eval_first && batch_ == 0) evaluate();
@@ -128,9 +127,9 @@ class trainer {
       } else if (is_due(config_.evaluation.eval_interval, batch_, clock_))
         evaluate();
       phases_.enter(&run_deadlines::save);
-      if (saves_) save(last);
-      if (exports_)
+      if (exports_)  // first: a run whose last checkpoint is there is complete
         say(exports_->save_if_due(step_, comm_, host_, batch_, clock_, control_.stopped()));
+      if (saves_) save(last);
       phases_.enter(&run_deadlines::step);
       profile();
       begin_ += speed_->skip_since(pause);
@@ -207,7 +206,7 @@ class trainer {
       tokens_ = state.tokens;
       best_.restore(state.best_loss);
       guard_.restore(state);
-      callbacks_.restore(state.callbacks);
+      callbacks_.restore(control_, state.callbacks);
       summary_.checkpoint = summary_.begun_from;
     }
     for (auto const& note : notes_on(found, batch_)) notes.push_back(note);

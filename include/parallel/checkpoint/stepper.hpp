@@ -175,13 +175,22 @@ inline void publish_save(save_target const& target, std::vector<std::string> con
                          run_state const& state, save_options const& options) {
   commit(target, records, detail::text_of(state), {.on_step = options.on_step});
   if (state.best) point_link(target, "best", options.on_step);
-  if (!options.replaces.empty())
+  if (!options.replaces.empty()) {
+    auto const is_replaced = [&](std::string const& name) {
+      auto const id = checkpoint_id::parse(name);
+      return id && std::ranges::count(options.replaces, *id) > 0;
+    };
+    std::error_code nowhere;
+    if (auto const best = target.root / "best";
+        !state.best && is_replaced(std::filesystem::read_symlink(best, nowhere).filename()))
+      std::filesystem::remove(best);
     remove_folders(
         target.root,
         [&](checkpoint_id id) {
           return id != target.id && std::ranges::count(options.replaces, id);
         },
         options.on_step);
+  }
   if (options.keep > 0) prune(target.root, options.keep, options.on_step, options.keep_every);
 }
 

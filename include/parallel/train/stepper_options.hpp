@@ -26,9 +26,12 @@ struct stepper_options {
   /// in front of the first pass that reads it and behind the passes before, and not at the end of
   /// their own. Who reads values between steps calls stepper::gather_values before.
   bool gather_before_use = false;
-  /// The device runs what a rank enqueues one after another whatever its stream, as CUDA does with
-  /// CUDA_DEVICE_MAX_CONNECTIONS=1: a step is enqueued in an order in which that does not deadlock.
-  bool one_queue = false;
+  /// A step is enqueued in an order in which it does not deadlock where the device now and then
+  /// waits for all that it was given before, whatever its stream: as CUDA does when a kernel is
+  /// first launched and loaded, where streams share one of its queues
+  /// (CUDA_DEVICE_MAX_CONNECTIONS), and between kernels with CUDA_LAUNCH_BLOCKING=1. Else receives
+  /// are enqueued as early as there is memory.
+  bool one_queue = true;
   /// Of real gradients; exact rings are not clipped.
   clipping clip = {};
   /// A step whose loss or gradient is not finite updates nothing (step_result::outcome). The host

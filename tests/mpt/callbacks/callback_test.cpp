@@ -2,6 +2,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -90,6 +91,45 @@ TEST_CASE("early_stopper listens to its own set, and to training when told to") 
     stopper.batch_end(run, {.batch = batch, .loss = 2});
   }
   CHECK(run.stopped());
+}
+
+TEST_CASE("a run that early_stopper has stopped stays so; with other settings it begins afresh") {
+  auto const config = *read(
+                           "early_stopper: {monitor: LanguageCrossEntropy, dataloader_label: "
+                           "eval, patience: 1ba}")
+                           .early_stopper;
+  mpt::callback_list<mpt::early_stopper> list{mpt::early_stopper(config)};
+  auto run = silent();
+  for (int batch = 1; batch <= 3; ++batch)
+    list.evaluation_end(run, {.label = "", .batch = batch, .loss = 2, .accuracy = 0.1});
+  REQUIRE(run.stopped());
+  auto const saved = nlohmann::json::parse(list.state().dump());
+  auto const again = [&](mpt::early_stopper_config const& settings) {
+    mpt::callback_list<mpt::early_stopper> other{mpt::early_stopper(settings)};
+    auto resumed = silent();
+    other.restore(resumed, saved);
+    bool const at_once = resumed.stopped();
+    for (int batch = 4; batch <= 5; ++batch)  // a best loss of 2 would be no better than these
+      other.evaluation_end(resumed, {.label = "", .batch = batch, .loss = 3, .accuracy = 0.1});
+    return std::pair(at_once, resumed.stopped());
+  };
+  CHECK(again(config) == std::pair(true, true));
+  auto patient = config;
+  patient.patience.count = 2;
+  CHECK(again(patient) == std::pair(false, false));
+  auto other = config;
+  other.monitor = "TokenAccuracy";
+  CHECK(again(other) == std::pair(false, false));
+}
+
+TEST_CASE("kill_loss_spike with another window than a checkpoint's begins afresh") {
+  mpt::kill_loss_spike five(*read("kill_loss_spike: {window_size: 5}").kill_loss_spike, 100);
+  auto run = silent();
+  for (int batch = 1; batch <= 7; ++batch) five.batch_end(run, {.batch = batch, .loss = 2});
+  mpt::kill_loss_spike fifteen(*read("kill_loss_spike: {window_size: 15}").kill_loss_spike, 100);
+  auto const fresh = fifteen.state();
+  fifteen.restore(five.state());
+  CHECK(fifteen.state() == fresh);
 }
 
 TEST_CASE("kill_loss_spike fails where LLM Foundry's does, also when resumed at every batch") {
@@ -181,10 +221,10 @@ TEST_CASE("a list tells those that are there, and keeps what they remember by na
   auto const state = list.state();
   CHECK(state.size() == 1);
   CHECK(state["kill_loss_spike"]["losses"] == nlohmann::json{2.0});
-  list.restore(nlohmann::json::object());
-  list.restore(state);
+  list.restore(run, nlohmann::json::object());
+  list.restore(run, state);
   CHECK(list.state() == state);
-  CHECK_THROWS_WITH_AS(list.restore({{"kill_loss_spike", {{"window", "x"}}}}),
+  CHECK_THROWS_WITH_AS(list.restore(run, {{"kill_loss_spike", {{"window", "x"}}}}),
                        "the checkpoint's state of callbacks.kill_loss_spike is damaged; use "
                        "another checkpoint",
                        parallel::error);

@@ -50,6 +50,17 @@ TEST_CASE("without callbacks there are none, and defaults are LLM Foundry's") {
   CHECK(!all.kill_loss_spike->window_size);
   CHECK(all.optimizer_monitor_interval == 10);
   CHECK(mpt::to_string(all.generate->interval) == "2ep");
+  auto const blank = read("kill_loss_spike:\noptimizer_monitor:\n");  // Composer's YAMLs have such
+  CHECK(blank.kill_loss_spike);
+  CHECK(blank.optimizer_monitor_interval == 10);
+}
+
+TEST_CASE("do_sample: false is greedy, whatever the temperature") {
+  mpt::config_report report;
+  auto const c = read(
+      "generate_callback: {prompts: [a], interval: 1, do_sample: false, temperature: 5}", report);
+  CHECK(c.generate->temperature == 0);
+  CHECK(report.ignored.size() == 1);
 }
 
 TEST_CASE("what is written is read") {
@@ -111,6 +122,9 @@ TEST_CASE("a callback that cannot be is one clear message") {
       {"{env_logging: {}}",
        "f.yaml:1:15: callbacks.env_logging: not yet supported; leave it out; what there is to see "
        "goes to metrics_file and tensorboard"},
+      {"memory_snapshot:",
+       "f.yaml:1:1: callbacks.memory_snapshot: not yet supported; leave it out; what there is to "
+       "see goes to metrics_file and tensorboard"},
       {"{speed_monitr: {}}",
        "f.yaml:1:2: callbacks.speed_monitr: unknown key; did you mean 'callbacks.speed_monitor'?"}};
   for (auto const& [text, message] : cases) CHECK(problem(text) == message);

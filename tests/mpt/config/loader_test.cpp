@@ -132,6 +132,15 @@ TEST_CASE("a loader that cannot be is one clear message") {
       {"dataset: {local: x, shuffle_algo: py9}",
        "f.yaml:1:35: train_loader.dataset.shuffle_algo: expected 'naive', 'py1b', 'py1br', 'py1e', "
        "'py1s' or 'py2s', found 'py9'"},
+      {"{name: finetuning, dataset: {streams: {a: {local: x, proportion: 0.5}}}}",
+       "f.yaml:1:66: train_loader.dataset.streams.a.proportion: '0.5' is not yet supported; every "
+       "example comes once an epoch: leave it out"},
+      {"{name: finetuning, dataset: {streams: {a: {local: x, choose: 0}}}}",
+       "f.yaml:1:62: train_loader.dataset.streams.a.choose: '0' is not yet supported; every "
+       "example comes once an epoch: leave it out"},
+      {"{name: finetuning, dataset: {local: x, epoch_size: 40}}",
+       "f.yaml:1:52: train_loader.dataset.epoch_size: '40' is not yet supported; an epoch is every "
+       "example once: leave it out"},
       {"dataset: {local: ./c4, epoch_size: 0}",
        "f.yaml:1:36: train_loader.dataset.epoch_size: must be above 0, found 0"},
       {"dataset: {local: ./c4, shuffle_seed: -1}",

@@ -165,6 +165,13 @@ TEST_CASE("times in tokens are refused") {
   CHECK(test::message_of([] { static_cast<void>(read({"scheduler.t_warmup=10tok"})); }) ==
         "f.yaml:7:12: scheduler: rows of finetuning data have different numbers of tokens; give "
         "its times in ep, ba, sp or dur");
+  auto const refused = [](std::string const& override) {
+    return test::message_of([&] { static_cast<void>(read({override})); });
+  };
+  CHECK(test::contains(refused("callbacks.generate_callback={prompts: [a], interval: 9tok}"),
+                       "callbacks.generate_callback: rows of finetuning data"));
+  CHECK(test::contains(refused("callbacks.hf_checkpointer={save_folder: x, save_interval: 9tok}"),
+                       "callbacks.hf_checkpointer: rows of finetuning data"));
 }
 
 }  // namespace read_finetuning_run_test

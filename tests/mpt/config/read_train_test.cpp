@@ -205,6 +205,12 @@ TEST_CASE("malformed configurations give one exact message each") {
        "found 250"},
       {{"save_num_checkpoints_to_keep=0"},
        "command line: save_num_checkpoints_to_keep: expected -1 for all or at least 1, found 0"},
+      {{"save_weights_only=true", "on_not_finite=roll_back", "save_folder=./x"},
+       "command line: on_not_finite: roll_back, here or in spike_check, needs checkpoints to go "
+       "back to, which save_weights_only leaves the optimizer out of"},
+      {{"on_not_finite=roll_back"},
+       "command line: on_not_finite: roll_back, here or in spike_check, needs save_folder, where "
+       "the checkpoint to go back to is kept"},
       {{"save_weights_only=true", "autoresume=true", "save_folder=./x"},
        "command line: save_weights_only: cannot go with autoresume: a run cannot go on from "
        "weights "

@@ -182,6 +182,7 @@ TEST_CASE("a run over another one's checkpoints replaces them by its first, and 
           (void)pc::save(step, comm, exchanges, root, state_of(config, batch));
         comm.barrier(exchanges).wait();
         if (comm.rank() == 0) fs::create_directory_symlink("ep0-ba2", root / "link");
+        if (comm.rank() == 0) fs::create_directory_symlink("ep0-ba4", root / "best");
         comm.barrier(exchanges).wait();
         auto const begun = from ? root / name : fs::path();
         pc::stepper_saver saver(step, comm, exchanges, root, behind,
@@ -191,6 +192,7 @@ TEST_CASE("a run over another one's checkpoints replaces them by its first, and 
           saver.save(state_of(config, batch));
           saver.complete();
           if (batch > 3 || comm.rank() == 1) continue;
+          CHECK(!fs::is_symlink(root / "best"));  // the one that it named is replaced
           CHECK(there() ==
                 (!from ? std::vector<std::int64_t>{3} : std::vector<std::int64_t>{3, 2, 1}));
         }

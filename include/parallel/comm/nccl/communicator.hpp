@@ -185,8 +185,8 @@ class communicator : public collectives<communicator, cuda::stream> {
     if (alone) {
       ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
       config.blocking = 0;
-      ncclComm_t none = nullptr;
-      session_->run({member_->comm}, "ncclCommSplit", [&] { return call(&none, &config); });
+      auto* const none = session_->place_of_none();
+      session_->run({member_->comm}, "ncclCommSplit", [&] { return call(none, &config); });
     } else {
       out = session_->make(name, "ncclCommSplit", member_->comm, call);
     }
@@ -282,7 +282,13 @@ class communicator : public collectives<communicator, cuda::stream> {
         of, name,
         [&] {
           check(ncclGroupStart(), "ncclGroupStart", of.front(), where);
-          auto const inside = calls();
+          ncclResult_t inside = ncclInvalidArgument;
+          try {
+            inside = calls();
+          } catch (...) {
+            static_cast<void>(ncclGroupEnd());
+            throw;
+          }
           auto const end = ncclGroupEnd();
           return inside != ncclSuccess && inside != ncclInProgress ? inside : end;
         },

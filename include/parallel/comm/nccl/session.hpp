@@ -17,7 +17,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -66,7 +65,6 @@ class session final : public parallel::detail::abortable,
   }
 
   [[nodiscard]] int device() const { return device_; }
-  [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] std::shared_ptr<flight_recorder> const& recorder() const {
     return options_.recorder;
   }
@@ -122,6 +120,11 @@ class session final : public parallel::detail::abortable,
     return out;
   }
 
+  /// Where NCCL may write of a communicator that is none.
+  [[nodiscard]] ncclComm_t* place_of_none() {
+    std::scoped_lock const lock(mutex_);
+    return &made_.emplace_back(nullptr);
+  }
   /// Of one rank.
   [[nodiscard]] std::shared_ptr<member> alone(std::string name) {
     return keep(nullptr, std::move(name));
@@ -295,9 +298,9 @@ class session final : public parallel::detail::abortable,
         char const* const words = ncclGetLastError(one->comm);
         return concat("NCCL ", version(), ": ", ncclGetErrorString(state),
                       words == nullptr ? "" : "; ", words == nullptr ? "" : words,
-                      one->waiting.empty() ? "" : ", while rank ",
-                      one->waiting.empty() ? "" : std::to_string(rank_),
-                      one->waiting.empty() ? "" : " waited for " + one->text_of_first());
+                      one->waiting.empty()
+                          ? std::string()
+                          : concat(", while rank ", rank_, " waited for ", one->text_of_first()));
       }
       if (one->waiting.empty()) continue;
       auto& first = one->waiting.front();
@@ -320,10 +323,15 @@ class session final : public parallel::detail::abortable,
     } catch (error const&) {  // NOLINT(bugprone-empty-catch): of the GPU, which others tell
     }
     reason_ = reason;
+    // an abort waits for a call that has not returned, maybe behind another communicator's kernel
     static_cast<void>(ncclGroupStart());
-    for (member* const one : members_)
-      if (auto* const comm = std::exchange(one->comm, nullptr))
-        static_cast<void>(ncclCommAbort(comm));
+    for (bool const all : {false, true})
+      for (member* const one : members_) {
+        ncclResult_t state = ncclSuccess;
+        if (one->comm != nullptr) static_cast<void>(ncclCommGetAsyncError(one->comm, &state));
+        if (one->comm != nullptr && (all || state != ncclInProgress))
+          static_cast<void>(ncclCommAbort(std::exchange(one->comm, nullptr)));
+      }
     static_cast<void>(ncclGroupEnd());
   }
 
