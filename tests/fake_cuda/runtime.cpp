@@ -214,7 +214,9 @@ cudaError_t launch(cudaStream_t on, kernel_launch const& what,
       what.shared_bytes > machine::get().options.shared_memory)
     return refuse(cudaErrorInvalidConfiguration,
                   std::string(what.name) + ": no device runs blocks of this size");
-  if (machine::get().options.loads_lazily && !is_captured(on)) {
+  auto capturing = cudaStreamCaptureStatusNone;
+  static_cast<void>(cudaStreamIsCapturing(on, &capturing));
+  if (machine::get().options.loads_lazily && capturing == cudaStreamCaptureStatusNone) {
     bool const is_new = [&] {
       std::scoped_lock const lock(machine::get().mutex);
       return machine::get().loaded.emplace(on->device, what.name).second;

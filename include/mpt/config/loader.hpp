@@ -109,9 +109,12 @@ struct loader_defaults {
   for (auto const& key : node->keys) {
     auto stream = streams.section(key.name);
     out.push_back(read_place(stream, key.name, split));
-    if (finetuning)
-      for (std::string_view const key : {"proportion", "repeat", "choose"})
-        stream.not_yet(key, "every example comes once an epoch: leave it out", {"1"});
+    if (finetuning) {
+      constexpr std::string_view once = "every example comes once an epoch: leave it out";
+      for (std::string_view const share : {"proportion", "repeat"})
+        stream.not_yet(share, once, {"1"});
+      stream.not_yet("choose", once);
+    }
     auto& weight = out.back().weight;
     weight.proportion = stream.optional<double>("proportion");
     weight.repeat = stream.optional<double>("repeat");
