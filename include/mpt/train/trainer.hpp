@@ -207,6 +207,7 @@ class trainer {
       best_.restore(state.best_loss);
       guard_.restore(state);
       callbacks_.restore(control_, state.callbacks);
+      if (control_.stopped()) notes.emplace_back("early_stopper ended this run, and keeps it so");
       summary_.checkpoint = summary_.begun_from;
     }
     for (auto const& note : notes_on(found, batch_)) notes.push_back(note);

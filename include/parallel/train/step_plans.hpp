@@ -103,7 +103,7 @@ class step_plans {
     for (std::size_t r = 0; r < stages_.size(); ++r)
       out.push_back(lower_step(stages_[r].plan_of(microbatches, mode), stages_[r].ranges(),
                                units_[r], choices));
-    if (options_.one_queue) order_for_one_queue(out);
+    if (options_.one_queue.value_or(false)) order_for_one_queue(out);
     return out;
   }
 
@@ -117,7 +117,7 @@ class step_plans {
     auto const known = plans_.find(key);
     if (known != plans_.end()) return known->second;
     auto plans = all(microbatches, mode, stale);
-    require_runs(plans, options_.one_queue);
+    require_runs(plans, options_.one_queue.value_or(false));
     return plans_.emplace(key, std::move(plans[own()])).first->second;
   }
 

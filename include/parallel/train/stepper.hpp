@@ -271,7 +271,7 @@ class stepper {
         own_groups_(std::move(own)),
         groups_(own_groups_ ? *own_groups_ : *groups),
         optimizers_(std::move(optimizers.optimizers)),
-        options_(std::move(options)),
+        options_(on_device<Device>(std::move(options))),
         links_(groups_.pipeline, maker_of_comm_streams<Comm>(device)),
         placed_(model, device, groups_, options_, optimizers_, optimizers.key_of),
         results_(device, by_tree()) {

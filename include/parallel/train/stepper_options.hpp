@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include <parallel/train/clipping.hpp>
 #include <parallel/train/pipeline_options.hpp>
@@ -30,8 +31,9 @@ struct stepper_options {
   /// waits for all that it was given before, whatever its stream: as CUDA does when a kernel is
   /// first launched and loaded, where streams share one of its queues
   /// (CUDA_DEVICE_MAX_CONNECTIONS), and between kernels with CUDA_LAUNCH_BLOCKING=1. Else receives
-  /// are enqueued as early as there is memory.
-  bool one_queue = true;
+  /// are enqueued as early as there is memory, which is sooner where the host itself computes. Left
+  /// out: as the device is (Device::waits_for_all_streams).
+  std::optional<bool> one_queue = {};
   /// Of real gradients; exact rings are not clipped.
   clipping clip = {};
   /// A step whose loss or gradient is not finite updates nothing (step_result::outcome). The host
@@ -46,5 +48,13 @@ struct stepper_options {
   /// Along the pipeline axis.
   pipeline_options pipeline = {};
 };
+
+/// These options on devices of this kind.
+template <class Device>
+[[nodiscard]] stepper_options on_device(stepper_options options) {
+  if constexpr (requires { Device::waits_for_all_streams; })
+    if (!options.one_queue) options.one_queue = Device::waits_for_all_streams;
+  return options;
+}
 
 }  // namespace parallel::train

@@ -33,6 +33,8 @@ class device {
  public:
   using stream_type = stream;
   static constexpr bool host_reaches_memory = false;
+  /// A kernel's first launch, which loads it, may wait for all that the GPU was given.
+  static constexpr bool waits_for_all_streams = true;
 
   /// The GPU of these streams, which becomes, and stays, current on the calling thread. Throws
   /// `error` when there is no such GPU, or one too old: bf16 needs compute capability 8.0.
