@@ -67,6 +67,7 @@ class example_batches {
     return static_cast<index>(order_.batches_per_epoch());
   }
   [[nodiscard]] index samples() const { return static_cast<index>(set_->examples.size()); }
+  [[nodiscard]] example_set const& examples() const { return *set_; }
   [[nodiscard]] parallel::data::share share() const { return share_; }
 
   /// The share of global batch `batch`. One before the last asked for costs a replay of packing.

@@ -17,6 +17,7 @@
 #include <mpt/config/hf.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/train/load_pretrained.hpp>
+#include <mpt/train/trained_set.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/checkpoint/stepper.hpp>
 #include <parallel/comm/any_communicator.hpp>
@@ -30,7 +31,7 @@ struct run_state {
   std::int64_t batches = 0;  // finished
   std::int64_t epoch = 0;
   std::int64_t batch_in_epoch = 0;
-  std::int64_t samples_in_set = 0;
+  trained_set data = {};
   std::int64_t tokens = 0;
   nlohmann::json callbacks = nlohmann::json::object();  // what they remember
   std::optional<double> best_loss = {};                 // of evaluations at checkpoints so far
@@ -128,9 +129,8 @@ namespace detail {
 
 /// The settings that decide which data comes next and which states there are; a resumed run must
 /// have the same.
-[[nodiscard]] inline nlohmann::json order_of(train_config const& config,
-                                             std::int64_t samples_in_set) {
-  nlohmann::json out = {{"samples_in_set", samples_in_set},
+[[nodiscard]] inline nlohmann::json order_of(train_config const& config, trained_set const& data) {
+  nlohmann::json out = {{"samples_in_set", data.samples},
                         {"global_train_batch_size", config.global_train_batch_size},
                         {"max_seq_len", config.train_loader.max_seq_len},
                         {"shuffle", config.train_loader.shuffle},
@@ -143,6 +143,7 @@ namespace detail {
                         {"optimizer", config.optimizer.name},
                         {"frozen", frozen_patterns(config)}};
   if (config.model.lora) out["peft_config"] = to_peft_json(*config.model.lora, "");
+  if (!data.checksum.empty()) out["data of train_loader"] = data.checksum;
   auto& shares = out["shares_of_streams"] = nullptr;
   if (config.train_loader.streams.size() > 1)
     for (auto const& [name, local, remote, split, weight] : config.train_loader.streams)
@@ -170,7 +171,8 @@ namespace detail {
 inline void require_same_order(nlohmann::json const& saved, nlohmann::json const& now,
                                std::filesystem::path const& folder) {
   auto const counts = [&](std::string const& key) {
-    bool const newer = key == "shares_of_streams" || key == "eos_token_id" || key == "bos_token_id";
+    bool const newer = key == "shares_of_streams" || key == "eos_token_id" ||
+                       key == "bos_token_id" || key == "data of train_loader";
     return !newer || saved.contains(key);  // else saved before it was kept
   };
   if (auto const found = first_difference(saved, now, counts))
@@ -245,7 +247,7 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
           {"callbacks", state.callbacks},
           {"skipped", state.skipped},
           {"spikes", state.spikes},
-          {"order", detail::order_of(config, state.samples_in_set)},
+          {"order", detail::order_of(config, state.data)},
           {"canonical_leaf", detail::canonical_leaf(config)},
           {"weights_only", config.checkpoint.save_weights_only},
           {"model", to_hf_json(config.model,
@@ -298,11 +300,11 @@ namespace detail {
 /// weights_only the optimizer starts from zero.
 template <class Stepper, class Exchange>
 run_state load_run(Stepper& step, Exchange& exchanges, train_config const& config,
-                   found_checkpoint const& found, std::int64_t samples_in_set) {
+                   found_checkpoint const& found, trained_set const& data) {
   bool const adapts = found.weights_only && config.model.lora;  // it may have no adapters yet
   if (is_hf_folder(found.folder) || adapts) {
     load_pretrained(step, exchanges, found.folder, config);
-    return {.samples_in_set = samples_in_set};
+    return {.data = data};
   }
   require(found.reader.has_value(), found.folder.string(),
           ": is neither a checkpoint of ours nor a Hugging Face folder");
@@ -313,7 +315,7 @@ run_state load_run(Stepper& step, Exchange& exchanges, train_config const& confi
   detail::require_same_model(reader.state(), config.model, found.folder, found.weights_only);
   if (!found.weights_only) {
     detail::require_same_order(reader.state().value("order", nlohmann::json::object()),
-                               detail::order_of(config, samples_in_set), found.folder);
+                               detail::order_of(config, data), found.folder);
     detail::require_same_leaf(reader.state(), config, found.folder);
   }
   require(found.weights_only || !reader.state().value("weights_only", false), found.folder.string(),
@@ -333,7 +335,7 @@ run_state load_run(Stepper& step, Exchange& exchanges, train_config const& confi
   return {.batches = state.batches,
           .epoch = state.epoch,
           .batch_in_epoch = number("batch_in_epoch"),
-          .samples_in_set = samples_in_set,
+          .data = data,
           .tokens = number("tokens"),
           .callbacks = state.own.value("callbacks", nlohmann::json::object()),
           .best_loss = best_loss,

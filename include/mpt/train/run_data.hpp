@@ -6,19 +6,38 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include <mpt/config/train.hpp>
 #include <mpt/data/token_streams.hpp>
+#include <mpt/train/data_fingerprint.hpp>
 #include <mpt/train/example_batches.hpp>
 #include <mpt/train/example_set.hpp>
 #include <mpt/train/sequences.hpp>
+#include <mpt/train/trained_set.hpp>
 #include <mpt/train/training_data.hpp>
 #include <mpt/vocabulary.hpp>
 
 namespace mpt {
+
+namespace detail {
+
+[[nodiscard]] inline trained_set set_of(example_batches const& batches) {
+  return {batches.samples(), checksum_of(batches.examples())};
+}
+[[nodiscard]] inline trained_set set_of(training_batches const& batches) {
+  parallel::checkpoint::running_checksum sum;
+  auto const& streams = batches.streams();
+  for (std::size_t s = 0; s < streams.count(); ++s)
+    sum.add(std::as_bytes(streams.set(s).shard_samples()));
+  return {batches.samples(), parallel::checkpoint::checksum_text(sum.value())};
+}
+
+}  // namespace detail
 
 /// A rank's share of training batches; batch numbers count from the start of the run.
 class run_batches {
@@ -27,15 +46,13 @@ class run_batches {
   run_batches(train_config const& config, std::shared_ptr<example_set const> examples, int rank,
               int ranks)
       : source_(open(config, std::move(examples), rank, ranks)),
-        padded_(config.global_train_batch_size * config.train_loader.max_seq_len) {}
+        padded_(config.global_train_batch_size * config.train_loader.max_seq_len),
+        set_(std::visit([](auto const& s) { return detail::set_of(s); }, source_)) {}
 
   [[nodiscard]] index batches_per_epoch() const {
     return std::visit([](auto const& s) { return s.batches_per_epoch(); }, source_);
   }
-  /// Of an epoch: sequences of text, or examples.
-  [[nodiscard]] index samples() const {
-    return std::visit([](auto const& s) { return s.samples(); }, source_);
-  }
+  [[nodiscard]] trained_set const& set() const { return set_; }
   [[nodiscard]] parallel::data::share share() const {
     return std::visit([](auto const& s) { return s.share(); }, source_);
   }
@@ -81,6 +98,7 @@ class run_batches {
 
   either source_;
   std::int64_t padded_;  // places of a batch
+  trained_set set_;
 };
 
 /// One evaluation set of a run, to be read any number of times.

@@ -199,7 +199,7 @@ class trainer {
       if (!is_initialised) step_.initialise(config_.seed);
       return notes;
     }
-    auto const state = load_run(step_, exchanges_, config_, found, batches_.samples());
+    auto const state = load_run(step_, exchanges_, config_, found, batches_.set());
     summary_.begun_from = found.folder.string();
     if (!found.weights_only) {
       batch_ = state.batches;
@@ -256,7 +256,7 @@ class trainer {
       if (saves_) saves_->complete();
       phases_.enter(&run_deadlines::load);
       auto const to = agree_on_sound(comm_, host_, guard_.to_roll_back_to(last_saved(), batch_));
-      auto const state = load_run(step_, exchanges_, config_, to, batches_.samples());
+      auto const state = load_run(step_, exchanges_, config_, to, batches_.set());
       guard_.roll_back(state);
       first = state.batches + 1;
       phases_.enter(&run_deadlines::step);
@@ -336,7 +336,7 @@ class trainer {
       run_state state{.batches = batch_,
                       .epoch = batch_ / clock_.batches_per_epoch,
                       .batch_in_epoch = batch_ % clock_.batches_per_epoch,
-                      .samples_in_set = batches_.samples(),
+                      .data = batches_.set(),
                       .tokens = tokens_,
                       .callbacks = callbacks_.state(),
                       .best_loss = best_.loss(),

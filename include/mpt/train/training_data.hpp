@@ -95,6 +95,7 @@ class training_batches {
 
   [[nodiscard]] index batches_per_epoch() const { return per_epoch_; }
   [[nodiscard]] index samples() const { return static_cast<index>(streams_.size()); }
+  [[nodiscard]] data::token_streams const& streams() const { return streams_; }
   [[nodiscard]] parallel::data::share share() const { return share_; }
 
   /// The share of global batch `batch`. Asked for in order it is read ahead; any other jumps there.

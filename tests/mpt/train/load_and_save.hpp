@@ -31,7 +31,7 @@ fs::path load_and_save(train_config config, grid const& how, mpt::found_checkpoi
         net, device, mesh.ranks(), groups_of(config, net),
         {.level = mpt::level_of(config), .pipeline = config.parallelism.pipeline_options()});
     auto const state =
-        mpt::load_run(step, exchanges, config, mpt::agree_on_sound(any, exchanges, from), 20);
+        mpt::load_run(step, exchanges, config, mpt::agree_on_sound(any, exchanges, from), {20});
     auto const folder =
         parallel::checkpoint::save(step, any, exchanges, root, mpt::saved_state(config, state));
     if (first) out = folder;

@@ -49,7 +49,7 @@ void with_steppers(train_config const& config, int ranks, F const& f) {
 
 /// What a checkpoint says of a run after so many batches.
 pc::run_state state_of(train_config const& config, std::int64_t batches) {
-  return mpt::saved_state(config, {.batches = batches, .samples_in_set = 20});
+  return mpt::saved_state(config, {.batches = batches, .data = {.samples = 20}});
 }
 
 /// A folder of checkpoints, whole: every file's content by name, where `latest` leads.
@@ -208,10 +208,10 @@ TEST_CASE("a run that goes on has the streams and separators of before, where th
   config.train_loader.streams[0].weight.proportion = 0.9;
   config.train_loader.eos_token_id = 1;
   config.model.attn.attn_uses_sequence_id = true;
-  auto const before = mpt::detail::order_of(config, 20);
+  auto const before = mpt::detail::order_of(config, {20});
   auto const refusal = [&](nlohmann::json const& saved) {
     return test::message_of([&] {
-      mpt::detail::require_same_order(saved, mpt::detail::order_of(config, 20), "ep0-ba1");
+      mpt::detail::require_same_order(saved, mpt::detail::order_of(config, {20}), "ep0-ba1");
     });
   };
   CHECK(refusal(before) == "");
@@ -225,6 +225,13 @@ TEST_CASE("a run that goes on has the streams and separators of before, where th
   config.train_loader.streams[0].weight.proportion = 0.1;
   CHECK(test::contains(refusal(before), "was trained with shares_of_streams = "));
   config.train_loader.streams.pop_back();
+  auto const other_data = mpt::detail::order_of(config, {20, "those of before"});
+  CHECK(test::contains(
+      test::message_of([&] {
+        mpt::detail::require_same_order(other_data, mpt::detail::order_of(config, {20, "others"}),
+                                        "ep0-ba1");
+      }),
+      "was trained with data of train_loader = those of before, this run has others"));
   older["target_prompts"] = "none";  // of examples, now of text
   CHECK(test::contains(refusal(older), "ep0-ba1: was trained with "));
 }

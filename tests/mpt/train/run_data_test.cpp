@@ -2,6 +2,9 @@
 // does not depend on padding or packing, nor the parameters on the layout.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <memory>
+
 #include <mpt/train/run_data.hpp>
 
 #include "tiny_run.hpp"
@@ -53,14 +56,19 @@ TEST_CASE("text and examples have one form") {
   place const here;
   mpt::run_batches text(here.config(3), nullptr, 0, 1);
   CHECK(text.batches_per_epoch() == 3);
-  CHECK(text.samples() == 20);
+  CHECK(text.set().samples == 20);
   CHECK(text.at(0).count() == 6);
   CHECK(text.tokens() == 6 * length);
   CHECK(text.share().size() == 6);
   auto const c = config(here, 3);
   mpt::run_batches examples(c, some(20).train, 0, 1);
   CHECK(examples.batches_per_epoch() == 3);
-  CHECK(examples.samples() == 20);
+  CHECK(examples.set().samples == 20);
+  auto turned = *some(20).train;
+  std::ranges::reverse(turned.examples);
+  auto const reversed = std::make_shared<mpt::example_set const>(turned);
+  CHECK(mpt::run_batches(c, reversed, 0, 1).set().checksum != examples.set().checksum);
+  CHECK(mpt::run_batches(c, some(20).train, 0, 1).set().checksum == examples.set().checksum);
   CHECK(examples.at(0).count() == 6);
   CHECK(examples.tokens() == 6 * 4);
   CHECK(examples.waited_seconds() == 0);
