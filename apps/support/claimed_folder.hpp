@@ -39,9 +39,10 @@ struct folder_claims {
 inline void require_writable(std::filesystem::path const& folder, char const* key) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
-  parallel::require(!problem && ::access(folder.c_str(), W_OK | X_OK) == 0, key, ": ",
-                    folder.string(), ": cannot write there: ",
-                    problem ? problem.message() : std::generic_category().message(errno),
+  if (!problem && ::access(folder.c_str(), W_OK | X_OK) != 0)
+    problem = {errno, std::generic_category()};
+  parallel::require(!problem, key, ": ", folder.string(),
+                    ": cannot write there: ", problem.message(),
                     "; give a folder that can be written");
 }
 

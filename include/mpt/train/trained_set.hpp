@@ -7,9 +7,10 @@
 namespace mpt {
 
 struct trained_set {
-  std::int64_t samples = 0;  ///< of an epoch: sequences of text, or examples
-  std::string checksum =
-      {};  ///< of all examples, or of the sizes of the shards of text; or unknown
+  /// Of an epoch: sequences of text, or examples.
+  std::int64_t samples = 0;
+  /// Of all examples, or of the sizes of the shards of text; "": unknown.
+  std::string checksum = {};
 };
 
 }  // namespace mpt
