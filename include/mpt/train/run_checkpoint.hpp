@@ -173,7 +173,7 @@ inline void require_same_order(nlohmann::json const& saved, nlohmann::json const
   auto const counts = [&](std::string const& key) {
     bool const newer = key == "shares_of_streams" || key == "eos_token_id" ||
                        key == "bos_token_id" || key == "data of train_loader";
-    return !newer || saved.contains(key);  // else saved before it was kept
+    return !newer || (saved.contains(key) && now.contains(key));  // else one does not know it
   };
   if (auto const found = first_difference(saved, now, counts))
     parallel::fail(

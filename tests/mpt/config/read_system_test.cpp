@@ -15,6 +15,7 @@ inline mpt::train_config read(std::string const& text,
   auto const root = mpt::parse_yaml(text, "f.yaml");
   mpt::train_config config;
   config.precision = precision;
+  config.checkpoint.save_folder = "saved";  // to which a run can roll back
   mpt::config_reader reader(root, "", config.report);
   mpt::detail::read_system(reader, config);
   config.logging = mpt::detail::read_logging(reader);
