@@ -34,16 +34,17 @@ class early_stopper {
   }
 
   [[nodiscard]] nlohmann::json state() const {
-    nlohmann::json out = {{"seen", seen_}, {"of", settings()}, {"why", why_}};
+    nlohmann::json out = {
+        {"seen", seen_}, {"of", settings()}, {"patience", patience()}, {"why", why_}};
     if (seen_) out.update({{"best", best_}, {"batch", best_batch_}, {"epoch", best_epoch_}});
     return out;
   }
-  /// Under the settings that it was saved with: a run that had stopped stops again. What was the
-  /// best by others says nothing.
+  /// What was the best by other settings says nothing; with the same, and the same patience, a run
+  /// that had stopped stops again.
   void restore(nlohmann::json const& saved) {
     bool const is_ours = saved.value("of", settings()) == settings();
     seen_ = saved.at("seen").get<bool>() && is_ours;
-    if (is_ours) why_ = saved.value("why", "");
+    if (is_ours && saved.value("patience", patience()) == patience()) why_ = saved.value("why", "");
     if (!seen_) return;
     best_ = saved.at("best").get<double>();
     best_batch_ = saved.at("batch").get<std::int64_t>();
@@ -76,11 +77,11 @@ class early_stopper {
     run.stop(why_);
   }
 
-  /// All that decides when it stops.
+  [[nodiscard]] std::string patience() const { return to_string(config_.patience); }
+  /// All that decides what is better.
   [[nodiscard]] nlohmann::json settings() const {
     return {{"monitor", config_.monitor},
             {"dataloader_label", config_.dataloader_label},
-            {"patience", to_string(config_.patience)},
             {"min_delta", config_.min_delta},
             {"greater_is_better", config_.greater_is_better}};
   }

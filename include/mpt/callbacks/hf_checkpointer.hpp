@@ -29,7 +29,6 @@ class hf_checkpointer {
       options_ = export_options_of(config.model, settings_.precision, tokenizer_of(config));
     }
     if (settings_.overwrite) options_.existing = parallel::checkpoint::if_exists::replace;
-    leaves_existing_ = !settings_.overwrite && config.checkpoint.autoresume;
   }
 
   /// Whether this batch, or the one at which the run stops, ends with a folder.
@@ -64,17 +63,35 @@ class hf_checkpointer {
                           training_clock const& clock, bool stopped) const {
     if (!due(batch, clock, stopped)) return {};
     auto const epoch = batch / clock.batches_per_epoch;
-    if (leaves_existing_) {  // a run that goes on comes to batches whose folders are there
+    if (goes_on_ && !settings_.overwrite) {  // it comes to batches whose folders it has written
       auto const folder = folder_of(batch, epoch);
-      std::error_code nowhere;
-      std::int64_t is_there = world.rank() == 0 && std::filesystem::exists(folder, nowhere);
-      world.broadcast(exchanges, std::span(&is_there, 1), 0).wait();
-      if (is_there != 0) return folder.string() + " is there already, and stays (overwrite: false)";
+      if (is_there(world, exchanges, folder))
+        return folder.string() + " is there already, and stays (overwrite: false)";
     }
     return "model written to " + save(step, world, exchanges, batch, epoch).string();
   }
 
+  /// Collective: the run goes on from a checkpoint of this batch. Where it is `over` its last
+  /// folder is written now, if what was to write it did not come to that.
+  template <class Stepper, class Comm, class Exchange>
+  std::string go_on(Stepper& step, Comm& world, Exchange& exchanges, std::int64_t batch,
+                    training_clock const& clock, bool over) {
+    goes_on_ = true;
+    auto const epoch = batch / clock.batches_per_epoch;
+    if (!over || is_there(world, exchanges, folder_of(batch, epoch))) return {};
+    return "model written to " + save(step, world, exchanges, batch, epoch).string();
+  }
+
  private:
+  /// As rank 0 sees it.
+  template <class Comm, class Exchange>
+  [[nodiscard]] static bool is_there(Comm& world, Exchange& exchanges,
+                                     std::filesystem::path const& folder) {
+    std::error_code nowhere;
+    std::int64_t found = world.rank() == 0 && std::filesystem::exists(folder, nowhere);
+    world.broadcast(exchanges, std::span(&found, 1), 0).wait();
+    return found != 0;
+  }
   [[nodiscard]] static std::string tokenizer_of(train_config const& config) {
     std::error_code unreadable;  // then it is not there
     auto const& name = config.tokenizer.name;
@@ -82,7 +99,7 @@ class hf_checkpointer {
   }
 
   hf_checkpointer_config settings_;
-  bool leaves_existing_ = false;
+  bool goes_on_ = false;
   std::vector<hf::named_shape> tensors_;
   hf::export_options options_;
 };

@@ -88,8 +88,9 @@ struct found_checkpoint {
 
 /// What there is to say of a run that has begun from `found` at `batch`.
 [[nodiscard]] inline std::vector<std::string> notes_on(found_checkpoint const& found,
-                                                       std::int64_t batch) {
+                                                       std::int64_t batch, bool stopped = false) {
   std::vector<std::string> notes;
+  if (stopped) notes.emplace_back("early_stopper ended this run, and keeps it so");
   if (!found.note.empty()) notes.push_back("note: " + found.note);
   auto const folder = found.folder.string();
   notes.push_back(found.weights_only ? parallel::concat("weights of ", folder)
@@ -143,7 +144,7 @@ namespace detail {
                         {"optimizer", config.optimizer.name},
                         {"frozen", frozen_patterns(config)}};
   if (config.model.lora) out["peft_config"] = to_peft_json(*config.model.lora, "");
-  if (!data.checksum.empty()) out["data of train_loader"] = data.checksum;
+  if (!data.checksum.empty()) out["data_checksum"] = data.checksum;
   auto& shares = out["shares_of_streams"] = nullptr;
   if (config.train_loader.streams.size() > 1)
     for (auto const& [name, local, remote, split, weight] : config.train_loader.streams)
@@ -170,16 +171,20 @@ namespace detail {
 
 inline void require_same_order(nlohmann::json const& saved, nlohmann::json const& now,
                                std::filesystem::path const& folder) {
+  constexpr auto* checksum = "data_checksum";
   auto const counts = [&](std::string const& key) {
-    bool const newer = key == "shares_of_streams" || key == "eos_token_id" ||
-                       key == "bos_token_id" || key == "data of train_loader";
-    return !newer || (saved.contains(key) && now.contains(key));  // else one does not know it
+    bool const newer = key == "shares_of_streams" || key == "eos_token_id" || key == "bos_token_id";
+    return key != checksum && (!newer || saved.contains(key));  // else saved before it was kept
   };
   if (auto const found = first_difference(saved, now, counts))
     parallel::fail(
         folder.string(), ": was trained with ", found->name, " = ", found->first, ", this run has ",
         found->second,
         "; make them equal to continue, or take only the weights with load_weights_only=true");
+  bool const both = saved.contains(checksum) && now.contains(checksum);
+  require(!both || saved.at(checksum) == now.at(checksum), folder.string(),
+          ": was trained with other data of train_loader (examples, their order, or sizes of "
+          "shards); give those to continue, or take only the weights with load_weights_only=true");
 }
 
 /// Settings that a run which begins with the weights alone may change, as for longer texts.

@@ -96,13 +96,15 @@ class trainer {
     phases_.enter(&run_deadlines::load);
     auto notes = start(is_initialised);
     auto const last = total_batches(clock_);
-    if (saving() && batch_ < last) {
+    if (!config_.checkpoint.save_folder.empty() && batch_ < last) {
       auto const from = batch_ > 0 ? summary_.begun_from : std::string();  // else weights alone
       saves_.emplace(step_, comm_, host_, config_.checkpoint, hooks_, from, plan_.saves_behind);
       for (auto const& note : saves_->notes()) notes.push_back(note);
     }
     if (comm_.rank() == 0) report_.emplace(config_, comm_.size(), peak, batch_ + 1);
     for (auto const& note : notes) say(note);
+    if (bool const over = batch_ >= last || control_.stopped(); exports_ && batch_ > 0)
+      say(exports_->go_on(step_, comm_, host_, batch_, clock_, over));
     phases_.enter(&run_deadlines::first_step);
     if (config_.evaluation.eval_first && batch_ == 0) evaluate();
     begin_ = std::chrono::steady_clock::now();
@@ -127,9 +129,9 @@ class trainer {
       } else if (is_due(config_.evaluation.eval_interval, batch_, clock_))
         evaluate();
       phases_.enter(&run_deadlines::save);
-      if (exports_)  // first: a run whose last checkpoint is there is complete
-        say(exports_->save_if_due(step_, comm_, host_, batch_, clock_, control_.stopped()));
       if (saves_) save(last);
+      if (exports_)
+        say(exports_->save_if_due(step_, comm_, host_, batch_, clock_, control_.stopped()));
       phases_.enter(&run_deadlines::step);
       profile();
       begin_ += speed_->skip_since(pause);
@@ -151,7 +153,6 @@ class trainer {
  private:
   [[nodiscard]] int pipeline_rank() { return mesh_.ranks().pipeline.rank(); }
   [[nodiscard]] auto stages() { return stages_of(config_, pipeline_rank()); }
-  [[nodiscard]] bool saving() const { return !config_.checkpoint.save_folder.empty(); }
 
   [[nodiscard]] speed_window::instant now() const {
     auto const time = std::chrono::steady_clock::now();
@@ -176,7 +177,7 @@ class trainer {
   [[nodiscard]] bool agree_on_kernels() {
     if constexpr (has_tuned_kernels<typename Device::stream_type>) {
       std::filesystem::path file = config_.checkpoint.save_folder;
-      if (saving()) file /= "kernels.txt";
+      if (!file.empty()) file /= "kernels.txt";
       std::vector streams{&compute_};
       step_.for_each_compute_stream([&](auto& stream) { streams.push_back(&stream); });
       return mpt::agree_on_kernels(streams, comm_, host_, file, [&] {
@@ -207,10 +208,9 @@ class trainer {
       best_.restore(state.best_loss);
       guard_.restore(state);
       callbacks_.restore(control_, state.callbacks);
-      if (control_.stopped()) notes.emplace_back("early_stopper ended this run, and keeps it so");
       summary_.checkpoint = summary_.begun_from;
     }
-    for (auto const& note : notes_on(found, batch_)) notes.push_back(note);
+    for (auto const& note : notes_on(found, batch_, control_.stopped())) notes.push_back(note);
     return notes;
   }
 

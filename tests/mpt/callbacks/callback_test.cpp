@@ -115,7 +115,9 @@ TEST_CASE("a run that early_stopper has stopped stays so; with other settings it
   };
   CHECK(again(config) == std::pair(true, true));
   auto patient = config;
-  patient.patience.count = 2;
+  patient.patience.count = 3;
+  CHECK(again(patient) == std::pair(false, true));  // the best is that of batch 1 still
+  patient.patience.count = 10;
   CHECK(again(patient) == std::pair(false, false));
   auto other = config;
   other.monitor = "TokenAccuracy";

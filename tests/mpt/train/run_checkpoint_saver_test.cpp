@@ -231,7 +231,7 @@ TEST_CASE("a run that goes on has the streams and separators of before, where th
         mpt::detail::require_same_order(other_data, mpt::detail::order_of(config, {20, "others"}),
                                         "ep0-ba1");
       }),
-      "was trained with data of train_loader = \"those of before\", this run has \"others\""));
+      "ep0-ba1: was trained with other data of train_loader (examples, their order"));
   older["target_prompts"] = "none";  // of examples, now of text
   CHECK(test::contains(refusal(older), "ep0-ba1: was trained with "));
 }
