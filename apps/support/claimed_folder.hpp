@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -13,7 +12,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <system_error>
 
 #include <mpt/config/train.hpp>
 #include <mpt/train/metrics.hpp>
@@ -22,6 +20,7 @@
 #include <parallel/checkpoint/node_map.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/texts.hpp>
+#include <parallel/core/file.hpp>
 #include <parallel/core/reduction.hpp>
 #include <parallel/device/host/stream.hpp>
 
@@ -35,15 +34,11 @@ struct folder_claims {
   std::unique_ptr<parallel::checkpoint::folder_claim> local;   // of each node's first rank
 };
 
-/// Fails unless files can be made in `folder`, which is made too. `key`: of the configuration.
-inline void require_writable(std::filesystem::path const& folder, char const* key) {
-  std::error_code problem;
-  std::filesystem::create_directories(folder, problem);
-  if (!problem && ::access(folder.c_str(), W_OK | X_OK) != 0)
-    problem = {errno, std::generic_category()};
-  parallel::require(!problem, key, ": ", folder.string(),
-                    ": cannot write there: ", problem.message(),
-                    "; give a folder that can be written");
+/// Fails unless files can be made in `folder`, which is made too.
+inline void require_writable(std::filesystem::path const& folder) {
+  parallel::files::make_folders(folder);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    parallel::files::failure(folder, "cannot write into this folder");
 }
 
 /// Checks that what the run writes can be written, and claims its folders of checkpoints, if it has
@@ -65,7 +60,7 @@ inline void require_writable(std::filesystem::path const& folder, char const* ke
     if (rank == 0) {
       static_cast<void>(mpt::metrics_file(config.logging.metrics_file));
       if (auto const& exports = config.callbacks.hf_checkpointer)
-        require_writable(exports->save_folder, "callbacks.hf_checkpointer.save_folder");
+        require_writable(exports->save_folder);
       if (!saves.save_folder.empty()) out.shared = claim(saves.save_folder);
     }
     auto const here = mpt::local_folder_of(saves, *hooks.nodes, rank);

@@ -24,12 +24,7 @@ void check(int ranks, std::uint64_t seed) {
   CHECK_NOTHROW(fake_nccl::ranks({.least_window_bytes = 0})(ranks, [](auto& comm) {
     auto device = fake_cuda::current_gpu();
     device.take_exchanged_from(comm.exchanged_memory());
-    for (bool const registered : {false, true})
-      for (std::size_t const count : {std::size_t{0}, std::size_t{1}, std::size_t{131}}) {
-        test::check_device_exchanges<std::uint64_t>(comm, device, count, registered);
-        test::check_device_exchanges<float>(comm, device, count, registered);
-        test::check_device_exchanges<parallel::bf16>(comm, device, count, registered);
-      }
+    test::check_registered_exchanges(comm, device, 131);
   }));
   auto const failures = fake_nccl::happened().failures;
   CHECK_MESSAGE(failures.empty(), (failures.empty() ? "" : failures.front()));

@@ -103,4 +103,15 @@ void check_all_device_exchanges(Comm& comm, Device const& device) {
   check_device_exchanges<std::uint8_t>(comm, device, 131);
 }
 
+/// In memory that is registered and in such that is not: of nothing, of one element, of `most`.
+template <class Comm, class Device>
+void check_registered_exchanges(Comm& comm, Device const& device, std::size_t most) {
+  for (bool const registered : {false, true})
+    for (std::size_t const count : {std::size_t{0}, std::size_t{1}, most}) {
+      check_device_exchanges<std::uint64_t>(comm, device, count, registered);
+      check_device_exchanges<float>(comm, device, count, registered);
+      check_device_exchanges<parallel::bf16>(comm, device, count, registered);
+    }
+}
+
 }  // namespace test

@@ -40,6 +40,13 @@ struct member {
   std::deque<pending> waiting = {};       // run in this order
   std::deque<ncclWindow_t> windows = {};  // where NCCL writes them, a while after it was asked
 
+  /// As NCCL tells it; ncclSuccess without a communicator.
+  [[nodiscard]] ncclResult_t state() const {
+    ncclResult_t out = ncclSuccess;
+    if (comm != nullptr) static_cast<void>(ncclCommGetAsyncError(comm, &out));
+    return out;
+  }
+
   /// Takes away what is over, as far as the GPU tells. `notes`: that, and what has begun, is noted.
   /// Throws `error` when work before has failed.
   void forget_completed(bool notes) {

@@ -125,6 +125,7 @@ class session final : public parallel::detail::abortable,
     std::scoped_lock const lock(mutex_);
     return &made_.emplace_back(nullptr);
   }
+
   /// Of one rank.
   [[nodiscard]] std::shared_ptr<member> alone(std::string name) {
     return keep(nullptr, std::move(name));
@@ -292,8 +293,7 @@ class session final : public parallel::detail::abortable,
   [[nodiscard]] std::string look() {
     auto const now = steady_time::clock::now();
     for (member* const one : members_) {
-      ncclResult_t state = ncclSuccess;
-      if (one->comm != nullptr) static_cast<void>(ncclCommGetAsyncError(one->comm, &state));
+      auto const state = one->state();
       if (state != ncclSuccess && state != ncclInProgress) {
         char const* const words = ncclGetLastError(one->comm);
         return concat("NCCL ", version(), ": ", ncclGetErrorString(state),
@@ -326,12 +326,9 @@ class session final : public parallel::detail::abortable,
     // an abort waits for a call that has not returned, maybe behind another communicator's kernel
     static_cast<void>(ncclGroupStart());
     for (bool const all : {false, true})
-      for (member* const one : members_) {
-        ncclResult_t state = ncclSuccess;
-        if (one->comm != nullptr) static_cast<void>(ncclCommGetAsyncError(one->comm, &state));
-        if (one->comm != nullptr && (all || state != ncclInProgress))
+      for (member* const one : members_)
+        if (one->comm != nullptr && (all || one->state() != ncclInProgress))
           static_cast<void>(ncclCommAbort(std::exchange(one->comm, nullptr)));
-      }
     static_cast<void>(ncclGroupEnd());
   }
 
