@@ -106,7 +106,7 @@ inline thread_state& here() {
 /// What the calling thread runs of a stream's work; there memory without rights may be touched.
 struct guarded_task {
   char const* name = nullptr;  // null: nothing
-  sigjmp_buf back = {};
+  sigjmp_buf* back = nullptr;
   void* touched = nullptr;
 };
 inline guarded_task& running_task() {

@@ -21,7 +21,7 @@ void on_segmentation_fault(int signal, siginfo_t* about, void*) {
   auto& by = running_task();
   if (by.name != nullptr) {
     by.touched = about->si_addr;
-    siglongjmp(by.back, 1);
+    siglongjmp(*by.back, 1);
   }
   char text[128];
   int const length =

@@ -110,6 +110,11 @@ void fail_next(std::string function);
 /// forever; a graph is updated by nodes of the same names.
 cudaError_t enqueue(cudaStream_t on, char const* name, std::function<void()> work);
 
+/// Calls `work`, inside what a stream runs; throws std::runtime_error when it touches memory that
+/// is not there. Whoever holds a lock then must touch memory by this alone: a kernel that touches
+/// what is not there ends where it stands, and destroys nothing.
+void guard(std::function<void()> const& work);
+
 /// The device whose living memory this is; -1: the host's.
 [[nodiscard]] int device_of(void const* memory);
 [[nodiscard]] int device_of(cudaStream_t stream);

@@ -9,23 +9,26 @@
 namespace fake_cuda {
 namespace {
 
-/// Runs it; throws what it throws, or that it touched memory which is not there.
+/// Runs it as a part of what the calling thread's stream runs by `name`.
 void run_guarded(char const* name, std::function<void()> const& work) {
   auto& own = running_task();
-  own.name = name;
-  if (sigsetjmp(own.back, 0) == 0) {
+  auto const outer = own;
+  sigjmp_buf here;
+  if (sigsetjmp(here, 0) == 0) {
+    own.name = name;
+    own.back = &here;
     try {
       work();
     } catch (...) {
-      own.name = nullptr;
+      own = outer;
       throw;
     }
-    own.name = nullptr;
+    own = outer;
     return;
   }
-  running_task().name = nullptr;
   std::ostringstream text;
   text << "it touched " << running_task().touched << ", which was freed or is nobody's";
+  running_task() = outer;
   throw std::runtime_error(text.str());
 }
 
@@ -104,6 +107,8 @@ cudaError_t not_while_capturing(char const* function) {
   return broken(*own, cudaErrorStreamCaptureUnsupported,
                 std::string(function) + " is not permitted while this thread captures a stream");
 }
+
+void guard(std::function<void()> const& work) { run_guarded(running_task().name, work); }
 
 std::shared_ptr<queue> make_queue(int device) {
   auto& m = machine::get();

@@ -2,6 +2,7 @@
 // given wrong, is seen.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <span>
@@ -185,6 +186,28 @@ TEST_CASE("communicators in another order on another rank stand still where slot
   };
   CHECK(contains(seen(2, crossed, {.slots = 1}), "ranks stand still"));
   CHECK(seen(2, crossed, {.slots = 2}) == "nothing was thrown");
+}
+
+TEST_CASE("memory that is gone when its message is taken is said, and the library goes on") {
+  std::atomic<bool> gone = false;
+  CHECK(contains(seen(2,
+                      [&](auto& comm) {
+                        numbers n;
+                        comm.connect_neighbours();
+                        auto sent = n.device.template allocate_zeroed<float>(8);
+                        if (comm.rank() == 0) {
+                          auto request = comm.send(n.s, sent.span(), 1);
+                          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+                          fake_cuda::unmap(sent.span().data());
+                          gone = true;
+                          request.wait();
+                        } else {
+                          while (!gone) std::this_thread::yield();
+                          comm.recv(n.s, n.x.span(), 0).wait();
+                        }
+                      }),
+                 "it touched"));
+  CHECK(fake_nccl::alive() == 0);
 }
 
 TEST_CASE("every exchange sees what the library does wrong") {

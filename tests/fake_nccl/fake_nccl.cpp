@@ -86,7 +86,7 @@ void run(std::shared_ptr<launch> const& what, std::vector<std::uint64_t> const& 
       try {
         require_agreement(all, meeting.parts);
         for (auto const& part : meeting.parts) require_alive(*part);
-        exchange_parts(l, meeting.parts);
+        fake_cuda::guard([&] { exchange_parts(l, meeting.parts); });
       } catch (std::exception const& problem) {
         l.happened.failures.push_back(problem.what());
         all.aborted = true;
@@ -140,8 +140,10 @@ void run(std::shared_ptr<launch> const& what, std::vector<std::uint64_t> const& 
     }
     std::size_t const width = width_of(p.type);
     std::size_t const bytes = p.count * width;
-    std::memmove(p.out, message.what.in,
-                 l.options.fault == fault::wrong_count ? bytes - width : bytes);
+    fake_cuda::guard([&] {
+      std::memmove(p.out, message.what.in,
+                   l.options.fault == fault::wrong_count ? bytes - width : bytes);
+    });
     message.taken = true;
     ++l.happened.operations;
     l.moved();

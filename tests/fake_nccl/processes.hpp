@@ -20,9 +20,11 @@ namespace fake_nccl {
 
 /// What a rank that is a process posts of its part, and what it posts it with.
 inline std::string posted(primitive const& p, std::size_t bytes) {
-  std::string out(sizeof p, '\0');
+  std::string out(sizeof p + bytes, '\0');
   std::memcpy(out.data(), &p, sizeof p);
-  if (bytes > 0) out.append(static_cast<char const*>(p.in), bytes);
+  fake_cuda::guard([&] {
+    if (bytes > 0) std::memcpy(out.data() + sizeof p, p.in, bytes);
+  });
   return out;
 }
 inline primitive part_of(std::string& post) {
@@ -69,7 +71,7 @@ inline void exchange_between_processes(library& l, std::unique_lock<std::mutex>&
   auto there = mine;
   there.device = comm.device;
   require_alive(there);
-  exchange_parts(l, parts);
+  fake_cuda::guard([&] { exchange_parts(l, parts); });
   // who has come to this one has read those before
   if (which > 0) l.board->remove(name(which - 1, comm.rank));
   ++l.happened.operations;
@@ -114,7 +116,9 @@ inline void run_between_processes(library& l, std::unique_lock<std::mutex>& lock
     if (came.count != p.count || came.type != p.type)
       failed(concat("sender and receiver of communicator ", comm.of->number,
                     " disagree: ", came.text(), " and ", p.text()));
-    if (p.count > 0) std::memmove(p.out, came.in, p.count * width_of(p.type));
+    fake_cuda::guard([&] {
+      if (p.count > 0) std::memmove(p.out, came.in, p.count * width_of(p.type));
+    });
     l.board->remove(name);
     ++l.happened.operations;
     l.moved();
