@@ -45,7 +45,7 @@ void convert(arguments const& args) {
   parallel::require(args.options.base.empty() || source.config().lora, args.from.string(),
                     ": has no adapters that stand beside a model; leave --base out");
   if (ours && source.config().lora && !args.merge) return convert_adapter(source, args.to, options);
-  if (ours || args.merge || mpt::hf::weight_files::is_torch_file(source.path())) {
+  if (ours || args.merge || mpt::hf::is_torch_file(source.path())) {
     export_hugging_face(source, args.to, options);
     auto const gaps = transformers_gaps(source.config());
     fmt::print("{} → {} ({} parameters, {})\n", source.path().string(), args.to.string(),

@@ -16,27 +16,21 @@
 
 #include <mpt/console/format.hpp>
 #include <mpt/console/progress.hpp>
-#include <mpt/data/document_reader.hpp>
 #include <mpt/eval/eval_config.hpp>
-#include <mpt/eval/evaluate.hpp>
 #include <mpt/eval/icl_report.hpp>
 #include <mpt/hf/model_source.hpp>
-#include <mpt/model/replicas.hpp>
 #include <mpt/tokenizer/around_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
-#include <mpt/train/plain_attention_note.hpp>
-#include <mpt/train/training_data.hpp>
 #include <nlohmann/json.hpp>
-#include <parallel/train/weights.hpp>
 
-#include "devices.hpp"
 #include "support/app.hpp"
 #include "support/engine.hpp"
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
+#include "support/loaded_model.hpp"
 #include "support/process.hpp"
 #include "support/report_file.hpp"
-#include "support/with_replicas.hpp"
+#include "support/text_batches.hpp"
 
 namespace {
 
@@ -50,75 +44,16 @@ struct arguments {
   std::int64_t sequence_length = 0;  // 0: the model's longest
   std::int64_t batch_size = 8;
   std::optional<std::int32_t> eos_token_id, bos_token_id;
+  std::string of_model;  // the first option given that is not for a YAML
 };
 
-/// Batches, and about how many labels they hold in all.
-struct batches {
-  std::function<std::optional<mpt::sequences>()> next;
-  double tokens = 1;
-};
-
-/// Batches of an MDS set.
-batches of_set(arguments const& args, mpt::model_config const& config, std::int64_t length) {
-  mpt::loader_config loader;
-  loader.streams.push_back({.local = args.data});
-  loader.max_seq_len = length;
-  loader.eos_token_id = args.eos_token_id;
-  loader.bos_token_id = args.bos_token_id;
-  parallel::require(!config.attn.attn_uses_sequence_id || args.eos_token_id || args.bos_token_id,
-                    args.model.string(),
-                    ": its attention does not look across texts, and needs to know where they end; "
-                    "give --eos_token_id or --bos_token_id");
-  auto set = mpt::open_streams(loader, config.vocab_size);
-  double const tokens = static_cast<double>(set.size()) * static_cast<double>(length - 1);
-  auto const source = std::make_shared<mpt::evaluation_batches>(std::move(set), args.batch_size, 0,
-                                                                1, -1, mpt::separator_of(loader));
-  return {[source] { return source->next(); }, tokens};
-}
-
-/// Documents of a file of JSON lines, or a plain text as one, tokenised as `prepare` does, ended by
-/// end-of-text, joined and cut; the last piece is shorter.
-batches of_text(arguments const& args, mpt::model_source const& model, std::int64_t length) {
-  auto const where = args.tokenizer.empty() ? model.tokenizer() : args.tokenizer;
-  parallel::require(!where.empty(), "text needs a tokenizer, and ", args.model.string(),
-                    " brings none; name one with --tokenizer");
-  auto const tokenizer = mpt::tokenizer::load(where);
-  auto const around = mpt::read_around_text(tokenizer);
-  auto const end = tokenizer.eos_id();
-  bool const ends = end && (around.after.empty() || around.after.back() != *end);
-  mpt::document_separator separator;
-  if (end) separator = {mpt::document_separator::side::ends_document, *end};
-  parallel::require(!model.config().attn.attn_uses_sequence_id || end, where,
-                    ": has no end-of-text token, and the model's attention needs to know where "
-                    "texts end; evaluate on an MDS set");
-  std::vector<std::int32_t> ids;
-  mpt::data::document_reader reader(args.data,
-                                    {.plain_text_bytes = mpt::data::document_options::whole_file});
-  mpt::word_cache cache(std::size_t{1} << 16);
-  for (std::string row; reader.next(row);) {
-    ids.insert(ids.end(), around.before.begin(), around.before.end());
-    tokenizer.encode(reader.format() == mpt::data::text_format::json_lines
-                         ? mpt::data::text_of_row(row, reader.name(), reader.line())
-                         : row,
-                     ids, cache);
-    ids.insert(ids.end(), around.after.begin(), around.after.end());
-    if (ends) ids.push_back(*end);
-  }
-  auto const tokens = static_cast<double>(ids.size());
-  auto next = [ids = std::move(ids), length, separator, at = std::size_t{0},
-               rows = static_cast<std::size_t>(
-                   args.batch_size)]() mutable -> std::optional<mpt::sequences> {
-    auto const whole = static_cast<std::size_t>(length);
-    std::size_t const left = (ids.size() - at) / whole;
-    std::size_t const take = left > 0 ? std::min(left, rows) * whole : ids.size() - at;
-    if (take < 2) return std::nullopt;
-    std::vector<std::int32_t> part(ids.begin() + static_cast<std::ptrdiff_t>(at),
-                                   ids.begin() + static_cast<std::ptrdiff_t>(at + take));
-    at += take;
-    return mpt::sequences(std::move(part), left > 0 ? length : static_cast<std::int64_t>(take),
-                          separator);
-  };
-  return {std::move(next), tokens};
+apps::text_request text_of(arguments const& args) {
+  return {.data = args.data,
+          .model = args.model,
+          .tokenizer = args.tokenizer,
+          .rows = args.batch_size,
+          .eos_token_id = args.eos_token_id,
+          .bos_token_id = args.bos_token_id};
 }
 
 /// Of batches that every rank sees, those that are this rank's.
@@ -162,11 +97,8 @@ mpt::tokenizer tokenizer_of(std::string const& named, mpt::model_source const& s
 }
 
 /// All tasks on a model that is there. Collective.
-template <class T, class Device, class Comm>
-std::vector<mpt::icl::task_result> run_tasks(evaluation const& what, mpt::model<T, Comm> const& net,
-                                             Device& device, typename Device::stream_type& stream,
-                                             mpt::tokenizer const& words,
-                                             mpt::replicas<Device, Comm>& ranks) {
+std::vector<mpt::icl::task_result> run_tasks(evaluation const& what, apps::loaded_model& model,
+                                             mpt::tokenizer const& words, bool shows) {
   namespace icl = mpt::icl;
   std::int64_t longest = 2;
   std::size_t all = 0;
@@ -175,23 +107,22 @@ std::vector<mpt::icl::task_result> run_tasks(evaluation const& what, mpt::model<
     for (auto const& [category, part] : task.parts)
       all += task.config.shots.size() * icl::rows_to_run(task.config, part, what.subset_batches);
   }
-  mpt::model_decoder<T, Device, Comm> decoder(net, device, stream, {.tokens = longest},
-                                              ranks.of_model());
-  icl::task_model model(decoder);
+  auto const texts = model.texts({.tokens = longest});
+  icl::task_model scorer(*texts);
   icl::row_sharing const sharing{
-      .rank = ranks.index(), .ranks = ranks.count(), .gather = [&](std::string const& text) {
-        return ranks.gather(text);
+      .rank = model.replica(), .ranks = model.replicas(), .gather = [&](std::string const& text) {
+        return model.gather(text);
       }};
   std::optional<mpt::console::progress> bar;
-  if (ranks.all().rank() == 0 && apps::is_primary()) bar.emplace("tasks");
+  if (shows) bar.emplace("tasks");
   std::size_t before = 0;
   std::vector<icl::task_result> out;
   for (auto const& task : what.tasks)
     for (auto const shots : task.config.shots) {
       std::size_t rows = 0;
       out.push_back(
-          icl::run_task(task, shots, words, model, sharing, what.subset_batches, [&](std::size_t) {
-            rows += static_cast<std::size_t>(ranks.count());
+          icl::run_task(task, shots, words, scorer, sharing, what.subset_batches, [&](std::size_t) {
+            rows += static_cast<std::size_t>(model.replicas());
             if (!bar) return;
             bar->update(
                 std::min(1.0, static_cast<double>(before + rows) / static_cast<double>(all)),
@@ -208,7 +139,6 @@ struct outcome {
   mpt::icl::model_report report;
 };
 
-template <class T>
 outcome evaluate(arguments const& args, evaluation const& what, std::size_t which,
                  apps::engine const& engine, parallel::shared_deadline const& deadline,
                  parallel::any_communicator& comm, apps::place const& place) {
@@ -225,50 +155,41 @@ outcome evaluate(arguments const& args, evaluation const& what, std::size_t whic
     parallel::require(!config.learned_pos_emb || task.config.max_seq_len <= config.max_seq_len,
                       task.config.label, ": max_seq_len ", task.config.max_seq_len,
                       " is longer than the ", config.max_seq_len, " positions of ", asked.name);
-  std::optional<batches> data;
-  if (!args.data.empty())
-    data =
-        fs::is_directory(args.data) ? of_set(args, config, length) : of_text(args, source, length);
+  std::optional<apps::text_batches> data;
+  if (!args.data.empty()) data = apps::open_text(text_of(args), source, length);
   std::optional<mpt::tokenizer> words;
   if (!what.tasks.empty()) words = tokenizer_of(asked.tokenizer, source);
-  auto const work = [&]<class Device, class Comm>(Device& device,
-                                                  mpt::replicas<Device, Comm>& ranks) {
-    typename Device::stream_type stream(device.compute_options());
-    auto net = apps::on_every_rank([&] { return mpt::model<T, Comm>(config, ranks.groups()); });
-    parallel::train::weights<T> const weights(net, device);
-    source.load(weights, device);
-    outcome out{.text = std::nullopt, .report = {asked.name, {}, std::nullopt}};
+  outcome out{.text = std::nullopt, .report = {asked.name, {}, std::nullopt}};
+  bool const shows = comm.rank() == 0 && apps::is_primary();
+  auto const work = [&](apps::loaded_model& model) {
     if (data) {
       std::optional<console::progress> bar;
-      if (comm.rank() == 0 && apps::is_primary()) bar.emplace("evaluate");
-      out.text = mpt::evaluate(
-          net, device, stream, every(data->next, ranks.index(), ranks.count()),
-          [&](std::int64_t tokens) {
-            auto const seen = tokens * ranks.count();
+      if (shows) bar.emplace("evaluate");
+      out.text = model.evaluate(
+          every(data->next, model.replica(), model.replicas()), [&](std::int64_t tokens) {
+            auto const seen = tokens * model.replicas();
             if (bar)
               bar->update(std::min(1.0, static_cast<double>(seen) / data->tokens),
                           fmt::format("{} tokens", console::grouped(seen)));
-          },
-          &comm);
+          });
     }
     // of whole sequences: tasks go on from others' keys, which fused kernels do not
-    if (auto const note = mpt::plain_attention_note(stream); comm.rank() == 0 && !note.empty())
+    if (auto const note = model.attention_note(); comm.rank() == 0 && !note.empty())
       console::say("{}\n", note);
-    if (words) out.report.tasks = run_tasks(what, net, device, stream, *words, ranks);
+    if (words) out.report.tasks = run_tasks(what, model, *words, shows);
     if (what.gauntlet)
       out.report.gauntlet = mpt::icl::score_gauntlet(*what.gauntlet, out.report.tasks);
-    return out;
   };
-  return apps::with_device({.kind = args.device,
-                            .local_rank = place.local_rank,
-                            .cores = place.cores,
-                            .threads = what.threads,
-                            .products = &engine},
-                           [&](auto& device, auto const&) {
-                             return apps::with_replicas(
-                                 comm, device, what.tensor, deadline, place,
-                                 [&](auto& ranks) { return work(device, ranks); });
-                           });
+  apps::with_loaded_model({.source = source,
+                           .bf16 = what.bf16,
+                           .device = {.kind = args.device,
+                                      .local_rank = place.local_rank,
+                                      .cores = place.cores,
+                                      .threads = what.threads,
+                                      .products = &engine},
+                           .tensor = what.tensor},
+                          comm, deadline, place, work);
+  return out;
 }
 
 /// Prints, and writes the files that were asked for.
@@ -333,13 +254,11 @@ void say_once(mpt::config_report const& report) {
 
 /// What a YAML says.
 evaluation of_yaml(arguments& args) {
+  parallel::require(
+      args.of_model.empty(), args.model.string(), ": ", args.of_model,
+      " goes with a model's folder; a YAML says what to run itself, as in device=cuda");
   auto config = mpt::icl::load_eval_config(args.model, args.overrides);
   say_once(config.report);
-  parallel::require(
-      args.data.empty() && args.tasks.empty() && args.gauntlet.empty() && args.adapter.empty(),
-      args.model.string(),
-      ": --data, --icl_tasks, --eval_gauntlet and --adapter go with a model's folder; a YAML "
-      "says what to run itself");
   args.device = config.device;
   return {.models = std::move(config.models),
           .tasks = mpt::icl::load_tasks(config.tasks),
@@ -358,6 +277,10 @@ evaluation of_options(arguments const& args) {
                     "': key=value goes with a YAML file, not with a model's folder");
   parallel::require(!args.data.empty() || !args.tasks.empty(),
                     "there is nothing to evaluate on; give --data or --icl_tasks");
+  bool const sees_ends = args.eos_token_id || args.bos_token_id;
+  parallel::require(!sees_ends || fs::is_directory(args.data),
+                    "--eos_token_id and --bos_token_id tell where texts end in an MDS set, and "
+                    "there is none; leave them out");
   evaluation out{.models = {{.name = args.model.string(),
                              .path = args.model,
                              .adapter = args.adapter,
@@ -397,21 +320,22 @@ void run(arguments args) {
   check(args);
   bool const from_yaml = !fs::is_directory(args.model);
   auto const what = from_yaml ? of_yaml(args) : of_options(args);
+  for (auto const& [name, file] : {std::pair("--markdown", args.markdown), {"--rows", args.rows}})
+    parallel::require(file.empty() || !what.tasks.empty(), name, " ", file.string(),
+                      ": is of tasks, and there are none; give --icl_tasks");
   auto const engine = apps::own_product();  // figures do not depend on batches and ranks
   auto ranks = what.ranks ? what.ranks : apps::processes_started();
   if (!ranks) ranks = what.tensor;
   parallel::require(*ranks % what.tensor == 0, *ranks, " ranks cannot hold models of ", what.tensor,
                     " ranks each; use a multiple of ", what.tensor);
   parallel::shared_deadline const deadline = std::chrono::duration<double>(what.deadline);
-  apps::launch({.ranks = ranks, .deadline = deadline}, [&](parallel::any_communicator& comm,
-                                                           apps::place const& place) {
-    std::vector<outcome> outcomes;
-    for (std::size_t i = 0; i < what.models.size(); ++i)
-      outcomes.push_back(
-          what.bf16 ? evaluate<parallel::bf16>(args, what, i, engine, deadline, comm, place)
-                    : evaluate<float>(args, what, i, engine, deadline, comm, place));
-    if (comm.rank() == 0) report(args, what, outcomes, from_yaml);
-  });
+  apps::launch({.ranks = ranks, .deadline = deadline},
+               [&](parallel::any_communicator& comm, apps::place const& place) {
+                 std::vector<outcome> outcomes;
+                 for (std::size_t i = 0; i < what.models.size(); ++i)
+                   outcomes.push_back(evaluate(args, what, i, engine, deadline, comm, place));
+                 if (comm.rank() == 0) report(args, what, outcomes, from_yaml);
+               });
 }
 
 }  // namespace
@@ -459,6 +383,12 @@ int main(int argc, char** argv) {
   app.add_option("--markdown", args.markdown, "also write the tables of tasks to this file");
   app.add_option("--rows", args.rows, "also write what came of each row of tasks, as JSON lines");
   apps::settle_threads(argv);
-  return apps::run(
-      app, argc, argv, [&] { run(args); }, apps::is_primary_here());
+  auto const body = [&] {
+    for (char const* const name :
+         {"--adapter", "--data", "--icl_tasks", "--eval_gauntlet", "--tokenizer", "--seq_len",
+          "--batch_size", "--eos_token_id", "--bos_token_id", "--precision", "--device"})
+      if (args.of_model.empty() && app.count(name) > 0) args.of_model = name;
+    run(args);
+  };
+  return apps::run(app, argc, argv, body, apps::is_primary_here());
 }

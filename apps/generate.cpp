@@ -15,25 +15,21 @@
 #include <mpt/generate/prompts.hpp>
 #include <mpt/generate/stop_strings.hpp>
 #include <mpt/hf/model_source.hpp>
-#include <mpt/model/replicas.hpp>
 #include <mpt/tokenizer/around_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/tokenizer/utf8.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/device/host/stream.hpp>
-#include <parallel/ops/host.hpp>
-#include <parallel/train/weights.hpp>
 
-#include "devices.hpp"
 #include "support/app.hpp"
 #include "support/chat_templates.hpp"
 #include "support/engine.hpp"
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
+#include "support/loaded_model.hpp"
 #include "support/process.hpp"
 #include "support/report_file.hpp"
-#include "support/with_replicas.hpp"
 
 namespace {
 
@@ -66,14 +62,10 @@ using texts = std::vector<std::string>;
 /// Continues texts side by side; of one alone shows what becomes certain.
 using continue_texts = std::function<std::vector<continuation>(texts const&, show const&)>;
 
-template <class T, class Comm, class Device>
-std::vector<continuation> continue_all(arguments const& args, mpt::model<T, Comm> const& net,
-                                       Device& device, typename Device::stream_type& stream,
-                                       parallel::any_communicator* ranks,
-                                       mpt::tokenizer const& words, mpt::around_text const& around,
-                                       std::uint64_t first, texts const& prompts,
-                                       show const& shown) {
-  parallel::index const longest = net.config().max_seq_len;
+std::vector<continuation> continue_all(arguments const& args, apps::loaded_model& model,
+                                       parallel::index longest, mpt::tokenizer const& words,
+                                       mpt::around_text const& around, std::uint64_t first,
+                                       texts const& prompts, show const& shown) {
   std::vector<continuation> out(prompts.size());
   std::vector<std::vector<std::int32_t>> ids;
   std::vector<mpt::stopped_text> made;
@@ -102,12 +94,10 @@ std::vector<continuation> continue_all(arguments const& args, mpt::model<T, Comm
     return ended;
   };
   auto begin = std::chrono::steady_clock::now();
-  mpt::model_decoder<T, Device, Comm> decoder(
-      net, device, stream,
+  auto const reader = model.texts(
       {.tokens = std::min(longest, static_cast<parallel::index>(most) + options.max_new_tokens),
-       .texts = prompts.size()},
-      ranks);
-  auto const written = mpt::generate(decoder, std::span(ids), options);
+       .texts = prompts.size()});
+  auto const written = mpt::generate(*reader, std::span(ids), options);
   auto const generating = (seconds_since(begin) - decoding) / static_cast<double>(prompts.size());
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     begin = std::chrono::steady_clock::now();
@@ -230,6 +220,10 @@ void of_chat(arguments const& args, mpt::chat_renderer const& render, continue_t
   for (std::string line; ask("user", line);) {
     if (line == "quit" || line == "exit" || line == "q") return;
     if (line.empty()) continue;
+    if (!mpt::utf8::is_valid(line)) {
+      apps::print_error("that is not UTF-8 text; write it again");
+      continue;
+    }
     if (line == "clear") {
       begin_anew();
     } else if (line == "history") {
@@ -304,7 +298,6 @@ std::vector<mpt::file_prompt> read_prompts(arguments const& args, mpt::tokenizer
   return out;
 }
 
-template <class T>
 void generate(arguments args) {
   mpt::model_source const source(args.model, args.adapter);
   if (!source.note().empty() && apps::is_primary_here())
@@ -327,20 +320,13 @@ void generate(arguments args) {
     args.stops.emplace_back(mpt::chat_end);  // where it is no token of its own
   }
   auto const engine = apps::make_engine();
-  auto const work = [&]<class Device, class Comm>(Device& device,
-                                                  mpt::replicas<Device, Comm>& ranks) {
-    typename Device::stream_type stream(device.compute_options());
-    auto net =
-        apps::on_every_rank([&] { return mpt::model<T, Comm>(source.config(), ranks.groups()); });
-    parallel::train::weights<T> const weights(net, device);
-    source.load(weights, device);
+  auto const work = [&](parallel::any_communicator& ranks, apps::loaded_model& model) {
     std::uint64_t begun = 0;  // texts so far, the same on every rank
-    shared_work shared(ranks.all(), [&](texts const& some, show const& shown) {
+    shared_work shared(ranks, [&](texts const& some, show const& shown) {
       auto const first = std::exchange(begun, begun + some.size());
-      return continue_all(args, net, device, stream, ranks.of_model(), words, around, first, some,
-                          shown);
+      return continue_all(args, model, longest, words, around, first, some, shown);
     });
-    if (ranks.all().rank() > 0) return shared.follow();
+    if (ranks.rank() > 0) return shared.follow();
     if (args.chat)
       of_chat(args, render, std::ref(shared));
     else
@@ -352,14 +338,14 @@ void generate(arguments args) {
   apps::launch(
       {.ranks = args.tensor ? args.tensor : apps::processes_started(), .deadline = deadline},
       [&](parallel::any_communicator& ranks, apps::place const& place) {
-        apps::with_device({.kind = args.device,
-                           .local_rank = place.local_rank,
-                           .cores = place.cores,
-                           .products = &engine},
-                          [&](auto& device, auto const&) {
-                            apps::with_replicas(ranks, device, ranks.size(), deadline, place,
-                                                [&](auto& one) { work(device, one); });
-                          });
+        apps::with_loaded_model({.source = source,
+                                 .bf16 = args.precision == "bf16",
+                                 .device = {.kind = args.device,
+                                            .local_rank = place.local_rank,
+                                            .cores = place.cores,
+                                            .products = &engine},
+                                 .tensor = ranks.size()},
+                                ranks, deadline, place, [&](auto& model) { work(ranks, model); });
       });
 }
 
@@ -380,8 +366,9 @@ int main(int argc, char** argv) {
   ways->add_option("--prompts", args.prompts,
                    "file of prompts: one a line, or JSON lines with \"prompt\"")
       ->check(CLI::ExistingFile);
-  ways->add_flag("--chat", args.chat,
-                 "talk with the model, in the form of the tokenizer's chat_template, else ChatML");
+  auto* const chat = ways->add_flag(
+      "--chat", args.chat,
+      "talk with the model, in the form of the tokenizer's chat_template, else ChatML");
   ways->require_option(1);
   app.add_option("--batch", args.batch, "prompts of a file that are continued side by side")
       ->capture_default_str()
@@ -389,7 +376,9 @@ int main(int argc, char** argv) {
   app.add_option("--tensor", args.tensor,
                  "ranks (threads) that each hold a slice of the model; under mpirun leave it out")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--system_prompt", args.system, "what --chat begins with")->capture_default_str();
+  app.add_option("--system_prompt", args.system, "what --chat begins with")
+      ->capture_default_str()
+      ->needs(chat);
   app.add_option("--max_new_tokens", args.options.max_new_tokens, "at most so many new tokens")
       ->capture_default_str()
       ->check(apps::whole_number(1));
@@ -420,14 +409,15 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--json", args.json,
-                 "also write prompts, texts and times as JSON to this file (-: print, alone)");
+                 "also write prompts, texts and times as JSON to this file (-: print, alone)")
+      ->excludes(chat);
   apps::settle_threads(argv);
   return apps::run(
       app, argc, argv,
       [&] {
         check(args);
         if (args.prompt == "-") args.prompt = mpt::read_prompt(std::cin);
-        args.precision == "bf16" ? generate<parallel::bf16>(args) : generate<float>(args);
+        generate(args);
       },
       apps::is_primary_here());
 }

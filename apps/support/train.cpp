@@ -17,12 +17,10 @@
 #include <mpt/config/read_train.hpp>
 #include <mpt/console/say.hpp>
 #include <mpt/train/available_to_each.hpp>
-#include <mpt/train/data_fingerprint.hpp>
-#include <mpt/train/example_set.hpp>
 #include <mpt/train/fitting_settings.hpp>
 #include <mpt/train/metrics.hpp>
 #include <mpt/train/preflight.hpp>
-#include <mpt/train/run_data.hpp>
+#include <mpt/train/run_parts.hpp>
 #include <mpt/train/run_plan.hpp>
 #include <mpt/train/run_training.hpp>
 #include <mpt/train/step_plans.hpp>
@@ -33,14 +31,13 @@
 
 #include "exchanges.hpp"
 #include "support/app.hpp"
-#include "support/chat_templates.hpp"
 #include "support/claimed_folder.hpp"
 #include "support/engine.hpp"
 #include "support/exit_code.hpp"
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
-#include "support/parquet.hpp"
 #include "support/process.hpp"
+#include "support/run_inputs.hpp"
 #include "support/same_start.hpp"
 #include "support/stop_signal.hpp"
 #include "training_devices.hpp"
@@ -159,7 +156,7 @@ mpt::run_plan plan_of(mpt::train_config const& config, int ranks, std::size_t av
 
 /// Prints the plan of a run, which may be for other machines than this. Throws when it does not
 /// fit, naming what would. `changed`: the configuration with settings besides.
-void print_plan(mpt::train_config const& config, mpt::run_examples const& examples, int ranks,
+void print_plan(mpt::train_config const& config, mpt::run_parts const& parts, int ranks,
                 std::size_t available,
                 std::function<mpt::train_config(mpt::settings const&)> const& changed) {
   auto const plan = plan_of(config, ranks, available);
@@ -167,8 +164,8 @@ void print_plan(mpt::train_config const& config, mpt::run_examples const& exampl
   try {
     batches = total_batches(clock_of(config));
   } catch (parallel::error const&) {  // epochs need the data
-    batches = total_batches(
-        clock_of(config, mpt::run_batches(config, examples.train, 0, 1).batches_per_epoch()));
+    batches =
+        total_batches(clock_of(config, parts.data->batches(config, 0, 1)->batches_per_epoch()));
   }
   fmt::print("{}", describe_plan(config, plan, ranks, batches));
   auto const bytes = [](std::size_t n) { return mpt::console::bytes(static_cast<double>(n)); };
@@ -228,7 +225,7 @@ void check_before(parallel::any_communicator& comm, Exchanges& exchanges, Device
 }
 
 template <class T, class Device>
-void train(mpt::train_config const& config, mpt::run_examples const& examples,
+void train(mpt::train_config const& config, mpt::run_parts const& parts,
            parallel::any_communicator& comm, Device& device, std::string const& device_name,
            apps::place const& where, mpt::run_hooks hooks, std::atomic<bool>& stopped) {
   check_machines(config, comm);
@@ -267,7 +264,7 @@ void train(mpt::train_config const& config, mpt::run_examples const& examples,
           hooks.waited = [recorder = where.recorder] {
             return std::chrono::duration<double>(recorder->time_in_calls()).count();
           };
-        return mpt::run_training<T>(config, comm, exchanges, device, plan, examples, hooks);
+        return mpt::run_training<T>(config, comm, exchanges, device, plan, parts, hooks);
       });
   if (summary.stop_asked) stopped = true;
   if (!is_primary) return;
@@ -344,19 +341,17 @@ int train_program(int argc, char** argv, std::string const& what) {
     shard_within(config.parallelism, all, ranks_on_one_machine(config, all));
     static_cast<void>(mpt::run_layout(config, all));
     bool const reads = !config.print_plan && !(config.dry_run && !in_epochs(config));
-    auto const examples =
-        reads ? mpt::read_run_examples(config, {.parquet = apps::parquet_reader(),
-                                                .templates = apps::template_engine()})
-              : mpt::run_examples();
+    auto const inputs =
+        reads ? apps::read_run_inputs(config, started.has_value()) : apps::run_inputs();
     if (is_primary())
-      for (auto const& line : describe(examples, config)) mpt::console::say("{}\n", line);
+      for (auto const& line : inputs.lines) mpt::console::say("{}\n", line);
     if (config.dry_run) {
       apps::with_training_device(
           {.kind = config.device, .cores = apps::available_cores(), .products = &engine},
           [&](auto& device, std::string const&) {
             auto const own =
                 config.device_memory ? config : config_on(device, config, apps::is_primary());
-            print_plan(own, examples, all, planned_memory(own, device, all),
+            print_plan(own, inputs.parts, all, planned_memory(own, device, all),
                        [&](mpt::settings const& some) {
                          auto words = overrides;
                          words.insert(words.end(), some.begin(), some.end());
@@ -369,11 +364,7 @@ int train_program(int argc, char** argv, std::string const& what) {
       return;
     }
     std::vector<std::string> start;
-    if (started) {
-      auto const data =
-          reads ? mpt::data_fingerprint(config, examples) : std::vector<std::string>();
-      start = apps::start_of(file, data, overrides);
-    }
+    if (started) start = apps::start_of(file, inputs.fingerprint, overrides);
     apps::stop_signals const signals;
     parallel::shared_deadline const deadline =
         std::chrono::duration<double>(config.deadlines.setup);
@@ -395,9 +386,10 @@ int train_program(int argc, char** argv, std::string const& what) {
               [&]<class Device>(Device& device, std::string const& name) {
                 auto const own = config_on(device, config, comm.rank() == 0);
                 if (own.precision == mpt::precision_kind::fp32)
-                  train<float>(own, examples, comm, device, name, where, hooks, stopped);
+                  train<float>(own, inputs.parts, comm, device, name, where, hooks, stopped);
                 else if constexpr (apps::trains_in_bf16<Device>)
-                  train<parallel::bf16>(own, examples, comm, device, name, where, hooks, stopped);
+                  train<parallel::bf16>(own, inputs.parts, comm, device, name, where, hooks,
+                                        stopped);
                 else
                   throw apps::refusal("device=kokkos trains in fp32; set precision=fp32");
               });

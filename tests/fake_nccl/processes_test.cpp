@@ -86,7 +86,7 @@ std::string train_as(rank_task const& task) {
           parallel::nccl::connect(control, device, {.deadline = deadline, .least_window_bytes = 0})
               .value());
       auto const plan = mpt::plan_run<float>(config, ranks);
-      auto const examples = mpt::read_run_examples(config);
+      auto const parts = tiny_run::parts_of(config);
       mpt::run_hooks hooks{.deadline = deadline};
       hooks.stop_asked = [&task] {
         if (fs::exists(task.folder / "pause")) {
@@ -96,7 +96,7 @@ std::string train_as(rank_task const& task) {
         }
         return false;
       };
-      mpt::run_training<float>(config, control, exchanges, device, plan, examples, hooks);
+      mpt::run_training<float>(config, control, exchanges, device, plan, parts, hooks);
     } catch (std::exception const& problem) {
       control.abort(problem.what());
       throw;

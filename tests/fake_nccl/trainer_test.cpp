@@ -52,7 +52,7 @@ outcome train_on_gpus(train_config const& config, int ranks, std::uint64_t seed 
   fake_cuda::restart({.devices = ranks, .peers = false, .seed = seed, .loads_lazily = true});
   fake_nccl::restart(library);
   auto const plan = mpt::plan_run<T>(config, ranks);
-  auto const examples = mpt::read_run_examples(config);
+  auto const parts = tiny_run::parts_of(config);
   outcome out;
   out.told.resize(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) out.calls.push_back({.rank = rank, .ranks = ranks});
@@ -80,7 +80,7 @@ outcome train_on_gpus(train_config const& config, int ranks, std::uint64_t seed 
                 return false;
               };
             auto const summary =
-                mpt::run_training<T>(config, control, exchanges, device, plan, examples, hooks);
+                mpt::run_training<T>(config, control, exchanges, device, plan, parts, hooks);
             if (control.rank() == 0) out.summary = summary;
           } catch (std::exception const& problem) {
             control.abort(problem.what());

@@ -19,12 +19,13 @@ using parallel::bf16;
 
 mpt::run_summary train(mpt::train_config const& config, int ranks) {
   auto const plan = mpt::plan_run<bf16>(config, ranks);
+  auto const parts = tiny_run::parts_of(config);
   mpt::run_summary out;
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     bool const is_primary = comm.rank() == 0;
     parallel::any_communicator any(std::move(comm));
     parallel::cuda::device device({.deterministic = true});
-    auto const summary = mpt::run_training<bf16>(config, any, device, plan);
+    auto const summary = mpt::run_training<bf16>(config, any, device, plan, parts);
     if (is_primary) out = summary;
   });
   return out;

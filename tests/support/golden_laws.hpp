@@ -15,6 +15,7 @@
 
 #include <mpt/eval/evaluate.hpp>
 #include <mpt/generate/generate.hpp>
+#include <mpt/generate/model_decoder.hpp>
 
 #include "support/golden_model.hpp"
 

@@ -13,6 +13,7 @@
 
 #include <mpt/eval/evaluate.hpp>
 #include <mpt/generate/generate.hpp>
+#include <mpt/generate/model_decoder.hpp>
 #include <mpt/model/replicas.hpp>
 #include <parallel/ops/host.hpp>
 

@@ -2,16 +2,18 @@
 #pragma once
 
 #include <algorithm>
-#include <filesystem>
-#include <optional>
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <mpt/callbacks/callback.hpp>
+#include <mpt/callbacks/sample_prompts.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/generate/generate.hpp>
-#include <mpt/tokenizer/tokenizer.hpp>
+#include <mpt/generate/text_model.hpp>
 
 namespace mpt {
 
@@ -28,25 +30,13 @@ namespace mpt {
 
 class generate_callback {
  public:
-  /// Of a configuration that has one. `reads`: whether this rank shares the model that reads the
-  /// prompts; others check the settings.
-  generate_callback(train_config const& config, bool reads)
+  /// Of a configuration that has one. `prompts`: its, or null where this rank does not share the
+  /// model that reads them.
+  generate_callback(train_config const& config, std::shared_ptr<sample_prompts const> prompts)
       : config_(*config.callbacks.generate),
         room_(room_of(config_, config.model.max_seq_len)),
-        seed_(config.seed) {
-    auto const& where = config.tokenizer.name;
-    require(std::filesystem::exists(where), "callbacks.generate_callback needs the tokenizer, but ",
-            "tokenizer.name ", where, " is no folder or file here");
-    if (!reads) return;
-    words_ = tokenizer::load(where);
-    require(words_->size() <= config.model.vocab_size, "tokenizer.name ", where, ": has ",
-            words_->size(), " tokens, the model only ", config.model.vocab_size);
-    for (auto const& prompt : config_.prompts) {
-      auto const place = concat("callbacks.generate_callback.prompts.", prompts_.size(), ": ");
-      prompts_.push_back(words_->encode(prompt));
-      check_prompt(prompts_.back().size(), config.model.max_seq_len, place);
-    }
-  }
+        seed_(config.seed),
+        prompts_(std::move(prompts)) {}
 
   [[nodiscard]] bool due(std::int64_t batch, training_clock const& clock) const {
     return is_due(config_.interval, batch, clock);
@@ -56,20 +46,20 @@ class generate_callback {
 
   /// Continues the prompts, says and logs what comes of them; nothing where this rank does not
   /// read.
-  template <class Decoder>
-  void write(Decoder& model, run_control& run, std::int64_t batch) const {
-    for (std::size_t i = 0; i < prompts_.size(); ++i) {
-      auto ids = generate(model, std::span(&prompts_[i], 1),
+  void write(text_model& model, run_control& run, std::int64_t batch) const {
+    if (prompts_ == nullptr) return;
+    for (std::size_t i = 0; i < prompts_->ids.size(); ++i) {
+      auto ids = generate(model, std::span(&prompts_->ids[i], 1),
                           {.max_new_tokens = config_.max_new_tokens,
-                           .end_of_text = words_->eos_id().value_or(-1),
+                           .end_of_text = prompts_->end_of_text,
                            .sampling = {.temperature = config_.temperature,
                                         .top_k = config_.top_k,
                                         .top_p = config_.top_p,
                                         .seed = seed_ + static_cast<std::uint64_t>(batch)},
                            .first = i})
                      .front();
-      std::erase_if(ids, [&](std::int32_t id) { return id >= words_->size(); });  // padding rows
-      auto const text = words_->decode(ids, special_tokens::skip);
+      std::erase_if(ids, [&](std::int32_t id) { return id >= prompts_->tokens; });  // padding rows
+      auto const text = prompts_->text_of(ids);
       run.say(concat("generated at ", batch, " ba: ", config_.prompts[i], " →", text));
       run.log(concat("generations/", i), config_.prompts[i] + " → " + text);
     }
@@ -79,8 +69,7 @@ class generate_callback {
   generate_config config_;
   decoder_room room_;
   std::uint64_t seed_;
-  std::optional<tokenizer> words_;
-  std::vector<std::vector<std::int32_t>> prompts_;
+  std::shared_ptr<sample_prompts const> prompts_;
 };
 
 }  // namespace mpt

@@ -4,32 +4,29 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include <mpt/config/train.hpp>
-#include <mpt/hf/convert.hpp>
 #include <mpt/hf/save_folder.hpp>
-#include <mpt/hf/shapes.hpp>
-#include <mpt/train/run_checkpoint.hpp>
 
 namespace mpt {
 
+/// What the folders of a run hold; made by hf_exports_of.
+struct hf_exports {
+  std::vector<hf::named_shape> tensors;
+  hf::export_options options;
+};
+
 class hf_checkpointer {
  public:
-  /// Of a configuration that has one; reads the tokenizer's files, where there are some.
-  explicit hf_checkpointer(train_config const& config)
-      : settings_(config.callbacks.hf_checkpointer.value()), tensors_(hf::shapes_of(config.model)) {
-    if (auto const& lora = config.model.lora) {
-      tensors_ = hf::adapters_of(tensors_);
-      options_ =
-          hf::adapter_options_of(*lora, precision_named(settings_.precision), base_of(config));
-    } else {
-      options_ = export_options_of(config.model, settings_.precision, tokenizer_of(config));
-    }
-    if (settings_.overwrite) options_.existing = parallel::checkpoint::if_exists::replace;
-  }
+  /// Of a configuration that has one. `what` is shared by the ranks of a process.
+  hf_checkpointer(train_config const& config, std::shared_ptr<hf_exports const> what)
+      : settings_(config.callbacks.hf_checkpointer.value()), what_(std::move(what)) {}
 
   /// Whether this batch, or the one at which the run stops, ends with a folder.
   [[nodiscard]] bool due(std::int64_t batch, training_clock const& clock, bool stopped) const {
@@ -53,7 +50,7 @@ class hf_checkpointer {
   std::filesystem::path save(Stepper& step, Comm& world, Exchange& exchanges, std::int64_t batch,
                              std::int64_t epoch) const {
     auto out = folder_of(batch, epoch);
-    hf::save_folder(step, world, exchanges, out, tensors_, options_);
+    hf::save_folder(step, world, exchanges, out, what_->tensors, what_->options);
     return out;
   }
 
@@ -92,16 +89,10 @@ class hf_checkpointer {
     world.broadcast(exchanges, std::span(&found, 1), 0).wait();
     return found != 0;
   }
-  [[nodiscard]] static std::string tokenizer_of(train_config const& config) {
-    std::error_code unreadable;  // then it is not there
-    auto const& name = config.tokenizer.name;
-    return !name.empty() && std::filesystem::exists(name, unreadable) ? name : std::string();
-  }
 
   hf_checkpointer_config settings_;
+  std::shared_ptr<hf_exports const> what_;
   bool goes_on_ = false;
-  std::vector<hf::named_shape> tensors_;
-  hf::export_options options_;
 };
 
 }  // namespace mpt

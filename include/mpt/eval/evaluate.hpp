@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include <mpt/eval/evaluation_result.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/train/placed_sequences.hpp>
 #include <mpt/vocabulary.hpp>
@@ -21,16 +22,6 @@
 #include <parallel/train/plan.hpp>
 
 namespace mpt {
-
-/// Means over all labelled tokens, in nats.
-struct evaluation_result {
-  std::int64_t tokens = 0;  // with a label
-  double cross_entropy = 0;
-  double token_accuracy = 0;
-  double unigram_cross_entropy = 0;
-
-  [[nodiscard]] double perplexity() const { return std::exp(cross_entropy); }
-};
 
 /// Entropy of the labels' own frequencies, in nats: a lower bound for any model without context.
 class unigram_counter {

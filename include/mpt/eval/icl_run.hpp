@@ -16,6 +16,7 @@
 
 #include <mpt/eval/icl_answer.hpp>
 #include <mpt/eval/icl_score.hpp>
+#include <mpt/eval/row_sharing.hpp>
 #include <mpt/generate/stop_strings.hpp>
 #include <nlohmann/json.hpp>
 
@@ -57,14 +58,6 @@ struct task_result {
     for (auto const& part : parts) sum += part.rows.size();
     return sum;
   }
-};
-
-/// Which of the rows a rank takes, and how results meet.
-struct row_sharing {
-  int rank = 0;
-  int ranks = 1;
-  /// Every rank's text by rank, on every rank; needed for more than one.
-  std::function<std::vector<std::string>(std::string const&)> gather = {};
 };
 
 namespace detail {

@@ -48,26 +48,25 @@ inline void add_prediction(option_score& score, std::span<float const> logits,
   score.likeliest = score.likeliest && best - logits.begin() == target;
 }
 
-/// A decoder that scores and continues rows. Refers to it.
-template <class Decoder>
+/// Scores and continues rows by a model, to which it refers.
 class task_model {
  public:
-  explicit task_model(Decoder& decoder) : decoder_(decoder) {}
+  explicit task_model(text_model& reader) : reader_(reader) {}
 
   [[nodiscard]] std::vector<option_score> score(std::span<scored_ids const> options) {
     auto const common = common_beginning(options);
     auto const ids = [&](scored_ids const& of, std::size_t from, std::size_t to) {
       return std::span(of.ids).subspan(from, to - from);
     };
-    decoder_.keep(0, 0);
-    if (common > 0) static_cast<void>(decoder_.read(0, ids(options.front(), 0, common), 0));
+    reader_.keep(0, 0);
+    if (common > 0) static_cast<void>(reader_.read(0, ids(options.front(), 0, common), 0));
     std::vector<option_score> out;
     for (auto const& option : options) {
-      decoder_.keep(0, static_cast<index>(common));
+      reader_.keep(0, static_cast<index>(common));
       auto const scored = option.ids.size() - option.begin;
       // the last id predicts nothing that is scored
       auto const logits =
-          decoder_.read(0, ids(option, common, option.ids.size() - 1), static_cast<index>(scored));
+          reader_.read(0, ids(option, common, option.ids.size() - 1), static_cast<index>(scored));
       auto const vocabulary = logits.size() / scored;
       option_score here{.loss = 0, .likeliest = true};
       for (std::size_t i = 0; i < scored; ++i)
@@ -84,11 +83,11 @@ class task_model {
   /// As mpt::generate of one prompt.
   [[nodiscard]] std::vector<std::int32_t> generate(std::vector<std::int32_t> const& prompt,
                                                    generation_options const& options) {
-    return mpt::generate(decoder_, std::span(&prompt, 1), options).front();
+    return mpt::generate(reader_, std::span(&prompt, 1), options).front();
   }
 
  private:
-  Decoder& decoder_;
+  text_model& reader_;
 };
 
 }  // namespace mpt::icl

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include <mpt/generate/decoder.hpp>
 #include <mpt/generate/history.hpp>
-#include <mpt/generate/model_decoder.hpp>
 #include <mpt/generate/sampler.hpp>
+#include <mpt/generate/text_model.hpp>
+#include <parallel/core/error.hpp>
 
 namespace mpt {
 
@@ -35,13 +35,12 @@ inline void check_prompt(std::size_t tokens, index longest, std::string_view pla
           " tokens, but the model reads at most ", longest - 1, " before a new one");
 }
 
-/// Continues prompts, at most as many as the decoder has room for, each until max_new_tokens,
-/// end_of_text, options.last, the model's longest sequence, or the decoder's room. Returns the new
+/// Continues prompts, at most as many as the model has room for, each until max_new_tokens,
+/// end_of_text, options.last, the model's longest sequence, or its room. Returns the new
 /// ids of each. A text does not depend on those beside it, but for the rounding of the products
 /// that they share; each has a sampler of its own.
-template <class Decoder>
-[[nodiscard]] std::vector<std::vector<std::int32_t>> generate(
-    Decoder& model, std::span<std::vector<std::int32_t> const> prompts,
+[[nodiscard]] inline std::vector<std::vector<std::int32_t>> generate(
+    text_model& model, std::span<std::vector<std::int32_t> const> prompts,
     generation_options const& options) {
   struct text {
     sampler choose;
@@ -89,20 +88,6 @@ template <class Decoder>
       choose(read[at], std::span(logits).subspan(at * vocabulary, vocabulary));
   }
   return out;
-}
-
-/// Continues one prompt with weights in place.
-template <class T, class Device>
-[[nodiscard]] std::vector<std::int32_t> generate(model<T> const& net, Device& device,
-                                                 typename Device::stream_type& stream,
-                                                 std::vector<std::int32_t> const& prompt,
-                                                 generation_options const& options) {
-  index const longest = net.config().max_seq_len;
-  check_prompt(prompt.size(), longest);
-  auto const length = static_cast<index>(prompt.size());
-  model_decoder<T, Device> of(net, device, stream,
-                              {.tokens = std::min(longest, length + options.max_new_tokens)});
-  return generate(of, std::span(&prompt, 1), options).front();
 }
 
 }  // namespace mpt

@@ -2,9 +2,13 @@
 // along the tensor axis.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <span>
+#include <vector>
 
 #include <mpt/generate/decoder.hpp>
+#include <mpt/generate/generate.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/device/host/stream.hpp>
 #include <parallel/train/plan.hpp>
@@ -34,8 +38,6 @@ class model_decoder : private arena, public decoder<T, Device, Comm> {
                if (tensor != nullptr && tensor->size() > 1)
                  tensor->all_reduce(exchanges_, logits, parallel::reduction::sum).wait();
              }}) {}
-  model_decoder(model_decoder const&) = delete;
-  model_decoder& operator=(model_decoder const&) = delete;
 
  private:
   [[nodiscard]] static std::size_t bytes_of(model<T, Comm> const& net, decoder_room room) {
@@ -46,5 +48,19 @@ class model_decoder : private arena, public decoder<T, Device, Comm> {
 
   parallel::host::stream exchanges_;
 };
+
+/// Continues one prompt with weights in place.
+template <class T, class Device>
+[[nodiscard]] std::vector<std::int32_t> generate(model<T> const& net, Device& device,
+                                                 typename Device::stream_type& stream,
+                                                 std::vector<std::int32_t> const& prompt,
+                                                 generation_options const& options) {
+  index const longest = net.config().max_seq_len;
+  check_prompt(prompt.size(), longest);
+  auto const length = static_cast<index>(prompt.size());
+  model_decoder<T, Device> of(net, device, stream,
+                              {.tokens = std::min(longest, length + options.max_new_tokens)});
+  return generate(of, std::span(&prompt, 1), options).front();
+}
 
 }  // namespace mpt

@@ -161,7 +161,7 @@ inline std::filesystem::path import_hugging_face(model_source const& source,
   require(!source.config().lora, "an adapter beside ", source.path().string(),
           " is no checkpoint's model; begin from the adapter as it is "
           "(model.pretrained_lora_id_or_path), or make one model of both first (--merge)");
-  require(!hf::hf_import::is_model(root), root.string(),
+  require(!hf::is_model(root), root.string(),
           ": holds a Hugging Face model; choose another folder for the checkpoint");
   require(options.existing == ckpt::if_exists::replace || !std::filesystem::exists(target.folder()),
           target.folder().string(),

@@ -27,7 +27,7 @@ class hf_import {
  public:
   /// Opens `folder`, or the file. Throws when configuration or tensors are missing or damaged.
   explicit hf_import(std::filesystem::path folder) : folder_(std::move(folder)) {
-    bool const file = weight_files::is_torch_file(folder_);
+    bool const file = is_torch_file(folder_);
     if (!file) config_ = read_config(folder_);  // says best what is wrong with a folder
     tensors_.emplace(folder_);
     if (!file) return;
@@ -37,11 +37,6 @@ class hf_import {
                       "Foundry does; put it into a folder as pytorch_model.bin beside its "
                       "config.json");
     config_ = *found;
-  }
-
-  /// Whether `path` is such a model.
-  [[nodiscard]] static bool is_model(std::filesystem::path const& path) {
-    return weight_files::is_torch_file(path) || parallel::files::exists(path / "config.json");
   }
 
   [[nodiscard]] std::filesystem::path const& folder() const { return folder_; }

@@ -138,9 +138,9 @@ class model_source {
  private:
   /// Opens what lies at path_, without an adapter beside it.
   void open() {
-    if (hf::hf_import::is_model(path_)) {
+    if (hf::is_model(path_)) {
       foreign_.emplace(path_);
-      bool const file = hf::weight_files::is_torch_file(path_);
+      bool const file = hf::is_torch_file(path_);
       auto const hf = from_hf_json(foreign_->config(),
                                    file ? path_.string() : (path_ / "config.json").string());
       config_ = hf.model;

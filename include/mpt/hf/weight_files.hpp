@@ -14,6 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <mpt/hf/is_model.hpp>
 #include <mpt/hf/torch_file.hpp>
 #include <parallel/checkpoint/json.hpp>
 #include <parallel/checkpoint/tensor_folder.hpp>
@@ -40,13 +41,6 @@ class weight_files {
     } else {
       open(single);
     }
-  }
-
-  /// Whether it is a file of the kind that torch.save writes, by its name.
-  [[nodiscard]] static bool is_torch_file(std::filesystem::path const& path) {
-    std::error_code unreadable;
-    return (path.extension() == ".pt" || path.extension() == ".bin") &&
-           std::filesystem::is_regular_file(path, unreadable);
   }
 
   [[nodiscard]] std::string const& name() const { return name_; }

@@ -31,14 +31,13 @@ class checked_batches {
   using stream = typename Stepper::stream;
   using exchange_stream = typename Stepper::exchange_stream;
 
-  /// Everything is borrowed; `examples`: as run_batches takes them, `microbatch`: sequences of one.
+  /// Everything is borrowed; `microbatch`: sequences of one.
   /// Collective: throws on all ranks where they compute in different ways, so that their bits would
   /// differ without a fault.
-  checked_batches(train_config const& config, std::shared_ptr<example_set const> examples,
-                  run_mesh<Device, Comm>& mesh, Device const& device, Stepper& step,
-                  index microbatch, stream& compute)
+  checked_batches(train_config const& config, run_data const& data, run_mesh<Device, Comm>& mesh,
+                  Device const& device, Stepper& step, index microbatch, stream& compute)
       : config_(config),
-        examples_(std::move(examples)),
+        data_(data),
         mesh_(mesh),
         microbatch_(microbatch),
         check_(step),
@@ -74,10 +73,10 @@ class checked_batches {
  private:
   /// What data rank `rank` has first in a batch; valid until the next call.
   [[nodiscard]] typename check_type::work work_of(int rank, std::int64_t batch) {
-    auto const known = readers_.try_emplace(rank, config_, examples_, rank, mesh_.data_ranks());
-    auto& reader = known.first->second;
-    read_.place(mesh_.rows_of(reader.at(batch, mesh_)));
-    auto const all = read_.microbatches(microbatch_, reader.share().begin, 1);
+    auto& reader = readers_[rank];
+    if (reader == nullptr) reader = data_.batches(config_, rank, mesh_.data_ranks());
+    read_.place(mesh_.rows_of(shared_batch(*reader, batch, mesh_)));
+    auto const all = read_.microbatches(microbatch_, reader->share().begin, 1);
     return {all.first.front(), all.second.front()};
   }
 
@@ -100,11 +99,11 @@ class checked_batches {
   }
 
   train_config const& config_;
-  std::shared_ptr<example_set const> examples_;
+  run_data const& data_;
   run_mesh<Device, Comm>& mesh_;
   index microbatch_;
   check_type check_;
-  std::map<int, run_batches> readers_;  // by data rank
+  std::map<int, std::unique_ptr<run_batches>> readers_;  // by data rank
   placed_sequences<Device> read_;
 };
 

@@ -1,13 +1,22 @@
 // decoder_rooms: what a run's decoders have room for, for its memory plan.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include <mpt/callbacks/generate_callback.hpp>
 #include <mpt/config/train.hpp>
-#include <mpt/train/task_evaluation.hpp>
+#include <mpt/eval/icl_task.hpp>
+#include <mpt/generate/text_model.hpp>
 
 namespace mpt {
+
+/// Room for a row of any of the tasks.
+[[nodiscard]] inline decoder_room room_of(std::vector<icl::task_config> const& tasks) {
+  decoder_room room;
+  for (auto const& task : tasks) room.tokens = std::max<index>(room.tokens, task.max_seq_len);
+  return room;
+}
 
 /// Of all that there are in a run, one at a time.
 [[nodiscard]] inline std::vector<decoder_room> decoder_rooms(train_config const& config) {

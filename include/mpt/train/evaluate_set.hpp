@@ -23,7 +23,7 @@ template <class Device, class Mesh, class Stepper>
                                                      typename Stepper::exchange_stream& exchanges,
                                                      arena& memory) {
   auto const at_once = static_cast<std::size_t>(mesh.ranks().pipeline.size());
-  auto const next = set.batches(mesh);
+  auto const next = shared_batches(set, mesh);
   train::statistics_sum<double> sums;
   for (bool more = true; more;) {
     std::vector<placed_sequences<Device>> held;

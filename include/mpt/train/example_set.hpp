@@ -19,7 +19,6 @@
 #include <mpt/finetune/preprocess.hpp>
 #include <mpt/finetune/read_examples.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
-#include <mpt/train/task_set.hpp>
 #include <mpt/vocabulary.hpp>
 
 namespace mpt {
@@ -39,11 +38,10 @@ struct example_set {
 };
 
 /// The examples of a run's loaders, null for those of text; of evaluation in the order of the
-/// configuration. And its tasks, null where it has none.
+/// configuration.
 struct run_examples {
   std::shared_ptr<example_set const> train{};
   std::vector<std::shared_ptr<example_set const>> evaluation{};
-  std::shared_ptr<task_set const> tasks{};
 };
 
 /// What libraries do that may be missing; where one is empty, what needs it is refused.
@@ -140,8 +138,8 @@ namespace detail {
   return out;
 }
 
-/// Reads and tokenises the examples of all loaders of a run that are of finetuning, and its tasks.
-/// Cost: one thread reads; 8 bytes of memory an id.
+/// Reads and tokenises the examples of all loaders of a run that are of finetuning. Cost: one
+/// thread reads; 8 bytes of memory an id.
 [[nodiscard]] inline run_examples read_run_examples(train_config const& config,
                                                     example_libraries const& libraries = {}) {
   run_examples out;
@@ -155,8 +153,6 @@ namespace detail {
   out.train = read(config.train_loader, "train_loader");
   for (auto const& loader : config.eval_loaders)
     out.evaluation.push_back(read(loader, eval_loader_name(loader)));
-  if (!config.icl.tasks.empty())
-    out.tasks = std::make_shared<task_set const>(read_task_set(config));
   return out;
 }
 

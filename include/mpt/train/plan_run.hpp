@@ -7,14 +7,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <mpt/config/train.hpp>
+#include <mpt/generate/decoder.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/train/decoder_rooms.hpp>
 #include <mpt/train/layout.hpp>
@@ -22,6 +21,7 @@
 #include <mpt/train/row_lengths.hpp>
 #include <mpt/train/run_mesh.hpp>
 #include <mpt/train/run_plan.hpp>
+#include <mpt/train/run_stages.hpp>
 #include <mpt/train/sequences.hpp>
 #include <mpt/train/step_plans.hpp>
 #include <parallel/ops/meta.hpp>
@@ -30,12 +30,6 @@
 #include <parallel/train/step_plans.hpp>
 
 namespace mpt {
-
-/// What a pipeline rank of a run holds of the model.
-[[nodiscard]] inline train::stages_of_rank stages_of(train_config const& config, int rank) {
-  return {config.parallelism.pipeline_options(), rank, config.parallelism.pipeline,
-          static_cast<std::size_t>(config.model.n_layers)};
-}
 
 namespace detail {
 
@@ -81,18 +75,6 @@ template <class T>
 }
 
 }  // namespace detail
-
-/// Floating-point operations, by name, of the stages here in a batch. `Model`: mpt::model.
-template <class Model>
-[[nodiscard]] std::map<std::string_view, std::uint64_t> operations_of_batch(
-    Model const& net, train_config const& config, batch_split const& split,
-    train::stages_of_rank const& stages) {
-  auto const length = config.train_loader.max_seq_len / config.parallelism.context;
-  auto out =
-      train::count_operations(net, sequences::shape_of(split.microbatch, length), stages.ranges());
-  for (auto& [name, number] : out) number *= static_cast<std::uint64_t>(split.accumulation);
-  return out;
-}
 
 namespace detail {
 

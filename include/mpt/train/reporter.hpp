@@ -13,9 +13,9 @@
 #include <mpt/config/train.hpp>
 #include <mpt/console/format.hpp>
 #include <mpt/console/progress.hpp>
-#include <mpt/eval/icl_report.hpp>
 #include <mpt/log/event_file.hpp>
 #include <mpt/train/metrics.hpp>
+#include <mpt/train/run_tasks.hpp>
 
 namespace mpt {
 
@@ -140,19 +140,11 @@ class reporter {
                     console::grouped(tokens)));
   }
 
-  /// Scores of tasks, and their metrics under LLM Foundry's names.
-  void tasks(icl::model_report const& report, std::int64_t batch) {
+  void tasks(task_scores const& scores, std::int64_t batch) {
     nlohmann::ordered_json record{{"time/batch", batch}};
-    for (auto const& [name, value] : icl::metrics_of(report)) record[name] = value;
+    for (auto const& [name, value] : scores.metrics) record[name] = value;
     write(record, batch);
-    for (auto const& task : report.tasks)
-      bar_.note(fmt::format("task {}, {}-shot, at {} ba: {:.1f} % of {} rows", task.label,
-                            task.shots, batch, 100 * task.accuracy(), task.rows()));
-    if (!report.gauntlet) return;
-    for (auto const& [name, score] : report.gauntlet->averages)
-      bar_.note(fmt::format("gauntlet {} at {} ba: {:.4f}", name, batch, score));
-    for (auto const& [category, benchmark] : report.gauntlet->missing)
-      bar_.note(fmt::format("note: no score for {}, as {} was not run", category, benchmark));
+    for (auto const& line : scores.lines) bar_.note(line);
   }
 
   /// Throws when metrics were lost.

@@ -15,9 +15,12 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/config/hf.hpp>
+#include <mpt/config/read_lora.hpp>
 #include <mpt/config/train.hpp>
-#include <mpt/train/load_pretrained.hpp>
+#include <mpt/hf/is_model.hpp>
+#include <mpt/train/same_model.hpp>
 #include <mpt/train/trained_set.hpp>
+#include <mpt/train/weight_source.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/checkpoint/stepper.hpp>
 #include <parallel/comm/any_communicator.hpp>
@@ -76,7 +79,7 @@ struct found_checkpoint {
           ": is an adapter, but the run has no model's weights to set it beside; give load_path or "
           "model.pretrained_model_name_or_path");
   if (c.load_path.empty()) return std::nullopt;
-  if (is_hf_folder(c.load_path)) return found_checkpoint{c.load_path, true, {}};
+  if (hf::is_model(c.load_path)) return found_checkpoint{c.load_path, true, {}};
   if (is_checkpoint(c.load_path)) return found_checkpoint{c.load_path, c.load_weights_only, {}};
   auto const newest = checkpoint::latest(c.load_path);
   require(newest.folder.has_value(), "load_path ", c.load_path,
@@ -228,19 +231,10 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
 
 }  // namespace detail
 
-/// The Hugging Face folder of the model beside which adapters are trained, also in the run that
-/// this one began with; "" when it is none.
-[[nodiscard]] inline std::string base_of(train_config const& config) {
-  auto const& path = config.checkpoint.load_path;
-  auto const& base = path.empty() ? config.pretrained : path;
-  if (base.empty()) return {};
-  if (is_hf_folder(base)) return std::filesystem::absolute(base).string();
-  return std::filesystem::exists(base) ? model_source(base).base() : std::string();
-}
-
-/// What the checkpoint of a run says of it.
+/// What the checkpoint of a run says of it. `adapter_base`: of adapters, see adapter_base_of.
 [[nodiscard]] inline checkpoint::run_state saved_state(train_config const& config,
-                                                       run_state const& state) {
+                                                       run_state const& state,
+                                                       std::string const& adapter_base = {}) {
   checkpoint::run_state out{
       .batches = state.batches,
       .epoch = state.epoch,
@@ -259,7 +253,7 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
                                config.precision == precision_kind::fp32 ? "float32" : "bfloat16")},
           {"tokenizer", config.tokenizer.name},
           {"run_name", config.run_name}}};
-  if (config.model.lora) out.own["peft_config"] = to_peft_json(*config.model.lora, base_of(config));
+  if (config.model.lora) out.own["peft_config"] = to_peft_json(*config.model.lora, adapter_base);
   return out;
 }
 
@@ -301,14 +295,17 @@ namespace detail {
 }
 
 /// Collective: fills all ranks' memory from a sound checkpoint made by any layout, after checking
-/// that it belongs to this run, or from a Hugging Face folder. Returns where the run was; with
-/// weights_only the optimizer starts from zero.
+/// that it belongs to this run, or from a Hugging Face folder, which `open` opens. Returns where
+/// the run was; with weights_only the optimizer starts from zero.
 template <class Stepper, class Exchange>
 run_state load_run(Stepper& step, Exchange& exchanges, train_config const& config,
-                   found_checkpoint const& found, trained_set const& data) {
+                   found_checkpoint const& found, trained_set const& data,
+                   weight_opener const& open) {
   bool const adapts = found.weights_only && config.model.lora;  // it may have no adapters yet
-  if (is_hf_folder(found.folder) || adapts) {
-    load_pretrained(step, exchanges, found.folder, config);
+  if (hf::is_model(found.folder) || adapts) {
+    require(open != nullptr, found.folder.string(), ": are weights, and nobody opens them");
+    checkpoint::load_from(step, exchanges, *open(config, found.folder), found.folder.string(),
+                          checkpoint::content::weights);
     return {.data = data};
   }
   require(found.reader.has_value(), found.folder.string(),

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <mpt/eval/row_sharing.hpp>
 #include <mpt/generate/decoder.hpp>
 #include <mpt/train/run_mesh.hpp>
 #include <parallel/comm/texts.hpp>
@@ -60,6 +61,12 @@ class run_decoder {
   /// Takes part in what others read until nobody reads any more.
   void finish() {
     while (somebody_reads(false)) pass({});
+  }
+
+  /// How data ranks divide what all of them are to read.
+  [[nodiscard]] icl::row_sharing sharing() {
+    return {at_.mesh.data_rank(), at_.mesh.data_ranks(),
+            [this](std::string const& text) { return gather(text); }};
   }
 
   /// finish(), then every data rank's text by data rank, on every rank.

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include <mpt/config/train.hpp>
-#include <mpt/train/example_set.hpp>
+#include <mpt/train/run_parts.hpp>
 #include <mpt/train/run_plan.hpp>
 #include <mpt/train/run_summary.hpp>
 #include <parallel/checkpoint/node_map.hpp>
@@ -49,19 +49,18 @@ struct run_hooks {
 /// Trains with elements T on `device` as planned, to max_duration, from the beginning or from where
 /// a checkpoint left off. Ranks agree, save and say by `control` what lies in the host's memory; a
 /// step exchanges the device's by `exchanges`, which connects the same ranks in the same order.
-/// Collective: all ranks call it at the same time. `examples`: what read_run_examples gives, needed
-/// when a loader is of finetuning.
+/// Collective: all ranks call it at the same time. `parts`: as read_run_parts makes them.
 template <class T, class Device, parallel::communicator Comm>
 run_summary run_training(train_config const& config, parallel::any_communicator& control,
-                         Comm& exchanges, Device& device, run_plan plan,
-                         run_examples const& examples = {}, run_hooks hooks = {});
+                         Comm& exchanges, Device& device, run_plan plan, run_parts const& parts,
+                         run_hooks hooks = {});
 
 /// Over one communicator for both.
 template <class T, class Device>
 run_summary run_training(train_config const& config, parallel::any_communicator& comm,
-                         Device& device, run_plan plan, run_examples const& examples = {},
+                         Device& device, run_plan plan, run_parts const& parts,
                          run_hooks hooks = {}) {
-  return run_training<T>(config, comm, comm, device, std::move(plan), examples, std::move(hooks));
+  return run_training<T>(config, comm, comm, device, std::move(plan), parts, std::move(hooks));
 }
 
 }  // namespace mpt

@@ -2,40 +2,52 @@
 // ranks.
 #pragma once
 
-#include <algorithm>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include <mpt/config/train.hpp>
+#include <fmt/format.h>
+
 #include <mpt/eval/icl_report.hpp>
 #include <mpt/eval/icl_run.hpp>
+#include <mpt/train/run_tasks.hpp>
 #include <mpt/train/task_set.hpp>
 
 namespace mpt {
 
-/// Room for a row of any of the tasks.
-[[nodiscard]] inline decoder_room room_of(std::vector<icl::task_config> const& tasks) {
-  decoder_room room;
-  for (auto const& task : tasks) room.tokens = std::max<index>(room.tokens, task.max_seq_len);
-  return room;
-}
+class task_evaluation final : public run_tasks {
+ public:
+  explicit task_evaluation(task_set set) : set_(std::move(set)) {}
 
-/// Collective over all ranks of the run; every rank gets the results. `model`: a run_decoder.
-template <class RunDecoder>
-[[nodiscard]] icl::model_report evaluate_tasks(task_set const& set, RunDecoder& model,
-                                               int data_rank, int data_ranks) {
-  icl::row_sharing const sharing{
-      .rank = data_rank, .ranks = data_ranks, .gather = [&](std::string const& rows) {
-        return model.gather(rows);
-      }};
-  icl::task_model scorer(model.texts());
-  icl::model_report out;
-  for (auto const& task : set.tasks)
-    for (auto const shots : task.config.shots)
-      out.tasks.push_back(
-          icl::run_task(task, shots, set.words, scorer, sharing, set.subset_batches));
-  if (set.gauntlet) out.gauntlet = icl::score_gauntlet(*set.gauntlet, out.tasks);
-  return out;
-}
+  [[nodiscard]] task_scores evaluate(text_model& model, icl::row_sharing const& sharing,
+                                     std::int64_t batch) const override {
+    icl::task_model scorer(model);
+    icl::model_report report;
+    for (auto const& task : set_.tasks)
+      for (auto const shots : task.config.shots)
+        report.tasks.push_back(
+            icl::run_task(task, shots, set_.words, scorer, sharing, set_.subset_batches));
+    if (set_.gauntlet) report.gauntlet = icl::score_gauntlet(*set_.gauntlet, report.tasks);
+    return {icl::metrics_of(report), lines_of(report, batch)};
+  }
+
+ private:
+  [[nodiscard]] static std::vector<std::string> lines_of(icl::model_report const& report,
+                                                         std::int64_t batch) {
+    std::vector<std::string> out;
+    for (auto const& task : report.tasks)
+      out.push_back(fmt::format("task {}, {}-shot, at {} ba: {:.1f} % of {} rows", task.label,
+                                task.shots, batch, 100 * task.accuracy(), task.rows()));
+    if (!report.gauntlet) return out;
+    for (auto const& [name, score] : report.gauntlet->averages)
+      out.push_back(fmt::format("gauntlet {} at {} ba: {:.4f}", name, batch, score));
+    for (auto const& [category, benchmark] : report.gauntlet->missing)
+      out.push_back(fmt::format("note: no score for {}, as {} was not run", category, benchmark));
+    return out;
+  }
+
+  task_set set_;
+};
 
 }  // namespace mpt

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include <mpt/callbacks/generate_callback.hpp>
 #include <mpt/callbacks/hf_checkpointer.hpp>
 #include <mpt/callbacks/run_callbacks.hpp>
 #include <mpt/config/train.hpp>
@@ -19,12 +18,13 @@
 #include <mpt/train/batch_guard.hpp>
 #include <mpt/train/best_evaluation.hpp>
 #include <mpt/train/checked_batches.hpp>
+#include <mpt/train/decoder_rooms.hpp>
 #include <mpt/train/evaluate_set.hpp>
 #include <mpt/train/kernel_autotune.hpp>
 #include <mpt/train/matmul_rate.hpp>
+#include <mpt/train/parameter_groups.hpp>
 #include <mpt/train/placed_sequences.hpp>
 #include <mpt/train/plain_attention_note.hpp>
-#include <mpt/train/plan_run.hpp>
 #include <mpt/train/profile.hpp>
 #include <mpt/train/reporter.hpp>
 #include <mpt/train/run_checkpoint.hpp>
@@ -32,11 +32,12 @@
 #include <mpt/train/run_decoder.hpp>
 #include <mpt/train/run_mesh.hpp>
 #include <mpt/train/run_phases.hpp>
+#include <mpt/train/run_plan.hpp>
 #include <mpt/train/run_saves.hpp>
+#include <mpt/train/run_stages.hpp>
 #include <mpt/train/run_summary.hpp>
 #include <mpt/train/run_training.hpp>
 #include <mpt/train/slow_rank.hpp>
-#include <mpt/train/task_evaluation.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
@@ -50,11 +51,12 @@ class trainer {
  public:
   /// Collective: all ranks make one at the same time. See run_training.
   trainer(train_config const& config, any_communicator& control, Comm& exchanges, Device& device,
-          run_plan plan, run_examples const& examples, run_hooks hooks)
+          run_plan plan, run_parts const& parts, run_hooks hooks)
       : config_(config),
         comm_(control),
         device_(device),
         plan_(std::move(plan)),
+        parts_(parts),
         hooks_(std::move(hooks)),
         phases_(config.deadlines, hooks_.deadline),
         mesh_(config, control, exchanges, device),
@@ -67,23 +69,20 @@ class trainer {
         step_(net_, device, mesh_.ranks(), groups_of(config, net_),
               stepper_options_of(config, plan_)),
         memory_(device.template allocate<std::byte>(plan_.of(pipeline_rank()).activations)),
-        batches_(config, examples.train, mesh_.data_rank(), mesh_.data_ranks()),
+        batches_(parts.data->batches(config, mesh_.data_rank(), mesh_.data_ranks())),
         batch_data_(device),
-        clock_(clock_of(config, batches_.batches_per_epoch())),
+        clock_(clock_of(config, batches_->batches_per_epoch())),
         callbacks_(make_callbacks(config, clock_)),
         control_([this](std::string const& text) { say(text); }),
-        evaluation_sets_(evaluation_sets_of(config, examples)),
-        tasks_(examples.tasks),
+        evaluation_sets_(parts.data->evaluation_sets(config)),
         guard_(config) {
     step_.reserve_scratch(compute_, plan_.of(pipeline_rank()).scratch);
     check_schedule(config.scheduler, clock_);
     if (config.corruption_check.interval.count > 0)
-      checks_.emplace(config, examples.train, mesh_, device, step_, plan_.split.microbatch,
-                      compute_);
-    if (config.callbacks.hf_checkpointer) exports_.emplace(config);
-    if (config.callbacks.generate) samples_.emplace(config, mesh_.data_rank() == 0);
-    require(config.icl.tasks.empty() || tasks_ != nullptr,
-            "a run with icl_tasks needs them read; give those that read_run_examples reads");
+      checks_.emplace(config, *parts.data, mesh_, device, step_, plan_.split.microbatch, compute_);
+    if (config.callbacks.hf_checkpointer) exports_.emplace(config, parts.exports);
+    if (config.callbacks.generate)
+      samples_.emplace(config, mesh_.data_rank() == 0 ? parts.prompts : nullptr);
   }
 
   /// Trains to max_duration, from the beginning or from where a checkpoint left off.
@@ -144,7 +143,7 @@ class trainer {
     summary_.trained_tokens = trained_tokens_;
     if (batch_ > first_batch_)  // else nothing was left to train
       set_speed(summary_, peak,
-                {seconds_since(made_), seconds_since(begin_), batches_.waited_seconds()},
+                {seconds_since(made_), seconds_since(begin_), batches_->waited_seconds()},
                 tokens_ - first_tokens_, places_);
     summary_.peak_memory_bytes = peak_memory_bytes();
     return summary_;
@@ -156,7 +155,7 @@ class trainer {
 
   [[nodiscard]] speed_window::instant now() const {
     auto const time = std::chrono::steady_clock::now();
-    return {time, tokens_, batches_.waited_seconds(), places_, trained_tokens_, batch_};
+    return {time, tokens_, batches_->waited_seconds(), places_, trained_tokens_, batch_};
   }
 
   /// Starts and ends the profile between batches, or `ended` after the last.
@@ -200,7 +199,8 @@ class trainer {
       if (!is_initialised) step_.initialise(config_.seed);
       return notes;
     }
-    auto const state = load_run(step_, exchanges_, config_, found, batches_.set());
+    auto const state =
+        load_run(step_, exchanges_, config_, found, batches_->set(), parts_.open_weights);
     summary_.begun_from = found.folder.string();
     if (!found.weights_only) {
       batch_ = state.batches;
@@ -227,8 +227,8 @@ class trainer {
     factor_ = learning_rate_multiplier(config_.scheduler, batch_, clock_);
     auto result = run_step(batch_, factor_, checks_ && checks_->due(batch_ + 1, clock_));
     ++batch_;
-    tokens_ += batches_.tokens();
-    places_ += batches_.places();
+    tokens_ += batches_->tokens();
+    places_ += batches_->places();
     trained_tokens_ += result.sums.tokens;
     speed_->mark(now());
     return result;
@@ -236,9 +236,9 @@ class trainer {
 
   /// One update with a batch's data; `checked`: in which ranks check each other.
   step_result run_step(std::int64_t batch, double factor, bool checked = false) {
-    batch_data_.place(mesh_.rows_of(batches_.at(batch, mesh_)));
+    batch_data_.place(mesh_.rows_of(shared_batch(*batches_, batch, mesh_)));
     auto const [parts, first] = batch_data_.microbatches(
-        plan_.split.microbatch, batches_.share().begin,
+        plan_.split.microbatch, batches_->share().begin,
         step_.least_microbatches(static_cast<std::size_t>(plan_.split.accumulation)));
     parallel::position const where{.seed = config_.seed, .step = static_cast<std::uint32_t>(batch)};
     if (checked)
@@ -256,7 +256,8 @@ class trainer {
       if (saves_) saves_->complete();
       phases_.enter(&run_deadlines::load);
       auto const to = agree_on_sound(comm_, host_, guard_.to_roll_back_to(last_saved(), batch_));
-      auto const state = load_run(step_, exchanges_, config_, to, batches_.set());
+      auto const state =
+          load_run(step_, exchanges_, config_, to, batches_->set(), parts_.open_weights);
       guard_.roll_back(state);
       first = state.batches + 1;
       phases_.enter(&run_deadlines::step);
@@ -311,15 +312,15 @@ class trainer {
   void evaluate() {
     for (std::size_t i = 0; i < evaluation_sets_.size(); ++i) {
       auto const all =
-          evaluate_set(evaluation_sets_[i], device_, mesh_, step_, compute_, exchanges_, memory_);
+          evaluate_set(*evaluation_sets_[i], device_, mesh_, step_, compute_, exchanges_, memory_);
       auto const r = report_of(all, config_.eval_loaders[i].label, batch_, clock_);
       if (i == 0) best_.evaluated(batch_, r.loss);
       if (report_) report_->evaluation(r.label, batch_, r.loss, r.accuracy, all.tokens);
       callbacks_.evaluation_end(control_, r);
     }
-    if (tasks_ == nullptr) return;
+    if (config_.icl.tasks.empty()) return;
     decoder_type reads(place_of_decoder(), room_of(config_.icl.tasks));
-    auto const found = evaluate_tasks(*tasks_, reads, mesh_.data_rank(), mesh_.data_ranks());
+    auto const found = parts_.tasks->evaluate(reads.texts(), reads.sharing(), batch_);
     if (report_) report_->tasks(found, batch_);
   }
 
@@ -336,13 +337,13 @@ class trainer {
       run_state state{.batches = batch_,
                       .epoch = batch_ / clock_.batches_per_epoch,
                       .batch_in_epoch = batch_ % clock_.batches_per_epoch,
-                      .data = batches_.set(),
+                      .data = batches_->set(),
                       .tokens = tokens_,
                       .callbacks = callbacks_.state(),
                       .best_loss = best_.loss(),
                       .best = best};
       guard_.save(state);
-      saves_->save(saved_state(config_, state), shared);
+      saves_->save(saved_state(config_, state, parts_.adapter_base), shared);
     }
     if (batch_ == last || control_.stopped()) saves_->complete();
   }
@@ -352,6 +353,7 @@ class trainer {
   any_communicator& comm_;
   Device& device_;
   run_plan plan_;
+  run_parts parts_;
   run_hooks hooks_;
   run_phases phases_;
   run_mesh<Device, Comm> mesh_;
@@ -363,18 +365,17 @@ class trainer {
   model<T, Comm> net_;
   stepper_type step_;
   arena memory_;
-  run_batches batches_;
+  std::unique_ptr<run_batches> batches_;
   placed_sequences<Device> batch_data_;
   std::optional<checked_batches<Device, Comm, stepper_type>> checks_;
   training_clock clock_;
   run_callbacks callbacks_;
   run_control control_;
-  std::vector<evaluation_set> evaluation_sets_;
+  std::vector<std::unique_ptr<evaluation_set>> evaluation_sets_;
   std::optional<reporter> report_;
   std::optional<run_saves<stepper_type>> saves_;
   std::optional<hf_checkpointer> exports_;
   std::optional<generate_callback> samples_;
-  std::shared_ptr<task_set const> tasks_;
   batch_guard guard_;
   slow_rank_watch slow_{hooks_.waited, pipeline_rank()};
   std::optional<speed_window> speed_;
@@ -390,10 +391,9 @@ class trainer {
 
 template <class T, class Device, parallel::communicator Comm>
 run_summary run_training(train_config const& config, any_communicator& control, Comm& exchanges,
-                         Device& device, run_plan plan, run_examples const& examples,
-                         run_hooks hooks) {
-  return trainer<T, Device, Comm>(config, control, exchanges, device, std::move(plan), examples,
-                                  std::move(hooks))
+                         Device& device, run_plan plan, run_parts const& parts, run_hooks hooks) {
+  return trainer<T, Device, Comm>(config, control, exchanges, device, std::move(plan),
+                                  checked(config, parts), std::move(hooks))
       .run();
 }
 

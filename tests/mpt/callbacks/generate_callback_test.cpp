@@ -1,12 +1,15 @@
 // generate_callback with a real tokenizer: GPT-2's, where the sample data is.
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <mpt/callbacks/generate_callback.hpp>
+#include <mpt/callbacks/read_sample_prompts.hpp>
+#include <mpt/generate/model_decoder.hpp>
 #include <mpt/model/build.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
@@ -56,6 +59,10 @@ mpt::train_config config(std::filesystem::path const& tokenizer) {
   return c;
 }
 
+std::shared_ptr<mpt::sample_prompts const> prompts(mpt::train_config const& config) {
+  return std::make_shared<mpt::sample_prompts const>(mpt::read_sample_prompts(config));
+}
+
 mpt::training_clock const clock{.max_duration = {12, mpt::time_unit::batch}};
 
 TEST_CASE("prompts are continued when due, in the run's record and on its screen") {
@@ -69,7 +76,7 @@ TEST_CASE("prompts are continued when due, in the run's record and on its screen
   auto const time = words.encode(" time");
   REQUIRE(time.size() == 1);
   parrot model(time[0]);
-  mpt::generate_callback const callback(config(where), true);
+  mpt::generate_callback const callback(config(where), prompts(config(where)));
   mpt::model_decoder<float, parallel::host::device> decoder(model.net, model.device, model.stream,
                                                             callback.room());
   std::vector<std::string> said, logged;
@@ -97,7 +104,7 @@ TEST_CASE("the end of text ends a continuation, and ranks that do not read say n
   auto const where = data / "tokenizers" / "gpt2";
   parrot model(mpt::tokenizer::load(where).eos_id().value());
   for (bool const silent : {false, true}) {
-    mpt::generate_callback const callback(config(where), !silent);
+    mpt::generate_callback const callback(config(where), silent ? nullptr : prompts(config(where)));
     mpt::model_decoder<float, parallel::host::device> decoder(model.net, model.device, model.stream,
                                                               callback.room());
     mpt::run_control run([](std::string const&) {});
@@ -116,7 +123,7 @@ TEST_CASE("prompts that the model cannot read are refused before it trains") {
   auto wrong = config(data / "tokenizers" / "gpt2");
   auto const message = [&](std::string const& prompt) {
     wrong.callbacks.generate->prompts[1] = prompt;
-    return test::message_of([&] { mpt::generate_callback(wrong, true); });
+    return test::message_of([&] { prompts(wrong); });
   };
   CHECK(message("") ==
         "callbacks.generate_callback.prompts.1: the prompt has no tokens; give at least one word");
@@ -128,7 +135,7 @@ TEST_CASE("prompts that the model cannot read are refused before it trains") {
 
 TEST_CASE("a tokenizer that is not there is refused") {
   auto const open = [](std::filesystem::path const& where) {
-    return test::message_of([&] { mpt::generate_callback const callback(config(where), true); });
+    return test::message_of([&] { prompts(config(where)); });
   };
   CHECK(open("nowhere/at/all") ==
         "callbacks.generate_callback needs the tokenizer, but tokenizer.name nowhere/at/all is no "

@@ -6,6 +6,9 @@
 #include <doctest/doctest.h>
 
 #include <mpt/callbacks/hf_checkpointer.hpp>
+#include <mpt/hf/convert.hpp>
+#include <mpt/hf/model_source.hpp>
+#include <mpt/hf/shapes.hpp>
 
 #include "mpt/train/tiny_run.hpp"
 

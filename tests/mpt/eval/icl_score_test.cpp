@@ -2,6 +2,7 @@
 
 #include <mpt/eval/evaluate.hpp>
 #include <mpt/eval/icl_score.hpp>
+#include <mpt/generate/model_decoder.hpp>
 #include <parallel/core/philox.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>

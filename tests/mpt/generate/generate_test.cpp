@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/generate/generate.hpp>
+#include <mpt/generate/model_decoder.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/support/files.hpp>

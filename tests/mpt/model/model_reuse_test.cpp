@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <mpt/generate/generate.hpp>
+#include <mpt/generate/model_decoder.hpp>
 
 #include "support/model_comparison.hpp"
 

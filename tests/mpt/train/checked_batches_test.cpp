@@ -82,6 +82,7 @@ TEST_CASE("a rank that always computes something else ends the run by its name")
   auto config = here.config(4);
   config.corruption_check.interval.count = 2;
   auto const plan = mpt::plan_run<float>(config, 3);
+  auto const parts = tiny_run::parts_of(config);
   std::string message;
   parallel::threads::run(3, [&](parallel::threads::communicator& comm) {
     auto own = config;
@@ -90,7 +91,7 @@ TEST_CASE("a rank that always computes something else ends the run by its name")
     parallel::any_communicator any(std::move(comm));
     parallel::host::device device;
     try {
-      static_cast<void>(mpt::run_training<float>(own, any, device, plan));
+      static_cast<void>(mpt::run_training<float>(own, any, device, plan, parts));
     } catch (parallel::corrupted const& found) {
       if (tells) message = found.what();
     }

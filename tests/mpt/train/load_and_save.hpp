@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include <mpt/train/open_pretrained.hpp>
 #include <mpt/train/parameter_groups.hpp>
 #include <mpt/train/run_checkpoint.hpp>
 #include <mpt/train/run_mesh.hpp>
@@ -31,9 +32,10 @@ fs::path load_and_save(train_config config, grid const& how, mpt::found_checkpoi
         net, device, mesh.ranks(), groups_of(config, net),
         {.level = mpt::level_of(config), .pipeline = config.parallelism.pipeline_options()});
     auto const state =
-        mpt::load_run(step, exchanges, config, mpt::agree_on_sound(any, exchanges, from), {20});
-    auto const folder =
-        parallel::checkpoint::save(step, any, exchanges, root, mpt::saved_state(config, state));
+        mpt::load_run(step, exchanges, config, mpt::agree_on_sound(any, exchanges, from), {20},
+                      mpt::open_pretrained);
+    auto const folder = parallel::checkpoint::save(
+        step, any, exchanges, root, mpt::saved_state(config, state, mpt::adapter_base_of(config)));
     if (first) out = folder;
   });
   return out;

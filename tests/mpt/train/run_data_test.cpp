@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <memory>
 
-#include <mpt/train/run_data.hpp>
+#include <mpt/train/configured_data.hpp>
+#include <mpt/train/read_run_parts.hpp>
 
 #include "tiny_run.hpp"
 
@@ -41,12 +42,13 @@ train_config config(place const& here, double batches) {
 
 mpt::run_summary run(train_config const& config, mpt::run_examples const& examples, int ranks) {
   auto const plan = mpt::plan_run<float>(config, ranks);
+  auto const parts = mpt::read_run_parts(config, examples);
   mpt::run_summary out;
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     bool const is_primary = comm.rank() == 0;
     parallel::any_communicator any(std::move(comm));
     parallel::host::device device;
-    auto const summary = mpt::run_training<float>(config, any, device, plan, examples);
+    auto const summary = mpt::run_training<float>(config, any, device, plan, parts);
     if (is_primary) out = summary;
   });
   return out;
@@ -54,26 +56,26 @@ mpt::run_summary run(train_config const& config, mpt::run_examples const& exampl
 
 TEST_CASE("text and examples have one form") {
   place const here;
-  mpt::run_batches text(here.config(3), nullptr, 0, 1);
+  mpt::configured_batches text(here.config(3), nullptr, 0, 1);
   CHECK(text.batches_per_epoch() == 3);
   CHECK(text.set().samples == 20);
   CHECK(text.at(0).count() == 6);
   CHECK(text.tokens() == 6 * length);
   CHECK(text.share().size() == 6);
   auto const c = config(here, 3);
-  mpt::run_batches examples(c, some(20).train, 0, 1);
+  mpt::configured_batches examples(c, some(20).train, 0, 1);
   CHECK(examples.batches_per_epoch() == 3);
   CHECK(examples.set().samples == 20);
   auto turned = *some(20).train;
   std::ranges::reverse(turned.examples);
   auto const reversed = std::make_shared<mpt::example_set const>(turned);
-  CHECK(mpt::run_batches(c, reversed, 0, 1).set().checksum != examples.set().checksum);
-  CHECK(mpt::run_batches(c, some(20).train, 0, 1).set().checksum == examples.set().checksum);
+  CHECK(mpt::configured_batches(c, reversed, 0, 1).set().checksum != examples.set().checksum);
+  CHECK(mpt::configured_batches(c, some(20).train, 0, 1).set().checksum == examples.set().checksum);
   CHECK(examples.at(0).count() == 6);
   CHECK(examples.tokens() == 6 * 4);
   CHECK(examples.waited_seconds() == 0);
-  CHECK_THROWS_AS(mpt::run_batches(c, nullptr, 0, 1), parallel::error);
-  mpt::evaluation_set const set(c, 0, some(7).train);
+  CHECK_THROWS_AS(mpt::configured_batches(c, nullptr, 0, 1), parallel::error);
+  mpt::configured_set const set(c, 0, some(7).train);
   for (int time = 0; time < 2; ++time) {
     auto const next = set.batches(0, 1);
     index rows = 0;

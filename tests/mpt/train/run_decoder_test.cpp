@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <mpt/eval/icl_score.hpp>
+#include <mpt/generate/model_decoder.hpp>
 #include <mpt/hf/model_source.hpp>
 #include <mpt/train/task_evaluation.hpp>
 #include <parallel/ops/host.hpp>

@@ -22,6 +22,7 @@
 #include <parallel/device/host/device.hpp>
 #include <parallel/support/files.hpp>
 
+#include "parts_of.hpp"
 #include "token_set.hpp"
 
 namespace tiny_run {
@@ -100,7 +101,7 @@ mpt::run_summary train_on(train_config const& config, int ranks, Make const& mak
   using device_type = std::invoke_result_t<Make>;
   auto plan = mpt::plan_run<T>(config, ranks);
   plan.saves_behind = how.behind;
-  auto const examples = mpt::read_run_examples(config);
+  auto const parts = parts_of(config);
   mpt::run_summary out;
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     bool const is_primary = comm.rank() == 0;
@@ -113,7 +114,7 @@ mpt::run_summary train_on(train_config const& config, int ranks, Make const& mak
       on_save = [&how, rank = any.rank()](std::string_view step) { how.on_step(rank, step); };
     mpt::run_hooks hooks{.on_save = on_save};
     if (!how.nodes.empty()) hooks.nodes.emplace(how.nodes);
-    auto const summary = mpt::run_training<T>(config, any, device, plan, examples, hooks);
+    auto const summary = mpt::run_training<T>(config, any, device, plan, parts, hooks);
     ended(device, plan.by_stage[stage]);
     if (is_primary) out = summary;
   });

@@ -9,6 +9,7 @@
 
 #include <mpt/eval/evaluate.hpp>
 #include <mpt/generate/generate.hpp>
+#include <mpt/generate/model_decoder.hpp>
 #include <mpt/hf/model_source.hpp>
 #include <mpt/train/training_data.hpp>
 #include <parallel/train/weights.hpp>

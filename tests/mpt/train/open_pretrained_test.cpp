@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/hf/convert.hpp>
-#include <mpt/train/load_pretrained.hpp>
+#include <mpt/train/open_pretrained.hpp>
 #include <mpt/train/parameter_groups.hpp>
 #include <mpt/train/run_checkpoint.hpp>
 #include <mpt/train/run_mesh.hpp>
@@ -18,7 +18,7 @@
 #include "support/golden.hpp"
 #include "tiny_run.hpp"
 
-namespace load_pretrained_test {
+namespace open_pretrained_test {
 namespace {
 
 using namespace tiny_run;
@@ -173,4 +173,4 @@ TEST_CASE("a model of another form is refused, with what differs") {
 }
 
 }  // namespace
-}  // namespace load_pretrained_test
+}  // namespace open_pretrained_test

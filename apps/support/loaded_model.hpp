@@ -1,0 +1,61 @@
+// loaded_model: a model with its weights in place, as evaluate and generate use it, whatever its
+// element, its device, and by what its ranks exchange; compiled once for both.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <mpt/eval/evaluation_result.hpp>
+#include <mpt/generate/text_model.hpp>
+#include <mpt/hf/model_source.hpp>
+#include <mpt/train/sequences.hpp>
+#include <parallel/comm/any_communicator.hpp>
+#include <parallel/core/shared_deadline.hpp>
+
+#include "support/device_request.hpp"
+#include "support/launch.hpp"
+
+namespace apps {
+
+/// As this rank has it. So many ranks that follow one another hold slices of one model: a replica.
+class loaded_model {
+ public:
+  using batch_reader = std::function<std::optional<mpt::sequences>()>;
+
+  loaded_model() = default;
+  loaded_model(loaded_model const&) = delete;
+  loaded_model& operator=(loaded_model const&) = delete;
+  virtual ~loaded_model() = default;
+
+  /// Which replica this rank is of, and of how many.
+  [[nodiscard]] virtual int replica() const = 0;
+  [[nodiscard]] virtual int replicas() const = 0;
+  /// Every replica's text by replica, on every rank. Collective over all.
+  [[nodiscard]] virtual std::vector<std::string> gather(std::string const& text) = 0;
+
+  /// What reads and writes texts by it; must not outlive it. Collective over the replica.
+  [[nodiscard]] virtual std::unique_ptr<mpt::text_model> texts(mpt::decoder_room room) = 0;
+  /// mpt::evaluate over all ranks.
+  [[nodiscard]] virtual mpt::evaluation_result evaluate(
+      batch_reader const& next, std::function<void(std::int64_t)> const& seen) = 0;
+  /// mpt::plain_attention_note of what has run.
+  [[nodiscard]] virtual std::string attention_note() = 0;
+};
+
+struct model_request {
+  mpt::model_source const& source;
+  bool bf16 = false;  ///< elements; else fp32
+  device_request device = {};
+  int tensor = 1;  ///< ranks of a replica
+};
+
+/// Loads the model, and calls work(loaded_model). Collective over `ranks`.
+void with_loaded_model(model_request const& request, parallel::any_communicator& ranks,
+                       parallel::shared_deadline const& deadline, place const& where,
+                       std::function<void(loaded_model&)> const& work);
+
+}  // namespace apps

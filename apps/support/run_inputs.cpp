@@ -1,0 +1,24 @@
+// See run_inputs.hpp.
+#include "support/run_inputs.hpp"
+
+#include <utility>
+
+#include <mpt/train/data_fingerprint.hpp>
+#include <mpt/train/example_set.hpp>
+#include <mpt/train/read_run_parts.hpp>
+
+#include "support/chat_templates.hpp"
+#include "support/parquet.hpp"
+
+namespace apps {
+
+run_inputs read_run_inputs(mpt::train_config const& config, bool compared) {
+  auto examples =
+      mpt::read_run_examples(config, {.parquet = parquet_reader(), .templates = template_engine()});
+  run_inputs out{.lines = describe(examples, config)};
+  if (compared) out.fingerprint = mpt::data_fingerprint(config, examples);
+  out.parts = mpt::read_run_parts(config, std::move(examples));
+  return out;
+}
+
+}  // namespace apps

@@ -1,0 +1,22 @@
+// What a training program reads before its ranks start.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <mpt/config/train.hpp>
+#include <mpt/train/run_parts.hpp>
+
+namespace apps {
+
+struct run_inputs {
+  mpt::run_parts parts = {};
+  std::vector<std::string> lines = {};        ///< to say of them
+  std::vector<std::string> fingerprint = {};  ///< see mpt::data_fingerprint
+};
+
+/// Reads, tokenises and checks what the configuration names. `compared`: ranks are processes, which
+/// may read other copies, so the fingerprint is taken.
+[[nodiscard]] run_inputs read_run_inputs(mpt::train_config const& config, bool compared);
+
+}  // namespace apps

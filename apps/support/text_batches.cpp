@@ -1,0 +1,86 @@
+// See text_batches.hpp.
+#include "support/text_batches.hpp"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <mpt/data/document_reader.hpp>
+#include <mpt/tokenizer/around_text.hpp>
+#include <mpt/tokenizer/tokenizer.hpp>
+#include <mpt/train/training_data.hpp>
+
+namespace {
+
+/// Batches of an MDS set.
+apps::text_batches of_set(apps::text_request const& args, mpt::model_config const& config,
+                          std::int64_t length) {
+  mpt::loader_config loader;
+  loader.streams.push_back({.local = args.data});
+  loader.max_seq_len = length;
+  loader.eos_token_id = args.eos_token_id;
+  loader.bos_token_id = args.bos_token_id;
+  parallel::require(!config.attn.attn_uses_sequence_id || args.eos_token_id || args.bos_token_id,
+                    args.model.string(),
+                    ": its attention does not look across texts, and needs to know where they end; "
+                    "give --eos_token_id or --bos_token_id");
+  auto set = mpt::open_streams(loader, config.vocab_size);
+  double const tokens = static_cast<double>(set.size()) * static_cast<double>(length - 1);
+  auto const source = std::make_shared<mpt::evaluation_batches>(std::move(set), args.rows, 0, 1, -1,
+                                                                mpt::separator_of(loader));
+  return {[source] { return source->next(); }, tokens};
+}
+
+/// Documents of a file of JSON lines, or a plain text as one, tokenised as `prepare` does, ended by
+/// end-of-text, joined and cut; the last piece is shorter.
+apps::text_batches of_text(apps::text_request const& args, mpt::model_source const& model,
+                           std::int64_t length) {
+  auto const where = args.tokenizer.empty() ? model.tokenizer() : args.tokenizer;
+  parallel::require(!where.empty(), "text needs a tokenizer, and ", args.model.string(),
+                    " brings none; name one with --tokenizer");
+  auto const tokenizer = mpt::tokenizer::load(where);
+  auto const around = mpt::read_around_text(tokenizer);
+  auto const end = tokenizer.eos_id();
+  bool const ends = end && (around.after.empty() || around.after.back() != *end);
+  mpt::document_separator separator;
+  if (end) separator = {mpt::document_separator::side::ends_document, *end};
+  parallel::require(!model.config().attn.attn_uses_sequence_id || end, where,
+                    ": has no end-of-text token, and the model's attention needs to know where "
+                    "texts end; evaluate on an MDS set");
+  std::vector<std::int32_t> ids;
+  mpt::data::document_reader reader(args.data,
+                                    {.plain_text_bytes = mpt::data::document_options::whole_file});
+  mpt::word_cache cache(std::size_t{1} << 16);
+  for (std::string row; reader.next(row);) {
+    ids.insert(ids.end(), around.before.begin(), around.before.end());
+    tokenizer.encode(reader.format() == mpt::data::text_format::json_lines
+                         ? mpt::data::text_of_row(row, reader.name(), reader.line())
+                         : row,
+                     ids, cache);
+    ids.insert(ids.end(), around.after.begin(), around.after.end());
+    if (ends) ids.push_back(*end);
+  }
+  auto const tokens = static_cast<double>(ids.size());
+  auto next = [ids = std::move(ids), length, separator, at = std::size_t{0},
+               rows =
+                   static_cast<std::size_t>(args.rows)]() mutable -> std::optional<mpt::sequences> {
+    auto const whole = static_cast<std::size_t>(length);
+    std::size_t const left = (ids.size() - at) / whole;
+    std::size_t const take = left > 0 ? std::min(left, rows) * whole : ids.size() - at;
+    if (take < 2) return std::nullopt;
+    std::vector<std::int32_t> part(ids.begin() + static_cast<std::ptrdiff_t>(at),
+                                   ids.begin() + static_cast<std::ptrdiff_t>(at + take));
+    at += take;
+    return mpt::sequences(std::move(part), left > 0 ? length : static_cast<std::int64_t>(take),
+                          separator);
+  };
+  return {std::move(next), tokens};
+}
+
+}  // namespace
+
+apps::text_batches apps::open_text(text_request const& request, mpt::model_source const& model,
+                                   std::int64_t length) {
+  return std::filesystem::is_directory(request.data) ? of_set(request, model.config(), length)
+                                                     : of_text(request, model, length);
+}

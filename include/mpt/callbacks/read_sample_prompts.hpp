@@ -1,0 +1,43 @@
+// Reads the prompts of a generate_callback, before any rank trains.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include <mpt/callbacks/sample_prompts.hpp>
+#include <mpt/config/train.hpp>
+#include <mpt/generate/generate.hpp>
+#include <mpt/tokenizer/tokenizer.hpp>
+#include <mpt/vocabulary.hpp>
+
+namespace mpt {
+
+/// Of a configuration that has such a callback. Throws when the tokenizer is not there or has more
+/// tokens than the model, or the model cannot read a prompt.
+[[nodiscard]] inline sample_prompts read_sample_prompts(train_config const& config) {
+  auto const& where = config.tokenizer.name;
+  std::error_code unreadable;  // then it is not there
+  require(std::filesystem::exists(where, unreadable),
+          "callbacks.generate_callback needs the tokenizer, but tokenizer.name ", where,
+          " is no folder or file here");
+  auto const words = std::make_shared<tokenizer const>(tokenizer::load(where));
+  require(words->size() <= config.model.vocab_size, "tokenizer.name ", where, ": has ",
+          words->size(), " tokens, the model only ", config.model.vocab_size);
+  sample_prompts out{.ids = {},
+                     .end_of_text = words->eos_id().value_or(-1),
+                     .tokens = words->size(),
+                     .text_of = [words](std::span<std::int32_t const> ids) {
+                       return words->decode(ids, special_tokens::skip);
+                     }};
+  for (auto const& prompt : config.callbacks.generate.value().prompts) {
+    auto const place = concat("callbacks.generate_callback.prompts.", out.ids.size(), ": ");
+    out.ids.push_back(words->encode(prompt));
+    check_prompt(out.ids.back().size(), config.model.max_seq_len, place);
+  }
+  return out;
+}
+
+}  // namespace mpt

@@ -1,0 +1,39 @@
+// read_run_parts: what a configuration asks a run for, read and checked before any rank trains.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include <mpt/callbacks/hf_exports.hpp>
+#include <mpt/callbacks/read_sample_prompts.hpp>
+#include <mpt/config/train.hpp>
+#include <mpt/train/configured_data.hpp>
+#include <mpt/train/example_set.hpp>
+#include <mpt/train/open_pretrained.hpp>
+#include <mpt/train/run_parts.hpp>
+#include <mpt/train/task_evaluation.hpp>
+#include <mpt/train/task_set.hpp>
+
+namespace mpt {
+
+/// `examples`: those of the configuration's loaders.
+[[nodiscard]] inline run_parts read_run_parts(train_config const& config, run_examples examples) {
+  run_parts out{.data = std::make_shared<configured_data const>(std::move(examples)),
+                .open_weights = open_pretrained,
+                .adapter_base = adapter_base_of(config)};
+  if (!config.icl.tasks.empty())
+    out.tasks = std::make_shared<task_evaluation const>(read_task_set(config));
+  auto const& callbacks = config.callbacks;
+  if (callbacks.generate)
+    out.prompts = std::make_shared<sample_prompts const>(read_sample_prompts(config));
+  if (callbacks.hf_checkpointer)
+    out.exports = std::make_shared<hf_exports const>(hf_exports_of(config, out.adapter_base));
+  return out;
+}
+
+/// Reads the examples too, as read_run_examples does.
+[[nodiscard]] inline run_parts read_run_parts(train_config const& config) {
+  return read_run_parts(config, read_run_examples(config));
+}
+
+}  // namespace mpt

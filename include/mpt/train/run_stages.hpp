@@ -1,0 +1,36 @@
+// What a pipeline rank of a run holds of the model, and what it computes in a batch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string_view>
+
+#include <mpt/config/train.hpp>
+#include <mpt/model/model.hpp>
+#include <mpt/train/sequences.hpp>
+#include <mpt/vocabulary.hpp>
+#include <parallel/train/plan.hpp>
+#include <parallel/train/stage.hpp>
+
+namespace mpt {
+
+/// What a pipeline rank of a run holds of the model.
+[[nodiscard]] inline train::stages_of_rank stages_of(train_config const& config, int rank) {
+  return {config.parallelism.pipeline_options(), rank, config.parallelism.pipeline,
+          static_cast<std::size_t>(config.model.n_layers)};
+}
+
+/// Floating-point operations, by name, of the stages here in a batch. `Model`: mpt::model.
+template <class Model>
+[[nodiscard]] std::map<std::string_view, std::uint64_t> operations_of_batch(
+    Model const& net, train_config const& config, batch_split const& split,
+    train::stages_of_rank const& stages) {
+  auto const length = config.train_loader.max_seq_len / config.parallelism.context;
+  auto out =
+      train::count_operations(net, sequences::shape_of(split.microbatch, length), stages.ranges());
+  for (auto& [name, number] : out) number *= static_cast<std::uint64_t>(split.accumulation);
+  return out;
+}
+
+}  // namespace mpt

@@ -1,0 +1,33 @@
+// run_tasks: tasks of in-context learning, as a run that is evaluated on them sees them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mpt/eval/row_sharing.hpp>
+#include <mpt/generate/text_model.hpp>
+
+namespace mpt {
+
+/// What came of tasks.
+struct task_scores {
+  std::vector<std::pair<std::string, double>> metrics;  ///< under LLM Foundry's names
+  std::vector<std::string> lines;                       ///< for the reader
+};
+
+/// Implemented by task_evaluation.
+class run_tasks {
+ public:
+  run_tasks() = default;
+  run_tasks(run_tasks const&) = delete;
+  run_tasks& operator=(run_tasks const&) = delete;
+  virtual ~run_tasks() = default;
+
+  /// Collective over the ranks of `sharing`: every rank gets all scores of `model`.
+  [[nodiscard]] virtual task_scores evaluate(text_model& model, icl::row_sharing const& sharing,
+                                             std::int64_t batch) const = 0;
+};
+
+}  // namespace mpt

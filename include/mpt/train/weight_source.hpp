@@ -1,0 +1,46 @@
+// weight_source: weights that are no checkpoint of a run, as its ranks read them; each reads what
+// it holds.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <mpt/config/train.hpp>
+#include <mpt/vocabulary.hpp>
+
+namespace mpt {
+
+/// As checkpoint::load_from reads it. Reading is const and may be done by several threads.
+class weight_source {
+ public:
+  struct entry {
+    std::vector<index> const& extents;
+  };
+
+  weight_source() = default;
+  weight_source(weight_source const&) = delete;
+  weight_source& operator=(weight_source const&) = delete;
+  virtual ~weight_source() = default;
+
+  /// The shape of a parameter; throws when it is not there.
+  [[nodiscard]] virtual entry at(std::string const& name) const = 0;
+
+  /// Reads `run` elements of a row from `begin` on, and the same columns of the rows that follow,
+  /// until `out` is full; run 0: one element after another. Throws for what is no number.
+  virtual void read_block(std::string const& name, index begin, index run,
+                          std::span<float> out) const = 0;
+  virtual void read_block(std::string const& name, index begin, index run,
+                          std::span<double> out) const = 0;
+  virtual void read_block(std::string const& name, index begin, index run,
+                          std::span<bf16> out) const = 0;
+};
+
+/// Opens the weights in a folder for a run; see open_pretrained.
+using weight_opener = std::function<std::unique_ptr<weight_source>(
+    train_config const& config, std::filesystem::path const& folder)>;
+
+}  // namespace mpt

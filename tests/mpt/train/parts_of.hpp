@@ -1,0 +1,12 @@
+// What a tests' configuration asks a run for; compiled once (parallellm_test_parts).
+#pragma once
+
+#include <mpt/config/train.hpp>
+#include <mpt/train/run_parts.hpp>
+
+namespace tiny_run {
+
+/// mpt::read_run_parts(config).
+[[nodiscard]] mpt::run_parts parts_of(mpt::train_config const& config);
+
+}  // namespace tiny_run
