@@ -85,11 +85,24 @@ class machine {
   std::deque<std::string> reasons;                              // live forever
   std::string fails_next;                                       // a function
   std::set<std::pair<int, std::string>> loaded;                 // kernels, by device
+  std::recursive_mutex contexts[memory::most_devices];          // before `mutex`
 
   static machine& get() {
     static auto* const one = new machine;  // threads may outlive everything
     return *one;
   }
+};
+
+/// A call inside a device's context, where calls exclude each other there.
+class in_context {
+ public:
+  explicit in_context(int device) {
+    auto& m = machine::get();
+    if (m.options.context_lock) lock_ = std::unique_lock(m.contexts[device]);
+  }
+
+ private:
+  std::unique_lock<std::recursive_mutex> lock_;
 };
 
 /// Of the calling thread.

@@ -115,6 +115,7 @@ cudaError_t copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind k
                                   static_cast<std::byte const*>(from),
                                   static_cast<std::byte const*>(from) + bytes)
                             : nullptr;
+  come_to_context(on->device);
   auto const status = enqueue(on, "copy", [=] {
     if (!from_pageable) static_cast<void>(piece_of(from, bytes));  // still alive
     if (!to_pageable) static_cast<void>(piece_of(to, bytes));
@@ -184,6 +185,13 @@ int device_of(cudaStream_t stream) { return resolve(stream)->device; }
 
 void unmap(void* memory) { give_back(memory, device_of(memory), "unmap"); }
 
+void come_to_context(int device) { in_context const came(device); }
+bool is_context_taken(int device) {
+  auto& m = machine::get();
+  if (!m.options.context_lock) return false;
+  return !std::unique_lock(m.contexts[device], std::try_to_lock).owns_lock();
+}
+
 bool has_failed(int device) { return status_of(device) != cudaSuccess; }
 
 void require_access(int device, void const* memory, std::size_t bytes, std::string_view what) {
@@ -207,6 +215,7 @@ std::uint64_t chance(std::uint64_t what) {
 cudaError_t launch(cudaStream_t on, kernel_launch const& what,
                    std::function<void(std::uint64_t)> run) {
   on = resolve(on);
+  in_context const inside(on->device);
   if (on->device != here().device)
     return refuse(cudaErrorInvalidResourceHandle,
                   std::string(what.name) + ": the stream is of another device than the current");
@@ -333,6 +342,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 
 cudaError_t cudaMalloc(void** out, std::size_t bytes) {
   use_current_device();
+  in_context const inside(here().device);
   if (auto const status = not_while_capturing("cudaMalloc"); status != cudaSuccess) return status;
   if (auto const status = status_of(here().device); status != cudaSuccess) return status;
   if (fails_next("cudaMalloc")) return here().last = cudaErrorMemoryAllocation;
@@ -343,6 +353,7 @@ cudaError_t cudaFree(void* memory) {
   if (auto const status = not_while_capturing("cudaFree"); status != cudaSuccess) return status;
   auto const found = machine::get().store.find(memory);
   int const device = found.bytes > 0 ? found.device : here().device;
+  in_context const inside(device);
   wait_for_device(device);
   give_back(memory, device, "cudaFree");
   return status_of(device);
@@ -350,6 +361,7 @@ cudaError_t cudaFree(void* memory) {
 cudaError_t cudaMallocAsync(void** out, std::size_t bytes, cudaStream_t on) {
   use_current_device();
   on = resolve(on);
+  in_context const inside(on->device);
   if (on->captured != nullptr)  // it would be the graph's: this runtime refuses
     if (auto const status = not_while_capturing("cudaMallocAsync"); status != cudaSuccess)
       return status;
@@ -364,11 +376,13 @@ cudaError_t cudaMallocAsync(void** out, std::size_t bytes, cudaStream_t on) {
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t on) {
   if (memory == nullptr) return cudaSuccess;
   on = resolve(on);
+  in_context const inside(on->device);
   return enqueue(on, "cudaFreeAsync",
                  [memory, device = on->device] { give_back(memory, device, "cudaFreeAsync"); });
 }
 cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned) {
   use_current_device();
+  in_context const inside(here().device);
   if (auto const status = not_while_capturing("cudaHostAlloc"); status != cudaSuccess)
     return status;
   auto& m = machine::get();
@@ -379,7 +393,10 @@ cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) {
-  for (int d = 0; d < machine::get().options.devices; ++d) wait_for_device(d);
+  for (int d = 0; d < machine::get().options.devices; ++d) {
+    in_context const inside(d);
+    wait_for_device(d);
+  }
   give_back(memory, here().device, "cudaFreeHost");
   return cudaSuccess;
 }
@@ -409,6 +426,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
   use_current_device();
   if (bytes == 0) return cudaSuccess;
   on = resolve(on);
+  in_context const inside(on->device);
   return enqueue(on, "cudaMemset", [=, device = on->device] {
     require_access(device, to, bytes, "what is set");
     std::memset(to, value, bytes);

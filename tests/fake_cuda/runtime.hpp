@@ -69,6 +69,10 @@ struct machine_options {
   /// A kernel's first launch on a device waits for all that this was given, as CUDA's may, which
   /// loads a kernel then.
   bool loads_lazily = false;
+  /// Calls for one device exclude each other, as those of a CUDA context do: what waits inside one
+  /// for the device (a kernel's first launch, cudaFree, cudaFreeHost) keeps every other call of the
+  /// process waiting. Waits for events and streams keep nobody waiting.
+  bool context_lock = false;
   fake_cuda::fault fault = fault::none;
   /// The one occasion on which it does that wrong, counted from 1; 0: every one.
   std::size_t fault_at = 0;
@@ -126,6 +130,12 @@ void unmap(void* memory);
 /// `memory` on: they are one living piece of its own, of pinned memory, or of a device to which it
 /// was given access.
 void require_access(int device, void const* memory, std::size_t bytes, std::string_view what);
+
+/// Returns when no call of another thread is inside the device's context; at once unless
+/// machine_options::context_lock.
+void come_to_context(int device);
+/// Whether one is.
+[[nodiscard]] bool is_context_taken(int device);
 
 /// Whether the device has failed: those who block inside their work then stop waiting.
 [[nodiscard]] bool has_failed(int device);

@@ -84,6 +84,7 @@ void run_graph(CUgraph_st const& graph, std::uint64_t chance) {
 
 cudaError_t make_stream(cudaStream_t* out, unsigned flags) {
   use_current_device();
+  in_context const inside(here().device);
   if ((flags & cudaStreamNonBlocking) == 0)
     return refuse(cudaErrorNotSupported, "streams that wait for the default stream are not faked");
   *out = new CUstream_st{.device = here().device, .work = make_queue(here().device)};
@@ -179,6 +180,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return *least = 0, *greatest = -5, cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  in_context const inside(stream->device);
   if (stream->captured != nullptr) stream->captured->streams.erase(stream);
   stream->work->close();
   delete stream;
@@ -187,6 +189,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t on) {
   use_current_device();
   on = resolve(on);
+  come_to_context(on->device);
   if (is_captured(on))
     return broken(*on->captured, cudaErrorStreamCaptureUnsupported,
                   "cudaStreamSynchronize of a stream that is captured");
@@ -200,6 +203,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t on) {
 }
 cudaError_t cudaStreamQuery(cudaStream_t on) {
   on = resolve(on);
+  in_context const inside(on->device);
   if (is_captured(on))
     return broken(*on->captured, cudaErrorStreamCaptureUnsupported,
                   "cudaStreamQuery of a stream that is captured");
@@ -209,6 +213,7 @@ cudaError_t cudaStreamQuery(cudaStream_t on) {
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned flags) {
   use_current_device();
+  in_context const inside(here().device);
   *out = new CUevent_st{.device = here().device, .flags = flags};
   auto& m = machine::get();
   std::scoped_lock const lock(m.mutex);
@@ -217,11 +222,13 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned flags) {
 }
 cudaError_t cudaEventCreate(cudaEvent_t* out) { return cudaEventCreateWithFlags(out, 0); }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  in_context const inside(event->device);
   delete event;
   return forget_handle(), cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t on) {
   on = resolve(on);
+  in_context const inside(on->device);
   if (event->device != on->device)
     return refuse(cudaErrorInvalidResourceHandle,
                   "cudaEventRecord: the event and the stream are of different devices");
@@ -241,6 +248,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t on) {
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t on, cudaEvent_t event, unsigned) {
   on = resolve(on);
+  in_context const inside(on->device);
   if (event->captured != nullptr) {
     if (is_captured(on) && on->captured != event->captured)
       return broken(*on->captured, cudaErrorStreamCaptureMerge,
@@ -259,12 +267,14 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t on, cudaEvent_t event, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  in_context const inside(event->device);
   if (event->captured != nullptr) return refuse(cudaErrorCapturedEvent, "cudaEventQuery");
   if (event->of == nullptr) return cudaSuccess;
   if (!event->of->reached(event->number)) return here().last = cudaErrorNotReady;
   return status_of(event->device);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  come_to_context(event->device);
   if (event->captured != nullptr) return refuse(cudaErrorCapturedEvent, "cudaEventSynchronize");
   if ((event->flags & cudaEventBlockingSync) == 0) {
     auto& m = machine::get();
@@ -359,6 +369,7 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t to, cudaGraph_t from,
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t on) {
+  come_to_context(resolve(on)->device);
   std::uint64_t number = 0;
   {
     auto& m = machine::get();

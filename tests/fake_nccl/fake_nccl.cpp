@@ -177,9 +177,16 @@ cudaError_t begin(library& l, std::shared_ptr<launch> const& what) {
   return fake_cuda::enqueue(what->on, "nccl", std::move(work));
 }
 
+void come_to_current_context() {
+  int device = 0;
+  cudaGetDevice(&device);
+  fake_cuda::come_to_context(device);
+}
+
 ncclResult_t end_group() {
   auto& l = library::get();
   auto& g = group();
+  for (int const device : std::exchange(g.aborted_on, {})) fake_cuda::come_to_context(device);
   std::scoped_lock const lock(l.mutex);
   if (g.aborts > 0) ++l.happened.groups_of_aborts;
   g.aborts = 0;
@@ -301,6 +308,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   auto& l = library::get();
+  come_to_current_context();
   std::scoped_lock const lock(l.mutex);
   l.happened.names.insert("ncclCommInitRankConfig");
   if (rank < 0 || rank >= nranks) return l.refuse("the rank is none", ncclInvalidArgument);
@@ -321,6 +329,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId i
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made,
                            ncclConfig_t* config) {
   auto& l = library::get();
+  come_to_current_context();
   std::scoped_lock const lock(l.mutex);
   if (auto const status = usable(l, comm, "ncclCommSplit"); status != ncclSuccess) return status;
   if (l.board) return split_between_processes(l, *comm, color, key, made, config->blocking != 0);
@@ -380,6 +389,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   if (!l.board && !std::ranges::all_of(comm->waiting,
                                        [&](auto const& one) { return is_connected(*comm, *one); }))
     return *state = ncclInProgress, ncclSuccess;
+  if (!comm->waiting.empty() && fake_cuda::is_context_taken(comm->device))
+    return *state = ncclInProgress, ncclSuccess;
   for (auto const& one : std::exchange(comm->waiting, {}))
     if (begin(l, one) != cudaSuccess) return *state = ncclUnhandledCudaError, ncclSuccess;
   if (comm->finalised && comm->finished < comm->launched) *state = ncclInProgress;
@@ -412,8 +423,10 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   auto& l = library::get();
+  if (l.options.fault == fault::slow_abort) fake_cuda::come_to_context(comm->device);
   std::unique_lock lock(l.mutex);
   if (auto const status = usable(l, comm, "ncclCommAbort"); status != ncclSuccess) return status;
+  group().aborted_on.push_back(comm->device);
   if (group().depth == 0)
     static_cast<void>(
         l.refuse("ncclCommAbort outside of a group: with several communicators it hangs"));

@@ -18,6 +18,9 @@
 //   other window, has as many bytes on every rank, and is there when all ranks have come. What
 //   ranks reach of each other's windows lies in the same place of the same window on all.
 // - ncclMemFree waits for nothing.
+// - Communicators are made inside a call of CUDA's; what is enqueued is in progress while another
+//   thread's call of CUDA waits (machine_options::context_lock); an abort ends operations at first,
+//   and returns when it has come to CUDA.
 // - Using a communicator that was aborted or destroyed is a failure; so is destroying one that has
 //   not been finalised, or aborting several one after the other, outside of a group.
 // - Ranks are threads of one process, or processes that meet in a folder (board.hpp), one rank
@@ -47,6 +50,7 @@ enum class fault {
   wrong_count,         // the last element is forgotten
   wrong_root,          // broadcasts come from the next rank
   asynchronous_error,  // communicators of more than one rank report one
+  slow_abort,          // an abort asks CUDA before it ends the operations that it is for
 };
 
 struct options {

@@ -166,6 +166,7 @@ struct group_state {
   int depth = 0;
   std::vector<std::shared_ptr<launch>> launches;
   int aborts = 0;
+  std::vector<int> aborted_on = {};  // devices
   ncclResult_t problem = ncclSuccess;
 };
 inline group_state& group() {

@@ -1,5 +1,7 @@
+#include <cstdlib>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <parallel/comm/nccl/connect.hpp>
@@ -7,14 +9,20 @@
 #include <mpt/console/say.hpp>
 
 #include "exchanges.hpp"
+#include "support/exit_code.hpp"
 
 std::optional<apps::gpu_communicator> apps::connect_gpus(
     parallel::any_communicator& control, parallel::cuda::device& device,
     parallel::shared_deadline const& deadline,
     std::shared_ptr<parallel::flight_recorder> recorder) {
   if (control.size() == 1) return std::nullopt;
-  auto made = parallel::nccl::connect(control, device,
-                                      {.deadline = deadline, .recorder = std::move(recorder)});
+  auto const stuck = [](std::string const& sentence) {
+    mpt::console::say("error: {}\n", sentence);
+    std::_Exit(static_cast<int>(exit_code::timed_out));  // destructors would wait for it
+  };
+  auto made = parallel::nccl::connect(
+      control, device,
+      {.deadline = deadline, .recorder = std::move(recorder), .when_stuck = stuck});
   if (control.rank() == 0) {
     if (made)
       mpt::console::say("ranks exchange by NCCL {}\n", parallel::nccl::version());

@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include <parallel/comm/flight_recorder.hpp>
 #include <parallel/core/shared_deadline.hpp>
@@ -20,6 +22,12 @@ struct communicator_options {
   /// What is exchanged in pieces of so many bytes lies in memory of NCCL's (nccl::memory), and is
   /// registered as symmetric windows.
   std::size_t least_window_bytes = std::size_t{4} << 20;
+  /// How long communicators may take to end once there is a reason.
+  std::chrono::milliseconds grace = std::chrono::seconds(60);
+  /// Called when they have not, with a sentence that says the reason and what does not return: it
+  /// should end the process. Empty: prints the sentence on standard error and ends the process with
+  /// status 1. When it returns, the end is waited for further.
+  std::function<void(std::string const&)> when_stuck = {};
 };
 
 }  // namespace parallel::nccl

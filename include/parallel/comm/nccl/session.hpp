@@ -1,11 +1,11 @@
 // nccl::session: all of a rank's NCCL communicators, what they are waiting for, and their end.
 //
-// Every call of NCCL is made under one mutex, and none of them blocks (config.blocking = 0): so no
-// thread is inside NCCL when the watchdog ends the communicators, which it does as one group, since
-// one after the other can hang. It does so when NCCL reports an asynchronous error, when another
-// rank has posted a notice, and when an operation takes longer than the deadline that was set when
-// it was enqueued, counted from when the watchdog first saw that it could begin: the one before it
-// on its communicator was over.
+// One thread of the rank at a time is inside NCCL (gate), and no call of it waits for another rank
+// (config.blocking = 0): so no thread is inside when the communicators are ended, which is done as
+// one group, since one after the other can hang. The watchdog does so when NCCL reports an
+// asynchronous error, when another rank has posted a notice, and when an operation takes longer
+// than the deadline that was set when it was enqueued, counted from when it was first seen that it
+// could begin: the one before it on its communicator was over.
 //
 // An aborted operation ends on the GPU as if it had run. So whoever waits for one asks the session
 // afterwards (abortable::completed), which throws, and nothing can be enqueued any more.
@@ -14,13 +14,16 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
+#include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -28,10 +31,12 @@
 #include <parallel/comm/aborted.hpp>
 #include <parallel/comm/flight_recorder.hpp>
 #include <parallel/comm/nccl/error.hpp>
+#include <parallel/comm/nccl/gate.hpp>
 #include <parallel/comm/nccl/member.hpp>
 #include <parallel/comm/nccl/memory.hpp>
 #include <parallel/comm/nccl/notice_board.hpp>
 #include <parallel/comm/nccl/options.hpp>
+#include <parallel/comm/nccl/watchdog.hpp>
 #include <parallel/comm/registered_memory.hpp>
 #include <parallel/comm/request.hpp>
 #include <parallel/core/clock.hpp>
@@ -49,20 +54,15 @@ class session final : public parallel::detail::abortable,
   /// Of the current device, for the rank that the world calls `rank`. `board`: null: others learn
   /// of an abort by their deadlines.
   session(int rank, communicator_options options, std::shared_ptr<notice_board> board)
-      : rank_(rank), options_(options), board_(std::move(board)) {
-    cuda::check(cudaGetDevice(&device_), "cudaGetDevice");
-    watchdog_ = std::thread([this] { watch(); });
-  }
+      : rank_(rank),
+        device_(current_device()),
+        options_(options),
+        watchdog_(gate_, rank, device_, options, std::move(board),
+                  {.see = [this] { forget_completed(); },
+                   .look = [this] { return look(); },
+                   .end = [this] { end_all(); }}) {}
   session(session const&) = delete;
   session& operator=(session const&) = delete;
-  ~session() {
-    {
-      std::scoped_lock const lock(mutex_);
-      ending_ = true;
-    }
-    changed_.notify_all();
-    watchdog_.join();
-  }
 
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] std::shared_ptr<flight_recorder> const& recorder() const {
@@ -71,14 +71,8 @@ class session final : public parallel::detail::abortable,
 
   /// Throws when the communicators have been ended: `aborted`, or on the rank that has found why
   /// `timed_out` or `error`.
-  void throw_if_aborted() {
-    std::scoped_lock const lock(mutex_);
-    throw_if_ended();
-  }
-  [[nodiscard]] std::optional<std::string> abort_reason() {
-    std::scoped_lock const lock(mutex_);
-    return reason_;
-  }
+  void throw_if_aborted() const { gate_.check(); }
+  [[nodiscard]] std::optional<std::string> abort_reason() const { return gate_.reason(); }
 
   /// call(), a call or a group of calls of NCCL for the communicators `of`, has succeeded when this
   /// returns: a non-blocking call enqueues nothing before it has.
@@ -86,8 +80,7 @@ class session final : public parallel::detail::abortable,
   void run(std::vector<ncclComm_t> const& of, std::string_view name, Call&& call,
            call_site where = call_site::current()) {
     {
-      std::scoped_lock const lock(mutex_);
-      throw_if_ended();
+      auto const inside = gate_.enter(name);
       check(call(), name, of.empty() ? nullptr : of.front(), where);
     }
     for (ncclComm_t const comm : of) settle(comm, name, where);
@@ -101,29 +94,32 @@ class session final : public parallel::detail::abortable,
                                              call_site where = call_site::current()) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    auto& made = [&]() -> ncclComm_t& {
-      std::scoped_lock const lock(mutex_);
-      throw_if_ended();
-      auto& out = made_.emplace_back(nullptr);
-      check(make(&out, &config), call, nullptr, where);
+    auto& made = [&]() -> made_one& {
+      auto const inside = gate_.enter(call);
+      auto& out = made_.emplace_back();
+      check(make(&out.comm, &config), call, nullptr, where);
       return out;
     }();
     if (parent != nullptr) settle(parent, call, where);
     patience limit(options_.deadline.get());
-    while (made == nullptr) {  // NCCL writes it before it is ready
+    while (made.comm == nullptr) {  // NCCL writes it before it is ready
       throw_if_aborted();
       if (limit.over()) fail<timed_out>(call, " at ", where, ": not all ranks came");
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
-    auto out = keep(made, std::move(name));  // from now on it is ended whatever happens
-    settle(made, call, where);
+    auto const out = [&] {
+      auto const inside = gate_.enter(call);
+      made.is_kept = true;
+      return keep(made.comm, std::move(name));
+    }();
+    settle(made.comm, call, where);
     return out;
   }
 
   /// Where NCCL may write of a communicator that is none.
   [[nodiscard]] ncclComm_t* place_of_none() {
-    std::scoped_lock const lock(mutex_);
-    return &made_.emplace_back(nullptr);
+    auto const inside = gate_.enter("ncclCommSplit");
+    return &made_.emplace_back().comm;
   }
 
   /// Of one rank.
@@ -133,9 +129,8 @@ class session final : public parallel::detail::abortable,
 
   /// `one`, a call of `of`, is watched until it has run.
   void expect(member& of, pending one) {
-    std::scoped_lock const lock(mutex_);
     one.deadline = options_.deadline.get();
-    of.waiting.push_back(std::move(one));
+    of.waiting.add(std::move(one));
   }
 
   /// Where exchanged memory comes from.
@@ -163,21 +158,15 @@ class session final : public parallel::detail::abortable,
 
   /// Since this rank failed by `problem`.
   void abort(std::string const& problem) override {
-    std::unique_lock lock(mutex_);
-    end_all(concat("rank ", rank_, " failed: ", problem));
-    tell(lock, problem);
+    watchdog_.end(concat("rank ", rank_, " failed: ", problem), problem);
   }
 
-  void give_up(int rank, std::string const& reason) override {
-    std::scoped_lock const lock(mutex_);
-    static_cast<void>(rank);
-    end_all(reason);  // the others are told by whoever catches it, who knows better why
-  }
+  /// The others are told by whoever catches it, who knows better why.
+  void give_up(int /*rank*/, std::string const& reason) override { watchdog_.end(reason); }
 
   void completed() override {
-    std::scoped_lock const lock(mutex_);
     forget_completed();
-    throw_if_ended();
+    throw_if_aborted();
   }
 
  private:
@@ -209,189 +198,168 @@ class session final : public parallel::detail::abortable,
             }};
   }
 
-  void throw_if_ended() const {
-    if (!reason_) return;
-    if (is_late_) throw timed_out(*reason_);
-    if (found_here_) throw error(*reason_);
-    throw aborted(*reason_);
-  }
-
-  [[nodiscard]] std::shared_ptr<member> keep(ncclComm_t comm, std::string name) {
-    std::shared_ptr<member> out(new member{comm, std::move(name)},
-                                [self = shared_from_this()](member* m) { self->end(m); });
-    std::scoped_lock const lock(mutex_);
-    members_.push_back(out.get());
+  [[nodiscard]] static int current_device() {
+    int out = 0;
+    cuda::check(cudaGetDevice(&out), "cudaGetDevice");
     return out;
   }
 
-  /// Waits until the communicator is no longer in progress.
+  [[nodiscard]] std::shared_ptr<member> keep(ncclComm_t comm, std::string name) {
+    std::shared_ptr<member> const kept(new member{comm, std::move(name)});
+    {
+      std::scoped_lock const lock(mutex_);
+      members_.push_back(kept);
+    }
+    return {kept.get(), [self = shared_from_this()](member* m) { self->end(m); }};
+  }
+
+  [[nodiscard]] std::vector<std::shared_ptr<member>> members() const {
+    std::scoped_lock const lock(mutex_);
+    return members_;
+  }
+
+  /// Where NCCL writes a communicator, or nothing, up to the end of an abort.
+  struct made_one {
+    ncclComm_t comm = nullptr;
+    bool is_kept = false;  // by a member
+  };
+
+  /// Waits until the communicator is no longer in progress: most calls are over within some tens of
+  /// microseconds, and a sleep takes longer than it is asked for.
   void settle(ncclComm_t comm, std::string_view name, call_site where) {
     auto const deadline = options_.deadline.get();
     patience limit(deadline);
+    auto const spins_until = steady_time::clock::now() + std::chrono::microseconds(100);
     for (;;) {
       {
-        std::scoped_lock const lock(mutex_);
-        throw_if_ended();
+        auto const inside = gate_.enter(name);
         ncclResult_t state = ncclSuccess;
         check(ncclCommGetAsyncError(comm, &state), "ncclCommGetAsyncError", comm, where);
         check(state, name, comm, where);
         if (state == ncclSuccess) return;
       }
-      if (limit.over())
+      auto const now = steady_time::clock::now();
+      if (limit.over(now))
         fail<timed_out>(name, " at ", where, ": other ranks have not come within ",
                         static_cast<double>(deadline.count()) / 1000, " s");
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      if (now < spins_until)
+        std::this_thread::yield();
+      else
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   }
 
-  void watch() {
-    static_cast<void>(cudaSetDevice(device_));
-    std::unique_lock lock(mutex_);
-    while (!ending_) {
-      changed_.wait_for(lock, std::min(options_.look_every, patience::pause));
-      if (reason_) continue;
-      if (board_) {
-        lock.unlock();  // it has locks of its own
-        auto const told = board_->read();
-        lock.lock();
-        if (told) {
-          is_told_ = true;
-          end_all(*told);
-          continue;
-        }
-      }
-      auto const problem = problem_now();
-      if (problem.empty() || reason_) continue;
-      found_here_ = true;
-      end_all(concat("rank ", rank_, " failed: ", problem));
-      tell(lock, problem);
-      lock.lock();
-    }
-  }
-
-  /// Tells the other ranks, unless they know already; lets go of the lock.
-  void tell(std::unique_lock<std::mutex>& lock, std::string const& problem) {
-    bool const told = std::exchange(is_told_, true);
-    lock.unlock();
-    if (told || !board_) return;
-    try {
-      board_->post(rank_, problem);
-    } catch (...) {  // NOLINT(bugprone-empty-catch): their deadlines will tell them
-    }
-  }
-
-  [[nodiscard]] std::string problem_now() {
-    try {
-      forget_completed();
-    } catch (error const& problem) {
-      return problem.what();
-    }
-    return look();
-  }
-
-  /// What is wrong with a communicator; empty: nothing.
-  [[nodiscard]] std::string look() {
-    auto const now = steady_time::clock::now();
-    for (member* const one : members_) {
+  /// What is wrong with a communicator, as NCCL and the clock tell, but not CUDA.
+  [[nodiscard]] watchdog::problem look() {
+    auto const all = members();
+    for (auto const& one : all) {
+      auto const inside = gate_.try_enter("ncclCommGetAsyncError");
+      if (!inside) break;  // it is looked again
       auto const state = one->state();
-      if (state != ncclSuccess && state != ncclInProgress) {
-        char const* const words = ncclGetLastError(one->comm);
-        return concat("NCCL ", version(), ": ", ncclGetErrorString(state),
-                      words == nullptr ? "" : "; ", words == nullptr ? "" : words,
-                      one->waiting.empty()
-                          ? std::string()
-                          : concat(", while rank ", rank_, " waited for ", one->text_of_first()));
-      }
-      if (one->waiting.empty()) continue;
-      auto& first = one->waiting.front();
-      if (!first.limit) first.limit.emplace(first.deadline, now);
-      if (!first.limit->over(now)) continue;
-      is_late_ = true;
-      return concat("rank ", rank_, " has waited ",
-                    static_cast<double>(first.deadline.count()) / 1000, " s for ",
-                    one->text_of_first(),
-                    "; another rank has not come to it, or the network does not carry it");
+      if (state == ncclSuccess || state == ncclInProgress) continue;
+      char const* const words = ncclGetLastError(one->comm);
+      auto const first = one->waiting.first(one->name);
+      return {concat("NCCL ", version(), ": ", ncclGetErrorString(state),
+                     words == nullptr ? "" : "; ", words == nullptr ? "" : words,
+                     first ? concat(", while rank ", rank_, " waited for ", *first) : "")};
     }
+    auto const now = steady_time::clock::now();
+    for (auto const& one : all)
+      if (auto const late = one->waiting.late(now, one->name))
+        return {concat("rank ", rank_, " has waited ",
+                       static_cast<double>(late->deadline.count()) / 1000, " s for ", late->text,
+                       "; another rank has not come to it, or the network does not carry it"),
+                true};
     return {};
   }
 
-  /// Communicators end as one group.
-  void end_all(std::string const& reason) {
-    if (reason_) return;
-    try {  // what ends from now on has not run
-      forget_completed();
-    } catch (error const&) {  // NOLINT(bugprone-empty-catch): of the GPU, which others tell
-    }
-    reason_ = reason;
-    // an abort waits for a call that has not returned, maybe behind another communicator's kernel
+  /// Communicators end as one group. Those in progress come last: their abort waits for a call that
+  /// has not returned, maybe behind another communicator's kernel.
+  void end_all() {
+    auto const inside = gate_.enter_to_end("ncclCommAbort");
+    is_aborting_ = true;
     static_cast<void>(ncclGroupStart());
     for (bool const all : {false, true})
-      for (member* const one : members_)
+      for (auto const& one : members())
         if (one->comm != nullptr && (all || one->state() != ncclInProgress))
-          static_cast<void>(ncclCommAbort(std::exchange(one->comm, nullptr)));
+          static_cast<void>(ncclCommAbort(one->comm.exchange(nullptr)));
+    for (auto& one : made_)
+      if (!one.is_kept && one.comm != nullptr)
+        static_cast<void>(ncclCommAbort(std::exchange(one.comm, nullptr)));
     static_cast<void>(ncclGroupEnd());
   }
 
+  /// Asks CUDA. What ends once an abort has begun has not run.
   void forget_completed() {
-    for (member* const one : members_) one->forget_completed(!reason_);
+    for (auto const& one : members())
+      one->waiting.forget_completed([this] { return is_aborting_.load(); });
   }
 
   /// Of a member that nobody uses any more: what it was given runs, then it is finalised, unless an
   /// exception is on its way, since then other ranks may never come.
   void end(member* m) {
-    std::unique_ptr<member> const owned(m);
-    std::unique_lock lock(mutex_);
     if (std::uncaught_exceptions() > 0)
-      end_all(concat("an exception left rank ", rank_, " and its communicators"));
-    drain(*m, lock);
-    for (auto const& one : m->waiting)
-      if (!reason_) one.notes.now(call_state::done);
-    std::erase(members_, m);
-    if (m->comm == nullptr) return;
+      watchdog_.end(concat("an exception left rank ", rank_, " and its communicators"));
+    drain(*m);
+    m->waiting.finish(!is_aborting_);
     auto const until = steady_time::clock::now() + options_.deadline.get();
-    ncclResult_t state = ncclCommFinalize(m->comm);
-    while (state == ncclInProgress && steady_time::clock::now() < until) {
-      lock.unlock();
+    auto [comm, state] = take_away(*m);
+    if (comm == nullptr) return;
+    while (state == ncclInProgress && !gate_.is_closed() && steady_time::clock::now() < until) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
-      lock.lock();
-      if (ncclCommGetAsyncError(m->comm, &state) != ncclSuccess) break;
+      auto const inside = gate_.enter_to_end("ncclCommGetAsyncError");
+      if (ncclCommGetAsyncError(comm, &state) != ncclSuccess) break;
     }
-    static_cast<void>(state == ncclSuccess ? ncclCommDestroy(m->comm) : ncclCommAbort(m->comm));
+    auto const inside = gate_.enter_to_end("ncclCommDestroy");
+    if (state == ncclSuccess) {
+      static_cast<void>(ncclCommDestroy(comm));
+      return;
+    }
+    static_cast<void>(ncclGroupStart());
+    static_cast<void>(ncclCommAbort(comm));
+    static_cast<void>(ncclGroupEnd());
   }
 
-  /// Waits, without the lock, for what has been enqueued on `m`.
-  static void drain(member const& m, std::unique_lock<std::mutex>& lock) {
-    std::vector<cuda::event> left;  // of their own: the watchdog takes away what has run
-    for (auto const& one : m.waiting) left.push_back(one.done);
-    lock.unlock();
-    for (auto const& one : left) static_cast<void>(cudaEventSynchronize(one.get()));
-    lock.lock();
+  /// A member's communicator, which is finalised and the caller's from now on; null: it has been
+  /// aborted, or is none.
+  [[nodiscard]] std::pair<ncclComm_t, ncclResult_t> take_away(member& m) {
+    for (;;) {
+      if (gate_.is_closed()) watchdog_.end({});  // with the others
+      auto const inside = gate_.enter_to_end("ncclCommFinalize");
+      if (gate_.is_closed() && !is_aborting_) continue;
+      ncclComm_t const comm = m.comm.exchange(nullptr);
+      {
+        std::scoped_lock const lock(mutex_);
+        std::erase_if(members_, [&](auto const& one) { return one.get() == &m; });
+      }
+      return {comm, comm == nullptr ? ncclSuccess : ncclCommFinalize(comm)};
+    }
+  }
+
+  /// Waits for what has been enqueued on `m`.
+  static void drain(member const& m) {
+    for (auto const& one : m.waiting.events()) static_cast<void>(cudaEventSynchronize(one.get()));
   }
 
   /// An aborted communicator has no registrations any more.
   template <class End>
   void deregister(member const& of, void* registered, End const& end) {
     static_cast<void>(cudaSetDevice(device_));
-    std::unique_lock lock(mutex_);
-    drain(of, lock);
-    if (of.comm != nullptr) static_cast<void>(end(of.comm, registered));
+    drain(of);
+    auto const inside = gate_.enter_to_end("ncclCommDeregister");
+    if (ncclComm_t const comm = of.comm; comm != nullptr) static_cast<void>(end(comm, registered));
   }
 
   int const rank_;
-  int device_ = 0;
+  int const device_;
   communicator_options const options_;
-  std::shared_ptr<notice_board> const board_;
   std::shared_ptr<memory> const memory_ = std::make_shared<memory>();
-  std::mutex mutex_;  // of NCCL, and of what follows
-  std::condition_variable changed_;
-  bool ending_ = false;
-  std::optional<std::string> reason_;
-  bool found_here_ = false;      // by this rank's watchdog
-  bool is_late_ = false;         // since it has waited to the deadline
-  bool is_told_ = false;         // the other ranks know
-  std::deque<ncclComm_t> made_;  // where NCCL writes them, or nothing, up to the end of an abort
-  std::vector<member*> members_;
-  std::thread watchdog_;
+  gate gate_;
+  std::atomic<bool> is_aborting_ = false;
+  std::deque<made_one> made_;  // used by who is inside NCCL
+  mutable std::mutex mutex_;   // of what follows; held inside no call of CUDA or NCCL
+  std::vector<std::shared_ptr<member>> members_;
+  watchdog watchdog_;  // uses all of the above
 };
 
 }  // namespace parallel::nccl

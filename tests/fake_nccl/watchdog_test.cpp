@@ -1,0 +1,149 @@
+// A thread that waits inside a call of CUDA keeps every other call of its process waiting: the
+// watchdog ends what it waits for all the same, or says that it cannot.
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <parallel/conformance/values.hpp>
+
+#include "fake_cuda/ranks.hpp"
+#include "fake_nccl/ranks.hpp"
+#include "parallel/support/files.hpp"
+
+namespace fake_nccl_watchdog_test {
+
+using parallel::reduction;
+using parallel::conformance::message_of;
+using test::contains;
+using namespace std::chrono_literals;
+
+/// Two ranks, of which rank 0 exchanges and then stands in a call of CUDA's, which waits for the
+/// exchange; rank 1 does `instead`. What each is told.
+std::vector<std::string> told(std::function<void(parallel::nccl::communicator&)> const& instead,
+                              parallel::nccl::communicator_options const& how,
+                              fake_nccl::options const& library = {}) {
+  fake_cuda::restart({.devices = 2, .peers = false, .context_lock = true});
+  fake_nccl::restart(library);
+  std::vector<std::string> out(2);
+  static_cast<void>(message_of([&] {
+    fake_nccl::ranks(how)(2, [&](auto& comm) {
+      auto const device = fake_cuda::current_gpu();
+      auto x = device.template allocate_zeroed<float>(8), y = device.template allocate<float>(8);
+      parallel::cuda::stream s{parallel::comm_options<parallel::nccl::communicator>(device)};
+      comm.barrier(s).wait();  // NCCL has connected the ranks
+      auto const rank = static_cast<std::size_t>(comm.rank());
+      out[rank] = message_of([&] {
+        if (rank == 1) return instead(comm);
+        auto request = comm.all_reduce(s, x.span(), reduction::sum);
+        y = {};  // cudaFree waits for all that the GPU was given, and holds its context
+        request.wait();
+      });
+    });
+  }));
+  return out;
+}
+
+void until_aborted(parallel::nccl::communicator& comm) {
+  while (!comm.abort_reason()) std::this_thread::sleep_for(5ms);
+  comm.abort("it came late");
+}
+
+TEST_CASE("a deadline ends an exchange for which a call of CUDA waits") {
+  auto const all = told(until_aborted, {.deadline = 300ms});
+  CHECK(contains(all[0],
+                 "rank 0 failed: rank 0 has waited 0.3 s for call 1, all_reduce(sum) of 8 f32"));
+  CHECK(contains(all[0], "CUDA has not answered"));
+  CHECK(fake_nccl::happened().failures.empty());
+  CHECK(fake_nccl::alive() == 0);
+}
+
+TEST_CASE("another rank's notice does, too") {
+  auto const all = told(
+      [](auto& comm) {
+        std::this_thread::sleep_for(100ms);
+        comm.abort("the disk is full");
+      },
+      {.deadline = 60s});
+  CHECK(all[0] == "rank 1 failed: the disk is full");
+  CHECK(fake_nccl::happened().failures.empty());
+  CHECK(fake_nccl::alive() == 0);
+}
+
+/// What is said when communicators do not end.
+struct sentences {
+  parallel::nccl::communicator_options how = {
+      .deadline = 200ms, .grace = 200ms, .when_stuck = [this](std::string const& sentence) {
+        std::scoped_lock const lock(mutex);
+        all.push_back(sentence);
+      }};
+  std::mutex mutex;
+  std::vector<std::string> all;
+};
+/// After which the fake NCCL ends what stands still, so that the test comes to its end.
+constexpr auto soon = 1500ms;
+
+TEST_CASE("an abort that does not return is said, with the reason, and the other ranks know") {
+  sentences said;
+  auto const all =
+      told(until_aborted, said.how, {.patience = soon, .fault = fake_nccl::fault::slow_abort});
+  REQUIRE(said.all.size() == 1);
+  CHECK(contains(said.all[0], "rank 0 failed: rank 0 has waited 0.2 s for call 1, all_reduce"));
+  CHECK(contains(said.all[0],
+                 "; 0.2 s later the NCCL communicators of rank 0 have not ended: ncclCommAbort has "
+                 "not returned"));
+  CHECK(contains(all[0], "rank 0 has waited 0.2 s"));
+  CHECK(fake_nccl::alive() == 0);
+}
+
+TEST_CASE("so is a thread that does not come out of NCCL, without whose return nothing ends") {
+  sentences said;
+  fake_cuda::restart({.devices = 2, .peers = false, .context_lock = true});
+  fake_nccl::restart({.patience = soon});
+  static_cast<void>(message_of([&] {
+    fake_nccl::ranks(said.how)(2, [&](auto& comm) {
+      auto const device = fake_cuda::current_gpu();
+      auto x = device.template allocate_zeroed<float>(8), y = device.template allocate<float>(8);
+      parallel::cuda::stream s{parallel::comm_options<parallel::nccl::communicator>(device)};
+      comm.barrier(s).wait();
+      if (comm.rank() == 1) return until_aborted(comm);
+      auto request = comm.all_reduce(s, x.span(), reduction::sum);
+      std::jthread frees([&] { y = {}; });
+      std::this_thread::sleep_for(50ms);
+      auto const part = comm.split(parallel::coloring::together(), "tensor");
+    });
+  }));
+  REQUIRE(!said.all.empty());
+  CHECK(contains(said.all[0], "rank 0 failed: rank 0 has waited 0.2 s for call 1, all_reduce"));
+  CHECK(contains(said.all[0], "of rank 0 have not ended: ncclCommSplit has not returned"));
+  CHECK(fake_nccl::alive() == 0);
+}
+
+TEST_CASE("a call that is over at once keeps its host from sleeping") {
+  fake_cuda::restart({.devices = 2, .peers = false});
+  fake_nccl::restart();
+  constexpr int calls = 200;
+  std::vector<long> slept(2);
+  CHECK_NOTHROW(fake_nccl::ranks()(2, [&](auto& comm) {
+    auto const device = fake_cuda::current_gpu();
+    auto x = device.template allocate_zeroed<float>(8);
+    parallel::cuda::stream s{parallel::comm_options<parallel::nccl::communicator>(device)};
+    comm.barrier(s).wait();
+    auto const so_far = [] {
+      rusage used = {};
+      ::getrusage(RUSAGE_THREAD, &used);
+      return used.ru_nvcsw;
+    };
+    auto const before = so_far();
+    for (int i = 0; i < calls; ++i) comm.all_reduce(s, x.span(), reduction::sum).wait_on(s);
+    slept[static_cast<std::size_t>(comm.rank())] = so_far() - before;
+  }));
+  for (auto const one : slept) CHECK(one < calls);  // each is in progress three times
+}
+
+}  // namespace fake_nccl_watchdog_test
