@@ -135,6 +135,23 @@ TEST_CASE("a message without a channel is refused") {
   CHECK(contains(told, "call connect_neighbours before the first message"));
 }
 
+TEST_CASE("a split that a rank does not come to is ended, on a rank that would be alone too") {
+  restart(3);
+  std::vector<std::string> told(3);
+  CHECK_NOTHROW(fake_nccl::ranks()(3, [&](auto& comm) {
+    int const me = comm.rank();
+    told[static_cast<std::size_t>(me)] = message_of([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(me == 1 ? 100 : 0));
+      if (me == 1) return comm.abort("the disk is full");
+      static_cast<void>(comm.split(parallel::coloring([](int rank) { return rank / 2; })));
+    });
+  }));
+  CHECK(told == std::vector<std::string>{"rank 1 failed: the disk is full", "nothing was thrown",
+                                         "rank 1 failed: the disk is full"});
+  CHECK(fake_nccl::happened().failures.empty());
+  CHECK(fake_nccl::alive() == 0);
+}
+
 /// What is said of ranks that do `wrong`.
 template <class Wrong>
 std::string seen(int ranks, Wrong const& wrong, fake_nccl::options how = {}) {

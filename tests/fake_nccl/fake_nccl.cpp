@@ -332,6 +332,8 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
   come_to_current_context();
   std::scoped_lock const lock(l.mutex);
   if (auto const status = usable(l, comm, "ncclCommSplit"); status != ncclSuccess) return status;
+  comm->splits_now = true;
+  comm->splits_alone = color == NCCL_SPLIT_NOCOLOR;
   if (l.board) return split_between_processes(l, *comm, color, key, made, config->blocking != 0);
   auto& round = comm->of->splits[comm->splits++];
   round.of.resize(static_cast<std::size_t>(comm->of->size), {NCCL_SPLIT_NOCOLOR, 0});
@@ -384,6 +386,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
     comm->is_complete = true;
   }
   if (comm->in_progress > 0 && --comm->in_progress > 0) return *state = ncclInProgress, ncclSuccess;
+  if (comm->splits_now) {
+    if (!(l.board ? have_come_to_split(l, *comm) : of.splits[comm->splits - 1].arrived == of.size))
+      return *state = ncclInProgress, ncclSuccess;
+    comm->splits_now = false;
+  }
   if (comm->asked) *state = complete_window(l, *comm);
   if (*state != ncclSuccess) return ncclSuccess;
   if (!l.board && !std::ranges::all_of(comm->waiting,
@@ -415,6 +422,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     return l.refuse(concat("ncclCommDestroy: ", comm->registered.size(),
                            " pieces of memory are still registered"));
   comm->destroyed = true;
+  if (comm->rank == 0) ++l.happened.of_size[comm->of->size];
   --l.alive;
   lock.unlock();
   if (comm->crossed != nullptr) cudaStreamDestroy(comm->crossed);
@@ -430,6 +438,9 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   if (group().depth == 0)
     static_cast<void>(
         l.refuse("ncclCommAbort outside of a group: with several communicators it hangs"));
+  if (comm->splits_now && comm->splits_alone)
+    static_cast<void>(
+        l.refuse("ncclCommAbort while a split without a color is in progress crashes"));
   ++group().aborts;
   ++l.happened.aborted;
   comm->aborted = true;

@@ -21,6 +21,8 @@
 // - Communicators are made inside a call of CUDA's; what is enqueued is in progress while another
 //   thread's call of CUDA waits (machine_options::context_lock); an abort ends operations at first,
 //   and returns when it has come to CUDA.
+// - A communicator is in progress until all its ranks have come to a split of it; aborting it until
+//   then crashes, as NCCL 2.28 to 2.30 do, where this rank has no color (NCCL_SPLIT_NOCOLOR).
 // - Using a communicator that was aborted or destroyed is a failure; so is destroying one that has
 //   not been finalised, or aborting several one after the other, outside of a group.
 // - Ranks are threads of one process, or processes that meet in a folder (board.hpp), one rank
@@ -78,6 +80,7 @@ struct record {
   std::size_t operations = 0;     // that ran to their end, all ranks' parts of one counted once
   std::size_t communicators = 0;  // made, on any rank
   std::size_t aborted = 0;
+  std::map<int, std::size_t> of_size = {};  // communicators that were destroyed, not aborted
   std::size_t groups_of_aborts = 0;
   std::size_t registered = 0;  // pieces of memory, on any rank, that were, as windows or not
   std::size_t given = 0;       // by ncclMemAlloc

@@ -144,8 +144,10 @@ struct ncclComm {
   int in_progress = 0;
   bool is_complete = false;  // all ranks have joined
   std::uint64_t collectives = 0, splits = 0;
-  std::uint64_t launched = 0, finished = 0;                 // its kernels
-  int inside = 0;                                           // of them, on the device
+  bool splits_now = false;                   // not all ranks are known to have come to the last one
+  bool splits_alone = false;                 // that one made nothing here (NCCL_SPLIT_NOCOLOR)
+  std::uint64_t launched = 0, finished = 0;  // its kernels
+  int inside = 0;                            // of them, on the device
   std::vector<std::shared_ptr<fake_nccl::launch>> waiting;  // in a group that has not begun
   std::map<void*, fake_nccl::registration> registered;      // by handle
   std::size_t windows = 0;

@@ -129,6 +129,14 @@ inline void run_between_processes(library& l, std::unique_lock<std::mutex>& lock
   }
 }
 
+/// Whether all processes have come to the communicator's last split.
+inline bool have_come_to_split(library& l, ncclComm const& comm) {
+  for (int rank = 0; rank < comm.of->size; ++rank)
+    if (!l.board->has(concat(comm.of->name, ".split", comm.splits - 1, ".rank", rank)))
+      return false;
+  return true;
+}
+
 inline ncclResult_t split_between_processes(library& l, ncclComm& comm, int color, int key,
                                             ncclComm_t* made, bool blocking) {
   auto const posts = concat(comm.of->name, ".split", comm.splits++, ".rank");

@@ -82,6 +82,18 @@ TEST_CASE("kernels that are loaded when they are first launched need plans of on
   CHECK(others.find("ranks stand still") != std::string::npos);
 }
 
+TEST_CASE("stages between the first and the last are in no group of tied units") {
+  test::layout how{.pipeline = 4};
+  how.model.tied = true;
+  how.model.blocks = 4;
+  test::ring_references references;
+  CHECK(outcome_of(how, references, 1) == "");
+  auto made = fake_nccl::happened().of_size;
+  made.erase(1);  // ranks that would be alone
+  // the run's, the pipeline's; both ways between four pairs of neighbours, and one tie
+  CHECK(made[2] == 9);
+}
+
 TEST_CASE("layouts see what the library does wrong") {
   test::ring_references references;
   auto const how = pipelines(false).front();

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/comm/coloring.hpp>
 #include <parallel/comm/comm_stream.hpp>
 #include <parallel/comm/registered_memory.hpp>
 #include <parallel/train/declarations.hpp>
@@ -59,9 +60,13 @@ class placed_units {
           tensors_.template add<element>(layer, key_of);
           plans_.template add<element>(name, layer, parts, uses, optimizers, key_of);
           if (!stages().ties(parts)) return;
-          bool const some = std::ranges::any_of(parts, [&](part p) { return stages().holds(p); });
-          auto others = groups.pipeline.split(some ? 0 : 1, "pipeline");
-          if (some) ties_.emplace_back(&units_.units().back(), std::move(others));
+          auto const holds = [&](int rank) {
+            return std::ranges::any_of(parts, [&](part p) { return stages().owner(p) == rank; });
+          };
+          auto others = groups.pipeline.split(
+              coloring([&](int rank) { return holds(rank) ? 0 : 1 + rank; }), "pipeline");
+          if (holds(groups.pipeline.rank()))
+            ties_.emplace_back(&units_.units().back(), std::move(others));
         });
     bool const later =
         how.gather_before_use && std::ranges::any_of(plans_.units(), &planned_unit::gathered);

@@ -52,6 +52,15 @@ class stages_of_rank {
     return std::ranges::any_of(ranges_, [&](stage_range const& r) { return r.holds(p); });
   }
 
+  /// The rank that holds a part.
+  [[nodiscard]] int owner(part p) const {
+    for (std::size_t s = 0; s < assigned_.size(); ++s)
+      if (stage_range{assigned_[s].begin, assigned_[s].end, assigned_[s].entry, assigned_[s].exit}
+              .holds(p))
+        return owners_[s];
+    fail("the pipeline has no stage for part ", p, " of the model");
+  }
+
   /// Whether the parts are on different ranks.
   [[nodiscard]] bool ties(std::vector<part> const& parts) const {
     return std::ranges::any_of(parts, [&](part p) { return owner(p) != owner(parts.front()); });
@@ -79,14 +88,6 @@ class stages_of_rank {
                                       mode == pass::training ? microbatches : 2 * ranks_,
                                       options_.stages_per_rank);
     return mode == pass::training ? of : pipeline::forward_only(of, microbatches);
-  }
-
-  [[nodiscard]] int owner(part p) const {
-    for (std::size_t s = 0; s < assigned_.size(); ++s)
-      if (stage_range{assigned_[s].begin, assigned_[s].end, assigned_[s].entry, assigned_[s].exit}
-              .holds(p))
-        return owners_[s];
-    fail("the pipeline has no stage for part ", p, " of the model");
   }
 
   pipeline_options options_;

@@ -13,6 +13,7 @@
 
 #include <nccl.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -166,7 +167,8 @@ class communicator : public collectives<communicator, cuda::stream> {
       : session_(std::move(of)), name_(std::move(name)), rank_(rank) {}
 
   /// The communicator of this rank's color; null: it would be alone, or has none (-1). Nobody calls
-  /// NCCL when that is so for all. Ranks keep their order.
+  /// NCCL when that is so for all. Ranks keep their order. A rank that would be alone makes one for
+  /// the time being: aborting a split that made none there (NCCL_SPLIT_NOCOLOR) crashes NCCL.
   [[nodiscard]] std::shared_ptr<member> split_off(std::vector<int> const& colors,
                                                   std::string const& name) {
     std::map<int, int> sizes;
@@ -175,23 +177,18 @@ class communicator : public collectives<communicator, cuda::stream> {
       if (color >= 0 && ++sizes[color] > 1) together = true;
     if (!together) return nullptr;
     int const color = colors[static_cast<std::size_t>(rank_)];
+    bool const alone = color < 0 || sizes[color] == 1;
+    // NCCL's: the first rank of the part
+    int const part =
+        alone ? rank_ : static_cast<int>(std::ranges::find(colors, color) - colors.begin());
     auto const notes = note({.kind = operation_kind::split, .peer = color});
     notes.now(call_state::running);
-    bool const alone = color < 0 || sizes[color] == 1;
-    std::shared_ptr<member> out;
-    auto const call = [&](ncclComm_t* made, ncclConfig_t* config) {
-      return ncclCommSplit(member_->comm, alone ? NCCL_SPLIT_NOCOLOR : color, rank_, made, config);
-    };
-    if (alone) {
-      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-      config.blocking = 0;
-      auto* const none = session_->place_of_none();
-      session_->run({member_->comm}, "ncclCommSplit", [&] { return call(none, &config); });
-    } else {
-      out = session_->make(name, "ncclCommSplit", member_->comm, call);
-    }
+    auto out = session_->make(name, "ncclCommSplit", member_->comm,
+                              [&](ncclComm_t* made, ncclConfig_t* config) {
+                                return ncclCommSplit(member_->comm, part, rank_, made, config);
+                              });
     notes.now(call_state::done);
-    return out;
+    return alone ? nullptr : out;
   }
 
   /// On which communicator an operation runs, and its number among the calls of that.

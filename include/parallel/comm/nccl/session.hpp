@@ -116,12 +116,6 @@ class session final : public parallel::detail::abortable,
     return out;
   }
 
-  /// Where NCCL may write of a communicator that is none.
-  [[nodiscard]] ncclComm_t* place_of_none() {
-    auto const inside = gate_.enter("ncclCommSplit");
-    return &made_.emplace_back().comm;
-  }
-
   /// Of one rank.
   [[nodiscard]] std::shared_ptr<member> alone(std::string name) {
     return keep(nullptr, std::move(name));
