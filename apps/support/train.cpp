@@ -240,7 +240,8 @@ void train(mpt::train_config const& config, mpt::run_parts const& parts,
   bool const is_primary = comm.rank() == 0;
   if (config.print_plan) {
     if (!is_primary) return;
-    auto const plans = mpt::step_plans_of<T>(config, plan);
+    auto const plans =
+        mpt::step_plans_of<T>(config, plan, parallel::train::waits_for_all_streams<Device>);
     fmt::print("{}", mpt::describe_step(plans));
     auto const file = std::filesystem::path(config.checkpoint.save_folder) / "plan.svg";
     if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());

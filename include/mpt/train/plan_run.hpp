@@ -189,11 +189,13 @@ run_plan plan_run(train_config const& config, int ranks, std::size_t available,
 }
 
 template <class T>
-std::vector<train::step_plan> step_plans_of(train_config const& config, run_plan const& plan) {
+std::vector<train::step_plan> step_plans_of(train_config const& config, run_plan const& plan,
+                                            bool one_queue) {
   model<T> net(config.model, planned_groups(config), plan.recompute);
   auto const groups = groups_of(config, net);
-  train::step_plans made(stepper_options_of(config, plan),
-                         train::place_in(plan.layout, level_of(config)), 0,
+  auto how = stepper_options_of(config, plan);
+  how.one_queue = one_queue;
+  train::step_plans made(how, train::place_in(plan.layout, level_of(config)), 0,
                          config.parallelism.pipeline, net.num_blocks());
   net.visit_units([&](std::string const& name, auto& layer, std::vector<train::part> const& parts,
                       std::vector<parallel::parameter_base<T>*> const& uses) {
@@ -201,7 +203,7 @@ std::vector<train::step_plan> step_plans_of(train_config const& config, run_plan
   });
   auto const wanted = static_cast<int>(plan.split.accumulation);
   auto out = made.all(made.stages().least_microbatches(wanted), parallel::pass::training, true);
-  train::require_runs(out);
+  train::require_runs(out, one_queue);
   return out;
 }
 

@@ -11,11 +11,11 @@
 
 namespace mpt {
 
-/// The lists of a step of a run of T as planned, by pipeline rank. Throws when they cannot run.
-/// Defined in plan_run.hpp.
+/// The lists of a step of a run of T as planned, by pipeline rank. `one_queue`: as the run's
+/// devices are (stepper_options::one_queue). Throws when they cannot run. Defined in plan_run.hpp.
 template <class T>
 [[nodiscard]] std::vector<train::step_plan> step_plans_of(train_config const& config,
-                                                          run_plan const& plan);
+                                                          run_plan const& plan, bool one_queue);
 
 /// Their text, one after another.
 [[nodiscard]] inline std::string describe_step(std::vector<train::step_plan> const& plans) {

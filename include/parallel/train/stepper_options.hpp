@@ -49,11 +49,19 @@ struct stepper_options {
   pipeline_options pipeline = {};
 };
 
+/// Whether devices of this kind now and then wait for all that they were given.
+template <class Device>
+inline constexpr bool waits_for_all_streams = [] {
+  if constexpr (requires { Device::waits_for_all_streams; })
+    return Device::waits_for_all_streams;
+  else
+    return false;
+}();
+
 /// These options on devices of this kind.
 template <class Device>
 [[nodiscard]] stepper_options on_device(stepper_options options) {
-  if constexpr (requires { Device::waits_for_all_streams; })
-    if (!options.one_queue) options.one_queue = Device::waits_for_all_streams;
+  if (!options.one_queue) options.one_queue = waits_for_all_streams<Device>;
   return options;
 }
 

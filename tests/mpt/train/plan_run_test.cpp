@@ -280,7 +280,7 @@ TEST_CASE("memory that is left spares exchanges, values before gradients, and no
     CHECK(plan.reshard_after_forward == reshard);
     CHECK(plan.reduce_every_microbatch == every);
     CHECK(plan.memory.total() == forced(reshard, every));
-    for (auto const& of_rank : mpt::step_plans_of<bf16>(config, plan)) {
+    for (auto const& of_rank : mpt::step_plans_of<bf16>(config, plan, false)) {
       std::size_t unshards = 0, scatters = 0;
       for (auto const& a : of_rank.actions) {
         unshards += a.kind == train::action_kind::unshard ? 1 : 0;

@@ -28,7 +28,7 @@ mpt::train_config configuration() {
 
 TEST_CASE("the plan of a run has a list for every pipeline rank, with the model's units") {
   auto const config = configuration();
-  auto const plans = mpt::step_plans_of<float>(config, mpt::plan_run<float>(config, 4));
+  auto const plans = mpt::step_plans_of<float>(config, mpt::plan_run<float>(config, 4), false);
   REQUIRE(plans.size() == 2);
   CHECK(plans[0].microbatches == 4);
   auto const text = mpt::describe_step(plans);
@@ -41,11 +41,29 @@ TEST_CASE("the plan of a run has a list for every pipeline rank, with the model'
   }
 }
 
+struct gpu {
+  static constexpr bool waits_for_all_streams = true;
+};
+struct cpu {};
+
+TEST_CASE("for devices that wait for all of their streams the lists run in one queue") {
+  auto const config = configuration();
+  auto const plan = mpt::plan_run<float>(config, 4);
+  auto const lists = [&](bool one_queue) {
+    return mpt::step_plans_of<float>(config, plan, one_queue);
+  };
+  auto const of_gpus = lists(parallel::train::waits_for_all_streams<gpu>);
+  auto const of_cpus = lists(parallel::train::waits_for_all_streams<cpu>);
+  CHECK(parallel::train::verify_in_one_queue(of_gpus).good());
+  CHECK_FALSE(parallel::train::verify_in_one_queue(of_cpus).good());
+  CHECK(mpt::describe_step(of_gpus) != mpt::describe_step(of_cpus));
+}
+
 TEST_CASE("one rank alone has one list") {
   auto config = configuration();
   config.parallelism.pipeline = 1;
   config.zero_stage = 0;
-  auto const plans = mpt::step_plans_of<float>(config, mpt::plan_run<float>(config, 1));
+  auto const plans = mpt::step_plans_of<float>(config, mpt::plan_run<float>(config, 1), false);
   REQUIRE(plans.size() == 1);
   CHECK(plans[0].microbatches == 8);
   CHECK(plans[0].links.empty());
