@@ -72,6 +72,8 @@ cudaError_t take(void** out, int device, std::size_t bytes, bool pooled) {
   if (m.store.used(device) + bytes > m.options.memory)
     return here().last = cudaErrorMemoryAllocation;
   *out = m.store.take(device, bytes, pooled);
+  std::scoped_lock const lock(m.mutex);
+  ++m.happened.allocations;
   return cudaSuccess;
 }
 
@@ -388,6 +390,7 @@ cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned) {
   auto& m = machine::get();
   *out = m.store.take(memory::pinned, bytes);
   std::scoped_lock const lock(m.mutex);
+  ++m.happened.allocations;
   ++m.happened.pinned_pieces;
   m.happened.pinned_bytes += bytes;
   return cudaSuccess;

@@ -93,6 +93,8 @@ struct record {
   std::size_t instantiations = 0;
   std::size_t spinning_waits = 0;    // of the host, which held a core
   std::size_t accesses_enabled = 0;  // of a device to another's memory
+  std::size_t allocations = 0;       // of memory of devices and pinned memory, from pools too
+  std::size_t streams = 0;           // that were made
   std::size_t pinned_pieces = 0;     // of the host's memory, that were allocated
   std::size_t pinned_bytes = 0;
   std::size_t pageable_bytes = 0;  // that were copied from or to memory of the host

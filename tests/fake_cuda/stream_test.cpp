@@ -42,6 +42,36 @@ TEST_CASE("who asks for an event that is not reached leaves no error behind for 
   CHECK(read(gpu, x) == std::vector<float>(5, 3.0F));
 }
 
+TEST_CASE("constants that are first asked for in a step allocate nothing and wait for nobody") {
+  fake_cuda::restart();
+  {
+    device const gpu;
+    stream s;
+    auto const x = gpu.allocate_zeroed<float>(3);
+    s.reserve_scratch(256);
+    std::promise<void> gate;
+    auto const opened = gate.get_future().share();
+    CHECK(fake_cuda::enqueue(s.get(), "gate", [opened] {
+            opened.wait_for(std::chrono::seconds(2));
+          }) == cudaSuccess);
+    auto const mark = s.record();
+    auto const before = fake_cuda::happened().allocations;
+    std::vector<float> values{3, 5, 7};
+    auto const there = s.constants(std::span<float const>(values));
+    CHECK(fake_cuda::happened().allocations == before);
+    CHECK(!mark.ready());
+    CHECK(s.constants(std::span<float const>(values)).data() == there.data());
+    values = {0, 0, 0};  // they have been read
+    parallel::ops::add(s, x.span(), there);
+    gate.set_value();
+    s.synchronize();
+    CHECK(read(gpu, x) == std::vector<float>{3, 5, 7});
+    std::vector<float> const many(40000, 2.0F);  // more than was taken before
+    CHECK(s.constants(std::span<float const>(many)).size() == many.size());
+  }
+  CHECK(fake_cuda::alive() == 0);
+}
+
 TEST_CASE("a kernel's failure is told by its stream, in words, and by all later calls") {
   fake_cuda::restart({.devices = 2});
   device const gpu, other({.device = 1});

@@ -91,6 +91,7 @@ cudaError_t make_stream(cudaStream_t* out, unsigned flags) {
   auto& m = machine::get();
   std::scoped_lock const lock(m.mutex);
   ++m.handles;
+  ++m.happened.streams;
   return cudaSuccess;
 }
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <barrier>
 #include <chrono>
 #include <cstdint>
 #include <span>
@@ -34,6 +35,32 @@ void check(int ranks, std::uint64_t seed) {
 
 TEST_CASE("every exchange is that of a serial loop") {
   for (int const ranks : {1, 2, 3, 4}) check(ranks, static_cast<std::uint64_t>(ranks));
+}
+
+TEST_CASE("ranks that compare what they begin allocate nothing") {
+  fake_cuda::restart({.devices = 3, .peers = false});
+  fake_nccl::restart();
+  std::barrier<> all(3);
+  CHECK_NOTHROW(fake_nccl::ranks()(3, [&](auto& comm) {
+    auto part = comm.split(0, "data");
+    auto const compare = [&](auto& over) {
+      for (int round = 0; round < 3; ++round) {
+        auto const said = over.open_exchange()({.peer = over.rank()});
+        for (int rank = 0; rank < over.size(); ++rank)
+          parallel::require(said[static_cast<std::size_t>(rank)].peer == rank, "wrong");
+      }
+    };
+    all.arrive_and_wait();
+    auto const before = fake_cuda::happened();
+    all.arrive_and_wait();
+    compare(comm);
+    compare(part);
+    all.arrive_and_wait();
+    auto const after = fake_cuda::happened();
+    parallel::require(after.allocations == before.allocations, "memory was allocated");
+    parallel::require(after.streams == before.streams, "streams were made");
+  }));
+  CHECK(fake_nccl::alive() == 0);
 }
 
 TEST_CASE("a captured exchange runs with its graph, behind what was captured before it") {

@@ -64,6 +64,7 @@ class communicator : public collectives<communicator, cuda::stream> {
     };
     member_ = size > 1 ? session_->make({}, "ncclCommInitRankConfig", nullptr, call)
                        : session_->alone({});
+    if (size > 1) meeting_ = std::make_shared<meeting_place>(session_->device(), size);
     join_recorded_group();
   }
 
@@ -113,6 +114,7 @@ class communicator : public collectives<communicator, cuda::stream> {
     auto const part = parallel::detail::part_of(colors, rank_);
     communicator out(session_, part.rank, std::move(name));
     for (int const of : part.members) out.ranks_.push_back(world_rank(of));
+    out.meeting_ = meeting_;
     out.member_ = split_off(colors, out.name_);
     if (!out.member_) out.member_ = session_->alone(out.name_);
     out.join_recorded_group();
@@ -161,6 +163,15 @@ class communicator : public collectives<communicator, cuda::stream> {
   struct channel {
     std::shared_ptr<member> over;
     std::uint64_t calls = 0;
+  };
+
+  /// Where signatures of so many ranks are exchanged; it is there before any, since nothing may be
+  /// allocated while exchanges are under way. Used by one thread at a time.
+  struct meeting_place {
+    meeting_place(int device, int ranks) : on({.device = device}) {
+      static_cast<void>(on.scratch((static_cast<std::size_t>(ranks) + 1) * sizeof(signature)));
+    }
+    cuda::stream on;
   };
 
   communicator(std::shared_ptr<session> of, int rank, std::string name)
@@ -295,7 +306,7 @@ class communicator : public collectives<communicator, cuda::stream> {
   [[nodiscard]] std::vector<signature> meet(signature const& mine) {
     if (size() == 1) return {mine};
     cuda::device_scope const scope(session_->device());
-    cuda::stream s({.device = session_->device()});
+    cuda::stream& s = meeting_->on;
     auto const n = static_cast<std::size_t>(size());
     auto* const all = s.scratch((n + 1) * sizeof mine);
     auto* const own = all + n * sizeof mine;
@@ -313,8 +324,9 @@ class communicator : public collectives<communicator, cuda::stream> {
 
   std::shared_ptr<session> session_;
   std::string name_;
-  std::vector<int> ranks_;  // of the group, as the world counts
-  int rank_ = 0;            // in the group
+  std::vector<int> ranks_;                  // of the group, as the world counts
+  int rank_ = 0;                            // in the group
+  std::shared_ptr<meeting_place> meeting_;  // of the whole, and of all parts; null: of one rank
   std::shared_ptr<member> member_;
   std::uint64_t calls_ = 0;
   std::map<std::pair<int, bool>, channel> channels_;  // by peer, whether it sends

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include <parallel/device/cuda/annotation.hpp>
+#include <parallel/device/cuda/constants.hpp>
 #include <parallel/device/cuda/error.hpp>
 #include <parallel/device/cuda/event.hpp>
 #include <parallel/device/cuda/graph_cache.hpp>
@@ -131,8 +132,12 @@ class stream {
     }
     return static_cast<std::byte*>(scratch_);
   }
-  /// See parallel::reserve_scratch.
-  void reserve_scratch(std::size_t bytes) { static_cast<void>(scratch(bytes)); }
+  /// See parallel::reserve_scratch. Takes memory for constants too.
+  void reserve_scratch(std::size_t bytes) {
+    static_cast<void>(scratch(bytes));
+    device_scope const scope(device_);
+    constants_.reserve();
+  }
   /// What it has grown to.
   [[nodiscard]] std::size_t scratch_bytes() const { return scratch_bytes_; }
 
@@ -159,18 +164,15 @@ class stream {
   [[nodiscard]] std::span<T const> constants(std::span<T const> values) {
     if (values.empty()) return {};
     std::string bytes(reinterpret_cast<char const*>(values.data()), values.size_bytes());
-    auto& kept = constants_[std::move(bytes)];
-    if (!kept) {
+    void const* copy = constants_.find(bytes);
+    if (copy == nullptr) {
       device_scope const scope(device_);
-      void* memory = nullptr;
-      check(cudaMalloc(&memory, values.size_bytes()), "cudaMalloc of constants");
-      kept = std::shared_ptr<void>(memory, [](void* p) { static_cast<void>(cudaFree(p)); });
-      check(cudaMemcpyAsync(memory, values.data(), values.size_bytes(), cudaMemcpyHostToDevice,
-                            get()),
-            "cudaMemcpyAsync of constants");
-      synchronize();
+      require(!capturing(),
+              "an operation inside a graph asks for constants that are not there yet; "
+              "use cuda_graphs=false, and please report it");
+      copy = constants_.add(std::move(bytes), get());
     }
-    return {static_cast<T const*>(kept.get()), values.size()};
+    return {static_cast<T const*>(copy), values.size()};
   }
 
   /// See parallel::as_graph.
@@ -216,7 +218,7 @@ class stream {
   graph_cache graph_cache_;
   timeline timeline_;
   std::unordered_map<std::type_index, std::shared_ptr<void>> libraries_;
-  std::unordered_map<std::string, std::shared_ptr<void>> constants_;  // by their bytes
+  constant_memory constants_;
 };
 
 }  // namespace parallel::cuda
