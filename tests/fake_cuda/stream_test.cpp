@@ -72,6 +72,25 @@ TEST_CASE("constants that are first asked for in a step allocate nothing and wai
   CHECK(fake_cuda::alive() == 0);
 }
 
+TEST_CASE("few numbers that the host shares are there when they were reserved") {
+  fake_cuda::restart();
+  {
+    device const gpu;
+    gpu.reserve_shared();
+    auto const before = fake_cuda::happened().allocations;
+    auto const three = gpu.allocate_shared<double>(3);
+    { auto const one = gpu.allocate_shared<int>(1); }
+    auto const other = gpu.allocate_shared<float>(7);
+    CHECK(three.span()[2] == 0);
+    CHECK(other.span()[6] == 0);
+    gpu.reserve_shared();
+    CHECK(fake_cuda::happened().allocations == before);
+    CHECK(gpu.allocate_shared<double>(3000).span()[2999] == 0);
+    CHECK(fake_cuda::happened().allocations == before + 1);
+  }
+  CHECK(fake_cuda::alive() == 0);
+}
+
 TEST_CASE("a kernel's failure is told by its stream, in words, and by all later calls") {
   fake_cuda::restart({.devices = 2});
   device const gpu, other({.device = 1});

@@ -1,6 +1,10 @@
 // MPT trained over NCCL's classes, a fake GPU each rank, in every kind of layout.
 #include <doctest/doctest.h>
 
+#include <barrier>
+#include <cstddef>
+#include <vector>
+
 #include "fake_cuda/trained_model.hpp"
 #include "fake_nccl/ranks.hpp"
 
@@ -51,6 +55,36 @@ TEST_CASE("every two axes together") {
         true);
   check(small_model(true), {.context = 2, .pipeline = 2, .schedule = overlapped("1f1b")});
   check(small_model(true), {.tensor = 2, .pipeline = 2, .schedule = overlapped("zb-h1")});
+}
+
+/// Calls that allocate memory, of all ranks together.
+struct allocations {
+  std::size_t to_reserve = 0;  // and in an evaluation
+  std::size_t in_steps = 0;
+};
+allocations allocations_of(model_layout how) {
+  int const ranks = how.context * how.tensor * how.replicate * how.pipeline * how.shard;
+  fake_cuda::restart({.devices = ranks, .peers = false});
+  fake_nccl::restart();
+  how.steps = 2;
+  std::vector<std::size_t> seen;  // when all are made, and around each step
+  std::barrier all(ranks, [&]() noexcept { seen.push_back(fake_cuda::happened().allocations); });
+  how.made = how.begins = how.begun = [&] { all.arrive_and_wait(); };
+  static_cast<void>(test::run_model<float>(
+      small_model(true), how, [] { return fake_cuda::current_gpu(); }, fake_nccl::ranks()));
+  CHECK(fake_cuda::happened().failures.empty());
+  REQUIRE(seen.size() == 5);
+  return {seen[1] - seen[0], seen[4] - seen[1]};
+}
+
+TEST_CASE("memory is allocated before the first pass, and none from then on") {
+  auto const stages =
+      allocations_of({.pipeline = 2, .schedule = overlapped("zb-h1"), .microbatch = 1});
+  CHECK(stages.to_reserve == 2 * 5);  // scratch and constants of two streams, and results
+  CHECK(stages.in_steps == 0);
+  auto const shards = allocations_of({.level = parameters, .shard = 2, .microbatch = 1});
+  CHECK(shards.to_reserve == 2 * 3);
+  CHECK(shards.in_steps == 0);
 }
 
 }  // namespace fake_nccl_model_test

@@ -15,6 +15,13 @@ void reserve_scratch(Stream& s, std::size_t bytes) {
   if constexpr (requires { s.reserve_scratch(bytes); }) s.reserve_scratch(bytes);
 }
 
+/// And what the host shares with the device, of few numbers.
+template <class Stream, class Device>
+void reserve_scratch(Stream& s, std::size_t bytes, Device const& device) {
+  if constexpr (requires { device.reserve_shared(); }) device.reserve_shared();
+  reserve_scratch(s, bytes);
+}
+
 /// How operations on the streams of a device are planned.
 template <class Device>
 [[nodiscard]] meta::stream_options planned_streams(Device const& device) {

@@ -212,7 +212,7 @@ class stepper {
   /// Gives operations on `compute` and on its own streams their scratch, where they take it from
   /// the device, from now on; a step that finds less asks before it begins. Throws `out_of_memory`.
   void reserve_scratch(stream& compute, operation_scratch const& bytes) {
-    parallel::reserve_scratch(compute, bytes.compute);
+    parallel::reserve_scratch(compute, bytes.compute, device_);
     if (weights_) parallel::reserve_scratch(*weights_, bytes.weights);
   }
 

@@ -98,6 +98,9 @@ class device {
   /// From now on exchanged memory, of copies of this device too, comes from there.
   void take_exchanged_from(memory_source source) { *exchanged_ = std::move(source); }
 
+  /// What allocate_shared gives of few numbers is there from now on.
+  void reserve_shared() const { pinned_->reserve(); }
+
   /// Zeroed memory of the host that operations on this device reach too, over its bus: for few
   /// numbers, such as sums, or for much that is read once a step. Pinned, and kept by the device
   /// for the next that asks for as much; not counted.
