@@ -8,7 +8,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -23,9 +22,19 @@ namespace parallel::cuda {
 /// Of one GPU, which is current in every call.
 class constant_memory {
  public:
-  /// Takes the block, if there is none.
+  /// Takes the block, if there is none; without memory for it they take theirs when they come.
   void reserve() {
-    if (blocks_.empty()) take(block_bytes);
+    if (next_ != nullptr) return;
+    void* memory = nullptr;
+    auto const status = cudaMalloc(&memory, block_bytes);
+    if (status == cudaErrorMemoryAllocation) {
+      static_cast<void>(cudaGetLastError());
+      return;
+    }
+    check(status, "cudaMalloc for constants");
+    pieces_.emplace_back(memory);
+    next_ = static_cast<std::byte*>(memory);
+    left_ = block_bytes;
   }
 
   /// The copy of these bytes; null: there is none yet.
@@ -37,9 +46,14 @@ class constant_memory {
   /// Copies them on a stream, behind which they are there.
   [[nodiscard]] void const* add(std::string bytes, cudaStream_t on) {
     std::size_t const room = (bytes.size() + alignment - 1) / alignment * alignment;
-    if (room > left_) take(std::max(room, block_bytes));
-    left_ -= room;
-    void* const to = std::exchange(next_, next_ + room);
+    void* to = nullptr;
+    if (room <= left_) {
+      left_ -= room;
+      to = std::exchange(next_, next_ + room);
+    } else {
+      check(cudaMalloc(&to, room), "cudaMalloc of constants");
+      pieces_.emplace_back(to);
+    }
     check(cudaMemcpyAsync(to, bytes.data(), bytes.size(), cudaMemcpyHostToDevice, on),
           "cudaMemcpyAsync of constants");  // has read them when it returns
     copies_.emplace(std::move(bytes), to);
@@ -53,16 +67,8 @@ class constant_memory {
     void operator()(void* memory) const { static_cast<void>(cudaFree(memory)); }
   };
 
-  void take(std::size_t bytes) {
-    void* memory = nullptr;
-    check(cudaMalloc(&memory, bytes), "cudaMalloc of constants");
-    blocks_.emplace_back(memory);
-    next_ = static_cast<std::byte*>(memory);
-    left_ = bytes;
-  }
-
-  std::vector<std::unique_ptr<void, free>> blocks_;
-  std::byte* next_ = nullptr;  // in the last one
+  std::vector<std::unique_ptr<void, free>> pieces_;
+  std::byte* next_ = nullptr;  // in the block
   std::size_t left_ = 0;
   std::unordered_map<std::string, void const*> copies_;
 };
