@@ -234,10 +234,14 @@ TEST_CASE("what the stream has not come to does not run yet") {
     CHECK(state() == call_state::waiting);
     of.control.barrier(of_host).wait();
     if (of.control.rank() == 0) *go = true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
     if (of.control.rank() == 0) {
-      auto const calls = of.recorder.calls();
-      CHECK(calls[calls.size() - 2].now == call_state::running);
+      auto const runs = [&] {
+        auto const calls = of.recorder.calls();
+        return calls[calls.size() - 2].now == call_state::running;
+      };
+      for (int i = 0; i < 2000 && !runs(); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      CHECK(runs());
     }
     of.control.barrier(of_host).wait();
     *go = true;
