@@ -58,8 +58,12 @@ class session final : public parallel::detail::abortable,
         device_(current_device()),
         options_(options),
         watchdog_(gate_, rank, device_, options, std::move(board),
-                  {.see = [this] { forget_completed(); },
-                   .look = [this] { return look(); },
+                  {.see =
+                       [this] {
+                         require_sound();
+                         forget_completed();
+                       },
+                   .late = [this] { return late(); },
                    .end = [this] { end_all(); }}) {}
   session(session const&) = delete;
   session& operator=(session const&) = delete;
@@ -243,27 +247,29 @@ class session final : public parallel::detail::abortable,
     }
   }
 
-  /// What is wrong with a communicator, as NCCL and the clock tell, but not CUDA.
-  [[nodiscard]] watchdog::problem look() {
-    auto const all = members();
-    for (auto const& one : all) {
+  /// Throws what NCCL reports of a communicator.
+  void require_sound() {
+    for (auto const& one : members()) {
       auto const inside = gate_.try_enter("ncclCommGetAsyncError");
-      if (!inside) break;  // it is looked again
+      if (!inside) return;  // it is looked again
       auto const state = one->state();
       if (state == ncclSuccess || state == ncclInProgress) continue;
       char const* const words = ncclGetLastError(one->comm);
       auto const first = one->waiting.first(one->name);
-      return {concat("NCCL ", version(), ": ", ncclGetErrorString(state),
-                     words == nullptr ? "" : "; ", words == nullptr ? "" : words,
-                     first ? concat(", while rank ", rank_, " waited for ", *first) : "")};
+      fail("NCCL ", version(), ": ", ncclGetErrorString(state), words == nullptr ? "" : "; ",
+           words == nullptr ? "" : words,
+           first ? concat(", while rank ", rank_, " waited for ", *first) : "");
     }
+  }
+
+  /// What has waited for too long, as far as it is known what has run.
+  [[nodiscard]] std::string late() const {
     auto const now = steady_time::clock::now();
-    for (auto const& one : all)
+    for (auto const& one : members())
       if (auto const late = one->waiting.late(now, one->name))
-        return {concat("rank ", rank_, " has waited ",
-                       static_cast<double>(late->deadline.count()) / 1000, " s for ", late->text,
-                       "; another rank has not come to it, or the network does not carry it"),
-                true};
+        return concat("rank ", rank_, " has waited ",
+                      static_cast<double>(late->deadline.count()) / 1000, " s for ", late->text,
+                      "; another rank has not come to it, or the network does not carry it");
     return {};
   }
 

@@ -2,9 +2,10 @@
 //
 // Three threads, since calls of CUDA exclude each other, and one that waits for a kernel which
 // spins, as to load another kernel or to free memory, keeps all others of the process waiting:
-// - One asks CUDA what has run. While it gets no answer, nothing is seen to be over.
-// - One decides, by deadlines, by what another rank has posted and by what NCCL reports. It calls
-//   nothing of CUDA's and waits for nobody.
+// - One asks NCCL what has failed, and CUDA what has run. While it gets no answer, nothing is seen
+// to be over.
+// - One decides, by deadlines, by what another rank has posted and by what the first has heard. It
+//   calls nothing of CUDA's or NCCL's, and waits for nobody.
 // - One ends them. NCCL tells its kernels to stop before it calls CUDA, so whoever waited for those
 //   goes on; but an abort may not return all the same, or not begin while another thread is inside
 //   NCCL. The one that decides then says so, after a grace, and ends the process.
@@ -39,15 +40,11 @@ namespace parallel::nccl {
 
 class watchdog {
  public:
-  struct problem {
-    std::string text;  // empty: none
-    bool late = false;
-  };
   /// What it calls, each on a thread of its own.
   struct duties {
-    std::function<void()> see;      // asks CUDA what has run; throws what has failed
-    std::function<problem()> look;  // waits for nobody
-    std::function<void()> end;      // ends the communicators
+    std::function<void()> see;          // asks NCCL and CUDA; throws what has failed
+    std::function<std::string()> late;  // what has waited for too long; empty: nothing
+    std::function<void()> end;          // ends the communicators
   };
 
   /// Of rank `rank`, whose GPU is `device`. `of` and what the duties use must outlive it. `board`:
@@ -161,12 +158,17 @@ class watchdog {
         continue;
       }
       auto const trouble = trouble_;
-      lock.unlock();  // the board has locks of its own, and so has NCCL
+      lock.unlock();  // the board has locks of its own
+      auto const found = [&](std::string const& what, end_cause why) {
+        close(concat("rank ", rank_, " failed: ", what, why == end_cause::late ? unanswered() : ""),
+              why, what, false);
+      };
       if (auto const told = board_ ? board_->read() : std::nullopt)
         close(*told, end_cause::told, {}, true);
-      else if (auto found = trouble.empty() ? calls_.look() : problem{trouble}; !found.text.empty())
-        close(concat("rank ", rank_, " failed: ", found.text, found.late ? unanswered() : ""),
-              found.late ? end_cause::late : end_cause::here, found.text, false);
+      else if (!trouble.empty())
+        found(trouble, end_cause::here);
+      else if (auto const late = calls_.late(); !late.empty())
+        found(late, end_cause::late);
       lock.lock();
     }
   }
