@@ -228,7 +228,7 @@ class session final : public parallel::detail::abortable,
     auto const deadline = options_.deadline.get();
     patience limit(deadline);
     auto const spins_until = steady_time::clock::now() + std::chrono::microseconds(100);
-    for (;;) {
+    for (int asked = 1;; ++asked) {
       {
         auto const inside = gate_.enter(name);
         ncclResult_t state = ncclSuccess;
@@ -240,7 +240,7 @@ class session final : public parallel::detail::abortable,
       if (limit.over(now))
         fail<timed_out>(name, " at ", where, ": other ranks have not come within ",
                         static_cast<double>(deadline.count()) / 1000, " s");
-      if (now < spins_until)
+      if (asked < 16 || now < spins_until)
         std::this_thread::yield();
       else
         std::this_thread::sleep_for(std::chrono::microseconds(20));
