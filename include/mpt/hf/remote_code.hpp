@@ -2,8 +2,9 @@
 // transformers' own MptForCausalLM does not have, and loaded from there with trust_remote_code.
 //
 // One module tells of the configuration, the other of the computation; both follow mpt/model, from
-// whose goldens they differ by rounding (tests/reference/check_forms.py). Inference, and training
-// without dropout; keys and values are cached; the attention mask is of padding on either side.
+// whose goldens they differ by rounding (tests/reference/check_forms.py). Inference and training, by
+// transformers' Trainer too (check_trainer.py); keys and values are cached; the attention mask is of
+// padding on either side.
 #pragma once
 
 #include <string_view>
@@ -21,7 +22,7 @@ ATTENTION = {
     "qk_gn": False, "norm_type": "low_precision_layernorm", "softmax_scale": None, "attn_logit_softcapping": None,
     "sliding_window_size": -1, "alibi": False, "alibi_bias_max": 8, "rope": False, "rope_theta": 10000,
     "rope_impl": "hf", "rope_hf_config": {"type": "no_scaling"}, "rope_dail_config": {"type": "original"},
-    "nope": False, "reuse_kv_layer_idx": None,
+    "nope": False, "reuse_kv_layer_idx": None, "attn_pdrop": 0.0,
 }
 TEMPERATURE = {"floor_scale": 8192, "attn_scale": 0.0}
 
@@ -35,14 +36,16 @@ class ParallelMptConfig(PretrainedConfig):
     def __init__(self, d_model=2048, n_heads=16, n_layers=24, expansion_ratio=4, max_seq_len=2048, vocab_size=50368,
                  learned_pos_emb=True, no_bias=False, attention_bias=None, norm_type="low_precision_layernorm",
                  norm_eps=1e-5, logit_scale=None, final_logit_softcapping=None, ffn_config=None, attn_config=None,
-                 block_overrides=None, tie_word_embeddings=True, use_cache=True, **others):
+                 block_overrides=None, embedding_fraction=1.0, emb_pdrop=0.0, resid_pdrop=0.0,
+                 tie_word_embeddings=True, use_cache=True, **others):
         self.d_model, self.n_heads, self.n_layers = d_model, n_heads, n_layers
         self.expansion_ratio, self.max_seq_len, self.vocab_size = expansion_ratio, max_seq_len, vocab_size
         self.learned_pos_emb, self.no_bias, self.attention_bias = learned_pos_emb, no_bias, attention_bias
         self.norm_type, self.norm_eps = norm_type, norm_eps
         self.logit_scale, self.final_logit_softcapping = logit_scale, final_logit_softcapping
         self.ffn_config, self.attn_config = ffn_config or {}, attn_config or {}
-        self.block_overrides = block_overrides
+        self.block_overrides, self.embedding_fraction = block_overrides, embedding_fraction
+        self.emb_pdrop, self.resid_pdrop = emb_pdrop, resid_pdrop
         super().__init__(tie_word_embeddings=tie_word_embeddings, **others)
         self.use_cache = use_cache
 
@@ -225,7 +228,8 @@ class Attention(nn.Module):
         if self.attn["sliding_window_size"] >= 0:
             seen = seen & (distance <= self.attn["sliding_window_size"])
         scores = scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
-        values = scores.softmax(dim=-1).to(v.dtype) @ v
+        chances = F.dropout(scores.softmax(dim=-1), self.attn["attn_pdrop"], self.training)
+        values = chances.to(v.dtype) @ v
         return self.out_proj(values.transpose(1, 2).flatten(2))
 
 
@@ -236,10 +240,11 @@ class Block(nn.Module):
         self.attn = Attention(config, layer, attn, source)
         self.norm_2 = Norm(config.d_model, config.norm_type, not config.no_bias, config.norm_eps)
         self.ffn = FeedForward(config)
+        self.drop = nn.Dropout(config.resid_pdrop)
 
     def forward(self, x, place, made, cache):
-        x = x + self.attn(self.norm_1(x), place, made, cache)
-        return x + self.ffn(self.norm_2(x))
+        x = x + self.drop(self.attn(self.norm_1(x), place, made, cache))
+        return x + self.drop(self.ffn(self.norm_2(x)))
 
 
 class Place:
@@ -308,9 +313,15 @@ class ParallelMptForCausalLM(ParallelMptPreTrainedModel, GenerationMixin):
         return getattr(self, "lm_head", None)
 
     def forward(self, input_ids, attention_mask=None, past_key_values=None, labels=None, sequence_id=None,
-                use_cache=None, return_dict=None, cache=None, **ignored):
+                use_cache=None, return_dict=None, cache=None, num_items_in_batch=None, **others):
         """`sequence_id` [batch, length]: which packed text each token belongs to; texts do not see each other.
-        `cache` is the name that transformers gives past_key_values since its version 5."""
+        `cache` is the name that transformers gives past_key_values since its version 5. `num_items_in_batch`, from
+        its Trainer: labels of all microbatches and processes, by which the loss is divided."""
+        for name in ("position_ids", "output_hidden_states", "output_attentions", "inputs_embeds"):
+            wanted = others.get(name)
+            if wanted is not None and wanted is not False:
+                hint = "; texts packed into one row are told apart by sequence_id" if name == "position_ids" else ""
+                raise ValueError(f"this model takes no {name}{hint}")
         cache = past_key_values if cache is None else cache
         if use_cache if use_cache is not None else self.config.use_cache:
             cache = DynamicCache() if cache is None else cache
@@ -320,6 +331,10 @@ class ParallelMptForCausalLM(ParallelMptPreTrainedModel, GenerationMixin):
         x = self.transformer.wte(input_ids)
         if self.config.learned_pos_emb:
             x = x + self.transformer.wpe(place.positions)
+        fraction = self.config.embedding_fraction
+        if fraction != 1:  # of its gradient
+            x = x * fraction + x.detach() * (1 - fraction)
+        x = F.dropout(x, self.config.emb_pdrop, self.training)
         made = {}
         for block in layers:
             x = block(x, place, made, cache)
@@ -333,7 +348,11 @@ class ParallelMptForCausalLM(ParallelMptPreTrainedModel, GenerationMixin):
             logits = cap * torch.tanh(logits / cap)
         loss = None
         if labels is not None:
-            loss = F.cross_entropy(widened(logits[:, :-1]).flatten(0, 1), labels[:, 1:].flatten().to(logits.device))
+            loss = F.cross_entropy(widened(logits[:, :-1]).flatten(0, 1), labels[:, 1:].flatten().to(logits.device),
+                                   reduction="mean" if num_items_in_batch is None else "sum")
+            if num_items_in_batch is not None:
+                items = num_items_in_batch
+                loss = loss / (items.to(loss.device) if torch.is_tensor(items) else items)
         if return_dict is False:
             return (logits,) if loss is None else (loss, logits)
         name = "cache" if "cache" in CausalLMOutputWithPast.__dataclass_fields__ else "past_key_values"
