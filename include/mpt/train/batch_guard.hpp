@@ -13,6 +13,7 @@
 #include <mpt/train/skipped_batches.hpp>
 #include <mpt/train/spike_limits.hpp>
 #include <parallel/core/failures.hpp>
+#include <parallel/layer/context.hpp>
 #include <parallel/train/step_limits.hpp>
 
 namespace mpt {
@@ -28,6 +29,13 @@ class batch_guard {
   /// Of the next batch.
   [[nodiscard]] parallel::train::step_limits limits() const {
     return spikes_ ? spikes_->limits() : parallel::train::step_limits{};
+  }
+
+  /// Of the batch after `finished`: which update it is does not depend on those that were skipped.
+  [[nodiscard]] parallel::position position_after(std::int64_t finished) const {
+    return {.seed = config_.seed,
+            .step = static_cast<std::uint32_t>(finished),
+            .updates = static_cast<std::uint32_t>(finished - skipped_.count())};
   }
 
   /// Of a batch that has updated.

@@ -40,6 +40,13 @@ class skipped_batches {
 
   [[nodiscard]] bool empty() const { return ranges_.empty(); }
 
+  /// How many there are.
+  [[nodiscard]] std::int64_t count() const {
+    std::int64_t out = 0;
+    for (auto const& [first, last] : ranges_) out += last - first + 1;
+    return out;
+  }
+
   /// [[first, last], …]
   [[nodiscard]] nlohmann::json state() const { return ranges_; }
   /// What comes from a checkpoint's manifest.

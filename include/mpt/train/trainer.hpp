@@ -240,7 +240,7 @@ class trainer {
     auto const [parts, first] = batch_data_.microbatches(
         plan_.split.microbatch, batches_->share().begin,
         step_.least_microbatches(static_cast<std::size_t>(plan_.split.accumulation)));
-    parallel::position const where{.seed = config_.seed, .step = static_cast<std::uint32_t>(batch)};
+    auto const where = guard_.position_after(batch);
     if (checked)
       return checks_->step(compute_, exchanges_, memory_, parts, first, where, factor, control_);
     return step_.step(compute_, exchanges_, memory_, std::span<microbatch const>(parts),

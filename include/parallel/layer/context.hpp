@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include <parallel/core/philox.hpp>
@@ -21,6 +22,7 @@ struct position {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::uint64_t first_sequence = 0;  // index of the microbatch's first sequence in its global batch
+  std::optional<std::uint32_t> updates = {};  // finished, where some steps updated nothing
 };
 
 /// Which rows of the microbatch an activation between regions has here; the schedule says it, and

@@ -111,10 +111,9 @@ class stepper {
     compute.synchronize();
   }
 
-  /// One update. `batches` are this rank's microbatches, `first_sequences` their places in the
-  /// global batch, `where.step` counts finished steps. Where values or gradients are sharded, or
-  /// along a pipeline, every rank gives as many; those without sequences have no rows and come
-  /// last. `memory` provides what `plan_activations` says. Blocks until the step is done.
+  /// One update, waited for. `batches`: this rank's microbatches, with their places in the global
+  /// batch; `where.step`: finished steps; `memory`: see plan_activations. Where values or gradients
+  /// are sharded, or in a pipeline, every rank gives as many; those without rows come last.
   step_result<loss> step(stream& compute, exchange_stream& exchanges, arena& memory,
                          std::span<microbatch const> batches,
                          std::span<index const> first_sequences, position where,
@@ -138,8 +137,9 @@ class stepper {
       outcome_ = step_outcome::updated;
       std::optional<square_meter<element>> meter;
       if (measuring_) meter.emplace(placed_.tensors(), device_);
-      auto requests = run(compute, &exchanges, memory, of,
-                          {where.step, learning_rate_factor, meter ? &*meter : nullptr});
+      auto requests = run(
+          compute, &exchanges, memory, of,
+          {where.updates.value_or(where.step), learning_rate_factor, meter ? &*meter : nullptr});
       std::vector<tensor_squares<loss>> tensors;
       if (meter) tensors = meter->finish(groups_.world(), exchanges);
       under_way_ = begun{std::move(requests), std::move(tensors)};

@@ -109,6 +109,30 @@ TEST_CASE("a spike is skipped in any layout, also by a run that is resumed befor
   }
 }
 
+/// Without what depends on the number of a batch: all batches but spikes update alike.
+train_config timeless(train_config config) {
+  config.model.resid_pdrop = 0;
+  config.scheduler.t_warmup = {0, time_unit::batch};
+  config.scheduler.alpha_f = 1;
+  return config;
+}
+
+TEST_CASE("a batch that is skipped or gone back over is no update: the optimizer counts none") {
+  spiked const here, calm(0);
+  auto const whole = train<float>(timeless(calm.run("calm", 17, policy::skip)));
+  auto const one_less = train<float>(timeless(calm.run("less", 15, policy::skip)));
+  auto const skipped = train<float>(timeless(here.run("skipped", 18, policy::skip)));
+  CHECK(state_of(skipped.checkpoint).at("skipped").dump() == "[[15,15]]");
+  CHECK(tensors_of(skipped.checkpoint) == tensors_of(whole.checkpoint));
+  auto const back = train<float>(timeless(here.run("back", 18, policy::roll_back)));
+  CHECK(state_of(back.checkpoint).at("skipped").dump() == "[[13,15]]");
+  CHECK(tensors_of(back.checkpoint) == tensors_of(one_less.checkpoint));
+  auto const resumed =
+      train_to(timeless(here.run("resumed", 18, policy::skip)), {16, 18}, 2).checkpoint;
+  auto const two = train<float>(timeless(calm.run("two", 17, policy::skip)), 2);
+  CHECK(tensors_of(resumed) == tensors_of(two.checkpoint));
+}
+
 TEST_CASE("ranks that check each other skip the same") {
   spiked const here;
   auto config = on(here.run("plain", 18, policy::skip), {.zero_stage = 2, .data = 2});
