@@ -64,6 +64,8 @@ struct prepare_options {
   document_part part = document_part::all;
   std::uint64_t hold_out_every = 20;  ///< k, for held_out and rest
   std::uint64_t first_input = 0;      ///< number of inputs before ours, which part depends on
+  std::uint64_t processes = 0;        ///< that share a set; 0: this is no part of one
+  std::vector<std::filesystem::path> all_inputs{};  ///< of all of them together
   std::size_t workers = 1;
   std::uint64_t batch_bytes = std::uint64_t{1} << 18;  ///< of text a worker takes at a time
   document_options documents{};
@@ -81,10 +83,10 @@ struct prepare_result {
 
 namespace detail {
 
-/// What must be equal for a repeated run to be a repetition.
-[[nodiscard]] inline nlohmann::json prepare_parameters(prepare_options const& options) {
-  auto inputs = nlohmann::json::array();
-  for (auto const& path : options.inputs) {
+/// Files as a record of parameters knows them: name, size and a hash of both ends, in order.
+[[nodiscard]] inline nlohmann::json identities_of(std::vector<std::filesystem::path> const& files) {
+  auto out = nlohmann::json::array();
+  for (auto const& path : files) {
     parallel::input_file const file(path);
     constexpr std::uint64_t end_bytes = 1U << 16;
     std::string ends(2 * end_bytes, '\0');
@@ -93,11 +95,16 @@ namespace detail {
     auto const tail = file.read_some(std::max(file.size(), end_bytes) - end_bytes,
                                      bytes.subspan(head, end_bytes));
     ends.resize(head + tail);
-    inputs.push_back(parallel::concat(path.filename().native(), ", ", file.size(), " bytes, ends ",
-                                      hash_of("xxh3_64", ends)));
+    out.push_back(parallel::concat(path.filename().native(), ", ", file.size(), " bytes, ends ",
+                                   hash_of("xxh3_64", ends)));
   }
+  return out;
+}
+
+/// What must be equal for a repeated run to be a repetition.
+[[nodiscard]] inline nlohmann::json prepare_parameters(prepare_options const& options) {
   nlohmann::json out{
-      {"inputs", inputs},
+      {"inputs", identities_of(options.inputs)},
       {"tokenizer", options.tokenizer},
       {"concat_tokens", options.concat.sample_ids},
       {"bos_ids", options.concat.bos},
@@ -111,6 +118,10 @@ namespace detail {
       {"hold_out_every", options.part == document_part::all ? 0 : options.hold_out_every}};
   if (options.part != document_part::all && options.first_input > 0)
     out["first_input"] = options.first_input;
+  if (options.processes > 0) {
+    out["processes"] = options.processes;
+    out["all_inputs"] = identities_of(options.all_inputs);
+  }
   return out;
 }
 

@@ -50,16 +50,38 @@ struct prepare_position {
           count_member(object, "tokens", where)};
 }
 
+/// Two values that differ, as a line of a message; of lists of files the first that differs.
+[[nodiscard]] inline std::string line_of_difference(std::string const& key,
+                                                    nlohmann::json const& then,
+                                                    nlohmann::json const& now) {
+  if (key.ends_with("inputs") && then.is_array() && now.is_array()) {
+    if (then.size() != now.size())
+      return parallel::concat("\n  ", key, ": were ", then.size(), " files, now ", now.size());
+    for (std::size_t i = 0; i < now.size(); ++i)
+      if (then[i] != now[i])
+        return parallel::concat("\n  ", key, ": file ", i + 1, " was ", python_json(then[i]),
+                                ", now ", python_json(now[i]));
+  }
+  return "\n  " + key + ": was " + python_json(then) + ", now " + python_json(now);
+}
+
+/// Every parameter in which `now` differs from `then`, a line each; empty: none.
+[[nodiscard]] inline std::string differences_of(nlohmann::json const& then,
+                                                nlohmann::json const& now,
+                                                std::filesystem::path const& folder) {
+  parallel::require(then.is_object(), folder.native(), ": the record of parameters is damaged");
+  std::string out;
+  for (auto const& [key, value] : now.items()) {
+    auto const old = then.contains(key) ? then[key] : nlohmann::json(nullptr);
+    if (old != value) out += line_of_difference(key, old, value);
+  }
+  return out;
+}
+
 /// Throws a message that names every parameter in which `now` differs from `then`.
 inline void require_same_parameters(nlohmann::json const& then, nlohmann::json const& now,
                                     std::filesystem::path const& folder) {
-  std::string differences;
-  parallel::require(then.is_object(), folder.native(), ": the record of parameters is damaged");
-  for (auto const& [key, value] : now.items()) {
-    auto const old = then.contains(key) ? then[key] : nlohmann::json(nullptr);
-    if (old != value)
-      differences += "\n  " + key + ": was " + python_json(old) + ", now " + python_json(value);
-  }
+  auto const differences = differences_of(then, now, folder);
   parallel::require(differences.empty(), folder.native(),
                     ": holds a data set prepared with other parameters:", differences,
                     "\nRepeat those parameters, or choose another folder, or remove this one.");
@@ -123,6 +145,15 @@ class prepare_journal {
     if (::write(file_.get(), line.data(), line.size()) != static_cast<::ssize_t>(line.size()))
       parallel::files::failure(path_, "cannot write");
     if (::fsync(file_.get()) != 0) parallel::files::failure(path_, "cannot flush to disk");
+  }
+
+  /// Those of an interrupted or running run, once it has finished a shard; null: they bind no one.
+  [[nodiscard]] nlohmann::json parameters_that_bind() const {
+    if (!exists()) return nullptr;
+    auto const text = parallel::read_text_file(path_, std::uint64_t{1} << 32);
+    auto const end = text.find('\n');
+    if (end == std::string::npos || text.find('\n', end + 1) == std::string::npos) return nullptr;
+    return entry_of(std::string_view(text).substr(0, end), path_.native() + ":1");
   }
 
   void remove() { std::filesystem::remove(path_); }

@@ -4,12 +4,14 @@
 // of all bytes, and writes them as an MDS set of its own into the sub-folder part-0000i-of-0000n:
 // what `prepare` makes of these files alone, with its journal, so each process restarts by itself.
 // Whoever finds that all parts are whole writes the index over them, whose shards lie in the
-// sub-folders; the result depends on the inputs and on n, not on who ran when. It differs from one
-// process's only at the seams: every part drops its own incomplete last sample; a part with less
-// than one sample is a set without shards, and only a whole without a sample is an error. Nothing
-// but files is exchanged; the disk must keep rename atomic and honour flock(2).
+// sub-folders; the result depends on the inputs and on n, not on who ran when. Every part records
+// all inputs and parameters, and parts whose records differ are never made one set. It differs from
+// one process's only at the seams: every part drops its own incomplete last sample; a part with
+// less than one sample is a set without shards, and only a whole without a sample is an error.
+// Nothing but files is exchanged; the disk must keep rename atomic and honour flock(2).
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <numeric>
@@ -70,6 +72,40 @@ namespace detail {
   return "part-" + digits(share.index) + "-of-" + digits(share.count);
 }
 
+/// What all processes of one set give alike, of the parameters of one.
+[[nodiscard]] inline nlohmann::json shared_parameters(nlohmann::json parameters) {
+  parameters.erase("inputs");
+  parameters.erase("first_input");
+  return parameters;
+}
+
+/// Throws where a part in `folder` that is finished, or has a finished shard, was prepared from
+/// other inputs or with other parameters than `options`, which are those of all parts.
+inline void require_same_parts(std::filesystem::path const& folder,
+                               prepare_options const& options) {
+  if (!std::filesystem::is_directory(folder)) return;
+  auto const mine = shared_parameters(prepare_parameters(options));
+  std::vector<std::filesystem::path> parts;
+  for (auto const& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().filename().native().starts_with("part-")) parts.push_back(entry.path());
+  std::ranges::sort(parts);
+  for (auto const& part : parts) {
+    nlohmann::json its;
+    if (auto const record = part / "prepare.json"; std::filesystem::exists(record))
+      its = member(parse_json(parallel::read_text_file(record, 1U << 26), record.native()),
+                   "parameters", record.native());
+    else
+      its = prepare_journal(part).parameters_that_bind();
+    if (its.is_null()) continue;
+    auto const differences = differences_of(its, mine, part);
+    parallel::require(
+        differences.empty(), part.native(),
+        ": was prepared by a process that was started otherwise than this one:", differences,
+        "\nAll processes of a set give the same files in the same order and the same "
+        "options: repeat them, or choose another folder, or remove this part.");
+  }
+}
+
 /// Puts the shards of the named parts into one index in `folder`; safe to do twice, at once, too.
 /// Throws when no part has any.
 inline std::uint64_t merge_parts(std::filesystem::path const& folder,
@@ -121,6 +157,11 @@ inline prepare_share_result prepare_share(prepare_options options, process_share
   prepare_share_result out;
   out.folder = options.split.empty() ? options.out_root : options.out_root / options.split;
   detail::require_own_parts(out.folder, share.count);
+  options.processes = share.count;
+  options.all_inputs = options.inputs;
+  options.first_input = 0;
+  auto const whole = options;
+  detail::require_same_parts(out.folder, whole);
   std::vector<std::uint64_t> sizes;
   for (auto const& path : options.inputs) sizes.push_back(parallel::input_file(path).size());
   auto const own = inputs_of(sizes, share);
@@ -144,7 +185,9 @@ inline prepare_share_result prepare_share(prepare_options options, process_share
     auto const record = out.folder / parts.back() / "prepare.json";  // comes last
     if (!std::filesystem::exists(record)) ++out.missing;
   }
-  if (out.missing == 0) out.samples = detail::merge_parts(out.folder, parts);
+  if (out.missing > 0) return out;
+  detail::require_same_parts(out.folder, whole);
+  out.samples = detail::merge_parts(out.folder, parts);
   return out;
 }
 

@@ -12,6 +12,7 @@
 #include <mpt/data/scratch.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace prepare_share_test {
@@ -95,8 +96,13 @@ TEST_CASE("parts are what prepare makes of their files, and the index holds them
     alone.out_root = folder / ("alone" + std::to_string(i));
     alone.split.clear();
     (void)mpt::data::prepare(alone, bytes_as_ids);
-    CHECK(get_folder(alone.out_root) ==
-          get_folder(folder / ("out/train/part-0000" + std::to_string(i) + "-of-00004")));
+    auto const without_record = [](std::filesystem::path const& set) {
+      auto files = get_folder(set);
+      CHECK(files.erase("prepare.json") == 1);
+      return files;
+    };
+    CHECK(without_record(alone.out_root) ==
+          without_record(folder / ("out/train/part-0000" + std::to_string(i) + "-of-00004")));
     auto const samples = samples_of(alone.out_root);
     expected.insert(expected.end(), samples.begin(), samples.end());
   }
@@ -181,6 +187,80 @@ TEST_CASE("another number of processes, and shares that are none, are refused") 
   CHECK(contains(error({3, 3}), "process 3 of 3"));
   CHECK(contains(error({0, 0}), "process 0 of 0"));
   CHECK(contains(message_of([&] { (void)mpt::data::prepare(options, bytes_as_ids); }), "part-"));
+}
+
+TEST_CASE("processes that disagree in files, their order or options are never made one set") {
+  data_test::scratch_folder const folder;
+  auto const options = options_in(folder.path());
+  auto const set = folder / "out/train";
+  (void)mpt::data::prepare_share(options, {0, 2}, bytes_as_ids);
+  auto const error = [&](auto&& change, std::uint64_t index = 1) {
+    auto other = options;
+    change(other);
+    return message_of([&] { (void)mpt::data::prepare_share(other, {index, 2}, bytes_as_ids); });
+  };
+  auto const otherwise =
+      "part-00000-of-00002: was prepared by a process that was started otherwise";
+  auto const swapped = [](auto& o) { std::swap(o.inputs[0], o.inputs[8]); };
+  CHECK(contains(error(swapped), otherwise));
+  CHECK(contains(error(swapped), "\n  all_inputs: file 1 was \"0.jsonl, "));
+  CHECK(contains(error(swapped), "give the same files in the same order and the same options"));
+  CHECK(contains(error([](auto& o) { o.inputs.pop_back(); }),
+                 "\n  all_inputs: were 9 files, now 8\n"));
+  CHECK(contains(error([](auto& o) { o.tokenizer = "gpt2"; }),
+                 "\n  tokenizer: was \"bytes\", now \"gpt2\"\n"));
+  CHECK(
+      contains(error([](auto& o) { o.concat.sample_ids = 32; }), "concat_tokens: was 16, now 32"));
+  CHECK(contains(error([](auto& o) { o.compression = "zstd"; }), "compression: was \"\", now"));
+  CHECK(contains(error([](auto& o) { o.part = mpt::data::document_part::rest; }), "part: was 0"));
+  data_test::put_file(options.inputs[8], "{\"text\": \"another\"}\n");
+  CHECK(contains(error([](auto&) {}), "all_inputs: file 9 was"));
+  CHECK(contains(error([](auto&) {}, 0), "all_inputs: file 9 was"));  // its own part
+  CHECK_FALSE(std::filesystem::exists(set / "index.json"));
+  CHECK_FALSE(std::filesystem::exists(set / "part-00001-of-00002"));
+}
+
+TEST_CASE("processes that ran at once and disagree are told when the last one would merge") {
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  auto const set = folder / "out/train";
+  (void)mpt::data::prepare_share(options, {0, 2}, bytes_as_ids);
+  std::filesystem::rename(set / "part-00000-of-00002", folder / "aside");
+  options.concat.sample_ids = 32;
+  auto back = [&, moved = false](mpt::data::prepare_progress const&) mutable {
+    if (!std::exchange(moved, true))
+      std::filesystem::rename(folder / "aside", set / "part-00000-of-00002");
+  };
+  options.progress = back;
+  CHECK(contains(message_of([&] {
+                   (void)mpt::data::prepare_share(options, {1, 2}, bytes_as_ids);
+                 }),
+                 "concat_tokens: was 16, now 32"));
+  CHECK_FALSE(std::filesystem::exists(set / "index.json"));
+}
+
+TEST_CASE("an interrupted part binds the other processes once it has a finished shard") {
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  auto const part = folder / "out/train/part-00000-of-00002";
+  struct interruption {};
+  for (std::uint64_t const shards : {0U, 1U}) {
+    options.progress = [&](mpt::data::prepare_progress const& now) {
+      if (now.shards >= shards) throw interruption{};
+    };
+    CHECK_THROWS_AS((void)mpt::data::prepare_share(options, {0, 2}, bytes_as_ids), interruption);
+    CHECK(std::filesystem::exists(part / "prepare.journal"));
+    auto other = options;
+    other.progress = {};
+    other.tokenizer = "gpt2";
+    other.out_root = folder / ("out" + std::to_string(shards));
+    std::filesystem::copy(folder / "out", other.out_root, std::filesystem::copy_options::recursive);
+    auto const message = message_of([&] {
+      (void)mpt::data::prepare_share(other, {1, 2}, bytes_as_ids);
+    });
+    CHECK(contains(message, "tokenizer: was \"bytes\", now \"gpt2\"") == (shards > 0));
+    CHECK((message == "no error") == (shards == 0));
+  }
 }
 
 TEST_CASE("more processes than files leave some without work") {

@@ -206,7 +206,7 @@ TEST_CASE("a complete set is left alone, and other parameters are refused by nam
   CHECK(contains(message, "tokenizer: was \"bytes\", now \"gpt2\""));
   CHECK(contains(message, "choose another folder, or remove this one"));
   data_test::put_file(folder / "in/a.jsonl", "{\"text\": \"changed\"}\n");
-  CHECK(contains(message_of([&] { (void)run(options); }), "inputs: was"));
+  CHECK(contains(message_of([&] { (void)run(options); }), "inputs: file 1 was"));
   CHECK(get_folder(folder / "out") == before);
 }
 
@@ -432,7 +432,7 @@ TEST_CASE("bad input stops the run, naming file and line") {
                  "in/a.jsonl:41: the row has no \"text\"; its keys are \"body\""));
   CHECK_FALSE(std::filesystem::exists(folder / "out/index.json"));
   data_test::put_file(folder / "in/a.jsonl", content);
-  CHECK(contains(message_of([&] { (void)run(options); }), "inputs: was"));
+  CHECK(contains(message_of([&] { (void)run(options); }), "inputs: file 1 was"));
   options.out_root = folder / "fresh";
   data_test::put_file(folder / "in/a.jsonl", "not JSON\n" + content);
   CHECK(contains(message_of([&] { (void)run(options); }), "in/a.jsonl:1: not valid JSON"));
