@@ -27,8 +27,18 @@ namespace mpt::data {
 /// How a file is compressed.
 enum class compression { none, gzip, zstd };
 
-/// By the end of the name: ".gz", ".zst" or ".zstd", else none.
-[[nodiscard]] inline compression compression_of(std::string_view name) {
+/// An ending as it is compared: ".JSONL" is ".jsonl". Of ASCII letters alone.
+[[nodiscard]] inline std::string lower_case(std::string_view text) {
+  std::string out(text);
+  for (auto& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+/// By the end of the name, in any case: ".gz", ".zst" or ".zstd", else none.
+[[nodiscard]] inline compression compression_of(std::string_view whole_name) {
+  auto const name = lower_case(
+      whole_name.substr(whole_name.size() - std::min<std::size_t>(5, whole_name.size())));
   if (name.ends_with(".gz")) return compression::gzip;
   if (name.ends_with(".zst") || name.ends_with(".zstd")) return compression::zstd;
   return compression::none;

@@ -1,8 +1,10 @@
 // Documents out of text files: one a line of JSON lines, or pieces of plain text.
 //
-// By name, after a compression ending is taken off (.gz, .zst, .zstd): .json, .jsonl and .ndjson
-// are JSON lines (C4's layout); no ending at all after it ("00.zst") goes by the first byte, '{'
-// means JSON lines; everything else is plain text. Lines end at '\n' only: JSON strings may hold
+// By name, in any case, after a compression ending is taken off (.gz, .zst, .zstd): .json, .jsonl,
+// .jsonlines and .ndjson are JSON lines (C4's layout); no ending at all after it ("00.zst") goes by
+// the first byte, '{' means JSON lines; so is a file of any other name whose first line that is not
+// blank is a JSON object with a "text" that is a string (some.jsonl.1). Everything else is plain
+// text. Lines end at '\n' only: JSON strings may hold
 // U+0085 or U+2028, which other line splitters take for ends. Blank lines are skipped.
 //
 // Plain text has no documents, so it is cut where a blank line follows at least
@@ -149,15 +151,11 @@ class document_reader {
     parallel::require(options_.plain_text_bytes > 0, "plain_text_bytes must be positive");
     auto inner = path.filename();
     if (compression_of(inner.native()) != compression::none) inner = inner.stem();
-    auto const ending = inner.extension();
-    if (ending == ".json" || ending == ".jsonl" || ending == ".ndjson") {
-      format_ = text_format::json_lines;
-    } else if (ending.empty() && compression_of(path.native()) != compression::none) {
-      (void)refill();
-      std::string_view const start(buffer_.data(), end_);
-      auto const first = start.find_first_not_of(" \t\r\n");
-      if (first != std::string_view::npos && start[first] == '{') format_ = text_format::json_lines;
-    }
+    auto const ending = lower_case(inner.extension().native());
+    bool const named =
+        ending == ".json" || ending == ".jsonl" || ending == ".jsonlines" || ending == ".ndjson";
+    bool const told_nothing = ending.empty() && compression_of(path.native()) != compression::none;
+    if (named || begins_with_row(told_nothing)) format_ = text_format::json_lines;
   }
 
   [[nodiscard]] text_format format() const { return format_; }
@@ -183,6 +181,31 @@ class document_reader {
     begin_ = 0;
     end_ = stream_.read(buffer_.data(), buffer_.size());
     return end_ > 0;
+  }
+
+  /// Whether the first line that is not blank is a row with a text, or, if that is enough, begins
+  /// like a row. Reads ahead, no further than a row may be long.
+  [[nodiscard]] bool begins_with_row(bool brace_is_enough) {
+    constexpr std::string_view blank = " \t\r\n";
+    while (true) {
+      std::string_view const start(buffer_.data(), end_);
+      auto const mark = start.starts_with("\xEF\xBB\xBF") ? std::size_t{3} : std::size_t{0};
+      auto const first = start.find_first_not_of(blank, mark);
+      if (first != start.npos && start[first] != '{') return false;
+      if (first != start.npos && brace_is_enough) return true;
+      auto const newline = first == start.npos ? start.npos : start.find('\n', first);
+      if (newline != start.npos) return is_row_with_text(start.substr(first, newline - first));
+      if (end_ >= options_.max_line_bytes) return false;
+      if (end_ == buffer_.size()) buffer_.resize(2 * buffer_.size());
+      auto const got = stream_.read(buffer_.data() + end_, buffer_.size() - end_);
+      if (got == 0) return first != start.npos && is_row_with_text(start.substr(first));
+      end_ += got;
+    }
+  }
+
+  [[nodiscard]] static bool is_row_with_text(std::string_view row) {
+    detail::text_row handler;
+    return nlohmann::json::sax_parse(row.begin(), row.end(), &handler) && handler.found;
   }
 
   /// Appends one line with its '\n', or at most `limit` bytes of it. False at the end of the file.

@@ -21,11 +21,12 @@
 
 namespace mpt::finetune {
 
-/// The ending that says a data file's format, without that of a compression (.gz, .zst, .zstd).
+/// The ending that says a data file's format, without that of a compression (.gz, .zst, .zstd), in
+/// small letters.
 [[nodiscard]] inline std::string format_ending(std::filesystem::path const& file) {
   auto name = file.filename();
   if (data::compression_of(name.native()) != data::compression::none) name = name.stem();
-  return name.extension().native();
+  return data::lower_case(name.extension().native());
 }
 
 /// Whether a file is of a format that is read: JSON, CSV or Parquet.

@@ -36,6 +36,12 @@ inline found read(std::filesystem::path const& path, document_options options = 
   return out;
 }
 
+inline std::string frame(std::string_view text) {
+  std::string out(ZSTD_compressBound(text.size()), '\0');
+  out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));
+  return out;
+}
+
 inline std::string row_error(std::string_view row) {
   return message_of([&] { (void)text_of_row(row, "f.jsonl", 7); });
 }
@@ -100,11 +106,6 @@ TEST_CASE("lines end at newline only, blank ones are skipped, the last needs non
 TEST_CASE("the format goes by the name, and by the first byte where the name tells nothing") {
   using namespace document_reader_test;
   data_test::scratch_folder const folder;
-  auto const frame = [](std::string_view text) {
-    std::string out(ZSTD_compressBound(text.size()), '\0');
-    out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));
-    return out;
-  };
   std::string const row = "{\"text\": \"x\"}\n";
   for (auto const* name : {"a.json", "a.jsonl", "a.ndjson", "a.b.jsonl"}) {
     data_test::put_file(folder / name, row);
@@ -117,13 +118,44 @@ TEST_CASE("the format goes by the name, and by the first byte where the name tel
   data_test::put_file(folder / "01.zst", frame("A story.\n"));
   CHECK(read(folder / "01.zst").documents == std::vector<std::string>{"A story.\n"});
   data_test::put_file(folder / "a.txt.zst", frame(row));
-  CHECK(read(folder / "a.txt.zst").documents == std::vector<std::string>{row});
+  CHECK(read(folder / "a.txt.zst").documents == std::vector<std::string>{"x"});
   for (auto const* name : {"a.txt", "README", "a.pod"}) {
-    data_test::put_file(folder / name, row);
+    data_test::put_file(folder / name, "Text: {\"text\": \"x\"}\n");
     CHECK(read(folder / name).format == text_format::plain);
   }
   data_test::put_file(folder / "empty.txt", "");
   CHECK(read(folder / "empty.txt").documents.empty());
+}
+
+TEST_CASE("endings count in any case, and rows with a text are found under any name") {
+  using namespace document_reader_test;
+  data_test::scratch_folder const folder;
+  for (auto const* name : {"a.JSON", "a.JsonL", "a.jsonlines", "a.NDJSON"}) {
+    data_test::put_file(folder / name, "{\"content\": \"x\"}\n");
+    CHECK(contains(message_of([&] { (void)read(folder / name); }),
+                   ":1: the row has no \"text\"; its keys are \"content\""));
+  }
+  data_test::put_file(folder / "b.JSONL.ZST", frame("{\"text\": \"x\"}\n"));
+  CHECK(read(folder / "b.JSONL.ZST").documents == std::vector<std::string>{"x"});
+  std::string const large(std::size_t{1} << 19, 'a');  // a line longer than is read at a time
+  for (auto const* name : {"c.json.1", "c.txt", "c", "part-00000"}) {
+    data_test::put_file(folder / name,
+                        "\n \r\n{\"text\": \"" + large + "\", \"id\": 1}\n{\"text\": \"y\"}");
+    auto const out = read(folder / name);
+    CHECK(out.documents == std::vector<std::string>{large, "y"});
+    CHECK(out.lines == std::vector<std::uint64_t>{3, 4});
+  }
+  data_test::put_file(folder / "d.txt", "\xEF\xBB\xBF{\"text\": \"x\"}");
+  CHECK(read(folder / "d.txt").documents == std::vector<std::string>{"x"});
+  data_test::put_file(folder / "d.txt", "{\"text\": \"x\"}\nno row\n");
+  CHECK(contains(message_of([&] { (void)read(folder / "d.txt"); }), "d.txt:2: not valid JSON"));
+  for (auto const* text : {"{\"text\": 1}\n", "{\"body\": \"x\"}\n", "{\n\"text\": \"x\"\n}\n",
+                           "{ braces begin C }\n", "[\"text\"]\n", "\n\n", "{"}) {
+    data_test::put_file(folder / "e.txt", text);
+    CHECK(read(folder / "e.txt").documents == std::vector<std::string>{text});
+  }
+  data_test::put_file(folder / "e.txt", "{" + large + "\n");  // cut where it is long
+  CHECK(read(folder / "e.txt", {.plain_text_bytes = 1000}).documents.size() > 100);
 }
 
 TEST_CASE("a file with zero bytes is no text") {

@@ -56,6 +56,12 @@ TEST_CASE("folders name splits before files do, by a word that stands alone") {
   CHECK(files("test") == names{"x1test2.json"});
 }
 
+TEST_CASE("endings count in any case") {
+  using namespace split_files_test;
+  tree const files({"a.JSONL", "b.Csv.GZ", "c.jsonl"});
+  CHECK(files("train") == names{"a.JSONL", "b.Csv.GZ", "c.jsonl"});
+}
+
 TEST_CASE("files that name no split are all for training") {
   using namespace split_files_test;
   tree const found({"a.jsonl", "b/c.csv.zst", ".d.jsonl", "notes.txt", "dolly.jsonl"});
