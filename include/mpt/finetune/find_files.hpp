@@ -1,8 +1,10 @@
 // The files that a loader's hf_name, split and hf_kwargs name, on this machine.
 //
 // hf_name is a folder or a file, or a format (json, csv, parquet) whose files data_dir or
-// data_files name. Nothing is downloaded: a name on the Hugging Face Hub that is no folder here is
-// an error that says what to do.
+// data_files name. A file is of the split that its name says (test.jsonl), else of `train`; asked
+// for another it is an error, so that no evaluation reads what is trained on. Nothing is
+// downloaded: a name on the Hugging Face Hub that is no folder here is an error that says what to
+// do.
 #pragma once
 
 #include <fnmatch.h>
@@ -64,17 +66,32 @@ namespace detail {
   return out;
 }
 
+/// A file that is named alone, if it is of `split`, by its name's words, or no split is given.
+[[nodiscard]] inline std::filesystem::path file_of_split(std::filesystem::path const& file,
+                                                         std::string const& split) {
+  auto const splits = splits_of(file.parent_path(), {file});
+  std::string there;
+  for (auto const& [name, its] : splits) there += (there.empty() ? "" : ", ") + name;
+  parallel::require(
+      split.empty() || splits.contains(split) || file.filename().native().starts_with(split + "."),
+      file.native(), ": is of split ", there, " by its name, and split \"", split,
+      "\" is asked for; name a file of that split, such as ", split, format_ending(file),
+      ", or set split: ", splits.begin()->first);
+  return file;
+}
+
 }  // namespace detail
 
 /// The files, in order. Errors: no split, a split or file that is not there, a name of the Hub.
 [[nodiscard]] inline std::vector<std::filesystem::path> find_files(file_names const& names) {
   namespace fs = std::filesystem;
-  parallel::require(!names.split.empty(), "the split of \"", names.name,
+  std::error_code failure;
+  bool const alone = names.data_files.empty() && fs::is_regular_file(names.name, failure);
+  parallel::require(!names.split.empty() || alone, "the split of \"", names.name,
                     "\" is not given; set split, such as train");
   parallel::require(names.split.find_first_of("[+") == std::string::npos, "split \"", names.split,
                     "\": parts and sums of splits are not supported; write those rows to a file of "
                     "their own");
-  std::error_code failure;
   bool const format = names.name == "json" || names.name == "csv" || names.name == "parquet";
   bool const folder = fs::is_directory(names.name, failure);
   if (!names.data_files.empty()) {
@@ -99,11 +116,11 @@ namespace detail {
                       ": not a folder; hf_kwargs.data_dir names it");
     return split_files(names.data_dir, names.split);
   }
-  if (fs::is_regular_file(names.name, failure)) {
+  if (alone) {
     parallel::require(is_data_file(names.name), names.name,
                       ": not of a format that is read; expected .jsonl, .json, .csv or .parquet "
                       "(.gz and .zst too)");
-    return {names.name};
+    return {detail::file_of_split(names.name, names.split)};
   }
   parallel::fail(
       "hf_name \"", names.name,

@@ -52,6 +52,25 @@ TEST_CASE("files are named by a folder, a file, or a format with a folder or fil
         names{"sub/b2.csv"});
 }
 
+TEST_CASE("a file alone is of the split that its name says, else for training") {
+  using namespace find_files_test;
+  tree const at;
+  auto const set = (at.folder / "s").native();
+  for (auto const* file : {"my-dev.csv", "rows.jsonl.gz", "mine.jsonl"})
+    data_test::put_file(set + "/" + file, "x");
+  CHECK(at({.name = set + "/test.jsonl", .split = "test"}) == names{"test.jsonl"});
+  CHECK(at({.name = set + "/my-dev.csv", .split = "validation"}) == names{"my-dev.csv"});
+  CHECK(at({.name = set + "/rows.jsonl.gz", .split = "train"}) == names{"rows.jsonl.gz"});
+  CHECK(at({.name = set + "/test.jsonl"}) == names{"test.jsonl"});
+  CHECK(at({.name = set + "/mine.jsonl", .split = "mine"}) == names{"mine.jsonl"});
+  CHECK(at.error({.name = set + "/rows.jsonl.gz", .split = "test"}) ==
+        "F/s/rows.jsonl.gz: is of split train by its name, and split \"test\" is asked for; name a "
+        "file of that split, such as test.jsonl, or set split: train");
+  CHECK(at.error({.name = set + "/test.jsonl", .split = "train"}) ==
+        "F/s/test.jsonl: is of split test by its name, and split \"train\" is asked for; name a "
+        "file of that split, such as train.jsonl, or set split: test");
+}
+
 TEST_CASE("what is not there is an error that says what is, or what to do") {
   using namespace find_files_test;
   tree const at;
