@@ -43,12 +43,6 @@ struct evaluation_report {
   double accuracy = 0;
 };
 
-/// Ends a run: thrown by a callback, which does so on every rank after the same batch.
-class run_failure : public parallel::error {
- public:
-  using error::error;
-};
-
 /// What a callback can do to the run.
 class run_control {
  public:

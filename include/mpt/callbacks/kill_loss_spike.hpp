@@ -14,6 +14,7 @@
 
 #include <mpt/callbacks/callback.hpp>
 #include <mpt/config/callbacks.hpp>
+#include <parallel/core/failures.hpp>
 
 namespace mpt {
 
@@ -84,7 +85,7 @@ class kill_loss_spike {
   }
 
   void tell(run_control& run, std::string const& text) const {
-    if (!config_.log_only) throw run_failure("kill_loss_spike: " + text);
+    if (!config_.log_only) throw parallel::diverged("kill_loss_spike: " + text);
     run.say("kill_loss_spike: " + text);
   }
 

@@ -151,7 +151,7 @@ TEST_CASE("kill_loss_spike fails where LLM Foundry's does, also when resumed at 
     for (double const loss : row["losses"]) {
       try {
         monitor.batch_end(run, {.batch = ++batch, .loss = loss});
-      } catch (mpt::run_failure const& error) {
+      } catch (parallel::diverged const& error) {
         failed = batch;
         message = error.what();
       }
