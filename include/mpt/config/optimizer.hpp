@@ -200,13 +200,17 @@ namespace detail {
   return optimizer;
 }
 
-/// Reads `algorithms`: how gradients are clipped.
-[[nodiscard]] inline parallel::train::clipping read_gradient_clipping(config_reader reader) {
+/// Reads `algorithms`: how gradients are clipped. `new_adapters`: of those a half begins at zero.
+[[nodiscard]] inline parallel::train::clipping read_gradient_clipping(config_reader reader,
+                                                                      bool new_adapters = false) {
   using kind = parallel::train::clipping_kind;
   parallel::train::clipping clip;
   bool const clips = reader.has("gradient_clipping");
   auto section = reader.section("gradient_clipping");
   auto const type = section.one_of("clipping_type", "norm", {"norm", "value", "adaptive"});
+  section.check("clipping_type", !new_adapters || type != "adaptive",
+                "'adaptive' holds a gradient against its parameter, and new adapters "
+                "(model.peft_config) begin at zero, so nothing would be trained; choose norm");
   auto const threshold = section.optional<double>("clipping_threshold");
   section.check("clipping_threshold", !clips || threshold, "missing; it is required");
   section.check("clipping_threshold", !threshold || *threshold > 0, "must be above 0, found ",

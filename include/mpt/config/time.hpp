@@ -92,13 +92,18 @@ namespace detail {
   bool const is_fraction = time.unit == time_unit::duration;
   double const fraction = time.count;
   if (is_fraction) time = clock.max_duration;
+  double const amount = time.count;
   parallel::require(time.unit != time_unit::duration, "max_duration itself cannot be given in dur");
   if (time.unit == time_unit::epoch) {
     parallel::require(clock.batches_per_epoch > 0, "the time ", to_string(time),
                       " needs the number of batches of an epoch, which is not known");
     time = {time.count * static_cast<double>(clock.batches_per_epoch), time_unit::batch};
   }
-  if (is_fraction) time.count = std::trunc(fraction * time.count);
+  if (!is_fraction) return time;
+  // in Composer's order, on which the last bit of the product, and so a whole batch, depends
+  time.count = clock.max_duration.unit == time_unit::epoch
+                   ? std::trunc(fraction * static_cast<double>(clock.batches_per_epoch) * amount)
+                   : std::trunc(fraction * amount);
   return time;
 }
 
@@ -140,8 +145,11 @@ namespace detail {
   if (batch == total_batches(clock)) return true;
   time_value step = interval;
   if (interval.unit == time_unit::duration) {  // rounded up to whole units, as Composer does
-    time_value const all = detail::without_fractions({1, time_unit::duration}, clock);
-    step = {std::ceil(interval.count * all.count), all.unit};
+    step = detail::without_fractions({1, time_unit::duration}, clock);
+    step.count = clock.max_duration.unit == time_unit::epoch
+                     ? std::ceil(clock.max_duration.count * interval.count *
+                                 static_cast<double>(clock.batches_per_epoch))
+                     : std::ceil(interval.count * step.count);
   }
   step = detail::without_fractions(step, clock);
   double const size = detail::per_batch(step.unit, clock);

@@ -7,14 +7,17 @@
 //   linear        from + (to - from) tau
 //   cosine        to + (from - to) (1 + cos(pi tau)) / 2
 //   inverse_root  d(t) = to + (from - to) / sqrt((t - w + scale) / scale) until T - cooldown; then
-//                 straight to `cooled_down`
+//                 straight to `cooled_down`; without a cooldown it needs no T
 // The arithmetic is Composer's, in its order, on doubles.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <numbers>
+
+#include <parallel/core/error.hpp>
 
 namespace parallel::train {
 
@@ -23,7 +26,7 @@ enum class decay : std::uint8_t { constant, linear, cosine, inverse_root };
 struct learning_rate_schedule {
   decay shape = decay::cosine;
   double warmup = 0;
-  double end = 0;   // when `to` is reached
+  double end = 0;   // when `to` is reached; linear, cosine and a cooldown need it
   double from = 1;  // factor after the warm-up
   double to = 0;    // factor at the end; of inverse_root the limit
   // of inverse_root alone
@@ -31,8 +34,12 @@ struct learning_rate_schedule {
   double cooldown = 0;     // length of the straight line at the end
   double cooled_down = 0;  // factor at its end
 
-  /// The factor at time `now`, in the unit of `warmup` and `end`.
+  /// The factor at time `now`, in the unit of `warmup` and `end`. Throws where the shape needs an
+  /// end and has none.
   [[nodiscard]] double at(double now) const {
+    if (shape != decay::constant && !(shape == decay::inverse_root && cooldown == 0))
+      require(end > 0, "learning_rate_schedule: this shape falls until `end`, which is ", end,
+              "; set it to the length of the training, above 0");
     if (now < warmup) return std::min(1.0, now / warmup) * from;
     if (shape == decay::constant) return from;
     if (shape == decay::inverse_root) return inverse_root(now);
@@ -43,7 +50,9 @@ struct learning_rate_schedule {
 
  private:
   [[nodiscard]] double inverse_root(double now) const {
-    double const turn = std::max(warmup, end - cooldown);
+    bool const endless = end == 0 && cooldown == 0;
+    double const turn =
+        endless ? std::numeric_limits<double>::infinity() : std::max(warmup, end - cooldown);
     auto const decayed =
         [&](double time) {  // a power, as Python writes it: the last bit may differ
           double const factor = 1 / std::pow((time + (scale - warmup)) / scale, 0.5);

@@ -135,6 +135,22 @@ TEST_CASE("packed evaluation sets do not change how texts are trained on") {
   CHECK(!text({"model.attn_config.attn_uses_sequence_id=false"}).model.attn.attn_uses_sequence_id);
 }
 
+TEST_CASE("clipping by the size of parameters is refused for new adapters, which begin at zero") {
+  std::string const adaptive =
+      "algorithms.gradient_clipping={clipping_type: adaptive, clipping_threshold: 0.01}";
+  CHECK(test::contains(
+      test::message_of([&] {
+        (void)read({"model.peft_config={r: 4}", adaptive});
+      }),
+      "algorithms.gradient_clipping.clipping_type: 'adaptive' holds a gradient against its "
+      "parameter, and new adapters (model.peft_config) begin at zero, so nothing would be trained; "
+      "choose norm"));
+  CHECK(read({adaptive}).clip.threshold == 0.01);
+  auto const folder = (test::golden_folder() / "lora" / "stable").string();
+  CHECK(read({"model.pretrained_lora_id_or_path=" + folder, "load_path=base", adaptive})
+            .clip.threshold == 0.01);
+}
+
 TEST_CASE("adapters are those of peft_config, or of a folder of PEFT's") {
   auto const made = read({"model.peft_config={r: 4, target_modules: [up_proj]}"});
   CHECK(made.model.lora == mpt::lora_config{.rank = 4, .targets = {"up_proj"}});

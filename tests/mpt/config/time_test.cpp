@@ -66,6 +66,20 @@ TEST_CASE("a time in batches is where it falls, and is reached at the end of tha
                        parallel::error);
 }
 
+// What Python makes of Composer's expressions: int(fraction * batches of an epoch * epochs), and
+// the batches that math.ceil(epochs * fraction * batches of an epoch) divides.
+TEST_CASE("fractions of epochs are multiplied in Composer's order") {
+  auto const clock = [](char const* duration, std::int64_t batches) {
+    return mpt::training_clock{.batches_per_epoch = batches,
+                               .max_duration = mpt::parse_time(duration)};
+  };
+  CHECK(mpt::in_batches(mpt::parse_time("0.03dur"), clock("10ep", 90)) == 26);
+  CHECK(mpt::in_batches(mpt::parse_time("0.06dur"), clock("10ep", 45)) == 26);
+  CHECK(mpt::in_batches(mpt::parse_time("0.09dur"), clock("10ep", 30)) == 26);
+  CHECK(mpt::is_due(mpt::parse_time("0.05dur"), 4, clock("6ep", 10)));
+  CHECK_FALSE(mpt::is_due(mpt::parse_time("0.05dur"), 3, clock("6ep", 10)));
+}
+
 // The lists were made by Composer's create_interval_scheduler (0.33.0.dev0), 10 batches an epoch,
 // 4 samples and 100 tokens a batch.
 TEST_CASE("things are due at the same batches as under Composer") {

@@ -35,4 +35,21 @@ TEST_CASE("the factor rises in a straight line and then falls as the shape says"
   CHECK(root.at(100) == 0);
 }
 
+TEST_CASE("without an end a shape that needs one is refused, and an inverse root falls on") {
+  for (auto const shape : {decay::linear, decay::cosine, decay::inverse_root}) {
+    schedule const without{.shape = shape, .warmup = 4, .cooldown = 2};
+    for (double const now : {0.0, 1.0, 4.0, 10.0})
+      CHECK_THROWS_WITH_AS(static_cast<void>(without.at(now)),
+                           doctest::Contains("falls until `end`, which is 0; set it to the length"),
+                           parallel::error);
+  }
+  schedule const root{.shape = decay::inverse_root, .warmup = 10, .scale = 10};
+  CHECK(root.at(5) == 0.5);
+  CHECK(root.at(10) == 1);
+  CHECK(root.at(40) == doctest::Approx(0.5));
+  CHECK(root.at(1000) == doctest::Approx(0.1));
+  schedule const ended{.shape = decay::inverse_root, .warmup = 10, .end = 40, .scale = 10};
+  CHECK(ended.at(40) == doctest::Approx(0.5));
+}
+
 }  // namespace learning_rate_test
