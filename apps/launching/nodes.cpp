@@ -135,7 +135,8 @@ std::filesystem::path node_meeting::file_of(int node) const {
 }
 
 void node_meeting::write(std::filesystem::path const& file, std::string const& text) const {
-  auto const part = file.string() + "." + std::to_string(self_.node) + ".part";
+  // of this meeting alone: two launches may call themselves one node, of which they are to be told
+  auto const part = file.string() + "." + drawn_ + ".part";
   static_cast<void>(::unlink(part.c_str()));
   {
     parallel::descriptor const out(
@@ -287,9 +288,10 @@ void node_meeting::lead(std::string const& name, bool first) {
       reports.insert(node == self_.node ? reports.begin() : reports.end(),
                      report_of(found->text, found->written));
     }
-    parallel::require(drawn[static_cast<std::size_t>(self_.node)] == drawn_, folder_.native(),
-                      ": another launch calls itself node ", self_.node,
-                      " there; give each run a folder, and each node a number of its own");
+    bool const alone = drawn[static_cast<std::size_t>(self_.node)] == drawn_;
+    if (!alone && first) write(file_of(self_.node), report_text({}));  // the other hears it
+    parallel::require(alone, folder_.native(), ": another launch calls itself node ", self_.node,
+                      " there; give each run a folder, and each machine its own number (--node)");
     auto const time = steady_clock::now();
     int const run = nodes_that_run(static_cast<int>(there.size()), self_.nodes, self_.multiple);
     bool const all = missing.empty() && wrong.empty();
@@ -340,9 +342,11 @@ bool node_meeting::follow(std::string const& next) {
   int attempts = 0;  // to lead the next start, each after as long a silence
   for (;; std::this_thread::sleep_for(pause)) {
     auto const own = read(file_of(self_.node));
-    parallel::require(!own || own->text.is_null() || own->text.at("drawn") == drawn_,
-                      folder_.native(), ": another launch calls itself node ", self_.node,
-                      " there; give each node a number of its own");
+    bool const alone = !own || own->text.is_null() || own->text.at("drawn") == drawn_;
+    if (!alone && before.empty())
+      write(file_of(self_.node), report_text({}));  // the other hears it
+    parallel::require(alone, folder_.native(), ": another launch calls itself node ", self_.node,
+                      " there; give each machine its own number (--node)");
     auto const answer = read(folder_ / "run");
     auto const time = steady_clock::now();
     if (answer && !answer->text.is_null()) {

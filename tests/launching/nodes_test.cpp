@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -104,6 +105,31 @@ TEST_CASE("nodes meet again after a failure, whatever earlier runs have left") {
   CHECK(where[0][0] != where[0][1]);
   CHECK(where[0][1].filename().string().ends_with("-1"));  // its generation
   CHECK(!std::filesystem::exists(where[0][0]));            // where an older one finds nobody
+}
+
+TEST_CASE("two launches that call themselves one node are both told so, whenever they come") {
+  for (int self = 0; self < 2; ++self)
+    for (int round = 0; round < 10; ++round) {
+      folder const place;
+      static_cast<void>(run_key::read_or_make(place.path / "key"));
+      std::string said[2];
+      auto const one = [&](std::string& text) {
+        node_meeting meeting(place.path, run_key::read(place.path / "key"), report(self),
+                             std::chrono::seconds(3));
+        try {
+          static_cast<void>(meeting.meet(0));
+        } catch (parallel::error const& problem) {
+          text = problem.what();
+        }
+      };
+      std::thread other(one, std::ref(said[1]));
+      std::this_thread::sleep_for(std::chrono::milliseconds(round * round));
+      one(said[0]);
+      other.join();
+      auto const clash =
+          "another launch calls itself node " + std::to_string(self) + " there; give each";
+      for (auto const& text : said) CHECK_MESSAGE(contains(text, clash), text);
+    }
 }
 
 TEST_CASE("node 0 names the node that has not come, one of an earlier run included") {
