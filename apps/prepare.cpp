@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <mpt/console/format.hpp>
@@ -121,6 +122,23 @@ void prepare(arguments const& args) {
     fmt::print("complete: {}: {} samples\n", shared.folder.string(), shared.samples);
 }
 
+/// Refuses options that have no meaning for rows, which are written by one process, each as it is.
+void require_options_of_rows(CLI::App const& app) {
+  for (auto const& [option, instead] :
+       {std::pair{"--part", "put the rows to be held out into files of their own"},
+        std::pair{"--hold_out", "put the rows to be held out into files of their own"},
+        std::pair{"--process", "one process writes all rows; it is quick"},
+        std::pair{"--num_workers", "one process writes all rows; it is quick"},
+        std::pair{"--concat_tokens", "the length of rows is --max_seq_len"},
+        std::pair{"--no_wrap", "rows are not joined; packing_ratio of finetune does that"},
+        std::pair{"--bos_text", "give rows, or the tokenizer's chat_template, the text they need"},
+        std::pair{"--eos_text", "the tokenizer's end-of-text token ends a response"}})
+    parallel::require(app.count(option) == 0, option,
+                      " is for text to pretrain on and does nothing for the rows of --finetuning; "
+                      "leave it out: ",
+                      instead);
+}
+
 void prepare_finetuning(arguments const& args) {
   namespace console = mpt::console;
   mpt::finetune::finetuning_source source{.files = args.files,
@@ -178,7 +196,7 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(apps::whole_number(1, 4096));
   app.add_option("--process", args.process,
-                 "I/N: the share of process I (from 0) of N, which give the same files and folder")
+                 "I/N: the share of process I (from 0) of N, which give the same files and options")
       ->capture_default_str();
   auto* const finetuning = app.add_flag("--finetuning", args.finetuning,
                                         "write rows of prompts and responses, or chats, from "
@@ -213,6 +231,7 @@ int main(int argc, char** argv) {
   return apps::run(
       app, argc, argv,
       [&] {
+        if (args.finetuning) require_options_of_rows(app);
         if (app.count("--process") == 0) apps::require_one_process();
         if (args.finetuning) return prepare_finetuning(args);
         parallel::require(!args.tokenizer.empty(),

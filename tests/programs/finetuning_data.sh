@@ -24,6 +24,14 @@ finetuning --out_root a/train rows.jsonl 2> err && fail "a set was overwritten"
 grep -q 'a/train: holds something already' err || { cat err; fail "unclear message"; }
 finetuning --out_root d --preprocessor my.module:rows rows.jsonl 2> err && fail "Python was run"
 grep -q 'from my.module import rows' err || { cat err; fail "no command that converts"; }
+grep -qF 'or, to prepare, by --prompt_column COLUMN --response_column COLUMN' <(finetuning --out_root d rows.csv 2>&1) ||
+  fail "no option that names columns"
+for option in "--part rest" "--hold_out 10" "--process 0/2" "--concat_tokens 7" "--bos_text x" "--eos_text x" --no_wrap "--num_workers 2"; do
+  # shellcheck disable=SC2086
+  finetuning --out_root d $option rows.jsonl 2> err && fail "$option was passed over"
+  grep -q "^error: ${option%% *} is for text to pretrain on and does nothing for the rows of --finetuning; leave it out: " err ||
+    { cat err; fail "unclear message for $option"; }
+done
 [[ ! -e d && ! -e d.unfinished ]] || fail "an error left something behind"
 "$programs/prepare" --out_root d rows.jsonl 2> err && fail "no tokenizer"
 grep -q 'tokenizer is required' err || { cat err; fail "unclear message"; }

@@ -28,7 +28,8 @@ using formatted_row = std::variant<turn_text, std::vector<chat_message>>;
   parallel::require(fits, where, ": the row has ", columns_of(row),
                     "; expected \"prompt\" and \"response\" (or \"completion\"), or \"messages\", "
                     "and nothing else; name the columns with preprocessing_fn: {prompt: COLUMN, "
-                    "response: COLUMN}");
+                    "response: COLUMN} or, to prepare, by --prompt_column COLUMN --response_column "
+                    "COLUMN");
   return turn_text{text_column(row, "prompt", where),
                    text_column(row, completion ? "completion" : "response", where)};
 }

@@ -23,7 +23,8 @@ TEST_CASE("a row is two columns of text, or messages alone") {
   CHECK(error_of({{"prompt", "p"}, {"response", "r"}, {"id", 1}}) ==
         "f:1: the row has \"id\", \"prompt\", \"response\"; expected \"prompt\" and \"response\" "
         "(or \"completion\"), or \"messages\", and nothing else; name the columns with "
-        "preprocessing_fn: {prompt: COLUMN, response: COLUMN}");
+        "preprocessing_fn: {prompt: COLUMN, response: COLUMN} or, to prepare, by --prompt_column "
+        "COLUMN --response_column COLUMN");
   CHECK(data_test::contains(error_of({{"completion", "c"}, {"response", "r"}}), "the row has"));
   CHECK(data_test::contains(error_of({{"promt", "p"}, {"response", "r"}}),
                             "the row has \"promt\", \"response\"; expected"));
