@@ -195,8 +195,10 @@ class document_reader {
       if (first != start.npos && brace_is_enough) return true;
       auto const newline = first == start.npos ? start.npos : start.find('\n', first);
       if (newline != start.npos) return is_row_with_text(start.substr(first, newline - first));
-      if (end_ >= options_.max_line_bytes) return false;
-      if (end_ == buffer_.size()) buffer_.resize(2 * buffer_.size());
+      if (end_ == buffer_.size()) {
+        if (first == start.npos || end_ >= options_.max_line_bytes) return false;
+        buffer_.resize(2 * buffer_.size());
+      }
       auto const got = stream_.read(buffer_.data() + end_, buffer_.size() - end_);
       if (got == 0) return first != start.npos && is_row_with_text(start.substr(first));
       end_ += got;
