@@ -287,7 +287,7 @@ void train(mpt::train_config const& config, mpt::run_parts const& parts,
       summary.data_wait_share < 0.02
           ? ""
           : fmt::format(", {:.0f} % of the time waiting for data", 100 * summary.data_wait_share),
-      summary.checkpoint.empty() ? "" : ", checkpoint " + summary.checkpoint);
+      config.checkpoint.save_folder.empty() ? "" : ", checkpoint " + summary.checkpoint);
   if (summary.stop_asked && !config.checkpoint.save_folder.empty())
     mpt::console::say(
         "stopped by a signal after batch {}; {}\n", summary.batches,
