@@ -7,7 +7,6 @@
 #include <parallel/comm/flight_report.hpp>
 
 #include "support/app.hpp"
-#include "support/launcher.hpp"
 
 int main(int argc, char** argv) {
   std::filesystem::path folder;
@@ -21,15 +20,11 @@ int main(int argc, char** argv) {
   app.add_option("--calls", calls, "of each rank that are listed, the last ones")
       ->capture_default_str()
       ->check(apps::whole_number(0, 1'000'000));
-  return apps::run(
-      app, argc, argv,
-      [&] {
-        apps::require_one_process();
-        auto const logs = parallel::read_flights(folder);
-        parallel::require(!logs.empty(), folder.native(),
-                          ": there is no flight-rank<N>.ring here; a run on several ranks keeps "
-                          "them in its save_folder until it ends well");
-        fmt::print("{}", parallel::report(logs, calls));
-      },
-      apps::is_primary_here());
+  return apps::run(app, argc, argv, [&] {
+    auto const logs = parallel::read_flights(folder);
+    parallel::require(!logs.empty(), folder.native(),
+                      ": there is no flight-rank<N>.ring here; a run on several ranks keeps "
+                      "them in its save_folder until it ends well");
+    fmt::print("{}", parallel::report(logs, calls));
+  });
 }

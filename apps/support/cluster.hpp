@@ -43,7 +43,13 @@ namespace apps {
     return text == nullptr ? otherwise : std::atoi(text);
   };
   process out;
-  if (look("RANK") != nullptr && number("WORLD_SIZE", 1) > 1) {
+  bool const of_torch = look("RANK") != nullptr && number("WORLD_SIZE", 1) > 1;
+  parallel::require(
+      !of_torch || (look("LOCAL_RANK") != nullptr && look("LOCAL_WORLD_SIZE") != nullptr),
+      "the environment has RANK and WORLD_SIZE of several processes, but not LOCAL_RANK and "
+      "LOCAL_WORLD_SIZE; start the processes by launch or torchrun, which set all four, or set "
+      "these, too; where it is but one process, unset RANK and WORLD_SIZE");
+  if (of_torch) {
     out = {.rank = number("RANK", 0),
            .ranks = number("WORLD_SIZE", 1),
            .local_rank = number("LOCAL_RANK", -1),

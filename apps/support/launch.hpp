@@ -75,8 +75,9 @@ void launch(launch_options const& options,
 [[nodiscard]] bool is_primary();
 
 /// True on the first process of each machine, the only one otherwise: what it refuses before ranks
-/// are started, the others of the machine refuse too.
-[[nodiscard]] bool is_primary_here();
+/// are started, the others of the machine refuse too. True, too, where the environment's numbers
+/// cannot be, which is no error yet: main asks for this outside of what turns errors into messages.
+[[nodiscard]] bool is_primary_here() noexcept;
 
 /// What this process's node is called: its machine, and its number where `launch` or torchrun gives
 /// one, so that several that are started on one machine are several.

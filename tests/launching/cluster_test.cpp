@@ -58,4 +58,20 @@ TEST_CASE("ranks of torchrun and of srun are recognised, a batch script and one 
   }
 }
 
+TEST_CASE("ranks whose places on the machine are not told are refused with what to do") {
+  for (char const* const only : {"", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) {
+    variables some{{"RANK", "0"}, {"WORLD_SIZE", "2"}};
+    if (*only != 0) some[only] = "1";
+    CHECK_THROWS_WITH_AS(
+        static_cast<void>(process_of(some)),
+        doctest::Contains("has RANK and WORLD_SIZE of several processes, but not LOCAL_RANK and "
+                          "LOCAL_WORLD_SIZE; start the processes by launch or torchrun"),
+        parallel::error);
+  }
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(process_of(
+          {{"RANK", "2"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}})),
+      doctest::Contains("says rank 2 of 2"), parallel::error);
+}
+
 }  // namespace cluster_test

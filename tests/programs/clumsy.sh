@@ -199,6 +199,25 @@ for variables in "WORLD_SIZE=2" "SLURM_NTASKS=2 SLURM_PROCID=0" "PMI_SIZE=2 PMI_
   refused "the environment says ${variables%% *}" convert run elsewhere
   for one in $variables; do unset "${one%%=*}"; done
 done
+for variables in "RANK=0 WORLD_SIZE=2" "RANK=2 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1"; do
+  # shellcheck disable=SC2086
+  export $variables
+  message="the environment of torchrun or the like says rank 2 of 2"
+  [[ $variables == *LOCAL* ]] || message="the environment has RANK and WORLD_SIZE of several processes, but not"
+  refused "$message" pretrain small.yaml max_duration=1ba
+  refused "$message" evaluate hf --data some.txt
+  refused "$message" generate hf --prompt hi
+  refused "$message" convert run elsewhere
+  refused "$message" checkpoint list run
+  refused "$message" prepare --tokenizer tokenizer --out_root elsewhere some.txt
+  refused "$message" train_tokenizer --out elsewhere some.txt
+  refused "there is no flight-rank<N>.ring here" flight run
+  for program in pretrain finetune evaluate generate convert checkpoint prepare train_tokenizer flight; do
+    "$programs/$program" --help > /dev/null || fail "$program --help with $variables: status $?"
+  done
+  for one in $variables; do unset "${one%%=*}"; done
+done
+[[ ! -e elsewhere ]] || fail "one of several processes did all of the work"
 if [[ -n $mpiexec ]]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   "$mpiexec" --oversubscribe -n 2 "$programs/convert" run twice > out 2>&1 && fail "two processes convert"
