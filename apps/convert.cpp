@@ -17,6 +17,7 @@ struct arguments {
   mpt::convert_options options;
   bool replace = false;
   bool merge = false;
+  bool shards_named = false;  // --max_shard_bytes is given
 };
 
 /// The adapters alone, in PEFT's form.
@@ -44,8 +45,15 @@ void convert(arguments const& args) {
                     ": has no adapters to merge; leave --merge out");
   parallel::require(args.options.base.empty() || source.config().lora, args.from.string(),
                     ": has no adapters that stand beside a model; leave --base out");
-  if (ours && source.config().lora && !args.merge) return convert_adapter(source, args.to, options);
-  if (ours || args.merge || mpt::hf::is_torch_file(source.path())) {
+  bool const adapter_alone = ours && source.config().lora && !args.merge;
+  bool const exports = ours || args.merge || mpt::hf::is_torch_file(source.path());
+  parallel::require(!args.shards_named || (exports && !adapter_alone), args.from.string(),
+                    ": becomes ", adapter_alone ? "an adapter" : "a checkpoint",
+                    ", whose files are not divided by size; leave --max_shard_bytes out");
+  parallel::require(args.options.tokenizer.empty() || !adapter_alone, args.from.string(),
+                    ": becomes an adapter, with which no tokenizer goes; leave --tokenizer out");
+  if (adapter_alone) return convert_adapter(source, args.to, options);
+  if (exports) {
     export_hugging_face(source, args.to, options);
     auto const gaps = transformers_gaps(source.config());
     fmt::print("{} → {} ({} parameters, {})\n", source.path().string(), args.to.string(),
@@ -93,6 +101,7 @@ int main(int argc, char** argv) {
       app, argc, argv,
       [&] {
         apps::require_one_process();
+        args.shards_named = app.count("--max_shard_bytes") > 0;
         convert(args);
       },
       apps::is_primary_here());

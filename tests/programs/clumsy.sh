@@ -89,7 +89,10 @@ cmp small.yaml kept.yaml || fail "metrics were written into a configuration"
 refused 'cannot be written' pretrain small.yaml max_duration=1ba metrics_file=hf
 refused 'metrics were lost' pretrain small.yaml max_duration=1ba metrics_file=/dev/full
 refused 'holds a Hugging Face model' convert hf hf
-refused 'exists already' convert run run
+refused 'exists already; choose another folder, or replace it (convert: --replace' convert run run
+refused 'becomes a checkpoint, whose files are not divided by size; leave --max_shard_bytes out' \
+  convert hf never --max_shard_bytes 1000
+refused 'nowhere' convert hf never --tokenizer nowhere
 refused 'is no model; give' convert small.yaml never
 refused 'is no model; give' convert hf/model.safetensors never
 refused 'has no adapters that stand beside a model' convert run never --base hf

@@ -166,6 +166,7 @@ inline std::filesystem::path import_hugging_face(model_source const& source,
   require(options.existing == ckpt::if_exists::replace || !std::filesystem::exists(target.folder()),
           target.folder().string(),
           ": is there already; choose another folder or replace it (--replace)");
+  if (!options.tokenizer.empty()) static_cast<void>(tokenizer::load(options.tokenizer));
   auto const shapes = hf::shapes_of(source.config());
   source.require_tensors(shapes);
   ckpt::folder_claim const claim(root);

@@ -248,7 +248,8 @@ class export_folder {
              std::filesystem::is_empty(target_, ignored);
     if (parallel::files::exists(target_) && !empty_) {
       require(options_.existing == pc::if_exists::replace, folder.native(),
-              ": exists already; choose another folder, or allow it to be replaced");
+              ": exists already; choose another folder, or replace it (convert: --replace; "
+              "hf_checkpointer: overwrite: true)");
       require(detail::is_export_folder(target_, options_.form), folder.native(),
               ": is not a folder that an export wrote; it is not replaced");
     }
