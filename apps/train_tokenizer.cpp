@@ -6,6 +6,7 @@
 
 #include <mpt/console/format.hpp>
 #include <mpt/data/document_reader.hpp>
+#include <mpt/data/parameters_record.hpp>
 #include <mpt/tokenizer/train_tokenizer.hpp>
 
 #include "support/app.hpp"
@@ -21,14 +22,30 @@ struct arguments {
   std::uint64_t max_bytes = std::uint64_t{64} << 20;
 };
 
+/// Throws unless the tokenizer in `folder` was made of the same files with the same options.
+void require_made_so(std::filesystem::path const& folder, std::filesystem::path const& record,
+                     nlohmann::json const& parameters) {
+  parallel::require(std::filesystem::exists(record), folder.string(),
+                    ": holds a tokenizer of which is not known what it was made of (there is no ",
+                    record.filename().string(), "); choose another --out, or remove it");
+  auto const then =
+      mpt::data::parse_json(parallel::read_text_file(record, 1U << 26), record.string());
+  auto const differences = mpt::data::differences_of(then, parameters, record);
+  parallel::require(differences.empty(), folder.string(),
+                    ": holds a tokenizer that was made otherwise:", differences,
+                    "\nRepeat that, or choose another --out, or remove the folder.");
+}
+
 void train(arguments const& args) {
   auto const begin = std::chrono::steady_clock::now();
+  auto const record = args.out / "train_tokenizer.json";
+  nlohmann::json const parameters{{"vocab_size", args.vocab_size},
+                                  {"max_bytes", args.max_bytes},
+                                  {"inputs", mpt::data::identities_of(args.files)}};
   if (std::filesystem::exists(args.out / "tokenizer.json")) {
-    auto const old = mpt::tokenizer::load(args.out);
-    parallel::require(old.size() <= args.vocab_size, args.out.string(), " holds a tokenizer of ",
-                      old.size(), " tokens, not ", args.vocab_size,
-                      "; remove it or choose another --out");
-    fmt::print("already there: {}, {} tokens\n", args.out.string(), old.size());
+    require_made_so(args.out, record, parameters);
+    fmt::print("already there: {}, {} tokens\n", args.out.string(),
+               mpt::tokenizer::load(args.out).size());
     return;
   }
   std::vector<std::string> texts;
@@ -45,6 +62,7 @@ void train(arguments const& args) {
   }
   auto const tokenizer = mpt::train_tokenizer(texts, {.vocab_size = args.vocab_size});
   std::filesystem::create_directories(args.out);
+  parallel::replace_text_file(record, mpt::data::python_json(parameters) + "\n");
   mpt::write_tokenizer_files(tokenizer.files(), args.out);
   fmt::print("{}: {} tokens from {} of text in {:.1f} s\n", args.out.string(), tokenizer.size(),
              mpt::console::bytes(static_cast<double>(bytes)),

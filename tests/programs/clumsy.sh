@@ -126,6 +126,16 @@ refused 'or more; give a time that a run can reach' pretrain small.yaml max_dura
 refused 'no text to learn' train_tokenizer --out none empty.txt
 [[ ! -e none ]] || fail "a tokenizer of nothing"
 refused '--max_bytes' train_tokenizer --out none --max_bytes 0 some.txt
+rm -rf words
+"$programs/train_tokenizer" --out words --vocab_size 300 some.txt > /dev/null
+"$programs/train_tokenizer" --out words --vocab_size 300 some.txt | grep -q '^already there: words' ||
+  fail "a tokenizer is not made once"
+printf 'other text %.0s' {1..500} > other.txt
+refused 'vocab_size: was 300, now 400' train_tokenizer --out words --vocab_size 400 some.txt
+refused 'inputs: file 1 was "some.txt, ' train_tokenizer --out words --vocab_size 300 other.txt
+refused 'max_bytes: was 67108864, now 100' train_tokenizer --out words --vocab_size 300 --max_bytes 100 some.txt
+rm words/train_tokenizer.json
+refused 'not known what it was made of' train_tokenizer --out words --vocab_size 300 some.txt
 refused '--num_workers: expected a whole number from 1 to 4096' prepare --num_workers 100000000 \
   --tokenizer tokenizer --out_root many some.txt
 "$programs/pretrain" <(cat small.yaml) max_duration=1ba > log 2>&1 || { cat log >&2; fail "a configuration from a pipe"; }

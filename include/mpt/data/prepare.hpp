@@ -29,6 +29,7 @@
 #include <mpt/data/folder_lock.hpp>
 #include <mpt/data/mds_writer.hpp>
 #include <mpt/data/ordered_workers.hpp>
+#include <mpt/data/parameters_record.hpp>
 #include <mpt/data/prepare_journal.hpp>
 
 namespace mpt::data {
@@ -82,24 +83,6 @@ struct prepare_result {
 };
 
 namespace detail {
-
-/// Files as a record of parameters knows them: name, size and a hash of both ends, in order.
-[[nodiscard]] inline nlohmann::json identities_of(std::vector<std::filesystem::path> const& files) {
-  auto out = nlohmann::json::array();
-  for (auto const& path : files) {
-    parallel::input_file const file(path);
-    constexpr std::uint64_t end_bytes = 1U << 16;
-    std::string ends(2 * end_bytes, '\0');
-    auto const bytes = std::as_writable_bytes(std::span(ends));
-    auto const head = file.read_some(0, bytes.first(end_bytes));
-    auto const tail = file.read_some(std::max(file.size(), end_bytes) - end_bytes,
-                                     bytes.subspan(head, end_bytes));
-    ends.resize(head + tail);
-    out.push_back(parallel::concat(path.filename().native(), ", ", file.size(), " bytes, ends ",
-                                   hash_of("xxh3_64", ends)));
-  }
-  return out;
-}
 
 /// What must be equal for a repeated run to be a repetition.
 [[nodiscard]] inline nlohmann::json prepare_parameters(prepare_options const& options) {

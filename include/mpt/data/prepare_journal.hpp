@@ -21,6 +21,7 @@
 
 #include <mpt/data/hash.hpp>
 #include <mpt/data/mds_index.hpp>
+#include <mpt/data/parameters_record.hpp>
 #include <parallel/core/file.hpp>
 
 namespace mpt::data::detail {
@@ -48,34 +49,6 @@ struct prepare_position {
                                                      std::string_view where) {
   return {count_member(object, "documents", where), count_member(object, "bytes", where),
           count_member(object, "tokens", where)};
-}
-
-/// Two values that differ, as a line of a message; of lists of files the first that differs.
-[[nodiscard]] inline std::string line_of_difference(std::string const& key,
-                                                    nlohmann::json const& then,
-                                                    nlohmann::json const& now) {
-  if (key.ends_with("inputs") && then.is_array() && now.is_array()) {
-    if (then.size() != now.size())
-      return parallel::concat("\n  ", key, ": were ", then.size(), " files, now ", now.size());
-    for (std::size_t i = 0; i < now.size(); ++i)
-      if (then[i] != now[i])
-        return parallel::concat("\n  ", key, ": file ", i + 1, " was ", python_json(then[i]),
-                                ", now ", python_json(now[i]));
-  }
-  return "\n  " + key + ": was " + python_json(then) + ", now " + python_json(now);
-}
-
-/// Every parameter in which `now` differs from `then`, a line each; empty: none.
-[[nodiscard]] inline std::string differences_of(nlohmann::json const& then,
-                                                nlohmann::json const& now,
-                                                std::filesystem::path const& folder) {
-  parallel::require(then.is_object(), folder.native(), ": the record of parameters is damaged");
-  std::string out;
-  for (auto const& [key, value] : now.items()) {
-    auto const old = then.contains(key) ? then[key] : nlohmann::json(nullptr);
-    if (old != value) out += line_of_difference(key, old, value);
-  }
-  return out;
 }
 
 /// Throws a message that names every parameter in which `now` differs from `then`.
