@@ -2,9 +2,9 @@
 // transformers' own MptForCausalLM does not have, and loaded from there with trust_remote_code.
 //
 // One module tells of the configuration, the other of the computation; both follow mpt/model, from
-// whose goldens they differ by rounding (tests/reference/check_forms.py). Inference and training, by
-// transformers' Trainer too (check_trainer.py); keys and values are cached; the attention mask is of
-// padding on either side.
+// whose goldens they differ by rounding (tests/reference/check_forms.py). Inference and training,
+// by transformers' Trainer too (check_trainer.py); keys and values are cached; the attention mask
+// is of padding on either side.
 #pragma once
 
 #include <string_view>
