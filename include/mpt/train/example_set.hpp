@@ -85,7 +85,6 @@ namespace detail {
                              .data_dir = config.data_dir,
                              .data_files = config.data_files};
   if (auto const any = names.data_files.extract("")) names.data_files[names.split] = any.mapped();
-  if (names.split.empty() && fs::is_regular_file(config.name, unreadable)) names.split = "train";
   out.files = finetune::find_files(names);
   return out;
 }

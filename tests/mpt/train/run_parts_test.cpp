@@ -1,0 +1,46 @@
+// What a configuration asks for and nobody has read is refused before a run begins.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/train/run_parts.hpp>
+#include <parallel/support/files.hpp>
+
+namespace run_parts_test {
+
+struct no_data final : mpt::run_data {
+  [[nodiscard]] std::unique_ptr<mpt::run_batches> batches(mpt::train_config const&, int,
+                                                          int) const override {
+    return nullptr;
+  }
+  [[nodiscard]] std::vector<std::unique_ptr<mpt::evaluation_set>> evaluation_sets(
+      mpt::train_config const&) const override {
+    return {};
+  }
+};
+
+TEST_CASE("parts that a configuration asks for must be there") {
+  mpt::train_config config;
+  mpt::run_parts parts;
+  auto const said = [&] {
+    return test::message_of([&] { static_cast<void>(checked(config, parts)); });
+  };
+  CHECK(said() ==
+        "a run with a train_loader needs it read before; give the parts that read_run_parts makes");
+  parts.data = std::make_shared<no_data>();
+  CHECK(&checked(config, parts) == &parts);
+  config.icl.tasks.emplace_back();
+  CHECK(test::contains(said(), "a run with icl_tasks needs it read"));
+  config.icl.tasks.clear();
+  config.callbacks.generate.emplace();
+  CHECK(test::contains(said(), "a run with a generate_callback needs it read"));
+  parts.prompts = std::make_shared<mpt::sample_prompts const>();
+  config.callbacks.hf_checkpointer.emplace();
+  CHECK(test::contains(said(), "a run with an hf_checkpointer needs it read"));
+  parts.exports = std::make_shared<mpt::hf_exports const>();
+  CHECK(&checked(config, parts) == &parts);
+}
+
+}  // namespace run_parts_test
