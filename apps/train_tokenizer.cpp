@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <mpt/console/format.hpp>
+#include <mpt/console/say.hpp>
 #include <mpt/data/document_reader.hpp>
 #include <mpt/data/parameters_record.hpp>
 #include <mpt/tokenizer/train_tokenizer.hpp>
@@ -22,12 +23,14 @@ struct arguments {
   std::uint64_t max_bytes = std::uint64_t{64} << 20;
 };
 
-/// Throws unless the tokenizer in `folder` was made of the same files with the same options.
+/// Throws where the tokenizer in `folder` was made of other files, or with other options.
 void require_made_so(std::filesystem::path const& folder, std::filesystem::path const& record,
                      nlohmann::json const& parameters) {
-  parallel::require(std::filesystem::exists(record), folder.string(),
-                    ": holds a tokenizer of which is not known what it was made of (there is no ",
-                    record.filename().string(), "); choose another --out, or remove it");
+  if (!std::filesystem::exists(record)) {
+    mpt::console::say("note: {}: what its tokenizer was made of is not known (there is no {})\n",
+                      folder.string(), record.filename().string());
+    return;
+  }
   auto const then =
       mpt::data::parse_json(parallel::read_text_file(record, 1U << 26), record.string());
   auto const differences = mpt::data::differences_of(then, parameters, record);

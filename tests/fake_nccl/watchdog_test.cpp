@@ -3,9 +3,12 @@
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -122,6 +125,33 @@ TEST_CASE("so is a thread that does not come out of NCCL, without whose return n
   CHECK(contains(said.all[0], "rank 0 failed: rank 0 has waited 0.2 s for call 1, all_reduce"));
   CHECK(contains(said.all[0], "of rank 0 have not ended: ncclCommSplit has not returned"));
   CHECK(fake_nccl::alive() == 0);
+}
+
+/// Whose notice comes while its watchdog goes.
+struct late_board final : parallel::nccl::notice_board {
+  std::atomic<bool> is_read = false;
+  void post(int, std::string const&) override {}
+  [[nodiscard]] std::optional<std::string> read() override {
+    is_read = true;
+    std::this_thread::sleep_for(200ms);
+    return "rank 1 failed: the disk is full";
+  }
+};
+
+TEST_CASE("a notice that comes when nothing is left to end keeps nobody waiting") {
+  fake_cuda::restart({.devices = 1});
+  sentences said;
+  auto const board = std::make_shared<late_board>();
+  parallel::nccl::gate gate;
+  {
+    parallel::nccl::watchdog const one(
+        gate, 0, 0, said.how, board,
+        {.see = [] {}, .late = [] { return std::string(); }, .end = [] {}});
+    while (!board->is_read) std::this_thread::yield();
+    std::this_thread::sleep_for(50ms);
+  }
+  CHECK(said.all.empty());
+  CHECK(!gate.is_closed());
 }
 
 TEST_CASE("a call that is over at once keeps its host from sleeping") {

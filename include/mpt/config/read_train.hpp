@@ -267,8 +267,8 @@ inline void read_the_rest(config_reader& reader) {
   config.tokenizer = detail::read_tokenizer(reader.section("tokenizer"));
   config.tokenizer.name = mirrored(mirrors, config.tokenizer.name);
   config.optimizer = read_optimizer(reader.section("optimizer"));
-  config.clip = read_gradient_clipping(reader.section("algorithms"),
-                                       config.model.lora && config.adapter.empty());
+  bool const anew = config.model.lora && config.adapter.empty() && !reader.has("load_path");
+  config.clip = read_gradient_clipping(reader.section("algorithms"), anew);
   config.scheduler = read_scheduler(reader.section("scheduler"));
   config.train_loader = read_loader(reader.section("train_loader"),
                                     {.max_seq_len = config.max_seq_len, .drop_last = true});

@@ -51,10 +51,17 @@ struct prepare_position {
           count_member(object, "tokens", where)};
 }
 
+/// `now` without what records of earlier versions do not have, where `then` is of one.
+[[nodiscard]] inline nlohmann::json as_recorded(nlohmann::json now, nlohmann::json const& then) {
+  if (then.is_object() && !then.contains("all_inputs"))
+    for (char const* const key : {"all_inputs", "processes"}) now.erase(key);
+  return now;
+}
+
 /// Throws a message that names every parameter in which `now` differs from `then`.
 inline void require_same_parameters(nlohmann::json const& then, nlohmann::json const& now,
                                     std::filesystem::path const& folder) {
-  auto const differences = differences_of(then, now, folder);
+  auto const differences = differences_of(then, as_recorded(now, then), folder);
   parallel::require(differences.empty(), folder.native(),
                     ": holds a data set prepared with other parameters:", differences,
                     "\nRepeat those parameters, or choose another folder, or remove this one.");
@@ -122,8 +129,13 @@ class prepare_journal {
 
   /// Those of an interrupted or running run, once it has finished a shard; null: they bind no one.
   [[nodiscard]] nlohmann::json parameters_that_bind() const {
-    if (!exists()) return nullptr;
-    auto const text = parallel::read_text_file(path_, std::uint64_t{1} << 32);
+    std::string text;
+    try {
+      text = parallel::read_text_file(path_, std::uint64_t{1} << 32);
+    } catch (parallel::error const&) {
+      if (exists()) throw;
+      return nullptr;  // its run has finished since, or never began
+    }
     auto const end = text.find('\n');
     if (end == std::string::npos || text.find('\n', end + 1) == std::string::npos) return nullptr;
     return entry_of(std::string_view(text).substr(0, end), path_.native() + ":1");

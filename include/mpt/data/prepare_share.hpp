@@ -97,7 +97,7 @@ inline void require_same_parts(std::filesystem::path const& folder,
     else
       its = prepare_journal(part).parameters_that_bind();
     if (its.is_null()) continue;
-    auto const differences = differences_of(its, mine, part);
+    auto const differences = differences_of(its, as_recorded(mine, its), part);
     parallel::require(
         differences.empty(), part.native(),
         ": was prepared by a process that was started otherwise than this one:", differences,

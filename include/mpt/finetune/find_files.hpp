@@ -66,17 +66,30 @@ namespace detail {
   return out;
 }
 
-/// A file that is named alone, if it is of `split`, by its name's words, or no split is given.
+/// A file that is named alone, if it is of `split`, by its name's words; without such, of train or
+/// of what its folder is called; or no split is given.
 [[nodiscard]] inline std::filesystem::path file_of_split(std::filesystem::path const& file,
                                                          std::string const& split) {
-  auto const splits = splits_of(file.parent_path(), {file});
+  auto const name = file.filename().native();
+  auto const asks = [&](split_words const& one) {  // by any of its words
+    return one.split == split || std::ranges::find(one.words, split) != one.words.end();
+  };
   std::string there;
-  for (auto const& [name, its] : splits) there += (there.empty() ? "" : ", ") + name;
-  parallel::require(
-      split.empty() || splits.contains(split) || file.filename().native().starts_with(split + "."),
-      file.native(), ": is of split ", there, " by its name, and split \"", split,
-      "\" is asked for; name a file of that split, such as ", split, format_ending(file),
-      ", or set split: ", splits.begin()->first);
+  bool is = split.empty() || name.starts_with(split + ".");
+  for (auto const& one : known_splits) {
+    if (!names_split(name, one)) continue;
+    there += parallel::concat(there.empty() ? "" : ", ", one.split);
+    is |= asks(one);
+  }
+  if (there.empty()) {
+    there = "train";
+    is |= split == "train";
+    auto const folder = file.parent_path().filename();
+    for (auto const& one : known_splits) is |= asks(one) && names_split(folder.native(), one);
+  }
+  parallel::require(is, file.native(), ": is of split ", there, " by its name, and split \"", split,
+                    "\" is asked for; name a file of that split, such as ", split,
+                    format_ending(file), ", or set split: ", there.substr(0, there.find(',')));
   return file;
 }
 

@@ -33,9 +33,9 @@ namespace detail {
 
 }  // namespace detail
 
-/// Calls `use` with the rows of `file`, by its ending: .jsonl, .ndjson, .json (lines or a list) or
-/// .csv, with .gz, .zst or .zstd behind it if compressed; .parquet by `parquet`, if that is given
-/// (parquet_rows.hpp has one). Errors: another ending; what `use` throws.
+/// Calls `use` with the rows of `file`, by its ending: .jsonl, .jsonlines, .ndjson, .json (lines or
+/// a list) or .csv, with .gz, .zst or .zstd behind it if compressed; .parquet by `parquet`, if that
+/// is given (parquet_rows.hpp has one). Errors: another ending; what `use` throws.
 inline void read_rows(std::filesystem::path const& file, use_row const& use,
                       row_reader const& parquet = {}) {
   auto const ending = format_ending(file);
@@ -53,9 +53,11 @@ inline void read_rows(std::filesystem::path const& file, use_row const& use,
     parquet(file, use);
     return;
   }
-  parallel::require(ending == ".jsonl" || ending == ".ndjson" || ending == ".json", file.native(),
-                    ": not of a format that is read; expected .jsonl, .json or .csv (.gz and .zst "
-                    "too)");
+  parallel::require(
+      ending == ".jsonl" || ending == ".jsonlines" || ending == ".ndjson" || ending == ".json",
+      file.native(),
+      ": not of a format that is read; expected .jsonl, .json or .csv (.gz and .zst "
+      "too)");
   json_rows rows(file);
   for (std::string text; rows.next(text);) {
     auto const where = rows.where();

@@ -31,8 +31,8 @@ namespace mpt::finetune {
 
 /// Whether a file is of a format that is read: JSON, CSV or Parquet.
 [[nodiscard]] inline bool is_data_file(std::filesystem::path const& file) {
-  constexpr std::array<std::string_view, 5> endings = {".jsonl", ".json", ".ndjson", ".csv",
-                                                       ".parquet"};
+  constexpr std::array<std::string_view, 6> endings = {".jsonl",  ".jsonlines", ".json",
+                                                       ".ndjson", ".csv",       ".parquet"};
   return std::ranges::find(endings, format_ending(file)) != endings.end();
 }
 

@@ -104,6 +104,10 @@ inline void require_same_adapters(model_source const& source, model_config const
   detail::require_same_adapters(source, model);
   auto const shapes = hf::shapes_of(model);
   source.require_tensors(source.config().lora ? shapes : hf::without_adapters(shapes));
+  require(!model.lora || source.config().lora || config.clip.kind != train::clipping_kind::adaptive,
+          "algorithms.gradient_clipping: adaptive holds a gradient against its parameter, and the "
+          "new adapters beside ",
+          folder.string(), " begin at zero, so nothing would be trained; choose norm");
   return std::make_unique<detail::pretrained_weights>(std::move(source), model, config.seed);
 }
 

@@ -2,6 +2,7 @@
 // was not finite (on_not_finite) or a spike (spike_check). They stand in every later checkpoint.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -23,10 +24,10 @@ class skipped_batches {
   std::string add(std::int64_t first, std::int64_t last, std::string const& why) {
     in_a_row_ = last == last_ + 1 ? in_a_row_ + 1 : 1;
     last_ = last;
-    if (!ranges_.empty() && ranges_.back().second >= first - 1)
-      ranges_.back().second = last;
-    else
-      ranges_.emplace_back(first, last);
+    auto begin = first;  // of what joins those that were skipped before
+    for (; !ranges_.empty() && ranges_.back().second >= begin - 1; ranges_.pop_back())
+      begin = std::min(begin, ranges_.back().first);
+    ranges_.emplace_back(begin, last);
     if (in_a_row_ >= most_in_a_row)
       parallel::fail<parallel::diverged>(
           "batch ", last, ": ", why, ", and ", in_a_row_,

@@ -63,6 +63,12 @@ TEST_CASE("a file alone is of the split that its name says, else for training") 
   CHECK(at({.name = set + "/rows.jsonl.gz", .split = "train"}) == names{"rows.jsonl.gz"});
   CHECK(at({.name = set + "/test.jsonl"}) == names{"test.jsonl"});
   CHECK(at({.name = set + "/mine.jsonl", .split = "mine"}) == names{"mine.jsonl"});
+  data_test::put_file(set + "/validation/rows.jsonl", "x");
+  CHECK(at({.name = set + "/validation/rows.jsonl", .split = "validation"}) ==
+        names{"validation/rows.jsonl"});
+  CHECK(at({.name = set + "/validation/rows.jsonl", .split = "train"}) ==
+        names{"validation/rows.jsonl"});
+  CHECK(at({.name = set + "/my-dev.csv", .split = "val"}) == names{"my-dev.csv"});
   CHECK(at.error({.name = set + "/rows.jsonl.gz", .split = "test"}) ==
         "F/s/rows.jsonl.gz: is of split train by its name, and split \"test\" is asked for; name a "
         "file of that split, such as test.jsonl, or set split: train");

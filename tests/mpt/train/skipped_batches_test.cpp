@@ -19,6 +19,17 @@ TEST_CASE("neighbours make one range, and a checkpoint brings all back") {
                     "the checkpoint's list of skipped batches is damaged; use another checkpoint");
 }
 
+TEST_CASE("going back over batches that were skipped counts each once") {
+  mpt::skipped_batches skipped;
+  skipped.add(5, 5, "");
+  skipped.add(7, 7, "");
+  CHECK(skipped.count() == 2);
+  CHECK(skipped.add(4, 9, "it is warm") ==
+        "batch 9: it is warm; back to batch 3, those from 4 are skipped");
+  CHECK(skipped.state().dump() == "[[4,9]]");
+  CHECK(skipped.count() == 6);
+}
+
 TEST_CASE("ten in a row are too many, ten with others between are not") {
   mpt::skipped_batches skipped;
   for (int batch = 2; batch <= 40; batch += 2) skipped.add(batch, batch, "");

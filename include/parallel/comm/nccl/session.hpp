@@ -323,16 +323,21 @@ class session final : public parallel::detail::abortable,
   /// A member's communicator, which is finalised and the caller's from now on; null: it has been
   /// aborted, or is none.
   [[nodiscard]] std::pair<ncclComm_t, ncclResult_t> take_away(member& m) {
+    auto const inside = enter_to_end("ncclCommFinalize");
+    ncclComm_t const comm = m.comm.exchange(nullptr);
+    {
+      std::scoped_lock const lock(mutex_);
+      std::erase_if(members_, [&](auto const& one) { return one.get() == &m; });
+    }
+    return {comm, comm == nullptr ? ncclSuccess : ncclCommFinalize(comm)};
+  }
+
+  /// For a call that ends something of one communicator: where all are to end, when they have.
+  [[nodiscard]] gate::pass enter_to_end(std::string_view call) {
     for (;;) {
-      if (gate_.is_closed()) watchdog_.end({});  // with the others
-      auto const inside = gate_.enter_to_end("ncclCommFinalize");
-      if (gate_.is_closed() && !is_aborting_) continue;
-      ncclComm_t const comm = m.comm.exchange(nullptr);
-      {
-        std::scoped_lock const lock(mutex_);
-        std::erase_if(members_, [&](auto const& one) { return one.get() == &m; });
-      }
-      return {comm, comm == nullptr ? ncclSuccess : ncclCommFinalize(comm)};
+      if (gate_.is_closed()) watchdog_.end({});
+      auto inside = gate_.enter_to_end(call);
+      if (!gate_.is_closed() || is_aborting_) return inside;
     }
   }
 
@@ -346,7 +351,7 @@ class session final : public parallel::detail::abortable,
   void deregister(member const& of, void* registered, End const& end) {
     static_cast<void>(cudaSetDevice(device_));
     drain(of);
-    auto const inside = gate_.enter_to_end("ncclCommDeregister");
+    auto const inside = enter_to_end("ncclCommDeregister");
     if (ncclComm_t const comm = of.comm; comm != nullptr) static_cast<void>(end(comm, registered));
   }
 

@@ -89,6 +89,7 @@ class watchdog {
   /// `told`: the other ranks know already. False: the communicators end for another reason.
   bool close(std::string const& reason, end_cause why, std::string tell, bool told) {
     std::scoped_lock const lock(mutex_);
+    if (stopping_ && !closed_) return false;  // nobody is left to end them, and nothing to end
     if (!gate_.close(reason, why)) return false;
     told_ = told || !tell.empty();
     tell_ = std::move(tell);
