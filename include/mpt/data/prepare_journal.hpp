@@ -130,11 +130,14 @@ class prepare_journal {
   /// Those of an interrupted or running run, once it has finished a shard; null: they bind no one.
   [[nodiscard]] nlohmann::json parameters_that_bind() const {
     std::string text;
-    try {
-      text = parallel::read_text_file(path_, std::uint64_t{1} << 32);
-    } catch (parallel::error const&) {
-      if (exists()) throw;
-      return nullptr;  // its run has finished since, or never began
+    for (int tries = 3; text.empty(); --tries) {
+      if (!exists()) return nullptr;
+      try {
+        text = parallel::read_text_file(path_, std::uint64_t{1} << 32);
+      } catch (parallel::error const&) {  // its run may begin or finish just now
+        if (tries == 0) throw;
+      }
+      if (tries == 0) return nullptr;
     }
     auto const end = text.find('\n');
     if (end == std::string::npos || text.find('\n', end + 1) == std::string::npos) return nullptr;
