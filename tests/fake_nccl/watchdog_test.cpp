@@ -1,7 +1,6 @@
 // A thread that waits inside a call of CUDA keeps every other call of its process waiting: the
 // watchdog ends what it waits for all the same, or says that it cannot.
 #include <doctest/doctest.h>
-#include <sys/resource.h>
 
 #include <atomic>
 #include <chrono>
@@ -152,28 +151,6 @@ TEST_CASE("a notice that comes when nothing is left to end keeps nobody waiting"
   }
   CHECK(said.all.empty());
   CHECK(!gate.is_closed());
-}
-
-TEST_CASE("a call that is over at once keeps its host from sleeping") {
-  fake_cuda::restart({.devices = 2, .peers = false});
-  fake_nccl::restart();
-  constexpr int calls = 200;
-  std::vector<long> slept(2);
-  CHECK_NOTHROW(fake_nccl::ranks()(2, [&](auto& comm) {
-    auto const device = fake_cuda::current_gpu();
-    auto x = device.template allocate_zeroed<float>(8);
-    parallel::cuda::stream s{parallel::comm_options<parallel::nccl::communicator>(device)};
-    comm.barrier(s).wait();
-    auto const so_far = [] {
-      rusage used = {};
-      ::getrusage(RUSAGE_THREAD, &used);
-      return used.ru_nvcsw;
-    };
-    auto const before = so_far();
-    for (int i = 0; i < calls; ++i) comm.all_reduce(s, x.span(), reduction::sum).wait_on(s);
-    slept[static_cast<std::size_t>(comm.rank())] = so_far() - before;
-  }));
-  for (auto const one : slept) CHECK(one < calls);  // each is in progress three times
 }
 
 }  // namespace fake_nccl_watchdog_test
