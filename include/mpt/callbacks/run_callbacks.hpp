@@ -9,6 +9,7 @@
 #include <mpt/callbacks/nan_monitor.hpp>
 #include <mpt/callbacks/optimizer_monitor.hpp>
 #include <mpt/config/train.hpp>
+#include <mpt/vocabulary.hpp>
 
 namespace mpt {
 
