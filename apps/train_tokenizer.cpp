@@ -23,10 +23,14 @@ struct arguments {
   std::uint64_t max_bytes = std::uint64_t{64} << 20;
 };
 
-/// Throws where the tokenizer in `folder` was made of other files, or with other options.
-void require_made_so(std::filesystem::path const& folder, std::filesystem::path const& record,
-                     nlohmann::json const& parameters) {
+/// Throws where the tokenizer of `size` tokens in `folder` was made of other files, or with other
+/// options; without a record it may only be no larger.
+void require_made_so(std::filesystem::path const& folder, std::int64_t size,
+                     std::filesystem::path const& record, nlohmann::json const& parameters) {
   if (!std::filesystem::exists(record)) {
+    auto const& wanted = parameters.at("vocab_size");
+    parallel::require(size <= wanted.get<std::int64_t>(), folder.string(), " holds a tokenizer of ",
+                      size, " tokens, not ", wanted.dump(), "; remove it or choose another --out");
     mpt::console::say("note: {}: what its tokenizer was made of is not known (there is no {})\n",
                       folder.string(), record.filename().string());
     return;
@@ -46,9 +50,9 @@ void train(arguments const& args) {
                                   {"max_bytes", args.max_bytes},
                                   {"inputs", mpt::data::identities_of(args.files)}};
   if (std::filesystem::exists(args.out / "tokenizer.json")) {
-    require_made_so(args.out, record, parameters);
-    fmt::print("already there: {}, {} tokens\n", args.out.string(),
-               mpt::tokenizer::load(args.out).size());
+    auto const size = mpt::tokenizer::load(args.out).size();
+    require_made_so(args.out, size, record, parameters);
+    fmt::print("already there: {}, {} tokens\n", args.out.string(), size);
     return;
   }
   std::vector<std::string> texts;

@@ -137,6 +137,7 @@ refused 'max_bytes: was 67108864, now 100' train_tokenizer --out words --vocab_s
 rm words/train_tokenizer.json
 [[ $("$programs/train_tokenizer" --out words --vocab_size 300 some.txt 2>&1) == *'made of is not known'* ]] ||
   fail "a tokenizer without a record is taken without a word"
+refused 'holds a tokenizer of 300 tokens, not 299' train_tokenizer --out words --vocab_size 299 some.txt
 refused '--num_workers: expected a whole number from 1 to 4096' prepare --num_workers 100000000 \
   --tokenizer tokenizer --out_root many some.txt
 "$programs/pretrain" <(cat small.yaml) max_duration=1ba > log 2>&1 || { cat log >&2; fail "a configuration from a pipe"; }

@@ -35,6 +35,11 @@ enum class compression { none, gzip, zstd };
   return out;
 }
 
+/// Whether a file with this ending, in small letters, holds JSON: lines, or one list.
+[[nodiscard]] inline bool is_json_ending(std::string_view ending) {
+  return ending == ".json" || ending == ".jsonl" || ending == ".jsonlines" || ending == ".ndjson";
+}
+
 /// By the end of the name, in any case: ".gz", ".zst" or ".zstd", else none.
 [[nodiscard]] inline compression compression_of(std::string_view whole_name) {
   auto const name = lower_case(

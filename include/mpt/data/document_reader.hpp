@@ -152,10 +152,8 @@ class document_reader {
     auto inner = path.filename();
     if (compression_of(inner.native()) != compression::none) inner = inner.stem();
     auto const ending = lower_case(inner.extension().native());
-    bool const named =
-        ending == ".json" || ending == ".jsonl" || ending == ".jsonlines" || ending == ".ndjson";
     bool const told_nothing = ending.empty() && compression_of(path.native()) != compression::none;
-    if (named || begins_with_row(told_nothing)) format_ = text_format::json_lines;
+    if (is_json_ending(ending) || begins_with_row(told_nothing)) format_ = text_format::json_lines;
   }
 
   [[nodiscard]] text_format format() const { return format_; }

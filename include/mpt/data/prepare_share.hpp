@@ -72,19 +72,19 @@ namespace detail {
   return "part-" + digits(share.index) + "-of-" + digits(share.count);
 }
 
-/// What all processes of one set give alike, of the parameters of one.
-[[nodiscard]] inline nlohmann::json shared_parameters(nlohmann::json parameters) {
-  parameters.erase("inputs");
-  parameters.erase("first_input");
-  return parameters;
+/// What all processes of one set give alike. Cost: both ends of all inputs are read.
+[[nodiscard]] inline nlohmann::json shared_parameters(prepare_options options) {
+  options.inputs.clear();  // those of one part
+  options.first_input = 0;
+  auto out = prepare_parameters(options);
+  out.erase("inputs");
+  return out;
 }
 
 /// Throws where a part in `folder` that is finished, or has a finished shard, was prepared from
-/// other inputs or with other parameters than `options`, which are those of all parts.
-inline void require_same_parts(std::filesystem::path const& folder,
-                               prepare_options const& options) {
+/// other inputs or with other parameters than `mine`, which all parts share.
+inline void require_same_parts(std::filesystem::path const& folder, nlohmann::json const& mine) {
   if (!std::filesystem::is_directory(folder)) return;
-  auto const mine = shared_parameters(prepare_parameters(options));
   std::vector<std::filesystem::path> parts;
   for (auto const& entry : std::filesystem::directory_iterator(folder))
     if (entry.path().filename().native().starts_with("part-")) parts.push_back(entry.path());
@@ -159,9 +159,8 @@ inline prepare_share_result prepare_share(prepare_options options, process_share
   detail::require_own_parts(out.folder, share.count);
   options.processes = share.count;
   options.all_inputs = options.inputs;
-  options.first_input = 0;
-  auto const whole = options;
-  detail::require_same_parts(out.folder, whole);
+  auto const shared = detail::shared_parameters(options);
+  detail::require_same_parts(out.folder, shared);
   std::vector<std::uint64_t> sizes;
   for (auto const& path : options.inputs) sizes.push_back(parallel::input_file(path).size());
   auto const own = inputs_of(sizes, share);
@@ -186,7 +185,7 @@ inline prepare_share_result prepare_share(prepare_options options, process_share
     if (!std::filesystem::exists(record)) ++out.missing;
   }
   if (out.missing > 0) return out;
-  detail::require_same_parts(out.folder, whole);
+  detail::require_same_parts(out.folder, shared);
   out.samples = detail::merge_parts(out.folder, parts);
   return out;
 }

@@ -53,11 +53,9 @@ inline void read_rows(std::filesystem::path const& file, use_row const& use,
     parquet(file, use);
     return;
   }
-  parallel::require(
-      ending == ".jsonl" || ending == ".jsonlines" || ending == ".ndjson" || ending == ".json",
-      file.native(),
-      ": not of a format that is read; expected .jsonl, .json or .csv (.gz and .zst "
-      "too)");
+  parallel::require(data::is_json_ending(ending), file.native(),
+                    ": not of a format that is read; expected .jsonl, .json or .csv (.gz and .zst "
+                    "too)");
   json_rows rows(file);
   for (std::string text; rows.next(text);) {
     auto const where = rows.where();

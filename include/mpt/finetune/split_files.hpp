@@ -31,9 +31,8 @@ namespace mpt::finetune {
 
 /// Whether a file is of a format that is read: JSON, CSV or Parquet.
 [[nodiscard]] inline bool is_data_file(std::filesystem::path const& file) {
-  constexpr std::array<std::string_view, 6> endings = {".jsonl",  ".jsonlines", ".json",
-                                                       ".ndjson", ".csv",       ".parquet"};
-  return std::ranges::find(endings, format_ending(file)) != endings.end();
+  auto const ending = format_ending(file);
+  return data::is_json_ending(ending) || ending == ".csv" || ending == ".parquet";
 }
 
 /// All data files below `folder` in the order of their paths, those of hidden folders left out.
