@@ -1,9 +1,13 @@
 // A thread that waits inside a call of CUDA keeps every other call of its process waiting: the
 // watchdog ends what it waits for all the same, or says that it cannot.
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -151,6 +155,30 @@ TEST_CASE("a notice that comes when nothing is left to end keeps nobody waiting"
   }
   CHECK(said.all.empty());
   CHECK(!gate.is_closed());
+}
+
+TEST_CASE("who says nothing about it hears it on standard error, and the process ends") {
+  test::temporary_folder const folder;
+  auto const said = folder.path() / "said";
+  auto const child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    int const file = ::open(said.c_str(), O_WRONLY | O_CREAT, 0600);
+    if (::dup2(file, STDERR_FILENO) < 0) ::_exit(2);
+    parallel::nccl::gate gate;
+    parallel::nccl::watchdog const one(gate, 3, 0, {.grace = 50ms}, nullptr,
+                                       {.see = [] {},
+                                        .late = [] { return std::string("it waits for rank 4"); },
+                                        .end = [] { std::this_thread::sleep_for(1h); }});
+    std::this_thread::sleep_for(1h);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == EXIT_FAILURE);
+  CHECK(contains(test::read_all(said),
+                 "error: rank 3 failed: it waits for rank 4; 0.05 s later the NCCL communicators "
+                 "of rank 3 have not ended"));
 }
 
 }  // namespace fake_nccl_watchdog_test
