@@ -87,13 +87,6 @@ void write_summary(mpt::train_config const& config, mpt::run_summary const& s,
   parallel::replace_text_file(file, record.dump(2) + "\n");
 }
 
-/// How many ranks share this rank's memory of that kind, a machine's or a GPU's.
-template <class Device>
-int ranks_sharing(Device const& /*device*/, int ranks) {
-  int const here = apps::ranks_on_this_machine(ranks);
-  return parallel::host_reaches<Device> ? here : (here + apps::gpus() - 1) / apps::gpus();
-}
-
 /// Whether so many ranks run on this machine as users would have them: a core, or a GPU, each.
 template <class Device>
 bool runs_here(int ranks) {
@@ -103,10 +96,13 @@ bool runs_here(int ranks) {
   return static_cast<std::size_t>(ranks) <= places;
 }
 
-/// What each rank may use of the device's memory. Collective.
+/// What each rank may use of the device's memory: its share of the machine's, or of a GPU's.
+/// Collective.
 template <class Device>
 std::size_t memory_of_each(Device const& device, parallel::any_communicator& comm) {
-  return mpt::available_to_each(device.available_bytes(), ranks_sharing(device, comm.size()), comm);
+  int sharing = apps::ranks_on_this_machine(comm.size());
+  if constexpr (!parallel::host_reaches<Device>) sharing = mpt::ranks_on_device(device, comm);
+  return mpt::available_to_each(device.available_bytes(), sharing, comm);
 }
 
 /// What each rank may use of the machine's memory beside a GPU's; none: there is only one memory.
@@ -137,13 +133,14 @@ bool in_epochs(mpt::train_config const& config) {
   return config.max_duration.unit == mpt::time_unit::epoch;
 }
 
-/// What one rank of a plan may use: what the configuration says, else its share of what is here,
-/// where so many ranks run here; 0: not known.
+/// What one rank of a plan may use: what the configuration says, else its share of what is here, of
+/// the machine or a GPU of its own, where so many ranks run here; 0: not known.
 template <class Device>
 std::size_t planned_memory(mpt::train_config const& config, Device const& device, int ranks) {
   if (config.device_memory) return *config.device_memory;
   if (!runs_here<Device>(ranks)) return 0;
-  return device.available_bytes() / static_cast<std::size_t>(ranks_sharing(device, ranks));
+  int const sharing = parallel::host_reaches<Device> ? apps::ranks_on_this_machine(ranks) : 1;
+  return device.available_bytes() / static_cast<std::size_t>(sharing);
 }
 
 mpt::run_plan plan_of(mpt::train_config const& config, int ranks, std::size_t available) {

@@ -409,6 +409,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   std::scoped_lock const lock(l.mutex);
   if (auto const status = usable(l, comm, "ncclCommFinalize"); status != ncclSuccess) return status;
   comm->finalised = true;
+  note_over(l, *comm);
   return ncclInProgress;
 }
 
@@ -421,6 +422,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (!comm->registered.empty())
     return l.refuse(concat("ncclCommDestroy: ", comm->registered.size(),
                            " pieces of memory are still registered"));
+  if (auto const status = wait_for_ends(l, lock, *comm); status != ncclSuccess) return status;
   comm->destroyed = true;
   if (comm->rank == 0) ++l.happened.of_size[comm->of->size];
   --l.alive;
@@ -444,6 +446,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   ++group().aborts;
   ++l.happened.aborted;
   comm->aborted = true;
+  note_over(l, *comm);
   comm->waiting.clear();
   comm->asked.reset();
   for (auto const& [handle, one] : comm->registered) look_at_registered(l, *comm, one.range);

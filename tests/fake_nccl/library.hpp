@@ -115,6 +115,7 @@ struct clique {
   std::map<std::uint64_t, split_round> splits;
   std::map<std::size_t, std::vector<std::size_t>> windows;  // bytes of each rank that has come
   std::set<int> came;                                       // ranks that have called a collective
+  std::set<int> over;                                       // ranks that have finalised or aborted
   std::set<std::tuple<int, int, kind>> ends;  // of messages: sender, receiver, who has called
 };
 
@@ -298,6 +299,32 @@ inline bool is_connected(ncclComm const& comm, launch const& what) {
         p.what == kind::send ? std::pair(comm.rank, p.peer) : std::pair(p.peer, comm.rank);
     return of.ends.contains({from, to, kind::send}) && of.ends.contains({from, to, kind::recv});
   });
+}
+
+/// A rank's part is over: it was finalised or aborted. With the lock.
+inline void note_over(library& l, ncclComm const& comm) {
+  comm.of->over.insert(comm.rank);
+  if (l.board) l.board->post(concat(comm.of->name, ".over", comm.rank), {});
+  l.moved();
+}
+
+/// NCCL frees a communicator when the ranks of its machine have let go of each other's memory:
+/// ncclCommDestroy waits for their ncclCommFinalize (its proxy threads are joined).
+inline ncclResult_t wait_for_ends(library& l, std::unique_lock<std::mutex>& lock, ncclComm& comm) {
+  int next = 0;
+  auto const is_over = [&](int rank) {
+    return l.board ? l.board->has(concat(comm.of->name, ".over", rank))
+                   : comm.of->over.contains(rank);
+  };
+  try {
+    l.wait(lock, comm, "waits in ncclCommDestroy for other ranks' ncclCommFinalize", [&] {
+      while (next < comm.of->size && is_over(next)) ++next;
+      return next == comm.of->size;
+    });
+  } catch (std::runtime_error const& problem) {
+    if (!comm.of->aborted) return l.refuse(problem.what());
+  }
+  return ncclSuccess;
 }
 
 }  // namespace fake_nccl

@@ -1,11 +1,13 @@
-// How much of a memory each rank may plan with.
+// How much of a memory each rank may plan with, and how many ranks share it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include <parallel/comm/any_communicator.hpp>
+#include <parallel/comm/texts.hpp>
 #include <parallel/device/host/stream.hpp>
 
 namespace mpt {
@@ -20,6 +22,15 @@ namespace mpt {
   parallel::host::stream exchanges;
   comm.all_reduce(exchanges, std::span<std::int64_t>(&bytes, 1), parallel::reduction::min).wait();
   return static_cast<std::size_t>(bytes);
+}
+
+/// How many ranks have this rank's device: those whose devices have the same identity(), whatever
+/// else each process sees of its machine. Collective.
+template <class Device>
+[[nodiscard]] int ranks_on_device(Device const& device, parallel::any_communicator& comm) {
+  parallel::host::stream exchanges;
+  auto const mine = device.identity();
+  return static_cast<int>(std::ranges::count(parallel::gather_texts(comm, exchanges, mine), mine));
 }
 
 }  // namespace mpt

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,26 @@ TEST_CASE("where one rank does not know, nobody does") {
 TEST_CASE("memory of many terabytes is counted") {
   std::size_t const large = std::size_t{1} << 50;
   CHECK(told({{large}, {large}}) == all(2, large / 10 * 9));
+}
+
+/// A GPU, of which a process may see no other.
+struct gpu {
+  std::string uuid;
+  [[nodiscard]] std::string identity() const { return uuid; }
+};
+
+TEST_CASE("a GPU is shared by the ranks that have it, not by all of the machine") {
+  auto const sharing = [](std::vector<gpu> const& of) {
+    std::vector<int> out(of.size());
+    parallel::threads::run(static_cast<int>(of.size()), [&](auto& comm) {
+      auto const rank = static_cast<std::size_t>(comm.rank());
+      parallel::any_communicator any(std::move(comm));
+      out[rank] = mpt::ranks_on_device(of[rank], any);
+    });
+    return out;
+  };
+  CHECK(sharing({{"a"}, {"b"}, {"c"}}) == std::vector{1, 1, 1});
+  CHECK(sharing({{"a"}, {"b"}, {"a"}}) == std::vector{2, 1, 2});
 }
 
 }  // namespace available_to_each_test

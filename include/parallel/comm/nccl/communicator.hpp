@@ -142,7 +142,7 @@ class communicator : public collectives<communicator, cuda::stream> {
         if (!made) continue;
         int const peer = e == rank_ ? (e + 1) % n : e;
         bool const sends = (e == rank_) == forward;
-        channels_[{peer, sends}] = {std::move(made), 0};
+        channels_.push_back({peer, sends, std::move(made)});
         carry_first_message(peer, sends);
       }
     }
@@ -161,6 +161,8 @@ class communicator : public collectives<communicator, cuda::stream> {
 
  private:
   struct channel {
+    int peer = 0;
+    bool sends = false;
     std::shared_ptr<member> over;
     std::uint64_t calls = 0;
   };
@@ -241,11 +243,12 @@ class communicator : public collectives<communicator, cuda::stream> {
 
   [[nodiscard]] place_of_call enqueue_message(cuda::stream& s, operation const& op) {
     bool const sends = op.kind == operation_kind::send;
-    auto const found = channels_.find({op.peer, sends});
+    auto const found = std::ranges::find_if(
+        channels_, [&](auto const& c) { return c.peer == op.peer && c.sends == sends; });
     require(found != channels_.end(), name_of(op.kind), " at ", op.where, ": there is no channel ",
             sends ? "to" : "from", " rank ", op.peer, name_.empty() ? "" : " of " + name_,
             ": call connect_neighbours before the first message, and send to neighbours only");
-    auto& over = found->second;
+    auto& over = *found;
     operation part = op;
     part.peer = (op.peer < rank_) ? 0 : 1;  // the other one of the two, in their order
     ncclComm_t const comm = over.over->comm;
@@ -329,7 +332,9 @@ class communicator : public collectives<communicator, cuda::stream> {
   std::shared_ptr<meeting_place> meeting_;  // of the whole, and of all parts; null: of one rank
   std::shared_ptr<member> member_;
   std::uint64_t calls_ = 0;
-  std::map<std::pair<int, bool>, channel> channels_;  // by peer, whether it sends
+  // In the order in which all ranks make theirs: they end in one order, since each end waits for
+  // the other rank's (session::end).
+  std::vector<channel> channels_;
   struct {
     std::string name;  // empty: it is not recorded
     std::uint64_t group = 0;

@@ -31,7 +31,8 @@ inline void check(ncclResult_t result, std::string_view call, ncclComm_t comm = 
        result == ncclUnhandledCudaError ? "; it needs a GPU of its own for each rank (nvidia-smi "
                                           "shows them)"
                                         : "",
-       " (", where, ")");
+       call == "ncclCommWindowRegister" ? "; NCCL_WIN_ENABLE=0 does without windows" : "", " (",
+       where, ")");
 }
 
 }  // namespace parallel::nccl

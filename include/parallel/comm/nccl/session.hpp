@@ -263,13 +263,18 @@ class session final : public parallel::detail::abortable,
   }
 
   /// What has waited for too long, as far as it is known what has run.
-  [[nodiscard]] std::string late() const {
+  [[nodiscard]] std::string late() {
     auto const now = steady_time::clock::now();
     for (auto const& one : members())
       if (auto const late = one->waiting.late(now, one->name))
         return concat("rank ", rank_, " has waited ",
                       static_cast<double>(late->deadline.count()) / 1000, " s for ", late->text,
                       "; another rank has not come to it, or the network does not carry it");
+    std::scoped_lock const lock(mutex_);
+    if (destroying_ && destroying_->over())
+      return concat("rank ", rank_, " has waited ", options_.deadline.seconds(),
+                    " s in ncclCommDestroy; another rank of its machine has not ended its "
+                    "communicator");
     return {};
   }
 
@@ -296,7 +301,8 @@ class session final : public parallel::detail::abortable,
   }
 
   /// Of a member that nobody uses any more: what it was given runs, then it is finalised, unless an
-  /// exception is on its way, since then other ranks may never come.
+  /// exception is on its way, since then other ranks may never come. Its memory is freed when the
+  /// ranks on its machine have finalised theirs: ranks end their communicators in the same order.
   void end(member* m) {
     if (std::uncaught_exceptions() > 0)
       watchdog_.end(concat("an exception left rank ", rank_, " and its communicators"));
@@ -312,7 +318,9 @@ class session final : public parallel::detail::abortable,
     }
     auto const inside = gate_.enter_to_end("ncclCommDestroy");
     if (state == ncclSuccess) {
+      watch_destroy(true);
       static_cast<void>(ncclCommDestroy(comm));
+      watch_destroy(false);
       return;
     }
     static_cast<void>(ncclGroupStart());
@@ -341,6 +349,13 @@ class session final : public parallel::detail::abortable,
     }
   }
 
+  /// Notes that this thread is, or was, in ncclCommDestroy, which waits for other ranks.
+  void watch_destroy(bool begins) {
+    std::scoped_lock const lock(mutex_);
+    destroying_.reset();
+    if (begins) destroying_.emplace(options_.deadline.get());
+  }
+
   /// Waits for what has been enqueued on `m`.
   static void drain(member const& m) {
     for (auto const& one : m.waiting.events()) static_cast<void>(cudaEventSynchronize(one.get()));
@@ -364,6 +379,7 @@ class session final : public parallel::detail::abortable,
   std::deque<made_one> made_;  // used by who is inside NCCL
   mutable std::mutex mutex_;   // of what follows; held inside no call of CUDA or NCCL
   std::vector<std::shared_ptr<member>> members_;
+  std::optional<patience> destroying_;
   watchdog watchdog_;  // uses all of the above
 };
 

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <typeindex>
@@ -106,6 +107,8 @@ class stream {
   /// operation goes through it, so that a trace knows when it ran; `name` must live forever.
   template <class Enqueue>
   [[nodiscard]] auto run(char const* name, Enqueue&& enqueue) {
+    std::optional<device_scope> scope;
+    if (timeline_.recording()) scope.emplace(device_);  // its events are of the stream's device
     return timeline_.measure(name, get(), enqueue);
   }
 

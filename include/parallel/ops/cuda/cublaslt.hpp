@@ -186,8 +186,10 @@ class cublaslt {
     auto const guesses = product.plan.guesses(library_.get());
     std::size_t turn = 0;
     int const best = fastest(stream_, static_cast<int>(guesses.size()), [&](int way) {
-      return run(product.plan, guesses[static_cast<std::size_t>(way)],
-                 rotation[turn++ % rotation.size()]) == CUBLAS_STATUS_SUCCESS;
+      auto const status = run(product.plan, guesses[static_cast<std::size_t>(way)],
+                              rotation[turn++ % rotation.size()]);
+      if (status != CUBLAS_STATUS_SUCCESS) static_cast<void>(cudaGetLastError());  // not the next's
+      return status == CUBLAS_STATUS_SUCCESS;
     });
     if (best < 0) return;
     product.algorithm = guesses[static_cast<std::size_t>(best)];
