@@ -72,15 +72,18 @@ inline void require_writable(std::filesystem::path const& folder) {
     comm.all_reduce(exchanges, std::span(&waiting, 1), parallel::reduction::max).wait();
   }
   folder_claims claims;
-  std::string problem;
+  std::string problem, of_storage;
   try {
     claims = claimed.get();
+  } catch (parallel::storage_error const& failed) {
+    of_storage = failed.what();
   } catch (parallel::error const& refused) {
     problem = refused.what();
   }
-  auto const problems = parallel::gather_texts(comm, exchanges, problem);
-  auto const first = std::ranges::find_if(problems, [](auto const& text) { return !text.empty(); });
-  if (first != problems.end()) throw refusal(*first);
+  for (auto const& text : parallel::gather_texts(comm, exchanges, of_storage))
+    if (!text.empty()) throw parallel::storage_error(text);
+  for (auto const& text : parallel::gather_texts(comm, exchanges, problem))
+    if (!text.empty()) throw refusal(text);
   if (claims.shared) hooks.owner = claims.shared->id();
   std::array<std::uint64_t, 2> owner{static_cast<std::uint64_t>(hooks.owner.generation),
                                      hooks.owner.token};

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <string_view>
 
@@ -80,6 +81,9 @@ struct reported final : std::exception {
     return exit_code::out_of_memory;
   } catch (parallel::storage_error const&) {
     return exit_code::storage;
+  } catch (std::filesystem::filesystem_error const& problem) {
+    return parallel::is_of_storage(problem.code().value()) ? exit_code::storage
+                                                           : exit_code::refused;
   } catch (parallel::diverged const&) {
     return exit_code::diverged;
   } catch (parallel::corrupted const&) {

@@ -12,13 +12,13 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
 
+#include <mpt/log/appended_file.hpp>
 #include <mpt/log/crc32c.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/machine_name.hpp>
@@ -88,14 +88,13 @@ class event_file {
                       " for event files: ", problem.message(),
                       "; choose another loggers.tensorboard.log_dir");
     auto const host = parallel::machine_name();
+    std::filesystem::path path;
     for (int number = 0;; ++number) {
-      path_ = folder / fmt::format("events.out.tfevents.{:010}.{}.{}.{}",
-                                   static_cast<std::int64_t>(now()), host, ::getpid(), number);
-      if (!std::filesystem::exists(path_)) break;
+      path = folder / fmt::format("events.out.tfevents.{:010}.{}.{}.{}",
+                                  static_cast<std::int64_t>(now()), host, ::getpid(), number);
+      if (!parallel::files::exists(path)) break;
     }
-    file_.open(path_, std::ios::binary);
-    parallel::require(file_.good(), "cannot write the event file ", path_.string(),
-                      "; choose another loggers.tensorboard.log_dir");
+    file_ = appended_file(path);
     detail::protobuf event = begin(0);
     event.bytes_field(3, "brain.Event:2");  // file_version
     write(event);
@@ -107,7 +106,13 @@ class event_file {
     write(event);
   }
 
-  [[nodiscard]] std::filesystem::path const& path() const { return path_; }
+  [[nodiscard]] std::filesystem::path const& path() const { return file_.path(); }
+
+  /// Throws when records were lost, which a full disk does.
+  void finish() const {
+    parallel::require(file_.lost() == 0, "the event file ", path().string(), ": ", file_.lost(),
+                      " records were lost: they could not be written, as on a full disk");
+  }
 
   /// A number; several of one step are several calls.
   void number(std::string_view tag, double value, std::int64_t step) {
@@ -154,12 +159,9 @@ class event_file {
     write(event);
   }
 
-  void write(detail::protobuf const& event) {
-    file_ << detail::tf_record(event.bytes()) << std::flush;
-  }
+  void write(detail::protobuf const& event) { file_.add(detail::tf_record(event.bytes())); }
 
-  std::filesystem::path path_;
-  std::ofstream file_;
+  appended_file file_;
 };
 
 }  // namespace mpt

@@ -108,9 +108,10 @@ inline void write_tokenizer_files(tokenizer_files const& files,
   std::filesystem::create_directories(folder, failure);
   parallel::require(std::filesystem::is_directory(folder), "the folder \"", folder.string(),
                     "\" cannot be made: ", failure.message());
-  parallel::replace_text_file(folder / "tokenizer.json", files.json);
   if (!files.config.empty())
     parallel::replace_text_file(folder / "tokenizer_config.json", files.config);
+  parallel::replace_text_file(folder / "tokenizer.json",
+                              files.json);  // last: it says that all is there
 }
 
 }  // namespace mpt

@@ -23,6 +23,7 @@
 
 #include <mpt/config/model.hpp>
 #include <mpt/console/format.hpp>
+#include <mpt/log/appended_file.hpp>
 #include <parallel/core/error.hpp>
 
 namespace mpt {
@@ -119,7 +120,7 @@ class metrics_file {
 
   /// Opens `path` for appending; the folder is made. An empty path writes nothing. Throws for a
   /// file that holds something else.
-  explicit metrics_file(std::filesystem::path const& path) : path_(path) {
+  explicit metrics_file(std::filesystem::path const& path) {
     if (path.empty()) return;
     std::error_code problem;  // opening tells what is wrong
     if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), problem);
@@ -127,25 +128,24 @@ class metrics_file {
       parallel::require(std::ifstream(path).peek() == '{' || std::filesystem::is_empty(path),
                         "metrics_file ", path.string(),
                         ": holds something else than metrics; choose another file");
-    file_.open(path, std::ios::app);
-    parallel::require(file_.good(), "metrics_file ", path.string(),
-                      ": cannot be written; choose another file");
+    try {
+      file_ = appended_file(path);
+    } catch (parallel::error const& failed) {
+      parallel::fail("metrics_file ", failed.what(), "; choose another file");
+    }
   }
 
   /// What cannot be written is lost, and told by `finish`.
-  void write(nlohmann::ordered_json const& record) {
-    if (file_.is_open()) file_ << record.dump() + "\n" << std::flush;
-  }
+  void write(nlohmann::ordered_json const& record) { file_.add(record.dump() + "\n"); }
 
   /// Throws when records were lost.
   void finish() const {
-    parallel::require(file_.good(), "metrics_file ", path_.string(),
-                      ": metrics were lost: it could not be written to the end, as on a full disk");
+    parallel::require(file_.lost() == 0, "metrics_file ", file_.path().string(), ": ", file_.lost(),
+                      " lines were lost: they could not be written, as on a full disk");
   }
 
  private:
-  std::filesystem::path path_;
-  std::ofstream file_;
+  appended_file file_;
 };
 
 /// What a device tells of itself, by name; nothing where it does not.

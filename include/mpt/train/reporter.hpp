@@ -151,6 +151,7 @@ class reporter {
   void finish() {
     bar_.finish();
     file_.finish();
+    if (events_) events_->finish();
   }
 
  private:

@@ -54,7 +54,7 @@ struct found_checkpoint {
 
 /// Whether `folder` is itself a checkpoint rather than a folder of them.
 [[nodiscard]] inline bool is_checkpoint(std::filesystem::path const& folder) {
-  return std::filesystem::exists(folder / checkpoint::manifest_name);
+  return parallel::files::exists(folder / checkpoint::manifest_name);
 }
 
 /// What autoresume or load_path asks for; nothing for a fresh start. Refuses to start afresh over
@@ -67,6 +67,10 @@ struct found_checkpoint {
     if (newest.folder && c.autoresume)
       return found_checkpoint{*newest.folder, false, newest.note,
                               checkpoint::if_damaged::set_aside};
+    require(!c.autoresume || newest.note.empty() || c.save_overwrite, c.save_folder, ": ",
+            newest.note,
+            "; rescue what is there and remove it to begin anew, or replace it with "
+            "save_overwrite=true");
     bool const on_nodes = parallel::files::exists(std::filesystem::path(c.save_folder) /
                                                   checkpoint::local_pointer_name);
     require(c.autoresume || c.save_overwrite || (!newest.folder && !on_nodes), c.save_folder,

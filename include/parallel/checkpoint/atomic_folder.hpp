@@ -1,7 +1,8 @@
 // Folders that appear whole or not at all: written under a temporary name, flushed, renamed.
 //
-// Names: `X.tmp-<token>` is being written, `X.trash-<token>` is being removed; neither is ever
-// taken for X. What a killed program left under such names is swept away by the next writer.
+// Names: `X.tmp-<token>` is being written, `X.trash-<token>` is being removed, `X.old-<token>` is
+// making way for a new X; none is ever taken for X. What a killed program left under such names is
+// swept away by the next writer, but for an old X without a new one, which is X again.
 #pragma once
 
 #include <fcntl.h>
@@ -31,9 +32,9 @@ enum class if_exists { refuse, replace };
   return folder;
 }
 
-/// The name before ".tmp-" or ".trash-" and 16 digits; empty when `name` is no such name.
+/// The name before ".tmp-", ".trash-" or ".old-" and 16 digits; empty when `name` is no such name.
 [[nodiscard]] inline std::string_view name_of_leftover(std::string_view name) {
-  for (std::string_view const mark : {".tmp-", ".trash-"}) {
+  for (std::string_view const mark : {".tmp-", ".trash-", ".old-"}) {
     auto const at = name.rfind(mark);
     if (at != std::string_view::npos && at > 0 && name.size() == at + mark.size() + 16 &&
         name.find_first_not_of("0123456789abcdef", at + mark.size()) == std::string_view::npos)
@@ -42,18 +43,19 @@ enum class if_exists { refuse, replace };
   return {};
 }
 
-/// The first free name for what is removed of `name`.
-[[nodiscard]] inline std::filesystem::path trash_name(std::filesystem::path const& name) {
+/// The first free name for what is removed of `name`, or makes way there.
+[[nodiscard]] inline std::filesystem::path free_name(std::filesystem::path const& name,
+                                                     std::string_view mark = ".trash-") {
   for (std::uint64_t token = 0;; ++token) {
-    auto trash = name;
-    trash += ".trash-" + checksum_text(token);
-    if (!files::exists(trash)) return trash;
+    auto free = name;
+    free += concat(mark, checksum_text(token));
+    if (!files::exists(free)) return free;
   }
 }
 
 /// Removes `folder`: first renames it, so that half of it is never seen under its name.
 inline void remove_folder(std::filesystem::path const& folder, step_hook const& on_step = {}) {
-  auto const trash = trash_name(folder);
+  auto const trash = free_name(folder);
   files::step(on_step, "rename to trash");
   files::rename(folder, trash);
   files::step(on_step, "remove trash");
@@ -64,24 +66,22 @@ inline void remove_folder(std::filesystem::path const& folder, step_hook const& 
 /// by someone who still lives is never given its final name after this.
 template <class Predicate>
 void remove_leftovers(std::filesystem::path const& parent, Predicate is_ours) {
-  std::vector<std::filesystem::path> found;
-  std::error_code problem;
-  auto entries = std::filesystem::directory_iterator(parent, problem);
-  if (problem) files::failure(parent, "cannot list this folder", problem.value());
-  for (auto const& entry : entries) {
-    auto const name = entry.path().filename().native();
-    auto const original = name_of_leftover(name);
-    if (!original.empty() && is_ours(original)) found.push_back(entry.path());
-  }
-  for (auto const& path : found) {
+  for (auto const& path : files::list(parent)) {
     auto const name = path.filename().native();
     auto const original = name_of_leftover(name);
-    if (name.substr(original.size()).starts_with(".trash-")) {
+    if (original.empty() || !is_ours(original)) continue;
+    auto const mark = name.substr(original.size());
+    if (mark.starts_with(".old-") && !files::exists(parent / original)) {
+      files::rename(path, parent / original);
+      continue;
+    }
+    if (!mark.starts_with(".tmp-")) {
       files::remove_tree(path);
       continue;
     }
     // Renamed before it is removed: so its writer gives it its name whole, or not at all.
-    auto const trash = trash_name(parent / original);
+    auto const trash = free_name(parent / original);
+    std::error_code problem;
     std::filesystem::rename(path, trash, problem);
     if (problem == std::errc::no_such_file_or_directory) continue;  // it has its name
     if (problem) files::failure(path, "cannot rename this leftover", problem.value());
@@ -91,7 +91,7 @@ void remove_leftovers(std::filesystem::path const& parent, Predicate is_ours) {
 
 /// Gives the complete folder `temporary` its final name: flushes it, renames it, flushes the
 /// parent. Its files must have been flushed already. With `replace`, the two folders change places
-/// in one step where the file system can, and the old one is removed.
+/// in one step where the file system can, else the old one makes way first; then it is removed.
 inline void publish_folder(std::filesystem::path const& temporary,
                            std::filesystem::path const& final_name, if_exists policy,
                            step_hook const& on_step = {}) {
@@ -113,9 +113,14 @@ inline void publish_folder(std::filesystem::path const& temporary,
   } else {
     if (errno != EINVAL && errno != ENOSYS)
       files::failure(final_name, "cannot put the new folder in its place");
-    remove_folder(final_name, on_step);  // a file system that cannot exchange
-    files::step(on_step, "rename folder after removal");
+    auto const old = free_name(final_name, ".old-");  // a file system that cannot exchange
+    files::rename(final_name, old);
+    files::step(on_step, "rename folder in place of the old one");
     files::rename(temporary, final_name);
+    files::step(on_step, "flush parent of replaced folder");
+    files::sync_folder(parent);
+    files::step(on_step, "remove replaced content");
+    files::remove_tree(old);
   }
   files::step(on_step, "flush parent folder");
   files::sync_folder(parent);

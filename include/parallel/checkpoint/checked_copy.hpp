@@ -21,6 +21,12 @@ class unusable_source : public error {
   using error::error;
 };
 
+/// The system does not let what is copied be read, which may pass.
+class unreadable_source : public unusable_source {
+ public:
+  using unusable_source::unusable_source;
+};
+
 namespace detail {
 
 /// `writing`: whether what is under way is of `to`.
@@ -72,7 +78,8 @@ inline void copy_checked(std::filesystem::path const& from, std::filesystem::pat
 }  // namespace detail
 
 /// Copies `from`, which holds `contents`, to `to`, which is not there yet, and flushes it. Throws
-/// unusable_source when its header or a slice is damaged or it cannot be read, another error when
+/// unusable_source when its header or a slice is damaged or it is not there, unreadable_source when
+/// the system does not let it be read, another error when
 /// `to` cannot be written, and leaves nothing then. Cost: reads and hashes every byte once, past
 /// what the system remembers of the file, and holds 1 MiB.
 inline void copy_checked(std::filesystem::path const& from, std::filesystem::path const& to,
@@ -82,6 +89,7 @@ inline void copy_checked(std::filesystem::path const& from, std::filesystem::pat
     detail::copy_checked(from, to, contents, writing);
   } catch (error const& problem) {
     if (writing) throw;
+    if (is_of_system(problem)) throw unreadable_source(problem.what());
     throw unusable_source(problem.what());
   }
 }

@@ -33,11 +33,8 @@ struct checkpoint_entry {
   try {
     static_cast<void>(read_manifest(folder));
     return {};
-  } catch (storage_error const&) {
-    throw;
-  } catch (access_error const&) {
-    throw;
   } catch (error const& problem) {
+    if (is_of_system(problem)) throw;
     return problem.what();
   }
 }
@@ -47,13 +44,10 @@ struct checkpoint_entry {
 [[nodiscard]] inline std::vector<checkpoint_entry> list_folders(std::filesystem::path const& root) {
   std::vector<checkpoint_entry> out;
   if (!files::exists(root)) return out;
-  std::error_code problem;
-  auto entries = std::filesystem::directory_iterator(root, problem);
-  if (problem) files::failure(root, "cannot list this folder", problem.value());
-  for (auto const& entry : entries) {
-    auto const id = checkpoint_id::parse(entry.path().filename().native());
-    std::error_code ignored;
-    if (id && entry.is_directory(ignored)) out.push_back({*id, entry.path(), {}});
+  for (auto const& path : files::list(root)) {
+    auto const id = checkpoint_id::parse(path.filename().native());
+    std::error_code gone;
+    if (id && std::filesystem::is_directory(path, gone)) out.push_back({*id, path, {}});
   }
   std::sort(out.begin(), out.end(), [](auto const& a, auto const& b) { return a.id > b.id; });
   return out;

@@ -96,7 +96,8 @@ static_assert(ended_text.size() == beat_bytes);
                 one_line(claim.series), "\n", beat_text(0));
 }
 
-/// What the file says now; nothing: there is none. Opens it anew, so that a shared disk is asked.
+/// What the file says now; nothing: there is none, or another has taken its place meanwhile. Opens
+/// it anew, so that a shared disk is asked.
 [[nodiscard]] inline std::optional<claim_text> read(std::filesystem::path const& file) {
   descriptor const in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   std::string text(most_bytes, '\0');
@@ -123,11 +124,8 @@ inline void write_beat(std::filesystem::path const& file, std::size_t bytes,
 /// The generations of the claims in `folder`, ascending.
 [[nodiscard]] inline std::vector<index> generations(std::filesystem::path const& folder) {
   std::vector<index> out;
-  std::error_code problem;
-  auto entries = std::filesystem::directory_iterator(folder, problem);
-  if (problem) files::failure(folder, "cannot list this folder", problem.value());
-  for (auto const& entry : entries) {
-    auto const name = entry.path().filename().native();
+  for (auto const& path : files::list(folder)) {
+    auto const name = path.filename().native();
     if (!name.starts_with(name_head)) continue;
     index generation = 0;
     auto const* const last = name.data() + name.size();

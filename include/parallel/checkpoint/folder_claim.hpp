@@ -35,6 +35,7 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <parallel/checkpoint/atomic_folder.hpp>
 #include <parallel/checkpoint/claim_file.hpp>
@@ -99,13 +100,19 @@ class folder_claim {
 
   /// Throws claim_lost unless the folder is still this one's, for which it asks the disk.
   void require_held() const {
-    auto const found = lost_ ? std::nullopt : claim_files::read(file());
+    auto const read = [&] { return lost_ ? std::nullopt : claim_files::read(file()); };
+    auto found = read();
+    auto all = std::vector<index>();
+    for (int tries = 0; !found && tries < 3; ++tries) {  // the disk may not show it just now
+      all = claim_files::generations(folder_);
+      if (!all.empty() && all.back() != id_.generation) break;
+      found = read();
+    }
     if (found && (!found->whole() || found->token == checksum_text(id_.token))) {
       looked_ = std::chrono::steady_clock::now();
       return;
     }
     lost_ = true;
-    auto const all = claim_files::generations(folder_);
     auto const next = all.empty() ? std::nullopt : claim_files::read(file_of(all.back()));
     fail<claim_lost>(folder_.native(),
                      ": this run stood still for so long that another has taken "
@@ -148,7 +155,7 @@ class folder_claim {
     if (last > 0) {
       auto const found = claim_files::read(file_of(last));
       if (!found) return false;
-      if (!is_over(*found)) wait_until_silent(last, *found);
+      if (!is_over(*found) && !is_silent(last, *found)) return false;
     }
     auto const path = file_of(last + 1);
     descriptor const out(
@@ -165,16 +172,18 @@ class folder_claim {
                                            .number = number_of_this_process(),
                                            .series = options_.series});
     bytes_ = text.size();
+    errno = 0;
     if (bytes_ > claim_files::most_bytes ||
         ::pwrite(out.get(), text.data(), bytes_, 0) != static_cast<::ssize_t>(bytes_) ||
         ::fsync(out.get()) != 0) {
-      int const problem = errno;
+      int const problem = errno == 0 ? ENOSPC : errno;  // it was written in part
       static_cast<void>(::unlink(path.c_str()));
       files::failure(path, "cannot write this file, which says who writes into its folder",
                      problem);
     }
     // what was listed may have been old: a folder that is changed is listed anew
-    if (claim_files::generations(folder_).back() == id_.generation) return true;
+    auto const now = claim_files::generations(folder_);
+    if (!now.empty() && now.back() == id_.generation) return true;
     remove(id_.generation);
     return false;
   }
@@ -186,19 +195,22 @@ class folder_claim {
     return !scope.empty() && last.scope == scope && has_ended(last.number);
   }
 
-  // Throws when what it says changes, as it does while its holder lives.
-  void wait_until_silent(index generation, claim_text const& first) const {
+  // Throws when what it says changes, as it does while its holder lives; false: it is not there any
+  // more, or the disk did not show it just now.
+  [[nodiscard]] bool is_silent(index generation, claim_text const& first) const {
     patience left(options_.silence);
     while (!left.over()) {
       std::this_thread::sleep_for(
           std::min<std::chrono::milliseconds>(options_.beat / 4, patience::pause));
       auto const now = claim_files::read(file_of(generation));
-      if (!now || is_over(*now)) return;
+      if (!now) return false;
+      if (is_over(*now)) return true;
       require(now->text == first.text || !first.whole(), folder_.native(),
               ": another program is writing here (", now->holder,
               "); wait for it, or choose another folder");
-      if (now->whole() && !first.whole()) return wait_until_silent(generation, *now);
+      if (now->whole() && !first.whole()) return is_silent(generation, *now);
     }
+    return true;
   }
 
   // Counts while this lives and the folder is its own.

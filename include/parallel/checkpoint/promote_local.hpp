@@ -22,10 +22,12 @@
 
 #include <parallel/checkpoint/checked_copy.hpp>
 #include <parallel/checkpoint/copy_shares.hpp>
+#include <parallel/checkpoint/joint_reading.hpp>
 #include <parallel/checkpoint/local_pointer.hpp>
 #include <parallel/checkpoint/node_map.hpp>
 #include <parallel/checkpoint/save.hpp>
 #include <parallel/comm/texts.hpp>
+#include <parallel/core/failures.hpp>
 #include <parallel/core/reduction.hpp>
 
 namespace parallel::checkpoint {
@@ -33,16 +35,17 @@ namespace parallel::checkpoint {
 namespace detail {
 
 /// Collective: the text of the manifest that `pointer` means, from the first node whose `folder`
-/// has it; "" where none has.
+/// has it; "" where none has. `unreadable`: gets why this node's cannot be read, if so.
 template <class Comm, class Exchange>
 [[nodiscard]] std::string local_manifest(Comm& world, Exchange& exchanges,
                                          std::filesystem::path const& folder, bool looks,
-                                         local_pointer const& pointer) {
+                                         local_pointer const& pointer, std::string& unreadable) {
   std::string text;
   if (looks) {
     try {
       text = read_manifest_text(folder);
-    } catch (error const&) {  // NOLINT(bugprone-empty-catch): another node may have it
+    } catch (error const& problem) {  // another node may have it
+      if (is_of_system(problem)) unreadable = problem.what();
     }
     if (checksum(text) != pointer.manifest) text.clear();
   }
@@ -53,16 +56,19 @@ template <class Comm, class Exchange>
   return broadcast_text(world, exchanges, std::move(text), static_cast<int>(first));
 }
 
-/// Collective: by node, which of `files` it has in its `folder` in full size.
+/// Collective: by node, which of `files` it has in its `folder` in full size. `unreadable`: gets
+/// why this node cannot tell of one, if so.
 template <class Comm, class Exchange>
 [[nodiscard]] std::vector<std::vector<bool>> files_on_nodes(
     Comm& world, Exchange& exchanges, std::filesystem::path const& folder, node_map const& nodes,
-    std::map<std::string, std::uint64_t> const& files) {
+    std::map<std::string, std::uint64_t> const& files, std::string& unreadable) {
   std::string mine;
   for (auto const& [file, bytes] : files) {
     std::error_code missing;
     bool const whole = std::filesystem::file_size(folder / file, missing) == bytes;
     mine += whole && !missing ? '1' : '0';
+    if (is_of_storage(missing.value()) || is_of_access(missing.value()))
+      unreadable = concat((folder / file).native(), ": ", missing.message());
   }
   auto const by_rank =
       gather_texts(world, exchanges, nodes.is_first(world.rank()) ? mine : std::string());
@@ -88,6 +94,7 @@ template <class Comm, class Exchange>
 struct copied_files {
   std::vector<std::string> lost;  // no node has them, or whole
   std::string damage;             // what is wrong with copies that were not used; or empty
+  std::string unreadable;         // why this rank could not read some of its node's
   std::string failure;            // why the first rank that could not write where they go stopped
 };
 
@@ -106,9 +113,10 @@ template <class Comm, class Exchange>
     names.push_back(file);
     bytes.push_back(size);
   }
-  copy_shares shares(nodes, files_on_nodes(world, exchanges, folder, nodes, content.files), bytes);
-  auto const contents = contents_by_file(content);
   copied_files out;
+  copy_shares shares(
+      nodes, files_on_nodes(world, exchanges, folder, nodes, content.files, out.unreadable), bytes);
+  auto const contents = contents_by_file(content);
   while (!left.empty()) {
     auto const copiers = shares.share_out(left);
     for (std::size_t i = 0; i < left.size(); ++i)
@@ -124,6 +132,8 @@ template <class Comm, class Exchange>
           copy_checked(folder / names[file], to / names[file], contents.at(names[file]));
         } catch (unusable_source const& problem) {
           is_whole = false;
+          if (dynamic_cast<unreadable_source const*>(&problem) != nullptr)
+            out.unreadable = problem.what();
           damage += concat(damage.empty() ? "" : "; ", problem.what());
         } catch (error const& problem) {
           failure = problem.what();
@@ -148,38 +158,49 @@ template <class Comm, class Exchange>
   return out;
 }
 
+/// Collective: throws storage_error on every rank where one could not read what is called `name`,
+/// which may pass; `root`: of the folder that names it.
+template <class Comm, class Exchange>
+void require_readable(Comm& world, Exchange& exchanges, std::string const& name,
+                      std::filesystem::path const& root, std::string const& unreadable) {
+  for (auto const& text : gather_texts(world, exchanges, unreadable))
+    if (!text.empty())
+      fail<storage_error>(
+          name, " cannot be read: ", text, "; this may pass: start again, or remove ",
+          (root / local_pointer_name).native(), " to go on from the latest of its folder");
+}
+
 }  // namespace detail
 
 /// Collective over `world`: puts the local checkpoint that the folder `root` names into `root`, if
 /// it is newer than the latest there and the nodes that are here have all of it together. `owner`:
 /// the claim of `root` under which it is put there; `on_step` is called before each action on its
 /// disk. Returns what there is to say of it, the same on every rank; "" when nothing was to be
-/// done. A checkpoint that is not whole any more is left out, and said so; where `root` cannot be
-/// written, storage_error on every rank. Cost: its bytes are read, hashed and written once, by all
-/// ranks together.
+/// done. A checkpoint that is not whole any more is left out, and said so; where the system does
+/// not let it be read, or `root` be written, storage_error or access_error on every rank. Cost: its
+/// bytes are read, hashed and written once, by all ranks together.
 template <class Comm, class Exchange>
 [[nodiscard]] std::string promote_local(Comm& world, Exchange& exchanges,
                                         std::filesystem::path const& root, claim_id owner,
                                         local_folder const& here, step_hook const& on_step = {}) {
-  std::string said, problem;
+  std::string said, unreadable;
   std::optional<checkpoint_id> newest;  // in `root`
-  if (world.rank() == 0) {
-    try {
+  detail::joint_reading looking;
+  if (world.rank() == 0)
+    looking.attempt([&] {
       if (auto const folder = latest(root).folder)
         newest = checkpoint_id::parse(folder->filename().native());
       if (auto const newer = newer_local_checkpoint(root)) said = format_local_pointer(*newer);
-    } catch (error const& unreadable) {
-      problem = unreadable.what();
-    }
-  }
-  problem = broadcast_text(world, exchanges, std::move(problem));
+    });
+  auto const problem = looking.damage_of_all(world, exchanges);
   said = broadcast_text(world, exchanges, std::move(said));
   if (said.empty()) return problem;
   auto const pointer = parse_local_pointer(said, (root / local_pointer_name).native());
   auto const name = concat("the local checkpoint ", pointer.id.text());
   auto const folder = here.folder / pointer.id.text();
-  auto const text =
-      detail::local_manifest(world, exchanges, folder, here.nodes.is_first(world.rank()), pointer);
+  auto const text = detail::local_manifest(world, exchanges, folder,
+                                           here.nodes.is_first(world.rank()), pointer, unreadable);
+  if (text.empty()) detail::require_readable(world, exchanges, name, root, unreadable);
   if (text.empty()) return concat(name, " is lost: no node that is here has its manifest");
   auto const content = parse_manifest(text, (folder / manifest_name).native());
 
@@ -204,6 +225,8 @@ template <class Comm, class Exchange>
   world.barrier(exchanges).wait();
   if (!copied.failure.empty())
     fail<storage_error>(name, " could not be copied into the shared folder: ", copied.failure);
+  if (!copied.lost.empty())
+    detail::require_readable(world, exchanges, name, root, copied.unreadable);
   if (copied.lost.empty())
     return concat("took ", name, " from ", here.nodes.nodes(),
                   here.nodes.nodes() == 1 ? " node" : " nodes", copied.damage);

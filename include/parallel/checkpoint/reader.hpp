@@ -86,10 +86,11 @@ class checkpoint_reader {
   }
 
   /// Reads every header and slice and compares its checksum: a sentence for each that is damaged,
-  /// and for each file that cannot be read. With several ranks, rank `share` of `shares` reads its
-  /// part, about as many bytes as the others and few files. Cost: reads all of it, each file from
-  /// its beginning to its end, past what the system remembers of it, so that it is the disk that
-  /// is asked.
+  /// and for each file that is not there. Throws where the system does not let it read
+  /// (storage_error, access_error), which tells nothing of the checkpoint. With several ranks, rank
+  /// `share` of `shares` reads its part, about as many bytes as the others and few files. Cost:
+  /// reads all of it, each file from its beginning to its end, past what the system remembers of
+  /// it, so that it is the disk that is asked.
   [[nodiscard]] std::vector<std::string> damage(index share = 0, index shares = 1) const {
     require(0 <= share && share < shares, folder_.native(), ": damage: share ", share, " of ",
             shares);
@@ -99,6 +100,7 @@ class checkpoint_reader {
       try {
         checks();
       } catch (error const& problem) {
+        if (is_of_system(problem)) throw;
         found.emplace_back(problem.what());
       }
     };

@@ -53,7 +53,8 @@ inline void point_link(save_target const& target, std::string const& name,
   if (::unlink(temporary.c_str()) != 0 && errno != ENOENT)
     files::failure(temporary, "cannot remove");
   if (::symlink(target.id.text().c_str(), temporary.c_str()) != 0) {
-    if (errno == EPERM) return;  // a file system without links: the newest checkpoint is the latest
+    // a file system without links: the newest checkpoint is the latest
+    if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS) return;
     files::failure(temporary, "cannot create this link");
   }
   files::step(on_step, "rename link");

@@ -5,7 +5,6 @@
 // since the one before it, not the run.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -17,10 +16,9 @@
 #include <vector>
 
 #include <parallel/checkpoint/checkpoints.hpp>
+#include <parallel/checkpoint/joint_reading.hpp>
 #include <parallel/checkpoint/reader.hpp>
 #include <parallel/comm/texts.hpp>
-#include <parallel/core/failures.hpp>
-#include <parallel/core/reduction.hpp>
 
 namespace parallel::checkpoint {
 
@@ -29,66 +27,6 @@ struct checked_checkpoint {
   std::optional<checkpoint_reader> reader;  // none: its manifest is damaged
   std::string damage;                       // what the first rank that found some says; or empty
 };
-
-namespace detail {
-
-/// What ranks met while each did its part: damage, or that the system did not let them read.
-class joint_reading {
- public:
-  /// work(), whose errors are kept.
-  template <class F>
-  void attempt(F work) {
-    try {
-      work();
-    } catch (storage_error const& problem) {
-      keep(problem, storage);
-    } catch (access_error const& problem) {
-      keep(problem, access);
-    } catch (error const& problem) {
-      keep(problem, damage);
-    }
-  }
-
-  [[nodiscard]] bool failed() const { return !mine_.empty(); }
-
-  /// Collective: what the first rank that found damage says, "" where none did. Throws on every
-  /// rank, in the same words, where one could not read.
-  template <class Comm, class Exchange>
-  [[nodiscard]] std::string damage_of_all(Comm& world, Exchange& exchanges) {
-    std::int64_t const none = world.size();
-    std::array<std::int64_t, kinds> first;
-    first.fill(none);
-    if (failed()) first[kind_] = world.rank();
-    world.all_reduce(exchanges, std::span<std::int64_t>(first), reduction::min).wait();
-    for (std::size_t kind = 0; kind < kinds; ++kind) {
-      if (first[kind] == none) continue;
-      auto const text =
-          concat("rank ", first[kind], ": ",
-                 broadcast_text(world, exchanges, mine_, static_cast<int>(first[kind])));
-      constexpr auto* advice =
-          "; this may pass, so the checkpoint was neither left out nor renamed: start again, or "
-          "rename it yourself to go on from the one before";
-      if (kind == storage) fail<storage_error>(text, advice);
-      if (kind == access) fail<access_error>(text, advice);
-      return text;
-    }
-    return {};
-  }
-
- private:
-  enum : std::size_t { storage, access, damage, kinds };
-
-  void keep(error const& problem, std::size_t kind) {
-    if (failed()) return;
-    mine_ = problem.what();
-    kind_ = kind;
-  }
-
-  std::string mine_;
-  std::size_t kind_ = damage;
-};
-
-}  // namespace detail
 
 /// Collective over `world`: opens the checkpoint `folder`, which is the same on every rank, and
 /// reads it, each rank its part. Throws on every rank where the system does not let one of them

@@ -4,7 +4,9 @@
 // failed throws `aborted` (comm/aborted.hpp).
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
 
 #include <parallel/core/error.hpp>
 
@@ -22,7 +24,7 @@ class out_of_memory : public error {
   using error::error;
 };
 
-/// A disk is full, read-only or failing: trying again later, or elsewhere, may help.
+/// A disk is full, read-only, failing or out of reach: trying again later, or elsewhere, may help.
 class storage_error : public error {
  public:
   using error::error;
@@ -33,6 +35,13 @@ class access_error : public error {
  public:
   using error::error;
 };
+
+/// Whether `problem` says that the system did not let something be read or written, which tells
+/// nothing of what is there: a storage_error or an access_error.
+[[nodiscard]] inline bool is_of_system(error const& problem) {
+  return dynamic_cast<storage_error const*>(&problem) != nullptr ||
+         dynamic_cast<access_error const*>(&problem) != nullptr;
+}
 
 /// The loss or the gradient of a training run is NaN, infinite, or far above those before.
 class diverged : public error {
@@ -46,9 +55,15 @@ class corrupted : public error {
   using error::error;
 };
 
-/// Whether the system's error `code` is of the storage, not of a name or a right.
+/// Whether the system's error `code` is of the storage, or the network that it is behind, not of a
+/// name or a right.
 [[nodiscard]] constexpr bool is_of_storage(int code) {
-  return code == ENOSPC || code == EDQUOT || code == EROFS || code == EIO || code == ESTALE;
+  constexpr int of_disks[] = {ENOSPC, EDQUOT, EROFS, EIO, EREMOTEIO, ENXIO, ENODEV, EUCLEAN};
+  constexpr int of_networks[] = {ESTALE,    ETIMEDOUT,   ENOTCONN,     EHOSTDOWN,  EHOSTUNREACH,
+                                 ENETDOWN,  ENETUNREACH, ECONNREFUSED, ECONNRESET, ECONNABORTED,
+                                 ESHUTDOWN, EINTR,       EAGAIN};
+  return std::ranges::find(of_disks, code) != std::end(of_disks) ||
+         std::ranges::find(of_networks, code) != std::end(of_networks);
 }
 
 /// Whether it is of what this process may do, not of the file.

@@ -76,10 +76,23 @@ inline void sync_folder(std::filesystem::path const& folder) {
   if (::fsync(handle.get()) != 0) failure(folder, "cannot flush this folder to disk");
 }
 
-/// Whether anything, a broken link too, has this name.
+/// Whether anything, a broken link too, has this name. Throws where the system does not tell.
 [[nodiscard]] inline bool exists(std::filesystem::path const& path) {
   struct ::stat status {};
-  return ::lstat(path.c_str(), &status) == 0;
+  if (::lstat(path.c_str(), &status) == 0) return true;
+  if (errno != ENOENT && errno != ENOTDIR) failure(path, "cannot look for this name");
+  return false;
+}
+
+/// What is in `folder`, in no order.
+[[nodiscard]] inline std::vector<std::filesystem::path> list(std::filesystem::path const& folder) {
+  std::vector<std::filesystem::path> out;
+  std::error_code problem;
+  for (std::filesystem::directory_iterator at(folder, problem), end; !problem && at != end;
+       at.increment(problem))
+    out.push_back(at->path());
+  if (problem) failure(folder, "cannot list this folder", problem.value());
+  return out;
 }
 
 inline void rename(std::filesystem::path const& from, std::filesystem::path const& to) {

@@ -56,15 +56,14 @@ TEST_CASE("metrics go behind those that are there, and into no other file") {
       test::message_of([&] { mpt::metrics_file const metrics(folder / "run.yaml"); }),
       "run.yaml: holds something else than metrics; choose another file"));
   CHECK(test::contains(test::message_of([&] { mpt::metrics_file const metrics(folder.path()); }),
-                       ": cannot be written; choose another file"));
+                       ": cannot be written: Is a directory; choose another file"));
 }
 
 TEST_CASE("metrics that are lost are told at the end") {
   mpt::metrics_file metrics("/dev/full");
   CHECK_NOTHROW(metrics.write({{"batch", 1}}));
   CHECK(test::message_of([&] { metrics.finish(); }) ==
-        "metrics_file /dev/full: metrics were lost: it could not be written to the end, as on a "
-        "full disk");
+        "metrics_file /dev/full: 1 lines were lost: they could not be written, as on a full disk");
   mpt::metrics_file none;
   none.write({{"batch", 1}});
   CHECK_NOTHROW(none.finish());

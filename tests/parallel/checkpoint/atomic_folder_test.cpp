@@ -17,6 +17,7 @@ TEST_CASE("leftovers are recognised by their whole name, and only those asked fo
   CHECK(pc::temporary_name("a/x", 255).native() == "a/x.tmp-00000000000000ff");
   CHECK(pc::name_of_leftover("x.tmp-00000000000000ff") == "x");
   CHECK(pc::name_of_leftover("x.trash-0123456789abcdef") == "x");
+  CHECK(pc::name_of_leftover("x.old-0123456789abcdef") == "x");
   for (auto const* other :
        {"x", "x.tmp", "x.tmp-", "x.tmp-00000000000000fg", ".tmp-00000000000000ff",
         "x.tmp-00000000000000ff0", "x.tmp-00000000000000ff.keep"})
@@ -83,6 +84,20 @@ TEST_CASE("a folder being removed loses its name first") {
   CHECK(std::filesystem::exists(folder / "x.trash-0000000000000001"));
   CHECK(test::contains(test::message_of([&] { pc::remove_folder(folder / "x"); }),
                        "cannot rename x to this name: No such file"));
+}
+
+TEST_CASE("an old folder without the new one is that again; with it, it goes") {
+  test::temporary_folder const folder;
+  auto const all = [](std::string_view) { return true; };
+  std::filesystem::create_directory(folder / "x.old-0000000000000000");
+  test::write_all(folder / "x.old-0000000000000000/f", "old");
+  std::filesystem::create_directory(folder / "x.tmp-00000000000000ff");
+  pc::remove_leftovers(folder.path(), all);
+  CHECK(test::read_all(folder / "x/f") == "old");
+  std::filesystem::create_directory(folder / "x.old-0000000000000000");
+  pc::remove_leftovers(folder.path(), all);
+  CHECK(test::read_all(folder / "x/f") == "old");
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
 }  // namespace atomic_folder_test

@@ -1,0 +1,113 @@
+// Preloaded into a program: calls of the system that fail, as on a disk that is away for a moment.
+// FAILING_CALLS="CALL PART ERRNO SKIP COUNT;...": of the calls named CALL whose path holds PART the
+// first SKIP go through, and COUNT after them fail with ERRNO.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+struct rule {
+  std::string call, part;
+  int code = 0, skip = 0, count = 0;
+};
+
+/// The error that a call on `path` meets; 0: none.
+int fault(std::string_view call, std::string_view path) {
+  static std::mutex mutex;
+  static auto rules = [] {
+    std::vector<rule> out;
+    char const* const text = std::getenv("FAILING_CALLS");
+    std::istringstream all(text == nullptr ? "" : text);
+    for (std::string one; std::getline(all, one, ';');) {
+      std::istringstream words(one);
+      auto& r = out.emplace_back();
+      words >> r.call >> r.part >> r.code >> r.skip >> r.count;
+    }
+    return out;
+  }();
+  std::scoped_lock const lock(mutex);
+  for (auto& r : rules) {
+    if (r.call != call || path.find(r.part) == std::string_view::npos) continue;
+    if (r.skip-- > 0) continue;
+    if (r.count-- > 0) return r.code;
+  }
+  return 0;
+}
+
+std::string path_of(int file) {
+  char path[4096];
+  auto const got = ::readlink(("/proc/self/fd/" + std::to_string(file)).c_str(), path, sizeof path);
+  return got > 0 ? std::string(path, static_cast<std::size_t>(got)) : std::string();
+}
+
+template <class F>
+F* next(char const* name) {
+  return reinterpret_cast<F*>(::dlsym(RTLD_NEXT, name));
+}
+
+/// real(), unless the call fails.
+template <class Real>
+auto unless(std::string_view call, std::string_view path, Real const& real) -> decltype(real()) {
+  if (int const code = fault(call, path); code != 0) {
+    errno = code;
+    return -1;
+  }
+  return real();
+}
+
+}  // namespace
+
+// NOLINTBEGIN: the C library's own declarations
+extern "C" {
+
+int open(char const* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  mode_t const mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  bool const reads = (flags & O_ACCMODE) == O_RDONLY;
+  return unless(reads ? "open" : "create", path,
+                [&] { return next<int(char const*, int, ...)>("open")(path, flags, mode); });
+}
+int lstat(char const* path, struct stat* out) {
+  return unless("lstat", path,
+                [&] { return next<int(char const*, struct stat*)>("lstat")(path, out); });
+}
+ssize_t pread(int file, void* to, size_t bytes, off_t at) {
+  return unless("pread", path_of(file), [&] {
+    return next<ssize_t(int, void*, size_t, off_t)>("pread")(file, to, bytes, at);
+  });
+}
+ssize_t write(int file, void const* from, size_t bytes) {
+  return unless("write", path_of(file), [&] {
+    return next<ssize_t(int, void const*, size_t)>("write")(file, from, bytes);
+  });
+}
+int symlink(char const* to, char const* path) {
+  return unless("symlink", path,
+                [&] { return next<int(char const*, char const*)>("symlink")(to, path); });
+}
+int renameat2(int a, char const* from, int b, char const* to, unsigned flags) {
+  return unless("renameat2", to, [&] {
+    return next<int(int, char const*, int, char const*, unsigned)>("renameat2")(a, from, b, to,
+                                                                                flags);
+  });
+}
+int unlinkat(int folder, char const* path, int flags) {
+  return unless("unlinkat", path,
+                [&] { return next<int(int, char const*, int)>("unlinkat")(folder, path, flags); });
+}
+}
+// NOLINTEND

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# A disk that fails for a moment: what cannot be read is not taken for damaged or missing, so nothing is left out,
+# renamed or removed, and the next start goes on to the bytes of a run that nobody disturbed.
+# usage: failing_disk.sh PROGRAMS WORK FAILING_CALLS_LIBRARY
+source "$(dirname "$0")/common.sh"
+library=$3
+
+eio=5 stale=116 no_links=95 timed_out=110 cannot_exchange=22 full=28
+with() { # faults program arguments...
+  local faults=$1 program=$2
+  shift 2
+  status=0
+  FAILING_CALLS=$faults LD_PRELOAD=$library timeout 60 "$programs/$program" "$@" > out 2> err || status=$?
+}
+expect() { # status message
+  [[ $status == "$1" ]] || { cat err >&2; fail "$faults: status $status, expected $1"; }
+  grep -qF -- "$2" out err || { cat out err >&2; fail "$faults: does not say '$2'"; }
+}
+
+train save_folder=calm
+train save_folder=begun max_duration=24ba
+
+# The newest checkpoint cannot be read just now: nothing is renamed, and the next start goes on.
+for faults in "pread again/ep0-ba24/rank-0000 $eio 5 1" "open again/ep0-ba24/rank-00001 $stale 0 1" \
+  "open again/ep0-ba24/manifest $timed_out 0 9" "lstat again $stale 0 1" "lstat again $eio 0 3"; do
+  rm -rf again && cp -r begun again
+  with "$faults" pretrain small.yaml save_folder=again
+  expect 6 again
+  diff -r begun again > /dev/null || diff -rq begun again | grep -v lock && fail "$faults: something was changed"
+  train save_folder=again
+  "$programs/checkpoint" diff calm again > log 2>&1 || { cat log >&2; fail "$faults: the next start"; }
+done
+
+# None of them is sound: a run does not begin anew over them in silence.
+rm -rf again && cp -r begun again
+truncate -s 100 again/ep0-ba*/manifest.json
+faults='damaged manifests'
+with '' pretrain small.yaml save_folder=again
+expect 1 'there is no valid checkpoint; rescue what is there and remove it to begin anew'
+[[ -d again/ep0-ba20 ]] || fail "checkpoints that may be rescued are gone"
+
+# The nodes' own disk fails: what is there is not lost.
+local=(local_save_folder=local local_save_interval=3ba save_interval=20ba)
+train save_folder=shared "${local[@]}" max_duration=24ba
+cp -r shared shared.then && cp -r local local.then
+for faults in "lstat shared/local.json $eio 0 1" "open shared/local.json $stale 0 1" \
+  "open local/ep0-ba24/manifest $eio 0 1" "pread local/ep0-ba24/rank-00001 $eio 0 1"; do
+  rm -rf shared local && cp -r shared.then shared && cp -r local.then local
+  with "$faults" pretrain small.yaml save_folder=shared "${local[@]}" max_duration=30ba
+  expect 6 ''
+  [[ -d local/ep0-ba24 ]] || fail "$faults: the newest checkpoint is gone"
+done
+
+# Whoever writes is not taken for gone because the disk did not show its claim once.
+"$programs/pretrain" small.yaml save_folder=claimed max_duration=1000000ba save_interval=50ba > /dev/null 2>&1 & writer=$!
+until [[ -e claimed/latest ]]; do sleep 0.05; done
+faults="open claimed/.lock-1 $stale 1 1"
+with "$faults" pretrain small.yaml save_folder=claimed max_duration=60ba
+expect 1 'another program is writing here'
+kill -0 $writer || fail "the writer was driven out"
+kill -KILL $writer
+wait $writer 2> /dev/null || true
+
+# A file system without links; one that cannot exchange names, where the program is killed in between.
+faults="symlink linkless $no_links 0 99"
+with "$faults" pretrain small.yaml save_folder=linkless max_duration=8ba
+expect 0 'trained 8 batches'
+"$programs/convert" begun model > /dev/null
+faults="renameat2 model $cannot_exchange 0 9;unlinkat config.json $eio 0 9"
+with "$faults" convert --replace calm model
+expect 6 model
+"$programs/evaluate" model --data tokenizer/tokenizer.json > /dev/null 2>&1 || fail "$faults: the model is gone"
+
+# A record that a full disk loses costs no other.
+faults="write metrics.jsonl $full 1 1"
+with "$faults" pretrain small.yaml save_folder=logged metrics_file=metrics.jsonl
+expect 1 '1 lines were lost'
+[[ $(wc -l < metrics.jsonl) == 39 ]] || fail "of 40 lines $(wc -l < metrics.jsonl) are left"
+echo "a disk that fails for a moment costs nothing"
