@@ -58,10 +58,11 @@ class csv_rows {
     return c == '\n' || c == '\r' || c == text_input::end;
   }
 
+  // Called for each byte: no sentence is made unless it is needed.
   void append(std::string& field, int c) {
     field += static_cast<char>(c);
-    parallel::require(++bytes_ <= most_, where(), ": a row of more than ", most_,
-                      " bytes; is a quote mark left open?");
+    if (++bytes_ > most_)
+      parallel::fail(where(), ": a row of more than ", most_, " bytes; is a quote mark left open?");
   }
 
   [[nodiscard]] bool read_record(std::vector<std::string>& fields) {

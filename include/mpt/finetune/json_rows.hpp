@@ -46,10 +46,12 @@ class json_rows {
       input_.get();
   }
 
+  // Called for each byte: no sentence is made unless it is needed.
   void append(std::string& text, int c) const {
     text += static_cast<char>(c);
-    parallel::require(text.size() <= most_, where(), ": a row of more than ", most_,
-                      " bytes; is this JSON lines, or a list of objects?");
+    if (text.size() > most_)
+      parallel::fail(where(), ": a row of more than ", most_,
+                     " bytes; is this JSON lines, or a list of objects?");
   }
 
   [[nodiscard]] bool next_line(std::string& text) {
@@ -72,9 +74,10 @@ class json_rows {
     int depth = 0;
     for (bool string = false, escaped = false;;) {
       int const c = input_.peek();
-      parallel::require(c != text_input::end, where(),
-                        ": the file ends within the row that begins here; expected \"]\" behind "
-                        "the last one: the file is cut short");
+      if (c == text_input::end)
+        parallel::fail(where(),
+                       ": the file ends within the row that begins here; expected \"]\" "
+                       "behind the last one: the file is cut short");
       if (!string && depth == 0 && (c == ',' || c == ']')) break;
       input_.get();
       append(text, c);
@@ -86,8 +89,7 @@ class json_rows {
       } else if (c == '{' || c == '[') {
         ++depth;
       } else if (c == '}' || c == ']') {
-        --depth;
-        parallel::require(depth >= 0, where(), ": a bracket closes that none opened");
+        if (--depth < 0) parallel::fail(where(), ": a bracket closes that none opened");
       }
     }
     require_element(!text.empty());

@@ -59,6 +59,7 @@ class tokenizer {
         if (special) special_ids_.push_back(token.id);
       }
     std::sort(special_ids_.begin(), special_ids_.end());
+    eos_id_ = id_of(named_token(files_, "eos_token").value_or("<|endoftext|>"));
     fingerprint_ = parallel::fnv1a(files_.json) | 1;  // never 0, the mark of a cache without owner
   }
 
@@ -111,9 +112,7 @@ class tokenizer {
 
   /// The id of the token that ends a document: tokenizer_config.json's eos_token, else
   /// "<|endoftext|>"; nothing if the vocabulary lacks it.
-  [[nodiscard]] std::optional<std::int32_t> eos_id() const {
-    return id_of(named_token(files_, "eos_token").value_or("<|endoftext|>"));
-  }
+  [[nodiscard]] std::optional<std::int32_t> eos_id() const { return eos_id_; }
 
   /// The id of a token by its role in tokenizer_config.json ("bos_token", "pad_token", ...).
   [[nodiscard]] std::optional<std::int32_t> id_of_role(char const* role) const {
@@ -205,6 +204,7 @@ class tokenizer {
   added_token_matcher in_raw_text_;
   added_token_matcher in_normal_text_;
   std::vector<std::int32_t> special_ids_;
+  std::optional<std::int32_t> eos_id_;
   std::int32_t bytes_[256] = {};
   std::uint64_t fingerprint_ = 0;
 };
