@@ -109,6 +109,21 @@ apps::node_report report_of(arguments const& what) {
   return out;
 }
 
+/// What another node has told, or that the folder in which it would has failed for too long.
+std::optional<apps::node_failure> heard(apps::node_meeting& meeting, int self) {
+  try {
+    auto const failure = meeting.failure_elsewhere();
+    if (failure) say("error: node {}: {}\n", failure->node, failure->message);
+    return failure;
+  } catch (parallel::error const& problem) {
+    say("error: {}\n", problem.what());
+    apps::node_failure const failure{self, static_cast<int>(apps::code_of_current_exception()),
+                                     problem.what()};
+    meeting.tell_failure(failure);
+    return failure;
+  }
+}
+
 /// Waits for what the ranks come to: nothing, or what failed first, here or on another node.
 /// `asked_to_stop`: this process was sent a signal, which the ranks were passed on.
 std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, arguments const& what,
@@ -125,7 +140,8 @@ std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, argumen
     ranks.send(asked_to_stop ? SIGKILL : *signal);
     asked_to_stop = true;
   };
-  while (!ranks.all_ended()) {
+  // what has failed is told before this node goes on, unless it is to stop
+  while (!ranks.all_ended() || (meeting.has_to_tell() && !asked_to_stop)) {
     look();
     meeting.beat();
     if (!failure && ranks.failure()) {
@@ -147,8 +163,7 @@ std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, argumen
     auto const now = std::chrono::steady_clock::now();
     if (!failure && now - asked_others > std::chrono::seconds(1)) {
       asked_others = now;
-      failure = meeting.failure_elsewhere();
-      if (failure) say("error: node {}: {}\n", failure->node, failure->message);
+      failure = heard(meeting, what.node);
     }
     if (failure) ranks.end_soon();
   }
@@ -162,10 +177,7 @@ std::optional<apps::node_failure> wait_for_nodes(apps::rank_processes& ranks, ar
   auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(what.wait);
   while (!meeting.all_done()) {
     meeting.beat();
-    if (auto const failure = meeting.failure_elsewhere()) {
-      say("error: node {}: {}\n", failure->node, failure->message);
-      return failure;
-    }
+    if (auto const failure = heard(meeting, what.node)) return failure;
     parallel::require(std::chrono::steady_clock::now() < until,
                       "this node's ranks have ended well, but not all other nodes have said so of "
                       "theirs within ",
@@ -292,14 +304,16 @@ int run(arguments what) {
       say("launch: it goes on with {} of {} nodes, {} ranks\n", place.nodes, what.nodes,
           place.nodes * what.ranks);
     apps::rank_processes ranks;
+    std::optional<apps::node_failure> failure;
     try {
       start_ranks(ranks, what, what.key, place);
+      failure = run_ranks(ranks, what, meeting, asked_to_stop);
+      if (!failure) failure = wait_for_nodes(ranks, what, meeting, asked_to_stop);
     } catch (parallel::error const& problem) {
-      meeting.tell_failure({what.node, 1, problem.what()});
+      auto const code = static_cast<int>(apps::code_of_current_exception());
+      meeting.tell_failure({what.node, code, problem.what()});
       throw;
     }
-    auto failure = run_ranks(ranks, what, meeting, asked_to_stop);
-    if (!failure) failure = wait_for_nodes(ranks, what, meeting, asked_to_stop);
     if (!failure) break;
     if (asked_to_stop || !other.may_help(failure->code)) return failure->code;
     say("launch: starting again, {} of {} times\n", generation, what.restarts);

@@ -5,19 +5,19 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
+#include <cerrno>
 #include <cstdlib>
+#include <ctime>
 #include <numeric>
-#include <set>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <parallel/core/clock.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
+
+#include "launching/sealed_file.hpp"
 
 namespace apps {
 
@@ -31,14 +31,6 @@ constexpr auto pause = std::chrono::milliseconds(50);
 constexpr auto a_beat = std::chrono::seconds(5);
 /// How long a file with a wrong seal may be one that an earlier run has left.
 constexpr auto wrong_seal_may_be_old = std::chrono::seconds(5);
-
-std::string name_of(node_report const& one) {
-  return fmt::format("node {} ({})", one.node, one.host);
-}
-
-double seconds_of(timespec const& time) {
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 double now() {
   timespec time{};
@@ -64,62 +56,7 @@ node_report report_of(json const& said, double written) {
   return out;
 }
 
-/// In what two nodes differ.
-std::string difference_of(node_report const& first, node_report const& other) {
-  auto const numbers = [&](char const* what, int a, int b) {
-    return fmt::format("{} has {} {}, {} {}; start all with the same", name_of(other), what, b,
-                       name_of(first), a);
-  };
-  if (first.nodes != other.nodes) return numbers("--nodes", first.nodes, other.nodes);
-  if (first.ranks != other.ranks) return numbers("-n", first.ranks, other.ranks);
-  if (first.restarts != other.restarts)
-    return numbers("--restarts", first.restarts, other.restarts);
-  if (first.spares != other.spares) return numbers("--spares", first.spares, other.spares);
-  if (first.least != other.least) return numbers("--least", first.least, other.least);
-  if (first.multiple != other.multiple)
-    return numbers("--multiple", first.multiple, other.multiple);
-  if (first.program_hash != other.program_hash)
-    return fmt::format(
-        "{} runs another program than {}: {} is not the same file as {}; install "
-        "one build on all nodes",
-        name_of(other), name_of(first), other.program, first.program);
-  auto const said = [](node_report const& one, std::size_t i) {
-    return i < one.arguments.size() ? "'" + one.arguments[i] + "'" : std::string("nothing");
-  };
-  for (std::size_t i = 0; i < std::max(first.arguments.size(), other.arguments.size()); ++i)
-    if (said(first, i) != said(other, i))
-      return fmt::format(
-          "{} runs the program with other arguments than {}: {}, not {}; start all "
-          "with the same",
-          name_of(other), name_of(first), said(other, i), said(first, i));
-  for (auto const& [file, hash] : first.files) {
-    auto const there = other.files.find(file);
-    if (there == other.files.end() || there->second != hash)
-      return fmt::format("{} has another {} than {}; give all nodes the same configuration",
-                         name_of(other), file, name_of(first));
-  }
-  double const ahead = other.clock - first.clock;
-  if (std::abs(ahead) > clocks_may_differ)
-    return fmt::format(
-        "the clock of {} is {:.0f} s {} that of {}; set the machines' clocks "
-        "(chrony, ntp)",
-        name_of(other), std::abs(ahead), ahead > 0 ? "ahead of" : "behind", name_of(first));
-  return {};
-}
-
 }  // namespace
-
-std::string difference(std::span<node_report const> by_node) {
-  for (auto const& one : by_node.subspan(1))
-    if (auto const problem = difference_of(by_node.front(), one); !problem.empty()) return problem;
-  return {};
-}
-
-/// What a file says, and when it was written by the clock of the folder's machine.
-struct node_meeting::sealed_text {
-  json text;  // null: its seal is wrong
-  double written = 0;
-};
 
 node_meeting::node_meeting(std::filesystem::path folder, run_key key, node_report self,
                            std::chrono::seconds wait, std::chrono::seconds gone)
@@ -128,46 +65,28 @@ node_meeting::node_meeting(std::filesystem::path folder, run_key key, node_repor
       self_(std::move(self)),
       wait_(wait),
       gone_(gone),
+      reading_(wait),
+      writing_(wait),
       run_(self_.node == 0 ? random_name() : std::string()) {}
 
 std::filesystem::path node_meeting::file_of(int node) const {
   return folder_ / fmt::format("node-{}", node);
 }
 
-void node_meeting::write(std::filesystem::path const& file, std::string const& text) const {
-  // of this meeting alone: two launches may call themselves one node, of which they are to be told
-  auto const part = file.string() + "." + drawn_ + ".part";
-  static_cast<void>(::unlink(part.c_str()));
-  {
-    parallel::descriptor const out(
-        ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (out.get() < 0) parallel::files::failure(part, "cannot be written");
-    auto const whole = key_.seal(file.filename().string() + '\n' + text) + '\n' + text;
-    if (::write(out.get(), whole.data(), whole.size()) != static_cast<ssize_t>(whole.size()) ||
-        ::fsync(out.get()) != 0)
-      parallel::files::failure(part, "cannot be written");
-  }
-  parallel::files::rename(part, file);
+void node_meeting::put(std::filesystem::path const& file, std::string const& text) const {
+  // by this meeting's number: two launches may call themselves one node, of which they are to be
+  // told
+  write_sealed(file, key_, drawn_, text);
 }
 
-std::optional<node_meeting::sealed_text> node_meeting::read(
-    std::filesystem::path const& file) const {
-  parallel::descriptor const in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (in.get() < 0) {
-    if (errno != ENOENT) parallel::files::failure(file, "cannot be read");
-    return std::nullopt;
-  }
-  struct ::stat status {};
-  std::string whole(std::size_t{1} << 20, '\0');
-  auto const got = ::read(in.get(), whole.data(), whole.size());
-  if (got < 0 || ::fstat(in.get(), &status) != 0) parallel::files::failure(file, "cannot be read");
-  whole.resize(static_cast<std::size_t>(got));
-  auto const line = whole.find('\n');
-  if (line == std::string::npos) return sealed_text{};
-  auto const text = whole.substr(line + 1);
-  if (whole.substr(0, line) != key_.seal(file.filename().string() + '\n' + text))
-    return sealed_text{};
-  return sealed_text{json::parse(text), seconds_of(status.st_mtim)};
+void node_meeting::write(std::filesystem::path const& file, std::string const& text) {
+  writing_.insist([&] { put(file, text); });
+}
+
+std::optional<sealed_text> node_meeting::read(std::filesystem::path const& file) {
+  std::optional<sealed_text> found;
+  reading_.insist([&] { found = read_sealed(file, key_); });
+  return found;
 }
 
 std::string node_meeting::report_text(std::string const& taken) const {
@@ -189,9 +108,17 @@ std::string node_meeting::report_text(std::string const& taken) const {
       .dump();
 }
 
+void node_meeting::report(std::string const& taken) {
+  // with the time of each try
+  writing_.insist([&] { put(file_of(self_.node), report_text(taken)); });
+}
+
 node_place node_meeting::meet(int generation) {
   drawn_ = random_name();
-  write(file_of(self_.node), report_text({}));
+  if (ranks_.empty())  // what this node may not do there is said now
+    put(file_of(self_.node), report_text({}));
+  else
+    report({});
   auto const before = ranks_;
   auto const next = fmt::format("{}-{}", run_, generation);
   bool const first = before.empty();
@@ -201,9 +128,11 @@ node_place node_meeting::meet(int generation) {
   if ((may_lead && takes_the_lead(next)) || !follow(next)) {
     leader_ = self_.node;
     lead(next, first);
-    if (!before.empty()) parallel::files::remove_tree(before);  // nobody is there any more
+    if (std::error_code left; !before.empty())
+      std::filesystem::remove_all(before, left);  // nobody is there any more
   }
   ranks_ = folder_ / name_;
+  untold_.clear();
   last_beat_ = steady_clock::now();
   auto const hyphen = name_.rfind('-');
   run_ = name_.substr(0, hyphen);
@@ -216,7 +145,7 @@ node_place node_meeting::meet(int generation) {
 
 /// Whether a run lives here that another node leads: what that says in `run` changes when this node
 /// has left its file, or with a beat. A run of node 0 is this node's own earlier one.
-bool node_meeting::another_leads() const {
+bool node_meeting::another_leads() {
   auto const led = [&]() -> std::string {
     auto const found = read(folder_ / "run");
     if (!found || found->text.is_null() || found->text.at("leader") == self_.node) return {};
@@ -233,10 +162,14 @@ bool node_meeting::another_leads() const {
 /// Whether this node is the one that leads the start `name`.
 bool node_meeting::takes_the_lead(std::string const& name) {
   auto const file = folder_ / ("lead-" + name);
-  parallel::descriptor const made(
-      ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (made.get() < 0 && errno != EEXIST) parallel::files::failure(file, "cannot be written");
-  return made.get() >= 0;
+  bool takes = false;
+  writing_.insist([&] {
+    parallel::descriptor const made(
+        ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    takes = made.get() >= 0;
+    if (!takes && errno != EEXIST) parallel::files::failure(file, "cannot be written");
+  });
+  return takes;
 }
 
 // The leader: names the run, and waits until the others have taken the name. At the `first` meeting
@@ -289,7 +222,7 @@ void node_meeting::lead(std::string const& name, bool first) {
                      report_of(found->text, found->written));
     }
     bool const alone = drawn[static_cast<std::size_t>(self_.node)] == drawn_;
-    if (!alone && first) write(file_of(self_.node), report_text({}));  // the other hears it
+    if (!alone && first) report({});  // the other hears it
     parallel::require(alone, folder_.native(), ": another launch calls itself node ", self_.node,
                       " there; give each run a folder, and each machine its own number (--node)");
     auto const time = steady_clock::now();
@@ -297,10 +230,14 @@ void node_meeting::lead(std::string const& name, bool first) {
     bool const all = missing.empty() && wrong.empty();
     // another than node 0 leads when it has waited for that already
     auto const patience = self_.node == 0 ? steady_clock::duration(gone_) : gone_ / 4;
-    if (all || (!first && time - begin > patience && run >= self_.least)) {
+    // what hinders this node may hinder the others
+    bool const waited = time - std::max(begin, reading_.last()) > patience;
+    if (all || (!first && waited && run >= self_.least)) {
       if (auto const problem = difference(reports); !problem.empty()) refuse(problem);
-      if (::mkdir((folder_ / name).c_str(), 0700) != 0)
-        parallel::files::failure(folder_ / name, "cannot create this folder");
+      writing_.insist([&] {
+        if (::mkdir((folder_ / name).c_str(), 0700) != 0 && errno != EEXIST)
+          parallel::files::failure(folder_ / name, "cannot create this folder");
+      });
       members_.assign(there.begin(), there.begin() + run);
       if (std::find(members_.begin(), members_.end(), self_.node) == members_.end())
         members_.back() = self_.node;  // who leads runs, and so tells that the run lives
@@ -343,8 +280,7 @@ bool node_meeting::follow(std::string const& next) {
   for (;; std::this_thread::sleep_for(pause)) {
     auto const own = read(file_of(self_.node));
     bool const alone = !own || own->text.is_null() || own->text.at("drawn") == drawn_;
-    if (!alone && before.empty())
-      write(file_of(self_.node), report_text({}));  // the other hears it
+    if (!alone && before.empty()) report({});  // the other hears it
     parallel::require(alone, folder_.native(), ": another launch calls itself node ", self_.node,
                       " there; give each machine its own number (--node)");
     auto const answer = read(folder_ / "run");
@@ -365,11 +301,11 @@ bool node_meeting::follow(std::string const& next) {
         leader_ = said.at("leader");
         return true;
       }
-      if (knows_us && !goes && name != taken) write(file_of(self_.node), report_text(taken = name));
+      if (knows_us && !goes && name != taken) report(taken = name);
       if (name != before && std::exchange(offer, answer->text.dump()) != offer) last_offer = time;
     }
     // nobody leads: one of those that have met before
-    if (!before.empty() && time - last_offer > gone_) {
+    if (!before.empty() && time - std::max(last_offer, reading_.last()) > gone_) {
       if (takes_the_lead(attempts == 0 ? next : fmt::format("{}.{}", next, attempts))) return false;
       ++attempts;  // whoever has taken it before is given as long to say so
       last_offer = time;
@@ -387,51 +323,85 @@ bool node_meeting::follow(std::string const& next) {
 }
 
 void node_meeting::tell_failure(node_failure const& what) {
-  if (most_nodes() > 1 && parallel::files::exists(ranks_))
-    write(ranks_ / fmt::format("failed-{}", self_.node),
-          json{{"node", what.node}, {"code", what.code}, {"message", what.message}}.dump());
+  tell(fmt::format("failed-{}", self_.node),
+       json{{"node", what.node}, {"code", what.code}, {"message", what.message}}.dump());
 }
 
-void node_meeting::tell_done() {
-  if (most_nodes() > 1) write(ranks_ / fmt::format("done-{}", self_.node), "{}");
+void node_meeting::tell_done() { tell(fmt::format("done-{}", self_.node), "{}"); }
+
+void node_meeting::tell(std::string const& file, std::string const& text) {
+  if (most_nodes() == 1) return;
+  untold_.insert_or_assign(file, text);
+  tell_the_rest();
 }
 
-std::optional<node_failure> node_meeting::failure_elsewhere() const {
-  for (int const node : members_) {
-    if (node == self_.node) continue;
-    auto const told = read(ranks_ / fmt::format("failed-{}", node));
-    if (told && !told->text.is_null())
-      return node_failure{told->text.at("node"), told->text.at("code"), told->text.at("message")};
+void node_meeting::tell_the_rest() {
+  try {
+    while (!untold_.empty() && writing_.passes([&] {
+      auto const& [file, text] = *untold_.begin();
+      if (is_there(ranks_)) put(ranks_ / file, text);  // else nobody is there any more
+    }))
+      untold_.erase(untold_.begin());
+  } catch (parallel::error const&) {
+    untold_.clear();  // it cannot be told; the others see what comes of it
   }
-  return std::nullopt;
 }
 
-bool node_meeting::all_done() const {
+std::optional<node_failure> node_meeting::failure_elsewhere() {
+  std::optional<node_failure> failure;
+  static_cast<void>(reading_.passes([&] {
+    for (int const node : members_) {
+      if (node == self_.node) continue;
+      auto const told = read_sealed(ranks_ / fmt::format("failed-{}", node), key_);
+      if (!told || told->text.is_null()) continue;
+      failure = {told->text.at("node"), told->text.at("code"), told->text.at("message")};
+      return;
+    }
+  }));
+  return failure;
+}
+
+bool node_meeting::all_done() {
   if (most_nodes() == 1) return true;
-  if (!leads()) return !parallel::files::exists(ranks_);  // the last that the leader removes
-  return std::all_of(members_.begin(), members_.end(), [&](int node) {
-    return node == self_.node || parallel::files::exists(ranks_ / fmt::format("done-{}", node));
-  });
+  bool done = false;
+  static_cast<void>(reading_.passes([&] {
+    done = leads() ? not_done().empty() : !is_there(ranks_);  // the last that the leader removes
+  }));
+  return done;
+}
+
+std::vector<int> node_meeting::not_done() const {
+  std::vector<int> out;
+  for (int const node : members_)
+    if (node != self_.node && !is_there(ranks_ / fmt::format("done-{}", node))) out.push_back(node);
+  return out;
 }
 
 void node_meeting::beat() {
+  tell_the_rest();
   auto const now = steady_clock::now();
   if (most_nodes() == 1 || !leads() || now - last_beat_ < a_beat) return;
-  last_beat_ = now;
   auto text = json::parse(said_);
   text["beat"] = ++beats_;
-  write(folder_ / "run", text.dump());
+  try {
+    if (writing_.passes([&] { put(folder_ / "run", text.dump()); })) last_beat_ = now;
+  } catch (parallel::error const&) {
+    last_beat_ = now;  // ranks that run need it not
+  }
 }
 
 bool node_meeting::meets_again() {
   if (failure_elsewhere()) return true;
-  auto const answer = read(folder_ / "run");
-  auto const text = answer ? answer->text.dump() : std::string();
+  std::optional<sealed_text> answer;
   auto const now = steady_clock::now();
-  if (std::exchange(said_, text) != text) last_beat_ = now;
-  parallel::require(now - last_beat_ < wait_, folder_.native(),
-                    ": the run that this node waits to take part in has given no sign of life for ",
-                    wait_.count(), " s; start it again");
+  if (reading_.passes([&] { answer = read_sealed(folder_ / "run", key_); })) {
+    auto const text = answer ? answer->text.dump() : std::string();
+    if (std::exchange(said_, text) != text) last_beat_ = now;
+    parallel::require(
+        now - std::max(last_beat_, reading_.last()) < wait_, folder_.native(),
+        ": the run that this node waits to take part in has given no sign of life for ",
+        wait_.count(), " s; start it again");
+  }
   return answer && !answer->text.is_null() && answer->text.at("name") != name_;
 }
 
@@ -444,7 +414,7 @@ void node_meeting::clean() {
   for (auto const& entry : std::filesystem::directory_iterator(folder_, ignored))
     if (entry.path().filename().native().starts_with("lead-"))
       static_cast<void>(::unlink(entry.path().c_str()));
-  if (!ranks_.empty()) parallel::files::remove_tree(ranks_);
+  if (!ranks_.empty()) writing_.insist([&] { parallel::files::remove_tree(ranks_); });
 }
 
 }  // namespace apps

@@ -10,6 +10,8 @@
 // their places, or the run has fewer nodes. Where node 0 does not come, the next one leads; of
 // several that would, one makes the file `lead-<name>`, and where nothing is heard of that one
 // `lead-<name>.1`. A node 0 that comes back follows whoever leads by then.
+//
+// Where the folder fails, what was to be done there is tried again for as long as nodes wait.
 #pragma once
 
 #include <chrono>
@@ -17,36 +19,14 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "launching/node_report.hpp"
+#include "launching/outage.hpp"
 #include "support/run_key.hpp"
 
 namespace apps {
-
-/// What a node is going to do, as it says itself.
-struct node_report {
-  int node = 0;
-  int nodes = 1;
-  int ranks = 1;  // of this node
-  int restarts = 0;
-  int spares = 0;    // nodes beyond those, numbered after them, that take the places of others
-  int least = 1;     // nodes with which the run goes on
-  int multiple = 1;  // of which the number of nodes is one
-  std::string host = {};
-  std::string program = {};                       // its path
-  std::string program_hash = {};                  // and of what it holds
-  std::vector<std::string> arguments = {};        // of the program
-  std::map<std::string, std::string> files = {};  // named by arguments: hashes of what they hold
-  double clock = 0;                               // seconds, beyond those of the folder's clock
-};
-
-/// What machines may differ in their clocks, in seconds.
-inline constexpr double clocks_may_differ = 30;
-
-/// The sentence that says in what a node differs from node 0, naming both; empty: in nothing.
-[[nodiscard]] std::string difference(std::span<node_report const> by_node);
 
 /// What a node's ranks have come to.
 struct node_failure {
@@ -69,6 +49,8 @@ struct node_place {
   return most == nodes ? most : most - most % multiple;
 }
 
+struct sealed_text;
+
 class node_meeting {
  public:
   /// `folder` is there. A node waits for the others until `wait` has passed; one that has run
@@ -80,15 +62,18 @@ class node_meeting {
   /// where this node leads. Throws `error` when they do not agree, or too few come.
   [[nodiscard]] node_place meet(int generation);
 
-  /// Tells the other nodes that this one's ranks have failed, or have all ended well.
+  /// Tells the other nodes that this one's ranks have failed, or have all ended well; where the
+  /// folder fails, `beat` does.
   void tell_failure(node_failure const& what);
   void tell_done();
+  /// Whether something is not told yet, and may still be.
+  [[nodiscard]] bool has_to_tell() const { return !untold_.empty(); }
 
   /// What another node has told, if its ranks have failed.
-  [[nodiscard]] std::optional<node_failure> failure_elsewhere() const;
+  [[nodiscard]] std::optional<node_failure> failure_elsewhere();
   /// Whether all nodes have told that their ranks ended well; on others than the leader, whether
   /// that has cleaned up, so that the next run may meet in the same folder.
-  [[nodiscard]] bool all_done() const;
+  [[nodiscard]] bool all_done();
 
   /// To be called now and then while ranks run: where this node leads, it lets spares and nodes
   /// that come late know that the run lives.
@@ -104,11 +89,15 @@ class node_meeting {
   void clean();
 
  private:
-  struct sealed_text;
-  void write(std::filesystem::path const& file, std::string const& text) const;
-  [[nodiscard]] std::optional<sealed_text> read(std::filesystem::path const& file) const;
+  void put(std::filesystem::path const& file, std::string const& text) const;
+  void write(std::filesystem::path const& file, std::string const& text);
+  [[nodiscard]] std::optional<sealed_text> read(std::filesystem::path const& file);
+  void tell(std::string const& file, std::string const& text);
+  void tell_the_rest();
+  [[nodiscard]] std::vector<int> not_done() const;
   [[nodiscard]] std::string report_text(std::string const& taken) const;
-  [[nodiscard]] bool another_leads() const;
+  void report(std::string const& taken);
+  [[nodiscard]] bool another_leads();
   [[nodiscard]] bool takes_the_lead(std::string const& name);
   void lead(std::string const& name, bool first);
   [[nodiscard]] bool follow(std::string const& next);
@@ -119,13 +108,15 @@ class node_meeting {
   run_key key_;
   node_report self_;
   std::chrono::seconds wait_, gone_;
+  outage reading_, writing_;
   std::string run_;           // its name; of others than node 0 empty before they have met
   std::string drawn_;         // this node's number
   std::string name_;          // of the run and its generation, as agreed on last
   std::vector<int> members_;  // the nodes that run
   int leader_ = 0;
-  std::filesystem::path ranks_;  // where they meet; empty: not yet
-  std::string said_;             // in the file `run`: by this node, or as it was read last
+  std::filesystem::path ranks_;                // where they meet; empty: not yet
+  std::map<std::string, std::string> untold_;  // files of `ranks_` that are to be written
+  std::string said_;  // in the file `run`: by this node, or as it was read last
   std::uint64_t beats_ = 0;
   std::chrono::steady_clock::time_point last_beat_;
 };

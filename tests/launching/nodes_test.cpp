@@ -1,17 +1,20 @@
 // The nodes of a run as threads, which meet in one folder.
 #include <doctest/doctest.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <launching/nodes.hpp>
+#include <launching/outage.hpp>
 #include <parallel/core/error.hpp>
 
 namespace nodes_test {
@@ -306,6 +309,109 @@ TEST_CASE("where too few nodes are left the run is refused, in numbers") {
   other.join();
   CHECK_THROWS_WITH_AS(static_cast<void>(first.meet(1)),
                        doctest::Contains("node 1 has not come within 3 s"), parallel::error);
+}
+
+/// While it lives no file of this process can be opened, as where a folder's server does not
+/// answer.
+struct no_files {
+  no_files() {
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+    auto none = before;
+    none.rlim_cur = 0;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  }
+  ~no_files() { static_cast<void>(::setrlimit(RLIMIT_NOFILE, &before)); }
+  no_files(no_files const&) = delete;
+  no_files& operator=(no_files const&) = delete;
+  ::rlimit before{};
+};
+
+TEST_CASE("what fails in a folder is tried again, for a time") {
+  apps::outage brief(std::chrono::seconds(1000));
+  int tries = 0;
+  auto const fails = [&] {
+    if (++tries < 3) parallel::fail("no answer");
+  };
+  CHECK_FALSE(brief.passes(fails));
+  brief.insist(fails);
+  CHECK(tries == 3);
+  apps::outage none(std::chrono::seconds(0));
+  tries = 0;
+  CHECK_THROWS_WITH_AS(static_cast<void>(none.passes(fails)), "no answer", parallel::error);
+}
+
+TEST_CASE("a folder that fails for a while ends no run: what is told, heard and met comes later") {
+  folder const place;
+  auto const key = run_key::read_or_make(place.path / "key");
+  auto const node = [&](int self) {
+    return node_meeting(place.path, key, report(self), std::chrono::seconds(1000));
+  };
+  auto first = node(0);
+  auto second = node(1);
+  apps::node_place at[2];
+  auto const meet = [&](int start, auto const& meanwhile) {
+    std::thread one([&] { at[0] = first.meet(start); });
+    std::thread other([&] { at[1] = second.meet(start); });
+    meanwhile();
+    one.join();
+    other.join();
+    CHECK(at[0].folder == at[1].folder);
+  };
+  meet(0, [] {});
+  {
+    no_files const now;
+    second.tell_failure({1, 137, "rank 5 was killed"});
+    CHECK(second.has_to_tell());
+    second.beat();
+    CHECK(second.has_to_tell());
+    CHECK_FALSE(first.failure_elsewhere().has_value());
+    CHECK_FALSE(first.meets_again());
+    CHECK_FALSE(second.meets_again());
+  }
+  second.beat();
+  CHECK_FALSE(second.has_to_tell());
+  auto const heard = first.failure_elsewhere();
+  REQUIRE(heard.has_value());
+  CHECK(heard->message == "rank 5 was killed");
+  {
+    auto const begun = std::filesystem::last_write_time(place.path / "node-1");
+    std::optional<no_files> now;
+    now.emplace();
+    meet(1, [&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      CHECK(std::filesystem::last_write_time(place.path / "node-1") == begun);
+      now.reset();
+    });
+  }
+  CHECK(at[0].generation == 1);
+}
+
+TEST_CASE("who cannot see whether the others are done does not take them to be") {
+  folder const place;
+  auto const key = run_key::read_or_make(place.path / "key");
+  auto const node = [&](int self) {
+    return node_meeting(place.path, key, report(self), std::chrono::seconds(1000));
+  };
+  auto first = node(0);
+  auto second = node(1);
+  std::thread other([&] { static_cast<void>(second.meet(0)); });
+  static_cast<void>(first.meet(0));
+  other.join();
+  auto const aside = place.path.string() + ".aside";
+  std::filesystem::rename(place.path, aside);
+  std::filesystem::create_symlink(place.path, place.path);  // which leads nowhere
+  CHECK_FALSE(second.all_done());
+  CHECK_FALSE(first.all_done());
+  second.tell_done();
+  CHECK(second.has_to_tell());
+  std::filesystem::remove(place.path);
+  std::filesystem::rename(aside, place.path);
+  CHECK_FALSE(first.all_done());
+  second.beat();
+  CHECK(first.all_done());
+  CHECK_FALSE(second.all_done());
+  first.clean();
+  CHECK(second.all_done());
 }
 
 TEST_CASE("a key that others can read is refused") {
