@@ -17,7 +17,10 @@
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
 
+#include "launching/node_report_json.hpp"
 #include "launching/sealed_file.hpp"
+#include "launching/start_name.hpp"
+#include "support/exit_code.hpp"
 
 namespace apps {
 
@@ -36,24 +39,6 @@ double now() {
   timespec time{};
   static_cast<void>(::clock_gettime(CLOCK_REALTIME, &time));
   return seconds_of(time);
-}
-
-node_report report_of(json const& said, double written) {
-  node_report out;
-  out.node = said.at("node");
-  out.nodes = said.at("nodes");
-  out.ranks = said.at("ranks");
-  out.restarts = said.at("restarts");
-  out.spares = said.at("spares");
-  out.least = said.at("least");
-  out.multiple = said.at("multiple");
-  out.host = said.at("host");
-  out.program = said.at("program");
-  out.program_hash = said.at("program_hash");
-  out.arguments = said.at("arguments");
-  out.files = said.at("files");
-  out.clock = said.at("time").get<double>() - written;
-  return out;
 }
 
 }  // namespace
@@ -90,22 +75,9 @@ std::optional<sealed_text> node_meeting::read(std::filesystem::path const& file)
 }
 
 std::string node_meeting::report_text(std::string const& taken) const {
-  return json{{"node", self_.node},
-              {"nodes", self_.nodes},
-              {"ranks", self_.ranks},
-              {"restarts", self_.restarts},
-              {"spares", self_.spares},
-              {"least", self_.least},
-              {"multiple", self_.multiple},
-              {"host", self_.host},
-              {"program", self_.program},
-              {"program_hash", self_.program_hash},
-              {"arguments", self_.arguments},
-              {"files", self_.files},
-              {"time", now()},
-              {"drawn", drawn_},
-              {"taken", taken}}
-      .dump();
+  auto out = json_of(self_);
+  out.update({{"time", now()}, {"drawn", drawn_}, {"taken", taken}});
+  return out.dump();
 }
 
 void node_meeting::report(std::string const& taken) {
@@ -125,20 +97,19 @@ node_place node_meeting::meet(int generation) {
   // node 0 begins the run, unless it comes back to one that another leads
   bool const may_lead = self_.node == 0 && !(first && another_leads());
   if (may_lead && first) static_cast<void>(::unlink((folder_ / "run").c_str()));
-  if ((may_lead && takes_the_lead(next)) || !follow(next)) {
-    leader_ = self_.node;
-    lead(next, first);
-    if (std::error_code left; !before.empty())
-      std::filesystem::remove_all(before, left);  // nobody is there any more
-  }
+  auto name = next;
+  bool leads = may_lead && takes_the_lead(next);
+  while (!(leads ? lead(name, first) : follow(next, name))) leads = !leads;
+  if (std::error_code left; leads && !before.empty())
+    std::filesystem::remove_all(before, left);  // nobody is there any more
   ranks_ = folder_ / name_;
   untold_.clear();
   last_beat_ = steady_clock::now();
-  auto const hyphen = name_.rfind('-');
-  run_ = name_.substr(0, hyphen);
+  auto const parts = parts_of(name_);
+  run_ = parts.run;
   auto const mine = std::find(members_.begin(), members_.end(), self_.node);
   return {.folder = ranks_,
-          .generation = std::atoi(name_.c_str() + hyphen + 1),
+          .generation = parts.start,
           .position = mine == members_.end() ? -1 : static_cast<int>(mine - members_.begin()),
           .nodes = static_cast<int>(members_.size())};
 }
@@ -173,8 +144,9 @@ bool node_meeting::takes_the_lead(std::string const& name) {
 }
 
 // The leader: names the run, and waits until the others have taken the name. At the `first` meeting
-// all nodes come; later those that have run last, of which who does not come is gone.
-void node_meeting::lead(std::string const& name, bool first) {
+// all nodes come; later those that have run last, of which who does not come is gone. Returns false
+// when another has taken the lead, as it may where this node stood still.
+bool node_meeting::lead(std::string const& name, bool first) {
   auto const begin = steady_clock::now();
   auto last_right = begin;
   std::vector<std::string> drawn(static_cast<std::size_t>(most_nodes()));
@@ -232,6 +204,10 @@ void node_meeting::lead(std::string const& name, bool first) {
     auto const patience = self_.node == 0 ? steady_clock::duration(gone_) : gone_ / 4;
     // what hinders this node may hinder the others
     bool const waited = time - std::max(begin, reading_.last()) > patience;
+    if (!first && is_past(read(folder_ / "run"), name)) {
+      members_ = expected;
+      return false;
+    }
     if (all || (!first && waited && run >= self_.least)) {
       if (auto const problem = difference(reports); !problem.empty()) refuse(problem);
       writing_.insist([&] {
@@ -243,7 +219,8 @@ void node_meeting::lead(std::string const& name, bool first) {
         members_.back() = self_.node;  // who leads runs, and so tells that the run lives
       answer("go", {});
       name_ = name;
-      return;
+      leader_ = self_.node;
+      return true;
     }
     beats = static_cast<int>((time - begin) / often);
     answer("offered", {});
@@ -267,8 +244,8 @@ void node_meeting::lead(std::string const& name, bool first) {
 }
 
 // Another node: finds its number in the leader's answer, and takes the name. Returns false when
-// nobody leads, and this node has taken the lead of the start `next`.
-bool node_meeting::follow(std::string const& next) {
+// nobody leads, and this node has taken the lead of the start `next`, by the name `taken_lead`.
+bool node_meeting::follow(std::string const& next, std::string& taken_lead) {
   auto const begin = steady_clock::now();
   auto last_right = begin;
   auto last_offer = begin;
@@ -306,7 +283,8 @@ bool node_meeting::follow(std::string const& next) {
     }
     // nobody leads: one of those that have met before
     if (!before.empty() && time - std::max(last_offer, reading_.last()) > gone_) {
-      if (takes_the_lead(attempts == 0 ? next : fmt::format("{}.{}", next, attempts))) return false;
+      taken_lead = attempts == 0 ? next : fmt::format("{}.{}", next, attempts);
+      if (takes_the_lead(taken_lead)) return false;
       ++attempts;  // whoever has taken it before is given as long to say so
       last_offer = time;
     }
@@ -357,6 +335,12 @@ std::optional<node_failure> node_meeting::failure_elsewhere() {
       failure = {told->text.at("node"), told->text.at("code"), told->text.at("message")};
       return;
     }
+    auto const now = read_sealed(folder_ / "run", key_);
+    if (is_past(now, name_) && now->text.at("phase") == "go")
+      failure = {now->text.at("leader"), static_cast<int>(exit_code::another_rank),
+                 fmt::format("the run was started again without node {}, which stood still or "
+                             "could not be heard",
+                             self_.node)};
   }));
   return failure;
 }
@@ -365,7 +349,12 @@ bool node_meeting::all_done() {
   if (most_nodes() == 1) return true;
   bool done = false;
   static_cast<void>(reading_.passes([&] {
-    done = leads() ? not_done().empty() : !is_there(ranks_);  // the last that the leader removes
+    if (leads()) return void(done = not_done().empty());
+    // the last that the leader removes; or a start that the run has left behind
+    auto const said = read_sealed(folder_ / "run", key_);
+    bool const goes_on =
+        said && !said->text.is_null() && parts_of(said->text.at("name")).run == run_;
+    done = !is_there(ranks_) && !goes_on;
   }));
   return done;
 }
@@ -374,6 +363,7 @@ std::vector<int> node_meeting::not_done() const {
   std::vector<int> out;
   for (int const node : members_)
     if (node != self_.node && !is_there(ranks_ / fmt::format("done-{}", node))) out.push_back(node);
+  if (out.empty() && !leads()) out.push_back(leader_);  // which is to remove what it has left
   return out;
 }
 
@@ -384,7 +374,11 @@ void node_meeting::beat() {
   auto text = json::parse(said_);
   text["beat"] = ++beats_;
   try {
-    if (writing_.passes([&] { put(folder_ / "run", text.dump()); })) last_beat_ = now;
+    if (writing_.passes([&] {
+          if (!is_past(read_sealed(folder_ / "run", key_), name_))
+            put(folder_ / "run", text.dump());
+        }))
+      last_beat_ = now;
   } catch (parallel::error const&) {
     last_beat_ = now;  // ranks that run need it not
   }
@@ -407,13 +401,20 @@ bool node_meeting::meets_again() {
 
 void node_meeting::clean() {
   if (!leads()) return;
-  static_cast<void>(::unlink((folder_ / "run").c_str()));
+  writing_.insist([&] {
+    auto const run = folder_ / "run";
+    if (::unlink(run.c_str()) != 0 && errno != ENOENT)
+      parallel::files::failure(run, "cannot be removed");
+  });
   for (int node = 0; node < most_nodes(); ++node)
     static_cast<void>(::unlink(file_of(node).c_str()));
   std::error_code ignored;
-  for (auto const& entry : std::filesystem::directory_iterator(folder_, ignored))
-    if (entry.path().filename().native().starts_with("lead-"))
-      static_cast<void>(::unlink(entry.path().c_str()));
+  for (auto const& entry : std::filesystem::directory_iterator(folder_, ignored)) {
+    auto const name = entry.path().filename().string();
+    // of starts that were not led to their beginning, too
+    if (name.starts_with("lead-") || (name.starts_with(run_ + '-') && name != name_))
+      std::filesystem::remove_all(entry.path(), ignored);
+  }
   if (!ranks_.empty()) writing_.insist([&] { parallel::files::remove_tree(ranks_); });
 }
 

@@ -99,8 +99,8 @@ class node_meeting {
   void report(std::string const& taken);
   [[nodiscard]] bool another_leads();
   [[nodiscard]] bool takes_the_lead(std::string const& name);
-  void lead(std::string const& name, bool first);
-  [[nodiscard]] bool follow(std::string const& next);
+  [[nodiscard]] bool lead(std::string const& name, bool first);
+  [[nodiscard]] bool follow(std::string const& next, std::string& taken_lead);
   [[nodiscard]] std::filesystem::path file_of(int node) const;
   [[nodiscard]] int most_nodes() const { return self_.nodes + self_.spares; }
 

@@ -288,12 +288,88 @@ TEST_CASE("where who would lead is gone, too, another does") {
   };
   auto other = node(1);
   auto second = meet_and_lose(node(0), other);
-  std::ofstream{lead_after(second)};  // node 0 was to lead
+  std::ofstream{lead_after(second)};  // node 0 was to lead, and came so far
+  auto const left = second.folder.string();
+  std::filesystem::create_directory(left.substr(0, left.rfind('-')) + "-1");
   second = other.meet(1);
   CHECK(second.generation == 1);
+  CHECK(second.folder.filename().string().ends_with("-1.1"));
   CHECK(second.nodes == 1);
   CHECK(second.position == 0);
   CHECK(other.leads());
+}
+
+/// Replaces what a node has said in `run` by what `change` makes of it, as another node would.
+template <class Change>
+void say_otherwise(std::filesystem::path const& folder, run_key const& key, Change const& change) {
+  auto const run = folder / "run";
+  std::ifstream in(run);
+  std::string seal, text;
+  std::getline(in, seal);
+  std::getline(in, text);
+  text = change(text);
+  std::ofstream(run.string() + ".other") << key.seal("run\n" + text) << '\n' << text;
+  std::filesystem::rename(run.string() + ".other", run);
+}
+
+inline std::string with(std::string text, std::string const& part, std::string const& instead) {
+  auto const at = text.find(part);
+  return at == std::string::npos ? text : text.replace(at, part.size(), instead);
+}
+
+TEST_CASE("who stood still while it gathered the next start follows the one that leads by then") {
+  folder const place;
+  auto const key = run_key::read_or_make(place.path / "key");
+  auto const node = [&](int self) {
+    auto what = report(self);
+    what.least = 1;
+    return node_meeting(place.path, key, what, std::chrono::seconds(1000),
+                        std::chrono::seconds(1000));
+  };
+  auto first = node(0);
+  auto second = node(1);
+  auto const begun = [&] {
+    apps::node_place out;
+    std::thread meets([&] { out = second.meet(0); });
+    static_cast<void>(first.meet(0));
+    meets.join();
+    return out;
+  }();
+  auto const old = begun.folder.filename().string();
+  auto const run = old.substr(0, old.rfind('-'));
+  std::atomic<bool> over = false;
+  apps::node_place back;
+  std::thread meets([&] {
+    back = first.meet(1);
+    over = true;
+  });
+  auto const offered = [&] {
+    std::ifstream in(place.path / "run");
+    std::string text;
+    std::getline(in, text, '\0');
+    return contains(text, run + "-1");
+  };
+  while (!offered()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while (!over) {  // node 1 leads that start, and has gone on alone
+    say_otherwise(place.path, key, [&](std::string text) {
+      text = with(text, "\"leader\":0", "\"leader\":1");
+      text = with(text, "\"members\":[]", "\"members\":[1]");
+      text = with(text, "\"offered\"", "\"go\"");
+      return with(text, run + "-1\"", run + "-1.1\"");
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  meets.join();
+  CHECK(back.folder.filename().string() == run + "-1.1");
+  CHECK(back.generation == 1);
+  CHECK(back.position == -1);
+  CHECK_FALSE(first.leads());
+  // node 1, which was not there, hears that the run has left it behind; it is not at its good end
+  auto const heard = second.failure_elsewhere();
+  REQUIRE(heard.has_value());
+  CHECK(contains(heard->message, "the run was started again without node 1, which stood still"));
+  std::filesystem::remove_all(begun.folder);
+  CHECK_FALSE(second.all_done());
 }
 
 TEST_CASE("where too few nodes are left the run is refused, in numbers") {
