@@ -138,7 +138,7 @@ std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, argumen
         asked_to_stop ? "again: the ranks are ended"
                       : "is passed on to the ranks; a second one ends them");
     ranks.send(asked_to_stop ? SIGKILL : *signal);
-    asked_to_stop = true;
+    if (!std::exchange(asked_to_stop, true)) meeting.tell_leave();
   };
   // what has failed is told before this node goes on, unless it is to stop
   while (!ranks.all_ended() || (meeting.has_to_tell() && !asked_to_stop)) {
@@ -178,10 +178,11 @@ std::optional<apps::node_failure> wait_for_nodes(apps::rank_processes& ranks, ar
   while (!meeting.all_done()) {
     meeting.beat();
     if (auto const failure = heard(meeting, what.node)) return failure;
-    parallel::require(std::chrono::steady_clock::now() < until,
-                      "this node's ranks have ended well, but not all other nodes have said so of "
-                      "theirs within ",
-                      what.wait, " s");
+    if (std::chrono::steady_clock::now() >= until)
+      parallel::fail(fmt::format(
+          "this node's ranks have ended well, but node {} has not said within {} s that its own "
+          "have; see whether launch still runs there",
+          fmt::join(meeting.not_done(), ", "), what.wait));
     if (auto const signal = ranks.look(std::chrono::milliseconds(100))) {
       asked_to_stop = true;
       say("launch: {} while it waited for the other nodes\n", ::strsignal(*signal));
@@ -316,6 +317,10 @@ int run(arguments what) {
     }
     if (!failure) break;
     if (asked_to_stop || !other.may_help(failure->code)) return failure->code;
+    if (meeting.are_too_few_left()) {
+      say("launch: not started again: another node was asked to stop, and too few are left\n");
+      return failure->code;
+    }
     say("launch: starting again, {} of {} times\n", generation, what.restarts);
   }
   if (makes_key && meeting.leads()) static_cast<void>(::unlink(what.key.c_str()));

@@ -305,6 +305,8 @@ void node_meeting::tell_failure(node_failure const& what) {
        json{{"node", what.node}, {"code", what.code}, {"message", what.message}}.dump());
 }
 
+void node_meeting::tell_leave() { tell(fmt::format("leaves-{}", self_.node), "{}"); }
+
 void node_meeting::tell_done() { tell(fmt::format("done-{}", self_.node), "{}"); }
 
 void node_meeting::tell(std::string const& file, std::string const& text) {
@@ -343,6 +345,17 @@ std::optional<node_failure> node_meeting::failure_elsewhere() {
                              self_.node)};
   }));
   return failure;
+}
+
+bool node_meeting::are_too_few_left() {
+  int left = most_nodes();
+  if (left > 1)
+    reading_.insist([&] {
+      left = most_nodes();
+      for (int const node : members_)
+        if (node != self_.node && is_there(ranks_ / fmt::format("leaves-{}", node))) --left;
+    });
+  return left < self_.least;
 }
 
 bool node_meeting::all_done() {

@@ -66,6 +66,8 @@ class node_meeting {
   /// folder fails, `beat` does.
   void tell_failure(node_failure const& what);
   void tell_done();
+  /// Tells them that this one is asked to end, and is not there when they start again.
+  void tell_leave();
   /// Whether something is not told yet, and may still be.
   [[nodiscard]] bool has_to_tell() const { return !untold_.empty(); }
 
@@ -74,6 +76,10 @@ class node_meeting {
   /// Whether all nodes have told that their ranks ended well; on others than the leader, whether
   /// that has cleaned up, so that the next run may meet in the same folder.
   [[nodiscard]] bool all_done();
+  /// Those that have not; where all have, the one that has not cleaned up.
+  [[nodiscard]] std::vector<int> not_done() const;
+  /// Whether so many others leave that those that are left, spares included, cannot go on.
+  [[nodiscard]] bool are_too_few_left();
 
   /// To be called now and then while ranks run: where this node leads, it lets spares and nodes
   /// that come late know that the run lives.
@@ -94,7 +100,6 @@ class node_meeting {
   [[nodiscard]] std::optional<sealed_text> read(std::filesystem::path const& file);
   void tell(std::string const& file, std::string const& text);
   void tell_the_rest();
-  [[nodiscard]] std::vector<int> not_done() const;
   [[nodiscard]] std::string report_text(std::string const& taken) const;
   void report(std::string const& taken);
   [[nodiscard]] bool another_leads();

@@ -84,6 +84,8 @@ std::string rank_end::text(std::string const& machine) const {
 }
 
 rank_processes::rank_processes() {
+  // what a rank leaves behind when it ends is seen to its end here
+  static_cast<void>(::prctl(PR_SET_CHILD_SUBREAPER, 1));
   auto const set = held_back();
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
   signals_ = descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -211,24 +213,47 @@ void rank_processes::stream::pass_on() {
 }
 
 void rank_processes::reap() {
-  int status = 0;
-  for (pid_t id = 0; (id = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+  for (siginfo_t ended{};
+       ::waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0;
+       ended = {}) {
+    auto const group = ::getpgid(ended.si_pid);
+    int status = 0;
+    if (::waitpid(ended.si_pid, &status, 0) != ended.si_pid) continue;
     auto const place = std::find_if(running_.begin(), running_.end(),
-                                    [&](running const& one) { return one.id == id; });
+                                    [&](running const& one) { return one.id == group; });
     if (place == running_.end()) continue;
-    ::kill(-id, SIGKILL);  // what it has started
-    show();
-    rank_end end{place->rank, status, place->log, place->is_shown};
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
-      end.why = parallel::host::count_memory_kills().since(kills_before_);
-    if (!end.is_well() && !ending_since_ && (!failure_ || says_more(end, *failure_)))
-      failure_ = end;
-    running_.erase(place);
+    if (ended.si_pid == group) {
+      place->status = status;
+      place->is_cut_short = WIFSIGNALED(status) && WTERMSIG(status) == last_sent_;
+    } else if (place->is_cut_short && WIFEXITED(status) && WEXITSTATUS(status) != 0) {
+      place->status = status;  // it says more than the signal
+    }
+  }
+  for (std::size_t i = 0; i < running_.size();) {
+    auto const& one = running_[i];
+    // what a rank has started dies with it, unless a signal that was for both left it no time to
+    // wait
+    if (!one.status || (one.is_cut_short && last_sent_ != SIGKILL && ::kill(-one.id, 0) == 0)) {
+      ++i;
+      continue;
+    }
+    ::kill(-one.id, SIGKILL);
+    note_end(one);
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 
+void rank_processes::note_end(running const& one) {
+  show();
+  rank_end end{one.rank, *one.status, one.log, one.is_shown};
+  if (WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL)
+    end.why = parallel::host::count_memory_kills().since(kills_before_);
+  if (!end.is_well() && !ending_since_ && (!failure_ || says_more(end, *failure_))) failure_ = end;
+}
+
 void rank_processes::send(int signal) {
-  for (auto const& one : running_) ::kill(one.id, signal);
+  if (signal != SIGCONT) last_sent_ = signal;
+  for (auto const& one : running_) ::kill(-one.id, signal);
 }
 
 void rank_processes::end_soon() {
@@ -237,8 +262,8 @@ void rank_processes::end_soon() {
   int const signal = now - *ending_since_ < by_themselves                ? 0
                      : now - *ending_since_ < by_themselves + after_term ? SIGTERM
                                                                          : SIGKILL;
-  if (signal == last_sent_) return;
-  last_sent_ = signal;
+  if (signal == ending_by_) return;
+  ending_by_ = signal;
   send(signal);
   if (signal == SIGTERM) send(SIGCONT);  // one that was stopped hears of it too
 }

@@ -2,7 +2,9 @@
 //
 // What a rank prints goes to a file of its own; what the shown one prints also to this process's
 // streams. A rank dies with its launch, whatever ends that, and what a rank has started dies with
-// the rank.
+// the rank; only when launch itself is killed does it not, since the system tells a process's own
+// children alone. Signals are for a rank and for what it has started: it may be a script that waits
+// for a program.
 #pragma once
 
 #include <sys/types.h>
@@ -62,6 +64,7 @@ class rank_processes {
   /// Gives the signal that this process was sent, if it was.
   std::optional<int> look(std::chrono::milliseconds most);
 
+  /// To the ranks, and to what they have started.
   void send(int signal);
 
   [[nodiscard]] bool all_ended() const { return running_.empty(); }
@@ -78,6 +81,8 @@ class rank_processes {
     int rank;
     std::filesystem::path log;
     bool is_shown;
+    std::optional<int> status = std::nullopt;  // it has ended
+    bool is_cut_short = false;                 // by a signal that what it has started got, too
   };
   struct stream {  // of the shown rank
     parallel::descriptor from;
@@ -97,6 +102,7 @@ class rank_processes {
 
   void show();
   void reap();
+  void note_end(running const& one);
 
   parallel::host::memory_kills const kills_before_ = parallel::host::count_memory_kills();
   parallel::descriptor signals_;
@@ -104,7 +110,8 @@ class rank_processes {
   std::vector<stream> streams_;
   std::optional<rank_end> failure_;
   std::optional<parallel::steady_time> ending_since_;
-  int last_sent_ = 0;
+  int last_sent_ = 0;  // a signal
+  int ending_by_ = 0;
 };
 
 /// The last lines of a file, for a message; empty when it has none.

@@ -462,6 +462,36 @@ TEST_CASE("a folder that fails for a while ends no run: what is told, heard and 
   CHECK(at[0].generation == 1);
 }
 
+TEST_CASE("who has not said that it is done is named, and whether others that leave are needed") {
+  folder const place;
+  auto const key = run_key::read_or_make(place.path / "key");
+  for (int const spares : {0, 1}) {
+    CAPTURE(spares);
+    auto const node = [&](int self) {
+      auto what = report(self);
+      what.spares = spares;
+      return node_meeting(place.path, key, what, std::chrono::seconds(1000));
+    };
+    auto first = node(0);
+    auto second = node(1);
+    std::thread other([&] { static_cast<void>(second.meet(0)); });
+    static_cast<void>(first.meet(0));
+    other.join();
+    CHECK(first.not_done() == std::vector<int>{1});
+    CHECK(second.not_done() == std::vector<int>{0});
+    CHECK_FALSE(second.are_too_few_left());
+    first.tell_leave();
+    CHECK(second.are_too_few_left() == (spares == 0));
+    CHECK_FALSE(first.are_too_few_left());
+    first.tell_done();
+    second.tell_done();
+    CHECK(first.not_done().empty());
+    CHECK(second.not_done() == std::vector<int>{0});  // which has not removed what is left
+    first.clean();
+    CHECK(second.all_done());
+  }
+}
+
 TEST_CASE("who cannot see whether the others are done does not take them to be") {
   folder const place;
   auto const key = run_key::read_or_make(place.path / "key");

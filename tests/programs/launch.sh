@@ -73,6 +73,15 @@ kill -TERM $!
 wait $! || code=$?
 [[ $code == 3 ]] || fail "the code after SIGTERM is $code, not the ranks'"
 saw 'got it'
+# also where a rank is a script that dies of the signal, and what it has started would save first
+code=0
+# shellcheck disable=SC2016
+"$programs/launch" -n 2 bash -c 'bash -c "trap \"sleep 1; touch saved-$RANK; exit 75\" TERM; touch begun-$RANK; sleep 50 & wait"; exit' \
+  > log 2>&1 & asked=$!
+until [[ -e begun-0 && -e begun-1 ]]; do sleep 0.05; done
+kill -TERM $asked
+wait $asked || code=$?
+[[ $code == 75 && -e saved-0 && -e saved-1 ]] || { cat log >&2; fail "a script's program did not save: code $code"; }
 "$programs/launch" -n 2 bash -c 'exec -a left_over sleep 50' > log 2>&1 &
 sleep 0.5
 kill -KILL $!
@@ -105,6 +114,28 @@ both pretrain small.yaml autoresume=false save_folder= metrics_file=nodes.jsonl
 [[ $code0$code1 == 00 ]] || { cat log0 log1 >&2; fail "two nodes: codes $code0 and $code1"; }
 losses nodes.jsonl | cmp - expected || fail "two nodes differ from threads"
 [[ -z $(ls meet) ]] || fail "left in the rendezvous: $(ls meet)"
+# what fails in the folder for a while (a link that leads to itself cannot be followed) ends nothing
+{
+  until [[ -e outage/latest ]]; do sleep 0.01; done
+  mv meet meet.aside && ln -s meet meet
+  sleep 2.5
+  rm meet && mv meet.aside meet
+} & outage=$!
+both pretrain small.yaml save_folder=outage max_duration=200ba
+wait $outage
+[[ $code0$code1 == 00 ]] || { cat log0 log1 >&2; fail "a folder that failed for a while: codes $code0 and $code1"; }
+[[ -z $(ls meet) ]] || fail "left in the rendezvous: $(ls meet)"
+echo "a rendezvous folder that failed for 2.5 s: the run goes on"
+# where one node is asked to stop, and none may be missing, the other ends with it, though it would start again
+{
+  until [[ -e asked/latest ]]; do sleep 0.01; done
+  kill -TERM "$(pgrep -f "^$programs/launch .*--node 0 .*save_folder=asked")"
+} & asked=$!
+both --restarts 3 pretrain small.yaml save_folder=asked max_duration=100000ba
+wait $asked
+[[ $code0$code1 == 7575 ]] || { cat log0 log1 >&2; fail "one node was asked to stop: codes $code0 and $code1"; }
+rm -r meet
+echo "one of two nodes is asked to stop: both have saved, and end with 75"
 node 0 pretrain small.yaml &
 node 1 pretrain small.yaml seed=3 && fail "other arguments were taken"
 wait $! && fail "other arguments were taken"
