@@ -59,8 +59,7 @@ std::filesystem::path node_meeting::file_of(int node) const {
 }
 
 void node_meeting::put(std::filesystem::path const& file, std::string const& text) const {
-  // by this meeting's number: two launches may call themselves one node, of which they are to be
-  // told
+  // its number: two launches may call themselves one node, of which they are to be told
   write_sealed(file, key_, drawn_, text);
 }
 
@@ -319,7 +318,8 @@ void node_meeting::tell_the_rest() {
   try {
     while (!untold_.empty() && writing_.passes([&] {
       auto const& [file, text] = *untold_.begin();
-      if (is_there(ranks_)) put(ranks_ / file, text);  // else nobody is there any more
+      // where that folder is gone, and not all with it, nobody waits to hear it
+      if (is_there(ranks_) || !is_there(folder_)) put(ranks_ / file, text);
     }))
       untold_.erase(untold_.begin());
   } catch (parallel::error const&) {
@@ -363,7 +363,7 @@ bool node_meeting::all_done() {
   bool done = false;
   static_cast<void>(reading_.passes([&] {
     if (leads()) return void(done = not_done().empty());
-    // the last that the leader removes; or a start that the run has left behind
+    // the last that the leader removes, unless the run has only left this start behind
     auto const said = read_sealed(folder_ / "run", key_);
     bool const goes_on =
         said && !said->text.is_null() && parts_of(said->text.at("name")).run == run_;

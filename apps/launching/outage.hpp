@@ -56,7 +56,7 @@ class outage {
     }
     if (is_said_ || last_ - *begun_ < worth_a_word || last_ - *begun_ >= most_) return;
     is_said_ = true;
-    mpt::console::say("launch: {}; it is tried again for {} s\n", problem, most_.count());
+    mpt::console::say("note: {}; it is tried again for {} s\n", problem, most_.count());
   }
 
   std::chrono::seconds most_;
