@@ -9,6 +9,7 @@
 #include <variant>
 
 #include <parallel/optim/concepts.hpp>
+#include <parallel/optim/settings.hpp>
 #include <parallel/optim/whole_tensors.hpp>
 
 namespace parallel {
@@ -25,6 +26,15 @@ class any_optimizer {
 
   [[nodiscard]] std::span<std::string_view const> state_names() const {
     return std::visit([](auto const& o) { return o.state_names(); }, choice_);
+  }
+
+  void visit_settings(auto&& visit) const {
+    visit("choice", choice_.index());
+    std::visit(
+        [&](auto const& o) {
+          if constexpr (shows_settings<std::remove_cvref_t<decltype(o)>>) o.visit_settings(visit);
+        },
+        choice_);
   }
 
   /// When all of them are element-wise.

@@ -4,6 +4,8 @@
 // whatever range a rank owns (one that needs tensors is told where they lie: whole_tensors.hpp). It
 // takes only reduced gradients: sums over the whole global batch, still undivided; the one division
 // is folded into `gradient_scale`.
+//
+// One whose settings shall be compared over ranks by name has visit_settings (settings.hpp).
 #pragma once
 
 #include <concepts>

@@ -21,6 +21,13 @@ struct decoupled_lion {
     return names;
   }
 
+  void visit_settings(auto&& visit) const {
+    visit("learning_rate", learning_rate);
+    visit("beta1", beta1);
+    visit("beta2", beta2);
+    visit("weight_decay", weight_decay);
+  }
+
   template <class Stream, class T, reduced_gradient Gradient>
   void update(Stream& s, update_ranges<T, Gradient> const& ranges,
               step_info<accumulate_t<T>> const& info) const {

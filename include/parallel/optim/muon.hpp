@@ -64,6 +64,18 @@ struct muon {
     return names;
   }
 
+  void visit_settings(auto&& visit) const {
+    visit("learning_rate", learning_rate);
+    visit("weight_decay", weight_decay);
+    visit("momentum", momentum);
+    visit("nesterov", nesterov);
+    for (double const one : coefficients) visit("coefficient", one);
+    visit("eps", eps);
+    visit("steps", steps);
+    visit("adjustment", static_cast<int>(adjustment));
+    visit("precision", static_cast<int>(precision));
+  }
+
   /// Throws `error` unless all tensors are matrices.
   template <class T>
   [[nodiscard]] std::size_t workspace_bytes(unit_tensors<T> const& where) const {

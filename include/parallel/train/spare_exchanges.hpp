@@ -14,11 +14,11 @@ struct open_exchanges {
   bool reduce_every_microbatch = true;  // no gain where steps have one microbatch
 };
 
-/// Turns off what is open, where bytes_of(options), the bytes that a rank then needs, are at most
-/// `available`, or no more than before: at level parameters reshard_after_forward, of which a byte
-/// spares most, then from level gradients on reduce_every_microbatch. (In the canonical order
-/// gradients are reduced once a step anyway.) Options that are off stay so. Cost: bytes_of, up to
-/// four times.
+/// On all ranks alike, so `available` is the least of them. Turns off what is open, where
+/// bytes_of(options), the bytes that a rank then needs, are at most `available`, or no more than
+/// before: at level parameters reshard_after_forward, of which a byte spares most, then from level
+/// gradients on reduce_every_microbatch. (In the canonical order gradients are reduced once a step
+/// anyway.) Options that are off stay so. Cost: bytes_of, up to four times.
 template <class BytesOf>
 void spare_exchanges(stepper_options& options, std::size_t available, BytesOf const& bytes_of,
                      open_exchanges open = {}) {

@@ -37,6 +37,7 @@
 #include <parallel/train/step_agreement.hpp>
 #include <parallel/train/stepper_options.hpp>
 #include <parallel/train/stepper_program.hpp>
+#include <parallel/train/stepper_setup.hpp>
 
 namespace parallel::train {
 
@@ -271,7 +272,8 @@ class stepper {
         own_groups_(std::move(own)),
         groups_(own_groups_ ? *own_groups_ : *groups),
         optimizers_(std::move(optimizers.optimizers)),
-        options_(on_device<Device>(std::move(options))),
+        options_(checked_setup(model, groups_.world(), optimizers_, optimizers.key_of,
+                               on_device<Device>(std::move(options)))),
         links_(groups_.pipeline, maker_of_comm_streams<Comm>(device)),
         placed_(model, device, groups_, options_, optimizers_, optimizers.key_of),
         results_(device, by_tree()) {
@@ -344,26 +346,6 @@ class stepper {
                         groups_.world(), compute, exchanges, [this] {
                           return results_.result(options_.clip.norm_threshold()).sums.tokens;
                         });
-  }
-
-  [[nodiscard]] step_info<gradient_type> info_of(step_update<element> const& what) {
-    return {std::int64_t{what.step} + 1, what.learning_rate_factor, results_.scale()};
-  }
-  void begin_update(unit_entry const& unit, stream& on, step_update<element> const& what) {
-    zero::begin_update(unit.memory, on, std::span(std::as_const(optimizers_)),
-                       placed_.set().workspace(), info_of(what));
-  }
-  void exchange_update(unit_entry const& unit, exchange_stream& on, requests_type& requests) {
-    zero::exchange_update(unit.memory, groups_.axes().of_updates(groups_.tensor.size()), on,
-                          std::span(std::as_const(optimizers_)), placed_.set().workspace(),
-                          requests);
-  }
-  void update(unit_entry const& unit, stream& on, step_update<element> const& what) {
-    [[maybe_unused]] auto const named = annotate(on, [] { return std::string("optimizer"); });
-    if (what.meter != nullptr) what.meter->before(unit.memory, on, device_);
-    zero::update(unit.memory, on, std::span(std::as_const(optimizers_)), placed_.set().workspace(),
-                 info_of(what));
-    if (what.meter != nullptr) what.meter->after(unit.memory, on);
   }
 
   void require_finished(char const* caller) const {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include <parallel/train/step_limits.hpp>
 #include <parallel/train/step_passes.hpp>
 #include <parallel/train/tensor_squares.hpp>
+#include <parallel/zero/update.hpp>
 
 namespace parallel::train {
 
@@ -78,12 +80,12 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
         if (!updates()) return;
         own.clip_parts(on, *exchanges);
         return own.results_.enqueue_scale(on, own.options_.clip.norm_threshold());
-      case begin_update: return updates() ? own.begin_update(unit(a), on, what) : void();
+      case begin_update: return updates() ? this->begin_update(unit(a), on) : void();
       case action_kind::update:
         if (!updates()) return;
         if (!own.plans().units()[static_cast<std::size_t>(a.unit)].exchanges_update)
-          own.begin_update(unit(a), on, what);
-        return own.update(unit(a), on, what);
+          this->begin_update(unit(a), on);
+        return update_unit(unit(a), on);
       default: return;  // begin, reshard, end: marks for other streams
     }
   }
@@ -100,7 +102,8 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
         return own.placed_.set().reduce_scatter(unit(a), use, a.buffer, a.first, axes, on);
       case reduce: return own.placed_.set().reduce(unit(a), use, a.last, axes, on, requests);
       case reduce_tied: return own.placed_.reduce_tied(unit(a), on, requests);
-      case exchange_update: return updates() ? own.exchange_update(unit(a), on, requests) : void();
+      case exchange_update:
+        return updates() ? this->exchange_update(unit(a), on, requests) : void();
       case reduce_scalars: return own.results_.exchange(own.groups_.world(), main, on);
       default: return unit(a).memory.gather(axes, on, requests);
     }
@@ -110,6 +113,26 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
 
   [[nodiscard]] typename Stepper::unit_entry& unit(action const& a) const {
     return own.placed_.units()[static_cast<std::size_t>(a.unit)];
+  }
+
+ private:
+  [[nodiscard]] auto optimizers() const { return std::span(std::as_const(own.optimizers_)); }
+  [[nodiscard]] step_info<typename Stepper::gradient_type> info() const {
+    return {std::int64_t{what.step} + 1, what.learning_rate_factor, own.results_.scale()};
+  }
+  void begin_update(typename Stepper::unit_entry const& of, stream& on) {
+    zero::begin_update(of.memory, on, optimizers(), own.placed_.set().workspace(), info());
+  }
+  void exchange_update(typename Stepper::unit_entry const& of, exchange_stream& on,
+                       typename Stepper::requests_type& requests) {
+    zero::exchange_update(of.memory, own.groups_.axes().of_updates(own.groups_.tensor.size()), on,
+                          optimizers(), own.placed_.set().workspace(), requests);
+  }
+  void update_unit(typename Stepper::unit_entry const& of, stream& on) {
+    [[maybe_unused]] auto const named = annotate(on, [] { return std::string("optimizer"); });
+    if (what.meter != nullptr) what.meter->before(of.memory, on, own.device_);
+    zero::update(of.memory, on, optimizers(), own.placed_.set().workspace(), info());
+    if (what.meter != nullptr) what.meter->after(of.memory, on);
   }
 };
 

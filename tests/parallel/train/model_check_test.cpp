@@ -211,6 +211,8 @@ struct run_options {
   bool initialised = true;
   bool seed_by_rank = false;
   double factor = 1.0;
+  bool rate_by_rank = false;  // the optimizer's
+  bool clip_by_rank = false;
 };
 
 /// One step of a model with mistakes; returns what it was refused with, or nothing.
@@ -225,8 +227,13 @@ std::string refusal(mistakes const& wrong, run_options const& how = {}) {
       parallel::host::stream compute, exchanges, within;
       train::process_groups groups(world.split(0), shape, how.level);
       model<Block> net({.group = {groups.tensor, within}, .sequence = how.sequence}, wrong);
-      train::stepper step(net, device, groups, parallel::decoupled_adamw{},
-                          {.level = how.level, .bucket_bytes = 1});
+      double const other = world.rank() == 1 ? 0.5 : 0.25;
+      train::stepper step(
+          net, device, groups,
+          parallel::decoupled_adamw{.learning_rate = how.rate_by_rank ? other : 1e-3},
+          {.level = how.level,
+           .bucket_bytes = 1,
+           .clip = {train::clipping_kind::norm, how.clip_by_rank ? other : 1e3}});
       if (how.initialised)
         step.initialise(how.seed_by_rank ? static_cast<std::uint64_t>(world.rank()) : 1);
       std::vector<std::int32_t> ids(rows), labels(rows);
@@ -349,6 +356,20 @@ TEST_CASE("ranks that begin with other values are told") {
                      "learning rate factor 1, with the initial values of seed 0; rank 1 begins "
                      "step 0 of 1 microbatch with learning rate factor 1, with the initial values "
                      "of seed 1; initialise by one seed on all ranks"));
+}
+
+TEST_CASE("ranks that make other steppers are told the first thing that differs") {
+  for (auto how : layouts) {
+    if (how.data * how.tensor == 1) continue;
+    how.clip_by_rank = true;
+    CHECK(test::contains(refusal({}, how), "ranks make different steppers: rank"));
+    CHECK(test::contains(refusal({}, how), "rank 1 has stepper_options::clip norm 0.5"));
+    how.clip_by_rank = false;
+    how.rate_by_rank = true;
+    CHECK(test::contains(refusal({}, how),
+                         "rank 1 has optimizer 0 with states exp_avg exp_avg_sq: learning_rate "
+                         "0.5, beta1 0.9"));
+  }
 }
 
 TEST_CASE("a factor that is no number is refused, and not as a difference") {

@@ -1,0 +1,95 @@
+// stepper_description: what a stepper is made of, in lines of text that must be the same on all
+// ranks: its options, its optimizers, and the model's parameters, wherever their slices are.
+#pragma once
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <parallel/core/error.hpp>
+#include <parallel/core/parameter.hpp>
+#include <parallel/optim/settings.hpp>
+#include <parallel/train/parts.hpp>
+#include <parallel/train/stepper_options.hpp>
+
+namespace parallel::train {
+
+/// One line for each option.
+[[nodiscard]] inline std::vector<std::string> describe(stepper_options const& of) {
+  std::vector<std::string> out;
+  auto const add = [&](std::string_view name, auto const& value) {
+    out.push_back(concat("stepper_options::", name, " ", value));
+  };
+  constexpr std::string_view kinds[] = {"none", "norm", "value", "adaptive"};
+  add("level", static_cast<int>(of.level));
+  add("bucket_bytes", of.bucket_bytes);
+  add("reshard_after_forward", of.reshard_after_forward);
+  add("reduce_every_microbatch", of.reduce_every_microbatch);
+  add("gather_before_use", of.gather_before_use);
+  add("one_queue", of.one_queue.value_or(false));
+  add("clip", concat(kinds[static_cast<std::size_t>(of.clip.kind) % std::size(kinds)],
+                     of.clip.kind == clipping_kind::none ? "" : concat(" ", of.clip.threshold)));
+  add("keep_finite", of.keep_finite);
+  add("order", of.order == zero::reduction_order::by_rank ? "by_rank" : "canonical_tree");
+  add("reduce_dtype", of.reduce_dtype == zero::reduce_dtype::full ? "full" : "bf16");
+  add("optimizer_memory",
+      of.optimizer_memory == zero::optimizer_memory::device ? "device" : "host");
+  add("pipeline.schedule", of.pipeline.schedule);
+  add("pipeline.stages_per_rank", of.pipeline.stages_per_rank);
+  std::string blocks;
+  for (int const count : of.pipeline.blocks) blocks += concat(blocks.empty() ? "" : " ", count);
+  add("pipeline.blocks", blocks.empty() ? std::string("divided evenly") : blocks);
+  add("pipeline.overlap_weight_gradients", of.pipeline.overlap_weight_gradients);
+  return out;
+}
+
+/// Adds one line for each optimizer.
+template <class Optimizers>
+void describe_optimizers(Optimizers const& optimizers, std::vector<std::string>& out) {
+  for (std::size_t group = 0; group < optimizers.size(); ++group) {
+    std::string line = concat("optimizer ", group, " with states");
+    for (std::string_view const state : optimizers[group].state_names()) line += concat(" ", state);
+    auto const settings = settings_of(optimizers[group]);
+    out.push_back(line + (settings.empty() ? "" : concat(": ", settings)));
+  }
+}
+
+/// Adds one line for each tensor of the model, as visit_units shows it. Ranks along the tensor axis
+/// may have other slices of it, or several.
+template <class Model, class KeyOf>
+void describe_parameters(Model& model, KeyOf const& key_of, std::vector<std::string>& out) {
+  using parameter_type = parameter_base<typename Model::element>;
+  std::set<std::string> seen;
+  model.visit_units([&](std::string const& unit, auto& layer, std::vector<part> const& parts,
+                        std::vector<parameter_type*> const& uses) {
+    std::string where;
+    for (part const p : parts) where += concat(" ", p);
+    layer.visit_parameters([&](parameter_type const& p) {
+      if (!seen.insert(p.name).second) return;
+      auto const key = key_of(p.name);
+      std::string shape;
+      for (index const extent : p.tensor_extents())
+        shape += concat(shape.empty() ? "" : " x ", extent);
+      out.push_back(concat(
+          "parameter \"", p.name, "\" of ", shape, " in unit \"", unit, "\", used by part", where,
+          uses.empty() ? "" : concat(" (", uses.size(), " tied)"),
+          key.trainable ? concat(", trained by optimizer ", key.group) : std::string(", frozen")));
+    });
+  });
+}
+
+/// All lines of a stepper; `key_of` as in optimizer_groups.
+template <class Model, class Optimizers, class KeyOf>
+[[nodiscard]] std::vector<std::string> describe_stepper(Model& model, Optimizers const& optimizers,
+                                                        KeyOf const& key_of,
+                                                        stepper_options const& options) {
+  auto out = describe(options);
+  describe_optimizers(optimizers, out);
+  describe_parameters(model, key_of, out);
+  return out;
+}
+
+}  // namespace parallel::train

@@ -1,0 +1,54 @@
+// Ranks whose lines differ are told the first that does.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include <parallel/comm/threads/run.hpp>
+#include <parallel/train/setup_agreement.hpp>
+
+#include "parallel/support/files.hpp"
+
+namespace setup_agreement_test {
+
+using lines = std::vector<std::string>;
+
+std::string told(std::vector<lines> const& by_rank) {
+  return test::message_of([&] {
+    parallel::threads::run(
+        static_cast<int>(by_rank.size()), [&](parallel::threads::communicator& world) {
+          parallel::train::agree_on_setup(world, by_rank[static_cast<std::size_t>(world.rank())]);
+        });
+  });
+}
+
+TEST_CASE("the first line that differs is named, wherever it is") {
+  lines const all{"a 1", "b 2", "c 3", "d 4", "e 5", "f 6", "g 7"};
+  CHECK(told({all}).empty());
+  CHECK(told({all, all, all}).empty());
+  for (std::size_t at = 0; at < all.size(); ++at) {
+    auto other = all;
+    other[at] = "x 0";
+    other.back() += " or more";
+    CHECK(test::contains(told({all, other, all}),
+                         parallel::concat("ranks make different steppers: ranks 0, 2 have ",
+                                          all[at], "; rank 1 has ", other[at],
+                                          "; give all ranks the same options, optimizers and "
+                                          "model")));
+  }
+}
+
+TEST_CASE("as is one that a rank lacks") {
+  lines const all{"a 1", "b 2", "c 3"};
+  for (std::size_t count = 0; count < all.size(); ++count)
+    CHECK(test::contains(
+        told({all, lines(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count))}),
+        parallel::concat("rank 0 has ", all[count], "; rank 1 has no more parameters; give")));
+}
+
+TEST_CASE("a line too long for one message is cut") {
+  CHECK(test::contains(told({{std::string(500, 'a')}, {std::string(500, 'b')}}),
+                       std::string(100, 'b') + "; give all ranks"));
+}
+
+}  // namespace setup_agreement_test
