@@ -7,7 +7,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +17,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -27,6 +27,7 @@
 #include <parallel/device/concepts.hpp>
 #include <parallel/mesh/layout.hpp>
 #include <parallel/train/attempt.hpp>
+#include <parallel/train/batch_summary.hpp>
 #include <parallel/train/model.hpp>
 
 namespace parallel::train {
@@ -47,10 +48,15 @@ struct step_terms {
   bool measuring = false;           // every tensor
   std::uint32_t limits = 0;         // step_limits::fingerprint of training
   joint_work work = joint_work::passes;
-  std::optional<std::uint64_t> seed = {};  // of the values that parameters began with
+  std::optional<std::uint64_t> seed = {};     // of the values that parameters began with
+  std::uint64_t random_seed = 0;              // position::seed, of training
+  std::optional<std::uint32_t> updates = {};  // position::updates, of training
+  batch_summary data = {};
 
   friend bool operator==(step_terms const&, step_terms const&) = default;
 };
+static_assert(std::is_trivially_copyable_v<step_terms> &&
+              sizeof(step_terms) <= sizeof(signature::file));
 
 /// "step 3 of 9 microbatches with learning rate factor 1"; "an evaluation of 2 microbatches".
 [[nodiscard]] inline std::string describe(step_terms const& one) {
@@ -64,48 +70,104 @@ struct step_terms {
                 one.limits != 0 ? concat(", limits with fingerprint ", one.limits) : "");
 }
 
+namespace detail {
+
+/// One thing in which ranks may differ though they must not, and what to do then.
+struct step_difference {
+  bool (*same)(step_terms const& a, step_terms const& b);
+  /// What is said of it beside `describe`.
+  std::string (*more)(step_terms const& of);
+  std::string_view remedy;
+};
+
+inline constexpr step_difference calls_differ{
+    [](step_terms const& a, step_terms const& b) {
+      auto same = a;
+      same.microbatches = b.microbatches;
+      same.seed = b.seed;
+      same.random_seed = b.random_seed;
+      same.updates = b.updates;
+      same.data = b.data;
+      return same == b;
+    },
+    [](step_terms const&) { return std::string(); },
+    "all ranks must make the same calls of the stepper in the same order"};
+inline constexpr step_difference counts_differ{
+    [](step_terms const& a, step_terms const& b) { return a.microbatches == b.microbatches; },
+    [](step_terms const&) { return std::string(); },
+    "give as many microbatches on every rank, those without sequences last"};
+inline constexpr step_difference seeds_differ{
+    [](step_terms const& a, step_terms const& b) { return a.seed == b.seed; },
+    [](step_terms const& of) {
+      return of.seed ? concat(", with the initial values of seed ", *of.seed)
+                     : std::string(", with values that are no seed's");
+    },
+    "initialise by one seed on all ranks"};
+inline constexpr step_difference positions_differ{
+    [](step_terms const& a, step_terms const& b) {
+      return a.random_seed == b.random_seed && a.updates == b.updates;
+    },
+    [](step_terms const& of) {
+      return concat(", at position.seed ", of.random_seed,
+                    of.updates ? concat(" and position.updates ", *of.updates) : std::string());
+    },
+    "give all ranks the same seed and updates"};
+inline constexpr step_difference data_differ{
+    [](step_terms const& a, step_terms const& b) { return a.data == b.data; },
+    [](step_terms const& of) {
+      return concat(", of ", of.data.rows, " rows from sequence ", of.data.first_sequence,
+                    " on (fingerprint ", of.data.hash % 10000, ")");
+    },
+    "these ranks, along the tensor, pipeline and context axes, share one part of the data, with "
+    "the "
+    "same microbatches and first_sequences; choose it by process_groups::data_rank(), not by the "
+    "rank in the world"};
+
+}  // namespace detail
+
 /// The sentence that says how ranks differ in what they begin; empty: they may. `in_step`: all
-/// ranks give as many microbatches, else only those along other axes than replicate and shard.
-/// Rank r is called names[r], or r when there are no names.
+/// ranks give as many microbatches, else only those along other axes than replicate and shard,
+/// which have the same data. Ranks that are not all of `shape` have the same data too. Rank r is
+/// called names[r], or r when there are no names.
 [[nodiscard]] inline std::string disagreement(std::span<step_terms const> by_rank,
                                               training_layout const& shape, bool in_step,
                                               std::span<int const> names = {}) {
-  bool counts = true, rest = true;
-  std::map<int, std::size_t> expected;  // microbatches, by the ranks that must give as many
-  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-    step_terms const& one = by_rank[rank];
-    int const group =
-        in_step ? 0 : shape.position<axis::replicate, axis::shard>(static_cast<int>(rank));
-    counts =
-        counts && expected.try_emplace(group, one.microbatches).first->second == one.microbatches;
-    step_terms same = by_rank.front();
-    same.microbatches = one.microbatches;
-    same.seed = one.seed;
-    rest = rest && same == one;
-  }
-  bool const seeds = counts && rest && std::ranges::any_of(by_rank, [&](step_terms const& one) {
-                       return one.seed != by_rank.front().seed;
-                     });
-  if (counts && rest && !seeds) return {};
-  std::vector<std::pair<step_terms, std::vector<int>>> parties;
-  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-    step_terms one = by_rank[rank];
-    if (!seeds) one.seed.reset();
-    std::size_t at = 0;
-    while (at < parties.size() && parties[at].first != one) ++at;
-    if (at == parties.size()) parties.push_back({one, {}});
-    parties[at].second.push_back(names.empty() ? static_cast<int>(rank) : names[rank]);
-  }
-  std::string out = "ranks begin different steps: ";
-  for (auto const& [terms, ranks] : parties)
-    out += concat(name_ranks(ranks), ranks.size() == 1 ? " begins " : " begin ", describe(terms),
-                  !seeds       ? ""
-                  : terms.seed ? concat(", with the initial values of seed ", *terms.seed)
-                               : ", with values that are no seed's",
-                  "; ");
-  return out + (seeds  ? "initialise by one seed on all ranks"
-                : rest ? "give as many microbatches on every rank, those without sequences last"
-                       : "all ranks must make the same calls of the stepper in the same order");
+  bool const all = by_rank.size() == static_cast<std::size_t>(shape.ranks());
+  auto const data_of = [&](std::size_t rank) {
+    return all ? shape.position<axis::replicate, axis::shard>(static_cast<int>(rank)) : 0;
+  };
+  // the first rank that differs from one with which it must agree: all, or those with its data
+  auto const first_other = [&](detail::step_difference const& in, bool with_same_data) {
+    std::map<int, std::size_t> first;
+    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+      auto const with =
+          with_same_data ? first.try_emplace(data_of(rank), rank).first->second : std::size_t{0};
+      if (!in.same(by_rank[with], by_rank[rank])) return rank;
+    }
+    return by_rank.size();
+  };
+  // of those with the data of rank `other`, or of all
+  auto const say = [&](detail::step_difference const& in, std::optional<std::size_t> other = {}) {
+    std::vector<std::pair<std::string, std::vector<int>>> parties;
+    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+      if (other && data_of(rank) != data_of(*other)) continue;
+      auto const said = describe(by_rank[rank]) + in.more(by_rank[rank]);
+      auto at = std::ranges::find(parties, said, &std::pair<std::string, std::vector<int>>::first);
+      if (at == parties.end()) at = parties.insert(at, {said, {}});
+      at->second.push_back(names.empty() ? static_cast<int>(rank) : names[rank]);
+    }
+    std::string out = "ranks begin different steps: ";
+    for (auto const& [said, who] : parties)
+      out += concat(name_ranks(who), who.size() == 1 ? " begins " : " begin ", said, "; ");
+    return out + std::string(in.remedy);
+  };
+  auto const none = by_rank.size();
+  if (first_other(detail::calls_differ, false) < none) return say(detail::calls_differ);
+  if (first_other(detail::counts_differ, !in_step) < none) return say(detail::counts_differ);
+  for (auto const* const in : {&detail::seeds_differ, &detail::positions_differ})
+    if (first_other(*in, false) < none) return say(*in);
+  auto const other = first_other(detail::data_differ, true);
+  return other < none ? say(detail::data_differ, other) : std::string();
 }
 
 /// Enqueues the question on `exchanges`. When ranks differ, it fails with the sentence on all.
@@ -113,30 +175,19 @@ struct step_terms {
 template <class Comm, class Exchange>
 void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& exchanges,
            step_terms const& mine) {
-  require(std::isfinite(mine.learning_rate_factor), "a step's learning rate factor is ",
-          mine.learning_rate_factor, "; it must be a finite number");
+  require(std::isfinite(mine.learning_rate_factor) && mine.learning_rate_factor >= 0,
+          "a step's learning rate factor is ", mine.learning_rate_factor,
+          "; it must be a finite number, 0 or more");
   if (world.size() == 1) return;
   auto told =
       signature_of({.kind = operation_kind::agreement, .count = mine.microbatches}, mine.step);
-  told.tag = static_cast<std::int32_t>(mine.mode);
-  told.file_hash = std::bit_cast<std::uint64_t>(mine.learning_rate_factor);
-  told.peer = static_cast<std::int32_t>(mine.limits);
-  told.reserved = static_cast<std::uint8_t>((mine.measuring ? 1 : 0) | (mine.seed ? 2 : 0) |
-                                            (int(mine.work) << 2));
-  std::uint64_t const seed = mine.seed.value_or(0);
-  std::memcpy(told.file.data(), &seed, sizeof seed);  // the caller's place says nothing here
+  std::memcpy(told.file.data(), &mine, sizeof mine);  // the caller's place says nothing here
   auto const compare = [shape, in_step, &world](std::vector<signature> const& said) {
-    std::vector<step_terms> all;
+    std::vector<step_terms> all(said.size());
     std::vector<int> names;
-    for (int rank = 0; rank < world.size(); ++rank) names.push_back(world.world_rank(rank));
-    for (signature const& one : said) {
-      std::uint64_t its_seed = 0;
-      std::memcpy(&its_seed, one.file.data(), sizeof its_seed);
-      all.push_back({static_cast<pass>(one.tag), static_cast<std::uint32_t>(one.sequence),
-                     static_cast<std::size_t>(one.count), std::bit_cast<double>(one.file_hash),
-                     (one.reserved & 1) != 0, static_cast<std::uint32_t>(one.peer),
-                     static_cast<joint_work>(one.reserved >> 2),
-                     (one.reserved & 2) != 0 ? std::optional(its_seed) : std::nullopt});
+    for (std::size_t rank = 0; rank < said.size(); ++rank) {
+      std::memcpy(&all[rank], said[rank].file.data(), sizeof all[rank]);
+      names.push_back(world.world_rank(static_cast<int>(rank)));
     }
     auto const message = disagreement(all, shape, in_step, names);
     if (message.empty()) return;

@@ -22,6 +22,15 @@ struct step_batches {
   pass mode = pass::training;
 };
 
+/// Throws unless every microbatch of a step has a place.
+template <class Model>
+void require_places(step_batches<Model> const& of) {
+  require(of.batches.size() == of.first_sequences.size(), "a step of ", of.batches.size(),
+          " microbatches is given ", of.first_sequences.size(),
+          " first_sequences; give the number that the first sequence of each has in the global "
+          "batch, and any of those without rows");
+}
+
 template <class Model>
 class step_passes {
  public:

@@ -132,6 +132,7 @@ class stepper {
     attempt(compute, &exchanges, [&] {
       check_.before_passes(model_, batches, groups_.tensor.rank(), groups_.tensor.size());
       step_batches<Model> const of{batches, first_sequences, where, pass::training};
+      require_places(of);
       begin(exchanges, of, learning_rate_factor);
       results_.norm.clear();
       results_.ask_to_stop(asks_to_stop_);
@@ -306,7 +307,8 @@ class stepper {
         set.gradients_sharded() || set.parameters_sharded() || groups_.pipeline.size() > 1;
     agree_on_passes(groups_, all, in_step, exchanges,
                     {of.mode, of.where.step, of.batches.size(), learning_rate_factor, measuring_,
-                     limits_.fingerprint(), joint_work::passes, check_.seed()});
+                     limits_.fingerprint(), joint_work::passes, check_.seed(), of.where.seed,
+                     of.where.updates, summary_of(model_, of.batches, of.first_sequences)});
   }
 
   /// Enqueues this rank's part of a step, or of an evaluation; returns what is exchanged.

@@ -213,6 +213,9 @@ struct run_options {
   double factor = 1.0;
   bool rate_by_rank = false;  // the optimizer's
   bool clip_by_rank = false;
+  bool dropout_by_rank = false;  // its seed
+  bool data_by_rank = false;     // in the world
+  std::size_t places = 1;        // of one microbatch
 };
 
 /// One step of a model with mistakes; returns what it was refused with, or nothing.
@@ -242,14 +245,16 @@ std::string refusal(mistakes const& wrong, run_options const& how = {}) {
         labels[i] = static_cast<std::int32_t>((i + 1) % vocabulary);
       }
       batch_view const batch{{ids.data(), {rows}}, {labels.data(), {rows}}};
-      index const first = 0;
+      std::vector<index> const first(how.places, how.data_by_rank ? world.rank() : 0);
+      parallel::position const at{
+          .seed = how.dropout_by_rank ? static_cast<std::uint64_t>(world.rank()) : 0};
       auto const storage =
           device.template allocate<std::byte>(step.plan_activations(std::span(&batch, 1)));
       parallel::arena memory(storage);
       train::statistics_sum<double> sums;
       if (how.evaluates) return step.add_evaluation(compute, memory, std::span(&batch, 1), sums);
-      static_cast<void>(step.step(compute, exchanges, memory, std::span(&batch, 1),
-                                  std::span(&first, 1), {}, how.factor));
+      static_cast<void>(
+          step.step(compute, exchanges, memory, std::span(&batch, 1), first, at, how.factor));
     });
   });
 }
@@ -372,9 +377,35 @@ TEST_CASE("ranks that make other steppers are told the first thing that differs"
   }
 }
 
-TEST_CASE("a factor that is no number is refused, and not as a difference") {
-  CHECK(test::contains(refusal({}, {.data = 2, .factor = std::nan("")}),
-                       "a step's learning rate factor is nan; it must be a finite number"));
+TEST_CASE("ranks that draw other random numbers, or share a model and not its data, are told") {
+  for (auto how : layouts) {
+    how.dropout_by_rank = true;
+    if (how.data * how.tensor > 1)
+      CHECK(test::contains(refusal({}, how),
+                           "rank 1 begins step 0 of 1 microbatch with learning "
+                           "rate factor 1, at position.seed 1; "));
+    how.dropout_by_rank = false;
+    how.data_by_rank = true;
+    if (how.tensor > 1)
+      CHECK(test::contains(refusal({}, how), "from sequence 1 on (fingerprint "));
+    else
+      CHECK(refusal({}, how).empty());
+  }
+}
+
+TEST_CASE("microbatches without places are refused before one is read behind them") {
+  for (std::size_t const places : {0U, 2U})
+    CHECK(test::contains(
+        refusal({}, {.places = places}),
+        parallel::concat("a step of 1 microbatches is given ", places, " first_sequences")));
+}
+
+TEST_CASE("a factor that is negative or no number is refused, and not as a difference") {
+  CHECK(test::contains(
+      refusal({}, {.data = 2, .factor = std::nan("")}),
+      "a step's learning rate factor is nan; it must be a finite number, 0 or more"));
+  CHECK(test::contains(refusal({}, {.data = 2, .factor = -1}),
+                       "a step's learning rate factor is -1; it must be a finite number, 0"));
 }
 
 TEST_CASE("two parameters or units of one name are refused, as is none") {

@@ -44,11 +44,33 @@ TEST_CASE("what may differ and what may not") {
       "calls of the stepper in the same order");
   for (auto const& change : std::vector<std::function<void(step_terms&)>>{
            [](auto& t) { t.step = 4; }, [](auto& t) { t.learning_rate_factor = 1; },
-           [](auto& t) { t.measuring = true; }, [](auto& t) { t.limits = 7; }}) {
+           [](auto& t) { t.measuring = true; }, [](auto& t) { t.limits = 7; },
+           [](auto& t) { t.random_seed = 7; }, [](auto& t) { t.updates = 7; },
+           [](auto& t) { t.data.hash = 7; }, [](auto& t) { t.data.rows = 7; }}) {
     other = nine;
     change(other);
     CHECK(said({nine, nine, nine, other}, false) != "");
   }
+  other = nine;
+  other.random_seed = 1;
+  other.updates = 2;
+  CHECK(said({nine, other, nine, other}, false) ==
+        "ranks begin different steps: ranks 0, 2 begin step 3 of 9 microbatches with learning rate "
+        "factor 0.5, at position.seed 0; ranks 1, 3 begin step 3 of 9 microbatches with learning "
+        "rate factor 0.5, at position.seed 1 and position.updates 2; give all ranks the same seed "
+        "and updates");
+  auto const first = nine;  // of two with other data each
+  auto second = nine, by_world = nine;
+  second.data = {.rows = 8, .first_sequence = 4, .hash = 1};
+  by_world.data = {.rows = 8, .first_sequence = 6, .hash = 2};
+  CHECK(said({first, first, second, second}, true) == "");
+  CHECK(said({first, first, second, by_world}, true) ==
+        "ranks begin different steps: rank 2 begins step 3 of 9 microbatches with learning rate "
+        "factor 0.5, of 8 rows from sequence 4 on (fingerprint 1); rank 3 begins step 3 of 9 "
+        "microbatches with learning rate factor 0.5, of 8 rows from sequence 6 on (fingerprint 2); "
+        "these ranks, along the tensor, pipeline and context axes, share one part of the data, "
+        "with the same microbatches and first_sequences; choose it by process_groups::data_rank(), "
+        "not by the rank in the world");
 }
 
 /// What each rank of a layout is told; act(rank, number).

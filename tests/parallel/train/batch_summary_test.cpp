@@ -1,0 +1,35 @@
+// Two parts of a global batch that differ have other summaries; empty microbatches are nowhere.
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include <parallel/train/batch_summary.hpp>
+
+namespace batch_summary_test {
+
+using parallel::index;
+
+struct counted_rows {
+  using microbatch = index;
+  index rows(index batch) const { return batch; }
+};
+
+auto summary(std::vector<index> const& batches, std::vector<index> const& first) {
+  return parallel::train::summary_of<counted_rows>({}, batches, first);
+}
+
+TEST_CASE("rows and places count, of microbatches that are not empty") {
+  auto const some = summary({4, 4, 2}, {3, 5, 7});
+  CHECK(some.rows == 10);
+  CHECK(some.first_sequence == 3);
+  CHECK(some == summary({4, 4, 2}, {3, 5, 7}));
+  CHECK(some != summary({4, 2, 4}, {3, 5, 7}));
+  CHECK(some != summary({4, 4, 2}, {3, 7, 5}));
+  CHECK(some != summary({4, 4, 2}, {4, 5, 7}));
+  CHECK(some != summary({4, 4, 2}, {}));
+  CHECK(some != summary({4, 4, 2, 0}, {3, 5, 7, 0}));
+  CHECK(summary({4, 0}, {3, 9}) == summary({4, 0}, {3, 0}));
+  CHECK(summary({}, {}).rows == 0);
+}
+
+}  // namespace batch_summary_test
