@@ -3,8 +3,9 @@
 // The backward pass is written, not taped, and split: `backward_input` gives the gradient of the
 // input, `backward_weight` adds to the gradients of the parameters. Between the two a schedule may
 // do other work (zero-bubble pipelines live from it). `saved` is the layer's own struct of views
-// into the arena; `forward` and `backward_input` fill it, `backward_weight` reads it. Inputs are
-// never overwritten; results are fresh views.
+// into the arena; `forward` and `backward_input` fill it, `backward_weight` reads it, and no
+// values of parameters: under ZeRO-3 they need not be there any more. Inputs are never overwritten;
+// results are fresh views.
 #pragma once
 
 #include <concepts>

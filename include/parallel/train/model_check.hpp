@@ -5,13 +5,13 @@
 // Refused, with the parameter, unit and part by name: a parameter that no unit holds; one that
 // another part computes with than visit_units says (it would be reduced too early, or not be there
 // under ZeRO-3); a gradient that is added to where the layer declares that it replaces it, that is
-// overwritten where it must be added to, or that is never written; along the tensor axis a result
-// or gradient that comes from slices and is not summed, a gradient that differs between ranks which
-// hold the same parameter and is not declared to, rows that are gathered though the model divides
-// none, and a loss that several ranks count.
-// Operations of one's own are looked at when they are called by ops::own (parallel/ops/own.hpp), or
-// have a form on the meta device that calls stream.touch(...).
-// Cost: two microbatches on the meta device, once.
+// overwritten where it must be added to, or that is never written; a value that is read where it
+// need not be there any more; an exit that leaves its gradient unwritten; along the tensor axis a
+// result or gradient that comes from slices and is not summed, a gradient that differs between
+// ranks which hold the same parameter and is not declared to, rows that are gathered though the
+// model divides none, and a loss that several ranks count. Operations of one's own are looked at
+// when they are called by ops::own (parallel/ops/own.hpp), or have a form on the meta device that
+// calls stream.touch(...). Cost: two microbatches on the meta device, once.
 #pragma once
 
 #include <algorithm>
@@ -23,6 +23,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -132,15 +133,20 @@ class marked_passes final : public meta::witness {
       values_.for_each(a.begin, a.end, [&](use const& u) {
         require_here(u);
         read_.insert(u.parameter);
-        require(!leaving_, name_of(u), " is read by the entry's backward pass, where values need ",
-                "not be there; keep what it needs of them in the forward pass");
+        require(without_values_.empty(), name_of(u), " is read by ", without_values_, " of ",
+                this_part(), ", where values need not be there; keep what it needs of them in ",
+                here_ == embed ? "the forward pass" : "forward or backward_input");
         if (!u.parameter->whole_extents.empty()) in.of_slice = u.parameter;
       });
+      require(!a.reads || dx_written_ || !overlap(a, dx_), this_part(),
+              ": head_loss reads dx before it has written there; write the gradient of the summed "
+              "loss first");
       if (a.reads) in.add(variation_of(a));
     }
     for (auto const& a : arguments) {
       if (!a.writes || a.elements == 0) continue;
-      if (a.begin < sums_.second && a.end > sums_.first) loss_ = in;
+      if (overlap(a, sums_)) loss_ = in;
+      if (overlap(a, dx_)) dx_written_ = true;
       bool gradient = false;
       gradients_.for_each(a.begin, a.end, [&](use const& u) {
         gradient = true;
@@ -163,10 +169,17 @@ class marked_passes final : public meta::witness {
       if (kind != meta::exchange_kind::other) known = {};
       known.rows = known.rows || kind == meta::exchange_kind::reduce_scatter;
     }
+    if (overlap(out, dx_)) dx_written_ = true;
     memory_.set(out.begin, out.end, known);
   }
 
  private:
+  using addresses = std::pair<std::uintptr_t, std::uintptr_t>;  // from the first, to the second
+
+  [[nodiscard]] static bool overlap(meta::touched const& a, addresses const& of) {
+    return a.begin < of.second && a.end > of.first;
+  }
+
   void run(typename Model::microbatch const& batch, bool first) {
     auto memory = arena::of_addresses(std::uintptr_t{1} << 56);
     auto c = context_of(model_, stream_, memory, pass::training, {}, batch);
@@ -183,7 +196,7 @@ class marked_passes final : public meta::witness {
       for (part p = 0; p < blocks; ++p) model_.attach(kept.shared, p, saved(p));
     }
     here_ = embed;
-    leaving_ = false;
+    without_values_ = {};
     matrix_view<element const> x = model_.embed(c, batch);
     require_summed(x, "result", "put tensor::reduce behind the layer");
     for (here_ = 0; here_ < blocks; ++here_) {
@@ -198,9 +211,11 @@ class marked_passes final : public meta::witness {
     while (here_-- > 0) {
       gradient = at(here_).backward_input(c, gradient, saved(here_));
       require_summed(gradient, "input gradient", "put tensor::gather before the layer");
+      without_values_ = "backward_weight";
       at(here_).backward_weight(c, saved(here_));
+      without_values_ = {};
     }
-    leaving_ = true;
+    without_values_ = "enter_backward";
     model_.enter_backward(c, batch, gradient);
   }
 
@@ -212,8 +227,13 @@ class marked_passes final : public meta::witness {
     auto const begin = reinterpret_cast<std::uintptr_t>(&sums);
     sums_ = {begin, begin + sizeof sums};
     loss_.reset();
+    auto const gradient = meta::touch_of(matrix_view<element const>(dx));
+    dx_ = {gradient.begin, gradient.end};
+    dx_written_ = false;
     model_.head_loss(c, batch, x, dx, sums);
-    sums_ = {};
+    require(dx_written_, this_part(), ": head_loss never writes dx; write the gradient of the ",
+            "summed loss there when dx is not empty (with ops::copy, say)");
+    sums_ = dx_ = {};
     bool const divided = loss_ ? loss_->rows : variation_of(meta::touch_of(x)).rows;
     require(tensor_rank_ == 0 || divided || (!loss_ && sums.tokens == 0), this_part(),
             ": head_loss adds its loss and tokens on all ", tensor_ranks_,
@@ -313,7 +333,7 @@ class marked_passes final : public meta::witness {
   int tensor_rank_, tensor_ranks_;
   meta::stream stream_;
   part here_ = embed;                              // who computes now
-  bool leaving_ = false;                           // by its backward pass, at the entry
+  std::string_view without_values_;                // the pass that may not read parameters' values
   bool first_ = true;                              // the microbatch is the first of a step
   index first_row_ = 0;                            // of the rows of a microbatch that are here
   std::uintptr_t next_ = std::uintptr_t{1} << 57;  // behind all that is real, and the arena
@@ -321,9 +341,11 @@ class marked_passes final : public meta::witness {
   known_memory<use> values_, gradients_;
   known_memory<variation<element>> memory_;
   std::set<parameter_type const*> read_;
-  std::set<parameter_type const*> written_;              // whose gradients were
-  std::pair<std::uintptr_t, std::uintptr_t> sums_ = {};  // of the loss; while it is added
-  std::optional<variation<element>> loss_;               // what was added to it
+  std::set<parameter_type const*> written_;  // whose gradients were
+  addresses sums_ = {};                      // of the loss; while it is added
+  addresses dx_ = {};                        // of the exit's result; likewise
+  bool dx_written_ = false;
+  std::optional<variation<element>> loss_;  // what was added to it
 };
 
 /// Of one stepper: that its parameters have values, and once that its model does what it declares.

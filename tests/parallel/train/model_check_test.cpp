@@ -47,6 +47,18 @@ using whole_branch = parallel::residual<parallel::sequential<parallel::norm<floa
 using sliced_branch = parallel::residual<
     parallel::sequential<parallel::norm<float>, gather, tensor::sliced<feed_forward>, reduce>>;
 
+/// A norm whose backward_weight reads its values.
+struct reading_norm : parallel::norm<float> {
+  template <class Stream>
+  void backward_weight(parallel::context<Stream>& c, saved const& kept) const {
+    auto const copy = c.template allocate<float, 1>({weight.size()});
+    parallel::ops::copy(c.stream, copy.span(), weight.value().span());
+    parallel::norm<float>::backward_weight(c, kept);
+  }
+};
+using reading_branch = parallel::residual<
+    parallel::sequential<reading_norm, gather, tensor::sliced<feed_forward>, reduce>>;
+
 constexpr index vocabulary = 8, features = 8, hidden = 16, blocks = 2, rows = 12;
 
 struct batch_view {
@@ -73,6 +85,8 @@ struct mistakes {
   std::string tied_name = "";       // of what the table is tied to; empty: nothing
   bool share_forgotten = false;     // of rows
   bool no_count = false;            // nobody counts tokens
+  bool no_dx = false;               // the exit forgets its result
+  bool adds_to_dx = false;          // or adds to what is there
 };
 
 /// A column of `Block`s on slices of `ranks`.
@@ -99,7 +113,8 @@ struct model {
     for (index i = 0; i < blocks; ++i) {
       auto const name = parallel::concat("block.", i, ".");
       auto const some = here.part_of(hidden, "hidden");
-      parallel::norm<float> norm;
+      std::conditional_t<std::is_same_v<Block, reading_branch>, reading_norm, parallel::norm<float>>
+          norm;
       norm.weight = {name + "norm", {features}, parallel::constant_init{1.0F}};
       if (!wrong.copies_forgotten)
         norm.weight.replicated(
@@ -109,7 +124,7 @@ struct model {
           tensor::keep_outputs(here, linear{{name + "up", {hidden, features}, start}, {}}, {some});
       wide.down =
           tensor::keep_inputs(here, linear{{name + "down", {features, hidden}, start}, {}}, some);
-      if constexpr (std::is_same_v<Block, sliced_branch>)
+      if constexpr (!std::is_same_v<Block, whole_branch>)
         column.emplace_back(parallel::sequential(norm, gather{of}, tensor::sliced(std::move(wide)),
                                                  reduce{of, {}}));
       else
@@ -198,7 +213,11 @@ struct model {
                                            !(wrong.gradient_forgotten && c.overwrite_gradients)});
     else
       exit.backward_weight(c, kept);
-    parallel::ops::copy(c.stream, dx.span(), std::span<float const>(gradient.span()));
+    if (wrong.no_dx) return;
+    if (wrong.adds_to_dx)
+      parallel::ops::add(c.stream, dx.span(), std::span<float const>(gradient.span()));
+    else
+      parallel::ops::copy(c.stream, dx.span(), std::span<float const>(gradient.span()));
   }
 };
 
@@ -461,11 +480,28 @@ TEST_CASE("a part that gives other rows than the model declares is refused by na
       "region");
 }
 
+TEST_CASE("an exit that forgets its result, or adds to what happens to be there, is refused") {
+  for (auto const& how : layouts) {
+    CHECK(test::contains(refusal({.no_dx = true}, how),
+                         "the exit (part 2): head_loss never writes dx; write the gradient"));
+    CHECK(test::contains(refusal({.adds_to_dx = true}, how),
+                         "the exit (part 2): head_loss reads dx before it has written there"));
+  }
+}
+
+TEST_CASE("backward_weight reads no values, which may be gone") {
+  for (auto const& how : layouts)
+    CHECK(test::contains(refusal<reading_branch>({}, how),
+                         "unit \"block.1\": parameter \"block.1.norm\" is read by backward_weight "
+                         "of block 1 (part 1), where values need not be there; keep what it needs "
+                         "of them in forward or backward_input"));
+}
+
 TEST_CASE("the entry's backward pass reads no values: they need not be there") {
   for (auto const& how : layouts)
     CHECK(test::contains(refusal({.values_in_entry = true}, how),
-                         "unit \"tokens\": parameter \"tokens\" is read by the entry's backward "
-                         "pass, where values need not be there"));
+                         "unit \"tokens\": parameter \"tokens\" is read by enter_backward of "
+                         "the entry (part -1), where values need not be there"));
 }
 
 }  // namespace
