@@ -12,8 +12,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
+#include <string_view>
+
+#include <parallel/core/error.hpp>
 
 namespace parallel::train {
 
@@ -29,6 +34,18 @@ struct clipping {
   }
   friend bool operator==(clipping const&, clipping const&) = default;
 };
+
+[[nodiscard]] constexpr std::string_view name_of(clipping_kind kind) {
+  constexpr std::string_view names[] = {"none", "norm", "value", "adaptive"};
+  return names[static_cast<std::size_t>(kind) % std::size(names)];
+}
+
+/// Throws unless the threshold is one: a negative one would turn gradients round.
+inline void require_threshold(clipping const& by) {
+  require(by.kind == clipping_kind::none || by.threshold > 0,
+          "stepper_options::clip: the threshold of ", name_of(by.kind), " is ", by.threshold,
+          "; it must be above 0");
+}
 
 /// By what adaptive clipping multiplies a row, from the norms of its weights and of its gradient.
 [[nodiscard]] inline double adaptive_factor(double weights, double gradient, double threshold) {

@@ -31,6 +31,10 @@ class stages_of_rank {
     // with this many microbatches every schedule has what it asks for
     auto const any =
         pipeline::make_schedule(options_.schedule, ranks, 2 * ranks, options_.stages_per_rank);
+    require(options_.stages_per_rank == 1 || options_.stages_per_rank == any.stages_per_rank,
+            "pipeline_options::stages_per_rank is ", options_.stages_per_rank,
+            ", but the schedule ", options_.schedule, " has ", any.stages_per_rank,
+            "; leave it out, or take the schedule interleaved");
     if (any.stages() == 1) {
       assigned_ = {{0, static_cast<int>(blocks), true, true}};
     } else {

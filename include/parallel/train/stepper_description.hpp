@@ -23,14 +23,13 @@ namespace parallel::train {
   auto const add = [&](std::string_view name, auto const& value) {
     out.push_back(concat("stepper_options::", name, " ", value));
   };
-  constexpr std::string_view kinds[] = {"none", "norm", "value", "adaptive"};
   add("level", static_cast<int>(of.level));
   add("bucket_bytes", of.bucket_bytes);
   add("reshard_after_forward", of.reshard_after_forward);
   add("reduce_every_microbatch", of.reduce_every_microbatch);
   add("gather_before_use", of.gather_before_use);
   add("one_queue", of.one_queue.value_or(false));
-  add("clip", concat(kinds[static_cast<std::size_t>(of.clip.kind) % std::size(kinds)],
+  add("clip", concat(name_of(of.clip.kind),
                      of.clip.kind == clipping_kind::none ? "" : concat(" ", of.clip.threshold)));
   add("keep_finite", of.keep_finite);
   add("order", of.order == zero::reduction_order::by_rank ? "by_rank" : "canonical_tree");

@@ -235,6 +235,9 @@ struct run_options {
   bool dropout_by_rank = false;  // its seed
   bool data_by_rank = false;     // in the world
   std::size_t places = 1;        // of one microbatch
+  train::clipping clip = {train::clipping_kind::norm, 1e3};
+  int stages_per_rank = 1;
+  bool trained = true;
 };
 
 /// One step of a model with mistakes; returns what it was refused with, or nothing.
@@ -250,12 +253,17 @@ std::string refusal(mistakes const& wrong, run_options const& how = {}) {
       train::process_groups groups(world.split(0), shape, how.level);
       model<Block> net({.group = {groups.tensor, within}, .sequence = how.sequence}, wrong);
       double const other = world.rank() == 1 ? 0.5 : 0.25;
+      parallel::decoupled_adamw const rule{.learning_rate = how.rate_by_rank ? other : 1e-3};
+      auto clip = how.clip;
+      if (how.clip_by_rank) clip.threshold = other;
       train::stepper step(
           net, device, groups,
-          parallel::decoupled_adamw{.learning_rate = how.rate_by_rank ? other : 1e-3},
+          train::optimizer_groups<parallel::decoupled_adamw>(
+              {rule}, [&](auto const&) { return parallel::segment_key{.trainable = how.trained}; }),
           {.level = how.level,
            .bucket_bytes = 1,
-           .clip = {train::clipping_kind::norm, how.clip_by_rank ? other : 1e3}});
+           .clip = clip,
+           .pipeline = {.stages_per_rank = how.stages_per_rank}});
       if (how.initialised)
         step.initialise(how.seed_by_rank ? static_cast<std::uint64_t>(world.rank()) : 1);
       std::vector<std::int32_t> ids(rows), labels(rows);
@@ -394,6 +402,20 @@ TEST_CASE("ranks that make other steppers are told the first thing that differs"
                          "rank 1 has optimizer 0 with states exp_avg exp_avg_sq: learning_rate "
                          "0.5, beta1 0.9"));
   }
+}
+
+TEST_CASE("options that cannot be meant are refused by name") {
+  using enum train::clipping_kind;
+  for (auto const kind : {norm, value, adaptive})
+    for (double const threshold : {-1.0, 0.0, std::nan("")})
+      CHECK(test::contains(
+          refusal({}, {.data = 2, .clip = {kind, threshold}}),
+          parallel::concat("stepper_options::clip: the threshold of ", train::name_of(kind), " is ",
+                           threshold, "; it must be above 0")));
+  CHECK(refusal({}, {.clip = {none, -1}}).empty());
+  CHECK(test::contains(refusal({}, {.stages_per_rank = 2}),
+                       "pipeline_options::stages_per_rank is 2, but the schedule 1f1b has 1"));
+  CHECK(test::contains(refusal({}, {.trained = false}), "every parameter of the model is frozen"));
 }
 
 TEST_CASE("ranks that draw other random numbers, or share a model and not its data, are told") {
