@@ -87,6 +87,7 @@ class stepper {
 
   /// Parameters become what their initial distributions give for `seed`. Blocks.
   void initialise(std::uint64_t seed) {
+    require_finished("initialise");
     for (auto& entry : placed_.units()) entry.memory.initialise(seed, device_);
     mark_initialised(seed);
   }
@@ -108,6 +109,7 @@ class stepper {
   /// Optimizer states become zero. After steps with a learning_rate_factor of 0, which change no
   /// parameter, nothing is left of them. Blocks.
   void clear_states(stream& compute) {
+    require_finished("clear_states");
     for (auto& entry : placed_.units()) entry.memory.clear_states(compute);
     compute.synchronize();
   }
@@ -123,8 +125,9 @@ class stepper {
     return finish_step(compute, exchanges);
   }
 
-  /// Enqueues a step; what is given here is in use until finish_step. The caller waits only for
-  /// streams that do not wait by themselves, measured tensors, clipped parts and exact sums.
+  /// Enqueues a step; what is given here, and the stepper, is in use until finish_step. The caller
+  /// waits only for streams that do not wait by themselves, measured tensors, clipped parts and
+  /// exact sums.
   void begin_step(stream& compute, exchange_stream& exchanges, arena& memory,
                   std::span<microbatch const> batches, std::span<index const> first_sequences,
                   position where, double learning_rate_factor) {
@@ -144,7 +147,7 @@ class stepper {
           {where.updates.value_or(where.step), learning_rate_factor, meter ? &*meter : nullptr});
       std::vector<tensor_squares<loss>> tensors;
       if (meter) tensors = meter->finish(groups_.world(), exchanges);
-      under_way_ = begun{std::move(requests), std::move(tensors)};
+      under_way_ = begun{std::move(requests), std::move(tensors), &compute, &exchanges};
       stale_ = options_.gather_before_use;
     });
   }
@@ -285,6 +288,8 @@ class stepper {
   struct begun {
     requests_type messages;
     std::vector<tensor_squares<loss>> tensors;
+    stream* compute;
+    exchange_stream* exchanges;
   };
   /// work(), enqueued on `compute`, `exchanges` (null: none) and the stepper's own streams.
   template <class Work>
@@ -350,8 +355,11 @@ class stepper {
                         });
   }
 
-  void require_finished(char const* caller) const {
-    require(!under_way_, "stepper::", caller, ": a step has begun; call finish_step first");
+  /// Else waits for what was enqueued, whose memory may go with the exception, and throws.
+  void require_finished(char const* caller) {
+    if (under_way_)
+      attempt(*under_way_->compute, under_way_->exchanges,
+              [&] { fail("stepper::", caller, ": a step has begun; call finish_step first"); });
   }
 
   Model& model_;

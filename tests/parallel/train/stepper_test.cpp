@@ -2,6 +2,13 @@
 // every gradient and every parameter after k steps.
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "parallel/support/files.hpp"
 #include "support/ring_run.hpp"
 
 namespace stepper_test {
@@ -108,6 +115,41 @@ TEST_CASE("values that stay and gradients reduced once in a step change no bit")
             CHECK(run(how) == expected);
           }
   }
+}
+
+TEST_CASE("what a step that has begun forbids waits for it before it throws") {
+  using rank = test::ring_rank<>;
+  using call = std::pair<char const*, std::function<void(rank&)>>;
+  for (auto const& [name, forbidden] :
+       {call{"begin_step", [](rank& one) { one.begin(1); }},
+        call{"initialise", [](rank& one) { one.stepper().initialise(1); }},
+        call{"clear_states", [](rank& one) { one.stepper().clear_states(one.compute()); }},
+        call{"gather_values", [](rank& one) { one.stepper().gather_values(one.compute()); }}})
+    for (int const ranks : {1, 2}) {
+      test::layout const how{.ranks = ranks, .level = test::zero::level::parameters};
+      auto const said = test::message_of([&, wrong = forbidden] {
+        parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
+          std::atomic<bool> started = false, finished = false;
+          rank one(parallel::any_communicator(std::move(comm)), how);
+          one.prepare(0);
+          one.begin(0);
+          one.compute().enqueue([&] {
+            started = true;
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            finished = true;
+          });
+          while (ranks == 1 && !started) std::this_thread::yield();
+          try {
+            wrong(one);
+          } catch (...) {
+            CHECK(finished == started);  // it may not have begun when another rank fails
+            throw;
+          }
+        });
+      });
+      CHECK(test::contains(
+          said, parallel::concat("stepper::", name, ": a step has begun; call finish_step first")));
+    }
 }
 
 }  // namespace stepper_test
