@@ -239,16 +239,37 @@ void load_from(Stepper& step, Exchange& exchanges, Source const& source, std::st
           if constexpr (!std::is_same_v<decltype(values), decltype(memory.master.span()) const>)
             read(p.name, memory.master.span());  // else it is the values
           if (what == content::weights) return;
-          for (std::size_t i = 0; i < memory.states.size(); ++i)
-            read(detail::state_tensor(p.name, step.state_names(segment.key.group)[i]),
-                 memory.states[i].span());
+          for (std::size_t i = 0; i < memory.states.size(); ++i) {
+            auto const name = detail::state_tensor(p.name, step.state_names(segment.key.group)[i]);
+            if constexpr (requires { source.contains(name); })
+              require(source.contains(name), where, ": has no tensor \"", name, "\", a state of ",
+                      "the optimizer: it was saved by another one, or holds weights alone; give "
+                      "the same optimizer, or load content::weights");
+            read(name, memory.states[i].span());
+          }
         });
   });
   step.share_filled(exchanges, what == content::everything);
 }
 
+namespace detail {
+
+/// Throws when a checkpoint has parameters that the model of `step` has not.
+template <class Stepper>
+void require_no_others(Stepper const& step, checkpoint_reader const& reader) {
+  auto const names = step.parameter_names();
+  for (auto const& [name, tensor] : reader.tensors())
+    require(
+        names.contains(name) || name.find('#') != std::string::npos, reader.folder().string(),
+        ": has the tensor \"", name, "\", which the model has not: it is another model's; ",
+        "give the one that was saved, or load content::weights, which takes what the model has");
+}
+
+}  // namespace detail
+
 /// Collective over the ranks of `step`: fills their memory from a checkpoint made by any layout,
-/// which they have checked (find_sound). Returns where the run was.
+/// which they have checked (find_sound). Returns where the run was. Of a checkpoint with parameters
+/// that the model has not only the weights can be loaded; states of other optimizers are left out.
 template <class Stepper, class Exchange>
 run_state load(Stepper& step, Exchange& exchanges, checkpoint_reader const& reader,
                content what = content::everything) {
@@ -263,6 +284,7 @@ run_state load(Stepper& step, Exchange& exchanges, checkpoint_reader const& read
   };
   state.batches = take("batches");
   state.epoch = take("epoch");
+  if (what == content::everything) detail::require_no_others(step, reader);
   load_from(step, exchanges, reader, where, what);
   return state;
 }

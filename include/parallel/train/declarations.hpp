@@ -20,6 +20,16 @@ namespace parallel::train {
   return concat("block ", p, " (part ", p, ")");
 }
 
+/// Names of all parameters that a model shows.
+template <class Model>
+[[nodiscard]] std::set<std::string> parameter_names(Model& model) {
+  std::set<std::string> out;
+  model.visit_units([&](std::string const&, auto& layer, auto const&, auto const&) {
+    layer.visit_parameters([&](auto const& p) { out.insert(p.name); });
+  });
+  return out;
+}
+
 namespace detail {
 
 /// Whether two slices of a tensor have no element in common.
@@ -58,6 +68,9 @@ void check_declarations(Model& model, int tensor_ranks) {
       require(embed <= p && p <= static_cast<part>(blocks), "unit \"", unit,
               "\": visit_units names part ", p, ", the model has ", embed, " (entry) to ", blocks,
               " (exit)");
+    require(std::ranges::find(uses, nullptr) == uses.end(), "unit \"", unit,
+            "\": visit_units gives a null pointer as a tied use; give the parameter that the other "
+            "part has, or none");
     layer.visit_parameters([&](parameter_type const& p) {
       for (auto const* const use : uses)  // another pipeline stage begins with the use's own
         require(use->name == p.name, "unit \"", unit, "\": parameter \"", p.name,

@@ -262,6 +262,10 @@ class stepper {
   [[nodiscard]] std::span<std::string_view const> state_names(int group) const {
     return optimizers_.at(static_cast<std::size_t>(group)).state_names();
   }
+  /// Of the whole model, whoever holds them.
+  [[nodiscard]] std::set<std::string> parameter_names() const {
+    return train::parameter_names(model_);
+  }
 
  private:
   friend struct stepper_program<stepper>;

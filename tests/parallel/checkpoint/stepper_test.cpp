@@ -261,6 +261,46 @@ TEST_CASE("another model's checkpoint is refused by the name of what differs") {
   CHECK(test::contains(load_from(untied, "tied"), "has no tensor \"head\""));
 }
 
+TEST_CASE("a checkpoint with more blocks than the model is no run to go on from, but has weights") {
+  test::temporary_folder const folder;
+  auto const all = of({.ranks = 2, .level = test::zero::level::parameters});
+  auto fewer = all;
+  --fewer.model.blocks;
+  on_ranks(all, [&](auto& one) {
+    pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1});
+  });
+  auto const load = [&](pc::content what) {
+    return test::message_of([&] {
+      on_ranks(fewer, [&](auto& one) {
+        pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run", what);
+      });
+    });
+  };
+  auto const said = load(pc::content::everything);
+  CAPTURE(said);
+  CHECK(test::contains(said,
+                       "ep0-ba1: has the tensor \"block.3.down.bias\", which the model has "
+                       "not: it is another model's; give the one that was saved, or load "
+                       "content::weights"));
+  CHECK(load(pc::content::weights).empty());
+}
+
+TEST_CASE("a checkpoint of weights alone has no states to go on with") {
+  test::temporary_folder const folder;
+  on_ranks(of({}), [&](auto& one) {
+    pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1},
+             {.what = pc::content::weights});
+  });
+  CHECK(test::contains(
+      test::message_of([&] {
+        on_ranks(of({}), [&](auto& one) {
+          pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run");
+        });
+      }),
+      "#momentum\", a state of the optimizer: it was saved by another one, or holds weights alone; "
+      "give the same optimizer, or load content::weights"));
+}
+
 TEST_CASE("names of the library's own numbers are not the program's") {
   test::temporary_folder const folder;
   CHECK(test::contains(test::message_of([&] {
